@@ -1,6 +1,7 @@
-//! What a second `apply` costs on a host that is as it should be: `cargo bench --bench apply_again`, as root. Configuration
-//! management calls it every half an hour. The host is a clone of the tests' real one, with toolkit and cuDNN installed. Prints the
-//! median beside a process that does nothing and the start of the interpreter that configuration management is written in,
+//! What a second `apply` costs on a host that is as it should be: `cargo bench --bench
+//! apply_again`, as root. Configuration management calls it every half an hour. The host is a clone
+//! of the tests' real one, with toolkit and cuDNN installed. Prints the median beside a process
+//! that does nothing and the start of the interpreter that configuration management is written in,
 //! and what it wrote and fetched, which is to be nothing.
 
 #[path = "../tests/host/mod.rs"]
@@ -11,8 +12,17 @@ use host::{Host, bench};
 use std::time::{Duration, Instant};
 
 const RUNS: usize = 41;
-const REQUEST: &[&str] =
-    &["apply", "--yes", "--accept-eula", "--profile", "toolkit", "--cuda", "13.4", "--cudnn", "9.25.1"];
+const REQUEST: &[&str] = &[
+    "apply",
+    "--yes",
+    "--accept-eula",
+    "--profile",
+    "toolkit",
+    "--cuda",
+    "13.4",
+    "--cudnn",
+    "9.25.1",
+];
 
 fn main() {
     let host = Host::new("bench");
@@ -41,7 +51,11 @@ fn main() {
     println!("python3 -c pass          {interpreter:>7.2} ms");
     println!("requests over the network: {}", bench().requests().len());
     // The lock in /run names who holds it.
-    let written = differences(&before.root(), &host.root(), &["proc", "dev", "sys", "run", "etc/resolv.conf"]);
+    let written = differences(
+        &before.root(),
+        &host.root(),
+        &["proc", "dev", "sys", "run", "etc/resolv.conf"],
+    );
     println!("files written: {}", written.len());
     assert_eq!(written, [""; 0]);
 }

@@ -1,7 +1,8 @@
-//! What a download costs that is verified on its way: `cargo bench --bench download`. Two gibibytes from this machine's loopback
-//! beside `curl -o`, which verifies nothing; and a file from a server that gives each connection ten megabytes a second
-//! beside the same by one connection. The goals: at most 1.05 times curl's time, and at least 3.5 times one connection's rate.
-//! Runs go in pairs, one right behind the other, since the machine is not alone.
+//! What a download costs that is verified on its way: `cargo bench --bench download`. Two gibibytes
+//! from this machine's loopback beside `curl -o`, which verifies nothing; and a file from a server
+//! that gives each connection ten megabytes a second beside the same by one connection. The goals:
+//! at most 1.05 times curl's time, and at least 3.5 times one connection's rate. Runs go in pairs,
+//! one right behind the other, since the machine is not alone.
 
 #[path = "../tests/support/faulty.rs"]
 mod faulty;
@@ -25,10 +26,14 @@ const WHOLE: u64 = 2 << 30;
 const LIMITED: u64 = 400_000_000;
 
 fn main() {
-    let asked: Vec<_> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let asked: Vec<_> = std::env::args()
+        .skip(1)
+        .filter(|a| !a.starts_with('-'))
+        .collect();
     let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|a| a == name);
     // On the disk, where downloads go, and not in memory, where temporary files may be.
-    let folder = tempfile::tempdir_in(concat!(env!("CARGO_MANIFEST_DIR"), "/target")).expect("a folder");
+    let folder =
+        tempfile::tempdir_in(concat!(env!("CARGO_MANIFEST_DIR"), "/target")).expect("a folder");
     if is_asked("whole") {
         whole(folder.path());
     }
@@ -44,15 +49,29 @@ fn whole(folder: &Path) {
     let own = nginx.is_none().then(|| Faulty::of(&file, Fault::Nothing));
     let url = match (&nginx, &own) {
         (Some(nginx), _) => format!("{}/file", nginx.url),
-        (None, own) => own.as_ref().map(|server| server.url.clone()).unwrap_or_default(),
+        (None, own) => own
+            .as_ref()
+            .map(|server| server.url.clone())
+            .unwrap_or_default(),
     };
-    println!("2 GiB from {}, {PAIRS} pairs", if nginx.is_some() { "nginx" } else { "the tests' own server" });
+    println!(
+        "2 GiB from {}, {PAIRS} pairs",
+        if nginx.is_some() {
+            "nginx"
+        } else {
+            "the tests' own server"
+        }
+    );
     let mut ratios = Vec::new();
     for n in 0..PAIRS {
         let (mut ours, mut curls) = ((0.0, 0.0), (0.0, 0.0));
         // Each goes first as often as the other.
         for who in [n % 2, (n + 1) % 2] {
-            if who == 0 { ours = fetched(folder, &url, &sum, WHOLE) } else { curls = curled(folder, &url) }
+            if who == 0 {
+                ours = fetched(folder, &url, &sum, WHOLE)
+            } else {
+                curls = curled(folder, &url)
+            }
         }
         let ratio = ours.0 / curls.0;
         println!(
@@ -62,7 +81,10 @@ fn whole(folder: &Path) {
         ratios.push(ratio);
     }
     ratios.sort_by(f64::total_cmp);
-    println!("  median ratio {:.3} (goal: at most 1.05)", ratios[PAIRS / 2]);
+    println!(
+        "  median ratio {:.3} (goal: at most 1.05)",
+        ratios[PAIRS / 2]
+    );
 }
 
 fn limited(folder: &Path) {
@@ -80,7 +102,10 @@ fn limited(folder: &Path) {
 
 /// Makes a file that does not compress, and tells its sum.
 fn made(path: &Path, size: u64) -> String {
-    let (mut random, mut file) = (File::open("/dev/urandom").expect("Linux"), File::create(path).expect("a file"));
+    let (mut random, mut file) = (
+        File::open("/dev/urandom").expect("Linux"),
+        File::create(path).expect("a file"),
+    );
     let (mut block, mut sum, mut left) = (vec![0; 1 << 20], Sha256::new(), size);
     while left > 0 {
         let n = left.min(block.len() as u64) as usize;
@@ -92,8 +117,8 @@ fn made(path: &Path, size: u64) -> String {
     hex(&sum.finalize())
 }
 
-/// The seconds that some work takes on a disk that has nothing else to write, and those of processors: where others are at
-/// work too, these tell more.
+/// The seconds that some work takes on a disk that has nothing else to write, and those of
+/// processors: where others are at work too, these tell more.
 fn seconds(work: impl FnOnce()) -> (f64, f64) {
     rustix::fs::sync();
     let (began, used) = (Instant::now(), processor_seconds());
@@ -101,17 +126,30 @@ fn seconds(work: impl FnOnce()) -> (f64, f64) {
     (began.elapsed().as_secs_f64(), processor_seconds() - used)
 }
 
-/// What this process and those that it waited for have had, in hundredths of a second as Linux counts them for everybody.
+/// What this process and those that it waited for have had, in hundredths of a second as Linux
+/// counts them for everybody.
 fn processor_seconds() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").expect("Linux");
     let behind_name = stat.rsplit(')').next().unwrap_or_default();
-    behind_name.split_whitespace().skip(11).take(4).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+    behind_name
+        .split_whitespace()
+        .skip(11)
+        .take(4)
+        .filter_map(|ticks| ticks.parse::<f64>().ok())
+        .sum::<f64>()
+        / 100.0
 }
 
 fn fetched(folder: &Path, url: &str, sum: &str, size: u64) -> (f64, f64) {
     let on = System::at(folder.join("host"));
-    let wanted = Wanted { url, sha256: sum, size: Some(size), to: Path::new("/cache/file") };
-    let took = seconds(|| fetch(&on, &wanted, &Sources::default(), &mut |_| {}, None).expect("fetched"));
+    let wanted = Wanted {
+        url,
+        sha256: sum,
+        size: Some(size),
+        to: Path::new("/cache/file"),
+    };
+    let took =
+        seconds(|| fetch(&on, &wanted, &Sources::default(), &mut |_| {}, None).expect("fetched"));
     fs::remove_dir_all(folder.join("host")).expect("it came");
     took
 }
@@ -120,7 +158,14 @@ fn curled(folder: &Path, url: &str) -> (f64, f64) {
     let to = folder.join("curled");
     let took = seconds(|| {
         let mut curl = Command::new("curl");
-        assert!(curl.args(["-sS", "-o"]).arg(&to).arg(url).status().expect("curl").success());
+        assert!(
+            curl.args(["-sS", "-o"])
+                .arg(&to)
+                .arg(url)
+                .status()
+                .expect("curl")
+                .success()
+        );
     });
     fs::remove_file(&to).expect("it came");
     took

@@ -1,9 +1,11 @@
-//! What installing cuDNN from its archive costs: `cargo bench --bench unpack`, with the archives of `benches/cudnn-archives`. Beside gpusetup's
-//! own code, in a process of its own, whose peak memory is printed: `xz -dc | tar x` to the same disk, and what the guides teach
-//! (`tar xf`, `cp`, `chmod`, `ldconfig`). Taken in turns; every one of them ends with its files on the disk, gpusetup's because it always
-//! waits for that, the others with a `sync -f` behind them. The archive is in the page cache, and its sum is known.
-//! Then the whole step by `gpusetup apply`, from a server of limited speed and with an empty cache, beside how long the bytes take at
-//! that speed and how long unpacking takes alone.
+//! What installing cuDNN from its archive costs: `cargo bench --bench unpack`, with the archives of
+//! `benches/cudnn-archives`. Beside gpusetup's own code, in a process of its own, whose peak memory
+//! is printed: `xz -dc | tar x` to the same disk, and what the guides teach (`tar xf`, `cp`,
+//! `chmod`, `ldconfig`). Taken in turns; every one of them ends with its files on the disk,
+//! gpusetup's because it always waits for that, the others with a `sync -f` behind them. The
+//! archive is in the page cache, and its sum is known. Then the whole step by `gpusetup apply`,
+//! from a server of limited speed and with an empty cache, beside how long the bytes take at that
+//! speed and how long unpacking takes alone.
 
 use gpusetup::cache;
 use gpusetup::compat::AddOnId;
@@ -36,8 +38,15 @@ fn main() {
     }
     let store = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/bench");
     fs::create_dir_all(&store).expect("made");
-    run(Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/benches/cudnn-archives")).arg(&store));
-    for (name, what) in [("multi", "many blocks (xz -T0)"), ("single", "one block (tar cJ)")] {
+    run(Command::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/benches/cudnn-archives"
+    ))
+    .arg(&store));
+    for (name, what) in [
+        ("multi", "many blocks (xz -T0)"),
+        ("single", "one block (tar cJ)"),
+    ] {
         let archive = store.join(format!("{name}.tar.xz"));
         let alone = compared(what, &archive, &store.join("root"));
         for rate in RATES {
@@ -51,25 +60,49 @@ fn installs(root: &Path, sum: &str) {
     let on = System::at(root);
     let into = into();
     let staging = unpack::staging(&on, sum, &into);
-    let staged =
-        unpack::stage(&on, Path::new(ARCHIVE), sum, &into, None, &staging, &mut |_, _| {}).expect("a good archive");
-    staged.intend(&on, &mut Backups::new("/backup".into(), 0)).expect("noted");
+    let staged = unpack::stage(
+        &on,
+        Path::new(ARCHIVE),
+        sum,
+        &into,
+        None,
+        &staging,
+        &mut |_, _| {},
+    )
+    .expect("a good archive");
+    staged
+        .intend(&on, &mut Backups::new("/backup".into(), 0))
+        .expect("noted");
     staged.commit(&on).expect("moved in");
     let status = fs::read_to_string("/proc/self/status").expect("readable");
-    let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).expect("there").trim();
+    let peak = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmHWM:"))
+        .expect("there")
+        .trim();
     println!("{peak}");
 }
 
 fn into() -> Vec<Placement> {
-    let place = |from: &str, to: &str| Placement { from: from.into(), to: Path::new(TOOLKIT).join(to) };
-    vec![place("include", "include"), place("lib", "lib64"), place("LICENSE", "share/doc/cudnn/LICENSE")]
+    let place = |from: &str, to: &str| Placement {
+        from: from.into(),
+        to: Path::new(TOOLKIT).join(to),
+    };
+    vec![
+        place("include", "include"),
+        place("lib", "lib64"),
+        place("LICENSE", "share/doc/cudnn/LICENSE"),
+    ]
 }
 
 /// All three; the median of gpusetup's.
 fn compared(what: &str, archive: &Path, root: &Path) -> f64 {
     let size = archive.metadata().expect("made").len();
     let sum = digest(fs::File::open(archive).expect("made")).expect("read");
-    let runs = std::env::var("GPUSETUP_RUNS").ok().and_then(|n| n.parse().ok()).unwrap_or(RUNS);
+    let runs = std::env::var("GPUSETUP_RUNS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(RUNS);
     let mut times: [Vec<Duration>; 3] = Default::default();
     let mut peak = 0;
     for _ in 0..runs {
@@ -87,9 +120,15 @@ fn compared(what: &str, archive: &Path, root: &Path) -> f64 {
         let itself = std::env::current_exe().expect("running");
         let (took, said) = run(Command::new(itself).arg("install").arg(root).arg(&sum));
         times[0].push(took);
-        peak = peak.max(said.trim().trim_end_matches(" kB").parse::<u64>().expect("a number"));
+        peak = peak.max(
+            said.trim()
+                .trim_end_matches(" kB")
+                .parse::<u64>()
+                .expect("a number"),
+        );
         fresh();
-        let pipe = "xz -dc cache/archive.tar.xz | tar x --no-same-owner -C toolkit && sync -f toolkit";
+        let pipe =
+            "xz -dc cache/archive.tar.xz | tar x --no-same-owner -C toolkit && sync -f toolkit";
         times[1].push(run(Command::new("sh").arg("-c").arg(pipe).current_dir(root)).0);
         fresh();
         let guide = "tar xf cache/archive.tar.xz && cp cudnn-*-archive/include/cudnn*.h toolkit/include && \
@@ -99,10 +138,22 @@ fn compared(what: &str, archive: &Path, root: &Path) -> f64 {
     }
     let _ = fs::remove_dir_all(root);
     let [ours, pipe, guide] = times.map(median);
-    println!("cuDNN, {:.0} MiB packed, {what}; median of {runs}", size as f64 / f64::from(1 << 20));
-    println!("  gpusetup                           {ours:>7.2} s   {:.1} MiB at most", peak as f64 / 1024.0);
-    println!("  xz -dc | tar x                     {pipe:>7.2} s   ratio {:.2} (aim: at most 1.05)", ours / pipe);
-    println!("  tar xf, cp, chmod, ldconfig        {guide:>7.2} s   ratio {:.2} (aim: at most 0.6)", ours / guide);
+    println!(
+        "cuDNN, {:.0} MiB packed, {what}; median of {runs}",
+        size as f64 / f64::from(1 << 20)
+    );
+    println!(
+        "  gpusetup                           {ours:>7.2} s   {:.1} MiB at most",
+        peak as f64 / 1024.0
+    );
+    println!(
+        "  xz -dc | tar x                     {pipe:>7.2} s   ratio {:.2} (aim: at most 1.05)",
+        ours / pipe
+    );
+    println!(
+        "  tar xf, cp, chmod, ldconfig        {guide:>7.2} s   ratio {:.2} (aim: at most 0.6)",
+        ours / guide
+    );
     ours
 }
 
@@ -116,19 +167,47 @@ fn from_cold(archive: &Path, root: &Path, rate: u64, alone: f64) {
     fs::write(root.join("etc/os-release"), "ID=debian\nVERSION_ID=12\n").expect("written");
     // Tells what machine the tree is for.
     let itself = std::env::current_exe().expect("running");
-    fs::create_dir_all(root.join("usr/bin")).and_then(|()| fs::copy(itself, root.join("usr/bin/env"))).expect("copied");
+    fs::create_dir_all(root.join("usr/bin"))
+        .and_then(|()| fs::copy(itself, root.join("usr/bin/env")))
+        .expect("copied");
     let gpusetup = env!("CARGO_BIN_EXE_gpusetup");
-    let asked = ["plan", "--profile", "toolkit", "--cuda", "12.4", "--gpu", "h100", "--json", "--root"];
+    let asked = [
+        "plan",
+        "--profile",
+        "toolkit",
+        "--cuda",
+        "12.4",
+        "--gpu",
+        "h100",
+        "--json",
+        "--root",
+    ];
     let (_, said) = run(Command::new(gpusetup).args(asked).arg(root));
     let mut plan: Plan = serde_json::from_str(&said).expect("a plan");
     let to = PathBuf::from("/var/cache/gpusetup/ab/archive.tar.xz");
     let url = server(archive.to_owned(), rate * 1_000_000);
-    let download = Operation::Download(Download { url, sha256: sha256.clone(), size: Some(size), to: to.clone() });
-    let unpack = Operation::Unpack(Unpack { archive: to, sha256, into: into(), limit: None });
-    plan.steps.retain(|step| step.id == StepId::InstallAddOn(AddOnId::CUDNN));
+    let download = Operation::Download(Download {
+        url,
+        sha256: sha256.clone(),
+        size: Some(size),
+        to: to.clone(),
+    });
+    let unpack = Operation::Unpack(Unpack {
+        archive: to,
+        sha256,
+        into: into(),
+        limit: None,
+    });
+    plan.steps
+        .retain(|step| step.id == StepId::InstallAddOn(AddOnId::CUDNN));
     for step in &mut plan.steps {
         step.state = State::Needed;
-        step.operations = [&download, &unpack].map(|o| Act { operation: o.clone(), satisfied: false }).to_vec();
+        step.operations = [&download, &unpack]
+            .map(|o| Act {
+                operation: o.clone(),
+                satisfied: false,
+            })
+            .to_vec();
     }
     let file = root.join("plan.json");
     fs::write(&file, serde_json::to_string(&plan).expect("JSON")).expect("written");
@@ -149,7 +228,13 @@ fn from_cold(archive: &Path, root: &Path, rate: u64, alone: f64) {
     let mut peak = 0;
     let ended = loop {
         let text = fs::read_to_string(&status).unwrap_or_default();
-        let now = text.lines().find_map(|l| l.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
+        let now = text.lines().find_map(|l| {
+            l.strip_prefix("VmHWM:")?
+                .split_whitespace()
+                .next()?
+                .parse()
+                .ok()
+        });
         peak = peak.max(now.unwrap_or(0_u64));
         match running.try_wait().expect("a child") {
             Some(ended) => break ended,
@@ -157,7 +242,10 @@ fn from_cold(archive: &Path, root: &Path, rate: u64, alone: f64) {
         }
     };
     let took = began.elapsed().as_secs_f64();
-    assert!(ended.success() && root.join("toolkit/lib64").is_dir(), "{ended}");
+    assert!(
+        ended.success() && root.join("toolkit/lib64").is_dir(),
+        "{ended}"
+    );
     let _ = fs::remove_dir_all(root);
     let wire = size as f64 / (rate * 1_000_000) as f64;
     println!(
@@ -172,7 +260,10 @@ fn from_cold(archive: &Path, root: &Path, rate: u64, alone: f64) {
 /// Serves a file, whole, at so many bytes a second over all connections; its address.
 fn server(file: PathBuf, rate: u64) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}/archive.tar.xz", listener.local_addr().expect("bound"));
+    let url = format!(
+        "http://{}/archive.tar.xz",
+        listener.local_addr().expect("bound")
+    );
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             // Whoever hangs up wants no more.
@@ -190,7 +281,10 @@ fn serve(mut stream: TcpStream, file: &Path, rate: u64) -> std::io::Result<()> {
     }
     let mut file = File::open(file)?;
     let length = file.metadata()?.len();
-    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n")?;
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    )?;
     let (began, mut sent, mut block) = (Instant::now(), 0, vec![0; 1 << 16]);
     loop {
         let n = file.read(&mut block)?;
@@ -213,6 +307,10 @@ fn run(command: &mut Command) -> (Duration, String) {
     let began = Instant::now();
     let said = command.output().expect("it starts");
     let took = began.elapsed();
-    assert!(said.status.success(), "{command:?}: {}", String::from_utf8_lossy(&said.stderr));
+    assert!(
+        said.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&said.stderr)
+    );
     (took, String::from_utf8_lossy(&said.stdout).into_owned())
 }

@@ -1,10 +1,12 @@
-//! gpusetup puts a working NVIDIA stack on a Linux host. It detects the GPUs, picks a driver, a CUDA toolkit and a cuDNN that fit
-//! them and each other, plans every step, executes the plan, and verifies the result.
+//! gpusetup puts a working NVIDIA stack on a Linux host. It detects the GPUs, picks a driver, a
+//! CUDA toolkit and a cuDNN that fit them and each other, plans every step, executes the plan, and
+//! verifies the result.
 //!
 //! # From a host to a plan
 //!
-//! [`planning::Planner`] is the one way to a plan. [`host::probe`] reads the facts of a host, [`resolve`]
-//! picks what fits them, [`plan`] turns the choice into steps of the operations of [`operation`].
+//! [`planning::Planner`] is the one way to a plan. [`host::probe`] reads the facts of a host,
+//! [`resolve`] picks what fits them, [`plan`] turns the choice into steps of the operations of
+//! [`operation`].
 //!
 //! ```
 //! use gpusetup::planning::Planner;
@@ -29,8 +31,9 @@
 //!
 //! # What it is made of
 //!
-//! Crates in `crates/`, from the ground up; ARCHITECTURE.md says what each is for. They are modules of this one: `gpusetup::host` is the
-//! crate `gpusetup-host`. Here are [`planning`], [`listing`] and [`installation`], then [`render`], then [`cli`].
+//! Crates in `crates/`, from the ground up; ARCHITECTURE.md says what each is for. They are modules
+//! of this one: `gpusetup::host` is the crate `gpusetup-host`. Here are [`planning`], [`listing`]
+//! and [`installation`], then [`render`], then [`cli`].
 //!
 //! [`resolve`] and [`plan`] are pure: no file, no process, no clock, no network.
 
@@ -41,7 +44,9 @@ pub use gpusetup_apply as apply;
 pub use gpusetup_bundle as bundle;
 pub use gpusetup_causes as causes;
 pub use gpusetup_container as container;
-pub use gpusetup_database::{compat, error_code, gpu_guide, language, message, signed, subject, sum, version, yaml};
+pub use gpusetup_database::{
+    compat, error_code, gpu_guide, language, message, signed, subject, sum, version, yaml,
+};
 pub use gpusetup_doctor as doctor;
 pub use gpusetup_explain::{recognise, translation};
 pub use gpusetup_fetch as fetch;

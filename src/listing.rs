@@ -1,5 +1,5 @@
-//! What is installed on a host: the driver, toolkits and add-ons; who installed each, how much space it takes, and which toolkit is
-//! the default one.
+//! What is installed on a host: the driver, toolkits and add-ons; who installed each, how much
+//! space it takes, and which toolkit is the default one.
 
 use crate::apply::OwnInstallations;
 use crate::compat::{AddOnId, Database};
@@ -16,14 +16,19 @@ pub const SCHEMA: &str = "gpusetup.list/1";
 
 /// What is installed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Listing {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
     pub schema: &'static str,
     /// The version of gpusetup that listed it.
     pub tool: &'static str,
-    /// Whether gpusetup's journal could be read, which only root may. Without it, `installed_by` names what gpusetup used.
+    /// Whether gpusetup's journal could be read, which only root may. Without it, `installed_by`
+    /// names what gpusetup used.
     pub journal_read: bool,
     /// The drivers; several are a mixed installation.
     pub drivers: Vec<ListedDriver>,
@@ -65,7 +70,11 @@ pub enum Way {
 
 /// A driver.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct ListedDriver {
     /// The version, from the user-space library or the package.
     pub version: DriverVersion,
@@ -77,7 +86,11 @@ pub struct ListedDriver {
 
 /// A toolkit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct ListedToolkit {
     /// The release; only the series if its files do not name it.
     pub version: CudaVersion,
@@ -97,7 +110,10 @@ pub struct ListedToolkit {
     pub bytes: u64,
     /// Some of it could not be looked at, so that it takes more.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[cfg_attr(feature = "schemas", schemars(skip_serializing_if = "std::ops::Not::not"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(skip_serializing_if = "std::ops::Not::not")
+    )]
     pub at_least: bool,
     /// The add-ons in it.
     pub add_ons: Vec<ListedAddOn>,
@@ -105,7 +121,11 @@ pub struct ListedToolkit {
 
 /// An add-on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct ListedAddOn {
     /// Its name, such as `cudnn`.
     pub id: AddOnId,
@@ -129,35 +149,72 @@ impl Listing {
     /// Lists what the facts found, in the order in which people look for it.
     pub fn of(on: &System, database: &Database, facts: &Facts, prefix: &Path) -> Self {
         let own = OwnInstallations::of(on).ok();
-        let search = Search { on, database, facts, own: own.as_ref(), packaged: packaged(on, facts) };
+        let search = Search {
+            on,
+            database,
+            facts,
+            own: own.as_ref(),
+            packaged: packaged(on, facts),
+        };
         let default = facts.default_toolkit(prefix);
-        let is_outside = |found: &&AddOnFiles| !facts.toolkits.iter().any(|t| found.directory.starts_with(&t.path));
+        let is_outside = |found: &&AddOnFiles| {
+            !facts
+                .toolkits
+                .iter()
+                .any(|t| found.directory.starts_with(&t.path))
+        };
         Self {
             schema: SCHEMA,
             tool: env!("CARGO_PKG_VERSION"),
             journal_read: own.is_some(),
-            drivers: facts.driver.iter().chain(&facts.other_drivers).map(|driver| search.driver(driver)).collect(),
-            toolkits: facts.toolkits.iter().map(|toolkit| search.toolkit(toolkit, default)).collect(),
-            add_ons: facts.add_on_files().filter(is_outside).map(|found| search.add_on(found, None)).collect(),
+            drivers: facts
+                .driver
+                .iter()
+                .chain(&facts.other_drivers)
+                .map(|driver| search.driver(driver))
+                .collect(),
+            toolkits: facts
+                .toolkits
+                .iter()
+                .map(|toolkit| search.toolkit(toolkit, default))
+                .collect(),
+            add_ons: facts
+                .add_on_files()
+                .filter(is_outside)
+                .map(|found| search.add_on(found, None))
+                .collect(),
         }
     }
 
     /// The disk space of all toolkits, and of the add-ons outside of them.
     pub fn bytes(&self) -> u64 {
         let toolkits = self.toolkits.iter().map(|toolkit| toolkit.bytes);
-        toolkits.chain(self.add_ons.iter().map(|add_on| add_on.bytes)).sum()
+        toolkits
+            .chain(self.add_ons.iter().map(|add_on| add_on.bytes))
+            .sum()
     }
 }
 
 /// The paths of which neither the facts nor an installer tell the origin, and which packages own.
 fn packaged(on: &System, facts: &Facts) -> BTreeSet<PathBuf> {
-    let toolkits = facts.toolkits.iter().filter(|t| t.origin == Origin::Unknown).map(|t| t.path.clone());
-    let unknown = facts.add_on_files().filter(|found| found.origin == Origin::Unknown);
+    let toolkits = facts
+        .toolkits
+        .iter()
+        .filter(|t| t.origin == Origin::Unknown)
+        .map(|t| t.path.clone());
+    let unknown = facts
+        .add_on_files()
+        .filter(|found| found.origin == Origin::Unknown);
     let files = unknown.filter_map(|found| Some(found.directory.join(&found.files.first()?.name)));
     let paths: BTreeSet<_> = toolkits.chain(files).collect();
-    let Some(manager) = facts.os.package_manager.filter(|_| !paths.is_empty()) else { return BTreeSet::new() };
+    let Some(manager) = facts.os.package_manager.filter(|_| !paths.is_empty()) else {
+        return BTreeSet::new();
+    };
     // What a package manager that does not answer knows stays unknown.
-    owners(on, manager, &paths).unwrap_or_default().into_keys().collect()
+    owners(on, manager, &paths)
+        .unwrap_or_default()
+        .into_keys()
+        .collect()
 }
 
 struct Search<'a> {
@@ -177,16 +234,25 @@ impl Search<'_> {
             _ => planned == driver.version,
         };
         let ours = self.own.and_then(|own| own.driver).is_some_and(is_ours);
-        ListedDriver { version: driver.version, installed_by: installer(way, ours), way }
+        ListedDriver {
+            version: driver.version,
+            installed_by: installer(way, ours),
+            way,
+        }
     }
 
     fn toolkit(&self, toolkit: &Toolkit, default: Option<&Toolkit>) -> ListedToolkit {
         let way = way(toolkit.origin, self.packaged.contains(&toolkit.path));
         // No one else assembles toolkits from archives in this way.
-        let ours =
-            self.own.is_some_and(|own| own.toolkits.contains(&toolkit.path)) || toolkit.origin == Origin::Archives;
+        let ours = self
+            .own
+            .is_some_and(|own| own.toolkits.contains(&toolkit.path))
+            || toolkit.origin == Origin::Archives;
         let usage = self.on.usage(&toolkit.path);
-        let inside = self.facts.add_on_files().filter(|found| found.directory.starts_with(&toolkit.path));
+        let inside = self
+            .facts
+            .add_on_files()
+            .filter(|found| found.directory.starts_with(&toolkit.path));
         ListedToolkit {
             version: toolkit.version,
             path: toolkit.path.clone(),
@@ -197,15 +263,27 @@ impl Search<'_> {
             components: toolkit.components.clone(),
             bytes: usage.bytes,
             at_least: usage.at_least,
-            add_ons: inside.map(|found| self.add_on(found, Some(toolkit))).collect(),
+            add_ons: inside
+                .map(|found| self.add_on(found, Some(toolkit)))
+                .collect(),
         }
     }
 
     fn add_on(&self, found: &AddOnFiles, toolkit: Option<&Toolkit>) -> ListedAddOn {
-        let is_packaged = found.files.first().is_some_and(|f| self.packaged.contains(&found.directory.join(&f.name)));
+        let is_packaged = found
+            .files
+            .first()
+            .is_some_and(|f| self.packaged.contains(&found.directory.join(&f.name)));
         let key = toolkit.map(|toolkit| (toolkit.path.clone(), found.add_on));
-        let ours = self.own.zip(key).is_some_and(|(own, key)| own.add_ons.contains(&key));
-        let way = if ours { Way::Archives } else { way(found.origin, is_packaged) };
+        let ours = self
+            .own
+            .zip(key)
+            .is_some_and(|(own, key)| own.add_ons.contains(&key));
+        let way = if ours {
+            Way::Archives
+        } else {
+            way(found.origin, is_packaged)
+        };
         ListedAddOn {
             id: found.add_on,
             title: self.database.add_on_title(found.add_on).to_owned(),

@@ -1,4 +1,5 @@
-//! Makes a plan from a host and a request, for every subcommand and for programs that use gpusetup as a library.
+//! Makes a plan from a host and a request, for every subcommand and for programs that use gpusetup
+//! as a library.
 
 use crate::bundle::{Bundle, BundleError};
 use crate::compat::Database;
@@ -6,19 +7,23 @@ use crate::host::{Facts, PathFiles, SystemId, add_offers, offered_by};
 use crate::ids::RuleId;
 use crate::mirrors::Mirrors;
 use crate::packages::Versions;
-use crate::plan::{Begun, Inventory, LockError, LockFile, Plan, Repair, Unwanted, plan, removal, repair, switch};
+use crate::plan::{
+    Begun, Inventory, LockError, LockFile, Plan, Repair, Unwanted, plan, removal, repair, switch,
+};
 use crate::resolve::{Conflict, ConflictKind, Request, summary, with_companions};
 use crate::system::System;
 use crate::version::{CudaVersion, Requirement};
 
-/// The input for plans, in addition to the host's facts and the request. See the crate's main page for an example.
+/// The input for plans, in addition to the host's facts and the request. See the crate's main page
+/// for an example.
 #[derive(Debug, Clone, Copy)]
 pub struct Planner<'a> {
     /// The compatibility database of GPUs, drivers, toolkits and distributions.
     pub database: &'a Database,
     /// The host whose package lists are read. Without it, only the versions in the facts are known.
     pub repositories: Option<&'a System>,
-    /// The bundle that provides all files. A plan in it that was made for this host is used unchanged.
+    /// The bundle that provides all files. A plan in it that was made for this host is used
+    /// unchanged.
     pub bundle: Option<&'a Bundle>,
     /// The lock file that the plan must follow.
     pub lock: Option<&'a LockFile>,
@@ -83,16 +88,27 @@ enum InBundle {
 impl<'a> Planner<'a> {
     /// A planner with only the database.
     pub fn new(database: &'a Database) -> Self {
-        Self { database, repositories: None, bundle: None, lock: None, mirrors: None, begun: None }
+        Self {
+            database,
+            repositories: None,
+            bundle: None,
+            lock: None,
+            mirrors: None,
+            begun: None,
+        }
     }
 
     /// The plan for a host.
     ///
     /// # Errors
     ///
-    /// If nothing fits: the facts that conflict and what would work. If the lock file or the bundle is not for this host.
+    /// If nothing fits: the facts that conflict and what would work. If the lock file or the bundle
+    /// is not for this host.
     pub fn plan(&self, facts: Facts, request: Request) -> Result<Planned, PlanningError> {
-        let (request, notes) = match self.bundle.map_or(Ok(InBundle::Nothing), |b| self.in_bundle(b, &facts))? {
+        let (request, notes) = match self
+            .bundle
+            .map_or(Ok(InBundle::Nothing), |b| self.in_bundle(b, &facts))?
+        {
             InBundle::Plan(plan) => return Ok(self.finished(*plan, Vec::new())?),
             InBundle::Request(request, name) => {
                 let note = format!(
@@ -104,7 +120,8 @@ impl<'a> Planner<'a> {
             InBundle::Nothing => (request, Vec::new()),
         };
         let request = self.locked(&facts, with_companions(self.database, request)?)?;
-        // Installed versions that fit are kept regardless of the repositories, so their long lists need not be read.
+        // Installed versions that fit are kept regardless of the repositories, so their long lists
+        // need not be read.
         let has_lists = self.bundle.is_some() || self.repositories.is_some();
         let may_be_kept = facts.driver.is_some() || !facts.toolkits.is_empty();
         if has_lists
@@ -139,7 +156,8 @@ impl<'a> Planner<'a> {
         removal(self.database, facts, inventory, unwanted, request)
     }
 
-    /// The plan that makes an installed toolkit the default one, with warnings of files that put another one before it.
+    /// The plan that makes an installed toolkit the default one, with warnings of files that put
+    /// another one before it.
     ///
     /// # Errors
     ///
@@ -159,22 +177,32 @@ impl<'a> Planner<'a> {
     /// # Errors
     ///
     /// If the lock file is not for this host.
-    pub fn prepared(&self, facts: Facts, request: Request) -> Result<(Facts, Request), PlanningError> {
+    pub fn prepared(
+        &self,
+        facts: Facts,
+        request: Request,
+    ) -> Result<(Facts, Request), PlanningError> {
         let request = self.locked(&facts, with_companions(self.database, request)?)?;
         Ok((self.with_offers(facts), request))
     }
 
     fn locked(&self, facts: &Facts, request: Request) -> Result<Request, LockError> {
-        let Some(lock) = self.lock else { return Ok(request) };
+        let Some(lock) = self.lock else {
+            return Ok(request);
+        };
         lock.is_for(facts)?;
         lock.request(self.database, request)
     }
 
     fn with_offers(&self, mut facts: Facts) -> Facts {
         match (self.bundle, self.repositories) {
-            (Some(bundle), _) => facts.offered = offered_by(bundle.offers(&facts), &facts, self.database),
+            (Some(bundle), _) => {
+                facts.offered = offered_by(bundle.offers(&facts), &facts, self.database)
+            }
             (None, Some(system)) => {
-                let locked = self.lock.map_or_else(Versions::new, |lock| lock.packages.clone());
+                let locked = self
+                    .lock
+                    .map_or_else(Versions::new, |lock| lock.packages.clone());
                 add_offers(system, &mut facts, self.database, &locked);
             }
             // The texts were made visible when the facts were collected.
@@ -197,21 +225,32 @@ impl<'a> Planner<'a> {
     fn in_bundle(&self, bundle: &Bundle, facts: &Facts) -> Result<InBundle, PlanningError> {
         let plans = bundle.plans()?;
         let fits = |plan: &Plan| {
-            plan.database.sha256 == self.database.sha256 && plan.is_for(facts, self.database, self.begun).is_ok()
+            plan.database.sha256 == self.database.sha256
+                && plan.is_for(facts, self.database, self.begun).is_ok()
         };
         let fitting: Vec<_> = plans.iter().filter(|(_, plan)| fits(plan)).collect();
         match fitting.as_slice() {
             [(_, plan)] => return Ok(InBundle::Plan(Box::new(plan.clone()))),
             [] => {}
             several => {
-                let described = several.iter().map(|(name, plan)| format!("{name} ({})", summary(&plan.selection)));
+                let described = several
+                    .iter()
+                    .map(|(name, plan)| format!("{name} ({})", summary(&plan.selection)));
                 return Err(PlanningError::SeveralPlans(described.collect()));
             }
         }
-        let alike: Vec<_> = plans.iter().filter(|(_, plan)| SystemId::of(&plan.host) == SystemId::of(facts)).collect();
-        let [(name, plan)] = alike.as_slice() else { return Ok(InBundle::Nothing) };
+        let alike: Vec<_> = plans
+            .iter()
+            .filter(|(_, plan)| SystemId::of(&plan.host) == SystemId::of(facts))
+            .collect();
+        let [(name, plan)] = alike.as_slice() else {
+            return Ok(InBundle::Nothing);
+        };
         // GPUs assumed in the bundle's plan stand for the host's real ones.
-        let request = Request { assumed_gpus: Vec::new(), ..plan.request.clone() };
+        let request = Request {
+            assumed_gpus: Vec::new(),
+            ..plan.request.clone()
+        };
         Ok(InBundle::Request(Box::new(request), (*name).to_owned()))
     }
 }

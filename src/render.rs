@@ -1,5 +1,5 @@
-//! How results look: text for people, scripts, progress. Made from the values that JSON is made from, so that the two
-//! cannot disagree; nothing is decided here.
+//! How results look: text for people, scripts, progress. Made from the values that JSON is made
+//! from, so that the two cannot disagree; nothing is decided here.
 
 pub mod cloud_init;
 pub mod container;
@@ -33,7 +33,11 @@ impl Paint {
     }
 
     fn with(self, code: &str, text: &str) -> String {
-        if self.on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        if self.on {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
     }
 
     /// A heading.
@@ -64,5 +68,8 @@ impl Paint {
 
 /// Text as it may stand in an element of HTML or an attribute.
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }

@@ -1,5 +1,6 @@
-//! The architecture, as far as cargo does not hold it (a crate uses only those that its Cargo.toml names): no files of a crate use each
-//! other in a circle. A module and its own submodules are one thing here; tests and what only they use are left out.
+//! The architecture, as far as cargo does not hold it (a crate uses only those that its Cargo.toml
+//! names): no files of a crate use each other in a circle. A module and its own submodules are one
+//! thing here; tests and what only they use are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +11,8 @@ type Module = Vec<String>;
 
 struct Source {
     module: Module,
-    /// What it names of this crate, as it stands in the text: `crate::plan::Step`, `super::job::Job`.
+    /// What it names of this crate, as it stands in the text: `crate::plan::Step`,
+    /// `super::job::Job`.
     paths: BTreeSet<Vec<String>>,
 }
 
@@ -22,12 +24,18 @@ fn no_files_use_each_other_in_a_circle() {
         let mut uses: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
         for source in &sources {
             let named = absolute(source).map(|path| module_of(&path, &modules));
-            let others = named.filter(|other| !other.starts_with(&source.module) && !source.module.starts_with(other));
-            uses.entry(source.module.clone()).or_default().extend(others);
+            let others = named.filter(|other| {
+                !other.starts_with(&source.module) && !source.module.starts_with(other)
+            });
+            uses.entry(source.module.clone())
+                .or_default()
+                .extend(others);
         }
         // An arrow is part of a circle if its end leads back to its beginning.
         let whole = uses.clone();
-        uses.iter_mut().for_each(|(module, others)| others.retain(|other| reachable(&whole, other).contains(module)));
+        uses.iter_mut().for_each(|(module, others)| {
+            others.retain(|other| reachable(&whole, other).contains(module))
+        });
         uses.retain(|_, others| !others.is_empty());
         let arrow = |(module, others): (&Module, &BTreeSet<Module>)| {
             let others: Vec<_> = others.iter().map(|other| other.join("::")).collect();
@@ -41,12 +49,18 @@ fn no_files_use_each_other_in_a_circle() {
 /// An id as a text could be mistyped, and nobody would notice: only `ids.rs` has them as texts.
 #[test]
 fn ids_are_no_texts_in_the_program() {
-    let rules: Vec<_> = gpusetup::ids::RuleId::ALL.iter().filter(|rule| rule.as_str().contains('-')).collect();
+    let rules: Vec<_> = gpusetup::ids::RuleId::ALL
+        .iter()
+        .filter(|rule| rule.as_str().contains('-'))
+        .collect();
     let mut wrong = BTreeSet::new();
-    for (module, code) in
-        all_codes("crates/database").into_iter().filter(|(module, _)| module != "crates/text/src::ids")
+    for (module, code) in all_codes("crates/database")
+        .into_iter()
+        .filter(|(module, _)| module != "crates/text/src::ids")
     {
-        let texts = code.lines().filter_map(|line| Some((line, line.split_once('"')?.1)));
+        let texts = code
+            .lines()
+            .filter_map(|line| Some((line, line.split_once('"')?.1)));
         let has_id = |text: &str| {
             let ids = text.match_indices("GS").map(|(at, _)| &text[at + 2..]);
             let is_check = |rest: &str| rest.chars().take_while(char::is_ascii_digit).count() == 3;
@@ -56,18 +70,27 @@ fn ids_are_no_texts_in_the_program() {
         let found = texts.filter(|(_, text)| has_id(&outside(text)));
         wrong.extend(found.map(|(line, _)| format!("{module}: {}", line.trim())));
     }
-    assert!(wrong.is_empty(), "use CheckId and RuleId here:\n{}", lines(&wrong));
+    assert!(
+        wrong.is_empty(),
+        "use CheckId and RuleId here:\n{}",
+        lines(&wrong)
+    );
 }
 
-/// What differs between package managers is in `packages`: whoever asks which one it is knows something that belongs there.
+/// What differs between package managers is in `packages`: whoever asks which one it is knows
+/// something that belongs there.
 #[test]
 fn only_packages_tells_package_managers_apart() {
     let mut wrong = BTreeSet::new();
-    for (module, code) in
-        all_codes("crates/database").into_iter().filter(|(module, _)| !module.starts_with("crates/packages/"))
+    for (module, code) in all_codes("crates/database")
+        .into_iter()
+        .filter(|(module, _)| !module.starts_with("crates/packages/"))
     {
-        let found =
-            code.lines().filter(|line| ["PackageManager::", "PackageManager as "].iter().any(|p| line.contains(p)));
+        let found = code.lines().filter(|line| {
+            ["PackageManager::", "PackageManager as "]
+                .iter()
+                .any(|p| line.contains(p))
+        });
         wrong.extend(found.map(|line| format!("{module}: {}", line.trim())));
     }
     assert!(
@@ -81,7 +104,9 @@ fn only_packages_tells_package_managers_apart() {
 #[test]
 fn ids_that_are_named_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|file| root.join(file)).to_vec();
+    let mut files = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+        .map(|file| root.join(file))
+        .to_vec();
     below(&root.join("docs/src"), &["md"], &mut files);
     for folder in ["tests", "src", "crates", "schemas"] {
         below(&root.join(folder), &["rs", "snap", "json"], &mut files);
@@ -90,19 +115,32 @@ fn ids_that_are_named_exist() {
     for file in files {
         let text = std::fs::read_to_string(&file).expect("a file of the project");
         for (at, _) in text.match_indices("GS") {
-            let id: String = text[at..].chars().take_while(char::is_ascii_alphanumeric).collect();
+            let id: String = text[at..]
+                .chars()
+                .take_while(char::is_ascii_alphanumeric)
+                .collect();
             let is_id = id.len() == 5 && id[2..].chars().all(|c| c.is_ascii_digit());
             // These two are for tests of ids that there are not.
-            if is_id && !["GS000", "GS999"].contains(&&*id) && id.parse::<gpusetup::ids::CheckId>().is_err() {
+            if is_id
+                && !["GS000", "GS999"].contains(&&*id)
+                && id.parse::<gpusetup::ids::CheckId>().is_err()
+            {
                 unknown.insert(format!("{}: {id}", file.display()));
             }
         }
     }
-    assert!(unknown.is_empty(), "explain does not know these:\n{}", lines(&unknown));
+    assert!(
+        unknown.is_empty(),
+        "explain does not know these:\n{}",
+        lines(&unknown)
+    );
 }
 
 /// All modules that a module leads to.
-fn reachable<'a>(uses: &'a BTreeMap<Module, BTreeSet<Module>>, from: &'a Module) -> BTreeSet<&'a Module> {
+fn reachable<'a>(
+    uses: &'a BTreeMap<Module, BTreeSet<Module>>,
+    from: &'a Module,
+) -> BTreeSet<&'a Module> {
     let (mut found, mut next) = (BTreeSet::new(), vec![from]);
     while let Some(module) = next.pop() {
         let others = uses.get(module).into_iter().flatten();
@@ -117,7 +155,11 @@ fn lines(texts: &BTreeSet<String>) -> String {
 
 /// The longest part of a path that is a module.
 fn module_of(path: &[String], modules: &BTreeSet<Module>) -> Module {
-    (0..=path.len()).rev().map(|length| path[..length].to_vec()).find(|path| modules.contains(path)).unwrap_or_default()
+    (0..=path.len())
+        .rev()
+        .map(|length| path[..length].to_vec())
+        .find(|path| modules.contains(path))
+        .unwrap_or_default()
 }
 
 /// What a file names, from the crate's root on.
@@ -143,8 +185,12 @@ fn absolute(source: &Source) -> impl Iterator<Item = Vec<String>> {
 /// The folders with the sources of the program and its crates.
 fn members() -> Vec<String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates");
-    let names = fs::read_dir(crates).expect("a folder").map(|entry| entry.expect("an entry").file_name());
-    let mut all: Vec<_> = names.map(|name| format!("crates/{}/src", name.display())).collect();
+    let names = fs::read_dir(crates)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").file_name());
+    let mut all: Vec<_> = names
+        .map(|name| format!("crates/{}/src", name.display()))
+        .collect();
     all.sort();
     all.push("src".to_owned());
     all
@@ -153,7 +199,10 @@ fn members() -> Vec<String> {
 /// The code of all of them but one, each with the name of its module: `crates/text/src::ids`.
 fn all_codes(but: &str) -> Vec<(String, String)> {
     let mut all = Vec::new();
-    for folder in members().into_iter().filter(|folder| !folder.starts_with(but)) {
+    for folder in members()
+        .into_iter()
+        .filter(|folder| !folder.starts_with(but))
+    {
         for (module, code) in codes(&folder) {
             all.push((format!("{folder}::{}", module.join("::")), code));
         }
@@ -163,7 +212,13 @@ fn all_codes(but: &str) -> Vec<(String, String)> {
 
 /// Every file of a crate but those that only tests use.
 fn sources(root: &str) -> Vec<Source> {
-    codes(root).into_iter().map(|(module, code)| Source { module, paths: paths(&code) }).collect()
+    codes(root)
+        .into_iter()
+        .map(|(module, code)| Source {
+            module,
+            paths: paths(&code),
+        })
+        .collect()
 }
 
 /// The code of each of them.
@@ -173,9 +228,14 @@ fn codes(root: &str) -> Vec<(Module, String)> {
     below(&root, &["rs"], &mut files);
     assert!(!files.is_empty());
     let module = |file: &Path| -> Module {
-        let file = file.strip_prefix(&root).expect("below it").with_extension("");
+        let file = file
+            .strip_prefix(&root)
+            .expect("below it")
+            .with_extension("");
         let names = file.iter().map(|name| name.to_string_lossy().into_owned());
-        names.filter(|name| !["mod", "lib"].contains(&name.as_str())).collect()
+        names
+            .filter(|name| !["mod", "lib"].contains(&name.as_str()))
+            .collect()
     };
     let mut of_tests = BTreeSet::new();
     let texts: Vec<_> = files
@@ -199,7 +259,13 @@ fn below(folder: &Path, endings: &[&str], files: &mut Vec<PathBuf>) {
         let path = entry.expect("an entry").path();
         match path.is_dir() {
             true => below(&path, endings, files),
-            false if path.extension().is_some_and(|e| endings.iter().any(|ending| e == *ending)) => files.push(path),
+            false
+                if path
+                    .extension()
+                    .is_some_and(|e| endings.iter().any(|ending| e == *ending)) =>
+            {
+                files.push(path)
+            }
             false => {}
         }
     }
@@ -208,17 +274,29 @@ fn below(folder: &Path, endings: &[&str], files: &mut Vec<PathBuf>) {
 /// The modules that a file declares for tests only.
 fn test_modules(text: &str) -> Vec<String> {
     let declared = |(attribute, line): (&str, &str)| {
-        let private = ["pub(crate) ", "pub "].iter().find_map(|public| line.strip_prefix(public)).unwrap_or(line);
+        let private = ["pub(crate) ", "pub "]
+            .iter()
+            .find_map(|public| line.strip_prefix(public))
+            .unwrap_or(line);
         let name = private.strip_prefix("mod ")?.strip_suffix(';')?;
-        attribute.starts_with("#[cfg(test)]").then(|| name.to_owned())
+        attribute
+            .starts_with("#[cfg(test)]")
+            .then(|| name.to_owned())
     };
-    text.lines().zip(text.lines().skip(1)).filter_map(declared).collect()
+    text.lines()
+        .zip(text.lines().skip(1))
+        .filter_map(declared)
+        .collect()
 }
 
-/// The code of a file without comments, texts and its tests, which are the end of each file that has any.
+/// The code of a file without comments, texts and its tests, which are the end of each file that
+/// has any.
 fn code(text: &str) -> String {
-    let tests = text.find("\n#[cfg(test)]\nmod tests {").unwrap_or(text.len());
-    let without_comment = |line: &str| line.split("//").next().unwrap_or_default().to_owned() + "\n";
+    let tests = text
+        .find("\n#[cfg(test)]\nmod tests {")
+        .unwrap_or(text.len());
+    let without_comment =
+        |line: &str| line.split("//").next().unwrap_or_default().to_owned() + "\n";
     text[..tests].lines().map(without_comment).collect()
 }
 
@@ -238,7 +316,11 @@ fn paths(code: &str) -> BTreeSet<Vec<String>> {
 }
 
 /// Reads `a::b` or `a::{b, c::d}`, behind what stands before it.
-fn tree(text: &mut std::iter::Peekable<std::str::Chars>, before: &[String], found: &mut BTreeSet<Vec<String>>) {
+fn tree(
+    text: &mut std::iter::Peekable<std::str::Chars>,
+    before: &[String],
+    found: &mut BTreeSet<Vec<String>>,
+) {
     let mut path = before.to_vec();
     loop {
         skip_blanks(text);
@@ -281,7 +363,10 @@ fn tree(text: &mut std::iter::Peekable<std::str::Chars>, before: &[String], foun
     // `a as b`
     if text.clone().take(4).collect::<String>() == " as " {
         text.by_ref().take(4).for_each(drop);
-        while text.peek().is_some_and(|c| c.is_alphanumeric() || *c == '_') {
+        while text
+            .peek()
+            .is_some_and(|c| c.is_alphanumeric() || *c == '_')
+        {
             text.next();
         }
     }
@@ -298,17 +383,33 @@ fn skip_blanks(text: &mut std::iter::Peekable<std::str::Chars>) {
 fn every_module_of_the_tests_on_real_hosts_is_run() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let run = fs::read_to_string(root.join("tests/run")).expect("there");
-    let parts: Vec<_> = run.lines().filter(|line| line.contains("on_hosts ") || line.contains("real_host::")).collect();
-    let modules = fs::read_dir(root.join("tests/as_root")).expect("there").flatten().map(|file| file.path());
+    let parts: Vec<_> = run
+        .lines()
+        .filter(|line| line.contains("on_hosts ") || line.contains("real_host::"))
+        .collect();
+    let modules = fs::read_dir(root.join("tests/as_root"))
+        .expect("there")
+        .flatten()
+        .map(|file| file.path());
     for file in modules.filter(|path| path.extension().is_some_and(|kind| kind == "rs")) {
-        let name = file.file_stem().and_then(|name| name.to_str()).expect("UTF-8");
-        let has_tests = fs::read_to_string(&file).expect("there").contains("#[test]");
+        let name = file
+            .file_stem()
+            .and_then(|name| name.to_str())
+            .expect("UTF-8");
+        let has_tests = fs::read_to_string(&file)
+            .expect("there")
+            .contains("#[test]");
         // A filter is a part of a test's name: `repository::` stands for `rpm_repository::`, too.
         let is_named = |line: &&&str| {
             line.split([' ', ';']).any(|filter| {
-                filter.split_once("::").is_some_and(|(module, _)| !module.is_empty() && name.ends_with(module))
+                filter
+                    .split_once("::")
+                    .is_some_and(|(module, _)| !module.is_empty() && name.ends_with(module))
             })
         };
-        assert!(!has_tests || parts.iter().any(|line| is_named(&line)), "tests/run has no part for {name}");
+        assert!(
+            !has_tests || parts.iter().any(|line| is_named(&line)),
+            "tests/run has no part for {name}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Checks the facts of `compat/` and `manifests/` and makes them into the compact form that the binary carries: reading
-//! YAML takes some thirty times as long, at every start. A wrong fact is a build error.
+//! Checks the facts of `compat/` and `manifests/` and makes them into the compact form that the
+//! binary carries: reading YAML takes some thirty times as long, at every start. A wrong fact is a
+//! build error.
 
 use gpusetup_database::signed::{KEYS, KeyList};
 use gpusetup_database::{compact, compat, error_code, gpu_guide, language, message, subject};
@@ -7,7 +8,8 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
-/// The file with the lists of the keys that sign databases and releases, if whoever builds has any [default: compat/release-keys].
+/// The file with the lists of the keys that sign databases and releases, if whoever builds has any
+/// [default: compat/release-keys].
 const VARIABLE: &str = "GPUSETUP_RELEASE_KEYS";
 
 /// Where the facts are, from this crate.
@@ -30,7 +32,9 @@ fn release_keys() -> Result<(), String> {
     println!("cargo::rerun-if-env-changed={VARIABLE}");
     let named = std::env::var_os(VARIABLE).map(PathBuf::from);
     let usual = Path::new(ROOT).join("compat").join(KEYS);
-    let Some(file) = named.or_else(|| usual.exists().then_some(usual)) else { return Ok(()) };
+    let Some(file) = named.or_else(|| usual.exists().then_some(usual)) else {
+        return Ok(());
+    };
     println!("cargo::rerun-if-changed={}", file.display());
     let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
     let text = std::fs::read_to_string(&file).map_err(|e| failed(&e))?;
@@ -41,14 +45,21 @@ fn release_keys() -> Result<(), String> {
 
 fn database() -> Result<compat::Database, String> {
     let database = compat::load(Path::new(ROOT)).map_err(|e| e.to_string())?;
-    println!("cargo::rustc-env=GPUSETUP_DATABASE_VERSION={}", database.version);
+    println!(
+        "cargo::rustc-env=GPUSETUP_DATABASE_VERSION={}",
+        database.version
+    );
     write("database.bin", &database)?;
     Ok(database)
 }
 
 /// What `explain` knows beside the database.
 fn explanations(xids: &[compat::Xid]) -> Result<(), String> {
-    let (messages, subjects, errors) = ("explain/messages.yaml", "explain/subjects.yaml", "explain/errors.yaml");
+    let (messages, subjects, errors) = (
+        "explain/messages.yaml",
+        "explain/subjects.yaml",
+        "explain/errors.yaml",
+    );
     let messages = message::parse(&read(messages)?).map_err(|e| format!("{messages}: {e}"))?;
     let subjects = subject::parse(&read(subjects)?).map_err(|e| format!("{subjects}: {e}"))?;
     let errors = error_code::parse(&read(errors)?).map_err(|e| format!("{errors}: {e}"))?;
@@ -59,9 +70,15 @@ fn explanations(xids: &[compat::Xid]) -> Result<(), String> {
     let guide = gpu_guide::parse(&read(fields)?).map_err(|e| format!("{fields}: {e}"))?;
     let unknown = gpu_guide::unknown_terms(&guide, &subjects);
     if !unknown.is_empty() {
-        return Err(unknown.into_iter().map(|problem| format!("{fields}: {problem}\n")).collect());
+        return Err(unknown
+            .into_iter()
+            .map(|problem| format!("{fields}: {problem}\n"))
+            .collect());
     }
-    store("languages.bin", &languages(&language::english(&messages, &subjects, &errors, xids))?)
+    store(
+        "languages.bin",
+        &languages(&language::english(&messages, &subjects, &errors, xids))?,
+    )
 }
 
 fn read(file: &str) -> Result<String, String> {
@@ -72,18 +89,29 @@ fn read(file: &str) -> Result<String, String> {
 fn languages(english: &language::Texts) -> Result<Vec<(String, String, Vec<u8>)>, String> {
     const FOLDER: &str = "explain/languages";
     let failed = |e: std::io::Error| format!("{FOLDER}: {e}");
-    let files = std::fs::read_dir(Path::new(ROOT).join(FOLDER)).map_err(failed)?.map(|entry| Ok(entry?.path()));
+    let files = std::fs::read_dir(Path::new(ROOT).join(FOLDER))
+        .map_err(failed)?
+        .map(|entry| Ok(entry?.path()));
     let mut files: Vec<_> = files.collect::<Result<_, _>>().map_err(failed)?;
     files.sort();
     let mut all = Vec::new();
-    for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "yaml")) {
+    for file in files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|end| end == "yaml"))
+    {
         let shown = file.display();
-        let code = file.file_stem().and_then(|stem| stem.to_str()).ok_or_else(|| format!("{shown}: its name"))?;
+        let code = file
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .ok_or_else(|| format!("{shown}: its name"))?;
         let text = std::fs::read_to_string(file).map_err(|e| format!("{shown}: {e}"))?;
         let own = language::parse(&text).map_err(|e| format!("{shown}: {e}"))?;
         let wrong = language::faults(&own, english);
         if !wrong.is_empty() {
-            return Err(wrong.into_iter().map(|fault| format!("{shown}: {fault}\n")).collect());
+            return Err(wrong
+                .into_iter()
+                .map(|fault| format!("{shown}: {fault}\n"))
+                .collect());
         }
         all.push((code.to_owned(), own.name, packed(&own.texts)?));
     }
@@ -97,7 +125,10 @@ fn write(name: &str, value: &impl Serialize) -> Result<(), String> {
 
 /// Writes a value as it is: what is large in it is packed already.
 fn store(name: &str, value: &impl Serialize) -> Result<(), String> {
-    store_bytes(name, &postcard::to_stdvec(value).map_err(|e| e.to_string())?)
+    store_bytes(
+        name,
+        &postcard::to_stdvec(value).map_err(|e| e.to_string())?,
+    )
 }
 
 fn packed(value: &impl Serialize) -> Result<Vec<u8>, String> {

@@ -1,5 +1,5 @@
-//! Makes explain/gpu-fields.yaml into the compact form that the program carries. That its terms exist is checked with the other texts
-//! (crates/data).
+//! Makes explain/gpu-fields.yaml into the compact form that the program carries. That its terms
+//! exist is checked with the other texts (crates/data).
 
 use gpusetup_database::{compact, gpu_guide};
 use std::path::Path;
@@ -18,6 +18,9 @@ fn main() {
 fn made() -> Result<(), Box<dyn std::error::Error>> {
     let guide = gpu_guide::parse(&std::fs::read_to_string(FIELDS)?)?;
     let out = std::env::var_os("OUT_DIR").ok_or("cargo sets OUT_DIR")?;
-    std::fs::write(Path::new(&out).join("gpu-fields.bin"), compact::pack(&guide)?)?;
+    std::fs::write(
+        Path::new(&out).join("gpu-fields.bin"),
+        compact::pack(&guide)?,
+    )?;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Texts of reports with secrets planted in them: whatever stands around them, none is left, and nothing panics.
+//! Texts of reports with secrets planted in them: whatever stands around them, none is left, and
+//! nothing panics.
 #![no_main]
 
 use gpusetup::doctor::anonymise::{Anonymiser, Names, plain};

@@ -1,5 +1,6 @@
-//! What doctor looks at beside the facts, one of the files with any bytes, or the kernel's log: every check ends, none breaks
-//! off, and whatever is found can be shown. Best run by somebody other than root, who may run nothing inside of a tree.
+//! What doctor looks at beside the facts, one of the files with any bytes, or the kernel's log:
+//! every check ends, none breaks off, and whatever is found can be shown. Best run by somebody
+//! other than root, who may run nothing inside of a tree.
 #![no_main]
 
 use gpusetup::compat::Database;

@@ -1,4 +1,5 @@
-//! The files that are read on a host, one of them with any bytes: there are always facts, and never a panic.
+//! The files that are read on a host, one of them with any bytes: there are always facts, and never
+//! a panic.
 #![no_main]
 
 use gpusetup::compat::Database;

@@ -1,4 +1,5 @@
-//! The journal with any bytes in it: it is read, or refused, and what it says was made can be asked for.
+//! The journal with any bytes in it: it is read, or refused, and what it says was made can be asked
+//! for.
 #![no_main]
 
 use gpusetup::apply::journal::{Journal, PATH};

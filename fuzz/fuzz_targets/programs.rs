@@ -1,4 +1,5 @@
-//! What other programs say, and gpusetup reads: apt, dnf, zypper, nvcc, Fabric Manager, what lists an initramfs; OpenPGP keys.
+//! What other programs say, and gpusetup reads: apt, dnf, zypper, nvcc, Fabric Manager, what lists
+//! an initramfs; OpenPGP keys.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! A report of somebody else's: whatever it unpacks to, there is evidence and a diagnosis, or a sentence.
+//! A report of somebody else's: whatever it unpacks to, there is evidence and a diagnosis, or a
+//! sentence.
 #![no_main]
 
 use gpusetup::compat::Database;

@@ -1,5 +1,5 @@
-//! An archive of anybody's: whatever is in it, nothing comes to lie outside of its place, and nothing at all before it has
-//! proved to be harmless.
+//! An archive of anybody's: whatever is in it, nothing comes to lie outside of its place, and
+//! nothing at all before it has proved to be harmless.
 #![no_main]
 
 use gpusetup::operation::{Limit, Placement, unpack};

@@ -4,10 +4,13 @@ use super::files::read_plan;
 use super::host::{add_containers, database, look};
 use super::locked::Locked;
 use super::options::{
-    BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, RunOptions, SourceOptions,
-    StockOptions, TrustOptions,
+    BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, RunOptions,
+    SourceOptions, StockOptions, TrustOptions,
 };
-use super::run::{Ended, agreed, begin, consents, ended, forget, perform, propose, take_back, tell_result, writing};
+use super::run::{
+    Ended, agreed, begin, consents, ended, forget, perform, propose, take_back, tell_result,
+    writing,
+};
 use super::{Problem, mig, say};
 use crate::apply::result::{Ending, RunResult};
 use crate::apply::{self, Account, Failure, RollbackScope, RunConfig, Unfinished};
@@ -89,10 +92,12 @@ impl From<Failure> for Problem {
 
 /// Applies a plan.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
-    let ended =
-        writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
-            carry_out(options, system, account)
-        });
+    let ended = writing(
+        &options.host,
+        &options.run,
+        options.run.reboot == RebootOption::IfNeeded,
+        |system, account| carry_out(options, system, account),
+    );
     if options.look.json {
         tell_result(&options.host, &ended)?;
     }
@@ -120,31 +125,46 @@ pub fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
 
 fn go_on(options: &ResumeOptions) -> Result<Exit, Problem> {
     let mut config = options.run.config(options.source.sources()?);
-    config.bundle = options.bundle.open(&options.trust, &options.host.database.store())?;
-    writing(&options.host, &options.run, options.run.reboot == RebootOption::IfNeeded, |system, account| {
-        let goes_on = match apply::unfinished(system)? {
-            None => idle(options.json, "Nothing to resume."),
-            Some(Unfinished::Rollback) => take_back(&options.run, options.json, system, account, RollbackScope::Last),
-            Some(Unfinished::Apply { .. }) if apply::waits_for_boot(system)? => {
-                return idle(options.json, "The host must boot first; nothing was done.");
+    config.bundle = options
+        .bundle
+        .open(&options.trust, &options.host.database.store())?;
+    writing(
+        &options.host,
+        &options.run,
+        options.run.reboot == RebootOption::IfNeeded,
+        |system, account| {
+            let goes_on = match apply::unfinished(system)? {
+                None => idle(options.json, "Nothing to resume."),
+                Some(Unfinished::Rollback) => take_back(
+                    &options.run,
+                    options.json,
+                    system,
+                    account,
+                    RollbackScope::Last,
+                ),
+                Some(Unfinished::Apply { .. }) if apply::waits_for_boot(system)? => {
+                    return idle(options.json, "The host must boot first; nothing was done.");
+                }
+                Some(Unfinished::Apply { plan, packages }) => {
+                    // What came from a bundle goes on without a network.
+                    config.sources.offline |= packages.is_some();
+                    config.brought = packages;
+                    account.changes();
+                    account.plan(&plan);
+                    go_on_with(*plan, options, config, system, account)
+                }
+            };
+            // Whatever came of it, nothing of this waits for the next boot; but what the network or
+            // a lock kept from it does.
+            let later =
+                matches!(&goes_on, Err(p) if matches!(p.exit, Exit::Later | Exit::Signal(_)));
+            let reboots = matches!(&goes_on, Ok(Ended::With(state)) if state.needs_reboot());
+            if !later && !reboots {
+                forget(system)?;
             }
-            Some(Unfinished::Apply { plan, packages }) => {
-                // What came from a bundle goes on without a network.
-                config.sources.offline |= packages.is_some();
-                config.brought = packages;
-                account.changes();
-                account.plan(&plan);
-                go_on_with(*plan, options, config, system, account)
-            }
-        };
-        // Whatever came of it, nothing of this waits for the next boot; but what the network or a lock kept from it does.
-        let later = matches!(&goes_on, Err(p) if matches!(p.exit, Exit::Later | Exit::Signal(_)));
-        let reboots = matches!(&goes_on, Ok(Ended::With(state)) if state.needs_reboot());
-        if !later && !reboots {
-            forget(system)?;
-        }
-        goes_on
-    })
+            goes_on
+        },
+    )
 }
 
 /// Resumes an apply, if this is still the host that its plan was made for.
@@ -157,11 +177,12 @@ fn go_on_with(
 ) -> Result<Ended, Problem> {
     let database = options.host.database()?;
     let (facts, _) = look(&options.host, database)?;
-    plan.is_for(&facts, database, apply::begun(system)?.as_ref()).map_err(|other| {
-        Problem::of_other_host("the plan of the interrupted apply", &other)
-            .attempt("sudo gpusetup rollback  # undoes what was done so far")
-            .attempt(format!("sudo gpusetup apply {}", on_this_host(&plan, &facts)).trim_end())
-    })?;
+    plan.is_for(&facts, database, apply::begun(system)?.as_ref())
+        .map_err(|other| {
+            Problem::of_other_host("the plan of the interrupted apply", &other)
+                .attempt("sudo gpusetup rollback  # undoes what was done so far")
+                .attempt(format!("sudo gpusetup apply {}", on_this_host(&plan, &facts)).trim_end())
+        })?;
     let mut teller = ProgressPrinter::new(options.run.bars(), !options.json);
     apply::recover(system, &mut |news| teller.tell(news))?;
     let plan = match config.sources.mirrors.is_empty() {
@@ -177,7 +198,9 @@ fn on_this_host(plan: &Plan, facts: &Facts) -> String {
     if !facts.gpus.is_empty() {
         request.assumed_gpus.clear();
     }
-    request.leave_out.retain(|address| facts.gpus.iter().any(|gpu| gpu.address == *address));
+    request
+        .leave_out
+        .retain(|address| facts.gpus.iter().any(|gpu| gpu.address == *address));
     request.options()
 }
 
@@ -192,7 +215,13 @@ pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
         if !options.run.asks_nothing() && !agreed("Take the last apply back?")? {
             return Ok(Ended::Untouched);
         }
-        take_back(&options.run, options.json, system, account, RollbackScope::Last)
+        take_back(
+            &options.run,
+            options.json,
+            system,
+            account,
+            RollbackScope::Last,
+        )
     });
     if options.json {
         tell_result(&options.host, &ended)?;
@@ -202,7 +231,9 @@ pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
 
 fn carry_out(options: &Options, system: &System, account: &mut Account) -> Result<Ended, Problem> {
     let mut config = options.run.config(options.source.sources()?);
-    config.bundle = options.bundle.open(&options.trust, &options.host.database.store())?;
+    config.bundle = options
+        .bundle
+        .open(&options.trust, &options.host.database.store())?;
     let mut teller = ProgressPrinter::new(options.run.bars(), !options.look.json);
     apply::recover(system, &mut |news| teller.tell(news))?;
     let database = database(&options.host, config.bundle.as_deref())?;
@@ -210,8 +241,15 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     let (facts, assumed) = look(&options.host, database)?;
     let begun = apply::begun(system)?;
     let plan = match &options.plan {
-        Some(path) => plan_in_file(path, options, config.bundle.as_deref(), database, &facts, begun.as_ref())?
-            .fetched_from(&config.sources.mirrors, database),
+        Some(path) => plan_in_file(
+            path,
+            options,
+            config.bundle.as_deref(),
+            database,
+            &facts,
+            begun.as_ref(),
+        )?
+        .fetched_from(&config.sources.mirrors, database),
         None => {
             let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
             let planner = Planner {
@@ -223,8 +261,14 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
                 ..Planner::new(database)
             };
             let machine = facts.machine.kind;
-            let mut request = options.request.request_on(&options.host, assumed, machine)?;
-            options.request.left_out_layers(machine).into_iter().for_each(super::say);
+            let mut request = options
+                .request
+                .request_on(&options.host, assumed, machine)?;
+            options
+                .request
+                .left_out_layers(machine)
+                .into_iter()
+                .for_each(super::say);
             let mut facts = facts.clone();
             facts.gpu_states = gpu_states(system, &facts, &request.settings.states);
             add_containers(&mut facts, system, database, &request);
@@ -234,7 +278,11 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
                     teller.end(super::NO_GPU_TO_PLAN_FOR);
                     return Ok(done_without_changes(system, false));
                 }
-                Err(e) => return Err(locked.not_planned(e, &options.host.again(&StockOptions::default(), None))),
+                Err(e) => {
+                    return Err(
+                        locked.not_planned(e, &options.host.again(&StockOptions::default(), None))
+                    );
+                }
                 Ok(planned) => planned,
             };
             planned.notes.iter().for_each(|note| say(note));
@@ -243,10 +291,14 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     };
     account.plan(&plan);
     if plan.is_converged() {
-        let reboot = has_live_driver(options, &plan).then(|| why_reboot(&facts)).flatten();
+        let reboot = has_live_driver(options, &plan)
+            .then(|| why_reboot(&facts))
+            .flatten();
         match &reboot {
             None => teller.end("Nothing to do: everything is already installed."),
-            Some(why) => teller.end(&format!("Nothing to install, but a reboot is required: {why}. Run: sudo reboot")),
+            Some(why) => teller.end(&format!(
+                "Nothing to install, but a reboot is required: {why}. Run: sudo reboot"
+            )),
         }
         reboot.iter().for_each(|_| account.requires_reboot());
         return Ok(done_without_changes(system, reboot.is_some()));
@@ -259,13 +311,22 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
         return Ok(Ended::Untouched);
     }
     if let (Some(bundle), Some(_)) = (&config.bundle, &options.bundle.bundle_key) {
-        let accepted = options.host.database.store().accept(&bundle.manifest.database.version);
-        accepted.map_err(|e| Problem::unexpected(format!("cannot record the bundle's database: {e}")))?;
+        let accepted = options
+            .host
+            .database
+            .store()
+            .accept(&bundle.manifest.database.version);
+        accepted.map_err(|e| {
+            Problem::unexpected(format!("cannot record the bundle's database: {e}"))
+        })?;
     }
     if plan.enrolls_key() && !options.run.is_attended() {
-        return Err(Problem::new(Exit::Blocked, format!("{} ({})", causes::nobody_to_enrol(), CheckId::GS301))
-            .hint("run it at a terminal, without --unattended, when you can reach the console")
-            .attempt("sudo gpusetup apply"));
+        return Err(Problem::new(
+            Exit::Blocked,
+            format!("{} ({})", causes::nobody_to_enrol(), CheckId::GS301),
+        )
+        .hint("run it at a terminal, without --unattended, when you can reach the console")
+        .attempt("sudo gpusetup apply"));
     }
     let ended = begin(&plan, &options.run, config, system, account, &mut teller)?;
     if matches!(ended, Ended::With(Ending::Done))
@@ -279,11 +340,17 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     Ok(ended)
 }
 
-/// The end of an apply with nothing to do. It is recorded for those who wait for it, unless the record says so already.
+/// The end of an apply with nothing to do. It is recorded for those who wait for it, unless the
+/// record says so already.
 fn done_without_changes(system: &System, reboot_required: bool) -> Ended {
-    let is_said = |last: RunResult| last.state == Ending::Done && last.reboot_required == reboot_required;
+    let is_said =
+        |last: RunResult| last.state == Ending::Done && last.reboot_required == reboot_required;
     let said = ended(system).ok().flatten().is_some_and(is_said);
-    if said { Ended::Untouched } else { Ended::With(Ending::Done) }
+    if said {
+        Ended::Untouched
+    } else {
+        Ended::With(Ending::Done)
+    }
 }
 
 /// Whether the plan installs a driver on the live host, which may need a reboot to work.
@@ -301,22 +368,35 @@ fn plan_in_file(
     begun: Option<&Begun>,
 ) -> Result<Plan, Problem> {
     let in_bundle = bundle.filter(|_| input::metadata(path).is_none());
-    let plan = match in_bundle.map(|bundle| named(bundle, path)).transpose()?.flatten() {
+    let plan = match in_bundle
+        .map(|bundle| named(bundle, path))
+        .transpose()?
+        .flatten()
+    {
         Some(plan) => plan,
         None => read_plan(path, &options.trust.trust()?)?,
     };
     let name = path.display().to_string();
     plan.is_for(facts, database, begun).map_err(|other| {
         let host = options.host.again(&StockOptions::default(), None);
-        let parts = ["gpusetup plan".to_owned(), host, on_this_host(&plan, facts), "--out FILE".to_owned()];
+        let parts = [
+            "gpusetup plan".to_owned(),
+            host,
+            on_this_host(&plan, facts),
+            "--out FILE".to_owned(),
+        ];
         let command: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         Problem::of_other_host(&name, &other).attempt(command.join(" "))
     })?;
     if plan.database.sha256 != database.sha256 {
         let (made, ours) = (&plan.database.version, &database.version);
-        let sentence =
-            format!("{name} was made with another database ({made}, by gpusetup {}); this one is {ours}", plan.tool);
-        return Err(Problem::integrity(sentence).hint("make a new one here: gpusetup plan --out FILE"));
+        let sentence = format!(
+            "{name} was made with another database ({made}, by gpusetup {}); this one is {ours}",
+            plan.tool
+        );
+        return Err(
+            Problem::integrity(sentence).hint("make a new one here: gpusetup plan --out FILE")
+        );
     }
     if plan.assumes_gpus() && facts.gpus.is_empty() {
         say(&format!(
@@ -329,6 +409,12 @@ fn plan_in_file(
 
 /// A bundle's plan by its name in it.
 fn named(bundle: &Bundle, name: &Path) -> Result<Option<Plan>, Problem> {
-    let is_it = |file: &str| Path::new(file) == name || Path::new(file).file_name() == Some(name.as_os_str());
-    Ok(bundle.plans()?.into_iter().find(|(file, _)| is_it(file)).map(|(_, plan)| plan))
+    let is_it = |file: &str| {
+        Path::new(file) == name || Path::new(file).file_name() == Some(name.as_os_str())
+    };
+    Ok(bundle
+        .plans()?
+        .into_iter()
+        .find(|(file, _)| is_it(file))
+        .map(|(_, plan)| plan))
 }

@@ -1,14 +1,19 @@
-//! `gpusetup bundle`: everything that plans need in one place, made, packed and verified; and the plan that comes out of one.
+//! `gpusetup bundle`: everything that plans need in one place, made, packed and verified; and the
+//! plan that comes out of one.
 
 use super::files::{read_key, read_plan};
-use super::host::{containers_of_stock, must_be_private, no_gpus, stock_facts, system_of, to_be_changed};
+use super::host::{
+    containers_of_stock, must_be_private, no_gpus, stock_facts, system_of, to_be_changed,
+};
 use super::locked::Locked;
-use super::options::{DatabaseOptions, JsonOption, RequestOptions, SourceOptions, StockOptions, TrustOptions, folder};
+use super::options::{
+    DatabaseOptions, JsonOption, RequestOptions, SourceOptions, StockOptions, TrustOptions, folder,
+};
 use super::{Problem, print, say};
 use crate::apply::{Failure, Lock, News};
 use crate::bundle::{
-    Bundle, BundleError, Contents, Findings, Form, Manifest, PROGRAM, Written, added_repositories, closure,
-    needed_packages,
+    Bundle, BundleError, Contents, Findings, Form, Manifest, PROGRAM, Written, added_repositories,
+    closure, needed_packages,
 };
 use crate::cache::BUNDLES;
 use crate::compat::Database;
@@ -60,12 +65,22 @@ pub enum Command {
 #[derive(Debug, clap::Args)]
 pub struct CreateOptions {
     /// Plan from `gpusetup plan --out`; may be given several times
-    #[arg(long = "plan", value_name = "PLAN.json", required_unless_present = "os")]
+    #[arg(
+        long = "plan",
+        value_name = "PLAN.json",
+        required_unless_present = "os"
+    )]
     plans: Vec<PathBuf>,
     #[command(flatten)]
     stock: StockOptions,
     /// With --os: plan for this GPU (see `gpusetup plan --help`)
-    #[arg(long, value_name = "SPEC", env = "GPUSETUP_GPU", value_delimiter = ',', requires = "os")]
+    #[arg(
+        long,
+        value_name = "SPEC",
+        env = "GPUSETUP_GPU",
+        value_delimiter = ',',
+        requires = "os"
+    )]
     gpu: Vec<String>,
     #[command(flatten)]
     request: RequestOptions,
@@ -102,7 +117,9 @@ impl From<BundleError> for Problem {
             BundleError::Elsewhere(_) | BundleError::NotBrought(_) => Exit::NothingFits,
             BundleError::OtherProgram(_) => Exit::Integrity,
             BundleError::Unstartable { .. } => Exit::Blocked,
-            BundleError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Exit::Usage,
+            BundleError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                Exit::Usage
+            }
             BundleError::Io { .. } | BundleError::Write(_) => Exit::Unexpected,
             _ => Exit::Integrity,
         };
@@ -134,7 +151,8 @@ fn not_gathered(e: impl Into<Failure>) -> Problem {
 
 /// Does it.
 pub fn run(command: &Command) -> Result<Exit, Problem> {
-    interrupt::listen().map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
+    interrupt::listen()
+        .map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
     match command {
         Command::Create(options) => create(options),
         Command::Pack { bundle, out, form } => pack(bundle, out, form.json),
@@ -149,8 +167,11 @@ fn create(options: &CreateOptions) -> Result<Exit, Problem> {
     let database = options.database.open()?;
     let sources = options.source.sources()?;
     let trust = options.trust.trust()?;
-    let mut plans =
-        options.plans.iter().map(|path| made_with(path, database, &trust)).collect::<Result<Vec<_>, _>>()?;
+    let mut plans = options
+        .plans
+        .iter()
+        .map(|path| made_with(path, database, &trust))
+        .collect::<Result<Vec<_>, _>>()?;
     if let Some(os) = &options.stock.os {
         plans.push(stock_plan(os, options, database)?);
     }
@@ -163,8 +184,13 @@ fn create(options: &CreateOptions) -> Result<Exit, Problem> {
     for plan in &mut plans {
         *plan = with_keys(plan, &sources)?;
     }
-    let created = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    let program = options.gpusetup.as_deref().unwrap_or(Path::new("/proc/self/exe"));
+    let created = jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string();
+    let program = options
+        .gpusetup
+        .as_deref()
+        .unwrap_or(Path::new("/proc/self/exe"));
     let mut contents = Contents::of(&plans, database, program, &created)?;
     for plan in &plans {
         artifacts(options, &system, &sources, plan, &mut contents)?;
@@ -183,14 +209,27 @@ fn stock_plan(os: &str, options: &CreateOptions, database: &Database) -> Result<
     let mut facts = stock_facts(os, None, &options.gpu, database)?;
     let request = {
         let (assumed, machine) = (options.gpu.clone(), facts.machine.kind);
-        options.request.request(Path::new(paths::PREFIX), &options.cache, assumed, machine, options.root.as_deref())?
+        options.request.request(
+            Path::new(paths::PREFIX),
+            &options.cache,
+            assumed,
+            machine,
+            options.root.as_deref(),
+        )?
     };
     facts.container_host = containers_of_stock(&request);
-    let planner = Planner { lock: locked.file(), ..Planner::new(database) };
+    let planner = Planner {
+        lock: locked.file(),
+        ..Planner::new(database)
+    };
     let refused = |e: PlanningError| {
         let is_without_gpu = e.is_without_gpu();
         let problem = locked.not_planned(e, &format!("--os {}", quoted(os)));
-        if is_without_gpu { no_gpus(problem) } else { problem }
+        if is_without_gpu {
+            no_gpus(problem)
+        } else {
+            problem
+        }
     };
     let planned = planner.plan(facts, request).map_err(refused)?;
     Ok(planned.plan)
@@ -207,20 +246,43 @@ struct Made<'a> {
 }
 
 fn say_what_was_made(out: &Path, written: Written, json: bool) -> Result<Exit, Problem> {
-    let Written { files, bytes: all, on_disk } = written;
+    let Written {
+        files,
+        bytes: all,
+        on_disk,
+    } = written;
     if json {
         let schema = "gpusetup.bundle-made/1";
-        super::print_json(&Made { schema, bundle: out, files, bytes: all, bytes_on_disk: on_disk })?;
+        super::print_json(&Made {
+            schema,
+            bundle: out,
+            files,
+            bytes: all,
+            bytes_on_disk: on_disk,
+        })?;
         return Ok(Exit::Done);
     }
-    let packed = if on_disk == all { String::new() } else { format!(", {} packed", bytes(on_disk)) };
-    print(&format!("{}: {}, {}{packed}.\n", out.display(), count(files, "file"), bytes(all)))?;
+    let packed = if on_disk == all {
+        String::new()
+    } else {
+        format!(", {} packed", bytes(on_disk))
+    };
+    print(&format!(
+        "{}: {}, {}{packed}.\n",
+        out.display(),
+        count(files, "file"),
+        bytes(all)
+    ))?;
     Ok(Exit::Done)
 }
 
 fn is_new(out: &Path) -> Result<(), Problem> {
     let what = format!("{} is there already", out.display());
-    if output::is_taken(out) { Err(Problem::usage(what).hint("use another path, or remove it")) } else { Ok(()) }
+    if output::is_taken(out) {
+        Err(Problem::usage(what).hint("use another path, or remove it"))
+    } else {
+        Ok(())
+    }
 }
 
 /// A plan that was made with this database, which is the one in the bundle.
@@ -229,20 +291,44 @@ fn made_with(path: &Path, database: &Database, trust: &Trust) -> Result<Plan, Pr
     if plan.database.sha256 == database.sha256 {
         return Ok(plan);
     }
-    let sentence = format!("{} was made with another database, of {}", path.display(), plan.database.version);
-    Err(Problem::integrity(sentence).hint("make a new plan, or name the plan's database with --database DIR"))
+    let sentence = format!(
+        "{} was made with another database, of {}",
+        path.display(),
+        plan.database.version
+    );
+    Err(Problem::integrity(sentence)
+        .hint("make a new plan, or name the plan's database with --database DIR"))
 }
 
 /// The plan with the keys of the repositories that it adds, so that the host need not fetch them.
 fn with_keys(plan: &Plan, sources: &Sources) -> Result<Plan, Problem> {
     let mut plan = plan.clone();
     for act in plan.steps.iter_mut().flat_map(|step| &mut step.operations) {
-        let Operation::AddRepository(repository) = &mut act.operation else { continue };
-        let urls: Vec<_> = repository.keys.iter().map(|key| sources.mirrors.of(&repository.url_of(key))).collect();
-        for (key, url) in repository.keys.iter_mut().zip(urls).filter(|(key, _)| key.content.is_none()) {
+        let Operation::AddRepository(repository) = &mut act.operation else {
+            continue;
+        };
+        let urls: Vec<_> = repository
+            .keys
+            .iter()
+            .map(|key| sources.mirrors.of(&repository.url_of(key)))
+            .collect();
+        for (key, url) in repository
+            .keys
+            .iter_mut()
+            .zip(urls)
+            .filter(|(key, _)| key.content.is_none())
+        {
             let fetched = fetch_small(&url, MOST_KEY, sources).map_err(not_gathered)?;
-            let missing = || Problem::new(Exit::Later, format!("the repository has no signing key {url}"));
-            key.content = Some(key.checked(&fetched.ok_or_else(missing)?, &url).map_err(BundleError::from)?);
+            let missing = || {
+                Problem::new(
+                    Exit::Later,
+                    format!("the repository has no signing key {url}"),
+                )
+            };
+            key.content = Some(
+                key.checked(&fetched.ok_or_else(missing)?, &url)
+                    .map_err(BundleError::from)?,
+            );
         }
     }
     Ok(plan)
@@ -258,20 +344,48 @@ fn artifacts(
 ) -> Result<(), Problem> {
     let mut teller = ProgressPrinter::new(!options.no_progress, true);
     for act in plan.acts().filter(|a| !a.satisfied) {
-        let Operation::Download(Download { url, sha256, size, to }) = &act.operation else { continue };
-        let to = options.cache.join(short(sha256)).join(to.file_name().unwrap_or_default());
+        let Operation::Download(Download {
+            url,
+            sha256,
+            size,
+            to,
+        }) = &act.operation
+        else {
+            continue;
+        };
+        let to = options
+            .cache
+            .join(short(sha256))
+            .join(to.file_name().unwrap_or_default());
         must_be_private(system, to.parent().unwrap_or(&options.cache))?;
         let url = sources.mirrors.of(url);
-        let wanted = Wanted { url: &url, sha256, size: *size, to: &to };
+        let wanted = Wanted {
+            url: &url,
+            sha256,
+            size: *size,
+            to: &to,
+        };
         if !is_cached(system, &wanted) {
             if sources.offline && !url.starts_with("file:") {
-                let sentence = format!("{url} is not in the cache, and --offline forbids downloads");
+                let sentence =
+                    format!("{url} is not in the cache, and --offline forbids downloads");
                 return Err(Problem::new(Exit::Blocked, sentence));
             }
             let began = Instant::now();
             let operation = &act.operation;
-            let working = |have| News::Working { operation, since: began.elapsed(), bytes: Some((have, *size)) };
-            fetch(system, &wanted, sources, &mut |have| teller.tell(&working(have)), None).map_err(not_gathered)?;
+            let working = |have| News::Working {
+                operation,
+                since: began.elapsed(),
+                bytes: Some((have, *size)),
+            };
+            fetch(
+                system,
+                &wanted,
+                sources,
+                &mut |have| teller.tell(&working(have)),
+                None,
+            )
+            .map_err(not_gathered)?;
             teller.tell(&News::Done(operation));
         }
         contents.artifact(system, sha256, &to)?;
@@ -287,7 +401,12 @@ struct Work {
 
 impl Work {
     fn folder(system: &System, cache: &Path) -> Self {
-        Self { system: system.clone(), path: cache.join(BUNDLES).join(format!("new-{}", std::process::id())) }
+        Self {
+            system: system.clone(),
+            path: cache
+                .join(BUNDLES)
+                .join(format!("new-{}", std::process::id())),
+        }
     }
 }
 
@@ -309,13 +428,26 @@ fn repositories(
     if plans.iter().flat_map(needed_packages).next().is_none() {
         return Ok(None);
     }
-    let look = Look { prefix: paths::PREFIX.into(), cache: options.cache.clone(), gpus: crate::host::GpuSource::Bus };
-    let here = SystemId::of(&probe(system, database, &look).map_err(|e| Problem::usage(e.to_string()))?);
-    if let Some(plan) = plans.iter().find(|p| !needed_packages(p).is_empty() && SystemId::of(&p.host) != here) {
+    let look = Look {
+        prefix: paths::PREFIX.into(),
+        cache: options.cache.clone(),
+        gpus: crate::host::GpuSource::Bus,
+    };
+    let here =
+        SystemId::of(&probe(system, database, &look).map_err(|e| Problem::usage(e.to_string()))?);
+    if let Some(plan) = plans
+        .iter()
+        .find(|p| !needed_packages(p).is_empty() && SystemId::of(&p.host) != here)
+    {
         let there = SystemId::of(&plan.host);
-        let sentence = format!("the plan for {there} installs packages, and the repositories here are those of {here}");
-        return Err(Problem::from(BundleError::Elsewhere(sentence))
-            .hint(format!("make the bundle on {there}, or use a tree of that system: --root DIR")));
+        let sentence = format!(
+            "the plan for {there} installs packages, and the repositories here are those of {here}"
+        );
+        return Err(
+            Problem::from(BundleError::Elsewhere(sentence)).hint(format!(
+                "make the bundle on {there}, or use a tree of that system: --root DIR"
+            )),
+        );
     }
     Ok(Some(here))
 }
@@ -329,16 +461,31 @@ fn packages(
     created: &str,
 ) -> Result<(), Problem> {
     let transactions: Vec<_> = plans.iter().flat_map(needed_packages).collect();
-    let Some(manager) = transactions.first().map(|t| t.manager) else { return Ok(()) };
+    let Some(manager) = transactions.first().map(|t| t.manager) else {
+        return Ok(());
+    };
     say("downloading packages and their dependencies");
     system.make_directories(&work.path, 0o700).map_err(|e| {
-        Problem::new(Exit::Blocked, format!("cannot make {}: {e}", work.path.display()))
-            .hint("use a folder that you may write to: --cache DIR")
+        Problem::new(
+            Exit::Blocked,
+            format!("cannot make {}: {e}", work.path.display()),
+        )
+        .hint("use a folder that you may write to: --cache DIR")
     })?;
     let mut added: Vec<_> = plans.iter().flat_map(added_repositories).collect();
     added.dedup_by_key(|repository| &repository.name);
-    let closure = closure(&to_be_changed(system)?, &here, &work.path, &transactions, &added, created)?;
-    say(&format!("{} for {here}", count(closure.packages.len() as u64, "package")));
+    let closure = closure(
+        &to_be_changed(system)?,
+        &here,
+        &work.path,
+        &transactions,
+        &added,
+        created,
+    )?;
+    say(&format!(
+        "{} for {here}",
+        count(closure.packages.len() as u64, "package")
+    ));
     Ok(contents.packages(system, here, manager, closure)?)
 }
 
@@ -355,11 +502,14 @@ fn telling(what: &'static str) -> impl FnMut(u64, u64) {
 
 fn pack(folder: &Path, out: &Path, json: bool) -> Result<Exit, Problem> {
     if !crate::bundle::is_archive(out) {
-        return Err(Problem::usage(format!("{} does not end in .tar.zst", out.display())));
+        return Err(Problem::usage(format!(
+            "{} does not end in .tar.zst",
+            out.display()
+        )));
     }
     is_new(out)?;
-    let written =
-        Contents::of_bundle(&Bundle::open(folder, None, &Trust::Anybody)?)?.write(out, &mut telling("written"))?;
+    let written = Contents::of_bundle(&Bundle::open(folder, None, &Trust::Anybody)?)?
+        .write(out, &mut telling("written"))?;
     say_what_was_made(out, written, json)
 }
 
@@ -392,24 +542,44 @@ fn verify(path: &Path, key: Option<&Path>, json: bool) -> Result<Exit, Problem> 
             manifest: &manifest,
         })?;
     } else {
-        let kinds = [("missing", &findings.missing), ("altered", &findings.altered), ("surplus", &findings.surplus)];
+        let kinds = [
+            ("missing", &findings.missing),
+            ("altered", &findings.altered),
+            ("surplus", &findings.surplus),
+        ];
         for (kind, names) in kinds {
-            names.iter().try_for_each(|name| print(&format!("{kind}  {name}\n")))?;
+            names
+                .iter()
+                .try_for_each(|name| print(&format!("{kind}  {name}\n")))?;
         }
     }
     if !findings.is_sound() {
-        let Findings { missing, altered, surplus } = &findings;
+        let Findings {
+            missing,
+            altered,
+            surplus,
+        } = &findings;
         let (missing, altered, surplus) = (missing.len(), altered.len(), surplus.len());
         let sentence = format!(
             "{} is not the bundle that was made: {missing} missing, {altered} altered, {surplus} surplus",
             path.display()
         );
-        return Err(Problem::integrity(sentence).hint("make or copy the bundle again; nothing was changed"));
+        return Err(
+            Problem::integrity(sentence).hint("make or copy the bundle again; nothing was changed")
+        );
     }
     if !json {
-        let signed = if key.is_some() { "signed by the key" } else { "no signature was asked for (--key FILE)" };
+        let signed = if key.is_some() {
+            "signed by the key"
+        } else {
+            "no signature was asked for (--key FILE)"
+        };
         let (files, size) = (manifest.files.len() as u64, manifest.size());
-        print(&format!("{}, {}: all as they were made; {signed}.\n", count(files, "file"), bytes(size)))?;
+        print(&format!(
+            "{}, {}: all as they were made; {signed}.\n",
+            count(files, "file"),
+            bytes(size)
+        ))?;
     }
     Ok(Exit::Done)
 }

@@ -97,7 +97,11 @@ struct Read<'a> {
 pub fn run(command: &Command) -> Result<Exit, Problem> {
     match command {
         Command::List { json, place } => list(place, *json),
-        Command::Clean { partial, form, place } => clean(place, *partial, form.json),
+        Command::Clean {
+            partial,
+            form,
+            place,
+        } => clean(place, *partial, form.json),
         Command::Verify { form, place } => verify(place, form.json),
     }
 }
@@ -105,7 +109,11 @@ pub fn run(command: &Command) -> Result<Exit, Problem> {
 fn all(place: &Place, system: &System) -> Result<Vec<Cached>, Problem> {
     files(system, &place.cache).map_err(|e| {
         let problem = Problem::unexpected(format!("cannot read {}: {e}", place.cache.display()));
-        if e.kind() == std::io::ErrorKind::PermissionDenied { problem.hint("run it with sudo") } else { problem }
+        if e.kind() == std::io::ErrorKind::PermissionDenied {
+            problem.hint("run it with sudo")
+        } else {
+            problem
+        }
     })
 }
 
@@ -113,7 +121,12 @@ fn list(place: &Place, json: bool) -> Result<Exit, Problem> {
     let files = all(place, &place.host()?)?;
     let sum = files.iter().map(|f| f.size).sum();
     if json {
-        super::print_json(&Listing { schema: "gpusetup.cache/1", cache: &place.cache, bytes: sum, files: &files })?;
+        super::print_json(&Listing {
+            schema: "gpusetup.cache/1",
+            cache: &place.cache,
+            bytes: sum,
+            files: &files,
+        })?;
         return Ok(Exit::Done);
     }
     let mut out = String::new();
@@ -156,10 +169,19 @@ fn clean(place: &Place, partial: bool, json: bool) -> Result<Exit, Problem> {
         let failed = |e| Problem::unexpected(format!("cannot remove {}: {e}", bundles.display()));
         system.remove_tree(&bundles).map_err(failed)?;
     }
-    let removed: Vec<_> = files.iter().filter(is_wanted).map(|file| &*file.path).collect();
+    let removed: Vec<_> = files
+        .iter()
+        .filter(is_wanted)
+        .map(|file| &*file.path)
+        .collect();
     if json {
         let schema = "gpusetup.cache-clean/1";
-        super::print_json(&Cleaned { schema, cache: &place.cache, bytes: freed, removed })?;
+        super::print_json(&Cleaned {
+            schema,
+            cache: &place.cache,
+            bytes: freed,
+            removed,
+        })?;
         return Ok(Exit::Done);
     }
     let count = count(removed.len() as u64, "file");
@@ -171,7 +193,10 @@ fn verify(place: &Place, json: bool) -> Result<Exit, Problem> {
     let system = place.host()?;
     must_be_private(&system, &place.cache)?;
     let _lock = Lock::take(&system, Duration::ZERO, &mut |_| {})?;
-    let files: Vec<_> = all(place, &system)?.into_iter().filter(|f| f.sha256.is_some()).collect();
+    let files: Vec<_> = all(place, &system)?
+        .into_iter()
+        .filter(|f| f.sha256.is_some())
+        .collect();
     // The sums are most of the work where the disk is fast.
     let read = on_all_cores(&files, |file| reads_well(&system, file));
     let mut altered = Vec::new();
@@ -179,25 +204,42 @@ fn verify(place: &Place, json: bool) -> Result<Exit, Problem> {
         match read {
             Ok(true) => {}
             Ok(false) => altered.push(file.path.display().to_string()),
-            Err(e) => return Err(Problem::unexpected(format!("cannot read {}: {e}", file.path.display()))),
+            Err(e) => {
+                return Err(Problem::unexpected(format!(
+                    "cannot read {}: {e}",
+                    file.path.display()
+                )));
+            }
         }
     }
     let sum = files.iter().map(|f| f.size).sum();
     if json {
         let schema = "gpusetup.cache-verify/1";
         let (files, rejected) = (files.len(), altered.as_slice());
-        super::print_json(&Read { schema, cache: &place.cache, files, bytes: sum, rejected })?;
+        super::print_json(&Read {
+            schema,
+            cache: &place.cache,
+            files,
+            bytes: sum,
+            rejected,
+        })?;
     }
     if !altered.is_empty() {
         let is = if altered.len() == 1 { "is" } else { "are" };
-        let sentence = format!("{} {is} not what was verified, and {is} set aside as .rejected", altered.join(", "));
-        return Err(
-            Problem::integrity(sentence).hint("gpusetup cache clean --partial removes the files that were set aside")
+        let sentence = format!(
+            "{} {is} not what was verified, and {is} set aside as .rejected",
+            altered.join(", ")
         );
+        return Err(Problem::integrity(sentence)
+            .hint("gpusetup cache clean --partial removes the files that were set aside"));
     }
     if json {
         return Ok(Exit::Done);
     }
-    super::print(&format!("{} read, {}: all as they were.\n", count(files.len() as u64, "file"), bytes(sum)))?;
+    super::print(&format!(
+        "{} read, {}: all as they were.\n",
+        count(files.len() as u64, "file"),
+        bytes(sum)
+    ))?;
     Ok(Exit::Done)
 }

@@ -1,8 +1,10 @@
-//! Completion in shells: `gpusetup completions bash` prints a small script, which asks this program for each tab what fits.
+//! Completion in shells: `gpusetup completions bash` prints a small script, which asks this program
+//! for each tab what fits.
 //!
-//! The script calls `_GPUSETUP_COMPLETE=SHELL gpusetup -- WORD...`. Only both together are such a question: the variable alone,
-//! in somebody's environment, changes nothing. The answer comes from the command line's definition and the built-in database;
-//! of the host it only lists the toolkits, and no command is run. Files are left to the shell.
+//! The script calls `_GPUSETUP_COMPLETE=SHELL gpusetup -- WORD...`. Only both together are such a
+//! question: the variable alone, in somebody's environment, changes nothing. The answer comes from
+//! the command line's definition and the built-in database; of the host it only lists the toolkits,
+//! and no command is run. Files are left to the shell.
 
 mod line;
 mod names;
@@ -24,7 +26,8 @@ const VARIABLE: &str = "_GPUSETUP_COMPLETE";
 /// A shell that asks, by how it reads the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asking {
-    /// `-- LINE WORDBREAKS`, the line up to the cursor; a candidate a line, quoted as the word that it completes.
+    /// `-- LINE WORDBREAKS`, the line up to the cursor; a candidate a line, quoted as the word that
+    /// it completes.
     Bash,
     /// `-- WORD...`; `VALUE:DESCRIPTION`, with colons of the value escaped.
     Zsh,
@@ -50,7 +53,9 @@ pub fn script(shell: Shell) -> Result<Exit, Problem> {
 
 /// The answer to a shell; none if no shell asks.
 pub fn answer(arguments: &[OsString]) -> Option<Vec<u8>> {
-    let [_, dashes, asked @ ..] = arguments else { return None };
+    let [_, dashes, asked @ ..] = arguments else {
+        return None;
+    };
     let asking = match environment::variable(VARIABLE)?.as_str() {
         "bash" => Asking::Bash,
         "zsh" => Asking::Zsh,
@@ -61,10 +66,17 @@ pub fn answer(arguments: &[OsString]) -> Option<Vec<u8>> {
 }
 
 fn answered(asking: Asking, asked: &[OsString]) -> String {
-    let mut words: Vec<_> = asked.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut words: Vec<_> = asked
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let line = match asking {
         Asking::Bash => {
-            let breaks = if words.len() > 1 { words.swap_remove(1) } else { String::new() };
+            let breaks = if words.len() > 1 {
+                words.swap_remove(1)
+            } else {
+                String::new()
+            };
             Line::read(&words[0], &breaks)
         }
         Asking::Zsh | Asking::Fish => {
@@ -112,10 +124,13 @@ fn candidates(line: &Line) -> Vec<Candidate> {
 
 type Values<'a> = Box<dyn Fn(&str) -> Vec<Candidate> + 'a>;
 
-/// What an argument of a command can be, by what was typed of it. `before` are the words before the current one.
+/// What an argument of a command can be, by what was typed of it. `before` are the words before the
+/// current one.
 fn of_argument<'a>(command: &str, argument: &str, before: &'a [String]) -> Option<Values<'a>> {
     Some(match (command, argument) {
-        ("use", "toolkit") | ("uninstall", "cuda") => Box::new(|typed| values::installed_toolkits(typed, before)),
+        ("use", "toolkit") | ("uninstall", "cuda") => {
+            Box::new(|typed| values::installed_toolkits(typed, before))
+        }
         // A flag.
         ("uninstall", "driver") => return None,
         (_, "gpu") | ("list", "of") => Box::new(values::gpus),
@@ -140,7 +155,10 @@ mod tests {
 
     fn asked(line: &str) -> Vec<String> {
         let asked = [line.into(), " \t\n\"'@><=;|&(:".into()];
-        answered(Asking::Bash, &asked).lines().map(str::to_owned).collect()
+        answered(Asking::Bash, &asked)
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 
     fn first(line: &str) -> String {
@@ -156,15 +174,32 @@ mod tests {
         assert_eq!(asked("gpusetup plan --os ubuntu-24"), ["ubuntu-24.04"]);
         assert_eq!(asked("gpusetup doctor GS20")[0], "GS201");
         assert_eq!(asked("gpusetup completions z"), ["zsh"]);
-        assert!(asked("gpusetup plan ").iter().all(|word| word.starts_with('-')), "plan takes options only");
-        assert!(asked("gpusetup explain ").iter().all(|word| !word.starts_with('-')), "subjects come first");
+        assert!(
+            asked("gpusetup plan ")
+                .iter()
+                .all(|word| word.starts_with('-')),
+            "plan takes options only"
+        );
+        assert!(
+            asked("gpusetup explain ")
+                .iter()
+                .all(|word| !word.starts_with('-')),
+            "subjects come first"
+        );
         assert_eq!(asked("gpusetup "), asked("gpusetup  "));
-        assert!(!asked("gpusetup ").contains(&crate::nvidia::SUBCOMMAND.to_owned()), "it is hidden");
+        assert!(
+            !asked("gpusetup ").contains(&crate::nvidia::SUBCOMMAND.to_owned()),
+            "it is hidden"
+        );
         assert_eq!(asked("gpusetup nosuch --"), asked("gpusetup --"));
         assert!(
-            asked("gpusetup bundle create -o ").is_empty() && asked("gpusetup plan -v ").contains(&"--gpu".to_owned())
+            asked("gpusetup bundle create -o ").is_empty()
+                && asked("gpusetup plan -v ").contains(&"--gpu".to_owned())
         );
-        assert_eq!(asked("gpusetup bundle create -o --gpu --os ubuntu-24.0"), ["ubuntu-24.04"]);
+        assert_eq!(
+            asked("gpusetup bundle create -o --gpu --os ubuntu-24.0"),
+            ["ubuntu-24.04"]
+        );
         assert_eq!(asked("gpusetup explain -- cuda 12.8.2"), ["12.8.2"]);
         assert_eq!(asked("gpusetup doctor GS201 GS202 gs203"), ["GS203"]);
     }
@@ -172,9 +207,15 @@ mod tests {
     #[test]
     fn bash_gets_what_stands_after_its_break() {
         assert_eq!(asked("gpusetup plan --gpu=h20")[0], "h200");
-        assert_eq!(asked("gpusetup plan --for torch==2.")[0], first("gpusetup plan --for=torch==2."));
+        assert_eq!(
+            asked("gpusetup plan --for torch==2.")[0],
+            first("gpusetup plan --for=torch==2.")
+        );
         assert!(!first("gpusetup plan --for torch==2.").contains("torch"));
-        assert_eq!(asked("gpusetup plan --gpu 10de:233"), asked("gpusetup db show 10de:233"));
+        assert_eq!(
+            asked("gpusetup plan --gpu 10de:233"),
+            asked("gpusetup db show 10de:233")
+        );
         assert!(asked("gpusetup plan --gpu 10de:233").contains(&"2330".to_owned()));
         assert!(first("gpusetup plan --gpu a100,t").starts_with("a100,t"));
         assert!(first("gpusetup plan --cuda '>=12.").starts_with(">=12."));
@@ -187,18 +228,48 @@ mod tests {
 
     #[test]
     fn files_are_left_to_the_shell() {
-        for line in ["gpusetup plan --facts ", "gpusetup apply ", "gpusetup bundle verify ", "gpusetup doctor host.tar"]
-        {
-            assert!(asked(line).iter().all(|word| word.starts_with('-')), "{line}: {:?}", asked(line));
+        for line in [
+            "gpusetup plan --facts ",
+            "gpusetup apply ",
+            "gpusetup bundle verify ",
+            "gpusetup doctor host.tar",
+        ] {
+            assert!(
+                asked(line).iter().all(|word| word.starts_with('-')),
+                "{line}: {:?}",
+                asked(line)
+            );
         }
     }
 
     #[test]
     fn strange_words_are_completed_by_nothing() {
-        for word in
-            ["\u{1b}[31m", "$(reboot)", "`x`", "\"", "'", "\\", "é", "10de:", "8x", "==", ">=", ",", "x", "-", "--gpu="]
-        {
-            for command in ["plan --gpu", "plan --cuda", "plan --for", "explain", "db show", "doctor", "plan --with"] {
+        for word in [
+            "\u{1b}[31m",
+            "$(reboot)",
+            "`x`",
+            "\"",
+            "'",
+            "\\",
+            "é",
+            "10de:",
+            "8x",
+            "==",
+            ">=",
+            ",",
+            "x",
+            "-",
+            "--gpu=",
+        ] {
+            for command in [
+                "plan --gpu",
+                "plan --cuda",
+                "plan --for",
+                "explain",
+                "db show",
+                "doctor",
+                "plan --with",
+            ] {
                 for word in asked(&format!("gpusetup {command} {word}")) {
                     assert!(!word.chars().any(char::is_control), "{word:?}");
                     assert!(!word.contains("$(") && !word.contains('`'), "{word:?}");

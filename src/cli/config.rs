@@ -46,22 +46,32 @@ impl<'de> Deserialize<'de> for Texts {
                 Ok(Texts(vec![v.to_owned()]))
             }
             fn visit_unit<E: serde::de::Error>(self) -> Result<Texts, E> {
-                Err(E::custom("the key has no value: give it one, or leave the key out"))
+                Err(E::custom(
+                    "the key has no value: give it one, or leave the key out",
+                ))
             }
             fn visit_u64<E>(self, v: u64) -> Result<Texts, E> {
                 Ok(Texts(vec![v.to_string()]))
             }
             fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<Texts, E> {
-                Err(E::custom("a version or a fraction must be quoted, such as \"12.8\""))
+                Err(E::custom(
+                    "a version or a fraction must be quoted, such as \"12.8\"",
+                ))
             }
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Texts, A::Error> {
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(
+                self,
+                mut seq: A,
+            ) -> Result<Texts, A::Error> {
                 let mut all = Vec::new();
                 while let Some(Texts(one)) = seq.next_element()? {
                     all.extend(one);
                 }
                 Ok(Texts(all))
             }
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Texts, A::Error> {
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<Texts, A::Error> {
                 let mut all = Vec::new();
                 while let Some((key, value)) = map.next_entry::<String, String>()? {
                     all.push(format!("{key}={value}"));
@@ -115,13 +125,15 @@ impl fmt::Display for Origin {
 
 /// Whether a word of the command line is this option, with its value or before it.
 pub fn is_option(word: &str, option: &str) -> bool {
-    word.strip_prefix(option).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    word.strip_prefix(option)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
 }
 
 impl Config {
     /// Reads the file that the command line or the environment names, else the usual one.
     pub fn read(arguments: &[OsString]) -> Result<Self, Problem> {
-        let asked = asked(arguments).or_else(|| environment::raw("GPUSETUP_CONFIG").map(PathBuf::from));
+        let asked =
+            asked(arguments).or_else(|| environment::raw("GPUSETUP_CONFIG").map(PathBuf::from));
         let path = asked.clone().unwrap_or_else(|| CONFIG.into());
         let file = match input::open_trusted(&path, &Trust::where_root_acts(&[])?) {
             Ok(file) => file,
@@ -130,18 +142,30 @@ impl Config {
         };
         let mode = file.metadata().map_or(0, |meta| meta.mode());
         let text = input::bytes(file, &path, MAX_CONFIG).map_err(of_config)?;
-        let text = String::from_utf8(text).map_err(|_| of_config(InputError::NotText(path.clone())))?;
+        let text =
+            String::from_utf8(text).map_err(|_| of_config(InputError::NotText(path.clone())))?;
         let defaults = read(&path, &text)?;
-        if mode & 0o044 != 0 && defaults.values().flatten().any(|value| without_logins(value) != *value) {
+        if mode & 0o044 != 0
+            && defaults
+                .values()
+                .flatten()
+                .any(|value| without_logins(value) != *value)
+        {
             let path = quoted_path(&path);
-            say(&format!("warning: the config file holds a password, and others can read it: chmod 600 {path}"));
+            say(&format!(
+                "warning: the config file holds a password, and others can read it: chmod 600 {path}"
+            ));
         }
         Ok(Self { path, defaults })
     }
 
-    /// The origin of an option's value; none if the command line has the option, or nothing sets it.
+    /// The origin of an option's value; none if the command line has the option, or nothing sets
+    /// it.
     pub fn origin(&self, option: &str, arguments: &[OsString]) -> Option<Origin> {
-        if arguments.iter().any(|word| is_option(&word.to_string_lossy(), option)) {
+        if arguments
+            .iter()
+            .any(|word| is_option(&word.to_string_lossy(), option))
+        {
             return None;
         }
         let key = option.strip_prefix("--")?;
@@ -149,10 +173,13 @@ impl Config {
         if environment::raw(&name).is_some() {
             return Some(Origin::Variable(name));
         }
-        self.defaults.contains_key(key).then(|| Origin::File(self.path.clone()))
+        self.defaults
+            .contains_key(key)
+            .then(|| Origin::File(self.path.clone()))
     }
 
-    /// The problem with a hint at where the option that it is about was set, if that is not the command line.
+    /// The problem with a hint at where the option that it is about was set, if that is not the
+    /// command line.
     pub fn traced(&self, problem: Problem, arguments: &[OsString]) -> Problem {
         let option = problem.message.split([':', ' ']).next().unwrap_or_default();
         match self.origin(option, arguments) {
@@ -164,19 +191,27 @@ impl Config {
         }
     }
 
-    /// The command line with these defaults. An option without a twin in the environment is a command's own, whatever it is
-    /// called: `uninstall --cuda` must not be set by the toolkit that a config file wants installed.
+    /// The command line with these defaults. An option without a twin in the environment is a
+    /// command's own, whatever it is called: `uninstall --cuda` must not be set by the toolkit that
+    /// a config file wants installed.
     pub fn with_defaults(&self, command: Command) -> Command {
-        let subcommands: Vec<_> = command.get_subcommands().map(|s| s.get_name().to_owned()).collect();
+        let subcommands: Vec<_> = command
+            .get_subcommands()
+            .map(|s| s.get_name().to_owned())
+            .collect();
         subcommands.into_iter().fold(command, |command, name| {
             command.mut_subcommand(name, |sub| {
                 let ids: Vec<_> = sub
                     .get_arguments()
                     .filter_map(|a| Some((a, a.get_long()?)))
                     .filter(|(a, long)| a.get_env() == Some(OsStr::new(&variable(long))))
-                    .filter_map(|(a, long)| Some((a.get_id().clone(), self.defaults.get(long)?.clone())))
+                    .filter_map(|(a, long)| {
+                        Some((a.get_id().clone(), self.defaults.get(long)?.clone()))
+                    })
                     .collect();
-                ids.into_iter().fold(sub, |sub, (id, values)| sub.mut_arg(id, |arg| arg.default_values(values)))
+                ids.into_iter().fold(sub, |sub, (id, values)| {
+                    sub.mut_arg(id, |arg| arg.default_values(values))
+                })
             })
         })
     }
@@ -184,7 +219,10 @@ impl Config {
 
 fn of_config(e: InputError) -> Problem {
     let problem = Problem::from(e);
-    Problem { message: format!("the config file: {}", problem.message), ..problem }
+    Problem {
+        message: format!("the config file: {}", problem.message),
+        ..problem
+    }
 }
 
 /// The options of which `none` leaves something out of the plan.
@@ -195,49 +233,74 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
     let map: BTreeMap<Key, Texts> = yaml::read::<Option<_>>(text)
         .map(Option::unwrap_or_default)
         .map_err(|e| Problem::usage(format!("the config file {}: {e}", path.display())))?;
-    let map: BTreeMap<String, Texts> = map.into_iter().map(|(Key(key), texts)| (key, texts)).collect();
+    let map: BTreeMap<String, Texts> = map
+        .into_iter()
+        .map(|(Key(key), texts)| (key, texts))
+        .collect();
     let options = shared_options();
-    let known: Vec<&str> = options.get_arguments().filter_map(|a| a.get_long()).collect();
-    let line_of =
-        |key: &String| text.lines().position(|l| l.trim_start().starts_with(key.as_str())).map_or(1, |n| n + 1);
+    let known: Vec<&str> = options
+        .get_arguments()
+        .filter_map(|a| a.get_long())
+        .collect();
+    let line_of = |key: &String| {
+        text.lines()
+            .position(|l| l.trim_start().starts_with(key.as_str()))
+            .map_or(1, |n| n + 1)
+    };
     if let Some(key) = map.keys().find(|k| !known.contains(&k.as_str())) {
         let line = line_of(key);
-        let problem =
-            Problem::usage(format!("the config file {}: line {line}: there is no option `{key}`", path.display()));
+        let problem = Problem::usage(format!(
+            "the config file {}: line {line}: there is no option `{key}`",
+            path.display()
+        ));
         // As `cudda` and `power_limit` are.
         let typo = key.to_lowercase().replace('_', "-");
-        return Err(match nearest(&typo, known.iter().copied(), MOST_EDITS.min(typo.len() / 3)) {
-            Some(meant) => problem.hint(format!("did you mean `{meant}`?")),
-            None => problem.hint(format!("options are: {}", known.join(", "))),
-        });
+        return Err(
+            match nearest(&typo, known.iter().copied(), MOST_EDITS.min(typo.len() / 3)) {
+                Some(meant) => problem.hint(format!("did you mean `{meant}`?")),
+                None => problem.hint(format!("options are: {}", known.join(", "))),
+            },
+        );
     }
     let lists = lists(&options);
-    if let Some((key, Texts(values))) =
-        map.iter().find(|(key, Texts(values))| values.len() > 1 && !lists.contains(&key.as_str()))
+    if let Some((key, Texts(values))) = map
+        .iter()
+        .find(|(key, Texts(values))| values.len() > 1 && !lists.contains(&key.as_str()))
     {
         let (path, line) = (path.display(), line_of(key));
-        let sentence = format!("the config file {path}: line {line}: `{key}` takes one text, not a list");
-        return Err(
-            Problem::usage(sentence).hint(format!("if that is one value, write {key}: \"{}\"", values.join(",")))
-        );
+        let sentence =
+            format!("the config file {path}: line {line}: `{key}` takes one text, not a list");
+        return Err(Problem::usage(sentence).hint(format!(
+            "if that is one value, write {key}: \"{}\"",
+            values.join(",")
+        )));
     }
     let (judges_off, flags) = (judges_off(&options), flags(&options));
     let is_meant = |key: &str| judges_off.contains(&key) || flags.contains(&key);
-    if let Some((key, _)) = map.iter().find(|(key, Texts(values))| *values == ["false"] && !is_meant(key)) {
+    if let Some((key, _)) = map
+        .iter()
+        .find(|(key, Texts(values))| *values == ["false"] && !is_meant(key))
+    {
         let (path, line) = (path.display(), line_of(key));
         let sentence = format!(
             "the config file {path}: line {line}: `{key}` takes a text, and YAML reads no, off and false as false"
         );
-        return Err(Problem::usage(sentence).hint(match LEFT_OUT.contains(&key.as_str()) {
-            true => format!("to leave it out, write {key}: none"),
-            false => format!("without it, leave the key `{key}` out"),
-        }));
+        return Err(
+            Problem::usage(sentence).hint(match LEFT_OUT.contains(&key.as_str()) {
+                true => format!("to leave it out, write {key}: none"),
+                false => format!("without it, leave the key `{key}` out"),
+            }),
+        );
     }
     // A flag that is false is not given.
     let says = |key: &String, values: &Vec<String>| {
         !values.is_empty() && (*values != ["false"] || judges_off.contains(&key.as_str()))
     };
-    Ok(map.into_iter().map(|(key, Texts(values))| (key, values)).filter(|(key, values)| says(key, values)).collect())
+    Ok(map
+        .into_iter()
+        .map(|(key, Texts(values))| (key, values))
+        .filter(|(key, values)| says(key, values))
+        .collect())
 }
 
 /// `--config FILE`, found before clap reads the rest.
@@ -261,33 +324,66 @@ mod tests {
     #[test]
     fn keys_are_the_options_names() {
         let read = |text: &str| read(Path::new("c.yaml"), text);
-        let defaults = read("cuda: \"12.10\"\nupgrade: true\ngpu: [\"h100\", \"t4\"]\n").expect("valid");
+        let defaults =
+            read("cuda: \"12.10\"\nupgrade: true\ngpu: [\"h100\", \"t4\"]\n").expect("valid");
         assert_eq!(defaults["cuda"], ["12.10"]);
         assert_eq!(defaults["upgrade"], ["true"]);
         assert_eq!(defaults["gpu"], ["h100", "t4"]);
         let mirrors = read("mirrors:\n  https://a.example/x: http://b.example\n").expect("valid");
-        assert!(read("# nothing yet\n").expect("no keys").is_empty() && read("").expect("no keys").is_empty());
+        assert!(
+            read("# nothing yet\n").expect("no keys").is_empty()
+                && read("").expect("no keys").is_empty()
+        );
         assert_eq!(mirrors["mirrors"], ["https://a.example/x=http://b.example"]);
         let unknown = read("cuda: \"12.8\"\ncudda: \"12.8\"\n").expect_err("an unknown key");
-        assert!(unknown.message.contains("line 2") && unknown.message.contains("cudda"), "{}", unknown.message);
-        for (key, meant) in [("cudda", "cuda"), ("power_limit", "power-limit"), ("Mig", "mig")] {
+        assert!(
+            unknown.message.contains("line 2") && unknown.message.contains("cudda"),
+            "{}",
+            unknown.message
+        );
+        for (key, meant) in [
+            ("cudda", "cuda"),
+            ("power_limit", "power-limit"),
+            ("Mig", "mig"),
+        ] {
             let file = format!("{key}: \"1\"\n");
             let misspelled = read(&file).expect_err("an unknown key");
             assert_eq!(misspelled.hints, [format!("did you mean `{meant}`?")]);
         }
-        assert_eq!(read("power-limit: [300]\n").expect("one number")["power-limit"], ["300"]);
-        assert!(read("gpu: [12.10]\n").is_err(), "an unquoted version in a list");
+        assert_eq!(
+            read("power-limit: [300]\n").expect("one number")["power-limit"],
+            ["300"]
+        );
+        assert!(
+            read("gpu: [12.10]\n").is_err(),
+            "an unquoted version in a list"
+        );
         assert_eq!(read("yes: true\n").expect("an option")["yes"], ["true"]);
         let listed = read("upgrade: true\nmig: [3g.20gb, 2g.10gb]\n").expect_err("a list");
-        assert!(listed.message.contains("line 2: `mig` takes one text"), "{}", listed.message);
+        assert!(
+            listed.message.contains("line 2: `mig` takes one text"),
+            "{}",
+            listed.message
+        );
         assert!(read("cuda: 12.10\n").is_err(), "an unquoted version");
         let twice = read("cuda: \"1\"\ncuda: \"2\"\n").expect_err("a key twice");
-        assert!(twice.message.contains("the key `cuda` is there twice (a duplicate) at line 2"), "{}", twice.message);
+        assert!(
+            twice
+                .message
+                .contains("the key `cuda` is there twice (a duplicate) at line 2"),
+            "{}",
+            twice.message
+        );
         for text in ["mig: null\n", "mig:\n"] {
             let empty = read(text).expect_err("no value");
-            assert!(empty.message.contains("the key has no value"), "{}", empty.message);
+            assert!(
+                empty.message.contains("the key has no value"),
+                "{}",
+                empty.message
+            );
         }
-        // YAML reads an unquoted off as false. Only for a flag it means that the option is not given.
+        // YAML reads an unquoted off as false. Only for a flag it means that the option is not
+        // given.
         let off = read("gpu-clocks: off\ncompute-mode: off\nupgrade: off\n").expect("valid");
         assert_eq!(
             (&off["gpu-clocks"], &off["compute-mode"], off.get("upgrade")),
@@ -295,10 +391,19 @@ mod tests {
         );
         for (text, hint) in [
             ("driver: no\n", "to leave it out, write driver: none"),
-            ("method: auto\ncache: off\n", "without it, leave the key `cache` out"),
+            (
+                "method: auto\ncache: off\n",
+                "without it, leave the key `cache` out",
+            ),
         ] {
             let refused = read(text).expect_err("a text is wanted");
-            assert!(refused.message.contains("YAML reads no, off and false as false"), "{}", refused.message);
+            assert!(
+                refused
+                    .message
+                    .contains("YAML reads no, off and false as false"),
+                "{}",
+                refused.message
+            );
             assert_eq!(refused.hints, [hint]);
         }
     }

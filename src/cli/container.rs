@@ -9,7 +9,8 @@ use crate::exit::Exit;
 /// What `container` does.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Print the GPU request of a docker or podman command line for Docker, Podman, CDI, Compose and Kubernetes
+    /// Print the GPU request of a docker or podman command line for Docker, Podman, CDI, Compose
+    /// and Kubernetes
     Translate(translate::Options),
     /// Check which CUDA an image needs and whether this host runs it; pull and run nothing
     Check(check::Options),

@@ -26,9 +26,11 @@ use std::path::{Path, PathBuf};
 pub enum Command {
     /// List GPUs, drivers, CUDA, add-ons, frameworks, systems and more, whole or only what fits
     List(Box<ListOptions>),
-    /// Show a GPU, a driver branch, a CUDA release, an add-on, a framework or a system in one screen
+    /// Show a GPU, a driver branch, a CUDA release, an add-on, a framework or a system in one
+    /// screen
     Show {
-        /// h100, p4d.24xlarge, driver 580, cuda, cuda 12.8, nccl, torch==2.9, ubuntu-24.04; two CUDA releases are compared
+        /// h100, p4d.24xlarge, driver 580, cuda, cuda 12.8, nccl, torch==2.9, ubuntu-24.04; two
+        /// CUDA releases are compared
         #[arg(required = true, num_args = 1.., value_name = "SUBJECT")]
         subject: Vec<String>,
         #[command(flatten)]
@@ -71,7 +73,8 @@ pub enum Command {
         /// The .tar.xz file to write
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
-        /// The last day on which `db update` accepts it (YYYY-MM-DD): it cannot be sent again as a new one later
+        /// The last day on which `db update` accepts it (YYYY-MM-DD): it cannot be sent again as a
+        /// new one later
         #[arg(long, value_name = "DAY", value_parser = super::options::day)]
         expires: Option<String>,
         #[command(flatten)]
@@ -86,7 +89,8 @@ pub enum Command {
 pub struct ListOptions {
     /// What to list
     kind: Kind,
-    /// List only what fits this GPU: 10de:20b2, "rtx 3090", sm_80; of GPUs, those whose name, id or chip contains it
+    /// List only what fits this GPU: 10de:20b2, "rtx 3090", sm_80; of GPUs, those whose name, id or
+    /// chip contains it
     #[arg(long = "for", value_name = "SPEC")]
     of: Option<String>,
     /// List only what fits this CUDA: 12.8, 13, ">=12.4"
@@ -110,7 +114,11 @@ pub struct ListOptions {
 
 /// A kernel release, or its first two numbers.
 fn kernel(text: &str) -> Result<String, String> {
-    if dotted(text).0 > 0 { Ok(text.to_owned()) } else { Err("a kernel is expected, such as 6.18".to_owned()) }
+    if dotted(text).0 > 0 {
+        Ok(text.to_owned())
+    } else {
+        Err("a kernel is expected, such as 6.18".to_owned())
+    }
 }
 
 /// Kinds of facts.
@@ -153,7 +161,8 @@ impl Kind {
     }
 
     fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+        self.to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
@@ -167,7 +176,16 @@ struct Listed {
 }
 
 fn list(options: &ListOptions) -> Result<(), Problem> {
-    let ListOptions { kind, of, cuda, driver, kernel, os, json, from } = options;
+    let ListOptions {
+        kind,
+        of,
+        cuda,
+        driver,
+        kernel,
+        os,
+        json,
+        from,
+    } = options;
     let database = from.open()?;
     let given = [
         ("for", of.is_some()),
@@ -176,11 +194,25 @@ fn list(options: &ListOptions) -> Result<(), Problem> {
         ("kernel", kernel.is_some()),
         ("os", os.is_some()),
     ];
-    if let Some((name, _)) = given.iter().find(|(name, is)| *is && !kind.conditions().contains(name)) {
-        let takes: Vec<_> = kind.conditions().iter().map(|name| format!("--{name}")).collect();
-        let takes = if takes.is_empty() { "no condition".to_owned() } else { takes.join(", ") };
-        return Err(Problem::usage(format!("`db list {}` cannot be limited by --{name}", kind.name()))
-            .hint(format!("it takes {takes}")));
+    if let Some((name, _)) = given
+        .iter()
+        .find(|(name, is)| *is && !kind.conditions().contains(name))
+    {
+        let takes: Vec<_> = kind
+            .conditions()
+            .iter()
+            .map(|name| format!("--{name}"))
+            .collect();
+        let takes = if takes.is_empty() {
+            "no condition".to_owned()
+        } else {
+            takes.join(", ")
+        };
+        return Err(Problem::usage(format!(
+            "`db list {}` cannot be limited by --{name}",
+            kind.name()
+        ))
+        .hint(format!("it takes {takes}")));
     }
     // A part of a name is enough to look for GPUs and instances; anything else needs one GPU.
     let by_name = matches!(kind, Kind::Gpus | Kind::Instances);
@@ -191,11 +223,19 @@ fn list(options: &ListOptions) -> Result<(), Problem> {
         },
         _ => None,
     };
-    let card = gpu.as_ref().map(|gpu| known_card(database, gpu)).transpose()?;
-    let arch = os.as_deref().and_then(|os| os.split_once(':')).map_or("x86_64", |(_, arch)| machine(arch));
+    let card = gpu
+        .as_ref()
+        .map(|gpu| known_card(database, gpu))
+        .transpose()?;
+    let arch = os
+        .as_deref()
+        .and_then(|os| os.split_once(':'))
+        .map_or("x86_64", |(_, arch)| machine(arch));
     let system = os.as_deref().map(|os| {
         let named = system_named(database, os.split(':').next().unwrap_or_default());
-        named.map(|(distribution, _)| (distribution, arch)).map_err(|e| super::host::no_such_system(&e))
+        named
+            .map(|(distribution, _)| (distribution, arch))
+            .map_err(|e| super::host::no_such_system(&e))
     });
     let filter = Filter {
         gpu: gpu.as_ref().zip(card.as_ref()),
@@ -220,13 +260,24 @@ fn list(options: &ListOptions) -> Result<(), Problem> {
     if *json {
         let rows = tables.iter().flat_map(Table::json).collect();
         let (schema, kind, database) = ("gpusetup.list/1", kind.name(), database.version.clone());
-        return super::print_json(&Listed { schema, kind, database, rows });
+        return super::print_json(&Listed {
+            schema,
+            kind,
+            database,
+            rows,
+        });
     }
     if tables.iter().all(Table::is_empty) {
         super::say("nothing in the database fits");
     }
     let width = super::terminal::limit();
-    super::print(&tables.iter().map(|table| table.text(width)).collect::<Vec<_>>().join("\n"))
+    super::print(
+        &tables
+            .iter()
+            .map(|table| table.text(width))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    )
 }
 
 fn show(subject: &[String], look: &LookOptions, from: &DatabaseOptions) -> Result<(), Problem> {
@@ -242,25 +293,44 @@ fn show(subject: &[String], look: &LookOptions, from: &DatabaseOptions) -> Resul
 fn page(database: &Database, subject: &[String]) -> Result<Article, Problem> {
     let whole = subject.join(" ");
     let words: Vec<_> = whole.split_whitespace().collect();
-    let first = words.first().map(|word| word.to_lowercase()).unwrap_or_default();
+    let first = words
+        .first()
+        .map(|word| word.to_lowercase())
+        .unwrap_or_default();
     match (first.as_str(), &words[1..]) {
         ("cuda" | "toolkit", []) => return Ok(pages::all_of_cuda(database)),
         ("cuda" | "toolkit", [one]) => return releases::page(database, "cuda", one),
         ("cuda" | "toolkit", [from, to]) => {
-            return Ok(pages::change(database, releases::cuda(database, from)?, releases::cuda(database, to)?));
+            return Ok(pages::change(
+                database,
+                releases::cuda(database, from)?,
+                releases::cuda(database, to)?,
+            ));
         }
         ("driver" | "branch", [one]) => return releases::page(database, "driver", one),
-        (number, []) if let Some(article) = releases::of_branch(database, number) => return Ok(article),
-        (name, [one]) if database.add_on_named(name).is_some() => return releases::page(database, name, one),
+        (number, []) if let Some(article) = releases::of_branch(database, number) => {
+            return Ok(article);
+        }
+        (name, [one]) if database.add_on_named(name).is_some() => {
+            return releases::page(database, name, one);
+        }
         (name, []) if let Some(of) = database.add_on_named(name) => {
             return Ok(pages::add_on(database, of, &Want::Latest));
         }
         _ => {}
     }
-    if let Ok((distribution, _)) = system_named(database, whole.split(':').next().unwrap_or_default()) {
+    if let Ok((distribution, _)) =
+        system_named(database, whole.split(':').next().unwrap_or_default())
+    {
         return Ok(pages::system(database, distribution));
     }
-    if let Some(article) = pages::framework(database, &whole.to_lowercase(), None, &[], &Translation::ENGLISH) {
+    if let Some(article) = pages::framework(
+        database,
+        &whole.to_lowercase(),
+        None,
+        &[],
+        &Translation::ENGLISH,
+    ) {
         return Ok(article);
     }
     let gpu = one_gpu(database, &whole).map_err(|problem| Problem {
@@ -281,7 +351,11 @@ struct Written<'a> {
 
 impl<'a> Written<'a> {
     fn of(schema: &'static str, file: &'a Path, bytes: usize) -> Self {
-        Self { schema, file, bytes }
+        Self {
+            schema,
+            file,
+            bytes,
+        }
     }
 }
 
@@ -290,12 +364,17 @@ pub fn run(command: &Command) -> Result<Exit, Problem> {
     let width = super::width();
     match command {
         Command::List(options) => list(options)?,
-        Command::Show { subject, look, from } => show(subject, look, from)?,
+        Command::Show {
+            subject,
+            look,
+            from,
+        } => show(subject, look, from)?,
         Command::Export { from, .. } => super::print_json(&from.open()?.export())?,
         Command::Matrix { html, form, from } => {
             let page = render::matrix::html(from.open()?);
-            output::write(html, page.as_bytes())
-                .map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", html.display())))?;
+            output::write(html, page.as_bytes()).map_err(|e| {
+                Problem::unexpected(format!("cannot write {}: {e}", html.display()))
+            })?;
             match form.json {
                 true => super::print_json(&Written::of("gpusetup.db-matrix/1", html, page.len()))?,
                 false => super::say(&format!("written to {}", html.display())),
@@ -304,20 +383,34 @@ pub fn run(command: &Command) -> Result<Exit, Problem> {
         Command::Check { folder, json, from } => {
             return check(folder.as_ref().or(from.folder.as_ref()), *json, width, from);
         }
-        Command::Pack { folder, out, expires, form } => return pack(folder, out, expires.as_deref(), form.json),
+        Command::Pack {
+            folder,
+            out,
+            expires,
+            form,
+        } => return pack(folder, out, expires.as_deref(), form.json),
         Command::Update(options) => return update::run(options),
     }
     Ok(Exit::Done)
 }
 
-fn check(folder: Option<&PathBuf>, json: bool, width: usize, in_use: &DatabaseOptions) -> Result<Exit, Problem> {
+fn check(
+    folder: Option<&PathBuf>,
+    json: bool,
+    width: usize,
+    in_use: &DatabaseOptions,
+) -> Result<Exit, Problem> {
     let database = match folder {
         None => in_use.open()?,
         Some(folder) => match load(folder) {
             Ok(database) => to_the_end(database),
             Err(LoadError::Wrong(problems)) => return wrong(&problems, json),
             Err(LoadError::Shape(mistakes)) => return wrong(&mistakes, json),
-            Err(e) => return Err(Problem::integrity(format!("the database cannot be used: {e}"))),
+            Err(e) => {
+                return Err(Problem::integrity(format!(
+                    "the database cannot be used: {e}"
+                )));
+            }
         },
     };
     let tally = database.tally();
@@ -330,23 +423,34 @@ fn check(folder: Option<&PathBuf>, json: bool, width: usize, in_use: &DatabaseOp
 }
 
 fn pack(folder: &Path, out: &Path, expires: Option<&str>, json: bool) -> Result<Exit, Problem> {
-    let archive =
-        archive::pack(folder, expires).map_err(|e| Problem::integrity(format!("the database cannot be used: {e}")))?;
-    output::write(out, &archive).map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", out.display())))?;
+    let archive = archive::pack(folder, expires)
+        .map_err(|e| Problem::integrity(format!("the database cannot be used: {e}")))?;
+    output::write(out, &archive)
+        .map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", out.display())))?;
     if json {
         super::print_json(&Written::of("gpusetup.db-pack/1", out, archive.len()))?;
         return Ok(Exit::Done);
     }
     let bytes = bytes(archive.len() as u64);
-    super::print(&format!("{}: {bytes}. Sign it: minisign -S -m {}\n", out.display(), out.display()))?;
+    super::print(&format!(
+        "{}: {bytes}. Sign it: minisign -S -m {}\n",
+        out.display(),
+        out.display()
+    ))?;
     Ok(Exit::Done)
 }
 
 /// Every mistake on a line, which editors and CI know to read.
 fn wrong<T: std::fmt::Display>(mistakes: &[T], json: bool) -> Result<Exit, Problem> {
-    let problem = Problem::integrity(format!("the database has {}", count(mistakes.len() as u64, "mistake")));
+    let problem = Problem::integrity(format!(
+        "the database has {}",
+        count(mistakes.len() as u64, "mistake")
+    ));
     if json {
-        return Err(Problem { because: mistakes.iter().map(ToString::to_string).collect(), ..problem });
+        return Err(Problem {
+            because: mistakes.iter().map(ToString::to_string).collect(),
+            ..problem
+        });
     }
     for mistake in mistakes {
         super::print(&format!("{mistake}\n"))?;

@@ -8,7 +8,9 @@ use super::{Problem, locale, report, say};
 use crate::apply;
 use crate::causes;
 use crate::compat::Database;
-use crate::doctor::{CHECKS, Check, Evidence, EvidenceSources, Report, Scheduler, collect, examine, gather, repairs};
+use crate::doctor::{
+    CHECKS, Check, Evidence, EvidenceSources, Report, Scheduler, collect, examine, gather, repairs,
+};
 use crate::exit::Exit;
 use crate::ids::CheckId;
 use crate::nvidia;
@@ -47,7 +49,8 @@ pub struct Options {
     /// Read the kernel log from FILE: output of `dmesg` or `journalctl -k` (- for standard input)
     #[arg(long, value_name = "FILE", env = "GPUSETUP_KERNEL_LOG")]
     kernel_log: Option<PathBuf>,
-    /// Diagnose the host described by this `facts --json` file, as far as facts allow (- for standard input)
+    /// Diagnose the host described by this `facts --json` file, as far as facts allow (- for
+    /// standard input)
     #[arg(long, value_name = "FILE", env = "GPUSETUP_FACTS", conflicts_with_all = ["root", "lspci", "gpu", "fix"])]
     facts: Option<PathBuf>,
     /// Save what was seen to FILE (.tar.zst), for `gpusetup doctor FILE` elsewhere
@@ -57,14 +60,21 @@ pub struct Options {
     report: Option<PathBuf>,
     /// Repair what can be repaired safely, after showing it
     ///
-    /// That is: links, caches, initramfs, kernel modules, headers and services. `gpusetup rollback` undoes it.
+    /// That is: links, caches, initramfs, kernel modules, headers and services. `gpusetup rollback`
+    /// undoes it.
     #[arg(long, conflicts_with = "list_checks")]
     fix: bool,
     /// With --fix: only show what would be done
     #[arg(long, requires = "fix")]
     dry_run: bool,
     /// Also check whether this host is ready to be a node of Kubernetes or Slurm
-    #[arg(long, value_enum, env = "GPUSETUP_READY", value_name = "SCHEDULER", conflicts_with = "facts")]
+    #[arg(
+        long,
+        value_enum,
+        env = "GPUSETUP_READY",
+        value_name = "SCHEDULER",
+        conflicts_with = "facts"
+    )]
     ready: Option<Ready>,
     /// What to do when no NVIDIA GPU is found
     #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
@@ -127,8 +137,14 @@ pub struct AskOptions {
 
 /// Examines the host.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
-    let (reports, ids): (Vec<_>, Vec<_>) = options.checks.iter().partition(|argument| report::is_report(argument));
-    let mut only = ids.into_iter().map(|id| known(id)).collect::<Result<Vec<_>, _>>()?;
+    let (reports, ids): (Vec<_>, Vec<_>) = options
+        .checks
+        .iter()
+        .partition(|argument| report::is_report(argument));
+    let mut only = ids
+        .into_iter()
+        .map(|id| known(id))
+        .collect::<Result<Vec<_>, _>>()?;
     if only.is_empty() && options.profile != Profile::All {
         let of = |c: &&Check| c.runtime == (options.profile == Profile::Runtime);
         only.extend(CHECKS.iter().filter(of).map(|c| c.id));
@@ -143,7 +159,12 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     if options.can_start_again() {
         bug::starts_the_program_again();
     }
-    let with = With { options, only: &only, database: options.host.database()?, sources: options.sources()? };
+    let with = With {
+        options,
+        only: &only,
+        database: options.host.database()?,
+        sources: options.sources()?,
+    };
     let (report, origin) = match reports.as_slice() {
         [] if options.fix => (with.fix()?, None),
         [] => match &options.facts {
@@ -155,7 +176,11 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     };
     if let Some(path) = &options.html {
         let failed = |e| Problem::unexpected(format!("cannot write {}: {e}", path.display()));
-        output::write(path, render::report::html(&report, origin.as_deref()).as_bytes()).map_err(failed)?;
+        output::write(
+            path,
+            render::report::html(&report, origin.as_deref()).as_bytes(),
+        )
+        .map_err(failed)?;
     }
     if let Some(origin) = origin.as_ref().filter(|_| !options.is_text()) {
         say(&format!("from {origin}"));
@@ -182,7 +207,13 @@ impl With<'_> {
         let options = self.options;
         let (facts, _) = look(&options.host, self.database)?;
         let system = system(&options.host).looked_at();
-        let evidence = gather(&system, self.database, facts, &options.host.prefix, &self.sources);
+        let evidence = gather(
+            &system,
+            self.database,
+            facts,
+            &options.host.prefix,
+            &self.sources,
+        );
         tell_left_out(system.left_out());
         if let Some(path) = &options.report {
             self.hand_on(path, &system, &evidence)?;
@@ -196,16 +227,26 @@ impl With<'_> {
 
     /// Writes the evidence as a report.
     fn hand_on(&self, path: &Path, on: &System, seen: &Evidence) -> Result<(), Problem> {
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = jiff::Timestamp::now()
+            .strftime("%Y-%m-%dT%H:%M:%SZ")
+            .to_string();
         let texts = collect(on, self.database, seen, &self.sources, now);
-        report::write(path, &texts.map_err(|e| Problem::unexpected(format!("cannot make a report: {e}")))?)
+        report::write(
+            path,
+            &texts.map_err(|e| Problem::unexpected(format!("cannot make a report: {e}")))?,
+        )
     }
 
     /// The findings in a file of facts, and where the file is from.
     fn facts(&self, path: &Path) -> Result<(Report, Option<String>), Problem> {
         let facts = read_facts(path)?;
         let origin = format!("another host's facts, collected by gpusetup {}", facts.tool);
-        let evidence = Evidence::of_facts(facts, self.database, &self.options.host.prefix, &self.sources);
+        let evidence = Evidence::of_facts(
+            facts,
+            self.database,
+            &self.options.host.prefix,
+            &self.sources,
+        );
         Ok((examine(evidence, self.database, self.only), Some(origin)))
     }
 
@@ -222,11 +263,17 @@ impl With<'_> {
             ("--fix", options.fix),
         ];
         if let Some((flag, _)) = others.iter().find(|(_, given)| *given) {
-            let sentence = format!("{flag} cannot be used with the report {}: it is of another host", path.display());
+            let sentence = format!(
+                "{flag} cannot be used with the report {}: it is of another host",
+                path.display()
+            );
             return Err(Problem::usage(sentence));
         }
         let collected = report::read(path)?;
-        let origin = format!("another host, collected {} by gpusetup {}", collected.collected, collected.tool);
+        let origin = format!(
+            "another host, collected {} by gpusetup {}",
+            collected.collected, collected.tool
+        );
         let mut evidence = match &self.sources.kernel_log {
             Some(log) => collected.evidence.with_kernel_log(log, self.database),
             None => collected.evidence.with(self.database),
@@ -269,8 +316,14 @@ impl With<'_> {
                 }
             }
             account.plan(&plan);
-            let ended =
-                begin(&plan, &options.run, options.run.config(Default::default()), system, account, &mut teller)?;
+            let ended = begin(
+                &plan,
+                &options.run,
+                options.run.config(Default::default()),
+                system,
+                account,
+                &mut teller,
+            )?;
             // The result is read from the host, as after every apply.
             left = Some(self.host()?);
             Ok(ended)
@@ -287,7 +340,11 @@ impl With<'_> {
 impl Options {
     fn sources(&self) -> Result<EvidenceSources, Problem> {
         Ok(EvidenceSources {
-            kernel_log: self.kernel_log.as_deref().map(read_kernel_log).transpose()?,
+            kernel_log: self
+                .kernel_log
+                .as_deref()
+                .map(read_kernel_log)
+                .transpose()?,
             today: None,
             ready: self.ready.map(Into::into),
             accepts_no_gpu: self.if_no_gpu == IfNoGpu::Skip,
@@ -324,11 +381,16 @@ fn show(options: &Options, findings: &Report, from: Option<&str>) -> Result<(), 
                 paint: super::paint(options.look.color),
                 unicode: locale::speaks_unicode(),
                 // Somebody who names checks wants their answers.
-                verbose: options.look.verbose || options.checks.iter().any(|check| !report::is_report(check)),
+                verbose: options.look.verbose
+                    || options.checks.iter().any(|check| !report::is_report(check)),
                 width: super::width(),
             };
             let is_here = from.is_none() && options.host.root.is_none();
-            super::print_text(render::doctor::text(findings, look), options.look.color, is_here)
+            super::print_text(
+                render::doctor::text(findings, look),
+                options.look.color,
+                is_here,
+            )
         }
     }
 }
@@ -339,8 +401,13 @@ pub fn ask(options: &AskOptions) -> u8 {
 }
 
 fn known(id: &str) -> Result<CheckId, Problem> {
-    let found = id.parse().ok().filter(|id| CHECKS.iter().any(|c| c.id == *id));
-    found.ok_or_else(|| Problem::usage(format!("there is no check {id}")).attempt("gpusetup doctor --list-checks"))
+    let found = id
+        .parse()
+        .ok()
+        .filter(|id| CHECKS.iter().any(|c| c.id == *id));
+    found.ok_or_else(|| {
+        Problem::usage(format!("there is no check {id}")).attempt("gpusetup doctor --list-checks")
+    })
 }
 
 /// What `doctor --list-checks --json` prints.
@@ -361,7 +428,12 @@ struct ListedCheck {
 }
 
 fn listed(only: &[CheckId]) -> Checks {
-    let own = CHECKS.iter().map(|c| ListedCheck { id: c.id, title: c.title(), reads: Some(c.reads), elsewhere: None });
+    let own = CHECKS.iter().map(|c| ListedCheck {
+        id: c.id,
+        title: c.title(),
+        reads: Some(c.reads),
+        elsewhere: None,
+    });
     let others = causes::elsewhere().map(|(id, place)| ListedCheck {
         id,
         title: id.title(),
@@ -369,7 +441,10 @@ fn listed(only: &[CheckId]) -> Checks {
         elsewhere: Some(place),
     });
     let wanted = |check: &ListedCheck| only.is_empty() || only.contains(&check.id);
-    Checks { schema: "gpusetup.checks/1", checks: own.chain(others).filter(wanted).collect() }
+    Checks {
+        schema: "gpusetup.checks/1",
+        checks: own.chain(others).filter(wanted).collect(),
+    }
 }
 
 fn list(only: &[CheckId]) -> String {

@@ -9,7 +9,8 @@ use crate::text::{public_address, quoted};
 use std::path::Path;
 use url::Url;
 
-/// The file that the option names. A file of this host is read for its checksum, unless that is given.
+/// The file that the option names. A file of this host is read for its checksum, unless that is
+/// given.
 pub fn read(text: &str, sha256: Option<&str>) -> Result<DriverFile, Problem> {
     match Url::parse(text) {
         Ok(url) if url.scheme() == "file" => match url.to_file_path() {
@@ -26,7 +27,13 @@ pub fn read(text: &str, sha256: Option<&str>) -> Result<DriverFile, Problem> {
         }
         Ok(url) if text.contains("://") => {
             let known = "http://, https:// and file:// are known";
-            Err(refused(text, &format!("has an address of an unknown kind, {}://; {known}", url.scheme())))
+            Err(refused(
+                text,
+                &format!(
+                    "has an address of an unknown kind, {}://; {known}",
+                    url.scheme()
+                ),
+            ))
         }
         _ => of_path(Path::new(text), sha256),
     }
@@ -34,22 +41,42 @@ pub fn read(text: &str, sha256: Option<&str>) -> Result<DriverFile, Problem> {
 
 fn of_address(text: &str, url: &Url, sha256: Option<&str>) -> Result<DriverFile, Problem> {
     let Some(sha256) = sha256 else {
-        let problem = refused(text, "needs the checksum of the file, so that nothing else is run");
-        return Err(
-            problem.attempt(format!("--driver-file {} --driver-file-sha256 SUM", quoted(&public_address(text))))
+        let problem = refused(
+            text,
+            "needs the checksum of the file, so that nothing else is run",
         );
+        return Err(problem.attempt(format!(
+            "--driver-file {} --driver-file-sha256 SUM",
+            quoted(&public_address(text))
+        )));
     };
-    let file = url.path_segments().and_then(|mut segments| segments.next_back()).unwrap_or_default();
+    let file = url
+        .path_segments()
+        .and_then(|mut segments| segments.next_back())
+        .unwrap_or_default();
     let is = named(text, file)?;
-    Ok(DriverFile { is, file: file.to_owned(), url: text.to_owned(), sha256: sha256.to_owned(), size: None })
+    Ok(DriverFile {
+        is,
+        file: file.to_owned(),
+        url: text.to_owned(),
+        sha256: sha256.to_owned(),
+        size: None,
+    })
 }
 
 fn of_path(path: &Path, sha256: Option<&str>) -> Result<DriverFile, Problem> {
     let text = path.display().to_string();
-    let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let file = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     let is = named(&text, &file)?;
     // With a checksum the content is known, whoever may write the file.
-    let trust = if sha256.is_some() { Trust::Anybody } else { Trust::where_root_acts(&[])? };
+    let trust = if sha256.is_some() {
+        Trust::Anybody
+    } else {
+        Trust::where_root_acts(&[])?
+    };
     let open = input::open_trusted(path, &trust).map_err(|e| {
         let problem = Problem::usage(format!("--driver-file: {e}"));
         match e {
@@ -67,21 +94,32 @@ fn of_path(path: &Path, sha256: Option<&str>) -> Result<DriverFile, Problem> {
     };
     let path = std::path::absolute(path).map_err(unread)?;
     let url = Url::from_file_path(&path).map_err(|()| refused(&text, "has no absolute path"))?;
-    Ok(DriverFile { is, file, url: url.into(), sha256, size: Some(size) })
+    Ok(DriverFile {
+        is,
+        file,
+        url: url.into(),
+        sha256,
+        size: Some(size),
+    })
 }
 
 fn named(text: &str, file: &str) -> Result<Named, Problem> {
     Named::of(file).map_err(|e| {
         let problem = refused(text, &format!("cannot be used: {e}"));
         match e {
-            NameError::Form => problem.hint("give the file the name that NVIDIA or the cloud provider gave it"),
+            NameError::Form => {
+                problem.hint("give the file the name that NVIDIA or the cloud provider gave it")
+            }
             NameError::Manager => problem,
         }
     })
 }
 
 fn refused(text: &str, why: &str) -> Problem {
-    Problem::usage(format!("--driver-file: {} {why}", quoted(&public_address(text))))
+    Problem::usage(format!(
+        "--driver-file: {} {why}",
+        quoted(&public_address(text))
+    ))
 }
 
 #[cfg(test)]
@@ -101,7 +139,10 @@ mod tests {
         assert_eq!(read_without.sha256, crate::sum::sha256("runs"));
         assert_eq!((read_without.size, read_without.is.guest), (Some(4), true));
         assert_eq!(read_without.url, format!("file://{text}"));
-        assert_eq!(read(&read_without.url, Some(SUM)).expect("the same").sha256, SUM);
+        assert_eq!(
+            read(&read_without.url, Some(SUM)).expect("the same").sha256,
+            SUM
+        );
     }
 
     #[test]
@@ -109,19 +150,35 @@ mod tests {
         let address = format!("https://download.example/x/{GUEST}");
         let refusal = |text: &str, sum| read(text, sum).expect_err(text).message;
         assert!(refusal(&address, None).contains("checksum"));
-        assert_eq!(read(&format!("{address}?token=1"), Some(SUM)).expect("a driver").file, GUEST);
+        assert_eq!(
+            read(&format!("{address}?token=1"), Some(SUM))
+                .expect("a driver")
+                .file,
+            GUEST
+        );
         let problem = read(&format!("{address}?token=hunter2"), None).expect_err("no checksum");
         assert!(!format!("{problem:?}").contains("hunter2"), "{problem:?}");
         let manager = "https://download.example/NVIDIA-Linux-x86_64-570.211.01-vgpu-kvm.run";
         assert!(refusal(manager, Some(SUM)).contains("hypervisor"));
         assert!(refusal("/nowhere/at/all.run", None).contains("name"));
         assert!(refusal(&format!("/nowhere/{GUEST}"), None).contains("No such file"));
-        assert!(refusal("ftp://download.example/driver.run", Some(SUM)).contains("ftp://; http://"));
+        assert!(
+            refusal("ftp://download.example/driver.run", Some(SUM)).contains("ftp://; http://")
+        );
         let login = format!("https://me:secret@download.example/{GUEST}");
-        assert!(refusal(&login, Some(SUM)).contains("login") && !refusal(&login, Some(SUM)).contains("secret"));
+        assert!(
+            refusal(&login, Some(SUM)).contains("login")
+                && !refusal(&login, Some(SUM)).contains("secret")
+        );
         let dir = tempfile::tempdir().expect("a temporary directory");
         let pipe = dir.path().join(GUEST);
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("runs").success());
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .expect("runs")
+                .success()
+        );
         assert!(refusal(&pipe.display().to_string(), None).contains("a pipe"));
     }
 }

@@ -9,7 +9,9 @@ use super::Problem;
 use super::files::read_pasted;
 use super::host::{look_or_stock, system};
 use super::locked::Locked;
-use super::options::{HostOptions, LanguageOptions, LookOptions, RequestOptions, StockOptions, TrustOptions};
+use super::options::{
+    HostOptions, LanguageOptions, LookOptions, RequestOptions, StockOptions, TrustOptions,
+};
 use super::releases::{self, want};
 use crate::compat::AddOnId;
 use crate::exit::Exit;
@@ -27,10 +29,12 @@ use std::path::Path;
 /// Flags of `explain`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Subject: cuda 13.0, driver 535, GS201, exit 4, xid 79, h100, torch==2.9, any error message, or - for standard input
+    /// Subject: cuda 13.0, driver 535, GS201, exit 4, xid 79, h100, torch==2.9, any error message,
+    /// or - for standard input
     ///
-    /// A version is proved to fit or not, for this host or for --gpu; without a GPU, the release is described. Any other text is
-    /// searched for error messages that gpusetup knows; a file may be named too.
+    /// A version is proved to fit or not, for this host or for --gpu; without a GPU, the release is
+    /// described. Any other text is searched for error messages that gpusetup knows; a file may be
+    /// named too.
     #[arg(required = true, num_args = 1.., value_name = "SUBJECT")]
     subject: Vec<String>,
     #[command(flatten)]
@@ -50,11 +54,20 @@ pub struct Options {
 impl Options {
     /// The language of the answer. JSON is always in English.
     fn language(&self) -> Translation {
-        if self.look.json { Translation::ENGLISH } else { language::wanted(&self.language) }
+        if self.look.json {
+            Translation::ENGLISH
+        } else {
+            language::wanted(&self.language)
+        }
     }
 
     fn looks<'a>(&self, language: &'a Translation) -> Look<'a> {
-        Look { paint: super::paint(self.look.color), verbose: self.look.verbose, width: super::width(), language }
+        Look {
+            paint: super::paint(self.look.color),
+            verbose: self.look.verbose,
+            width: super::width(),
+            language,
+        }
     }
 
     fn is_of_this_host(&self) -> bool {
@@ -62,13 +75,16 @@ impl Options {
     }
 }
 
-/// Explains. A subject or a message on the command line that is not known is a usage error; that nothing is known in a text of
-/// a file or of standard input is an answer.
+/// Explains. A subject or a message on the command line that is not known is a usage error; that
+/// nothing is known in a text of a file or of standard input is an answer.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
     let language = &options.language();
     let whole = options.subject.join(" ");
     if whole.trim().is_empty() {
-        return Err(Problem::usage("there is nothing to explain: the subject is empty").attempt("gpusetup explain -h"));
+        return Err(
+            Problem::usage("there is nothing to explain: the subject is empty")
+                .attempt("gpusetup explain -h"),
+        );
     }
     if whole == STANDARD_INPUT {
         return paste::run(&log(&whole)?, options, language);
@@ -79,7 +95,10 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         return print_article(article, options, language);
     }
     match words.as_slice() {
-        [layer] if is_layer(layer, options)? && !(options.host.gpu.is_empty() && options.stock.os.is_none()) => {
+        [layer]
+            if is_layer(layer, options)?
+                && !(options.host.gpu.is_empty() && options.stock.os.is_none()) =>
+        {
             return version(options, language, layer, "latest");
         }
         // "cuda toolkit" is a subject.
@@ -87,7 +106,10 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             return version(options, language, layer, wanted);
         }
         // A range has blanks: `>=12.4, <13`.
-        [layer, range @ ..] if range.concat().starts_with(['<', '>', '=', '~', '^']) && is_layer(layer, options)? => {
+        [layer, range @ ..]
+            if range.concat().starts_with(['<', '>', '=', '~', '^'])
+                && is_layer(layer, options)? =>
+        {
             return version(options, language, layer, &range.concat());
         }
         _ => {}
@@ -102,8 +124,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     match words.as_slice() {
         [layer] if is_layer(layer, options)? => return version(options, language, layer, "latest"),
         [one]
-            if let Some((layer, wanted)) =
-                one.split_once("==").filter(|(layer, _)| is_layer(layer, options).is_ok_and(|is| is)) =>
+            if let Some((layer, wanted)) = one
+                .split_once("==")
+                .filter(|(layer, _)| is_layer(layer, options).is_ok_and(|is| is)) =>
         {
             return version(options, language, layer, wanted);
         }
@@ -151,7 +174,11 @@ fn log(path: &str) -> Result<String, Problem> {
     })
 }
 
-fn print_article(article: Article, options: &Options, language: &Translation) -> Result<Exit, Problem> {
+fn print_article(
+    article: Article,
+    options: &Options,
+    language: &Translation,
+) -> Result<Exit, Problem> {
     let article = match &options.host.root {
         Some(root) => article.in_tree(root),
         None => article,
@@ -159,7 +186,12 @@ fn print_article(article: Article, options: &Options, language: &Translation) ->
     if options.look.json {
         super::print_json(&article)?;
     } else {
-        let Look { paint, verbose, width, .. } = options.looks(language);
+        let Look {
+            paint,
+            verbose,
+            width,
+            ..
+        } = options.looks(language);
         let text = article.text_in(language, paint, verbose, width);
         super::print_text(text, options.look.color, options.is_of_this_host())?;
     }
@@ -180,10 +212,16 @@ fn is_layer(word: &str, options: &Options) -> Result<bool, Problem> {
 const NONE: &str = "none";
 
 /// Asks for the version, and tells the proof of yes or no.
-fn version(options: &Options, language: &Translation, layer: &str, wanted: &str) -> Result<Exit, Problem> {
+fn version(
+    options: &Options,
+    language: &Translation,
+    layer: &str,
+    wanted: &str,
+) -> Result<Exit, Problem> {
     let database = options.host.database()?;
     if layer != "driver" && wanted != NONE {
-        // A host's repositories may have newer drivers than the database; CUDA and add-ons come from the database alone.
+        // A host's repositories may have newer drivers than the database; CUDA and add-ons come
+        // from the database alone.
         releases::page(database, layer, wanted)?;
     }
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
@@ -223,14 +261,25 @@ fn version(options: &Options, language: &Translation, layer: &str, wanted: &str)
     };
     let answer = match resolve(database, &facts, &request) {
         Ok(resolution) => Ok((resolution.selection(), resolution.reasons)),
-        Err(conflict @ Conflict { kind: ConflictKind::NothingFits, .. }) => {
-            Err(conflict.for_request(&request).on_host(&options.host.again(&options.stock, None)))
-        }
+        Err(
+            conflict @ Conflict {
+                kind: ConflictKind::NothingFits,
+                ..
+            },
+        ) => Err(conflict
+            .for_request(&request)
+            .on_host(&options.host.again(&options.stock, None))),
         // What a release is, needs no GPU.
-        Err(Conflict { kind: ConflictKind::NoGpu, .. }) if wanted != NONE => {
+        Err(Conflict {
+            kind: ConflictKind::NoGpu,
+            ..
+        }) if wanted != NONE => {
             let mut article = releases::page(database, layer, wanted)?;
             let subject = quoted(wanted);
-            article.run.insert(0, format!("gpusetup explain {layer} {subject} --gpu h100  # whether it fits a GPU"));
+            article.run.insert(
+                0,
+                format!("gpusetup explain {layer} {subject} --gpu h100  # whether it fits a GPU"),
+            );
             return print_article(article, options, language);
         }
         Err(conflict) => return Err(conflict.into()),
@@ -241,5 +290,9 @@ fn version(options: &Options, language: &Translation, layer: &str, wanted: &str)
         let text = render::explain::text(&named, &answer, database, options.looks(language));
         super::print_text(text, options.look.color, options.is_of_this_host())?;
     }
-    Ok(if answer.is_ok() { Exit::Done } else { Exit::NothingFits })
+    Ok(if answer.is_ok() {
+        Exit::Done
+    } else {
+        Exit::NothingFits
+    })
 }

@@ -20,16 +20,24 @@ use gpusetup_data::subjects;
 /// Flags of `facts`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Ask the driver about the GPUs instead: temperature, power, memory, processes, errors, links, each judged
+    /// Ask the driver about the GPUs instead: temperature, power, memory, processes, errors, links,
+    /// each judged
     ///
-    /// With -v it prints everything that each GPU reports, and what the words mean. It changes nothing and needs no root.
+    /// With -v it prints everything that each GPU reports, and what the words mean. It changes
+    /// nothing and needs no root.
     #[arg(long, env = "GPUSETUP_GPUS", conflicts_with_all = ["gpu", "lspci"])]
     gpus: bool,
     /// Output format
     #[arg(long, value_enum, default_value = "text", conflicts_with_all = ["json", "gpus"])]
     format: Format,
-    /// With --format labels: how MIG devices are offered to pods, as NVIDIA's device plugin is configured
-    #[arg(long, value_enum, env = "GPUSETUP_MIG_STRATEGY", default_value = "none")]
+    /// With --format labels: how MIG devices are offered to pods, as NVIDIA's device plugin is
+    /// configured
+    #[arg(
+        long,
+        value_enum,
+        env = "GPUSETUP_MIG_STRATEGY",
+        default_value = "none"
+    )]
     mig_strategy: Strategy,
     /// What to do when no NVIDIA GPU is found
     #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
@@ -120,12 +128,18 @@ fn print(options: &Options) -> Result<Exit, Problem> {
     Ok(Exit::Done)
 }
 
-/// Prints the labels of a Kubernetes node. Without an answer of the driver they are those that the database gives.
+/// Prints the labels of a Kubernetes node. Without an answer of the driver they are those that the
+/// database gives.
 fn labels(options: &Options, database: &Database) -> Result<(), Problem> {
     let (facts, _) = look(&options.host, database)?;
     let system = system(&options.host);
-    if facts.gpus.is_empty() && !matches!(facts.machine.kind, MachineKind::Wsl2 | MachineKind::Jetson) {
-        let problem = Problem::new(Exit::NoGpu, "a node without an NVIDIA GPU has no labels of one");
+    if facts.gpus.is_empty()
+        && !matches!(facts.machine.kind, MachineKind::Wsl2 | MachineKind::Jetson)
+    {
+        let problem = Problem::new(
+            Exit::NoGpu,
+            "a node without an NVIDIA GPU has no labels of one",
+        );
         return Err(problem.attempt("gpusetup facts"));
     }
     let is_described = !options.host.gpu.is_empty() || options.host.lspci.is_some();
@@ -133,7 +147,10 @@ fn labels(options: &Options, database: &Database) -> Result<(), Problem> {
         true => Some("the GPUs are described".to_owned()),
         false => why_silent(&system, &facts),
     };
-    let told = silent.map_or_else(|| told(&system, &facts, "--format labels").map_err(|problem| problem.message), Err);
+    let told = silent.map_or_else(
+        || told(&system, &facts, "--format labels").map_err(|problem| problem.message),
+        Err,
+    );
     let table = told
         .map_err(|why| {
             super::say(&format!(
@@ -141,11 +158,20 @@ fn labels(options: &Options, database: &Database) -> Result<(), Problem> {
             ));
         })
         .ok();
-    for gpu in facts.gpus.iter().filter(|gpu| table.is_none() && gpu.name.is_none()) {
+    for gpu in facts
+        .gpus
+        .iter()
+        .filter(|gpu| table.is_none() && gpu.name.is_none())
+    {
         let id = &gpu.pci_id;
-        super::say(&format!("the database does not know the GPU {id}: its model is not among the labels"));
+        super::say(&format!(
+            "the database does not know the GPU {id}: its model is not among the labels"
+        ));
     }
-    let several_products = facts.gpus.iter().find(|gpu| gpu.name.is_some() && !cluster::is_product(gpu));
+    let several_products = facts
+        .gpus
+        .iter()
+        .find(|gpu| gpu.name.is_some() && !cluster::is_product(gpu));
     if let (None, Some(gpu)) = (&table, several_products) {
         let name = gpu.name.as_deref().unwrap_or(&gpu.pci_id);
         super::say(&format!(
@@ -154,14 +180,23 @@ fn labels(options: &Options, database: &Database) -> Result<(), Problem> {
         ));
     }
     let machine = system.read_text(MACHINE).ok().flatten();
-    let node = Node { facts: &facts, table: table.as_ref(), machine: machine.as_deref().map(str::trim) };
+    let node = Node {
+        facts: &facts,
+        table: table.as_ref(),
+        machine: machine.as_deref().map(str::trim),
+    };
     if let Some(model) = node.model_of_several() {
         super::say(&format!(
             "the GPUs are of several models: the labels nvidia.com/gpu.* describe those of one, {model}"
         ));
     }
     let labels = cluster::labels(&node, database, options.mig_strategy.into());
-    super::print(&labels.iter().map(|(name, value)| format!("{name}={value}\n")).collect::<String>())
+    super::print(
+        &labels
+            .iter()
+            .map(|(name, value)| format!("{name}={value}\n"))
+            .collect::<String>(),
+    )
 }
 
 /// Prints gres.conf, with what slurm.conf has to say of the same GPUs as comments.
@@ -169,8 +204,9 @@ fn gres(options: &Options, database: &Database) -> Result<(), Problem> {
     let (facts, _) = look(&options.host, database)?;
     let system = system(&options.host);
     let table = told(&system, &facts, "--format gres")?;
-    let lines = cluster::gres(&system, &table)
-        .map_err(|why| Problem::new(Exit::Blocked, format!("gres.conf cannot be written: {why}")).attempt(doctor()))?;
+    let lines = cluster::gres(&system, &table).map_err(|why| {
+        Problem::new(Exit::Blocked, format!("gres.conf cannot be written: {why}")).attempt(doctor())
+    })?;
     super::print(&render::gres::text(&lines))
 }
 
@@ -192,11 +228,18 @@ fn gpus(options: &Options, system: &System, facts: &Facts) -> Result<Exit, Probl
     let guide = guide();
     let terms = options.look.verbose.then(|| {
         let (language, mut terms) = (wanted(&options.language), subjects());
-        terms.iter_mut().for_each(|term| language.translate_subject(term));
+        terms
+            .iter_mut()
+            .for_each(|term| language.translate_subject(term));
         terms
     });
     let paint = super::paint(options.look.color);
-    let look = Look { width: super::width(), paint, guide: &guide, terms: terms.as_deref() };
+    let look = Look {
+        width: super::width(),
+        paint,
+        guide: &guide,
+        terms: terms.as_deref(),
+    };
     super::print(&render::gpus::text(&report, look))?;
     Ok(Exit::Done)
 }
@@ -207,25 +250,46 @@ fn told(system: &System, facts: &Facts, option: &str) -> Result<GpuTable, Proble
         return Err(silent(system, facts, &why, option));
     }
     match read(facts) {
-        Answer::Is(GpuTable { refused: Some(refused), .. }) => Err(refused_by(&refused)),
+        Answer::Is(GpuTable {
+            refused: Some(refused),
+            ..
+        }) => Err(refused_by(&refused)),
         Answer::Is(table) => Ok(table),
-        Answer::Failed(why) => {
-            Err(Problem::new(Exit::Blocked, format!("the driver does not answer: {why}")).attempt(doctor()))
-        }
-        Answer::NotAsked(why) => Err(Problem::unexpected(format!("the driver was not asked: {why}"))),
+        Answer::Failed(why) => Err(Problem::new(
+            Exit::Blocked,
+            format!("the driver does not answer: {why}"),
+        )
+        .attempt(doctor())),
+        Answer::NotAsked(why) => Err(Problem::unexpected(format!(
+            "the driver was not asked: {why}"
+        ))),
     }
 }
 
 fn silent(system: &System, facts: &Facts, why: &str, option: &str) -> Problem {
     if !system.is_live() {
         let problem = Problem::usage(format!("{option} asks the running driver: {why}"));
-        return problem.attempt(format!("gpusetup facts {option}  # on the machine that runs this tree"));
+        return problem.attempt(format!(
+            "gpusetup facts {option}  # on the machine that runs this tree"
+        ));
     }
-    if facts.gpus.is_empty() && !matches!(facts.machine.kind, MachineKind::Wsl2 | MachineKind::Jetson) {
-        let problem = Problem::new(Exit::NoGpu, "this host has no NVIDIA GPU whose driver could be asked");
-        return Problem { because: vec![why.to_owned()], ..problem.attempt("lspci -nn -d 10de:") };
+    if facts.gpus.is_empty()
+        && !matches!(facts.machine.kind, MachineKind::Wsl2 | MachineKind::Jetson)
+    {
+        let problem = Problem::new(
+            Exit::NoGpu,
+            "this host has no NVIDIA GPU whose driver could be asked",
+        );
+        return Problem {
+            because: vec![why.to_owned()],
+            ..problem.attempt("lspci -nn -d 10de:")
+        };
     }
-    let helps = if facts.driver.is_some() { "sudo modprobe nvidia" } else { "gpusetup plan" };
+    let helps = if facts.driver.is_some() {
+        "sudo modprobe nvidia"
+    } else {
+        "gpusetup plan"
+    };
     Problem::new(Exit::Blocked, format!("the GPUs cannot be asked: {why}")).attempt(helps)
 }
 
@@ -236,14 +300,28 @@ fn doctor() -> String {
 
 fn refused_by(refused: &Refused) -> Problem {
     let (what, helps) = match refused.code {
-        None => ("the library libnvidia-ml.so.1 is missing or incomplete", doctor()),
-        Some(codes::NO_PERMISSION) => ("this user has no access to the driver", "ls -l /dev/nvidia*".to_owned()),
-        Some(codes::NOT_LOADED) => ("the driver is not loaded", "sudo modprobe nvidia".to_owned()),
-        Some(codes::OTHER_VERSION) => {
-            ("the driver was updated, and the old one is still loaded", "sudo reboot".to_owned())
-        }
+        None => (
+            "the library libnvidia-ml.so.1 is missing or incomplete",
+            doctor(),
+        ),
+        Some(codes::NO_PERMISSION) => (
+            "this user has no access to the driver",
+            "ls -l /dev/nvidia*".to_owned(),
+        ),
+        Some(codes::NOT_LOADED) => (
+            "the driver is not loaded",
+            "sudo modprobe nvidia".to_owned(),
+        ),
+        Some(codes::OTHER_VERSION) => (
+            "the driver was updated, and the old one is still loaded",
+            "sudo reboot".to_owned(),
+        ),
         Some(_) => ("NVML does not start", doctor()),
     };
-    let problem = Problem::new(Exit::Blocked, format!("the GPUs cannot be asked: {what}")).attempt(helps);
-    Problem { because: vec![refused.to_string()], ..problem }
+    let problem =
+        Problem::new(Exit::Blocked, format!("the GPUs cannot be asked: {what}")).attempt(helps);
+    Problem {
+        because: vec![refused.to_string()],
+        ..problem
+    }
 }

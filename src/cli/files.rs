@@ -10,7 +10,8 @@ use crate::system::trust::{Distrust, Trust};
 use crate::text::visible_json;
 use std::path::Path;
 
-/// The text of a log or of something else that somebody pastes, in which anything may be; its end, if it is long.
+/// The text of a log or of something else that somebody pastes, in which anything may be; its end,
+/// if it is long.
 pub fn read_pasted(path: &Path) -> Result<String, Problem> {
     let (text, is_cut) = input::end_of_text(path, MAX_PASTE).map_err(unread)?;
     if is_cut {
@@ -26,7 +27,10 @@ pub fn read_pasted(path: &Path) -> Result<String, Problem> {
 pub fn read_kernel_log(path: &Path) -> Result<String, Problem> {
     let (text, is_cut) = input::end_of_text(path, MAX_LOG).map_err(unread)?;
     if is_cut {
-        say(&format!("the kernel log is long: only its last {} MiB is read", MAX_LOG >> 20));
+        say(&format!(
+            "the kernel log is long: only its last {} MiB is read",
+            MAX_LOG >> 20
+        ));
     }
     Ok(text)
 }
@@ -43,13 +47,22 @@ pub fn unread(e: InputError) -> Problem {
 /// What lspci printed, in a file. It may name no device of NVIDIA's, or none at all.
 pub fn read_lspci(path: &Path) -> Result<String, Problem> {
     let text = input::text_or_standard_input(path, MAX_LSPCI).map_err(unread)?;
-    let name = if path == Path::new("-") { "standard input".into() } else { path.to_string_lossy() };
+    let name = if path == Path::new("-") {
+        "standard input".into()
+    } else {
+        path.to_string_lossy()
+    };
     match devices_named(&text) {
         0 if !text.trim().is_empty() => {}
         0..=MAX_DEVICES => return Ok(text),
-        count => return Err(Problem::usage(format!("{name} lists {count} devices, more than a host has"))),
+        count => {
+            return Err(Problem::usage(format!(
+                "{name} lists {count} devices, more than a host has"
+            )));
+        }
     }
-    let sentence = format!("{name} is not the output of lspci: no line begins with the address of a device");
+    let sentence =
+        format!("{name} is not the output of lspci: no line begins with the address of a device");
     Err(Problem::usage(sentence).attempt("lspci -nn | gpusetup plan --lspci -"))
 }
 
@@ -57,42 +70,58 @@ pub fn read_lspci(path: &Path) -> Result<String, Problem> {
 pub fn read_facts(path: &Path) -> Result<Facts, Problem> {
     let text = input::json_or_standard_input(path).map_err(unread)?;
     let name = path.display();
-    let value: serde_json::Value =
-        serde_json::from_str(&text).map_err(|e| Problem::usage(format!("{name} is not a facts file: {e}")))?;
+    let value: serde_json::Value = serde_json::from_str(&text)
+        .map_err(|e| Problem::usage(format!("{name} is not a facts file: {e}")))?;
     match value.get("schema").and_then(|s| s.as_str()) {
         Some(crate::host::SCHEMA) => {}
         Some(other) => {
-            let sentence = format!("{name} has the schema {other}; this gpusetup reads {}", crate::host::SCHEMA);
-            return Err(
-                Problem::usage(sentence).hint("take the facts again with this one: gpusetup facts --json > FILE")
+            let sentence = format!(
+                "{name} has the schema {other}; this gpusetup reads {}",
+                crate::host::SCHEMA
             );
+            return Err(Problem::usage(sentence)
+                .hint("take the facts again with this one: gpusetup facts --json > FILE"));
         }
-        None => return Err(Problem::usage(format!("{name} is not a facts file: it has no schema"))),
+        None => {
+            return Err(Problem::usage(format!(
+                "{name} is not a facts file: it has no schema"
+            )));
+        }
     }
     let facts: Facts = serde_json::from_value(visible_json(value))
         .map_err(|e| Problem::usage(format!("{name} is not a facts file: {e}")))?;
     if facts.gpus.len() + facts.other_gpus.len() > MAX_DEVICES {
-        return Err(Problem::usage(format!("{name} lists {} GPUs, more than a host has", facts.gpus.len())));
+        return Err(Problem::usage(format!(
+            "{name} lists {} GPUs, more than a host has",
+            facts.gpus.len()
+        )));
     }
     if let Some(gpu) = facts.gpus.iter().find(|gpu| !is_nvidia(&gpu.pci_id)) {
         let (at, id) = (&gpu.address, &gpu.pci_id);
-        return Err(Problem::usage(format!("{name}: the GPU at {at} has the PCI id `{id}`; NVIDIA's are 10de:xxxx"))
-            .hint("take the facts again: gpusetup facts --json > FILE"));
+        return Err(Problem::usage(format!(
+            "{name}: the GPU at {at} has the PCI id `{id}`; NVIDIA's are 10de:xxxx"
+        ))
+        .hint("take the facts again: gpusetup facts --json > FILE"));
     }
     match facts.unlikely_kernel() {
-        Some(kernel) => Err(Problem::usage(format!("{name} names a kernel {kernel:?}, which no kernel is called"))),
+        Some(kernel) => Err(Problem::usage(format!(
+            "{name} names a kernel {kernel:?}, which no kernel is called"
+        ))),
         None => Ok(facts),
     }
 }
 
-/// Whether a GPU's id in a facts file is one of NVIDIA's, or empty, as of a GPU that was given by its compute capability.
+/// Whether a GPU's id in a facts file is one of NVIDIA's, or empty, as of a GPU that was given by
+/// its compute capability.
 fn is_nvidia(id: &str) -> bool {
-    let is_device = |device: &str| device.len() == 4 && device.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_device =
+        |device: &str| device.len() == 4 && device.bytes().all(|b| b.is_ascii_hexdigit());
     id.is_empty() || id.strip_prefix("10de:").is_some_and(is_device)
 }
 
 pub fn save(plan: &Plan, path: &Path) -> Result<(), Problem> {
-    let text = serde_json::to_string_pretty(plan).map_err(|e| Problem::unexpected(e.to_string()))?;
+    let text =
+        serde_json::to_string_pretty(plan).map_err(|e| Problem::unexpected(e.to_string()))?;
     output::write(path, (text + "\n").as_bytes())
         .map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", path.display())))
 }
@@ -101,7 +130,8 @@ pub fn save(plan: &Plan, path: &Path) -> Result<(), Problem> {
 pub fn read_plan(path: &Path, trust: &Trust) -> Result<Plan, Problem> {
     let text = input::json(path, trust).map_err(or_trust_owner)?;
     Plan::read(text.as_bytes()).map_err(|e| {
-        Problem::integrity(format!("the plan {}: {e}", path.display())).hint("make a new one: gpusetup plan --out FILE")
+        Problem::integrity(format!("the plan {}: {e}", path.display()))
+            .hint("make a new one: gpusetup plan --out FILE")
     })
 }
 
@@ -113,7 +143,10 @@ pub fn read_key(path: &Path) -> Result<String, Problem> {
 /// With the option that accepts the file, where its owner is what speaks against it.
 pub fn or_trust_owner(e: InputError) -> Problem {
     let name = match &e {
-        InputError::Untrusted { why: Distrust::Owner { name }, .. } => Some(name.clone()),
+        InputError::Untrusted {
+            why: Distrust::Owner { name },
+            ..
+        } => Some(name.clone()),
         _ => None,
     };
     let problem = Problem::from(e);

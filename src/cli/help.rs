@@ -1,4 +1,5 @@
-//! Help on the command line: the commands in groups, and for `-h` the options that most people need, with examples.
+//! Help on the command line: the commands in groups, and for `-h` the options that most people
+//! need, with examples.
 
 use super::width;
 use crate::text::wrapped;
@@ -7,11 +8,36 @@ use std::fmt::Write;
 
 /// The commands by what people want.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("See what is and what would be", &["facts", "list", "plan", "explain", "doctor", "status", "reboot-required"]),
-    ("Change the host (as root)", &["apply", "resume", "rollback", "uninstall", "use", "prune", "mig"]),
+    (
+        "See what is and what would be",
+        &[
+            "facts",
+            "list",
+            "plan",
+            "explain",
+            "doctor",
+            "status",
+            "reboot-required",
+        ],
+    ),
+    (
+        "Change the host (as root)",
+        &[
+            "apply",
+            "resume",
+            "rollback",
+            "uninstall",
+            "use",
+            "prune",
+            "mig",
+        ],
+    ),
     ("Run containers", &["container"]),
     ("Work offline, look facts up", &["bundle", "cache", "db"]),
-    ("Set gpusetup and the shell up", &["self", "completions", "man"]),
+    (
+        "Set gpusetup and the shell up",
+        &["self", "completions", "man"],
+    ),
 ];
 
 /// What `-h` shows of a command: options (all where none are named), and examples.
@@ -25,7 +51,10 @@ struct Short {
 const SHORT: [Short; 39] = [
     Short {
         command: "plan",
-        options: &["gpu", "os", "for", "driver", "cuda", "cudnn", "with", "profile", "format", "out", "verbose"],
+        options: &[
+            "gpu", "os", "for", "driver", "cuda", "cudnn", "with", "profile", "format", "out",
+            "verbose",
+        ],
         examples: [
             "gpusetup plan",
             "gpusetup plan --os ubuntu-24.04 --gpu 8xh100",
@@ -34,7 +63,18 @@ const SHORT: [Short; 39] = [
     },
     Short {
         command: "apply",
-        options: &["for", "driver", "cuda", "cudnn", "profile", "bundle", "yes", "unattended", "accept-eula", "reboot"],
+        options: &[
+            "for",
+            "driver",
+            "cuda",
+            "cudnn",
+            "profile",
+            "bundle",
+            "yes",
+            "unattended",
+            "accept-eula",
+            "reboot",
+        ],
         examples: [
             "sudo gpusetup apply",
             "sudo gpusetup apply plan.json",
@@ -43,7 +83,17 @@ const SHORT: [Short; 39] = [
     },
     Short {
         command: "resume",
-        options: &["root", "bundle", "mirror", "offline", "yes", "unattended", "accept-eula", "reboot", "json"],
+        options: &[
+            "root",
+            "bundle",
+            "mirror",
+            "offline",
+            "yes",
+            "unattended",
+            "accept-eula",
+            "reboot",
+            "json",
+        ],
         examples: [
             "sudo gpusetup resume",
             "sudo gpusetup resume --reboot if-needed",
@@ -52,7 +102,14 @@ const SHORT: [Short; 39] = [
     },
     Short {
         command: "rollback",
-        options: &["root", "yes", "unattended", "reboot", "lock-timeout", "json"],
+        options: &[
+            "root",
+            "yes",
+            "unattended",
+            "reboot",
+            "lock-timeout",
+            "json",
+        ],
         examples: [
             "sudo gpusetup rollback",
             "sudo gpusetup rollback --yes",
@@ -61,7 +118,15 @@ const SHORT: [Short; 39] = [
     },
     Short {
         command: "uninstall",
-        options: &["cuda", "driver", "all", "container-toolkit", "dry-run", "yes", "json"],
+        options: &[
+            "cuda",
+            "driver",
+            "all",
+            "container-toolkit",
+            "dry-run",
+            "yes",
+            "json",
+        ],
         examples: [
             "sudo gpusetup uninstall --dry-run",
             "sudo gpusetup uninstall",
@@ -71,11 +136,23 @@ const SHORT: [Short; 39] = [
     Short {
         command: "list",
         options: &["root", "prefix", "json"],
-        examples: ["gpusetup list", "sudo gpusetup list --json", "gpusetup list --root /mnt/image"],
+        examples: [
+            "gpusetup list",
+            "sudo gpusetup list --json",
+            "gpusetup list --root /mnt/image",
+        ],
     },
     Short {
         command: "use",
-        options: &["shell", "module-files", "dry-run", "root", "prefix", "yes", "json"],
+        options: &[
+            "shell",
+            "module-files",
+            "dry-run",
+            "root",
+            "prefix",
+            "yes",
+            "json",
+        ],
         examples: [
             "sudo gpusetup use cuda 12.8",
             "eval \"$(gpusetup use cuda 11.8 --shell)\"",
@@ -85,12 +162,20 @@ const SHORT: [Short; 39] = [
     Short {
         command: "prune",
         options: &["dry-run", "yes", "cache", "root", "json"],
-        examples: ["sudo gpusetup prune --dry-run", "sudo gpusetup prune", "sudo gpusetup prune --yes --json"],
+        examples: [
+            "sudo gpusetup prune --dry-run",
+            "sudo gpusetup prune",
+            "sudo gpusetup prune --yes --json",
+        ],
     },
     Short {
         command: "status",
         options: &["root", "json", "wait", "timeout"],
-        examples: ["sudo gpusetup status", "sudo gpusetup status --wait --timeout 7200", "sudo gpusetup status --json"],
+        examples: [
+            "sudo gpusetup status",
+            "sudo gpusetup status --wait --timeout 7200",
+            "sudo gpusetup status --json",
+        ],
     },
     Short {
         command: "reboot-required",
@@ -103,18 +188,41 @@ const SHORT: [Short; 39] = [
     },
     Short {
         command: "doctor",
-        options: &["fix", "root", "report", "html", "kernel-log", "ready", "strict", "list-checks", "json", "verbose"],
-        examples: ["gpusetup doctor", "sudo gpusetup doctor --fix", "gpusetup doctor --report host.tar.zst"],
+        options: &[
+            "fix",
+            "root",
+            "report",
+            "html",
+            "kernel-log",
+            "ready",
+            "strict",
+            "list-checks",
+            "json",
+            "verbose",
+        ],
+        examples: [
+            "gpusetup doctor",
+            "sudo gpusetup doctor --fix",
+            "gpusetup doctor --report host.tar.zst",
+        ],
     },
     Short {
         command: "explain",
         options: &["gpu", "root", "lang", "json", "verbose"],
-        examples: ["gpusetup explain cuda 13.0 --gpu v100", "gpusetup explain xid 79", "dmesg | gpusetup explain -"],
+        examples: [
+            "gpusetup explain cuda 13.0 --gpu v100",
+            "gpusetup explain xid 79",
+            "dmesg | gpusetup explain -",
+        ],
     },
     Short {
         command: "facts",
         options: &["gpus", "format", "root", "lspci", "json", "verbose"],
-        examples: ["gpusetup facts --gpus", "gpusetup facts --format labels", "gpusetup facts --json > host.json"],
+        examples: [
+            "gpusetup facts --gpus",
+            "gpusetup facts --format labels",
+            "gpusetup facts --json > host.json",
+        ],
     },
     Short {
         command: "db list",
@@ -128,7 +236,11 @@ const SHORT: [Short; 39] = [
     Short {
         command: "db show",
         options: &[],
-        examples: ["gpusetup db show h100", "gpusetup db show driver 580", "gpusetup db show cuda 12.9.1 13.0.3"],
+        examples: [
+            "gpusetup db show h100",
+            "gpusetup db show driver 580",
+            "gpusetup db show cuda 12.9.1 13.0.3",
+        ],
     },
     Short {
         command: "db export",
@@ -151,7 +263,11 @@ const SHORT: [Short; 39] = [
     Short {
         command: "db check",
         options: &[],
-        examples: ["gpusetup db check", "gpusetup db check .", "gpusetup db check --json"],
+        examples: [
+            "gpusetup db check",
+            "gpusetup db check .",
+            "gpusetup db check --json",
+        ],
     },
     Short {
         command: "db pack",
@@ -201,7 +317,11 @@ const SHORT: [Short; 39] = [
     Short {
         command: "cache list",
         options: &[],
-        examples: ["gpusetup cache list", "gpusetup cache list --json", "gpusetup cache list --cache /srv/gpusetup"],
+        examples: [
+            "gpusetup cache list",
+            "gpusetup cache list --json",
+            "gpusetup cache list --cache /srv/gpusetup",
+        ],
     },
     Short {
         command: "cache clean",
@@ -224,7 +344,11 @@ const SHORT: [Short; 39] = [
     Short {
         command: "mig list",
         options: &[],
-        examples: ["gpusetup mig list", "gpusetup mig list --gpu h100", "gpusetup mig list --json"],
+        examples: [
+            "gpusetup mig list",
+            "gpusetup mig list --gpu h100",
+            "gpusetup mig list --json",
+        ],
     },
     Short {
         command: "mig plan",
@@ -237,7 +361,16 @@ const SHORT: [Short; 39] = [
     },
     Short {
         command: "mig apply",
-        options: &["file", "name", "device", "stop-services", "at-boot", "yes", "unattended", "json"],
+        options: &[
+            "file",
+            "name",
+            "device",
+            "stop-services",
+            "at-boot",
+            "yes",
+            "unattended",
+            "json",
+        ],
         examples: [
             "sudo gpusetup mig apply 3g.20gb,2g.10gb,2x1g.5gb",
             "sudo gpusetup mig apply --file mig.yaml --name all-balanced --yes",
@@ -292,7 +425,8 @@ const SHORT: [Short; 39] = [
     Short {
         command: "bundle create",
         options: &[
-            "plan", "os", "gpu", "for", "driver", "cuda", "cudnn", "profile", "out", "root", "mirror", "offline",
+            "plan", "os", "gpu", "for", "driver", "cuda", "cudnn", "profile", "out", "root",
+            "mirror", "offline",
         ],
         examples: [
             "sudo gpusetup bundle create --plan plan.json -o gpu.tar.zst",
@@ -367,7 +501,10 @@ fn with_short_help(command: Command, name: &str) -> Command {
 
 /// The examples of a command: `plan`, `db list`.
 pub fn examples(name: &str) -> &'static [&'static str] {
-    SHORT.iter().find(|short| short.command == name).map_or(&[], |short| &short.examples)
+    SHORT
+        .iter()
+        .find(|short| short.command == name)
+        .map_or(&[], |short| &short.examples)
 }
 
 fn grouped(command: &Command) -> String {
@@ -375,24 +512,41 @@ fn grouped(command: &Command) -> String {
     for (title, names) in GROUPS {
         let _ = writeln!(out, "{title}:");
         for name in names {
-            let about = command.find_subcommand(name).and_then(|sub| sub.get_about()).map(ToString::to_string);
+            let about = command
+                .find_subcommand(name)
+                .and_then(|sub| sub.get_about())
+                .map(ToString::to_string);
             let about = about.unwrap_or_default();
-            out += &wrapped(&format!("  {name:<16} "), about.lines().next().unwrap_or_default(), width());
+            out += &wrapped(
+                &format!("  {name:<16} "),
+                about.lines().next().unwrap_or_default(),
+                width(),
+            );
         }
         out.push('\n');
     }
-    out + wrapped("", "Start with `gpusetup plan`: it changes nothing. `gpusetup COMMAND -h` has examples.", width())
-        .trim_end()
+    out + wrapped(
+        "",
+        "Start with `gpusetup plan`: it changes nothing. `gpusetup COMMAND -h` has examples.",
+        width(),
+    )
+    .trim_end()
 }
 
 /// Which variables there are is said once, in the manual, and not with each option.
 fn with_environment(command: Command) -> Command {
     let every = WITH_ENVIRONMENT.contains(&command.get_name());
     command.mut_args(|arg| {
-        let Some(long) = arg.get_long().map(str::to_owned) else { return arg };
+        let Some(long) = arg.get_long().map(str::to_owned) else {
+            return arg;
+        };
         let is_asked = matches!(arg.get_action(), ArgAction::Help | ArgAction::Version);
         let arg = arg.hide_env(true);
-        if !every || is_asked || arg.get_env().is_some() || NEVER_FROM_THE_ENVIRONMENT.contains(&long.as_str()) {
+        if !every
+            || is_asked
+            || arg.get_env().is_some()
+            || NEVER_FROM_THE_ENVIRONMENT.contains(&long.as_str())
+        {
             return arg;
         }
         arg.env(variable(&long))
@@ -404,7 +558,14 @@ pub fn variable(long: &str) -> String {
     format!("GPUSETUP_{}", long.replace('-', "_").to_uppercase())
 }
 
-fn short(command: Command, Short { command: name, options, examples }: &Short) -> Command {
+fn short(
+    command: Command,
+    Short {
+        command: name,
+        options,
+        examples,
+    }: &Short,
+) -> Command {
     let mut text = "Examples:\n".to_owned();
     text.extend(examples.iter().map(|example| format!("  {example}\n")));
     if options.is_empty() {
@@ -412,13 +573,18 @@ fn short(command: Command, Short { command: name, options, examples }: &Short) -
     }
     // The variables of a request reach the commands that take one.
     let takes_all = WITH_ENVIRONMENT.contains(name) || *name == "apply";
-    let settings =
-        "Every option --NAME can be set as GPUSETUP_NAME in the environment and as NAME in /etc/gpusetup/config.yaml.";
-    let long = if takes_all { format!("{text}\n{settings}") } else { text.trim_end().to_owned() };
+    let settings = "Every option --NAME can be set as GPUSETUP_NAME in the environment and as NAME in /etc/gpusetup/config.yaml.";
+    let long = if takes_all {
+        format!("{text}\n{settings}")
+    } else {
+        text.trim_end().to_owned()
+    };
     let text = format!("{text}\nAll options: gpusetup {name} --help");
     let shown = options.to_vec();
     let command = command.mut_args(|arg| {
-        let hidden = arg.get_long().is_some_and(|long| !shown.contains(&long) && long != "help");
+        let hidden = arg
+            .get_long()
+            .is_some_and(|long| !shown.contains(&long) && long != "help");
         arg.hide_short_help(hidden)
     });
     command.after_help(text).after_long_help(long)
@@ -430,21 +596,38 @@ mod tests {
 
     #[test]
     fn short_help_fits_a_screen_with_examples() {
-        let mut all = crate::cli::command().term_width(80).disable_help_subcommand(true);
+        let mut all = crate::cli::command()
+            .term_width(80)
+            .disable_help_subcommand(true);
         all.build();
         let mut asked = 0;
-        let mut waiting: Vec<_> = all.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned().collect();
+        let mut waiting: Vec<_> = all
+            .get_subcommands()
+            .filter(|sub| !sub.is_hide_set())
+            .cloned()
+            .collect();
         while let Some(mut command) = waiting.pop() {
-            let name = command.get_bin_name().unwrap_or_default().trim_start_matches("gpusetup ").to_owned();
+            let name = command
+                .get_bin_name()
+                .unwrap_or_default()
+                .trim_start_matches("gpusetup ")
+                .to_owned();
             let below: Vec<_> = command.get_subcommands().cloned().collect();
             let help = command.render_help().to_string();
-            assert!(help.lines().count() <= 50, "{name}: {} lines\n{help}", help.lines().count());
+            assert!(
+                help.lines().count() <= 50,
+                "{name}: {} lines\n{help}",
+                help.lines().count()
+            );
             if !below.is_empty() {
                 waiting.extend(below);
             } else {
                 asked += 1;
                 assert_eq!(examples(&name).len(), 3, "{name} has no examples");
-                assert!(examples(&name).iter().all(|example| help.contains(example)), "{help}");
+                assert!(
+                    examples(&name).iter().all(|example| help.contains(example)),
+                    "{help}"
+                );
             }
         }
         assert_eq!(asked, SHORT.len(), "an entry for a command that is none");
@@ -454,17 +637,31 @@ mod tests {
     fn options_of_the_short_help_exist() {
         let mut all = crate::cli::command();
         all.build();
-        for Short { command, options, .. } in SHORT {
-            let found = command.split(' ').try_fold(&all, |above, name| above.find_subcommand(name)).expect(command);
+        for Short {
+            command, options, ..
+        } in SHORT
+        {
+            let found = command
+                .split(' ')
+                .try_fold(&all, |above, name| above.find_subcommand(name))
+                .expect(command);
             for long in options {
-                assert!(found.get_arguments().any(|arg| arg.get_long() == Some(long)), "{command} has no --{long}");
+                assert!(
+                    found
+                        .get_arguments()
+                        .any(|arg| arg.get_long() == Some(long)),
+                    "{command} has no --{long}"
+                );
             }
         }
     }
 
     #[test]
     fn every_command_is_in_a_group() {
-        let listed: Vec<_> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let listed: Vec<_> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| names.iter().copied())
+            .collect();
         for name in crate::cli::commands() {
             assert!(listed.contains(&name.as_str()), "{name}");
         }

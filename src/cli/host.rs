@@ -9,8 +9,8 @@ use crate::compat::Database;
 use crate::database::embedded;
 use crate::exit::Exit;
 use crate::host::{
-    ContainerHost, Facts, Gpu, GpuSource, Look, NotAHost, SpecError, StockError, add_left_out, add_offers,
-    architecture_of, assumed_gpus, assumptions, container_host, probe, stock,
+    ContainerHost, Facts, Gpu, GpuSource, Look, NotAHost, SpecError, StockError, add_left_out,
+    add_offers, architecture_of, assumed_gpus, assumptions, container_host, probe, stock,
 };
 use crate::packages::Versions;
 use crate::private::{self, Extent};
@@ -21,7 +21,8 @@ use crate::text::{count, one_line, quoted, quoted_path};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The facts of the host that the flags name, and the GPUs assumed by `--gpu`, by what was said for each.
+/// The facts of the host that the flags name, and the GPUs assumed by `--gpu`, by what was said for
+/// each.
 pub fn look(options: &HostOptions, database: &Database) -> Result<(Facts, Vec<String>), Problem> {
     let system = system(options).looked_at();
     let facts = examined(options, &system, database, |_| ())?;
@@ -35,11 +36,15 @@ pub fn look_or_stock(
     os: &StockOptions,
     database: &Database,
 ) -> Result<(Facts, Vec<String>), Problem> {
-    let Some(spec) = &os.os else { return look(options, database) };
+    let Some(spec) = &os.os else {
+        return look(options, database);
+    };
     if let Some(root) = &options.root {
-        return Err(Problem::usage("--os and --root each name a host; use one of them")
-            .attempt(format!("gpusetup plan --os {}", quoted(spec)))
-            .attempt(format!("gpusetup plan --root {}", quoted_path(root))));
+        return Err(
+            Problem::usage("--os and --root each name a host; use one of them")
+                .attempt(format!("gpusetup plan --os {}", quoted(spec)))
+                .attempt(format!("gpusetup plan --root {}", quoted_path(root))),
+        );
     }
     let lspci = options.lspci.as_deref().map(read_lspci).transpose()?;
     let facts = stock_facts(spec, lspci.as_deref(), &options.gpu, database)?;
@@ -47,8 +52,16 @@ pub fn look_or_stock(
 }
 
 /// The facts of a new installation of a system, with the GPUs of an lspci listing or those assumed.
-pub fn stock_facts(spec: &str, lspci: Option<&str>, gpus: &[String], database: &Database) -> Result<Facts, Problem> {
-    let needed: Vec<_> = gpus.iter().filter_map(|gpu| Some((gpu, architecture_of(database, gpu)?))).collect();
+pub fn stock_facts(
+    spec: &str,
+    lspci: Option<&str>,
+    gpus: &[String],
+    database: &Database,
+) -> Result<Facts, Problem> {
+    let needed: Vec<_> = gpus
+        .iter()
+        .filter_map(|gpu| Some((gpu, architecture_of(database, gpu)?)))
+        .collect();
     let named = match (spec.contains(':'), needed.first()) {
         // The machine that has these GPUs says what it is.
         (false, Some((_, arch))) => format!("{spec}:{arch}"),
@@ -56,10 +69,16 @@ pub fn stock_facts(spec: &str, lspci: Option<&str>, gpus: &[String], database: &
     };
     let mut facts = stock(database, &named, lspci).map_err(|e| no_such_system(&e))?;
     if let Some((gpu, arch)) = needed.iter().find(|(_, arch)| *arch != facts.machine.arch) {
-        let sentence =
-            format!("--gpu {gpu} is in machines with {arch} processors; --os {spec} has {}", facts.machine.arch);
+        let sentence = format!(
+            "--gpu {gpu} is in machines with {arch} processors; --os {spec} has {}",
+            facts.machine.arch
+        );
         let system = spec.split(':').next().unwrap_or_default();
-        let again = format!("gpusetup plan --os {} --gpu {}", quoted(&format!("{system}:{arch}")), quoted(gpu));
+        let again = format!(
+            "gpusetup plan --os {} --gpu {}",
+            quoted(&format!("{system}:{arch}")),
+            quoted(gpu)
+        );
         return Err(Problem::new(Exit::NothingFits, sentence).attempt(again));
     }
     replace_gpus(&mut facts, gpus);
@@ -70,7 +89,10 @@ pub fn stock_facts(spec: &str, lspci: Option<&str>, gpus: &[String], database: &
 
 /// The same refusal, for --os without --gpu.
 pub fn no_gpus(problem: Problem) -> Problem {
-    Problem { message: "--os describes a system without GPUs".to_owned(), ..problem }
+    Problem {
+        message: "--os describes a system without GPUs".to_owned(),
+        ..problem
+    }
 }
 
 /// What a system that is not known comes to.
@@ -85,7 +107,11 @@ pub fn no_such_system(e: &StockError) -> Problem {
 pub fn add_containers(facts: &mut Facts, system: &System, database: &Database, request: &Request) {
     if let Some(asked) = &request.settings.containers {
         let system = &system.looked_at();
-        facts.container_host = Some(container_host(system, database, asked.docker_user.as_deref()));
+        facts.container_host = Some(container_host(
+            system,
+            database,
+            asked.docker_user.as_deref(),
+        ));
         add_left_out(&mut facts.unreadable, system);
         tell_left_out(system.left_out());
     }
@@ -96,22 +122,33 @@ pub fn tell_left_out(left_out: Vec<LeftOut>) {
     if let Some((LeftOut { path, why, .. }, more)) = left_out.split_first() {
         let more = match more.len() {
             0 => String::new(),
-            number if number + 1 < MAX_NAMED => format!("; nor {}", count(number as u64, "more file")),
+            number if number + 1 < MAX_NAMED => {
+                format!("; nor {}", count(number as u64, "more file"))
+            }
             _ => "; nor many more files".to_owned(),
         };
-        say(&format!("not read: {}: {why}{more}", one_line(&quoted_path(path))));
+        say(&format!(
+            "not read: {}: {why}{more}",
+            one_line(&quoted_path(path))
+        ));
     }
 }
 
 /// The same for a new installation of a system, which has nothing of it.
 pub fn containers_of_stock(request: &Request) -> Option<ContainerHost> {
-    request.settings.containers.as_ref().map(|_| ContainerHost::default())
+    request
+        .settings
+        .containers
+        .as_ref()
+        .map(|_| ContainerHost::default())
 }
 
 /// The facts, and what the host's repositories offer.
 pub fn look_with_offers(options: &HostOptions, database: &Database) -> Result<Facts, Problem> {
     let system = system(options).looked_at();
-    examined(options, &system, database, |facts| add_offers(&system, facts, database, &Versions::new()))
+    examined(options, &system, database, |facts| {
+        add_offers(&system, facts, database, &Versions::new())
+    })
 }
 
 fn examined(
@@ -124,14 +161,19 @@ fn examined(
         Some(path) => GpuSource::Lspci(read_lspci(path)?),
         None => GpuSource::Bus,
     };
-    let look = Look { prefix: options.prefix.clone(), cache: options.cache.clone(), gpus };
+    let look = Look {
+        prefix: options.prefix.clone(),
+        cache: options.cache.clone(),
+        gpus,
+    };
     let refused = |e: NotAHost| match options.root {
         Some(_) => not_a_host(e.to_string()),
         None => Problem::usage(e.to_string()),
     };
     let mut facts = probe(system, database, &look).map_err(refused)?;
     add(&mut facts);
-    // A tree or a listing is a description: its GPUs are replaced. On this host they are there, whatever else is assumed.
+    // A tree or a listing is a description: its GPUs are replaced. On this host they are there,
+    // whatever else is assumed.
     if options.root.is_some() || options.lspci.is_some() {
         replace_gpus(&mut facts, &options.gpu);
     }
@@ -140,7 +182,11 @@ fn examined(
 }
 
 /// The facts in a file, with the GPUs that `--gpu` names instead of those in it.
-pub fn described(path: &Path, options: &HostOptions, database: &Database) -> Result<(Facts, Vec<String>), Problem> {
+pub fn described(
+    path: &Path,
+    options: &HostOptions,
+    database: &Database,
+) -> Result<(Facts, Vec<String>), Problem> {
     let mut facts = read_facts(path)?;
     replace_gpus(&mut facts, &options.gpu);
     assume_gpus(&mut facts, &options.gpu, database)?;
@@ -171,20 +217,33 @@ fn assume_gpus(facts: &mut Facts, gpus: &[String], database: &Database) -> Resul
 /// The GPU that a text names; the first, if it stands for several alike.
 pub fn one_gpu(database: &Database, spec: &str) -> Result<Gpu, Problem> {
     let found = assumed_gpus(database, spec).map_err(|e| no_such_gpu(spec, &e))?;
-    found.into_iter().next().ok_or_else(|| Problem::usage(format!("{spec} names no GPU")))
+    found
+        .into_iter()
+        .next()
+        .ok_or_else(|| Problem::usage(format!("{spec} names no GPU")))
 }
 
 /// What a GPU that cannot be told from others, or is not known, comes to.
 pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
-    let exit = if matches!(e, SpecError::Unsupported { .. }) { Exit::NothingFits } else { Exit::Usage };
-    Problem { exit, message: format!("--gpu {spec}: {e}"), ..named_gpu(spec, e) }
+    let exit = if matches!(e, SpecError::Unsupported { .. }) {
+        Exit::NothingFits
+    } else {
+        Exit::Usage
+    };
+    Problem {
+        exit,
+        message: format!("--gpu {spec}: {e}"),
+        ..named_gpu(spec, e)
+    }
 }
 
 /// The same for a GPU that is no value of `--gpu`.
 pub fn named_gpu(spec: &str, e: &SpecError) -> Problem {
     let problem = Problem::usage(e.to_string());
     match e {
-        SpecError::Ambiguous { .. } => problem.attempt(format!("gpusetup db list gpus --for {}", quoted(spec))),
+        SpecError::Ambiguous { .. } => {
+            problem.attempt(format!("gpusetup db list gpus --for {}", quoted(spec)))
+        }
         SpecError::Family { kind, .. } => problem.attempt(format!("gpusetup db list {kind}")),
         _ => problem.attempt("gpusetup db list gpus"),
     }
@@ -199,7 +258,8 @@ pub fn system_of(root: Option<&PathBuf>) -> System {
     root.map_or_else(System::live, |root| tree(root))
 }
 
-/// A tree: the same host whenever a command asks for it, because all its looks share what work they may take.
+/// A tree: the same host whenever a command asks for it, because all its looks share what work they
+/// may take.
 fn tree(root: &Path) -> System {
     static OPEN: Mutex<Vec<System>> = Mutex::new(Vec::new());
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -216,16 +276,22 @@ pub fn must_be_a_host(system: &System) -> Result<(), Problem> {
     if system.exists("/etc/os-release") {
         return Ok(());
     }
-    Err(not_a_host(format!("{} is not a Linux host: it has no etc/os-release", system.root().display())))
+    Err(not_a_host(format!(
+        "{} is not a Linux host: it has no etc/os-release",
+        system.root().display()
+    )))
 }
 
 fn not_a_host(what: String) -> Problem {
     Problem::usage(what)
-        .hint("--root DIR names the root directory of a host, with an image or a disk mounted there")
+        .hint(
+            "--root DIR names the root directory of a host, with an image or a disk mounted there",
+        )
         .attempt("gpusetup explain option root")
 }
 
-/// Refuses a directory that others may write to, where root is about to write to it and to trust what is in it.
+/// Refuses a directory that others may write to, where root is about to write to it and to trust
+/// what is in it.
 pub fn must_be_private(system: &System, directory: &Path) -> Result<(), Problem> {
     if rustix::process::geteuid().is_root() {
         private::private_directory(system, directory, Extent::Path).map_err(Failure::from)?;
@@ -233,7 +299,8 @@ pub fn must_be_private(system: &System, directory: &Path) -> Result<(), Problem>
     Ok(())
 }
 
-/// The same host to be changed. A tree whose programs cannot be contained is refused: its author would be root here.
+/// The same host to be changed. A tree whose programs cannot be contained is refused: its author
+/// would be root here.
 pub fn to_be_changed(system: &System) -> Result<System, Problem> {
     enter::check(system).map_err(|e| {
         let tree = quoted_path(system.root());
@@ -248,14 +315,23 @@ pub fn only_root(system: &System) -> Result<(), Problem> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    let what = if system.is_live() { "this host" } else { "the tree" };
-    Err(Problem::new(Exit::Blocked, format!("only root may change {what}")).hint("run it with sudo"))
+    let what = if system.is_live() {
+        "this host"
+    } else {
+        "the tree"
+    };
+    Err(
+        Problem::new(Exit::Blocked, format!("only root may change {what}"))
+            .hint("run it with sudo"),
+    )
 }
 
 /// The database for a host's plans: the one that is named, else the bundle's, else the one in use.
 pub fn database(host: &HostOptions, bundle: Option<&Bundle>) -> Result<&'static Database, Problem> {
     match bundle {
-        Some(bundle) if host.database.folder.is_none() => Ok(to_the_end(bundle.database(embedded)?)),
+        Some(bundle) if host.database.folder.is_none() => {
+            Ok(to_the_end(bundle.database(embedded)?))
+        }
         _ => host.database(),
     }
 }

@@ -1,4 +1,5 @@
-//! `gpusetup self`: newer releases for what the install script installed, its removal, and the verification of a release's files.
+//! `gpusetup self`: newer releases for what the install script installed, its removal, and the
+//! verification of a release's files.
 
 use super::host::must_be_private;
 use super::options::JsonOption;
@@ -24,7 +25,11 @@ use std::path::{Path, PathBuf};
 /// The version of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The architecture of this program, as `uname -m` prints it.
-const ARCHITECTURE: &str = if cfg!(target_arch = "powerpc64") { "ppc64le" } else { std::env::consts::ARCH };
+const ARCHITECTURE: &str = if cfg!(target_arch = "powerpc64") {
+    "ppc64le"
+} else {
+    std::env::consts::ARCH
+};
 /// The checksums of a release, and their size limit in bytes.
 const SUMS: &str = "SHA256SUMS";
 const MOST_SUMS: u64 = 64 << 10;
@@ -40,7 +45,8 @@ pub enum Command {
     Update(UpdateOptions),
     /// Remove this gpusetup, if install.sh installed it; what it installed stays
     Uninstall(UninstallOptions),
-    /// Verify that a file is signed with the release keys, and show what was signed with it: its name, its last day
+    /// Verify that a file is signed with the release keys, and show what was signed with it: its
+    /// name, its last day
     Verify {
         /// The file; FILE.minisig has its signature
         file: PathBuf,
@@ -58,7 +64,8 @@ pub struct UpdateOptions {
     /// Take this release, which may be older: 0.1.0
     #[arg(long, value_name = "VERSION", value_parser = version)]
     to: Option<String>,
-    /// The address of the releases, or a folder with the files of one [default: that of the installation]
+    /// The address of the releases, or a folder with the files of one [default: that of the
+    /// installation]
     #[arg(long, value_name = "URL|DIR")]
     from: Option<String>,
     /// Trust this minisign public key instead of the release keys
@@ -148,8 +155,12 @@ fn installed(verb: &str) -> Result<(PathBuf, Receipt), Problem> {
     let system = System::live();
     let program = system.link_target("/proc/self/exe");
     let program = program.ok_or_else(|| Problem::unexpected("/proc/self/exe cannot be read"))?;
-    let found = installation::of(&system, &program)
-        .map_err(|e| Problem::unexpected(format!("cannot tell who installed {}: {e}", program.display())))?;
+    let found = installation::of(&system, &program).map_err(|e| {
+        Problem::unexpected(format!(
+            "cannot tell who installed {}: {e}",
+            program.display()
+        ))
+    })?;
     match found {
         Installation::Script { prefix, receipt } => {
             if let Some(owner) = other_owner(&system, &prefix) {
@@ -164,11 +175,19 @@ fn installed(verb: &str) -> Result<(PathBuf, Receipt), Problem> {
         }
         Installation::Managed { by, update, remove } => {
             let command = if verb == "update" { update } else { remove };
-            Err(Problem::new(Exit::Blocked, format!("this gpusetup was installed with {by}")).attempt(command))
+            Err(Problem::new(
+                Exit::Blocked,
+                format!("this gpusetup was installed with {by}"),
+            )
+            .attempt(command))
         }
         Installation::Unknown => {
-            let sentence = format!("{} was not installed by install.sh: it has no {RECEIPT}", program.display());
-            Err(Problem::new(Exit::Blocked, sentence).hint("remove or replace it the way it was installed"))
+            let sentence = format!(
+                "{} was not installed by install.sh: it has no {RECEIPT}",
+                program.display()
+            );
+            Err(Problem::new(Exit::Blocked, sentence)
+                .hint("remove or replace it the way it was installed"))
         }
     }
 }
@@ -183,38 +202,63 @@ fn other_owner(system: &System, folder: &Path) -> Option<String> {
 /// That a file cannot be written or removed, with a command that can.
 fn denied(what: &str, path: &Path, e: &io::Error) -> Problem {
     let problem = Problem::unexpected(format!("cannot {what} {}: {e}", path.display()));
-    if e.kind() == io::ErrorKind::PermissionDenied { problem.hint("run it with sudo") } else { problem }
+    if e.kind() == io::ErrorKind::PermissionDenied {
+        problem.hint("run it with sudo")
+    } else {
+        problem
+    }
 }
 
 fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
     let (prefix, receipt) = installed("update")?;
-    let usual = Some(receipt.from.clone()).filter(|from| !from.is_empty()).or_else(upstream::releases);
+    let usual = Some(receipt.from.clone())
+        .filter(|from| !from.is_empty())
+        .or_else(upstream::releases);
     let from = options.from.clone().or(usual).ok_or_else(|| {
-        Problem::usage("neither the receipt nor this gpusetup has an address of releases").hint("--from URL names one")
+        Problem::usage("neither the receipt nor this gpusetup has an address of releases")
+            .hint("--from URL names one")
     })?;
-    let sources = Sources { ca_cert: options.ca_cert.clone(), ..Sources::default() };
+    let sources = Sources {
+        ca_cert: options.ca_cert.clone(),
+        ..Sources::default()
+    };
     // The lists of the newest release, whichever release is wanted.
     let (at, store) = (upstream::below(&from, None, KEYS), upstream::store());
-    let lists = Lists { at, store: &store, keep: !options.dry_run, sources: &sources };
+    let lists = Lists {
+        at,
+        store: &store,
+        keep: !options.dry_run,
+        sources: &sources,
+    };
     let signers = upstream::signers(&options.key, "releases", &lists)?;
     let wanted = options.to.as_deref();
     let shown = without_logins(&from);
-    let refused = |why: &str| Problem::integrity(format!("the release at {shown} is refused: {why}"));
-    let read = |name: &str, limit| upstream::read(&upstream::below(&from, wanted, name), limit, &sources);
+    let refused =
+        |why: &str| Problem::integrity(format!("the release at {shown} is refused: {why}"));
+    let read =
+        |name: &str, limit| upstream::read(&upstream::below(&from, wanted, name), limit, &sources);
     let file = |name: &str, limit| {
-        let absent = || Problem::new(Exit::Later, format!("there is no {}", upstream::below(&shown, wanted, name)));
+        let absent = || {
+            Problem::new(
+                Exit::Later,
+                format!("there is no {}", upstream::below(&shown, wanted, name)),
+            )
+        };
         read(name, limit)?.ok_or_else(absent)
     };
     let sums = file(SUMS, MOST_SUMS)?;
     let signatures = read(&format!("{SUMS}.minisig"), MOST_SIGNATURES)?;
-    let signatures = signatures.ok_or_else(|| refused(&format!("it is not signed, there is no {SUMS}.minisig")))?;
+    let signatures = signatures
+        .ok_or_else(|| refused(&format!("it is not signed, there is no {SUMS}.minisig")))?;
     let signatures = String::from_utf8_lossy(&signatures);
     let today = today();
     // Whoever names a release may mean an old one.
-    signers.verify(SUMS, &sums, &signatures, wanted.is_none().then_some(&today)).map_err(|e| match e {
-        SignatureError::Expired { day } => expired(&shown, &day, &today),
-        e => refused(&e.to_string()),
-    })?;
+    signers
+        .verify(SUMS, &sums, &signatures, wanted.is_none().then_some(&today))
+        .map_err(|e| match e {
+            SignatureError::Expired { day } => expired(&shown, &day, &today),
+            e => refused(&e.to_string()),
+        })?;
     let sums = String::from_utf8_lossy(&sums);
     let entries = archives_in(&sums);
     let entry = match entries.as_slice() {
@@ -222,10 +266,15 @@ fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
         [one] => one,
         many => {
             let asked = many.iter().find(|entry| Some(entry.version) == wanted);
-            asked.ok_or_else(|| refused("it has several versions").hint("--to VERSION names one"))?
+            asked
+                .ok_or_else(|| refused("it has several versions").hint("--to VERSION names one"))?
         }
     };
-    let Entry { name, sum, version: offered } = *entry;
+    let Entry {
+        name,
+        sum,
+        version: offered,
+    } = *entry;
     if wanted.is_some_and(|wanted| wanted != offered) {
         return Err(refused(&format!("it is version {offered}")));
     }
@@ -238,16 +287,24 @@ fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
     };
     // The receipt of an update that was interrupted is newer than the program.
     if offered == VERSION || wanted.is_none() && is_newer(VERSION, offered) {
-        let text = format!("gpusetup {VERSION} is installed, and {shown} has {offered}: nothing to do");
+        let text =
+            format!("gpusetup {VERSION} is installed, and {shown} has {offered}: nothing to do");
         return done(false, Vec::new()).tell(options.form, &text);
     }
     if options.dry_run {
-        return done(false, Vec::new())
-            .tell(options.form, &format!("would replace gpusetup {VERSION} by {offered} below {}", prefix.display()));
+        return done(false, Vec::new()).tell(
+            options.form,
+            &format!(
+                "would replace gpusetup {VERSION} by {offered} below {}",
+                prefix.display()
+            ),
+        );
     }
     let archive = file(name, MOST_BYTES)?;
     if sha256(&archive) != sum {
-        return Err(refused(&format!("{name} is not what {SUMS} says: it was damaged on its way, or changed")));
+        return Err(refused(&format!(
+            "{name} is not what {SUMS} says: it was damaged on its way, or changed"
+        )));
     }
     let files = unpacked(&archive).map_err(|e| refused(&format!("{name}: {e}")))?;
     let new = Receipt {
@@ -256,15 +313,26 @@ fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
         files: files.keys().cloned().chain([RECEIPT.to_owned()]).collect(),
     };
     replace(&prefix, &receipt, &new, &files)?;
-    done(true, new.files.iter().cloned().collect())
-        .tell(options.form, &format!("gpusetup {offered} is installed below {}, {VERSION} before", prefix.display()))
+    done(true, new.files.iter().cloned().collect()).tell(
+        options.form,
+        &format!(
+            "gpusetup {offered} is installed below {}, {VERSION} before",
+            prefix.display()
+        ),
+    )
 }
 
-/// That nobody has signed the newest release for too long: somebody may keep newer ones from this host.
+/// That nobody has signed the newest release for too long: somebody may keep newer ones from this
+/// host.
 fn expired(from: &str, day: &str, today: &str) -> Problem {
     let date = |text: &str| text.parse::<jiff::civil::Date>().ok();
-    let days = date(day).zip(date(today)).and_then(|(last, now)| last.until(now).ok()).map(|span| span.get_days());
-    let past = days.map_or_else(String::new, |days| count(u64::from(days.unsigned_abs()), "day") + " ");
+    let days = date(day)
+        .zip(date(today))
+        .and_then(|(last, now)| last.until(now).ok())
+        .map(|span| span.get_days());
+    let past = days.map_or_else(String::new, |days| {
+        count(u64::from(days.unsigned_abs()), "day") + " "
+    });
     Problem::integrity(format!(
         "the newest release that {from} knows is {past}past its last day, {day}: newer ones may be kept from this host (a freeze attack)"
     ))
@@ -278,13 +346,16 @@ struct Entry<'a> {
     version: &'a str,
 }
 
-/// The archives for this machine in the checksums of a release: one, if whoever made them did it right.
+/// The archives for this machine in the checksums of a release: one, if whoever made them did it
+/// right.
 fn archives_in(sums: &str) -> Vec<Entry<'_>> {
     let end = format!("-{ARCHITECTURE}-linux.tar.gz");
     let entry = |line| {
         let (sum, name) = str::split_once(line, "  ")?;
         let version = name.strip_prefix("gpusetup-")?.strip_suffix(&end)?;
-        semver::Version::parse(version).is_ok().then_some(Entry { sum, name, version })
+        semver::Version::parse(version)
+            .is_ok()
+            .then_some(Entry { sum, name, version })
     };
     sums.lines().filter_map(entry).collect()
 }
@@ -306,14 +377,23 @@ fn unpacked(archive: &[u8]) -> io::Result<Files> {
         }
         let mut bytes = Vec::new();
         entry.read_to_end(&mut bytes)?;
-        let mode = if name.starts_with("bin/") { 0o755 } else { 0o644 };
+        let mode = if name.starts_with("bin/") {
+            0o755
+        } else {
+            0o644
+        };
         files.insert(name.to_owned(), (mode, bytes));
     }
-    if files.contains_key(PROGRAM) { Ok(files) } else { Err(io::Error::other(format!("it has no {PROGRAM}"))) }
+    if files.contains_key(PROGRAM) {
+        Ok(files)
+    } else {
+        Err(io::Error::other(format!("it has no {PROGRAM}")))
+    }
 }
 
-/// Puts the new files below the prefix. The receipt lists old and new files until the new program, which was started once, is in
-/// its place: whatever interrupts this can be repeated or uninstalled.
+/// Puts the new files below the prefix. The receipt lists old and new files until the new program,
+/// which was started once, is in its place: whatever interrupts this can be repeated or
+/// uninstalled.
 fn replace(prefix: &Path, old: &Receipt, new: &Receipt, files: &Files) -> Result<(), Problem> {
     let below = System::at(prefix);
     let replaced = put_files(&below, prefix, old, new, files);
@@ -324,7 +404,13 @@ fn replace(prefix: &Path, old: &Receipt, new: &Receipt, files: &Files) -> Result
     replaced
 }
 
-fn put_files(below: &System, prefix: &Path, old: &Receipt, new: &Receipt, files: &Files) -> Result<(), Problem> {
+fn put_files(
+    below: &System,
+    prefix: &Path,
+    old: &Receipt,
+    new: &Receipt,
+    files: &Files,
+) -> Result<(), Problem> {
     let failed = |path: &str| {
         let path = prefix.join(path);
         move |e: io::Error| denied("write", &path, &e)
@@ -339,17 +425,32 @@ fn put_files(below: &System, prefix: &Path, old: &Receipt, new: &Receipt, files:
     put(NEW_PROGRAM, program).map_err(failed(NEW_PROGRAM))?;
     let start = prefix.join(NEW_PROGRAM).to_string_lossy().into_owned();
     let said = System::live().run(&Program::new([start.as_str(), "--version"]));
-    if !said.as_ref().is_ok_and(|said| said.succeeded() && said.text.contains(&new.version)) {
+    if !said
+        .as_ref()
+        .is_ok_and(|said| said.succeeded() && said.text.contains(&new.version))
+    {
         let why = said.map_or_else(|e| chain(&e), |said| said.last_lines(2));
-        return Err(Problem::integrity(format!("gpusetup {} does not run here: {why}", new.version)));
+        return Err(Problem::integrity(format!(
+            "gpusetup {} does not run here: {why}",
+            new.version
+        )));
     }
-    let files_of_both = old.files.union(&new.files).cloned().chain([NEW_PROGRAM.to_owned()]);
-    let both = Receipt { files: files_of_both.collect(), ..old.clone() };
+    let files_of_both = old
+        .files
+        .union(&new.files)
+        .cloned()
+        .chain([NEW_PROGRAM.to_owned()]);
+    let both = Receipt {
+        files: files_of_both.collect(),
+        ..old.clone()
+    };
     put(RECEIPT, &(0o644, both.text().into_bytes())).map_err(failed(RECEIPT))?;
     for (path, file) in files.iter().filter(|(path, _)| *path != PROGRAM) {
         put(path, file).map_err(failed(path))?;
     }
-    below.rename(NEW_PROGRAM, PROGRAM).map_err(failed(PROGRAM))?;
+    below
+        .rename(NEW_PROGRAM, PROGRAM)
+        .map_err(failed(PROGRAM))?;
     for path in old.files.difference(&new.files) {
         below.remove(path).map_err(failed(path))?;
     }
@@ -358,7 +459,11 @@ fn put_files(below: &System, prefix: &Path, old: &Receipt, new: &Receipt, files:
 
 fn uninstall(options: &UninstallOptions) -> Result<Exit, Problem> {
     let (prefix, receipt) = installed("uninstall")?;
-    let files: Vec<_> = receipt.files.iter().map(|file| prefix.join(file).display().to_string()).collect();
+    let files: Vec<_> = receipt
+        .files
+        .iter()
+        .map(|file| prefix.join(file).display().to_string())
+        .collect();
     let done = |changed| Done {
         schema: "gpusetup.self-uninstall/1",
         version: VERSION,
@@ -367,40 +472,78 @@ fn uninstall(options: &UninstallOptions) -> Result<Exit, Problem> {
         files: files.clone(),
     };
     if options.dry_run {
-        return done(false).tell(options.form, &format!("would remove:\n  {}", files.join("\n  ")));
+        return done(false).tell(
+            options.form,
+            &format!("would remove:\n  {}", files.join("\n  ")),
+        );
     }
     if System::live().exists(JOURNAL) {
-        say("what gpusetup installed on this host stays; without gpusetup it cannot be undone (gpusetup uninstall)");
+        say(
+            "what gpusetup installed on this host stays; without gpusetup it cannot be undone (gpusetup uninstall)",
+        );
     }
-    if !options.yes && !agreed(&format!("Remove gpusetup {VERSION} from {}?", prefix.display()))? {
+    if !options.yes
+        && !agreed(&format!(
+            "Remove gpusetup {VERSION} from {}?",
+            prefix.display()
+        ))?
+    {
         return done(false).tell(options.form, "Nothing was changed.");
     }
     let below = System::at(&prefix);
     let failed = |path: &str, e: &io::Error| denied("remove", &prefix.join(path), e);
     // The program before the receipt: what is left can be removed by a second run of install.sh.
     let last = [PROGRAM, RECEIPT];
-    let first = receipt.files.iter().map(String::as_str).filter(|path| !last.contains(path));
+    let first = receipt
+        .files
+        .iter()
+        .map(String::as_str)
+        .filter(|path| !last.contains(path));
     for path in first.chain(last) {
         below.remove(path).map_err(|e| failed(path, &e))?;
     }
     // A folder below the prefix that is a link was not followed.
-    if let Some(left) = receipt.files.iter().map(|file| prefix.join(file)).find(|path| System::live().exists(path)) {
-        return Err(Problem::unexpected(format!("{} is still there: a folder on its way is a link", left.display())));
+    if let Some(left) = receipt
+        .files
+        .iter()
+        .map(|file| prefix.join(file))
+        .find(|path| System::live().exists(path))
+    {
+        return Err(Problem::unexpected(format!(
+            "{} is still there: a folder on its way is a link",
+            left.display()
+        )));
     }
     // Folders that are named after gpusetup, and are empty now.
-    for folder in receipt.files.iter().flat_map(|path| Path::new(path).ancestors().skip(1)) {
-        let is_ours = folder.components().any(|part| part.as_os_str() == "gpusetup");
+    for folder in receipt
+        .files
+        .iter()
+        .flat_map(|path| Path::new(path).ancestors().skip(1))
+    {
+        let is_ours = folder
+            .components()
+            .any(|part| part.as_os_str() == "gpusetup");
         if is_ours && below.list(folder).is_ok_and(|names| names.is_empty()) {
-            below.remove_tree(folder).map_err(|e| failed(&folder.to_string_lossy(), &e))?;
+            below
+                .remove_tree(folder)
+                .map_err(|e| failed(&folder.to_string_lossy(), &e))?;
         }
     }
-    done(true).tell(options.form, &format!("gpusetup {VERSION} is removed from {}", prefix.display()))
+    done(true).tell(
+        options.form,
+        &format!("gpusetup {VERSION} is removed from {}", prefix.display()),
+    )
 }
 
 fn verify(file: &Path, keys: &[PathBuf], form: JsonOption) -> Result<Exit, Problem> {
     let sources = Sources::default();
     let name = file.to_string_lossy();
-    let lists = Lists { at: upstream::beside(&name, KEYS), store: &upstream::store(), keep: false, sources: &sources };
+    let lists = Lists {
+        at: upstream::beside(&name, KEYS),
+        store: &upstream::store(),
+        keep: false,
+        sources: &sources,
+    };
     let signers = upstream::signers(keys, "files", &lists)?;
     let address = public_address(&name);
     let shown = visible(&address);
@@ -408,7 +551,11 @@ fn verify(file: &Path, keys: &[PathBuf], form: JsonOption) -> Result<Exit, Probl
     let bytes = upstream::read(&name, MOST_BYTES, &sources)?;
     let bytes = bytes.ok_or_else(|| Problem::usage(format!("there is no {shown}")))?;
     let signatures = upstream::read(&format!("{name}.minisig"), MOST_SIGNATURES, &sources)?;
-    let unsigned = || wrong(&format_args!("it is not signed, there is no {shown}.minisig"));
+    let unsigned = || {
+        wrong(&format_args!(
+            "it is not signed, there is no {shown}.minisig"
+        ))
+    };
     let signatures = signatures.ok_or_else(unsigned)?;
     let signatures = String::from_utf8_lossy(&signatures);
     let verified = |today| signers.verify(upstream::name_at(&name), &bytes, &signatures, today);
@@ -420,13 +567,24 @@ fn verify(file: &Path, keys: &[PathBuf], form: JsonOption) -> Result<Exit, Probl
     };
     if form.json {
         let schema = "gpusetup.self-verify/1";
-        super::print_json(&Verified { schema, file: &shown, signed: true, comments, expired })?;
+        super::print_json(&Verified {
+            schema,
+            file: &shown,
+            signed: true,
+            comments,
+            expired,
+        })?;
     } else {
-        let signed = comments.iter().map(|comment| format!("\n  {}", visible(&comment.replace('\t', ", "))));
+        let signed = comments
+            .iter()
+            .map(|comment| format!("\n  {}", visible(&comment.replace('\t', ", "))));
         let over = expired.map_or_else(String::new, |day| {
             format!("\nIts last day, {}, is over: newer releases may fix faults in it. gpusetup self update gets the newest one.", visible(&day))
         });
-        print(&format!("{shown}: the signature matches{}{over}\n", signed.collect::<String>()))?;
+        print(&format!(
+            "{shown}: the signature matches{}{over}\n",
+            signed.collect::<String>()
+        ))?;
     }
     Ok(Exit::Done)
 }
@@ -436,7 +594,10 @@ mod tests {
     use super::*;
 
     fn archive(entries: &[(&str, tar::EntryType)]) -> Vec<u8> {
-        let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+        let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(
+            Vec::new(),
+            flate2::Compression::fast(),
+        ));
         for (path, kind) in entries {
             let mut header = tar::Header::new_ustar();
             // As an attacker would write it: the crate refuses such names.
@@ -446,16 +607,25 @@ mod tests {
             header.set_cksum();
             tar.append(&header, io::empty()).expect("written");
         }
-        tar.into_inner().and_then(flate2::write::GzEncoder::finish).expect("written")
+        tar.into_inner()
+            .and_then(flate2::write::GzEncoder::finish)
+            .expect("written")
     }
 
     #[test]
     fn only_files_of_the_release_are_unpacked() {
         let file = tar::EntryType::Regular;
-        let files = unpacked(&archive(&[("g/bin/gpusetup", file), ("g/share/a", file)])).expect("it is sound");
+        let files = unpacked(&archive(&[("g/bin/gpusetup", file), ("g/share/a", file)]))
+            .expect("it is sound");
         assert_eq!(
-            files.into_iter().map(|(path, (mode, _))| (path, mode)).collect::<Vec<_>>(),
-            [("bin/gpusetup".to_owned(), 0o755), ("share/a".to_owned(), 0o644)]
+            files
+                .into_iter()
+                .map(|(path, (mode, _))| (path, mode))
+                .collect::<Vec<_>>(),
+            [
+                ("bin/gpusetup".to_owned(), 0o755),
+                ("share/a".to_owned(), 0o644)
+            ]
         );
         for (path, kind) in [
             ("g/../../etc/passwd", file),
@@ -464,9 +634,15 @@ mod tests {
             ("g/share/a", tar::EntryType::Symlink),
             ("g/share/a", tar::EntryType::Directory),
         ] {
-            assert!(unpacked(&archive(&[("g/bin/gpusetup", file), (path, kind)])).is_err(), "{path} {kind:?}");
+            assert!(
+                unpacked(&archive(&[("g/bin/gpusetup", file), (path, kind)])).is_err(),
+                "{path} {kind:?}"
+            );
         }
-        assert!(unpacked(&archive(&[("g/share/a", file)])).is_err(), "no program");
+        assert!(
+            unpacked(&archive(&[("g/share/a", file)])).is_err(),
+            "no program"
+        );
         assert!(unpacked(b"no archive").is_err());
     }
 
@@ -477,7 +653,13 @@ mod tests {
             "aa  gpusetup-0.2.0-other-linux.tar.gz\nbb  gpusetup-0.2.0-{own}-linux.tar.gz\ncc  gpusetup-../x-{own}-linux.tar.gz\n"
         );
         let entries = archives_in(&sums);
-        assert_eq!(entries.iter().map(|entry| (entry.sum, entry.version)).collect::<Vec<_>>(), [("bb", "0.2.0")]);
+        assert_eq!(
+            entries
+                .iter()
+                .map(|entry| (entry.sum, entry.version))
+                .collect::<Vec<_>>(),
+            [("bb", "0.2.0")]
+        );
         assert!(archives_in("").is_empty());
     }
 }

@@ -20,12 +20,22 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<Exit, Problem> {
     let database = options.host.database()?;
     let (facts, _) = look(&options.host, database)?;
-    let listing = Listing::of(&system(&options.host), database, &facts, &options.host.prefix);
+    let listing = Listing::of(
+        &system(&options.host),
+        database,
+        &facts,
+        &options.host.prefix,
+    );
     if options.look.json {
         super::print_json(&listing)?;
     } else {
         let root = options.host.root.as_deref();
-        let text = render::listing::text(&listing, root, super::paint(options.look.color), super::width());
+        let text = render::listing::text(
+            &listing,
+            root,
+            super::paint(options.look.color),
+            super::width(),
+        );
         super::print_text(text, options.look.color, options.host.root.is_none())?;
     }
     Ok(Exit::Done)

@@ -13,12 +13,19 @@ pub fn speaks_unicode() -> bool {
 /// The locale whose letters are used: the first variable that is set.
 fn of_letters(variable: impl Fn(&str) -> Option<String>) -> String {
     let set = |name| variable(name).filter(|v| !v.is_empty());
-    set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default()
+    set("LC_ALL")
+        .or_else(|| set("LC_CTYPE"))
+        .or_else(|| set("LANG"))
+        .unwrap_or_default()
 }
 
 /// A text for people in letters that the locale has.
 pub fn legible(text: &str) -> Cow<'_, str> {
-    if speaks_unicode() { Cow::Borrowed(text) } else { ascii(text) }
+    if speaks_unicode() {
+        Cow::Borrowed(text)
+    } else {
+        ascii(text)
+    }
 }
 
 /// The languages in this program.
@@ -29,7 +36,12 @@ pub fn languages() -> Languages<'static> {
 /// An environment in which these variables are set.
 #[cfg(test)]
 pub fn set<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
-    |name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+    |name| {
+        variables
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| (*value).to_owned())
+    }
 }
 
 #[cfg(test)]
@@ -45,7 +57,11 @@ mod tests {
             (&[("LANG", "C"), ("LC_CTYPE", "C.utf8")], true),
             (&[("LC_ALL", ""), ("LANG", "ko_KR.UTF-8")], true),
         ] {
-            assert_eq!(is_utf8(&of_letters(set(variables))), unicode, "{variables:?}");
+            assert_eq!(
+                is_utf8(&of_letters(set(variables))),
+                unicode,
+                "{variables:?}"
+            );
         }
     }
 }

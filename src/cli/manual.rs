@@ -1,4 +1,5 @@
-//! The manual: a page for gpusetup and one for each command, made from the command line's definition, the exit codes and the paths.
+//! The manual: a page for gpusetup and one for each command, made from the command line's
+//! definition, the exit codes and the paths.
 
 use super::help;
 use super::{Problem, print_bytes};
@@ -15,15 +16,34 @@ const CHANGING: [&str; 4] = ["apply", "resume", "rollback", "uninstall"];
 
 /// Variables that are no options.
 pub const VARIABLES: [(&str, &str); 6] = [
-    ("NO_COLOR", "If it is set and not empty, no colours and no links are used."),
-    ("COLUMNS", "The width of texts, 40 to 200 columns; otherwise that of the terminal, or 80."),
-    ("FORCE_HYPERLINK", "1 shows links on any terminal, 0 on none; otherwise on those that are known to show them."),
-    ("LC_ALL, LC_MESSAGES, LANG", "The language of explain, if nothing else sets it. All other output is in English."),
-    ("SSL_CERT_FILE", "Certificates to trust instead of the system's."),
-    ("https_proxy, no_proxy", "The proxy for downloads, and the hosts that need none."),
+    (
+        "NO_COLOR",
+        "If it is set and not empty, no colours and no links are used.",
+    ),
+    (
+        "COLUMNS",
+        "The width of texts, 40 to 200 columns; otherwise that of the terminal, or 80.",
+    ),
+    (
+        "FORCE_HYPERLINK",
+        "1 shows links on any terminal, 0 on none; otherwise on those that are known to show them.",
+    ),
+    (
+        "LC_ALL, LC_MESSAGES, LANG",
+        "The language of explain, if nothing else sets it. All other output is in English.",
+    ),
+    (
+        "SSL_CERT_FILE",
+        "Certificates to trust instead of the system's.",
+    ),
+    (
+        "https_proxy, no_proxy",
+        "The proxy for downloads, and the hosts that need none.",
+    ),
 ];
 
-/// Prints the page of a command (`plan`, `db list`; gpusetup's own for no word), or writes all pages to a folder.
+/// Prints the page of a command (`plan`, `db list`; gpusetup's own for no word), or writes all
+/// pages to a folder.
 pub fn run(words: &[String], folder: Option<&Path>) -> Result<Exit, Problem> {
     let mut all = super::command().disable_help_subcommand(true);
     all.build();
@@ -38,14 +58,18 @@ pub fn run(words: &[String], folder: Option<&Path>) -> Result<Exit, Problem> {
     }
     let mut command = &all;
     for word in words {
-        command = command.get_subcommands().find(|sub| sub.get_name() == word.as_str()).ok_or_else(|| {
-            let known: Vec<_> = command.get_subcommands().filter(|c| !c.is_hide_set()).map(Command::get_name).collect();
-            Problem::usage(format!("there is no manual page for `{}`", words.join(" "))).hint(format!(
-                "{} has {}",
-                name(command),
-                known.join(", ")
-            ))
-        })?;
+        command = command
+            .get_subcommands()
+            .find(|sub| sub.get_name() == word.as_str())
+            .ok_or_else(|| {
+                let known: Vec<_> = command
+                    .get_subcommands()
+                    .filter(|c| !c.is_hide_set())
+                    .map(Command::get_name)
+                    .collect();
+                Problem::usage(format!("there is no manual page for `{}`", words.join(" ")))
+                    .hint(format!("{} has {}", name(command), known.join(", ")))
+            })?;
     }
     print_bytes(&page(command).map_err(failed)?)?;
     Ok(Exit::Done)
@@ -53,12 +77,17 @@ pub fn run(words: &[String], folder: Option<&Path>) -> Result<Exit, Problem> {
 
 fn with_subcommands(command: &Command) -> Vec<&Command> {
     let below = command.get_subcommands().filter(|sub| !sub.is_hide_set());
-    std::iter::once(command).chain(below.flat_map(with_subcommands)).collect()
+    std::iter::once(command)
+        .chain(below.flat_map(with_subcommands))
+        .collect()
 }
 
 /// `gpusetup-db-list`.
 fn name(command: &Command) -> String {
-    command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned()
+    command
+        .get_display_name()
+        .unwrap_or_else(|| command.get_name())
+        .to_owned()
 }
 
 fn page(command: &Command) -> io::Result<Vec<u8>> {
@@ -113,9 +142,13 @@ fn environment(roff: &mut Roff, command: &Command) {
 }
 
 fn files(roff: &mut Roff, command: &Command) {
-    let all = command.get_name() == env!("CARGO_PKG_NAME") || CHANGING.contains(&command.get_name());
+    let all =
+        command.get_name() == env!("CARGO_PKG_NAME") || CHANGING.contains(&command.get_name());
     roff.control("SH", ["FILES"]);
-    for (path, text) in paths::ALL.iter().filter(|(path, _)| all || *path == paths::CONFIG || *path == paths::CACHE) {
+    for (path, text) in paths::ALL
+        .iter()
+        .filter(|(path, _)| all || *path == paths::CONFIG || *path == paths::CACHE)
+    {
         roff.control("TP", []);
         roff.text([bold(*path)]);
         roff.text([roman(text.trim())]);
@@ -123,7 +156,12 @@ fn files(roff: &mut Roff, command: &Command) {
 }
 
 fn examples(roff: &mut Roff, command: &Command) {
-    let examples = help::examples(command.get_bin_name().unwrap_or_default().trim_start_matches("gpusetup "));
+    let examples = help::examples(
+        command
+            .get_bin_name()
+            .unwrap_or_default()
+            .trim_start_matches("gpusetup "),
+    );
     if examples.is_empty() {
         return;
     }
@@ -151,10 +189,21 @@ mod tests {
         assert!(commands.len() > 20, "{}", commands.len());
         for command in commands {
             let page = String::from_utf8(page(command).expect("written")).expect("UTF-8");
-            for section in ["NAME", "SYNOPSIS", "OPTIONS", "EXIT STATUS", "ENVIRONMENT", "FILES"] {
+            for section in [
+                "NAME",
+                "SYNOPSIS",
+                "OPTIONS",
+                "EXIT STATUS",
+                "ENVIRONMENT",
+                "FILES",
+            ] {
                 let heading = format!("\n.SH \"{section}\"\n");
                 let bare = format!("\n.SH {section}\n");
-                assert!(page.contains(&heading) || page.contains(&bare), "{}: no {section}\n{page}", name(command));
+                assert!(
+                    page.contains(&heading) || page.contains(&bare),
+                    "{}: no {section}\n{page}",
+                    name(command)
+                );
             }
             for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
                 assert!(is_documented(arg), "{}: {}", name(command), arg.get_id());

@@ -95,7 +95,10 @@ pub fn run(command: &Command) -> Result<Exit, Problem> {
 }
 
 fn canvas() -> Canvas {
-    Canvas { width: width(), unicode: speaks_unicode() }
+    Canvas {
+        width: width(),
+        unicode: speaks_unicode(),
+    }
 }
 
 fn print_for_people(text: String) -> Result<(), Problem> {
@@ -140,26 +143,40 @@ fn planned_host(tasks: &Tasks) -> Result<PlannedHost, Problem> {
         planned(&task.board, &task.geometry, &task.wanted)
             .map_err(|_| Problem::unexpected("a layout that fits could not be placed"))
     });
-    Ok(PlannedHost { schema: "gpusetup.mig-plan/1", gpus: gpus.collect::<Result<_, _>>()? })
+    Ok(PlannedHost {
+        schema: "gpusetup.mig-plan/1",
+        gpus: gpus.collect::<Result<_, _>>()?,
+    })
 }
 
 fn assert(options: &AssertOptions) -> Result<Exit, Problem> {
     let database = options.which.database.open()?;
-    let tasks = options.wanted.tasks(options.which.reported(database)?, &[])?;
+    let tasks = options
+        .wanted
+        .tasks(options.which.reported(database)?, &[])?;
     tasks.left_out.iter().for_each(|text| say(text));
-    let host = asserted(tasks.all.iter().map(|task| (&task.board, &task.geometry, &task.wanted)));
+    let host = asserted(
+        tasks
+            .all
+            .iter()
+            .map(|task| (&task.board, &task.geometry, &task.wanted)),
+    );
     if options.form.json {
         super::print_json(&host)?
     } else {
         print_for_people(rendered::assertion(&host, canvas()))?
     }
-    Ok(if host.holds { Exit::Done } else { Exit::Pending })
+    Ok(if host.holds {
+        Exit::Done
+    } else {
+        Exit::Pending
+    })
 }
 
 fn export(options: &ExportOptions) -> Result<Exit, Problem> {
     let database = options.which.database.open()?;
-    let host =
-        exported(&options.name, &options.which.reported(database)?).map_err(|e| Problem::unexpected(e.to_string()))?;
+    let host = exported(&options.name, &options.which.reported(database)?)
+        .map_err(|e| Problem::unexpected(e.to_string()))?;
     if options.form.json {
         super::print_json(&host)?
     } else {

@@ -1,4 +1,5 @@
-//! Common wrong command lines, and the right ones: what clap alone would answer with "unexpected argument".
+//! Common wrong command lines, and the right ones: what clap alone would answer with "unexpected
+//! argument".
 
 use super::Problem;
 use super::config::{Config, Origin, is_option};
@@ -15,7 +16,10 @@ use std::path::Path;
 const ELSEWHERE: [(&[&str], &[&str]); 14] = [
     (
         &["install", "add", "setup", "get"],
-        &["gpusetup plan  # shows what would be installed", "sudo gpusetup apply  # installs it"],
+        &[
+            "gpusetup plan  # shows what would be installed",
+            "sudo gpusetup apply  # installs it",
+        ],
     ),
     (&["remove", "purge", "delete"], &["sudo gpusetup uninstall"]),
     (&["autoremove", "clean", "gc"], &["sudo gpusetup prune"]),
@@ -27,24 +31,48 @@ const ELSEWHERE: [(&[&str], &[&str]); 14] = [
             "sudo gpusetup self update  # a newer gpusetup",
         ],
     ),
-    (&["search", "find", "show", "query"], &["gpusetup db show {}", "gpusetup db list gpus"]),
+    (
+        &["search", "find", "show", "query"],
+        &["gpusetup db show {}", "gpusetup db list gpus"],
+    ),
     (
         &["ls", "devices", "toolkits"],
-        &["gpusetup list  # what is installed here", "gpusetup db list cuda  # what gpusetup knows"],
+        &[
+            "gpusetup list  # what is installed here",
+            "gpusetup db list cuda  # what gpusetup knows",
+        ],
     ),
-    (&["info", "detect", "inspect", "hardware"], &["gpusetup facts"]),
-    (&["check", "verify", "test", "diagnose", "validate"], &["gpusetup doctor"]),
+    (
+        &["info", "detect", "inspect", "hardware"],
+        &["gpusetup facts"],
+    ),
+    (
+        &["check", "verify", "test", "diagnose", "validate"],
+        &["gpusetup doctor"],
+    ),
     (&["fix", "repair"], &["sudo gpusetup doctor --fix"]),
     (&["undo", "revert", "restore"], &["sudo gpusetup rollback"]),
     (&["continue"], &["sudo gpusetup resume"]),
-    (&["switch", "select", "default", "alternatives"], &["sudo gpusetup use cuda 12.8"]),
+    (
+        &["switch", "select", "default", "alternatives"],
+        &["sudo gpusetup use cuda 12.8"],
+    ),
     (&["why", "describe"], &["gpusetup explain {}"]),
     (&["version"], &["gpusetup --version"]),
 ];
 
 /// The problem with a command line that clap refused, if it is a mistake with a known answer.
-pub fn known(error: &clap::Error, arguments: &[OsString], commands: &[String], config: &Config) -> Option<Problem> {
-    let words: Vec<_> = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+pub fn known(
+    error: &clap::Error,
+    arguments: &[OsString],
+    commands: &[String],
+    config: &Config,
+) -> Option<Problem> {
+    let words: Vec<_> = arguments
+        .iter()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
         _ => None,
@@ -53,16 +81,20 @@ pub fn known(error: &clap::Error, arguments: &[OsString], commands: &[String], c
         ErrorKind::InvalidSubcommand => {
             let typed = context(ContextKind::InvalidSubcommand)?;
             // `gpusetup db lst`: clap knows the commands of db.
-            (words.first().is_some_and(|first| first == typed)).then(|| no_command(typed, &words, commands))
+            (words.first().is_some_and(|first| first == typed))
+                .then(|| no_command(typed, &words, commands))
         }
         ErrorKind::UnknownArgument => {
             let typed = context(ContextKind::InvalidArg)?;
             let is_near = |meant: &&str| strsim::damerau_levenshtein(typed, meant) <= MOST_EDITS;
-            let meant =
-                context(ContextKind::SuggestedArg).filter(is_near).map(|meant| misspelled(typed, meant, &words));
+            let meant = context(ContextKind::SuggestedArg)
+                .filter(is_near)
+                .map(|meant| misspelled(typed, meant, &words));
             no_argument(typed, &words, commands).or(meant)
         }
-        ErrorKind::ArgumentConflict if context(ContextKind::PriorArg) == context(ContextKind::InvalidArg) => {
+        ErrorKind::ArgumentConflict
+            if context(ContextKind::PriorArg) == context(ContextKind::InvalidArg) =>
+        {
             given_twice(context(ContextKind::InvalidArg)?, &words)
         }
         ErrorKind::ValueValidation | ErrorKind::InvalidValue => {
@@ -70,13 +102,23 @@ pub fn known(error: &clap::Error, arguments: &[OsString], commands: &[String], c
                 Some(ContextValue::Strings(all)) => all.as_slice(),
                 _ => &[],
             };
-            let (option, value) = (context(ContextKind::InvalidArg)?, context(ContextKind::InvalidValue)?);
+            let (option, value) = (
+                context(ContextKind::InvalidArg)?,
+                context(ContextKind::InvalidValue)?,
+            );
             let flag = flag(option);
-            let why = std::error::Error::source(error).map(|source| match source.to_string().as_str() {
-                "value was not a boolean" => "it can be true or false".to_owned(),
-                why => why.to_owned(),
-            });
-            Some(set_elsewhere(&config.origin(flag, arguments)?, flag, value, valid, why))
+            let why =
+                std::error::Error::source(error).map(|source| match source.to_string().as_str() {
+                    "value was not a boolean" => "it can be true or false".to_owned(),
+                    why => why.to_owned(),
+                });
+            Some(set_elsewhere(
+                &config.origin(flag, arguments)?,
+                flag,
+                value,
+                valid,
+                why,
+            ))
         }
         _ => None,
     }
@@ -85,9 +127,17 @@ pub fn known(error: &clap::Error, arguments: &[OsString], commands: &[String], c
 fn no_command(typed: &str, words: &[String], commands: &[String]) -> Problem {
     let problem = Problem::usage(format!("there is no command `{typed}`"));
     let lower = typed.to_lowercase();
-    if let Some((_, instead)) = ELSEWHERE.iter().find(|(names, _)| names.contains(&lower.as_str())) {
-        let object = words[1..].iter().find(|word| !word.starts_with('-')).map_or("h100", String::as_str);
-        return instead.iter().fold(problem, |problem, command| problem.attempt(command.replace("{}", object)));
+    if let Some((_, instead)) = ELSEWHERE
+        .iter()
+        .find(|(names, _)| names.contains(&lower.as_str()))
+    {
+        let object = words[1..]
+            .iter()
+            .find(|word| !word.starts_with('-'))
+            .map_or("h100", String::as_str);
+        return instead.iter().fold(problem, |problem, command| {
+            problem.attempt(command.replace("{}", object))
+        });
     }
     match nearest(&lower, commands.iter().map(String::as_str), MOST_EDITS) {
         Some(meant) => problem.attempt(again(words, typed, meant)),
@@ -100,16 +150,22 @@ fn no_command(typed: &str, words: &[String], commands: &[String]) -> Problem {
 
 /// An option that clap found to be like another.
 fn misspelled(typed: &str, meant: &str, words: &[String]) -> Problem {
-    Problem::usage(format!("there is no option {typed}; did you mean {meant}?")).attempt(again(words, typed, meant))
+    Problem::usage(format!("there is no option {typed}; did you mean {meant}?"))
+        .attempt(again(words, typed, meant))
 }
 
-/// `plan` shows what `apply` would do; a plan that was made before is shown by `apply` itself, which then asks.
+/// `plan` shows what `apply` would do; a plan that was made before is shown by `apply` itself,
+/// which then asks.
 fn dry_apply(typed: &str, words: &[String]) -> Problem {
     if !words.iter().any(|word| is_plan(word)) {
         let plan = again(words, typed, "").replacen("apply", "plan", 1);
         return Problem::usage("`gpusetup plan` is the dry run of apply").attempt(plan);
     }
-    let asking: Vec<_> = words.iter().filter(|word| !matches!(word.as_str(), "--yes" | "-y")).cloned().collect();
+    let asking: Vec<_> = words
+        .iter()
+        .filter(|word| !matches!(word.as_str(), "--yes" | "-y"))
+        .cloned()
+        .collect();
     Problem::usage("apply shows the plan in a file and asks before it changes anything")
         .attempt(again(&asking, typed, ""))
 }
@@ -117,52 +173,79 @@ fn dry_apply(typed: &str, words: &[String]) -> Problem {
 /// Whether a word of a command line names a file with a plan, as `plan --out` writes it.
 fn is_plan(word: &str) -> bool {
     let text = input::json(Path::new(word), &Trust::Anybody);
-    let plan = text.ok().and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
-    plan.is_some_and(|plan| plan["schema"].as_str().is_some_and(|schema| schema.starts_with("gpusetup.plan/")))
+    let plan = text
+        .ok()
+        .and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
+    plan.is_some_and(|plan| {
+        plan["schema"]
+            .as_str()
+            .is_some_and(|schema| schema.starts_with("gpusetup.plan/"))
+    })
 }
 
 fn no_argument(typed: &str, words: &[String], commands: &[String]) -> Option<Problem> {
-    let command = words.iter().find(|word| commands.contains(word)).map(String::as_str);
+    let command = words
+        .iter()
+        .find(|word| commands.contains(word))
+        .map(String::as_str);
     let problem = |sentence: String| Some(Problem::usage(sentence));
     match (command, typed) {
-        (Some("plan"), "--dry-run" | "-n") => {
-            Some(problem("plan changes nothing: it is a dry run already".to_owned())?.attempt(again(words, typed, "")))
-        }
+        (Some("plan"), "--dry-run" | "-n") => Some(
+            problem("plan changes nothing: it is a dry run already".to_owned())?
+                .attempt(again(words, typed, "")),
+        ),
         (Some("apply"), "--dry-run" | "-n") => Some(dry_apply(typed, words)),
-        (Some("facts" | "plan" | "apply"), _) if input::is_directory(Path::new(typed)) => {
-            Some(problem(format!("{typed} is a directory: a tree of a host is named with --root"))?.attempt(again(
+        (Some("facts" | "plan" | "apply"), _) if input::is_directory(Path::new(typed)) => Some(
+            problem(format!(
+                "{typed} is a directory: a tree of a host is named with --root"
+            ))?
+            .attempt(again(words, typed, &format!("--root {}", quoted(typed)))),
+        ),
+        (Some("plan" | "apply"), _) if !typed.starts_with('-') => {
+            let sentence =
+                format!("unexpected `{typed}`: GPUs are named with --gpu, frameworks with --for");
+            Some(problem(sentence)?.attempt(again(
                 words,
                 typed,
-                &format!("--root {}", quoted(typed)),
+                &format!("--gpu {}", quoted(typed)),
             )))
         }
-        (Some("plan" | "apply"), _) if !typed.starts_with('-') => {
-            let sentence = format!("unexpected `{typed}`: GPUs are named with --gpu, frameworks with --for");
-            Some(problem(sentence)?.attempt(again(words, typed, &format!("--gpu {}", quoted(typed)))))
-        }
         (Some("explain"), _) if typed.starts_with("--") => Some(
-            problem(format!("explain has no option {typed}"))?
-                .attempt(format!("gpusetup explain option {}", crate::text::quoted(typed.trim_start_matches('-')))),
+            problem(format!("explain has no option {typed}"))?.attempt(format!(
+                "gpusetup explain option {}",
+                crate::text::quoted(typed.trim_start_matches('-'))
+            )),
         ),
         // An option before its command.
-        (Some(command), _) if typed.starts_with('-') && words.first().is_some_and(|first| first == typed) => {
-            let rest: Vec<_> =
-                words.iter().filter(|word| *word != typed && *word != command).map(String::as_str).collect();
-            let right: Vec<_> = ["gpusetup", command, typed].into_iter().chain(rest).collect();
+        (Some(command), _)
+            if typed.starts_with('-') && words.first().is_some_and(|first| first == typed) =>
+        {
+            let rest: Vec<_> = words
+                .iter()
+                .filter(|word| *word != typed && *word != command)
+                .map(String::as_str)
+                .collect();
+            let right: Vec<_> = ["gpusetup", command, typed]
+                .into_iter()
+                .chain(rest)
+                .collect();
             Some(problem(format!("{typed} belongs after the command"))?.attempt(right.join(" ")))
         }
         (None, "--dry-run" | "-n") => {
             let sentence = "`gpusetup plan` is the dry run: it changes nothing".to_owned();
             Some(problem(sentence)?.attempt(again(words, typed, "plan")))
         }
-        (None, "-v" | "--verbose") => {
-            Some(problem(format!("{typed} needs a command"))?.attempt("gpusetup --version").attempt("gpusetup plan -v"))
-        }
+        (None, "-v" | "--verbose") => Some(
+            problem(format!("{typed} needs a command"))?
+                .attempt("gpusetup --version")
+                .attempt("gpusetup plan -v"),
+        ),
         _ => None,
     }
 }
 
-/// The command line once more, with another word in place of one; nothing in place of it leaves it out.
+/// The command line once more, with another word in place of one; nothing in place of it leaves it
+/// out.
 fn again(words: &[String], wrong: &str, right: &str) -> String {
     let mut all = vec!["gpusetup".to_owned()];
     for word in words {
@@ -184,21 +267,41 @@ fn flag(option: &str) -> &str {
 fn given_twice(option: &str, words: &[String]) -> Option<Problem> {
     let flag = flag(option);
     let at = words.iter().position(|word| is_option(word, flag))?;
-    let count = if words[at] == flag && option.contains(' ') { 2 } else { 1 };
-    let kept = words[..at].iter().chain(words.get(at + count..)?).map(|word| quoted(word));
+    let count = if words[at] == flag && option.contains(' ') {
+        2
+    } else {
+        1
+    };
+    let kept = words[..at]
+        .iter()
+        .chain(words.get(at + count..)?)
+        .map(|word| quoted(word));
     let right: Vec<_> = std::iter::once("gpusetup".to_owned()).chain(kept).collect();
     Some(Problem::usage(format!("{flag} can be given only once")).attempt(right.join(" ")))
 }
 
 /// A value that an option cannot have and that is not on the command line.
-fn set_elsewhere(origin: &Origin, flag: &str, value: &str, valid: &[String], why: Option<String>) -> Problem {
-    let can_be = if valid.is_empty() { why } else { Some(format!("it can be {}", valid.join(", "))) };
+fn set_elsewhere(
+    origin: &Origin,
+    flag: &str,
+    value: &str,
+    valid: &[String],
+    why: Option<String>,
+) -> Problem {
+    let can_be = if valid.is_empty() {
+        why
+    } else {
+        Some(format!("it can be {}", valid.join(", ")))
+    };
     let sentence = format!("{origin} sets {flag} to `{value}`, which it cannot be");
     let command = match origin {
         Origin::Variable(name) => format!("unset {name}"),
         Origin::File(path) => format!("sudoedit {}", quoted_path(path)),
     };
-    can_be.into_iter().fold(Problem::usage(sentence), Problem::hint).attempt(command)
+    can_be
+        .into_iter()
+        .fold(Problem::usage(sentence), Problem::hint)
+        .attempt(command)
 }
 
 #[cfg(test)]
@@ -206,9 +309,20 @@ mod tests {
     use super::*;
 
     fn answer(line: &str) -> Option<Vec<String>> {
-        let words: Vec<_> = std::iter::once("gpusetup").chain(line.split(' ')).map(OsString::from).collect();
-        let error = super::super::command().try_get_matches_from(&words).expect_err("it is wrong");
-        known(&error, &words, &super::super::commands(), &Config::default()).map(|problem| problem.tries)
+        let words: Vec<_> = std::iter::once("gpusetup")
+            .chain(line.split(' '))
+            .map(OsString::from)
+            .collect();
+        let error = super::super::command()
+            .try_get_matches_from(&words)
+            .expect_err("it is wrong");
+        known(
+            &error,
+            &words,
+            &super::super::commands(),
+            &Config::default(),
+        )
+        .map(|problem| problem.tries)
     }
 
     #[test]
@@ -219,7 +333,10 @@ mod tests {
                 assert!(!tries.is_empty(), "{name}");
             }
         }
-        assert_eq!(answer("search a100").expect("it is sound")[0], "gpusetup db show a100");
+        assert_eq!(
+            answer("search a100").expect("it is sound")[0],
+            "gpusetup db show a100"
+        );
     }
 
     #[test]
@@ -232,7 +349,10 @@ mod tests {
             ("--json plan --gpu h100", "gpusetup plan --json --gpu h100"),
             ("--dry-run", "gpusetup plan"),
             ("--dry-run --gpu h100", "gpusetup plan --gpu h100"),
-            ("plan --cudnn 8 --gpu h100 --cudnn 9", "gpusetup plan --gpu h100 --cudnn 9"),
+            (
+                "plan --cudnn 8 --gpu h100 --cudnn 9",
+                "gpusetup plan --gpu h100 --cudnn 9",
+            ),
             ("plan --cudnn=8 --cudnn=9", "gpusetup plan --cudnn=9"),
             ("-v", "gpusetup --version"),
             ("plan --gpus h100", "gpusetup plan --gpu h100"),

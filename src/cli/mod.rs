@@ -1,5 +1,6 @@
-//! The command line: a file per subcommand, from arguments to calls to what is printed. Flags have twins in the
-//! environment (`GPUSETUP_*`) and in the config file; a flag comes before the environment, that before the file.
+//! The command line: a file per subcommand, from arguments to calls to what is printed. Flags have
+//! twins in the environment (`GPUSETUP_*`) and in the config file; a flag comes before the
+//! environment, that before the file.
 
 mod apply;
 mod bundle;
@@ -54,8 +55,8 @@ use clap::builder::TypedValueParser as _;
 use clap::{ArgAction, Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
 use config::Config;
 use options::{
-    BundleOptions, ColorOption, HostOptions, LanguageOptions, LookOptions, RequestOptions, RunOptions, SourceOptions,
-    TrustOptions,
+    BundleOptions, ColorOption, HostOptions, LanguageOptions, LookOptions, RequestOptions,
+    RunOptions, SourceOptions, TrustOptions,
 };
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -65,12 +66,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Puts a working NVIDIA driver, CUDA toolkit and cuDNN on a Linux host, and says why.
 #[derive(Debug, Parser)]
-#[command(name = "gpusetup", version, max_term_width = 100, propagate_version = true)]
+#[command(
+    name = "gpusetup",
+    version,
+    max_term_width = 100,
+    propagate_version = true
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
     /// Read default options from FILE [default: /etc/gpusetup/config.yaml, if it exists]
-    #[arg(long, global = true, hide_short_help = true, value_name = "FILE", env = "GPUSETUP_CONFIG")]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "FILE",
+        env = "GPUSETUP_CONFIG"
+    )]
     config: Option<PathBuf>,
 }
 
@@ -157,20 +169,30 @@ static PRINTED_JSON: AtomicBool = AtomicBool::new(false);
 /// Runs what `arguments` ask for; the number is the exit code of the contract.
 pub fn run(arguments: Vec<OsString>) -> u8 {
     if let Some(answer) = complete::answer(&arguments) {
-        return print_bytes(&answer).map_or_else(|problem| problem.exit.code(), |()| Exit::Done.code());
+        return print_bytes(&answer)
+            .map_or_else(|problem| problem.exit.code(), |()| Exit::Done.code());
     }
-    if arguments.get(1).is_some_and(|verb| WITH_DATABASE.iter().any(|name| verb == name)) {
+    if arguments
+        .get(1)
+        .is_some_and(|verb| WITH_DATABASE.iter().any(|name| verb == name))
+    {
         database::prepare();
     }
     let wants_json = wants_json(&arguments);
     let answers_with_1 = answers_with_1(&arguments);
     let apart = move |problem: Problem| match problem.exit {
-        Exit::Unexpected if answers_with_1 => Problem { exit: Exit::Blocked, ..problem },
+        Exit::Unexpected if answers_with_1 => Problem {
+            exit: Exit::Blocked,
+            ..problem
+        },
         _ => problem,
     };
     bug::ends_the_program(move |what| {
         let problem = apart(Problem::unexpected(format!("gpusetup has a bug: {what}")));
-        tell(&problem.hint("please report it, with the command that you ran"), wants_json)
+        tell(
+            &problem.hint("please report it, with the command that you ran"),
+            wants_json,
+        )
     });
     let done = Config::read(&arguments).and_then(|config| {
         configured(&arguments, &config, wants_json).map_err(|problem| {
@@ -194,15 +216,19 @@ fn answers_with_1(arguments: &[OsString]) -> bool {
 /// The subcommand that is meant: where clap refuses the command line, the first word that is one.
 fn subcommand(arguments: &[OsString]) -> Option<String> {
     let all = command();
-    let first =
-        arguments.iter().skip(1).find_map(|word| all.find_subcommand(word)).map(|sub| sub.get_name().to_owned());
+    let first = arguments
+        .iter()
+        .skip(1)
+        .find_map(|word| all.find_subcommand(word))
+        .map(|sub| sub.get_name().to_owned());
     match all.ignore_errors(true).try_get_matches_from(arguments) {
         Ok(matches) => matches.subcommand_name().map(str::to_owned).or(first),
         Err(_) => first,
     }
 }
 
-/// The commands that need the built-in database, whatever their options are, unless another one replaces it.
+/// The commands that need the built-in database, whatever their options are, unless another one
+/// replaces it.
 const WITH_DATABASE: [&str; 4] = ["plan", "apply", "doctor", "explain"];
 
 /// Says what the problem is, and returns the exit code.
@@ -215,7 +241,8 @@ fn tell(problem: &Problem, wants_json: bool) -> u8 {
     problem.exit.code()
 }
 
-/// Runs what `arguments` ask for, with the defaults of the config file; the number is the exit code.
+/// Runs what `arguments` ask for, with the defaults of the config file; the number is the exit
+/// code.
 fn configured(arguments: &[OsString], config: &Config, wants_json: bool) -> Result<u8, Problem> {
     let e = match parse(arguments, config) {
         Ok(cli) => return dispatch(cli.command),
@@ -224,21 +251,30 @@ fn configured(arguments: &[OsString], config: &Config, wants_json: bool) -> Resu
     match mistakes::known(&e, arguments, &commands(), config) {
         Some(problem) => Err(problem),
         None if e.use_stderr() && wants_json => Err(Problem::usage(first_line(&e))),
-        None if e.use_stderr() && matches!(without_logins(&e.render().to_string()), Cow::Owned(_)) => {
+        None if e.use_stderr()
+            && matches!(without_logins(&e.render().to_string()), Cow::Owned(_)) =>
+        {
             complain(e.render().to_string().trim_end());
             Ok(Exit::Usage.code())
         }
         // Help and version are answers; anything else is exit 2, which is clap's own code too.
         None => match e.print().and_then(|()| io::stdout().flush()) {
-            Err(why) if !e.use_stderr() && why.kind() != io::ErrorKind::BrokenPipe => Err(unwritten(&why)),
+            Err(why) if !e.use_stderr() && why.kind() != io::ErrorKind::BrokenPipe => {
+                Err(unwritten(&why))
+            }
             _ => Ok(u8::try_from(e.exit_code()).unwrap_or(2)),
         },
     }
 }
 
-/// Whether a failure is to be an object on standard output: found before clap reads the rest, which it may refuse.
+/// Whether a failure is to be an object on standard output: found before clap reads the rest, which
+/// it may refuse.
 fn wants_json(arguments: &[OsString]) -> bool {
-    let mut words = arguments.iter().skip(1).take_while(|word| *word != "--").peekable();
+    let mut words = arguments
+        .iter()
+        .skip(1)
+        .take_while(|word| *word != "--")
+        .peekable();
     let of_format = |word: &OsString| word == "json";
     while let Some(word) = words.next() {
         if word == "--json"
@@ -257,18 +293,30 @@ fn wants_json(arguments: &[OsString]) -> bool {
 
 /// The tree that `--root` names, as far as the command line can be read.
 fn root_of(arguments: &[OsString], config: &Config) -> Option<PathBuf> {
-    let matches = config.with_defaults(command()).ignore_errors(true).try_get_matches_from(arguments).ok()?;
+    let matches = config
+        .with_defaults(command())
+        .ignore_errors(true)
+        .try_get_matches_from(arguments)
+        .ok()?;
     let mut matches = &matches;
     while let Some((_, below)) = matches.subcommand() {
         matches = below;
     }
-    matches.try_get_one::<PathBuf>("root").ok().flatten().cloned()
+    matches
+        .try_get_one::<PathBuf>("root")
+        .ok()
+        .flatten()
+        .cloned()
 }
 
 /// A refusal of clap's in one line, without its usage.
 fn first_line(e: &clap::Error) -> String {
     let text = e.render().to_string();
-    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    text.lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ")
+        .to_owned()
 }
 
 /// Runs a command; the number is its exit code.
@@ -314,39 +362,63 @@ pub fn command() -> clap::Command {
 
 /// The names of the commands that people type.
 fn commands() -> Vec<String> {
-    Cli::command().get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().to_owned()).collect()
+    Cli::command()
+        .get_subcommands()
+        .filter(|c| !c.is_hide_set())
+        .map(|c| c.get_name().to_owned())
+        .collect()
 }
 
 fn parse(arguments: &[OsString], config: &Config) -> Result<Cli, clap::Error> {
-    Cli::from_arg_matches(&config.with_defaults(command()).try_get_matches_from(arguments)?)
+    Cli::from_arg_matches(
+        &config
+            .with_defaults(command())
+            .try_get_matches_from(arguments)?,
+    )
 }
 
 /// The names of all long options that a config file may set.
 fn option_names() -> Vec<String> {
-    shared_options().get_arguments().filter_map(|a| a.get_long()).map(str::to_owned).collect()
+    shared_options()
+        .get_arguments()
+        .filter_map(|a| a.get_long())
+        .map(str::to_owned)
+        .collect()
 }
 
-/// Options for which `off` is meant where a config file says false, though they have no list of values.
+/// Options for which `off` is meant where a config file says false, though they have no list of
+/// values.
 const WITH_OFF: [&str; 4] = ["gpu-clocks", "memory-clocks", "mig", "power-limit"];
 
-/// The names of those of these options whose own parser judges `false`, as which YAML reads an unquoted off. For flags it means
-/// that they are not given.
+/// The names of those of these options whose own parser judges `false`, as which YAML reads an
+/// unquoted off. For flags it means that they are not given.
 fn judges_off(all: &clap::Command) -> Vec<&str> {
-    let has_values = |a: &clap::Arg| a.get_action().takes_values() && !a.get_possible_values().is_empty();
-    let judges = |a: &&clap::Arg| has_values(a) || a.get_long().is_some_and(|name| WITH_OFF.contains(&name));
-    all.get_arguments().filter(judges).filter_map(|a| a.get_long()).collect()
+    let has_values =
+        |a: &clap::Arg| a.get_action().takes_values() && !a.get_possible_values().is_empty();
+    let judges =
+        |a: &&clap::Arg| has_values(a) || a.get_long().is_some_and(|name| WITH_OFF.contains(&name));
+    all.get_arguments()
+        .filter(judges)
+        .filter_map(|a| a.get_long())
+        .collect()
 }
 
 /// The names of those that take no value.
 fn flags(all: &clap::Command) -> Vec<&str> {
     let is_flag = |a: &&clap::Arg| !a.get_action().takes_values();
-    all.get_arguments().filter(is_flag).filter_map(|a| a.get_long()).collect()
+    all.get_arguments()
+        .filter(is_flag)
+        .filter_map(|a| a.get_long())
+        .collect()
 }
 
 /// The names of those that take several values.
 fn lists(all: &clap::Command) -> Vec<&str> {
     let takes_several = |a: &&clap::Arg| matches!(a.get_action(), clap::ArgAction::Append);
-    all.get_arguments().filter(takes_several).filter_map(|a| a.get_long()).collect()
+    all.get_arguments()
+        .filter(takes_several)
+        .filter_map(|a| a.get_long())
+        .collect()
 }
 
 /// The options that several commands share.
@@ -361,7 +433,9 @@ fn shared_options() -> clap::Command {
         LookOptions::augment_args,
         LanguageOptions::augment_args,
     ];
-    groups.into_iter().fold(clap::Command::new("all"), |command, add| add(command))
+    groups
+        .into_iter()
+        .fold(clap::Command::new("all"), |command, add| add(command))
 }
 
 /// Writes a result to standard output. A reader that has gone away (`| head`) is no failure.
@@ -369,10 +443,14 @@ fn print(text: &str) -> Result<(), Problem> {
     print_bytes(text.as_bytes())
 }
 
-/// Writes a text for people to standard output: its addresses are links where the terminal knows links, and so are the files
-/// that it names, if it is about this host.
+/// Writes a text for people to standard output: its addresses are links where the terminal knows
+/// links, and so are the files that it names, if it is about this host.
 fn print_text(text: String, color: ColorOption, is_about_this_host: bool) -> Result<(), Problem> {
-    print(&legible(&terminal::with_links(text, color, is_about_this_host)))
+    print(&legible(&terminal::with_links(
+        text,
+        color,
+        is_about_this_host,
+    )))
 }
 
 fn print_bytes(bytes: &[u8]) -> Result<(), Problem> {
@@ -390,7 +468,8 @@ fn unwritten(e: &std::io::Error) -> Problem {
 
 /// Writes one JSON object to standard output.
 fn print_json(value: &impl serde::Serialize) -> Result<(), Problem> {
-    let text = serde_json::to_string_pretty(value).map_err(|e| Problem::unexpected(e.to_string()))?;
+    let text =
+        serde_json::to_string_pretty(value).map_err(|e| Problem::unexpected(e.to_string()))?;
     PRINTED_JSON.store(true, Ordering::Relaxed);
     print(&(text::json(&text) + "\n"))
 }
@@ -403,8 +482,8 @@ fn say(text: &str) {
     complain(&terminal::filled(&legible(text)));
 }
 
-/// Writes a line to standard error, without the logins of addresses: logs keep it. Where that is closed or full, the exit code is
-/// what is left to say.
+/// Writes a line to standard error, without the logins of addresses: logs keep it. Where that is
+/// closed or full, the exit code is what is left to say.
 fn complain(line: &str) {
     let _ = writeln!(io::stderr(), "{}", without_logins(line));
 }
@@ -424,7 +503,11 @@ mod tests {
         command.build();
         for sub in command.get_subcommands_mut() {
             let help = sub.render_long_help().to_string();
-            assert!(help.lines().all(|l| l.chars().count() <= 80), "{}:\n{help}", sub.get_name());
+            assert!(
+                help.lines().all(|l| l.chars().count() <= 80),
+                "{}:\n{help}",
+                sub.get_name()
+            );
         }
     }
 }

@@ -38,8 +38,8 @@ pub struct HostOptions {
     pub root: Option<PathBuf>,
     /// Plan for this GPU: h100x8, "rtx 3090", p4d.24xlarge, "dgx h100", 10de:20b2, sm_80, hopper
     ///
-    /// The GPU need not be there. With --facts, --lspci or --root it replaces the GPUs found there; on this host it is added to them.
-    /// May be given several times, or as a list with commas.
+    /// The GPU need not be there. With --facts, --lspci or --root it replaces the GPUs found there;
+    /// on this host it is added to them. May be given several times, or as a list with commas.
     #[arg(long, value_name = "SPEC", env = "GPUSETUP_GPU", value_delimiter = ',')]
     pub gpu: Vec<String>,
     /// Read the GPUs from the output of `lspci -nn` (- is standard input)
@@ -63,7 +63,8 @@ pub struct HostOptions {
 pub struct StockOptions {
     /// Plan for a new installation of this system, not for this host: ubuntu-24.04, rocky-9:aarch64
     ///
-    /// The database provides its kernel, C library and repositories. Name the GPUs with --gpu or --lspci.
+    /// The database provides its kernel, C library and repositories. Name the GPUs with --gpu or
+    /// --lspci.
     #[arg(long, value_name = "ID-VERSION[:ARCH]", env = "GPUSETUP_OS")]
     pub os: Option<String>,
 }
@@ -77,7 +78,12 @@ pub fn folder(is_valid: fn(&Path) -> Valid) -> impl TypedValueParser<Value = Pat
 #[derive(Debug, Args)]
 pub struct DatabaseOptions {
     /// Use the database in DIR (with compat/ and manifests/) instead of the built-in or updated one
-    #[arg(id = "database", long = "database", value_name = "DIR", env = "GPUSETUP_DATABASE")]
+    #[arg(
+        id = "database",
+        long = "database",
+        value_name = "DIR",
+        env = "GPUSETUP_DATABASE"
+    )]
     pub folder: Option<PathBuf>,
     /// Keep databases that `db update` installs in DIR
     #[cfg(feature = "test-hooks")]
@@ -96,19 +102,20 @@ pub struct RunOptions {
     /// Never prompt; print log lines instead of progress bars; NVIDIA's licences need --accept-eula
     #[arg(long, env = "GPUSETUP_UNATTENDED")]
     pub unattended: bool,
-    /// Accept NVIDIA's licences (required with --yes and --unattended, if the plan installs NVIDIA's software)
+    /// Accept NVIDIA's licences (required with --yes and --unattended, if the plan installs
+    /// NVIDIA's software)
     #[arg(long, env = "GPUSETUP_ACCEPT_EULA")]
     pub accept_eula: bool,
     /// Who reboots the host when required: you, gpusetup, or external tooling
     ///
-    /// After `if-needed` and `external` gpusetup resumes automatically. External tooling finds out from /run/reboot-required or
-    /// `gpusetup reboot-required`.
+    /// After `if-needed` and `external` gpusetup resumes automatically. External tooling finds out
+    /// from /run/reboot-required or `gpusetup reboot-required`.
     #[arg(long, value_enum, env = "GPUSETUP_REBOOT", default_value = "never")]
     pub reboot: RebootOption,
     /// Seconds to wait for the package-manager lock [default: 900]
     ///
-    /// The same limit applies to another running gpusetup (with --unattended; otherwise gpusetup does not wait for it) and, with
-    /// --unattended, to the network.
+    /// The same limit applies to another running gpusetup (with --unattended; otherwise gpusetup
+    /// does not wait for it) and, with --unattended, to the network.
     #[arg(long, value_name = "SECONDS", env = "GPUSETUP_LOCK_TIMEOUT")]
     pub lock_timeout: Option<u64>,
     /// Print lines instead of progress bars
@@ -120,10 +127,18 @@ pub struct RunOptions {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Downloads")]
 pub struct SourceOptions {
-    /// Download from this mirror of NVIDIA's servers: http://mirror.example/nvidia, file:///mnt/nvidia
-    #[arg(long, value_name = "URL", env = "GPUSETUP_MIRROR", hide_env_values = true, hide_default_value = true)]
+    /// Download from this mirror of NVIDIA's servers: http://mirror.example/nvidia,
+    /// file:///mnt/nvidia
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "GPUSETUP_MIRROR",
+        hide_env_values = true,
+        hide_default_value = true
+    )]
     pub mirror: Option<String>,
-    /// Replace one address prefix by another: https://developer.download.nvidia.com/compute=http://mirror.example
+    /// Replace one address prefix by another:
+    /// https://developer.download.nvidia.com/compute=http://mirror.example
     ///
     /// May be given several times; the longest prefix wins.
     #[arg(
@@ -149,8 +164,14 @@ pub struct SourceOptions {
 pub struct TrustOptions {
     /// Also accept plans, bundles and lock files that belong to this user (name or number)
     ///
-    /// Files of root, of yourself and of the user who called sudo are always accepted. May be given several times.
-    #[arg(long, value_name = "NAME", env = "GPUSETUP_TRUST_OWNER", value_delimiter = ',')]
+    /// Files of root, of yourself and of the user who called sudo are always accepted. May be given
+    /// several times.
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "GPUSETUP_TRUST_OWNER",
+        value_delimiter = ','
+    )]
     pub trust_owner: Vec<String>,
 }
 
@@ -172,11 +193,17 @@ impl TrustOptions {
 pub struct BundleOptions {
     /// Install from this bundle (see `gpusetup bundle create`), without a network
     ///
-    /// The plan (if exactly one in the bundle is for this host), the database, downloads and packages all come from the bundle.
+    /// The plan (if exactly one in the bundle is for this host), the database, downloads and
+    /// packages all come from the bundle.
     #[arg(long, value_name = "PATH", env = "GPUSETUP_BUNDLE")]
     pub bundle: Option<PathBuf>,
     /// Require a signature of this minisign public key
-    #[arg(long, value_name = "FILE", env = "GPUSETUP_BUNDLE_KEY", requires = "bundle")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "GPUSETUP_BUNDLE_KEY",
+        requires = "bundle"
+    )]
     pub bundle_key: Option<PathBuf>,
     /// Accept a signed bundle with an older database than one accepted here before
     #[arg(long, env = "GPUSETUP_ALLOW_OLDER", requires = "bundle_key")]
@@ -185,24 +212,38 @@ pub struct BundleOptions {
 
 impl BundleOptions {
     /// The bundle, opened: one that is signed, or one of somebody who is trusted.
-    pub fn open(&self, trust: &TrustOptions, store: &Store) -> Result<Option<Arc<Bundle>>, Problem> {
-        let Some(path) = &self.bundle else { return Ok(None) };
+    pub fn open(
+        &self,
+        trust: &TrustOptions,
+        store: &Store,
+    ) -> Result<Option<Arc<Bundle>>, Problem> {
+        let Some(path) = &self.bundle else {
+            return Ok(None);
+        };
         let key = self.bundle_key.as_deref().map(read_key).transpose()?;
-        let trust = if key.is_some() { Trust::Anybody } else { trust.trust()? };
+        let trust = if key.is_some() {
+            Trust::Anybody
+        } else {
+            trust.trust()?
+        };
         let bundle = Bundle::open(path, key.as_deref(), &trust).map_err(|e| {
             let problem = match e {
-                BundleError::Input(e @ InputError::Untrusted { .. }) => {
-                    or_trust_owner(e).hint("or sign the bundle and name the key with --bundle-key FILE")
-                }
+                BundleError::Input(e @ InputError::Untrusted { .. }) => or_trust_owner(e)
+                    .hint("or sign the bundle and name the key with --bundle-key FILE"),
                 e => Problem::from(e),
             };
-            Problem { message: format!("the bundle {}: {}", public_path(path), problem.message), ..problem }
+            Problem {
+                message: format!("the bundle {}: {}", public_path(path), problem.message),
+                ..problem
+            }
         })?;
         if key.is_some() && !self.allow_older {
-            store.not_replayed(&bundle.manifest.database.version).map_err(|e| {
-                Problem::integrity(format!("the bundle {}: {e}", public_path(path)))
-                    .hint("add --allow-older to accept it")
-            })?;
+            store
+                .not_replayed(&bundle.manifest.database.version)
+                .map_err(|e| {
+                    Problem::integrity(format!("the bundle {}: {e}", public_path(path)))
+                        .hint("add --allow-older to accept it")
+                })?;
         }
         Ok(Some(Arc::new(bundle)))
     }
@@ -281,8 +322,14 @@ fn language(text: &str) -> Result<&'static str, String> {
     }
     let languages = languages();
     languages.named(text).ok_or_else(|| {
-        let known: Vec<_> = languages.known().map(|(code, name)| format!("{code} ({name})")).collect();
-        format!("gpusetup has no texts in it; languages are: {}", known.join(", "))
+        let known: Vec<_> = languages
+            .known()
+            .map(|(code, name)| format!("{code} ({name})"))
+            .collect();
+        format!(
+            "gpusetup has no texts in it; languages are: {}",
+            known.join(", ")
+        )
     })
 }
 
@@ -312,7 +359,9 @@ impl HostOptions {
             ("--lspci", self.lspci.as_deref()),
             ("--database", self.database.folder.as_deref()),
         ];
-        let named = files.into_iter().filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path?))));
+        let named = files
+            .into_iter()
+            .filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path?))));
         os.chain(named).collect::<Vec<_>>().join(" ")
     }
 
@@ -326,8 +375,8 @@ impl HostOptions {
         self.lspci.is_none() && self.is_meant()
     }
 
-    /// Whether the plan is for this very host: with GPUs that are only assumed it is but where the question is asked, unless
-    /// a tree is named.
+    /// Whether the plan is for this very host: with GPUs that are only assumed it is but where the
+    /// question is asked, unless a tree is named.
     pub fn is_meant(&self) -> bool {
         self.gpu.is_empty() || self.root.is_some()
     }
@@ -347,18 +396,22 @@ impl DatabaseOptions {
         Path::new(paths::DATABASE)
     }
 
-    /// The database in the folder; else the one that `db update` installed, where it is newer; else the built-in one.
+    /// The database in the folder; else the one that `db update` installed, where it is newer; else
+    /// the built-in one.
     pub fn open(&self) -> Result<&'static Database, Problem> {
         if let Some(folder) = &self.folder {
-            let loaded = folder::load(folder, &Trust::where_root_acts(&[])?).map_err(|e| match e {
-                FolderError::Input(e) => e.into(),
-                e => Problem::integrity(format!("the database cannot be used: {e}")),
-            })?;
+            let loaded =
+                folder::load(folder, &Trust::where_root_acts(&[])?).map_err(|e| match e {
+                    FolderError::Input(e) => e.into(),
+                    e => Problem::integrity(format!("the database cannot be used: {e}")),
+                })?;
             return Ok(to_the_end(loaded));
         }
         let newer = self.store().newer_than(VERSION).map_err(|e| {
-            Problem::integrity(format!("the database that was installed cannot be used: {e}"))
-                .hint("gpusetup db update --built-in goes back to the one in this binary")
+            Problem::integrity(format!(
+                "the database that was installed cannot be used: {e}"
+            ))
+            .hint("gpusetup db update --built-in goes back to the one in this binary")
         })?;
         Ok(newer.map_or_else(shared, to_the_end))
     }
@@ -388,7 +441,11 @@ impl RunOptions {
         let patience = Duration::from_secs(self.lock_timeout.unwrap_or(PATIENCE));
         RunConfig {
             lock_timeout: patience,
-            network_timeout: if self.unattended { patience } else { Duration::ZERO },
+            network_timeout: if self.unattended {
+                patience
+            } else {
+                Duration::ZERO
+            },
             attended: self.is_attended(),
             sources,
             bundle: None,
@@ -396,38 +453,51 @@ impl RunOptions {
         }
     }
 
-    /// Whether somebody is there who reads standard error: what is written to a file or a pipe may end up in a log.
+    /// Whether somebody is there who reads standard error: what is written to a file or a pipe may
+    /// end up in a log.
     pub fn is_attended(&self) -> bool {
         !self.unattended && std::io::stderr().is_terminal()
     }
 
     /// How long another gpusetup is waited for. Somebody who is there would rather know.
     pub fn patience(&self) -> Duration {
-        Duration::from_secs(self.lock_timeout.unwrap_or(if self.unattended { PATIENCE } else { 0 }))
+        Duration::from_secs(
+            self.lock_timeout
+                .unwrap_or(if self.unattended { PATIENCE } else { 0 }),
+        )
     }
 }
 
 impl SourceOptions {
     /// Where artifacts are fetched from.
     pub fn sources(&self) -> Result<Sources, Problem> {
-        let refused = |flag: &str, why: &dyn std::fmt::Display| Problem::usage(format!("--{flag}: {why}"));
+        let refused =
+            |flag: &str, why: &dyn std::fmt::Display| Problem::usage(format!("--{flag}: {why}"));
         let mut mirrors = Mirrors::default();
         if let Some(mirror) = &self.mirror {
             mirrors = mirrors.whole(mirror).map_err(|e| refused("mirror", &e))?;
         }
         for pair in &self.mirrors {
-            let (prefix, mirror) =
-                pair.split_once('=').ok_or_else(|| refused("mirrors", &"write PREFIX=URL, both with https://"))?;
-            mirrors = mirrors.instead_of(prefix, mirror).map_err(|e| refused("mirrors", &e))?;
+            let (prefix, mirror) = pair
+                .split_once('=')
+                .ok_or_else(|| refused("mirrors", &"write PREFIX=URL, both with https://"))?;
+            mirrors = mirrors
+                .instead_of(prefix, mirror)
+                .map_err(|e| refused("mirrors", &e))?;
         }
         if let Some(file) = &self.ca_cert {
             certificates(file).map_err(|why| refused("ca-cert", &why))?;
         }
-        let absolute = |file: &PathBuf| std::path::absolute(file).map_err(|e| refused("ca-cert", &e));
+        let absolute =
+            |file: &PathBuf| std::path::absolute(file).map_err(|e| refused("ca-cert", &e));
         let ca_cert = self.ca_cert.as_ref().map(absolute).transpose()?;
         if !self.offline {
             check_proxies().map_err(|e| Problem::usage(e.to_string()))?;
         }
-        Ok(Sources { mirrors, offline: self.offline, ca_cert })
+        Ok(Sources {
+            mirrors,
+            offline: self.offline,
+            ca_cert,
+        })
     }
 }

@@ -2,19 +2,23 @@
 
 use super::Problem;
 use super::files::save;
-use super::host::{add_containers, containers_of_stock, database, described, look_or_stock, no_gpus, system};
+use super::host::{
+    add_containers, containers_of_stock, database, described, look_or_stock, no_gpus, system,
+};
 use super::locked::{self, Locked};
 use super::mig;
 use super::options::{
-    BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions, StockOptions,
-    TrustOptions,
+    BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions,
+    StockOptions, TrustOptions,
 };
 use super::run::tell_warnings;
 use crate::apply;
 use crate::compat::Database;
 use crate::exit::Exit;
 use crate::fetch::Sources;
-use crate::host::{Gpu, MachineKind, Os, architecture_of, assumed_gpus, gpu_states, stock, system_named};
+use crate::host::{
+    Gpu, MachineKind, Os, architecture_of, assumed_gpus, gpu_states, stock, system_named,
+};
 use crate::ids::{CheckId, RuleId};
 use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
@@ -60,7 +64,8 @@ pub struct Options {
     /// In user-data: who reboots the machine, gpusetup (if-needed) or cloud-init (external)
     #[arg(long, value_enum, env = "GPUSETUP_REBOOT", default_value = "if-needed")]
     reboot: RebootOption,
-    /// In user-data: download gpusetup from URL, which has no login, if the image does not contain it
+    /// In user-data: download gpusetup from URL, which has no login, if the image does not contain
+    /// it
     #[arg(long, value_name = "URL", requires = "binary_sha256")]
     binary_url: Option<String>,
     /// In user-data: the SHA-256 of the file at --binary-url
@@ -88,7 +93,9 @@ enum Format {
 pub fn run(options: &Options) -> Result<Exit, Problem> {
     options.binary_url.as_deref().map_or(Ok(()), public)?;
     let sources = options.source.sources()?;
-    let opened = options.bundle.open(&options.trust, &options.host.database.store())?;
+    let opened = options
+        .bundle
+        .open(&options.trust, &options.host.database.store())?;
     let database = database(&options.host, opened.as_deref())?;
     options.request.accepts(database)?;
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
@@ -110,7 +117,11 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let machine = facts.machine.kind;
     let request = options.request.request_on(&options.host, assumed, machine);
     let mut request = request.map_err(|problem| problem.on_system(options.stock.os.as_deref()))?;
-    options.request.left_out_layers(machine).into_iter().for_each(super::say);
+    options
+        .request
+        .left_out_layers(machine)
+        .into_iter()
+        .for_each(super::say);
     if reads_lists {
         facts.gpu_states = gpu_states(&system, &facts, &request.settings.states);
         add_containers(&mut facts, &system, database, &request);
@@ -122,7 +133,8 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let has_gpus = !facts.gpus.is_empty();
     let may_skip = options.request.if_no_gpu == IfNoGpu::Skip;
     let is_json = options.look.json || options.format == Format::Json;
-    let nothing = (may_skip && is_json).then(|| Plan::of_nothing(database, facts.clone(), request.clone()));
+    let nothing =
+        (may_skip && is_json).then(|| Plan::of_nothing(database, facts.clone(), request.clone()));
     let plan = match planner.plan(facts, request) {
         Err(e) if may_skip && e.is_without_gpu() => {
             super::say(super::NO_GPU_TO_PLAN_FOR);
@@ -130,28 +142,40 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             return Ok(Exit::Done);
         }
         Err(e) if options.stock.os.is_some() && !has_gpus && e.is_without_gpu() => {
-            return Err(no_gpus(locked.not_planned(e, &options.host.again(&options.stock, None))));
+            return Err(no_gpus(
+                locked.not_planned(e, &options.host.again(&options.stock, None)),
+            ));
         }
         Err(e) if e.is_of(RuleId::GpuFitsMachine) => {
             let host = options.host.again(&options.stock, options.facts.as_deref());
             let problem = locked.not_planned(e, &host);
-            return Err(match on_other_machine(options, database, &here.0, &here.1) {
-                Some(command) => problem.attempt(command),
-                None => problem,
-            });
+            return Err(
+                match on_other_machine(options, database, &here.0, &here.1) {
+                    Some(command) => problem.attempt(command),
+                    None => problem,
+                },
+            );
         }
         Err(e) => {
             let is_refused = matches!(&e, PlanningError::Conflict(_));
             let is_no_framework = e.is_of(RuleId::FrameworkKnown);
-            let problem = locked.not_planned(e, &options.host.again(&options.stock, options.facts.as_deref()));
+            let problem = locked.not_planned(
+                e,
+                &options.host.again(&options.stock, options.facts.as_deref()),
+            );
             if is_no_framework && problem.tries.is_empty() {
                 return Err(problem.attempt("gpusetup db list frameworks"));
             }
-            let has_nothing = is_refused && problem.tries.is_empty() && problem.exit == Exit::NothingFits;
-            let Some(gpu) = options.host.gpu.first().filter(|_| has_nothing) else { return Err(problem) };
+            let has_nothing =
+                is_refused && problem.tries.is_empty() && problem.exit == Exit::NothingFits;
+            let Some(gpu) = options.host.gpu.first().filter(|_| has_nothing) else {
+                return Err(problem);
+            };
             // Nothing fits here that is less; what the GPU needs can always be looked up.
             let elsewhere = on_other_machine(options, database, &here.0, &here.1);
-            return Err(problem.attempt(elsewhere.unwrap_or_else(|| format!("gpusetup db show {}", quoted(gpu)))));
+            return Err(problem.attempt(
+                elsewhere.unwrap_or_else(|| format!("gpusetup db show {}", quoted(gpu))),
+            ));
         }
         Ok(planned) => {
             planned.notes.iter().for_each(|note| super::say(note));
@@ -187,13 +211,19 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
                 accept_eula: options.accept_eula,
                 reboot: options.reboot.as_str(),
                 sources: &sources,
-                binary: options.binary_url.as_deref().zip(options.binary_sha256.as_deref()),
+                binary: options
+                    .binary_url
+                    .as_deref()
+                    .zip(options.binary_sha256.as_deref()),
                 lock: lock.as_deref(),
             };
             for missing in wishes.missing(&plan) {
                 super::say(&format!("note: {missing}"));
             }
-            let certificates = sources.ca_cert.iter().map(|path| path.display().to_string());
+            let certificates = sources
+                .ca_cert
+                .iter()
+                .map(|path| path.display().to_string());
             for file in files(&plan).into_iter().chain(certificates) {
                 super::say(&format!("note: the image must contain {}", visible(&file)));
             }
@@ -202,40 +232,79 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         (false, Format::Text) => {
             let paint = super::paint(options.look.color);
             let host = options.host.again(&options.stock, options.facts.as_deref());
-            let mut text = render::plan::text(&plan, &host, paint, options.look.verbose, super::width());
+            let mut text =
+                render::plan::text(&plan, &host, paint, options.look.verbose, super::width());
             if !plan.is_converged() {
-                text += &format!("{} {}\n", paint.bold("Next:"), next(options, &sources, &plan));
+                text += &format!(
+                    "{} {}\n",
+                    paint.bold("Next:"),
+                    next(options, &sources, &plan)
+                );
             }
-            super::print_text(text, options.look.color, !is_elsewhere && options.host.root.is_none())?;
+            super::print_text(
+                text,
+                options.look.color,
+                !is_elsewhere && options.host.root.is_none(),
+            )?;
         }
     }
-    Ok(if options.exit_code && !plan.is_converged() { Exit::Pending } else { Exit::Done })
+    Ok(if options.exit_code && !plan.is_converged() {
+        Exit::Pending
+    } else {
+        Exit::Done
+    })
 }
 
-/// The plan for a new installation of the same system on a machine of another architecture, if there is one.
+/// The plan for a new installation of the same system on a machine of another architecture, if
+/// there is one.
 fn on_other_machine(options: &Options, database: &Database, os: &Os, arch: &str) -> Option<String> {
     let system = format!("{}-{}", os.id, os.version);
-    let system =
-        if system_named(database, &system).is_ok_and(|(d, _)| d.stock.is_some()) { &system } else { "ubuntu-24.04" };
+    let system = if system_named(database, &system).is_ok_and(|(d, _)| d.stock.is_some()) {
+        &system
+    } else {
+        "ubuntu-24.04"
+    };
     let has_gpus = |other: &&str| {
-        let needed = options.host.gpu.iter().filter_map(|gpu| architecture_of(database, gpu));
+        let needed = options
+            .host
+            .gpu
+            .iter()
+            .filter_map(|gpu| architecture_of(database, gpu));
         needed.into_iter().all(|needed| needed == **other)
     };
-    let others = ["aarch64", "x86_64"].into_iter().filter(|other| *other != arch).filter(has_gpus);
+    let others = ["aarch64", "x86_64"]
+        .into_iter()
+        .filter(|other| *other != arch)
+        .filter(has_gpus);
     let gpus = options.host.gpu.as_slice();
     if gpus.is_empty() {
         return None;
     }
-    let request =
-        options.request.request(&options.host.prefix, &options.host.cache, gpus.to_vec(), MachineKind::Physical, None);
+    let request = options.request.request(
+        &options.host.prefix,
+        &options.host.cache,
+        gpus.to_vec(),
+        MachineKind::Physical,
+        None,
+    );
     let request = request.ok()?;
-    let mut fitting = others.map(|other| format!("{system}:{other}")).filter(|spec| {
-        let Ok(mut facts) = stock(database, spec, None) else { return false };
-        facts.gpus.extend(gpus.iter().flat_map(|gpu| assumed_gpus(database, gpu).unwrap_or_default()));
-        Planner::new(database).plan(facts, request.clone()).is_ok()
-    });
+    let mut fitting = others
+        .map(|other| format!("{system}:{other}"))
+        .filter(|spec| {
+            let Ok(mut facts) = stock(database, spec, None) else {
+                return false;
+            };
+            facts.gpus.extend(
+                gpus.iter()
+                    .flat_map(|gpu| assumed_gpus(database, gpu).unwrap_or_default()),
+            );
+            Planner::new(database).plan(facts, request.clone()).is_ok()
+        });
     let spec = fitting.next()?;
-    Some(format!("gpusetup plan --os {spec} {}  # on such a machine", request.options()))
+    Some(format!(
+        "gpusetup plan --os {spec} {}  # on such a machine",
+        request.options()
+    ))
 }
 
 /// The options of a plan that say where things come from.
@@ -248,13 +317,35 @@ fn origins(options: &Options, sources: &Sources) -> Vec<String> {
         ("--locked", &options.request.locked),
         ("--ca-cert", &sources.ca_cert),
     ];
-    let files = files.into_iter().filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path.as_ref()?))));
-    let mirror = sources.mirrors.of_all().map(|url| format!("--mirror {}", quoted(url)));
-    let below = sources.mirrors.below().map(|pair| format!("--mirrors {}", quoted(&format!("{}={}", pair.0, pair.1))));
-    let flags = [("--allow-older", options.bundle.allow_older), ("--offline", sources.offline)];
-    let flags = flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag.to_owned());
-    let age = options.request.max_database_age.map(|days| format!("--max-database-age {days}"));
-    files.chain(mirror).chain(below).chain(flags).chain(age).collect()
+    let files = files
+        .into_iter()
+        .filter_map(|(flag, path)| Some(format!("{flag} {}", quoted_path(path.as_ref()?))));
+    let mirror = sources
+        .mirrors
+        .of_all()
+        .map(|url| format!("--mirror {}", quoted(url)));
+    let below = sources
+        .mirrors
+        .below()
+        .map(|pair| format!("--mirrors {}", quoted(&format!("{}={}", pair.0, pair.1))));
+    let flags = [
+        ("--allow-older", options.bundle.allow_older),
+        ("--offline", sources.offline),
+    ];
+    let flags = flags
+        .into_iter()
+        .filter(|(_, given)| *given)
+        .map(|(flag, _)| flag.to_owned());
+    let age = options
+        .request
+        .max_database_age
+        .map(|days| format!("--max-database-age {days}"));
+    files
+        .chain(mirror)
+        .chain(below)
+        .chain(flags)
+        .chain(age)
+        .collect()
 }
 
 /// The command that carries the plan out.
@@ -262,10 +353,18 @@ fn next(options: &Options, sources: &Sources, plan: &Plan) -> String {
     let folders = origins(options, sources).into_iter();
     let is_left_out = |gpu: &&Gpu| gpu.assumed && plan.request.leaves_out(gpu);
     let is_whole = options.out.is_some() || options.host.root.is_some();
-    let left_out: Vec<_> = plan.host.gpus.iter().filter(is_left_out).filter(|_| !is_whole).collect();
+    let left_out: Vec<_> = plan
+        .host
+        .gpus
+        .iter()
+        .filter(is_left_out)
+        .filter(|_| !is_whole)
+        .collect();
     let apply = match &options.out {
         Some(path) => {
-            let parts = std::iter::once("sudo gpusetup apply".to_owned()).chain(folders).chain([quoted_path(path)]);
+            let parts = std::iter::once("sudo gpusetup apply".to_owned())
+                .chain(folders)
+                .chain([quoted_path(path)]);
             parts.collect::<Vec<_>>().join(" ")
         }
         None => {
@@ -273,7 +372,9 @@ fn next(options: &Options, sources: &Sources, plan: &Plan) -> String {
             let mut request = plan.request.clone();
             if options.host.root.is_none() {
                 request.assumed_gpus.clear();
-                request.leave_out.retain(|address| !left_out.iter().any(|gpu| gpu.address == *address));
+                request
+                    .leave_out
+                    .retain(|address| !left_out.iter().any(|gpu| gpu.address == *address));
             }
             if options.request.locked.is_some() {
                 request = request.beside_lock();
@@ -284,13 +385,25 @@ fn next(options: &Options, sources: &Sources, plan: &Plan) -> String {
             let profile = (is_container && has_both).then(|| "--profile compute".to_owned());
             // An assumed GPU has its bus address on that host only.
             let places = left_out.iter().map(|_| "--leave-out BUS_ID".to_owned());
-            let parts = std::iter::once("sudo gpusetup apply".to_owned()).chain(folders).chain([request.options()]);
+            let parts = std::iter::once("sudo gpusetup apply".to_owned())
+                .chain(folders)
+                .chain([request.options()]);
             let parts = parts.chain(profile).chain(places);
-            parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+            parts
+                .filter(|part| !part.is_empty())
+                .collect::<Vec<_>>()
+                .join(" ")
         }
     };
-    let login = if sources.mirrors.has_logins() { "; with the mirror's login" } else { "" };
-    if options.out.is_some() && options.facts.is_none() && (options.stock.os.is_some() || !options.host.is_here()) {
+    let login = if sources.mirrors.has_logins() {
+        "; with the mirror's login"
+    } else {
+        ""
+    };
+    if options.out.is_some()
+        && options.facts.is_none()
+        && (options.stock.os.is_some() || !options.host.is_here())
+    {
         let place = match options.stock.os {
             Some(_) => format!("on a new installation of {}", plan.made_for()),
             None => "on this host, with these GPUs".to_owned(),
@@ -300,7 +413,11 @@ fn next(options: &Options, sources: &Sources, plan: &Plan) -> String {
     if options.facts.is_some() || options.stock.os.is_some() || !options.host.is_here() {
         let name = |gpu: &&Gpu| gpu.name.clone().unwrap_or_else(|| gpu.pci_id.clone());
         let names = left_out.iter().map(name).collect::<Vec<_>>().join(" and ");
-        let places = if names.is_empty() { names } else { format!("; BUS_ID is the address of {names} there") };
+        let places = if names.is_empty() {
+            names
+        } else {
+            format!("; BUS_ID is the address of {names} there")
+        };
         return visible(&format!("{apply}  # on that host{places}{login}")).into_owned();
     }
     match login {
@@ -309,8 +426,9 @@ fn next(options: &Options, sources: &Sources, plan: &Plan) -> String {
     }
 }
 
-/// Refuses an address that cannot stand in a shell's single quotes and a YAML text, or that lets anyone download the file: user-data is
-/// read by more than its machine. It is not repeated, because there may be a password in it.
+/// Refuses an address that cannot stand in a shell's single quotes and a YAML text, or that lets
+/// anyone download the file: user-data is read by more than its machine. It is not repeated,
+/// because there may be a password in it.
 fn public(binary_url: &str) -> Result<(), Problem> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!&=+,;%".contains(c);
     let wrong = |why: &str| Err(Problem::usage(format!("--binary-url: {why}")));
@@ -318,9 +436,12 @@ fn public(binary_url: &str) -> Result<(), Problem> {
         return wrong("an https:// address without blanks and quotes is expected");
     }
     if public_address(binary_url) != binary_url {
-        let problem = wrong("the address has a login or a query (?…), and user-data is read by more than its machine");
-        return problem
-            .map_err(|problem| problem.hint("put gpusetup into the image, or offer the file without a login"));
+        let problem = wrong(
+            "the address has a login or a query (?…), and user-data is read by more than its machine",
+        );
+        return problem.map_err(|problem| {
+            problem.hint("put gpusetup into the image, or offer the file without a login")
+        });
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! What a person gets instead of a result: one sentence, the exit code of the contract, what would help.
+//! What a person gets instead of a result: one sentence, the exit code of the contract, what would
+//! help.
 
 use super::complain;
 use super::locale::legible;
@@ -31,7 +32,11 @@ pub struct Problem {
 
 /// A failure as JSON, on standard output for `--json`.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct ErrorReport<'a> {
     /// `gpusetup.error/1`.
     pub schema: &'static str,
@@ -50,7 +55,13 @@ pub struct ErrorReport<'a> {
 impl Problem {
     /// Of this exit code.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), because: Vec::new(), hints: Vec::new(), tries: Vec::new() }
+        Self {
+            exit,
+            message: message.into(),
+            because: Vec::new(),
+            hints: Vec::new(),
+            tries: Vec::new(),
+        }
     }
 
     /// An I/O error or a mistake of ours: exit 1.
@@ -70,7 +81,10 @@ impl Problem {
 
     /// What was made for another host: exit 5.
     pub fn of_other_host(name: &str, other: &OtherHost) -> Self {
-        Self { because: other.others().collect(), ..Self::new(Exit::Blocked, format!("{name} {other}")) }
+        Self {
+            because: other.others().collect(),
+            ..Self::new(Exit::Blocked, format!("{name} {other}"))
+        }
     }
 
     /// With something that would help.
@@ -85,7 +99,8 @@ impl Problem {
         self
     }
 
-    /// With plans for the system that `--os` names, if it names one and they do not name it already.
+    /// With plans for the system that `--os` names, if it names one and they do not name it
+    /// already.
     pub fn on_system(mut self, os: Option<&str>) -> Self {
         if let Some(os) = os {
             let plan = format!("gpusetup plan --os {} ", quoted(os));
@@ -113,16 +128,27 @@ impl Problem {
             schema: "gpusetup.error/1",
             exit_code: self.exit.code(),
             error: without_logins(&self.message),
-            because: self.because.iter().map(|fact| without_logins(fact)).collect(),
+            because: self
+                .because
+                .iter()
+                .map(|fact| without_logins(fact))
+                .collect(),
             hints: self.hints.iter().map(|hint| without_logins(hint)).collect(),
-            r#try: self.tries.iter().map(|text| without_logins(&text[..command(text)])).collect(),
+            r#try: self
+                .tries
+                .iter()
+                .map(|text| without_logins(&text[..command(text)]))
+                .collect(),
         }
     }
 
     /// Prints the failure on standard error.
     pub fn report(&self) {
-        // What is quoted in it may come from anybody: it neither moves the cursor nor passes for a line of ours.
-        let line = |label: &str, text: &str| complain(&filled(&legible(&format!("{label}: {}", message(text)))));
+        // What is quoted in it may come from anybody: it neither moves the cursor nor passes for a
+        // line of ours.
+        let line = |label: &str, text: &str| {
+            complain(&filled(&legible(&format!("{label}: {}", message(text)))))
+        };
         line("error", &self.message);
         self.because.iter().for_each(|fact| line("because", fact));
         // Commands are to be copied.
@@ -143,14 +169,16 @@ impl From<InputError> for Problem {
             | InputError::TooLong { .. }
             | InputError::TooManyValues(_)
             | InputError::NotText(_) => problem(Exit::Usage),
-            InputError::Kind { kind: "a pipe", .. } => {
-                problem(Exit::Usage).hint("write it to a file first: <(COMMAND) of a shell is a pipe, too")
-            }
+            InputError::Kind { kind: "a pipe", .. } => problem(Exit::Usage)
+                .hint("write it to a file first: <(COMMAND) of a shell is a pipe, too"),
             InputError::Kind { .. } => problem(Exit::Usage),
-            InputError::Link(path) => {
-                problem(Exit::Blocked).hint(format!("name the file itself: $(readlink -f {})", quoted_path(path)))
+            InputError::Link(path) => problem(Exit::Blocked).hint(format!(
+                "name the file itself: $(readlink -f {})",
+                quoted_path(path)
+            )),
+            InputError::Untrusted { path, why } => {
+                problem(Exit::Blocked).hint(how_to_trust(&quoted_path(path), why))
             }
-            InputError::Untrusted { path, why } => problem(Exit::Blocked).hint(how_to_trust(&quoted_path(path), why)),
             InputError::Interrupted(signal) => problem(Exit::Signal(*signal)),
         }
     }
@@ -160,7 +188,9 @@ impl From<InputError> for Problem {
 fn how_to_trust(path: &str, why: &Distrust) -> String {
     match why {
         Distrust::Owner { .. } => format!("read it, then make it root's: sudo chown root: {path}"),
-        Distrust::Group(_) | Distrust::Everybody => format!("read it, then: sudo chmod go-w {path}"),
+        Distrust::Group(_) | Distrust::Everybody => {
+            format!("read it, then: sudo chmod go-w {path}")
+        }
         Distrust::AccessList => format!("read it, then: sudo setfacl --remove-all {path}"),
     }
 }
@@ -174,12 +204,24 @@ impl From<NoUser> for Problem {
 impl From<Conflict> for Problem {
     fn from(conflict: Conflict) -> Self {
         let because = |p: &Premise| {
-            if p.source.is_empty() { p.text.clone() } else { format!("{} ({})", p.text, p.source) }
+            if p.source.is_empty() {
+                p.text.clone()
+            } else {
+                format!("{} ({})", p.text, p.source)
+            }
         };
         let because = conflict.derivation.iter().map(because).collect();
-        let (tries, hints): (Vec<_>, Vec<_>) = conflict.hints.iter().partition(|hint| hint.command().is_some());
+        let (tries, hints): (Vec<_>, Vec<_>) = conflict
+            .hints
+            .iter()
+            .partition(|hint| hint.command().is_some());
         let texts = |hints: Vec<&Hint>| hints.into_iter().map(ToString::to_string).collect();
         let (tries, hints) = (texts(tries), texts(hints));
-        Self { because, hints, tries, ..Self::new(conflict.exit(), conflict.to_string()) }
+        Self {
+            because,
+            hints,
+            tries,
+            ..Self::new(conflict.exit(), conflict.to_string())
+        }
     }
 }

@@ -45,17 +45,28 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         }
     }
     for one in &unused {
-        remove_unused(&system, one)
-            .map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", one.path.display())))?;
+        remove_unused(&system, one).map_err(|e| {
+            Problem::unexpected(format!("cannot remove {}: {e}", one.path.display()))
+        })?;
     }
     tell(options, unused, true)
 }
 
 fn found(options: &Options, system: &System) -> Result<Vec<Unused>, Problem> {
     let (facts, _) = look(&options.host, options.host.database()?)?;
-    unused(system, &options.host.cache, &options.host.prefix, &facts.toolkits).map_err(|e| {
+    unused(
+        system,
+        &options.host.cache,
+        &options.host.prefix,
+        &facts.toolkits,
+    )
+    .map_err(|e| {
         let problem = Problem::from(e);
-        if rustix::process::geteuid().is_root() { problem } else { problem.hint("run it with sudo") }
+        if rustix::process::geteuid().is_root() {
+            problem
+        } else {
+            problem.hint("run it with sudo")
+        }
     })
 }
 
@@ -65,7 +76,11 @@ fn tell(options: &Options, unused: Vec<Unused>, removed: bool) -> Result<Exit, P
         super::print_json(&Pruned::of(unused, removed))?;
         return Ok(Exit::Done);
     }
-    let things = counted(unused.len() as u64, "file or directory", "files and directories");
+    let things = counted(
+        unused.len() as u64,
+        "file or directory",
+        "files and directories",
+    );
     let end = match (unused.is_empty(), removed) {
         (true, _) => "Nothing to remove.\n".to_owned(),
         (_, true) => format!("Removed {things}, {}.\n", bytes(sum)),
@@ -74,7 +89,11 @@ fn tell(options: &Options, unused: Vec<Unused>, removed: bool) -> Result<Exit, P
             format!("{things}, {}. `{command}` removes them.\n", bytes(sum))
         }
     };
-    let list = if removed { String::new() } else { text(&unused) };
+    let list = if removed {
+        String::new()
+    } else {
+        text(&unused)
+    };
     super::print(&(list + &end))?;
     Ok(Exit::Done)
 }
@@ -90,7 +109,11 @@ fn text(unused: &[Unused]) -> String {
             UnusedKind::Backup => "copy for an undo that is no longer possible",
         };
         let path = one_line(&one.path.to_string_lossy());
-        wrapped(&format!("{:>9}  ", bytes(one.bytes)), &format!("{path}: {what}"), super::width())
+        wrapped(
+            &format!("{:>9}  ", bytes(one.bytes)),
+            &format!("{path}: {what}"),
+            super::width(),
+        )
     };
     unused.iter().map(line).collect()
 }

@@ -1,5 +1,5 @@
-//! The reference in `docs/src/reference.md`, made from the command line's definition. Only a test makes it: `UPDATE_BOOK=1 cargo test
-//! --lib reference::` writes the file again.
+//! The reference in `docs/src/reference.md`, made from the command line's definition. Only a test
+//! makes it: `UPDATE_BOOK=1 cargo test --lib reference::` writes the file again.
 
 use super::{help, manual, option_names};
 use clap::builder::PossibleValue;
@@ -16,7 +16,8 @@ const HEAD: &str = "# Commands and options
 
 ";
 
-// Addresses are written out: mdBook and GitHub make different ones of a heading that begins with hyphens.
+// Addresses are written out: mdBook and GitHub make different ones of a heading that begins with
+// hyphens.
 const OPTIONS: &str = "## Options
 
 An option comes from the command line, else from its variable in the environment, else from its key in `/etc/gpusetup/config.yaml`
@@ -40,14 +41,21 @@ struct Shared<'a> {
 }
 
 fn page() -> String {
-    let mut all = super::command().disable_help_subcommand(true).term_width(80);
+    let mut all = super::command()
+        .disable_help_subcommand(true)
+        .term_width(80);
     all.build();
     let mut out = HEAD.to_owned();
     out += "| command | what it does |\n|---|---|\n";
     let commands = described(&all);
     for command in &commands[1..] {
         let name = full_name(command);
-        let _ = writeln!(out, "| [`{name}`](#{}) | {} |", anchor(&name), cell(&about(command)));
+        let _ = writeln!(
+            out,
+            "| [`{name}`](#{}) | {} |",
+            anchor(&name),
+            cell(&about(command))
+        );
     }
     out.push('\n');
     let options = options(&commands);
@@ -75,23 +83,34 @@ fn page() -> String {
 /// A command and those below it, without hidden ones.
 fn described(command: &Command) -> Vec<&Command> {
     let below = command.get_subcommands().filter(|sub| !sub.is_hide_set());
-    std::iter::once(command).chain(below.flat_map(described)).collect()
+    std::iter::once(command)
+        .chain(below.flat_map(described))
+        .collect()
 }
 
 /// `gpusetup db list`.
 fn full_name(command: &Command) -> String {
-    command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned()
+    command
+        .get_bin_name()
+        .unwrap_or_else(|| command.get_name())
+        .to_owned()
 }
 
 /// The part of an address that mdBook and GitHub give a heading.
 fn anchor(heading: &str) -> String {
     let letters = heading.to_lowercase();
-    let kept = letters.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    let kept = letters
+        .chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 fn about(command: &Command) -> String {
-    command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string).unwrap_or_default()
+    command
+        .get_long_about()
+        .or_else(|| command.get_about())
+        .map(ToString::to_string)
+        .unwrap_or_default()
 }
 
 /// A text in a table.
@@ -106,13 +125,27 @@ fn escaped(text: &str) -> String {
 
 fn of_command(command: &Command) -> String {
     let name = full_name(command);
-    let mut out = format!("## {name}\n\n{}.\n\n", escaped(about(command).trim_end_matches('.')));
+    let mut out = format!(
+        "## {name}\n\n{}.\n\n",
+        escaped(about(command).trim_end_matches('.'))
+    );
     let usage = command.clone().render_usage().to_string();
-    let usage: Vec<_> = usage.lines().map(|line| line.trim_start_matches("Usage:").trim()).collect();
+    let usage: Vec<_> = usage
+        .lines()
+        .map(|line| line.trim_start_matches("Usage:").trim())
+        .collect();
     let _ = writeln!(out, "```text\n{}\n```\n", usage.join("\n"));
     for arg in command.get_positionals().filter(|arg| !arg.is_hide_set()) {
-        let value = arg.get_value_names().map(|names| names.join(" ")).unwrap_or_else(|| arg.get_id().to_string());
-        let _ = writeln!(out, "- `{value}`: {}{}", escaped(&help_of(arg)), values(arg));
+        let value = arg
+            .get_value_names()
+            .map(|names| names.join(" "))
+            .unwrap_or_else(|| arg.get_id().to_string());
+        let _ = writeln!(
+            out,
+            "- `{value}`: {}{}",
+            escaped(&help_of(arg)),
+            values(arg)
+        );
     }
     if command.get_positionals().next().is_some() {
         out.push('\n');
@@ -120,7 +153,10 @@ fn of_command(command: &Command) -> String {
     let mut options: Vec<_> = own_options(command).filter_map(Arg::get_long).collect();
     options.sort_unstable();
     if !options.is_empty() {
-        let links: Vec<_> = options.iter().map(|long| format!("[`--{long}`](#option-{long})")).collect();
+        let links: Vec<_> = options
+            .iter()
+            .map(|long| format!("[`--{long}`](#option-{long})"))
+            .collect();
         let _ = writeln!(out, "Options: {}.\n", links.join(", "));
     }
     let examples = help::examples(name.trim_start_matches("gpusetup "));
@@ -147,34 +183,86 @@ fn options<'a>(commands: &[&'a Command]) -> BTreeMap<(String, String), Shared<'a
     for command in commands {
         for arg in own_options(command) {
             let key = (arg.get_long().unwrap_or_default().to_owned(), help_of(arg));
-            let shared = all.entry(key).or_insert(Shared { arg, commands: Vec::new(), variables: Vec::new() });
-            shared.commands.push(full_name(command).trim_start_matches("gpusetup ").to_owned());
-            shared.variables.extend(arg.get_env().map(|name| name.to_string_lossy().into_owned()));
+            let shared = all.entry(key).or_insert(Shared {
+                arg,
+                commands: Vec::new(),
+                variables: Vec::new(),
+            });
+            shared.commands.push(
+                full_name(command)
+                    .trim_start_matches("gpusetup ")
+                    .to_owned(),
+            );
+            shared.variables.extend(
+                arg.get_env()
+                    .map(|name| name.to_string_lossy().into_owned()),
+            );
         }
     }
     all
 }
 
 fn help_of(arg: &Arg) -> String {
-    arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default()
+    arg.get_long_help()
+        .or_else(|| arg.get_help())
+        .map(ToString::to_string)
+        .unwrap_or_default()
 }
 
 fn of_option(name: &str, shared: &Shared, keys: &[String]) -> String {
-    let Shared { arg, commands, variables } = shared;
+    let Shared {
+        arg,
+        commands,
+        variables,
+    } = shared;
     let mut out = format!("### `--{name}`\n\n");
-    let value = arg.get_value_names().filter(|_| arg.get_action().takes_values()).map(|names| names.join(" "));
-    let short = arg.get_short().map(|short| format!("`-{short}`, ")).unwrap_or_default();
+    let value = arg
+        .get_value_names()
+        .filter(|_| arg.get_action().takes_values())
+        .map(|names| names.join(" "));
+    let short = arg
+        .get_short()
+        .map(|short| format!("`-{short}`, "))
+        .unwrap_or_default();
     let value = value.map(|value| format!(" {value}")).unwrap_or_default();
-    let _ = writeln!(out, "{short}`--{name}{value}`\n\n{}{}\n", escaped(&help_of(arg)), values(arg));
-    let listed: Vec<_> = commands.iter().map(|command| format!("`{command}`")).collect();
-    let _ = writeln!(out, "- commands: {}", if name == "config" { "all".to_owned() } else { listed.join(", ") });
-    let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let _ = writeln!(
+        out,
+        "{short}`--{name}{value}`\n\n{}{}\n",
+        escaped(&help_of(arg)),
+        values(arg)
+    );
+    let listed: Vec<_> = commands
+        .iter()
+        .map(|command| format!("`{command}`"))
+        .collect();
+    let _ = writeln!(
+        out,
+        "- commands: {}",
+        if name == "config" {
+            "all".to_owned()
+        } else {
+            listed.join(", ")
+        }
+    );
+    let defaults: Vec<_> = arg
+        .get_default_values()
+        .iter()
+        .map(|value| value.to_string_lossy())
+        .collect();
     if arg.get_action().takes_values() && !defaults.is_empty() {
         let _ = writeln!(out, "- default: `{}`", defaults.join(","));
     }
     if let Some(variable) = variables.first() {
-        let some = if variables.len() < commands.len() { " (of `facts`, `plan`, `explain` and `doctor`)" } else { "" };
-        let some = if variables.len() == 1 && commands.len() > 1 { "" } else { some };
+        let some = if variables.len() < commands.len() {
+            " (of `facts`, `plan`, `explain` and `doctor`)"
+        } else {
+            ""
+        };
+        let some = if variables.len() == 1 && commands.len() > 1 {
+            ""
+        } else {
+            some
+        };
         let _ = writeln!(out, "- environment: `{variable}`{some}");
         if keys.iter().any(|key| key == name) {
             let _ = writeln!(out, "- configuration: `{name}`");
@@ -192,7 +280,10 @@ fn values(arg: &Arg) -> String {
     }
     let mut out = "\n".to_owned();
     for value in possible.iter().filter(|value| !value.is_hide_set()) {
-        let about = value.get_help().map(|help| format!(": {}", escaped(&help.to_string()))).unwrap_or_default();
+        let about = value
+            .get_help()
+            .map(|help| format!(": {}", escaped(&help.to_string())))
+            .unwrap_or_default();
         let _ = write!(out, "\n- `{}`{about}", value.get_name());
     }
     out
@@ -206,7 +297,10 @@ fn the_reference_is_what_the_program_has() {
         std::fs::write(&path, &made).expect("written");
     }
     let written = std::fs::read_to_string(&path).expect("docs/src/reference.md");
-    let differs = made.lines().zip(written.lines()).find(|(made, written)| made != written);
+    let differs = made
+        .lines()
+        .zip(written.lines())
+        .find(|(made, written)| made != written);
     assert!(
         made == written,
         "docs/src/reference.md is not what the program has, first at {differs:?}; UPDATE_BOOK=1 cargo test --lib reference:: writes it"
@@ -219,7 +313,11 @@ fn every_option_and_command_is_in_the_reference() {
     let mut all = super::command().disable_help_subcommand(true);
     all.build();
     for command in described(&all).into_iter().skip(1) {
-        assert!(page.contains(&format!("\n## {}\n", full_name(command))), "{}", full_name(command));
+        assert!(
+            page.contains(&format!("\n## {}\n", full_name(command))),
+            "{}",
+            full_name(command)
+        );
         for arg in own_options(command) {
             let long = arg.get_long().unwrap_or_default();
             assert!(page.contains(&format!("\n### `--{long}`\n")), "--{long}");

@@ -14,23 +14,38 @@ pub fn want<V: Version>(name: &str, text: &str) -> Result<Want<V>, Problem>
 where
     Want<V>: FromStr<Err = VersionError>,
 {
-    text.parse().map_err(|e| Problem::usage(format!("{name}: {e}")))
+    text.parse()
+        .map_err(|e| Problem::usage(format!("{name}: {e}")))
 }
 
-/// The newest CUDA release that is wanted and can be chosen, else the newest: `13.0`, `>=12.4, <13`.
+/// The newest CUDA release that is wanted and can be chosen, else the newest: `13.0`, `>=12.4,
+/// <13`.
 pub fn cuda<'a>(database: &'a Database, text: &str) -> Result<&'a CudaRelease, Problem> {
     let want: Want<CudaVersion> = want("cuda", text)?;
     let newest = database.cuda.iter().map(|release| release.version).max();
-    let wanted = || database.cuda.iter().filter(|release| want.accepts(release.version));
-    let found = wanted().find(|release| pages::can_be_chosen(database, release)).or_else(|| wanted().next());
+    let wanted = || {
+        database
+            .cuda
+            .iter()
+            .filter(|release| want.accepts(release.version))
+    };
+    let found = wanted()
+        .find(|release| pages::can_be_chosen(database, release))
+        .or_else(|| wanted().next());
     found.ok_or_else(|| unknown("CUDA", text, newest, "gpusetup db list cuda"))
 }
 
 /// The branch of the newest driver that is wanted: `580`, `580.95.05`.
 pub fn branch<'a>(database: &'a Database, text: &str) -> Result<&'a DriverBranch, Problem> {
     let want: Want<DriverVersion> = want("driver", text)?;
-    let released = database.drivers.iter().find(|driver| want.accepts(driver.version));
-    let number = text.parse().ok().or(released.map(|driver| driver.version.branch));
+    let released = database
+        .drivers
+        .iter()
+        .find(|driver| want.accepts(driver.version));
+    let number = text
+        .parse()
+        .ok()
+        .or(released.map(|driver| driver.version.branch));
     let newest = database.drivers.iter().map(|driver| driver.version).max();
     let found = number.and_then(|number| database.branch(number));
     found.ok_or_else(|| unknown("driver", text, newest, "gpusetup db list drivers"))
@@ -39,10 +54,19 @@ pub fn branch<'a>(database: &'a Database, text: &str) -> Result<&'a DriverBranch
 /// The page about the releases of this add-on that are wanted: `9.10`, `latest`.
 fn add_on(database: &Database, of: &AddOn, text: &str) -> Result<Article, Problem> {
     let want: Want<AddOnVersion> = want(&of.id.to_string(), text)?;
-    let known = || database.add_on_archives(of.id).map(|archive| archive.version);
+    let known = || {
+        database
+            .add_on_archives(of.id)
+            .map(|archive| archive.version)
+    };
     match known().any(|version| want.accepts(version)) {
         true => Ok(pages::add_on(database, of, &want)),
-        false => Err(unknown(&of.title, text, known().max(), "gpusetup db list add-ons")),
+        false => Err(unknown(
+            &of.title,
+            text,
+            known().max(),
+            "gpusetup db list add-ons",
+        )),
     }
 }
 
@@ -57,37 +81,57 @@ pub fn page(database: &Database, layer: &str, text: &str) -> Result<Article, Pro
 
 /// The page about the driver branch with this number, or of this release: `580`, `580.65.06`.
 pub fn of_branch(database: &Database, text: &str) -> Option<Article> {
-    let release = || database.driver(text.parse().ok()?).map(|release| release.version.branch);
+    let release = || {
+        database
+            .driver(text.parse().ok()?)
+            .map(|release| release.version.branch)
+    };
     let number = text.parse().ok().or_else(release)?;
     Some(pages::branch(database, database.branch(number)?))
 }
 
-/// The page about a system, a CUDA series or a driver branch that a word names alone: `ubuntu-24.04`, `12.8`, `cuda-12.8`,
-/// `cu128`, and names of packages, `cuda-toolkit-12-8` and `nvidia-driver-580-open`.
+/// The page about a system, a CUDA series or a driver branch that a word names alone:
+/// `ubuntu-24.04`, `12.8`, `cuda-12.8`, `cu128`, and names of packages, `cuda-toolkit-12-8` and
+/// `nvidia-driver-580-open`.
 pub fn of_system_or_release(database: &Database, name: &str) -> Option<Article> {
     if let Ok((system, _)) = system_named(database, name.split(':').next().unwrap_or_default()) {
         return Some(pages::system(database, system));
     }
     if let Some(number) = cuda_named(name) {
-        return cuda(database, &number).ok().map(|release| pages::cuda(database, release));
+        return cuda(database, &number)
+            .ok()
+            .map(|release| pages::cuda(database, release));
     }
-    let of_driver = ["nvidia-", "libnvidia-", "cuda-drivers-"].iter().any(|start| name.starts_with(start));
-    name.split('-').filter(|_| of_driver).find_map(|part| of_branch(database, part))
+    let of_driver = ["nvidia-", "libnvidia-", "cuda-drivers-"]
+        .iter()
+        .any(|start| name.starts_with(start));
+    name.split('-')
+        .filter(|_| of_driver)
+        .find_map(|part| of_branch(database, part))
 }
 
-/// The CUDA release in a word: `12.8`, `cuda-12.8`, `cu128`, `cuda-toolkit-12-8`. A whole number alone may be an error or an Xid.
+/// The CUDA release in a word: `12.8`, `cuda-12.8`, `cu128`, `cuda-toolkit-12-8`. A whole number
+/// alone may be an error or an Xid.
 fn cuda_named(name: &str) -> Option<String> {
-    let is_version = |text: &&str| text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('.');
-    let number = ["cuda-", "cuda", ""].iter().find_map(|start| name.strip_prefix(start).filter(is_version));
+    let is_version =
+        |text: &&str| text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('.');
+    let number = ["cuda-", "cuda", ""]
+        .iter()
+        .find_map(|start| name.strip_prefix(start).filter(is_version));
     if let Some(number) = number.or_else(|| Some(name).filter(|name| name.starts_with("cu1"))) {
         return Some(number.to_owned());
     }
     let mut parts = name.strip_prefix("cuda-")?.rsplit('-');
     let (minor, major) = (parts.next()?, parts.next()?);
-    [major, minor].iter().all(|part| part.parse::<u16>().is_ok()).then(|| format!("{major}.{minor}"))
+    [major, minor]
+        .iter()
+        .all(|part| part.parse::<u16>().is_ok())
+        .then(|| format!("{major}.{minor}"))
 }
 
 fn unknown(title: &str, text: &str, newest: Option<impl Display>, list: &str) -> Problem {
-    let newest = newest.map(|newest| format!("; the newest is {newest}")).unwrap_or_default();
+    let newest = newest
+        .map(|newest| format!("; the newest is {newest}"))
+        .unwrap_or_default();
     Problem::usage(format!("the database has no {title} {text}{newest}")).attempt(list)
 }

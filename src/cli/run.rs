@@ -1,4 +1,5 @@
-//! What the subcommands that change a host share: the lock, the question, the run and what is left to say afterwards.
+//! What the subcommands that change a host share: the lock, the question, the run and what is left
+//! to say afterwards.
 
 use super::host::{must_be_a_host, only_root, system, to_be_changed};
 use super::options::{HostOptions, LookOptions, RebootOption, RunOptions};
@@ -34,11 +35,15 @@ pub struct NothingApplied {
 
 impl NothingApplied {
     /// The only one.
-    pub const ANSWER: Self = Self { schema: "gpusetup.status/1", state: "nothing-applied" };
+    pub const ANSWER: Self = Self {
+        schema: "gpusetup.status/1",
+        state: "nothing-applied",
+    };
 }
 
-/// Prints the result of a run that succeeded, as `result.json` has it, or that nothing was ever applied. A run that failed is
-/// answered by its error alone (`gpusetup.error/1`): the result in the file may be an earlier run's.
+/// Prints the result of a run that succeeded, as `result.json` has it, or that nothing was ever
+/// applied. A run that failed is answered by its error alone (`gpusetup.error/1`): the result in
+/// the file may be an earlier run's.
 pub fn tell_result(host: &HostOptions, ended: &Result<Exit, Problem>) -> Result<(), Problem> {
     if ended.is_err() {
         return Ok(());
@@ -61,7 +66,13 @@ pub fn show(plan: &Plan, look: &LookOptions, host: &HostOptions) -> Result<Exit,
     if look.json {
         super::print_json(plan)?;
     } else {
-        let text = render::plan::text(plan, "", super::paint(look.color), look.verbose, super::width());
+        let text = render::plan::text(
+            plan,
+            "",
+            super::paint(look.color),
+            look.verbose,
+            super::width(),
+        );
         super::print_text(text, look.color, host.root.is_none())?;
     }
     Ok(Exit::Done)
@@ -69,7 +80,13 @@ pub fn show(plan: &Plan, look: &LookOptions, host: &HostOptions) -> Result<Exit,
 
 /// Shows a plan before a question about it: beside the result, where that is to be an object alone.
 pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
-    let text = render::plan::text(plan, "", super::paint(look.color), look.verbose, super::width());
+    let text = render::plan::text(
+        plan,
+        "",
+        super::paint(look.color),
+        look.verbose,
+        super::width(),
+    );
     if look.json {
         say(&text);
         return Ok(());
@@ -89,7 +106,11 @@ pub fn take_back(
     let left = apply::rollback(system, reach, &mut |news| teller.tell(news))?;
     for path in &left {
         let is_gone = path.starts_with('/') && !system.exists(path);
-        say(&if is_gone { format!("not brought back: {path}") } else { format!("kept: {path}") });
+        say(&if is_gone {
+            format!("not brought back: {path}")
+        } else {
+            format!("kept: {path}")
+        });
     }
     forget(system)?;
     teller.end(match reach {
@@ -141,46 +162,69 @@ pub fn writing_on(
     if let Err(damaged @ Failure::Integrity(_)) = apply::unfinished(&system) {
         return Err(damaged.into());
     }
-    interrupt::listen().map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
+    interrupt::listen()
+        .map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
     let mut account = Account::open();
     let ended = work(&system, &mut account);
     let (state, error) = match &ended {
         Ok(Ended::Untouched) => return Ok(Exit::Done),
-        Ok(Ended::With(Ending::NeedsConsole)) => {
-            (Ending::NeedsConsole, Some((Exit::Blocked.code(), result::CONSOLE.to_owned())))
-        }
+        Ok(Ended::With(Ending::NeedsConsole)) => (
+            Ending::NeedsConsole,
+            Some((Exit::Blocked.code(), result::CONSOLE.to_owned())),
+        ),
         Ok(Ended::With(state)) => (*state, None),
-        // A refusal is no run: what the last one came to stays to be read. Where there was none, `status --wait` may wait for this.
-        Err(_) if !account.has_changes() && has_record(&system) => return ended.map(|_| Exit::Done),
-        Err(problem) if !account.has_changes() => {
-            (Ending::Refused, Some((problem.exit.code(), problem.message.clone())))
+        // A refusal is no run: what the last one came to stays to be read. Where there was none,
+        // `status --wait` may wait for this.
+        Err(_) if !account.has_changes() && has_record(&system) => {
+            return ended.map(|_| Exit::Done);
         }
-        Err(problem) if matches!(problem.exit, Exit::Signal(_)) => {
-            (Ending::Interrupted, Some((problem.exit.code(), problem.message.clone())))
-        }
-        Err(problem) => (Ending::Failed, Some((problem.exit.code(), problem.message.clone()))),
+        Err(problem) if !account.has_changes() => (
+            Ending::Refused,
+            Some((problem.exit.code(), problem.message.clone())),
+        ),
+        Err(problem) if matches!(problem.exit, Exit::Signal(_)) => (
+            Ending::Interrupted,
+            Some((problem.exit.code(), problem.message.clone())),
+        ),
+        Err(problem) => (
+            Ending::Failed,
+            Some((problem.exit.code(), problem.message.clone())),
+        ),
     };
     if let Err(e) = account.close(&system, state, error) {
         say(&format!("cannot write {}: {e}", RESULT));
     }
     if boots && matches!(ended, Ok(Ended::With(Ending::RebootRequired))) {
-        boot::now(&system)
-            .map_err(|e| Problem::new(Exit::StepFailed, format!("cannot reboot the host: {e}")).hint("sudo reboot"))?;
+        boot::now(&system).map_err(|e| {
+            Problem::new(Exit::StepFailed, format!("cannot reboot the host: {e}"))
+                .hint("sudo reboot")
+        })?;
     }
-    ended.map(|ended| if matches!(ended, Ended::With(Ending::NeedsConsole)) { Exit::Blocked } else { Exit::Done })
+    ended.map(|ended| {
+        if matches!(ended, Ended::With(Ending::NeedsConsole)) {
+            Exit::Blocked
+        } else {
+            Exit::Done
+        }
+    })
 }
 
 /// Whether the record is that of a run that changed the host, or cannot be read.
 fn has_record(system: &System) -> bool {
-    ended(system).map_or(true, |last| last.is_some_and(|last| last.state != Ending::Refused))
+    ended(system).map_or(true, |last| {
+        last.is_some_and(|last| last.state != Ending::Refused)
+    })
 }
 
 /// Says what a plan warns of, where the plan itself is not shown.
 pub fn tell_warnings(plan: &Plan) {
-    plan.warnings.iter().for_each(|warning| say(&format!("warning: {}: {}", warning.check, warning.text)));
+    plan.warnings
+        .iter()
+        .for_each(|warning| say(&format!("warning: {}: {}", warning.check, warning.text)));
 }
 
-/// Applies a plan for the first time. A failed run is not repeated at every boot; a run that a shutdown interrupted is resumed.
+/// Applies a plan for the first time. A failed run is not repeated at every boot; a run that a
+/// shutdown interrupted is resumed.
 pub fn begin(
     plan: &Plan,
     options: &RunOptions,
@@ -190,7 +234,8 @@ pub fn begin(
     teller: &mut ProgressPrinter,
 ) -> Result<Ended, Problem> {
     // What is noted in the journal is checked like this when it is read again, too.
-    plan.valid().map_err(|why| Problem::usage(format!("this plan cannot be applied: {why}")))?;
+    plan.valid()
+        .map_err(|why| Problem::usage(format!("this plan cannot be applied: {why}")))?;
     if options.asks_nothing() {
         tell_warnings(plan);
     }
@@ -198,7 +243,11 @@ pub fn begin(
     let ended = perform(plan, options, config, system, account, teller);
     // A refusal does not keep an earlier apply from being resumed.
     let is_over = account.has_changes() || !waits;
-    if is_over && ended.as_ref().is_err_and(|problem| !matches!(problem.exit, Exit::Signal(_))) {
+    if is_over
+        && ended
+            .as_ref()
+            .is_err_and(|problem| !matches!(problem.exit, Exit::Signal(_)))
+    {
         forget(system)?;
     }
     ended
@@ -206,7 +255,8 @@ pub fn begin(
 
 /// Removes what would run at the next boot.
 pub fn forget(system: &System) -> Result<(), Problem> {
-    boot::forget(system).map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))
+    boot::forget(system)
+        .map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))
 }
 
 /// Applies a plan or resumes it, and arranges the reboot that it may need.
@@ -218,8 +268,11 @@ pub fn perform(
     account: &mut Account,
     teller: &mut ProgressPrinter,
 ) -> Result<Ended, Problem> {
-    let failed = |e: std::io::Error| Problem::new(Exit::StepFailed, format!("cannot prepare the reboot: {e}"));
-    // From the beginning on: the power may be cut at any time, and cloud-init runs its scripts once.
+    let failed = |e: std::io::Error| {
+        Problem::new(Exit::StepFailed, format!("cannot prepare the reboot: {e}"))
+    };
+    // From the beginning on: the power may be cut at any time, and cloud-init runs its scripts
+    // once.
     if options.reboot != RebootOption::Never {
         boot::go_on_after(system, options.reboot.as_str(), &config.sources).map_err(failed)?;
     }
@@ -236,7 +289,11 @@ pub fn perform(
         // Left by a run that waited for a reboot and was resumed by hand.
         forget(system)?;
         let chosen = crate::resolve::summary(&plan.selection);
-        teller.end(&if chosen.is_empty() { "Done.".to_owned() } else { format!("Done: {chosen}.") });
+        teller.end(&if chosen.is_empty() {
+            "Done.".to_owned()
+        } else {
+            format!("Done: {chosen}.")
+        });
         return Ok(Ended::With(Ending::Done));
     }
     if outcome.needs_console {
@@ -245,7 +302,9 @@ pub fn perform(
         }
         let then = match options.reboot {
             RebootOption::Never => "Then run: sudo gpusetup resume",
-            RebootOption::External | RebootOption::IfNeeded => "gpusetup resumes automatically afterwards.",
+            RebootOption::External | RebootOption::IfNeeded => {
+                "gpusetup resumes automatically afterwards."
+            }
         };
         teller.end(&format!("{} {then}", causes::AT_THE_CONSOLE));
         return Ok(Ended::With(Ending::NeedsConsole));
@@ -256,32 +315,45 @@ pub fn perform(
             boot::ask_for(system).map_err(failed)?;
             teller.end("A reboot is required; gpusetup will resume automatically afterwards.");
         }
-        RebootOption::IfNeeded => teller.end("The host reboots now; gpusetup will resume automatically afterwards."),
+        RebootOption::IfNeeded => {
+            teller.end("The host reboots now; gpusetup will resume automatically afterwards.")
+        }
     }
     Ok(Ended::With(Ending::RebootRequired))
 }
 
 const LICENCES: &str = "NVIDIA's licences (https://docs.nvidia.com/cuda/eula)";
 
-/// Asks about a plan, licences included. Where nothing is asked, they must have been accepted if the plan installs software under
-/// them: `--yes` and `--unattended` alone do not accept them.
+/// Asks about a plan, licences included. Where nothing is asked, they must have been accepted if
+/// the plan installs software under them: `--yes` and `--unattended` alone do not accept them.
 pub fn consents(plan: &Plan, options: &RunOptions) -> Result<bool, Problem> {
     let accepts = options.accept_eula || !plan.brings_nvidias();
     match (options.asks_nothing(), accepts) {
         (true, true) => Ok(true),
         (true, false) => {
-            let sentence = format!("{LICENCES} are not accepted: --yes and --unattended do not accept them");
+            let sentence =
+                format!("{LICENCES} are not accepted: --yes and --unattended do not accept them");
             Err(Problem::usage(sentence).attempt(same_command("--accept-eula")))
         }
         (false, true) => asked("Proceed?", "--yes"),
-        (false, false) => asked(&format!("Continuing accepts {LICENCES}. Proceed?"), "--yes --accept-eula"),
+        (false, false) => asked(
+            &format!("Continuing accepts {LICENCES}. Proceed?"),
+            "--yes --accept-eula",
+        ),
     }
 }
 
 /// The command line of this process with more options, for root.
 fn same_command(more: &str) -> String {
-    let words = std::env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy()));
-    ["sudo gpusetup".to_owned()].into_iter().chain(words).chain([more.to_owned()]).collect::<Vec<_>>().join(" ")
+    let words = std::env::args_os()
+        .skip(1)
+        .map(|word| quoted(&word.to_string_lossy()));
+    ["sudo gpusetup".to_owned()]
+        .into_iter()
+        .chain(words)
+        .chain([more.to_owned()])
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Asks at the terminal; an error if there is none.

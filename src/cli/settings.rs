@@ -39,7 +39,8 @@ pub struct SettingsOptions {
     pub accounting: Option<SwitchOption>,
     /// Option of one of the driver's kernel modules: nvidia.NVreg_RestrictProfilingToAdminUsers=0
     ///
-    /// May be given several times. Modules are nvidia, nvidia_uvm, nvidia_modeset, nvidia_drm and nvidia_peermem.
+    /// May be given several times. Modules are nvidia, nvidia_uvm, nvidia_modeset, nvidia_drm and
+    /// nvidia_peermem.
     #[arg(
         long = "module-option",
         value_name = "MODULE.OPTION=VALUE",
@@ -52,20 +53,35 @@ pub struct SettingsOptions {
     /// It is copied to /etc/nvidia/ClientConfigToken, and shown nowhere.
     #[arg(long, value_name = "FILE", env = "GPUSETUP_VGPU_TOKEN")]
     pub vgpu_token: Option<PathBuf>,
-    /// Private key that signs the driver's kernel modules, with Secure Boot on [default: the key of DKMS, made if missing]
+    /// Private key that signs the driver's kernel modules, with Secure Boot on [default: the key of
+    /// DKMS, made if missing]
     ///
-    /// It stays where it is: DKMS reads it for every new kernel. Only root may own and read it. With --root, FILE is a path in the tree.
-    #[arg(long, value_name = "FILE", env = "GPUSETUP_MOK_KEY", requires = "mok_cert")]
+    /// It stays where it is: DKMS reads it for every new kernel. Only root may own and read it.
+    /// With --root, FILE is a path in the tree.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "GPUSETUP_MOK_KEY",
+        requires = "mok_cert"
+    )]
     pub mok_key: Option<PathBuf>,
     /// Certificate of --mok-key, in DER; with --root, a path in the tree
-    #[arg(long, value_name = "FILE", env = "GPUSETUP_MOK_CERT", requires = "mok_key")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "GPUSETUP_MOK_CERT",
+        requires = "mok_key"
+    )]
     pub mok_cert: Option<PathBuf>,
-    /// Partition the GPUs into instances (MIG), now and at every boot: 3g.20gb,2g.10gb,1g.5gb, 7x1g.5gb, none, off
+    /// Partition the GPUs into instances (MIG), now and at every boot: 3g.20gb,2g.10gb,1g.5gb,
+    /// 7x1g.5gb, none, off
     ///
-    /// Every GPU that can be partitioned gets this layout. `gpusetup mig` partitions single GPUs and shows what fits.
+    /// Every GPU that can be partitioned gets this layout. `gpusetup mig` partitions single GPUs
+    /// and shows what fits.
     #[arg(long, value_name = "LAYOUT", env = "GPUSETUP_MIG")]
     pub mig: Option<String>,
-    /// Services that use the GPUs, such as DCGM and kubelet: keep them (a change of the MIG mode is refused), or stop them meanwhile
+    /// Services that use the GPUs, such as DCGM and kubelet: keep them (a change of the MIG mode is
+    /// refused), or stop them meanwhile
     #[arg(
         long,
         value_enum,
@@ -169,13 +185,17 @@ fn token(path: &Path) -> Result<TokenFile, Problem> {
     let trust = Trust::where_root_acts(&[])?;
     let open = input::open_trusted(path, &trust).map_err(|e| refused(&e))?;
     let content = input::bytes(open, path, MOST_TOKEN).map_err(|e| refused(&e))?;
-    let is_token = |text: &[u8]| text.starts_with(b"eyJ") && text.iter().filter(|c| **c == b'.').count() == 2;
+    let is_token =
+        |text: &[u8]| text.starts_with(b"eyJ") && text.iter().filter(|c| **c == b'.').count() == 2;
     if !is_token(content.trim_ascii()) {
         let what = "is no client configuration token, which begins with eyJ";
         return Err(refused(&format!("{} {what}", path.display())));
     }
     let from = std::path::absolute(path).map_err(|e| refused(&e))?;
-    Ok(TokenFile { from, sha256: sha256(&content) })
+    Ok(TokenFile {
+        from,
+        sha256: sha256(&content),
+    })
 }
 
 impl SwitchOption {
@@ -196,15 +216,21 @@ impl SettingsOptions {
             ComputeModeOption::ExclusiveProcess => ComputeMode::Exclusive,
             ComputeModeOption::Prohibited => ComputeMode::Prohibited,
         };
-        // In the order in which they are set: a change of the persistence mode may reset the others.
+        // In the order in which they are set: a change of the persistence mode may reset the
+        // others.
         let states = [
-            self.persistence.map(|switch| DeviceState::Persistence(switch.is_on())),
+            self.persistence
+                .map(|switch| DeviceState::Persistence(switch.is_on())),
             self.ecc.map(|switch| DeviceState::Ecc(switch.is_on())),
             self.power_limit.map(DeviceState::PowerLimit),
-            self.gpu_clocks.map(|Lock(clocks)| DeviceState::GpuClocks(clocks)),
-            self.memory_clocks.map(|Lock(clocks)| DeviceState::MemoryClocks(clocks)),
-            self.compute_mode.map(|chosen| DeviceState::ComputeMode(mode(chosen))),
-            self.accounting.map(|switch| DeviceState::Accounting(switch.is_on())),
+            self.gpu_clocks
+                .map(|Lock(clocks)| DeviceState::GpuClocks(clocks)),
+            self.memory_clocks
+                .map(|Lock(clocks)| DeviceState::MemoryClocks(clocks)),
+            self.compute_mode
+                .map(|chosen| DeviceState::ComputeMode(mode(chosen))),
+            self.accounting
+                .map(|switch| DeviceState::Accounting(switch.is_on())),
         ];
         let updates = self.updates.map(|updates| match updates {
             UpdatesOption::Hold => Updates::Hold,
@@ -217,21 +243,43 @@ impl SettingsOptions {
             [one, other] if one.is_same(&other.module, &other.name) => Some([one, other]),
             _ => None,
         }) {
-            return Err(Problem::usage(format!("--module-option: {one} and {other} contradict each other")));
+            return Err(Problem::usage(format!(
+                "--module-option: {one} and {other} contradict each other"
+            )));
         }
         let vgpu_token = self.vgpu_token.as_deref().map(token).transpose()?;
         let module_key = self.mok_key.as_deref().zip(self.mok_cert.as_deref());
-        let module_key =
-            module_key.map(|(key, certificate)| module_key::checked(key, certificate, root)).transpose()?;
+        let module_key = module_key
+            .map(|(key, certificate)| module_key::checked(key, certificate, root))
+            .transpose()?;
         // YAML reads an unquoted off as false.
-        let layout = |text: &String| if text == "false" { "off".to_owned() } else { text.clone() };
+        let layout = |text: &String| {
+            if text == "false" {
+                "off".to_owned()
+            } else {
+                text.clone()
+            }
+        };
         let stops_users = self.mig_services == MigServicesOption::Stop;
-        let mig = self.mig.as_ref().map(|text| MigRequest { stops_users, ..MigRequest::of(layout(text)) });
+        let mig = self.mig.as_ref().map(|text| MigRequest {
+            stops_users,
+            ..MigRequest::of(layout(text))
+        });
         if stops_users && mig.is_none() {
-            return Err(Problem::usage("--mig-services: it is for --mig, which is not there"));
+            return Err(Problem::usage(
+                "--mig-services: it is for --mig, which is not there",
+            ));
         }
         let states = states.into_iter().flatten().collect();
-        Ok(Settings { states, module_options, vgpu_token, module_key, updates, mig, containers: None })
+        Ok(Settings {
+            states,
+            module_options,
+            vgpu_token,
+            module_key,
+            updates,
+            mig,
+            containers: None,
+        })
     }
 }
 
@@ -241,13 +289,22 @@ mod tests {
 
     #[test]
     fn numbers_are_read_with_their_units() {
-        assert_eq!((power_limit("300"), power_limit("82.5 W")), (Ok(300_000), Ok(82_500)));
+        assert_eq!(
+            (power_limit("300"), power_limit("82.5 W")),
+            (Ok(300_000), Ok(82_500))
+        );
         for bad in ["", "0", "-5", "inf", "NaN", "300 kW", "1e9", "max"] {
             assert!(power_limit(bad).is_err(), "{bad}");
         }
         let clocks = |least, most| Ok(Lock(Some(Clocks { least, most })));
-        assert_eq!((lock("off"), lock("false")), (lock("default"), Ok(Lock(None))));
-        assert_eq!((lock("1410"), lock("210, 1410 MHz")), (clocks(1410, 1410), clocks(210, 1410)));
+        assert_eq!(
+            (lock("off"), lock("false")),
+            (lock("default"), Ok(Lock(None)))
+        );
+        assert_eq!(
+            (lock("1410"), lock("210, 1410 MHz")),
+            (clocks(1410, 1410), clocks(210, 1410))
+        );
         assert_eq!(lock("default"), Ok(Lock(None)));
         for bad in ["", "0", "1410,210", "1,2,3", "-1", "fast", "1410.5"] {
             assert!(lock(bad).is_err(), "{bad}");

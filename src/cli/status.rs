@@ -43,18 +43,30 @@ pub struct Options {
 
 const NOTHING: &str = "gpusetup has applied nothing on this host";
 
-/// Exit 0 if the host must reboot, 1 if not: what cloud-init's `power_state.condition` expects. An error has another code.
+/// Exit 0 if the host must reboot, 1 if not: what cloud-init's `power_state.condition` expects. An
+/// error has another code.
 pub fn reboot_required(options: &RebootRequiredOptions) -> Result<Exit, Problem> {
     let system = system(&options.host);
     must_be_a_host(&system)?;
     let waits = apply::waits_for_boot(&system)?;
-    let is_due = || Ok::<_, Problem>(ended(&system)?.is_some_and(|e| e.state == Ending::Done && e.reboot_required));
+    let is_due = || {
+        Ok::<_, Problem>(
+            ended(&system)?.is_some_and(|e| e.state == Ending::Done && e.reboot_required),
+        )
+    };
     // 1 is no error here: it is what `power_state.condition` wants to hear.
     let reboot_required = waits || is_due()?;
     if options.form.json {
-        super::print_json(&RebootRequired { schema: "gpusetup.reboot-required/1", reboot_required })?;
+        super::print_json(&RebootRequired {
+            schema: "gpusetup.reboot-required/1",
+            reboot_required,
+        })?;
     }
-    Ok(if reboot_required { Exit::Done } else { Exit::Unexpected })
+    Ok(if reboot_required {
+        Exit::Done
+    } else {
+        Exit::Unexpected
+    })
 }
 
 /// Prints how the last run ended.
@@ -63,8 +75,8 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     must_be_a_host(&system)?;
     let began = std::time::Instant::now();
     let mut told = false;
-    // Between two runs of one apply nobody holds the lock: what it waits for then is a boot, or `resume`. While one is at work,
-    // its journal is not read: it is long, and says what is known.
+    // Between two runs of one apply nobody holds the lock: what it waits for then is a boot, or
+    // `resume`. While one is at work, its journal is not read: it is long, and says what is known.
     let ended = loop {
         let is_at_work = Lock::holder(&system).is_some();
         if !options.wait || !is_at_work {
@@ -72,7 +84,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             // On a new machine cloud-init may not have come to it yet.
             if options.wait && ended.is_none() && !std::mem::replace(&mut told, true) {
                 let limit = options.timeout;
-                super::say(&format!("note: {NOTHING} yet; waiting up to {limit} s for an apply to begin and end"));
+                super::say(&format!(
+                    "note: {NOTHING} yet; waiting up to {limit} s for an apply to begin and end"
+                ));
             }
             if !options.wait || ended.as_ref().is_some_and(|e| e.state.is_last()) {
                 break ended;
@@ -80,11 +94,16 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         }
         if began.elapsed().as_secs() >= options.timeout {
             let sentence = format!("the last apply did not finish within {} s", options.timeout);
-            return Err(Problem::new(Exit::Later, sentence).hint("see how far it is: gpusetup status"));
+            return Err(
+                Problem::new(Exit::Later, sentence).hint("see how far it is: gpusetup status")
+            );
         }
         std::thread::sleep(std::time::Duration::from_millis(500));
     };
-    let exit = ended.as_ref().filter(|_| options.wait).map_or(Exit::Done, |ended| Exit::of(ended.exit_code));
+    let exit = ended
+        .as_ref()
+        .filter(|_| options.wait)
+        .map_or(Exit::Done, |ended| Exit::of(ended.exit_code));
     let at_work = Lock::holder(&system);
     match (ended, options.json) {
         (Some(ended), true) => super::print_json(&ended)?,
@@ -98,7 +117,11 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             let sentence = ended.as_ref().map_or(NOTHING.to_owned(), |e| e.sentence());
             super::print(&format!("{}\n", text::message(&sentence)))?;
             for step in ended.iter().flat_map(|e| &e.steps) {
-                super::print(&format!("  {:<18} {}\n", step.id.to_string(), step.state.as_str()))?;
+                super::print(&format!(
+                    "  {:<18} {}\n",
+                    step.id.to_string(),
+                    step.state.as_str()
+                ))?;
             }
         }
     }

@@ -20,7 +20,8 @@ pub fn paint(color: ColorOption) -> Paint {
 
 /// Whether a terminal with these variables gets colours.
 fn is_colourful(variable: impl Fn(&str) -> Option<String>) -> bool {
-    variable("NO_COLOR").is_none_or(|value| value.is_empty()) && variable("TERM").is_none_or(|term| term != "dumb")
+    variable("NO_COLOR").is_none_or(|value| value.is_empty())
+        && variable("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// The narrowest and the widest output.
@@ -34,7 +35,8 @@ pub fn width() -> usize {
     width_of(std::io::stdout())
 }
 
-/// Columns that a table must keep to: on a terminal, or if `COLUMNS` says how wide it is. Programs get whole rows.
+/// Columns that a table must keep to: on a terminal, or if `COLUMNS` says how wide it is. Programs
+/// get whole rows.
 pub fn limit() -> Option<usize> {
     is_read(std::io::stdout()).then(width)
 }
@@ -45,26 +47,36 @@ fn is_read(output: impl IsTerminal) -> bool {
 }
 
 fn width_of(terminal: impl AsFd) -> usize {
-    let told = environment::variable("COLUMNS").and_then(|text| text.trim().parse::<usize>().ok()).filter(|n| *n > 0);
+    let told = environment::variable("COLUMNS")
+        .and_then(|text| text.trim().parse::<usize>().ok())
+        .filter(|n| *n > 0);
     if let Some(columns) = told {
         return columns.clamp(NARROWEST, WIDEST);
     }
     let columns = rustix::termios::tcgetwinsize(terminal).map_or(0, |size| size.ws_col);
-    if columns == 0 { 80 } else { usize::from(columns).clamp(NARROWEST, COMFORTABLE) }
+    if columns == 0 {
+        80
+    } else {
+        usize::from(columns).clamp(NARROWEST, COMFORTABLE)
+    }
 }
 
-/// A line for standard error, broken between words if somebody reads it: on a terminal, or if `COLUMNS` says how wide it is. Programs
-/// get whole lines, and texts of several lines are arranged already.
+/// A line for standard error, broken between words if somebody reads it: on a terminal, or if
+/// `COLUMNS` says how wide it is. Programs get whole lines, and texts of several lines are arranged
+/// already.
 pub fn filled(line: &str) -> Cow<'_, str> {
     if !is_read(std::io::stderr()) || line.contains('\n') {
         Cow::Borrowed(line)
     } else {
-        wrapped("", line, width_of(std::io::stderr())).trim_end().to_owned().into()
+        wrapped("", line, width_of(std::io::stderr()))
+            .trim_end()
+            .to_owned()
+            .into()
     }
 }
 
-/// The text with its addresses as links, where standard output is a terminal that knows links; so are the files that it
-/// names, if it is about this host.
+/// The text with its addresses as links, where standard output is a terminal that knows links; so
+/// are the files that it names, if it is about this host.
 pub fn with_links(text: String, color: ColorOption, is_about_this_host: bool) -> String {
     let knows_links = std::io::stdout().is_terminal()
         && !matches!(color, ColorOption::Never)
@@ -73,7 +85,10 @@ pub fn with_links(text: String, color: ColorOption, is_about_this_host: bool) ->
     if !knows_links {
         return text;
     }
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
     let system = System::live();
     link::linked(&text, &|path| {
         let is_there = is_about_this_host && system.exists(Path::new(path));
@@ -82,17 +97,39 @@ pub fn with_links(text: String, color: ColorOption, is_about_this_host: bool) ->
 }
 
 /// Terminals that show links (OSC 8), by TERM_PROGRAM.
-const PROGRAMS: [&str; 7] = ["Hyper", "iTerm.app", "terminology", "WezTerm", "vscode", "ghostty", "zed"];
+const PROGRAMS: [&str; 7] = [
+    "Hyper",
+    "iTerm.app",
+    "terminology",
+    "WezTerm",
+    "vscode",
+    "ghostty",
+    "zed",
+];
 /// By TERM.
-const TERMS: [&str; 5] = ["xterm-kitty", "xterm-ghostty", "alacritty", "alacritty-direct", "foot"];
+const TERMS: [&str; 5] = [
+    "xterm-kitty",
+    "xterm-ghostty",
+    "alacritty",
+    "alacritty-direct",
+    "foot",
+];
 /// By a variable that they set.
-const MARKS: [&str; 4] = ["DOMTERM", "WT_SESSION", "KONSOLE_VERSION", "KITTY_WINDOW_ID"];
+const MARKS: [&str; 4] = [
+    "DOMTERM",
+    "WT_SESSION",
+    "KONSOLE_VERSION",
+    "KITTY_WINDOW_ID",
+];
 /// VTE 0.50.0 crashed on links.
 const FIRST_VTE: u32 = 5001;
 
-/// Whether a terminal with these variables is known to show links. `FORCE_HYPERLINK` decides for those that are not known.
+/// Whether a terminal with these variables is known to show links. `FORCE_HYPERLINK` decides for
+/// those that are not known.
 fn has_links(variable: impl Fn(&str) -> Option<String>) -> bool {
-    let is = |name: &str, known: &[&str]| variable(name).is_some_and(|value| known.contains(&value.as_str()));
+    let is = |name: &str, known: &[&str]| {
+        variable(name).is_some_and(|value| known.contains(&value.as_str()))
+    };
     if variable("CI").is_some_and(|value| !value.is_empty()) {
         return false;
     }

@@ -1,5 +1,5 @@
-//! `gpusetup uninstall`: undoes what gpusetup did here, by its journal, or removes a toolkit or the driver, even if gpusetup did not
-//! install it.
+//! `gpusetup uninstall`: undoes what gpusetup did here, by its journal, or removes a toolkit or the
+//! driver, even if gpusetup did not install it.
 
 use super::host::{look, must_be_a_host, system};
 use super::options::{HostOptions, LookOptions, RebootOption, RunOptions, toolkit_name};
@@ -96,7 +96,14 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             }
         }
         account.plan(&plan);
-        let ended = begin(&plan, &options.run, options.run.config(Default::default()), system, account, &mut teller)?;
+        let ended = begin(
+            &plan,
+            &options.run,
+            options.run.config(Default::default()),
+            system,
+            account,
+            &mut teller,
+        )?;
         if matches!(ended, Ended::With(Ending::Done)) {
             is_gone(options, system)?;
         }
@@ -110,22 +117,32 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
 
 const NOTHING: &str = "Nothing to remove: gpusetup did nothing here that still stands.";
 
-/// The module files that gpusetup wrote in folders of the host's module system. They are not in the journal.
+/// The module files that gpusetup wrote in folders of the host's module system. They are not in the
+/// journal.
 fn own_modules(system: &System) -> Vec<PathBuf> {
-    PathFiles::of(system).read.into_iter().filter(PathFile::is_own_module).map(|file| file.path).collect()
+    PathFiles::of(system)
+        .read
+        .into_iter()
+        .filter(PathFile::is_own_module)
+        .map(|file| file.path)
+        .collect()
 }
 
 /// What gpusetup did here, in the order in which it is undone.
 fn to_undo(system: &System) -> Result<Vec<String>, Problem> {
     let by_journal = apply::to_take_back(system, RollbackScope::All)?;
-    let modules = own_modules(system).into_iter().map(|path| format!("remove {}", path.display()));
+    let modules = own_modules(system)
+        .into_iter()
+        .map(|path| format!("remove {}", path.display()));
     Ok(by_journal.into_iter().chain(modules).collect())
 }
 
 /// Removes the module files that gpusetup wrote.
 fn remove_modules(system: &System) -> Result<(), Problem> {
     for path in own_modules(system) {
-        let failed = |e: std::io::Error| Problem::unexpected(format!("cannot remove {}: {e}", path.display()));
+        let failed = |e: std::io::Error| {
+            Problem::unexpected(format!("cannot remove {}: {e}", path.display()))
+        };
         system.remove(&path).map_err(failed)?;
     }
     Ok(())
@@ -145,12 +162,22 @@ fn undo_all(options: &Options, system: &System, account: &mut Account) -> Result
     }
     if apply::to_take_back(system, RollbackScope::All)?.is_empty() {
         remove_modules(system)?;
-        ProgressPrinter::new(false, !options.look.json).end("Done: the module files that gpusetup wrote were removed.");
+        ProgressPrinter::new(false, !options.look.json)
+            .end("Done: the module files that gpusetup wrote were removed.");
         return Ok(Ended::Untouched);
     }
-    let ended = take_back(&options.run, options.look.json, system, account, RollbackScope::All)?;
+    let ended = take_back(
+        &options.run,
+        options.look.json,
+        system,
+        account,
+        RollbackScope::All,
+    )?;
     remove_modules(system)?;
-    say(&format!("downloads stay in {}", options.host.cache.display()));
+    say(&format!(
+        "downloads stay in {}",
+        options.host.cache.display()
+    ));
     Ok(ended)
 }
 
@@ -165,7 +192,10 @@ struct ToUndo<'a> {
 fn show_journal(options: &Options, system: &System) -> Result<Exit, Problem> {
     let all = to_undo(system)?;
     if options.look.json && options.dry_run {
-        super::print_json(&ToUndo { schema: "gpusetup.uninstall/1", undo: &all })?;
+        super::print_json(&ToUndo {
+            schema: "gpusetup.uninstall/1",
+            undo: &all,
+        })?;
         return Ok(Exit::Done);
     }
     if all.is_empty() {
@@ -191,25 +221,35 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     }
     let inventory = inventory(options, system, database, &facts, &unwanted)?;
     let today = crate::system::today();
-    let request =
-        Request { prefix: options.host.prefix.clone(), cache: options.host.cache.clone(), ..Request::no_wishes(today) };
+    let request = Request {
+        prefix: options.host.prefix.clone(),
+        cache: options.host.cache.clone(),
+        ..Request::no_wishes(today)
+    };
     let plan = Planner::new(database).removal(facts, &inventory, &unwanted, request)?;
     let plan = plan.in_tree(options.host.root.as_deref());
     if !system.runs_programs() {
         return Ok(plan.not_knowing_what_goes_along());
     }
     // The simulation says what cannot be without them; where it fails, `apply` will say why.
-    Ok(plan.taking_along(|manager, remove| packages::taken_along(system, manager, remove).unwrap_or_default()))
+    Ok(plan.taking_along(|manager, remove| {
+        packages::taken_along(system, manager, remove).unwrap_or_default()
+    }))
 }
 
-/// The files of search paths, if a toolkit is removed. Those of users change only if somebody agrees, by a question or by `--yes`.
+/// The files of search paths, if a toolkit is removed. Those of users change only if somebody
+/// agrees, by a question or by `--yes`.
 fn path_files(options: &Options, system: &System, unwanted: &Unwanted) -> PathFiles {
     if unwanted.cuda.is_empty() && !unwanted.all_cuda {
         return PathFiles::default();
     }
     let mut found = PathFiles::of(system);
     if options.run.unattended && !options.run.yes {
-        found.read.iter_mut().filter(|file| file.is_private).for_each(|file| file.syntax = None);
+        found
+            .read
+            .iter_mut()
+            .filter(|file| file.is_private)
+            .for_each(|file| file.syntax = None);
     }
     found
 }
@@ -223,25 +263,57 @@ fn inventory(
 ) -> Result<Inventory, Problem> {
     let path_files = path_files(options, system, unwanted);
     let (originals, specifications) = of_containers(system, database, unwanted)?;
-    let without_packages = Inventory { path_files, originals, specifications, ..Inventory::default() };
-    let Some(manager) = facts.os.package_manager else { return Ok(without_packages) };
+    let without_packages = Inventory {
+        path_files,
+        originals,
+        specifications,
+        ..Inventory::default()
+    };
+    let Some(manager) = facts.os.package_manager else {
+        return Ok(without_packages);
+    };
     let failed = |e: std::io::Error| {
         let record = of(manager).record;
-        Problem::unexpected(format!("cannot ask {record} which packages are installed: {e}"))
+        Problem::unexpected(format!(
+            "cannot ask {record} which packages are installed: {e}"
+        ))
     };
     let installed = installed(options, system, manager)?;
     let owners = owners(system, manager, &unwanted.places(facts)).map_err(failed)?;
-    let notes = |of| repository_notes(system, database, &facts.os, &facts.machine.arch, of).map_err(failed);
-    let (notes, toolkit_notes, container_notes) =
-        (notes(RepositoryUse::Driver)?, notes(RepositoryUse::Toolkit)?, notes(RepositoryUse::Containers)?);
-    Ok(Inventory { installed, owners, notes, toolkit_notes, container_notes, ..without_packages })
+    let notes =
+        |of| repository_notes(system, database, &facts.os, &facts.machine.arch, of).map_err(failed);
+    let (notes, toolkit_notes, container_notes) = (
+        notes(RepositoryUse::Driver)?,
+        notes(RepositoryUse::Toolkit)?,
+        notes(RepositoryUse::Containers)?,
+    );
+    Ok(Inventory {
+        installed,
+        owners,
+        notes,
+        toolkit_notes,
+        container_notes,
+        ..without_packages
+    })
 }
 
-/// The installed packages: by the package manager's program, or by its record where no program of a tree is run.
-fn installed(options: &Options, system: &System, manager: PackageManager) -> Result<BTreeMap<String, String>, Problem> {
-    let Manager { record, record_file, .. } = of(manager);
-    let failed =
-        |e: std::io::Error| Problem::unexpected(format!("cannot ask {record} which packages are installed: {e}"));
+/// The installed packages: by the package manager's program, or by its record where no program of a
+/// tree is run.
+fn installed(
+    options: &Options,
+    system: &System,
+    manager: PackageManager,
+) -> Result<BTreeMap<String, String>, Problem> {
+    let Manager {
+        record,
+        record_file,
+        ..
+    } = of(manager);
+    let failed = |e: std::io::Error| {
+        Problem::unexpected(format!(
+            "cannot ask {record} which packages are installed: {e}"
+        ))
+    };
     match record_file {
         _ if system.runs_programs() => packages::installed(system, manager).map_err(failed),
         Some(file) => file.installed(system).map_err(failed),
@@ -251,37 +323,56 @@ fn installed(options: &Options, system: &System, manager: PackageManager) -> Res
                 system.root().display()
             );
             let facts = options.host.here("gpusetup facts");
-            Err(Problem::new(Exit::Blocked, says).hint("without --dry-run it shows the plan, and asks").attempt(facts))
+            Err(Problem::new(Exit::Blocked, says)
+                .hint("without --dry-run it shows the plan, and asks")
+                .attempt(facts))
         }
     }
 }
 
-/// The files of the engines and of the container toolkit that gpusetup changed, and the toolkit's CDI specifications.
+/// The files of the engines and of the container toolkit that gpusetup changed, and the toolkit's
+/// CDI specifications.
 fn of_containers(
     system: &System,
     database: &Database,
     unwanted: &Unwanted,
 ) -> Result<(BTreeMap<PathBuf, Original>, Vec<PathBuf>), Problem> {
-    let Some(toolkit) = database.container_toolkit().filter(|_| unwanted.container_toolkit) else {
+    let Some(toolkit) = database
+        .container_toolkit()
+        .filter(|_| unwanted.container_toolkit)
+    else {
         return Ok(Default::default());
     };
-    let files = database.engines.iter().flat_map(|engine| engine.config.iter().chain(&engine.drop_in));
+    let files = database
+        .engines
+        .iter()
+        .flat_map(|engine| engine.config.iter().chain(&engine.drop_in));
     let files = files.chain(toolkit.low_level.iter().map(|known| &known.config));
     let originals = apply::originals(system, files.map(Path::new)).map_err(Failure::from)?;
-    let there = toolkit.specifications.iter().filter(|path| system.exists(path));
+    let there = toolkit
+        .specifications
+        .iter()
+        .filter(|path| system.exists(path));
     Ok((originals, there.map(PathBuf::from).collect()))
 }
 
 /// Checks the host itself: an uninstaller's exit status proves nothing.
 fn is_gone(options: &Options, system: &System) -> Result<(), Problem> {
     let left = plan(options, system).map(|plan| plan.steps);
-    let titles: Vec<_> = left.iter().flatten().map(|step| step.title.as_str()).collect();
+    let titles: Vec<_> = left
+        .iter()
+        .flatten()
+        .map(|step| step.title.as_str())
+        .collect();
     // A toolkit that is no longer there cannot be asked for, which is what was wanted.
     match titles.as_slice() {
         [] => Ok(()),
         titles => Err(Problem::new(
             Exit::NotWorking,
-            format!("everything was carried out, but is left to do: {}", titles.join("; ")),
+            format!(
+                "everything was carried out, but is left to do: {}",
+                titles.join("; ")
+            ),
         )),
     }
 }

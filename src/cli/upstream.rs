@@ -1,4 +1,5 @@
-//! Releases of gpusetup, and what comes with them: where they are, who signs them, and how their files are read.
+//! Releases of gpusetup, and what comes with them: where they are, who signs them, and how their
+//! files are read.
 
 use super::files::read_key;
 use super::{Problem, say};
@@ -20,8 +21,8 @@ const PINNED: Option<&str> = gpusetup_data::KEY_LIST;
 /// The size limit of a file with lists of keys in bytes: some thirty lists.
 const MAX_LISTS: u64 = 64 << 10;
 
-/// The size limit of a `.minisig` file in bytes: [`SIGNATURES_READ`](crate::signed::SIGNATURES_READ) signatures. install.sh has the
-/// same limits.
+/// The size limit of a `.minisig` file in bytes:
+/// [`SIGNATURES_READ`](crate::signed::SIGNATURES_READ) signatures. install.sh has the same limits.
 pub const MOST_SIGNATURES: u64 = 8192;
 
 /// The address of the releases; none if this program was built without.
@@ -50,13 +51,21 @@ fn is_address(from: &str) -> bool {
 
 /// The address of a file beside another.
 pub fn beside(address: &str, name: &str) -> String {
-    let path = if is_address(address) { address.split(['?', '#']).next().unwrap_or(address) } else { address };
+    let path = if is_address(address) {
+        address.split(['?', '#']).next().unwrap_or(address)
+    } else {
+        address
+    };
     format!("{}{name}", &path[..path.rfind('/').map_or(0, |at| at + 1)])
 }
 
 /// The name of the file at an address.
 pub fn name_at(address: &str) -> &str {
-    let path = if is_address(address) { address.split(['?', '#']).next().unwrap_or(address) } else { address };
+    let path = if is_address(address) {
+        address.split(['?', '#']).next().unwrap_or(address)
+    } else {
+        address
+    };
     path.rsplit('/').next().unwrap_or(path)
 }
 
@@ -77,46 +86,85 @@ pub fn store() -> Store {
     Store::at(hooks::told("GPUSETUP_DATABASE_STORE").unwrap_or_else(|| DATABASE.to_owned()))
 }
 
-/// Who must have signed: the owners of all these keys, or enough of those of the release keys. `what` is signed by them, in the plural.
+/// Who must have signed: the owners of all these keys, or enough of those of the release keys.
+/// `what` is signed by them, in the plural.
 pub fn signers(keys: &[PathBuf], what: &str, lists: &Lists) -> Result<Signers, Problem> {
     let pinned = hooks::told("GPUSETUP_KEY_LIST").or_else(|| PINNED.map(str::to_owned));
     if keys.is_empty() {
         let missing = || {
-            Problem::integrity(format!("this gpusetup was built without release keys, so it trusts no {what}"))
-                .hint("--key FILE trusts a minisign public key of your own")
+            Problem::integrity(format!(
+                "this gpusetup was built without release keys, so it trusts no {what}"
+            ))
+            .hint("--key FILE trusts a minisign public key of your own")
         };
-        return release_keys(&pinned.ok_or_else(missing)?, lists).map(|list| list.signers().clone());
+        return release_keys(&pinned.ok_or_else(missing)?, lists)
+            .map(|list| list.signers().clone());
     }
     // By its variable in the environment nobody would see it.
-    let instead = if pinned.is_some() { ", not the release keys" } else { "" };
-    let names: Vec<_> = keys.iter().map(|path| visible(&path.to_string_lossy()).into_owned()).collect();
-    let all = if names.len() > 1 { "all of the keys" } else { "the key" };
-    say(&format!("trusting {what} signed by {all} in {}{instead}", names.join(" and ")));
-    let texts: Vec<_> = keys.iter().map(|path| read_key(path)).collect::<Result<_, _>>()?;
-    Signers::all(texts.iter().map(String::as_str)).map_err(|e| Problem::integrity(format!("{}: {e}", names.join(", "))))
+    let instead = if pinned.is_some() {
+        ", not the release keys"
+    } else {
+        ""
+    };
+    let names: Vec<_> = keys
+        .iter()
+        .map(|path| visible(&path.to_string_lossy()).into_owned())
+        .collect();
+    let all = if names.len() > 1 {
+        "all of the keys"
+    } else {
+        "the key"
+    };
+    say(&format!(
+        "trusting {what} signed by {all} in {}{instead}",
+        names.join(" and ")
+    ));
+    let texts: Vec<_> = keys
+        .iter()
+        .map(|path| read_key(path))
+        .collect::<Result<_, _>>()?;
+    Signers::all(texts.iter().map(String::as_str))
+        .map_err(|e| Problem::integrity(format!("{}: {e}", names.join(", "))))
 }
 
-/// The newest release keys to which signatures lead from those that this program was built with: over the lists that were followed on
-/// this host before, so that none of them is forgotten, and over those that come with the release.
+/// The newest release keys to which signatures lead from those that this program was built with:
+/// over the lists that were followed on this host before, so that none of them is forgotten, and
+/// over those that come with the release.
 fn release_keys(pinned: &str, lists: &Lists) -> Result<KeyList, Problem> {
-    let refused = |place: &str, e: KeyListError| Problem::integrity(format!("the release keys in {place}: {e}"));
+    let refused = |place: &str, e: KeyListError| {
+        Problem::integrity(format!("the release keys in {place}: {e}"))
+    };
     let path = lists.store.keys_path();
-    let unusable = |e: &dyn std::fmt::Display| Problem::integrity(format!("the release keys of this host: {e}"));
+    let unusable = |e: &dyn std::fmt::Display| {
+        Problem::integrity(format!("the release keys of this host: {e}"))
+    };
     let remedy = || format!("sudo rm {}", quoted_path(&path));
     let mut list = KeyList::read(pinned).map_err(|e| refused("this program", e))?;
-    if let Some(kept) = lists.store.keys().map_err(|e| unusable(&e).attempt(remedy()))? {
-        list = list.follow(&kept).map_err(|e| refused(&path.to_string_lossy(), e).attempt(remedy()))?;
+    if let Some(kept) = lists
+        .store
+        .keys()
+        .map_err(|e| unusable(&e).attempt(remedy()))?
+    {
+        list = list
+            .follow(&kept)
+            .map_err(|e| refused(&path.to_string_lossy(), e).attempt(remedy()))?;
     }
-    let Some(bytes) = read(&lists.at, MAX_LISTS, lists.sources)? else { return Ok(list) };
+    let Some(bytes) = read(&lists.at, MAX_LISTS, lists.sources)? else {
+        return Ok(list);
+    };
     let (text, before) = (String::from_utf8_lossy(&bytes), list.version());
     list = list.follow(&text).map_err(|e| refused(&lists.at, e))?;
     if lists.keep && list.version() > before {
         match lists.store.keep_keys(&text) {
             // Whoever updates a gpusetup of their own: the new program was built with these keys.
-            Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(StoreError::Io { source, .. })
+                if source.kind() == io::ErrorKind::PermissionDenied => {}
             kept => kept.map_err(|e| unusable(&e))?,
         }
-        say(&format!("list {} of the release keys is trusted from now on, {before} before", list.version()));
+        say(&format!(
+            "list {} of the release keys is trusted from now on, {before} before",
+            list.version()
+        ));
     }
     Ok(list)
 }
@@ -125,7 +173,8 @@ fn release_keys(pinned: &str, lists: &Lists) -> Result<KeyList, Problem> {
 pub fn read(from: &str, limit: u64, sources: &Sources) -> Result<Option<Vec<u8>>, Problem> {
     if is_address(from) {
         check_proxies().map_err(|e| Problem::usage(e.to_string()))?;
-        return fetch_small(from, limit, sources).map_err(|e| Problem::new(Exit::Later, e.to_string()));
+        return fetch_small(from, limit, sources)
+            .map_err(|e| Problem::new(Exit::Later, e.to_string()));
     }
     let path = Path::new(from.strip_prefix("file://").unwrap_or(from));
     match input::open(path).and_then(|file| input::bytes(file, path, limit)) {
@@ -142,21 +191,37 @@ mod tests {
 
     #[test]
     fn releases_are_laid_out_as_forges_do() {
-        assert_eq!(below("https://e.org/releases/", None, "F"), "https://e.org/releases/latest/download/F");
-        assert_eq!(below("https://e.org/releases", Some("1.2.3"), "F"), "https://e.org/releases/download/v1.2.3/F");
+        assert_eq!(
+            below("https://e.org/releases/", None, "F"),
+            "https://e.org/releases/latest/download/F"
+        );
+        assert_eq!(
+            below("https://e.org/releases", Some("1.2.3"), "F"),
+            "https://e.org/releases/download/v1.2.3/F"
+        );
         assert_eq!(below("/mnt/release", Some("1.2.3"), "F"), "/mnt/release/F");
-        assert_eq!(below("file:///mnt/release", None, "F"), "file:///mnt/release/F");
+        assert_eq!(
+            below("file:///mnt/release", None, "F"),
+            "file:///mnt/release/F"
+        );
     }
 
     #[test]
     fn a_file_beside_another_has_its_folder() {
         for (address, folder, name) in [
-            ("https://e.org/a/d.tar.xz?sig=a/b", "https://e.org/a/", "d.tar.xz"),
+            (
+                "https://e.org/a/d.tar.xz?sig=a/b",
+                "https://e.org/a/",
+                "d.tar.xz",
+            ),
             ("/mnt/what?/d", "/mnt/what?/", "d"),
             ("file:///mnt/d", "file:///mnt/", "d"),
             ("d", "", "d"),
         ] {
-            assert_eq!((beside(address, "F"), name_at(address)), (format!("{folder}F"), name));
+            assert_eq!(
+                (beside(address, "F"), name_at(address)),
+                (format!("{folder}F"), name)
+            );
         }
     }
 }

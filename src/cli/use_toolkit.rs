@@ -1,4 +1,5 @@
-//! `gpusetup use`: makes an installed toolkit the default one, for the host or for one shell, or writes module files.
+//! `gpusetup use`: makes an installed toolkit the default one, for the host or for one shell, or
+//! writes module files.
 
 mod module_files;
 
@@ -29,13 +30,16 @@ pub struct Options {
     /// The toolkit: 12.8, 12.8.1; 12 is the newest that is installed
     #[arg(id = "toolkit", value_name = "VERSION", required_unless_present = "module_files", value_parser = toolkit_name)]
     version: Option<Requirement<CudaVersion>>,
-    /// Print what chooses it for one shell, and change nothing: eval "$(gpusetup use cuda 11.8 --shell)"
+    /// Print what chooses it for one shell, and change nothing: eval "$(gpusetup use cuda 11.8
+    /// --shell)"
     #[arg(long, value_name = "SHELL", value_enum, num_args = 0..=1, default_missing_value = "bash",
           conflicts_with_all = ["module_files", "json", "dry_run"])]
     shell: Option<Shell>,
-    /// Write a module file for each toolkit below DIR, for Lmod and Environment Modules: DIR/cuda/12.8
+    /// Write a module file for each toolkit below DIR, for Lmod and Environment Modules:
+    /// DIR/cuda/12.8
     ///
-    /// With a version, only for that one. Users then run `module load cuda/12.8`. With --root, DIR is a folder of that tree.
+    /// With a version, only for that one. Users then run `module load cuda/12.8`. With --root, DIR
+    /// is a folder of that tree.
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
     module_files: Option<PathBuf>,
     /// Only show what would be changed
@@ -54,7 +58,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     if let Some(folder) = &options.module_files {
         return write_modules(options, folder);
     }
-    let Some(wanted) = &options.version else { return Err(Problem::usage("name the toolkit: gpusetup use cuda 12.8")) };
+    let Some(wanted) = &options.version else {
+        return Err(Problem::usage("name the toolkit: gpusetup use cuda 12.8"));
+    };
     if let Some(shell) = options.shell {
         return print_exports(options, wanted, shell);
     }
@@ -69,7 +75,9 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         apply::recover(system, &mut |news| teller.tell(news))?;
         let (plan, version) = plan(options, wanted)?;
         if plan.is_converged() {
-            teller.end(&format!("Nothing to do: CUDA {version} is the default already."));
+            teller.end(&format!(
+                "Nothing to do: CUDA {version} is the default already."
+            ));
             return Ok(Ended::Untouched);
         }
         if !options.run.asks_nothing() {
@@ -80,7 +88,14 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             }
         }
         account.plan(&plan);
-        let ended = begin(&plan, &options.run, options.run.config(Default::default()), system, account, &mut teller)?;
+        let ended = begin(
+            &plan,
+            &options.run,
+            options.run.config(Default::default()),
+            system,
+            account,
+            &mut teller,
+        )?;
         is_switched = matches!(ended, Ended::With(Ending::Done));
         Ok(ended)
     });
@@ -93,18 +108,25 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     ended
 }
 
-/// Refuses to begin something else while an apply is not finished; a switch may replace another one.
+/// Refuses to begin something else while an apply is not finished; a switch may replace another
+/// one.
 fn only_after_an_apply(system: &System) -> Result<(), Problem> {
     let unfinished = apply::unfinished(system)?;
     if unfinished.is_none_or(|unfinished| unfinished.only_switches()) {
         return Ok(());
     }
-    let sentence = "an earlier apply or rollback is not finished, and choosing another toolkit would end it";
-    Err(Problem::new(Exit::Blocked, sentence).attempt("sudo gpusetup resume").attempt("sudo gpusetup rollback"))
+    let sentence =
+        "an earlier apply or rollback is not finished, and choosing another toolkit would end it";
+    Err(Problem::new(Exit::Blocked, sentence)
+        .attempt("sudo gpusetup resume")
+        .attempt("sudo gpusetup rollback"))
 }
 
 /// The switch, and the toolkit that it chooses.
-fn plan(options: &Options, wanted: &Requirement<CudaVersion>) -> Result<(Plan, CudaVersion), Problem> {
+fn plan(
+    options: &Options,
+    wanted: &Requirement<CudaVersion>,
+) -> Result<(Plan, CudaVersion), Problem> {
     let database = options.host.database()?;
     let (facts, _) = look(&options.host, database)?;
     let host = &options.host;
@@ -120,7 +142,11 @@ fn plan(options: &Options, wanted: &Requirement<CudaVersion>) -> Result<(Plan, C
 }
 
 /// Prints the lines for one shell.
-fn print_exports(options: &Options, wanted: &Requirement<CudaVersion>, shell: Shell) -> Result<Exit, Problem> {
+fn print_exports(
+    options: &Options,
+    wanted: &Requirement<CudaVersion>,
+    shell: Shell,
+) -> Result<Exit, Problem> {
     let database = options.host.database()?;
     let (facts, _) = look(&options.host, database)?;
     let toolkit = installed_toolkit(database, &facts, wanted)?;
@@ -133,7 +159,10 @@ fn print_exports(options: &Options, wanted: &Requirement<CudaVersion>, shell: Sh
         .chain([link.as_path()])
         .collect();
     let value = |name| environment::variable(name).unwrap_or_default();
-    let now = SearchPaths { path: value("PATH"), library_path: value("LD_LIBRARY_PATH") };
+    let now = SearchPaths {
+        path: value("PATH"),
+        library_path: value("LD_LIBRARY_PATH"),
+    };
     super::print(&exports(toolkit, &others, &now, shell))?;
     Ok(Exit::Done)
 }
@@ -151,23 +180,48 @@ fn write_modules(options: &Options, folder: &Path) -> Result<Exit, Problem> {
     let (facts, _) = look(&options.host, database)?;
     let toolkits = match &options.version {
         Some(wanted) => vec![installed_toolkit(database, &facts, wanted)?],
-        None => facts.toolkits.iter().filter(|toolkit| toolkit.has_own_directory()).collect(),
+        None => facts
+            .toolkits
+            .iter()
+            .filter(|toolkit| toolkit.has_own_directory())
+            .collect(),
     };
     if toolkits.is_empty() {
-        return Err(Problem::usage("no toolkit is installed, so there is no module file to write"));
+        return Err(Problem::usage(
+            "no toolkit is installed, so there is no module file to write",
+        ));
     }
-    if let Some(root) = options.host.root.as_deref().filter(|_| folder.is_relative()) {
-        let version = options.version.as_ref().map(|wanted| format!(" {wanted}")).unwrap_or_default();
+    if let Some(root) = options
+        .host
+        .root
+        .as_deref()
+        .filter(|_| folder.is_relative())
+    {
+        let version = options
+            .version
+            .as_ref()
+            .map(|wanted| format!(" {wanted}"))
+            .unwrap_or_default();
         let (folder, root) = (quoted_path(&Path::new("/").join(folder)), quoted_path(root));
-        return Err(Problem::usage("with --root, the folder of --module-files begins with / and is one of the tree")
-            .attempt(format!("gpusetup use cuda{version} --module-files {folder} --root {root}")));
+        return Err(Problem::usage(
+            "with --root, the folder of --module-files begins with / and is one of the tree",
+        )
+        .attempt(format!(
+            "gpusetup use cuda{version} --module-files {folder} --root {root}"
+        )));
     }
     let module_files = module_files::write(&system(&options.host), &toolkits, folder)?;
     if options.look.json {
-        super::print_json(&Written { schema: "gpusetup.module-files/1", module_files })?;
+        super::print_json(&Written {
+            schema: "gpusetup.module-files/1",
+            module_files,
+        })?;
         return Ok(Exit::Done);
     }
-    let lines: String = module_files.iter().map(|path| format!("wrote {}\n", path.display())).collect();
+    let lines: String = module_files
+        .iter()
+        .map(|path| format!("wrote {}\n", path.display()))
+        .collect();
     super::print(&lines)?;
     Ok(Exit::Done)
 }
@@ -176,8 +230,12 @@ impl From<module_files::Failure> for Problem {
     fn from(failure: module_files::Failure) -> Self {
         match failure {
             module_files::Failure::OfOthers(path) => {
-                let sentence = format!("{} is not of gpusetup, and stays; nothing was written", path.display());
-                Self::new(Exit::Blocked, sentence).hint("name another folder, or move the file away")
+                let sentence = format!(
+                    "{} is not of gpusetup, and stays; nothing was written",
+                    path.display()
+                );
+                Self::new(Exit::Blocked, sentence)
+                    .hint("name another folder, or move the file away")
             }
             module_files::Failure::Unwritten(path, e) => {
                 Self::unexpected(format!("cannot write {}: {e}", path.display()))

@@ -1,5 +1,6 @@
-//! A plan as cloud-init user-data: a config file that pins what was chosen, and one command. gpusetup does the rest on the
-//! machine, against the host as it is then: packages and kernels may have been upgraded since, and devices renumbered.
+//! A plan as cloud-init user-data: a config file that pins what was chosen, and one command.
+//! gpusetup does the rest on the machine, against the host as it is then: packages and kernels may
+//! have been upgraded since, and devices renumbered.
 
 use crate::fetch::Sources;
 use crate::plan::Plan;
@@ -25,8 +26,10 @@ pub struct Wishes<'a> {
 impl Wishes<'_> {
     /// What the machine needs beside the user-data, with the flags that provide it.
     pub fn missing(&self, plan: &Plan) -> Vec<&'static str> {
-        let licences = "apply stops with exit code 2 until NVIDIA's licences are accepted: add --accept-eula";
-        let program = "the image must contain gpusetup: otherwise add --binary-url URL --binary-sha256 SUM";
+        let licences =
+            "apply stops with exit code 2 until NVIDIA's licences are accepted: add --accept-eula";
+        let program =
+            "the image must contain gpusetup: otherwise add --binary-url URL --binary-sha256 SUM";
         let login = "user-data is read by more than its machine, so the mirror's login is left out: add it there to mirror or mirrors";
         let query = "user-data is read by more than its machine, so the query of --driver-file's address is left out: add it there";
         let has_login = self.sources.mirrors.has_logins();
@@ -52,10 +55,28 @@ const MODULE_OPTION: &str = "module-option";
 
 /// The files of this machine that the user-data names: they must be on the other one, too.
 pub fn files(plan: &Plan) -> Vec<String> {
-    let driver = plan.request.driver_file.iter().filter_map(|file| file.url.strip_prefix("file://")).map(str::to_owned);
-    let token = plan.request.settings.vgpu_token.iter().map(|token| token.from.display().to_string());
-    let key = plan.request.settings.module_key.iter().flat_map(|key| [&key.key, &key.certificate]);
-    driver.chain(token).chain(key.map(|path| path.display().to_string())).collect()
+    let driver = plan
+        .request
+        .driver_file
+        .iter()
+        .filter_map(|file| file.url.strip_prefix("file://"))
+        .map(str::to_owned);
+    let token = plan
+        .request
+        .settings
+        .vgpu_token
+        .iter()
+        .map(|token| token.from.display().to_string());
+    let key = plan
+        .request
+        .settings
+        .module_key
+        .iter()
+        .flat_map(|key| [&key.key, &key.certificate]);
+    driver
+        .chain(token)
+        .chain(key.map(|path| path.display().to_string()))
+        .collect()
 }
 
 /// The user-data.
@@ -69,7 +90,12 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
         None => choice(plan, &mut key),
     }
     if let Some(file) = &plan.request.driver_file {
-        key("driver-file", file.url.strip_prefix("file://").unwrap_or(&public_address(&file.url)));
+        key(
+            "driver-file",
+            file.url
+                .strip_prefix("file://")
+                .unwrap_or(&public_address(&file.url)),
+        );
         key("driver-file-sha256", &file.sha256);
     }
     key("prefix", &plan.request.prefix.display().to_string());
@@ -87,13 +113,33 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
     }
     let mut list = |name: &str, values: Vec<String>| {
         if !values.is_empty() {
-            let _ =
-                writeln!(config, "      {name}: [{}]", values.iter().map(|v| quoted(v)).collect::<Vec<_>>().join(", "));
+            let _ = writeln!(
+                config,
+                "      {name}: [{}]",
+                values
+                    .iter()
+                    .map(|v| quoted(v))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            );
         }
     };
-    list(MODULE_OPTION, { settings.into_iter() }.filter(|(name, _)| *name == MODULE_OPTION).map(|(_, v)| v).collect());
+    list(
+        MODULE_OPTION,
+        { settings.into_iter() }
+            .filter(|(name, _)| *name == MODULE_OPTION)
+            .map(|(_, v)| v)
+            .collect(),
+    );
     list("leave-out", plan.request.leave_out.clone());
-    list("imex-peers", plan.request.imex_peers.iter().map(ToString::to_string).collect());
+    list(
+        "imex-peers",
+        plan.request
+            .imex_peers
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+    );
     if plan.request.library_path {
         config += "      library-path: true\n";
     }
@@ -114,7 +160,8 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
          # accept-eula: true\n"
     };
     let fetch = wishes.binary.map_or_else(String::new, |(url, sum)| {
-        // Verified where only root writes, and put in its place at once: a wrong file replaces nothing.
+        // Verified where only root writes, and put in its place at once: a wrong file replaces
+        // nothing.
         let commands = [
             "cd /usr/local/bin && d=$(mktemp -d ./.gpusetup-XXXXXX) && trap 'rm -rf $d' EXIT",
             &format!("curl -fsSL --proto =https --retry 5 -o $d/gpusetup '{url}'"),
@@ -124,7 +171,8 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
         ];
         commands.join(" && ")
     });
-    // One command: user-data's scripts go on behind a failed line, and the last one's status is all that is heard.
+    // One command: user-data's scripts go on behind a failed line, and the last one's status is all
+    // that is heard.
     let command = if fetch.is_empty() {
         "  - [gpusetup, apply, --unattended]\n".to_owned()
     } else {
@@ -136,7 +184,10 @@ pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
         ""
     };
     let lock = wishes.lock.map_or_else(String::new, |lock| {
-        format!("  - path: {LOCK}\n    permissions: \"0644\"\n    content: {}\n", quoted(lock))
+        format!(
+            "  - path: {LOCK}\n    permissions: \"0644\"\n    content: {}\n",
+            quoted(lock)
+        )
     });
     format!(
         "#cloud-config\n# {}, as planned by gpusetup {} with its database {}.\n{}write_files:\n  \
@@ -153,10 +204,17 @@ fn choice(plan: &Plan, mut key: impl FnMut(&str, &str)) {
     match (&plan.selection.driver, &plan.request.driver_file) {
         (Some(d), Some(_)) => key("modules", &d.modules.to_string()),
         (Some(d), None) => {
-            // A point release may be gone from the repositories by the time the machine boots. A runfile is not, and another one
-            // may lack what was planned with it.
+            // A point release may be gone from the repositories by the time the machine boots. A
+            // runfile is not, and another one may lack what was planned with it.
             let version = d.version.to_string();
-            key("driver", if d.method == Method::Runfile { &version } else { &d.branch });
+            key(
+                "driver",
+                if d.method == Method::Runfile {
+                    &version
+                } else {
+                    &d.branch
+                },
+            );
             key("modules", &d.modules.to_string());
             let method = match d.method {
                 Method::Auto | Method::Packages => "packages",
@@ -168,12 +226,40 @@ fn choice(plan: &Plan, mut key: impl FnMut(&str, &str)) {
         (None, _) => key("driver", "none"),
     }
     let none = || "none".to_owned();
-    let further = plan.selection.toolkits.iter().skip(1).map(|toolkit| toolkit.cuda.version.to_string());
-    let default = plan.selection.cuda.as_ref().map_or_else(none, |c| c.version.to_string());
-    key("cuda", &std::iter::once(default).chain(further).collect::<Vec<_>>().join(","));
-    key("cudnn", &plan.selection.cudnn.as_ref().map_or_else(none, |c| c.version.to_string()));
-    let add_ons = plan.selection.add_ons.iter().map(|(id, chosen)| format!("{id}=={}", chosen.version));
-    let add_ons: Vec<_> = add_ons.chain(plan.request.companions.iter().map(ToString::to_string)).collect();
+    let further = plan
+        .selection
+        .toolkits
+        .iter()
+        .skip(1)
+        .map(|toolkit| toolkit.cuda.version.to_string());
+    let default = plan
+        .selection
+        .cuda
+        .as_ref()
+        .map_or_else(none, |c| c.version.to_string());
+    key(
+        "cuda",
+        &std::iter::once(default)
+            .chain(further)
+            .collect::<Vec<_>>()
+            .join(","),
+    );
+    key(
+        "cudnn",
+        &plan
+            .selection
+            .cudnn
+            .as_ref()
+            .map_or_else(none, |c| c.version.to_string()),
+    );
+    let add_ons = plan
+        .selection
+        .add_ons
+        .iter()
+        .map(|(id, chosen)| format!("{id}=={}", chosen.version));
+    let add_ons: Vec<_> = add_ons
+        .chain(plan.request.companions.iter().map(ToString::to_string))
+        .collect();
     if !add_ons.is_empty() {
         key("with", &add_ons.join(","));
     }
@@ -205,10 +291,18 @@ mod tests {
 
     #[test]
     fn a_quoted_text_is_one_line_and_comes_back() {
-        for text in ["/usr/local", "a\"\\: #b", "x\ny: z\u{1b}[2J\u{2028}\u{85}\u{202e}\u{e0041}"] {
+        for text in [
+            "/usr/local",
+            "a\"\\: #b",
+            "x\ny: z\u{1b}[2J\u{2028}\u{85}\u{202e}\u{e0041}",
+        ] {
             let yaml = format!("key: {}\n", quoted(text));
-            assert!(yaml.lines().count() == 1 && !yaml.trim_end().contains(is_hidden), "{yaml:?}");
-            let read: std::collections::BTreeMap<String, String> = serde_yaml::from_str(&yaml).expect("YAML");
+            assert!(
+                yaml.lines().count() == 1 && !yaml.trim_end().contains(is_hidden),
+                "{yaml:?}"
+            );
+            let read: std::collections::BTreeMap<String, String> =
+                serde_yaml::from_str(&yaml).expect("YAML");
             assert_eq!(read["key"], text);
         }
     }

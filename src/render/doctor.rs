@@ -25,20 +25,36 @@ pub struct Look<'a> {
     pub width: usize,
 }
 
-/// A line for each area; then the findings by root cause, each with what follows from it; then the one thing to do first and the
-/// number of findings. Passed and skipped checks are listed with `verbose` only.
+/// A line for each area; then the findings by root cause, each with what follows from it; then the
+/// one thing to do first and the number of findings. Passed and skipped checks are listed with
+/// `verbose` only.
 pub fn text(report: &Report, look: Look<'_>) -> String {
-    let mut out = look.from.map(|origin| wrapped("From    ", origin, look.width)).unwrap_or_default();
+    let mut out = look
+        .from
+        .map(|origin| wrapped("From    ", origin, look.width))
+        .unwrap_or_default();
     out += &host(&report.host, look.width);
-    out += &report.nvml.iter().filter(|_| look.verbose).map(|nvml| gpus(nvml, look.width)).collect::<String>();
+    out += &report
+        .nvml
+        .iter()
+        .filter(|_| look.verbose)
+        .map(|nvml| gpus(nvml, look.width))
+        .collect::<String>();
     out += &areas(report, look);
     out.push('\n');
     let is_ill = |f: &Finding| matches!(f.status, Status::Warn | Status::Fail | Status::Error);
-    let roots = report.checks.iter().filter(|f| f.consequence_of.is_none() && (look.verbose || is_ill(f)));
+    let roots = report
+        .checks
+        .iter()
+        .filter(|f| f.consequence_of.is_none() && (look.verbose || is_ill(f)));
     let before = out.len();
     for finding in roots {
         out += &one(finding, look, "");
-        for consequence in report.checks.iter().filter(|f| f.consequence_of == Some(finding.id)) {
+        for consequence in report
+            .checks
+            .iter()
+            .filter(|f| f.consequence_of == Some(finding.id))
+        {
             out += &one(consequence, look, "    ");
         }
     }
@@ -47,27 +63,56 @@ pub fn text(report: &Report, look: Look<'_>) -> String {
     }
     let ill = report.checks.iter().filter(|f| is_ill(f)).count();
     if let Some(first) = report.first().filter(|_| ill > 1) {
-        let commands = first.remediation.as_ref().map(|r| r.commands.as_slice()).unwrap_or_default();
+        let commands = first
+            .remediation
+            .as_ref()
+            .map(|r| r.commands.as_slice())
+            .unwrap_or_default();
         out += &wrapped(
             "First   ",
-            &format!("{}: {}", first.id, first.cause.as_deref().unwrap_or(first.title)),
+            &format!(
+                "{}: {}",
+                first.id,
+                first.cause.as_deref().unwrap_or(first.title)
+            ),
             look.width,
         );
         for command in commands {
             out += &format!("          {}\n", look.paint.bold(command));
         }
     }
-    let fixable: Vec<_> = report.checks.iter().filter(|f| f.fixable).map(|f| f.id.as_str()).collect();
+    let fixable: Vec<_> = report
+        .checks
+        .iter()
+        .filter(|f| f.fixable)
+        .map(|f| f.id.as_str())
+        .collect();
     if !fixable.is_empty() {
-        let root = look.root.map(|root| format!(" --root {}", quoted_path(root))).unwrap_or_default();
+        let root = look
+            .root
+            .map(|root| format!(" --root {}", quoted_path(root)))
+            .unwrap_or_default();
         let command = format!("sudo gpusetup doctor{root} --fix");
-        let place = if look.from.is_some() { "on that host " } else { "" };
-        let how = format!("{place}{} repairs {}", look.paint.bold(&command), fixable.join(", "));
+        let place = if look.from.is_some() {
+            "on that host "
+        } else {
+            ""
+        };
+        let how = format!(
+            "{place}{} repairs {}",
+            look.paint.bold(&command),
+            fixable.join(", ")
+        );
         out += &wrapped("Fix     ", &how, look.width);
     }
-    let mut commands = report.checks.iter().filter_map(|f| f.remediation.as_ref()).flat_map(|r| &r.commands);
+    let mut commands = report
+        .checks
+        .iter()
+        .filter_map(|f| f.remediation.as_ref())
+        .flat_map(|r| &r.commands);
     if commands.any(|command| command.contains("chroot ")) {
-        let says = "chroot runs a program of the tree, as root: only for a tree whose programs you trust";
+        let says =
+            "chroot runs a program of the tree, as root: only for a tree whose programs you trust";
         out += &wrapped("Note    ", says, look.width);
     }
     out + &counts(report, look.width)
@@ -83,8 +128,13 @@ fn counts(report: &Report, width: usize) -> String {
         );
         return wrapped("", &text, width);
     }
-    let mut parts = vec![count(s.fail as u64, "problem"), count(s.warn as u64, "warning")];
-    parts.extend((s.error > 0).then(|| format!("{} that did not end", count(s.error as u64, "check"))));
+    let mut parts = vec![
+        count(s.fail as u64, "problem"),
+        count(s.warn as u64, "warning"),
+    ];
+    parts.extend(
+        (s.error > 0).then(|| format!("{} that did not end", count(s.error as u64, "check"))),
+    );
     parts.push(format!("{} passed", s.pass));
     parts.push(format!("{} not applicable (-v lists them)", s.skip));
     wrapped("", &format!("{}.", parts.join(", ")), width)
@@ -92,8 +142,9 @@ fn counts(report: &Report, width: usize) -> String {
 
 /// A line for each area that was looked at: the worst of its findings, and what is there.
 fn areas(report: &Report, look: Look<'_>) -> String {
-    let line =
-        |(area, worst, text): (Area, Status, String)| marked(worst, look, "", &format!("{:<11} ", area.title()), &text);
+    let line = |(area, worst, text): (Area, Status, String)| {
+        marked(worst, look, "", &format!("{:<11} ", area.title()), &text)
+    };
     looked_at(report).map(line).collect()
 }
 
@@ -108,9 +159,11 @@ pub fn looked_at(report: &Report) -> impl Iterator<Item = (Area, Status, String)
         }
         let ill = |status| own.iter().filter(|f| f.status == status).count() as u64;
         let mut parts = vec![present(area, report)];
-        for (status, what) in
-            [(Status::Fail, "problem"), (Status::Error, "check that did not end"), (Status::Warn, "warning")]
-        {
+        for (status, what) in [
+            (Status::Fail, "problem"),
+            (Status::Error, "check that did not end"),
+            (Status::Warn, "warning"),
+        ] {
             parts.extend((ill(status) > 0).then(|| count(ill(status), what)));
         }
         parts.retain(|part| !part.is_empty());
@@ -130,24 +183,50 @@ fn present(area: Area, report: &Report) -> String {
         Area::Driver => match &host.driver {
             Some(driver) => driver.version.to_string(),
             None => match host.loaded_driver() {
-                Some(version) => format!("module {version} is loaded, but no libraries of it were found"),
+                Some(version) => {
+                    format!("module {version} is loaded, but no libraries of it were found")
+                }
                 None => "no NVIDIA driver".to_owned(),
             },
         },
         Area::Toolkit => {
-            let all: Vec<_> = host.toolkits.iter().map(|toolkit| toolkit.version.to_string()).collect();
-            if all.is_empty() { "no toolkit".to_owned() } else { format!("CUDA {}", all.join(", ")) }
+            let all: Vec<_> = host
+                .toolkits
+                .iter()
+                .map(|toolkit| toolkit.version.to_string())
+                .collect();
+            if all.is_empty() {
+                "no toolkit".to_owned()
+            } else {
+                format!("CUDA {}", all.join(", "))
+            }
         }
         Area::AddOns => {
-            let mut all: Vec<_> = host.cudnn.iter().filter_map(|found| found.version).collect();
+            let mut all: Vec<_> = host
+                .cudnn
+                .iter()
+                .filter_map(|found| found.version)
+                .collect();
             all.sort_unstable();
             all.dedup();
             let all: Vec<_> = all.iter().map(ToString::to_string).collect();
-            if all.is_empty() { "no cuDNN".to_owned() } else { all.join(", ") }
+            if all.is_empty() {
+                "no cuDNN".to_owned()
+            } else {
+                all.join(", ")
+            }
         }
-        Area::Packages => host.os.package_manager.map(|manager| manager.to_string()).unwrap_or_default(),
+        Area::Packages => host
+            .os
+            .package_manager
+            .map(|manager| manager.to_string())
+            .unwrap_or_default(),
         Area::Containers => String::new(),
-        Area::Python => report.python.as_deref().map(environments).unwrap_or_default(),
+        Area::Python => report
+            .python
+            .as_deref()
+            .map(environments)
+            .unwrap_or_default(),
     }
 }
 
@@ -158,19 +237,30 @@ fn environments(all: &[PythonEnvironment]) -> String {
         return "no environment with CUDA".to_owned();
     }
     let one = |environment: &PythonEnvironment| {
-        let built = environment.packages.iter().filter(|package| package.build != BuiltFor::Unknown);
-        let names: Vec<_> = built.map(|package| format!("{} {}", package.name, package.version)).collect();
-        let names = if names.is_empty() { "NVIDIA's libraries".to_owned() } else { names.join(", ") };
+        let built = environment
+            .packages
+            .iter()
+            .filter(|package| package.build != BuiltFor::Unknown);
+        let names: Vec<_> = built
+            .map(|package| format!("{} {}", package.name, package.version))
+            .collect();
+        let names = if names.is_empty() {
+            "NVIDIA's libraries".to_owned()
+        } else {
+            names.join(", ")
+        };
         format!("{names} in {}", environment.path.display())
     };
     let more = all.len().saturating_sub(MOST);
     let named = all.iter().take(MOST).map(one);
-    let named: Vec<_> = named.chain((more > 0).then(|| format!("{more} more (-v)"))).collect();
+    let named: Vec<_> = named
+        .chain((more > 0).then(|| format!("{more} more (-v)")))
+        .collect();
     named.join("; ")
 }
 
-/// A gauge for each check that means something here, and one with the versions as labels, as the textfile collector of
-/// Prometheus' node exporter reads them.
+/// A gauge for each check that means something here, and one with the versions as labels, as the
+/// textfile collector of Prometheus' node exporter reads them.
 pub fn prometheus(report: &Report) -> String {
     let mut out = "# HELP gpusetup_check What doctor found: 0 sound, 1 warning, 2 failure, 3 the check did not end.\n\
                    # TYPE gpusetup_check gauge\n"
@@ -183,7 +273,10 @@ pub fn prometheus(report: &Report) -> String {
             Status::Fail => 2,
             Status::Error => 3,
         };
-        let follows = finding.consequence_of.map(|id| format!(",follows_from=\"{id}\"")).unwrap_or_default();
+        let follows = finding
+            .consequence_of
+            .map(|id| format!(",follows_from=\"{id}\""))
+            .unwrap_or_default();
         out += &format!("gpusetup_check{{id=\"{}\"{follows}}} {value}\n", finding.id);
     }
     let host = &report.host;
@@ -196,12 +289,21 @@ pub fn prometheus(report: &Report) -> String {
         label(&report.database.version),
         text(host.driver.as_ref().map(|d| d.version.to_string())),
         text(host.toolkits.last().map(|t| t.version.to_string())),
-        text(host.cudnn.iter().filter_map(|c| c.version).max().map(|v| v.to_string())),
+        text(
+            host.cudnn
+                .iter()
+                .filter_map(|c| c.version)
+                .max()
+                .map(|v| v.to_string())
+        ),
     )
 }
 
 fn host(facts: &Facts, width: usize) -> String {
-    let kernel = facts.kernel().map(|k| format!(", kernel {k}")).unwrap_or_default();
+    let kernel = facts
+        .kernel()
+        .map(|k| format!(", kernel {k}"))
+        .unwrap_or_default();
     wrapped("Host    ", &format!("{}{kernel}", facts.os.name), width) + "\n"
 }
 
@@ -214,28 +316,57 @@ fn names_of_gpus(facts: &Facts) -> String {
             None => names.push((name, 1)),
         }
     }
-    let times = |(name, n): &(&str, usize)| if *n == 1 { (*name).to_owned() } else { format!("{n} × {name}") };
+    let times = |(name, n): &(&str, usize)| {
+        if *n == 1 {
+            (*name).to_owned()
+        } else {
+            format!("{n} × {name}")
+        }
+    };
     if names.is_empty() {
-        return if facts.has_no_gpu() { "no NVIDIA GPU" } else { "not known here" }.to_owned();
+        return if facts.has_no_gpu() {
+            "no NVIDIA GPU"
+        } else {
+            "not known here"
+        }
+        .to_owned();
     }
     names.iter().map(times).collect::<Vec<_>>().join(", ")
 }
 
 /// What the driver says of itself, and a line for each GPU.
 fn gpus(nvml: &Nvml, width: usize) -> String {
-    let Some(driver) = nvml.driver.as_deref().filter(|_| !nvml.gpus.is_empty()) else { return String::new() };
-    let cuda = nvml.cuda.map(|c| format!(", which runs CUDA {c} and older")).unwrap_or_default();
-    let word = |on: Option<bool>| on.map_or("-", |on| if on { "on" } else { "off" }).to_owned();
+    let Some(driver) = nvml.driver.as_deref().filter(|_| !nvml.gpus.is_empty()) else {
+        return String::new();
+    };
+    let cuda = nvml
+        .cuda
+        .map(|c| format!(", which runs CUDA {c} and older"))
+        .unwrap_or_default();
+    let word = |on: Option<bool>| {
+        on.map_or("-", |on| if on { "on" } else { "off" })
+            .to_owned()
+    };
     let mig = |gpu: &NvmlGpu| match gpu.mig {
         Some(mig) if mig.enabled => count(u64::from(mig.instances), "instance"),
         mig => word(mig.map(|m| m.enabled)),
     };
     let row = |gpu: &NvmlGpu| {
-        let [address, name] = [&gpu.address, &gpu.name].map(|text| text.clone().unwrap_or_else(|| "-".to_owned()));
-        [address, name, mig(gpu), word(gpu.ecc.map(|e| e.enabled)), word(gpu.persistence)]
+        let [address, name] =
+            [&gpu.address, &gpu.name].map(|text| text.clone().unwrap_or_else(|| "-".to_owned()));
+        [
+            address,
+            name,
+            mig(gpu),
+            word(gpu.ecc.map(|e| e.enabled)),
+            word(gpu.persistence),
+        ]
     };
     let head = ["address", "name", "MIG", "ECC", "persistence"].map(str::to_owned);
-    let rows: Vec<_> = [head].into_iter().chain(nvml.gpus.iter().map(row)).collect();
+    let rows: Vec<_> = [head]
+        .into_iter()
+        .chain(nvml.gpus.iter().map(row))
+        .collect();
     let mut widths = [0usize; 5];
     for (n, column) in widths.iter_mut().enumerate() {
         *column = rows.iter().map(|r| r[n].chars().count()).max().unwrap_or(0);
@@ -249,7 +380,10 @@ fn gpus(nvml: &Nvml, width: usize) -> String {
             let cell: String = cell.chars().take(column).collect();
             format!("{cell:column$}")
         });
-        out += &format!("        {}\n", cells.collect::<Vec<_>>().join("  ").trim_end());
+        out += &format!(
+            "        {}\n",
+            cells.collect::<Vec<_>>().join("  ").trim_end()
+        );
     }
     out + "\n"
 }
@@ -258,7 +392,11 @@ fn gpus(nvml: &Nvml, width: usize) -> String {
 fn marked(status: Status, look: Look<'_>, indent: &str, head: &str, text: &str) -> String {
     let mark = mark(status, look.unicode);
     let columns = mark.chars().count();
-    let filled = wrapped(&format!("{indent}{} {head}", "m".repeat(columns)), text, look.width);
+    let filled = wrapped(
+        &format!("{indent}{} {head}", "m".repeat(columns)),
+        text,
+        look.width,
+    );
     let painted = match status {
         Status::Pass => look.paint.green(&mark),
         Status::Warn => look.paint.yellow(&mark),
@@ -280,25 +418,45 @@ fn mark(status: Status, unicode: bool) -> String {
 }
 
 fn one(finding: &Finding, look: Look<'_>, indent: &str) -> String {
-    let Look { paint, unicode, verbose, width, .. } = look;
+    let Look {
+        paint,
+        unicode,
+        verbose,
+        width,
+        ..
+    } = look;
     let is_well = matches!(finding.status, Status::Pass | Status::Skip);
     let title = match (finding.status, &finding.cause) {
         (Status::Skip, Some(why)) => format!("not checked, {why}"),
         (Status::Warn | Status::Fail | Status::Error, Some(cause)) => cause.clone(),
         _ => finding.title.to_owned(),
     };
-    let mut out = marked(finding.status, look, indent, &format!("{} ", finding.id), &title);
+    let mut out = marked(
+        finding.status,
+        look,
+        indent,
+        &format!("{} ", finding.id),
+        &title,
+    );
     let mark_width = mark(finding.status, unicode).chars().count();
     let inner = format!("{indent}{} ", " ".repeat(mark_width));
     if let Some(cause) = finding.consequence_of {
-        out += &wrapped(&format!("{inner}why   "), &format!("it follows from {cause}: fix that first"), width);
+        out += &wrapped(
+            &format!("{inner}why   "),
+            &format!("it follows from {cause}: fix that first"),
+            width,
+        );
     }
     if verbose || !is_well {
         for evidence in &finding.evidence {
             out += &wrapped(&format!("{inner}saw   "), evidence, width);
         }
     }
-    if let Some(remediation) = finding.remediation.as_ref().filter(|_| finding.consequence_of.is_none()) {
+    if let Some(remediation) = finding
+        .remediation
+        .as_ref()
+        .filter(|_| finding.consequence_of.is_none())
+    {
         out += &wrapped(&format!("{inner}fix   "), &remediation.text, width);
         for command in &remediation.commands {
             // A command is not broken into lines: it is to be copied.

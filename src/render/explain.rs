@@ -1,4 +1,5 @@
-//! A proof, for a person and for programs: the facts, what follows from them, and what would fit instead.
+//! A proof, for a person and for programs: the facts, what follows from them, and what would fit
+//! instead.
 
 pub mod article;
 pub mod paste;
@@ -63,7 +64,11 @@ impl<'a> Proof<'a> {
                 schema: PROOF,
                 fits: false,
                 selection: conflict.alternative.as_ref().map(|a| &a.selection),
-                reasons: conflict.alternative.as_ref().map(|a| a.reasons.as_slice()).unwrap_or_default(),
+                reasons: conflict
+                    .alternative
+                    .as_ref()
+                    .map(|a| a.reasons.as_slice())
+                    .unwrap_or_default(),
                 refusal: Some(&conflict.sentence),
                 rule: Some(conflict.rule),
                 derivation: &conflict.derivation,
@@ -73,9 +78,15 @@ impl<'a> Proof<'a> {
     }
 }
 
-/// The proof in numbered lines, each with where it is published. Reasons are the resolver's: in English, as in a plan.
+/// The proof in numbered lines, each with where it is published. Reasons are the resolver's: in
+/// English, as in a plan.
 pub fn text(asked: &str, answer: &Answer, database: &Database, look: Look<'_>) -> String {
-    let Look { paint, width, language, .. } = look;
+    let Look {
+        paint,
+        width,
+        language,
+        ..
+    } = look;
     let mut out = String::new();
     let mut number = 0;
     let mut say = |out: &mut String, text: &str, source: &str| {
@@ -90,28 +101,53 @@ pub fn text(asked: &str, answer: &Answer, database: &Database, look: Look<'_>) -
         Ok((selection, reasons)) => {
             out += &wrapped(
                 "",
-                &paint.green(&language.filled(FITS, &[("asked", asked), ("choice", &summary(selection))])),
+                &paint.green(
+                    &language.filled(FITS, &[("asked", asked), ("choice", &summary(selection))]),
+                ),
                 width,
             );
             for reason in reasons {
-                say(&mut out, &format!("{}: {}", reason.subject, reason.text), &titles(database, &reason.source));
+                say(
+                    &mut out,
+                    &format!("{}: {}", reason.subject, reason.text),
+                    &titles(database, &reason.source),
+                );
             }
         }
         Err(conflict) => {
-            out += &wrapped("", &paint.red(&language.filled(DOES_NOT_FIT, &[("asked", asked)])), width);
+            out += &wrapped(
+                "",
+                &paint.red(&language.filled(DOES_NOT_FIT, &[("asked", asked)])),
+                width,
+            );
             for premise in &conflict.derivation {
                 say(&mut out, &premise.text, &premise.source);
             }
-            out += &wrapped(&format!("{}  ", language.word("So")), &conflict.sentence, width);
+            out += &wrapped(
+                &format!("{}  ", language.word("So")),
+                &conflict.sentence,
+                width,
+            );
             if let Some(instead) = &conflict.alternative {
                 let first = format!("{}  ", language.word("Instead"));
-                out += &format!("\n{}", wrapped(&first, &paint.bold(&summary(&instead.selection)), width));
+                out += &format!(
+                    "\n{}",
+                    wrapped(&first, &paint.bold(&summary(&instead.selection)), width)
+                );
                 for reason in &instead.reasons {
-                    say(&mut out, &format!("{}: {}", reason.subject, reason.text), &titles(database, &reason.source));
+                    say(
+                        &mut out,
+                        &format!("{}: {}", reason.subject, reason.text),
+                        &titles(database, &reason.source),
+                    );
                 }
             }
             for hint in &conflict.hints {
-                out += &wrapped(&format!("{}  ", language.word("Hint")), &hint.to_string(), width);
+                out += &wrapped(
+                    &format!("{}  ", language.word("Hint")),
+                    &hint.to_string(),
+                    width,
+                );
             }
         }
     }
@@ -119,5 +155,8 @@ pub fn text(asked: &str, answer: &Answer, database: &Database, look: Look<'_>) -
 }
 
 fn titles(database: &Database, ids: &str) -> String {
-    source_titles(database, &ids.split(", ").map(str::to_owned).collect::<Vec<_>>())
+    source_titles(
+        database,
+        &ids.split(", ").map(str::to_owned).collect::<Vec<_>>(),
+    )
 }

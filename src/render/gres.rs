@@ -9,7 +9,10 @@ pub fn text(lines: &[Gres]) -> String {
     for line in lines {
         *counts.entry(&line.kind).or_default() += line.count();
     }
-    let all: Vec<_> = counts.iter().map(|(kind, count)| format!("gpu:{kind}:{count}")).collect();
+    let all: Vec<_> = counts
+        .iter()
+        .map(|(kind, count)| format!("gpu:{kind}:{count}"))
+        .collect();
     let mut out = format!(
         "# gres.conf of this node. slurm.conf needs:\n#   GresTypes=gpu\n#   NodeName=... Gres={}\n# `slurmd -G` shows what Slurm reads.\n",
         all.join(",")

@@ -1,5 +1,6 @@
-//! The compute capability × CUDA × driver grid as one page: no file beside it, nothing fetched, readable without JavaScript,
-//! which only adds the filters. What a cell says is what the resolver's own rule says.
+//! The compute capability × CUDA × driver grid as one page: no file beside it, nothing fetched,
+//! readable without JavaScript, which only adds the filters. What a cell says is what the
+//! resolver's own rule says.
 
 use super::escaped;
 use crate::compat::{Architecture, CudaRelease, Database, ModuleFlavour};
@@ -11,7 +12,11 @@ pub fn html(database: &Database) -> String {
     let series = series(database);
     let mut architectures: Vec<_> = database.architectures.iter().collect();
     architectures.sort_by_key(|a| std::cmp::Reverse(a.compute_capability));
-    architectures.retain(|a| series.iter().any(|r| serves(database, r, &Card::from_architecture(a.name.clone(), a))));
+    architectures.retain(|a| {
+        series
+            .iter()
+            .any(|r| serves(database, r, &Card::from_architecture(a.name.clone(), a)))
+    });
     let mut out = String::new();
     let _ = write!(
         out,
@@ -31,7 +36,11 @@ pub fn html(database: &Database) -> String {
     out += &grid(database, &architectures, &series);
     out += &branches(database);
     out += &footer(database);
-    let _ = write!(out, "<script>\n{}</script>\n</body></html>\n", include_str!("matrix.js"));
+    let _ = write!(
+        out,
+        "<script>\n{}</script>\n</body></html>\n",
+        include_str!("matrix.js")
+    );
     out
 }
 
@@ -39,7 +48,10 @@ pub fn html(database: &Database) -> String {
 fn series(database: &Database) -> Vec<&CudaRelease> {
     let mut series: Vec<&CudaRelease> = Vec::new();
     for release in &database.cuda {
-        if series.last().is_none_or(|s| s.version.series() != release.version.series()) {
+        if series
+            .last()
+            .is_none_or(|s| s.version.series() != release.version.series())
+        {
             series.push(release);
         }
     }
@@ -48,7 +60,9 @@ fn series(database: &Database) -> Vec<&CudaRelease> {
 
 /// Well-known cards of a capability: those that drivers list, and that most sources have.
 fn examples(database: &Database, a: &Architecture) -> String {
-    let of = |g: &&crate::compat::Gpu| g.compute_capability == Some(a.compute_capability) && g.subsystem.is_none();
+    let of = |g: &&crate::compat::Gpu| {
+        g.compute_capability == Some(a.compute_capability) && g.subsystem.is_none()
+    };
     let mut cards: Vec<_> = database.gpus.iter().filter(of).collect();
     if cards.iter().any(|g| database.is_listed(g)) {
         cards.retain(|g| database.is_listed(g));
@@ -56,7 +70,12 @@ fn examples(database: &Database, a: &Architecture) -> String {
     cards.sort_by_key(|g| (std::cmp::Reverse(g.sources.len()), g.name.len()));
     let mut names: Vec<&str> = Vec::new();
     for g in cards {
-        let name = g.name.split(" / ").next().unwrap_or(&g.name).trim_start_matches("NVIDIA ");
+        let name = g
+            .name
+            .split(" / ")
+            .next()
+            .unwrap_or(&g.name)
+            .trim_start_matches("NVIDIA ");
         if names.len() < 3 && !names.contains(&name) {
             names.push(name);
         }
@@ -64,15 +83,31 @@ fn examples(database: &Database, a: &Architecture) -> String {
     names.join(", ")
 }
 
-fn filters(database: &Database, architectures: &[&Architecture], series: &[&CudaRelease]) -> String {
+fn filters(
+    database: &Database,
+    architectures: &[&Architecture],
+    series: &[&CudaRelease],
+) -> String {
     let select = |name: &str, label: &str, options: Vec<String>| {
-        let options: String = options.iter().map(|o| format!("<option>{}</option>", escaped(o))).collect();
-        format!("<label>{label} <select name=\"{name}\"><option value=\"\">all</option>{options}</select></label>\n")
+        let options: String = options
+            .iter()
+            .map(|o| format!("<option>{}</option>", escaped(o)))
+            .collect();
+        format!(
+            "<label>{label} <select name=\"{name}\"><option value=\"\">all</option>{options}</select></label>\n"
+        )
     };
     let mut families: Vec<_> = architectures.iter().map(|a| a.name.clone()).collect();
     families.dedup();
-    let cuda = series.iter().map(|r| r.version.series().to_string()).collect();
-    let branches = database.driver_branches.iter().map(|b| b.branch.to_string()).collect();
+    let cuda = series
+        .iter()
+        .map(|r| r.version.series().to_string())
+        .collect();
+    let branches = database
+        .driver_branches
+        .iter()
+        .map(|b| b.branch.to_string())
+        .collect();
     format!(
         "<form id=\"filter\">{}{}{}<label>Contains <input name=\"text\" type=\"search\" placeholder=\"a100, 8.6\"></label></form>\n",
         select("family", "Architecture", families),
@@ -88,8 +123,10 @@ fn grid(database: &Database, architectures: &[&Architecture], series: &[&CudaRel
             .to_owned();
     for release in series {
         let (name, driver) = (release.version.series(), release.minimum_driver);
-        let _ =
-            write!(out, "<th scope=\"col\" data-cuda=\"{name}\" title=\"needs driver {driver} or newer\">{name}</th>");
+        let _ = write!(
+            out,
+            "<th scope=\"col\" data-cuda=\"{name}\" title=\"needs driver {driver} or newer\">{name}</th>"
+        );
     }
     out += "</tr></thead>\n<tbody>\n";
     for a in architectures {
@@ -116,17 +153,36 @@ fn cell(database: &Database, a: &Architecture, release: &CudaRelease) -> String 
         return "<td class=\"yes\" title=\"the driver comes with the board support package\">board's</td>".to_owned();
     }
     let within = |branch: u16| branch >= release.minimum_driver.branch && a.is_served_by(branch);
-    let mut numbers: Vec<_> = database.driver_branches.iter().map(|b| b.branch).filter(|b| within(*b)).collect();
+    let mut numbers: Vec<_> = database
+        .driver_branches
+        .iter()
+        .map(|b| b.branch)
+        .filter(|b| within(*b))
+        .collect();
     numbers.sort_unstable();
     let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
-        let title = format!("it needs driver {}, and no such branch knows this GPU", release.minimum_driver);
-        return format!("<td class=\"no\" title=\"{}\">no driver</td>", escaped(&title));
+        let title = format!(
+            "it needs driver {}, and no such branch knows this GPU",
+            release.minimum_driver
+        );
+        return format!(
+            "<td class=\"no\" title=\"{}\">no driver</td>",
+            escaped(&title)
+        );
     };
-    let shown = if a.last_driver_branch.is_none() { format!("{first}+") } else { format!("{first}–{last}") };
+    let shown = if a.last_driver_branch.is_none() {
+        format!("{first}+")
+    } else {
+        format!("{first}–{last}")
+    };
     let open_only = a.modules == [ModuleFlavour::Open];
     let class = if open_only { "open" } else { "yes" };
     let open = if open_only { "<small>open</small>" } else { "" };
-    let all = numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let all = numbers
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(" ");
     let title = format!("driver {} or newer", release.minimum_driver);
     format!("<td class=\"{class}\" data-branches=\"{all}\" title=\"{title}\">{shown}{open}</td>")
 }
@@ -138,11 +194,25 @@ fn branches(database: &Database) -> String {
                    <th scope=\"col\">Architectures</th></tr></thead>\n<tbody>\n"
         .to_owned();
     for b in &database.driver_branches {
-        let newest = database.drivers.iter().find(|d| d.version.branch == b.branch);
+        let newest = database
+            .drivers
+            .iter()
+            .find(|d| d.version.branch == b.branch);
         let newest = newest.map_or("—".to_owned(), |d| d.version.to_string());
-        let kind = serde_json::to_value(b.kind).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
-        let modules = b.modules.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let served = database.architectures.iter().filter(|a| a.is_served_by(b.branch));
+        let kind = serde_json::to_value(b.kind)
+            .ok()
+            .and_then(|v| v.as_str().map(str::to_owned))
+            .unwrap_or_default();
+        let modules = b
+            .modules
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ");
+        let served = database
+            .architectures
+            .iter()
+            .filter(|a| a.is_served_by(b.branch));
         let mut families: Vec<_> = served.map(|a| a.name.as_str()).collect();
         families.dedup();
         let _ = writeln!(
@@ -159,7 +229,11 @@ fn branches(database: &Database) -> String {
 
 fn footer(database: &Database) -> String {
     let named = |id: &String| database.sources.iter().find(|s| s.id == *id);
-    let ids: std::collections::BTreeSet<_> = database.architectures.iter().flat_map(|a| &a.sources).collect();
+    let ids: std::collections::BTreeSet<_> = database
+        .architectures
+        .iter()
+        .flat_map(|a| &a.sources)
+        .collect();
     let sources: String = ids
         .into_iter()
         .filter_map(named)
@@ -181,16 +255,39 @@ mod tests {
     fn cell_of(capability: &str, cuda: &str) -> String {
         let database = embedded();
         let capability = capability.parse().expect("a capability");
-        let release = series(&database).into_iter().find(|r| r.version.series().to_string() == cuda).expect("a series");
-        cell(&database, database.architecture(capability).expect("known"), release)
+        let release = series(&database)
+            .into_iter()
+            .find(|r| r.version.series().to_string() == cuda)
+            .expect("a series");
+        cell(
+            &database,
+            database.architecture(capability).expect("known"),
+            release,
+        )
     }
 
     #[test]
     fn cells_say_what_the_resolver_says() {
-        assert!(cell_of("7.0", "13.0").contains("targets 7.5 and up"), "{}", cell_of("7.0", "13.0"));
-        assert!(cell_of("7.0", "12.9").contains(">525–580<"), "{}", cell_of("7.0", "12.9"));
-        assert!(cell_of("10.0", "12.8").contains("open"), "{}", cell_of("10.0", "12.8"));
-        assert!(cell_of("3.5", "11.8").contains(">450–470<"), "{}", cell_of("3.5", "11.8"));
+        assert!(
+            cell_of("7.0", "13.0").contains("targets 7.5 and up"),
+            "{}",
+            cell_of("7.0", "13.0")
+        );
+        assert!(
+            cell_of("7.0", "12.9").contains(">525–580<"),
+            "{}",
+            cell_of("7.0", "12.9")
+        );
+        assert!(
+            cell_of("10.0", "12.8").contains("open"),
+            "{}",
+            cell_of("10.0", "12.8")
+        );
+        assert!(
+            cell_of("3.5", "11.8").contains(">450–470<"),
+            "{}",
+            cell_of("3.5", "11.8")
+        );
     }
 
     #[test]
@@ -212,7 +309,8 @@ mod tests {
             .stdin(std::process::Stdio::piped())
             .spawn()
             .expect("python3 is there");
-        std::io::Write::write_all(&mut python.stdin.take().expect("piped"), page.as_bytes()).expect("read");
+        std::io::Write::write_all(&mut python.stdin.take().expect("piped"), page.as_bytes())
+            .expect("read");
         assert!(python.wait().expect("it ends").success());
     }
 

@@ -5,7 +5,9 @@ mod svg;
 
 pub use svg::svg;
 
-use crate::mig::{Amount, AssertedGpu, AssertedHost, ListedGpu, ListedHost, PlannedGpu, PlannedHost, ProfilesFrom};
+use crate::mig::{
+    Amount, AssertedGpu, AssertedHost, ListedGpu, ListedHost, PlannedGpu, PlannedHost, ProfilesFrom,
+};
 use crate::text::{count, wrapped};
 use picture::picture;
 
@@ -49,8 +51,16 @@ fn grouped(gpus: &[PlannedGpu]) -> Vec<Vec<&PlannedGpu>> {
 fn group(alike: &[&PlannedGpu], canvas: Canvas) -> String {
     let gpu = alike[0];
     let indexes: Vec<_> = alike.iter().map(|gpu| gpu.index.to_string()).collect();
-    let which = if alike.len() == 1 { format!("GPU {}", indexes[0]) } else { format!("GPUs {}", indexes.join(", ")) };
-    let what = if gpu.mig { format!("layout {}", gpu.layout) } else { "MIG off".to_owned() };
+    let which = if alike.len() == 1 {
+        format!("GPU {}", indexes[0])
+    } else {
+        format!("GPUs {}", indexes.join(", "))
+    };
+    let what = if gpu.mig {
+        format!("layout {}", gpu.layout)
+    } else {
+        "MIG off".to_owned()
+    };
     let mut out = wrapped("", &format!("{which}, {}: {what}", gpu.name), canvas.width);
     if gpu.mig {
         out.push('\n');
@@ -62,7 +72,11 @@ fn group(alike: &[&PlannedGpu], canvas: Canvas) -> String {
     }
     out.push('\n');
     if alike.iter().all(|gpu| gpu.commands.is_empty()) {
-        out += &wrapped("  ", "Nothing to do: the GPU has this layout.", canvas.width);
+        out += &wrapped(
+            "  ",
+            "Nothing to do: the GPU has this layout.",
+            canvas.width,
+        );
         return out;
     }
     if gpu.kept + gpu.destroyed > 0 {
@@ -77,7 +91,10 @@ fn group(alike: &[&PlannedGpu], canvas: Canvas) -> String {
         out += "  By hand:\n";
     }
     // Commands are to be copied: they are never broken.
-    alike.iter().flat_map(|gpu| &gpu.commands).for_each(|command| out += &format!("    {command}\n"));
+    alike
+        .iter()
+        .flat_map(|gpu| &gpu.commands)
+        .for_each(|command| out += &format!("    {command}\n"));
     out
 }
 
@@ -88,10 +105,21 @@ pub fn list(host: &ListedHost, canvas: Canvas) -> String {
         if !out.is_empty() {
             out.push('\n');
         }
-        let address = gpu.address.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
-        out += &wrapped("", &format!("GPU {}, {}{address}: {}", gpu.index, gpu.name, mode(gpu)), canvas.width);
+        let address = gpu
+            .address
+            .as_ref()
+            .map(|at| format!(" at {at}"))
+            .unwrap_or_default();
+        out += &wrapped(
+            "",
+            &format!("GPU {}, {}{address}: {}", gpu.index, gpu.name, mode(gpu)),
+            canvas.width,
+        );
         if !gpu.variants.is_empty() {
-            let text = format!("Boards with this id have different profiles. Name one: {}", gpu.variants.join(", "));
+            let text = format!(
+                "Boards with this id have different profiles. Name one: {}",
+                gpu.variants.join(", ")
+            );
             out += &wrapped("  ", &text, canvas.width);
         } else if gpu.profiles.is_empty() && gpu.capable {
             out += &wrapped(
@@ -104,10 +132,24 @@ pub fn list(host: &ListedHost, canvas: Canvas) -> String {
             out += &profiles(gpu, canvas.width);
         }
         for instance in &gpu.instances {
-            let profile = instance.profile.as_deref().unwrap_or("of an unknown profile");
-            let start = instance.start.map(|start| format!(" at slot {start}")).unwrap_or_default();
-            let whole = if instance.whole { "" } else { ", without a compute instance of its size" };
-            out += &wrapped("  ", &format!("Instance {}: {profile}{start}{whole}", instance.id), canvas.width);
+            let profile = instance
+                .profile
+                .as_deref()
+                .unwrap_or("of an unknown profile");
+            let start = instance
+                .start
+                .map(|start| format!(" at slot {start}"))
+                .unwrap_or_default();
+            let whole = if instance.whole {
+                ""
+            } else {
+                ", without a compute instance of its size"
+            };
+            out += &wrapped(
+                "  ",
+                &format!("Instance {}: {profile}{start}{whole}", instance.id),
+                canvas.width,
+            );
         }
     }
     out
@@ -132,32 +174,58 @@ fn on(enabled: bool) -> &'static str {
 }
 
 fn profiles(gpu: &ListedGpu, width: usize) -> String {
-    let (compute, slots) = (gpu.compute_slices.unwrap_or_default(), gpu.slots.unwrap_or_default());
-    let mut out = wrapped("  ", &format!("{compute} compute slices, {slots} memory slots"), width);
-    out += &format!("  {:<16}{:>3}  {:>4}  {:>7}  {:>5}  starts\n", "profile", "id", "most", "compute", "slots");
+    let (compute, slots) = (
+        gpu.compute_slices.unwrap_or_default(),
+        gpu.slots.unwrap_or_default(),
+    );
+    let mut out = wrapped(
+        "  ",
+        &format!("{compute} compute slices, {slots} memory slots"),
+        width,
+    );
+    out += &format!(
+        "  {:<16}{:>3}  {:>4}  {:>7}  {:>5}  starts\n",
+        "profile", "id", "most", "compute", "slots"
+    );
     for p in &gpu.profiles {
         let id = p.id.map_or("?".to_owned(), |id| id.to_string());
         let starts: Vec<_> = p.starts.iter().map(ToString::to_string).collect();
         let starts = starts.join(",");
-        out +=
-            &format!("  {:<16}{id:>3}  {:>4}  {:>7}  {:>5}  {starts}\n", p.name, p.instances, p.compute_slices, p.size);
+        out += &format!(
+            "  {:<16}{id:>3}  {:>4}  {:>7}  {:>5}  {starts}\n",
+            p.name, p.instances, p.compute_slices, p.size
+        );
     }
-    if let (Some(ProfilesFrom::Database), [first, ..]) = (gpu.profiles_from, gpu.assumed.as_slice()) {
+    if let (Some(ProfilesFrom::Database), [first, ..]) = (gpu.profiles_from, gpu.assumed.as_slice())
+    {
         out += &derived(first, width);
     }
     out
 }
 
 fn derived(why: &str, width: usize) -> String {
-    let text = format!("Derived, not read from such a board: {why}. On the host, gpusetup asks the driver.");
+    let text = format!(
+        "Derived, not read from such a board: {why}. On the host, gpusetup asks the driver."
+    );
     wrapped("  ", &text, width)
 }
 
 /// Whether a host's GPUs have their layouts.
 pub fn assertion(host: &AssertedHost, canvas: Canvas) -> String {
     let line = |gpu: &AssertedGpu| {
-        let found = if gpu.holds { "as wanted".to_owned() } else { format!("the layout is {}", gpu.found) };
-        wrapped("", &format!("GPU {}, {}: {} wanted, {found}", gpu.index, gpu.name, gpu.wanted), canvas.width)
+        let found = if gpu.holds {
+            "as wanted".to_owned()
+        } else {
+            format!("the layout is {}", gpu.found)
+        };
+        wrapped(
+            "",
+            &format!(
+                "GPU {}, {}: {} wanted, {found}",
+                gpu.index, gpu.name, gpu.wanted
+            ),
+            canvas.width,
+        )
     };
     host.gpus.iter().map(line).collect()
 }
@@ -173,6 +241,14 @@ fn usage(gpu: &PlannedGpu) -> String {
             size => format!("{} at {}-{}", i.profile, i.start, i.start + size - 1),
         })
         .collect();
-    let slots = if places.is_empty() { String::new() } else { format!(": {}", places.join(", ")) };
-    format!("{}, {}{slots}", of(gpu.compute_slices, "compute slices"), of(gpu.slots, "memory slots"))
+    let slots = if places.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", places.join(", "))
+    };
+    format!(
+        "{}, {}{slots}",
+        of(gpu.compute_slices, "compute slices"),
+        of(gpu.slots, "memory slots")
+    )
 }

@@ -1,6 +1,6 @@
-//! What happens during a run, as it happens: bars on a terminal; without one a plain line for each thing, and for what
-//! takes long one every ten seconds, which is what a serial console and a log file want. On standard error: results go
-//! to standard output.
+//! What happens during a run, as it happens: bars on a terminal; without one a plain line for each
+//! thing, and for what takes long one every ten seconds, which is what a serial console and a log
+//! file want. On standard error: results go to standard output.
 
 use crate::apply::News;
 use crate::operation::{Download, Operation};
@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 /// How long something may take without a word.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-const BAR: &str =
-    "  {msg:22!} {wide_bar} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
+const BAR: &str = "  {msg:22!} {wide_bar} {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
 const COUNTER: &str = "  {spinner} {decimal_bytes}, {decimal_bytes_per_sec}  {wide_msg}";
 const SPINNER: &str = "  {spinner} {elapsed}  {wide_msg}";
 
@@ -36,12 +35,15 @@ pub struct ProgressPrinter {
 }
 
 impl ProgressPrinter {
-    /// On standard error; bars only where it is a terminal and they are wanted. Its last word goes to standard output, unless
-    /// that is for something else.
+    /// On standard error; bars only where it is a terminal and they are wanted. Its last word goes
+    /// to standard output, unless that is for something else.
     pub fn new(bars: bool, standard_output: bool) -> Self {
         let on_terminal = bars && std::io::stderr().is_terminal();
-        let last_word: Box<dyn Write> =
-            if standard_output { Box::new(std::io::stdout()) } else { Box::new(std::io::stderr()) };
+        let last_word: Box<dyn Write> = if standard_output {
+            Box::new(std::io::stdout())
+        } else {
+            Box::new(std::io::stderr())
+        };
         Self {
             bar: None,
             on_terminal,
@@ -56,15 +58,32 @@ impl ProgressPrinter {
 
     /// Takes the steps of a plan, so that each one is told with the time that is left.
     pub fn expect(&mut self, plan: &Plan) {
-        self.to_come = plan.steps.iter().map(|step| (step.id, step.estimated_after_downloads(&plan.host))).collect();
+        self.to_come = plan
+            .steps
+            .iter()
+            .map(|step| (step.id, step.estimated_after_downloads(&plan.host)))
+            .collect();
     }
 
-    /// About how long this step and the later ones take; nothing if that is not known, or no more than a moment.
+    /// About how long this step and the later ones take; nothing if that is not known, or no more
+    /// than a moment.
     fn left(&mut self, id: StepId) -> String {
-        let at = self.to_come.iter().position(|(step, _)| *step == id).unwrap_or(self.to_come.len());
+        let at = self
+            .to_come
+            .iter()
+            .position(|(step, _)| *step == id)
+            .unwrap_or(self.to_come.len());
         self.to_come.drain(..at);
-        let seconds = self.to_come.iter().filter(|(id, _)| *id != StepId::Reboot).map(|(_, s)| *s).sum::<Option<u64>>();
-        seconds.filter(|seconds| *seconds > 30).map(|seconds| format!(" ({} left)", about(seconds))).unwrap_or_default()
+        let seconds = self
+            .to_come
+            .iter()
+            .filter(|(id, _)| *id != StepId::Reboot)
+            .map(|(_, s)| *s)
+            .sum::<Option<u64>>();
+        seconds
+            .filter(|seconds| *seconds > 30)
+            .map(|seconds| format!(" ({} left)", about(seconds)))
+            .unwrap_or_default()
     }
 
     /// Tells what it all came to.
@@ -87,10 +106,19 @@ impl ProgressPrinter {
             News::Done(operation) => self.line(&format!("  done: {}", operation.describe())),
             News::Kept(operation) => self.kept.push(operation.describe()),
             News::Undone(operation) => self.line(&format!("  undone: {}", operation.describe())),
-            News::Recovering(operation) => self.line(&format!("  undone (was not finished): {}", operation.describe())),
-            News::Password(password) => self.line(&format!("  one-time password for the console: {password}")),
+            News::Recovering(operation) => self.line(&format!(
+                "  undone (was not finished): {}",
+                operation.describe()
+            )),
+            News::Password(password) => {
+                self.line(&format!("  one-time password for the console: {password}"))
+            }
             News::Waiting { what, since } => self.waiting(what, *since),
-            News::Working { operation, since, bytes } => self.working(operation, *since, *bytes),
+            News::Working {
+                operation,
+                since,
+                bytes,
+            } => self.working(operation, *since, *bytes),
         }
     }
 
@@ -114,12 +142,18 @@ impl ProgressPrinter {
     }
 
     fn waiting(&mut self, what: &str, since: Duration) {
-        if since.is_zero() || self.last.elapsed() >= PATIENCE || since < Duration::from_millis(400) {
+        if since.is_zero() || self.last.elapsed() >= PATIENCE || since < Duration::from_millis(400)
+        {
             self.line(&format!("  {} s: waiting for {what}", since.as_secs()));
         }
     }
 
-    fn working(&mut self, operation: &Operation, since: Duration, so_far: Option<(u64, Option<u64>)>) {
+    fn working(
+        &mut self,
+        operation: &Operation,
+        since: Duration,
+        so_far: Option<(u64, Option<u64>)>,
+    ) {
         if self.on_terminal {
             let bar = self.bar.get_or_insert_with(|| bar(operation, so_far));
             match so_far {
@@ -133,11 +167,16 @@ impl ProgressPrinter {
         }
         if self.last.elapsed() >= PATIENCE {
             let so_far = match so_far {
-                Some((have, all)) => {
-                    self.told.replace((Instant::now(), have)).map_or_else(String::new, |(then, was)| {
-                        amount(have, all, have.saturating_sub(was) as f64 / then.elapsed().as_secs_f64())
-                    })
-                }
+                Some((have, all)) => self.told.replace((Instant::now(), have)).map_or_else(
+                    String::new,
+                    |(then, was)| {
+                        amount(
+                            have,
+                            all,
+                            have.saturating_sub(was) as f64 / then.elapsed().as_secs_f64(),
+                        )
+                    },
+                ),
                 None => format!("{} s", since.as_secs()),
             };
             self.line(&format!("  {so_far}: {}", operation.describe()));
@@ -151,9 +190,16 @@ fn amount(have: u64, all: Option<u64>, rate: f64) -> String {
     match all {
         Some(all) => {
             // What would take days has only begun, or stands still.
-            let seconds = Some(all.saturating_sub(have) as f64 / rate).filter(|seconds| *seconds < 86_400.0);
-            let left = seconds.map(|s| format!(", {} left", HumanDuration(Duration::from_secs_f64(s))));
-            format!("{} of {}, {each_second}/s{}", bytes(have), bytes(all), left.unwrap_or_default())
+            let seconds =
+                Some(all.saturating_sub(have) as f64 / rate).filter(|seconds| *seconds < 86_400.0);
+            let left =
+                seconds.map(|s| format!(", {} left", HumanDuration(Duration::from_secs_f64(s))));
+            format!(
+                "{} of {}, {each_second}/s{}",
+                bytes(have),
+                bytes(all),
+                left.unwrap_or_default()
+            )
         }
         None => format!("{}, {each_second}/s", bytes(have)),
     }
@@ -179,7 +225,10 @@ fn short(operation: &Operation) -> String {
         Operation::Download(Download { to, .. }) => to.file_name(),
         _ => None,
     };
-    name.map_or_else(|| operation.describe(), |name| name.to_string_lossy().into_owned())
+    name.map_or_else(
+        || operation.describe(),
+        |name| name.to_string_lossy().into_owned(),
+    )
 }
 
 #[cfg(test)]
@@ -217,27 +266,44 @@ mod tests {
             last_word: Box::new(out.clone()),
             to_come: Vec::new(),
         };
-        let operation = Operation::Remove(Remove { path: PathBuf::from("/f") });
-        let working =
-            |have| News::Working { operation: &operation, since: PATIENCE, bytes: Some((have, Some(2_000_000))) };
+        let operation = Operation::Remove(Remove {
+            path: PathBuf::from("/f"),
+        });
+        let working = |have| News::Working {
+            operation: &operation,
+            since: PATIENCE,
+            bytes: Some((have, Some(2_000_000))),
+        };
         for have in 0..1000 {
             teller.tell(&working(have * 1000));
         }
-        teller.last = Instant::now().checked_sub(PATIENCE).expect("the clock is older than that");
+        teller.last = Instant::now()
+            .checked_sub(PATIENCE)
+            .expect("the clock is older than that");
         teller.tell(&working(1_000_000));
         teller.tell(&working(1_100_000));
         teller.tell(&News::Done(&operation));
         let text = String::from_utf8(out.0.lock().expect("one thread").clone()).expect("text");
         let lines: Vec<_> = text.lines().collect();
-        assert!(lines[0].starts_with("  1.0 MB of 2.0 MB, ") && lines[0].ends_with(" left: remove /f"), "{text}");
+        assert!(
+            lines[0].starts_with("  1.0 MB of 2.0 MB, ") && lines[0].ends_with(" left: remove /f"),
+            "{text}"
+        );
         assert_eq!(lines[1..], ["  done: remove /f"]);
     }
 
     #[test]
     fn a_line_tells_the_rate_and_the_time_left() {
-        assert_eq!(amount(1_000_000, Some(241_000_000), 2e6), "1.0 MB of 241 MB, 2.0 MB/s, 2 minutes left");
+        assert_eq!(
+            amount(1_000_000, Some(241_000_000), 2e6),
+            "1.0 MB of 241 MB, 2.0 MB/s, 2 minutes left"
+        );
         assert_eq!(amount(1_000_000, None, 2e6), "1.0 MB, 2.0 MB/s");
-        assert_eq!(amount(0, Some(1_000_000), 0.0), "0 B of 1.0 MB, 0 B/s", "a server that says nothing");
+        assert_eq!(
+            amount(0, Some(1_000_000), 0.0),
+            "0 B of 1.0 MB, 0 B/s",
+            "a server that says nothing"
+        );
     }
 
     #[test]

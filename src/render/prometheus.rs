@@ -12,7 +12,8 @@ pub fn label(text: &str) -> String {
     visible(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// What a host has: a gauge for each thing, with what is known of it as labels. A label is empty where that is not known.
+/// What a host has: a gauge for each thing, with what is known of it as labels. A label is empty
+/// where that is not known.
 pub fn facts(facts: &Facts) -> String {
     let mut out = String::new();
     let machine = &facts.machine;
@@ -38,7 +39,10 @@ pub fn facts(facts: &Facts) -> String {
             ("version", driver.version.to_string()),
             ("modules", driver.modules.map(word).unwrap_or_default()),
             ("origin", word(driver.origin)),
-            ("loaded", facts.loaded_driver().unwrap_or_default().to_owned()),
+            (
+                "loaded",
+                facts.loaded_driver().unwrap_or_default().to_owned(),
+            ),
         ];
         (labels, 1)
     });
@@ -56,7 +60,12 @@ pub fn facts(facts: &Facts) -> String {
         ];
         (labels, 1)
     });
-    gauge(&mut out, "toolkit_info", "Installed CUDA toolkits.", toolkits);
+    gauge(
+        &mut out,
+        "toolkit_info",
+        "Installed CUDA toolkits.",
+        toolkits,
+    );
     let add_ons = facts.cudnn.iter().map(|files| {
         let labels = vec![
             ("add_on", files.add_on.to_string()),
@@ -65,16 +74,30 @@ pub fn facts(facts: &Facts) -> String {
         ];
         (labels, 1)
     });
-    gauge(&mut out, "add_on_info", "Installed libraries beside CUDA: cuDNN, NCCL and others.", add_ons);
+    gauge(
+        &mut out,
+        "add_on_info",
+        "Installed libraries beside CUDA: cuDNN, NCCL and others.",
+        add_ons,
+    );
     let switches = u64::try_from(facts.nvswitches.len()).unwrap_or(u64::MAX);
-    gauge(&mut out, "nvswitches", "NVSwitches on the PCI bus.", [(Vec::new(), switches)]);
+    gauge(
+        &mut out,
+        "nvswitches",
+        "NVSwitches on the PCI bus.",
+        [(Vec::new(), switches)],
+    );
     out
 }
 
 /// The word for a value in JSON.
 fn word(value: impl Serialize) -> String {
     let value = serde_json::to_value(value).ok();
-    value.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
+    value
+        .as_ref()
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn shown(value: Option<impl Display>) -> String {
@@ -92,10 +115,20 @@ fn gauge(
     if samples.peek().is_none() {
         return;
     }
-    let _ = write!(out, "# HELP gpusetup_{name} {help}\n# TYPE gpusetup_{name} gauge\n");
+    let _ = write!(
+        out,
+        "# HELP gpusetup_{name} {help}\n# TYPE gpusetup_{name} gauge\n"
+    );
     for (labels, value) in samples {
-        let labels: Vec<_> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", label(value))).collect();
-        let braces = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let labels: Vec<_> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{}\"", label(value)))
+            .collect();
+        let braces = if labels.is_empty() {
+            String::new()
+        } else {
+            format!("{{{}}}", labels.join(","))
+        };
         let _ = writeln!(out, "gpusetup_{name}{braces} {value}");
     }
 }

@@ -1,5 +1,5 @@
-//! What doctor found, as one page: no file beside it, nothing fetched, no script. For those who would rather look than read,
-//! and for tickets.
+//! What doctor found, as one page: no file beside it, nothing fetched, no script. For those who
+//! would rather look than read, and for tickets.
 
 use super::doctor::looked_at;
 use super::escaped;
@@ -20,7 +20,11 @@ pub fn html(report: &Report, origin: Option<&str>) -> String {
          {skip} do not apply. gpusetup {tool}, database {database}.</p>\n",
         css = include_str!("report.css"),
         system = escaped(&host.os.name),
-        kernel = escaped(&host.kernel().map_or("no kernel".to_owned(), |k| format!("kernel {k}"))),
+        kernel = escaped(
+            &host
+                .kernel()
+                .map_or("no kernel".to_owned(), |k| format!("kernel {k}"))
+        ),
         pass = s.pass,
         fail = s.fail + s.error,
         warn = s.warn,
@@ -34,26 +38,55 @@ pub fn html(report: &Report, origin: Option<&str>) -> String {
     out += "<ul class=\"gpus\">";
     for gpu in &host.gpus {
         let name = gpu.name.as_deref().unwrap_or(&gpu.pci_id);
-        let driver = gpu.bound_to.as_deref().unwrap_or(if gpu.driver_unseen { "driver unknown" } else { "no driver" });
-        let _ = write!(out, "<li>{}, {}: {}</li>", escaped(&gpu.address), escaped(name), escaped(driver));
+        let driver = gpu.bound_to.as_deref().unwrap_or(if gpu.driver_unseen {
+            "driver unknown"
+        } else {
+            "no driver"
+        });
+        let _ = write!(
+            out,
+            "<li>{}, {}: {}</li>",
+            escaped(&gpu.address),
+            escaped(name),
+            escaped(driver)
+        );
     }
     out += "</ul>\n<table class=\"areas\">";
     for (area, worst, text) in looked_at(report) {
         let (class, word) = of_status(worst);
         let text = if text == word { "" } else { &text };
         let (title, text) = (escaped(area.title()), escaped(text));
-        let _ = write!(out, "<tr class=\"{class}\"><th>{title}</th><td><i>{word}</i></td><td>{text}</td></tr>");
+        let _ = write!(
+            out,
+            "<tr class=\"{class}\"><th>{title}</th><td><i>{word}</i></td><td>{text}</td></tr>"
+        );
     }
     out += "</table>\n";
     if let Some(first) = report.first() {
         let cause = first.cause.as_deref().unwrap_or(first.title);
-        let _ = write!(out, "<section class=\"first\"><h2>First</h2><p>{}: {}</p>", first.id, escaped(cause));
+        let _ = write!(
+            out,
+            "<section class=\"first\"><h2>First</h2><p>{}: {}</p>",
+            first.id,
+            escaped(cause)
+        );
         out += &remedy(first);
         out += "</section>\n";
     }
     let alone = |f: &&Finding| f.consequence_of.is_none();
-    for status in [Status::Fail, Status::Error, Status::Warn, Status::Pass, Status::Skip] {
-        for finding in report.checks.iter().filter(alone).filter(|f| f.status == status) {
+    for status in [
+        Status::Fail,
+        Status::Error,
+        Status::Warn,
+        Status::Pass,
+        Status::Skip,
+    ] {
+        for finding in report
+            .checks
+            .iter()
+            .filter(alone)
+            .filter(|f| f.status == status)
+        {
             out += &one(finding, report);
         }
     }
@@ -93,17 +126,27 @@ fn one(finding: &Finding, report: &Report) -> String {
     if finding.consequence_of.is_none() {
         out += &remedy(finding);
     }
-    for consequence in report.checks.iter().filter(|f| f.consequence_of == Some(finding.id)) {
+    for consequence in report
+        .checks
+        .iter()
+        .filter(|f| f.consequence_of == Some(finding.id))
+    {
         out += &one(consequence, report);
     }
     out + "</details>\n"
 }
 
 fn remedy(finding: &Finding) -> String {
-    let Some(remediation) = &finding.remediation else { return String::new() };
+    let Some(remediation) = &finding.remediation else {
+        return String::new();
+    };
     let mut out = format!("<p class=\"fix\">{}</p>\n", escaped(&remediation.text));
     if !remediation.commands.is_empty() {
-        let _ = writeln!(out, "<pre>{}</pre>", escaped(&remediation.commands.join("\n")));
+        let _ = writeln!(
+            out,
+            "<pre>{}</pre>",
+            escaped(&remediation.commands.join("\n"))
+        );
     }
     out
 }

@@ -1,11 +1,13 @@
-//! The archive of a run (`tests/host/archive`): Debian's index moves on in the middle of it, and nothing in the run notices.
+//! The archive of a run (`tests/host/archive`): Debian's index moves on in the middle of it, and
+//! nothing in the run notices.
 
 use crate::host::{Said, Server, beside, machine, script, text};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Makes an archive of Debian's layout under $1: `tool`, which needs `part`, and `other`, all in version $2, signed with the key of $3.
+/// Makes an archive of Debian's layout under $1: `tool`, which needs `part`, and `other`, all in
+/// version $2, signed with the key of $3.
 const ARCHIVE: &str = r#"
 export GNUPGHOME=$3
 rm -rf "$1"
@@ -32,7 +34,8 @@ for suite in deb.debian.org/debian:trixie deb.debian.org/debian:trixie-updates s
 done
 "#;
 
-/// Installs $3... through the proxy at $2 into an empty root under $1: prints the versions that apt fetched.
+/// Installs $3... through the proxy at $2 into an empty root under $1: prints the versions that apt
+/// fetched.
 const INSTALL: &str = r#"
 rm -rf "$1"
 mkdir -p "$1"/lists/partial "$1"/cache/archives/partial "$1"/none
@@ -63,18 +66,32 @@ fn a_run_keeps_to_what_the_archive_was_at_its_start() {
     let server = Server::of(&upstream);
     let fill = || {
         let mut command = Command::new(beside("archive"));
-        command.arg("trixie").env("CARGO_TARGET_DIR", at("target")).env("GPUSETUP_TEST_UPSTREAM", &server.url);
-        command.env("GPUSETUP_TEST_PACKAGES", &list).env("GPUSETUP_TEST_KEYRING", keys.join("keyring.gpg"));
+        command
+            .arg("trixie")
+            .env("CARGO_TARGET_DIR", at("target"))
+            .env("GPUSETUP_TEST_UPSTREAM", &server.url);
+        command
+            .env("GPUSETUP_TEST_PACKAGES", &list)
+            .env("GPUSETUP_TEST_KEYRING", keys.join("keyring.gpg"));
         let said = Said::of(command.output().expect("it starts")).succeeds();
         said.out.trim().to_owned()
     };
     let archive = fill();
     let address = fs::read_to_string(Path::new(&archive).join("address")).expect("a server");
     let install = |names: &[&str]| {
-        let script = format!("export KEYRING={}\n{INSTALL}", text(&keys.join("keyring.gpg")));
+        let script = format!(
+            "export KEYRING={}\n{INSTALL}",
+            text(&keys.join("keyring.gpg"))
+        );
         let root = at("root");
-        let arguments: Vec<&str> = [text(&root), address.trim()].into_iter().chain(names.iter().copied()).collect();
-        machine("bash", &[&["-euc", &script, "install"], &arguments[..]].concat())
+        let arguments: Vec<&str> = [text(&root), address.trim()]
+            .into_iter()
+            .chain(names.iter().copied())
+            .collect();
+        machine(
+            "bash",
+            &[&["-euc", &script, "install"], &arguments[..]].concat(),
+        )
     };
     let first = ["part_1_amd64.deb", "tool_1_amd64.deb"].join("\n");
     assert_eq!(install(&["tool"]).succeeds().out.trim(), first);
@@ -91,18 +108,32 @@ fn a_run_keeps_to_what_the_archive_was_at_its_start() {
     assert_eq!(server.requests(), [""; 0], "nothing asked the archive");
 
     let mut stop = Command::new(beside("archive"));
-    Said::of(stop.arg("stop").env("CARGO_TARGET_DIR", at("target")).output().expect("it starts")).succeeds();
+    Said::of(
+        stop.arg("stop")
+            .env("CARGO_TARGET_DIR", at("target"))
+            .output()
+            .expect("it starts"),
+    )
+    .succeeds();
 }
 
 fn shell(script: &str, arguments: &[&str]) {
-    machine("bash", &[&["-euo", "pipefail", "-c", script, "script"], arguments].concat()).succeeds();
+    machine(
+        "bash",
+        &[&["-euo", "pipefail", "-c", script, "script"], arguments].concat(),
+    )
+    .succeeds();
 }
 
 #[test]
 #[ignore = "needs root: tests/run runs it"]
 fn the_kernel_of_a_host_has_an_image() {
     let root = tempfile::tempdir().expect("a folder");
-    for path in ["boot/vmlinuz-6.1.0-9-amd64", "boot/vmlinuz-6.1.0-56-amd64", "lib/modules/6.1.0-57-amd64/build"] {
+    for path in [
+        "boot/vmlinuz-6.1.0-9-amd64",
+        "boot/vmlinuz-6.1.0-56-amd64",
+        "lib/modules/6.1.0-57-amd64/build",
+    ] {
         fs::create_dir_all(root.path().join(path).parent().expect("a folder")).expect("made");
         fs::write(root.path().join(path), "").expect("written");
     }

@@ -1,6 +1,6 @@
-//! Fabric Manager beside the driver, with the real apt and packages made for it, on a Debian root that says it is Ubuntu: both
-//! come in one version, are held together, go to another version together, and come back. HGX B200 gets nvlsm too, from NVIDIA's
-//! repository.
+//! Fabric Manager beside the driver, with the real apt and packages made for it, on a Debian root
+//! that says it is Ubuntu: both come in one version, are held together, go to another version
+//! together, and come back. HGX B200 gets nvlsm too, from NVIDIA's repository.
 
 use crate::host::{self, Host, Server, script, text, timed};
 use crate::repository::{database, package, publish};
@@ -54,9 +54,17 @@ impl Machine {
     /// A host of this kind whose apt knows no package yet.
     fn host(&self, name: &str) -> Host {
         let host = Host::of(name, Path::new(&timed("base root", || script("base", &[]))));
-        let Self { release, codename, branch, devices, .. } = self;
+        let Self {
+            release,
+            codename,
+            branch,
+            devices,
+            ..
+        } = self;
         fs::remove_file(host.path("/etc/os-release")).expect("a link");
-        let text = format!("ID=ubuntu\nVERSION_ID=\"{release}\"\nPRETTY_NAME=\"Ubuntu {release}\"\nID_LIKE=debian\n");
+        let text = format!(
+            "ID=ubuntu\nVERSION_ID=\"{release}\"\nPRETTY_NAME=\"Ubuntu {release}\"\nID_LIKE=debian\n"
+        );
         fs::write(host.path("/etc/os-release"), text).expect("written");
         host.ask(&format!(
             "device() {{
@@ -90,24 +98,49 @@ impl Machine {
         let depends = [self.old, self.new].map(|version| format!("{part} (= {version})"));
         let mut debs = Vec::new();
         for name in names.iter().filter(|name| *name != "nvlsm") {
-            let known =
-                |wanted: &[&str]| [self.old, self.new].into_iter().filter(|v| wanted.contains(v)).collect::<Vec<_>>();
+            let known = |wanted: &[&str]| {
+                [self.old, self.new]
+                    .into_iter()
+                    .filter(|v| wanted.contains(v))
+                    .collect::<Vec<_>>()
+            };
             let of = |wanted: &[&str], script: &'static str| -> Vec<Deb> {
-                known(wanted).into_iter().map(|version| Deb { version, ..deb(name, script) }).collect()
+                known(wanted)
+                    .into_iter()
+                    .map(|version| Deb {
+                        version,
+                        ..deb(name, script)
+                    })
+                    .collect()
             };
             match name.as_str() {
                 _ if name.contains("fabricmanager") => debs.extend(of(manager, MANAGER)),
                 _ if name.contains("headless") => {
-                    let depends = |version| if version == self.old { depends[0].as_str() } else { depends[1].as_str() };
-                    let with_part = |version| Deb { version, depends: depends(version), ..deb(name, ":") };
+                    let depends = |version| {
+                        if version == self.old {
+                            depends[0].as_str()
+                        } else {
+                            depends[1].as_str()
+                        }
+                    };
+                    let with_part = |version| Deb {
+                        version,
+                        depends: depends(version),
+                        ..deb(name, ":")
+                    };
                     debs.extend(known(driver).into_iter().map(with_part));
                 }
                 _ if name.contains("nvidia") => debs.extend(of(driver, ":")),
                 _ => debs.push(deb(name, ":")),
             }
         }
-        let known = [self.old, self.new].into_iter().filter(|v| driver.contains(v));
-        debs.extend(known.map(|version| Deb { version, ..deb(&part, ":") }));
+        let known = [self.old, self.new]
+            .into_iter()
+            .filter(|v| driver.contains(v));
+        debs.extend(known.map(|version| Deb {
+            version,
+            ..deb(&part, ":")
+        }));
         short::offer(host, &debs);
     }
 }
@@ -115,23 +148,36 @@ impl Machine {
 /// What the plan installs, by name.
 fn wanted(plan: &Value) -> Vec<String> {
     let steps = plan["steps"].as_array().expect("steps");
-    let operations = steps.iter().flat_map(|step| step["operations"].as_array().expect("operations"));
-    let names = operations.filter(|o| o["op"] == "packages").flat_map(|o| o["install"].as_array().expect("names"));
-    names.map(|name| name.as_str().expect("a name").to_owned()).collect()
+    let operations = steps
+        .iter()
+        .flat_map(|step| step["operations"].as_array().expect("operations"));
+    let names = operations
+        .filter(|o| o["op"] == "packages")
+        .flat_map(|o| o["install"].as_array().expect("names"));
+    names
+        .map(|name| name.as_str().expect("a name").to_owned())
+        .collect()
 }
 
 /// The versions of NVIDIA's packages, each once.
 fn versions(host: &Host) -> Vec<String> {
     let list = host
         .ask("dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n' | grep '^installed .*nvidia' || true");
-    let mut versions: Vec<_> = list.lines().filter_map(|l| l.rsplit(' ').next()).map(str::to_owned).collect();
+    let mut versions: Vec<_> = list
+        .lines()
+        .filter_map(|l| l.rsplit(' ').next())
+        .map(str::to_owned)
+        .collect();
     versions.sort();
     versions.dedup();
     versions
 }
 
 fn held(host: &Host) -> Vec<String> {
-    host.ask("apt-mark showhold").lines().map(str::to_owned).collect()
+    host.ask("apt-mark showhold")
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 fn is_enabled(host: &Host) -> bool {
@@ -144,11 +190,28 @@ fn driver_and_fabric_manager_move_together() {
     let machine = DGX_A100;
     let host = machine.host("dgx");
     let (old, new) = (machine.old, machine.new);
-    let request = ["--profile", "driver", "--method", "packages", "--driver", "580"];
-    let plan = || host.gpusetup_plain(&[&["plan", "--json"], &request[..]].concat()).succeeds().json();
+    let request = [
+        "--profile",
+        "driver",
+        "--method",
+        "packages",
+        "--driver",
+        "580",
+    ];
+    let plan = || {
+        host.gpusetup_plain(&[&["plan", "--json"], &request[..]].concat())
+            .succeeds()
+            .json()
+    };
     let names = wanted(&plan());
-    assert!(names.contains(&"nvidia-fabricmanager-580".to_owned()), "{names:?}");
-    assert!(names.iter().any(|name| name.contains("-580-server")), "the series that has a Fabric Manager: {names:?}");
+    assert!(
+        names.contains(&"nvidia-fabricmanager-580".to_owned()),
+        "{names:?}"
+    );
+    assert!(
+        names.iter().any(|name| name.contains("-580-server")),
+        "the series that has a Fabric Manager: {names:?}"
+    );
 
     // A mirror that is behind: nothing is changed.
     machine.offer(&host, &names, &[new], &[old]);
@@ -158,14 +221,30 @@ fn driver_and_fabric_manager_move_together() {
     assert_eq!(host.ask("dpkg-query -W"), before, "{said:?}");
 
     machine.offer(&host, &names, &[old], &[old]);
-    host.gpusetup_plain(&[&["apply", "--yes", "--accept-eula"], &request[..]].concat()).succeeds();
+    host.gpusetup_plain(&[&["apply", "--yes", "--accept-eula"], &request[..]].concat())
+        .succeeds();
     assert_eq!(versions(&host), [old]);
-    let driver: Vec<_> = names.iter().filter(|name| name.contains("nvidia")).cloned().collect();
-    assert!(driver.iter().all(|name| held(&host).contains(name)), "{driver:?} {:?}", held(&host));
-    assert!(is_enabled(&host) && held(&host).contains(&machine.part()), "{:?}", held(&host));
+    let driver: Vec<_> = names
+        .iter()
+        .filter(|name| name.contains("nvidia"))
+        .cloned()
+        .collect();
+    assert!(
+        driver.iter().all(|name| held(&host).contains(name)),
+        "{driver:?} {:?}",
+        held(&host)
+    );
+    assert!(
+        is_enabled(&host) && held(&host).contains(&machine.part()),
+        "{:?}",
+        held(&host)
+    );
     let again = plan();
     let steps = again["steps"].as_array().expect("steps");
-    let companions = steps.iter().find(|step| step["id"] == "companions").expect("a step");
+    let companions = steps
+        .iter()
+        .find(|step| step["id"] == "companions")
+        .expect("a step");
     assert_eq!(companions["state"], "satisfied", "{companions}");
 
     // An update by hand or by a timer moves none of them.
@@ -173,15 +252,31 @@ fn driver_and_fabric_manager_move_together() {
     host.ask("apt-get -y -qq dist-upgrade");
     assert_eq!(versions(&host), [old]);
 
-    host.gpusetup_plain(&[&["apply", "--yes", "--accept-eula", "--upgrade"], &request[..]].concat()).succeeds();
+    host.gpusetup_plain(
+        &[
+            &["apply", "--yes", "--accept-eula", "--upgrade"],
+            &request[..],
+        ]
+        .concat(),
+    )
+    .succeeds();
     assert_eq!(versions(&host), [new]);
-    assert!(driver.iter().all(|name| held(&host).contains(name)) && is_enabled(&host), "{:?}", held(&host));
+    assert!(
+        driver.iter().all(|name| held(&host).contains(name)) && is_enabled(&host),
+        "{:?}",
+        held(&host)
+    );
 
     host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
     assert_eq!(versions(&host), [old]);
-    assert!(driver.iter().all(|name| held(&host).contains(name)) && is_enabled(&host), "{:?}", held(&host));
+    assert!(
+        driver.iter().all(|name| held(&host).contains(name)) && is_enabled(&host),
+        "{:?}",
+        held(&host)
+    );
 
-    host.gpusetup_plain(&["uninstall", "--driver", "--yes"]).succeeds();
+    host.gpusetup_plain(&["uninstall", "--driver", "--yes"])
+        .succeeds();
     assert_eq!((versions(&host), held(&host)), (Vec::new(), Vec::new()));
     assert!(!host.path("/var/lib/gpusetup-held").exists());
 }
@@ -192,17 +287,35 @@ fn a_hold_of_the_administrator_stays() {
     let machine = DGX_A100;
     let host = machine.host("dgx-held");
     let (old, new) = (machine.old, machine.new);
-    let request = ["--profile", "driver", "--method", "packages", "--driver", "580", "--yes", "--accept-eula"];
-    let plan = host.gpusetup_plain(&[&["plan", "--json"], &request[..request.len() - 2]].concat()).succeeds().json();
+    let request = [
+        "--profile",
+        "driver",
+        "--method",
+        "packages",
+        "--driver",
+        "580",
+        "--yes",
+        "--accept-eula",
+    ];
+    let plan = host
+        .gpusetup_plain(&[&["plan", "--json"], &request[..request.len() - 2]].concat())
+        .succeeds()
+        .json();
     let names = wanted(&plan);
     machine.offer(&host, &names, &[old], &[old]);
-    host.gpusetup_plain(&[&["apply"], &request[..]].concat()).succeeds();
+    host.gpusetup_plain(&[&["apply"], &request[..]].concat())
+        .succeeds();
     // The administrator takes one of them over.
     let theirs = "nvidia-fabricmanager-580";
-    host.ask(&format!("grep -vx {theirs} /var/lib/gpusetup-held >/root/held; cp /root/held /var/lib/gpusetup-held"));
+    host.ask(&format!(
+        "grep -vx {theirs} /var/lib/gpusetup-held >/root/held; cp /root/held /var/lib/gpusetup-held"
+    ));
     machine.offer(&host, &names, &[old, new], &[old, new]);
     let said = host.gpusetup_plain(&[&["apply", "--upgrade"], &request[..]].concat());
-    assert!(said.code != Some(0) && said.err.contains("holds"), "{said:?}");
+    assert!(
+        said.code != Some(0) && said.err.contains("holds"),
+        "{said:?}"
+    );
     assert_eq!(versions(&host), [old]);
     assert!(held(&host).contains(&theirs.to_owned()));
 }
@@ -229,10 +342,17 @@ fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
     fs::create_dir_all(&folder).expect("made");
     let signer = Signer::new("ours");
     fs::write(folder.join("3bf863cc.pub"), signer.public_key()).expect("written");
-    let others =
-        [("nvidia-fabricmanager-595", "595.99.02-1"), ("nvidia-utils-595-server", "595.99.02-1"), ("bash", "99-1")];
+    let others = [
+        ("nvidia-fabricmanager-595", "595.99.02-1"),
+        ("nvidia-utils-595-server", "595.99.02-1"),
+        ("bash", "99-1"),
+    ];
     let nvlsm = ("nvlsm", "2025.06.10-1");
-    others.iter().chain([&nvlsm]).chain(&DCGM).for_each(|(name, version)| package(&folder, name, version));
+    others
+        .iter()
+        .chain([&nvlsm])
+        .chain(&DCGM)
+        .for_each(|(name, version)| package(&folder, name, version));
     publish(&folder, &signer);
     // The unit of DCGM's package.
     let unit = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
@@ -241,13 +361,26 @@ fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
     let facts = tempfile::tempdir().expect("a folder");
     let known = database(facts.path(), &[&signer.fingerprint]);
     let call = |verb: &[&str], rest: &[&str]| {
-        let own = ["--database", text(&known), "--profile", "driver", "--driver", "595", "--mirror", &server.url];
+        let own = [
+            "--database",
+            text(&known),
+            "--profile",
+            "driver",
+            "--driver",
+            "595",
+            "--mirror",
+            &server.url,
+        ];
         let own = [&own[..], &["--with", "dcgm"]].concat();
         host.gpusetup_plain(&[verb, &own[..], rest].concat())
     };
     let plan = || call(&["plan", "--json"], &[]).succeeds().json();
     let names = wanted(&plan());
-    for name in ["nvidia-headless-595-server-open", "nvidia-fabricmanager-595", "nvlsm"] {
+    for name in [
+        "nvidia-headless-595-server-open",
+        "nvidia-fabricmanager-595",
+        "nvlsm",
+    ] {
         assert!(names.contains(&name.to_owned()), "{name}: {names:?}");
     }
     let modules = format!("linux-modules-extra-{}", host.kernel());
@@ -259,27 +392,56 @@ fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
     let dcgm = || {
         let names = "dpkg-query -W -f '${db:Status-Status} ${Package}\\n' 'datacenter-gpu-manager*' 2>/dev/null";
         let installed = host.ask(&format!("{names} | grep -c ^installed || true"));
-        (installed, host.sh("systemctl is-enabled nvidia-dcgm.service").code == Some(0))
+        (
+            installed,
+            host.sh("systemctl is-enabled nvidia-dcgm.service").code == Some(0),
+        )
     };
     let (all, none) = ((DCGM.len().to_string(), true), ("0".to_owned(), false));
     assert_eq!(dcgm(), all);
-    assert_eq!((versions(&host), nvlsm_version().as_str()), (vec![old.to_owned()], nvlsm.1));
-    assert!(is_enabled(&host) && held(&host).contains(&"nvidia-fabricmanager-595".to_owned()), "{:?}", held(&host));
-    assert_eq!(host.ask("cat /etc/modules-load.d/gpusetup-nvswitch.conf | grep -c -e mlx5_ib -e ib_umad"), "2");
+    assert_eq!(
+        (versions(&host), nvlsm_version().as_str()),
+        (vec![old.to_owned()], nvlsm.1)
+    );
+    assert!(
+        is_enabled(&host) && held(&host).contains(&"nvidia-fabricmanager-595".to_owned()),
+        "{:?}",
+        held(&host)
+    );
+    assert_eq!(
+        host.ask("cat /etc/modules-load.d/gpusetup-nvswitch.conf | grep -c -e mlx5_ib -e ib_umad"),
+        "2"
+    );
     for (name, version) in others {
-        assert_ne!(host.ask(&format!("apt-cache policy {name} | sed -n 's/^  Candidate: //p'")), version, "{name}");
+        assert_ne!(
+            host.ask(&format!(
+                "apt-cache policy {name} | sed -n 's/^  Candidate: //p'"
+            )),
+            version,
+            "{name}"
+        );
     }
     let again = plan();
     let steps = again["steps"].as_array().expect("steps");
-    let state = |id: &str| steps.iter().find(|step| step["id"] == id).map(|step| step["state"].clone());
-    assert_eq!((state("companions"), state("add-repository")), (Some("satisfied".into()), None), "{again}");
+    let state = |id: &str| {
+        steps
+            .iter()
+            .find(|step| step["id"] == id)
+            .map(|step| step["state"].clone())
+    };
+    assert_eq!(
+        (state("companions"), state("add-repository")),
+        (Some("satisfied".into()), None),
+        "{again}"
+    );
     let doctor = host.gpusetup_plain(&["doctor", "GS801", "--json"]).json();
     assert_ne!(doctor["checks"][0]["status"], "fail", "{doctor}");
 
     machine.offer(&host, &names, &[old, new], &[old, new]);
     package(&folder, "nvlsm", "2025.10.11-1");
     publish(&folder, &signer);
-    // What is installed on request starts again with another driver, whether the request names it or not.
+    // What is installed on request starts again with another driver, whether the request names it
+    // or not.
     let upgrade = [
         "apply",
         "--yes",
@@ -292,11 +454,18 @@ fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
         "--driver",
         "595",
     ];
-    host.gpusetup_plain(&[&upgrade[..], &["--mirror", &server.url]].concat()).succeeds();
-    assert_eq!((versions(&host), is_enabled(&host)), (vec![new.to_owned()], true));
+    host.gpusetup_plain(&[&upgrade[..], &["--mirror", &server.url]].concat())
+        .succeeds();
+    assert_eq!(
+        (versions(&host), is_enabled(&host)),
+        (vec![new.to_owned()], true)
+    );
     assert_eq!(dcgm(), all);
     host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
-    assert_eq!((versions(&host), is_enabled(&host)), (vec![old.to_owned()], true));
+    assert_eq!(
+        (versions(&host), is_enabled(&host)),
+        (vec![old.to_owned()], true)
+    );
     assert_eq!(dcgm(), all);
 
     let uninstall = ["uninstall", "--driver", "--yes", "--database", text(&known)];
@@ -309,22 +478,41 @@ fn hgx_b200_gets_nvlsm_from_nvidias_repository() {
     // Without a network: the bundle has the key, the driver, Fabric Manager and nvlsm.
     let (plan, bundle) = (facts.path().join("plan.json"), facts.path().join("bundle"));
     call(&["plan"], &["--out", text(&plan)]).succeeds();
-    let (root, own) = (host.root(), ["--database", text(&known), "--mirror", &server.url]);
-    let create = ["bundle", "create", "--plan", text(&plan), "--out", text(&bundle), "--root", text(&root)];
+    let (root, own) = (
+        host.root(),
+        ["--database", text(&known), "--mirror", &server.url],
+    );
+    let create = [
+        "bundle",
+        "create",
+        "--plan",
+        text(&plan),
+        "--out",
+        text(&bundle),
+        "--root",
+        text(&root),
+    ];
     host::gpusetup([&create[..], &own].concat()).succeeds();
     drop(server);
     host.ask("rm -rf /var/cache/gpusetup /srv/packages");
-    host.gpusetup_plain(&["apply", "--bundle", text(&bundle), "--yes", "--accept-eula"]).succeeds();
-    assert_eq!((versions(&host), nvlsm_version().as_str()), (vec![new.to_owned()], "2025.10.11-1"));
+    host.gpusetup_plain(&["apply", "--bundle", text(&bundle), "--yes", "--accept-eula"])
+        .succeeds();
+    assert_eq!(
+        (versions(&host), nvlsm_version().as_str()),
+        (vec![new.to_owned()], "2025.10.11-1")
+    );
     assert_eq!(dcgm(), all);
 }
 
-/// GPUDirect Storage and DCGM 4 come from NVIDIA's repository, after the driver and in place of DCGM 3; nvidia-fs is built again for
-/// another driver. nvidia-peermem needs no package.
+/// GPUDirect Storage and DCGM 4 come from NVIDIA's repository, after the driver and in place of
+/// DCGM 3; nvidia-fs is built again for another driver. nvidia-peermem needs no package.
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn what_is_requested_comes_and_goes() {
-    let machine = Machine { devices: ":", ..HGX_B200 };
+    let machine = Machine {
+        devices: ":",
+        ..HGX_B200
+    };
     let (old, new) = (machine.old, machine.new);
     let host = machine.host("requested");
     let served = tempfile::tempdir().expect("a folder");
@@ -333,7 +521,10 @@ fn what_is_requested_comes_and_goes() {
     let signer = Signer::new("ours");
     fs::write(folder.join("3bf863cc.pub"), signer.public_key()).expect("written");
     let storage = [("nvidia-fs", "2.28.4-1"), ("nvidia-fs-dkms", "2.28.4-1")];
-    storage.iter().chain(&DCGM).for_each(|(name, version)| package(&folder, name, version));
+    storage
+        .iter()
+        .chain(&DCGM)
+        .for_each(|(name, version)| package(&folder, name, version));
     publish(&folder, &signer);
     let unit = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
     fs::write(host.path("/lib/systemd/system/nvidia-dcgm.service"), unit).expect("written");
@@ -341,60 +532,105 @@ fn what_is_requested_comes_and_goes() {
     let facts = tempfile::tempdir().expect("a folder");
     let known = database(facts.path(), &[&signer.fingerprint]);
     let call = |verb: &[&str], rest: &[&str]| {
-        let own = ["--database", text(&known), "--profile", "driver", "--driver", "595", "--mirror", &server.url];
+        let own = [
+            "--database",
+            text(&known),
+            "--profile",
+            "driver",
+            "--driver",
+            "595",
+            "--mirror",
+            &server.url,
+        ];
         host.gpusetup_plain(&[verb, &own[..], rest].concat())
     };
     let packages = || {
-        let names =
-            "dpkg-query -W -f '${db:Status-Status} ${Package}\\n' 'datacenter-gpu-manager*' 'nvidia-fs*' 2>/dev/null";
+        let names = "dpkg-query -W -f '${db:Status-Status} ${Package}\\n' 'datacenter-gpu-manager*' 'nvidia-fs*' 2>/dev/null";
         host.ask(&format!("{names} | sed -n 's/^installed //p' | sort"))
     };
-    let at_boot = || host.ask("cat /etc/modules-load.d/gpusetup-*.conf 2>/dev/null | grep -v '^#' || true");
+    let at_boot =
+        || host.ask("cat /etc/modules-load.d/gpusetup-*.conf 2>/dev/null | grep -v '^#' || true");
     let with_gds = ["--with", "gds"];
     let names = wanted(&call(&["plan", "--json"], &with_gds).succeeds().json());
     assert!(names.contains(&"nvidia-fs".to_owned()), "{names:?}");
-    let own: Vec<_> = names.iter().filter(|name| *name != "nvidia-fs").cloned().collect();
+    let own: Vec<_> = names
+        .iter()
+        .filter(|name| *name != "nvidia-fs")
+        .cloned()
+        .collect();
     let own = [own, vec!["datacenter-gpu-manager".to_owned()]].concat();
     machine.offer(&host, &own, &[old], &[old]);
-    // Without Fabric Manager, another package has the driver's version. DKMS notes what it is asked for.
+    // Without Fabric Manager, another package has the driver's version. DKMS notes what it is asked
+    // for.
     host.ask("sed -i 's/nvidia-fabricmanager-595/nvidia-utils-595/' /sbin/modinfo");
     host.ask("printf '#!/bin/sh\\necho \"$*\" >>/root/dkms\\n' >/usr/sbin/dkms; chmod 755 /usr/sbin/dkms");
     call(&["apply", "--yes", "--accept-eula"], &with_gds).succeeds();
-    assert_eq!((packages().as_str(), at_boot().as_str()), ("nvidia-fs\nnvidia-fs-dkms", "nvidia-fs"));
+    assert_eq!(
+        (packages().as_str(), at_boot().as_str()),
+        ("nvidia-fs\nnvidia-fs-dkms", "nvidia-fs")
+    );
     let order = host.ask("sed -n 's/.* install \\([^:]*\\):.*/\\1/p' /var/log/dpkg.log");
     let position = |start: &str| order.lines().position(|name| name.starts_with(start));
-    assert!(position("nvidia-headless-595") < position("nvidia-fs-dkms"), "{order}");
+    assert!(
+        position("nvidia-headless-595") < position("nvidia-fs-dkms"),
+        "{order}"
+    );
     let again = call(&["plan", "--json"], &with_gds).succeeds().json();
     let steps = again["steps"].as_array().expect("steps");
-    let companions = steps.iter().find(|step| step["id"] == "companions").expect("a step");
+    let companions = steps
+        .iter()
+        .find(|step| step["id"] == "companions")
+        .expect("a step");
     assert_eq!(companions["state"], "satisfied", "{companions}");
 
     machine.offer(&host, &own, &[old, new], &[old, new]);
     call(&["apply", "--yes", "--accept-eula", "--upgrade"], &[]).succeeds();
     let kernel = host.kernel();
-    let asked = ["build", "install"].map(|what| format!("{what} --force nvidia-fs/2.28.4 -k {kernel}"));
+    let asked =
+        ["build", "install"].map(|what| format!("{what} --force nvidia-fs/2.28.4 -k {kernel}"));
     assert_eq!(
         (versions(&host), host.ask("cat /root/dkms")),
-        (vec!["2.28.4-1".to_owned(), new.to_owned()], asked.join("\n"))
+        (
+            vec!["2.28.4-1".to_owned(), new.to_owned()],
+            asked.join("\n")
+        )
     );
     host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
-    assert_eq!((packages().as_str(), at_boot().as_str()), ("nvidia-fs\nnvidia-fs-dkms", "nvidia-fs"));
+    assert_eq!(
+        (packages().as_str(), at_boot().as_str()),
+        ("nvidia-fs\nnvidia-fs-dkms", "nvidia-fs")
+    );
 
     // DCGM 3 conflicts with DCGM 4, and comes back.
-    host.ask("apt-get install -y -qq datacenter-gpu-manager && systemctl enable nvidia-dcgm.service");
+    host.ask(
+        "apt-get install -y -qq datacenter-gpu-manager && systemctl enable nvidia-dcgm.service",
+    );
     call(&["apply", "--yes", "--accept-eula"], &["--with", "dcgm"]).succeeds();
     let mut all: Vec<_> = DCGM.iter().chain(&storage).map(|(name, _)| *name).collect();
     all.sort_unstable();
     assert_eq!(packages(), all.join("\n"));
     host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
-    assert_eq!(packages(), "datacenter-gpu-manager\nnvidia-fs\nnvidia-fs-dkms");
-    assert_eq!(host.sh("systemctl is-enabled nvidia-dcgm.service").code, Some(0));
-    host.gpusetup_plain(&["uninstall", "--driver", "--yes", "--database", text(&known)]).succeeds();
+    assert_eq!(
+        packages(),
+        "datacenter-gpu-manager\nnvidia-fs\nnvidia-fs-dkms"
+    );
+    assert_eq!(
+        host.sh("systemctl is-enabled nvidia-dcgm.service").code,
+        Some(0)
+    );
+    host.gpusetup_plain(&["uninstall", "--driver", "--yes", "--database", text(&known)])
+        .succeeds();
     let left = host.ask("find /etc/apt /usr/share/keyrings /etc/modules-load.d -name '*gpusetup*'");
-    assert_eq!((packages(), versions(&host), left), (String::new(), Vec::new(), String::new()));
+    assert_eq!(
+        (packages(), versions(&host), left),
+        (String::new(), Vec::new(), String::new())
+    );
 
     let refused = call(&["plan"], &["--with", "peermem"]);
-    assert!(refused.code == Some(2) && refused.err.contains("DMA-BUF"), "{refused:?}");
+    assert!(
+        refused.code == Some(2) && refused.err.contains("DMA-BUF"),
+        "{refused:?}"
+    );
 }
 
 /// An archive of Fabric Manager as NVIDIA publishes it, with these files in it.
@@ -405,7 +641,11 @@ fn archive(folder: &Path, version: &str) -> PathBuf {
         ("bin/nv-fabricmanager", "#!/bin/sh\n", 0o755),
         ("bin/nvidia-fabricmanager-start.sh", "#!/bin/sh\n", 0o755),
         ("etc/fabricmanager.cfg", "FABRIC_MODE=0\n", 0o644),
-        ("share/nvidia/nvswitch/dgxa100_hgxa100_topology", "topology\n", 0o644),
+        (
+            "share/nvidia/nvswitch/dgxa100_hgxa100_topology",
+            "topology\n",
+            0o644,
+        ),
         (
             "systemd/nvidia-fabricmanager.service",
             "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n",
@@ -421,7 +661,11 @@ fn archive(folder: &Path, version: &str) -> PathBuf {
     }
     fs::create_dir_all(folder).expect("made");
     let file = folder.join(format!("{name}.tar.xz"));
-    host::machine("tar", &["-cJf", text(&file), "-C", text(tree.path()), &name]).succeeds();
+    host::machine(
+        "tar",
+        &["-cJf", text(&file), "-C", text(tree.path()), &name],
+    )
+    .succeeds();
     file
 }
 
@@ -442,7 +686,12 @@ fn a_runfile_driver_gets_fabric_manager_from_its_archive() {
          printf '#!/bin/sh\\necho {VERSION}\\n' >/sbin/modinfo; chmod 755 /usr/bin/nvidia-uninstall"
     ));
     let served = tempfile::tempdir().expect("a folder");
-    let file = archive(&served.path().join("compute/nvidia-driver/redist/fabricmanager/linux-x86_64"), VERSION);
+    let file = archive(
+        &served
+            .path()
+            .join("compute/nvidia-driver/redist/fabricmanager/linux-x86_64"),
+        VERSION,
+    );
     let server = Server::of(served.path());
     // The database has the checksum of NVIDIA's own.
     let facts = tempfile::tempdir().expect("a folder");
@@ -455,7 +704,11 @@ fn a_runfile_driver_gets_fabric_manager_from_its_archive() {
         }
         _ => line.to_owned(),
     };
-    let rows: Vec<_> = fs::read_to_string(&manifest).expect("there").lines().map(line).collect();
+    let rows: Vec<_> = fs::read_to_string(&manifest)
+        .expect("there")
+        .lines()
+        .map(line)
+        .collect();
     fs::write(&manifest, rows.join("\n")).expect("written");
 
     let apply = || {
@@ -473,11 +726,20 @@ fn a_runfile_driver_gets_fabric_manager_from_its_archive() {
         host.gpusetup_plain(&own).succeeds()
     };
     apply();
-    assert_eq!(host.ask(&format!("stat -c %a {}", FILES.join(" "))), "755\n755\n644\n644");
+    assert_eq!(
+        host.ask(&format!("stat -c %a {}", FILES.join(" "))),
+        "755\n755\n644\n644"
+    );
     assert!(is_enabled(&host) && !host.path("/usr/include/nv_fm_agent.h").exists());
-    let said = host.gpusetup_plain(&["plan", "--profile", "driver", "--json"]).succeeds().json();
+    let said = host
+        .gpusetup_plain(&["plan", "--profile", "driver", "--json"])
+        .succeeds()
+        .json();
     let steps = said["steps"].as_array().expect("steps");
-    let companions = steps.iter().find(|step| step["id"] == "companions").expect("a step");
+    let companions = steps
+        .iter()
+        .find(|step| step["id"] == "companions")
+        .expect("a step");
     assert_eq!(companions["state"], "satisfied", "{companions}");
     let left = || FILES.iter().filter(|path| host.path(path).exists()).count();
     host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
@@ -485,7 +747,8 @@ fn a_runfile_driver_gets_fabric_manager_from_its_archive() {
 
     apply();
     assert_eq!(left(), FILES.len());
-    host.gpusetup_plain(&["uninstall", "--driver", "--yes"]).succeeds();
+    host.gpusetup_plain(&["uninstall", "--driver", "--yes"])
+        .succeeds();
     assert_eq!((left(), is_enabled(&host)), (0, false));
     assert!(!host.path("/usr/lib/x86_64-linux-gnu/libcuda.so.1").exists());
 }

@@ -1,6 +1,7 @@
-//! gpusetup cut off, as by SIGKILL or a power cut, at every touch of the world that an apply makes: right before it, which is right
-//! after the one before, and in the middle of it. Whatever is then found is resumed, to the same end as an undisturbed run, and undone,
-//! to what was before. The plan is the short one; `tests/run` runs this: it takes root, and minutes.
+//! gpusetup cut off, as by SIGKILL or a power cut, at every touch of the world that an apply makes:
+//! right before it, which is right after the one before, and in the middle of it. Whatever is then
+//! found is resumed, to the same end as an undisturbed run, and undone, to what was before. The
+//! plan is the short one; `tests/run` runs this: it takes root, and minutes.
 
 use crate::host::tree::differences;
 use crate::host::{Host, RECORDS, Server, bench, text, timed};
@@ -31,7 +32,10 @@ fn removal() -> Step {
     }
     let remove = |path: &str| Operation::Remove(Remove { path: path.into() });
     let folders = ["/usr/local/cuda-7.7", "/usr/local/cuda-8.8"].map(remove);
-    short::step(StepId::RemoveCuda, [package, uninstaller].into_iter().chain(folders).collect())
+    short::step(
+        StepId::RemoveCuda,
+        [package, uninstaller].into_iter().chain(folders).collect(),
+    )
 }
 
 #[test]
@@ -44,7 +48,10 @@ fn whatever_a_power_cut_leaves_is_resumed_and_is_taken_back() {
     let base = Host::new("crash-base");
     short::offer(
         &base,
-        &[short::deb("short", "echo configured >/etc/short"), short::deb("old", "echo configured >/etc/old")],
+        &[
+            short::deb("short", "echo configured >/etc/short"),
+            short::deb("old", "echo configured >/etc/old"),
+        ],
     );
     base.ask(OLD_THINGS);
     let reference = base.clone_as("crash-reference");
@@ -52,15 +59,24 @@ fn whatever_a_power_cut_leaves_is_resumed_and_is_taken_back() {
     steps.insert(steps.len() - 1, removal());
     let plan = short::saved(folder.path(), &short::plan(&reference, steps));
     let apply = ["apply", text(&plan), "--yes", "--accept-eula"];
-    timed("undisturbed", || reference.gpusetup_plain(&apply).succeeds());
+    timed("undisturbed", || {
+        reference.gpusetup_plain(&apply).succeeds()
+    });
 
     let (next, over) = (AtomicUsize::new(1), AtomicBool::new(false));
     let (resumed, taken_back) = (AtomicUsize::new(0), AtomicUsize::new(0));
     timed("every touch", || {
         std::thread::scope(|scope| {
             for worker in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-                let (next, over, resumed, taken_back, base, reference, apply) =
-                    (&next, &over, &resumed, &taken_back, &base, &reference, &apply);
+                let (next, over, resumed, taken_back, base, reference, apply) = (
+                    &next,
+                    &over,
+                    &resumed,
+                    &taken_back,
+                    &base,
+                    &reference,
+                    &apply,
+                );
                 scope.spawn(move || {
                     while !over.load(Ordering::Relaxed) {
                         let n = next.fetch_add(1, Ordering::Relaxed);
@@ -73,13 +89,26 @@ fn whatever_a_power_cut_leaves_is_resumed_and_is_taken_back() {
                         {
                             let back = host.clone_as(&format!("crash-{worker}-back"));
                             let journal = back.path("/var/lib/gpusetup/journal");
-                            let ended = std::fs::read_to_string(journal).unwrap_or_default().contains("\"finished\"");
+                            let ended = std::fs::read_to_string(journal)
+                                .unwrap_or_default()
+                                .contains("\"finished\"");
                             let said = back.gpusetup_plain(&["rollback", "--yes"]).succeeds();
                             let mut ignored = RECORDS.to_vec();
-                            for gone in GONE.into_iter().filter(|g| !back.path(g).join("bin/nvcc").exists()) {
-                                // What is gone for good is named; the folder is, once the apply has come to its end.
-                                assert!(said.err.contains(gone), "after touch {n}: {gone} is not named: {}", said.err);
-                                assert!(ended || gone == GONE[0], "after touch {n}: {gone} was still there");
+                            for gone in GONE
+                                .into_iter()
+                                .filter(|g| !back.path(g).join("bin/nvcc").exists())
+                            {
+                                // What is gone for good is named; the folder is, once the apply has
+                                // come to its end.
+                                assert!(
+                                    said.err.contains(gone),
+                                    "after touch {n}: {gone} is not named: {}",
+                                    said.err
+                                );
+                                assert!(
+                                    ended || gone == GONE[0],
+                                    "after touch {n}: {gone} was still there"
+                                );
                                 ignored.push(gone);
                             }
                             let left = differences(&base.root(), &back.root(), &ignored);
@@ -88,7 +117,8 @@ fn whatever_a_power_cut_leaves_is_resumed_and_is_taken_back() {
                         }
                         let said = host.gpusetup_plain(&["resume", "--yes"]).succeeds();
                         if said.out.starts_with("Nothing to resume") {
-                            // It died before the journal knew of it, so before the first change, or behind the last.
+                            // It died before the journal knew of it, so before the first change, or
+                            // behind the last.
                             host.gpusetup_plain(apply).succeeds();
                         }
                         let left = differences(&reference.root(), &host.root(), RECORDS);
@@ -100,6 +130,11 @@ fn whatever_a_power_cut_leaves_is_resumed_and_is_taken_back() {
         });
     });
     let (resumed, taken_back) = (resumed.into_inner(), taken_back.into_inner());
-    println!("  crash points: {resumed} of {resumed} resumed, {taken_back} of {taken_back} rolled back");
-    assert!(resumed > 100 && resumed == taken_back, "{resumed} {taken_back}");
+    println!(
+        "  crash points: {resumed} of {resumed} resumed, {taken_back} of {taken_back} rolled back"
+    );
+    assert!(
+        resumed > 100 && resumed == taken_back,
+        "{resumed} {taken_back}"
+    );
 }

@@ -1,7 +1,8 @@
-//! What goes wrong while gpusetup is at work: disks, the network, packages, another gpusetup, signals. Every run ends in its
-//! time with the exit code that the contract gives it, says so in `result.json` where that can be written, and leaves nothing
-//! that `resume` or a second `apply` does not finish, and `rollback` does not undo. `tests/run` runs this: it takes root,
-//! and minutes.
+//! What goes wrong while gpusetup is at work: disks, the network, packages, another gpusetup,
+//! signals. Every run ends in its time with the exit code that the contract gives it, says so in
+//! `result.json` where that can be written, and leaves nothing that `resume` or a second `apply`
+//! does not finish, and `rollback` does not undo. `tests/run` runs this: it takes root, and
+//! minutes.
 
 use crate::faulty::{Fault, Faulty};
 use crate::host::tree::differences;
@@ -48,11 +49,20 @@ impl Bench {
         let base = Host::new(&format!("{name}-base"));
         // What the first one does when it is configured is what a test wants.
         let script = "[ ! -e /run/postinst ] || . /run/postinst";
-        short::offer(&base, &[short::deb("short", script), short::deb("slow", SLOW)]);
+        short::offer(
+            &base,
+            &[short::deb("short", script), short::deb("slow", SLOW)],
+        );
         let good = served(&base, Fault::Nothing);
         let done = base.clone_as(&format!("{name}-done"));
         done.gpusetup_plain(&good.apply()).succeeds();
-        Self { name, base, done, good, rounds: AtomicUsize::new(0) }
+        Self {
+            name,
+            base,
+            done,
+            good,
+            rounds: AtomicUsize::new(0),
+        }
     }
 
     fn host(&self) -> Host {
@@ -68,18 +78,31 @@ impl Bench {
                 // It never came to the first change.
                 host.gpusetup_plain(&served.apply()).succeeds();
             }
-            assert_eq!(differences(&self.done.root(), &host.root(), RECORDS), [""; 0], "finished");
+            assert_eq!(
+                differences(&self.done.root(), &host.root(), RECORDS),
+                [""; 0],
+                "finished"
+            );
         }
         host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
         self.is_untouched(host);
         if !finish {
             host.gpusetup_plain(&served.apply()).succeeds();
-            assert_eq!(differences(&self.done.root(), &host.root(), RECORDS), [""; 0], "applied again");
+            assert_eq!(
+                differences(&self.done.root(), &host.root(), RECORDS),
+                [""; 0],
+                "applied again"
+            );
         }
     }
 
     fn is_untouched(&self, host: &Host) {
-        assert_eq!(differences(&self.base.root(), &host.root(), RECORDS), [""; 0], "{}", host.root().display());
+        assert_eq!(
+            differences(&self.base.root(), &host.root(), RECORDS),
+            [""; 0],
+            "{}",
+            host.root().display()
+        );
     }
 }
 
@@ -91,7 +114,10 @@ fn ends(running: Child, codes: &[i32], limit: u64) -> Said {
     let began = Instant::now();
     let said = Said::of(running.wait_with_output().expect("it ends"));
     let took = began.elapsed().as_secs();
-    assert!(codes.iter().any(|c| said.code == Some(*c)), "{codes:?}: {said:?}");
+    assert!(
+        codes.iter().any(|c| said.code == Some(*c)),
+        "{codes:?}: {said:?}"
+    );
     assert!(took <= limit, "it took {took} s of {limit}: {}", said.err);
     said
 }
@@ -101,11 +127,17 @@ fn ends_and_tells(host: &Host, running: Child, code: i32, limit: u64) -> Said {
     let said = ends(running, &[code], limit);
     let result = host.gpusetup_plain(&["status", "--json"]).succeeds().json();
     let state = if code > 128 { "interrupted" } else { "failed" };
-    assert_eq!((&result["exit_code"], &result["state"]), (&Value::from(code), &Value::from(state)), "{}", said.err);
+    assert_eq!(
+        (&result["exit_code"], &result["state"]),
+        (&Value::from(code), &Value::from(state)),
+        "{}",
+        said.err
+    );
     said
 }
 
-/// An archive that is large enough to fill a small disk, and to be seen while it is unpacked; made once.
+/// An archive that is large enough to fill a small disk, and to be seen while it is unpacked; made
+/// once.
 fn archive() -> &'static Path {
     static ARCHIVE: OnceLock<PathBuf> = OnceLock::new();
     ARCHIVE.get_or_init(|| {
@@ -120,8 +152,15 @@ fn archive() -> &'static Path {
 fn served(host: &Host, fault: Fault) -> Served {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let server = Faulty::of(archive(), fault);
-    let plan = short::saved(folder.path(), &short::plan(host, steps(&server.url, archive())));
-    Served { server, plan, _folder: folder }
+    let plan = short::saved(
+        folder.path(),
+        &short::plan(host, steps(&server.url, archive())),
+    );
+    Served {
+        server,
+        plan,
+        _folder: folder,
+    }
 }
 
 /// A package, a program that can be made to wait, what needs room, and what comes behind it.
@@ -129,30 +168,48 @@ fn steps(url: &str, archive: &Path) -> Vec<Step> {
     let unpack = Operation::Unpack(Unpack {
         archive: short::cached(archive),
         sha256: short::sum(archive),
-        into: vec![Placement { from: "lib".into(), to: "/usr/local/cuda-9.9/lib".into() }],
+        into: vec![Placement {
+            from: "lib".into(),
+            to: "/usr/local/cuda-9.9/lib".into(),
+        }],
         limit: None,
     });
     let file = |path: &str, content: &str| {
-        Operation::WriteFile(WriteFile { path: path.into(), content: content.into(), mode: 0o644, merged_from: None })
+        Operation::WriteFile(WriteFile {
+            path: path.into(),
+            content: content.into(),
+            mode: 0o644,
+            merged_from: None,
+        })
     };
     let copy = ["/bin/cp", "-a", "/usr/share/doc/tar", "/usr/local/cuda-9.9"];
     vec![
-        short::step(StepId::Environment, vec![file("/etc/profile.d/first.sh", "first\n")]),
+        short::step(
+            StepId::Environment,
+            vec![file("/etc/profile.d/first.sh", "first\n")],
+        ),
         short::step(StepId::Prerequisites, vec![short::packages(&["short"])]),
         short::step(StepId::InstallDriver, vec![waits("gate")]),
         short::step(
             StepId::InstallCuda,
-            vec![short::download(url, archive), short::run(&copy, &["/usr/local/cuda-9.9"], &[])],
+            vec![
+                short::download(url, archive),
+                short::run(&copy, &["/usr/local/cuda-9.9"], &[]),
+            ],
         ),
-        short::step(StepId::InstallAddOn(AddOnId::CUDNN), vec![unpack, waits("behind")]),
+        short::step(
+            StepId::InstallAddOn(AddOnId::CUDNN),
+            vec![unpack, waits("behind")],
+        ),
         short::step(StepId::Ldconfig, vec![file("/etc/issue", "ours\n")]),
     ]
 }
 
 /// A program that waits where a gate stands, until that is gone: time to let something go wrong.
 fn waits(gate: &str) -> Operation {
-    let script =
-        format!("[ ! -e /run/{gate} ] || {{ touch /run/middle; while [ -e /run/{gate} ]; do sleep 0.1; done; }}");
+    let script = format!(
+        "[ ! -e /run/{gate} ] || {{ touch /run/middle; while [ -e /run/{gate} ]; do sleep 0.1; done; }}"
+    );
     short::run(&["/bin/sh", "-c", &script], &[], &[])
 }
 
@@ -172,7 +229,10 @@ fn noise(length: usize) -> Vec<u8> {
 fn until(what: &str, so: impl Fn() -> bool) {
     let began = Instant::now();
     while !so() {
-        assert!(began.elapsed() < Duration::from_secs(120), "{what} did not come about");
+        assert!(
+            began.elapsed() < Duration::from_secs(120),
+            "{what} did not come about"
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -193,13 +253,32 @@ fn opens_the_gate(host: &Host) {
 fn small(host: &Host, folder: &str, size: &str) {
     let (at, beside) = (host.path(folder), host.path("/mnt"));
     fs::create_dir_all(&at).expect("made");
-    machine("mount", &["-t", "tmpfs", "-o", &format!("mode=755,size={size}"), "small", text(&beside)]).succeeds();
+    machine(
+        "mount",
+        &[
+            "-t",
+            "tmpfs",
+            "-o",
+            &format!("mode=755,size={size}"),
+            "small",
+            text(&beside),
+        ],
+    )
+    .succeeds();
     machine("cp", &["-a", &format!("{}/.", at.display()), text(&beside)]).succeeds();
     machine("mount", &["--move", text(&beside), text(&at)]).succeeds();
 }
 
 fn remount(host: &Host, folder: &str, options: &str) {
-    machine("mount", &["-o", &format!("remount,{options}"), text(&host.path(folder))]).succeeds();
+    machine(
+        "mount",
+        &[
+            "-o",
+            &format!("remount,{options}"),
+            text(&host.path(folder)),
+        ],
+    )
+    .succeeds();
 }
 
 /// Writes until nothing more goes in.
@@ -233,17 +312,33 @@ fn all<T: Sync>(cases: &[T], try_one: impl Fn(&T) + Sync) {
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn a_disk_that_fills_up_or_turns_read_only() {
     let bench = Bench::new("disk");
-    // The place, its size, what happens in the middle, the exit code; none where the result cannot be written: then it is
-    // the journal that fails, or what comes next.
+    // The place, its size, what happens in the middle, the exit code; none where the result cannot
+    // be written: then it is the journal that fails, or what comes next.
     type Case = (&'static str, &'static str, fn(&Host), Option<i32>);
     let cases: [Case; 6] = [
-        // Less than the installer copies, less than the archive holds: the plan believes that it needs nothing.
+        // Less than the installer copies, less than the archive holds: the plan believes that it
+        // needs nothing.
         ("/usr/local", "16k", |_| {}, Some(7)),
         ("/usr/local", "2m", |_| {}, Some(7)),
-        ("/usr/local", "100m", |host| remount(host, "/usr/local", "ro"), Some(7)),
+        (
+            "/usr/local",
+            "100m",
+            |host| remount(host, "/usr/local", "ro"),
+            Some(7),
+        ),
         ("/var/cache/gpusetup", "1m", |_| {}, Some(5)),
-        ("/var/lib/gpusetup", "1m", |host| fill(&host.path("/var/lib/gpusetup/full")), None),
-        ("/var/lib/gpusetup", "1m", |host| remount(host, "/var/lib/gpusetup", "ro"), None),
+        (
+            "/var/lib/gpusetup",
+            "1m",
+            |host| fill(&host.path("/var/lib/gpusetup/full")),
+            None,
+        ),
+        (
+            "/var/lib/gpusetup",
+            "1m",
+            |host| remount(host, "/var/lib/gpusetup", "ro"),
+            None,
+        ),
     ];
     timed("disks", || {
         all(&cases, |(folder, size, happens, code)| {
@@ -262,7 +357,11 @@ fn a_disk_that_fills_up_or_turns_read_only() {
                     Some(code) => ends_and_tells(&host, running, *code, SOON),
                     None => ends(running, &[5, 7], SOON),
                 };
-                assert!(said.err.contains("No space left") || said.err.contains("Read-only"), "{folder}: {}", said.err);
+                assert!(
+                    said.err.contains("No space left") || said.err.contains("Read-only"),
+                    "{folder}: {}",
+                    said.err
+                );
                 let status = host.gpusetup_plain(&["status"]).succeeds().out;
                 assert!(!status.contains("apply finished"), "{status}");
                 // Somebody makes room.
@@ -282,16 +381,35 @@ fn a_file_that_not_even_root_may_change_and_a_user_who_is_not_root() {
         let host = bench.host();
         host.ask("cp -a /etc/issue /etc/issue.new && mv /etc/issue.new /etc/issue && chattr +i /etc/issue");
         let said = ends_and_tells(&host, host.gpusetup_starts(&bench.good.apply()), 7, SOON);
-        assert!(said.err.contains("/etc/issue") && said.err.contains("not permitted"), "{}", said.err);
+        assert!(
+            said.err.contains("/etc/issue") && said.err.contains("not permitted"),
+            "{}",
+            said.err
+        );
         host.ask("chattr -i /etc/issue");
         bench.is_mended(&host, &bench.good, finish);
     }
     let host = bench.host();
-    // By another process: a child that a thread of this one starts meanwhile would still have the copy open for writing.
-    machine("cp", &[env!("CARGO_BIN_EXE_gpusetup"), text(&host.path("/run/gpusetup"))]).succeeds();
+    // By another process: a child that a thread of this one starts meanwhile would still have the
+    // copy open for writing.
+    machine(
+        "cp",
+        &[
+            env!("CARGO_BIN_EXE_gpusetup"),
+            text(&host.path("/run/gpusetup")),
+        ],
+    )
+    .succeeds();
     let said = machine(
         "chroot",
-        &["--userspec=65534:65534", text(&host.root()), "/run/gpusetup", "apply", "--yes", "--accept-eula"],
+        &[
+            "--userspec=65534:65534",
+            text(&host.root()),
+            "/run/gpusetup",
+            "apply",
+            "--yes",
+            "--accept-eula",
+        ],
     )
     .exits(5);
     assert!(said.err.contains("only root"), "{}", said.err);
@@ -337,12 +455,26 @@ fn a_network_that_fails() {
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn packages_are_fetched_by_the_callers_proxy() {
-    let (host, folder) = (Host::new("proxy"), tempfile::tempdir().expect("a temporary folder"));
-    fs::write(host.path("/etc/apt/sources.list"), "deb [trusted=yes] http://nobody.invalid/ ./\n").expect("written");
-    let steps = vec![short::step(StepId::Prerequisites, vec![short::packages(&["short"])])];
+    let (host, folder) = (
+        Host::new("proxy"),
+        tempfile::tempdir().expect("a temporary folder"),
+    );
+    fs::write(
+        host.path("/etc/apt/sources.list"),
+        "deb [trusted=yes] http://nobody.invalid/ ./\n",
+    )
+    .expect("written");
+    let steps = vec![short::step(
+        StepId::Prerequisites,
+        vec![short::packages(&["short"])],
+    )];
     let plan = short::saved(folder.path(), &short::plan(&host, steps));
     let proxy = [("http_proxy", "http://127.0.0.1:9")];
-    let said = ends(host.gpusetup_starts_with(&["apply", text(&plan), "--yes", "--accept-eula"], &proxy), &[6], SOON);
+    let said = ends(
+        host.gpusetup_starts_with(&["apply", text(&plan), "--yes", "--accept-eula"], &proxy),
+        &[6],
+        SOON,
+    );
     // Nobody listens there, which is what shows that it was asked.
     let log = host.ask("cat /var/log/gpusetup/*/* /var/log/gpusetup/*.log 2>/dev/null || true");
     assert!(log.contains("127.0.0.1:9"), "{log}\n{}", said.err);
@@ -352,17 +484,34 @@ fn packages_are_fetched_by_the_callers_proxy() {
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn a_package_that_fails_or_hangs() {
     let bench = Bench::new("packages");
-    // What it does when it is configured, the time that a transaction gets, the time in which all must end.
-    let cases = [("exit 3", "600", SOON), ("sleep 600", "5", SOON), ("trap '' HUP TERM; sleep 600 & wait", "5", SOON)];
+    // What it does when it is configured, the time that a transaction gets, the time in which all
+    // must end.
+    let cases = [
+        ("exit 3", "600", SOON),
+        ("sleep 600", "5", SOON),
+        ("trap '' HUP TERM; sleep 600 & wait", "5", SOON),
+    ];
     timed("packages", || {
         all(&cases, |(script, time, limit)| {
             for finish in [true, false] {
                 let host = bench.host();
                 fs::write(host.path("/run/postinst"), script).expect("written");
-                let running = host.gpusetup_starts_with(&bench.good.apply(), &[("GPUSETUP_PACKAGES_LIMIT", time)]);
+                let running = host.gpusetup_starts_with(
+                    &bench.good.apply(),
+                    &[("GPUSETUP_PACKAGES_LIMIT", time)],
+                );
                 let said = ends_and_tells(&host, running, 7, *limit);
-                assert!(said.err.contains("apt-get") && !said.err.contains("undoing"), "{}", said.err);
-                assert_eq!(host.ask("dpkg --audit; dpkg-query -W -f '${Status}' short 2>/dev/null || true"), "");
+                assert!(
+                    said.err.contains("apt-get") && !said.err.contains("undoing"),
+                    "{}",
+                    said.err
+                );
+                assert_eq!(
+                    host.ask(
+                        "dpkg --audit; dpkg-query -W -f '${Status}' short 2>/dev/null || true"
+                    ),
+                    ""
+                );
                 fs::remove_file(host.path("/run/postinst")).expect("it stood");
                 bench.is_mended(&host, &bench.good, finish);
             }
@@ -373,17 +522,31 @@ fn a_package_that_fails_or_hangs() {
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn a_dependency_that_is_named_to_apt_stays_one_after_a_rollback() {
-    let (host, folder) = (Host::new("automatic"), tempfile::tempdir().expect("a temporary folder"));
+    let (host, folder) = (
+        Host::new("automatic"),
+        tempfile::tempdir().expect("a temporary folder"),
+    );
     short::offer(&host, &[short::deb("short", ""), short::deb("slow", "")]);
     host.ask("apt-get -qq -y install short && apt-mark auto short");
     let automatic = host.ask("apt-mark showauto");
-    let steps = vec![short::step(StepId::Prerequisites, vec![short::packages(&["short", "slow"])])];
+    let steps = vec![short::step(
+        StepId::Prerequisites,
+        vec![short::packages(&["short", "slow"])],
+    )];
     let plan = short::saved(folder.path(), &short::plan(&host, steps));
-    host.gpusetup_plain(&["apply", text(&plan), "--yes", "--accept-eula"]).succeeds();
-    assert_eq!(host.ask("apt-mark showmanual short slow"), "short\nslow", "apt marks whatever is named to it");
+    host.gpusetup_plain(&["apply", text(&plan), "--yes", "--accept-eula"])
+        .succeeds();
+    assert_eq!(
+        host.ask("apt-mark showmanual short slow"),
+        "short\nslow",
+        "apt marks whatever is named to it"
+    );
     host.gpusetup_plain(&["rollback", "--yes"]).succeeds();
     assert_eq!(host.ask("apt-mark showauto"), automatic);
-    assert_eq!(host.ask("dpkg-query -W -f '${db:Status-Status}' short"), "installed");
+    assert_eq!(
+        host.ask("dpkg-query -W -f '${db:Status-Status}' short"),
+        "installed"
+    );
 }
 
 #[test]
@@ -395,8 +558,14 @@ fn a_package_manager_that_somebody_else_has() {
         let gate = host.path("/run/slow");
         fs::write(&gate, "").expect("the host takes a file");
         let mut apt = Command::new("chroot");
-        apt.arg(host.root()).args(["apt-get", "-qq", "-y", "install", "slow"]).env("DEBIAN_FRONTEND", "noninteractive");
-        let mut apt = apt.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("apt starts");
+        apt.arg(host.root())
+            .args(["apt-get", "-qq", "-y", "install", "slow"])
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        let mut apt = apt
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("apt starts");
         until("the package", || host.path("/run/middle").exists());
         let mut arguments = bench.good.apply().to_vec();
         arguments.extend(["--lock-timeout", timeout]);
@@ -407,13 +576,24 @@ fn a_package_manager_that_somebody_else_has() {
             said
         } else {
             let events = host.path("/var/log/gpusetup/events.jsonl");
-            until("the wait", || fs::read_to_string(&events).is_ok_and(|text| text.contains("\"waiting\"")));
+            until("the wait", || {
+                fs::read_to_string(&events).is_ok_and(|text| text.contains("\"waiting\""))
+            });
             fs::remove_file(&gate).expect("it stood");
             ends(running, &[0], SOON)
         };
-        assert!(said.err.contains(&format!("locked by apt-get (process {}", apt.id())), "{}", said.err);
+        assert!(
+            said.err
+                .contains(&format!("locked by apt-get (process {}", apt.id())),
+            "{}",
+            said.err
+        );
         assert!(apt.wait().expect("it ended").success());
-        assert_eq!(host.ask("dpkg-query -W -f '${db:Status-Status}' slow"), "installed", "apt was not disturbed");
+        assert_eq!(
+            host.ask("dpkg-query -W -f '${db:Status-Status}' slow"),
+            "installed",
+            "apt was not disturbed"
+        );
         host.ask("apt-get -qq -y purge slow");
         bench.is_mended(&host, &bench.good, true);
     }
@@ -425,9 +605,19 @@ fn two_at_once() {
     let bench = Bench::new("two");
     let host = bench.host();
     let first = starts_to_the_middle(&host, &bench.good.apply());
-    for verb in [&bench.good.apply()[..], &["resume", "--yes"], &["rollback", "--yes"]] {
+    for verb in [
+        &bench.good.apply()[..],
+        &["resume", "--yes"],
+        &["rollback", "--yes"],
+    ] {
         let second = host.gpusetup_plain(verb).exits(6);
-        assert!(second.err.contains(&format!("process {} since 20", first.id())), "{}", second.err);
+        assert!(
+            second
+                .err
+                .contains(&format!("process {} since 20", first.id())),
+            "{}",
+            second.err
+        );
     }
     opens_the_gate(&host);
     ends(first, &[0], SOON);
@@ -452,7 +642,10 @@ fn a_signal_in_each_phase() {
     let bench = Bench::new("signal");
     let part = format!("{}.part", short::cached(archive()).display());
     // It is unpacked while it arrives, before there is a toolkit's folder.
-    let unpacked = format!("/usr/local/.gpusetup-unpack-{}", &short::sum(archive())[..12]);
+    let unpacked = format!(
+        "/usr/local/.gpusetup-unpack-{}",
+        &short::sum(archive())[..12]
+    );
     // The phase, what tells that it has begun, and what the server does.
     let phases = [
         ("a slow download", part.as_str(), Fault::Slow(20_000)),
@@ -469,7 +662,8 @@ fn a_signal_in_each_phase() {
                 served.server.set(fault.clone());
                 match *phase {
                     "packages" => {
-                        fs::write(host.path("/run/postinst"), "touch /run/middle; sleep 3").expect("written");
+                        fs::write(host.path("/run/postinst"), "touch /run/middle; sleep 3")
+                            .expect("written");
                     }
                     "a program" => fs::write(host.path("/run/gate"), "").expect("written"),
                     // A signal that comes late finds something to stop still.

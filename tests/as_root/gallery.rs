@@ -1,9 +1,10 @@
-//! The gallery of sick hosts: clones of a real host that the real tools have made ill, each with a healthy twin that looks like
-//! it. `gpusetup doctor` must say what is wrong, all of it, nothing else, and what to do first. `tests/run` runs this: it takes
-//! root, and minutes.
+//! The gallery of sick hosts: clones of a real host that the real tools have made ill, each with a
+//! healthy twin that looks like it. `gpusetup doctor` must say what is wrong, all of it, nothing
+//! else, and what to do first. `tests/run` runs this: it takes root, and minutes.
 //!
-//! A case is a few lines of shell in `gallery/`, told in the words of `gallery/words.sh`. A check of which no host is sick, or
-//! that has no healthy twin, fails the test. `GPUSETUP_CASE=words` runs only the cases of whose title these are a part.
+//! A case is a few lines of shell in `gallery/`, told in the words of `gallery/words.sh`. A check
+//! of which no host is sick, or that has no healthy twin, fails the test. `GPUSETUP_CASE=words`
+//! runs only the cases of whose title these are a part.
 
 mod around;
 mod case;
@@ -56,23 +57,46 @@ fn cases() -> Vec<&'static Case> {
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn doctor_finds_what_is_wrong_and_nothing_else() {
     for case in cases().iter().filter(|c| c.is_sick()) {
-        assert_eq!(case.own().count(), 1, "{}: one illness, one finding, and what follows from it", case.what);
+        assert_eq!(
+            case.own().count(),
+            1,
+            "{}: one illness, one finding, and what follows from it",
+            case.what
+        );
     }
     let wanted = std::env::var("GPUSETUP_CASE").unwrap_or_default();
     let all = cases();
     let single: Vec<_> = all.iter().filter(|c| c.what.contains(&wanted)).collect();
-    let several: Vec<_> = several::CASES.iter().filter(|c| c.what.contains(&wanted)).collect();
+    let several: Vec<_> = several::CASES
+        .iter()
+        .filter(|c| c.what.contains(&wanted))
+        .collect();
     let stages = stages();
-    let diagnosed = timed("cases", || at_once(&single, |n, case| examine_one(stages, n, case)));
-    let together = timed("several illnesses", || at_once(&several, |n, case| examine_several(stages, n, case, &all)));
-    let wrong: Vec<_> = diagnosed.iter().chain(&together).filter_map(|w| w.as_ref()).collect();
+    let diagnosed = timed("cases", || {
+        at_once(&single, |n, case| examine_one(stages, n, case))
+    });
+    let together = timed("several illnesses", || {
+        at_once(&several, |n, case| examine_several(stages, n, case, &all))
+    });
+    let wrong: Vec<_> = diagnosed
+        .iter()
+        .chain(&together)
+        .filter_map(|w| w.as_ref())
+        .collect();
     for wrong in &wrong {
         println!("{wrong}");
     }
     let uncovered = table(&single);
     tell(&single, &diagnosed, &together);
-    assert!(wrong.is_empty(), "{} hosts were not diagnosed right", wrong.len());
-    assert!(!wanted.is_empty() || uncovered.is_empty(), "no sick host, or no healthy twin: {uncovered:?}");
+    assert!(
+        wrong.is_empty(),
+        "{} hosts were not diagnosed right",
+        wrong.len()
+    );
+    assert!(
+        !wanted.is_empty() || uncovered.is_empty(),
+        "no sick host, or no healthy twin: {uncovered:?}"
+    );
 }
 
 #[test]
@@ -86,21 +110,33 @@ fn a_program_that_hangs_costs_its_limit_and_no_more() {
     // What doctor takes here and now, beside whatever else runs.
     let usual = takes(&other, &[]);
     // Nor is an initramfs unpacked that must be sound by its age.
-    tell_host(&host, "for name in nvidia-smi nvidia-persistenced lsinitramfs; do hangs /usr/bin/$name; done");
+    tell_host(
+        &host,
+        "for name in nvidia-smi nvidia-persistenced lsinitramfs; do hangs /usr/bin/$name; done",
+    );
     let quick = takes(&host, &[]);
     tell_host(&host, "hangs /usr/local/cuda-12.4/bin/nvcc");
-    // The driver's library starts it for every program that asks for GPUs, also for the one of the compile check.
+    // The driver's library starts it for every program that asks for GPUs, also for the one of the
+    // compile check.
     tell_host(&other, "hangs /usr/bin/nvidia-modprobe");
     let (slow, slower) = std::thread::scope(|scope| {
         let slower = scope.spawn(|| takes(&other, &[]));
-        (takes(&host, &["GS709 fail"]), slower.join().expect("no panic beside"))
+        (
+            takes(&host, &["GS709 fail"]),
+            slower.join().expect("no panic beside"),
+        )
     });
     // The limits are 5, 20 and 60 seconds, and 5 to come to an end.
     for (took, most) in [(quick, 10), (slow, 35), (slower, 80)] {
-        assert!(took < usual + Duration::from_secs(most), "{took:?}, usually {usual:?}");
+        assert!(
+            took < usual + Duration::from_secs(most),
+            "{took:?}, usually {usual:?}"
+        );
     }
     let [quick, slow, slower] = [quick, slow, slower].map(|took| took.as_secs_f64());
-    println!("  programs hang: {quick:.1} s; nvcc hangs: {slow:.1} s; nvidia-modprobe hangs: {slower:.1} s");
+    println!(
+        "  programs hang: {quick:.1} s; nvcc hangs: {slow:.1} s; nvidia-modprobe hangs: {slower:.1} s"
+    );
 }
 
 /// How long doctor takes, who finds this.
@@ -108,7 +144,10 @@ fn takes(host: &Host, found: &[&str]) -> Duration {
     let start = Instant::now();
     let said = doctor(host, true, &["--json"]);
     let took = start.elapsed();
-    let short: Vec<_> = beside_old_versions(findings(&said, "")).into_iter().map(|f| f.short).collect();
+    let short: Vec<_> = beside_old_versions(findings(&said, ""))
+        .into_iter()
+        .map(|f| f.short)
+        .collect();
     assert_eq!(short, found, "{}", said.out);
     took
 }
@@ -127,8 +166,17 @@ impl Stages {
         let planned = planned();
         let installed = installed(&planned);
         let made = |from: &Kept, stage: Stage| {
-            let key = format!("{planned}\n{WORDS}\n{}\n{}", Stage::Sound.script(), stage.script());
-            Kept::host(stage.name(), &key, || from.clone_as("gallery-new"), |host| tell_host(host, stage.script()))
+            let key = format!(
+                "{planned}\n{WORDS}\n{}\n{}",
+                Stage::Sound.script(),
+                stage.script()
+            );
+            Kept::host(
+                stage.name(),
+                &key,
+                || from.clone_as("gallery-new"),
+                |host| tell_host(host, stage.script()),
+            )
         };
         let sound = made(&installed, Stage::Sound);
         let bare = Kept::host(
@@ -139,8 +187,9 @@ impl Stages {
                 tell_host(host, Stage::Bare.script());
             },
         );
-        let mut all: BTreeMap<_, _> =
-            [Stage::Nouveau, Stage::Nova, Stage::Splash, Stage::Slurm].map(|stage| (stage, made(&sound, stage))).into();
+        let mut all: BTreeMap<_, _> = [Stage::Nouveau, Stage::Nova, Stage::Splash, Stage::Slurm]
+            .map(|stage| (stage, made(&sound, stage)))
+            .into();
         all.insert(Stage::Sound, sound);
         all.insert(Stage::Bare, bare);
         Self(all)
@@ -156,9 +205,13 @@ fn tell_host(host: &Host, script: &str) {
     host.sh(&format!("{WORDS}\n{script}")).succeeds();
 }
 
-/// Makes a host one that runs, with NVIDIA's libraries as if there were more GPUs than any case has.
+/// Makes a host one that runs, with NVIDIA's libraries as if there were more GPUs than any case
+/// has.
 fn running(host: &Host) {
-    script("../as_root/gallery/running", &[text(&host.root()), env!("CARGO_BIN_EXE_gpusetup")]);
+    script(
+        "../as_root/gallery/running",
+        &[text(&host.root()), env!("CARGO_BIN_EXE_gpusetup")],
+    );
     let live = host.root().join("live");
     let said = std::fs::read_to_string(live.join("answers")).unwrap_or_default();
     std::fs::create_dir_all(live.join("libraries")).expect("made");
@@ -175,12 +228,20 @@ static COMPILED: LazyLock<PathBuf> = LazyLock::new(|| {
     folder
 });
 
-/// Has a host that runs not compile again what another host with the same compilers compiled, unless its nvcc is ill.
+/// Has a host that runs not compile again what another host with the same compilers compiled,
+/// unless its nvcc is ill.
 fn compiles_once(stages: &Stages, host: &Host) {
     static SOUND: OnceLock<(u64, SystemTime)> = OnceLock::new();
     let path = |host: &Host| host.path("/usr/local/cuda-12.4/bin/nvcc");
-    let is = |host: &Host| path(host).symlink_metadata().ok().map(|m| (m.len(), m.modified().expect("ext4 has it")));
-    let sound = SOUND.get_or_init(|| is(&stages.of(Stage::Sound).clone_as("gallery-nvcc")).expect("it has nvcc"));
+    let is = |host: &Host| {
+        path(host)
+            .symlink_metadata()
+            .ok()
+            .map(|m| (m.len(), m.modified().expect("ext4 has it")))
+    };
+    let sound = SOUND.get_or_init(|| {
+        is(&stages.of(Stage::Sound).clone_as("gallery-nvcc")).expect("it has nvcc")
+    });
     if is(host) != Some(*sound) {
         return;
     }
@@ -200,24 +261,48 @@ fn doctor(host: &Host, runs: bool, arguments: &[&str]) -> Said {
         let mut said = host.gpusetup_plain(&verb);
         // Commands for a tree run in it; the table has what runs there.
         let root = text(&host.root()).to_owned();
-        said.out = said.out.replace(&format!("chroot {root} "), "").replace(&format!(" --root {root}"), "");
+        said.out = said
+            .out
+            .replace(&format!("chroot {root} "), "")
+            .replace(&format!(" --root {root}"), "");
         return said;
     }
     let root = host.root();
     let stand_ins = nvidia::stand_ins(Path::new("/live/libraries"));
-    let command = [text(&root), "env", &stand_ins, "/live/bin/gpusetup", "doctor", "--kernel-log", "/live/log"];
-    machine("chroot", &command.iter().chain(arguments).copied().collect::<Vec<_>>())
+    let command = [
+        text(&root),
+        "env",
+        &stand_ins,
+        "/live/bin/gpusetup",
+        "doctor",
+        "--kernel-log",
+        "/live/log",
+    ];
+    machine(
+        "chroot",
+        &command.iter().chain(arguments).copied().collect::<Vec<_>>(),
+    )
 }
 
 /// With `KEEP_REPORTS=DIR`: what doctor saw, anonymised, for `tests/golden/reports.tar.zst`.
 fn keep_report(host: &Host, runs: bool, what: &str, arguments: &[&str]) {
-    let Some(folder) = std::env::var_os("KEEP_REPORTS") else { return };
+    let Some(folder) = std::env::var_os("KEEP_REPORTS") else {
+        return;
+    };
     let report = host.root().join("report.tar.zst");
-    let path = if runs { "/report.tar.zst" } else { text(&report) };
+    let path = if runs {
+        "/report.tar.zst"
+    } else {
+        text(&report)
+    };
     let said = doctor(host, runs, &[&["--report", path], arguments].concat());
-    let name: String = what.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let name: String = what
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
     let kept = Path::new(&folder).join(format!("{name}.tar.zst"));
-    std::fs::copy(&report, &kept).unwrap_or_else(|e| panic!("{what}: {e}: {}{}", said.out, said.err));
+    std::fs::copy(&report, &kept)
+        .unwrap_or_else(|e| panic!("{what}: {e}: {}{}", said.out, said.err));
 }
 
 /// The findings of a report, apart from what passed or did not apply.
@@ -225,13 +310,17 @@ fn findings(said: &Said, kernel: &str) -> Vec<Finding> {
     let report = said.json();
     assert_eq!(schema::mistakes("doctor.json", &report), [""; 0]);
     let checks = report["checks"].as_array().expect("checks");
-    checks.iter().filter_map(|check| Finding::of(check, kernel)).collect()
+    checks
+        .iter()
+        .filter_map(|check| Finding::of(check, kernel))
+        .collect()
 }
 
 /// The check of known vulnerabilities.
 const FIXES: &str = "GS513";
 
-/// The findings of a host whose driver and toolkit are Debian's and an old one: both always lack fixes of security bulletins.
+/// The findings of a host whose driver and toolkit are Debian's and an old one: both always lack
+/// fixes of security bulletins.
 fn beside_old_versions(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.retain(|finding| finding.short != format!("{FIXES} warn"));
     findings
@@ -241,7 +330,9 @@ fn beside_old_versions(mut findings: Vec<Finding>) -> Vec<Finding> {
 fn examine_one(stages: &Stages, n: usize, case: &Case) -> Option<String> {
     let host = stages.of(case.from).clone_as(&format!("gallery-{n}"));
     tell_host(&host, case.script);
-    let kernel = host.newest_kernel().unwrap_or_else(|| "no kernel".to_owned());
+    let kernel = host
+        .newest_kernel()
+        .unwrap_or_else(|| "no kernel".to_owned());
     if case.runs {
         running(&host);
         compiles_once(stages, &host);
@@ -249,21 +340,36 @@ fn examine_one(stages: &Stages, n: usize, case: &Case) -> Option<String> {
     let said = doctor(&host, case.runs, &[&["--json"], case.arguments].concat());
     keep_report(&host, case.runs, case.what, case.arguments);
     let found = findings(&said, &kernel);
-    let found = if case.is_about(FIXES) { found } else { beside_old_versions(found) };
+    let found = if case.is_about(FIXES) {
+        found
+    } else {
+        beside_old_versions(found)
+    };
     differs(case.what, case.found, case.first, &found, &said.out)
 }
 
-/// The same of one with several illnesses; there it's the text for a person that says what is first.
+/// The same of one with several illnesses; there it's the text for a person that says what is
+/// first.
 fn examine_several(stages: &Stages, n: usize, case: &Several, all: &[&Case]) -> Option<String> {
-    let named = |what: &&str| *all.iter().find(|c| c.what == *what).unwrap_or_else(|| panic!("there is no {what}"));
+    let named = |what: &&str| {
+        *all.iter()
+            .find(|c| c.what == *what)
+            .unwrap_or_else(|| panic!("there is no {what}"))
+    };
     let parts: Vec<_> = case.of.iter().map(named).collect();
-    let from = parts.iter().map(|p| p.from).find(|s| *s != Stage::Sound).unwrap_or(Stage::Sound);
+    let from = parts
+        .iter()
+        .map(|p| p.from)
+        .find(|s| *s != Stage::Sound)
+        .unwrap_or(Stage::Sound);
     let host = stages.of(from).clone_as(&format!("gallery-several-{n}"));
     for part in &parts {
         tell_host(&host, part.script);
     }
     tell_host(&host, case.script);
-    let kernel = host.newest_kernel().unwrap_or_else(|| "no kernel".to_owned());
+    let kernel = host
+        .newest_kernel()
+        .unwrap_or_else(|| "no kernel".to_owned());
     running(&host);
     compiles_once(stages, &host);
     let said = doctor(&host, true, &["--json"]);
@@ -272,25 +378,39 @@ fn examine_several(stages: &Stages, n: usize, case: &Several, all: &[&Case]) -> 
     let found = beside_old_versions(findings(&said, &kernel));
     let wrong = differs(case.what, case.found, case.first, &found, &said.out);
     // A line of the text may be broken; its words are not.
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").replace(&*kernel, "KERNEL");
+    let words = |text: &str| {
+        text.split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+            .replace(&*kernel, "KERNEL")
+    };
     let (id, command) = case.first.split_once(": ").expect("ID: command");
-    let first = shown.out.split_once("First ").map(|(_, rest)| words(rest)).unwrap_or_default();
+    let first = shown
+        .out
+        .split_once("First ")
+        .map(|(_, rest)| words(rest))
+        .unwrap_or_default();
     let right = first.starts_with(&format!("{id}: ")) && first.contains(&words(command));
     wrong.or_else(|| (!right).then(|| format!("{}: the text says first {first:?}", case.what)))
 }
 
-/// Some at once: gpusetup waits for programs and disks part of the time. A case that breaks off is wrong too.
-fn at_once<T: Sync>(cases: &[T], work: impl Fn(usize, &T) -> Option<String> + Sync) -> Vec<Option<String>> {
+/// Some at once: gpusetup waits for programs and disks part of the time. A case that breaks off is
+/// wrong too.
+fn at_once<T: Sync>(
+    cases: &[T],
+    work: impl Fn(usize, &T) -> Option<String> + Sync,
+) -> Vec<Option<String>> {
     let (next, results) = (AtomicUsize::new(0), Mutex::new(vec![None; cases.len()]));
     let workers = std::thread::available_parallelism().map_or(2, usize::from) + 1;
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                while let Some((n, case)) =
-                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, cases.get(n)?)))
+                while let Some((n, case)) = Some(next.fetch_add(1, Ordering::Relaxed))
+                    .and_then(|n| Some((n, cases.get(n)?)))
                 {
                     let result = catch_unwind(AssertUnwindSafe(|| work(n, case)));
-                    let result = result.unwrap_or_else(|_| Some(format!("case {n} broke off, as said above")));
+                    let result = result
+                        .unwrap_or_else(|_| Some(format!("case {n} broke off, as said above")));
                     results.lock().expect("no panic beside")[n] = result;
                 }
             });
@@ -299,14 +419,19 @@ fn at_once<T: Sync>(cases: &[T], work: impl Fn(usize, &T) -> Option<String> + Sy
     results.into_inner().expect("no panic beside")
 }
 
-/// Prints the table of ids, each with its check, or why there is none, and the cases that show it; the checks that are not
-/// covered.
+/// Prints the table of ids, each with its check, or why there is none, and the cases that show it;
+/// the checks that are not covered.
 fn table(cases: &[&&Case]) -> Vec<&'static str> {
     let mut uncovered = Vec::new();
     let shown = |id: &str, sick: bool| {
-        let about: Vec<_> = cases.iter().filter(|c| c.is_about(id) && c.is_sick() == sick).collect();
+        let about: Vec<_> = cases
+            .iter()
+            .filter(|c| c.is_about(id) && c.is_sick() == sick)
+            .collect();
         let kind = if sick { "sick" } else { "healthy" };
-        about.iter().for_each(|case| println!("           {kind:7}  {}", case.what));
+        about
+            .iter()
+            .for_each(|case| println!("           {kind:7}  {}", case.what));
         about.is_empty()
     };
     println!();
@@ -326,11 +451,20 @@ fn table(cases: &[&&Case]) -> Vec<&'static str> {
 
 fn tell(single: &[&&Case], diagnosed: &[Option<String>], together: &[Option<String>]) {
     let right = |sick: bool| {
-        let of = single.iter().zip(diagnosed).filter(|(c, _)| c.is_sick() == sick);
-        (of.clone().count(), of.filter(|(_, wrong)| wrong.is_none()).count())
+        let of = single
+            .iter()
+            .zip(diagnosed)
+            .filter(|(c, _)| c.is_sick() == sick);
+        (
+            of.clone().count(),
+            of.filter(|(_, wrong)| wrong.is_none()).count(),
+        )
     };
     let ((sick, sick_right), (healthy, healthy_right)) = (right(true), right(false));
-    let (several, several_right) = (together.len(), together.iter().filter(|w| w.is_none()).count());
+    let (several, several_right) = (
+        together.len(),
+        together.iter().filter(|w| w.is_none()).count(),
+    );
     println!(
         "\n  {sick} sick hosts, {sick_right} diagnosed right; {healthy} healthy twins, {healthy_right} without alarm; \
          {several} hosts with several illnesses, {several_right} with the right thing first\n"

@@ -1,18 +1,34 @@
-//! The archive has the headers of a newer kernel than the host's, as for some hours with every kernel update and until an upgrade on
-//! any host: `linux-headers-amd64`, which brings the headers of later kernels, then brings those of a kernel that is not installed.
-//! DKMS builds the driver for it in advance. It is no kernel of the host: nothing boots it, and nothing waits for its initramfs.
+//! The archive has the headers of a newer kernel than the host's, as for some hours with every
+//! kernel update and until an upgrade on any host: `linux-headers-amd64`, which brings the headers
+//! of later kernels, then brings those of a kernel that is not installed. DKMS builds the driver
+//! for it in advance. It is no kernel of the host: nothing boots it, and nothing waits for its
+//! initramfs.
 
 use crate::host::tree::differences;
 use crate::host::{Host, RECORDS};
 use serde_json::Value;
 
-const DRIVER: &[&str] = &["--profile", "driver", "--driver", "535", "--method", "packages", "--modules", "proprietary"];
+const DRIVER: &[&str] = &[
+    "--profile",
+    "driver",
+    "--driver",
+    "535",
+    "--method",
+    "packages",
+    "--modules",
+    "proprietary",
+];
 const NEWER: &str = "6.1.0-999-amd64";
 
 /// What may differ after an uninstall beside gpusetup's records: see `suites.rs`.
-const AFTER_UNINSTALL: &[&str] = &["var/lib/dpkg/diversions-old", "var/lib/dkms", "boot/initrd.img-*"];
+const AFTER_UNINSTALL: &[&str] = &[
+    "var/lib/dpkg/diversions-old",
+    "var/lib/dkms",
+    "boot/initrd.img-*",
+];
 
-/// Debian's own headers of this kernel, under the name of a newer one and in a repository of the host.
+/// Debian's own headers of this kernel, under the name of a newer one and in a repository of the
+/// host.
 const OFFER: &str = r#"
 cd /root
 packages=$(ls /var/cache/apt/archives/linux-headers-"$KERNEL"_*.deb /var/cache/apt/archives/linux-headers-amd64_*.deb)
@@ -56,7 +72,8 @@ fn headers_of_a_newer_kernel_are_no_kernel() {
     host.ask("sed -i 's/= 12 /= none /' /etc/dkms/smaller; grep -q none /etc/dkms/smaller");
     let before = host.clone_as("before-newer-headers");
     assert_eq!(kernels(&host), [kernel.as_str()]);
-    host.gpusetup(&[&["apply", "--yes", "--accept-eula"], DRIVER].concat()).succeeds();
+    host.gpusetup(&[&["apply", "--yes", "--accept-eula"], DRIVER].concat())
+        .succeeds();
     assert_eq!(
         host.ask(&format!("readlink -f /lib/modules/{NEWER}/build/.config")),
         format!("/usr/src/linux-headers-{NEWER}/.config")
@@ -68,16 +85,34 @@ fn headers_of_a_newer_kernel_are_no_kernel() {
     // What DKMS builds there has depmod write a list of modules.
     host.ask(&format!("test -e /lib/modules/{NEWER}/modules.dep"));
     assert_eq!(kernels(&host), [kernel.as_str()]);
-    assert_eq!(host.ask("ls /boot | grep initrd"), format!("initrd.img-{kernel}"));
+    assert_eq!(
+        host.ask("ls /boot | grep initrd"),
+        format!("initrd.img-{kernel}")
+    );
     host.reboots();
     assert_eq!(findings(&host), [""; 0]);
-    let again = host.gpusetup(&[&["apply", "--yes", "--accept-eula"], DRIVER].concat()).succeeds();
+    let again = host
+        .gpusetup(&[&["apply", "--yes", "--accept-eula"], DRIVER].concat())
+        .succeeds();
     assert!(again.out.contains("Nothing to do"), "{}", again.out);
     // Without headers a kernel of the host is found all the same.
-    host.ask(&format!("rm -r /lib/modules/{kernel}/updates; depmod {kernel}"));
-    assert_eq!(findings(&host), ["GS104"], "modules for the other kernel do not stand for those of this one");
+    host.ask(&format!(
+        "rm -r /lib/modules/{kernel}/updates; depmod {kernel}"
+    ));
+    assert_eq!(
+        findings(&host),
+        ["GS104"],
+        "modules for the other kernel do not stand for those of this one"
+    );
     host.gpusetup(&["uninstall", "--yes"]).succeeds();
-    assert_eq!(differences(&before.root(), &host.root(), &[RECORDS, AFTER_UNINSTALL].concat()), [""; 0]);
+    assert_eq!(
+        differences(
+            &before.root(),
+            &host.root(),
+            &[RECORDS, AFTER_UNINSTALL].concat()
+        ),
+        [""; 0]
+    );
 }
 
 /// The releases of the installed kernels, of which the first is the next to boot.
@@ -85,7 +120,10 @@ fn kernels(host: &Host) -> Vec<String> {
     let facts = host.gpusetup(&["facts", "--json"]).succeeds().json();
     let text = |value: &Value| value.as_str().expect("a release").to_owned();
     let installed = facts["kernels"]["installed"].as_array().expect("kernels");
-    let all: Vec<_> = installed.iter().map(|kernel| text(&kernel["release"])).collect();
+    let all: Vec<_> = installed
+        .iter()
+        .map(|kernel| text(&kernel["release"]))
+        .collect();
     assert_eq!(all.first(), Some(&text(&facts["kernels"]["next_boot"])));
     all
 }
@@ -94,6 +132,10 @@ fn kernels(host: &Host) -> Vec<String> {
 fn findings(host: &Host) -> Vec<String> {
     let report = host.gpusetup(&["doctor", "--json"]).json();
     let checks = report["checks"].as_array().expect("checks");
-    let failed = checks.iter().filter(|check| check["status"] == "fail" || check["status"] == "error");
-    failed.map(|check| check["id"].as_str().expect("an id").to_owned()).collect()
+    let failed = checks
+        .iter()
+        .filter(|check| check["status"] == "fail" || check["status"] == "error");
+    failed
+        .map(|check| check["id"].as_str().expect("an id").to_owned())
+        .collect()
 }

@@ -1,6 +1,8 @@
-//! Attacks on gpusetup while it runs as root on data that other users control: a tree (`--root`), a plan, a bundle, a cache.
+//! Attacks on gpusetup while it runs as root on data that other users control: a tree (`--root`), a
+//! plan, a bundle, a cache.
 //!
-//! - Placements: every path that gpusetup opens, found by strace, is replaced by links, FIFOs, devices and directories.
+//! - Placements: every path that gpusetup opens, found by strace, is replaced by links, FIFOs,
+//!   devices and directories.
 //! - Races: a second process exchanges two names while gpusetup opens them.
 //! - Replays: every attack that succeeded on commit e836608.
 //!
@@ -13,8 +15,9 @@
 //!
 //! `GPUSETUP_CASE='db update: store'` runs every placement whose description contains these words.
 //!
-//! The attacks must succeed on the code of commit e836608, or they prove nothing. `GPUSETUP_BINARY` names the program to attack;
-//! with `GPUSETUP_EXPECT=won` the tests fail when an attack does *not* succeed:
+//! The attacks must succeed on the code of commit e836608, or they prove nothing. `GPUSETUP_BINARY`
+//! names the program to attack; with `GPUSETUP_EXPECT=won` the tests fail when an attack does *not*
+//! succeed:
 //!
 //! ```text
 //! git worktree add target/e836608 e836608
@@ -63,10 +66,29 @@ fn scenarios(bench: &Bench) -> Vec<Scenario> {
     let applied = ["apply", "{}/in/plan.json", "--accept-eula", "--offline"];
     let fresh = &bench.host;
     let after = |what: &[&str], code| bench.after(fresh, &[what, &WRITES].concat(), code);
-    let (done, failed) = (after(&applied, 0), after(&["apply", "{}/in/fail.json", "--accept-eula", "--offline"], 7));
-    let waiting = after(&["apply", "{}/in/reboot.json", "--accept-eula", "--offline", "--reboot", "external"], 0)
-        .with("tree/proc/sys/kernel/random/boot_id", "22222222-2222-2222-2222-222222222222\n")
-        .with("tree/var/lib/gpusetup/gpusetup", "a copy of the program");
+    let (done, failed) = (
+        after(&applied, 0),
+        after(
+            &["apply", "{}/in/fail.json", "--accept-eula", "--offline"],
+            7,
+        ),
+    );
+    let waiting = after(
+        &[
+            "apply",
+            "{}/in/reboot.json",
+            "--accept-eula",
+            "--offline",
+            "--reboot",
+            "external",
+        ],
+        0,
+    )
+    .with(
+        "tree/proc/sys/kernel/random/boot_id",
+        "22222222-2222-2222-2222-222222222222\n",
+    )
+    .with("tree/var/lib/gpusetup/gpusetup", "a copy of the program");
     let reads = |name, what: &[&'static str], host: &model::Model| Scenario {
         name,
         host: host.clone(),
@@ -89,10 +111,21 @@ fn scenarios(bench: &Bench) -> Vec<Scenario> {
         writes("apply again", &applied, &failed),
         writes(
             "apply, with a reboot",
-            &["apply", "{}/in/reboot.json", "--accept-eula", "--offline", "--reboot", "external"],
+            &[
+                "apply",
+                "{}/in/reboot.json",
+                "--accept-eula",
+                "--offline",
+                "--reboot",
+                "external",
+            ],
             fresh,
         ),
-        writes("apply, from a bundle", &["apply", "--accept-eula", "--bundle", "{}/in/bundle"], fresh),
+        writes(
+            "apply, from a bundle",
+            &["apply", "--accept-eula", "--bundle", "{}/in/bundle"],
+            fresh,
+        ),
         writes("resume", &["resume"], &waiting),
         writes("resume what failed", &["resume"], &failed),
         writes("rollback", &["rollback"], &done),
@@ -100,7 +133,11 @@ fn scenarios(bench: &Bench) -> Vec<Scenario> {
         writes("uninstall", &["uninstall"], &done),
         writes("uninstall --cuda", &["uninstall", "--cuda", "12.4"], &done),
     ];
-    all.push(Scenario { name: "bundle create", host: fresh.clone(), arguments: race::CREATE.to_vec() });
+    all.push(Scenario {
+        name: "bundle create",
+        host: fresh.clone(),
+        arguments: race::CREATE.to_vec(),
+    });
     all.push(bench.update());
     all
 }
@@ -110,10 +147,18 @@ fn scenarios(bench: &Bench) -> Vec<Scenario> {
 fn nothing_in_a_tree_leads_out_of_it() {
     let bench = Bench::new();
     let scenarios = scenarios(&bench);
-    let all: Vec<Vec<Placement>> = scenarios.iter().map(|scenario| scenario.placements(&bench)).collect();
+    let all: Vec<Vec<Placement>> = scenarios
+        .iter()
+        .map(|scenario| scenario.placements(&bench))
+        .collect();
     for (scenario, all) in scenarios.iter().zip(&all) {
         let paths: BTreeSet<_> = all.iter().map(|placement| &placement.path).collect();
-        println!("  {:<24} {:>4} paths, {:>5} placements", scenario.name, paths.len(), all.len());
+        println!(
+            "  {:<24} {:>4} paths, {:>5} placements",
+            scenario.name,
+            paths.len(),
+            all.len()
+        );
         assert!(paths.len() > 2, "strace saw no path of {}", scenario.name);
     }
     let mut all: Vec<Placement> = all.into_iter().flatten().collect();
@@ -132,9 +177,17 @@ fn nothing_in_a_tree_leads_out_of_it() {
         println!("  {command:<24} {count:>5} placements, {escaped} escapes");
     }
     println!("  harm: {:?}", tally.harms);
-    println!("{} placements, {} escapes, {:.0} s", all.len(), tally.escapes.len(), began.elapsed().as_secs_f64());
+    println!(
+        "{} placements, {} escapes, {:.0} s",
+        all.len(),
+        tally.escapes.len(),
+        began.elapsed().as_secs_f64()
+    );
     if is_vulnerable() {
-        assert!(!tally.escapes.is_empty(), "the attacked program is known to follow links");
+        assert!(
+            !tally.escapes.is_empty(),
+            "the attacked program is known to follow links"
+        );
     } else {
         assert_eq!(tally.escapes, [""; 0]);
     }
@@ -153,10 +206,17 @@ fn no_race_is_won() {
     let (mut all, mut wins, mut lost, mut troubles) = (0, 0, Vec::new(), Vec::new());
     for story in &stories {
         let began = Instant::now();
-        let rounds = if story.name == race::NEVER_WON && !is_full() { ROUNDS } else { rounds };
+        let rounds = if story.name == race::NEVER_WON && !is_full() {
+            ROUNDS
+        } else {
+            rounds
+        };
         let races = story.run(&bench, &bench.host, rounds, is_vulnerable() && !is_full());
         let seconds = began.elapsed().as_secs_f64();
-        println!("  {:<42} {:>5} rounds, {:>4} won, {seconds:.0} s", story.name, races.rounds, races.wins);
+        println!(
+            "  {:<42} {:>5} rounds, {:>4} won, {seconds:.0} s",
+            story.name, races.rounds, races.wins
+        );
         all += races.rounds;
         wins += races.wins;
         if races.wins == 0 {
@@ -180,7 +240,12 @@ fn no_attack_succeeds_that_once_did() {
     let mut unexpected = Vec::new();
     for attack in replay::ATTACKS {
         let won = (attack.succeeds)(&bench);
-        println!("  {:<4} {:<42} {}", attack.finding, attack.what, if won { "won" } else { "lost" });
+        println!(
+            "  {:<4} {:<42} {}",
+            attack.finding,
+            attack.what,
+            if won { "won" } else { "lost" }
+        );
         if won != is_vulnerable() {
             unexpected.push(attack.what);
         }

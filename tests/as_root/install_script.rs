@@ -1,5 +1,6 @@
-//! install.sh, and what `gpusetup self` does with what it installed: from a folder, over loopback and through a proxy, and with
-//! everything that can be wrong with a download, after which nothing is left behind.
+//! install.sh, and what `gpusetup self` does with what it installed: from a folder, over loopback
+//! and through a proxy, and with everything that can be wrong with a download, after which nothing
+//! is left behind.
 
 use crate::host::{Said, Server, machine, text};
 use crate::keyring::Keyring;
@@ -15,16 +16,29 @@ fn archive() -> String {
 }
 
 /// Runs a copy of the release's script, with no other variables than these.
-fn install(release: &Release, from: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Said {
+fn install(
+    release: &Release,
+    from: &str,
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+) -> Said {
     let mut command = Command::new("sh");
-    command.arg(release.file("install.sh")).args(arguments).env_clear();
-    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("GPUSETUP_MIRROR", from).envs(environment.iter().copied());
+    command
+        .arg(release.file("install.sh"))
+        .args(arguments)
+        .env_clear();
+    command
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("GPUSETUP_MIRROR", from)
+        .envs(environment.iter().copied());
     Said::of(command.output().expect("sh runs"))
 }
 
 /// The files below a folder.
 fn below(folder: &Path) -> BTreeSet<String> {
-    let found = machine("find", &[text(folder), "-mindepth", "1", "-printf", "%P\n"]).succeeds().out;
+    let found = machine("find", &[text(folder), "-mindepth", "1", "-printf", "%P\n"])
+        .succeeds()
+        .out;
     found.lines().map(str::to_owned).collect()
 }
 
@@ -34,7 +48,15 @@ fn published(release: &Release, folder: &Path) -> PathBuf {
     fs::create_dir_all(latest.parent().expect("a folder")).expect("made");
     fs::create_dir_all(folder.join("download")).expect("made");
     machine("cp", &["-r", text(&release.files()), text(&latest)]).succeeds();
-    machine("ln", &["-s", "../latest/download", text(&folder.join("download/v0.1.0"))]).succeeds();
+    machine(
+        "ln",
+        &[
+            "-s",
+            "../latest/download",
+            text(&folder.join("download/v0.1.0")),
+        ],
+    )
+    .succeeds();
     latest
 }
 
@@ -49,29 +71,73 @@ fn it_installs_below_a_prefix() {
     let prefix = path("prefix");
     let to = ["--prefix", text(&prefix)];
 
-    let said = install(&release, &server.url, &[&to[..], &["--dry-run"]].concat(), &[]).succeeds();
-    assert!(said.out.contains(&format!("would install gpusetup 0.1.0: {} from {}, below ", archive(), server.url)));
+    let said = install(
+        &release,
+        &server.url,
+        &[&to[..], &["--dry-run"]].concat(),
+        &[],
+    )
+    .succeeds();
+    assert!(said.out.contains(&format!(
+        "would install gpusetup 0.1.0: {} from {}, below ",
+        archive(),
+        server.url
+    )));
     assert!(!prefix.exists());
     let said = install(&release, &server.url, &to, &[]).succeeds();
-    assert!(said.out.contains("installed gpusetup 0.1.0: ") && said.out.contains("not on PATH yet"), "{said:?}");
+    assert!(
+        said.out.contains("installed gpusetup 0.1.0: ") && said.out.contains("not on PATH yet"),
+        "{said:?}"
+    );
     assert_eq!(said.err, "", "the signature is verified");
-    assert_eq!(machine(text(&prefix.join("bin/gpusetup")), &["--version"]).succeeds().out, "gpusetup 0.1.0\n");
+    assert_eq!(
+        machine(text(&prefix.join("bin/gpusetup")), &["--version"])
+            .succeeds()
+            .out,
+        "gpusetup 0.1.0\n"
+    );
     let receipt = fs::read_to_string(prefix.join("share/gpusetup/receipt")).expect("a receipt");
-    let listed: BTreeSet<_> =
-        receipt.lines().filter_map(|line| line.strip_prefix("file ")).map(str::to_owned).collect();
-    let there: BTreeSet<_> = below(&prefix).into_iter().filter(|path| !prefix.join(path).is_dir()).collect();
+    let listed: BTreeSet<_> = receipt
+        .lines()
+        .filter_map(|line| line.strip_prefix("file "))
+        .map(str::to_owned)
+        .collect();
+    let there: BTreeSet<_> = below(&prefix)
+        .into_iter()
+        .filter(|path| !prefix.join(path).is_dir())
+        .collect();
     assert_eq!(listed, there);
     // Once more, this version, a folder, and another spelling.
-    install(&release, &server.url, &[&to[..], &["--version", "v0.1.0"]].concat(), &[]).succeeds();
+    install(
+        &release,
+        &server.url,
+        &[&to[..], &["--version", "v0.1.0"]].concat(),
+        &[],
+    )
+    .succeeds();
     let equal = format!("--prefix={}", prefix.display());
     install(&release, text(&release.files()), &[&equal], &[]).succeeds();
-    assert_eq!(below(&prefix).into_iter().filter(|path| !prefix.join(path).is_dir()).collect::<BTreeSet<_>>(), there);
+    assert_eq!(
+        below(&prefix)
+            .into_iter()
+            .filter(|path| !prefix.join(path).is_dir())
+            .collect::<BTreeSet<_>>(),
+        there
+    );
 
     // Without curl, and without both.
     for (absent, works) in [(&["curl"][..], true), (&["curl", "wget"], false)] {
         let programs = path(&format!("without-{}", absent.join("-")));
         fs::create_dir(&programs).expect("made");
-        machine("sh", &["-c", "ln -s /usr/bin/* /bin/* \"$0\" 2>/dev/null; true", text(&programs)]).succeeds();
+        machine(
+            "sh",
+            &[
+                "-c",
+                "ln -s /usr/bin/* /bin/* \"$0\" 2>/dev/null; true",
+                text(&programs),
+            ],
+        )
+        .succeeds();
         for name in absent {
             fs::remove_file(programs.join(name)).expect("it was there");
         }
@@ -84,8 +150,19 @@ fn it_installs_below_a_prefix() {
     fs::create_dir_all(&host).expect("made");
     published(&release, &host);
     server.requests();
-    install(&release, "http://releases.example", &to, &[("http_proxy", &server.url)]).succeeds();
-    assert!(server.requests().iter().any(|asked| asked.starts_with("http://releases.example/latest/download/")));
+    install(
+        &release,
+        "http://releases.example",
+        &to,
+        &[("http_proxy", &server.url)],
+    )
+    .succeeds();
+    assert!(
+        server
+            .requests()
+            .iter()
+            .any(|asked| asked.starts_with("http://releases.example/latest/download/"))
+    );
 }
 
 #[test]
@@ -97,15 +174,27 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
     let whole = published(&release, &path("served"));
     let server = Server::of(&path("served"));
     let read = |name: &str| fs::read(whole.join(name)).expect("there");
-    let (sums, signature, packed) = (read("SHA256SUMS"), read("SHA256SUMS.minisig"), read(&archive()));
+    let (sums, signature, packed) = (
+        read("SHA256SUMS"),
+        read("SHA256SUMS.minisig"),
+        read(&archive()),
+    );
     let put = |name: &str, bytes: &[u8]| fs::write(whole.join(name), bytes).expect("written");
     let prefix = path("prefix");
     let temporary = path("temporary");
     fs::create_dir(&temporary).expect("made");
     let refused = |what: &str, words: &str, arguments: &[&str]| {
         let to = ["--prefix", text(&prefix)];
-        let said = install(&release, &server.url, &[&to[..], arguments].concat(), &[("TMPDIR", text(&temporary))]);
-        assert!(said.code == Some(1) && said.err.contains(words), "{what}: {said:?}");
+        let said = install(
+            &release,
+            &server.url,
+            &[&to[..], arguments].concat(),
+            &[("TMPDIR", text(&temporary))],
+        );
+        assert!(
+            said.code == Some(1) && said.err.contains(words),
+            "{what}: {said:?}"
+        );
         assert!(!prefix.exists(), "{what}: {:?}", below(&prefix));
         assert_eq!(below(&temporary), BTreeSet::new(), "{what}");
     };
@@ -116,7 +205,9 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
     changed[packed.len() / 2] ^= 1;
     put(&archive(), &changed);
     refused("a changed archive", "is not what SHA256SUMS says", &[]);
-    let sum = machine("sha256sum", &[text(&whole.join(archive()))]).succeeds().out;
+    let sum = machine("sha256sum", &[text(&whole.join(archive()))])
+        .succeeds()
+        .out;
     let other: String = String::from_utf8_lossy(&sums)
         .lines()
         .map(|line| match line.ends_with(&archive()) {
@@ -125,18 +216,48 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
         })
         .collect();
     put("SHA256SUMS", other.as_bytes());
-    refused("checksums to go with it", "has 0 signatures by release keys, and needs 1", &[]);
+    refused(
+        "checksums to go with it",
+        "has 0 signatures by release keys, and needs 1",
+        &[],
+    );
     let stranger = release.path("stranger.key");
-    machine("minisign", &["-S", "-s", text(&stranger), "-m", text(&whole.join("SHA256SUMS"))]).succeeds();
-    refused("a stranger's signature", "has 0 signatures by release keys, and needs 1", &[]);
+    machine(
+        "minisign",
+        &[
+            "-S",
+            "-s",
+            text(&stranger),
+            "-m",
+            text(&whole.join("SHA256SUMS")),
+        ],
+    )
+    .succeeds();
+    refused(
+        "a stranger's signature",
+        "has 0 signatures by release keys, and needs 1",
+        &[],
+    );
     fs::remove_file(whole.join("SHA256SUMS.minisig")).expect("removed");
-    refused("no signature", "SHA256SUMS.minisig could not be fetched from ", &[]);
+    refused(
+        "no signature",
+        "SHA256SUMS.minisig could not be fetched from ",
+        &[],
+    );
     put("SHA256SUMS.minisig", &signature);
     put("SHA256SUMS", &sums[..70]);
-    refused("half the checksums", "has 0 signatures by release keys, and needs 1", &[]);
+    refused(
+        "half the checksums",
+        "has 0 signatures by release keys, and needs 1",
+        &[],
+    );
     put("SHA256SUMS", &sums);
     put(&archive(), &packed);
-    refused("another version", "SHA256SUMS could not be fetched", &["--version", "9.9.9"]);
+    refused(
+        "another version",
+        "SHA256SUMS could not be fetched",
+        &["--version", "9.9.9"],
+    );
     fs::remove_file(whole.join(archive())).expect("removed");
     refused("no archive", "could not be fetched", &[]);
     put(&archive(), &packed);
@@ -144,12 +265,42 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
     // No space, neither for the download nor for the files.
     let full = path("full");
     fs::create_dir(&full).expect("made");
-    machine("mount", &["-t", "tmpfs", "-o", "size=16k,mode=755", "tmpfs", text(&full)]).succeeds();
-    let said = install(&release, &server.url, &["--prefix", text(&full)], &[("TMPDIR", text(&temporary))]);
-    assert!(said.code == Some(1) && said.err.contains("cannot be unpacked below"), "{said:?}");
-    assert_eq!((below(&full), below(&temporary)), (BTreeSet::new(), BTreeSet::new()));
-    let said = install(&release, &server.url, &["--prefix", text(&prefix)], &[("TMPDIR", text(&full))]);
-    assert!(said.code == Some(1) && said.err.contains("cannot be written\n  try: df -h "), "{said:?}");
+    machine(
+        "mount",
+        &[
+            "-t",
+            "tmpfs",
+            "-o",
+            "size=16k,mode=755",
+            "tmpfs",
+            text(&full),
+        ],
+    )
+    .succeeds();
+    let said = install(
+        &release,
+        &server.url,
+        &["--prefix", text(&full)],
+        &[("TMPDIR", text(&temporary))],
+    );
+    assert!(
+        said.code == Some(1) && said.err.contains("cannot be unpacked below"),
+        "{said:?}"
+    );
+    assert_eq!(
+        (below(&full), below(&temporary)),
+        (BTreeSet::new(), BTreeSet::new())
+    );
+    let said = install(
+        &release,
+        &server.url,
+        &["--prefix", text(&prefix)],
+        &[("TMPDIR", text(&full))],
+    );
+    assert!(
+        said.code == Some(1) && said.err.contains("cannot be written\n  try: df -h "),
+        "{said:?}"
+    );
     assert_eq!((below(&full), prefix.exists()), (BTreeSet::new(), false));
     machine("umount", &[text(&full)]).succeeds();
 
@@ -159,17 +310,31 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
     fs::create_dir_all(&other).expect("made");
     fs::create_dir_all(&linked).expect("made");
     std::os::unix::fs::symlink(&other, linked.join("share")).expect("made");
-    for (prefix, words) in [(&taken, "bin/gpusetup is a folder"), (&linked, "/share is a link")] {
+    for (prefix, words) in [
+        (&taken, "bin/gpusetup is a folder"),
+        (&linked, "/share is a link"),
+    ] {
         let said = install(&release, &server.url, &["--prefix", text(prefix)], &[]);
         assert!(said.code == Some(1) && said.err.contains(words), "{said:?}");
-        assert!(!below(prefix).iter().any(|path| path.starts_with(".gpusetup-")));
+        assert!(
+            !below(prefix)
+                .iter()
+                .any(|path| path.starts_with(".gpusetup-"))
+        );
     }
-    assert!(below(&other).iter().all(|path| other.join(path).is_dir()), "{:?}", below(&other));
+    assert!(
+        below(&other).iter().all(|path| other.join(path).is_dir()),
+        "{:?}",
+        below(&other)
+    );
     // A password of the mirror is neither printed nor kept.
     let with_password = server.url.replace("://", "://user:secret@");
     let said = install(&release, &with_password, &["--prefix", text(&prefix)], &[]).succeeds();
     let receipt = fs::read_to_string(prefix.join("share/gpusetup/receipt")).expect("there");
-    assert!(!format!("{said:?}{receipt}").contains("secret"), "{said:?}{receipt}");
+    assert!(
+        !format!("{said:?}{receipt}").contains("secret"),
+        "{said:?}{receipt}"
+    );
     fs::remove_dir_all(&prefix).expect("removed");
 
     // Half a script does nothing, wherever it ends.
@@ -178,16 +343,39 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
         let half = path("half.sh");
         fs::write(&half, &script[..length]).expect("written");
         let mut command = Command::new("sh");
-        command.arg(&half).args(["--prefix", text(&prefix)]).env("GPUSETUP_MIRROR", &server.url);
+        command
+            .arg(&half)
+            .args(["--prefix", text(&prefix)])
+            .env("GPUSETUP_MIRROR", &server.url);
         command.output().expect("sh runs");
         assert!(!prefix.exists(), "{length} bytes");
     }
     // Mistakes of whoever calls it.
-    for wrong in [&["--prefix"][..], &["--prefix", "relative"], &["--version", "1;reboot"], &["--what"], &["now"]] {
-        assert_eq!(install(&release, &server.url, wrong, &[]).code, Some(2), "{wrong:?}");
+    for wrong in [
+        &["--prefix"][..],
+        &["--prefix", "relative"],
+        &["--version", "1;reboot"],
+        &["--what"],
+        &["now"],
+    ] {
+        assert_eq!(
+            install(&release, &server.url, wrong, &[]).code,
+            Some(2),
+            "{wrong:?}"
+        );
     }
-    let said = machine("sh", &[concat!(env!("CARGO_MANIFEST_DIR"), "/install.sh"), "--prefix", text(&prefix)]);
-    assert!(said.code == Some(1) && said.err.contains("no address to install from"), "{said:?}");
+    let said = machine(
+        "sh",
+        &[
+            concat!(env!("CARGO_MANIFEST_DIR"), "/install.sh"),
+            "--prefix",
+            text(&prefix),
+        ],
+    );
+    assert!(
+        said.code == Some(1) && said.err.contains("no address to install from"),
+        "{said:?}"
+    );
     // The place was right all the time.
     install(&release, &server.url, &["--prefix", text(&prefix)], &[]).succeeds();
 }
@@ -198,45 +386,89 @@ fn two_people_can_be_needed_for_a_release() {
     let release = Release::small();
     let folder = tempfile::tempdir().expect("a folder");
     let list = folder.path().join("release-keys");
-    let text_of = format!("gpusetup.keys/1 1 2 {} {}\n", release.key("release"), release.key("stranger"));
+    let text_of = format!(
+        "gpusetup.keys/1 1 2 {} {}\n",
+        release.key("release"),
+        release.key("stranger")
+    );
     fs::write(&list, text_of).expect("written");
     let (release_key, stranger_key) = (release.path("release.key"), release.path("stranger.key"));
     let (program, out) = (release.path("program"), folder.path().join("out"));
-    let options = ["--release-keys", text(&list), "--sign", text(&stranger_key), "--sign", text(&release_key)];
+    let options = [
+        "--release-keys",
+        text(&list),
+        "--sign",
+        text(&stranger_key),
+        "--sign",
+        text(&release_key),
+    ];
     dist(&program, &out, &options, &[]).succeeds();
     let prefix = folder.path().join("prefix");
     let install = || {
         let mut command = Command::new("sh");
-        command.arg(out.join("install.sh")).args(["--prefix", text(&prefix)]).env("GPUSETUP_MIRROR", &out);
+        command
+            .arg(out.join("install.sh"))
+            .args(["--prefix", text(&prefix)])
+            .env("GPUSETUP_MIRROR", &out);
         Said::of(command.output().expect("sh runs"))
     };
     install().succeeds();
     fs::remove_dir_all(&prefix).expect("installed");
     let both = fs::read_to_string(out.join("SHA256SUMS.minisig")).expect("signed");
-    let one: String = both.lines().take(4).map(|line| format!("{line}\n")).collect();
+    let one: String = both
+        .lines()
+        .take(4)
+        .map(|line| format!("{line}\n"))
+        .collect();
     for signatures in [one.clone(), format!("{one}{one}")] {
         fs::write(out.join("SHA256SUMS.minisig"), signatures).expect("written");
         let said = install();
-        assert!(said.code == Some(1) && said.err.contains("has 1 signatures by release keys, and needs 2"), "{said:?}");
+        assert!(
+            said.code == Some(1)
+                && said
+                    .err
+                    .contains("has 1 signatures by release keys, and needs 2"),
+            "{said:?}"
+        );
         assert!(!prefix.exists());
     }
     // Nor is a list that its own keys did not all agree to.
     fs::write(
         &list,
-        format!("{}gpusetup.keys/1 2 1 {}\n", fs::read_to_string(&list).expect("there"), release.key("release")),
+        format!(
+            "{}gpusetup.keys/1 2 1 {}\n",
+            fs::read_to_string(&list).expect("there"),
+            release.key("release")
+        ),
     )
     .expect("written");
     let said = dist(&program, &out, &options, &[]);
-    assert!(said.code == Some(1) && said.err.contains("list 2 of the keys is not signed"), "{said:?}");
-    fs::write(&list, fs::read_to_string(&list).expect("there").lines().next().expect("a list").to_owned() + "\n")
-        .expect("written");
+    assert!(
+        said.code == Some(1) && said.err.contains("list 2 of the keys is not signed"),
+        "{said:?}"
+    );
+    fs::write(
+        &list,
+        fs::read_to_string(&list)
+            .expect("there")
+            .lines()
+            .next()
+            .expect("a list")
+            .to_owned()
+            + "\n",
+    )
+    .expect("written");
     // Nor is another release mixed with this one.
     fs::write(out.join("gpusetup-0.0.9-x86_64-linux.tar.gz"), "").expect("written");
     let said = dist(&program, &out, &options, &[]);
-    assert!(said.code == Some(1) && said.err.contains("which is not of release 0.1.0"), "{said:?}");
+    assert!(
+        said.code == Some(1) && said.err.contains("which is not of release 0.1.0"),
+        "{said:?}"
+    );
 }
 
-/// A release of another version, of which only what `self update` reads is there; the version is that of its program.
+/// A release of another version, of which only what `self update` reads is there; the version is
+/// that of its program.
 fn other_release(release: &Release, folder: &Path, version: &str, key: &str) {
     let name = format!("gpusetup-{version}-{}-linux", std::env::consts::ARCH);
     let tree = folder.join(&name);
@@ -247,7 +479,17 @@ fn other_release(release: &Release, folder: &Path, version: &str, key: &str) {
     let make = "cd \"$0\" && find \"$1\" -type f | tar -czf \"$1.tar.gz\" -T - && sha256sum \"$1.tar.gz\" >SHA256SUMS";
     machine("sh", &["-c", make, text(folder), &name]).succeeds();
     let secret = release.path(key);
-    machine("minisign", &["-S", "-s", text(&secret), "-m", text(&folder.join("SHA256SUMS"))]).succeeds();
+    machine(
+        "minisign",
+        &[
+            "-S",
+            "-s",
+            text(&secret),
+            "-m",
+            text(&folder.join("SHA256SUMS")),
+        ],
+    )
+    .succeeds();
 }
 
 #[test]
@@ -260,7 +502,13 @@ fn it_updates_and_removes_itself() {
     let prefix = path("prefix");
     fs::create_dir_all(prefix.join("bin")).expect("made");
     fs::write(prefix.join("bin/another"), "").expect("written");
-    install(release, text(&release.files()), &["--prefix", text(&prefix)], &[]).succeeds();
+    install(
+        release,
+        text(&release.files()),
+        &["--prefix", text(&prefix)],
+        &[],
+    )
+    .succeeds();
     let program = prefix.join("bin/gpusetup");
     let first = below(&prefix);
     let key = release.path("release.pub");
@@ -268,89 +516,234 @@ fn it_updates_and_removes_itself() {
     let update = |from: &Path| own(&["update", "--from", text(from), "--key", text(&key)]);
 
     let said = own(&["update", "--from", text(&release.files())]);
-    assert!(said.code == Some(10) && said.err.contains("without release keys"), "{said:?}");
-    assert!(update(&release.files()).succeeds().out.contains("nothing to do"));
-    own(&["verify", text(&release.files().join("SHA256SUMS")), "--key", text(&key)]).succeeds();
-    let said =
-        own(&["verify", text(&release.files().join("SHA256SUMS")), "--key", text(&release.path("stranger.pub"))]);
+    assert!(
+        said.code == Some(10) && said.err.contains("without release keys"),
+        "{said:?}"
+    );
+    assert!(
+        update(&release.files())
+            .succeeds()
+            .out
+            .contains("nothing to do")
+    );
+    own(&[
+        "verify",
+        text(&release.files().join("SHA256SUMS")),
+        "--key",
+        text(&key),
+    ])
+    .succeeds();
+    let said = own(&[
+        "verify",
+        text(&release.files().join("SHA256SUMS")),
+        "--key",
+        text(&release.path("stranger.pub")),
+    ]);
     assert_eq!(said.code, Some(10), "{said:?}");
 
     other_release(release, &path("strange"), "0.2.0", "stranger.key");
     other_release(release, &path("older"), "0.0.9", "release.key");
     other_release(release, &path("newer"), "0.2.0", "release.key");
     let said = update(&path("strange"));
-    assert!(said.code == Some(10) && said.err.contains("the signature does not match"), "{said:?}");
-    assert!(update(&path("older")).succeeds().out.contains("nothing to do"));
-    let packed = path("newer").join(format!("gpusetup-0.2.0-{}-linux.tar.gz", std::env::consts::ARCH));
+    assert!(
+        said.code == Some(10) && said.err.contains("the signature does not match"),
+        "{said:?}"
+    );
+    assert!(
+        update(&path("older"))
+            .succeeds()
+            .out
+            .contains("nothing to do")
+    );
+    let packed = path("newer").join(format!(
+        "gpusetup-0.2.0-{}-linux.tar.gz",
+        std::env::consts::ARCH
+    ));
     let bytes = fs::read(&packed).expect("made");
     fs::write(&packed, &bytes[..bytes.len() / 2]).expect("written");
     let said = update(&path("newer"));
-    assert!(said.code == Some(10) && said.err.contains("is not what SHA256SUMS says"), "{said:?}");
+    assert!(
+        said.code == Some(10) && said.err.contains("is not what SHA256SUMS says"),
+        "{said:?}"
+    );
     fs::write(&packed, &bytes).expect("written");
-    let said = own(&["update", "--from", text(&path("newer")), "--key", text(&key), "--dry-run"]).succeeds();
-    assert!(said.out.contains("would replace gpusetup 0.1.0 by 0.2.0"), "{said:?}");
-    // An unsigned one, and one that is as old as nobody should have it; what is left of neither is in the way.
+    let said = own(&[
+        "update",
+        "--from",
+        text(&path("newer")),
+        "--key",
+        text(&key),
+        "--dry-run",
+    ])
+    .succeeds();
+    assert!(
+        said.out.contains("would replace gpusetup 0.1.0 by 0.2.0"),
+        "{said:?}"
+    );
+    // An unsigned one, and one that is as old as nobody should have it; what is left of neither is
+    // in the way.
     let signatures = path("newer").join("SHA256SUMS.minisig");
     let signed = fs::read(&signatures).expect("signed");
     fs::remove_file(&signatures).expect("there");
     let said = update(&path("newer"));
-    assert!(said.code == Some(10) && said.err.contains("it is not signed"), "{said:?}");
+    assert!(
+        said.code == Some(10) && said.err.contains("it is not signed"),
+        "{said:?}"
+    );
     let secret = release.path("release.key");
     let sums = path("newer").join("SHA256SUMS");
     let comment = "gpusetup 0.2.0\tfile:SHA256SUMS\texpires:2026-01-31";
-    machine("minisign", &["-S", "-s", text(&secret), "-m", text(&sums), "-t", comment]).succeeds();
+    machine(
+        "minisign",
+        &["-S", "-s", text(&secret), "-m", text(&sums), "-t", comment],
+    )
+    .succeeds();
     let said = update(&path("newer"));
     let words = " days past its last day, 2026-01-31";
-    assert!(said.code == Some(10) && said.err.contains(words) && said.err.contains("freeze"), "{said:?}");
+    assert!(
+        said.code == Some(10) && said.err.contains(words) && said.err.contains("freeze"),
+        "{said:?}"
+    );
     let newer = path("newer");
-    let named = ["update", "--from", text(&newer), "--key", text(&key), "--dry-run", "--to", "0.2.0"];
-    assert!(own(&named).succeeds().out.contains("would replace gpusetup 0.1.0 by 0.2.0"));
+    let named = [
+        "update",
+        "--from",
+        text(&newer),
+        "--key",
+        text(&key),
+        "--dry-run",
+        "--to",
+        "0.2.0",
+    ];
+    assert!(
+        own(&named)
+            .succeeds()
+            .out
+            .contains("would replace gpusetup 0.1.0 by 0.2.0")
+    );
     fs::write(&signatures, signed).expect("written");
     assert_eq!(below(&prefix), first, "nothing has changed so far");
     // What stops an update half-way takes its own program away again.
     fs::create_dir_all(prefix.join("share/doc/gpusetup/new.md/in-the-way")).expect("made");
     let said = update(&path("newer"));
-    assert!(said.code != Some(0) && !prefix.join("bin/.gpusetup-new").exists(), "{said:?}");
-    assert!(machine(text(&program), &["--version"]).succeeds().out.contains("0.1.0"));
+    assert!(
+        said.code != Some(0) && !prefix.join("bin/.gpusetup-new").exists(),
+        "{said:?}"
+    );
+    assert!(
+        machine(text(&program), &["--version"])
+            .succeeds()
+            .out
+            .contains("0.1.0")
+    );
     fs::remove_dir_all(prefix.join("share/doc/gpusetup/new.md")).expect("there");
 
     // Removed, with what was there before, and installed again.
     let said = own(&["uninstall", "--dry-run"]).succeeds();
     assert!(said.out.contains(text(&program)), "{said:?}");
     own(&["uninstall", "--yes"]).succeeds();
-    let left: BTreeSet<_> = below(&prefix).into_iter().filter(|path| path.contains("gpusetup")).collect();
+    let left: BTreeSet<_> = below(&prefix)
+        .into_iter()
+        .filter(|path| path.contains("gpusetup"))
+        .collect();
     assert_eq!(left, BTreeSet::new());
     assert!(prefix.join("bin/another").exists());
-    install(release, text(&release.files()), &["--prefix", text(&prefix)], &[]).succeeds();
+    install(
+        release,
+        text(&release.files()),
+        &["--prefix", text(&prefix)],
+        &[],
+    )
+    .succeeds();
 
-    // Killed at each rename up to that of the program: the old one works, and a second run completes it.
+    // Killed at each rename up to that of the program: the old one works, and a second run
+    // completes it.
     for at in 1..=4 {
         let inject = format!("inject=/^rename:signal=KILL:when={at}");
-        let from = ["self", "update", "--from", text(&path("newer")), "--key", text(&key)].map(str::to_owned);
-        let own_words: Vec<_> =
-            ["-f", "-qq", "-e", &inject, "-o", "/dev/null", text(&program)].map(str::to_owned).into();
+        let from = [
+            "self",
+            "update",
+            "--from",
+            text(&path("newer")),
+            "--key",
+            text(&key),
+        ]
+        .map(str::to_owned);
+        let own_words: Vec<_> = [
+            "-f",
+            "-qq",
+            "-e",
+            &inject,
+            "-o",
+            "/dev/null",
+            text(&program),
+        ]
+        .map(str::to_owned)
+        .into();
         let words = [own_words, from.to_vec()].concat();
-        let killed = machine("strace", &words.iter().map(String::as_str).collect::<Vec<_>>());
+        let killed = machine(
+            "strace",
+            &words.iter().map(String::as_str).collect::<Vec<_>>(),
+        );
         assert_ne!(killed.code, Some(0), "{at}: {killed:?}");
-        assert!(machine(text(&program), &["--version"]).succeeds().out.contains("0.1.0"), "{at}");
+        assert!(
+            machine(text(&program), &["--version"])
+                .succeeds()
+                .out
+                .contains("0.1.0"),
+            "{at}"
+        );
         update(&path("newer")).succeeds();
-        assert_eq!(machine(text(&program), &[]).succeeds().out, "gpusetup 0.2.0\n", "{at}");
+        assert_eq!(
+            machine(text(&program), &[]).succeeds().out,
+            "gpusetup 0.2.0\n",
+            "{at}"
+        );
         assert!(!prefix.join("bin/.gpusetup-new").exists(), "{at}");
-        install(release, text(&release.files()), &["--prefix", text(&prefix), "--version", "0.1.0"], &[]).succeeds();
+        install(
+            release,
+            text(&release.files()),
+            &["--prefix", text(&prefix), "--version", "0.1.0"],
+            &[],
+        )
+        .succeeds();
     }
 
     let said = update(&path("newer")).succeeds();
     assert!(said.out.contains("gpusetup 0.2.0 is installed"), "{said:?}");
-    assert_eq!(machine(text(&program), &[]).succeeds().out, "gpusetup 0.2.0\n");
-    assert!(prefix.join("share/doc/gpusetup/new.md").exists() && !prefix.join("share/doc/gpusetup/README.md").exists());
+    assert_eq!(
+        machine(text(&program), &[]).succeeds().out,
+        "gpusetup 0.2.0\n"
+    );
+    assert!(
+        prefix.join("share/doc/gpusetup/new.md").exists()
+            && !prefix.join("share/doc/gpusetup/README.md").exists()
+    );
     let receipt = fs::read_to_string(prefix.join("share/gpusetup/receipt")).expect("there");
-    assert!(receipt.contains("\nversion 0.2.0\n") && !receipt.contains("README"), "{receipt}");
+    assert!(
+        receipt.contains("\nversion 0.2.0\n") && !receipt.contains("README"),
+        "{receipt}"
+    );
     // The script does not go back by itself, but when asked.
     let to = ["--prefix", text(&prefix)];
     let said = install(release, text(&release.files()), &to, &[]);
-    assert!(said.code == Some(1) && said.err.contains("gpusetup 0.2.0 is installed"), "{said:?}");
-    install(release, text(&release.files()), &[&to[..], &["--version", "0.1.0"]].concat(), &[]).succeeds();
-    assert!(machine(text(&program), &["--version"]).succeeds().out.contains("0.1.0"));
+    assert!(
+        said.code == Some(1) && said.err.contains("gpusetup 0.2.0 is installed"),
+        "{said:?}"
+    );
+    install(
+        release,
+        text(&release.files()),
+        &[&to[..], &["--version", "0.1.0"]].concat(),
+        &[],
+    )
+    .succeeds();
+    assert!(
+        machine(text(&program), &["--version"])
+            .succeeds()
+            .out
+            .contains("0.1.0")
+    );
 }
 
 #[test]
@@ -378,8 +771,16 @@ fn root_installs_nothing_where_others_can_write() {
         machine("chmod", &["755", text(&program)]).succeeds();
         machine(how[0], &[&how[1..], &[text(&lent)]].concat()).succeeds();
         let before = below(&prefix);
-        let said = install(&release, text(&release.files()), &["--prefix", text(&prefix)], &[]);
-        assert!(said.code == Some(1) && said.err.contains("others than root own "), "{prefix:?}: {said:?}");
+        let said = install(
+            &release,
+            text(&release.files()),
+            &["--prefix", text(&prefix)],
+            &[],
+        );
+        assert!(
+            said.code == Some(1) && said.err.contains("others than root own "),
+            "{prefix:?}: {said:?}"
+        );
         assert_eq!(below(&prefix), before);
     }
     // A user's link to a folder of root.
@@ -387,14 +788,36 @@ fn root_installs_nothing_where_others_can_write() {
     fs::create_dir_all(path("roots")).expect("made");
     std::os::unix::fs::symlink(path("roots"), path("theirs/link")).expect("made");
     machine("chown", &["-h", "1234", text(&path("theirs/link"))]).succeeds();
-    let said = install(&release, text(&release.files()), &["--prefix", text(&path("theirs/link"))], &[]);
-    assert!(said.code == Some(1) && said.err.contains("others than root own "), "{said:?}");
+    let said = install(
+        &release,
+        text(&release.files()),
+        &["--prefix", text(&path("theirs/link"))],
+        &[],
+    );
+    assert!(
+        said.code == Some(1) && said.err.contains("others than root own "),
+        "{said:?}"
+    );
     assert_eq!(below(&path("roots")), BTreeSet::new());
     // What was there is replaced, and not run.
     let prefix = path("own");
     fs::create_dir_all(prefix.join("bin")).expect("made");
-    machine("cp", &["-p", text(&path("owned/bin/gpusetup")), text(&prefix.join("bin"))]).succeeds();
-    install(&release, text(&release.files()), &["--prefix", text(&prefix)], &[]).succeeds();
+    machine(
+        "cp",
+        &[
+            "-p",
+            text(&path("owned/bin/gpusetup")),
+            text(&prefix.join("bin")),
+        ],
+    )
+    .succeeds();
+    install(
+        &release,
+        text(&release.files()),
+        &["--prefix", text(&prefix)],
+        &[],
+    )
+    .succeeds();
     assert!(!ran.exists());
 }
 
@@ -405,7 +828,13 @@ fn self_update_follows_the_lists_of_release_keys() {
     let folder = tempfile::tempdir_in("/opt").expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let prefix = path("prefix");
-    install(release, text(&release.files()), &["--prefix", text(&prefix)], &[]).succeeds();
+    install(
+        release,
+        text(&release.files()),
+        &["--prefix", text(&prefix)],
+        &[],
+    )
+    .succeeds();
     let first = ring.list(1, &["a", "b", "c"]);
     let second = ring.signed_list(2, &["b", "c", "d"], &["b", "c"]);
     let third = ring.signed_list(3, &["c", "d", "e"], &["c", "d"]);
@@ -416,27 +845,49 @@ fn self_update_follows_the_lists_of_release_keys() {
     };
     let update = |more: &[&str]| {
         let mut command = Command::new(prefix.join("bin/gpusetup"));
-        command.args(["self", "update", "--from", text(&path("newer"))]).args(more);
-        command.env("GPUSETUP_KEY_LIST", first.trim_end()).env("GPUSETUP_DATABASE_STORE", path("store"));
+        command
+            .args(["self", "update", "--from", text(&path("newer"))])
+            .args(more);
+        command
+            .env("GPUSETUP_KEY_LIST", first.trim_end())
+            .env("GPUSETUP_DATABASE_STORE", path("store"));
         Said::of(command.output().expect("it runs"))
     };
-    let offers = |said: Said| said.succeeds().out.contains("would replace gpusetup 0.1.0 by 0.2.0");
-    let refuses = |said: &Said| said.code == Some(10) && said.err.contains("2 signatures by different keys are needed");
+    let offers = |said: Said| {
+        said.succeeds()
+            .out
+            .contains("would replace gpusetup 0.1.0 by 0.2.0")
+    };
+    let refuses = |said: &Said| {
+        said.code == Some(10)
+            && said
+                .err
+                .contains("2 signatures by different keys are needed")
+    };
     publish(&[], &["a", "b"]);
     assert!(offers(update(&["--dry-run"])), "before");
     publish(&[&first, &second], &["b", "d"]);
     assert!(offers(update(&["--dry-run"])), "after `a` was lost");
     publish(&[&first, &second, &third], &["d", "e"]);
-    assert!(offers(update(&["--dry-run"])), "a client that skipped a list");
+    assert!(
+        offers(update(&["--dry-run"])),
+        "a client that skipped a list"
+    );
     assert!(!path("store").exists(), "a dry run keeps nothing");
     publish(&[&first, &second], &["a", "b"]);
     let said = update(&[]);
     assert!(refuses(&said), "a revoked key: {said:?}");
     publish(&[&first], &["a", "b"]);
     let said = update(&[]);
-    assert!(refuses(&said), "an older list than the one that was followed: {said:?}");
+    assert!(
+        refuses(&said),
+        "an older list than the one that was followed: {said:?}"
+    );
     publish(&[&first, &second, &third], &["d", "e"]);
     let said = update(&[]).succeeds();
     assert!(said.out.contains("gpusetup 0.2.0 is installed"), "{said:?}");
-    assert_eq!(fs::read_to_string(path("store/release-keys")).expect("kept"), [first, second, third].concat());
+    assert_eq!(
+        fs::read_to_string(path("store/release-keys")).expect("kept"),
+        [first, second, third].concat()
+    );
 }

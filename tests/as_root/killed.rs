@@ -1,9 +1,10 @@
-//! gpusetup ended by SIGKILL at random times, 200 times over, as the kernel does when memory runs out: what it started goes on
-//! without it. `resume` or `rollback` is then called at once, as somebody would who does not wait for that, and is killed in
-//! its turn in some rounds. The plan is the short one; `tests/run` runs this: it takes root, and minutes.
+//! gpusetup ended by SIGKILL at random times, 200 times over, as the kernel does when memory runs
+//! out: what it started goes on without it. `resume` or `rollback` is then called at once, as
+//! somebody would who does not wait for that, and is killed in its turn in some rounds. The plan is
+//! the short one; `tests/run` runs this: it takes root, and minutes.
 //!
-//! The seed is printed; `GPUSETUP_SEED` sets it. With the same seed the same rounds are cut off after the same parts of an
-//! undisturbed run's time.
+//! The seed is printed; `GPUSETUP_SEED` sets it. With the same seed the same rounds are cut off
+//! after the same parts of an undisturbed run's time.
 
 use crate::host;
 use crate::host::tree::differences;
@@ -16,7 +17,9 @@ const ROUNDS: usize = 200;
 
 /// Two at least: gpusetup waits for programs and disks most of the time.
 fn workers() -> usize {
-    std::thread::available_parallelism().map_or(2, usize::from).max(2)
+    std::thread::available_parallelism()
+        .map_or(2, usize::from)
+        .max(2)
 }
 
 #[test]
@@ -29,20 +32,45 @@ fn whatever_a_kill_at_any_time_leaves_is_resumed_and_is_taken_back() {
     let archive = short::archive(folder.path());
     let server = Server::of(folder.path());
     let base = Host::new("killed-base");
-    short::offer(&base, &[short::deb("short", "sleep 0.1; echo configured >/etc/short; sleep 0.1")]);
-    let plan = short::saved(folder.path(), &short::plan(&base, short::steps(&server, &archive, "short")));
+    short::offer(
+        &base,
+        &[short::deb(
+            "short",
+            "sleep 0.1; echo configured >/etc/short; sleep 0.1",
+        )],
+    );
+    let plan = short::saved(
+        folder.path(),
+        &short::plan(&base, short::steps(&server, &archive, "short")),
+    );
     let apply = ["apply", text(&plan), "--yes", "--accept-eula"];
 
     // As many at once as there will be then, so that they take as long.
-    let alike: Vec<_> = (0..workers()).map(|n| base.clone_as(&format!("killed-alike-{n}"))).collect();
+    let alike: Vec<_> = (0..workers())
+        .map(|n| base.clone_as(&format!("killed-alike-{n}")))
+        .collect();
     let whole = timed("undisturbed", || {
         std::thread::scope(|scope| {
-            let runs: Vec<_> = alike.iter().map(|host| scope.spawn(|| takes(host, &apply))).collect();
-            runs.into_iter().map(|run| run.join().expect("it came to its end")).max().expect("two or more")
+            let runs: Vec<_> = alike
+                .iter()
+                .map(|host| scope.spawn(|| takes(host, &apply)))
+                .collect();
+            runs.into_iter()
+                .map(|run| run.join().expect("it came to its end"))
+                .max()
+                .expect("two or more")
         })
     });
     let (next, resumed, taken_back, again) = Default::default();
-    let round = Round { base: &base, done: &alike[0], apply: &apply, whole, resumed, taken_back, again };
+    let round = Round {
+        base: &base,
+        done: &alike[0],
+        apply: &apply,
+        whole,
+        resumed,
+        taken_back,
+        again,
+    };
     println!("  of which the longest took {:.1} s", whole.as_secs_f64());
     timed("kills", || {
         std::thread::scope(|scope| {
@@ -54,7 +82,11 @@ fn whatever_a_kill_at_any_time_leaves_is_resumed_and_is_taken_back() {
                         if n >= ROUNDS {
                             break;
                         }
-                        round.run(n, &format!("killed-{worker}"), &mut Fractions(seed.wrapping_add(n as u64)));
+                        round.run(
+                            n,
+                            &format!("killed-{worker}"),
+                            &mut Fractions(seed.wrapping_add(n as u64)),
+                        );
                     }
                 });
             }
@@ -72,7 +104,10 @@ fn whatever_a_kill_at_any_time_leaves_is_resumed_and_is_taken_back() {
 pub fn seed() -> u64 {
     match std::env::var("GPUSETUP_SEED") {
         Ok(seed) => seed.parse().expect("GPUSETUP_SEED is a number"),
-        Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).expect("it is later than 1970").as_secs(),
+        Err(_) => SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("it is later than 1970")
+            .as_secs(),
     }
 }
 
@@ -92,20 +127,33 @@ impl Round<'_> {
         let host = self.base.clone_as(name);
         let at = self.whole.mul_f64(fractions.next());
         killed(&host, self.apply, at);
-        let (verb, wanted) = if n.is_multiple_of(2) { ("resume", self.done) } else { ("rollback", self.base) };
+        let (verb, wanted) = if n.is_multiple_of(2) {
+            ("resume", self.done)
+        } else {
+            ("rollback", self.base)
+        };
         if n % 4 >= 2 {
-            killed(&host, &[verb, "--yes"], self.whole.mul_f64(fractions.next()));
+            killed(
+                &host,
+                &[verb, "--yes"],
+                self.whole.mul_f64(fractions.next()),
+            );
             self.again.fetch_add(1, Ordering::Relaxed);
         }
         let said = when_free(&host, &[verb, "--yes"]);
         if said.out.starts_with("Nothing to resume") {
-            // It died before the journal knew of it, so before the first change, or behind the last.
+            // It died before the journal knew of it, so before the first change, or behind the
+            // last.
             host.gpusetup_plain(self.apply).succeeds();
         }
         alone(&host);
         let left = differences(&wanted.root(), &host.root(), RECORDS);
         assert_eq!(left, [""; 0], "round {n}: {verb} after a kill at {at:?}");
-        let count = if verb == "resume" { &self.resumed } else { &self.taken_back };
+        let count = if verb == "resume" {
+            &self.resumed
+        } else {
+            &self.taken_back
+        };
         count.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -140,7 +188,11 @@ pub fn when_free(host: &Host, arguments: &[&str]) -> host::Said {
 pub fn alone(host: &Host) {
     let began = Instant::now();
     while host.is_at_work() {
-        assert!(began.elapsed() < Duration::from_secs(120), "something still runs in {}", host.root().display());
+        assert!(
+            began.elapsed() < Duration::from_secs(120),
+            "something still runs in {}",
+            host.root().display()
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -1,6 +1,7 @@
-//! gpusetup on real hosts: Debian roots, and machines under QEMU. These tests need root and take minutes, so `cargo test` leaves
-//! them out; `tests/run` runs them, several modules at a time. To run one module alone:
-//! `unshare --mount --propagation private cargo test --test as_root -- --ignored --nocapture crash_points::`.
+//! gpusetup on real hosts: Debian roots, and machines under QEMU. These tests need root and take
+//! minutes, so `cargo test` leaves them out; `tests/run` runs them, several modules at a time. To
+//! run one module alone: `unshare --mount --propagation private cargo test --test as_root --
+//! --ignored --nocapture crash_points::`.
 
 #[path = "../common/mod.rs"]
 mod common;

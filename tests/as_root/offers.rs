@@ -1,5 +1,6 @@
-//! What the repositories offer, beside what the package managers themselves say: apt's, dnf's and zypper's own programs on a
-//! Debian root, with repositories, preferences, locks and modules of many kinds. `tests/run` runs this: it takes root.
+//! What the repositories offer, beside what the package managers themselves say: apt's, dnf's and
+//! zypper's own programs on a Debian root, with repositories, preferences, locks and modules of
+//! many kinds. `tests/run` runs this: it takes root.
 
 use crate::host::{Said, machine, script, store, text, timed};
 use gpusetup::compat::PackageManager;
@@ -40,7 +41,9 @@ impl Root {
                 text(&self.path("/")),
                 "/bin/sh",
                 "-euc",
-                &format!("export LC_ALL=C.UTF-8 HOME=/root DEBIAN_FRONTEND=noninteractive\n{script}"),
+                &format!(
+                    "export LC_ALL=C.UTF-8 HOME=/root DEBIAN_FRONTEND=noninteractive\n{script}"
+                ),
             ],
         )
     }
@@ -51,7 +54,13 @@ impl Root {
 
     /// What gpusetup says of these packages.
     fn offered(&self, manager: PackageManager, names: &BTreeSet<&str>) -> Versions {
-        offered_versions(&System::at(self.path("/")), manager, names, &Versions::new()).expect("known")
+        offered_versions(
+            &System::at(self.path("/")),
+            manager,
+            names,
+            &Versions::new(),
+        )
+        .expect("known")
     }
 }
 
@@ -67,10 +76,24 @@ fn same(case: &str, theirs: &BTreeMap<String, String>, ours: &Versions) {
     let differences: Vec<_> = names
         .into_iter()
         .filter(|name| theirs.get(*name) != ours.get(*name))
-        .map(|name| format!("{name}: the package manager says {:?}, gpusetup {:?}", theirs.get(name), ours.get(name)))
+        .map(|name| {
+            format!(
+                "{name}: the package manager says {:?}, gpusetup {:?}",
+                theirs.get(name),
+                ours.get(name)
+            )
+        })
         .collect();
-    println!("  {case}: {} packages offered, {} differ", theirs.len(), differences.len());
-    assert!(differences.is_empty(), "{case}:\n{}", differences[..differences.len().min(20)].join("\n"));
+    println!(
+        "  {case}: {} packages offered, {} differ",
+        theirs.len(),
+        differences.len()
+    );
+    assert!(
+        differences.is_empty(),
+        "{case}:\n{}",
+        differences[..differences.len().min(20)].join("\n")
+    );
 }
 
 /// The packages that gpusetup itself asks for, and those that the cases are about.
@@ -104,12 +127,30 @@ const NAMES: &[&str] = &[
 
 /// Asks apt and gpusetup of the same packages.
 fn compare(root: &Root, case: &str, sample: &[String]) {
-    let names: BTreeSet<&str> = sample.iter().map(String::as_str).chain(NAMES.iter().copied()).collect();
-    root.write("/root/names", &names.iter().map(|name| format!("{name}\n")).collect::<String>());
+    let names: BTreeSet<&str> = sample
+        .iter()
+        .map(String::as_str)
+        .chain(NAMES.iter().copied())
+        .collect();
+    root.write(
+        "/root/names",
+        &names
+            .iter()
+            .map(|name| format!("{name}\n"))
+            .collect::<String>(),
+    );
     let policy = root.sh("xargs apt-cache policy </root/names");
     if policy.code != Some(0) {
-        let ours = offered_versions(&System::at(root.path("/")), PackageManager::Apt, &names, &Versions::new());
-        println!("  {case}: apt refuses it, and gpusetup says {:?}", ours.as_ref().map_err(ToString::to_string));
+        let ours = offered_versions(
+            &System::at(root.path("/")),
+            PackageManager::Apt,
+            &names,
+            &Versions::new(),
+        );
+        println!(
+            "  {case}: apt refuses it, and gpusetup says {:?}",
+            ours.as_ref().map_err(ToString::to_string)
+        );
         assert!(ours.is_err(), "{case}: {}", policy.err);
         return;
     }
@@ -118,7 +159,10 @@ fn compare(root: &Root, case: &str, sample: &[String]) {
     for line in policy.lines() {
         if let Some(name) = line.strip_suffix(':').filter(|name| !name.starts_with(' ')) {
             package = name;
-        } else if let Some(version) = line.strip_prefix("  Candidate: ").filter(|v| *v != "(none)") {
+        } else if let Some(version) = line
+            .strip_prefix("  Candidate: ")
+            .filter(|v| *v != "(none)")
+        {
             theirs.insert(package.to_owned(), version.to_owned());
         }
     }
@@ -142,13 +186,34 @@ const DEB822: &str = "# the archive\nTypes: deb deb-src\nURIs: http://deb.debian
 
 /// Preferences, each with what it is about.
 const PREFERENCES: &[(&str, &str)] = &[
-    ("a release", "Package: *\nPin: release n=bookworm-backports\nPin-Priority: 600\n"),
-    ("never", "Package: *\nPin: release a=*-backports\nPin-Priority: never\n"),
-    ("a component", "Package: *\nPin: release c=non-free, o=Debian\nPin-Priority: -10\n"),
-    ("names", "Package: nvidia-* /^lib(cuda|nvidia)/ dkms\nPin: release n=bookworm-backports\nPin-Priority: 990\n"),
-    ("negative names", "Package: nvidia-* lib*\nPin: release o=Debian\nPin-Priority: -1\n"),
-    ("a version", "Package: apt bash hello\nPin: version 2.*\nPin-Priority: 1001\n"),
-    ("a downgrade", "Package: hello cowsay\nPin: release n=bookworm\nPin-Priority: 1001\n"),
+    (
+        "a release",
+        "Package: *\nPin: release n=bookworm-backports\nPin-Priority: 600\n",
+    ),
+    (
+        "never",
+        "Package: *\nPin: release a=*-backports\nPin-Priority: never\n",
+    ),
+    (
+        "a component",
+        "Package: *\nPin: release c=non-free, o=Debian\nPin-Priority: -10\n",
+    ),
+    (
+        "names",
+        "Package: nvidia-* /^lib(cuda|nvidia)/ dkms\nPin: release n=bookworm-backports\nPin-Priority: 990\n",
+    ),
+    (
+        "negative names",
+        "Package: nvidia-* lib*\nPin: release o=Debian\nPin-Priority: -1\n",
+    ),
+    (
+        "a version",
+        "Package: apt bash hello\nPin: version 2.*\nPin-Priority: 1001\n",
+    ),
+    (
+        "a downgrade",
+        "Package: hello cowsay\nPin: release n=bookworm\nPin-Priority: 1001\n",
+    ),
     (
         "a source",
         "Package: src:nvidia-graphics-drivers src:linux*\nPin: release n=bookworm-backports\nPin-Priority: 700\n",
@@ -163,9 +228,18 @@ const PREFERENCES: &[(&str, &str)] = &[
          Package: *\nPin: release *\nPin-Priority: 2\n\nPackage: libc6:amd64 gcc:i386 bash:any\nPin: version *\nPin-Priority: -5\n",
     ),
     ("no field", "Package: *\nPin: release\nPin-Priority: 777\n"),
-    ("an unknown field", "Package: apt bash dpkg\nPin: release x=y\nPin-Priority: 1001\n"),
-    ("an empty field", "Package: apt bash dpkg\nPin: release o=\nPin-Priority: 777\n"),
-    ("a kind that this apt does not know", "Package: nvidia-* bash\nPin: source-version 5*\nPin-Priority: 1001\n"),
+    (
+        "an unknown field",
+        "Package: apt bash dpkg\nPin: release x=y\nPin-Priority: 1001\n",
+    ),
+    (
+        "an empty field",
+        "Package: apt bash dpkg\nPin: release o=\nPin-Priority: 777\n",
+    ),
+    (
+        "a kind that this apt does not know",
+        "Package: nvidia-* bash\nPin: source-version 5*\nPin-Priority: 1001\n",
+    ),
 ];
 
 #[test]
@@ -179,8 +253,18 @@ fn apt_chooses_the_same_versions() {
     println!("  {} names", sample.len());
     compare(&root, "backports enabled", &sample);
 
-    for release in ["bookworm-backports", "bookworm", "12*", "/^bookworm/", "n=bookworm-updates", "nothing"] {
-        root.write("/etc/apt/apt.conf.d/99release", &format!("APT {{ Default-Release \"{release}\"; }};\n"));
+    for release in [
+        "bookworm-backports",
+        "bookworm",
+        "12*",
+        "/^bookworm/",
+        "n=bookworm-updates",
+        "nothing",
+    ] {
+        root.write(
+            "/etc/apt/apt.conf.d/99release",
+            &format!("APT {{ Default-Release \"{release}\"; }};\n"),
+        );
         compare(&root, &format!("the default release {release}"), &sample);
     }
     root.ask("rm /etc/apt/apt.conf.d/99release");
@@ -200,15 +284,20 @@ fn apt_chooses_the_same_versions() {
     local(&root);
     compare(&root, "local and flat repositories", &sample);
     // Whatever of the other architecture a mirror does not have today, both do without.
-    root.ask("rm /etc/apt/sources.list.d/*; dpkg --add-architecture i386; apt-get -qq update || true");
+    root.ask(
+        "rm /etc/apt/sources.list.d/*; dpkg --add-architecture i386; apt-get -qq update || true",
+    );
     compare(&root, "two architectures", &sample);
     root.ask("dpkg --remove-architecture i386; rm /etc/apt/sources.list");
     root.write("/etc/apt/sources.list.d/debian.sources", DEB822);
     for kind in ["lz4", "xz", "gz", "zst"] {
-        let order = format!("Acquire::GzipIndexes \"true\";\nAcquire::CompressionTypes::Order:: \"{kind}\";\n");
+        let order = format!(
+            "Acquire::GzipIndexes \"true\";\nAcquire::CompressionTypes::Order:: \"{kind}\";\n"
+        );
         root.write("/etc/apt/apt.conf.d/99compressed", &order);
         root.ask("rm -r /var/lib/apt/lists; apt-get -qq update");
-        // Servers do not have every kind: what they sent is packed again, as `apt-helper cat-file` would read it.
+        // Servers do not have every kind: what they sent is packed again, as `apt-helper cat-file`
+        // would read it.
         root.ask(&repacked(kind));
         compare(&root, &format!("compressed lists, {kind}"), &sample);
     }
@@ -241,7 +330,8 @@ fn repacked(kind: &str) -> String {
     )
 }
 
-/// Packages that are older, newer or other than the archive's, one that is held, and one whose configuration alone is left.
+/// Packages that are older, newer or other than the archive's, one that is held, and one whose
+/// configuration alone is left.
 fn installed(root: &Root) {
     root.ask(
         "made() {
@@ -260,7 +350,8 @@ fn installed(root: &Root) {
     );
 }
 
-/// Repositories on the disk: a flat one without a name, one that says that it is not automatic, one of another architecture.
+/// Repositories on the disk: a flat one without a name, one that says that it is not automatic, one
+/// of another architecture.
 fn local(root: &Root) {
     let package = |name: &str, version: &str, architecture: &str| {
         format!(
@@ -280,9 +371,15 @@ fn local(root: &Root) {
     );
     let release = "Origin: Me\nSuite: test\nCodename: zoo\nNotAutomatic: yes\n";
     root.write("/srv/dists/dists/zoo/Release", release);
-    let packages =
-        [package("local-c", "3", "all"), package("local-a", "9:1", "all"), package("local-b", "1.0+b1", "amd64")];
-    root.write("/srv/dists/dists/zoo/main/binary-amd64/Packages", &packages.concat());
+    let packages = [
+        package("local-c", "3", "all"),
+        package("local-a", "9:1", "all"),
+        package("local-b", "1.0+b1", "amd64"),
+    ];
+    root.write(
+        "/srv/dists/dists/zoo/main/binary-amd64/Packages",
+        &packages.concat(),
+    );
     root.write(
         "/etc/apt/sources.list.d/local.list",
         "deb [trusted=yes] file:/srv/flat ./\ndeb [trusted=yes arch=amd64] file:///srv/dists zoo main\n",
@@ -290,7 +387,8 @@ fn local(root: &Root) {
     root.ask("apt-get -qq update 2>/dev/null || apt-get update >&2; ls /var/lib/apt/lists | grep srv >&2");
 }
 
-/// Makes packages of rpm's and repositories of them: `made FOLDER NAME VERSION RELEASE [EPOCH [LINE]]`.
+/// Makes packages of rpm's and repositories of them: `made FOLDER NAME VERSION RELEASE [EPOCH
+/// [LINE]]`.
 const RPMS: &str = "mkdir -p /etc/rpm && echo '%_dbpath /var/lib/rpm' >/etc/rpm/macros
     made() {
       mkdir -p /srv/$1
@@ -300,9 +398,18 @@ const RPMS: &str = "mkdir -p /etc/rpm && echo '%_dbpath /var/lib/rpm' >/etc/rpm/
     }";
 
 const EL9: &str = "ID=rocky\nID_LIKE=rhel\nVERSION_ID=9.6\nPRETTY_NAME='Rocky Linux 9.6'\nPLATFORM_ID='platform:el9'\n";
-const LEAP: &str = "ID=opensuse-leap\nID_LIKE=suse\nVERSION_ID=15.6\nPRETTY_NAME='openSUSE Leap 15.6'\n";
+const LEAP: &str =
+    "ID=opensuse-leap\nID_LIKE=suse\nVERSION_ID=15.6\nPRETTY_NAME='openSUSE Leap 15.6'\n";
 
-const RPM_NAMES: [&str; 7] = ["driver", "driver-libs", "tool", "other", "tilde", "replacement", "absent"];
+const RPM_NAMES: [&str; 7] = [
+    "driver",
+    "driver-libs",
+    "tool",
+    "other",
+    "tilde",
+    "replacement",
+    "absent",
+];
 
 const MODULES: &str = "---\ndocument: modulemd-defaults\nversion: 1\ndata:\n  module: driver\n  stream: \"2\"\n  profiles:\n    \"2\": [default]\n...\n";
 
@@ -343,13 +450,23 @@ fn dnf_chooses_the_same_versions() {
     let root = with_rpms("offers-dnf", "dnf", EL9);
     let names: BTreeSet<&str> = RPM_NAMES.into_iter().collect();
     let set = |main: &str, one: &str, two: &str| {
-        root.write("/etc/dnf/dnf.conf", &format!("[main]\ngpgcheck=0\nmodule_platform_id=platform:el9\n{main}"));
-        let section = |id: &str, more: &str| format!("[{id}]\nname={id}\nbaseurl=file:///srv/{id}\n{more}\n");
-        root.write("/etc/yum.repos.d/both.repo", &[section("one", one), section("two", two)].concat());
+        root.write(
+            "/etc/dnf/dnf.conf",
+            &format!("[main]\ngpgcheck=0\nmodule_platform_id=platform:el9\n{main}"),
+        );
+        let section =
+            |id: &str, more: &str| format!("[{id}]\nname={id}\nbaseurl=file:///srv/{id}\n{more}\n");
+        root.write(
+            "/etc/yum.repos.d/both.repo",
+            &[section("one", one), section("two", two)].concat(),
+        );
         root.ask("dnf -q makecache >&2");
     };
     let lines = |text: &str| -> BTreeMap<String, String> {
-        text.lines().filter_map(|l| l.split_once(' ')).map(|(n, v)| (n.to_owned(), v.to_owned())).collect()
+        text.lines()
+            .filter_map(|l| l.split_once(' '))
+            .map(|(n, v)| (n.to_owned(), v.to_owned()))
+            .collect()
     };
     let query = || {
         let asked = format!(
@@ -360,7 +477,12 @@ fn dnf_chooses_the_same_versions() {
     };
     // What would be installed, where priorities count.
     let transaction = |names: &[&str]| {
-        let said = root.sh(&format!("dnf -C install --assumeno --setopt=install_weak_deps=0 {}", names.join(" "))).out;
+        let said = root
+            .sh(&format!(
+                "dnf -C install --assumeno --setopt=install_weak_deps=0 {}",
+                names.join(" ")
+            ))
+            .out;
         let rows = said.lines().filter_map(|line| {
             let words: Vec<_> = line.split_whitespace().collect();
             match words[..] {
@@ -380,10 +502,22 @@ fn dnf_chooses_the_same_versions() {
         ("a name", "excludepkgs=driver", ""),
         ("patterns", "excludepkgs=driver*, tool-2*", ""),
         ("a version", "exclude=tool-1.0-10 tilde-2*", ""),
-        ("a repository's own", "", "excludepkgs=tool driver-580.10-1.noarch"),
+        (
+            "a repository's own",
+            "",
+            "excludepkgs=tool driver-580.10-1.noarch",
+        ),
         ("what alone is included", "includepkgs=tool,other", ""),
-        ("what a repository alone includes", "", "includepkgs=driver-3:580.9*"),
-        ("an architecture", "excludepkgs=*.noarch", "includepkgs=tool"),
+        (
+            "what a repository alone includes",
+            "",
+            "includepkgs=driver-3:580.9*",
+        ),
+        (
+            "an architecture",
+            "excludepkgs=*.noarch",
+            "includepkgs=tool",
+        ),
     ] {
         set(main, one, "");
         case(&format!("dnf, excludes: {about}"));
@@ -391,12 +525,25 @@ fn dnf_chooses_the_same_versions() {
     set("", "priority=90", "priority=50");
     let installed = transaction(&["driver", "tool", "other", "tilde"]);
     let ours = root.offered(PackageManager::Dnf, &names);
-    same("dnf, priorities", &installed, &ours.into_iter().filter(|(name, _)| installed.contains_key(name)).collect());
-    assert_eq!(installed["driver"], "3:570.1-1", "older, in the better repository");
+    same(
+        "dnf, priorities",
+        &installed,
+        &ours
+            .into_iter()
+            .filter(|(name, _)| installed.contains_key(name))
+            .collect(),
+    );
+    assert_eq!(
+        installed["driver"], "3:570.1-1",
+        "older, in the better repository"
+    );
 
     let modules = [
         MODULES.to_owned(),
-        stream("1", &["driver-3:580.9-1.noarch", "driver-libs-3:580.10-1.noarch"]),
+        stream(
+            "1",
+            &["driver-3:580.9-1.noarch", "driver-libs-3:580.10-1.noarch"],
+        ),
         stream("2", &["driver-3:580.10-1.noarch"]),
     ];
     root.write("/root/modules.yaml", &modules.concat());
@@ -418,7 +565,9 @@ fn zypper_chooses_the_same_versions() {
     let root = with_rpms("offers-zypper", "zypper", LEAP);
     let names: BTreeSet<&str> = RPM_NAMES.into_iter().collect();
     // zypper does not know a system without any package.
-    root.ask(&format!("{RPMS}\nmade base base 1 1; rpm --install /srv/base/noarch/*.rpm >&2"));
+    root.ask(&format!(
+        "{RPMS}\nmade base base 1 1; rpm --install /srv/base/noarch/*.rpm >&2"
+    ));
     let set = |one: &str, two: &str| {
         let section = |id: &str, more: &str| {
             format!("[{id}]\nname={id}\nbaseurl=file:///srv/{id}\ngpgcheck=0\nenabled=1\n{more}\n")
@@ -451,7 +600,10 @@ fn zypper_chooses_the_same_versions() {
                 found.insert(name, (is_best, version));
             }
         }
-        found.into_iter().map(|(name, (_, version))| (name, version)).collect::<BTreeMap<_, _>>()
+        found
+            .into_iter()
+            .map(|(name, (_, version))| (name, version))
+            .collect::<BTreeMap<_, _>>()
     };
     let ours = || root.offered(PackageManager::Zypper, &names);
 
@@ -462,7 +614,13 @@ fn zypper_chooses_the_same_versions() {
     set("priority=90", "priority=50");
     same("zypper, priorities", &search("two"), &ours());
     set("", "");
-    for lock in ["driver", "'driver*'", "'tool > 1.5'", "'tilde == 2.0~rc1-1'", "--repo one tool"] {
+    for lock in [
+        "driver",
+        "'driver*'",
+        "'tool > 1.5'",
+        "'tilde == 2.0~rc1-1'",
+        "--repo one tool",
+    ] {
         root.ask(&format!("zypper --non-interactive addlock {lock} >&2"));
         let (all, ours) = (search(""), ours());
         // What zypper would install one by one: nothing that is locked.
@@ -474,9 +632,13 @@ fn zypper_chooses_the_same_versions() {
                 ))
                 .out;
             let line = said.lines().find(|l| {
-                l.contains(&format!("name=\"{name}\"")) && l.contains("<solvable") && l.contains("edition=\"")
+                l.contains(&format!("name=\"{name}\""))
+                    && l.contains("<solvable")
+                    && l.contains("edition=\"")
             });
-            let edition = line.and_then(|l| l.split_once("edition=\"")).and_then(|(_, r)| r.split('"').next());
+            let edition = line
+                .and_then(|l| l.split_once("edition=\""))
+                .and_then(|(_, r)| r.split('"').next());
             theirs.extend(edition.map(|edition| (name.clone(), edition.to_owned())));
         }
         same(&format!("zypper, the lock {lock}"), &theirs, &ours);
@@ -494,15 +656,32 @@ fn no_program_of_a_tree_runs() {
     let loader = "/usr/bin/apt-cache";
     root.write(loader, "#!/bin/sh\ntouch /ran\n");
     machine("chmod", &["755", text(&root.path(loader))]).succeeds();
-    let facts = crate::host::gpusetup(["facts", "--json", "--root", text(&root.path("/"))]).succeeds().json();
-    assert!(facts["offered"]["nvidia-smi"].is_string(), "{}", facts["offered"]);
+    let facts = crate::host::gpusetup(["facts", "--json", "--root", text(&root.path("/"))])
+        .succeeds()
+        .json();
+    assert!(
+        facts["offered"]["nvidia-smi"].is_string(),
+        "{}",
+        facts["offered"]
+    );
     let tree = root.path("/");
     for verb in ["facts", "plan"] {
-        let strace =
-            ["-f", "-qq", "-e", "trace=execve,chroot", "-e", "signal=none", env!("CARGO_BIN_EXE_gpusetup"), verb];
+        let strace = [
+            "-f",
+            "-qq",
+            "-e",
+            "trace=execve,chroot",
+            "-e",
+            "signal=none",
+            env!("CARGO_BIN_EXE_gpusetup"),
+            verb,
+        ];
         let said = machine("strace", &[&strace[..], &["--root", text(&tree)]].concat());
-        let ran: Vec<_> =
-            said.err.lines().filter(|line| line.contains("execve(") || line.contains("chroot(")).collect();
+        let ran: Vec<_> = said
+            .err
+            .lines()
+            .filter(|line| line.contains("execve(") || line.contains("chroot("))
+            .collect();
         assert_eq!(ran.len(), 1, "only gpusetup itself: {ran:?}");
     }
     assert!(!Path::new(&root.path("/ran")).exists());

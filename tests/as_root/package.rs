@@ -1,5 +1,5 @@
-//! gpusetup's own releases: the same bytes wherever they are made, nothing that lintian and rpmlint object to, and packages that
-//! come and go without a trace, alone and from repositories.
+//! gpusetup's own releases: the same bytes wherever they are made, nothing that lintian and rpmlint
+//! object to, and packages that come and go without a trace, alone and from repositories.
 
 use crate::host::tree::differences;
 use crate::host::{Host, RECORDS, Said, Server, machine, script, text};
@@ -17,17 +17,51 @@ fn the_same_commit_gives_the_same_release() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("program");
     stand_in(&program, "0.1.0");
-    let (one, two) = (folder.path().join("one"), folder.path().join("a/second one"));
-    dist(&program, &one, &[], &[("TZ", "Asia/Seoul"), ("LC_ALL", "C.UTF-8"), ("HOSTNAME", "somewhere")]).succeeds();
-    dist(&program, &two, &[], &[("TZ", "America/New_York"), ("LC_ALL", "C"), ("USER", "somebody")]).succeeds();
+    let (one, two) = (
+        folder.path().join("one"),
+        folder.path().join("a/second one"),
+    );
+    dist(
+        &program,
+        &one,
+        &[],
+        &[
+            ("TZ", "Asia/Seoul"),
+            ("LC_ALL", "C.UTF-8"),
+            ("HOSTNAME", "somewhere"),
+        ],
+    )
+    .succeeds();
+    dist(
+        &program,
+        &two,
+        &[],
+        &[
+            ("TZ", "America/New_York"),
+            ("LC_ALL", "C"),
+            ("USER", "somebody"),
+        ],
+    )
+    .succeeds();
     let sums = |folder: &Path| fs::read_to_string(folder.join("SHA256SUMS")).expect("made");
     assert_eq!(sums(&one), sums(&two));
     // Every file but the database and the checksums themselves.
-    assert_eq!(sums(&one).lines().count(), fs::read_dir(&one).expect("made").count() - 2);
+    assert_eq!(
+        sums(&one).lines().count(),
+        fs::read_dir(&one).expect("made").count() - 2
+    );
     let database = |folder: &Path| fs::read(folder.join("database.tar.xz")).expect("made");
     assert_eq!(database(&one), database(&two));
     let mut check = Command::new("sha256sum");
-    Said::of(check.arg("-c").arg("SHA256SUMS").current_dir(&two).output().expect("it runs")).succeeds();
+    Said::of(
+        check
+            .arg("-c")
+            .arg("SHA256SUMS")
+            .current_dir(&two)
+            .output()
+            .expect("it runs"),
+    )
+    .succeeds();
 }
 
 #[test]
@@ -35,20 +69,41 @@ fn the_same_commit_gives_the_same_release() {
 fn a_debian_package_comes_and_goes_without_a_trace() {
     let release = Release::real();
     let package = release.file(".deb");
-    machine("lintian", &["--allow-root", "--fail-on", "error,warning", text(&package)]).succeeds();
+    machine(
+        "lintian",
+        &["--allow-root", "--fail-on", "error,warning", text(&package)],
+    )
+    .succeeds();
 
     let base = PathBuf::from(script("base", &["trixie"]));
     let host = Host::of("packaged", &base);
     let before = host.clone_as("not-packaged");
-    machine("cp", &["-r", text(&release.files()), text(&host.path("/root/release"))]).succeeds();
+    machine(
+        "cp",
+        &[
+            "-r",
+            text(&release.files()),
+            text(&host.path("/root/release")),
+        ],
+    )
+    .succeeds();
     // This root has no minisign: the script verifies the signature with OpenSSL.
     let install = "GPUSETUP_MIRROR=/root/release sh /root/release/install.sh";
     let said = host.ask(&format!("{install} 2>&1"));
-    assert!(said.contains("installed gpusetup 0.1.0 with apt-get") && !said.contains("warning"), "{said}");
+    assert!(
+        said.contains("installed gpusetup 0.1.0 with apt-get") && !said.contains("warning"),
+        "{said}"
+    );
     let plan = host.ask("gpusetup plan --gpu h100");
     assert!(plan.contains("Choice") && plan.contains("CUDA"), "{plan}");
     let said = host.sh("gpusetup self update");
-    assert!(said.code == Some(5) && said.err.contains("sudo apt-get install --only-upgrade gpusetup"), "{said:?}");
+    assert!(
+        said.code == Some(5)
+            && said
+                .err
+                .contains("sudo apt-get install --only-upgrade gpusetup"),
+        "{said:?}"
+    );
     // These roots leave manual pages out.
     host.ask("dpkg --listfiles gpusetup | grep man1/gpusetup-apply.1.gz");
     host.ask("bash -c '. /usr/share/bash-completion/completions/gpusetup'");
@@ -60,23 +115,50 @@ fn a_debian_package_comes_and_goes_without_a_trace() {
         "cd /root && dpkg-deb -R release/*.deb newer && sed -i 's/^Version: .*/Version: 0.9.9-1/' newer/DEBIAN/control && \
          rm newer/usr/share/doc/gpusetup/NEWS.md.gz && dpkg-deb -Zgzip -z1 -b newer newer.deb && dpkg --install newer.deb",
     );
-    assert_eq!(host.ask("dpkg-query -W -f '${Version}' gpusetup"), "0.9.9-1");
+    assert_eq!(
+        host.ask("dpkg-query -W -f '${Version}' gpusetup"),
+        "0.9.9-1"
+    );
     assert!(!host.path("/usr/share/doc/gpusetup/NEWS.md.gz").exists());
     let said = host.sh(install);
-    assert!(said.code == Some(1) && said.err.contains("apt-get could not install"), "an older one unasked: {said:?}");
+    assert!(
+        said.code == Some(1) && said.err.contains("apt-get could not install"),
+        "an older one unasked: {said:?}"
+    );
     host.ask(&format!("{install} --version 0.1.0"));
-    assert_eq!(host.ask("dpkg-query -W -f '${Version}' gpusetup"), "0.1.0-1");
+    assert_eq!(
+        host.ask("dpkg-query -W -f '${Version}' gpusetup"),
+        "0.1.0-1"
+    );
     assert_eq!(host.ask("dpkg --audit"), "");
 
     // What it wrote goes with a purge; the record of what it installed does not.
-    host.ask("mkdir -p /var/log/gpusetup /var/cache/gpusetup/a /var/lib/gpusetup/journal /etc/gpusetup");
+    host.ask(
+        "mkdir -p /var/log/gpusetup /var/cache/gpusetup/a /var/lib/gpusetup/journal /etc/gpusetup",
+    );
     let said = host.sh("dpkg --purge gpusetup 2>&1");
-    assert!(said.code == Some(0) && said.out.contains("kept /var/lib/gpusetup"), "{said:?}");
-    assert!(host.path("/var/lib/gpusetup/journal").exists() && !host.path("/var/cache/gpusetup").exists());
-    host.ask(&format!("rm -r /var/lib/gpusetup/journal && {install} && dpkg --purge gpusetup"));
+    assert!(
+        said.code == Some(0) && said.out.contains("kept /var/lib/gpusetup"),
+        "{said:?}"
+    );
+    assert!(
+        host.path("/var/lib/gpusetup/journal").exists()
+            && !host.path("/var/cache/gpusetup").exists()
+    );
+    host.ask(&format!(
+        "rm -r /var/lib/gpusetup/journal && {install} && dpkg --purge gpusetup"
+    ));
     host.ask("rm -r /root/release /root/newer /root/newer.deb");
-    assert_eq!(differences(&before.root(), &host.root(), &[RECORDS, DPKGS].concat()), [""; 0]);
-    for gone in ["/var/lib/gpusetup", "/var/log/gpusetup", "/etc/gpusetup", "/etc/logrotate.d/gpusetup"] {
+    assert_eq!(
+        differences(&before.root(), &host.root(), &[RECORDS, DPKGS].concat()),
+        [""; 0]
+    );
+    for gone in [
+        "/var/lib/gpusetup",
+        "/var/log/gpusetup",
+        "/etc/gpusetup",
+        "/etc/logrotate.d/gpusetup",
+    ] {
         assert!(!host.path(gone).exists(), "{gone}");
     }
 }
@@ -85,12 +167,23 @@ fn a_debian_package_comes_and_goes_without_a_trace() {
 fn signing_key(home: &Path) -> String {
     let gpg = |arguments: &[&str]| {
         let mut command = Command::new("gpg");
-        command.args(["--batch", "--homedir", text(home), "--passphrase", ""]).args(arguments);
+        command
+            .args(["--batch", "--homedir", text(home), "--passphrase", ""])
+            .args(arguments);
         Said::of(command.output().expect("it runs")).succeeds().out
     };
-    gpg(&["--quick-generate-key", "Packages <packages@example.org>", "rsa3072", "sign", "never"]);
+    gpg(&[
+        "--quick-generate-key",
+        "Packages <packages@example.org>",
+        "rsa3072",
+        "sign",
+        "never",
+    ]);
     let listed = gpg(&["--list-keys", "--with-colons"]);
-    let line = listed.lines().find(|line| line.starts_with("fpr:")).expect("a key");
+    let line = listed
+        .lines()
+        .find(|line| line.starts_with("fpr:"))
+        .expect("a key");
     line.split(':').nth(9).expect("a fingerprint").to_owned()
 }
 
@@ -100,7 +193,11 @@ fn repositories_install_it_and_refuse_what_is_not_signed() {
     let release = Release::real();
     let package = release.file(".rpm");
     let settings = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/rpm/rpmlint.toml");
-    machine("rpmlint", &["--strict", "--config", settings, text(&package)]).succeeds();
+    machine(
+        "rpmlint",
+        &["--strict", "--config", settings, text(&package)],
+    )
+    .succeeds();
 
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
@@ -108,29 +205,56 @@ fn repositories_install_it_and_refuse_what_is_not_signed() {
     machine("chmod", &["700", text(&path("keys"))]).succeeds();
     let key = signing_key(&path("keys"));
     let mut make = xtask();
-    make.args(["dist", "--out", text(&release.files()), "--repository", text(&path("repository"))]);
-    make.args(["--openpgp-key", &key]).env("GNUPGHOME", path("keys"));
+    make.args([
+        "dist",
+        "--out",
+        text(&release.files()),
+        "--repository",
+        text(&path("repository")),
+    ]);
+    make.args(["--openpgp-key", &key])
+        .env("GNUPGHOME", path("keys"));
     Said::of(make.output().expect("it runs")).succeeds();
     let server = Server::of(&path("repository"));
 
     // apt.
     let host = Host::of("repository", &PathBuf::from(script("base", &["trixie"])));
-    fs::copy(path("repository/gpusetup.asc"), host.path("/etc/apt/keyrings/gpusetup.asc")).expect("copied");
+    fs::copy(
+        path("repository/gpusetup.asc"),
+        host.path("/etc/apt/keyrings/gpusetup.asc"),
+    )
+    .expect("copied");
     let source = format!(
         "Types: deb\nURIs: {}/apt\nSuites: stable\nComponents: main\nSigned-By: /etc/apt/keyrings/gpusetup.asc\n",
         server.url
     );
-    fs::write(host.path("/etc/apt/sources.list.d/gpusetup.sources"), source).expect("written");
+    fs::write(
+        host.path("/etc/apt/sources.list.d/gpusetup.sources"),
+        source,
+    )
+    .expect("written");
     let update = "apt-get -o Dir::Etc::sourcelist=/dev/null -o APT::Update::Error-Mode=any update";
     host.ask(update);
     host.ask("apt-get -qq install gpusetup && gpusetup --version");
     let asked = server.requests();
-    assert!(asked.iter().any(|request| request.contains("/by-hash/SHA256/")), "{asked:?}");
+    assert!(
+        asked
+            .iter()
+            .any(|request| request.contains("/by-hash/SHA256/")),
+        "{asked:?}"
+    );
     let lists = path("repository/apt/dists/stable/InRelease");
     let signed = fs::read_to_string(&lists).expect("made");
-    fs::write(&lists, signed.replace("Origin: gpusetup", "Origin: somebody")).expect("written");
+    fs::write(
+        &lists,
+        signed.replace("Origin: gpusetup", "Origin: somebody"),
+    )
+    .expect("written");
     let said = host.sh(&format!("{update} 2>&1"));
-    assert!(said.code != Some(0) && said.out.contains("gnature"), "{said:?}");
+    assert!(
+        said.code != Some(0) && said.out.contains("gnature"),
+        "{said:?}"
+    );
 
     // dnf, in a tree whose C library and shell are a package of this machine's.
     let tree = path("tree");
@@ -153,26 +277,58 @@ fn repositories_install_it_and_refuse_what_is_not_signed() {
     let root = format!("--installroot={}", tree.display());
     let dnf = |arguments: &[&str]| {
         let mut command = Command::new("dnf");
-        command.args(["--assumeyes", "--config", text(&path("dnf.conf")), &root, "--releasever=9"]).args(arguments);
+        command
+            .args([
+                "--assumeyes",
+                "--config",
+                text(&path("dnf.conf")),
+                &root,
+                "--releasever=9",
+            ])
+            .args(arguments);
         Said::of(command.output().expect("it runs"))
     };
     dnf(&["install", "base"]).succeeds();
     let before = path("before");
     machine("cp", &["-a", text(&tree), text(&before)]).succeeds();
     dnf(&["install", "gpusetup"]).succeeds();
-    let plan = machine("chroot", &[text(&tree), "/usr/bin/gpusetup", "plan", "--gpu", "h100", "--os", "rocky-9"]);
+    let plan = machine(
+        "chroot",
+        &[
+            text(&tree),
+            "/usr/bin/gpusetup",
+            "plan",
+            "--gpu",
+            "h100",
+            "--os",
+            "rocky-9",
+        ],
+    );
     assert!(plan.succeeds().out.contains("Choice"));
     dnf(&["remove", "gpusetup"]).succeeds();
-    let records = ["var/lib/dnf", "var/lib/rpm", "var/log", "var/cache", "root", "tmp"];
+    let records = [
+        "var/lib/dnf",
+        "var/lib/rpm",
+        "var/log",
+        "var/cache",
+        "root",
+        "tmp",
+    ];
     assert_eq!(differences(&before, &tree, &records), [""; 0]);
-    let lists = path("repository/rpm").join(arch).join("repodata/repomd.xml");
+    let lists = path("repository/rpm")
+        .join(arch)
+        .join("repodata/repomd.xml");
     let text = fs::read_to_string(&lists).expect("made");
     fs::write(&lists, text + "\n").expect("written");
     let said = dnf(&["--refresh", "install", "gpusetup"]);
-    assert!(said.code != Some(0) && said.err.contains("gpusetup"), "{said:?}");
+    assert!(
+        said.code != Some(0) && said.err.contains("gpusetup"),
+        "{said:?}"
+    );
 }
 
-/// A repository with one package: the usual folders, and this machine's C library and shell, so that a tree with it runs programs.
+/// A repository with one package: the usual folders, and this machine's C library and shell, so
+/// that a tree with it runs programs.
 fn base_package(build: &Path, repository: &Path) {
     let files = build.join("files");
     fs::create_dir_all(files.join("bin")).expect("made");
@@ -192,7 +348,10 @@ fn base_package(build: &Path, repository: &Path) {
     fs::copy("/bin/rm", files.join("bin/rm")).expect("copied");
     for program in [env!("CARGO_BIN_EXE_gpusetup"), "/bin/rm"] {
         let needed = machine("ldd", &[program]).succeeds().out;
-        for library in needed.split_whitespace().filter(|word| word.starts_with('/')) {
+        for library in needed
+            .split_whitespace()
+            .filter(|word| word.starts_with('/'))
+        {
             let to = files.join(library.trim_start_matches('/'));
             fs::create_dir_all(to.parent().expect("a folder")).expect("made");
             fs::copy(library, to).expect("copied");
@@ -206,8 +365,21 @@ fn base_package(build: &Path, repository: &Path) {
     );
     fs::write(build.join("base.spec"), spec).expect("written");
     let top = format!("_topdir {}", build.display());
-    machine("rpmbuild", &["-bb", "--quiet", "--define", &top, text(&build.join("base.spec"))]).succeeds();
-    let made = build.join("RPMS").join(std::env::consts::ARCH).join(format!("base-1-1.{}.rpm", std::env::consts::ARCH));
+    machine(
+        "rpmbuild",
+        &[
+            "-bb",
+            "--quiet",
+            "--define",
+            &top,
+            text(&build.join("base.spec")),
+        ],
+    )
+    .succeeds();
+    let made = build
+        .join("RPMS")
+        .join(std::env::consts::ARCH)
+        .join(format!("base-1-1.{}.rpm", std::env::consts::ARCH));
     fs::copy(made, repository.join("base.rpm")).expect("copied");
     machine("createrepo_c", &["--quiet", text(repository)]).succeeds();
 }

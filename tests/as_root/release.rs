@@ -18,7 +18,11 @@ impl Release {
         RELEASE.get_or_init(|| {
             let folder = tempfile::tempdir().expect("a folder");
             let program = folder.path().join("program");
-            machine("strip", &["-o", text(&program), env!("CARGO_BIN_EXE_gpusetup")]).succeeds();
+            machine(
+                "strip",
+                &["-o", text(&program), env!("CARGO_BIN_EXE_gpusetup")],
+            )
+            .succeeds();
             Self::of(folder, &program)
         })
     }
@@ -34,13 +38,31 @@ impl Release {
     fn of(folder: tempfile::TempDir, program: &Path) -> Self {
         let release = Self { folder };
         for name in ["release", "stranger"] {
-            let (public, secret) = (release.path(&format!("{name}.pub")), release.path(&format!("{name}.key")));
-            machine("minisign", &["-G", "-W", "-p", text(&public), "-s", text(&secret)]).succeeds();
+            let (public, secret) = (
+                release.path(&format!("{name}.pub")),
+                release.path(&format!("{name}.key")),
+            );
+            machine(
+                "minisign",
+                &["-G", "-W", "-p", text(&public), "-s", text(&secret)],
+            )
+            .succeeds();
         }
         let (list, secret) = (release.path("release-keys"), release.path("release.key"));
-        fs::write(&list, format!("gpusetup.keys/1 1 1 {}\n", release.key("release"))).expect("written");
+        fs::write(
+            &list,
+            format!("gpusetup.keys/1 1 1 {}\n", release.key("release")),
+        )
+        .expect("written");
         let home = "https://gpusetup.example";
-        let options = ["--release-keys", text(&list), "--sign", text(&secret), "--home", home];
+        let options = [
+            "--release-keys",
+            text(&list),
+            "--sign",
+            text(&secret),
+            "--home",
+            home,
+        ];
         dist(program, &release.files(), &options, &[]).succeeds();
         release
     }
@@ -63,15 +85,28 @@ impl Release {
 
     /// The file with this ending.
     pub fn file(&self, ending: &str) -> PathBuf {
-        let mut files = fs::read_dir(self.files()).expect("a folder").map(|entry| entry.expect("an entry").path());
-        files.find(|path| text(path).ends_with(ending)).unwrap_or_else(|| panic!("no {ending}"))
+        let mut files = fs::read_dir(self.files())
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path());
+        files
+            .find(|path| text(path).ends_with(ending))
+            .unwrap_or_else(|| panic!("no {ending}"))
     }
 }
 
 /// Makes a release of a program; more options, and variables of the environment.
 pub fn dist(program: &Path, out: &Path, options: &[&str], environment: &[(&str, &str)]) -> Said {
     let mut command = xtask();
-    command.args(["dist", "--fast", "--program", text(program), "--out", text(out)]).args(options);
+    command
+        .args([
+            "dist",
+            "--fast",
+            "--program",
+            text(program),
+            "--out",
+            text(out),
+        ])
+        .args(options);
     command
         .env("DEBFULLNAME", "A Packager")
         .env("DEBEMAIL", "packager@debian.org")
@@ -83,12 +118,26 @@ pub fn dist(program: &Path, out: &Path, options: &[&str], environment: &[(&str, 
 /// xtask, which `cargo test` alone does not build.
 pub fn xtask() -> Command {
     let xtask = Path::new(env!("CARGO_BIN_EXE_gpusetup")).with_file_name("xtask");
-    assert!(xtask.exists(), "{} is missing: cargo build --package xtask", xtask.display());
+    assert!(
+        xtask.exists(),
+        "{} is missing: cargo build --package xtask",
+        xtask.display()
+    );
     Command::new(xtask)
 }
 
 /// Compiles the small program.
 pub fn stand_in(program: &Path, version: &str) {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/stand-in.c");
-    machine("gcc", &["-s", &format!("-DVERSION=\"{version}\""), "-o", text(program), source]).succeeds();
+    machine(
+        "gcc",
+        &[
+            "-s",
+            &format!("-DVERSION=\"{version}\""),
+            "-o",
+            text(program),
+            source,
+        ],
+    )
+    .succeeds();
 }

@@ -1,5 +1,5 @@
-//! NVIDIA's network repository, added by `--method repository`: real apt and dnf with repositories made here, signed by keys
-//! made here, whose fingerprints stand in a copy of the database.
+//! NVIDIA's network repository, added by `--method repository`: real apt and dnf with repositories
+//! made here, signed by keys made here, whose fingerprints stand in a copy of the database.
 
 use crate::host::{Host, Said, Server, gpusetup, machine, script, text};
 use crate::short::{self, deb};
@@ -16,7 +16,10 @@ const DRIVER: [&str; 3] = ["nvidia-kernel-open-dkms", "nvidia-driver-cuda", "lib
 /// The repository's folder below a server, and the file of its key there.
 const BELOW: &str = "compute/cuda/repos/debian12/x86_64";
 const KEY_FILE: &str = "3bf863cc.pub";
-const PINNED: Pinned = Pinned { id: "3bf863cc", fingerprint: "EB693B3035CD5710E231E123A4B469963BF863CC" };
+const PINNED: Pinned = Pinned {
+    id: "3bf863cc",
+    fingerprint: "EB693B3035CD5710E231E123A4B469963BF863CC",
+};
 /// Everything that adding it leaves on a host.
 const OURS: &str = "find /etc/apt /usr/share/keyrings -name '*gpusetup*'";
 
@@ -25,7 +28,9 @@ pub fn package(folder: &Path, name: &str, version: &str) {
     let tree = tempfile::tempdir().expect("a folder");
     let depends = match name {
         "nvidia-driver-cuda" => format!("Depends: libcuda1 (= {version})\n"),
-        "datacenter-gpu-manager-4-cuda13" => format!("Depends: datacenter-gpu-manager-4-core (= {version})\n"),
+        "datacenter-gpu-manager-4-cuda13" => {
+            format!("Depends: datacenter-gpu-manager-4-core (= {version})\n")
+        }
         "datacenter-gpu-manager-4-core" => "Conflicts: datacenter-gpu-manager\n".to_owned(),
         "nvidia-fs" => format!("Depends: nvidia-fs-dkms (= {version})\n"),
         _ => String::new(),
@@ -45,7 +50,17 @@ pub fn package(folder: &Path, name: &str, version: &str) {
     // File names have no epoch.
     let in_name = version.rsplit(':').next().expect("a version");
     let file = folder.join(format!("{name}_{in_name}_all.deb"));
-    machine("dpkg-deb", &["--root-owner-group", "-Znone", "--build", text(tree.path()), text(&file)]).succeeds();
+    machine(
+        "dpkg-deb",
+        &[
+            "--root-owner-group",
+            "-Znone",
+            "--build",
+            text(tree.path()),
+            text(&file),
+        ],
+    )
+    .succeeds();
 }
 
 /// Makes the lists of a folder again, signed as NVIDIA signs its own.
@@ -58,7 +73,14 @@ pub fn publish(folder: &Path, signer: &Signer) {
     );
     machine("sh", &["-ec", &lists]).succeeds();
     let [from, to] = ["Release", "InRelease"].map(|name| folder.join(name));
-    signer.gpg(&["--digest-algo", "SHA512", "--output", text(&to), "--clearsign", text(&from)]);
+    signer.gpg(&[
+        "--digest-algo",
+        "SHA512",
+        "--output",
+        text(&to),
+        "--clearsign",
+        text(&from),
+    ]);
 }
 
 pub fn database(folder: &Path, fingerprints: &[&str]) -> PathBuf {
@@ -69,17 +91,30 @@ pub fn database(folder: &Path, fingerprints: &[&str]) -> PathBuf {
 pub fn host(name: &str) -> Host {
     let host = Host::of(name, Path::new(&script("base", &[])));
     let headers = format!("linux-headers-{}", host.kernel());
-    let tools = ["dkms", "gcc", "g++", "gcc-12", "make", "libc6-dev", "linux-headers-amd64", &headers];
+    let tools = [
+        "dkms",
+        "gcc",
+        "g++",
+        "gcc-12",
+        "make",
+        "libc6-dev",
+        "linux-headers-amd64",
+        &headers,
+    ];
     short::offer(&host, &tools.map(|name| deb(name, ":")));
     host
 }
 
 fn version(host: &Host, name: &str) -> String {
-    host.ask(&format!("dpkg-query -W -f '${{Version}}' {name} 2>/dev/null || true"))
+    host.ask(&format!(
+        "dpkg-query -W -f '${{Version}}' {name} 2>/dev/null || true"
+    ))
 }
 
 fn candidate(host: &Host, name: &str) -> String {
-    host.ask(&format!("apt-cache policy {name} | sed -n 's/^  Candidate: //p'"))
+    host.ask(&format!(
+        "apt-cache policy {name} | sed -n 's/^  Candidate: //p'"
+    ))
 }
 
 #[test]
@@ -90,9 +125,15 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
     fs::create_dir_all(&folder).expect("made");
     let [ours, stranger, next] = ["ours", "stranger", "next"].map(Signer::new);
     for name in DRIVER {
-        [NOW, NEXT_BRANCH].iter().for_each(|version| package(&folder, name, version));
+        [NOW, NEXT_BRANCH]
+            .iter()
+            .for_each(|version| package(&folder, name, version));
     }
-    for (name, version) in [("bash", "99-1"), ("cuda-toolkit-13-0", "13.0-1"), ("nvidia-container-toolkit", "1.18-1")] {
+    for (name, version) in [
+        ("bash", "99-1"),
+        ("cuda-toolkit-13-0", "13.0-1"),
+        ("nvidia-container-toolkit", "1.18-1"),
+    ] {
         package(&folder, name, version);
     }
     let server = Server::of(served.path());
@@ -102,10 +143,26 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
     let root = host.root();
     let call = |database: &Path, arguments: &[&str]| -> Said {
         let (verb, rest) = arguments.split_first().expect("a verb");
-        gpusetup([*verb, "--root", text(&root), "--database", text(database)].into_iter().chain(rest.iter().copied()))
+        gpusetup(
+            [*verb, "--root", text(&root), "--database", text(database)]
+                .into_iter()
+                .chain(rest.iter().copied()),
+        )
     };
-    let wish = ["--profile", "driver", "--method", "repository", "--mirror", &server.url];
-    let apply = |database: &Path| call(database, &[&["apply", "--yes", "--accept-eula"], &wish[..]].concat());
+    let wish = [
+        "--profile",
+        "driver",
+        "--method",
+        "repository",
+        "--mirror",
+        &server.url,
+    ];
+    let apply = |database: &Path| {
+        call(
+            database,
+            &[&["apply", "--yes", "--accept-eula"], &wish[..]].concat(),
+        )
+    };
     let packages = || host.ask("dpkg-query -W");
 
     // The key's file is another key: refused before the first change.
@@ -114,43 +171,75 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
     let before = packages();
     let said = apply(&known);
     assert_eq!(said.code, Some(10), "{said:?}");
-    for part in [ours.fingerprint.as_str(), &stranger.fingerprint, "GS404", KEY_FILE] {
+    for part in [
+        ours.fingerprint.as_str(),
+        &stranger.fingerprint,
+        "GS404",
+        KEY_FILE,
+    ] {
         assert!(said.err.contains(part), "{part}: {said:?}");
     }
     assert!(packages() == before && host.ask(OURS).is_empty());
     // Both keys in one file are no better: the stranger would be trusted too.
-    fs::write(folder.join(KEY_FILE), ours.public_key() + &stranger.public_key()).expect("written");
+    fs::write(
+        folder.join(KEY_FILE),
+        ours.public_key() + &stranger.public_key(),
+    )
+    .expect("written");
     assert_eq!(apply(&known).code, Some(10));
 
-    // Lists that the key did not sign, or nobody, or a key that has expired. What was written is gone again.
+    // Lists that the key did not sign, or nobody, or a key that has expired. What was written is
+    // gone again.
     fs::write(folder.join(KEY_FILE), ours.public_key()).expect("written");
     let expired = Signer::expired();
-    for (case, signer) in [("another key", Some(&stranger)), ("nobody", None), ("an expired key", Some(&expired))] {
+    for (case, signer) in [
+        ("another key", Some(&stranger)),
+        ("nobody", None),
+        ("an expired key", Some(&expired)),
+    ] {
         publish(&folder, signer.unwrap_or(&ours));
         let (mut key, mut database_of_case) = (ours.public_key(), known.clone());
         match case {
             "nobody" => fs::remove_file(folder.join("InRelease")).expect("removed"),
             "an expired key" => {
-                (key, database_of_case) = (expired.public_key(), database(facts.path(), &[&expired.fingerprint]));
+                (key, database_of_case) = (
+                    expired.public_key(),
+                    database(facts.path(), &[&expired.fingerprint]),
+                );
             }
             _ => {}
         }
         fs::write(folder.join(KEY_FILE), key).expect("written");
         let said = apply(&database_of_case);
-        let (code, why) =
-            if case == "an expired key" { (10, "it expired on 2022-01-02") } else { (7, "cannot be used") };
-        assert!(said.code == Some(code) && said.err.contains(why), "{case}: {said:?}");
-        assert_eq!((host.ask(OURS), version(&host, "libcuda1")), (String::new(), String::new()), "{case}");
+        let (code, why) = if case == "an expired key" {
+            (10, "it expired on 2022-01-02")
+        } else {
+            (7, "cannot be used")
+        };
+        assert!(
+            said.code == Some(code) && said.err.contains(why),
+            "{case}: {said:?}"
+        );
+        assert_eq!(
+            (host.ask(OURS), version(&host, "libcuda1")),
+            (String::new(), String::new()),
+            "{case}"
+        );
     }
 
-    // A mirror whose lists name a file that it lacks: later, and nothing of it stays half installed.
+    // A mirror whose lists name a file that it lacks: later, and nothing of it stays half
+    // installed.
     publish(&folder, &ours);
     fs::write(folder.join(KEY_FILE), ours.public_key()).expect("written");
     let lacking = folder.join(format!("libcuda1_{NOW}_all.deb"));
     let aside = served.path().join("aside");
     fs::rename(&lacking, &aside).expect("moved");
     let said = apply(&known);
-    assert_eq!((said.code, version(&host, "nvidia-driver-cuda").as_str()), (Some(6), ""), "{said:?}");
+    assert_eq!(
+        (said.code, version(&host, "nvidia-driver-cuda").as_str()),
+        (Some(6), ""),
+        "{said:?}"
+    );
     fs::rename(&aside, &lacking).expect("moved");
 
     // The right key. The packages have no kernel module, which the last step finds.
@@ -164,8 +253,14 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
     for name in ["cuda-toolkit-13-0", "nvidia-container-toolkit"] {
         assert_eq!(candidate(&host, name), "(none)", "{name}");
     }
-    let plan = call(&known, &[&["plan"], &wish[..], &["--json"]].concat()).succeeds().json();
-    assert_eq!(plan["selection"]["driver"]["version"], "595.58.03", "{}", plan["reasons"]);
+    let plan = call(&known, &[&["plan"], &wish[..], &["--json"]].concat())
+        .succeeds()
+        .json();
+    assert_eq!(
+        plan["selection"]["driver"]["version"], "595.58.03",
+        "{}",
+        plan["reasons"]
+    );
 
     // An upgrade stays in the branch.
     DRIVER.iter().for_each(|name| package(&folder, name, LATER));
@@ -173,14 +268,19 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
     host.ask("apt-get -qq update && apt-get -qq -y upgrade");
     assert_eq!(DRIVER.map(|name| version(&host, name)), [LATER; 3]);
     // Lists that somebody else signs from now on are not taken: the old ones stay.
-    DRIVER.iter().for_each(|name| package(&folder, name, "595.99.99-1"));
+    DRIVER
+        .iter()
+        .for_each(|name| package(&folder, name, "595.99.99-1"));
     publish(&folder, &stranger);
     host.ask("apt-get -q update || true");
     assert_eq!(candidate(&host, "libcuda1"), LATER);
 
     // Uninstalling takes the repository along; so does a rollback.
     call(&known, &["uninstall", "--driver", "--yes"]).succeeds();
-    assert_eq!((host.ask(OURS), version(&host, "libcuda1")), (String::new(), String::new()));
+    assert_eq!(
+        (host.ask(OURS), version(&host, "libcuda1")),
+        (String::new(), String::new())
+    );
     // Both keys while one replaces the other; the new one signs.
     let both = database(facts.path(), &[&ours.fingerprint, &next.fingerprint]);
     fs::write(folder.join("more1.pub"), next.public_key()).expect("written");
@@ -188,24 +288,60 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
     assert_eq!(apply(&both).code, Some(8));
     assert_eq!(version(&host, "libcuda1"), "595.99.99-1");
     call(&both, &["rollback", "--yes"]).succeeds();
-    assert_eq!((host.ask(OURS), version(&host, "libcuda1")), (String::new(), String::new()));
+    assert_eq!(
+        (host.ask(OURS), version(&host, "libcuda1")),
+        (String::new(), String::new())
+    );
 
     // Without a network: the bundle has the key and the packages.
     let (plan, bundle) = (facts.path().join("plan.json"), facts.path().join("bundle"));
-    call(&both, &[&["plan"], &wish[..], &["--out", text(&plan)]].concat()).succeeds();
-    let make = ["bundle", "create", "--plan", text(&plan), "--out", text(&bundle), "--root", text(&root)];
-    gpusetup([&make[..], &["--database", text(&both), "--mirror", &server.url]].concat()).succeeds();
+    call(
+        &both,
+        &[&["plan"], &wish[..], &["--out", text(&plan)]].concat(),
+    )
+    .succeeds();
+    let make = [
+        "bundle",
+        "create",
+        "--plan",
+        text(&plan),
+        "--out",
+        text(&bundle),
+        "--root",
+        text(&root),
+    ];
+    gpusetup(
+        [
+            &make[..],
+            &["--database", text(&both), "--mirror", &server.url],
+        ]
+        .concat(),
+    )
+    .succeeds();
     drop(server);
     host.ask("rm -rf /var/cache/gpusetup");
-    let said = gpusetup(["apply", "--root", text(&root), "--bundle", text(&bundle), "--yes", "--accept-eula"]);
+    let said = gpusetup([
+        "apply",
+        "--root",
+        text(&root),
+        "--bundle",
+        text(&bundle),
+        "--yes",
+        "--accept-eula",
+    ]);
     assert_eq!(said.code, Some(8), "{said:?}");
     assert_eq!(version(&host, "libcuda1"), "595.99.99-1");
-    assert_eq!(host.ask(OURS).lines().count(), 4, "two keys, a source and its preferences");
+    assert_eq!(
+        host.ask(OURS).lines().count(),
+        4,
+        "two keys, a source and its preferences"
+    );
 }
 
 /// The repository that a plan adds.
 fn added(plan: &[&str]) -> AddRepository {
-    let plan: Plan = serde_json::from_str(&gpusetup(plan.iter().copied()).succeeds().out).expect("a plan");
+    let plan: Plan =
+        serde_json::from_str(&gpusetup(plan.iter().copied()).succeeds().out).expect("a plan");
     let repository = plan.acts().find_map(|act| match &act.operation {
         Operation::AddRepository(repository) => Some(repository.clone()),
         _ => None,
@@ -217,7 +353,9 @@ fn added(plan: &[&str]) -> AddRepository {
 fn spec(names: &[&str]) -> String {
     let head = "Name: nothing\nVersion: 1\nRelease: 1\nSummary: a test\nLicense: none\nBuildArch: noarch\n%description\na test\n";
     let of = |name: &&str| {
-        format!("%package -n {name}\nSummary: a test\n%description -n {name}\na test\n%files -n {name}\n")
+        format!(
+            "%package -n {name}\nSummary: a test\n%description -n {name}\na test\n%files -n {name}\n"
+        )
     };
     head.to_owned() + &names.iter().map(of).collect::<String>()
 }
@@ -228,27 +366,66 @@ fn only_what_the_pinned_key_signs_comes_to_dnf() {
     let work = tempfile::tempdir().expect("a folder");
     let at = |name: &str| work.path().join(name);
     let below = at("served/compute/cuda/repos/rhel9/x86_64");
-    ["repos", "root"].iter().for_each(|folder| fs::create_dir(at(folder)).expect("made"));
+    ["repos", "root"]
+        .iter()
+        .for_each(|folder| fs::create_dir(at(folder)).expect("made"));
     fs::create_dir_all(&below).expect("made");
     let [ours, stranger] = ["ours", "stranger"].map(Signer::new);
     let driver = ["nvidia-driver-cuda", "kmod-nvidia-open-dkms"];
-    let names = [&driver[..], &["nvidia-container-toolkit", "cuda-toolkit-13-0", "bash"]].concat();
+    let names = [
+        &driver[..],
+        &["nvidia-container-toolkit", "cuda-toolkit-13-0", "bash"],
+    ]
+    .concat();
     fs::write(at("spec"), spec(&names)).expect("written");
     let define = format!("_rpmdir {}", text(&below));
-    machine("rpmbuild", &["-bb", "--quiet", "-D", &define, "-D", "_build_name_fmt %%{NAME}.rpm", text(&at("spec"))])
-        .succeeds();
+    machine(
+        "rpmbuild",
+        &[
+            "-bb",
+            "--quiet",
+            "-D",
+            &define,
+            "-D",
+            "_build_name_fmt %%{NAME}.rpm",
+            text(&at("spec")),
+        ],
+    )
+    .succeeds();
     let sign = |signer: &Signer| signer.sign_lists(&below);
 
     // The source as the plan for such a host has it, with the key where this test can write.
     let server = Server::of(&at("served"));
-    let plan = ["plan", "--os", "rhel-9", "--gpu", "a100", "--method", "repository", "--mirror", &server.url, "--json"];
+    let plan = [
+        "plan",
+        "--os",
+        "rhel-9",
+        "--gpu",
+        "a100",
+        "--method",
+        "repository",
+        "--mirror",
+        &server.url,
+        "--json",
+    ];
     let repository = added(&plan);
-    let [file] = &repository.files_with(&[at("key.asc")])[..] else { panic!("one file") };
+    let [file] = &repository.files_with(&[at("key.asc")])[..] else {
+        panic!("one file")
+    };
     let script = repository.shell();
-    let refresh: Vec<_> = script.lines().last().expect("a command").split(' ').skip(1).collect();
+    let refresh: Vec<_> = script
+        .lines()
+        .last()
+        .expect("a command")
+        .split(' ')
+        .skip(1)
+        .collect();
     let refresh: Vec<_> = refresh.iter().map(|word| word.trim_matches('\'')).collect();
     assert_eq!(refresh.last(), Some(&"makecache"), "{script}");
-    assert_eq!(file.path, Path::new("/etc/yum.repos.d/gpusetup-cuda-rhel9-x86_64.repo"));
+    assert_eq!(
+        file.path,
+        Path::new("/etc/yum.repos.d/gpusetup-cuda-rhel9-x86_64.repo")
+    );
     fs::write(at("repos/one.repo"), &file.content).expect("written");
     let mut cache = 0;
     let mut dnf = |arguments: &[&str]| {
@@ -259,7 +436,10 @@ fn only_what_the_pinned_key_signs_comes_to_dnf() {
             format!("--setopt=cachedir={}", text(&at(&format!("cache{cache}")))),
         ];
         let options = options.iter().map(String::as_str);
-        let own = ["-y", "-q", "--releasever=9"].into_iter().chain(options).chain(arguments.iter().copied());
+        let own = ["-y", "-q", "--releasever=9"]
+            .into_iter()
+            .chain(options)
+            .chain(arguments.iter().copied());
         machine("dnf", &own.collect::<Vec<_>>())
     };
     machine("createrepo_c", &["--quiet", text(&below)]).succeeds();
@@ -271,14 +451,23 @@ fn only_what_the_pinned_key_signs_comes_to_dnf() {
     assert_ne!(dnf(&refresh).code, Some(0), "another key signed them");
     sign(&ours);
     dnf(&refresh).succeeds();
-    let offered = dnf(&["repoquery", "--available", "--qf", "%{name}\n"]).succeeds().out;
+    let offered = dnf(&["repoquery", "--available", "--qf", "%{name}\n"])
+        .succeeds()
+        .out;
     let mut offered: Vec<_> = offered.split_whitespace().collect();
     offered.sort_unstable();
-    assert_eq!(offered, ["kmod-nvidia-open-dkms", "nvidia-driver-cuda"], "nothing else comes from there");
+    assert_eq!(
+        offered,
+        ["kmod-nvidia-open-dkms", "nvidia-driver-cuda"],
+        "nothing else comes from there"
+    );
 
     // A package that nobody signed is refused even so.
     let said = dnf(&["install", driver[0]]);
-    assert!(said.code != Some(0) && said.err.contains("not signed"), "{said:?}");
+    assert!(
+        said.code != Some(0) && said.err.contains("not signed"),
+        "{said:?}"
+    );
     ours.sign_packages(&[below.join(format!("{}.rpm", driver[0]))]);
     machine("createrepo_c", &["--quiet", text(&below)]).succeeds();
     sign(&ours);
@@ -286,11 +475,33 @@ fn only_what_the_pinned_key_signs_comes_to_dnf() {
     machine("rpm", &["--root", text(&at("root")), "-q", driver[0]]).succeeds();
 
     // The toolkit's source has the toolkit alone.
-    let wish = ["--profile", "toolkit", "--cuda", "13.0", "--toolkit-method", "repository", "--mirror", &server.url];
-    let toolkit = added(&[&["plan", "--os", "rhel-9", "--gpu", "a100", "--json"], &wish[..]].concat());
-    let [file] = &toolkit.files_with(&[at("key.asc")])[..] else { panic!("one file") };
+    let wish = [
+        "--profile",
+        "toolkit",
+        "--cuda",
+        "13.0",
+        "--toolkit-method",
+        "repository",
+        "--mirror",
+        &server.url,
+    ];
+    let toolkit = added(
+        &[
+            &["plan", "--os", "rhel-9", "--gpu", "a100", "--json"],
+            &wish[..],
+        ]
+        .concat(),
+    );
+    let [file] = &toolkit.files_with(&[at("key.asc")])[..] else {
+        panic!("one file")
+    };
     fs::remove_file(at("repos/one.repo")).expect("removed");
     fs::write(at("repos/two.repo"), &file.content).expect("written");
-    let offered = dnf(&["repoquery", "--available", "--qf", "%{name}\n"]).succeeds().out;
-    assert_eq!(offered.split_whitespace().collect::<Vec<_>>(), ["cuda-toolkit-13-0"]);
+    let offered = dnf(&["repoquery", "--available", "--qf", "%{name}\n"])
+        .succeeds()
+        .out;
+    assert_eq!(
+        offered.split_whitespace().collect::<Vec<_>>(),
+        ["cuda-toolkit-13-0"]
+    );
 }

@@ -1,6 +1,6 @@
-//! NVIDIA's network repository on systems with rpm packages, with the real dnf and zypper: a whole apply, upgrade, rollback,
-//! uninstall and bundle. The repositories are made here and signed by keys made here, whose fingerprints are in a copy of the
-//! database.
+//! NVIDIA's network repository on systems with rpm packages, with the real dnf and zypper: a whole
+//! apply, upgrade, rollback, uninstall and bundle. The repositories are made here and signed by
+//! keys made here, whose fingerprints are in a copy of the database.
 
 use crate::host::{Host, Said, Server, gpusetup, machine, text};
 use crate::rpms::{self, Rpm, rpm, trusted_keys, versions};
@@ -9,7 +9,10 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PINNED: Pinned = Pinned { id: "d42d0685", fingerprint: "610C7B14E068A878070DA4E99CD0A493D42D0685" };
+const PINNED: Pinned = Pinned {
+    id: "d42d0685",
+    fingerprint: "610C7B14E068A878070DA4E99CD0A493D42D0685",
+};
 const KEY_FILE: &str = "D42D0685.pub";
 const UNIT: &str = "nvidia-fabricmanager.service";
 const FABRIC_MANAGER: &str = "nvidia-fabricmanager";
@@ -34,7 +37,15 @@ impl Site {
         let (databases, signer) = (tempfile::tempdir().expect("a folder"), Signer::new("ours"));
         let database = signer::database(databases.path(), PINNED, &[&signer.fingerprint]);
         let server = Some(Server::of(served.path()));
-        let site = Self { host, server, served, databases, database, below, signer };
+        let site = Self {
+            host,
+            server,
+            served,
+            databases,
+            database,
+            below,
+            signer,
+        };
         site.has_key(&site.signer);
         site
     }
@@ -49,7 +60,8 @@ impl Site {
 
     /// Adds packages, signed, and makes the lists again, signed by this key.
     fn publish(&self, version: &str, packages: &[Rpm]) {
-        self.signer.sign_packages(&rpms::make(&self.folder(), version, packages));
+        self.signer
+            .sign_packages(&rpms::make(&self.folder(), version, packages));
         self.list(Some(&self.signer));
     }
 
@@ -59,7 +71,15 @@ impl Site {
         machine("createrepo_c", &["--quiet", text(&folder)]).succeeds();
         let modules = folder.join("modules.yaml");
         if modules.exists() {
-            machine("modifyrepo_c", &["--mdtype=modules", text(&modules), text(&folder.join("repodata"))]).succeeds();
+            machine(
+                "modifyrepo_c",
+                &[
+                    "--mdtype=modules",
+                    text(&modules),
+                    text(&folder.join("repodata")),
+                ],
+            )
+            .succeeds();
         }
         if let Some(signer) = signer {
             signer.sign_lists(&folder);
@@ -70,7 +90,11 @@ impl Site {
         let (verb, rest) = arguments.split_first().expect("a verb");
         let root = self.host.root();
         let mut all = vec![*verb, "--root", text(&root), "--database", text(database)];
-        if let Some(server) = self.server.as_ref().filter(|_| ["plan", "apply"].contains(verb)) {
+        if let Some(server) = self
+            .server
+            .as_ref()
+            .filter(|_| ["plan", "apply"].contains(verb))
+        {
             all.extend(["--mirror", &server.url]);
         }
         gpusetup(all.into_iter().chain(rest.iter().copied()))
@@ -80,15 +104,25 @@ impl Site {
         self.call_with(&self.database, arguments)
     }
 
-    /// Each way in which the repository's key or signatures may be wrong is refused, and nothing of it stays.
+    /// Each way in which the repository's key or signatures may be wrong is refused, and nothing of
+    /// it stays.
     fn refuses_other_keys(&self, apply: &[&str]) {
         let stranger = Signer::new("stranger");
-        let state = || self.host.ask(&format!("rpm -qa '*nvidia*' gpg-pubkey; {OURS}"));
+        let state = || {
+            self.host
+                .ask(&format!("rpm -qa '*nvidia*' gpg-pubkey; {OURS}"))
+        };
         // The file has another key, or another key too: refused before the first change.
-        for text in [stranger.public_key(), self.signer.public_key() + &stranger.public_key()] {
+        for text in [
+            stranger.public_key(),
+            self.signer.public_key() + &stranger.public_key(),
+        ] {
             fs::write(self.folder().join(KEY_FILE), text).expect("written");
             let said = self.call(apply);
-            assert!(said.code == Some(10) && said.err.contains("GS404"), "{said:?}");
+            assert!(
+                said.code == Some(10) && said.err.contains("GS404"),
+                "{said:?}"
+            );
             assert!(said.err.contains(&stranger.fingerprint), "{said:?}");
         }
         // Another key signed the lists, or none did, or one that has expired.
@@ -98,12 +132,20 @@ impl Site {
         for (key, signer, database, (code, why)) in [
             (&self.signer, Some(&stranger), &self.database, unusable),
             (&self.signer, None, &self.database, unusable),
-            (&expired, Some(&expired), &pinned, (10, "it expired on 2022-01-02")),
+            (
+                &expired,
+                Some(&expired),
+                &pinned,
+                (10, "it expired on 2022-01-02"),
+            ),
         ] {
             self.has_key(key);
             self.list(signer);
             let said = self.call_with(database, apply);
-            assert!(said.code == Some(code) && said.err.contains(why), "{said:?}");
+            assert!(
+                said.code == Some(code) && said.err.contains(why),
+                "{said:?}"
+            );
             assert_eq!(state(), "");
         }
         self.has_key(&self.signer);
@@ -113,14 +155,25 @@ impl Site {
 
 /// The operations of a step of a plan.
 fn operations<'a>(plan: &'a Value, step: &str) -> Vec<&'a Value> {
-    let steps = plan["steps"].as_array().expect("steps").iter().filter(|s| s["id"] == step);
-    steps.flat_map(|s| s["operations"].as_array().expect("operations")).collect()
+    let steps = plan["steps"]
+        .as_array()
+        .expect("steps")
+        .iter()
+        .filter(|s| s["id"] == step);
+    steps
+        .flat_map(|s| s["operations"].as_array().expect("operations"))
+        .collect()
 }
 
 /// What a step installs.
 fn installs(plan: &Value, step: &str) -> Vec<String> {
-    let names = operations(plan, step).into_iter().filter_map(|o| o["install"].as_array()).flatten();
-    names.map(|name| name.as_str().expect("a name").to_owned()).collect()
+    let names = operations(plan, step)
+        .into_iter()
+        .filter_map(|o| o["install"].as_array())
+        .flatten();
+    names
+        .map(|name| name.as_str().expect("a name").to_owned())
+        .collect()
 }
 
 /// An HGX H100: its GPU is an H100, and an NVSwitch is beside it.
@@ -140,7 +193,8 @@ fn offer(host: &Host, folder: &str, repository: &str, names: &[String]) {
     fs::create_dir_all(host.path("/srv/base")).expect("made");
     offer_version(host, "1", &named(names));
     fs::create_dir_all(host.path(folder)).expect("made");
-    let text = format!("[{repository}]\nname=base\nbaseurl=file:///srv/base\nenabled=1\ngpgcheck=0\n");
+    let text =
+        format!("[{repository}]\nname=base\nbaseurl=file:///srv/base\nenabled=1\ngpgcheck=0\n");
     fs::write(host.path(folder).join("base.repo"), text).expect("written");
 }
 
@@ -157,36 +211,69 @@ fn offer_version(host: &Host, version: &str, packages: &[Rpm]) {
 
 /// A package of the driver's.
 fn part(name: &str, says: &str, files: &[(&str, &[u8])]) -> Rpm {
-    let files = files.iter().map(|(path, content)| ((*path).to_owned(), content.to_vec())).collect();
-    Rpm { says: says.to_owned(), files, ..rpm(name) }
+    let files = files
+        .iter()
+        .map(|(path, content)| ((*path).to_owned(), content.to_vec()))
+        .collect();
+    Rpm {
+        says: says.to_owned(),
+        files,
+        ..rpm(name)
+    }
 }
 
 /// The driver's kernel modules for a host.
 fn modules(host: &Host, name: &str, version: &str) -> Rpm {
-    let names = ["nvidia", "nvidia-uvm", "nvidia-modeset", "nvidia-drm", "nvidia-peermem"];
+    let names = [
+        "nvidia",
+        "nvidia-uvm",
+        "nvidia-modeset",
+        "nvidia-drm",
+        "nvidia-peermem",
+    ];
     let path = |name: &str| format!("/lib/modules/{}/extra/{name}.ko", host.kernel());
-    let files = names.iter().map(|name| (path(name), rpms::module(version))).collect();
-    Rpm { files, post: format!("depmod {}", host.kernel()), ..rpm(name) }
+    let files = names
+        .iter()
+        .map(|name| (path(name), rpms::module(version)))
+        .collect();
+    Rpm {
+        files,
+        post: format!("depmod {}", host.kernel()),
+        ..rpm(name)
+    }
 }
 
 /// Fabric Manager, which has the same name everywhere.
 fn fabric_manager() -> Rpm {
     let unit = format!("/usr/lib/systemd/system/{UNIT}");
     let text = b"[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
-    part(FABRIC_MANAGER, "", &[(&unit, text), ("/usr/bin/nv-fabricmanager", b"#!/bin/sh\n")])
+    part(
+        FABRIC_MANAGER,
+        "",
+        &[(&unit, text), ("/usr/bin/nv-fabricmanager", b"#!/bin/sh\n")],
+    )
 }
 
 /// The driver's packages for Enterprise Linux, and others that are beside them.
 fn of_enterprise_linux(host: &Host, version: &str) -> Vec<Rpm> {
-    let needs = format!("Requires: nvidia-driver-cuda-libs = 3:{version}, kmod-nvidia-open-dkms = 3:{version}");
+    let needs = format!(
+        "Requires: nvidia-driver-cuda-libs = 3:{version}, kmod-nvidia-open-dkms = 3:{version}"
+    );
     let mut all = vec![
-        part("nvidia-driver-cuda", &needs, &[("/usr/bin/nvidia-smi", b"#!/bin/sh\n")]),
+        part(
+            "nvidia-driver-cuda",
+            &needs,
+            &[("/usr/bin/nvidia-smi", b"#!/bin/sh\n")],
+        ),
         part(
             "nvidia-driver-cuda-libs",
             "",
             &[
                 (&format!("/usr/lib64/libcuda.so.{version}"), b""),
-                ("/usr/share/licenses/nvidia-driver-cuda-libs/LICENSE", b"a licence\n"),
+                (
+                    "/usr/share/licenses/nvidia-driver-cuda-libs/LICENSE",
+                    b"a licence\n",
+                ),
             ],
         ),
         modules(host, "kmod-nvidia-open-dkms", version),
@@ -194,17 +281,25 @@ fn of_enterprise_linux(host: &Host, version: &str) -> Vec<Rpm> {
         rpm("cuda-toolkit-13-0"),
         rpm("nvidia-container-toolkit"),
     ];
-    all.iter_mut().for_each(|package| package.says = format!("Epoch: 3\n{}", package.says));
+    all.iter_mut()
+        .for_each(|package| package.says = format!("Epoch: 3\n{}", package.says));
     all
 }
 
 /// The streams of the module, as NVIDIA has them: `580-open` with these versions of the driver.
 fn streams(versions: &[&str]) -> String {
-    let names = ["nvidia-driver-cuda", "nvidia-driver-cuda-libs", "kmod-nvidia-open-dkms", FABRIC_MANAGER];
+    let names = [
+        "nvidia-driver-cuda",
+        "nvidia-driver-cuda-libs",
+        "kmod-nvidia-open-dkms",
+        FABRIC_MANAGER,
+    ];
     let stream = |name: &str, versions: &[&str]| {
-        let all = versions
-            .iter()
-            .flat_map(|version| names.iter().map(move |name| format!("    - {name}-3:{version}-1.noarch\n")));
+        let all = versions.iter().flat_map(|version| {
+            names
+                .iter()
+                .map(move |name| format!("    - {name}-3:{version}-1.noarch\n"))
+        });
         format!(
             "---\ndocument: modulemd\nversion: 2\ndata:\n  name: nvidia-driver\n  stream: \"{name}\"\n  version: 1\n  context: abcd\n  \
              arch: x86_64\n  summary: x\n  description: x\n  license:\n    module: [MIT]\n  dependencies:\n  - requires:\n      \
@@ -215,15 +310,23 @@ fn streams(versions: &[&str]) -> String {
     stream("580-open", versions) + &stream("595-open", &["595.45.04"])
 }
 
-/// The driver's packages for SUSE. Those of another generation do not replace them, and nvidia-modprobe has one name in both.
+/// The driver's packages for SUSE. Those of another generation do not replace them, and
+/// nvidia-modprobe has one name in both.
 fn of_suse(host: &Host, version: &str) -> Vec<Rpm> {
     let library = format!("/usr/lib64/libcuda.so.{version}");
-    let (generation, other) = if version.starts_with("580.") { ("G06", "G07") } else { ("G07", "G06") };
+    let (generation, other) = if version.starts_with("580.") {
+        ("G06", "G07")
+    } else {
+        ("G07", "G06")
+    };
     let named = |part: &str| format!("nvidia-{part}-{generation}");
     let licence = format!("/usr/share/licenses/{}/LICENSE", named("driver"));
     vec![
         Rpm {
-            says: format!("Requires: {} = {version}, dkms\nConflicts: nvidia-open-driver-{other}", named("common")),
+            says: format!(
+                "Requires: {} = {version}, dkms\nConflicts: nvidia-open-driver-{other}",
+                named("common")
+            ),
             ..modules(host, &named("open-driver"), version)
         },
         rpm(&named("common")),
@@ -246,7 +349,11 @@ fn of_suse(host: &Host, version: &str) -> Vec<Rpm> {
 const SUSE_580: System = System {
     branch: "580",
     old: "580.95.05",
-    named: &["nvidia-open-driver-G06", "nvidia-compute-utils-G06", FABRIC_MANAGER],
+    named: &[
+        "nvidia-open-driver-G06",
+        "nvidia-compute-utils-G06",
+        FABRIC_MANAGER,
+    ],
     along: &["nvidia-common-G06", "nvidia-compute-G06", "nvidia-modprobe"],
     ..SUSE
 };
@@ -255,7 +362,11 @@ const SUSE: System = System {
     branch: "595",
     old: "595.45.04",
     packages: of_suse,
-    named: &["nvidia-open-driver-G07", "nvidia-compute-utils-G07", FABRIC_MANAGER],
+    named: &[
+        "nvidia-open-driver-G07",
+        "nvidia-compute-utils-G07",
+        FABRIC_MANAGER,
+    ],
     along: &["nvidia-common-G07", "nvidia-compute-G07", "nvidia-modprobe"],
     modules: None,
     update: "zypper --non-interactive refresh; zypper --non-interactive update",
@@ -290,7 +401,10 @@ impl System {
     fn all(&self, version: &str) -> Vec<String> {
         let mut names = [self.named, self.along].concat();
         names.sort_unstable();
-        names.iter().map(|name| format!("{name} {version}")).collect()
+        names
+            .iter()
+            .map(|name| format!("{name} {version}"))
+            .collect()
     }
 }
 
@@ -310,27 +424,57 @@ impl Site {
         self.host.reboots();
         let all = system.all(version);
         assert_eq!(self.installed(), all);
-        assert_eq!(self.host.sh(&format!("systemctl is-enabled {UNIT}")).code, Some(0), "{version}");
+        assert_eq!(
+            self.host.sh(&format!("systemctl is-enabled {UNIT}")).code,
+            Some(0),
+            "{version}"
+        );
         let held = self.host.ask(system.held);
-        let line = |one: &String| one.split_once(' ').map(|(name, version)| (system.held_line)(name, version));
-        assert!(all.iter().filter_map(line).all(|line| held.contains(&line)), "{held}");
+        let line = |one: &String| {
+            one.split_once(' ')
+                .map(|(name, version)| (system.held_line)(name, version))
+        };
+        assert!(
+            all.iter().filter_map(line).all(|line| held.contains(&line)),
+            "{held}"
+        );
         let report = self.host.gpusetup_plain(&["doctor", "--json"]).json();
         let is_wrong = |check: &&Value| check["status"] == "fail" || check["status"] == "error";
-        let wrong: Vec<_> = report["checks"].as_array().expect("checks").iter().filter(is_wrong).collect();
+        let wrong: Vec<_> = report["checks"]
+            .as_array()
+            .expect("checks")
+            .iter()
+            .filter(is_wrong)
+            .collect();
         assert!(wrong.is_empty(), "{wrong:#?}");
     }
 
     /// Nothing of the driver or its repository is left, the key that rpm trusts included.
     fn is_clean(&self, system: &System) {
-        assert_eq!((self.installed(), trusted_keys(&self.host)), (Vec::new(), Vec::new()));
-        assert_eq!((self.host.ask(OURS), self.host.ask(system.held)), (String::new(), String::new()));
+        assert_eq!(
+            (self.installed(), trusted_keys(&self.host)),
+            (Vec::new(), Vec::new())
+        );
+        assert_eq!(
+            (self.host.ask(OURS), self.host.ask(system.held)),
+            (String::new(), String::new())
+        );
     }
 
     /// To the branch before, from there to this one, and back by a rollback.
     fn changes_the_branch(&self, system: &System, before: &System, new: &str) {
         self.publish(before.old, &(before.packages)(&self.host, before.old));
         let to = |branch: &str| {
-            self.call(&["apply", "--yes", "--accept-eula", "--profile", "driver", "--driver", branch]).succeeds()
+            self.call(&[
+                "apply",
+                "--yes",
+                "--accept-eula",
+                "--profile",
+                "driver",
+                "--driver",
+                branch,
+            ])
+            .succeeds()
         };
         to(before.branch);
         self.is_sound(before, before.old);
@@ -344,12 +488,31 @@ impl Site {
 
     /// Refused keys, install, upgrade, rollback, uninstall, and an install without a network.
     fn goes_through_its_life(mut self, system: &System) {
-        let wish = ["--profile", "driver", "--method", "repository", "--driver", system.branch];
-        let first = self.call(&[&["plan", "--json"], &wish[..]].concat()).succeeds().json();
-        let new = first["selection"]["driver"]["version"].as_str().expect("a version").to_owned();
+        let wish = [
+            "--profile",
+            "driver",
+            "--method",
+            "repository",
+            "--driver",
+            system.branch,
+        ];
+        let first = self
+            .call(&[&["plan", "--json"], &wish[..]].concat())
+            .succeeds()
+            .json();
+        let new = first["selection"]["driver"]["version"]
+            .as_str()
+            .expect("a version")
+            .to_owned();
         assert_ne!(new, system.old);
         let installs = installs(&first, "install-driver");
-        assert!(system.named.iter().all(|name| installs.iter().any(|installed| installed == name)), "{installs:?}");
+        assert!(
+            system
+                .named
+                .iter()
+                .all(|name| installs.iter().any(|installed| installed == name)),
+            "{installs:?}"
+        );
         self.has(system, &[system.old], system.old);
         let apply = [&["apply", "--yes", "--accept-eula"], &wish[..]].concat();
         self.refuses_other_keys(&apply);
@@ -358,7 +521,8 @@ impl Site {
         self.is_sound(system, system.old);
         assert_eq!(trusted_keys(&self.host), [&self.signer.fingerprint[32..]]);
 
-        // A newer driver comes: an update by hand moves nothing, an upgrade by gpusetup everything, and back.
+        // A newer driver comes: an update by hand moves nothing, an upgrade by gpusetup everything,
+        // and back.
         self.has(system, &[system.old, &new], &new);
         self.host.ask(&format!("{} >&2", system.update));
         assert_eq!(self.installed(), system.all(system.old));
@@ -379,14 +543,32 @@ impl Site {
 
         // Without a network: the bundle has the key and the packages.
         let [plan, bundle] = ["plan.json", "bundle"].map(|name| self.databases.path().join(name));
-        self.call(&[&["plan", "--out", text(&plan)], &wish[..]].concat()).succeeds();
+        self.call(&[&["plan", "--out", text(&plan)], &wish[..]].concat())
+            .succeeds();
         let root = self.host.root();
-        let make = ["bundle", "create", "--plan", text(&plan), "--out", text(&bundle), "--root", text(&root)];
+        let make = [
+            "bundle",
+            "create",
+            "--plan",
+            text(&plan),
+            "--out",
+            text(&bundle),
+            "--root",
+            text(&root),
+        ];
         let url = self.server.as_ref().expect("it runs").url.clone();
-        gpusetup([&make[..], &["--database", text(&self.database), "--mirror", &url]].concat()).succeeds();
+        gpusetup(
+            [
+                &make[..],
+                &["--database", text(&self.database), "--mirror", &url],
+            ]
+            .concat(),
+        )
+        .succeeds();
         self.server = None;
         self.host.ask("rm -rf /var/cache/gpusetup /srv/base");
-        self.call(&["apply", "--bundle", text(&bundle), "--yes", "--accept-eula"]).succeeds();
+        self.call(&["apply", "--bundle", text(&bundle), "--yes", "--accept-eula"])
+            .succeeds();
         self.is_sound(system, &new);
     }
 }
@@ -394,23 +576,56 @@ impl Site {
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn an_hgx_h100_on_rhel_9_gets_driver_and_fabric_manager_from_nvidias_repository() {
-    let host = rpms::host("dnf", "dnf dnf-plugins-core createrepo-c", rpms::RHEL_9, "hgx");
+    let host = rpms::host(
+        "dnf",
+        "dnf dnf-plugins-core createrepo-c",
+        rpms::RHEL_9,
+        "hgx",
+    );
     hgx(&host);
-    fs::write(host.path("/etc/dnf/dnf.conf"), "[main]\ngpgcheck=1\nbest=1\n").expect("written");
+    fs::write(
+        host.path("/etc/dnf/dnf.conf"),
+        "[main]\ngpgcheck=1\nbest=1\n",
+    )
+    .expect("written");
     let site = Site::new(host, "compute/cuda/repos/rhel9/x86_64");
-    let tools =
-        ["dkms", "gcc", "glibc-devel", "kernel-headers", "make", "python3-dnf-plugin-versionlock"].map(str::to_owned);
-    let kernel = ["kernel-devel", "kernel-devel-matched"].map(|name| format!("{name}-{}", site.host.kernel()));
-    offer(&site.host, "/etc/yum.repos.d", "epel", &[&tools[..], &kernel].concat());
+    let tools = [
+        "dkms",
+        "gcc",
+        "glibc-devel",
+        "kernel-headers",
+        "make",
+        "python3-dnf-plugin-versionlock",
+    ]
+    .map(str::to_owned);
+    let kernel = ["kernel-devel", "kernel-devel-matched"]
+        .map(|name| format!("{name}-{}", site.host.kernel()));
+    offer(
+        &site.host,
+        "/etc/yum.repos.d",
+        "epel",
+        &[&tools[..], &kernel].concat(),
+    );
     let says = "Provides: system-release = 9.6, base-module(platform:el9), /bin/sh".to_owned();
-    offer_version(&site.host, "9.6", &[Rpm { says, ..rpm("redhat-release") }]);
+    offer_version(
+        &site.host,
+        "9.6",
+        &[Rpm {
+            says,
+            ..rpm("redhat-release")
+        }],
+    );
     // Another branch of the module, which hides this one where its stream is enabled.
     site.publish("595.45.04", &of_enterprise_linux(&site.host, "595.45.04"));
     site.goes_through_its_life(&System {
         branch: "580",
         old: "580.95.05",
         packages: of_enterprise_linux,
-        named: &["nvidia-driver-cuda", "kmod-nvidia-open-dkms", FABRIC_MANAGER],
+        named: &[
+            "nvidia-driver-cuda",
+            "kmod-nvidia-open-dkms",
+            FABRIC_MANAGER,
+        ],
         along: &["nvidia-driver-cuda-libs"],
         modules: Some(streams),
         update: "dnf -q -y --refresh upgrade",
@@ -428,22 +643,40 @@ fn an_hgx_h100_on_sles_15_gets_driver_and_fabric_manager_from_nvidias_repository
     let site = Site::new(host, "compute/cuda/repos/sles15/x86_64");
     let tools = ["gcc", "gcc12", "glibc-devel", "make"].map(str::to_owned);
     offer(&site.host, "/etc/zypp/repos.d", "basesystem", &tools);
-    offer_version(&site.host, "5.2", &[Rpm { says: "Provides: /bin/sh".to_owned(), ..rpm("bash") }]);
+    offer_version(
+        &site.host,
+        "5.2",
+        &[Rpm {
+            says: "Provides: /bin/sh".to_owned(),
+            ..rpm("bash")
+        }],
+    );
     let release = site.host.kernel();
     let (version, flavour) = release.rsplit_once('-').expect("a flavour");
-    offer_version(&site.host, version, &[rpm(&format!("kernel-{flavour}-devel"))]);
+    offer_version(
+        &site.host,
+        version,
+        &[rpm(&format!("kernel-{flavour}-devel"))],
+    );
     // NVIDIA's repository has DKMS, and newer branches under the same names.
     site.publish("3.2.1", &[rpm("dkms")]);
     site.publish("615.71.09", &of_suse(&site.host, "615.71.09"));
-    site.goes_through_its_life(&System { before: Some(&SUSE_580), ..SUSE });
+    site.goes_through_its_life(&System {
+        before: Some(&SUSE_580),
+        ..SUSE
+    });
 }
 
 #[test]
 #[ignore = "needs root and a throw-away host: tests/run runs it"]
 fn with_secure_boot_sles_15_gets_the_modules_that_suse_signs() {
     const SIGNED: &str = "nvidia-open-driver-G06-signed-cuda-kmp-default";
-    const PARTS: [&str; 4] =
-        ["nvidia-compute-G06", "nvidia-compute-utils-G06", "nvidia-modprobe", "nvidia-persistenced"];
+    const PARTS: [&str; 4] = [
+        "nvidia-compute-G06",
+        "nvidia-compute-utils-G06",
+        "nvidia-modprobe",
+        "nvidia-persistenced",
+    ];
     let host = rpms::host("zypper", "zypper", rpms::SLES_15, "signed");
     host.ask(
         "new=6.4.0-150700.51-default; mv /lib/modules/$KERNEL /lib/modules/$new
@@ -454,7 +687,14 @@ fn with_secure_boot_sles_15_gets_the_modules_that_suse_signs() {
     fs::write(host.path(variable), [6, 0, 0, 0, 1]).expect("written");
     let site = Site::new(host, "compute/cuda/repos/sles15/x86_64");
     offer(&site.host, "/etc/zypp/repos.d", "basesystem", &[]);
-    offer_version(&site.host, "5.2", &[Rpm { says: "Provides: /bin/sh".to_owned(), ..rpm("bash") }]);
+    offer_version(
+        &site.host,
+        "5.2",
+        &[Rpm {
+            says: "Provides: /bin/sh".to_owned(),
+            ..rpm("bash")
+        }],
+    );
     let signed = |version: &str| {
         let listed = format!("{version}_k6.4.0_150700.51-150700.3.1");
         offer_version(&site.host, &listed, &[modules(&site.host, SIGNED, version)]);
@@ -462,22 +702,38 @@ fn with_secure_boot_sles_15_gets_the_modules_that_suse_signs() {
     };
     signed("580.82.07");
     for version in ["580.82.07", "580.95.05", "580.105.08"] {
-        let all = of_suse(&site.host, version).into_iter().chain([rpm("nvidia-persistenced")]);
+        let all = of_suse(&site.host, version)
+            .into_iter()
+            .chain([rpm("nvidia-persistenced")]);
         site.publish(version, &all.collect::<Vec<_>>());
     }
     let installed = |version: &str| {
         let parts = PARTS.map(|name| format!("{name} {version}"));
-        let mut all: Vec<_> = parts.into_iter().chain([format!("{SIGNED} {version}_k6.4.0_150700.51")]).collect();
+        let mut all: Vec<_> = parts
+            .into_iter()
+            .chain([format!("{SIGNED} {version}_k6.4.0_150700.51")])
+            .collect();
         all.sort();
         all
     };
     let apply = |more: &[&str]| {
-        site.call(&[&["apply", "--yes", "--accept-eula", "--profile", "driver"], more].concat()).succeeds()
+        site.call(
+            &[
+                &["apply", "--yes", "--accept-eula", "--profile", "driver"],
+                more,
+            ]
+            .concat(),
+        )
+        .succeeds()
     };
     apply(&[]);
     assert_eq!(site.installed(), installed("580.82.07"));
     site.host.ask(&format!("{} >&2", SUSE.update));
-    assert_eq!(site.installed(), installed("580.82.07"), "NVIDIA's repository has newer ones");
+    assert_eq!(
+        site.installed(),
+        installed("580.82.07"),
+        "NVIDIA's repository has newer ones"
+    );
     // SUSE's newer modules come with libraries of their version.
     signed("580.95.05");
     apply(&["--upgrade"]);

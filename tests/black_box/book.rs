@@ -1,6 +1,6 @@
-//! README.md and the book in `docs/`: the commands that they show print what they show, and exist with these options; links lead
-//! somewhere; the page of messages and the recorded terminal are made from the program. `UPDATE_BOOK=1 cargo test --test black_box
-//! book::` writes what is made.
+//! README.md and the book in `docs/`: the commands that they show print what they show, and exist
+//! with these options; links lead somewhere; the page of messages and the recorded terminal are
+//! made from the program. `UPDATE_BOOK=1 cargo test --test black_box book::` writes what is made.
 
 use gpusetup::message::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +17,17 @@ fn root() -> PathBuf {
 fn pages() -> BTreeMap<String, String> {
     let book = fs::read_dir(root().join("docs/src")).expect("the book");
     let book = book.map(|entry| format!("docs/src/{}", entry.expect("read").file_name().display()));
-    let names = book.filter(|name| name.ends_with(".md")).chain(["README.md".to_owned()]);
-    names.map(|name| (name.clone(), fs::read_to_string(root().join(&name)).expect("a page"))).collect()
+    let names = book
+        .filter(|name| name.ends_with(".md"))
+        .chain(["README.md".to_owned()]);
+    names
+        .map(|name| {
+            (
+                name.clone(),
+                fs::read_to_string(root().join(&name)).expect("a page"),
+            )
+        })
+        .collect()
 }
 
 /// Compares a file with what was made; writes it first, if that is asked for.
@@ -28,7 +37,10 @@ fn must_be(file: &str, made: &str) {
         fs::write(&path, made).expect("written");
     }
     let written = fs::read_to_string(&path).unwrap_or_default();
-    let differs = made.lines().zip(written.lines()).find(|(made, written)| made != written);
+    let differs = made
+        .lines()
+        .zip(written.lines())
+        .find(|(made, written)| made != written);
     assert!(
         made == written,
         "{file} is not what is made now, first at {differs:#?}; UPDATE_BOOK=1 cargo test --test black_box book:: writes it"
@@ -56,10 +68,19 @@ fn headings(known: &[Message]) -> Vec<(String, Vec<&Message>)> {
     let mut heading = String::new();
     for line in file.lines() {
         if let Some(comment) = line.strip_prefix("  # ") {
-            heading = UNDER.iter().find(|(from, _)| *from == comment).map_or(comment, |(_, to)| to).to_owned();
+            heading = UNDER
+                .iter()
+                .find(|(from, _)| *from == comment)
+                .map_or(comment, |(_, to)| to)
+                .to_owned();
         }
-        let Some(id) = line.strip_prefix("  - id: ") else { continue };
-        let message = known.iter().find(|message| message.id == id).expect("the build read the same file");
+        let Some(id) = line.strip_prefix("  - id: ") else {
+            continue;
+        };
+        let message = known
+            .iter()
+            .find(|message| message.id == id)
+            .expect("the build read the same file");
         match all.iter_mut().find(|(other, _)| *other == heading) {
             Some((_, messages)) => messages.push(message),
             None => all.push((heading.clone(), vec![message])),
@@ -102,14 +123,26 @@ fn of_message(message: &Message, known: &[Message]) -> String {
     }
     let _ = writeln!(out, "```\n\n{}\n", escaped(&message.says));
     for (n, cause) in message.causes.iter().enumerate() {
-        let number = if message.causes.len() > 1 { format!("**Cause {}.** ", n + 1) } else { "**Cause.** ".to_owned() };
+        let number = if message.causes.len() > 1 {
+            format!("**Cause {}.** ", n + 1)
+        } else {
+            "**Cause.** ".to_owned()
+        };
         let _ = writeln!(out, "{number}{}\n", escaped(&cause.because));
         if let Some(tell) = &cause.tell {
-            let look = cause.look.as_ref().map(|look| format!(": {}", escaped(look))).unwrap_or_default();
+            let look = cause
+                .look
+                .as_ref()
+                .map(|look| format!(": {}", escaped(look)))
+                .unwrap_or_default();
             let _ = writeln!(out, "- Check: `{tell}`{look}.");
         }
         if !cause.checks.is_empty() {
-            let _ = writeln!(out, "- On a host: `gpusetup doctor {}`.", cause.checks.join(" "));
+            let _ = writeln!(
+                out,
+                "- On a host: `gpusetup doctor {}`.",
+                cause.checks.join(" ")
+            );
         }
         let _ = writeln!(out, "- Do: {}", escaped(&cause.remedy));
         if !cause.run.is_empty() {
@@ -117,11 +150,19 @@ fn of_message(message: &Message, known: &[Message]) -> String {
         }
         out.push('\n');
     }
-    let of =
-        |id: &String| known.iter().find(|other| other.id == *id).map(|other| format!("*{}*", escaped(&other.title)));
+    let of = |id: &String| {
+        known
+            .iter()
+            .find(|other| other.id == *id)
+            .map(|other| format!("*{}*", escaped(&other.title)))
+    };
     let explained: Vec<_> = message.explained_by.iter().filter_map(of).collect();
     if !explained.is_empty() {
-        let _ = writeln!(out, "A symptom only, if the text also has: {}.\n", explained.join("; "));
+        let _ = writeln!(
+            out,
+            "A symptom only, if the text also has: {}.\n",
+            explained.join("; ")
+        );
     }
     out
 }
@@ -131,7 +172,11 @@ fn escaped(text: &str) -> String {
     let mut in_code = false;
     let escape = |c: char| {
         in_code ^= c == '`';
-        if c == '<' && !in_code { "&lt;".to_owned() } else { c.to_string() }
+        if c == '<' && !in_code {
+            "&lt;".to_owned()
+        } else {
+            c.to_string()
+        }
     };
     text.chars().map(escape).collect()
 }
@@ -145,8 +190,15 @@ fn the_page_of_messages_has_what_explain_knows() {
 
 #[test]
 fn the_recorded_terminal_is_what_the_program_prints() {
-    let made = Command::new(root().join("docs/record")).arg(env!("CARGO_BIN_EXE_gpusetup")).output().expect("python3");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let made = Command::new(root().join("docs/record"))
+        .arg(env!("CARGO_BIN_EXE_gpusetup"))
+        .output()
+        .expect("python3");
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
     let made = String::from_utf8(made.stdout).expect("UTF-8");
     assert!(made.len() < 100_000, "{} bytes", made.len());
     must_be("docs/src/terminal.svg", &made);
@@ -154,7 +206,8 @@ fn the_recorded_terminal_is_what_the_program_prints() {
 
 // What the pages show.
 
-/// The lines of code blocks that a shell runs, with what is shown below each: those after `$ ` in blocks of a console.
+/// The lines of code blocks that a shell runs, with what is shown below each: those after `$ ` in
+/// blocks of a console.
 fn transcripts(page: &str) -> Vec<Transcript<'_>> {
     let mut all: Vec<Transcript<'_>> = Vec::new();
     let mut console = None;
@@ -164,7 +217,11 @@ fn transcripts(page: &str) -> Vec<Transcript<'_>> {
         } else if let Some(indent) = console {
             let text = line.strip_prefix(indent).unwrap_or(line);
             match (text.strip_prefix("$ "), all.last_mut()) {
-                (Some(command), _) => all.push(Transcript { indent, command, shown: String::new() }),
+                (Some(command), _) => all.push(Transcript {
+                    indent,
+                    command,
+                    shown: String::new(),
+                }),
                 (None, Some(last)) if !is_prompt(text) => last.shown += &format!("{line}\n"),
                 _ => {}
             }
@@ -183,17 +240,30 @@ struct Transcript<'p> {
 /// `# `, `offline$ `: a command of root, or of another host.
 fn is_prompt(line: &str) -> bool {
     line.starts_with("# ")
-        || line.split_once("$ ").is_some_and(|(host, _)| host.bytes().all(|b| b.is_ascii_lowercase()))
+        || line
+            .split_once("$ ")
+            .is_some_and(|(host, _)| host.bytes().all(|b| b.is_ascii_lowercase()))
 }
 
 #[test]
 fn commands_print_what_the_pages_show() {
     let folder = tempfile::tempdir().expect("a folder");
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_gpusetup"), folder.path().join("gpusetup")).expect("linked");
+    std::os::unix::fs::symlink(
+        env!("CARGO_BIN_EXE_gpusetup"),
+        folder.path().join("gpusetup"),
+    )
+    .expect("linked");
     let mut shown_somewhere = 0;
     for (name, page) in pages() {
         let mut made = page.clone();
-        for Transcript { indent, command, shown } in transcripts(&page).into_iter().filter(|t| !t.shown.is_empty()) {
+        for Transcript {
+            indent,
+            command,
+            shown,
+        } in transcripts(&page)
+            .into_iter()
+            .filter(|t| !t.shown.is_empty())
+        {
             shown_somewhere += 1;
             let ran = Command::new("bash")
                 .args(["-c", &format!("{command} 2>&1")])
@@ -201,16 +271,25 @@ fn commands_print_what_the_pages_show() {
                 .env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()))
                 .envs([("LC_ALL", "C.UTF-8"), ("GPUSETUP_TODAY", "2026-11-20")])
                 // `explain` looks at the host; at none, for the stock system of another one.
-                .envs(command.starts_with("gpusetup explain").then_some(("GPUSETUP_OS", "ubuntu-24.04")))
+                .envs(
+                    command
+                        .starts_with("gpusetup explain")
+                        .then_some(("GPUSETUP_OS", "ubuntu-24.04")),
+                )
                 .current_dir(folder.path())
                 .stdin(Stdio::null())
                 .output()
                 .expect("bash");
             let printed = String::from_utf8(ran.stdout).expect("UTF-8");
-            let printed: String =
-                printed.lines().map(|line| format!("{indent}{line}").trim_end().to_owned() + "\n").collect();
+            let printed: String = printed
+                .lines()
+                .map(|line| format!("{indent}{line}").trim_end().to_owned() + "\n")
+                .collect();
             let before = format!("{indent}$ {command}\n");
-            assert!(made.contains(&format!("{before}{shown}")), "{name}: {command}");
+            assert!(
+                made.contains(&format!("{before}{shown}")),
+                "{name}: {command}"
+            );
             made = made.replace(&format!("{before}{shown}"), &format!("{before}{printed}"));
         }
         // Another test may write a page of which nothing changes here.
@@ -221,7 +300,8 @@ fn commands_print_what_the_pages_show() {
     assert!(shown_somewhere >= 3, "README shows transcripts");
 }
 
-/// The commands of gpusetup in a page: in blocks for a shell, after the prompts of consoles, and in text between backticks.
+/// The commands of gpusetup in a page: in blocks for a shell, after the prompts of consoles, and in
+/// text between backticks.
 fn commands(page: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let mut block = None;
@@ -233,14 +313,30 @@ fn commands(page: &str) -> BTreeSet<String> {
         let parts: Vec<&str> = match block {
             None => line.split('`').skip(1).step_by(2).collect(),
             Some("sh") => vec![line],
-            Some("console") => line.split_once("$ ").map(|(_, command)| command).into_iter().collect(),
+            Some("console") => line
+                .split_once("$ ")
+                .map(|(_, command)| command)
+                .into_iter()
+                .collect(),
             Some(_) => Vec::new(),
         };
         for part in parts {
             for piece in part.split(['|', ';']).flat_map(|piece| piece.split("&&")) {
-                let piece = piece.split(" # ").next().unwrap_or(piece).trim().trim_start_matches("sudo ");
+                let piece = piece
+                    .split(" # ")
+                    .next()
+                    .unwrap_or(piece)
+                    .trim()
+                    .trim_start_matches("sudo ");
                 if let Some(command) = piece.strip_prefix("gpusetup ") {
-                    all.insert(command.split(" > ").next().unwrap_or(command).trim().to_owned());
+                    all.insert(
+                        command
+                            .split(" > ")
+                            .next()
+                            .unwrap_or(command)
+                            .trim()
+                            .to_owned(),
+                    );
                 }
             }
         }
@@ -254,14 +350,22 @@ fn commands_in_the_pages_exist_with_their_options() {
     for (name, page) in pages() {
         for command in commands(&page) {
             // What stands for a command or a shell, and what only begins a sentence.
-            let is_general =
-                command.starts_with("COMMAND") || command.starts_with(|c: char| !c.is_ascii_lowercase() && c != '-');
-            if is_general || command.ends_with("--help") || command.ends_with("-h") || command.ends_with("--version") {
+            let is_general = command.starts_with("COMMAND")
+                || command.starts_with(|c: char| !c.is_ascii_lowercase() && c != '-');
+            if is_general
+                || command.ends_with("--help")
+                || command.ends_with("-h")
+                || command.ends_with("--version")
+            {
                 continue;
             }
             checked += 1;
             let ran = Command::new("bash")
-                .args(["-c", &format!("\"$0\" {command} --help"), env!("CARGO_BIN_EXE_gpusetup")])
+                .args([
+                    "-c",
+                    &format!("\"$0\" {command} --help"),
+                    env!("CARGO_BIN_EXE_gpusetup"),
+                ])
                 .env_clear()
                 // The checksum of an example.
                 .env("sum", "0".repeat(64))
@@ -271,7 +375,10 @@ fn commands_in_the_pages_exist_with_their_options() {
             let err = String::from_utf8_lossy(&ran.stderr);
             // `gpusetup plan --out` in a sentence only names the option.
             let is_named = err.contains("a value is required for");
-            assert!(ran.status.success() || is_named, "{name}: gpusetup {command}: {err}");
+            assert!(
+                ran.status.success() || is_named,
+                "{name}: gpusetup {command}: {err}"
+            );
         }
     }
     assert!(checked > 60, "{checked}");
@@ -281,26 +388,45 @@ fn commands_in_the_pages_exist_with_their_options() {
 fn links_lead_somewhere() {
     let pages = pages();
     let anchors = |page: &str| -> BTreeSet<String> {
-        let headings =
-            page.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+        let headings = page
+            .lines()
+            .filter(|line| line.starts_with('#'))
+            .map(|line| line.trim_start_matches('#').trim());
         let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
-        let written =
-            page.split("<a id=\"").skip(1).filter_map(|rest| rest.split_once('"')).map(|(id, _)| id.to_owned());
+        let written = page
+            .split("<a id=\"")
+            .skip(1)
+            .filter_map(|rest| rest.split_once('"'))
+            .map(|(id, _)| id.to_owned());
         written
-            .chain(
-                headings
-                    .map(|h| h.to_lowercase().chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()),
-            )
+            .chain(headings.map(|h| {
+                h.to_lowercase()
+                    .chars()
+                    .filter(kept)
+                    .map(|c| if c == ' ' { '-' } else { c })
+                    .collect()
+            }))
             .collect()
     };
     for (name, page) in &pages {
         let folder = Path::new(name).parent().expect("it is in a folder");
-        for target in page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target) {
+        for target in page
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split_once(')'))
+            .map(|(target, _)| target)
+        {
             if target.contains("://") {
                 continue;
             }
-            let (file, anchor) = target.split_once('#').map_or((target, None), |(file, anchor)| (file, Some(anchor)));
-            let path = if file.is_empty() { PathBuf::from(name) } else { folder.join(file) };
+            let (file, anchor) = target
+                .split_once('#')
+                .map_or((target, None), |(file, anchor)| (file, Some(anchor)));
+            let path = if file.is_empty() {
+                PathBuf::from(name)
+            } else {
+                folder.join(file)
+            };
             assert!(root().join(&path).exists(), "{name}: {target}");
             if let Some(anchor) = anchor {
                 let text = fs::read_to_string(root().join(&path)).expect("a page");
@@ -309,16 +435,31 @@ fn links_lead_somewhere() {
         }
     }
     let summary = &pages["docs/src/SUMMARY.md"];
-    for name in pages.keys().filter_map(|name| name.strip_prefix("docs/src/")).filter(|name| *name != "SUMMARY.md") {
-        assert!(summary.contains(&format!("]({name})")), "docs/src/SUMMARY.md lacks {name}");
+    for name in pages
+        .keys()
+        .filter_map(|name| name.strip_prefix("docs/src/"))
+        .filter(|name| *name != "SUMMARY.md")
+    {
+        assert!(
+            summary.contains(&format!("]({name})")),
+            "docs/src/SUMMARY.md lacks {name}"
+        );
     }
 }
 
 #[test]
 fn pictures_are_there_and_small() {
     // Only a browser makes them, which tests do not have: `docs/screenshots`.
-    for picture in ["matrix-light.png", "matrix-phone.png", "doctor-light.png", "doctor-dark.png"] {
+    for picture in [
+        "matrix-light.png",
+        "matrix-phone.png",
+        "doctor-light.png",
+        "doctor-dark.png",
+    ] {
         let size = fs::metadata(root().join("docs/src").join(picture)).map_or(0, |meta| meta.len());
-        assert!((1_000..150_000).contains(&size), "docs/src/{picture} has {size} bytes; docs/screenshots makes it");
+        assert!(
+            (1_000..150_000).contains(&size),
+            "docs/src/{picture} has {size} bytes; docs/screenshots makes it"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! What schedulers and monitoring get of a host: labels for Kubernetes, `gres.conf` read by the real slurmd, gauges read by the real
-//! node exporter. The driver is a library that stands in for NVML (`tests/support/nvidia/`).
+//! What schedulers and monitoring get of a host: labels for Kubernetes, `gres.conf` read by the
+//! real slurmd, gauges read by the real node exporter. The driver is a library that stands in for
+//! NVML (`tests/support/nvidia/`).
 
 use crate::common::{Ran, Tree, program};
 use crate::nvidia;
@@ -19,19 +20,26 @@ struct Host {
 
 impl Host {
     fn saying(answers: &str) -> Self {
-        let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nvidia")).gpu(
-            "0000:18:00.0",
-            "20b0",
-            Some("nvidia"),
-        );
+        let tree = Tree::ubuntu_24_04()
+            .gpu("0000:17:00.0", "20b0", Some("nvidia"))
+            .gpu("0000:18:00.0", "20b0", Some("nvidia"));
         let libraries = tempfile::tempdir().expect("a temporary directory");
         nvidia::put(libraries.path(), answers);
         tree.write("sys/class/dmi/id/product_name", "PowerEdge XE8545\n");
         for (processor, address) in ["0000:17:00.0", "0000:18:00.0"].iter().enumerate() {
             let topology = format!("sys/devices/system/cpu/cpu{processor}/topology");
-            tree.write(&format!("{topology}/physical_package_id"), &format!("{processor}\n"));
-            tree.write(&format!("{topology}/core_cpus_list"), &format!("{processor}\n"));
-            tree.write(&format!("sys/bus/pci/devices/{address}/local_cpulist"), &format!("{processor}\n"));
+            tree.write(
+                &format!("{topology}/physical_package_id"),
+                &format!("{processor}\n"),
+            );
+            tree.write(
+                &format!("{topology}/core_cpus_list"),
+                &format!("{processor}\n"),
+            );
+            tree.write(
+                &format!("sys/bus/pci/devices/{address}/local_cpulist"),
+                &format!("{processor}\n"),
+            );
         }
         Self { tree, libraries }
     }
@@ -40,8 +48,17 @@ impl Host {
         let stand_ins = nvidia::stand_ins(self.libraries.path());
         let (variable, libraries) = stand_ins.split_once('=').expect("NAME=VALUE");
         let mut command = program();
-        command.env(variable, libraries).env("GPUSETUP_PATIENCE", "5").args(["facts", "--root"]);
-        Ran::of(command.arg(self.tree.path()).args(arguments).output().expect("gpusetup runs"))
+        command
+            .env(variable, libraries)
+            .env("GPUSETUP_PATIENCE", "5")
+            .args(["facts", "--root"]);
+        Ran::of(
+            command
+                .arg(self.tree.path())
+                .args(arguments)
+                .output()
+                .expect("gpusetup runs"),
+        )
     }
 
     fn labels(&self, arguments: &[&str]) -> BTreeMap<String, String> {
@@ -63,9 +80,22 @@ fn labels(text: &str) -> BTreeMap<String, String> {
     let each = text.lines().map(|line| {
         let (name, value) = line.split_once('=').expect("NAME=VALUE");
         let name = name.strip_prefix("nvidia.com/").expect("NVIDIA's label");
-        assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)), "{line}");
-        assert!(value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) && value.len() <= 63, "{line}");
-        assert!(is_outer(value.chars().next()) && is_outer(value.chars().last()), "{line}");
+        assert!(
+            name.chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)),
+            "{line}"
+        );
+        assert!(
+            value
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+                && value.len() <= 63,
+            "{line}"
+        );
+        assert!(
+            is_outer(value.chars().next()) && is_outer(value.chars().last()),
+            "{line}"
+        );
         (name.to_owned(), value.to_owned())
     });
     each.collect()
@@ -79,7 +109,8 @@ fn expected(lines: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The names are those that the discovery's own test of a node without MIG expects, but for the time.
+/// The names are those that the discovery's own test of a node without MIG expects, but for the
+/// time.
 const TWO_A100: &str = "cuda.driver-version.full=580.95.05
     cuda.driver-version.major=580
     cuda.driver-version.minor=95
@@ -111,7 +142,8 @@ fn labels_are_those_of_gpu_feature_discovery() {
     assert_eq!(Host::saying("count=2\n").labels(&[]), expected(TWO_A100));
 }
 
-/// Both GPUs are cut into two devices; the driver knows three of them as 1g.5gb or all as it is told.
+/// Both GPUs are cut into two devices; the driver knows three of them as 1g.5gb or all as it is
+/// told.
 fn cut(third: &str) -> Host {
     let names: String = (999..1003)
         .map(|device| {
@@ -126,7 +158,9 @@ fn cut(third: &str) -> Host {
 fn mig_devices_take_the_place_of_gpus_or_are_resources() {
     let alike = cut("1g.5gb");
     let labels = alike.labels(&["--mig-strategy", "single"]);
-    let of = |labels: &BTreeMap<String, String>, name: &str| labels.get(name).cloned().unwrap_or_default();
+    let of = |labels: &BTreeMap<String, String>, name: &str| {
+        labels.get(name).cloned().unwrap_or_default()
+    };
     for (name, value) in [
         ("mig.strategy", "single"),
         ("gpu.product", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"),
@@ -149,17 +183,38 @@ fn mig_devices_take_the_place_of_gpus_or_are_resources() {
         ("mig-1g.5gb.product", "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"),
         ("mig-1g.5gb.count", "6"),
         ("mig-2g.10gb.me.count", "1"),
-        ("mig-2g.10gb.me.product", "NVIDIA-A100-SXM4-40GB-MIG-2g.10gb.me"),
+        (
+            "mig-2g.10gb.me.product",
+            "NVIDIA-A100-SXM4-40GB-MIG-2g.10gb.me",
+        ),
     ] {
         assert_eq!(of(&mixed, name), value, "{name}: {mixed:#?}");
     }
     // Devices of two kinds cannot stand for GPUs, nor can GPUs of which only some are cut.
-    for host in [cut("2g.10gb"), Host::saying("count=2\n0.mig=1 1 3\n"), Host::saying("count=2\nmig=1 1 0\n")] {
+    for host in [
+        cut("2g.10gb"),
+        Host::saying("count=2\n0.mig=1 1 3\n"),
+        Host::saying("count=2\nmig=1 1 0\n"),
+    ] {
         let labels = host.labels(&["--mig-strategy", "single"]);
-        assert_eq!(of(&labels, "gpu.product"), "NVIDIA-A100-SXM4-40GB-MIG-INVALID", "{labels:#?}");
-        assert_eq!((of(&labels, "gpu.count"), of(&labels, "gpu.sharing-strategy")), ("0".into(), String::new()));
+        assert_eq!(
+            of(&labels, "gpu.product"),
+            "NVIDIA-A100-SXM4-40GB-MIG-INVALID",
+            "{labels:#?}"
+        );
+        assert_eq!(
+            (
+                of(&labels, "gpu.count"),
+                of(&labels, "gpu.sharing-strategy")
+            ),
+            ("0".into(), String::new())
+        );
     }
-    assert!(!Host::saying("count=2\n").labels(&["--mig-strategy", "single"]).contains_key("gpu.slices.gi"));
+    assert!(
+        !Host::saying("count=2\n")
+            .labels(&["--mig-strategy", "single"])
+            .contains_key("gpu.slices.gi")
+    );
 }
 
 #[test]
@@ -170,24 +225,62 @@ fn labels_of_a_described_host_are_the_databases() {
     assert!(ran.err.contains("names are the database's"), "{}", ran.err);
     let labels = labels(&ran.out);
     let of = |name: &str| labels.get(name).map(String::as_str);
-    assert_eq!(of("gpu.product"), Some("NVIDIA-A100-SXM4-40GB"), "{labels:#?}");
-    assert_eq!((of("gpu.count"), of("gpu.family"), of("mig.capable")), (Some("1"), Some("ampere"), Some("true")));
-    assert_eq!((of("gpu.memory"), of("cuda.driver-version.full")), (None, None));
+    assert_eq!(
+        of("gpu.product"),
+        Some("NVIDIA-A100-SXM4-40GB"),
+        "{labels:#?}"
+    );
+    assert_eq!(
+        (of("gpu.count"), of("gpu.family"), of("mig.capable")),
+        (Some("1"), Some("ampere"), Some("true"))
+    );
+    assert_eq!(
+        (of("gpu.memory"), of("cuda.driver-version.full")),
+        (None, None)
+    );
     assert_eq!(of("gpu.mode"), Some("compute"), "the class is on the bus");
     // A generation has GPUs with MIG and others.
     let hopper = Tree::ubuntu_24_04().run(&["facts", "--gpu", "sm_90", "--format", "labels"]);
-    assert!(hopper.code == 0 && !hopper.out.contains("mig.capable"), "{}{}", hopper.out, hopper.err);
+    assert!(
+        hopper.code == 0 && !hopper.out.contains("mig.capable"),
+        "{}{}",
+        hopper.out,
+        hopper.err
+    );
     let none = Tree::ubuntu_24_04().run(&["facts", "--format", "labels"]);
     assert_eq!((none.code, none.out.as_str()), (9, ""), "{}", none.err);
     let skipped = Tree::ubuntu_24_04().run(&["facts", "--format", "labels", "--if-no-gpu", "skip"]);
-    assert_eq!((skipped.code, skipped.out.as_str()), (0, ""), "{}", skipped.err);
-    assert!(skipped.err.contains("nothing to print (--if-no-gpu skip)"), "{}", skipped.err);
-    let two = Tree::ubuntu_24_04().run(&["facts", "--gpu", "t4,a100-sxm4-40gb,t4", "--format", "labels"]);
+    assert_eq!(
+        (skipped.code, skipped.out.as_str()),
+        (0, ""),
+        "{}",
+        skipped.err
+    );
+    assert!(
+        skipped.err.contains("nothing to print (--if-no-gpu skip)"),
+        "{}",
+        skipped.err
+    );
+    let two = Tree::ubuntu_24_04().run(&[
+        "facts",
+        "--gpu",
+        "t4,a100-sxm4-40gb,t4",
+        "--format",
+        "labels",
+    ]);
     let text = two.err.replace('\n', " ");
-    assert!(two.code == 0 && text.contains("of several models") && text.contains("one, Tesla T4"), "{}", two.err);
+    assert!(
+        two.code == 0 && text.contains("of several models") && text.contains("one, Tesla T4"),
+        "{}",
+        two.err
+    );
     let gres = Tree::ubuntu_24_04().run(&["facts", "--format", "gres"]);
     let elsewhere = "try: gpusetup facts --format gres  # on the machine that runs this tree\n";
-    assert!(gres.code == 2 && gres.err.contains(elsewhere), "{}", gres.err);
+    assert!(
+        gres.code == 2 && gres.err.contains(elsewhere),
+        "{}",
+        gres.err
+    );
 }
 
 #[test]
@@ -201,9 +294,23 @@ fn labels_of_gpus_that_are_only_named_leave_out_what_nobody_has_seen() {
         let ran = Tree::ubuntu_24_04().run(&["facts", "--format", "labels", "--gpu", gpu]);
         let labels = labels(&ran.out);
         let of = |name: &str| labels.get(name).map(String::as_str);
-        assert_eq!((ran.code, of("gpu.product"), of("gpu.mode")), (0, product, None), "{gpu}: {}", ran.err);
-        assert_eq!((of("gpu.count"), of("gpu.family")), (Some("1"), Some("ampere")), "{gpu}");
-        assert_eq!(ran.err.contains("nvidia.com/gpu.product is left out"), product.is_none(), "{}", ran.err);
+        assert_eq!(
+            (ran.code, of("gpu.product"), of("gpu.mode")),
+            (0, product, None),
+            "{gpu}: {}",
+            ran.err
+        );
+        assert_eq!(
+            (of("gpu.count"), of("gpu.family")),
+            (Some("1"), Some("ampere")),
+            "{gpu}"
+        );
+        assert_eq!(
+            ran.err.contains("nvidia.com/gpu.product is left out"),
+            product.is_none(),
+            "{}",
+            ran.err
+        );
     }
 }
 
@@ -217,17 +324,33 @@ fn labels_leave_out_what_the_database_does_not_know() {
         fs::write(&file, lspci).expect("written");
         let file = file.to_str().expect("UTF-8");
         let ran = Tree::ubuntu_24_04().run(&["facts", "--format", "labels", "--lspci", file]);
-        assert!(ran.code == 0 && ran.err.contains("does not know the GPU 10de:ffff"), "{}", ran.err);
+        assert!(
+            ran.code == 0 && ran.err.contains("does not know the GPU 10de:ffff"),
+            "{}",
+            ran.err
+        );
         assert!(!ran.err.contains("is not one product"), "{}", ran.err);
         labels(&ran.out)
     };
     let alone = labels_of(unknown);
-    assert_eq!(alone.get("gpu.count").map(String::as_str), Some("1"), "{alone:#?}");
-    assert_eq!(alone.get("mig.capable"), None, "whether it has MIG is not known");
+    assert_eq!(
+        alone.get("gpu.count").map(String::as_str),
+        Some("1"),
+        "{alone:#?}"
+    );
+    assert_eq!(
+        alone.get("mig.capable"),
+        None,
+        "whether it has MIG is not known"
+    );
     // The known one is described, though the other one is first.
     let both = labels_of(&format!("{unknown}{a100}"));
     let of = |name: &str| both.get(name).map(String::as_str);
-    assert_eq!((of("gpu.product"), of("mig.capable")), (Some("NVIDIA-A100-SXM4-40GB"), Some("true")), "{both:#?}");
+    assert_eq!(
+        (of("gpu.product"), of("mig.capable")),
+        (Some("NVIDIA-A100-SXM4-40GB"), Some("true")),
+        "{both:#?}"
+    );
 }
 
 /// What the real slurmd reads of a `gres.conf`, whose device files are others.
@@ -239,18 +362,36 @@ fn read_by_slurmd(gres: &str, devices: &[&str]) -> Vec<String> {
         // slurmd takes only files of devices.
         symlink("/dev/null", at.join(device)).expect("linked");
     }
-    fs::write(at.join("gres.conf"), gres.replace("/dev/", &format!("{}/dev/", at.display()))).expect("written");
+    fs::write(
+        at.join("gres.conf"),
+        gres.replace("/dev/", &format!("{}/dev/", at.display())),
+    )
+    .expect("written");
     // The comment says what slurm.conf needs.
-    let node = gres.lines().find_map(|line| line.strip_prefix("#   NodeName=... ")).expect("the line of slurm.conf");
-    let slurm = format!("ClusterName=t\nSlurmctldHost=localhost\nGresTypes=gpu\nNodeName=n CPUs=2 {node}\n");
+    let node = gres
+        .lines()
+        .find_map(|line| line.strip_prefix("#   NodeName=... "))
+        .expect("the line of slurm.conf");
+    let slurm = format!(
+        "ClusterName=t\nSlurmctldHost=localhost\nGresTypes=gpu\nNodeName=n CPUs=2 {node}\n"
+    );
     fs::write(at.join("slurm.conf"), slurm).expect("written");
-    let slurmd =
-        Command::new("/usr/sbin/slurmd").arg("-G").arg("-f").arg(at.join("slurm.conf")).args(["-N", "n"]).output();
+    let slurmd = Command::new("/usr/sbin/slurmd")
+        .arg("-G")
+        .arg("-f")
+        .arg(at.join("slurm.conf"))
+        .args(["-N", "n"])
+        .output();
     let ran = slurmd.expect("slurmd is there");
     let said = String::from_utf8(ran.stderr).expect("text");
     assert!(ran.status.success(), "{said}\n{gres}");
-    assert!(!said.contains("WARNING") && !said.contains("error"), "{said}\n{gres}");
-    said.lines().map(|line| line.replace(&at.display().to_string(), "")).collect()
+    assert!(
+        !said.contains("WARNING") && !said.contains("error"),
+        "{said}\n{gres}"
+    );
+    said.lines()
+        .map(|line| line.replace(&at.display().to_string(), ""))
+        .collect()
 }
 
 #[test]
@@ -259,14 +400,27 @@ fn slurm_reads_the_gpus() {
     let read = read_by_slurmd(&gres, &["dev/nvidia0", "dev/nvidia1"]);
     assert_eq!(read.len(), 2, "{read:#?}");
     let part = |line: &str, name: &str| {
-        line.split(' ').find_map(|word| word.strip_prefix(name)).map(str::to_owned).unwrap_or_default()
+        line.split(' ')
+            .find_map(|word| word.strip_prefix(name))
+            .map(str::to_owned)
+            .unwrap_or_default()
     };
-    for (line, (file, cores)) in read.iter().zip([("/dev/nvidia1", "0"), ("/dev/nvidia0", "1")]) {
+    for (line, (file, cores)) in read
+        .iter()
+        .zip([("/dev/nvidia1", "0"), ("/dev/nvidia0", "1")])
+    {
         assert_eq!(part(line, "Type="), "nvidia_a100-sxm4-40gb", "{line}");
-        assert_eq!((part(line, "File=").as_str(), part(line, "Cores=").as_str()), (file, cores), "{line}");
+        assert_eq!(
+            (part(line, "File=").as_str(), part(line, "Cores=").as_str()),
+            (file, cores),
+            "{line}"
+        );
     }
     let linked = Host::saying("count=2\nlinks=4 4\nlinks_to=gpu\n").gres();
-    assert!(linked.contains(" Links=-1,4\n") && linked.contains(" Links=4,-1\n"), "{linked}");
+    assert!(
+        linked.contains(" Links=-1,4\n") && linked.contains(" Links=4,-1\n"),
+        "{linked}"
+    );
     read_by_slurmd(&linked, &["dev/nvidia0", "dev/nvidia1"]);
 }
 
@@ -275,18 +429,31 @@ fn slurm_reads_mig_devices() {
     let host = cut("1g.5gb");
     let without = host.run(&["--format", "gres"]);
     assert_eq!(without.code, 5, "{}", without.out);
-    assert!(without.err.contains("mig-minors does not list the MIG device MIG-"), "{}", without.err);
+    assert!(
+        without
+            .err
+            .contains("mig-minors does not list the MIG device MIG-"),
+        "{}",
+        without.err
+    );
     let mut minors = String::new();
     let mut devices = vec!["dev/nvidia0".to_owned(), "dev/nvidia1".to_owned()];
     for gpu in 0..2 {
         for instance in 7..12 {
             let minor = gpu * 100 + instance * 9;
-            minors +=
-                &format!("gpu{gpu}/gi{instance}/access {minor}\ngpu{gpu}/gi{instance}/ci0/access {}\n", minor + 1);
-            devices.extend([minor, minor + 1].map(|minor| format!("dev/nvidia-caps/nvidia-cap{minor}")));
+            minors += &format!(
+                "gpu{gpu}/gi{instance}/access {minor}\ngpu{gpu}/gi{instance}/ci0/access {}\n",
+                minor + 1
+            );
+            devices.extend(
+                [minor, minor + 1].map(|minor| format!("dev/nvidia-caps/nvidia-cap{minor}")),
+            );
         }
     }
-    host.tree.write("proc/driver/nvidia-caps/mig-minors", &format!("config 1\nmonitor 2\n{minors}"));
+    host.tree.write(
+        "proc/driver/nvidia-caps/mig-minors",
+        &format!("config 1\nmonitor 2\n{minors}"),
+    );
     let gres = host.gres();
     let first = "Name=gpu Type=nvidia_a100_1g.5gb MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap63,/dev/nvidia-caps/nvidia-cap64 Cores=0\n";
     assert!(gres.contains(first), "{gres}");
@@ -298,14 +465,23 @@ fn slurm_reads_mig_devices() {
 fn a_hostile_name_stays_a_value() {
     let host = Host::saying("count=1\nname=A100 File=/dev/sda #\u{1b}[31m,\"\\\n");
     let gres = host.gres();
-    assert!(gres.contains("Type=a100_filedevsda_31m File=/dev/nvidia0"), "{gres}");
-    assert_eq!(host.labels(&[]).get("gpu.product").map(String::as_str), Some("A100-Filedevsda-31m"));
+    assert!(
+        gres.contains("Type=a100_filedevsda_31m File=/dev/nvidia0"),
+        "{gres}"
+    );
+    assert_eq!(
+        host.labels(&[]).get("gpu.product").map(String::as_str),
+        Some("A100-Filedevsda-31m")
+    );
 }
 
 /// What `doctor --ready` finds in a tree, without the ends of its lines, and its exit code.
 fn ready(tree: &Tree, check: &str, scheduler: &str) -> (i32, String) {
     let ran = tree.run(&["doctor", check, "--ready", scheduler]);
-    (ran.code, ran.out.split_whitespace().collect::<Vec<_>>().join(" "))
+    (
+        ran.code,
+        ran.out.split_whitespace().collect::<Vec<_>>().join(" "),
+    )
 }
 
 /// A node with NVIDIA Container Toolkit and these files.
@@ -321,46 +497,84 @@ fn a_node_whose_container_runtime_does_not_start_is_not_ready() {
     let config = ("etc/containerd/config.toml", "version = 3\n[plugins\n");
     let tree = node(&[("usr/bin/kubelet", ""), ("usr/bin/containerd", ""), config]);
     let (code, said) = ready(&tree, "GS810", "k8s");
-    assert!(code == 20 && said.contains("containerd cannot read /etc/containerd/config.toml: line 2"), "{said}");
+    assert!(
+        code == 20 && said.contains("containerd cannot read /etc/containerd/config.toml: line 2"),
+        "{said}"
+    );
     tree.write("usr/bin/cri-dockerd", "");
     let (code, said) = ready(&tree, "GS810", "k8s");
-    assert!(code == 0 && !said.contains("containerd cannot read"), "{said}");
+    assert!(
+        code == 0 && !said.contains("containerd cannot read"),
+        "{said}"
+    );
 }
 
 #[test]
 fn k3s_is_ready_if_it_has_not_started_without_the_toolkit() {
-    let tree = node(&[("usr/local/bin/k3s", ""), ("etc/systemd/system/k3s-agent.service", "")]);
+    let tree = node(&[
+        ("usr/local/bin/k3s", ""),
+        ("etc/systemd/system/k3s-agent.service", ""),
+    ]);
     let (code, said) = ready(&tree, "GS810", "k8s");
-    assert!(code == 0 && said.contains("[ok] GS810"), "it has not started: {said}");
-    tree.write("var/lib/rancher/k3s/agent/etc/containerd/config.toml", "version = 3\n");
+    assert!(
+        code == 0 && said.contains("[ok] GS810"),
+        "it has not started: {said}"
+    );
+    tree.write(
+        "var/lib/rancher/k3s/agent/etc/containerd/config.toml",
+        "version = 3\n",
+    );
     let (_, said) = ready(&tree, "GS810", "k8s");
-    assert!(said.contains("[!!] GS810 NVIDIA Container Toolkit is installed, but k3s has not found it"), "{said}");
+    assert!(
+        said.contains("[!!] GS810 NVIDIA Container Toolkit is installed, but k3s has not found it"),
+        "{said}"
+    );
     // In a tree nothing can be restarted, so there is no command.
-    assert!(said.contains("fix restart it; its containers keep running"), "{said}");
+    assert!(
+        said.contains("fix restart it; its containers keep running"),
+        "{said}"
+    );
 }
 
 #[test]
 fn nodes_of_k0s_and_microk8s_are_not_judged() {
-    let k0s = node(&[("usr/local/bin/k0s", ""), ("etc/systemd/system/k0sworker.service", "")]);
+    let k0s = node(&[
+        ("usr/local/bin/k0s", ""),
+        ("etc/systemd/system/k0sworker.service", ""),
+    ]);
     let microk8s = node(&[]);
     microk8s.link("snap/bin/microk8s", "/usr/bin/snap");
     for (tree, agent) in [(k0s, "k0s"), (microk8s, "microk8s")] {
         let (code, said) = ready(&tree, "GS810", "k8s");
-        assert!(code == 0 && said.contains(&format!("{agent} runs the pods")) && !said.contains("kubeadm"), "{said}");
+        assert!(
+            code == 0
+                && said.contains(&format!("{agent} runs the pods"))
+                && !said.contains("kubeadm"),
+            "{said}"
+        );
     }
 }
 
 #[test]
 fn a_missing_slurmd_does_not_follow_from_a_missing_driver() {
     let said = node(&[]).run(&["doctor", "--ready", "slurm"]).out;
-    assert!(said.contains("GS501") && said.contains("apt-get install slurmd"), "{said}");
+    assert!(
+        said.contains("GS501") && said.contains("apt-get install slurmd"),
+        "{said}"
+    );
 }
 
 #[test]
 fn slurm_of_its_own_build_is_found() {
-    let tree = node(&[("usr/local/sbin/slurmd", ""), ("usr/local/etc/slurm.conf", "TaskPlugin=task/cgroup\n")]);
+    let tree = node(&[
+        ("usr/local/sbin/slurmd", ""),
+        ("usr/local/etc/slurm.conf", "TaskPlugin=task/cgroup\n"),
+    ]);
     let (_, said) = ready(&tree, "GS813", "slurm");
-    assert!(said.contains("cgroup.conf lacks ConstrainDevices=yes"), "{said}");
+    assert!(
+        said.contains("cgroup.conf lacks ConstrainDevices=yes"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -368,14 +582,23 @@ fn slurms_files_include_others() {
     let tree = node(&[
         ("usr/sbin/slurmd", ""),
         ("etc/slurm/slurm.conf", "Include tasks.conf\n"),
-        ("etc/slurm/tasks.conf", "TaskPlugin=task/affinity,\\\ntask/cgroup\n"),
+        (
+            "etc/slurm/tasks.conf",
+            "TaskPlugin=task/affinity,\\\ntask/cgroup\n",
+        ),
         ("etc/slurm/cgroup.conf", "ConstrainDevices=yes\n"),
     ]);
     let (code, said) = ready(&tree, "GS813", "slurm");
     assert!(code == 0 && said.contains("[ok] GS813"), "{said}");
-    tree.write("etc/slurm/cgroup.conf", "ConstrainDevices=yes\nCgroupPlugin=disabled\n");
+    tree.write(
+        "etc/slurm/cgroup.conf",
+        "ConstrainDevices=yes\nCgroupPlugin=disabled\n",
+    );
     let (_, said) = ready(&tree, "GS813", "slurm");
-    assert!(said.contains("[!!] GS813 cgroup.conf has CgroupPlugin=disabled"), "{said}");
+    assert!(
+        said.contains("[!!] GS813 cgroup.conf has CgroupPlugin=disabled"),
+        "{said}"
+    );
 }
 
 /// The real node exporter, with only its textfile collector.
@@ -383,12 +606,25 @@ struct NodeExporter(Child, u16);
 
 impl NodeExporter {
     fn start(folder: &Path) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .expect("a port")
+            .local_addr()
+            .expect("bound")
+            .port();
         let mut command = Command::new("/usr/bin/prometheus-node-exporter");
         command.args(["--collector.disable-defaults", "--collector.textfile"]);
-        command.arg(format!("--collector.textfile.directory={}", folder.display()));
+        command.arg(format!(
+            "--collector.textfile.directory={}",
+            folder.display()
+        ));
         command.arg(format!("--web.listen-address=127.0.0.1:{port}"));
-        let exporter = Self(command.stderr(Stdio::null()).spawn().expect("the node exporter starts"), port);
+        let exporter = Self(
+            command
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("the node exporter starts"),
+            port,
+        );
         for _ in 0..100 {
             if TcpStream::connect(("127.0.0.1", port)).is_ok() {
                 return exporter;
@@ -400,7 +636,9 @@ impl NodeExporter {
 
     fn metrics(&self) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.1)).expect("it answers");
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("asked");
+        stream
+            .write_all(b"GET /metrics HTTP/1.0\r\n\r\n")
+            .expect("asked");
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("answered");
         text
@@ -417,7 +655,10 @@ impl Drop for NodeExporter {
 #[test]
 fn the_node_exporter_reads_the_gauges() {
     let host = Host::saying("count=2\n");
-    host.tree.write("etc/os-release", "ID=ubuntu\nVERSION_ID=\"24.04\"\nPRETTY_NAME=\"A \\\"quoted\\\" name\"\n");
+    host.tree.write(
+        "etc/os-release",
+        "ID=ubuntu\nVERSION_ID=\"24.04\"\nPRETTY_NAME=\"A \\\"quoted\\\" name\"\n",
+    );
     let folder = tempfile::tempdir().expect("a temporary directory");
     let facts = host.run(&["--format", "node-exporter"]);
     assert_eq!((facts.code, facts.err.as_str()), (0, ""), "{}", facts.out);
@@ -432,6 +673,10 @@ fn the_node_exporter_reads_the_gauges() {
         "os=\"A \\\"quoted\\\" name\"",
         "gpusetup_check{id=\"GS501\"} 2",
     ] {
-        assert!(metrics.contains(sample), "{sample} is missing:\n{metrics}\n{}", facts.out);
+        assert!(
+            metrics.contains(sample),
+            "{sample} is missing:\n{metrics}\n{}",
+            facts.out
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Companions of the driver that the user asks for: `--with dcgm`, `--with gds`, `--with peermem`. What apt makes of it is tested in
-//! `tests/as_root/companions.rs`.
+//! Companions of the driver that the user asks for: `--with dcgm`, `--with gds`, `--with peermem`.
+//! What apt makes of it is tested in `tests/as_root/companions.rs`.
 
 use crate::common::{Ran, run, run_with_input};
 use crate::schema;
@@ -7,24 +7,55 @@ use serde_json::{Value, json};
 
 /// The operations of a step.
 fn operations<'a>(plan: &'a Value, step: &str) -> Vec<&'a Value> {
-    let steps = plan["steps"].as_array().expect("steps").iter().filter(|s| s["id"] == step);
-    steps.flat_map(|s| s["operations"].as_array().expect("operations")).collect()
+    let steps = plan["steps"]
+        .as_array()
+        .expect("steps")
+        .iter()
+        .filter(|s| s["id"] == step);
+    steps
+        .flat_map(|s| s["operations"].as_array().expect("operations"))
+        .collect()
 }
 
 fn wish<'a>(os: &'a str, gpu: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    [&["plan", "--os", os, "--gpu", gpu, "--profile", "driver", "--with", "dcgm"], more].concat()
+    [
+        &[
+            "plan",
+            "--os",
+            os,
+            "--gpu",
+            gpu,
+            "--profile",
+            "driver",
+            "--with",
+            "dcgm",
+        ],
+        more,
+    ]
+    .concat()
 }
 
 /// The packages of DCGM that a plan installs.
 fn packages(plan: &Value) -> Vec<&str> {
-    let steps = ["install-driver", "companions"].into_iter().flat_map(|step| operations(plan, step));
-    let names = steps.filter_map(|act| act["install"].as_array()).flatten().filter_map(Value::as_str);
-    names.filter(|name| name.starts_with("datacenter-gpu-manager")).collect()
+    let steps = ["install-driver", "companions"]
+        .into_iter()
+        .flat_map(|step| operations(plan, step));
+    let names = steps
+        .filter_map(|act| act["install"].as_array())
+        .flatten()
+        .filter_map(Value::as_str);
+    names
+        .filter(|name| name.starts_with("datacenter-gpu-manager"))
+        .collect()
 }
 
 fn of_cuda(major: u8) -> Vec<String> {
     let name = |of: &str| format!("datacenter-gpu-manager-4-{of}");
-    vec![name(&format!("cuda{major}")), name("proprietary"), name(&format!("proprietary-cuda{major}"))]
+    vec![
+        name(&format!("cuda{major}")),
+        name("proprietary"),
+        name(&format!("proprietary-cuda{major}")),
+    ]
 }
 
 #[test]
@@ -41,9 +72,20 @@ fn dcgm_comes_from_nvidias_repository_and_is_started() {
     ] {
         let plan = run(&wish(os, "a100", &[&driver[..], &["--json"]].concat())).json();
         assert_eq!(schema::mistakes("plan.json", &plan), [""; 0], "{os}");
-        let [added] = operations(&plan, "add-repository")[..] else { panic!("{os}: {plan}") };
-        assert!(added["any_version"].to_string().contains("datacenter-gpu-manager-4-*"), "{os}: {added}");
-        let branch: u16 = plan["selection"]["driver"]["branch"].as_str().expect("a branch").parse().expect("a number");
+        let [added] = operations(&plan, "add-repository")[..] else {
+            panic!("{os}: {plan}")
+        };
+        assert!(
+            added["any_version"]
+                .to_string()
+                .contains("datacenter-gpu-manager-4-*"),
+            "{os}: {added}"
+        );
+        let branch: u16 = plan["selection"]["driver"]["branch"]
+            .as_str()
+            .expect("a branch")
+            .parse()
+            .expect("a number");
         let major = if branch < 525 {
             11
         } else if branch < 580 {
@@ -52,28 +94,68 @@ fn dcgm_comes_from_nvidias_repository_and_is_started() {
             13
         };
         assert_eq!(packages(&plan), of_cuda(major), "{os}: driver {branch}");
-        let started = operations(&plan, "companions").into_iter().find(|act| act["op"] == "service").expect("a unit");
-        assert_eq!((&started["unit"], &started["enabled"]), (&json!("nvidia-dcgm.service"), &json!(true)), "{os}");
+        let started = operations(&plan, "companions")
+            .into_iter()
+            .find(|act| act["op"] == "service")
+            .expect("a unit");
+        assert_eq!(
+            (&started["unit"], &started["enabled"]),
+            (&json!("nvidia-dcgm.service"), &json!(true)),
+            "{os}"
+        );
         // Its version is not the driver's: neither is held.
-        assert!(operations(&plan, "companions").iter().all(|act| act["op"] != "hold"), "{os}: {plan}");
+        assert!(
+            operations(&plan, "companions")
+                .iter()
+                .all(|act| act["op"] != "hold"),
+            "{os}: {plan}"
+        );
     }
     // Volta cannot run what is built with CUDA 13.
-    let volta = run(&wish("ubuntu-24.04", "v100", &["--driver", "580", "--json"])).json();
+    let volta = run(&wish(
+        "ubuntu-24.04",
+        "v100",
+        &["--driver", "580", "--json"],
+    ))
+    .json();
     assert_eq!(packages(&volta), of_cuda(12));
     // Beside NVSwitches, Fabric Manager keeps the driver's version; DCGM does not.
     let joined = run(&wish("ubuntu-22.04", "10de:20b2x8", &["--json"])).json();
-    let held = operations(&joined, "companions").into_iter().find(|act| act["op"] == "hold").expect("a hold");
-    let units = operations(&joined, "companions").into_iter().filter_map(|act| act["unit"].as_str());
-    assert_eq!(units.collect::<Vec<_>>(), ["nvidia-fabricmanager.service", "nvidia-dcgm.service"]);
+    let held = operations(&joined, "companions")
+        .into_iter()
+        .find(|act| act["op"] == "hold")
+        .expect("a hold");
+    let units = operations(&joined, "companions")
+        .into_iter()
+        .filter_map(|act| act["unit"].as_str());
+    assert_eq!(
+        units.collect::<Vec<_>>(),
+        ["nvidia-fabricmanager.service", "nvidia-dcgm.service"]
+    );
     assert!(!held.to_string().contains("datacenter"), "{held}");
 }
 
 #[test]
 fn dcgm_that_cannot_be_had_is_refused_with_the_reason() {
     for (os, gpu, more, parts) in [
-        ("ubuntu-26.04", "a100", vec![], vec!["ubuntu2404", "Ubuntu 26.04"]),
-        ("debian-13", "a100", vec!["--method", "repository"], vec!["debian12", "Debian"]),
-        ("ubuntu-22.04", "gtx 780", vec!["--driver", "390"], vec!["450"]),
+        (
+            "ubuntu-26.04",
+            "a100",
+            vec![],
+            vec!["ubuntu2404", "Ubuntu 26.04"],
+        ),
+        (
+            "debian-13",
+            "a100",
+            vec!["--method", "repository"],
+            vec!["debian12", "Debian"],
+        ),
+        (
+            "ubuntu-22.04",
+            "gtx 780",
+            vec!["--driver", "390"],
+            vec!["450"],
+        ),
     ] {
         let said = run(&wish(os, gpu, &more));
         assert_eq!(said.code, 2, "{os}: {}", said.err);
@@ -81,11 +163,35 @@ fn dcgm_that_cannot_be_had_is_refused_with_the_reason() {
             assert!(said.err.contains(part), "{part}: {}", said.err);
         }
     }
-    let versioned = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "a100", "--with", "dcgm==4.5"]);
+    let versioned = run(&[
+        "plan",
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "a100",
+        "--with",
+        "dcgm==4.5",
+    ]);
     assert_eq!(versioned.code, 2, "{}", versioned.err);
-    assert!(versioned.err.contains("DCGM") && versioned.err.contains("--with dcgm"), "{}", versioned.err);
-    let unknown = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "a100", "--with", "dcgmi"]);
-    assert!(unknown.err.contains("known add-ons: ") && unknown.err.contains("dcgm"), "{}", unknown.err);
+    assert!(
+        versioned.err.contains("DCGM") && versioned.err.contains("--with dcgm"),
+        "{}",
+        versioned.err
+    );
+    let unknown = run(&[
+        "plan",
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "a100",
+        "--with",
+        "dcgmi",
+    ]);
+    assert!(
+        unknown.err.contains("known add-ons: ") && unknown.err.contains("dcgm"),
+        "{}",
+        unknown.err
+    );
 }
 
 #[test]
@@ -98,24 +204,49 @@ fn what_runs_already_starts_again_with_another_driver() {
     };
     let new = plan(&[]);
     let stopped = |plan: &Value| {
-        let acts = operations(plan, "install-driver").into_iter().filter(|act| act["unit"] == "nvidia-dcgm.service");
+        let acts = operations(plan, "install-driver")
+            .into_iter()
+            .filter(|act| act["unit"] == "nvidia-dcgm.service");
         acts.map(|act| act["enabled"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(stopped(&new), [json!(false)]);
-    let [started] =
-        operations(&new, "companions").into_iter().filter(|act| act["op"] == "service").collect::<Vec<_>>()[..]
+    let [started] = operations(&new, "companions")
+        .into_iter()
+        .filter(|act| act["op"] == "service")
+        .collect::<Vec<_>>()[..]
     else {
         panic!("{new}")
     };
-    assert_eq!((&started["unit"], started.get("satisfied")), (&json!("nvidia-dcgm.service"), None));
-    assert_eq!((packages(&new), packages(&plan(&["--with", "dcgm"]))), (vec![], vec![]));
+    assert_eq!(
+        (&started["unit"], started.get("satisfied")),
+        (&json!("nvidia-dcgm.service"), None)
+    );
+    assert_eq!(
+        (packages(&new), packages(&plan(&["--with", "dcgm"]))),
+        (vec![], vec![])
+    );
 }
 
 #[test]
 fn a_plan_without_a_driver_leaves_dcgm_out_with_a_line() {
-    let said = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "a100", "--profile", "toolkit", "--with", "dcgm"]);
+    let said = run(&[
+        "plan",
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "a100",
+        "--profile",
+        "toolkit",
+        "--with",
+        "dcgm",
+    ]);
     assert_eq!(said.code, 0, "{}", said.err);
-    assert!(said.out.contains("Set up DCGM (left out: this plan chooses no driver)"), "{}", said.out);
+    assert!(
+        said.out
+            .contains("Set up DCGM (left out: this plan chooses no driver)"),
+        "{}",
+        said.out
+    );
 }
 
 #[test]
@@ -123,15 +254,38 @@ fn sentences_about_requested_companions_fit_the_host_and_their_number() {
     let mut facts = new_host("ubuntu-24.04", "a100");
     facts["machine"]["kind"] = json!("container");
     let why = |plan: &Value| {
-        let step = plan["steps"].as_array().expect("steps").iter().find(|step| step["id"] == "companions");
+        let step = plan["steps"]
+            .as_array()
+            .expect("steps")
+            .iter()
+            .find(|step| step["id"] == "companions");
         step.expect("a step")["why"].clone()
     };
-    let inside = run_with_input(&["plan", "--facts", "-", "--with", "dcgm", "--json"], &facts.to_string()).json();
-    assert_eq!(why(&inside), "this plan chooses no driver: that of a container is its host's");
-    for (with, sentence) in [("dcgm", "DCGM was requested"), ("dcgm,gds", "DCGM and GPUDirect Storage were requested")]
-    {
-        let request =
-            ["plan", "--os", "ubuntu-24.04", "--gpu", "a100", "--profile", "driver", "--with", with, "--json"];
+    let inside = run_with_input(
+        &["plan", "--facts", "-", "--with", "dcgm", "--json"],
+        &facts.to_string(),
+    )
+    .json();
+    assert_eq!(
+        why(&inside),
+        "this plan chooses no driver: that of a container is its host's"
+    );
+    for (with, sentence) in [
+        ("dcgm", "DCGM was requested"),
+        ("dcgm,gds", "DCGM and GPUDirect Storage were requested"),
+    ] {
+        let request = [
+            "plan",
+            "--os",
+            "ubuntu-24.04",
+            "--gpu",
+            "a100",
+            "--profile",
+            "driver",
+            "--with",
+            with,
+            "--json",
+        ];
         assert_eq!(why(&run(&request).json()), sentence);
     }
 }
@@ -139,29 +293,57 @@ fn sentences_about_requested_companions_fit_the_host_and_their_number() {
 #[test]
 fn cloud_init_and_lock_files_keep_the_request() {
     let cloud = run(&wish("ubuntu-24.04", "a100", &["--format", "cloud-init"]));
-    assert!(cloud.out.contains("with: \"dcgm\"") || cloud.out.contains("with: dcgm"), "{}", cloud.out);
+    assert!(
+        cloud.out.contains("with: \"dcgm\"") || cloud.out.contains("with: dcgm"),
+        "{}",
+        cloud.out
+    );
 }
 
-/// What a step loads and has loaded at every boot: the lines of its files that are no comments, and the arguments of modprobe.
+/// What a step loads and has loaded at every boot: the lines of its files that are no comments, and
+/// the arguments of modprobe.
 fn modules(plan: &Value) -> (Vec<&str>, Vec<&str>) {
     let acts = operations(plan, "companions");
-    let files = acts.iter().filter(|act| act["path"].as_str().is_some_and(|path| path.contains("modules-load.d")));
-    let lines =
-        files.filter_map(|act| act["content"].as_str()).flat_map(str::lines).filter(|line| !line.starts_with('#'));
-    let loads = acts.iter().filter(|act| act["argv"][0] == "modprobe").filter_map(|act| act["argv"][1].as_str());
+    let files = acts.iter().filter(|act| {
+        act["path"]
+            .as_str()
+            .is_some_and(|path| path.contains("modules-load.d"))
+    });
+    let lines = files
+        .filter_map(|act| act["content"].as_str())
+        .flat_map(str::lines)
+        .filter(|line| !line.starts_with('#'));
+    let loads = acts
+        .iter()
+        .filter(|act| act["argv"][0] == "modprobe")
+        .filter_map(|act| act["argv"][1].as_str());
     (lines.collect(), loads.collect())
 }
 
 /// The facts of a new system.
 fn new_host(os: &str, gpu: &str) -> Value {
-    run(&["plan", "--os", os, "--gpu", gpu, "--profile", "driver", "--json"]).json()["host"].take()
+    run(&[
+        "plan",
+        "--os",
+        os,
+        "--gpu",
+        gpu,
+        "--profile",
+        "driver",
+        "--json",
+    ])
+    .json()["host"]
+        .take()
 }
 
 /// A plan for them, changed.
 fn changed(os: &str, gpu: &str, request: &[&str], change: impl FnOnce(&mut Value)) -> Ran {
     let mut facts = new_host(os, gpu);
     change(&mut facts);
-    run_with_input(&[&["plan", "--facts", "-", "--profile", "driver"], request].concat(), &facts.to_string())
+    run_with_input(
+        &[&["plan", "--facts", "-", "--profile", "driver"], request].concat(),
+        &facts.to_string(),
+    )
 }
 
 /// One RDMA adapter on a host that runs.
@@ -172,38 +354,88 @@ fn with_adapter(facts: &mut Value, has_interface: bool) {
 
 #[test]
 fn gpudirect_storage_is_installed_after_a_driver_with_open_modules() {
-    for (os, more) in
-        [("ubuntu-22.04", vec![]), ("ubuntu-24.04", vec!["--with", "dcgm"]), ("rocky-9", vec![]), ("amzn-2023", vec![])]
-    {
-        let own = ["plan", "--os", os, "--gpu", "a100", "--profile", "driver", "--with", "gds", "--json"];
+    for (os, more) in [
+        ("ubuntu-22.04", vec![]),
+        ("ubuntu-24.04", vec!["--with", "dcgm"]),
+        ("rocky-9", vec![]),
+        ("amzn-2023", vec![]),
+    ] {
+        let own = [
+            "plan",
+            "--os",
+            os,
+            "--gpu",
+            "a100",
+            "--profile",
+            "driver",
+            "--with",
+            "gds",
+            "--json",
+        ];
         let plan = run(&[&own[..], &more].concat()).json();
         assert_eq!(schema::mistakes("plan.json", &plan), [""; 0], "{os}");
-        let [added] = operations(&plan, "add-repository")[..] else { panic!("{os}: {plan}") };
-        assert!(added["any_version"].to_string().contains("nvidia-fs*"), "{os}: {added}");
+        let [added] = operations(&plan, "add-repository")[..] else {
+            panic!("{os}: {plan}")
+        };
+        assert!(
+            added["any_version"].to_string().contains("nvidia-fs*"),
+            "{os}: {added}"
+        );
         // Its module uses the driver's, so it is not in the transaction with the driver.
         let installs = |step: &str| {
-            let names = operations(&plan, step).into_iter().filter_map(|act| act["install"].as_array()).flatten();
+            let names = operations(&plan, step)
+                .into_iter()
+                .filter_map(|act| act["install"].as_array())
+                .flatten();
             names.filter(|name| *name == "nvidia-fs").count()
         };
-        assert_eq!((installs("install-driver"), installs("companions")), (0, 1), "{os}: {plan}");
+        assert_eq!(
+            (installs("install-driver"), installs("companions")),
+            (0, 1),
+            "{os}: {plan}"
+        );
         let (at_boot, now) = modules(&plan);
-        assert_eq!((at_boot, now.last()), (vec!["nvidia-fs"], Some(&"nvidia-fs")), "{os}");
+        assert_eq!(
+            (at_boot, now.last()),
+            (vec!["nvidia-fs"], Some(&"nvidia-fs")),
+            "{os}"
+        );
     }
 }
 
 #[test]
 fn gpudirect_storage_on_a_geforce_is_warned_of() {
     for (gpu, is_warned) in [("rtx 4090", true), ("a100", false), ("rtx a6000", false)] {
-        let request = ["plan", "--os", "ubuntu-24.04", "--gpu", gpu, "--profile", "driver", "--with", "gds", "--json"];
+        let request = [
+            "plan",
+            "--os",
+            "ubuntu-24.04",
+            "--gpu",
+            gpu,
+            "--profile",
+            "driver",
+            "--with",
+            "gds",
+            "--json",
+        ];
         let warnings = run(&request).json()["warnings"].to_string();
-        assert_eq!(warnings.contains("GPUDirect Storage: whether it works on"), is_warned, "{gpu}: {warnings}");
+        assert_eq!(
+            warnings.contains("GPUDirect Storage: whether it works on"),
+            is_warned,
+            "{gpu}: {warnings}"
+        );
     }
 }
 
 #[test]
 fn gpudirect_storage_that_cannot_work_is_refused_with_the_reason() {
     for (os, gpu, more, parts) in [
-        ("ubuntu-22.04", "v100", vec![], vec!["open kernel modules", "proprietary"]),
+        (
+            "ubuntu-22.04",
+            "v100",
+            vec![],
+            vec!["open kernel modules", "proprietary"],
+        ),
         (
             "ubuntu-22.04",
             "a100",
@@ -214,16 +446,42 @@ fn gpudirect_storage_that_cannot_work_is_refused_with_the_reason() {
             "ubuntu-22.04",
             "a100",
             vec!["--method", "runfile"],
-            vec!["not from packages", "--with gds  # with a driver from packages"],
+            vec![
+                "not from packages",
+                "--with gds  # with a driver from packages",
+            ],
         ),
         ("ubuntu-22.04", "a100", vec!["--driver", "470"], vec!["535"]),
         ("sles-15", "a100", vec![], vec!["rhel9", "ubuntu2404"]),
-        ("debian-12", "a100", vec!["--method", "repository"], vec!["rhel9", "Debian"]),
+        (
+            "debian-12",
+            "a100",
+            vec!["--method", "repository"],
+            vec!["rhel9", "Debian"],
+        ),
     ] {
-        let said =
-            run(&[&["plan", "--os", os, "--gpu", gpu, "--profile", "driver", "--with", "gds"], &more[..]].concat());
+        let said = run(&[
+            &[
+                "plan",
+                "--os",
+                os,
+                "--gpu",
+                gpu,
+                "--profile",
+                "driver",
+                "--with",
+                "gds",
+            ],
+            &more[..],
+        ]
+        .concat());
         assert_eq!(said.code, 2, "{os} {gpu}: {}", said.err);
-        for part in [&["GPUDirect Storage", "--with gds", "without it"], &parts[..]].concat() {
+        for part in [
+            &["GPUDirect Storage", "--with gds", "without it"],
+            &parts[..],
+        ]
+        .concat()
+        {
             assert!(said.err.contains(part), "{os} {gpu}: {part}: {}", said.err);
         }
     }
@@ -233,26 +491,69 @@ fn gpudirect_storage_that_cannot_work_is_refused_with_the_reason() {
 fn nvidia_peermem_is_loaded_where_dma_buf_cannot_be_used() {
     let plan = |interface| {
         let request = ["--driver", "580", "--with", "peermem", "--json"];
-        changed("ubuntu-22.04", "v100", &request, |facts| with_adapter(facts, interface))
+        changed("ubuntu-22.04", "v100", &request, |facts| {
+            with_adapter(facts, interface)
+        })
     };
     let loaded = plan(true).json();
     assert_eq!(schema::mistakes("plan.json", &loaded), [""; 0]);
-    assert_eq!(modules(&loaded), (vec!["nvidia-peermem"], vec!["nvidia-peermem"]));
+    assert_eq!(
+        modules(&loaded),
+        (vec!["nvidia-peermem"], vec!["nvidia-peermem"])
+    );
     // It comes with the driver.
-    assert!(operations(&loaded, "companions").iter().all(|act| act["op"] != "packages"), "{loaded}");
-    let undo = operations(&loaded, "companions").into_iter().find(|act| act["op"] == "run").expect("modprobe");
-    assert_eq!(undo["undo"], json!(["modprobe", "--remove", "nvidia-peermem"]));
+    assert!(
+        operations(&loaded, "companions")
+            .iter()
+            .all(|act| act["op"] != "packages"),
+        "{loaded}"
+    );
+    let undo = operations(&loaded, "companions")
+        .into_iter()
+        .find(|act| act["op"] == "run")
+        .expect("modprobe");
+    assert_eq!(
+        undo["undo"],
+        json!(["modprobe", "--remove", "nvidia-peermem"])
+    );
     let refused = plan(false);
     assert_eq!(refused.code, 5, "{}", refused.out);
-    assert!(refused.out.contains("GS804") && refused.out.contains("DOCA-OFED"), "{}", refused.out);
-    assert!(!refused.out.contains("--modules open"), "no open modules for Volta: {}", refused.out);
-    let ampere = changed("ubuntu-22.04", "a100", &["--modules", "proprietary", "--with", "peermem"], |facts| {
-        with_adapter(facts, false);
-    });
-    assert!(ampere.code == 5 && ampere.err.contains("--modules open"), "{}", ampere.err);
+    assert!(
+        refused.out.contains("GS804") && refused.out.contains("DOCA-OFED"),
+        "{}",
+        refused.out
+    );
+    assert!(
+        !refused.out.contains("--modules open"),
+        "no open modules for Volta: {}",
+        refused.out
+    );
+    let ampere = changed(
+        "ubuntu-22.04",
+        "a100",
+        &["--modules", "proprietary", "--with", "peermem"],
+        |facts| {
+            with_adapter(facts, false);
+        },
+    );
+    assert!(
+        ampere.code == 5 && ampere.err.contains("--modules open"),
+        "{}",
+        ampere.err
+    );
     // The adapters of a host that is not here are not known.
-    let elsewhere =
-        run(&["plan", "--os", "ubuntu-22.04", "--gpu", "v100", "--profile", "driver", "--with", "peermem", "--json"]);
+    let elsewhere = run(&[
+        "plan",
+        "--os",
+        "ubuntu-22.04",
+        "--gpu",
+        "v100",
+        "--profile",
+        "driver",
+        "--with",
+        "peermem",
+        "--json",
+    ]);
     assert_eq!(modules(&elsewhere.json()).0, ["nvidia-peermem"]);
 }
 
@@ -261,17 +562,27 @@ fn nvidia_peermem_is_refused_where_nothing_needs_it() {
     for (gpu, request, adapter, parts) in [
         ("a100", vec![], true, vec!["not needed", "DMA-BUF"]),
         ("v100", vec![], false, vec!["no RDMA adapter"]),
-        ("gtx 780", vec!["--driver", "390"], true, vec!["needs driver branch 470"]),
+        (
+            "gtx 780",
+            vec!["--driver", "390"],
+            true,
+            vec!["needs driver branch 470"],
+        ),
     ] {
         for listed in [true, false] {
-            let said = changed("ubuntu-22.04", gpu, &[&["--with", "peermem"], &request[..]].concat(), |facts| {
-                with_adapter(facts, true);
-                match (adapter, listed) {
-                    (true, _) => {}
-                    (false, true) => facts["rdma"]["adapters"] = json!([]),
-                    (false, false) => drop(facts["rdma"].take()),
-                }
-            });
+            let said = changed(
+                "ubuntu-22.04",
+                gpu,
+                &[&["--with", "peermem"], &request[..]].concat(),
+                |facts| {
+                    with_adapter(facts, true);
+                    match (adapter, listed) {
+                        (true, _) => {}
+                        (false, true) => facts["rdma"]["adapters"] = json!([]),
+                        (false, false) => drop(facts["rdma"].take()),
+                    }
+                },
+            );
             assert_eq!(said.code, 2, "{gpu}: {}", said.err);
             for part in [&["nvidia-peermem", "--with peermem"], &parts[..]].concat() {
                 assert!(said.err.contains(part), "{gpu}: {part}: {}", said.err);
@@ -279,22 +590,48 @@ fn nvidia_peermem_is_refused_where_nothing_needs_it() {
         }
     }
     // What is suggested leaves out that one only.
-    let said = run(&["plan", "--os", "ubuntu-22.04", "--gpu", "a100", "--profile", "driver", "--with", "gds,peermem"]);
-    assert!(said.err.contains("--profile driver --with gds  # without it"), "{}", said.err);
+    let said = run(&[
+        "plan",
+        "--os",
+        "ubuntu-22.04",
+        "--gpu",
+        "a100",
+        "--profile",
+        "driver",
+        "--with",
+        "gds,peermem",
+    ]);
+    assert!(
+        said.err
+            .contains("--profile driver --with gds  # without it"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]
 fn a_runfile_replaces_no_driver_that_these_modules_use() {
     let loaded = |names: &[&str]| {
-        let plan = changed("ubuntu-22.04", "v100", &["--upgrade", "--method", "runfile", "--json"], |facts| {
-            with_adapter(facts, true);
-            facts["loaded_modules"] = names.iter().map(|name| json!({ "name": name, "version": null })).collect();
-            let driver = json!({ "version": "570.133.20", "origin": "runfile", "modules": "proprietary", "evidence": "libcuda" });
-            facts["driver"] = driver;
-        });
+        let plan = changed(
+            "ubuntu-22.04",
+            "v100",
+            &["--upgrade", "--method", "runfile", "--json"],
+            |facts| {
+                with_adapter(facts, true);
+                facts["loaded_modules"] = names
+                    .iter()
+                    .map(|name| json!({ "name": name, "version": null }))
+                    .collect();
+                let driver = json!({ "version": "570.133.20", "origin": "runfile", "modules": "proprietary", "evidence": "libcuda" });
+                facts["driver"] = driver;
+            },
+        );
         let plan = plan.json();
-        let argv = operations(&plan, "install-driver").into_iter().filter_map(|act| act.get("argv").cloned());
-        argv.filter(|argv| argv[0] == "modprobe").collect::<Vec<_>>()
+        let argv = operations(&plan, "install-driver")
+            .into_iter()
+            .filter_map(|act| act.get("argv").cloned());
+        argv.filter(|argv| argv[0] == "modprobe")
+            .collect::<Vec<_>>()
     };
     let unload = json!(["modprobe", "--remove", "nvidia-peermem"]);
     assert_eq!(loaded(&["nvidia", "nvidia_peermem"]), [unload]);
@@ -314,13 +651,22 @@ fn doctor_and_the_plan_agree_on_nvidia_peermem() {
         with_adapter(&mut facts, interface);
         facts["kernels"]["running"] = json!(kernel);
         facts["kernels"]["next_boot"] = json!(kernel);
-        facts["driver"] =
-            json!({ "version": "580.178.04", "origin": "dpkg", "modules": modules, "evidence": "libcuda" });
+        facts["driver"] = json!({ "version": "580.178.04", "origin": "dpkg", "modules": modules, "evidence": "libcuda" });
         let facts = facts.to_string();
         let case = format!("{modules} {kernel} {interface}");
         let doctor = run_with_input(&["doctor", "GS804", "--facts", "-", "--json"], &facts).json();
         assert_eq!(doctor["checks"][0]["status"], status, "{case}: {doctor}");
-        let request = ["plan", "--facts", "-", "--profile", "driver", "--driver", "580.178.04", "--with", "peermem"];
+        let request = [
+            "plan",
+            "--facts",
+            "-",
+            "--profile",
+            "driver",
+            "--driver",
+            "580.178.04",
+            "--with",
+            "peermem",
+        ];
         let said = run_with_input(&request, &facts);
         assert_eq!(said.code, planned, "{case}: {}{}", said.out, said.err);
     }
@@ -338,25 +684,41 @@ fn dcgm_3_is_replaced_if_dcgm_is_requested() {
             facts["companions"] = former.clone();
             if let Some(version) = driver {
                 let modules = "open";
-                facts["driver"] =
-                    json!({ "version": version, "origin": "dpkg", "modules": modules, "evidence": "libcuda" });
+                facts["driver"] = json!({ "version": version, "origin": "dpkg", "modules": modules, "evidence": "libcuda" });
             }
         });
         let plan = plan.json();
-        let steps = ["install-driver", "companions"].into_iter().flat_map(|step| operations(&plan, step));
+        let steps = ["install-driver", "companions"]
+            .into_iter()
+            .flat_map(|step| operations(&plan, step));
         let acts: Vec<_> = steps.collect();
         let at = |is: &dyn Fn(&Value) -> bool| acts.iter().position(|act| is(act));
         let stopped = at(&|act| act["unit"] == "nvidia-dcgm.service" && act["enabled"] == false);
         let removed = at(&|act| act["remove"] == json!(["datacenter-gpu-manager"]));
-        let installed = at(&|act| act["install"].to_string().contains("datacenter-gpu-manager-4-cuda13"));
+        let installed = at(&|act| {
+            act["install"]
+                .to_string()
+                .contains("datacenter-gpu-manager-4-cuda13")
+        });
         let started = at(&|act| act["unit"] == "nvidia-dcgm.service" && act["enabled"] == true);
         let order = [stopped, removed, installed, started];
         assert_eq!(removed, installed, "in one operation");
-        assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{driver:?}: {order:?} {acts:?}");
+        assert!(
+            order.iter().all(Option::is_some) && order.is_sorted(),
+            "{driver:?}: {order:?} {acts:?}"
+        );
     }
     // Nobody asked for another one: it stays.
-    let plan = changed("ubuntu-24.04", "a100", &["--json"], |facts| facts["companions"] = former.clone()).json();
-    assert!(operations(&plan, "install-driver").iter().all(|act| act.get("remove").is_none()), "{plan}");
+    let plan = changed("ubuntu-24.04", "a100", &["--json"], |facts| {
+        facts["companions"] = former.clone()
+    })
+    .json();
+    assert!(
+        operations(&plan, "install-driver")
+            .iter()
+            .all(|act| act.get("remove").is_none()),
+        "{plan}"
+    );
 }
 
 #[test]
@@ -364,19 +726,23 @@ fn nvidia_fs_is_built_again_for_another_driver() {
     let plan = |enabled: bool, kept: bool| {
         let driver = if kept { "595.99.02" } else { "580.178.04" };
         let plan = changed("ubuntu-24.04", "a100", &["--upgrade", "--json"], |facts| {
-            facts["companions"] =
-                json!([{ "id": "gds", "version": "2.28.4", "package": "nvidia-fs", "enabled": enabled }]);
+            facts["companions"] = json!([{ "id": "gds", "version": "2.28.4", "package": "nvidia-fs", "enabled": enabled }]);
             facts["driver"] = json!({ "version": driver, "origin": "dpkg", "modules": "open", "evidence": "libcuda" });
         });
         plan.json()
     };
     let acts = |plan: &Value| {
         let acts = operations(plan, "install-driver").into_iter();
-        acts.filter_map(|act| Some(act.get("argv")?.clone())).map(|argv| argv.to_string()).collect::<Vec<_>>()
+        acts.filter_map(|act| Some(act.get("argv")?.clone()))
+            .map(|argv| argv.to_string())
+            .collect::<Vec<_>>()
     };
     let upgraded = plan(true, false);
-    let kernel = upgraded["host"]["kernels"]["next_boot"].as_str().or(upgraded["host"]["kernels"]["running"].as_str());
-    let dkms = |what| json!(["dkms", what, "--force", "nvidia-fs/2.28.4", "-k", kernel]).to_string();
+    let kernel = upgraded["host"]["kernels"]["next_boot"]
+        .as_str()
+        .or(upgraded["host"]["kernels"]["running"].as_str());
+    let dkms =
+        |what| json!(["dkms", what, "--force", "nvidia-fs/2.28.4", "-k", kernel]).to_string();
     assert_eq!(acts(&upgraded), [dkms("build"), dkms("install")]);
     assert_eq!(modules(&upgraded), (vec!["nvidia-fs"], vec!["nvidia-fs"]));
     assert_eq!(acts(&plan(true, true)), [""; 0]);
@@ -386,7 +752,12 @@ fn nvidia_fs_is_built_again_for_another_driver() {
 fn a_repository_that_comes_only_with_a_driver_is_named() {
     let said = run(&wish("opensuse-leap-15", "8xh100", &[]));
     assert_eq!(said.code, 2, "{}", said.out);
-    for part in ["only for a driver from it", "comes from the runfile", "repos/opensuse15/x86_64", "without it"] {
+    for part in [
+        "only for a driver from it",
+        "comes from the runfile",
+        "repos/opensuse15/x86_64",
+        "without it",
+    ] {
         assert!(said.err.contains(part), "{part}: {}", said.err);
     }
     // That driver has no Fabric Manager.
@@ -394,9 +765,24 @@ fn a_repository_that_comes_only_with_a_driver_is_named() {
     // Once the repository is enabled, DCGM comes from it.
     let mut facts = new_host("opensuse-leap-15", "8xh100");
     let address = "https://developer.download.nvidia.com/compute/cuda/repos/opensuse15/x86_64";
-    facts["repositories"].as_array_mut().expect("repositories").push(json!(address));
-    let request = ["plan", "--facts", "-", "--profile", "driver", "--with", "dcgm", "--json"];
-    assert_eq!(packages(&run_with_input(&request, &facts.to_string()).json()), of_cuda(13));
+    facts["repositories"]
+        .as_array_mut()
+        .expect("repositories")
+        .push(json!(address));
+    let request = [
+        "plan",
+        "--facts",
+        "-",
+        "--profile",
+        "driver",
+        "--with",
+        "dcgm",
+        "--json",
+    ];
+    assert_eq!(
+        packages(&run_with_input(&request, &facts.to_string()).json()),
+        of_cuda(13)
+    );
     // One GPU has no NVSwitch.
     let runfile = run(&wish("opensuse-leap-15", "h100", &["--method", "runfile"]));
     let suggested = "--profile driver --with dcgm --method repository";

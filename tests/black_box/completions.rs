@@ -1,5 +1,5 @@
-//! Completion as a user has it: real shells, a script out of `gpusetup completions`, lines that are typed and a tab. zsh and fish
-//! are tried as well.
+//! Completion as a user has it: real shells, a script out of `gpusetup completions`, lines that are
+//! typed and a tab. zsh and fish are tried as well.
 
 use crate::common::{Ran, Tree, program, run};
 use std::io::Write;
@@ -11,7 +11,11 @@ fn script(tree: &Tree, shell: &str) -> (String, String) {
     let printed = run(&["completions", shell]);
     assert_eq!(printed.code, 0, "{}", printed.err);
     tree.write("completion", &printed.out);
-    let folder = Path::new(env!("CARGO_BIN_EXE_gpusetup")).parent().expect("it is in a folder").display().to_string();
+    let folder = Path::new(env!("CARGO_BIN_EXE_gpusetup"))
+        .parent()
+        .expect("it is in a folder")
+        .display()
+        .to_string();
     (tree.path().join("completion").display().to_string(), folder)
 }
 
@@ -27,11 +31,17 @@ fn typed(shell: &str, lines: &[&str]) -> Vec<String> {
         .spawn()
         .expect("python3 is there");
     let mut input = child.stdin.take().expect("piped");
-    input.write_all(lines.join("\n").as_bytes()).expect("it reads");
+    input
+        .write_all(lines.join("\n").as_bytes())
+        .expect("it reads");
     drop(input);
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{shell} did not answer");
-    String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect()
+    String::from_utf8(output.stdout)
+        .expect("UTF-8")
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Lines, and what a shell makes of them.
@@ -39,12 +49,27 @@ const LINES: [(&str, &str); 9] = [
     ("gpusetup expl", "<gpusetup><explain>"),
     ("gpusetup plan --gpu h10", "<gpusetup><plan><--gpu><h100"),
     ("gpusetup plan --gpu=h20", "<gpusetup><plan><--gpu=h20"),
-    ("gpusetup plan --os ubuntu-24.0", "<gpusetup><plan><--os><ubuntu-24.04>"),
-    ("gpusetup db show 10de:2330", "<gpusetup><db><show><10de:2330>"),
-    ("gpusetup plan --cuda \">=12.8.1", "<gpusetup><plan><--cuda><>=12.8.1>"),
-    ("gpusetup plan --with nccl==2.29.", "<gpusetup><plan><--with><nccl==2.29."),
+    (
+        "gpusetup plan --os ubuntu-24.0",
+        "<gpusetup><plan><--os><ubuntu-24.04>",
+    ),
+    (
+        "gpusetup db show 10de:2330",
+        "<gpusetup><db><show><10de:2330>",
+    ),
+    (
+        "gpusetup plan --cuda \">=12.8.1",
+        "<gpusetup><plan><--cuda><>=12.8.1>",
+    ),
+    (
+        "gpusetup plan --with nccl==2.29.",
+        "<gpusetup><plan><--with><nccl==2.29.",
+    ),
     ("gpusetup doctor GS50", "<gpusetup><doctor><GS50"),
-    ("gpusetup explain cudaErrorNoDev", "<gpusetup><explain><cudaErrorNoDevice>"),
+    (
+        "gpusetup explain cudaErrorNoDev",
+        "<gpusetup><explain><cudaErrorNoDevice>",
+    ),
 ];
 
 fn all_are_completed(shell: &str) {
@@ -86,22 +111,43 @@ fn fish_completes() {
             .output()
             .expect("fish is there");
         let out = String::from_utf8_lossy(&fish.stdout);
-        assert!(out.starts_with(first), "{line}: {out}{}", String::from_utf8_lossy(&fish.stderr));
+        assert!(
+            out.starts_with(first),
+            "{line}: {out}{}",
+            String::from_utf8_lossy(&fish.stderr)
+        );
     }
 }
 
 #[test]
 fn installed_toolkits_are_completed() {
     let tree = Tree::debian_12();
-    for folder in ["cuda-9.2", "cuda-12.8", "cuda-11.8", "cuda", "cuda-samples", "cudnn-9.1"] {
+    for folder in [
+        "cuda-9.2",
+        "cuda-12.8",
+        "cuda-11.8",
+        "cuda",
+        "cuda-samples",
+        "cudnn-9.1",
+    ] {
         std::fs::create_dir_all(tree.path().join("opt").join(folder)).expect("made");
     }
     let prefix = tree.path().join("opt").display().to_string();
     for (line, expected) in [
-        (["gpusetup", "use", "--prefix", &prefix, "cuda", ""], "12.8:installed\n11.8:installed\n9.2:installed\n"),
-        (["gpusetup", "uninstall", "--prefix", &prefix, "--cuda", "1"], "12.8:installed\n11.8:installed\n"),
+        (
+            ["gpusetup", "use", "--prefix", &prefix, "cuda", ""],
+            "12.8:installed\n11.8:installed\n9.2:installed\n",
+        ),
+        (
+            ["gpusetup", "uninstall", "--prefix", &prefix, "--cuda", "1"],
+            "12.8:installed\n11.8:installed\n",
+        ),
     ] {
-        let asked = program().arg("--").args(line).env("_GPUSETUP_COMPLETE", "zsh").output();
+        let asked = program()
+            .arg("--")
+            .args(line)
+            .env("_GPUSETUP_COMPLETE", "zsh")
+            .output();
         assert_eq!(Ran::of(asked.expect("it runs")).out, expected, "{line:?}");
     }
 }
@@ -111,8 +157,18 @@ fn a_variable_in_the_environment_changes_no_command() {
     for variable in ["COMPLETE", "_GPUSETUP_COMPLETE"] {
         for shell in ["bash", "zsh", "fish", "", "nosuch"] {
             let plan = ["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--json"];
-            let ran = Ran::of(program().args(plan).env(variable, shell).output().expect("it runs"));
-            assert_eq!(ran.json()["schema"], "gpusetup.plan/1", "{variable}={shell}");
+            let ran = Ran::of(
+                program()
+                    .args(plan)
+                    .env(variable, shell)
+                    .output()
+                    .expect("it runs"),
+            );
+            assert_eq!(
+                ran.json()["schema"],
+                "gpusetup.plan/1",
+                "{variable}={shell}"
+            );
         }
     }
 }
@@ -131,13 +187,22 @@ fn a_shell_that_asks_runs_nothing() {
             .output();
         Ran::of(output.expect("it runs"))
     };
-    for line in
-        ["gpusetup apply --yes --unattended --accept-e", "gpusetup uninstall --all --ye", "gpusetup rollback --ye"]
-    {
-        for (shell, words) in [("bash", vec![line, " ="]), ("zsh", line.split(' ').collect())] {
+    for line in [
+        "gpusetup apply --yes --unattended --accept-e",
+        "gpusetup uninstall --all --ye",
+        "gpusetup rollback --ye",
+    ] {
+        for (shell, words) in [
+            ("bash", vec![line, " ="]),
+            ("zsh", line.split(' ').collect()),
+        ] {
             let ran = asked(shell, &words);
             assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{line}");
-            assert!(ran.out.starts_with("--yes") || ran.out.starts_with("--accept-eula"), "{line}: {}", ran.out);
+            assert!(
+                ran.out.starts_with("--yes") || ran.out.starts_with("--accept-eula"),
+                "{line}: {}",
+                ran.out
+            );
         }
     }
     // Whatever is typed, the answer is an answer.
@@ -156,5 +221,9 @@ fn a_shell_that_asks_runs_nothing() {
             assert!(!ran.out.contains('\u{1b}'), "{:?}", ran.out);
         }
     }
-    assert_ne!(asked("nosuch", &["gpusetup", "pl"]).code, 0, "no shell asks");
+    assert_ne!(
+        asked("nosuch", &["gpusetup", "pl"]).code,
+        0,
+        "no shell asks"
+    );
 }

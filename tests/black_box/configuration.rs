@@ -11,23 +11,56 @@ fn a_wrong_value_is_traced_to_where_it_is_set() {
     let path = file.display().to_string();
     let here = format!("the config file {path}");
     for (text, parts) in [
-        ("cuda: \"banana\"\n", ["`banana` is not a CUDA version", &format!("hint: --cuda is set by {here}")]),
-        ("profile: nonsense\n", [&format!("{here} sets --profile to `nonsense`"), "hint: it can be compute, driver"]),
-        ("cuda: 12.10\n", ["a version or a fraction must be quoted, such as \"12.8\"", "line 1"]),
+        (
+            "cuda: \"banana\"\n",
+            [
+                "`banana` is not a CUDA version",
+                &format!("hint: --cuda is set by {here}"),
+            ],
+        ),
+        (
+            "profile: nonsense\n",
+            [
+                &format!("{here} sets --profile to `nonsense`"),
+                "hint: it can be compute, driver",
+            ],
+        ),
+        (
+            "cuda: 12.10\n",
+            [
+                "a version or a fraction must be quoted, such as \"12.8\"",
+                "line 1",
+            ],
+        ),
     ] {
         fs::write(&file, text).expect("written");
         let said = run(&["plan", "--gpu", "h100", "--config", &path]);
         assert_eq!(said.code, 2, "{text}");
         let words = said.err.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(parts.iter().all(|part| words.contains(part)), "{text}: {}", said.err);
+        assert!(
+            parts.iter().all(|part| words.contains(part)),
+            "{text}: {}",
+            said.err
+        );
     }
     fs::write(&file, "cuda: \"banana\"\n").expect("written");
     let said = run(&["plan", "--gpu", "h100", "--config", &path, "--cuda", "pear"]);
-    assert!(said.err.contains("`pear`") && !said.err.contains("is set by"), "{}", said.err);
+    assert!(
+        said.err.contains("`pear`") && !said.err.contains("is set by"),
+        "{}",
+        said.err
+    );
 
-    let set = program().args(["plan", "--gpu", "h100"]).env("GPUSETUP_CUDA", "banana").output().expect("it runs");
+    let set = program()
+        .args(["plan", "--gpu", "h100"])
+        .env("GPUSETUP_CUDA", "banana")
+        .output()
+        .expect("it runs");
     let err = String::from_utf8_lossy(&set.stderr);
-    assert!(err.contains("hint: --cuda is set by the environment variable GPUSETUP_CUDA"), "{err}");
+    assert!(
+        err.contains("hint: --cuda is set by the environment variable GPUSETUP_CUDA"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -36,7 +69,10 @@ fn the_example_of_a_config_file_is_understood() {
     let text = fs::read_to_string(path).expect("there");
     // A key that is commented out: `# cuda: "12.8"`.
     let is_key = |line: &&str| {
-        let key = line.strip_prefix("# ").and_then(|line| line.split_once(": ")).map(|(key, _)| key);
+        let key = line
+            .strip_prefix("# ")
+            .and_then(|line| line.split_once(": "))
+            .map(|(key, _)| key);
         key.is_some_and(|key| key.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
     };
     let keys: Vec<_> = text.lines().filter(is_key).map(|line| &line[2..]).collect();
@@ -44,7 +80,15 @@ fn the_example_of_a_config_file_is_understood() {
     let config = tempfile::NamedTempFile::new().expect("a file");
     fs::write(config.path(), keys.join("\n")).expect("written");
     let config = config.path().display().to_string();
-    let said = run(&["plan", "--config", &config, "--os", "ubuntu-24.04", "--gpu", "h100"]);
+    let said = run(&[
+        "plan",
+        "--config",
+        &config,
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "h100",
+    ]);
     assert!(
         said.code == 0 && said.out.contains("driver 580.") && said.out.contains("CUDA 12.8."),
         "{}{}",

@@ -1,5 +1,6 @@
-//! `--profile container-host`: the plans for new systems, and for hosts with engines and files of their administrators. What real
-//! engines make of the files is tested in `tests/as_root/container_host.rs`.
+//! `--profile container-host`: the plans for new systems, and for hosts with engines and files of
+//! their administrators. What real engines make of the files is tested in
+//! `tests/as_root/container_host.rs`.
 
 use crate::common::{Ran, Tree, run, run_with_input};
 use crate::schema;
@@ -16,24 +17,45 @@ fn printed(ran: Ran) -> String {
 }
 
 fn stock(os: &str, more: &[&str]) -> Ran {
-    let base = ["plan", "--os", os, "--gpu", "10de:2330", "--today", "2026-11-26"];
+    let base = [
+        "plan",
+        "--os",
+        os,
+        "--gpu",
+        "10de:2330",
+        "--today",
+        "2026-11-26",
+    ];
     run(&[&base[..], &PROFILE, more].concat())
 }
 
 /// The operations of a step.
 fn operations<'a>(plan: &'a Value, step: &str) -> Vec<&'a Value> {
-    let steps = plan["steps"].as_array().expect("steps").iter().filter(|s| s["id"] == step);
-    steps.flat_map(|s| s["operations"].as_array().expect("operations")).collect()
+    let steps = plan["steps"]
+        .as_array()
+        .expect("steps")
+        .iter()
+        .filter(|s| s["id"] == step);
+    steps
+        .flat_map(|s| s["operations"].as_array().expect("operations"))
+        .collect()
 }
 
 fn texts(plan: &Value) -> Vec<&str> {
-    plan["warnings"].as_array().expect("warnings").iter().filter_map(|w| w["text"].as_str()).collect()
+    plan["warnings"]
+        .as_array()
+        .expect("warnings")
+        .iter()
+        .filter_map(|w| w["text"].as_str())
+        .collect()
 }
 
 /// A Debian 12 with these programs.
 fn debian(programs: &[&str]) -> Tree {
     let tree = Tree::debian_12().gpu("0000:17:00.0", "20b2", Some("nouveau"));
-    programs.iter().for_each(|name| tree.write(&format!("usr/bin/{name}"), ""));
+    programs
+        .iter()
+        .for_each(|name| tree.write(&format!("usr/bin/{name}"), ""));
     tree
 }
 
@@ -49,7 +71,11 @@ fn new_systems_get_the_plans_that_were_reviewed() {
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings.bind(|| {
-        for (os, engine) in [("ubuntu-24.04", "docker"), ("debian-12", "docker"), ("rocky-9", "podman")] {
+        for (os, engine) in [
+            ("ubuntu-24.04", "docker"),
+            ("debian-12", "docker"),
+            ("rocky-9", "podman"),
+        ] {
             let text = printed(stock(os, &["--engine", engine, "-v"]));
             let end = text.find("\nNot chosen").expect("the rejected ones");
             insta::assert_snapshot!(format!("{os}-{engine}"), &text[..end]);
@@ -64,8 +90,15 @@ fn the_module_that_has_the_engine_is_named() {
         texts(&plan).join("\n")
     };
     let says = planned("sles-15");
-    assert!(says.contains("podman is in the module Containers") && says.contains("sle-module-containers/15"), "{says}");
-    assert!(!planned("sles-16").contains("is in the module"), "16 has no modules");
+    assert!(
+        says.contains("podman is in the module Containers")
+            && says.contains("sle-module-containers/15"),
+        "{says}"
+    );
+    assert!(
+        !planned("sles-16").contains("is in the module"),
+        "16 has no modules"
+    );
 }
 
 #[test]
@@ -79,68 +112,159 @@ fn the_toolkit_comes_in_one_version_from_its_repository() {
         let plan = stock(os, &["--engine", "podman", "--json"]).json();
         assert_eq!(schema::mistakes("plan.json", &plan), [""; 0], "{os}");
         assert_eq!(plan["selection"]["cuda"], Value::Null, "{os}");
-        let added =
-            operations(&plan, "add-repository").into_iter().find(|added| added["keys"][0]["fingerprint"] == KEY);
+        let added = operations(&plan, "add-repository")
+            .into_iter()
+            .find(|added| added["keys"][0]["fingerprint"] == KEY);
         let added = added.unwrap_or_else(|| panic!("{os}: {plan}"));
         let address = format!("https://nvidia.github.io/libnvidia-container/{url}");
-        assert_eq!((&added["url"], &added["packages"]), (&json!(address), &Value::Null), "{os}");
-        assert_eq!(added["keys"][0]["url"], "https://nvidia.github.io/libnvidia-container/gpgkey");
+        assert_eq!(
+            (&added["url"], &added["packages"]),
+            (&json!(address), &Value::Null),
+            "{os}"
+        );
+        assert_eq!(
+            added["keys"][0]["url"],
+            "https://nvidia.github.io/libnvidia-container/gpgkey"
+        );
         let all = operations(&plan, "container-toolkit");
         let versions = all[0]["versions"].as_object().expect("versions");
         assert_eq!(versions.len(), 4, "{os}");
-        assert!(versions.values().all(|version| *version == "1.20.0-1"), "{os}: {versions:?}");
+        assert!(
+            versions.values().all(|version| *version == "1.20.0-1"),
+            "{os}: {versions:?}"
+        );
         // Podman needs no file and no restart.
-        assert!(all.iter().all(|o| o["op"] != "write-file" && o["restart"] != true), "{os}: {all:?}");
+        assert!(
+            all.iter()
+                .all(|o| o["op"] != "write-file" && o["restart"] != true),
+            "{os}: {all:?}"
+        );
     }
-    let mirrored = stock("debian-12", &["--mirror", "https://mirror.example/nvidia", "--json"]).json();
+    let mirrored = stock(
+        "debian-12",
+        &["--mirror", "https://mirror.example/nvidia", "--json"],
+    )
+    .json();
     let added = operations(&mirrored, "add-repository")[0];
-    assert_eq!(added["url"], "https://mirror.example/nvidia/libnvidia-container/stable/deb/amd64");
-    assert_eq!(added["keys"][0]["url"], "https://mirror.example/nvidia/libnvidia-container/gpgkey");
+    assert_eq!(
+        added["url"],
+        "https://mirror.example/nvidia/libnvidia-container/stable/deb/amd64"
+    );
+    assert_eq!(
+        added["keys"][0]["url"],
+        "https://mirror.example/nvidia/libnvidia-container/gpgkey"
+    );
 }
 
 #[test]
 fn a_host_without_an_engine_is_told_what_to_type() {
     let plan = stock("ubuntu-24.04", &["--json"]).json();
-    let told =
-        texts(&plan).into_iter().find(|text| text.contains("no container engine")).expect("a warning").to_owned();
-    assert!(told.contains("--engine docker or --engine podman installs one"), "{told}");
+    let told = texts(&plan)
+        .into_iter()
+        .find(|text| text.contains("no container engine"))
+        .expect("a warning")
+        .to_owned();
+    assert!(
+        told.contains("--engine docker or --engine podman installs one"),
+        "{told}"
+    );
     assert!(operations(&plan, "container-engine").is_empty());
     let said = stock("rocky-9", &["--engine", "docker"]);
     assert_eq!(said.code, 5, "{}", said.err);
-    assert!(said.err.contains("no package of Docker for Rocky Linux 9"), "{}", said.err);
-    assert!(said.err.contains("--profile container-host --engine podman"), "{}", said.err);
+    assert!(
+        said.err.contains("no package of Docker for Rocky Linux 9"),
+        "{}",
+        said.err
+    );
+    assert!(
+        said.err
+            .contains("--profile container-host --engine podman"),
+        "{}",
+        said.err
+    );
     let said = stock("debian-12", &["--engine", "lxc"]);
-    assert!(said.code == 2 && said.err.contains("docker and podman, but not lxc"), "{}", said.err);
-    let said = run(&["plan", "--os", "debian-12", "--gpu", "h100", "--engine", "docker"]);
-    assert!(said.code == 2 && said.err.contains("--profile container-host --engine docker"), "{}", said.err);
+    assert!(
+        said.code == 2 && said.err.contains("docker and podman, but not lxc"),
+        "{}",
+        said.err
+    );
+    let said = run(&[
+        "plan",
+        "--os",
+        "debian-12",
+        "--gpu",
+        "h100",
+        "--engine",
+        "docker",
+    ]);
+    assert!(
+        said.code == 2
+            && said
+                .err
+                .contains("--profile container-host --engine docker"),
+        "{}",
+        said.err
+    );
 }
 
 /// Facts have nothing about engines, whose files may have passwords.
 #[test]
 fn a_plan_for_facts_says_that_engines_are_not_known() {
     let tree = debian(&["dockerd"]);
-    let facts = printed(run(&["facts", "--root", tree.path().to_str().expect("UTF-8"), "--json"]));
-    let plan = |more: &[&str]| run_with_input(&[&["plan", "--facts", "-"], &PROFILE[..], more].concat(), &facts);
+    let facts = printed(run(&[
+        "facts",
+        "--root",
+        tree.path().to_str().expect("UTF-8"),
+        "--json",
+    ]));
+    let plan = |more: &[&str]| {
+        run_with_input(
+            &[&["plan", "--facts", "-"], &PROFILE[..], more].concat(),
+            &facts,
+        )
+    };
     for more in [&["--json"][..], &["--engine", "docker", "--json"]] {
         let plan = plan(more).json();
-        let said = texts(&plan).into_iter().filter(|text| text.contains("container engine")).collect::<Vec<_>>();
-        assert!(said.len() == 1 && said[0].contains("not known here which container engines"), "{more:?}: {said:?}");
+        let said = texts(&plan)
+            .into_iter()
+            .filter(|text| text.contains("container engine"))
+            .collect::<Vec<_>>();
+        assert!(
+            said.len() == 1 && said[0].contains("not known here which container engines"),
+            "{more:?}: {said:?}"
+        );
     }
     let refused = plan(&["--docker-user", "alice"]);
     assert_eq!(refused.code, 2, "{}", refused.err);
-    assert!(refused.err.contains("not known here whether the host has Docker"), "{}", refused.err);
+    assert!(
+        refused
+            .err
+            .contains("not known here whether the host has Docker"),
+        "{}",
+        refused.err
+    );
     assert!(!refused.err.contains("--engine docker"), "{}", refused.err);
 }
 
-/// A Debian 12 with Podman, and with this version of the container toolkit from local files: no repository has it.
+/// A Debian 12 with Podman, and with this version of the container toolkit from local files: no
+/// repository has it.
 fn debian_with_toolkit(version: &str) -> Tree {
     let tree = debian(&["nvidia-ctk", "podman"]);
     let package = |name: &str, version: &str| {
-        format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n\n")
+        format!(
+            "Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n\n"
+        )
     };
-    let names = ["toolkit", "toolkit-base"].map(|name| package(&format!("nvidia-container-{name}"), version)).concat();
-    let libraries = ["-tools", "1"].map(|name| package(&format!("libnvidia-container{name}"), version)).concat();
-    tree.write("var/lib/dpkg/status", &[package("dpkg", "1.21.22"), names, libraries].concat());
+    let names = ["toolkit", "toolkit-base"]
+        .map(|name| package(&format!("nvidia-container-{name}"), version))
+        .concat();
+    let libraries = ["-tools", "1"]
+        .map(|name| package(&format!("libnvidia-container{name}"), version))
+        .concat();
+    tree.write(
+        "var/lib/dpkg/status",
+        &[package("dpkg", "1.21.22"), names, libraries].concat(),
+    );
     tree.write(
         "var/lib/apt/lists/archive_debian_dists_bookworm_main_binary-amd64_Packages",
         "Package: podman\nArchitecture: amd64\nVersion: 4.3.1+ds1-8\n\n",
@@ -150,18 +274,30 @@ fn debian_with_toolkit(version: &str) -> Tree {
 
 #[test]
 fn the_toolkit_is_upgraded_before_its_repository_is_added() {
-    for (installed, planned, is_kept) in
-        [("1.17.8-1", "1.20.0", false), ("1.20.0-1", "1.20.0", true), ("1.99.0-1", "1.99.0", true)]
-    {
+    for (installed, planned, is_kept) in [
+        ("1.17.8-1", "1.20.0", false),
+        ("1.20.0-1", "1.20.0", true),
+        ("1.99.0-1", "1.99.0", true),
+    ] {
         let plan = on(&debian_with_toolkit(installed), &["--upgrade", "--json"]).json();
         let steps = plan["steps"].as_array().expect("steps");
-        let toolkit = steps.iter().find(|step| step["id"] == "container-toolkit").expect("the step");
+        let toolkit = steps
+            .iter()
+            .find(|step| step["id"] == "container-toolkit")
+            .expect("the step");
         let title = format!("Set up NVIDIA Container Toolkit {planned} for Podman");
         assert_eq!(toolkit["title"], title, "{installed}");
         let packages = operations(&plan, "container-toolkit")[0];
-        assert_eq!(packages["satisfied"] == true, is_kept, "{installed}: {packages}");
+        assert_eq!(
+            packages["satisfied"] == true,
+            is_kept,
+            "{installed}: {packages}"
+        );
         if !is_kept {
-            assert_eq!(packages["versions"]["libnvidia-container1"], "1.20.0-1", "{packages}");
+            assert_eq!(
+                packages["versions"]["libnvidia-container1"], "1.20.0-1",
+                "{packages}"
+            );
         }
     }
 }
@@ -172,13 +308,16 @@ fn a_tree_that_will_have_no_specification_is_named() {
     let tree = debian_with_toolkit("1.17.8-1");
     let is_named = |more: &[&str]| {
         let plan = on(&tree, &[more, &["--json"]].concat()).json();
-        texts(&plan)
-            .iter()
-            .any(|text| text.contains("1.17.8 writes no CDI specification when the host of this tree boots"))
+        texts(&plan).iter().any(|text| {
+            text.contains("1.17.8 writes no CDI specification when the host of this tree boots")
+        })
     };
     assert!(is_named(&[]));
     assert!(!is_named(&["--upgrade"]), "1.18.0 and newer write it");
-    tree.write("etc/cdi/nvidia.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: all\n");
+    tree.write(
+        "etc/cdi/nvidia.yaml",
+        "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: all\n",
+    );
     assert!(!is_named(&[]));
 }
 
@@ -191,31 +330,61 @@ fn files_are_merged_and_shown_as_a_diff() {
     let plan = on(&tree, &["--json"]).json();
     assert_eq!(schema::mistakes("plan.json", &plan), [""; 0]);
     let all = operations(&plan, "container-toolkit");
-    let file = all.iter().find(|o| o["path"] == "/etc/docker/daemon.json").expect("the file");
+    let file = all
+        .iter()
+        .find(|o| o["path"] == "/etc/docker/daemon.json")
+        .expect("the file");
     assert_eq!(file["merged_from"], gpusetup::sum::sha256(theirs));
-    let merged: Value = serde_json::from_str(file["content"].as_str().expect("a text")).expect("JSON");
+    let merged: Value =
+        serde_json::from_str(file["content"].as_str().expect("a text")).expect("JSON");
     assert_eq!(merged["log-driver"], "journald");
     assert_eq!(merged["runtimes"]["crun"]["path"], "/usr/bin/crun");
-    assert_eq!(merged["runtimes"]["nvidia"]["path"], "/usr/bin/nvidia-container-runtime");
-    let restart = all.iter().find(|o| o["op"] == "service" && o["restart"] == true).expect("a restart");
+    assert_eq!(
+        merged["runtimes"]["nvidia"]["path"],
+        "/usr/bin/nvidia-container-runtime"
+    );
+    let restart = all
+        .iter()
+        .find(|o| o["op"] == "service" && o["restart"] == true)
+        .expect("a restart");
     assert_eq!(restart["unit"], "docker.service");
-    assert!(texts(&plan).iter().any(|text| text.contains("live-restore")), "{:?}", texts(&plan));
+    assert!(
+        texts(&plan)
+            .iter()
+            .any(|text| text.contains("live-restore")),
+        "{:?}",
+        texts(&plan)
+    );
     let text = printed(on(&tree, &[]));
-    for line in ["+        \"nvidia\": {", "-    \"runtimes\": {\"crun\": {\"path\": \"/usr/bin/crun\"}}"] {
+    for line in [
+        "+        \"nvidia\": {",
+        "-    \"runtimes\": {\"crun\": {\"path\": \"/usr/bin/crun\"}}",
+    ] {
         assert!(text.contains(line), "{line}: {text}");
     }
     // The texts of the files come back from a file of the plan as they were.
     let saved = tree.path().join("plan.json");
     printed(on(&tree, &["--out", saved.to_str().expect("UTF-8")]));
-    let read: gpusetup::plan::Plan = serde_json::from_slice(&std::fs::read(&saved).expect("saved")).expect("a plan");
+    let read: gpusetup::plan::Plan =
+        serde_json::from_slice(&std::fs::read(&saved).expect("saved")).expect("a plan");
     let host = read.host.container_host.expect("looked for");
-    let file = host.file(std::path::Path::new("/etc/docker/daemon.json")).expect("readable").expect("there");
+    let file = host
+        .file(std::path::Path::new("/etc/docker/daemon.json"))
+        .expect("readable")
+        .expect("there");
     assert_eq!(file.text, theirs);
 
     // Containers that are kept need no warning, and a file that has everything already no restart.
     tree.write(DAEMON, "{\"live-restore\": true}");
-    assert!(!texts(&on(&tree, &["--json"]).json()).iter().any(|text| text.contains("live-restore")));
-    tree.write(DAEMON, "{\"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}}}");
+    assert!(
+        !texts(&on(&tree, &["--json"]).json())
+            .iter()
+            .any(|text| text.contains("live-restore"))
+    );
+    tree.write(
+        DAEMON,
+        "{\"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}}}",
+    );
     let plan = on(&tree, &["--json"]).json();
     let all = operations(&plan, "container-toolkit");
     assert!(all.iter().all(|o| o["restart"] != true), "{all:?}");
@@ -228,7 +397,9 @@ fn a_file_that_cannot_be_read_is_refused_before_anything() {
     let said = on(&tree, &[]);
     assert_eq!(said.code, 5, "{}", said.err);
     assert!(
-        said.err.contains("/etc/docker/daemon.json cannot be merged") && said.err.contains("line 2, column 3"),
+        said.err
+            .contains("/etc/docker/daemon.json cannot be merged")
+            && said.err.contains("line 2, column 3"),
         "{}",
         said.err
     );
@@ -236,7 +407,11 @@ fn a_file_that_cannot_be_read_is_refused_before_anything() {
     std::fs::remove_file(tree.path().join(DAEMON)).expect("removed");
     tree.link(DAEMON, "/srv/daemon.json");
     let said = on(&tree, &[]);
-    assert!(said.code == 5 && said.err.contains("it is a link to /srv/daemon.json"), "{}", said.err);
+    assert!(
+        said.code == 5 && said.err.contains("it is a link to /srv/daemon.json"),
+        "{}",
+        said.err
+    );
 }
 
 /// Docker reads line ends of Windows, and the mark at the beginning since version 23.
@@ -250,84 +425,157 @@ fn a_file_of_windows_is_merged_as_one() {
     let plan = gpusetup::plan::Plan::read(&std::fs::read(&saved).expect("saved")).expect("a plan");
     let plan = serde_json::to_value(plan).expect("JSON");
     let all = operations(&plan, "container-toolkit");
-    let file = all.iter().find(|o| o["path"] == "/etc/docker/daemon.json").expect("the file");
+    let file = all
+        .iter()
+        .find(|o| o["path"] == "/etc/docker/daemon.json")
+        .expect("the file");
     let content = file["content"].as_str().expect("a text");
-    assert!(content.starts_with("\u{feff}{\r\n  \"debug\": true,\r\n"), "{content:?}");
-    assert_eq!(content.matches('\n').count(), content.matches("\r\n").count(), "{content:?}");
+    assert!(
+        content.starts_with("\u{feff}{\r\n  \"debug\": true,\r\n"),
+        "{content:?}"
+    );
+    assert_eq!(
+        content.matches('\n').count(),
+        content.matches("\r\n").count(),
+        "{content:?}"
+    );
     tree.write(
         "var/lib/dpkg/status",
         "Package: docker.io\nStatus: install ok installed\nVersion: 20.10.24+dfsg1-1\n\n",
     );
     let said = on(&tree, &[]);
-    assert!(said.code == 5 && said.err.contains("line 1, column 1: it begins with a byte-order mark"), "{}", said.err);
+    assert!(
+        said.code == 5
+            && said
+                .err
+                .contains("line 1, column 1: it begins with a byte-order mark"),
+        "{}",
+        said.err
+    );
     for (text, place, command) in [
-        ("{\"runtimes\": {},\n\"runtimes\": {\"a\": {}}}", "line 2, column 1: it has the key", "sed -n 2l"),
-        ("{\n\"data-root\": \"/x\u{200b}\"}", "line 2, column 17: it has a hidden character (U+200B)", "sed -n 2l"),
+        (
+            "{\"runtimes\": {},\n\"runtimes\": {\"a\": {}}}",
+            "line 2, column 1: it has the key",
+            "sed -n 2l",
+        ),
+        (
+            "{\n\"data-root\": \"/x\u{200b}\"}",
+            "line 2, column 17: it has a hidden character (U+200B)",
+            "sed -n 2l",
+        ),
     ] {
         tree.write(DAEMON, text);
         let said = on(&tree, &[]);
-        assert!(said.code == 5 && said.err.contains(place) && said.err.contains(command), "{}", said.err);
+        assert!(
+            said.code == 5 && said.err.contains(place) && said.err.contains(command),
+            "{}",
+            said.err
+        );
     }
 }
 
 #[test]
 fn containerd_that_serves_no_pods_is_named() {
     let tree = debian(&["dockerd", "containerd", "kubelet"]);
-    tree.write("etc/containerd/config.toml", "disabled_plugins = [\"cri\"]\n");
+    tree.write(
+        "etc/containerd/config.toml",
+        "disabled_plugins = [\"cri\"]\n",
+    );
     let named = |tree: &Tree| {
         let plan = on(tree, &["--json"]).json();
-        texts(&plan).iter().any(|text| text.contains("containerd serves no pods: /etc/containerd/config.toml"))
+        texts(&plan)
+            .iter()
+            .any(|text| text.contains("containerd serves no pods: /etc/containerd/config.toml"))
     };
     assert!(named(&tree));
-    tree.write("etc/containerd/config.toml", "version = 2\ndisabled_plugins = []\n");
+    tree.write(
+        "etc/containerd/config.toml",
+        "version = 2\ndisabled_plugins = []\n",
+    );
     assert!(!named(&tree));
     // Without a kubelet nothing asks containerd for pods.
     let docker = debian(&["dockerd", "containerd"]);
-    docker.write("etc/containerd/config.toml", "disabled_plugins = [\"cri\"]\n");
+    docker.write(
+        "etc/containerd/config.toml",
+        "disabled_plugins = [\"cri\"]\n",
+    );
     assert!(!named(&docker));
 }
 
-/// containerd 2 reads `disabled_plugins` in a file without a version, too: the package containerd.io ships such a file.
+/// containerd 2 reads `disabled_plugins` in a file without a version, too: the package
+/// containerd.io ships such a file.
 #[test]
 fn containerd_2_that_serves_no_pods_does_not_stop_the_plan() {
     let tree = debian(&["dockerd", "containerd", "kubelet"]);
     let installed = "Package: containerd.io\nStatus: install ok installed\nVersion: 2.1.4-1~debian.12~bookworm\n\n";
     tree.write("var/lib/dpkg/status", installed);
-    tree.write("etc/containerd/config.toml", "disabled_plugins = [\"cri\"]\n");
+    tree.write(
+        "etc/containerd/config.toml",
+        "disabled_plugins = [\"cri\"]\n",
+    );
     let plan = on(&tree, &["--json"]).json();
-    assert!(texts(&plan).iter().any(|text| text.contains("containerd serves no pods")), "{:?}", texts(&plan));
+    assert!(
+        texts(&plan)
+            .iter()
+            .any(|text| text.contains("containerd serves no pods")),
+        "{:?}",
+        texts(&plan)
+    );
     // Runtimes in such a file are another matter.
-    tree.write("etc/containerd/config.toml", "[plugins.cri.containerd]\nsnapshotter = \"overlayfs\"\n");
+    tree.write(
+        "etc/containerd/config.toml",
+        "[plugins.cri.containerd]\nsnapshotter = \"overlayfs\"\n",
+    );
     let refused = on(&tree, &[]);
-    assert!(refused.code == 5 && refused.err.contains("it is of version 1, and containerd 2"), "{}", refused.err);
+    assert!(
+        refused.code == 5 && refused.err.contains("it is of version 1, and containerd 2"),
+        "{}",
+        refused.err
+    );
 }
 
 /// The packages of CRI-O have conmon outside of PATH.
 #[test]
 fn the_runtime_of_crio_has_the_monitor_of_the_default_one() {
     let tree = debian(&["crio"]);
-    let monitored = "runtime_path = \"/usr/libexec/crio/crun\"\nmonitor_path = \"/usr/libexec/crio/conmon\"\n";
+    let monitored =
+        "runtime_path = \"/usr/libexec/crio/crun\"\nmonitor_path = \"/usr/libexec/crio/conmon\"\n";
     tree.write(
         "etc/crio/crio.conf.d/10-crio.conf",
         &format!("[crio.runtime]\ndefault_runtime = \"crun\"\n\n[crio.runtime.runtimes.crun]\n{monitored}"),
     );
     let plan = on(&tree, &["--json"]).json();
-    let mut written = operations(&plan, "container-toolkit").into_iter().filter_map(|o| o["content"].as_str());
-    let ours = written.find(|text| text.contains("[crio.runtime.runtimes.nvidia]")).expect("a file of CRI-O");
-    assert!(ours.contains("monitor_path = \"/usr/libexec/crio/conmon\"") && !ours.contains("crun"), "{ours}");
+    let mut written = operations(&plan, "container-toolkit")
+        .into_iter()
+        .filter_map(|o| o["content"].as_str());
+    let ours = written
+        .find(|text| text.contains("[crio.runtime.runtimes.nvidia]"))
+        .expect("a file of CRI-O");
+    assert!(
+        ours.contains("monitor_path = \"/usr/libexec/crio/conmon\"") && !ours.contains("crun"),
+        "{ours}"
+    );
 }
 
 #[test]
 fn the_default_runtime_of_crio_may_be_in_a_file_that_its_unit_names() {
     let tree = debian(&["crio"]);
-    tree.write("opt/crio.conf", "[crio.runtime.runtimes.crun]\nmonitor_path = \"/opt/conmon\"\n");
+    tree.write(
+        "opt/crio.conf",
+        "[crio.runtime.runtimes.crun]\nmonitor_path = \"/opt/conmon\"\n",
+    );
     tree.write(
         "usr/lib/systemd/system/crio.service",
         "[Service]\nExecStart=/usr/bin/crio --config /opt/crio.conf $CRIO_CONFIG_OPTIONS\n",
     );
     let plan = on(&tree, &["--json"]).json();
-    let mut written = operations(&plan, "container-toolkit").into_iter().filter_map(|o| o["content"].as_str());
-    assert!(written.any(|text| text.contains("monitor_path = \"/opt/conmon\"")), "{plan}");
+    let mut written = operations(&plan, "container-toolkit")
+        .into_iter()
+        .filter_map(|o| o["content"].as_str());
+    assert!(
+        written.any(|text| text.contains("monitor_path = \"/opt/conmon\"")),
+        "{plan}"
+    );
 }
 
 /// The packages of CRI-O have runc and crun where NVIDIA's runtime does not look for them.
@@ -342,9 +590,16 @@ fn nvidias_runtime_gets_the_path_of_crios_own() {
     );
     let plan = on(&tree, &["--json"]).json();
     let all = operations(&plan, "container-toolkit");
-    let at = |what: &str| all.iter().position(|o| o["op"] == what).expect("an operation");
+    let at = |what: &str| {
+        all.iter()
+            .position(|o| o["op"] == what)
+            .expect("an operation")
+    };
     let edit = all[at("edit-file")];
-    assert!(edit["path"] == CONFIG && at("packages") < at("edit-file"), "the packages write it: {all:?}");
+    assert!(
+        edit["path"] == CONFIG && at("packages") < at("edit-file"),
+        "the packages write it: {all:?}"
+    );
     let change = json!({
         "old": "runtimes = [\"runc\", \"crun\"]",
         "new": "runtimes = [\"/usr/libexec/crio/crun\", \"runc\", \"crun\"]",
@@ -356,10 +611,15 @@ fn nvidias_runtime_gets_the_path_of_crios_own() {
         let text = format!("[nvidia-container-runtime]\nruntimes = [{list}] # theirs\n");
         tree.write(CONFIG.trim_start_matches('/'), &text);
         let plan = on(&tree, &["--json"]).json();
-        let mut all = operations(&plan, "container-toolkit").into_iter().filter(|o| o["path"] == CONFIG);
-        all.next().and_then(|o| o["content"].as_str()).map(str::to_owned)
+        let mut all = operations(&plan, "container-toolkit")
+            .into_iter()
+            .filter(|o| o["path"] == CONFIG);
+        all.next()
+            .and_then(|o| o["content"].as_str())
+            .map(str::to_owned)
     };
-    let expected = "[nvidia-container-runtime]\nruntimes = [\"/usr/libexec/crio/crun\", \"runc\"] # theirs\n";
+    let expected =
+        "[nvidia-container-runtime]\nruntimes = [\"/usr/libexec/crio/crun\", \"runc\"] # theirs\n";
     assert_eq!(merged("\"runc\"").as_deref(), Some(expected));
     tree.write("opt/runc", "");
     assert_eq!(merged("\"/opt/runc\""), None, "it is found");
@@ -379,9 +639,11 @@ fn a_runtime_in_another_file_stays() {
     let files = |tree: &Tree| -> Vec<Value> {
         let plan = on(tree, &["--json"]).json();
         let all = operations(&plan, "container-toolkit").into_iter();
-        all.filter(|o| o["path"].as_str().is_some_and(|path| path.contains("crio")) || o["restart"] == true)
-            .cloned()
-            .collect()
+        all.filter(|o| {
+            o["path"].as_str().is_some_and(|path| path.contains("crio")) || o["restart"] == true
+        })
+        .cloned()
+        .collect()
     };
     assert_eq!(files(&tree).len(), 2, "the file and a restart");
     tree.write(
@@ -390,17 +652,29 @@ fn a_runtime_in_another_file_stays() {
     );
     assert_eq!(files(&tree), [Value::Null; 0]);
     let plan = on(&tree, &["--json"]).json();
-    let stays = |text: &&str| text.contains("/etc/crio/crio.conf.d/20-gpu.toml already, which stays as it is");
+    let stays = |text: &&str| {
+        text.contains("/etc/crio/crio.conf.d/20-gpu.toml already, which stays as it is")
+    };
     assert!(texts(&plan).iter().any(stays), "{:?}", texts(&plan));
     // The same beside containerd, and in a file that another tool wrote in the place of ours.
     let tree = debian(&["containerd"]);
-    tree.write("var/lib/dpkg/status", "Package: containerd\nStatus: install ok installed\nVersion: 2.1.4-1\n\n");
-    tree.write("etc/containerd/config.toml", "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n");
+    tree.write(
+        "var/lib/dpkg/status",
+        "Package: containerd\nStatus: install ok installed\nVersion: 2.1.4-1\n\n",
+    );
+    tree.write(
+        "etc/containerd/config.toml",
+        "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n",
+    );
     let theirs = "version = 3\n[plugins.\"io.containerd.cri.v1.runtime\".containerd]\ndefault_runtime_name = \"nvidia\"\n[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.nvidia]\nruntime_type = \"io.containerd.runc.v2\"\n";
     let written = |tree: &Tree| {
         let plan = on(tree, &["--json"]).json();
         let all = operations(&plan, "container-toolkit").into_iter();
-        let mut files = all.filter(|o| o["path"].as_str().is_some_and(|path| path.contains("conf.d")));
+        let mut files = all.filter(|o| {
+            o["path"]
+                .as_str()
+                .is_some_and(|path| path.contains("conf.d"))
+        });
         files.any(|o| o["satisfied"] != true)
     };
     assert!(written(&tree));
@@ -425,24 +699,43 @@ fn a_snap_of_docker_is_seen() {
         "{:?}",
         texts(&plan)
     );
-    assert!(!warned("no container engine is known"), "{:?}", texts(&plan));
+    assert!(
+        !warned("no container engine is known"),
+        "{:?}",
+        texts(&plan)
+    );
 }
 
 #[test]
 fn containerd_counts_where_kubernetes_uses_it() {
     let tree = debian(&["dockerd", "containerd"]);
-    let config = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"pause\" # ours\n";
+    let config =
+        "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"pause\" # ours\n";
     tree.write("etc/containerd/config.toml", config);
     let writes = |tree: &Tree| -> Vec<String> {
         let plan = on(tree, &["--json"]).json();
-        let all = operations(&plan, "container-toolkit").into_iter().filter(|o| o["op"] == "write-file");
-        all.map(|o| o["path"].as_str().expect("a path").to_owned()).filter(|path| !path.contains("udev")).collect()
+        let all = operations(&plan, "container-toolkit")
+            .into_iter()
+            .filter(|o| o["op"] == "write-file");
+        all.map(|o| o["path"].as_str().expect("a path").to_owned())
+            .filter(|path| !path.contains("udev"))
+            .collect()
     };
-    assert_eq!(writes(&tree), ["/etc/docker/daemon.json"], "it is a part of Docker");
+    assert_eq!(
+        writes(&tree),
+        ["/etc/docker/daemon.json"],
+        "it is a part of Docker"
+    );
     tree.write("usr/bin/kubelet", "");
-    assert_eq!(writes(&tree), ["/etc/docker/daemon.json", "/etc/containerd/config.toml"]);
+    assert_eq!(
+        writes(&tree),
+        ["/etc/docker/daemon.json", "/etc/containerd/config.toml"]
+    );
     let text = printed(on(&tree, &[]));
-    assert!(text.contains("   sandbox_image = \"pause\" # ours"), "{text}");
+    assert!(
+        text.contains("   sandbox_image = \"pause\" # ours"),
+        "{text}"
+    );
     let crio = debian(&["crio"]);
     assert_eq!(writes(&crio), ["/etc/crio/crio.conf.d/99-nvidia.toml"]);
     // K3s finds the runtime when it starts.
@@ -451,46 +744,92 @@ fn containerd_counts_where_kubernetes_uses_it() {
     k3s.write("etc/systemd/system/k3s-agent.service", "");
     assert_eq!(writes(&k3s), [""; 0]);
     let plan = on(&k3s, &["--json"]).json();
-    let restarts = operations(&plan, "container-toolkit").into_iter().filter(|o| o["restart"] == true);
-    assert_eq!(restarts.map(|o| o["unit"].clone()).collect::<Vec<_>>(), ["k3s-agent.service"]);
+    let restarts = operations(&plan, "container-toolkit")
+        .into_iter()
+        .filter(|o| o["restart"] == true);
+    assert_eq!(
+        restarts.map(|o| o["unit"].clone()).collect::<Vec<_>>(),
+        ["k3s-agent.service"]
+    );
 }
 
 #[test]
 fn a_user_of_docker_is_warned_of_what_it_means() {
     let tree = debian(&["dockerd"]);
     tree.write("etc/group", "docker:x:999:bob\n");
-    tree.write("etc/passwd", "alice:x:1000:1000::/home/alice:/bin/sh\nbob:x:1001:1001::/home/bob:/bin/sh\n");
+    tree.write(
+        "etc/passwd",
+        "alice:x:1000:1000::/home/alice:/bin/sh\nbob:x:1001:1001::/home/bob:/bin/sh\n",
+    );
     let plan = on(&tree, &["--docker-user", "alice", "--json"]).json();
-    let join = operations(&plan, "container-engine").into_iter().find(|o| o["op"] == "run").expect("a command").clone();
+    let join = operations(&plan, "container-engine")
+        .into_iter()
+        .find(|o| o["op"] == "run")
+        .expect("a command")
+        .clone();
     assert_eq!(join["argv"], json!(["gpasswd", "--add", "alice", "docker"]));
-    assert_eq!(join["undo"], json!(["gpasswd", "--delete", "alice", "docker"]));
-    assert!(texts(&plan).iter().any(|text| text.starts_with("alice becomes root in effect")), "{:?}", texts(&plan));
+    assert_eq!(
+        join["undo"],
+        json!(["gpasswd", "--delete", "alice", "docker"])
+    );
+    assert!(
+        texts(&plan)
+            .iter()
+            .any(|text| text.starts_with("alice becomes root in effect")),
+        "{:?}",
+        texts(&plan)
+    );
     // A member already: nothing to undo.
     let plan = on(&tree, &["--docker-user", "bob", "--json"]).json();
-    let join = operations(&plan, "container-engine").into_iter().find(|o| o["op"] == "run").expect("a command").clone();
+    let join = operations(&plan, "container-engine")
+        .into_iter()
+        .find(|o| o["op"] == "run")
+        .expect("a command")
+        .clone();
     assert_eq!(join["satisfied"], true);
     let said = on(&tree, &["--docker-user", "carol"]);
-    assert!(said.code == 2 && said.err.contains("no user carol"), "{}", said.err);
+    assert!(
+        said.code == 2 && said.err.contains("no user carol"),
+        "{}",
+        said.err
+    );
     for wrong in ["", "Alice", "-x", "a b", "a:b", "$(id)"] {
         let said = on(&tree, &[&format!("--docker-user={wrong}")]);
-        assert!(said.code == 2 && said.err.contains("--docker-user"), "{wrong}: {}", said.err);
+        assert!(
+            said.code == 2 && said.err.contains("--docker-user"),
+            "{wrong}: {}",
+            said.err
+        );
     }
     let said = on(&tree, &["--docker-user", "root"]);
-    assert!(said.code == 2 && said.err.contains("root can use every engine already"), "{}", said.err);
+    assert!(
+        said.code == 2 && said.err.contains("root can use every engine already"),
+        "{}",
+        said.err
+    );
     let said = stock("rocky-9", &["--engine", "podman", "--docker-user", "alice"]);
     assert!(
-        said.code == 2 && said.err.contains("Podman has no group") && !said.err.contains("--engine docker"),
+        said.code == 2
+            && said.err.contains("Podman has no group")
+            && !said.err.contains("--engine docker"),
         "{}",
         said.err
     );
     let said = on(&debian(&["podman"]), &["--docker-user", "alice"]);
-    assert!(said.code == 2 && said.err.contains("--engine docker --docker-user alice"), "{}", said.err);
+    assert!(
+        said.code == 2 && said.err.contains("--engine docker --docker-user alice"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]
 fn what_older_versions_left_is_moved_or_named() {
     let tree = debian(&["podman"]);
-    tree.write("usr/share/containers/oci/hooks.d/oci-nvidia-hook.json", "{}");
+    tree.write(
+        "usr/share/containers/oci/hooks.d/oci-nvidia-hook.json",
+        "{}",
+    );
     tree.write("etc/apt/sources.list.d/nvidia-docker.list", "");
     tree.write(
         "var/lib/dpkg/status",
@@ -500,12 +839,21 @@ fn what_older_versions_left_is_moved_or_named() {
     let first = operations(&plan, "container-toolkit")[0];
     assert_eq!(
         (first["op"].as_str(), first["path"].as_str()),
-        (Some("remove"), Some("/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json"))
+        (
+            Some("remove"),
+            Some("/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json")
+        )
     );
     let warned = |part: &str| texts(&plan).iter().any(|text| text.contains(part));
-    assert!(warned("nvidia-docker.list: a source of an older generation"), "{:?}", texts(&plan));
     assert!(
-        warned("Podman 4.3.1 does not read version 0.7.0 of CDI, in which NVIDIA Container Toolkit 1.20.0 may write"),
+        warned("nvidia-docker.list: a source of an older generation"),
+        "{:?}",
+        texts(&plan)
+    );
+    assert!(
+        warned(
+            "Podman 4.3.1 does not read version 0.7.0 of CDI, in which NVIDIA Container Toolkit 1.20.0 may write"
+        ),
         "{:?}",
         texts(&plan)
     );
@@ -515,32 +863,71 @@ fn what_older_versions_left_is_moved_or_named() {
 #[test]
 fn the_engine_of_a_release_may_be_too_old() {
     for (os, engine, text) in [
-        ("rhel-8", "podman", "Podman 4.9.4 of Red Hat Enterprise Linux 8 does not read version 0.7.0 of CDI"),
-        ("rocky-8", "podman", "Podman 4.9.4 of Rocky Linux 8 does not read version 0.7.0 of CDI"),
-        ("almalinux-8", "podman", "Podman 4.9.4 of AlmaLinux 8 does not read version 0.7.0 of CDI"),
-        ("ol-8", "podman", "Podman 4.9.4 of Oracle Linux 8 does not read version 0.7.0 of CDI"),
-        ("opensuse-leap-15", "podman", "Podman 4.9.5 of openSUSE Leap 15 does not read version 0.7.0 of CDI"),
-        ("amzn-2023", "docker", "Docker 25.0.16 of Amazon Linux 2023 does not read version 0.7.0 of CDI"),
+        (
+            "rhel-8",
+            "podman",
+            "Podman 4.9.4 of Red Hat Enterprise Linux 8 does not read version 0.7.0 of CDI",
+        ),
+        (
+            "rocky-8",
+            "podman",
+            "Podman 4.9.4 of Rocky Linux 8 does not read version 0.7.0 of CDI",
+        ),
+        (
+            "almalinux-8",
+            "podman",
+            "Podman 4.9.4 of AlmaLinux 8 does not read version 0.7.0 of CDI",
+        ),
+        (
+            "ol-8",
+            "podman",
+            "Podman 4.9.4 of Oracle Linux 8 does not read version 0.7.0 of CDI",
+        ),
+        (
+            "opensuse-leap-15",
+            "podman",
+            "Podman 4.9.5 of openSUSE Leap 15 does not read version 0.7.0 of CDI",
+        ),
+        (
+            "amzn-2023",
+            "docker",
+            "Docker 25.0.16 of Amazon Linux 2023 does not read version 0.7.0 of CDI",
+        ),
     ] {
         let plan = stock(os, &["--engine", engine, "--json"]).json();
-        assert!(texts(&plan).iter().any(|warning| warning.starts_with(text)), "{os}: {:?}", texts(&plan));
+        assert!(
+            texts(&plan).iter().any(|warning| warning.starts_with(text)),
+            "{os}: {:?}",
+            texts(&plan)
+        );
     }
     let plan = stock("amzn-2023", &["--engine", "docker", "--json"]).json();
-    let mut texts = operations(&plan, "container-toolkit").into_iter().filter_map(|o| o["content"].as_str());
-    assert!(texts.any(|text| text.contains("\"cdi\": true")), "Docker 25 reads specifications only if told to");
+    let mut texts = operations(&plan, "container-toolkit")
+        .into_iter()
+        .filter_map(|o| o["content"].as_str());
+    assert!(
+        texts.any(|text| text.contains("\"cdi\": true")),
+        "Docker 25 reads specifications only if told to"
+    );
 }
 
 /// An engine skips a specification that it does not read, and takes the devices of the others.
 #[test]
 fn a_specification_of_an_older_version_beside_the_new_one_is_enough() {
     let tree = debian(&["podman"]);
-    tree.write("var/lib/dpkg/status", "Package: podman\nStatus: install ok installed\nVersion: 4.3.1+ds1-8\n\n");
-    let spec =
-        |cdi: &str, device: &str| format!("cdiVersion: {cdi}\nkind: nvidia.com/gpu\ndevices:\n- name: {device}\n");
+    tree.write(
+        "var/lib/dpkg/status",
+        "Package: podman\nStatus: install ok installed\nVersion: 4.3.1+ds1-8\n\n",
+    );
+    let spec = |cdi: &str, device: &str| {
+        format!("cdiVersion: {cdi}\nkind: nvidia.com/gpu\ndevices:\n- name: {device}\n")
+    };
     let warned = |device: &str| {
         tree.write("etc/cdi/nvidia.yaml", &spec("0.5.0", device));
         let plan = on(&tree, &["--json"]).json();
-        texts(&plan).iter().any(|text| text.contains("does not read"))
+        texts(&plan)
+            .iter()
+            .any(|text| text.contains("does not read"))
     };
     assert!(!warned("all"));
     tree.write("var/run/cdi/nvidia.yaml", &spec("0.7.0", "all"));
@@ -550,38 +937,76 @@ fn a_specification_of_an_older_version_beside_the_new_one_is_enough() {
 
 #[test]
 fn the_request_is_kept_in_user_data_and_in_the_config_file() {
-    let text = printed(stock("debian-12", &["--engine", "docker", "--docker-user", "admin", "--format", "cloud-init"]));
-    for line in ["profile: \"container-host\"", "engine: \"docker\"", "docker-user: \"admin\"", "cuda: \"none\""] {
+    let text = printed(stock(
+        "debian-12",
+        &[
+            "--engine",
+            "docker",
+            "--docker-user",
+            "admin",
+            "--format",
+            "cloud-init",
+        ],
+    ));
+    for line in [
+        "profile: \"container-host\"",
+        "engine: \"docker\"",
+        "docker-user: \"admin\"",
+        "cuda: \"none\"",
+    ] {
         assert!(text.contains(line), "{line}: {text}");
     }
     let config = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(config.path(), "profile: container-host\nengine: podman\n").expect("written");
     let path = config.path().to_str().expect("UTF-8");
-    let plan = run(&["plan", "--config", path, "--os", "debian-13", "--gpu", "h100", "--json"]).json();
-    assert_eq!(plan["request"]["settings"]["containers"], json!({"engine": "podman"}));
+    let plan = run(&[
+        "plan",
+        "--config",
+        path,
+        "--os",
+        "debian-13",
+        "--gpu",
+        "h100",
+        "--json",
+    ])
+    .json();
+    assert_eq!(
+        plan["request"]["settings"]["containers"],
+        json!({"engine": "podman"})
+    );
 }
 
-/// An older guide of NVIDIA's registers the runtime in the unit, beside which it is not written into the file.
+/// An older guide of NVIDIA's registers the runtime in the unit, beside which it is not written
+/// into the file.
 #[test]
 fn options_of_the_unit_are_not_contradicted() {
     let unit = "etc/systemd/system/docker.service.d/override.conf";
     let tree = debian(&["dockerd"]);
     let starts = |options: &str| {
-        let command = format!("ExecStart=\nExecStart=/usr/bin/dockerd --host=fd:// \\\n  {options}\n");
+        let command =
+            format!("ExecStart=\nExecStart=/usr/bin/dockerd --host=fd:// \\\n  {options}\n");
         tree.write(unit, &format!("[Service]\n{command}"));
         on(&tree, &[])
     };
-    let text = printed(starts("--add-runtime=nvidia=/usr/bin/nvidia-container-runtime"));
+    let text = printed(starts(
+        "--add-runtime=nvidia=/usr/bin/nvidia-container-runtime",
+    ));
     let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("Docker has a runtime nvidia in /etc/systemd/system/docker.service.d/override.conf"),
+        said.contains(
+            "Docker has a runtime nvidia in /etc/systemd/system/docker.service.d/override.conf"
+        ),
         "{said}"
     );
     assert!(!said.contains("daemon.json"), "{said}");
     let ran = starts("--config-file=/opt/docker.json");
     assert_eq!(ran.code, 5, "{}", ran.out);
     let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("docker.service.d/override.conf") && said.contains("Docker with --config-file"), "{said}");
+    assert!(
+        said.contains("docker.service.d/override.conf")
+            && said.contains("Docker with --config-file"),
+        "{said}"
+    );
     tree.write(
         unit,
         "[Service]\n# ExecStart=/usr/bin/dockerd --add-runtime=a=b\nExecStart=/usr/bin/dockerd --add-runtimes\n",
@@ -601,21 +1026,33 @@ fn packages_are_not_installed_beside_a_snap() {
     assert_eq!(ran.code, 5, "{}", ran.err);
     assert!(ran.err.contains("sudo snap remove docker"), "{}", ran.err);
     let with_podman = printed(on(&tree, &["--engine", "podman"]));
-    assert!(with_podman.contains("Docker is a snap here"), "{with_podman}");
+    assert!(
+        with_podman.contains("Docker is a snap here"),
+        "{with_podman}"
+    );
 }
 
 #[test]
 fn a_refusal_names_what_is_missing() {
     let tree = debian(&["dockerd"]);
-    tree.write("etc/passwd", "root:x:0:0::/root:/bin/sh\ntoor:x:0:0::/root:/bin/sh\n");
+    tree.write(
+        "etc/passwd",
+        "root:x:0:0::/root:/bin/sh\ntoor:x:0:0::/root:/bin/sh\n",
+    );
     let said = |more: &[&str]| on(&tree, more).err;
     let root = said(&["--docker-user", "toor"]);
-    assert!(root.contains("toor is root by another name (uid 0)"), "{root}");
+    assert!(
+        root.contains("toor is root by another name (uid 0)"),
+        "{root}"
+    );
     let number = said(&["--docker-user", "1000"]);
     assert!(number.contains("not its number"), "{number}");
     without_apt(&tree);
     let refused = said(&[]);
-    assert!(refused.contains("no package manager is installed here"), "{refused}");
+    assert!(
+        refused.contains("no package manager is installed here"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -624,29 +1061,57 @@ fn the_toolkit_alone_is_removed() {
     // The records of packages need dpkg's own program.
     without_apt(&tree);
     let root = tree.path().to_str().expect("UTF-8").to_owned();
-    let removal = |more: &[&str]| run(&[&["uninstall", "--container-toolkit", "--root", &root], more].concat());
-    assert!(removal(&["--dry-run"]).out.contains("Nothing to remove: it is not installed.\n"), "nothing is there");
+    let removal = |more: &[&str]| {
+        run(&[&["uninstall", "--container-toolkit", "--root", &root], more].concat())
+    };
+    assert!(
+        removal(&["--dry-run"])
+            .out
+            .contains("Nothing to remove: it is not installed.\n"),
+        "nothing is there"
+    );
     tree.write("etc/cdi/nvidia.yaml", "kind: nvidia.com/gpu\n");
-    tree.write(DAEMON, r#"{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}"#);
+    tree.write(
+        DAEMON,
+        r#"{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}"#,
+    );
     let plan = removal(&["--dry-run", "--json"]).json();
-    assert_eq!(operations(&plan, "container-toolkit"), [&json!({"op": "remove", "path": "/etc/cdi/nvidia.yaml"})]);
+    assert_eq!(
+        operations(&plan, "container-toolkit"),
+        [&json!({"op": "remove", "path": "/etc/cdi/nvidia.yaml"})]
+    );
     let theirs = texts(&plan);
-    assert!(theirs[0].contains("which gpusetup did not write: it stays"), "{theirs:?}");
+    assert!(
+        theirs[0].contains("which gpusetup did not write: it stays"),
+        "{theirs:?}"
+    );
     tree.write(
         DAEMON,
         r#"{"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}"#,
     );
     let refused = removal(&["--dry-run"]);
-    assert!(refused.code == 5 && refused.err.contains("makes it the default"), "{}", refused.err);
+    assert!(
+        refused.code == 5 && refused.err.contains("makes it the default"),
+        "{}",
+        refused.err
+    );
 }
 
 #[test]
 fn an_option_for_containers_is_suggested_for_the_same_host() {
-    let ran =
-        run(&["plan", "--os", "ubuntu-24.04", "--gpu", "a100-sxm4-40gb", "--engine", "docker", "--docker-user", "x"]);
+    let ran = run(&[
+        "plan",
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "a100-sxm4-40gb",
+        "--engine",
+        "docker",
+        "--docker-user",
+        "x",
+    ]);
     assert_eq!(ran.code, 2, "{}", ran.err);
     let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
-    let command =
-        "gpusetup plan --os ubuntu-24.04 --profile container-host --engine docker --docker-user x --gpu a100-sxm4-40gb";
+    let command = "gpusetup plan --os ubuntu-24.04 --profile container-host --engine docker --docker-user x --gpu a100-sxm4-40gb";
     assert!(said.contains(command), "{said}");
 }

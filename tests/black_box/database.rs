@@ -1,9 +1,9 @@
-//! The database that ships: it loads, it holds together, it says of well-known hardware what is known of it; and a
-//! database that is wrong is refused with the file, the line and the key.
+//! The database that ships: it loads, it holds together, it says of well-known hardware what is
+//! known of it; and a database that is wrong is refused with the file, the line and the key.
 
 use gpusetup::compat::{
-    ComponentRelease, CudaArtifact, Database, Gpu, LoadError, ModuleFlavour, PackageManager, PciDevice, Role, check,
-    load, parse,
+    ComponentRelease, CudaArtifact, Database, Gpu, LoadError, ModuleFlavour, PackageManager,
+    PciDevice, Role, check, load, parse,
 };
 use gpusetup::database::embedded;
 use gpusetup::version::CudaVersion;
@@ -12,16 +12,21 @@ use std::sync::LazyLock;
 
 use ModuleFlavour::{Open, Proprietary};
 
-static SHIPPED: LazyLock<Database> =
-    LazyLock::new(|| load(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("the shipped database loads"));
+static SHIPPED: LazyLock<Database> = LazyLock::new(|| {
+    load(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("the shipped database loads")
+});
 
 fn gpu(id: &str) -> &'static Gpu {
     let device = u16::from_str_radix(id, 16).expect("hexadecimal");
-    SHIPPED.gpu(PciDevice(device), None).unwrap_or_else(|| panic!("10de:{id} is a GPU"))
+    SHIPPED
+        .gpu(PciDevice(device), None)
+        .unwrap_or_else(|| panic!("10de:{id} is a GPU"))
 }
 
 fn capability(gpu: &Gpu) -> String {
-    gpu.compute_capability.map(|c| c.to_string()).unwrap_or_default()
+    gpu.compute_capability
+        .map(|c| c.to_string())
+        .unwrap_or_default()
 }
 
 #[test]
@@ -33,14 +38,20 @@ fn the_shipped_database_is_sound_and_embedded_whole() {
 #[test]
 fn it_holds_what_the_field_has() {
     assert!(SHIPPED.gpus.len() > 2500, "{}", SHIPPED.gpus.len());
-    for capability in ["2.0", "3.5", "5.0", "6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.1"] {
+    for capability in [
+        "2.0", "3.5", "5.0", "6.0", "6.1", "7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.0", "12.1",
+    ] {
         let known = SHIPPED.architecture(capability.parse().expect("valid"));
         assert!(known.is_some(), "{capability}");
     }
     for branch in [340, 390, 470, 535, 550, 570, 580, 590, 595, 610, 615, 620] {
         assert!(SHIPPED.branch(branch).is_some(), "{branch}");
     }
-    assert!(SHIPPED.driver_branches.is_sorted_by(|a, b| a.branch > b.branch));
+    assert!(
+        SHIPPED
+            .driver_branches
+            .is_sorted_by(|a, b| a.branch > b.branch)
+    );
     assert!(SHIPPED.cuda.is_sorted_by(|a, b| a.version > b.version));
     assert!(SHIPPED.gpus.is_sorted_by_key(|g| (g.device, &g.subsystem)));
 }
@@ -53,7 +64,12 @@ fn pascal_and_volta_end_with_580_and_run_proprietary_modules_alone() {
         let gpu = gpu(id);
         assert_eq!(capability(gpu), number, "{}", gpu.name);
         assert_eq!(gpu.modules, [Proprietary], "{}", gpu.name);
-        assert_eq!(gpu.last_driver_branch.as_deref(), Some("580"), "{}", gpu.name);
+        assert_eq!(
+            gpu.last_driver_branch.as_deref(),
+            Some("580"),
+            "{}",
+            gpu.name
+        );
     }
 }
 
@@ -72,20 +88,49 @@ fn blackwell_and_grace_hopper_run_open_modules_alone() {
 
 #[test]
 fn drivers_with_signed_modules_differ_in_names_alone() {
-    let known = SHIPPED.distribution("ubuntu", "24.04", &[]).expect("a distribution");
-    let of = |first: &str| known.drivers.iter().find(|offer| offer.packages[0] == first).expect("an offer");
-    let (built, signed) = (of("nvidia-headless-580-server-open"), of("nvidia-headless-no-dkms-580-server-open"));
-    assert_eq!(signed.signed_modules[1], "linux-modules-nvidia-580-server-open-{flavour}-{series}");
+    let known = SHIPPED
+        .distribution("ubuntu", "24.04", &[])
+        .expect("a distribution");
+    let of = |first: &str| {
+        known
+            .drivers
+            .iter()
+            .find(|offer| offer.packages[0] == first)
+            .expect("an offer")
+    };
+    let (built, signed) = (
+        of("nvidia-headless-580-server-open"),
+        of("nvidia-headless-no-dkms-580-server-open"),
+    );
+    assert_eq!(
+        signed.signed_modules[1],
+        "linux-modules-nvidia-580-server-open-{flavour}-{series}"
+    );
     assert_eq!(signed.dkms.as_deref(), Some("nvidia-dkms-580-server-open"));
-    assert_eq!((&signed.packages[1..], signed.for_servers), (&built.packages[1..], true));
-    assert_eq!((&signed.desktop_packages, &signed.companions), (&built.desktop_packages, &built.companions));
+    assert_eq!(
+        (&signed.packages[1..], signed.for_servers),
+        (&built.packages[1..], true)
+    );
+    assert_eq!(
+        (&signed.desktop_packages, &signed.companions),
+        (&built.desktop_packages, &built.companions)
+    );
     assert!(built.signed_modules.is_empty() && !of("nvidia-headless-580-open").for_servers);
-    assert_eq!(of("nvidia-headless-no-dkms-580-open").not_beside, ["compute/cuda/repos"]);
+    assert_eq!(
+        of("nvidia-headless-no-dkms-580-open").not_beside,
+        ["compute/cuda/repos"]
+    );
 }
 
 #[test]
 fn a_board_is_not_expected_of_drivers_older_than_itself() {
-    let listed = |id: &str| gpu(id).listed_from.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let listed = |id: &str| {
+        gpu(id)
+            .listed_from
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(listed("2901"), ["570.86.15"], "B200");
     assert_eq!(listed("2d04"), ["570.148.08", "575.51.02"], "RTX 5060 Ti");
     assert_eq!(
@@ -98,17 +143,33 @@ fn a_board_is_not_expected_of_drivers_older_than_itself() {
 #[test]
 fn cuda_drops_architectures_and_machines_when_it_did() {
     let lowest = |v: &str| {
-        let release = SHIPPED.cuda(v.parse().expect("valid")).unwrap_or_else(|| panic!("CUDA {v}"));
+        let release = SHIPPED
+            .cuda(v.parse().expect("valid"))
+            .unwrap_or_else(|| panic!("CUDA {v}"));
         release.lowest_capability.to_string()
     };
     assert_eq!(lowest("13.0.0"), "7.5");
     assert_eq!(lowest("12.9.1"), "5.0");
     assert_eq!(lowest("11.8.0"), "3.5");
     let power = |a: &&CudaArtifact| a.artifact.arch == "ppc64le" && a.artifact.sha256.is_some();
-    let last_power = SHIPPED.cuda_artifacts.iter().filter(power).map(|a| a.version).max();
-    assert_eq!(last_power.map(|v| v.series().to_string()).as_deref(), Some("12.4"));
-    for (release, driver) in [("13.0.0", "580.65.06"), ("12.4.1", "525.60.13"), ("11.2.0", "450.80.02")] {
-        let known = SHIPPED.cuda(release.parse().expect("valid")).map(|c| c.minimum_driver.to_string());
+    let last_power = SHIPPED
+        .cuda_artifacts
+        .iter()
+        .filter(power)
+        .map(|a| a.version)
+        .max();
+    assert_eq!(
+        last_power.map(|v| v.series().to_string()).as_deref(),
+        Some("12.4")
+    );
+    for (release, driver) in [
+        ("13.0.0", "580.65.06"),
+        ("12.4.1", "525.60.13"),
+        ("11.2.0", "450.80.02"),
+    ] {
+        let known = SHIPPED
+            .cuda(release.parse().expect("valid"))
+            .map(|c| c.minimum_driver.to_string());
         assert_eq!(known.as_deref(), Some(driver), "CUDA {release}");
     }
 }
@@ -116,21 +177,46 @@ fn cuda_drops_architectures_and_machines_when_it_did() {
 #[test]
 fn a_capability_was_renamed_with_cuda_13() {
     let span = |capability: &str| {
-        let a = SHIPPED.architecture(capability.parse().expect("valid")).expect("known");
-        let text = |v: Option<gpusetup::version::CudaVersion>| v.map(|v| v.to_string()).unwrap_or_default();
+        let a = SHIPPED
+            .architecture(capability.parse().expect("valid"))
+            .expect("known");
+        let text = |v: Option<gpusetup::version::CudaVersion>| {
+            v.map(|v| v.to_string()).unwrap_or_default()
+        };
         (text(a.first_cuda), text(a.last_cuda))
     };
     assert_eq!(span("10.1"), ("12.8".to_owned(), "12.9".to_owned()));
-    assert_eq!(span("11.0"), ("13.0".to_owned(), String::new()), "the same chip under its new number");
+    assert_eq!(
+        span("11.0"),
+        ("13.0".to_owned(), String::new()),
+        "the same chip under its new number"
+    );
     // Both came with 11.8; that others say 12.0 of the second is noted, and what was taken.
-    assert_eq!((span("8.9").0, span("9.0").0), ("11.8".to_owned(), "11.8".to_owned()));
-    let hopper = SHIPPED.architecture("9.0".parse().expect("valid")).expect("known");
-    assert!(hopper.disagreement.as_ref().is_some_and(|d| d.contains("12.0")), "{:?}", hopper.disagreement);
+    assert_eq!(
+        (span("8.9").0, span("9.0").0),
+        ("11.8".to_owned(), "11.8".to_owned())
+    );
+    let hopper = SHIPPED
+        .architecture("9.0".parse().expect("valid"))
+        .expect("known");
+    assert!(
+        hopper
+            .disagreement
+            .as_ref()
+            .is_some_and(|d| d.contains("12.0")),
+        "{:?}",
+        hopper.disagreement
+    );
 }
 
 #[test]
 fn kernel_modules_change_with_560_and_620() {
-    let of = |branch: u16| SHIPPED.branch(branch).map(|b| (b.modules.clone(), b.default_modules)).expect("known");
+    let of = |branch: u16| {
+        SHIPPED
+            .branch(branch)
+            .map(|b| (b.modules.clone(), b.default_modules))
+            .expect("known")
+    };
     assert_eq!(of(510), (vec![Proprietary], Proprietary));
     assert_eq!(of(555), (vec![Open, Proprietary], Proprietary));
     assert_eq!(of(560), (vec![Open, Proprietary], Open));
@@ -140,16 +226,26 @@ fn kernel_modules_change_with_560_and_620() {
 #[test]
 fn a_sum_on_which_sources_differ_is_no_sum() {
     let differs = SHIPPED.add_on_artifacts.iter().map(|a| &a.artifact);
-    let differs: Vec<_> =
-        differs.filter(|a| a.disagreement.as_ref().is_some_and(|n| n.contains("different sums"))).collect();
+    let differs: Vec<_> = differs
+        .filter(|a| {
+            a.disagreement
+                .as_ref()
+                .is_some_and(|n| n.contains("different sums"))
+        })
+        .collect();
     assert!(!differs.is_empty());
     assert!(differs.iter().all(|a| a.sha256.is_none()));
 }
 
 #[test]
 fn a_module_changed_its_name_with_570_148() {
-    let name =
-        |driver: &str| SHIPPED.name_of(Role::OpenDkmsModule, PackageManager::Dnf, driver.parse().expect("valid"));
+    let name = |driver: &str| {
+        SHIPPED.name_of(
+            Role::OpenDkmsModule,
+            PackageManager::Dnf,
+            driver.parse().expect("valid"),
+        )
+    };
     assert_eq!(name("570.133.20").as_deref(), Some("nvidia-open"));
     assert_eq!(name("570.148.08").as_deref(), Some("nvidia"));
 }
@@ -157,7 +253,9 @@ fn a_module_changed_its_name_with_570_148() {
 #[test]
 fn forward_compatibility_has_its_base_branches() {
     let package = |cuda: &str, branch| {
-        SHIPPED.forward_compatibility(cuda.parse().expect("valid"), branch).map(|f| f.package.as_str())
+        SHIPPED
+            .forward_compatibility(cuda.parse().expect("valid"), branch)
+            .map(|f| f.package.as_str())
     };
     assert_eq!(package("13.0.2", 535), Some("cuda-compat-13-0"));
     assert_eq!(package("13.0", 580), None, "its own branch needs none");
@@ -170,13 +268,29 @@ fn a_guide_tells_where_its_toolkit_was_not_tried() {
         let guide = SHIPPED.guide_without(cuda.parse().expect("valid"), "x86_64", &[id], version);
         guide.map(|g| g.cuda.to_string())
     };
-    assert_eq!(without("13.2.1", "ubuntu", "20.04").as_deref(), Some("13.0"), "the newest guide that is not newer");
+    assert_eq!(
+        without("13.2.1", "ubuntu", "20.04").as_deref(),
+        Some("13.0"),
+        "the newest guide that is not newer"
+    );
     assert_eq!(without("13.2.1", "ubuntu", "24.04"), None);
-    assert_eq!(without("13.2.1", "rhel", "9.4"), None, "a point release is not told from another");
+    assert_eq!(
+        without("13.2.1", "rhel", "9.4"),
+        None,
+        "a point release is not told from another"
+    );
     assert_eq!(without("13.2.1", "rhel", "7").as_deref(), Some("13.0"));
-    assert_eq!(without("11.8.0", "rocky", "9.6"), None, "a guide of which a part was read lists it");
+    assert_eq!(
+        without("11.8.0", "rocky", "9.6"),
+        None,
+        "a guide of which a part was read lists it"
+    );
     assert_eq!(without("11.8.0", "debian", "12").as_deref(), Some("11.2"));
-    assert_eq!(without("11.2.2", "rocky", "9.6").as_deref(), Some("11.2"), "a newer guide says nothing of it");
+    assert_eq!(
+        without("11.2.2", "rocky", "9.6").as_deref(),
+        Some("11.2"),
+        "a newer guide says nothing of it"
+    );
     assert_eq!(
         without("12.4.1", "ubuntu", "16.04"),
         None,
@@ -188,11 +302,18 @@ fn a_guide_tells_where_its_toolkit_was_not_tried() {
 fn cards_are_cut_into_what_they_can_be() {
     let most = |gpu: &str, name: &str| {
         let device = PciDevice(u16::from_str_radix(gpu, 16).expect("hexadecimal"));
-        SHIPPED.mig_profiles(device, None).find(|p| p.name == name).map(|p| p.instances)
+        SHIPPED
+            .mig_profiles(device, None)
+            .find(|p| p.name == name)
+            .map(|p| p.instances)
     };
     // One name, two boards.
     assert_eq!(
-        (most("20b0", "1g.10gb"), most("20b2", "1g.10gb"), most("2330", "1g.10gb")),
+        (
+            most("20b0", "1g.10gb"),
+            most("20b2", "1g.10gb"),
+            most("2330", "1g.10gb")
+        ),
         (Some(4), Some(7), Some(7))
     );
     assert_eq!(most("20b7", "4g.24gb"), Some(1));
@@ -205,7 +326,10 @@ fn cards_are_cut_into_what_they_can_be() {
 #[test]
 fn an_nvswitch_is_known_by_its_own_id() {
     let generation = |device| SHIPPED.nvswitch(PciDevice(device)).map(|s| s.generation);
-    assert_eq!((generation(0x1ac2), generation(0x1af1), generation(0x22a3)), (Some(1), Some(2), Some(3)));
+    assert_eq!(
+        (generation(0x1ac2), generation(0x1af1), generation(0x22a3)),
+        (Some(1), Some(2), Some(3))
+    );
     // 1021 is a ConnectX-7 of another vendor on some boards, and a Tesla K20 of NVIDIA's.
     assert_eq!(generation(0x1021), None);
 }
@@ -214,9 +338,17 @@ fn an_nvswitch_is_known_by_its_own_id() {
 fn the_export_has_the_names_of_the_contract() {
     let json = serde_json::to_value(SHIPPED.export()).expect("serialisable");
     assert_eq!(json["schema"], "gpusetup.db/1");
-    let all = |list: &str| json[list].as_array().unwrap_or_else(|| panic!("{list} is a list")).clone();
+    let all = |list: &str| {
+        json[list]
+            .as_array()
+            .unwrap_or_else(|| panic!("{list} is a list"))
+            .clone()
+    };
     let found = |list: &str, key: &str, value: &str| {
-        all(list).into_iter().find(|r| r[key] == value).unwrap_or_else(|| panic!("{list}: {key} {value}"))
+        all(list)
+            .into_iter()
+            .find(|r| r[key] == value)
+            .unwrap_or_else(|| panic!("{list}: {key} {value}"))
     };
     let p100 = found("gpus", "pci_id", "10de:15f9");
     assert_eq!(p100["compute_capability"], "6.0");
@@ -224,23 +356,40 @@ fn the_export_has_the_names_of_the_contract() {
     assert_eq!(p100["modules"], serde_json::json!(["proprietary"]));
     assert!(found("gpus", "pci_id", "10de:2330")["last_driver_branch"].is_null());
     let runfile = found("cuda", "file", "cuda_12.4.1_550.54.15_linux.run");
-    assert_eq!((&runfile["version"], &runfile["arch"]), (&"12.4.1".into(), &"x86_64".into()));
+    assert_eq!(
+        (&runfile["version"], &runfile["arch"]),
+        (&"12.4.1".into(), &"x86_64".into())
+    );
     assert_eq!(runfile["sha256"].as_str().map(str::len), Some(64));
     assert!(found("cudnn", "version", "9.10.2.21")["cuda_major"].is_u64());
-    let nvcc = found("cuda_components", "file", "cuda_nvcc-linux-sbsa-13.0.88-archive.tar.xz");
-    assert_eq!((&nvcc["component"], &nvcc["arch"]), (&"cuda_nvcc".into(), &"sbsa".into()));
+    let nvcc = found(
+        "cuda_components",
+        "file",
+        "cuda_nvcc-linux-sbsa-13.0.88-archive.tar.xz",
+    );
+    assert_eq!(
+        (&nvcc["component"], &nvcc["arch"]),
+        (&"cuda_nvcc".into(), &"sbsa".into())
+    );
     let url = "https://developer.download.nvidia.com/compute/cuda/redist/cuda_nvcc/linux-sbsa/";
-    assert!(nvcc["url"].as_str().is_some_and(|u| u.starts_with(url)), "{nvcc}");
+    assert!(
+        nvcc["url"].as_str().is_some_and(|u| u.starts_with(url)),
+        "{nvcc}"
+    );
     for list in ["architectures", "driver_branches", "drivers"] {
         assert!(!all(list).is_empty(), "{list}");
     }
-    for list in ["frameworks", "mig_profiles", "forward_compatibility", "renames"] {
+    for list in [
+        "frameworks",
+        "mig_profiles",
+        "forward_compatibility",
+        "renames",
+    ] {
         assert!(!all(list).is_empty(), "{list}");
     }
 }
 
-const SOURCES: &str =
-    "version: \"2026.1.1\"\nsources:\n  - {id: notes, title: \"Notes\", location: \"https://example.org\"}\n";
+const SOURCES: &str = "version: \"2026.1.1\"\nsources:\n  - {id: notes, title: \"Notes\", location: \"https://example.org\"}\n";
 
 /// What is said of a database of two files, the second of which is `text`.
 fn refused(text: &str) -> String {
@@ -262,24 +411,57 @@ fn cuda(replace: &str, by: &str) -> String {
 #[test]
 fn a_good_small_database_is_taken() {
     let text = cuda("gcc_max: 14", "gcc_max: 14");
-    assert!(parse([("compat/sources.yaml", SOURCES), ("compat/more.yaml", text.as_str())]).is_ok());
+    assert!(
+        parse([
+            ("compat/sources.yaml", SOURCES),
+            ("compat/more.yaml", text.as_str())
+        ])
+        .is_ok()
+    );
 }
 
 #[test]
 fn a_wrong_shape_names_file_line_and_key() {
     for (text, line, words) in [
-        (cuda("gcc_max: 14", "gcc_maximum: 14"), 7, &["no key `gcc_maximum`", "gcc_max"][..]),
-        (cuda("gcc_max: 14", "gcc_max: 14\n    gcc_max: 15"), 8, &["gcc_max", "duplicate"]),
+        (
+            cuda("gcc_max: 14", "gcc_maximum: 14"),
+            7,
+            &["no key `gcc_maximum`", "gcc_max"][..],
+        ),
+        (
+            cuda("gcc_max: 14", "gcc_max: 14\n    gcc_max: 15"),
+            8,
+            &["gcc_max", "duplicate"],
+        ),
         (cuda("gcc_max: 14", "gcc_max: many"), 7, &["gcc_max", "u16"]),
-        (cuda("\"12.8.1\"", "\"12..1\""), 2, &["version", "12..1", "a number is missing"]),
+        (
+            cuda("\"12.8.1\"", "\"12..1\""),
+            2,
+            &["version", "12..1", "a number is missing"],
+        ),
         // 12.10 is the number 12.1 to YAML.
-        (cuda("\"12.8.1\"", "12.10"), 2, &["version", "12.10", "quot"]),
-        (cuda("\"5.0\"\n    highest", "5.0\n    highest"), 5, &["lowest_capability", "5.0", "quot"]),
-        (cuda("    minimum_driver: \"525.60.13\"\n", ""), 7, &["minimum_driver", "missing"]),
+        (
+            cuda("\"12.8.1\"", "12.10"),
+            2,
+            &["version", "12.10", "quot"],
+        ),
+        (
+            cuda("\"5.0\"\n    highest", "5.0\n    highest"),
+            5,
+            &["lowest_capability", "5.0", "quot"],
+        ),
+        (
+            cuda("    minimum_driver: \"525.60.13\"\n", ""),
+            7,
+            &["minimum_driver", "missing"],
+        ),
         ("cudda: []\n".to_owned(), 1, &["no key `cudda`"]),
     ] {
         let said = refused(&text);
-        assert!(said.starts_with(&format!("compat/more.yaml:{line}:")), "line {line}: {said}");
+        assert!(
+            said.starts_with(&format!("compat/more.yaml:{line}:")),
+            "line {line}: {said}"
+        );
         assert!(words.iter().all(|w| said.contains(w)), "{words:?}: {said}");
     }
 }
@@ -296,36 +478,95 @@ fn a_wrong_fact_names_file_line_and_key() {
         )
     };
     for (text, line, words) in [
-        (cuda("[notes]\narch", "[hearsay]\narch"), 8, &["cuda 12.8.1", "sources", "hearsay"][..]),
-        (cuda("[notes]\narch", "[]\narch"), 8, &["cuda 12.8.1", "sources: must not be empty"]),
-        (cuda("525.60.13", "580.65.06"), 3, &["minimum_driver", "580.65.06 is above 570.124.06"]),
-        (cuda("gcc_max: 14", "gcc_min: 15\n    gcc_max: 14"), 7, &["gcc_min", "15 is above 14"]),
-        (cuda("highest_capability: \"5.0\"", "highest_capability: \"5.2\""), 6, &["highest_capability", "5.2"]),
-        (artifact("sha256: \"ABC\", agree: 1"), 10, &["sha256", "64 lower-case"]),
-        (artifact("url: \"https://example.org/other.run\""), 10, &["url", "cuda_12.8.1_linux.run"]),
+        (
+            cuda("[notes]\narch", "[hearsay]\narch"),
+            8,
+            &["cuda 12.8.1", "sources", "hearsay"][..],
+        ),
+        (
+            cuda("[notes]\narch", "[]\narch"),
+            8,
+            &["cuda 12.8.1", "sources: must not be empty"],
+        ),
+        (
+            cuda("525.60.13", "580.65.06"),
+            3,
+            &["minimum_driver", "580.65.06 is above 570.124.06"],
+        ),
+        (
+            cuda("gcc_max: 14", "gcc_min: 15\n    gcc_max: 14"),
+            7,
+            &["gcc_min", "15 is above 14"],
+        ),
+        (
+            cuda("highest_capability: \"5.0\"", "highest_capability: \"5.2\""),
+            6,
+            &["highest_capability", "5.2"],
+        ),
+        (
+            artifact("sha256: \"ABC\", agree: 1"),
+            10,
+            &["sha256", "64 lower-case"],
+        ),
+        (
+            artifact("url: \"https://example.org/other.run\""),
+            10,
+            &["url", "cuda_12.8.1_linux.run"],
+        ),
         (artifact("agree: 2"), 10, &["agree"]),
     ] {
         let said = refused(&text);
-        assert!(said.contains(&format!("compat/more.yaml:{line}: ")), "line {line}: {said}");
+        assert!(
+            said.contains(&format!("compat/more.yaml:{line}: ")),
+            "line {line}: {said}"
+        );
         assert!(words.iter().all(|w| said.contains(w)), "{words:?}: {said}");
     }
 }
 
 #[test]
 fn every_series_since_12_has_its_components() {
-    let minors = |major, last| (0..=last).map(move |minor| CudaVersion { major, minor, patch: None });
-    for series in minors(12, 9).chain(minors(13, 4)).filter(|s| (s.major, s.minor) != (12, 7)) {
+    let minors = |major, last| {
+        (0..=last).map(move |minor| CudaVersion {
+            major,
+            minor,
+            patch: None,
+        })
+    };
+    for series in minors(12, 9)
+        .chain(minors(13, 4))
+        .filter(|s| (s.major, s.minor) != (12, 7))
+    {
         let of = |r: &&ComponentRelease| r.version.series() == series;
-        let release = SHIPPED.component_releases.iter().find(of).unwrap_or_else(|| panic!("{series}"));
+        let release = SHIPPED
+            .component_releases
+            .iter()
+            .find(of)
+            .unwrap_or_else(|| panic!("{series}"));
         for name in ["nvcc", "cudart", "cublas", "cufft", "cusolver", "cccl"] {
-            let component = SHIPPED.component_named(name).unwrap_or_else(|| panic!("{name}"));
-            let part = release.component(component).unwrap_or_else(|| panic!("{series} {name}"));
+            let component = SHIPPED
+                .component_named(name)
+                .unwrap_or_else(|| panic!("{name}"));
+            let part = release
+                .component(component)
+                .unwrap_or_else(|| panic!("{series} {name}"));
             for arch in ["x86_64", "sbsa"] {
-                let archive = part.archive(arch).unwrap_or_else(|| panic!("{series} {name} {arch}"));
-                assert!(release.artifact(part, archive).is_verifiable(), "{series} {name} {arch}");
+                let archive = part
+                    .archive(arch)
+                    .unwrap_or_else(|| panic!("{series} {name} {arch}"));
+                assert!(
+                    release.artifact(part, archive).is_verifiable(),
+                    "{series} {name} {arch}"
+                );
             }
         }
-        assert!(!release.components.iter().any(|c| c.name.contains("driver") || c.name == "fabricmanager"), "{series}");
+        assert!(
+            !release
+                .components
+                .iter()
+                .any(|c| c.name.contains("driver") || c.name == "fabricmanager"),
+            "{series}"
+        );
     }
 }
 
@@ -344,10 +585,24 @@ fn a_wrong_component_is_pointed_at() {
         cuda("architectures:", &release)
     };
     let good = archives("]}");
-    assert!(parse([("compat/sources.yaml", SOURCES), ("compat/more.yaml", good.as_str())]).is_ok());
+    assert!(
+        parse([
+            ("compat/sources.yaml", SOURCES),
+            ("compat/more.yaml", good.as_str())
+        ])
+        .is_ok()
+    );
     for (text, line, words) in [
-        (archives(", {arch: x86_64, size: 2, sha256: \"1\"}]}"), 16, &["cuda_nvcc", "64 lower-case"][..]),
-        (archives(", {arch: x86_64, size: 2, sha256: \"1\"}]}"), 15, &["cuda_nvcc has two archives for x86_64"]),
+        (
+            archives(", {arch: x86_64, size: 2, sha256: \"1\"}]}"),
+            16,
+            &["cuda_nvcc", "64 lower-case"][..],
+        ),
+        (
+            archives(", {arch: x86_64, size: 2, sha256: \"1\"}]}"),
+            15,
+            &["cuda_nvcc has two archives for x86_64"],
+        ),
         (
             good.replace("{name: cuda_nvcc, title", "{name: cuda_gdb, title"),
             15,
@@ -358,17 +613,24 @@ fn a_wrong_component_is_pointed_at() {
             18,
             &["components cuda_gdb", "is in no release"],
         ),
-        (good.replace("/redist\"", "/redist/\""), 11, &["base", "without a slash"]),
         (
-            good.replace("- version: \"12.8.1\"\n    base", "- version: \"12.8.2\"\n    base"),
+            good.replace("/redist\"", "/redist/\""),
+            11,
+            &["base", "without a slash"],
+        ),
+        (
+            good.replace(
+                "- version: \"12.8.1\"\n    base",
+                "- version: \"12.8.2\"\n    base",
+            ),
             10,
             &["not a CUDA release"],
         ),
     ] {
         let said = refused(&text);
-        let pointed = said
-            .lines()
-            .any(|l| l.contains(&format!("compat/more.yaml:{line}: ")) && words.iter().all(|w| l.contains(w)));
+        let pointed = said.lines().any(|l| {
+            l.contains(&format!("compat/more.yaml:{line}: ")) && words.iter().all(|w| l.contains(w))
+        });
         assert!(pointed, "line {line}, {words:?}: {said}");
     }
 }
@@ -435,28 +697,96 @@ distributions:
     let parsed = parse([("compat/sources.yaml", SOURCES), ("compat/more.yaml", good)]);
     assert!(parsed.is_ok(), "{parsed:?}");
     for (replace, by, words) in [
-        ("id: thread", "id: weaver", &["companions weaver: id", "appears twice"][..]),
-        ("id: thread", "id: modules", &["companions modules: id", "with another meaning"]),
-        ("id: thread", "id: full", &["companions full: id", "with another meaning"]),
-        ("id: thread", "id: Thread", &["`Thread` is not a companion's name"]),
-        ("needs: [weaver, thread]", "needs: [weaver, yarn]", &["fabrics 3: needs: yarn is not a companion"]),
-        ("needs: [weaver, thread]", "needs: [thread]", &["fabrics 3: needs", "follows the driver's"]),
-        ("gpus_per_board: 8", "gpus_per_board: 8\n    elsewhere: [weaver]", &["elsewhere: weaver is needed"]),
+        (
+            "id: thread",
+            "id: weaver",
+            &["companions weaver: id", "appears twice"][..],
+        ),
+        (
+            "id: thread",
+            "id: modules",
+            &["companions modules: id", "with another meaning"],
+        ),
+        (
+            "id: thread",
+            "id: full",
+            &["companions full: id", "with another meaning"],
+        ),
+        (
+            "id: thread",
+            "id: Thread",
+            &["`Thread` is not a companion's name"],
+        ),
+        (
+            "needs: [weaver, thread]",
+            "needs: [weaver, yarn]",
+            &["fabrics 3: needs: yarn is not a companion"],
+        ),
+        (
+            "needs: [weaver, thread]",
+            "needs: [thread]",
+            &["fabrics 3: needs", "follows the driver's"],
+        ),
+        (
+            "gpus_per_board: 8",
+            "gpus_per_board: 8\n    elsewhere: [weaver]",
+            &["elsewhere: weaver is needed"],
+        ),
         (
             "gpus_per_board: 8",
             "gpus_per_board: 8\n    unjoined_if_single: [\"2331\"]",
             &["unjoined_if_single: 2331 is not one of the gpus"],
         ),
-        ("generation: 3, sources", "generation: 4, sources", &["nvswitches 22a3: generation: 4 is not the generation"]),
-        ("[{name: thread, sources: [notes]}]", "[]", &["companions thread: packages: no repository offers it"]),
-        ("name: \"weaver-{branch}\"", "name: \"weaver-{major}\"", &["weaver-{major} has a placeholder other"]),
-        ("name: \"weaver-{branch}\"", "name: \"w{branch}-{branch}\"", &["w{branch}-{branch} has the placeholder"]),
-        ("from: \"580.00\", ", "", &["weaver-{branch} is a second name for the same drivers"]),
-        ("units: [weaver.service]", "units: [weaver]", &["units: weaver lacks the suffix"]),
-        ("units: [weaver.service]", "published_with: yarn", &["published_with: yarn is not a companion"]),
-        ("variant: weaver", "variant: yarn", &["drivers weaver.tar.xz: variant: yarn is not a companion"]),
-        ("{weaver: weaver}", "{yarn: yarn}", &["distributions loom 1: companions: yarn is not a companion"]),
-        ("{weaver: weaver}", "{thread: thread}", &["companions: the version of thread is independent"]),
+        (
+            "generation: 3, sources",
+            "generation: 4, sources",
+            &["nvswitches 22a3: generation: 4 is not the generation"],
+        ),
+        (
+            "[{name: thread, sources: [notes]}]",
+            "[]",
+            &["companions thread: packages: no repository offers it"],
+        ),
+        (
+            "name: \"weaver-{branch}\"",
+            "name: \"weaver-{major}\"",
+            &["weaver-{major} has a placeholder other"],
+        ),
+        (
+            "name: \"weaver-{branch}\"",
+            "name: \"w{branch}-{branch}\"",
+            &["w{branch}-{branch} has the placeholder"],
+        ),
+        (
+            "from: \"580.00\", ",
+            "",
+            &["weaver-{branch} is a second name for the same drivers"],
+        ),
+        (
+            "units: [weaver.service]",
+            "units: [weaver]",
+            &["units: weaver lacks the suffix"],
+        ),
+        (
+            "units: [weaver.service]",
+            "published_with: yarn",
+            &["published_with: yarn is not a companion"],
+        ),
+        (
+            "variant: weaver",
+            "variant: yarn",
+            &["drivers weaver.tar.xz: variant: yarn is not a companion"],
+        ),
+        (
+            "{weaver: weaver}",
+            "{yarn: yarn}",
+            &["distributions loom 1: companions: yarn is not a companion"],
+        ),
+        (
+            "{weaver: weaver}",
+            "{thread: thread}",
+            &["companions: the version of thread is independent"],
+        ),
         (
             "name: weaver, sources: [notes]",
             "name: weaver, sources: []",
@@ -465,13 +795,26 @@ distributions:
     ] {
         assert_eq!(good.matches(replace).count(), 1, "{replace}");
         let said = refused(&good.replace(replace, by));
-        let pointed = |l: &str| l.contains("compat/more.yaml:") && words.iter().all(|w| l.contains(w));
+        let pointed =
+            |l: &str| l.contains("compat/more.yaml:") && words.iter().all(|w| l.contains(w));
         assert!(said.lines().any(pointed), "{words:?}: {said}");
     }
     for (replace, by, words) in [
-        ("links: 18, ", "links: 0, ", "nvlinks 2330: links: a board without links has no generation"),
-        ("generation: 4, joined_by", "joined_by", "nvlinks 2330: links: links need a generation"),
-        ("{gpus: [\"2330\"], links", "{gpus: [\"2331\"], links", "nvlinks 2331: gpus: 2331 is not a GPU"),
+        (
+            "links: 18, ",
+            "links: 0, ",
+            "nvlinks 2330: links: a board without links has no generation",
+        ),
+        (
+            "generation: 4, joined_by",
+            "joined_by",
+            "nvlinks 2330: links: links need a generation",
+        ),
+        (
+            "{gpus: [\"2330\"], links",
+            "{gpus: [\"2331\"], links",
+            "nvlinks 2331: gpus: 2331 is not a GPU",
+        ),
     ] {
         assert_eq!(good.matches(replace).count(), 1, "{replace}");
         let said = refused(&good.replace(replace, by));
@@ -483,7 +826,10 @@ distributions:
 fn a_fact_that_is_there_twice_is_pointed_at_where_it_is_repeated() {
     let record = "  - {branch: 580, kind: long-term, modules: [open], default_modules: open, sources: [notes]}\n";
     let said = refused(&format!("driver_branches:\n{record}{record}"));
-    assert!(said.contains("compat/more.yaml:3: driver_branches 580: branch: appears twice"), "{said}");
+    assert!(
+        said.contains("compat/more.yaml:3: driver_branches 580: branch: appears twice"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -499,11 +845,26 @@ fn the_page_of_a_card_has_its_nvlinks() {
         ("h200", "18 links of generation 4, joined by NVSwitches"),
         ("rtx 3090", "4 links of generation 3, joined by a bridge"),
         ("rtx 4090", "none"),
-        ("gb300", "18 links of generation 5, joined by the NVSwitches of a rack"),
+        (
+            "gb300",
+            "18 links of generation 5, joined by the NVSwitches of a rack",
+        ),
     ] {
         let shown = crate::common::run(&["db", "show", card]);
-        assert!(shown.out.contains(&format!("  nvlink    {line}\n")), "{card}: {}", shown.out);
+        assert!(
+            shown.out.contains(&format!("  nvlink    {line}\n")),
+            "{card}: {}",
+            shown.out
+        );
     }
-    let derived = crate::common::run(&["db", "show", "h100 nvl"]).out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(derived.contains("12 links of generation 4, joined by a bridge (the number is the bandwidth"), "{derived}");
+    let derived = crate::common::run(&["db", "show", "h100 nvl"])
+        .out
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(
+        derived
+            .contains("12 links of generation 4, joined by a bridge (the number is the bandwidth"),
+        "{derived}"
+    );
 }

@@ -1,5 +1,6 @@
-//! What doctor makes of NVIDIA's libraries, by libraries that stand in for them: `tests/support/nvidia/`, built by gcc. They
-//! answer from a file, with any code, or hang, or end their caller, as those of a sick driver do.
+//! What doctor makes of NVIDIA's libraries, by libraries that stand in for them:
+//! `tests/support/nvidia/`, built by gcc. They answer from a file, with any code, or hang, or end
+//! their caller, as those of a sick driver do.
 
 use crate::common;
 use crate::common::{Tree, program};
@@ -75,18 +76,32 @@ impl Report {
     /// `fail: the cause`.
     fn finding(&self, id: &str) -> String {
         let check = self.check(id);
-        format!("{}: {}", check["status"].as_str().expect("a status"), check["cause"].as_str().unwrap_or_default())
+        format!(
+            "{}: {}",
+            check["status"].as_str().expect("a status"),
+            check["cause"].as_str().unwrap_or_default()
+        )
     }
 
     fn evidence(&self, id: &str) -> String {
-        let lines = self.check(id)["evidence"].as_array().expect("a list").iter();
-        lines.map(|l| l.as_str().expect("a text")).collect::<Vec<_>>().join("\n")
+        let lines = self.check(id)["evidence"]
+            .as_array()
+            .expect("a list")
+            .iter();
+        lines
+            .map(|l| l.as_str().expect("a text"))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     #[track_caller]
     fn says(&self, id: &str, start: &str, part: &str) {
         let finding = self.finding(id);
-        assert!(finding.starts_with(start) && finding.contains(part), "{id} {finding}\n{}", self.evidence(id));
+        assert!(
+            finding.starts_with(start) && finding.contains(part),
+            "{id} {finding}\n{}",
+            self.evidence(id)
+        );
     }
 }
 
@@ -95,18 +110,48 @@ fn a_sound_driver_computes() {
     let host = Host::saying("count=2\nlinks=12 12\n");
     let report = host.report();
     for id in ["GS508", "GS505", "GS802", "GS904", "GS905", "GS710"] {
-        assert_eq!(report.finding(id), "pass: ", "{id}: {}", report.evidence(id));
+        assert_eq!(
+            report.finding(id),
+            "pass: ",
+            "{id}: {}",
+            report.evidence(id)
+        );
     }
-    assert_eq!(report.evidence("GS505").matches("a test kernel computed correct results").count(), 2);
-    assert!(report.evidence("GS710").contains("libcudnn.so.9: a convolution computed correct results"));
+    assert_eq!(
+        report
+            .evidence("GS505")
+            .matches("a test kernel computed correct results")
+            .count(),
+        2
+    );
+    assert!(
+        report
+            .evidence("GS710")
+            .contains("libcudnn.so.9: a convolution computed correct results")
+    );
     let nvml = &report.0["nvml"];
-    assert_eq!((&nvml["driver"], &nvml["cuda"]), (&"580.95.05".into(), &"13.0".into()));
+    assert_eq!(
+        (&nvml["driver"], &nvml["cuda"]),
+        (&"580.95.05".into(), &"13.0".into())
+    );
     assert_eq!(nvml["gpus"][1]["address"], "0000:18:00.0");
-    assert_eq!(nvml["gpus"][0]["nvlinks"], serde_json::json!({"active": 12, "inactive": 0}));
-    assert_eq!(nvml["ways"], serde_json::json!([{"from": 0, "to": 1, "over": "host-bridge"}]));
+    assert_eq!(
+        nvml["gpus"][0]["nvlinks"],
+        serde_json::json!({"active": 12, "inactive": 0})
+    );
+    assert_eq!(
+        nvml["ways"],
+        serde_json::json!([{"from": 0, "to": 1, "over": "host-bridge"}])
+    );
     let cuda = &report.0["cuda"];
-    assert_eq!((&cuda["version"], &cuda["gpus"][0]["compute_capability"]), (&"13.0".into(), &"8.0".into()));
-    assert_eq!(cuda["library"], host.library("libcuda.so.1").display().to_string());
+    assert_eq!(
+        (&cuda["version"], &cuda["gpus"][0]["compute_capability"]),
+        (&"13.0".into(), &"8.0".into())
+    );
+    assert_eq!(
+        cuda["library"],
+        host.library("libcuda.so.1").display().to_string()
+    );
 }
 
 #[test]
@@ -114,7 +159,11 @@ fn every_refusal_of_nvml_is_told_by_one_check() {
     let of = |answers: &str| Host::saying(answers).report();
     let mismatch = of("nvmlInit_v2=18\ncuInit=803\n");
     mismatch.says("GS501", "fail", "Driver/library version mismatch");
-    assert!(mismatch.evidence("GS501").contains("nvmlInit_v2: RM detects a driver/library version mismatch (18)"));
+    assert!(
+        mismatch
+            .evidence("GS501")
+            .contains("nvmlInit_v2: RM detects a driver/library version mismatch (18)")
+    );
     mismatch.says("GS508", "skip", "GS501");
     assert_eq!(mismatch.check("GS505")["consequence_of"], "GS501");
     let lost = of("nvmlDeviceGetHandleByIndex_v2=15\ncuInit=999\n");
@@ -127,13 +176,24 @@ fn every_refusal_of_nvml_is_told_by_one_check() {
     of("nvmlInit_v2=999\n").says("GS508", "fail", "does not start");
     of("nvmlDeviceGetHandleByIndex_v2=999\n").says("GS508", "fail", "does not respond");
     of("count=0\n").says("GS508", "fail", "has 1 GPUs, but NVML lists only 0");
-    assert_eq!(of("count=0\nexcluded=1\n").finding("GS508"), "pass: ", "the driver was told to leave it alone");
-    assert_eq!(of("nvmlShutdown=crash\n").finding("GS508"), "pass: ", "it has answered");
+    assert_eq!(
+        of("count=0\nexcluded=1\n").finding("GS508"),
+        "pass: ",
+        "the driver was told to leave it alone"
+    );
+    assert_eq!(
+        of("nvmlShutdown=crash\n").finding("GS508"),
+        "pass: ",
+        "it has answered"
+    );
     of("nvmlInit_v2=12345\n").says("GS508", "fail", "12345");
     // What a GPU does not have is no fault of it.
-    for function in
-        ["nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetMigMode", "nvmlDeviceGetEccMode", "nvmlDeviceGetFieldValues"]
-    {
+    for function in [
+        "nvmlDeviceGetPciInfo_v3",
+        "nvmlDeviceGetMigMode",
+        "nvmlDeviceGetEccMode",
+        "nvmlDeviceGetFieldValues",
+    ] {
         let report = of(&format!("{function}=3\n"));
         assert_eq!(report.finding("GS508"), "pass: ", "{function}");
         assert_eq!(report.finding("GS904"), "pass: ", "{function}");
@@ -144,24 +204,79 @@ fn every_refusal_of_nvml_is_told_by_one_check() {
 fn a_finding_names_every_gpu() {
     let pair = "the GPUs 0000:17:00.0 and 0000:18:00.0";
     for (answers, id, sentence) in [
-        ("rows=1 2 1 0\n", "GS904", format!("the memory of {pair} has bad rows")),
-        ("rows=1 2 0 1\n", "GS904", format!("the memory of {pair} has no spare rows")),
-        ("pages=1 2 1\n", "GS904", format!("{pair} still use bad memory pages")),
-        ("0.uncorrected=3 4\n1.uncorrected=5 5\n", "GS904", format!("the memory of {pair} had uncorrectable")),
-        ("ecc=1 0\n", "GS904", format!("the ECC mode of {pair} was changed")),
-        ("recovery=1\n", "GS904", format!("{pair} had an error, and the driver requests a reset")),
-        ("slowdown=0x40\n", "GS904", format!("{pair} are too hot and run at half")),
-        ("mig=0 1 0\n", "GS802", format!("MIG was switched on on {pair}, but they have not been reset")),
-        ("nvmlDeviceGetName=16\n", "GS903", format!("{pair} must be reset before they can be used")),
-        ("nvmlDeviceGetName=15\n", "GS903", format!("{pair} are lost: they no longer respond")),
-        ("cuCtxSynchronize=719\n", "GS505", format!("a test kernel was aborted on {pair} (error 719)")),
-        ("wrong=1\n", "GS505", format!("{pair} compute wrong results")),
-        ("cuDevicePrimaryCtxRetain=46\ncompute_mode=2\n", "GS505", format!("{pair} do not accept programs")),
+        (
+            "rows=1 2 1 0\n",
+            "GS904",
+            format!("the memory of {pair} has bad rows"),
+        ),
+        (
+            "rows=1 2 0 1\n",
+            "GS904",
+            format!("the memory of {pair} has no spare rows"),
+        ),
+        (
+            "pages=1 2 1\n",
+            "GS904",
+            format!("{pair} still use bad memory pages"),
+        ),
+        (
+            "0.uncorrected=3 4\n1.uncorrected=5 5\n",
+            "GS904",
+            format!("the memory of {pair} had uncorrectable"),
+        ),
+        (
+            "ecc=1 0\n",
+            "GS904",
+            format!("the ECC mode of {pair} was changed"),
+        ),
+        (
+            "recovery=1\n",
+            "GS904",
+            format!("{pair} had an error, and the driver requests a reset"),
+        ),
+        (
+            "slowdown=0x40\n",
+            "GS904",
+            format!("{pair} are too hot and run at half"),
+        ),
+        (
+            "mig=0 1 0\n",
+            "GS802",
+            format!("MIG was switched on on {pair}, but they have not been reset"),
+        ),
+        (
+            "nvmlDeviceGetName=16\n",
+            "GS903",
+            format!("{pair} must be reset before they can be used"),
+        ),
+        (
+            "nvmlDeviceGetName=15\n",
+            "GS903",
+            format!("{pair} are lost: they no longer respond"),
+        ),
+        (
+            "cuCtxSynchronize=719\n",
+            "GS505",
+            format!("a test kernel was aborted on {pair} (error 719)"),
+        ),
+        (
+            "wrong=1\n",
+            "GS505",
+            format!("{pair} compute wrong results"),
+        ),
+        (
+            "cuDevicePrimaryCtxRetain=46\ncompute_mode=2\n",
+            "GS505",
+            format!("{pair} do not accept programs"),
+        ),
     ] {
         let report = Host::saying(&format!("count=2\n{answers}")).report();
         report.says(id, "", &sentence);
         let evidence = report.evidence(id);
-        assert!(evidence.contains("0000:17:00.0: ") && evidence.contains("0000:18:00.0: "), "{answers}{evidence}");
+        assert!(
+            evidence.contains("0000:17:00.0: ") && evidence.contains("0000:18:00.0: "),
+            "{answers}{evidence}"
+        );
     }
     let all = Host::saying("count=8\nrows=1 2 1 0\n").report();
     assert_eq!(
@@ -169,24 +284,33 @@ fn a_finding_names_every_gpu() {
         "warn: the memory of all 8 GPUs has bad rows, which spare rows replace at the next reset"
     );
     let some = Host::saying("count=8\nrows=1 2 1 0\n0.rows=0 0 0 0\n").report();
-    some.says("GS904", "warn", "the memory of the GPUs 0000:18:00.0, 0000:19:00.0 and 5 more has bad rows");
+    some.says(
+        "GS904",
+        "warn",
+        "the memory of the GPUs 0000:18:00.0, 0000:19:00.0 and 5 more has bad rows",
+    );
     // What differs in more than the GPU is not one finding: the worse one comes first.
     let two = Host::saying("count=2\n0.rows=1 2 1 0\n1.rows=0 1 0 1\n").report();
-    two.says("GS904", "fail", "the memory of the GPU 0000:18:00.0 has no spare rows");
+    two.says(
+        "GS904",
+        "fail",
+        "the memory of the GPU 0000:18:00.0 has no spare rows",
+    );
 }
 
 #[test]
 fn every_gpu_of_another_driver_is_named() {
-    let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("vfio-pci")).gpu(
-        "0000:2a:00.0",
-        "20b0",
-        Some("vfio-pci"),
-    );
+    let tree = Tree::ubuntu_24_04()
+        .gpu("0000:17:00.0", "20b0", Some("vfio-pci"))
+        .gpu("0000:2a:00.0", "20b0", Some("vfio-pci"));
     let root = tree.path().to_str().expect("UTF-8");
     let report = common::run(&["doctor", "GS203", "--json", "--root", root]).json();
     let check = &report["checks"][0];
     let cause = check["cause"].as_str().expect("a cause");
-    assert!(cause.starts_with("the GPUs 0000:17:00.0 and 0000:2a:00.0 are bound to vfio-pci"), "{cause}");
+    assert!(
+        cause.starts_with("the GPUs 0000:17:00.0 and 0000:2a:00.0 are bound to vfio-pci"),
+        "{cause}"
+    );
 }
 
 #[test]
@@ -202,7 +326,11 @@ fn what_nvml_tells_of_a_gpu_is_judged() {
     // The bits are those of nvml.h: thermal, power brake.
     of("slowdown=0x40\n").says("GS904", "warn", "too hot");
     of("slowdown=0x80\n").says("GS904", "warn", "the power supply");
-    assert_eq!(of("slowdown=0x5\n").finding("GS904"), "pass: ", "idle, and held to its power");
+    assert_eq!(
+        of("slowdown=0x5\n").finding("GS904"),
+        "pass: ",
+        "idle, and held to its power"
+    );
     of("persistence=0\n").says("GS905", "warn", "shuts down the GPU 0000:17:00.0");
     of("persistence=0\ndisplay=1\n").says("GS905", "skip", "a display");
     of("mig=0 1 0\n").says("GS802", "warn", "switched on");
@@ -231,16 +359,30 @@ fn cuda_that_fails_names_its_code_and_cause() {
     ] {
         let report = of(&format!("cuInit={code}\n"));
         report.says("GS505", "fail", part);
-        assert!(report.evidence("GS505").contains(&format!("({code})")), "{}", report.evidence("GS505"));
+        assert!(
+            report.evidence("GS505").contains(&format!("({code})")),
+            "{}",
+            report.evidence("GS505")
+        );
         report.says("GS710", "skip", "CUDA itself does not compute");
     }
     of("cuDevicePrimaryCtxRetain=46\n").says("GS505", "fail", "error 46");
     of("cuModuleLoadData=221\n").says("GS505", "fail", "libnvidia-ptxjitcompiler.so.1");
-    of("cuCtxSynchronize=719\n").says("GS505", "fail", "a test kernel was aborted on the GPU 0000:17:00.0");
+    of("cuCtxSynchronize=719\n").says(
+        "GS505",
+        "fail",
+        "a test kernel was aborted on the GPU 0000:17:00.0",
+    );
     of("cuMemAlloc_v2=2\n").says("GS505", "skip", "in use");
     let wrong = of("count=2\n1.wrong=1\n");
     wrong.says("GS505", "fail", "0000:18:00.0 computes wrong results");
-    assert!(wrong.evidence("GS505").contains("1 of 1024 numbers are wrong"), "{}", wrong.evidence("GS505"));
+    assert!(
+        wrong
+            .evidence("GS505")
+            .contains("1 of 1024 numbers are wrong"),
+        "{}",
+        wrong.evidence("GS505")
+    );
 }
 
 #[test]
@@ -254,7 +396,11 @@ fn cudnn_that_fails_is_told() {
 
 #[test]
 fn a_library_that_is_not_there_is_named() {
-    Host::saying("").without("libnvidia-ml.so.1").report().says("GS508", "fail", "cannot find NVML, libnvidia-ml.so.1");
+    Host::saying("").without("libnvidia-ml.so.1").report().says(
+        "GS508",
+        "fail",
+        "cannot find NVML, libnvidia-ml.so.1",
+    );
     Host::saying("").without("libcuda.so.1").report().says(
         "GS505",
         "fail",
@@ -268,7 +414,10 @@ fn a_driver_that_ends_who_asks_it_ends_only_the_child() {
     report.says("GS508", "fail", "in nvmlDeviceGetName (ended by signal 11)");
     report.says("GS505", "fail", "in cuCtxSynchronize (ended by signal 11)");
     assert_eq!(report.check("GS505")["consequence_of"], "GS508");
-    assert_eq!((&report.0["nvml"], &report.0["cuda"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&report.0["nvml"], &report.0["cuda"]),
+        (&Value::Null, &Value::Null)
+    );
     let silent = Host::saying("nvmlInit_v2=exit\ncuInit=exit\n").report();
     silent.says("GS508", "fail", "did not answer");
     silent.says("GS505", "fail", "did not answer");
@@ -276,15 +425,25 @@ fn a_driver_that_ends_who_asks_it_ends_only_the_child() {
 
 #[test]
 fn a_driver_that_hangs_is_given_up() {
-    for answers in ["nvmlInit_v2=hang\ncuInit=hang\n", "nvmlDeviceGetMigMode=hang\ncuCtxSynchronize=hang\n"] {
+    for answers in [
+        "nvmlInit_v2=hang\ncuInit=hang\n",
+        "nvmlDeviceGetMigMode=hang\ncuCtxSynchronize=hang\n",
+    ] {
         let host = Host::saying(answers);
         let began = Instant::now();
         let report = host.report();
         let took = began.elapsed();
-        assert!(took < Duration::from_secs(8), "two seconds are what a stand-in gets: {took:?}");
+        assert!(
+            took < Duration::from_secs(8),
+            "two seconds are what a stand-in gets: {took:?}"
+        );
         for (id, line) in ["GS508", "GS505"].iter().zip(answers.lines()) {
             let function = line.trim_end_matches("=hang");
-            report.says(id, "fail", &format!("did not return from {function} within 2 s"));
+            report.says(
+                id,
+                "fail",
+                &format!("did not return from {function} within 2 s"),
+            );
         }
         let still = host.libraries.path().display().to_string();
         assert!(!anybody_runs_with(&still), "who hangs is ended");
@@ -300,19 +459,31 @@ fn anybody_runs_with(text: &str) -> bool {
 
 #[test]
 fn a_report_tells_elsewhere_what_the_libraries_said_here() {
-    let host = Host::saying("count=2\n1.wrong=1\nrows=1 2 1 0\nfabric=2 0\ncompute_mode=2\npages=1 2 0\nlinks=1 2\n");
-    let report = host.libraries.path().join("r.tar.zst").display().to_string();
+    let host = Host::saying(
+        "count=2\n1.wrong=1\nrows=1 2 1 0\nfabric=2 0\ncompute_mode=2\npages=1 2 0\nlinks=1 2\n",
+    );
+    let report = host
+        .libraries
+        .path()
+        .join("r.tar.zst")
+        .display()
+        .to_string();
     let (_, here) = host.doctor(&["--json", "--report", &report]);
     let there = common::run(&["doctor", &report, "--json"]).out;
-    let [here, there] = [here, there].map(|text| Report(serde_json::from_str(&text).expect("JSON")));
+    let [here, there] =
+        [here, there].map(|text| Report(serde_json::from_str(&text).expect("JSON")));
     for id in ["GS508", "GS505", "GS904", "GS801", "GS710"] {
         assert_eq!(here.finding(id), there.finding(id), "{id}");
     }
     assert_eq!(here.0["nvml"], there.0["nvml"]);
     assert_eq!(here.0["cuda"]["gpus"], there.0["cuda"]["gpus"]);
-    let mut archive = tar::Archive::new(zstd::Decoder::new(fs::File::open(&report).expect("written")).expect("zstd"));
+    let mut archive = tar::Archive::new(
+        zstd::Decoder::new(fs::File::open(&report).expect("written")).expect("zstd"),
+    );
     let mut entries = archive.entries().expect("a tar").map(|e| e.expect("whole"));
-    let evidence = entries.find(|e| e.path().is_ok_and(|p| p.ends_with("evidence.json"))).expect("it is there");
+    let evidence = entries
+        .find(|e| e.path().is_ok_and(|p| p.ends_with("evidence.json")))
+        .expect("it is there");
     let evidence: Value = serde_json::from_reader(evidence).expect("JSON");
     assert_eq!(schema::mistakes("evidence.json", &evidence), [""; 0]);
 }
@@ -321,9 +492,15 @@ fn a_report_tells_elsewhere_what_the_libraries_said_here() {
 fn gpus_are_shown_in_a_table() {
     let host = Host::saying("count=2\n1.persistence=0\n1.mig=1 1 2\n");
     let (_, text) = host.doctor(&["-v"]);
-    let rows: Vec<_> = text.lines().filter(|l| l.starts_with("        0000:")).collect();
+    let rows: Vec<_> = text
+        .lines()
+        .filter(|l| l.starts_with("        0000:"))
+        .collect();
     assert_eq!(rows.len(), 2, "{text}");
-    assert!(rows[1].contains("0000:18:00.0") && rows[1].contains("2 instances"), "{text}");
+    assert!(
+        rows[1].contains("0000:18:00.0") && rows[1].contains("2 instances"),
+        "{text}"
+    );
     assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
 }
 

@@ -17,7 +17,11 @@ fn library(folder: &Path, body: &str) -> PathBuf {
         "#include <stddef.h>\n#include <stdlib.h>\n#include <unistd.h>\nsize_t cudnnGetVersion(void) {{ {body} }}\n"
     );
     std::fs::write(&source, text).expect("written");
-    let made = Command::new("gcc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    let made = Command::new("gcc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .status();
     assert!(made.expect("gcc is there").success());
     library
 }
@@ -25,11 +29,19 @@ fn library(folder: &Path, body: &str) -> PathBuf {
 #[test]
 fn json_is_as_the_schema_says() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nouveau"));
-    for arguments in [&["doctor", "--json"][..], &["doctor", "--json", "GS503", "gs201"]] {
+    for arguments in [
+        &["doctor", "--json"][..],
+        &["doctor", "--json", "GS503", "gs201"],
+    ] {
         let ran = tree.run(arguments);
-        let report: Value = serde_json::from_str(&ran.out).expect("one JSON object and nothing else");
+        let report: Value =
+            serde_json::from_str(&ran.out).expect("one JSON object and nothing else");
         assert_eq!(schema::mistakes("doctor.json", &report), [""; 0]);
-        assert_eq!(ran.code, if arguments.len() == 2 { 20 } else { 0 }, "GS501: no driver is installed");
+        assert_eq!(
+            ran.code,
+            if arguments.len() == 2 { 20 } else { 0 },
+            "GS501: no driver is installed"
+        );
     }
     let report = run(&["doctor", "--json"]);
     let report: Value = serde_json::from_str(&report.out).expect("JSON of this machine");
@@ -41,9 +53,17 @@ fn a_system_that_has_no_thread_left_gets_the_same_report() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nouveau"));
     // No system has the memory for such a stack.
     let mut command = program();
-    command.env("RUST_MIN_STACK", "1000000000000000").args(["doctor", "--root"]).arg(tree.path());
+    command
+        .env("RUST_MIN_STACK", "1000000000000000")
+        .args(["doctor", "--root"])
+        .arg(tree.path());
     let ran = Ran::of(command.output().expect("gpusetup runs"));
-    assert_eq!((ran.out, ran.code), (tree.run(&["doctor"]).out, 20), "{}", ran.err);
+    assert_eq!(
+        (ran.out, ran.code),
+        (tree.run(&["doctor"]).out, 20),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -51,31 +71,56 @@ fn a_bug_costs_only_the_checks_that_need_the_part_with_the_bug() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nouveau"));
     let doctor = |bugs: &str, more: &[&str]| {
         let mut command = program();
-        command.args(["doctor", "--json", "--root"]).arg(tree.path()).args(more).env("GPUSETUP_BUGS", bugs);
+        command
+            .args(["doctor", "--json", "--root"])
+            .arg(tree.path())
+            .args(more)
+            .env("GPUSETUP_BUGS", bugs);
         Ran::of(command.output().expect("it runs"))
     };
     let statuses = |ran: &Ran| -> BTreeMap<String, (String, Value)> {
-        let report: Value = serde_json::from_str(&ran.out).expect("one JSON object and nothing else");
+        let report: Value =
+            serde_json::from_str(&ran.out).expect("one JSON object and nothing else");
         let checks = report["checks"].as_array().expect("a list").iter();
-        checks.map(|c| (text(c, "/id").to_owned(), (text(c, "/status").to_owned(), c["cause"].clone()))).collect()
+        checks
+            .map(|c| {
+                (
+                    text(c, "/id").to_owned(),
+                    (text(c, "/status").to_owned(), c["cause"].clone()),
+                )
+            })
+            .collect()
     };
     let sound = statuses(&doctor("", &[]));
-    // A part that is read beside others, one that has threads, and a check; two starts more than one for the three of them.
+    // A part that is read beside others, one that has threads, and a check; two starts more than
+    // one for the three of them.
     let ran = doctor("denials,images,GS501", &[]);
     assert_eq!((ran.code, ran.err.as_str()), (20, ""));
     let seen = statuses(&ran);
-    let changed: Vec<_> = seen.iter().filter(|(id, now)| sound[*id] != **now).collect();
+    let changed: Vec<_> = seen
+        .iter()
+        .filter(|(id, now)| sound[*id] != **now)
+        .collect();
     let ids: Vec<_> = changed.iter().map(|(id, _)| id.as_str()).collect();
-    assert!(ids.contains(&"GS201") && ids.contains(&"GS501") && ids.len() < 10, "{ids:?}");
+    assert!(
+        ids.contains(&"GS201") && ids.contains(&"GS501") && ids.len() < 10,
+        "{ids:?}"
+    );
     for (id, (status, cause)) in changed {
         let cause = cause.as_str().unwrap_or_default();
-        assert!(status == "error" && cause.contains("please report this bug"), "{id}: {status} {cause}");
+        assert!(
+            status == "error" && cause.contains("please report this bug"),
+            "{id}: {status} {cause}"
+        );
     }
     // What came by standard input is gone: the first bug is the end.
     let ran = doctor("denials", &["--kernel-log", "-"]);
     let error: Value = serde_json::from_str(&ran.out).expect("one JSON object and nothing else");
     assert_eq!((ran.code, text(&error, "/schema")), (1, "gpusetup.error/1"));
-    assert!(text(&error, "/error").starts_with("gpusetup has a bug"), "{error}");
+    assert!(
+        text(&error, "/error").starts_with("gpusetup has a bug"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -83,12 +128,19 @@ fn text_names_cause_cure_and_what_comes_first() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nouveau"));
     let ran = tree.run(&["doctor"]);
     assert_eq!(ran.code, 20);
-    for part in
-        ["GS501 the host has an NVIDIA GPU, but no NVIDIA driver is installed", "fix", "gpusetup plan", "1 problem"]
-    {
+    for part in [
+        "GS501 the host has an NVIDIA GPU, but no NVIDIA driver is installed",
+        "fix",
+        "gpusetup plan",
+        "1 problem",
+    ] {
         assert!(ran.out.contains(part), "{part} is missing:\n{}", ran.out);
     }
-    assert!(ran.out.lines().all(|l| l.chars().count() <= 80), "{}", ran.out);
+    assert!(
+        ran.out.lines().all(|l| l.chars().count() <= 80),
+        "{}",
+        ran.out
+    );
     assert!(ran.out.is_ascii(), "the tests have no UTF-8 locale");
     assert!(tree.run(&["doctor", "-v"]).out.lines().count() > ran.out.lines().count());
 }
@@ -98,33 +150,75 @@ fn monitoring_gets_a_gauge_for_each_check() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nouveau"));
     let ran = tree.run(&["doctor", "--format", "prometheus"]);
     assert_eq!(ran.code, 20);
-    assert!(ran.out.contains("\ngpusetup_check{id=\"GS501\"} 2\n"), "{}", ran.out);
+    assert!(
+        ran.out.contains("\ngpusetup_check{id=\"GS501\"} 2\n"),
+        "{}",
+        ran.out
+    );
     assert!(ran.out.contains("\ngpusetup_info{tool=\""), "{}", ran.out);
     let sample = |l: &str| l.starts_with('#') || l.starts_with("gpusetup_") && l.contains("} ");
-    assert!(ran.out.lines().all(sample) && ran.out.ends_with('\n'), "{}", ran.out);
+    assert!(
+        ran.out.lines().all(sample) && ran.out.ends_with('\n'),
+        "{}",
+        ran.out
+    );
     let install = tree.run(&["doctor", "--format", "prometheus", "--profile", "install"]);
-    assert!(!install.out.contains("GS501") && install.out.contains("GS603"), "{}", install.out);
+    assert!(
+        !install.out.contains("GS501") && install.out.contains("GS603"),
+        "{}",
+        install.out
+    );
 }
 
 #[test]
 fn the_kernels_log_may_be_given() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nvidia"));
     let log = tree.path().join("dmesg.txt");
-    std::fs::write(&log, "[  100.0] NVRM: Xid (PCI:0000:17:00): 79, pid=1, GPU has fallen off the bus.\n")
-        .expect("written");
-    let ran = tree.run(&["doctor", "GS903", "--kernel-log", &log.display().to_string()]);
+    std::fs::write(
+        &log,
+        "[  100.0] NVRM: Xid (PCI:0000:17:00): 79, pid=1, GPU has fallen off the bus.\n",
+    )
+    .expect("written");
+    let ran = tree.run(&[
+        "doctor",
+        "GS903",
+        "--kernel-log",
+        &log.display().to_string(),
+    ]);
     assert_eq!(ran.code, 20);
-    for part in ["Xid 79 of the GPU 0000:17:00.0", "no longer answers", "reboot; if the error returns"] {
+    for part in [
+        "Xid 79 of the GPU 0000:17:00.0",
+        "no longer answers",
+        "reboot; if the error returns",
+    ] {
         assert!(ran.out.contains(part), "{part} is missing:\n{}", ran.out);
     }
-    assert!(!ran.out.contains("sudo reboot"), "the tree's host is another one:\n{}", ran.out);
-    let xids = "NVRM: Xid (PCI:0000:17:00): 48, pid=1, DBE\nNVRM: Xid (PCI:0000:2a:00): 48, pid=1, DBE\n";
+    assert!(
+        !ran.out.contains("sudo reboot"),
+        "the tree's host is another one:\n{}",
+        ran.out
+    );
+    let xids =
+        "NVRM: Xid (PCI:0000:17:00): 48, pid=1, DBE\nNVRM: Xid (PCI:0000:2a:00): 48, pid=1, DBE\n";
     std::fs::write(&log, xids).expect("written");
-    let two = tree.run(&["doctor", "GS903", "--json", "--kernel-log", &log.display().to_string()]);
+    let two = tree.run(&[
+        "doctor",
+        "GS903",
+        "--json",
+        "--kernel-log",
+        &log.display().to_string(),
+    ]);
     let two: serde_json::Value = serde_json::from_str(&two.out).expect("one JSON object");
     let cause = two["checks"][0]["cause"].as_str().expect("a cause");
-    assert!(cause.starts_with("Xid 48 of the GPUs 0000:17:00.0 and 0000:2a:00.0: "), "{cause}");
-    assert_eq!(tree.run(&["doctor", "GS903", "--kernel-log", "/nonexistent"]).code, 2);
+    assert!(
+        cause.starts_with("Xid 48 of the GPUs 0000:17:00.0 and 0000:2a:00.0: "),
+        "{cause}"
+    );
+    assert_eq!(
+        tree.run(&["doctor", "GS903", "--kernel-log", "/nonexistent"])
+            .code,
+        2
+    );
 }
 
 #[test]
@@ -132,18 +226,35 @@ fn the_findings_may_be_looked_at_as_a_page() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", Some("nouveau"));
     let page = tree.path().join("report.html");
     let log = tree.path().join("dmesg.txt");
-    std::fs::write(&log, "NVRM: Xid (PCI:0000:17:00): 79, pid=1, <script>alert(1)</script>\n").expect("written");
+    std::fs::write(
+        &log,
+        "NVRM: Xid (PCI:0000:17:00): 79, pid=1, <script>alert(1)</script>\n",
+    )
+    .expect("written");
     let (page_, log) = (page.display().to_string(), log.display().to_string());
-    assert_eq!(tree.run(&["doctor", "--html", &page_, "--kernel-log", &log]).code, 20);
+    assert_eq!(
+        tree.run(&["doctor", "--html", &page_, "--kernel-log", &log])
+            .code,
+        20
+    );
     let html = std::fs::read_to_string(page).expect("written");
-    for part in ["<!doctype html>", "GS903", "Xid 79", "<h2>First</h2>", "&lt;script&gt;"] {
+    for part in [
+        "<!doctype html>",
+        "GS903",
+        "Xid 79",
+        "<h2>First</h2>",
+        "&lt;script&gt;",
+    ] {
         assert!(html.contains(part), "{part} is missing");
     }
     assert!(
         !html.contains("<script") && !html.contains("src=") && !html.contains("href="),
         "nothing runs or is fetched"
     );
-    assert_eq!(html.matches("<details").count(), html.matches("</details>").count());
+    assert_eq!(
+        html.matches("<details").count(),
+        html.matches("</details>").count()
+    );
 }
 
 #[test]
@@ -157,17 +268,38 @@ fn a_host_with_nothing_to_check_is_not_ill() {
 fn a_host_without_a_gpu_is_not_taken_for_a_sound_one() {
     let tree = Tree::debian_12();
     let none = tree.run(&["doctor"]);
-    assert!(none.code == 9 && none.err.contains("--if-no-gpu skip"), "{} {}", none.code, none.err);
+    assert!(
+        none.code == 9 && none.err.contains("--if-no-gpu skip"),
+        "{} {}",
+        none.code,
+        none.err
+    );
     let facts = tree.run(&["facts", "--json"]).out;
     assert_eq!(run_with_input(&["doctor", "--facts", "-"], &facts).code, 9);
-    tree.write("var/lib/dpkg/status", "Package: libcuda1\nStatus: install ok installed\nVersion: 535.261.03-1\n");
+    tree.write(
+        "var/lib/dpkg/status",
+        "Package: libcuda1\nStatus: install ok installed\nVersion: 535.261.03-1\n",
+    );
     let gone = tree.run(&["doctor", "GS509"]);
-    assert!(gone.code == 9 && gone.out.contains("no NVIDIA GPU is on the PCI bus"), "{}", gone.out);
-    assert_eq!(tree.run(&["doctor", "GS509", "--strict", "--if-no-gpu", "skip"]).code, 20);
+    assert!(
+        gone.code == 9 && gone.out.contains("no NVIDIA GPU is on the PCI bus"),
+        "{}",
+        gone.out
+    );
+    assert_eq!(
+        tree.run(&["doctor", "GS509", "--strict", "--if-no-gpu", "skip"])
+            .code,
+        20
+    );
     // The tree of a machine whose bus cannot be seen from here.
     std::fs::remove_dir_all(tree.path().join("sys")).expect("removed");
     let unseen = tree.run(&["doctor", "GS509", "--strict"]);
-    assert!(unseen.code == 0 && unseen.out.contains("does not show here"), "{} {}", unseen.code, unseen.out);
+    assert!(
+        unseen.code == 0 && unseen.out.contains("does not show here"),
+        "{} {}",
+        unseen.code,
+        unseen.out
+    );
 }
 
 #[test]
@@ -175,18 +307,34 @@ fn a_repository_without_its_key_is_named() {
     let tree = Tree::ubuntu_24_04();
     let key = "/usr/share/keyrings/cuda-archive-keyring.gpg";
     let address = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64/";
-    tree.write("etc/apt/sources.list.d/cuda.list", &format!("deb [signed-by={key}] {address} /\n"));
+    tree.write(
+        "etc/apt/sources.list.d/cuda.list",
+        &format!("deb [signed-by={key}] {address} /\n"),
+    );
     let ran = tree.run(&["doctor", "GS404", "--if-no-gpu", "skip"]);
     assert_eq!(ran.code, 20);
-    assert!(ran.out.contains("apt has no key") && ran.out.contains("cuda-keyring_1.1-1_all.deb"), "{}", ran.out);
+    assert!(
+        ran.out.contains("apt has no key") && ran.out.contains("cuda-keyring_1.1-1_all.deb"),
+        "{}",
+        ran.out
+    );
 }
 
 /// Debian's driver, which lies in a directory of alternatives.
 fn with_debians_driver() -> Tree {
     let tree = Tree::debian_12().gpu("0000:17:00.0", "20b0", None);
-    tree.write("var/lib/dpkg/status", "Package: libcuda1\nStatus: install ok installed\nVersion: 535.261.03-1\n");
-    tree.write("usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.535.261.03", "");
-    tree.link("usr/lib/x86_64-linux-gnu/libcuda.so.1", "nvidia/current/libcuda.so.535.261.03");
+    tree.write(
+        "var/lib/dpkg/status",
+        "Package: libcuda1\nStatus: install ok installed\nVersion: 535.261.03-1\n",
+    );
+    tree.write(
+        "usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.535.261.03",
+        "",
+    );
+    tree.link(
+        "usr/lib/x86_64-linux-gnu/libcuda.so.1",
+        "nvidia/current/libcuda.so.535.261.03",
+    );
     tree
 }
 
@@ -195,47 +343,90 @@ fn a_runfiles_driver_over_packages_is_found_by_its_index() {
     let runfile = |version: &str| {
         let tree = with_debians_driver();
         tree.write("usr/bin/nvidia-uninstall", "");
-        tree.write("var/lib/nvidia/log", &format!("1.0-1 ({version})\nNVIDIA Accelerated Graphics Driver\n"));
+        tree.write(
+            "var/lib/nvidia/log",
+            &format!("1.0-1 ({version})\nNVIDIA Accelerated Graphics Driver\n"),
+        );
         tree.run(&["doctor", "GS401"])
     };
     for version in ["550.54.15", "535.261.03"] {
         let ran = runfile(version);
         assert_eq!(ran.code, 20, "{version}: {}", ran.out);
-        assert!(ran.out.contains("/var/lib/nvidia/log") && ran.out.contains("nvidia-uninstall"), "{}", ran.out);
+        assert!(
+            ran.out.contains("/var/lib/nvidia/log") && ran.out.contains("nvidia-uninstall"),
+            "{}",
+            ran.out
+        );
     }
     let tree = with_debians_driver();
-    tree.write("usr/lib/x86_64-linux-gnu/nvidia/tesla-470/libcuda.so.470.256.02", "");
+    tree.write(
+        "usr/lib/x86_64-linux-gnu/nvidia/tesla-470/libcuda.so.470.256.02",
+        "",
+    );
     let beside = tree.run(&["doctor", "GS401"]);
     assert_eq!(beside.code, 0, "{}", beside.out);
     // The other one is chosen now.
-    std::fs::remove_file(tree.path().join("usr/lib/x86_64-linux-gnu/libcuda.so.1")).expect("removed");
-    tree.link("usr/lib/x86_64-linux-gnu/libcuda.so.1", "nvidia/tesla-470/libcuda.so.470.256.02");
+    std::fs::remove_file(tree.path().join("usr/lib/x86_64-linux-gnu/libcuda.so.1"))
+        .expect("removed");
+    tree.link(
+        "usr/lib/x86_64-linux-gnu/libcuda.so.1",
+        "nvidia/tesla-470/libcuda.so.470.256.02",
+    );
     let chosen = tree.run(&["doctor", "GS401"]);
     assert_eq!(chosen.code, 0, "{}", chosen.out);
     tree.write("usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15", "");
-    assert_eq!(tree.run(&["doctor", "GS401"]).code, 20, "a file in the loader's own directory is before them all");
+    assert_eq!(
+        tree.run(&["doctor", "GS401"]).code,
+        20,
+        "a file in the loader's own directory is before them all"
+    );
 }
 
 #[test]
 fn checks_are_listed_and_unknown_ones_refused() {
     let ran = run(&["doctor", "--list-checks"]);
-    assert!(ran.code == 0 && ran.out.contains("GS201  nouveau is blacklisted"), "{}", ran.out);
+    assert!(
+        ran.code == 0 && ran.out.contains("GS201  nouveau is blacklisted"),
+        "{}",
+        ran.out
+    );
     let ran = run(&["doctor", "GS999"]);
     assert_eq!(ran.code, 2);
-    assert!(ran.err.contains("GS999") && ran.err.contains("--list-checks"), "{}", ran.err);
+    assert!(
+        ran.err.contains("GS999") && ran.err.contains("--list-checks"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
 fn a_repair_is_shown_first_and_can_be_taken_back() {
     let tree = Tree::debian_12();
     tree.write("usr/local/cuda-12.4/bin/nvcc", "");
-    tree.write("usr/local/cuda-12.4/version.json", r#"{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}"#);
+    tree.write(
+        "usr/local/cuda-12.4/version.json",
+        r#"{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}"#,
+    );
     let link = tree.path().join("usr/local/cuda");
     let sick = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701"]);
-    let command = format!("sudo chroot {} ln -sfn cuda-12.4 /usr/local/cuda", tree.path().display());
-    assert!(sick.code == 20 && sick.out.contains(&command), "{}", sick.out);
+    let command = format!(
+        "sudo chroot {} ln -sfn cuda-12.4 /usr/local/cuda",
+        tree.path().display()
+    );
+    assert!(
+        sick.code == 20 && sick.out.contains(&command),
+        "{}",
+        sick.out
+    );
     assert!(sick.out.contains(" --fix repairs GS701"), "{}", sick.out);
-    let shown = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix", "--dry-run"]);
+    let shown = tree.run(&[
+        "doctor",
+        "--if-no-gpu",
+        "skip",
+        "GS701",
+        "--fix",
+        "--dry-run",
+    ]);
     assert!(
         shown.code == 20 && shown.out.contains("GS701: link it to an installed toolkit"),
         "{}{}",
@@ -249,17 +440,41 @@ fn a_repair_is_shown_first_and_can_be_taken_back() {
         return;
     }
     let asked = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix"]);
-    assert!(asked.code == 2 && asked.err.contains("--yes"), "nobody is there to ask: {}", asked.err);
+    assert!(
+        asked.code == 2 && asked.err.contains("--yes"),
+        "nobody is there to ask: {}",
+        asked.err
+    );
     assert!(!link.is_symlink());
-    let repaired = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix", "--yes", "--json"]);
+    let repaired = tree.run(&[
+        "doctor",
+        "--if-no-gpu",
+        "skip",
+        "GS701",
+        "--fix",
+        "--yes",
+        "--json",
+    ]);
     assert_eq!(repaired.json()["summary"]["fail"], 0);
-    assert_eq!(std::fs::read_link(&link).expect("repaired"), Path::new("cuda-12.4"));
+    assert_eq!(
+        std::fs::read_link(&link).expect("repaired"),
+        Path::new("cuda-12.4")
+    );
     // Broken again, it is repaired again: what the first repair did no longer holds.
     std::fs::remove_file(&link).expect("removed");
-    assert_eq!(tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix", "--yes"]).code, 0);
+    assert_eq!(
+        tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix", "--yes"])
+            .code,
+        0
+    );
     assert!(link.is_symlink());
     let again = tree.run(&["doctor", "--if-no-gpu", "skip", "GS701", "--fix", "--yes"]);
-    assert!(again.code == 0, "nothing is left to repair: {}{}", again.out, again.err);
+    assert!(
+        again.code == 0,
+        "nothing is left to repair: {}{}",
+        again.out,
+        again.err
+    );
     assert_eq!(tree.run(&["rollback", "--yes"]).code, 0);
     assert!(!link.is_symlink(), "sick again");
 }
@@ -270,10 +485,18 @@ fn a_repair_that_fails_says_so_and_can_be_gone_on_with() {
         return;
     }
     let tree = Tree::debian_12();
-    tree.write("var/lib/dpkg/status", "Package: libcuda1\nStatus: install ok half-configured\nVersion: 535.1-1\n");
+    tree.write(
+        "var/lib/dpkg/status",
+        "Package: libcuda1\nStatus: install ok half-configured\nVersion: 535.1-1\n",
+    );
     // There is no dpkg in the tree that could finish.
     let ran = tree.run(&["doctor", "GS603", "--fix", "--yes"]);
-    assert!(ran.code == 7 && ran.err.contains("dpkg"), "{} {}", ran.code, ran.err);
+    assert!(
+        ran.code == 7 && ran.err.contains("dpkg"),
+        "{} {}",
+        ran.code,
+        ran.err
+    );
     assert!(ran.err.contains("gpusetup resume"), "{}", ran.err);
     assert_eq!(tree.run(&["rollback", "--yes"]).code, 0);
 }
@@ -283,12 +506,33 @@ fn a_library_is_asked_for_its_version() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let ask = |body: &str| {
         let library = library(folder.path(), body);
-        run(&["ask", "add-on", library.to_str().expect("UTF-8"), "cudnnGetVersion", "returned"])
+        run(&[
+            "ask",
+            "add-on",
+            library.to_str().expect("UTF-8"),
+            "cudnnGetVersion",
+            "returned",
+        ])
     };
     let ran = ask("return 91002;");
-    assert_eq!((ran.code, ran.out.lines().last()), (0, Some("[91002]")), "{}", ran.err);
-    let ran = run(&["ask", "add-on", "libcudnn-of-nobody.so.9", "cudnnGetVersion", "returned"]);
-    assert!(ran.code == 1 && ran.err.contains("libcudnn-of-nobody.so.9"), "{}", ran.err);
+    assert_eq!(
+        (ran.code, ran.out.lines().last()),
+        (0, Some("[91002]")),
+        "{}",
+        ran.err
+    );
+    let ran = run(&[
+        "ask",
+        "add-on",
+        "libcudnn-of-nobody.so.9",
+        "cudnnGetVersion",
+        "returned",
+    ]);
+    assert!(
+        ran.code == 1 && ran.err.contains("libcudnn-of-nobody.so.9"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -317,7 +561,11 @@ fn a_library_that_hangs_is_given_up() {
         Duration::from_millis(300),
     );
     assert!(format!("{asked:?}").contains("Failed"), "{asked:?}");
-    assert!(began.elapsed() < Duration::from_secs(5), "it is ended at once: {:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "it is ended at once: {:?}",
+        began.elapsed()
+    );
 }
 
 #[test]
@@ -330,15 +578,32 @@ fn every_command_for_a_tree_is_for_that_tree() {
     let root = tree.path().display().to_string();
     let ran = tree.run(&["doctor", "--json"]);
     let report: Value = serde_json::from_str(&ran.out).expect("JSON");
-    let commands = |check: &Value| check["remediation"]["commands"].as_array().cloned().unwrap_or_default();
-    let all: Vec<_> = report["checks"].as_array().expect("checks").iter().flat_map(commands).collect();
+    let commands = |check: &Value| {
+        check["remediation"]["commands"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    };
+    let all: Vec<_> = report["checks"]
+        .as_array()
+        .expect("checks")
+        .iter()
+        .flat_map(commands)
+        .collect();
     assert!(all.len() >= 3, "{all:?}");
     for command in all.iter().map(|command| command.as_str().expect("text")) {
-        let is_for_tree = command.contains(&format!("--root {root}")) || command.contains(&format!("chroot {root} "));
-        assert!(is_for_tree && !command.contains("reboot") && !command.contains("modprobe"), "{command}");
+        let is_for_tree = command.contains(&format!("--root {root}"))
+            || command.contains(&format!("chroot {root} "));
+        assert!(
+            is_for_tree && !command.contains("reboot") && !command.contains("modprobe"),
+            "{command}"
+        );
     }
     let shown = tree.run(&["doctor"]).out;
-    for line in shown.lines().filter(|line| line.contains("sudo ") || line.contains("gpusetup doctor")) {
+    for line in shown
+        .lines()
+        .filter(|line| line.contains("sudo ") || line.contains("gpusetup doctor"))
+    {
         assert!(line.contains(&root), "{line}\n{shown}");
     }
 }
@@ -349,7 +614,14 @@ fn what_it_suggests_is_for_the_gpus_that_were_named() {
     let ran = tree.run(&["doctor", "--gpu", "a100", "--json", "GS501"]);
     let report: Value = serde_json::from_str(&ran.out).expect("JSON");
     let command = text(&report, "/checks/0/remediation/commands/0");
-    assert!(command.starts_with("gpusetup plan --root ") && command.ends_with(" --gpu a100"), "{command}");
+    assert!(
+        command.starts_with("gpusetup plan --root ") && command.ends_with(" --gpu a100"),
+        "{command}"
+    );
     let ran = tree.run(&["doctor", "--gpu", "a100,rtx 3090", "GS501"]);
-    assert!(ran.out.contains(" --gpu a100 --gpu 'rtx 3090'\n"), "{}", ran.out);
+    assert!(
+        ran.out.contains(" --gpu a100 --gpu 'rtx 3090'\n"),
+        "{}",
+        ran.out
+    );
 }

@@ -1,5 +1,5 @@
-//! The configuration files of container engines, as `uninstall --container-toolkit` and `plan` read them: by what each engine
-//! makes of them, and not by the names in them.
+//! The configuration files of container engines, as `uninstall --container-toolkit` and `plan` read
+//! them: by what each engine makes of them, and not by the names in them.
 
 use crate::common::{Ran, Tree, run};
 
@@ -7,15 +7,21 @@ const DAEMON: &str = "etc/docker/daemon.json";
 const CRIO: &str = "etc/crio/crio.conf";
 const CRIO_PART: &str = "etc/crio/crio.conf.d/99-nvidia.toml";
 const RKE2_TEMPLATE: &str = "var/lib/rancher/rke2/agent/etc/containerd/config-v3.toml.tmpl";
-const OF_CRIO: &str = "[crio.runtime.runtimes.nvidia]\nruntime_path = \"/usr/bin/nvidia-container-runtime\"\n";
+const OF_CRIO: &str =
+    "[crio.runtime.runtimes.nvidia]\nruntime_path = \"/usr/bin/nvidia-container-runtime\"\n";
 const OF_CONTAINERD: &str = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia.options]\n\
      BinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
 
 /// A Debian 12 with these engines, and a CDI specification that a removal takes away.
 fn host(programs: &[&str]) -> Tree {
     let tree = Tree::debian_12().gpu("0000:17:00.0", "20b2", Some("nouveau"));
-    programs.iter().for_each(|name| tree.write(&format!("usr/bin/{name}"), ""));
-    tree.write("etc/cdi/nvidia.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n");
+    programs
+        .iter()
+        .for_each(|name| tree.write(&format!("usr/bin/{name}"), ""));
+    tree.write(
+        "etc/cdi/nvidia.yaml",
+        "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n",
+    );
     tree
 }
 
@@ -24,15 +30,23 @@ fn at(tree: &Tree, command: &str, more: &[&str]) -> Ran {
     run(&[&[command, "--root", &root], more].concat())
 }
 
-/// What a removal prints, without the ends of its lines, and its exit code. The records of packages need dpkg's own program.
+/// What a removal prints, without the ends of its lines, and its exit code. The records of packages
+/// need dpkg's own program.
 fn removal(tree: &Tree) -> (u8, String) {
     let _ = std::fs::remove_file(tree.path().join("usr/bin/apt-get"));
-    said(&at(tree, "uninstall", &["--container-toolkit", "--dry-run"]))
+    said(&at(
+        tree,
+        "uninstall",
+        &["--container-toolkit", "--dry-run"],
+    ))
 }
 
 fn said(ran: &Ran) -> (u8, String) {
     let text = format!("{} {}", ran.out, ran.err);
-    (u8::try_from(ran.code).expect("a code"), text.split_whitespace().collect::<Vec<_>>().join(" "))
+    (
+        u8::try_from(ran.code).expect("a code"),
+        text.split_whitespace().collect::<Vec<_>>().join(" "),
+    )
 }
 
 /// Files, each with its text.
@@ -46,7 +60,10 @@ fn a_default_runtime_of_nvidia_stops_the_removal() {
         tree.write(file, default);
         tree.write(CRIO_PART, OF_CRIO);
         let (code, text) = removal(&tree);
-        assert!(code == 5 && text.contains(&format!("/{file} makes it the default")), "{file}: {text}");
+        assert!(
+            code == 5 && text.contains(&format!("/{file} makes it the default")),
+            "{file}: {text}"
+        );
     }
     let docker = |file: &str, text: &str| {
         let tree = host(&["dockerd"]);
@@ -54,15 +71,23 @@ fn a_default_runtime_of_nvidia_stops_the_removal() {
         removal(&tree)
     };
     let gpu = r#"{"default-runtime": "gpu", "runtimes": {"gpu": {"path": "/usr/bin/nvidia-container-runtime"}}}"#;
-    for (named, text) in [("gpu", gpu.to_owned()), ("nvidia-cdi", gpu.replace("gpu", "nvidia-cdi"))] {
+    for (named, text) in [
+        ("gpu", gpu.to_owned()),
+        ("nvidia-cdi", gpu.replace("gpu", "nvidia-cdi")),
+    ] {
         let (code, said) = docker(DAEMON, &text);
-        assert!(code == 5 && said.contains(&format!("NVIDIA's runtime, here called {named}: ")), "{said}");
+        assert!(
+            code == 5 && said.contains(&format!("NVIDIA's runtime, here called {named}: ")),
+            "{said}"
+        );
     }
     let unit = "[Service]\nExecStart=\nExecStart=/usr/bin/dockerd -H fd:// --add-runtime=nvidia=/usr/bin/nvidia-container-runtime \
                 --default-runtime=nvidia\n";
     let (code, text) = docker("etc/systemd/system/docker.service.d/override.conf", unit);
     assert!(
-        code == 5 && text.contains("override.conf makes it the default") && text.contains("daemon-reload"),
+        code == 5
+            && text.contains("override.conf makes it the default")
+            && text.contains("daemon-reload"),
         "{text}"
     );
     let tree = host(&["containerd"]);
@@ -72,35 +97,60 @@ fn a_default_runtime_of_nvidia_stops_the_removal() {
     assert!(code == 5 && text.contains("here called runc"), "{text}");
 }
 
-/// The default runtime is NVIDIA's in a file that gpusetup does not write: this engine, its files, and the one that is named.
+/// The default runtime is NVIDIA's in a file that gpusetup does not write: this engine, its files,
+/// and the one that is named.
 #[test]
 fn a_default_runtime_stops_the_removal_wherever_it_is_set() {
-    let daemon = (DAEMON, r#"{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}"#);
-    let docker = |setting: &str| format!("[Service]\n{setting}\nExecStart=/usr/sbin/dockerd -H fd:// $DOCKER_OPTS\n");
+    let daemon = (
+        DAEMON,
+        r#"{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}"#,
+    );
+    let docker = |setting: &str| {
+        format!("[Service]\n{setting}\nExecStart=/usr/sbin/dockerd -H fd:// $DOCKER_OPTS\n")
+    };
     let (by_file, by_unit) = (
         docker("EnvironmentFile=-/etc/default/docker"),
         docker("Environment=\"DOCKER_OPTS=--debug --default-runtime=nvidia\""),
     );
     let docker = "lib/systemd/system/docker.service";
-    let variables = ("etc/default/docker", "DOCKER_OPTS=\"--default-runtime=nvidia\"\n");
-    let k3s =
-        ("etc/systemd/system/k3s.service", "[Service]\nExecStart=/usr/local/bin/k3s server --default-runtime nvidia\n");
+    let variables = (
+        "etc/default/docker",
+        "DOCKER_OPTS=\"--default-runtime=nvidia\"\n",
+    );
+    let k3s = (
+        "etc/systemd/system/k3s.service",
+        "[Service]\nExecStart=/usr/local/bin/k3s server --default-runtime nvidia\n",
+    );
     let rke2 = (
         "usr/local/lib/systemd/system/rke2-server.service",
         "[Service]\nEnvironmentFile=-/usr/local/lib/systemd/system/%N.env\nExecStart=/usr/local/bin/rke2 server $OPTIONS\n",
     );
-    let beside = ("usr/local/lib/systemd/system/rke2-server.env", "OPTIONS=\"--default-runtime nvidia\"\n");
-    let containerd = "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\ndefault_runtime_name = \"nvidia\"\n";
-    let imports = ("etc/containerd/config.toml", "version = 2\nimports = [\"/etc/cd.d/*.toml\"]\n");
+    let beside = (
+        "usr/local/lib/systemd/system/rke2-server.env",
+        "OPTIONS=\"--default-runtime nvidia\"\n",
+    );
+    let containerd =
+        "[plugins.\"io.containerd.grpc.v1.cri\".containerd]\ndefault_runtime_name = \"nvidia\"\n";
+    let imports = (
+        "etc/containerd/config.toml",
+        "version = 2\nimports = [\"/etc/cd.d/*.toml\"]\n",
+    );
     let crun = OF_CRIO.replace("runtimes.nvidia", "runtimes.crun");
-    let podman =
-        "[engine]\nruntime = \"nvidia\"\n[engine.runtimes]\nnvidia = [\"/usr/bin/nvidia-container-runtime\"]\n";
+    let podman = "[engine]\nruntime = \"nvidia\"\n[engine.runtimes]\nnvidia = [\"/usr/bin/nvidia-container-runtime\"]\n";
     let own_crun = "[engine.runtimes]\ncrun = [\"/usr/bin/nvidia-container-runtime\"]\n";
     let continued = "[Service]\nExecStart=/usr/bin/dockerd \\\n  -H fd:// \\\n# c\n  --default-runtime nvidia\n";
     let template = "{{ template \"base\" . }}\ndefault_runtime_name = \"nvidia\"\n";
     let cases: [(&str, Files, &str); 12] = [
-        ("usr/sbin/dockerd", &[daemon, (docker, by_file.as_str()), variables], variables.0),
-        ("usr/sbin/dockerd", &[daemon, (docker, by_unit.as_str())], docker),
+        (
+            "usr/sbin/dockerd",
+            &[daemon, (docker, by_file.as_str()), variables],
+            variables.0,
+        ),
+        (
+            "usr/sbin/dockerd",
+            &[daemon, (docker, by_unit.as_str())],
+            docker,
+        ),
         ("usr/local/bin/k3s", &[k3s], k3s.0),
         (
             "usr/local/bin/k3s",
@@ -108,27 +158,61 @@ fn a_default_runtime_stops_the_removal_wherever_it_is_set() {
             "etc/rancher/k3s/config.yaml",
         ),
         ("usr/local/bin/rke2", &[rke2, beside], beside.0),
-        ("usr/bin/containerd", &[imports, ("etc/cd.d/a.toml", containerd)], "etc/cd.d/a.toml"),
-        ("usr/bin/crio", &[("etc/crio/crio.conf.d/10.conf", crun.as_str())], "etc/crio/crio.conf.d/10.conf"),
-        ("usr/bin/podman", &[("etc/containers/containers.conf", podman)], "etc/containers/containers.conf"),
-        ("usr/bin/podman", &[("etc/containers/containers.conf", own_crun)], "etc/containers/containers.conf"),
+        (
+            "usr/bin/containerd",
+            &[imports, ("etc/cd.d/a.toml", containerd)],
+            "etc/cd.d/a.toml",
+        ),
+        (
+            "usr/bin/crio",
+            &[("etc/crio/crio.conf.d/10.conf", crun.as_str())],
+            "etc/crio/crio.conf.d/10.conf",
+        ),
+        (
+            "usr/bin/podman",
+            &[("etc/containers/containers.conf", podman)],
+            "etc/containers/containers.conf",
+        ),
+        (
+            "usr/bin/podman",
+            &[("etc/containers/containers.conf", own_crun)],
+            "etc/containers/containers.conf",
+        ),
         ("usr/bin/dockerd", &[daemon, (docker, continued)], docker),
         (
             "usr/local/bin/k3s",
-            &[("etc/rancher/k3s/config.yaml.d/x.yml", "default-runtime: nvidia\n")],
+            &[(
+                "etc/rancher/k3s/config.yaml.d/x.yml",
+                "default-runtime: nvidia\n",
+            )],
             "etc/rancher/k3s/config.yaml.d/x.yml",
         ),
-        ("usr/local/bin/rke2", &[(RKE2_TEMPLATE, template)], RKE2_TEMPLATE),
+        (
+            "usr/local/bin/rke2",
+            &[(RKE2_TEMPLATE, template)],
+            RKE2_TEMPLATE,
+        ),
     ];
     for (program, files, named) in cases {
         let tree = host(&[]);
         tree.write(program, "");
         files.iter().for_each(|(file, text)| tree.write(file, text));
         let (code, text) = removal(&tree);
-        assert!(code == 5 && text.contains(&format!("/{named} makes it the default")), "{program}, {named}: {text}");
-        assert_eq!(text.contains("daemon-reload"), named.ends_with(".service"), "{named}: {text}");
+        assert!(
+            code == 5 && text.contains(&format!("/{named} makes it the default")),
+            "{program}, {named}: {text}"
+        );
+        assert_eq!(
+            text.contains("daemon-reload"),
+            named.ends_with(".service"),
+            "{named}: {text}"
+        );
         let has_unit = program != "usr/bin/podman";
-        assert_eq!(text.contains("in this file, then try again"), !has_unit, "{program}: {text}");
+        assert_eq!(
+            text.contains("in this file, then try again"),
+            !has_unit,
+            "{program}: {text}"
+        );
     }
 }
 
@@ -136,14 +220,24 @@ fn a_default_runtime_stops_the_removal_wherever_it_is_set() {
 #[test]
 fn an_option_in_a_variable_of_a_unit_stops_the_plan() {
     let tree = host(&["dockerd"]);
-    let unit = "[Service]\nEnvironmentFile=-/etc/sysconfig/docker\nExecStart=/usr/bin/dockerd $OPTIONS\n";
+    let unit =
+        "[Service]\nEnvironmentFile=-/etc/sysconfig/docker\nExecStart=/usr/bin/dockerd $OPTIONS\n";
     tree.write("usr/lib/systemd/system/docker.service", unit);
     let plan = || said(&at(&tree, "plan", &["--profile", "container-host"]));
     assert_eq!(plan().0, 0);
-    tree.write("etc/sysconfig/docker", "OPTIONS=\"--config-file=/opt/daemon.json\"\n");
+    tree.write(
+        "etc/sysconfig/docker",
+        "OPTIONS=\"--config-file=/opt/daemon.json\"\n",
+    );
     let (code, text) = plan();
-    assert!(code == 5 && text.contains("/etc/sysconfig/docker cannot be merged"), "{text}");
-    assert!(text.contains("it starts Docker with --config-file"), "{text}");
+    assert!(
+        code == 5 && text.contains("/etc/sysconfig/docker cannot be merged"),
+        "{text}"
+    );
+    assert!(
+        text.contains("it starts Docker with --config-file"),
+        "{text}"
+    );
 }
 
 /// dockerd joins the runtimes of its command line and of its file.
@@ -157,13 +251,23 @@ fn runtimes_in_dockers_command_line_are_no_obstacle() {
         assert_eq!(code, 0, "{options}: {text}");
         text
     };
-    for options in ["--default-runtime=runc", "--default-runtime=nvidia", "--add-runtime=x=/usr/bin/crun"] {
+    for options in [
+        "--default-runtime=runc",
+        "--default-runtime=nvidia",
+        "--add-runtime=x=/usr/bin/crun",
+    ] {
         let text = plan(options);
-        assert!(text.contains("/etc/docker/daemon.json"), "{options}: {text}");
+        assert!(
+            text.contains("/etc/docker/daemon.json"),
+            "{options}: {text}"
+        );
     }
     let text = plan("--add-runtime=nvidia=/usr/bin/nvidia-container-runtime");
     let stays = "Docker has a runtime nvidia in /usr/lib/systemd/system/docker.service already, which stays as it is";
-    assert!(text.contains(stays) && !text.contains("+++ /etc/docker"), "{text}");
+    assert!(
+        text.contains(stays) && !text.contains("+++ /etc/docker"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -171,40 +275,84 @@ fn a_setting_with_which_docker_does_not_start_is_refused() {
     let tree = host(&["dockerd"]);
     let record = "Package: docker-ce\nStatus: install ok installed\nVersion: 5:28.3.3-1~debian.12~bookworm\n\n";
     tree.write("var/lib/dpkg/status", record);
-    tree.write("usr/lib/systemd/system/docker.service", "[Service]\nExecStart=/usr/bin/dockerd -H fd://\n");
+    tree.write(
+        "usr/lib/systemd/system/docker.service",
+        "[Service]\nExecStart=/usr/bin/dockerd -H fd://\n",
+    );
     for (daemon, why) in [
-        (r#"{"hosts": ["tcp://0.0.0.0:2375"]}"#, "it has the key hosts, and /usr/lib/systemd/system/docker.service"),
-        (r#"{"log-opts": {"max-file": 3}}"#, "its key log-opts.max-file is no string in quotation marks"),
-        (r#"{"default_runtime": "nvidia"}"#, "it has the key default_runtime, which Docker 28.3.3 does not know"),
-        (r#"{"default-runtime": "nvidi"}"#, "it makes nvidi the default runtime, and defines none of this name"),
+        (
+            r#"{"hosts": ["tcp://0.0.0.0:2375"]}"#,
+            "it has the key hosts, and /usr/lib/systemd/system/docker.service",
+        ),
+        (
+            r#"{"log-opts": {"max-file": 3}}"#,
+            "its key log-opts.max-file is no string in quotation marks",
+        ),
+        (
+            r#"{"default_runtime": "nvidia"}"#,
+            "it has the key default_runtime, which Docker 28.3.3 does not know",
+        ),
+        (
+            r#"{"default-runtime": "nvidi"}"#,
+            "it makes nvidi the default runtime, and defines none of this name",
+        ),
     ] {
         tree.write(DAEMON, daemon);
         let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
-        assert!(code == 5 && text.contains(&format!("Docker cannot read /etc/docker/daemon.json: {why}")), "{text}");
+        assert!(
+            code == 5
+                && text.contains(&format!(
+                    "Docker cannot read /etc/docker/daemon.json: {why}"
+                )),
+            "{text}"
+        );
     }
     // The plan defines this runtime.
     tree.write(DAEMON, r#"{"default-runtime": "nvidia"}"#);
-    assert_eq!(said(&at(&tree, "plan", &["--profile", "container-host"])).0, 0);
+    assert_eq!(
+        said(&at(&tree, "plan", &["--profile", "container-host"])).0,
+        0
+    );
 }
 
 #[test]
 fn a_configuration_in_another_place_stops_the_plan() {
     for (program, option, place, usual) in [
-        ("containerd", "--config", "opt/c.toml", "/etc/containerd/config.toml"),
-        ("crio", "--config-dir", "opt/crio.d", "/etc/crio/crio.conf.d/99-nvidia.toml"),
+        (
+            "containerd",
+            "--config",
+            "opt/c.toml",
+            "/etc/containerd/config.toml",
+        ),
+        (
+            "crio",
+            "--config-dir",
+            "opt/crio.d",
+            "/etc/crio/crio.conf.d/99-nvidia.toml",
+        ),
     ] {
         let tree = host(&[program, "kubelet"]);
         let unit = format!("usr/lib/systemd/system/{program}.service");
-        tree.write(&unit, &format!("[Service]\nExecStart=/usr/bin/{program} {option} /{place}\n"));
+        tree.write(
+            &unit,
+            &format!("[Service]\nExecStart=/usr/bin/{program} {option} /{place}\n"),
+        );
         let plan = || said(&at(&tree, "plan", &["--profile", "container-host"]));
         let (code, text) = plan();
-        assert!(code == 5 && text.contains(&format!("/{unit} cannot be merged")), "{text}");
         assert!(
-            text.contains(&format!("with its configuration in /{place}, beside which settings in {usual}")),
+            code == 5 && text.contains(&format!("/{unit} cannot be merged")),
             "{text}"
         );
         assert!(
-            text.contains("or add the runtime nvidia, with the program /usr/bin/nvidia-container-runtime, to"),
+            text.contains(&format!(
+                "with its configuration in /{place}, beside which settings in {usual}"
+            )),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "or add the runtime nvidia, with the program /usr/bin/nvidia-container-runtime, to"
+            ),
             "{text}"
         );
         // The runtime in the file that the engine reads stays, and doctor finds it.
@@ -215,7 +363,10 @@ fn a_configuration_in_another_place_stops_the_plan() {
         tree.write(&file, runtime);
         let (code, text) = plan();
         let stays = format!("has a runtime nvidia in /{file} already, which stays as it is");
-        assert!(code == 0 && text.contains(&stays) && !text.contains(&format!("+++ {usual}")), "{text}");
+        assert!(
+            code == 0 && text.contains(&stays) && !text.contains(&format!("+++ {usual}")),
+            "{text}"
+        );
         let (_, text) = said(&at(&tree, "doctor", &["--ready", "k8s", "-v"]));
         assert!(text.contains(&format!("configured in: /{file}")), "{text}");
     }
@@ -232,23 +383,46 @@ fn a_runtime_of_containerds_that_gives_pods_no_gpus_is_named() {
         (
             "2.1.4",
             &old,
-            Some("containerd has no runtime_type io.containerd.runc.v1 since 2.0.0, so no pod of it starts"),
+            Some(
+                "containerd has no runtime_type io.containerd.runc.v1 since 2.0.0, so no pod of it starts",
+            ),
         ),
-        ("1.7.27", &plain, Some("it names no program, so it is plain runc: add BinaryName")),
+        (
+            "1.7.27",
+            &plain,
+            Some("it names no program, so it is plain runc: add BinaryName"),
+        ),
         ("1.7.27", &old, None),
         ("2.1.4", &sound, None),
     ] {
-        let tree = host(&["containerd", "kubelet", "nvidia-ctk", "nvidia-container-runtime"]);
-        let record = format!("Package: containerd.io\nStatus: install ok installed\nVersion: {version}-1\n\n");
+        let tree = host(&[
+            "containerd",
+            "kubelet",
+            "nvidia-ctk",
+            "nvidia-container-runtime",
+        ]);
+        let record = format!(
+            "Package: containerd.io\nStatus: install ok installed\nVersion: {version}-1\n\n"
+        );
         tree.write("var/lib/dpkg/status", &record);
         tree.write("etc/containerd/config.toml", text);
         let (code, plan) = said(&at(&tree, "plan", &["--profile", "container-host"]));
         let (_, doctor) = said(&at(&tree, "doctor", &["--ready", "k8s", "-v"]));
         let kept = "has a runtime nvidia in /etc/containerd/config.toml already, which stays as it is, but ";
-        assert!(code == 0 && plan.contains(kept) == why.is_some(), "{version}: {plan}");
-        assert_eq!(doctor.contains("the runtime nvidia gives pods no GPUs: "), why.is_some(), "{version}: {doctor}");
+        assert!(
+            code == 0 && plan.contains(kept) == why.is_some(),
+            "{version}: {plan}"
+        );
+        assert_eq!(
+            doctor.contains("the runtime nvidia gives pods no GPUs: "),
+            why.is_some(),
+            "{version}: {doctor}"
+        );
         if let Some(why) = why {
-            assert!(plan.contains(&format!("{kept}{why}")) && doctor.contains(why), "{plan} {doctor}");
+            assert!(
+                plan.contains(&format!("{kept}{why}")) && doctor.contains(why),
+                "{plan} {doctor}"
+            );
         }
     }
 }
@@ -258,37 +432,59 @@ fn a_runtime_of_containerds_that_gives_pods_no_gpus_is_named() {
 fn an_import_that_replaces_the_section_of_a_plugin_stops_the_plan() {
     let plan = |version: &str, part: &str| {
         let tree = host(&["containerd", "kubelet"]);
-        let record = format!("Package: containerd.io\nStatus: install ok installed\nVersion: {version}-1\n\n");
+        let record = format!(
+            "Package: containerd.io\nStatus: install ok installed\nVersion: {version}-1\n\n"
+        );
         tree.write("var/lib/dpkg/status", &record);
-        let runc = OF_CONTAINERD.replace("nvidia.options", "runc").replace("BinaryName", "runtime_type");
-        let main = runc.replace("version = 2\n", "version = 2\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n");
+        let runc = OF_CONTAINERD
+            .replace("nvidia.options", "runc")
+            .replace("BinaryName", "runtime_type");
+        let main = runc.replace(
+            "version = 2\n",
+            "version = 2\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n",
+        );
         tree.write("etc/containerd/config.toml", &main);
         tree.write("etc/containerd/conf.d/99-registry.toml", part);
         said(&at(&tree, "plan", &["--profile", "container-host"]))
     };
-    let registry =
-        "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = \"/etc/containerd/certs.d\"\n";
+    let registry = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = \"/etc/containerd/certs.d\"\n";
     let (code, text) = plan("1.7.27", registry);
-    let why =
-        "/etc/containerd/conf.d/99-registry.toml cannot be merged, so it is left as it is: containerd before 2.0.0";
+    let why = "/etc/containerd/conf.d/99-registry.toml cannot be merged, so it is left as it is: containerd before 2.0.0";
     assert!(code == 5 && text.contains(why), "{text}");
-    assert!(text.contains("or add the runtime nvidia, with the program /usr/bin/nvidia-container-runtime"), "{text}");
+    assert!(
+        text.contains(
+            "or add the runtime nvidia, with the program /usr/bin/nvidia-container-runtime"
+        ),
+        "{text}"
+    );
     assert_eq!(plan("2.1.4", registry).0, 0);
     let (code, text) = plan("1.7.27", OF_CONTAINERD);
     let stays = "has a runtime nvidia in /etc/containerd/conf.d/99-registry.toml already, which stays as it is";
-    assert!(code == 0 && text.contains(stays) && !text.contains("+++ /etc/containerd"), "{text}");
+    assert!(
+        code == 0 && text.contains(stays) && !text.contains("+++ /etc/containerd"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_file_that_containerd_does_not_import_is_not_read() {
     let tree = host(&["containerd"]);
     tree.write("etc/containerd/config.toml", "version = 2\n");
-    tree.write("etc/containerd/conf.d/a.toml", "[plugins.x.containerd]\ndefault_runtime_name = \"nvidia\"\n");
+    tree.write(
+        "etc/containerd/conf.d/a.toml",
+        "[plugins.x.containerd]\ndefault_runtime_name = \"nvidia\"\n",
+    );
     assert_eq!(removal(&tree).0, 0);
-    tree.write("etc/containerd/config.toml", "version = 2\nimports = [\"more/a.toml\"]\n");
+    tree.write(
+        "etc/containerd/config.toml",
+        "version = 2\nimports = [\"more/a.toml\"]\n",
+    );
     tree.write("etc/containerd/more/a.toml", "a = [\n");
     let (code, text) = removal(&tree);
-    assert!(code == 5 && text.contains("containerd cannot read /etc/containerd/more/a.toml: line "), "{text}");
+    assert!(
+        code == 5 && text.contains("containerd cannot read /etc/containerd/more/a.toml: line "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -300,14 +496,23 @@ fn a_runtime_of_nvidias_under_another_name_is_named() {
     );
     let (code, text) = removal(&tree);
     assert_eq!(code, 0, "{text}");
-    assert!(text.contains("/etc/docker/daemon.json has the runtime gpu, which gpusetup did not write"), "{text}");
+    assert!(
+        text.contains("/etc/docker/daemon.json has the runtime gpu, which gpusetup did not write"),
+        "{text}"
+    );
     assert!(!text.contains("the runtime x"), "{text}");
     let tree = host(&["podman"]);
-    tree.write("etc/containers/containers.conf", "[engine.runtimes]\ngpu = [\"/usr/bin/nvidia-container-runtime\"]\n");
+    tree.write(
+        "etc/containers/containers.conf",
+        "[engine.runtimes]\ngpu = [\"/usr/bin/nvidia-container-runtime\"]\n",
+    );
     let (code, text) = removal(&tree);
     assert_eq!(code, 0, "{text}");
     let stays = "/etc/containers/containers.conf has the runtime gpu, which gpusetup did not write: it stays. Take it out by hand";
-    assert!(text.contains(stays) && !text.contains("systemctl restart"), "{text}");
+    assert!(
+        text.contains(stays) && !text.contains("systemctl restart"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -318,24 +523,35 @@ fn a_runtime_of_dockers_that_does_not_start_nvidias_program_is_named() {
             "var/lib/dpkg/status",
             "Package: docker.io\nStatus: install ok installed\nVersion: 20.10.24+dfsg1-1\n\n",
         );
-        tree.write(DAEMON, &format!(r#"{{"runtimes": {{"nvidia": {{"path": "{program}"}}}}}}"#));
+        tree.write(
+            DAEMON,
+            &format!(r#"{{"runtimes": {{"nvidia": {{"path": "{program}"}}}}}}"#),
+        );
         let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
         assert_eq!(code, 0, "{text}");
         text
     };
-    for (program, why) in
-        [("/opt/none/nvidia-container-runtime", "does not exist"), ("/usr/bin/runc", "is not NVIDIA's")]
-    {
+    for (program, why) in [
+        ("/opt/none/nvidia-container-runtime", "does not exist"),
+        ("/usr/bin/runc", "is not NVIDIA's"),
+    ] {
         let text = plan(program);
         let stays = format!(
             "which stays as it is, but its program {program} {why}. Make /usr/bin/nvidia-container-runtime its path"
         );
-        assert!(text.contains(&stays) && text.contains("; --gpus works: "), "{text}");
+        assert!(
+            text.contains(&stays) && text.contains("; --gpus works: "),
+            "{text}"
+        );
     }
-    for usable in ["/usr/bin/nvidia-container-runtime", "nvidia-container-runtime"] {
+    for usable in [
+        "/usr/bin/nvidia-container-runtime",
+        "nvidia-container-runtime",
+    ] {
         let text = plan(usable);
         assert!(
-            text.contains("; --gpus and --runtime nvidia work: ") && !text.contains("which stays as it is, but"),
+            text.contains("; --gpus and --runtime nvidia work: ")
+                && !text.contains("which stays as it is, but"),
             "{text}"
         );
     }
@@ -347,12 +563,18 @@ fn a_link_in_place_of_the_toolkits_configuration_is_named() {
     let crun = "[crio.runtime]\ndefault_runtime = \"crun\"\n\
                 [crio.runtime.runtimes.crun]\nruntime_path = \"/usr/libexec/crio/crun\"\n";
     tree.write("etc/crio/crio.conf.d/10-crio.conf", crun);
-    tree.write("etc/nvidia-container-runtime/other.toml", "[nvidia-container-runtime]\nruntimes = [\"runc\"]\n");
+    tree.write(
+        "etc/nvidia-container-runtime/other.toml",
+        "[nvidia-container-runtime]\nruntimes = [\"runc\"]\n",
+    );
     tree.link("etc/nvidia-container-runtime/config.toml", "other.toml");
     let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
-    let stays = "/etc/nvidia-container-runtime/config.toml stays as it is: it is a link to other.toml. ";
+    let stays =
+        "/etc/nvidia-container-runtime/config.toml stays as it is: it is a link to other.toml. ";
     assert!(
-        code == 0 && text.contains(stays) && text.contains("put /usr/libexec/crio/crun first in runtimes"),
+        code == 0
+            && text.contains(stays)
+            && text.contains("put /usr/libexec/crio/crun first in runtimes"),
         "{text}"
     );
 }
@@ -360,21 +582,51 @@ fn a_link_in_place_of_the_toolkits_configuration_is_named() {
 #[test]
 fn a_file_that_its_engine_cannot_read_is_refused_with_its_place() {
     for (engine, title, file, text, place) in [
-        ("dockerd", "Docker", DAEMON, "{\n  // GPUs\n  \"default-runtime\": \"nvidia\"\n}\n", "line 2, column 3: "),
-        ("dockerd", "Docker", DAEMON, "{\"a\": 1,}", "line 1, column 9: "),
-        ("containerd", "containerd", "etc/containerd/config.toml", "version = 2\n[plugins\n", "line 2, column "),
-        ("crio", "CRI-O", "etc/crio/crio.conf.d/10-x.conf", "[crio", "line 1, column "),
+        (
+            "dockerd",
+            "Docker",
+            DAEMON,
+            "{\n  // GPUs\n  \"default-runtime\": \"nvidia\"\n}\n",
+            "line 2, column 3: ",
+        ),
+        (
+            "dockerd",
+            "Docker",
+            DAEMON,
+            "{\"a\": 1,}",
+            "line 1, column 9: ",
+        ),
+        (
+            "containerd",
+            "containerd",
+            "etc/containerd/config.toml",
+            "version = 2\n[plugins\n",
+            "line 2, column ",
+        ),
+        (
+            "crio",
+            "CRI-O",
+            "etc/crio/crio.conf.d/10-x.conf",
+            "[crio",
+            "line 1, column ",
+        ),
     ] {
         let tree = host(&[engine]);
         tree.write(file, text);
         let (code, said) = removal(&tree);
-        assert!(code == 5 && said.contains(&format!("{title} cannot read /{file}: {place}")), "{said}");
+        assert!(
+            code == 5 && said.contains(&format!("{title} cannot read /{file}: {place}")),
+            "{said}"
+        );
     }
     // A file that the plan does not write, but that the engine reads when it restarts.
     let tree = host(&["crio"]);
     tree.write("etc/crio/crio.conf.d/10-x.conf", "[crio");
     let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
-    assert!(code == 5 && text.contains("CRI-O cannot read /etc/crio/crio.conf.d/10-x.conf: line 1"), "{text}");
+    assert!(
+        code == 5 && text.contains("CRI-O cannot read /etc/crio/crio.conf.d/10-x.conf: line 1"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -385,16 +637,27 @@ fn a_specification_that_the_engine_does_not_read_is_named() {
             format!("Package: {name}\nStatus: install ok installed\nVersion: {version}\n\n")
         };
         let toolkit = package("nvidia-container-toolkit", "1.18.1-1");
-        tree.write("var/lib/dpkg/status", &format!("{}{toolkit}", package("podman", podman)));
-        tree.write("etc/cdi/nvidia.yaml", &format!("cdiVersion: {cdi}\nkind: nvidia.com/gpu\n"));
+        tree.write(
+            "var/lib/dpkg/status",
+            &format!("{}{toolkit}", package("podman", podman)),
+        );
+        tree.write(
+            "etc/cdi/nvidia.yaml",
+            &format!("cdiVersion: {cdi}\nkind: nvidia.com/gpu\n"),
+        );
         let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
         assert_eq!(code, 0, "{text}");
-        text.split_once("does not read /etc/cdi/nvidia.yaml, ").map(|(_, rest)| rest.to_owned())
+        text.split_once("does not read /etc/cdi/nvidia.yaml, ")
+            .map(|(_, rest)| rest.to_owned())
     };
     for (podman, cdi, first) in [
         ("4.3.1+ds1-8", "0.7.0", "Podman 5.1.0 is the first"),
         ("5.4.2+ds1-1", "1.0.0", "Podman 5.5.0 is the first"),
-        ("5.4.2+ds1-1", "1.1.0", "no version of Podman that gpusetup knows"),
+        (
+            "5.4.2+ds1-1",
+            "1.1.0",
+            "no version of Podman that gpusetup knows",
+        ),
     ] {
         let text = warning(podman, cdi).unwrap_or_default();
         assert!(
@@ -409,22 +672,52 @@ fn a_specification_that_the_engine_does_not_read_is_named() {
 #[test]
 fn a_release_with_an_old_engine_is_warned_of() {
     let plan = |os: &str, engine: &str| {
-        let base =
-            ["plan", "--os", os, "--gpu", "a100-sxm4-40gb", "--today", "2026-11-26", "--profile", "container-host"];
+        let base = [
+            "plan",
+            "--os",
+            os,
+            "--gpu",
+            "a100-sxm4-40gb",
+            "--today",
+            "2026-11-26",
+            "--profile",
+            "container-host",
+        ];
         said(&run(&[&base[..], &["--engine", engine]].concat())).1
     };
     let old = plan("debian-12", "podman");
-    assert!(old.contains("Podman 4.3.1 of Debian 12 (bookworm) does not read version 0.7.0 of CDI"), "{old}");
-    assert!(old.contains("If it does, containers of Podman get no GPUs. Podman 5.1.0 is the first version"), "{old}");
+    assert!(
+        old.contains("Podman 4.3.1 of Debian 12 (bookworm) does not read version 0.7.0 of CDI"),
+        "{old}"
+    );
+    assert!(
+        old.contains(
+            "If it does, containers of Podman get no GPUs. Podman 5.1.0 is the first version"
+        ),
+        "{old}"
+    );
     let none = plan("ubuntu-22.04", "podman");
     assert!(
-        none.contains("reads no CDI specification, so its containers get no GPUs: Podman 4.1.0 is the first"),
+        none.contains(
+            "reads no CDI specification, so its containers get no GPUs: Podman 4.1.0 is the first"
+        ),
         "{none}"
     );
     let docker = plan("debian-12", "docker");
-    assert!(docker.contains("Docker 20.10.24 of Debian 12 (bookworm) reads no CDI specification; --gpus"), "{docker}");
-    for (os, engine) in [("debian-13", "podman"), ("ubuntu-24.04", "docker"), ("rocky-9", "podman")] {
+    assert!(
+        docker
+            .contains("Docker 20.10.24 of Debian 12 (bookworm) reads no CDI specification; --gpus"),
+        "{docker}"
+    );
+    for (os, engine) in [
+        ("debian-13", "podman"),
+        ("ubuntu-24.04", "docker"),
+        ("rocky-9", "podman"),
+    ] {
         let text = plan(os, engine);
-        assert!(!text.contains("CDI, in which") && !text.contains("reads no CDI"), "{os}: {text}");
+        assert!(
+            !text.contains("CDI, in which") && !text.contains("reads no CDI"),
+            "{os}: {text}"
+        );
     }
 }

@@ -23,19 +23,30 @@ fn a_refusal_is_proved_from_published_facts() {
     ];
     let mut rest = text.as_str();
     for part in expected {
-        let at = rest.find(part).unwrap_or_else(|| panic!("{part} is not next in: {rest}"));
+        let at = rest
+            .find(part)
+            .unwrap_or_else(|| panic!("{part} is not next in: {rest}"));
         rest = &rest[at..];
     }
-    assert!(ran.out.lines().all(|l| l.chars().count() <= 80), "{}", ran.out);
+    assert!(
+        ran.out.lines().all(|l| l.chars().count() <= 80),
+        "{}",
+        ran.out
+    );
 }
 
 #[test]
 fn a_contradiction_names_both_sides() {
-    let ran = Tree::ubuntu_24_04().run(&["plan", "--gpu", "h100", "--cuda", "13", "--driver", "535"]);
+    let ran =
+        Tree::ubuntu_24_04().run(&["plan", "--gpu", "h100", "--cuda", "13", "--driver", "535"]);
     assert_eq!(ran.code, 4);
-    for part in
-        ["needs driver 580.65.06 or newer", "because: driver 535", "the request", "try: gpusetup plan ", "  # fits: "]
-    {
+    for part in [
+        "needs driver 580.65.06 or newer",
+        "because: driver 535",
+        "the request",
+        "try: gpusetup plan ",
+        "  # fits: ",
+    ] {
         assert!(ran.err.contains(part), "{part} is missing: {}", ran.err);
     }
 }
@@ -45,20 +56,38 @@ fn what_fits_is_explained_too() {
     let ran = Tree::ubuntu_24_04().run(&["explain", "cuda", "12.8", "--gpu", "rtx 3090", "--json"]);
     let proof = ran.json();
     assert_eq!(proof["fits"], true);
-    assert!(proof["reasons"].as_array().is_some_and(|r| r.len() >= 4), "{proof:#}");
+    assert!(
+        proof["reasons"].as_array().is_some_and(|r| r.len() >= 4),
+        "{proof:#}"
+    );
 }
 
 #[test]
 fn checks_and_exit_codes_are_explained() {
     let refused = run(&["explain", "gs906"]);
-    assert!(refused.code == 0 && refused.out.contains("WSL2") && refused.out.contains("/dev/dxg"), "{}", refused.out);
+    assert!(
+        refused.code == 0 && refused.out.contains("WSL2") && refused.out.contains("/dev/dxg"),
+        "{}",
+        refused.out
+    );
     let ran = run(&["explain", "GS201"]);
-    assert!(ran.code == 0 && ran.out.contains("nouveau is blacklisted"), "{}", ran.out);
+    assert!(
+        ran.code == 0 && ran.out.contains("nouveau is blacklisted"),
+        "{}",
+        ran.out
+    );
     let ran = run(&["explain", "exit", "5"]);
-    assert!(ran.code == 0 && ran.out.contains("Secure Boot"), "{}", ran.out);
-    for bad in
-        [&["explain", "GS000"][..], &["explain", "exit", "99"], &["explain", "banana"], &["explain", "cuda", "x"]]
-    {
+    assert!(
+        ran.code == 0 && ran.out.contains("Secure Boot"),
+        "{}",
+        ran.out
+    );
+    for bad in [
+        &["explain", "GS000"][..],
+        &["explain", "exit", "99"],
+        &["explain", "banana"],
+        &["explain", "cuda", "x"],
+    ] {
         let ran = run(bad);
         assert!(ran.code == 2 && !ran.err.is_empty(), "{bad:?}: {}", ran.err);
     }
@@ -70,9 +99,20 @@ fn every_id_is_explained() {
         let ran = run(&["explain", id.as_str()]);
         assert_eq!(ran.code, 0, "{id}: {}", ran.err);
         let told = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-        let Cause { means, elsewhere, remedy } = causes::of(*id);
-        let remedy = remedy.into_iter().flat_map(|remedy| [vec![remedy.text], remedy.commands].concat());
-        for part in [id.title(), means].into_iter().chain(elsewhere).map(str::to_owned).chain(remedy) {
+        let Cause {
+            means,
+            elsewhere,
+            remedy,
+        } = causes::of(*id);
+        let remedy = remedy
+            .into_iter()
+            .flat_map(|remedy| [vec![remedy.text], remedy.commands].concat());
+        for part in [id.title(), means]
+            .into_iter()
+            .chain(elsewhere)
+            .map(str::to_owned)
+            .chain(remedy)
+        {
             assert!(told.contains(&part), "{id} lacks {part}: {told}");
         }
     }
@@ -81,7 +121,10 @@ fn every_id_is_explained() {
 #[test]
 fn error_numbers_are_explained_by_number_and_by_name() {
     for (words, start) in [
-        (&["cudaErrorNoDevice"][..], "CUDA error 100 cudaErrorNoDevice"),
+        (
+            &["cudaErrorNoDevice"][..],
+            "CUDA error 100 cudaErrorNoDevice",
+        ),
         (&["CUDA_ERROR_SYSTEM_NOT_READY"], "CUDA error 802 "),
         (&["error", "802"], "CUDA error 802 "),
         (&["cuda", "error", "35"], "CUDA error 35 "),
@@ -93,12 +136,24 @@ fn error_numbers_are_explained_by_number_and_by_name() {
     ] {
         let ran = run(&[&["explain"], words].concat());
         let told = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(ran.code == 0 && told.starts_with(start), "{words:?}: {told}{}", ran.err);
-        assert!(ran.out.contains("source    https://docs.nvidia.com/"), "{words:?}");
+        assert!(
+            ran.code == 0 && told.starts_with(start),
+            "{words:?}: {told}{}",
+            ran.err
+        );
+        assert!(
+            ran.out.contains("source    https://docs.nvidia.com/"),
+            "{words:?}"
+        );
     }
     // A version stays one.
     let version = run(&["explain", "cuda", "12.8", "--gpu", "h100"]);
-    assert!(version.out.starts_with("CUDA 12.8"), "{}{}", version.out, version.err);
+    assert!(
+        version.out.starts_with("CUDA 12.8"),
+        "{}{}",
+        version.out,
+        version.err
+    );
     assert_eq!(run(&["explain", "cuda", "error", "77777"]).code, 2);
 }
 
@@ -106,19 +161,35 @@ fn error_numbers_are_explained_by_number_and_by_name() {
 fn a_number_alone_may_mean_several_things() {
     let said = run(&["explain", "802"]);
     assert_eq!(said.code, 2);
-    assert!(said.err.contains("try: gpusetup explain error 802") && !said.err.contains("xid"), "{}", said.err);
+    assert!(
+        said.err.contains("try: gpusetup explain error 802") && !said.err.contains("xid"),
+        "{}",
+        said.err
+    );
     let several = run(&["explain", "8"]);
-    for command in ["try: gpusetup explain xid 8", "try: gpusetup explain exit 8"] {
+    for command in [
+        "try: gpusetup explain xid 8",
+        "try: gpusetup explain exit 8",
+    ] {
         assert!(several.err.contains(command), "{}", several.err);
     }
     let option = run(&["explain", "--unattended"]);
-    assert!(option.code == 2 && option.err.contains("try: gpusetup explain option unattended"), "{}", option.err);
+    assert!(
+        option.code == 2
+            && option
+                .err
+                .contains("try: gpusetup explain option unattended"),
+        "{}",
+        option.err
+    );
 }
 
 #[test]
 fn subjects_refer_to_subjects() {
-    let others =
-        error_codes().into_iter().flat_map(|error| error.see).chain(subjects().into_iter().flat_map(|s| s.see));
+    let others = error_codes()
+        .into_iter()
+        .flat_map(|error| error.see)
+        .chain(subjects().into_iter().flat_map(|s| s.see));
     let others: std::collections::BTreeSet<_> = others.collect();
     assert!(others.len() > 10);
     for other in others {
@@ -131,13 +202,21 @@ fn options_rules_commands_and_files_are_explained() {
     for (words, part) in [
         (&["option", "unattended"][..], "--unattended Never prompt"),
         (&["accept-eula"], "GPUSETUP_ACCEPT_EULA"),
-        (&["driver-branch-life"], "NVIDIA still maintains the driver branch"),
+        (
+            &["driver-branch-life"],
+            "NVIDIA still maintains the driver branch",
+        ),
         (&["cudnn-runs-on-gpu"], "It runs on the GPU"),
         (&["rollback"], "gpusetup rollback"),
         (&["/var/lib/gpusetup/journal"], "how to undo it"),
     ] {
         let ran = run(&[&["explain"], words].concat());
-        assert!(ran.code == 0 && ran.out.contains(part), "{words:?}: {}{}", ran.out, ran.err);
+        assert!(
+            ran.code == 0 && ran.out.contains(part),
+            "{words:?}: {}{}",
+            ran.out,
+            ran.err
+        );
     }
 }
 
@@ -145,16 +224,35 @@ fn options_rules_commands_and_files_are_explained() {
 fn the_shipped_database_is_sound_and_says_how_well_founded() {
     let ran = run(&["db", "check"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.out.contains(": 0 errors") && ran.out.contains("2+ SOURCES"), "{}", ran.out);
+    assert!(
+        ran.out.contains(": 0 errors") && ran.out.contains("2+ SOURCES"),
+        "{}",
+        ran.out
+    );
     let tally = run(&["db", "check", "--json"]).json();
     let kinds = tally["kinds"].as_array().expect("kinds");
     for kind in kinds {
         let number = |key: &str| kind[key].as_u64().expect("a number");
-        assert_eq!(number("count"), number("one_source") + number("two_or_more"), "{kind}: a fact without a source");
-        let known = ["measured", "published", "reported", "assumed"].map(number).iter().sum::<u64>();
-        assert_eq!(number("count"), known, "{kind}: a fact that does not say how it is known");
+        assert_eq!(
+            number("count"),
+            number("one_source") + number("two_or_more"),
+            "{kind}: a fact without a source"
+        );
+        let known = ["measured", "published", "reported", "assumed"]
+            .map(number)
+            .iter()
+            .sum::<u64>();
+        assert_eq!(
+            number("count"),
+            known,
+            "{kind}: a fact that does not say how it is known"
+        );
     }
-    assert!(tally["disagreements"].as_array().is_some_and(|d| d.len() > 100));
+    assert!(
+        tally["disagreements"]
+            .as_array()
+            .is_some_and(|d| d.len() > 100)
+    );
 }
 
 #[test]
@@ -162,7 +260,10 @@ fn all_wrong_facts_are_told_in_one_run() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     for (file, text) in [
         ("compat/version.yaml", "version: \"2026.11.20\"\n"),
-        ("compat/sources.yaml", "sources:\n  - {id: a, title: A, location: here}\n"),
+        (
+            "compat/sources.yaml",
+            "sources:\n  - {id: a, title: A, location: here}\n",
+        ),
         (
             "compat/nvswitches.yaml",
             "nvswitches:\n  - {device: \"1ac2\", name: X, generation: 1, sources: []}\n  - {device: \"1ac2\", name: Other, \
@@ -176,7 +277,12 @@ fn all_wrong_facts_are_told_in_one_run() {
     }
     let ran = run(&["db", "check", folder.path().to_str().expect("UTF-8")]);
     assert_eq!(ran.code, 10);
-    assert!(ran.out.contains("compat/nvswitches.yaml:3") && ran.out.lines().count() >= 3, "{}{}", ran.out, ran.err);
+    assert!(
+        ran.out.contains("compat/nvswitches.yaml:3") && ran.out.lines().count() >= 3,
+        "{}{}",
+        ran.out,
+        ran.err
+    );
 }
 
 #[test]
@@ -184,27 +290,60 @@ fn the_database_is_exported_under_the_names_of_the_contract() {
     let export = run(&["db", "export", "--json"]).json();
     assert_eq!(export["schema"], "gpusetup.db/1");
     let a100 = |g: &&Value| g["pci_id"] == "10de:20b2";
-    let gpu = export["gpus"].as_array().expect("gpus").iter().find(a100).expect("an A100");
-    assert_eq!((&gpu["compute_capability"], &gpu["architecture"]), (&Value::from("8.0"), &Value::from("Ampere")));
-    for list in ["architectures", "driver_branches", "drivers", "cuda", "cudnn", "frameworks", "mig_profiles"] {
+    let gpu = export["gpus"]
+        .as_array()
+        .expect("gpus")
+        .iter()
+        .find(a100)
+        .expect("an A100");
+    assert_eq!(
+        (&gpu["compute_capability"], &gpu["architecture"]),
+        (&Value::from("8.0"), &Value::from("Ampere"))
+    );
+    for list in [
+        "architectures",
+        "driver_branches",
+        "drivers",
+        "cuda",
+        "cudnn",
+        "frameworks",
+        "mig_profiles",
+    ] {
         assert!(export[list].is_array(), "{list}");
     }
     // Scripts read these from before there was a list of companions.
-    let drivers =
-        || export["distributions"].as_array().expect("a list").iter().flat_map(|d| d["drivers"].as_array()).flatten();
+    let drivers = || {
+        export["distributions"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .flat_map(|d| d["drivers"].as_array())
+            .flatten()
+    };
     assert!(
-        drivers()
-            .all(|d| d["fabric_manager"] == d["companions"]["fabric-manager"] && d["imex"] == d["companions"]["imex"])
+        drivers().all(|d| d["fabric_manager"] == d["companions"]["fabric-manager"]
+            && d["imex"] == d["companions"]["imex"])
     );
-    assert!(drivers().all(|d| d.get("imex").is_some()) && drivers().any(|d| d["imex"] == "nvidia-imex-580"));
+    assert!(
+        drivers().all(|d| d.get("imex").is_some())
+            && drivers().any(|d| d["imex"] == "nvidia-imex-580")
+    );
     let renames = export["renames"].as_array().expect("a list");
     let renamed = |role: &str, manager: &str| {
-        let row =
-            renames.iter().find(|r| r["role"] == role && r["package_manager"] == manager).expect("a change of name");
+        let row = renames
+            .iter()
+            .find(|r| r["role"] == role && r["package_manager"] == manager)
+            .expect("a change of name");
         ["before", "from", "after"].map(|key| row[key].as_str().unwrap_or_default())
     };
-    assert_eq!(renamed("fabric-manager", "dnf"), ["nvidia-fabric-manager", "580.00", "nvidia-fabricmanager"]);
-    assert_eq!(renamed("imex", "apt"), ["nvidia-imex-{branch}", "580.00", "nvidia-imex"]);
+    assert_eq!(
+        renamed("fabric-manager", "dnf"),
+        ["nvidia-fabric-manager", "580.00", "nvidia-fabricmanager"]
+    );
+    assert_eq!(
+        renamed("imex", "apt"),
+        ["nvidia-imex-{branch}", "580.00", "nvidia-imex"]
+    );
 }
 
 #[test]
@@ -213,44 +352,83 @@ fn the_grid_is_one_file() {
     let file = folder.path().join("grid.html");
     let ran = run(&["db", "matrix", "--html", file.to_str().expect("UTF-8")]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(std::fs::read_to_string(&file).expect("written").starts_with("<!doctype html>"));
-    assert_eq!(run(&["db", "matrix", "--html", "/no/such/folder/x.html"]).code, 1);
+    assert!(
+        std::fs::read_to_string(&file)
+            .expect("written")
+            .starts_with("<!doctype html>")
+    );
+    assert_eq!(
+        run(&["db", "matrix", "--html", "/no/such/folder/x.html"]).code,
+        1
+    );
 }
 
 #[test]
 fn the_database_is_browsed() {
     let ran = run(&["db", "list", "cuda", "--for", "v100"]);
-    assert!(ran.out.contains("12.9.1") && !ran.out.contains("13.0"), "{}", ran.out);
+    assert!(
+        ran.out.contains("12.9.1") && !ran.out.contains("13.0"),
+        "{}",
+        ran.out
+    );
     let ran = run(&["db", "list", "gpus", "--for", "b200"]);
     assert!(ran.out.contains("10de:2901"), "{}", ran.out);
     let ran = run(&["db", "list", "companions"]);
-    assert!(ran.out.contains("Fabric Manager") && ran.out.contains("nvidia-imex.service"), "{}", ran.out);
+    assert!(
+        ran.out.contains("Fabric Manager") && ran.out.contains("nvidia-imex.service"),
+        "{}",
+        ran.out
+    );
     let ran = run(&["db", "list", "companions", "--for", "b200"]);
-    assert!(ran.out.contains("nvlsm") && !ran.out.contains("imex"), "{}", ran.out);
+    assert!(
+        ran.out.contains("nvlsm") && !ran.out.contains("imex"),
+        "{}",
+        ran.out
+    );
     let ran = run(&["db", "show", "p100"]);
-    assert!(ran.out.contains("capability 6.0") && ran.out.contains("580"), "{}", ran.out);
+    assert!(
+        ran.out.contains("capability 6.0") && ran.out.contains("580"),
+        "{}",
+        ran.out
+    );
     assert_eq!(run(&["db", "show", "h1000"]).code, 2);
 }
 
 #[test]
 fn the_manual_has_a_page_for_each_command() {
     let page = run(&["man", "plan"]);
-    assert!(page.code == 0 && page.out.contains("EXIT STATUS") && page.out.contains("GPUSETUP_OS"), "{}", page.err);
+    assert!(
+        page.code == 0 && page.out.contains("EXIT STATUS") && page.out.contains("GPUSETUP_OS"),
+        "{}",
+        page.err
+    );
     assert!(run(&["man", "db", "list"]).out.contains("GPUSETUP-DB-LIST"));
     let folder = tempfile::tempdir().expect("a folder");
-    assert_eq!(run(&["man", "--directory", folder.path().to_str().expect("UTF-8")]).code, 0);
+    assert_eq!(
+        run(&["man", "--directory", folder.path().to_str().expect("UTF-8")]).code,
+        0
+    );
     for file in ["gpusetup.1", "gpusetup-plan.1", "gpusetup-bundle-create.1"] {
         assert!(folder.path().join(file).is_file(), "{file}");
     }
     let wrong = run(&["man", "paln"]);
-    assert!(wrong.code == 2 && wrong.err.contains("gpusetup has facts, plan"), "{}", wrong.err);
+    assert!(
+        wrong.code == 2 && wrong.err.contains("gpusetup has facts, plan"),
+        "{}",
+        wrong.err
+    );
 }
 
 /// The first cells of a list.
 fn first_column(arguments: &[&str]) -> Vec<String> {
     let list = run(&[&["db", "list"], arguments].concat());
     assert_eq!(list.code, 0, "{arguments:?}: {}", list.err);
-    list.out.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect()
+    list.out
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next())
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -258,39 +436,77 @@ fn lists_are_limited_to_what_fits() {
     let has = |list: &[String], name: &str| list.iter().any(|cell| cell == name);
     let drivers = first_column(&["drivers", "--cuda", "12.8", "--kernel", "6.18"]);
     assert!(
-        has(&drivers, "580") && has(&drivers, "535") && !has(&drivers, "550") && !has(&drivers, "470"),
+        has(&drivers, "580")
+            && has(&drivers, "535")
+            && !has(&drivers, "550")
+            && !has(&drivers, "470"),
         "{drivers:?}"
     );
     let native = run(&["db", "list", "drivers", "--cuda", "12.8"]).out;
-    assert!(native.contains("12.8.2 natively") && native.contains("12.8.2 by minor-version compatibility"), "{native}");
+    assert!(
+        native.contains("12.8.2 natively")
+            && native.contains("12.8.2 by minor-version compatibility"),
+        "{native}"
+    );
     let packaged = first_column(&["drivers", "--os", "ubuntu-24.04"]);
-    assert!(has(&packaged, "580") && !has(&packaged, "525"), "{packaged:?}");
+    assert!(
+        has(&packaged, "580") && !has(&packaged, "525"),
+        "{packaged:?}"
+    );
 
     let kepler = first_column(&["gpus", "--driver", "470"]);
-    assert!(has(&kepler, "10de:102d") && !has(&kepler, "10de:2330"), "a K80, and no H100");
+    assert!(
+        has(&kepler, "10de:102d") && !has(&kepler, "10de:2330"),
+        "a K80, and no H100"
+    );
     let new = first_column(&["gpus", "--cuda", "13"]);
-    assert!(has(&new, "10de:2330") && !has(&new, "10de:1db1"), "an H100, and no V100");
+    assert!(
+        has(&new, "10de:2330") && !has(&new, "10de:1db1"),
+        "an H100, and no V100"
+    );
 
     let old = first_column(&["cuda", "--driver", "470"]);
     assert!(has(&old, "11.4.4") && !has(&old, "12.0.0"), "{old:?}");
     let trixie = first_column(&["cuda", "--os", "debian-13"]);
-    assert!(has(&trixie, "13.2.1") && !has(&trixie, "12.8.1"), "glibc 2.41: {trixie:?}");
+    assert!(
+        has(&trixie, "13.2.1") && !has(&trixie, "12.8.1"),
+        "glibc 2.41: {trixie:?}"
+    );
     let nccl = run(&["db", "list", "add-ons", "--cuda", "11.8"]).out;
     assert!(nccl.contains("nccl") && !nccl.contains("2.32.3"), "{nccl}");
-    assert!(has(&first_column(&["instances", "--for", "h100"]), "p5.48xlarge"));
-    assert!(has(&first_column(&["instances", "--for", "g5.xlarge"]), "g5.xlarge"));
-    assert!(has(&first_column(&["frameworks", "--cuda", "12.8"]), "torch==2.9"));
+    assert!(has(
+        &first_column(&["instances", "--for", "h100"]),
+        "p5.48xlarge"
+    ));
+    assert!(has(
+        &first_column(&["instances", "--for", "g5.xlarge"]),
+        "g5.xlarge"
+    ));
+    assert!(has(
+        &first_column(&["frameworks", "--cuda", "12.8"]),
+        "torch==2.9"
+    ));
     let kepler = first_column(&["frameworks", "--for", "k80"]);
-    assert!(has(&kepler, "torch==1.13") && !has(&kepler, "torch==2.7"), "cuDNN 9.1 needs 5.0: {kepler:?}");
+    assert!(
+        has(&kepler, "torch==1.13") && !has(&kepler, "torch==2.7"),
+        "cuDNN 9.1 needs 5.0: {kepler:?}"
+    );
     for (wrong, part) in [
-        (&["gpus", "--kernel", "6.18"][..], "it takes --for, --driver, --cuda"),
+        (
+            &["gpus", "--kernel", "6.18"][..],
+            "it takes --for, --driver, --cuda",
+        ),
         (&["systems", "--cuda", "12.8"], "it takes no condition"),
         (&["drivers", "--kernel", "new"], "a kernel is expected"),
         (&["cuda", "--os", "ubuntu-3.04"], "known are ubuntu-26.04"),
         (&["drivers", "--cuda", "x.y"], "invalid value"),
     ] {
         let ran = run(&[&["db", "list"], wrong].concat());
-        assert!(ran.code == 2 && ran.err.contains(part), "{wrong:?}: {}", ran.err);
+        assert!(
+            ran.code == 2 && ran.err.contains(part),
+            "{wrong:?}: {}",
+            ran.err
+        );
     }
 }
 
@@ -309,14 +525,29 @@ fn lists_and_pages_are_printed_for_programs_too() {
         "systems",
     ] {
         let list = run(&["db", "list", kind, "--json"]).json();
-        assert_eq!((list["schema"].as_str(), list["kind"].as_str()), (Some("gpusetup.list/1"), Some(kind)));
+        assert_eq!(
+            (list["schema"].as_str(), list["kind"].as_str()),
+            (Some("gpusetup.list/1"), Some(kind))
+        );
         let rows = list["rows"].as_array().expect("rows");
-        assert!(rows.iter().all(Value::is_object) && !rows.is_empty(), "{kind}");
+        assert!(
+            rows.iter().all(Value::is_object) && !rows.is_empty(),
+            "{kind}"
+        );
     }
     let driver = run(&["db", "list", "drivers", "--json"]).json();
     let of_580 = |row: &&Value| row["branch"] == "580";
-    let row = driver["rows"].as_array().expect("rows").iter().find(of_580).expect("branch 580").clone();
-    assert_eq!((row["life_ends"].as_str(), row["kind"].as_str()), (Some("2028-06"), Some("long-term")));
+    let row = driver["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .find(of_580)
+        .expect("branch 580")
+        .clone();
+    assert_eq!(
+        (row["life_ends"].as_str(), row["kind"].as_str()),
+        (Some("2028-06"), Some("long-term"))
+    );
     let page = run(&["db", "show", "driver", "580", "--json"]).json();
     assert_eq!(
         (page["schema"].as_str(), page["subject"].as_str()),
@@ -333,7 +564,10 @@ fn a_page_fits_a_screen() {
         (&["driver", "470.256.02"], "driver branch 470"),
         (&["cuda"], "no source states the checksum"),
         (&["cuda", "12.8"], "525.60.13 or newer"),
-        (&["cuda", "12.9.1", "13.0.3"], "dropped   Maxwell (5.0, 5.2, 5.3), Pascal"),
+        (
+            &["cuda", "12.9.1", "13.0.3"],
+            "dropped   Maxwell (5.0, 5.2, 5.3), Pascal",
+        ),
         (&["cuda", "12.9.1", "13.0.3"], "(10.1)"),
         (&["nccl"], "for CUDA 12"),
         (&["580"], "driver branch 580"),
@@ -344,12 +578,22 @@ fn a_page_fits_a_screen() {
         (&["rocky linux 9"], "glibc"),
     ] {
         let ran = run(&[&["db", "show"], subject].concat());
-        assert!(ran.code == 0 && ran.out.contains(part), "{subject:?}: {}{}", ran.out, ran.err);
+        assert!(
+            ran.code == 0 && ran.out.contains(part),
+            "{subject:?}: {}{}",
+            ran.out,
+            ran.err
+        );
         assert!(ran.out.lines().count() <= 30, "{subject:?}: {}", ran.out);
         let fits = |line: &str| line.chars().count() <= 80 || line.contains("http");
         assert!(ran.out.lines().all(fits), "{subject:?}: {}", ran.out);
     }
-    for wrong in [&["cuda", "99"][..], &["driver", "1"], &["h1000"], &["ubuntu-99"]] {
+    for wrong in [
+        &["cuda", "99"][..],
+        &["driver", "1"],
+        &["h1000"],
+        &["ubuntu-99"],
+    ] {
         assert_eq!(run(&[&["db", "show"], wrong].concat()).code, 2, "{wrong:?}");
     }
 }
@@ -369,7 +613,12 @@ fn releases_packages_and_architectures_have_pages() {
         ("NCCL_P2P_DISABLE", "NCCL"),
     ] {
         let ran = host.run(&["explain", subject]);
-        assert!(ran.code == 0 && ran.out.contains(part), "{subject}: {}{}", ran.out, ran.err);
+        assert!(
+            ran.code == 0 && ran.out.contains(part),
+            "{subject}: {}{}",
+            ran.out,
+            ran.err
+        );
     }
 }
 
@@ -378,11 +627,26 @@ fn frameworks_get_what_they_are_made_with() {
     let host = Tree::ubuntu_24_04();
     let chosen = |arguments: &[&str]| {
         let plan = host.run(&[&["plan", "--json"], arguments].concat()).json();
-        let version = |layer: &str| plan["selection"][layer]["version"].as_str().unwrap_or("none").to_owned();
-        (version("cuda"), version("cudnn"), plan["reasons"][0]["text"].as_str().unwrap_or_default().to_owned())
+        let version = |layer: &str| {
+            plan["selection"][layer]["version"]
+                .as_str()
+                .unwrap_or("none")
+                .to_owned()
+        };
+        (
+            version("cuda"),
+            version("cudnn"),
+            plan["reasons"][0]["text"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+        )
     };
     let (cuda, cudnn, why) = chosen(&["--gpu", "h100", "--for", "torch==2.9"]);
-    assert!(cuda.starts_with("12.8.") && cudnn.starts_with("9.10.2"), "{cuda} {cudnn}");
+    assert!(
+        cuda.starts_with("12.8.") && cudnn.starts_with("9.10.2"),
+        "{cuda} {cudnn}"
+    );
     assert_eq!(why, "torch==2.9 is built with CUDA 12.8 and cuDNN 9.10.2");
     // The default build has no kernels for Volta; another does.
     for (typed, means) in [
@@ -394,19 +658,30 @@ fn frameworks_get_what_they_are_made_with() {
         ("torch ~= 2.9.0", "torch==2.9"),
         ("torch>=2.4", "torch"),
     ] {
-        assert_eq!(chosen(&["--gpu", "h100", "--for", typed]), chosen(&["--gpu", "h100", "--for", means]), "{typed}");
+        assert_eq!(
+            chosen(&["--gpu", "h100", "--for", typed]),
+            chosen(&["--gpu", "h100", "--for", means]),
+            "{typed}"
+        );
     }
     let (cuda, ..) = chosen(&["--gpu", "v100", "--for", "torch==2.14"]);
     assert!(cuda.starts_with("12.6."), "{cuda}");
     // Two together meet in the newest series that either needs.
     let (cuda, cudnn, _) = chosen(&["--gpu", "h100", "--for", "torch==2.14", "--for", "tf==2.20"]);
-    assert!(cuda.starts_with("12.6.") && cudnn.starts_with("9.10"), "{cuda} {cudnn}");
-    // A toolkit named as well may be newer, and must be of the same major version as one of the builds.
+    assert!(
+        cuda.starts_with("12.6.") && cudnn.starts_with("9.10"),
+        "{cuda} {cudnn}"
+    );
+    // A toolkit named as well may be newer, and must be of the same major version as one of the
+    // builds.
     let (cuda, ..) = chosen(&["--gpu", "h100", "--for", "torch==2.9", "--cuda", "12.9"]);
     assert!(cuda.starts_with("12.9."), "{cuda}");
     // A build without PTX ends with the architectures of its day.
     let (cuda, ..) = chosen(&["--gpu", "rtx 5090", "--for", "torch==2.7"]);
-    assert!(cuda.starts_with("12.8."), "{cuda}: the default build for 12.6 has no kernels for Blackwell");
+    assert!(
+        cuda.starts_with("12.8."),
+        "{cuda}: the default build for 12.6 has no kernels for Blackwell"
+    );
 }
 
 #[test]
@@ -415,18 +690,36 @@ fn a_framework_that_cannot_be_served_is_told_with_what_is_near() {
     let refused = |framework: &str| {
         let ran = host.run(&["plan", "--gpu", "h100", "--for", framework]);
         // A name that no framework has is a typo, a version that none has is not.
-        assert_eq!(ran.code, if framework.contains("==") { 4 } else { 2 }, "{framework}: {}", ran.out);
+        assert_eq!(
+            ran.code,
+            if framework.contains("==") { 4 } else { 2 },
+            "{framework}: {}",
+            ran.out
+        );
         ran.err
     };
     assert!(refused("torch==2.99").contains("2.14"));
     assert!(refused("torch==1.0").contains("1.10"));
     assert!(refused("torchh").contains("did you mean torch?"));
     let ran = host.run(&["plan", "--gpu", "b200", "--for", "torch==2.6"]);
-    assert!(ran.code == 4 && ran.err.contains("supports NVIDIA B200"), "{}", ran.err);
-    let ran = host.run(&["plan", "--gpu", "h100", "--for", "tf==2.4", "--for", "torch==2.14"]);
+    assert!(
+        ran.code == 4 && ran.err.contains("supports NVIDIA B200"),
+        "{}",
+        ran.err
+    );
+    let ran = host.run(&[
+        "plan",
+        "--gpu",
+        "h100",
+        "--for",
+        "tf==2.4",
+        "--for",
+        "torch==2.14",
+    ]);
     assert_eq!(ran.code, 4);
     assert!(
-        ran.err.contains("different major versions of CUDA") && ran.err.contains("tf==2.4 needs CUDA 11"),
+        ran.err.contains("different major versions of CUDA")
+            && ran.err.contains("tf==2.4 needs CUDA 11"),
         "{}",
         ran.err
     );
@@ -434,7 +727,9 @@ fn a_framework_that_cannot_be_served_is_told_with_what_is_near() {
 
 #[test]
 fn the_docs_have_the_exit_codes_of_the_program() {
-    let rows = EXITS.map(|(exit, meaning)| format!("| {exit} | {meaning} |\n")).concat();
+    let rows = EXITS
+        .map(|(exit, meaning)| format!("| {exit} | {meaning} |\n"))
+        .concat();
     assert!(
         include_str!("../../docs/src/exit-codes.md").contains(&rows),
         "docs/src/exit-codes.md must have these rows:\n{rows}"
@@ -451,13 +746,26 @@ fn the_docs_have_the_exit_codes_of_the_program() {
 fn commands_for_a_tree_are_for_that_tree() {
     let host = Tree::debian_12();
     let root = host.path().display().to_string();
-    for subject in ["GS401", "xid 119", "Failed to initialize NVML: Driver/library version mismatch"] {
+    for subject in [
+        "GS401",
+        "xid 119",
+        "Failed to initialize NVML: Driver/library version mismatch",
+    ] {
         let ran = host.run(&["explain", subject]);
         assert_eq!(ran.code, 0, "{}", ran.err);
-        for line in ran.out.lines().map(str::trim).filter(|line| line.starts_with("sudo ")) {
+        for line in ran
+            .out
+            .lines()
+            .map(str::trim)
+            .filter(|line| line.starts_with("sudo "))
+        {
             assert!(line.contains(&root), "{subject}: {line}");
         }
-        assert!(!ran.out.contains("sudo reboot") && !ran.out.contains("--gpu-reset"), "{}", ran.out);
+        assert!(
+            !ran.out.contains("sudo reboot") && !ran.out.contains("--gpu-reset"),
+            "{}",
+            ran.out
+        );
     }
 }
 
@@ -473,31 +781,46 @@ fn a_message_that_begins_like_a_subject_is_a_message() {
     }
 }
 
-/// One rule: what is not known on the command line is a usage error; in a file or on standard input it is an answer.
+/// One rule: what is not known on the command line is a usage error; in a file or on standard input
+/// it is an answer.
 #[test]
 fn what_is_not_known_has_one_exit_code() {
     let host = Tree::debian_12();
     for text in ["foo bar", "gpu number seven of the machine is hot", "x"] {
         let ran = host.run(&["explain", text]);
-        assert!(ran.code == 2 && ran.err.contains(text), "{text}: {} {}", ran.code, ran.err);
+        assert!(
+            ran.code == 2 && ran.err.contains(text),
+            "{text}: {} {}",
+            ran.code,
+            ran.err
+        );
     }
     let long = host.run(&["explain", "the fan of this machine makes noises"]);
     assert!(
-        long.err.contains("messages and errors that gpusetup knows") && long.err.contains("open an issue"),
+        long.err.contains("messages and errors that gpusetup knows")
+            && long.err.contains("open an issue"),
         "{}",
         long.err
     );
     let file = host.path().join("odd.log");
     std::fs::write(&file, "the fan of this machine makes noises\n").expect("written");
     let ran = host.run(&["explain", &file.to_string_lossy()]);
-    assert!(ran.code == 0 && ran.out.starts_with("Not recognised"), "{}{}", ran.out, ran.err);
+    assert!(
+        ran.code == 0 && ran.out.starts_with("Not recognised"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
 }
 
 #[test]
 fn what_is_no_text_says_so() {
     let host = Tree::debian_12();
     let path = |name: &str| host.path().join(name).to_string_lossy().into_owned();
-    let pipe = std::process::Command::new("mkfifo").arg(path("pipe")).status().expect("mkfifo");
+    let pipe = std::process::Command::new("mkfifo")
+        .arg(path("pipe"))
+        .status()
+        .expect("mkfifo");
     assert!(pipe.success());
     std::fs::write(path("empty.log"), "\n").expect("written");
     for (subject, said) in [
@@ -509,10 +832,20 @@ fn what_is_no_text_says_so() {
         (" ".to_owned(), "the subject is empty"),
     ] {
         let ran = host.run(&["explain", &subject]);
-        assert!(ran.code == 2 && ran.err.contains(said), "{subject}: {} {}{}", ran.code, ran.out, ran.err);
+        assert!(
+            ran.code == 2 && ran.err.contains(said),
+            "{subject}: {} {}{}",
+            ran.code,
+            ran.out,
+            ran.err
+        );
     }
     let ran = run_with_input(&["explain", "-"], "");
-    assert!(ran.code == 2 && ran.err.contains("standard input is empty"), "{}", ran.err);
+    assert!(
+        ran.code == 2 && ran.err.contains("standard input is empty"),
+        "{}",
+        ran.err
+    );
 }
 
 /// What a release is, needs no GPU. That it is not known is said with what is.
@@ -536,28 +869,68 @@ fn a_release_is_described_without_a_gpu() {
         assert!(ran.out.contains("--gpu h100"), "{}", ran.out);
     }
     for (words, said) in [
-        (["cuda", "99"], "the database has no CUDA 99; the newest is "),
-        (["driver", "999"], "the database has no driver 999; the newest is "),
-        (["cudnn", "99"], "the database has no cuDNN 99; the newest is "),
+        (
+            ["cuda", "99"],
+            "the database has no CUDA 99; the newest is ",
+        ),
+        (
+            ["driver", "999"],
+            "the database has no driver 999; the newest is ",
+        ),
+        (
+            ["cudnn", "99"],
+            "the database has no cuDNN 99; the newest is ",
+        ),
     ] {
         let ran = host.run(&[&["explain"][..], &words].concat());
-        assert!(ran.code == 2 && ran.err.contains(said), "{words:?}: {} {}", ran.code, ran.err);
+        assert!(
+            ran.code == 2 && ran.err.contains(said),
+            "{words:?}: {} {}",
+            ran.code,
+            ran.err
+        );
     }
     let ran = host.run(&["explain", "cuda", "99", "--gpu", "h100"]);
-    assert!(ran.code == 2 && ran.err.contains("the newest is "), "{}", ran.err);
+    assert!(
+        ran.code == 2 && ran.err.contains("the newest is "),
+        "{}",
+        ran.err
+    );
     let ran = host.run(&["explain", "torch==99"]);
-    assert!(ran.code == 2 && ran.err.contains("PyTorch 99 is not known"), "{}", ran.err);
-    assert!(ran.err.contains("known versions: 2.") && ran.err.contains(", 1."), "{}", ran.err);
+    assert!(
+        ran.code == 2 && ran.err.contains("PyTorch 99 is not known"),
+        "{}",
+        ran.err
+    );
+    assert!(
+        ran.err.contains("known versions: 2.") && ran.err.contains(", 1."),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
 fn a_framework_is_explained_for_the_gpus_that_are_named() {
-    let article = |more: &[&str]| run(&[&["explain", "torch==2.9", "--json"], more].concat()).json();
+    let article =
+        |more: &[&str]| run(&[&["explain", "torch==2.9", "--json"], more].concat()).json();
     let builds = |article: &Value| article["python"].as_array().expect("builds").len();
     let (any, blackwell) = (article(&[]), article(&["--gpu", "rtx 5090"]));
-    assert!(builds(&blackwell) < builds(&any), "one is built for CUDA 12.6, without Blackwell: {blackwell}");
-    assert!(blackwell.to_string().contains("no kernels for NVIDIA GeForce RTX 5090"), "{blackwell}");
-    assert!(blackwell["run"].to_string().contains("gpusetup plan --gpu 'rtx 5090' --for torch==2.9"), "{blackwell}");
+    assert!(
+        builds(&blackwell) < builds(&any),
+        "one is built for CUDA 12.6, without Blackwell: {blackwell}"
+    );
+    assert!(
+        blackwell
+            .to_string()
+            .contains("no kernels for NVIDIA GeForce RTX 5090"),
+        "{blackwell}"
+    );
+    assert!(
+        blackwell["run"]
+            .to_string()
+            .contains("gpusetup plan --gpu 'rtx 5090' --for torch==2.9"),
+        "{blackwell}"
+    );
     assert_eq!(run(&["explain", "torch==2.9", "--gpu", "6000"]).code, 2);
 }
 
@@ -565,7 +938,10 @@ fn a_framework_is_explained_for_the_gpus_that_are_named() {
 fn an_option_is_explained_for_each_command() {
     let told = run(&["explain", "option", "reboot"]).out;
     assert!(told.starts_with("--reboot Who reboots the host"), "{told}");
-    assert!(told.contains("if-needed (gpusetup plan)") && told.contains("never (gpusetup apply"), "{told}");
+    assert!(
+        told.contains("if-needed (gpusetup plan)") && told.contains("never (gpusetup apply"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -17,13 +17,21 @@ fn run(arguments: &[&str], input: &str) -> Output {
         .spawn()
         .expect("it starts");
     // It may end without reading.
-    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+    let _ = child
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(input.as_bytes());
     child.wait_with_output().expect("it ends")
 }
 
 fn json_of(arguments: &[&str], input: &str) -> Value {
     let output = run(&[&["facts", "--json"], arguments].concat(), input);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let facts = serde_json::from_slice(&output.stdout).expect("JSON alone");
     assert_eq!(schema::mistakes("facts.json", &facts), [""; 0]);
     facts
@@ -46,18 +54,37 @@ fn eight_h100_with_switches_under_nouveau() {
     assert_eq!(facts["nvswitches"].as_array().map(Vec::len), Some(4));
     assert_eq!(facts["machine"]["arch"], "x86_64");
     assert_eq!(facts["secure_boot"], "enabled");
-    assert_eq!((&facts["gcc"], &facts["glibc"]), (&json!("13.3.0"), &json!("2.39")));
+    assert_eq!(
+        (&facts["gcc"], &facts["glibc"]),
+        (&json!("13.3.0"), &json!("2.39"))
+    );
     // 100 is above 45, and what a removed kernel left behind is no kernel.
     let kernels = &facts["kernels"];
-    assert_eq!((&kernels["running"], &kernels["next_boot"]), (&json!(null), &json!("6.8.0-100-generic")));
-    let headers: Vec<_> =
-        kernels["installed"].as_array().into_iter().flatten().map(|k| (&k["release"], &k["headers"])).collect();
-    let want = [(&json!("6.8.0-45-generic"), &json!(true)), (&json!("6.8.0-100-generic"), &json!(false))];
+    assert_eq!(
+        (&kernels["running"], &kernels["next_boot"]),
+        (&json!(null), &json!("6.8.0-100-generic"))
+    );
+    let headers: Vec<_> = kernels["installed"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|k| (&k["release"], &k["headers"]))
+        .collect();
+    let want = [
+        (&json!("6.8.0-45-generic"), &json!(true)),
+        (&json!("6.8.0-100-generic"), &json!(false)),
+    ];
     assert_eq!(headers, want);
-    assert_eq!(kernels["installed"][0]["initramfs"]["path"], "/boot/initrd.img-6.8.0-45-generic");
+    assert_eq!(
+        kernels["installed"][0]["initramfs"]["path"],
+        "/boot/initrd.img-6.8.0-45-generic"
+    );
     // A package that was removed and left its configuration is not installed.
     assert_eq!(facts["driver"], json!(null));
-    assert_eq!(facts["repositories"][1], "http://archive.example/ubuntu/ noble restricted");
+    assert_eq!(
+        facts["repositories"][1],
+        "http://archive.example/ubuntu/ noble restricted"
+    );
     assert_eq!(facts["unreadable"], json!([]));
 }
 
@@ -66,24 +93,43 @@ fn a_p100_with_packages_and_cudnn_as_copies() {
     let facts = of_host("debian-12-p100");
     assert_eq!(facts["gpus"][0]["compute_capability"], "6.0");
     let driver = &facts["driver"];
-    assert_eq!((&driver["version"], &driver["origin"]), (&json!("535.261.03"), &json!("dpkg")));
+    assert_eq!(
+        (&driver["version"], &driver["origin"]),
+        (&json!("535.261.03"), &json!("dpkg"))
+    );
     assert_eq!(driver["modules"], "proprietary");
     assert_eq!(facts["other_drivers"], json!([]));
-    assert_eq!(facts["kernels"]["installed"][0]["nvidia_module"], "535.261.03");
+    assert_eq!(
+        facts["kernels"]["installed"][0]["nvidia_module"],
+        "535.261.03"
+    );
     let toolkits = facts["toolkits"].as_array().expect("a list");
     // The date in version.json is no update, and the link /usr/local/cuda no second toolkit.
     assert_eq!(
         toolkits[..],
-        [json!({"version": "12.4", "path": "/usr/local/cuda-12.4", "origin": "runfile", "has_nvcc": true})]
+        [
+            json!({"version": "12.4", "path": "/usr/local/cuda-12.4", "origin": "runfile", "has_nvcc": true})
+        ]
     );
     assert_eq!(facts["paths"]["/usr/local/cuda"]["target"], "cuda-12.4");
     // lib64 is a link to where the libraries are: they are told once.
     let cudnn = facts["cudnn"].as_array().expect("a list");
     assert_eq!(cudnn.len(), 1);
     assert_eq!(cudnn[0]["version"], "9.1.0");
-    assert_eq!(cudnn[0]["directory"], "/usr/local/cuda-12.4/targets/x86_64-linux/lib");
-    let sums: Vec<_> = cudnn[0]["files"].as_array().into_iter().flatten().map(|f| &f["sha256"]).collect();
-    assert!(sums.len() == 3 && sums[0].is_string() && sums.iter().all(|s| *s == sums[0]), "{sums:?}");
+    assert_eq!(
+        cudnn[0]["directory"],
+        "/usr/local/cuda-12.4/targets/x86_64-linux/lib"
+    );
+    let sums: Vec<_> = cudnn[0]["files"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|f| &f["sha256"])
+        .collect();
+    assert!(
+        sums.len() == 3 && sums[0].is_string() && sums.iter().all(|s| *s == sums[0]),
+        "{sums:?}"
+    );
 }
 
 #[test]
@@ -96,11 +142,20 @@ fn a_v100_with_a_runfiles_driver_on_an_rpm_host() {
         (&facts["gpus"][0]["name"], &facts["gpus"][0]["bound_to"]),
         (&json!("Tesla V100-SXM2-16GB"), &json!("nouveau"))
     );
-    assert_eq!((&facts["driver"]["version"], &facts["driver"]["origin"]), (&json!("550.54.15"), &json!("runfile")));
+    assert_eq!(
+        (&facts["driver"]["version"], &facts["driver"]["origin"]),
+        (&json!("550.54.15"), &json!("runfile"))
+    );
     let kernel = &facts["kernels"]["installed"][0];
-    assert_eq!(kernel["compiler"], "gcc (GCC) 11.5.0 20240719 (Red Hat 11.5.0-5)");
+    assert_eq!(
+        kernel["compiler"],
+        "gcc (GCC) 11.5.0 20240719 (Red Hat 11.5.0-5)"
+    );
     assert_eq!(facts["gcc"], "11");
-    assert_eq!(facts["repositories"], json!(["https://mirrors.example/?arch=$basearch baseos"]));
+    assert_eq!(
+        facts["repositories"],
+        json!(["https://mirrors.example/?arch=$basearch baseos"])
+    );
 }
 
 #[test]
@@ -109,7 +164,10 @@ fn somebody_elses_kernel_or_driver_is_told() {
     assert_eq!(wsl["machine"]["kind"], "wsl2");
     assert!(wsl["unreadable"].to_string().contains("/dev/dxg"));
     let jetson = of_host("jetson-orin");
-    assert_eq!((&jetson["machine"]["kind"], &jetson["machine"]["arch"]), (&json!("jetson"), &json!("aarch64")));
+    assert_eq!(
+        (&jetson["machine"]["kind"], &jetson["machine"]["arch"]),
+        (&json!("jetson"), &json!("aarch64"))
+    );
 }
 
 #[test]
@@ -118,10 +176,18 @@ fn pasted_lspci_text_is_enough() {
                 0006:01:00.0 3D controller [0302]: NVIDIA Corporation GP100GL [Tesla P100 SXM2 16GB] [10de:15f9] (rev a1)\n\
                 0009:00:00.0 Bridge [0680]: NVIDIA Corporation Device [10de:1af1] (rev a1)\n\
                 01:00.0 VGA compatible controller: NVIDIA Corporation GP106 (rev a1)\n";
-    let facts = json_of(&["--lspci", "-", "--root", "tests/hosts/rocky-9-v100"], text);
+    let facts = json_of(
+        &["--lspci", "-", "--root", "tests/hosts/rocky-9-v100"],
+        text,
+    );
     let gpus = facts["gpus"].as_array().expect("a list");
     assert_eq!(gpus.len(), 2);
-    assert!(gpus[0]["name"].as_str().expect("known").starts_with("Tesla P100"));
+    assert!(
+        gpus[0]["name"]
+            .as_str()
+            .expect("known")
+            .starts_with("Tesla P100")
+    );
     assert_eq!(gpus[0]["compute_capability"], "6.0");
     assert_eq!(facts["nvswitches"][0]["pci_id"], "10de:1af1");
     assert!(facts["unreadable"].to_string().contains("lspci -nn"));
@@ -133,12 +199,29 @@ fn a_driver_is_unknown_where_lspci_did_not_say_it() {
     let host = ["--lspci", "-", "--root", "tests/hosts/rocky-9-v100"];
     let said = |text: &str| run_with_input(&[&["facts"], &host[..]].concat(), text).out;
     let facts = json_of(&host, text);
-    assert_eq!((&facts["gpus"][0]["bound_to"], &facts["gpus"][0]["driver_unseen"]), (&Value::Null, &json!(true)));
-    assert!(said(text).contains("driver unknown") && !said(text).contains("no driver bound"), "{}", said(text));
+    assert_eq!(
+        (
+            &facts["gpus"][0]["bound_to"],
+            &facts["gpus"][0]["driver_unseen"]
+        ),
+        (&Value::Null, &json!(true))
+    );
+    assert!(
+        said(text).contains("driver unknown") && !said(text).contains("no driver bound"),
+        "{}",
+        said(text)
+    );
     // With -k a GPU without a driver has none.
     let listed = format!("{text}\tKernel modules: nouveau, nvidia\n");
-    assert_eq!(json_of(&host, &listed)["gpus"][0]["driver_unseen"], Value::Null);
-    assert!(said(&listed).contains("no driver bound"), "{}", said(&listed));
+    assert_eq!(
+        json_of(&host, &listed)["gpus"][0]["driver_unseen"],
+        Value::Null
+    );
+    assert!(
+        said(&listed).contains("no driver bound"),
+        "{}",
+        said(&listed)
+    );
 }
 
 #[test]
@@ -158,7 +241,13 @@ fn a_directory_that_is_no_host_is_refused() {
 
 #[test]
 fn text_fits_a_terminal() {
-    for host in ["ubuntu-24.04-hgx-h100", "debian-12-p100", "rocky-9-v100", "wsl2-ubuntu-22.04", "jetson-orin"] {
+    for host in [
+        "ubuntu-24.04-hgx-h100",
+        "debian-12-p100",
+        "rocky-9-v100",
+        "wsl2-ubuntu-22.04",
+        "jetson-orin",
+    ] {
         let output = run(&["facts", "--root", &format!("tests/hosts/{host}")], "");
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         assert!(output.status.success() && !text.is_empty());
@@ -171,10 +260,16 @@ fn text_fits_a_terminal() {
 fn a_driver_that_is_mounted_into_a_machine_is_installed() {
     // As on machines of clouds that mount the driver's files, below /lib links to them.
     for (file, link) in [
-        ("usr/local/nvidia/lib64/libcuda.so.580.159.04", Some("usr/lib/libcuda.so.1")),
+        (
+            "usr/local/nvidia/lib64/libcuda.so.580.159.04",
+            Some("usr/lib/libcuda.so.1"),
+        ),
         ("usr/local/nvidia/lib64/libnvidia-ml.so.580.159.04", None),
         ("var/lib/nvidia/lib64/libcuda.so.580.159.04", None),
-        ("srv/driver/libcuda.so.580.159.04", Some("usr/lib/x86_64-linux-gnu/libcuda.so.1")),
+        (
+            "srv/driver/libcuda.so.580.159.04",
+            Some("usr/lib/x86_64-linux-gnu/libcuda.so.1"),
+        ),
     ] {
         let tree = Tree::ubuntu_24_04().gpu("0000:00:06.0", "2335", Some("nvidia"));
         tree.write(file, "");

@@ -1,6 +1,7 @@
-//! Plans for some sixty hosts that people have: clouds' images, NVIDIA's own machines, workstations, mixed rigs, hosts with the
-//! debris of earlier attempts. Each answer is held to a snapshot: a change of facts or rules shows in the review what it
-//! changes for whom. `INSTA_UPDATE=always cargo test --test black_box golden::` writes them again.
+//! Plans for some sixty hosts that people have: clouds' images, NVIDIA's own machines,
+//! workstations, mixed rigs, hosts with the debris of earlier attempts. Each answer is held to a
+//! snapshot: a change of facts or rules shows in the review what it changes for whom.
+//! `INSTA_UPDATE=always cargo test --test black_box golden::` writes them again.
 
 use crate::fleet;
 use crate::fleet::{no_wishes, switch, unit};
@@ -101,7 +102,9 @@ fn a_script_runs_the_commands_that_apply_runs() {
     let mut compared = 0;
     for host in &hosts {
         let (facts, request) = made(host, &database);
-        let Ok(plan) = plan(&database, facts, request) else { continue };
+        let Ok(plan) = plan(&database, facts, request) else {
+            continue;
+        };
         let script = sh(&plan);
         for step in plan.steps.iter().filter(|step| step.state == State::Needed) {
             for act in step.operations.iter().filter(|act| !act.satisfied) {
@@ -111,7 +114,11 @@ fn a_script_runs_the_commands_that_apply_runs() {
                     _ => continue,
                 };
                 for argv in commands {
-                    let line = argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+                    let line = argv
+                        .iter()
+                        .map(|word| quoted(word))
+                        .collect::<Vec<_>>()
+                        .join(" ");
                     assert!(script.contains(&line), "{}: {line}\n{script}", host.name);
                     compared += 1;
                 }
@@ -129,19 +136,29 @@ fn hosts() -> Vec<Host> {
 /// The facts of each host, by its name.
 pub fn facts() -> Vec<(String, Facts)> {
     let database = embedded();
-    hosts().iter().map(|host| (host.name.clone(), made(host, &database).0)).collect()
+    hosts()
+        .iter()
+        .map(|host| (host.name.clone(), made(host, &database).0))
+        .collect()
 }
 
 fn made(host: &Host, database: &Database) -> (Facts, Request) {
-    let (id, version) = host.os.split_once(' ').expect("a distribution and its version");
-    let known = database.distribution(id, version, &[]).unwrap_or_else(|| panic!("{} is not known", host.os));
+    let (id, version) = host
+        .os
+        .split_once(' ')
+        .expect("a distribution and its version");
+    let known = database
+        .distribution(id, version, &[])
+        .unwrap_or_else(|| panic!("{} is not known", host.os));
     let mut facts = fleet::bare(known);
     facts.os.id = id.to_owned();
     facts.os.version = version.to_owned();
     facts.machine.arch = host.arch.clone();
     for gpu in &host.gpus {
         let (count, name) = gpu.split_once(" x ").unwrap_or(("1", gpu));
-        let known = database.gpu_named(name).unwrap_or_else(|e| panic!("{}: {e}", host.name));
+        let known = database
+            .gpu_named(name)
+            .unwrap_or_else(|e| panic!("{}: {e}", host.name));
         for _ in 0..count.parse().expect("a number") {
             let mut gpu = unit(known, facts.gpus.len(), Some("nouveau"));
             gpu.subsystem = host.subsystem.clone().or(gpu.subsystem);
@@ -150,16 +167,26 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
     }
     for n in 0..host.nvswitches {
         let id = host.nvswitch.clone();
-        facts.nvswitches.push(id.map_or_else(|| switch(n), |pci_id| NvSwitch { pci_id, ..switch(n) }));
+        facts.nvswitches.push(id.map_or_else(
+            || switch(n),
+            |pci_id| NvSwitch {
+                pci_id,
+                ..switch(n)
+            },
+        ));
     }
-    facts.companions.extend(host.manager.iter().map(|version| InstalledCompanion {
-        id: CompanionId::FABRIC_MANAGER,
-        version: Some(version.clone()),
-        package: None,
-        enabled: true,
-    }));
-    facts.rdma =
-        host.rdma.map(|interface| Rdma { adapters: vec!["mlx5_0".to_owned()], has_peer_memory: Some(interface) });
+    facts
+        .companions
+        .extend(host.manager.iter().map(|version| InstalledCompanion {
+            id: CompanionId::FABRIC_MANAGER,
+            version: Some(version.clone()),
+            package: None,
+            enabled: true,
+        }));
+    facts.rdma = host.rdma.map(|interface| Rdma {
+        adapters: vec!["mlx5_0".to_owned()],
+        has_peer_memory: Some(interface),
+    });
     facts.repositories.extend(host.repositories.iter().cloned());
     facts.offered = host.offered.clone();
     facts.desktop = host.desktop.then(|| "/usr/bin/Xorg".into());
@@ -181,15 +208,30 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
     for version in &host.toolkits {
         let version = version.parse().expect("a version");
         let path = format!("/usr/local/cuda-{version}").into();
-        facts.toolkits.push(Toolkit { version, path, origin: Origin::Runfile, has_nvcc: true, components: None });
+        facts.toolkits.push(Toolkit {
+            version,
+            path,
+            origin: Origin::Runfile,
+            has_nvcc: true,
+            components: None,
+        });
     }
     let facts = with(facts, &host.set);
-    let driver = if host.toolkit_alone { Want::Nothing } else { Want::Best };
-    let mut wanted = host.cuda.iter().map(|text| text.parse().expect("a request"));
+    let driver = if host.toolkit_alone {
+        Want::Nothing
+    } else {
+        Want::Best
+    };
+    let mut wanted = host
+        .cuda
+        .iter()
+        .map(|text| text.parse().expect("a request"));
     let request = Request {
         driver,
         cuda: wanted.next().unwrap_or(Want::Best),
-        further: wanted.map(|cuda| FurtherRequest { cuda, locked: None }).collect(),
+        further: wanted
+            .map(|cuda| FurtherRequest { cuda, locked: None })
+            .collect(),
         frameworks: host.frameworks.clone(),
         brought_cuda: None,
         prefer: host.prefer.unwrap_or(Prefer::Stable),
@@ -207,7 +249,9 @@ fn with(facts: Facts, set: &BTreeMap<String, Value>) -> Facts {
     let mut facts = serde_json::to_value(facts).expect("facts");
     for (place, value) in set {
         let (parent, key) = place.rsplit_once('/').expect("a place");
-        let parent = facts.pointer_mut(parent).unwrap_or_else(|| panic!("no {place}"));
+        let parent = facts
+            .pointer_mut(parent)
+            .unwrap_or_else(|| panic!("no {place}"));
         parent[key] = value.clone();
     }
     serde_json::from_value(facts).expect("facts")
@@ -230,12 +274,17 @@ fn text(planned: &Result<Plan, Conflict>) -> String {
     };
     let mut out = format!("{}\n", summary(&plan.selection));
     for reason in &plan.reasons {
-        let _ = writeln!(out, "  {}: {} [{}]", reason.subject, reason.text, reason.rule);
+        let _ = writeln!(
+            out,
+            "  {}: {} [{}]",
+            reason.subject, reason.text, reason.rule
+        );
     }
     for step in &plan.steps {
         let state = serde_json::to_value(step.state).expect("a word");
         let _ = writeln!(out, "{} {}", step.id, state.as_str().unwrap_or_default());
-        // Addresses and links are the database's and cuDNN's own; packages and commands are what differs between hosts.
+        // Addresses and links are the database's and cuDNN's own; packages and commands are what
+        // differs between hosts.
         let telling = |o: &&Operation| {
             matches!(
                 o,

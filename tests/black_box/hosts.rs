@@ -12,17 +12,28 @@ fn plan_for(tree: &Tree, change: impl FnOnce(&mut Value), arguments: &[&str]) ->
     let file = tree.path().join("facts.json");
     std::fs::write(&file, facts.to_string()).expect("written");
     let file = file.to_str().expect("UTF-8");
-    let all: Vec<&str> = ["plan", "--json", "--facts", file].into_iter().chain(arguments.iter().copied()).collect();
+    let all: Vec<&str> = ["plan", "--json", "--facts", file]
+        .into_iter()
+        .chain(arguments.iter().copied())
+        .collect();
     run(&all)
 }
 
 fn gpus(plan: &Value) -> Vec<&str> {
-    plan["host"]["gpus"].as_array().expect("a list").iter().filter_map(|g| g["pci_id"].as_str()).collect()
+    plan["host"]["gpus"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|g| g["pci_id"].as_str())
+        .collect()
 }
 
 fn warnings(plan: &Value, check: &str) -> Vec<String> {
     let all = plan["warnings"].as_array().expect("a list").iter();
-    all.filter(|w| w["check"] == check).filter_map(|w| w["text"].as_str()).map(str::to_owned).collect()
+    all.filter(|w| w["check"] == check)
+        .filter_map(|w| w["text"].as_str())
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -32,13 +43,42 @@ fn a_plan_in_a_container_says_which_wishes_are_the_hosts() {
     let in_container = |facts: &mut Value| facts["machine"]["kind"] = json!("container");
     plan_for(&tree, in_container, &[]);
     let file = tree.path().join("facts.json");
-    let wishes = ["--power-limit", "500", "--mig", "7x1g.18gb", "--profile", "driver"];
-    let ran = run(&[&["plan", "--facts", file.to_str().expect("UTF-8")], &wishes[..]].concat());
+    let wishes = [
+        "--power-limit",
+        "500",
+        "--mig",
+        "7x1g.18gb",
+        "--profile",
+        "driver",
+    ];
+    let ran = run(&[
+        &["plan", "--facts", file.to_str().expect("UTF-8")],
+        &wishes[..],
+    ]
+    .concat());
     let text = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("Set the GPUs (left out: the host of a container sets its GPUs)"), "{}", ran.out);
-    assert!(text.contains("Partition the GPUs (MIG) (left out: the host of a container partitions"), "{}", ran.out);
-    assert!(text.contains("driver 580.159.04 is installed and fits"), "{}", ran.out);
-    let bare = run(&["plan", "--facts", file.to_str().expect("UTF-8"), "--profile", "driver"]);
+    assert!(
+        text.contains("Set the GPUs (left out: the host of a container sets its GPUs)"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        text.contains("Partition the GPUs (MIG) (left out: the host of a container partitions"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        text.contains("driver 580.159.04 is installed and fits"),
+        "{}",
+        ran.out
+    );
+    let bare = run(&[
+        "plan",
+        "--facts",
+        file.to_str().expect("UTF-8"),
+        "--profile",
+        "driver",
+    ]);
     assert!(!bare.out.contains("left out"), "{}", bare.out);
 }
 
@@ -49,22 +89,45 @@ fn the_driver_of_a_container_is_its_hosts() {
     let layers = |kind_of: &'static str, arguments: &[&str]| {
         let ran = plan_for(&tree, kind(kind_of), arguments);
         let chosen = ran.json()["selection"].clone();
-        (chosen["driver"].is_object(), chosen["cuda"].is_object(), ran.err.contains("its driver is its host's"))
+        (
+            chosen["driver"].is_object(),
+            chosen["cuda"].is_object(),
+            ran.err.contains("its driver is its host's"),
+        )
     };
     assert_eq!(layers("physical", &[]), (true, true, false));
     assert_eq!(layers("container", &[]), (false, true, true));
     assert_eq!(layers("container", &["--upgrade"]), (false, true, true));
     // Who names the driver gets it.
-    assert_eq!(layers("container", &["--profile", "compute"]), (true, true, false));
-    assert_eq!(layers("container", &["--profile", "driver"]), (true, false, false));
-    assert_eq!(layers("container", &["--driver", "580"]), (true, true, false));
+    assert_eq!(
+        layers("container", &["--profile", "compute"]),
+        (true, true, false)
+    );
+    assert_eq!(
+        layers("container", &["--profile", "driver"]),
+        (true, false, false)
+    );
+    assert_eq!(
+        layers("container", &["--driver", "580"]),
+        (true, true, false)
+    );
     let facts = tree.path().join("facts.json");
     let next = |arguments: &[&str]| {
-        let ran = run(&[&["plan", "--facts", facts.to_str().expect("UTF-8")], arguments].concat());
+        let ran = run(&[
+            &["plan", "--facts", facts.to_str().expect("UTF-8")],
+            arguments,
+        ]
+        .concat());
         ran.out.lines().last().expect("a line").to_owned()
     };
-    assert_eq!(next(&["--profile", "compute"]), "Next: sudo gpusetup apply --profile compute  # on that host");
-    assert_eq!(next(&[]), "Next: sudo gpusetup apply --profile toolkit  # on that host");
+    assert_eq!(
+        next(&["--profile", "compute"]),
+        "Next: sudo gpusetup apply --profile compute  # on that host"
+    );
+    assert_eq!(
+        next(&[]),
+        "Next: sudo gpusetup apply --profile toolkit  # on that host"
+    );
 }
 
 #[test]
@@ -77,61 +140,110 @@ fn a_toolkit_beside_a_driver_that_stays_is_one_that_it_runs() {
         }
     };
     let chosen = |kind: &'static str, arguments: &[&str]| {
-        let plan = plan_for(&tree, loaded(kind), &[&["--profile", "toolkit"], arguments].concat()).json();
-        (plan["selection"]["cuda"]["version"].as_str().expect("a version").to_owned(), warnings(&plan, "GS707"))
+        let plan = plan_for(
+            &tree,
+            loaded(kind),
+            &[&["--profile", "toolkit"], arguments].concat(),
+        )
+        .json();
+        (
+            plan["selection"]["cuda"]["version"]
+                .as_str()
+                .expect("a version")
+                .to_owned(),
+            warnings(&plan, "GS707"),
+        )
     };
     for kind in ["container", "physical"] {
         let (version, warned) = chosen(kind, &[]);
-        assert!(version.starts_with("12.2.") && warned.is_empty(), "{version} {warned:?}");
-        assert!(chosen(kind, &["--cuda", "12.8"]).1.is_empty(), "through minor-version compatibility");
+        assert!(
+            version.starts_with("12.2.") && warned.is_empty(),
+            "{version} {warned:?}"
+        );
+        assert!(
+            chosen(kind, &["--cuda", "12.8"]).1.is_empty(),
+            "through minor-version compatibility"
+        );
         let (version, warned) = chosen(kind, &["--cuda", "13.0"]);
-        assert!(version.starts_with("13.0"), "it was named, and compiles: {version}");
+        assert!(
+            version.starts_with("13.0"),
+            "it was named, and compiles: {version}"
+        );
         let cause = "the driver 535.104.05 stays, and programs of CUDA 13.0";
-        assert!(matches!(&warned[..], [one] if one.starts_with(cause) && one.contains("cuda-compat")), "{warned:?}");
+        assert!(
+            matches!(&warned[..], [one] if one.starts_with(cause) && one.contains("cuda-compat")),
+            "{warned:?}"
+        );
     }
     // The installed libraries are those of the next boot.
     tree.write("usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05", "");
     let version = chosen("physical", &[]).0;
     assert!(version.starts_with("13.0."), "{version}");
-    assert!(chosen("container", &[]).0.starts_with("12.2."), "the module is its host's");
+    assert!(
+        chosen("container", &[]).0.starts_with("12.2."),
+        "the module is its host's"
+    );
 }
 
 #[test]
 fn a_plan_warns_of_a_file_system_without_room() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b0", None);
     let space = |path: &str, free: u64, of: u64| json!({"path": path, "free_bytes": free, "read_only": false, "no_exec": false, "file_system": of});
-    let small =
-        |facts: &mut Value| facts["space"] = json!([space("/", 100_000_000, 1), space("/usr/local", 1 << 40, 2)]);
+    let small = |facts: &mut Value| {
+        facts["space"] = json!([space("/", 100_000_000, 1), space("/usr/local", 1 << 40, 2)])
+    };
     let plan = plan_for(&tree, small, &["--cuda", "12.8"]).json();
     let said = warnings(&plan, "GS602");
     assert!(
         matches!(&said[..], [one] if one.starts_with("/ has too little room: ") && one.ends_with("100 MB are free")),
         "{said:?}"
     );
-    let both =
-        |facts: &mut Value| facts["space"] = json!([space("/", 1_000_000, 1), space("/usr/local", 1_000_000, 2)]);
+    let both = |facts: &mut Value| {
+        facts["space"] = json!([space("/", 1_000_000, 1), space("/usr/local", 1_000_000, 2)])
+    };
     let packages = ["--cuda", "12.8", "--toolkit-method", "repository"];
-    assert_eq!(warnings(&plan_for(&tree, both, &packages).json(), "GS602").len(), 2, "packages need room, too");
+    assert_eq!(
+        warnings(&plan_for(&tree, both, &packages).json(), "GS602").len(),
+        2,
+        "packages need room, too"
+    );
     let large = |facts: &mut Value| facts["space"] = json!([space("/", 1 << 40, 1)]);
-    assert_eq!(warnings(&plan_for(&tree, large, &["--cuda", "12.8"]).json(), "GS602"), [""; 0]);
+    assert_eq!(
+        warnings(&plan_for(&tree, large, &["--cuda", "12.8"]).json(), "GS602"),
+        [""; 0]
+    );
 }
 
 #[test]
 fn assumed_gpus_replace_those_of_a_description() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "1eb8", None);
     assert_eq!(gpus(&tree.run(&["plan", "--json"]).json()), ["10de:1eb8"]);
-    assert_eq!(gpus(&tree.run(&["plan", "--json", "--gpu", "10de:2b85"]).json()), ["10de:2b85"]);
+    assert_eq!(
+        gpus(&tree.run(&["plan", "--json", "--gpu", "10de:2b85"]).json()),
+        ["10de:2b85"]
+    );
     let plan = plan_for(&tree, |_| {}, &["--gpu", "10de:2b85x2"]).json();
     assert_eq!(gpus(&plan), ["10de:2b85", "10de:2b85"]);
     assert_eq!(plan["request"]["assumed_gpus"], json!(["10de:2b85x2"]));
     let none = Tree::ubuntu_24_04();
-    assert_eq!(gpus(&plan_for(&none, |_| {}, &["--gpu", "h100"]).json()), ["10de:2330"]);
+    assert_eq!(
+        gpus(&plan_for(&none, |_| {}, &["--gpu", "h100"]).json()),
+        ["10de:2330"]
+    );
     let listed = tree.path().join("lspci.txt");
-    std::fs::write(&listed, "01:00.0 3D controller [0302]: NVIDIA [10de:20b2]\n02:00.0 VGA: NVIDIA GP106\n")
-        .expect("written");
+    std::fs::write(
+        &listed,
+        "01:00.0 3D controller [0302]: NVIDIA [10de:20b2]\n02:00.0 VGA: NVIDIA GP106\n",
+    )
+    .expect("written");
     let listed = listed.to_str().expect("UTF-8");
-    let plan = tree.run(&["plan", "--json", "--lspci", listed, "--gpu", "10de:2b85"]).json();
-    assert_eq!((gpus(&plan), warnings(&plan, "GS503").len()), (vec!["10de:2b85"], 0));
+    let plan = tree
+        .run(&["plan", "--json", "--lspci", listed, "--gpu", "10de:2b85"])
+        .json();
+    assert_eq!(
+        (gpus(&plan), warnings(&plan, "GS503").len()),
+        (vec!["10de:2b85"], 0)
+    );
 }
 
 #[test]
@@ -140,16 +252,49 @@ fn assumed_gpus_are_not_named_by_an_address() {
     let together = tree.run(&["plan", "--gpu", "gt710,h100"]);
     assert_eq!(together.code, 4, "{}", together.err);
     for alone in ["gt710", "h100"] {
-        assert!(together.err.contains(&format!(" --gpu {alone}  # ")), "{alone}: {}", together.err);
+        assert!(
+            together.err.contains(&format!(" --gpu {alone}  # ")),
+            "{alone}: {}",
+            together.err
+        );
     }
     assert!(!together.err.contains("assumed:"), "{}", together.err);
-    let left = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "gt710,h100", "--leave-out", "assumed:0"]);
-    assert!(left.out.contains("\nNext: sudo gpusetup apply --leave-out BUS_ID  # on that host"), "{}", left.out);
+    let left = run(&[
+        "plan",
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "gt710,h100",
+        "--leave-out",
+        "assumed:0",
+    ]);
+    assert!(
+        left.out
+            .contains("\nNext: sudo gpusetup apply --leave-out BUS_ID  # on that host"),
+        "{}",
+        left.out
+    );
     // A GPU that no database has.
-    let unknown = run(&["plan", "--json", "--os", "ubuntu-24.04", "--gpu", "10de:ffff"]);
+    let unknown = run(&[
+        "plan",
+        "--json",
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "10de:ffff",
+    ]);
     let told: Value = serde_json::from_str(&unknown.out).expect("an object");
-    assert!(unknown.err.contains("lspci -nn -d 10de:ffff") && !unknown.err.contains("assumed:"), "{}", unknown.err);
-    let command: Vec<_> = told["try"][0].as_str().expect("a command").split(' ').skip(1).collect();
+    assert!(
+        unknown.err.contains("lspci -nn -d 10de:ffff") && !unknown.err.contains("assumed:"),
+        "{}",
+        unknown.err
+    );
+    let command: Vec<_> = told["try"][0]
+        .as_str()
+        .expect("a command")
+        .split(' ')
+        .skip(1)
+        .collect();
     let planned = run(&command);
     assert_eq!(planned.code, 0, "{command:?}: {}", planned.err);
 }
@@ -157,19 +302,49 @@ fn assumed_gpus_are_not_named_by_an_address() {
 #[test]
 fn a_board_without_a_toolkit_for_servers_gets_no_plan_for_other_machines() {
     let orin = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "jetson orin"]);
-    assert!(orin.code == 4 && orin.err.contains("JetPack") && !orin.err.contains("x86_64"), "{}", orin.err);
-    let toolkit = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "jetson orin", "--profile", "toolkit"]);
-    assert!(toolkit.code == 4 && !toolkit.err.contains("x86_64"), "{}", toolkit.err);
-    let thor = run(&["plan", "--json", "--os", "ubuntu-24.04", "--gpu", "jetson thor"]);
+    assert!(
+        orin.code == 4 && orin.err.contains("JetPack") && !orin.err.contains("x86_64"),
+        "{}",
+        orin.err
+    );
+    let toolkit = run(&[
+        "plan",
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "jetson orin",
+        "--profile",
+        "toolkit",
+    ]);
+    assert!(
+        toolkit.code == 4 && !toolkit.err.contains("x86_64"),
+        "{}",
+        toolkit.err
+    );
+    let thor = run(&[
+        "plan",
+        "--json",
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "jetson thor",
+    ]);
     let told: Value = serde_json::from_str(&thor.out).expect("an object");
     let command = told["try"][0].as_str().expect("a command").to_owned();
-    assert_eq!(command, "gpusetup plan --os ubuntu-24.04 --gpu 'jetson thor' --profile toolkit");
+    assert_eq!(
+        command,
+        "gpusetup plan --os ubuntu-24.04 --gpu 'jetson thor' --profile toolkit"
+    );
 }
 
 #[test]
 fn what_lspci_did_not_print_is_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for (text, code) in [("junk\nmore junk\n", 2), ("", 0), ("00:02.0 VGA compatible controller: Intel\n", 0)] {
+    for (text, code) in [
+        ("junk\nmore junk\n", 2),
+        ("", 0),
+        ("00:02.0 VGA compatible controller: Intel\n", 0),
+    ] {
         let file = folder.path().join("lspci.txt");
         std::fs::write(&file, text).expect("written");
         let ran = run(&["facts", "--lspci", file.to_str().expect("UTF-8")]);
@@ -179,37 +354,63 @@ fn what_lspci_did_not_print_is_refused() {
 
 #[test]
 fn a_tree_without_programs_has_the_architecture_of_its_dpkg() {
-    let tree = Tree::fresh("ID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME=\"Debian 12\"\n", "6.1.0-25-amd64", "bin/none");
+    let tree = Tree::fresh(
+        "ID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME=\"Debian 12\"\n",
+        "6.1.0-25-amd64",
+        "bin/none",
+    );
     std::fs::remove_file(tree.path().join("bin/sh")).expect("a program of the architecture");
     let refused = tree.run(&["plan", "--gpu", "h100"]);
-    assert!(refused.code == 4 && refused.err.contains("the machine architecture is unknown"), "{}", refused.err);
-    tree.write("var/lib/dpkg/status", "Package: dpkg\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n");
-    assert_eq!(tree.run(&["facts", "--json"]).json()["machine"]["arch"], "x86_64");
+    assert!(
+        refused.code == 4 && refused.err.contains("the machine architecture is unknown"),
+        "{}",
+        refused.err
+    );
+    tree.write(
+        "var/lib/dpkg/status",
+        "Package: dpkg\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n",
+    );
+    assert_eq!(
+        tree.run(&["facts", "--json"]).json()["machine"]["arch"],
+        "x86_64"
+    );
 }
 
 #[test]
 fn lines_beside_a_result_fit_a_narrow_terminal() {
     let mut command = crate::common::program();
-    let ran = command.env("COLUMNS", "40").args(["plan", "--os", "ubuntu-24.04", "--gpu", "titan"]);
+    let ran = command
+        .env("COLUMNS", "40")
+        .args(["plan", "--os", "ubuntu-24.04", "--gpu", "titan"]);
     let ran = Ran::of(ran.output().expect("it runs"));
-    let long = ran
-        .err
-        .lines()
-        .find(|line| !line.starts_with("try: ") && !line.starts_with("hint: ") && line.chars().count() > 40);
+    let long = ran.err.lines().find(|line| {
+        !line.starts_with("try: ") && !line.starts_with("hint: ") && line.chars().count() > 40
+    });
     assert!(long.is_none() && ran.err.lines().count() > 5, "{}", ran.err);
 }
 
 /// What the first step installs.
 fn prerequisites(plan: &Value) -> Vec<&str> {
     let steps = plan["steps"].as_array().expect("a list").iter();
-    let operations = steps.filter(|s| s["id"] == "prerequisites").flat_map(|s| s["operations"].as_array()).flatten();
-    operations.flat_map(|o| o["install"].as_array()).flatten().filter_map(Value::as_str).collect()
+    let operations = steps
+        .filter(|s| s["id"] == "prerequisites")
+        .flat_map(|s| s["operations"].as_array())
+        .flatten();
+    operations
+        .flat_map(|o| o["install"].as_array())
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
 #[test]
 fn headers_are_those_of_the_kernel_that_will_run() {
-    let suse = |id: &str, version: &str| format!("PRETTY_NAME=\"{id}\"\nID=\"{id}\"\nVERSION_ID=\"{version}\"\n");
-    let oracle = |version: &str| format!("PRETTY_NAME=\"Oracle Linux\"\nID=\"ol\"\nVERSION_ID=\"{version}\"\n");
+    let suse = |id: &str, version: &str| {
+        format!("PRETTY_NAME=\"{id}\"\nID=\"{id}\"\nVERSION_ID=\"{version}\"\n")
+    };
+    let oracle = |version: &str| {
+        format!("PRETTY_NAME=\"Oracle Linux\"\nID=\"ol\"\nVERSION_ID=\"{version}\"\n")
+    };
     for (release, kernel, program, wanted) in [
         (
             suse("sles", "15.6"),
@@ -217,8 +418,18 @@ fn headers_are_those_of_the_kernel_that_will_run() {
             "usr/bin/zypper",
             "kernel-default-devel=6.4.0-150600.23.65",
         ),
-        (suse("sles", "15.6"), "6.4.0-150600.8.40-azure", "usr/bin/zypper", "kernel-azure-devel=6.4.0-150600.8.40"),
-        (suse("sles", "16.0"), "6.12.0-160000.9-default", "usr/bin/zypper", "kernel-default-devel=6.12.0-160000.9"),
+        (
+            suse("sles", "15.6"),
+            "6.4.0-150600.8.40-azure",
+            "usr/bin/zypper",
+            "kernel-azure-devel=6.4.0-150600.8.40",
+        ),
+        (
+            suse("sles", "16.0"),
+            "6.12.0-160000.9-default",
+            "usr/bin/zypper",
+            "kernel-default-devel=6.12.0-160000.9",
+        ),
         (
             suse("opensuse-leap", "15.6"),
             "6.4.0-150600.23.65-64kb",
@@ -260,17 +471,26 @@ fn headers_are_those_of_the_kernel_that_will_run() {
     ] {
         let tree = Tree::fresh(&release, kernel, program).gpu("0000:17:00.0", "2330", None);
         let plan = tree.run(&["plan", "--json"]).json();
-        let headers: Vec<_> =
-            prerequisites(&plan).into_iter().filter(|name| name.contains(kernel_version(kernel))).collect();
-        assert_eq!(headers.join(" "), wanted, "{kernel}: {:?}", prerequisites(&plan));
+        let headers: Vec<_> = prerequisites(&plan)
+            .into_iter()
+            .filter(|name| name.contains(kernel_version(kernel)))
+            .collect();
+        assert_eq!(
+            headers.join(" "),
+            wanted,
+            "{kernel}: {:?}",
+            prerequisites(&plan)
+        );
     }
 }
 
-const AMAZON: &str = "PRETTY_NAME=\"Amazon Linux 2023\"\nID=\"amzn\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"2023\"\n";
+const AMAZON: &str =
+    "PRETTY_NAME=\"Amazon Linux 2023\"\nID=\"amzn\"\nID_LIKE=\"fedora\"\nVERSION_ID=\"2023\"\n";
 
 #[test]
 fn amazons_kernel_gets_the_modules_that_the_driver_loads_with() {
-    let tree = Tree::new(AMAZON, "6.1.155-176.282.amzn2023.x86_64", 11).gpu("0000:17:00.0", "2330", None);
+    let tree =
+        Tree::new(AMAZON, "6.1.155-176.282.amzn2023.x86_64", 11).gpu("0000:17:00.0", "2330", None);
     let has = |arguments: &[&str]| {
         let plan = tree.run(&[&["plan", "--json"], arguments].concat()).json();
         prerequisites(&plan).contains(&"kernel-modules-extra-6.1.155-176.282.amzn2023.x86_64")
@@ -281,8 +501,9 @@ fn amazons_kernel_gets_the_modules_that_the_driver_loads_with() {
 
 #[test]
 fn no_step_brings_another_kernel_than_the_one_it_builds_for() {
-    let release =
-        |id: &str, version: &str| format!("PRETTY_NAME=\"{id} {version}\"\nID=\"{id}\"\nVERSION_ID=\"{version}\"\n");
+    let release = |id: &str, version: &str| {
+        format!("PRETTY_NAME=\"{id} {version}\"\nID=\"{id}\"\nVERSION_ID=\"{version}\"\n")
+    };
     for (id, version, kernel) in [
         ("rhel", "9.6", "5.14.0-570.12.1.el9_6.x86_64"),
         ("rocky", "9.6", "5.14.0-570.12.1.el9_6.x86_64"),
@@ -294,8 +515,15 @@ fn no_step_brings_another_kernel_than_the_one_it_builds_for() {
         let tree = Tree::new(&release(id, version), kernel, 11).gpu("0000:17:00.0", "2330", None);
         let plan = tree.run(&["plan", "--json", "--profile", "driver"]).json();
         let names = prerequisites(&plan);
-        let matched: Vec<_> = names.iter().filter(|name| name.contains("matched")).collect();
-        assert_eq!(matched, [&format!("kernel-devel-matched-{kernel}")], "{id} {version}");
+        let matched: Vec<_> = names
+            .iter()
+            .filter(|name| name.contains("matched"))
+            .collect();
+        assert_eq!(
+            matched,
+            [&format!("kernel-devel-matched-{kernel}")],
+            "{id} {version}"
+        );
     }
 }
 
@@ -303,21 +531,28 @@ fn kernel_version(kernel: &str) -> &str {
     kernel.split('-').next().expect("a version")
 }
 
-const SLES: &str = "PRETTY_NAME=\"SLES 15 SP6\"\nID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\n";
+const SLES: &str =
+    "PRETTY_NAME=\"SLES 15 SP6\"\nID=\"sles\"\nID_LIKE=\"suse\"\nVERSION_ID=\"15.6\"\n";
 
 #[test]
 fn azure_linux_has_tdnf() {
     let tree = Tree::azure_linux_3().gpu("0000:17:00.0", "2330", Some("nouveau"));
     // dnf is an extra there.
     tree.write("usr/bin/dnf", "");
-    assert_eq!(tree.run(&["facts", "--json"]).json()["os"]["package_manager"], "tdnf");
+    assert_eq!(
+        tree.run(&["facts", "--json"]).json()["os"]["package_manager"],
+        "tdnf"
+    );
     let plan = tree.run(&["plan", "--json"]).json();
-    let all =
-        "binutils diffutils dkms gcc gcc-c++ glibc-devel kernel-devel-6.6.134.1-2.azl3 kernel-headers libxml2 make";
+    let all = "binutils diffutils dkms gcc gcc-c++ glibc-devel kernel-devel-6.6.134.1-2.azl3 kernel-headers libxml2 make";
     assert_eq!(prerequisites(&plan).join(" "), all);
     assert!(warnings(&plan, "GS410").is_empty(), "{plan:#}");
     let script = tree.run(&["plan", "--format", "sh"]);
-    assert!(script.out.contains("\ntdnf -y install binutils ") && !script.out.contains("\ndnf "), "{}", script.out);
+    assert!(
+        script.out.contains("\ntdnf -y install binutils ") && !script.out.contains("\ndnf "),
+        "{}",
+        script.out
+    );
 }
 
 #[test]
@@ -325,7 +560,10 @@ fn why_there_are_no_packages_is_said_as_it_is() {
     let why = |tree: &Tree, change: &dyn Fn(&mut Value)| {
         let plan = plan_for(tree, change, &["--gpu", "h100", "--profile", "driver"]).json();
         let reasons = plan["reasons"].as_array().expect("a list").clone();
-        let method = reasons.iter().find(|r| r["subject"] == "method").expect("a reason");
+        let method = reasons
+            .iter()
+            .find(|r| r["subject"] == "method")
+            .expect("a reason");
         method["text"].as_str().expect("a text").to_owned()
     };
     let mint = |facts: &mut Value| {
@@ -335,11 +573,21 @@ fn why_there_are_no_packages_is_said_as_it_is() {
         facts["os"]["like"] = json!(["ubuntu", "debian"]);
     };
     let ubuntu = Tree::ubuntu_24_04();
-    assert_eq!(why(&ubuntu, &mint), "the database lists no driver packages of Linux Mint 22");
+    assert_eq!(
+        why(&ubuntu, &mint),
+        "the database lists no driver packages of Linux Mint 22"
+    );
     let sles = Tree::new(SLES, "6.4.0-150600.23.65-default", 7);
     assert!(why(&Tree::debian_sid(16), &|_| {}).contains("package lists of Debian"));
-    let arch = Tree::new("ID=arch\nPRETTY_NAME=\"Arch Linux\"\n", "6.17.1-arch1-1", 15);
-    assert_eq!(why(&arch, &|_| {}), "the database does not know the packages of Arch Linux");
+    let arch = Tree::new(
+        "ID=arch\nPRETTY_NAME=\"Arch Linux\"\n",
+        "6.17.1-arch1-1",
+        15,
+    );
+    assert_eq!(
+        why(&arch, &|_| {}),
+        "the database does not know the packages of Arch Linux"
+    );
     // Where they are known and not enabled, that is why.
     for added in [why(&Tree::rocky_9(), &|_| {}), why(&sles, &|_| {})] {
         assert!(
@@ -349,9 +597,22 @@ fn why_there_are_no_packages_is_said_as_it_is() {
         );
     }
     let file = ubuntu.path().join("facts.json");
-    let refused = run(&["plan", "--facts", file.to_str().expect("UTF-8"), "--gpu", "h100", "--method", "packages"]);
-    let said = "packages were requested, but the database lists no driver packages of Linux Mint 22";
-    assert!(refused.code == 4 && refused.err.contains(said), "{}", refused.err);
+    let refused = run(&[
+        "plan",
+        "--facts",
+        file.to_str().expect("UTF-8"),
+        "--gpu",
+        "h100",
+        "--method",
+        "packages",
+    ]);
+    let said =
+        "packages were requested, but the database lists no driver packages of Linux Mint 22";
+    assert!(
+        refused.code == 4 && refused.err.contains(said),
+        "{}",
+        refused.err
+    );
 }
 
 #[test]
@@ -359,35 +620,55 @@ fn packages_that_no_repository_has_are_named() {
     let driver = ["--gpu", "h100", "--profile", "driver"];
     let of = |tree: &Tree, change: &dyn Fn(&mut Value)| {
         let plan = plan_for(tree, change, &driver).json();
-        ["GS101", "GS402", "GS410", "GS411"].map(|check| warnings(&plan, check)).concat()
+        ["GS101", "GS402", "GS410", "GS411"]
+            .map(|check| warnings(&plan, check))
+            .concat()
     };
     // DKMS comes from EPEL, which the host must have.
     let rocky = Tree::rocky_9();
     let said = of(&rocky, &|_| {});
-    assert!(said.iter().any(|s| s.starts_with("dkms is in EPEL") && s.contains("epel-release-latest-9")), "{said:?}");
-    let enabled =
-        |facts: &mut Value| facts["repositories"] = json!(["https://mirrors.fedoraproject.org/metalink?repo=epel-9"]);
-    let about_dkms = |said: Vec<String>| said.into_iter().filter(|s| s.contains("dkms")).collect::<Vec<_>>();
+    assert!(
+        said.iter()
+            .any(|s| s.starts_with("dkms is in EPEL") && s.contains("epel-release-latest-9")),
+        "{said:?}"
+    );
+    let enabled = |facts: &mut Value| {
+        facts["repositories"] = json!(["https://mirrors.fedoraproject.org/metalink?repo=epel-9"])
+    };
+    let about_dkms = |said: Vec<String>| {
+        said.into_iter()
+            .filter(|s| s.contains("dkms"))
+            .collect::<Vec<_>>()
+    };
     assert_eq!(about_dkms(of(&rocky, &enabled)), [""; 0]);
     let offered = |facts: &mut Value| facts["offered"] = json!({"dkms": "3.3.0-1.el9"});
     assert_eq!(about_dkms(of(&rocky, &offered)), [""; 0]);
     // Oracle builds EPEL itself.
-    for (version, repository) in
-        [("8.10", "ol8_developer_EPEL"), ("9.6", "ol9_developer_EPEL"), ("10.0", "ol10_*developer_EPEL")]
-    {
-        let oracle = |facts: &mut Value| (facts["os"]["id"], facts["os"]["version"]) = (json!("ol"), json!(version));
+    for (version, repository) in [
+        ("8.10", "ol8_developer_EPEL"),
+        ("9.6", "ol9_developer_EPEL"),
+        ("10.0", "ol10_*developer_EPEL"),
+    ] {
+        let oracle = |facts: &mut Value| {
+            (facts["os"]["id"], facts["os"]["version"]) = (json!("ol"), json!(version))
+        };
         let said = of(&rocky, &oracle);
-        let enables =
-            |s: &String| s.contains("oracle-epel-release-el") && s.contains(repository) && !s.contains("fedoraproject");
+        let enables = |s: &String| {
+            s.contains("oracle-epel-release-el")
+                && s.contains(repository)
+                && !s.contains("fedoraproject")
+        };
         assert!(said.iter().any(enables), "{said:?}");
         let enabled = |facts: &mut Value| {
             oracle(facts);
-            facts["repositories"] = json!(["https://yum.oracle.com/repo/OracleLinux/x ol10_u1_developer_EPEL"]);
+            facts["repositories"] =
+                json!(["https://yum.oracle.com/repo/OracleLinux/x ol10_u1_developer_EPEL"]);
         };
         assert_eq!(of(&rocky, &enabled), [""; 0]);
     }
 
-    // Rocky's mirrors have the newest minor release alone. dnf's lists tell which version they have; an older one is in the vault.
+    // Rocky's mirrors have the newest minor release alone. dnf's lists tell which version they
+    // have; an older one is in the vault.
     let kernel = "5.14.0-570.12.1.el9_6.x86_64";
     let mirrors = |id: &str, version: Value| {
         of(&rocky, &|facts: &mut Value| {
@@ -401,19 +682,29 @@ fn packages_that_no_repository_has_are_named() {
     for id in ["rocky", "almalinux"] {
         for offered in [has("5.14.0-687.el9_8"), has("5.14.0-570.1")] {
             let said = mirrors(id, offered);
-            let names =
-                "if dnf does not find kernel-devel-5.14.0-570.12.1.el9_6.x86_64, kernel-devel-matched-5.14.0-570";
-            assert!(said.len() == 1 && said[0].contains(names) && !said[0].contains("apt"), "{said:?}");
+            let names = "if dnf does not find kernel-devel-5.14.0-570.12.1.el9_6.x86_64, kernel-devel-matched-5.14.0-570";
+            assert!(
+                said.len() == 1 && said[0].contains(names) && !said[0].contains("apt"),
+                "{said:?}"
+            );
         }
         assert_eq!(mirrors(id, has("5.14.0-570.12.1.el9_6")), [""; 0]);
-        assert!(mirrors(id, Value::Null).iter().any(|said| said.contains("if dnf does not find kernel-devel-5.14")));
+        assert!(
+            mirrors(id, Value::Null)
+                .iter()
+                .any(|said| said.contains("if dnf does not find kernel-devel-5.14"))
+        );
     }
     assert_eq!(mirrors("rhel", has("5.14.0-687.el9_8")), [""; 0]);
 
     // Debian's archive drops the headers of older kernels.
     let debian = Tree::debian_12();
-    let headers =
-        |facts: &Value| format!("linux-headers-{}", facts["kernels"]["next_boot"].as_str().expect("a kernel"));
+    let headers = |facts: &Value| {
+        format!(
+            "linux-headers-{}",
+            facts["kernels"]["next_boot"].as_str().expect("a kernel")
+        )
+    };
     let without = |facts: &mut Value| {
         facts["kernels"]["installed"][0]["headers"] = json!(false);
         facts["repositories"] = json!(["http://archive/debian bookworm contrib"]);
@@ -422,12 +713,18 @@ fn packages_that_no_repository_has_are_named() {
         without(facts);
         facts["offered"] = Value::Null;
     });
-    assert!(unknown.len() == 1 && unknown[0].contains("keeps only the headers of its newest kernels"), "{unknown:?}");
+    assert!(
+        unknown.len() == 1 && unknown[0].contains("keeps only the headers of its newest kernels"),
+        "{unknown:?}"
+    );
     let dropped = of(&debian, &|facts| {
         without(facts);
         facts["offered"] = json!({});
     });
-    assert!(dropped.len() == 1 && dropped[0].starts_with("no enabled repository has linux-headers-"), "{dropped:?}");
+    assert!(
+        dropped.len() == 1 && dropped[0].starts_with("no enabled repository has linux-headers-"),
+        "{dropped:?}"
+    );
     let there = of(&debian, &|facts| {
         without(facts);
         facts["offered"] = json!({headers(facts): "6.1.0-1"});
@@ -441,24 +738,40 @@ fn compilers_and_libraries_that_nvcc_cannot_use_are_found() {
     let tree = Tree::ubuntu_24_04().arch(183).glibc("2.39-0ubuntu8");
     let ask = |cuda: &str| plan_for(&tree, |_| {}, &["--gpu", "10de:2342", "--cuda", cuda]);
     let refused = ask("12.4");
-    assert!(refused.code == 4 && refused.err.contains("glibc 2.38 and newer"), "{}", refused.err);
+    assert!(
+        refused.code == 4 && refused.err.contains("glibc 2.38 and newer"),
+        "{}",
+        refused.err
+    );
     assert_eq!(ask("12.6").code, 0);
     assert_eq!(
-        plan_for(&Tree::ubuntu_24_04().glibc("2.39-0ubuntu8"), |_| {}, &["--gpu", "h100", "--cuda", "12.4"]).code,
+        plan_for(
+            &Tree::ubuntu_24_04().glibc("2.39-0ubuntu8"),
+            |_| {},
+            &["--gpu", "h100", "--cuda", "12.4"]
+        )
+        .code,
         0
     );
 
     let tree = Tree::ubuntu_24_04();
     let old = |facts: &mut Value| facts["gcc"] = json!("4.8.5");
-    let said = warnings(&plan_for(&tree, old, &["--gpu", "h100", "--cuda", "12.4"]).json(), "GS705");
-    assert_eq!(said, ["nvcc of CUDA 12.4.1 needs gcc 6 or newer, but the system's gcc is 4"]);
+    let said = warnings(
+        &plan_for(&tree, old, &["--gpu", "h100", "--cuda", "12.4"]).json(),
+        "GS705",
+    );
+    assert_eq!(
+        said,
+        ["nvcc of CUDA 12.4.1 needs gcc 6 or newer, but the system's gcc is 4"]
+    );
 }
 
 #[test]
 fn the_library_that_the_installer_of_runfiles_loads_is_there_or_archives_are_unpacked() {
     let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "2330", None);
     let asked = ["--profile", "toolkit"];
-    let with = |there: bool| plan_for(&tree, |facts| facts["libxml2"] = json!(there), &asked).json();
+    let with =
+        |there: bool| plan_for(&tree, |facts| facts["libxml2"] = json!(there), &asked).json();
     assert!(!prerequisites(&with(true)).contains(&"libxml2"));
     assert!(prerequisites(&with(false)).contains(&"libxml2"));
     let resolute = |facts: &mut Value| {
@@ -468,9 +781,19 @@ fn the_library_that_the_installer_of_runfiles_loads_is_there_or_archives_are_unp
         facts["libxml2"] = json!(false);
     };
     let plan = plan_for(&tree, resolute, &[]).json();
-    let parts = plan["selection"]["cuda"]["components"].as_array().map_or(&[][..], Vec::as_slice);
-    assert!(parts.len() > 30 && parts.iter().any(|part| part["name"] == "cuda_nvcc"), "{plan}");
-    assert!(!plan["steps"].to_string().contains("cuda_13.2.1_595.58.03_linux.run"), "{plan}");
+    let parts = plan["selection"]["cuda"]["components"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    assert!(
+        parts.len() > 30 && parts.iter().any(|part| part["name"] == "cuda_nvcc"),
+        "{plan}"
+    );
+    assert!(
+        !plan["steps"]
+            .to_string()
+            .contains("cuda_13.2.1_595.58.03_linux.run"),
+        "{plan}"
+    );
     let why = "libxml2.so.2, but no package of it is known for Ubuntu 26.04";
     assert!(plan["reasons"].to_string().contains(why), "{plan}");
 }
@@ -500,7 +823,10 @@ fn a_companion_is_a_row_and_nothing_else() {
     };
     let needed = |text: String| {
         let (before, hopper) = text.split_once("generation: 3").expect("boards of Hopper");
-        format!("{before}generation: 3{}", hopper.replacen("[fabric-manager]", "[fabric-manager, spindle, weaver]", 1))
+        format!(
+            "{before}generation: 3{}",
+            hopper.replacen("[fabric-manager]", "[fabric-manager, spindle, weaver]", 1)
+        )
     };
     let offered = "imex: \"nvidia-imex-580\" }";
     let with_both = "imex: \"nvidia-imex-580\", spindle: \"spindle-580\", weaver: \"weaver-580\" }";
@@ -508,25 +834,43 @@ fn a_companion_is_a_row_and_nothing_else() {
         assert!(text.contains(offered));
         text.replace(offered, with_both)
     };
-    let [manifest, boards, ubuntu] = ["compat/companions.yaml", "compat/nvswitches.yaml", "compat/distros/ubuntu.yaml"];
+    let [manifest, boards, ubuntu] = [
+        "compat/companions.yaml",
+        "compat/nvswitches.yaml",
+        "compat/distros/ubuntu.yaml",
+    ];
     let unoffered = facts_with(&[(manifest, &rows), (boards, &needed)]);
     let tree = Tree::ubuntu_24_04();
     let plan = |folder: &tempfile::TempDir, gpu: &str, more: &[&str]| {
         let database = folder.path().to_str().expect("UTF-8");
-        tree.run(&[&["plan", "--json", "--database", database, "--gpu", gpu], more].concat())
+        tree.run(
+            &[
+                &["plan", "--json", "--database", database, "--gpu", gpu],
+                more,
+            ]
+            .concat(),
+        )
     };
-    // Neither a runfile nor a repository is known to have one: what CUDA's runfile has would not be enough.
+    // Neither a runfile nor a repository is known to have one: what CUDA's runfile has would not be
+    // enough.
     let refused = plan(&unoffered, "10de:2330x8", &[]);
     assert_eq!(refused.code, 4, "{}", refused.err);
-    for part in ["GS801", "of exactly the driver's version, but none is known"] {
+    for part in [
+        "GS801",
+        "of exactly the driver's version, but none is known",
+    ] {
         assert!(refused.err.contains(part), "{part}: {}", refused.err);
     }
-    // Named, a driver is taken, and the warning says what is missing, under NVIDIA's name, and how to get it from there.
+    // Named, a driver is taken, and the warning says what is missing, under NVIDIA's name, and how
+    // to get it from there.
     let exactly = ["--driver", "580.95.05", "--method", "runfile"];
     let named = plan(&unoffered, "10de:2330x8", &exactly).json();
     let place = "(package nvidia-weaver-580 in NVIDIA's repositories; no enabled one has it)";
     let text = warnings(&named, "GS801")[0].to_string();
-    assert!(text.contains(place) && !text.contains("apt-get install"), "{text}");
+    assert!(
+        text.contains(place) && !text.contains("apt-get install"),
+        "{text}"
+    );
     tree.write(
         "etc/apt/sources.list.d/cuda.list",
         "deb https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64 /\n",
@@ -538,15 +882,29 @@ fn a_companion_is_a_row_and_nothing_else() {
         "sudo apt-get install 'spindle=580.*'; sudo apt-get install 'nvidia-weaver-580=580.95.05*'",
         ": Wheels need Spindle of driver branch 580 (package spindle in NVIDIA's repository). Looms",
     ] {
-        assert!(tree.typed_in_it(&warnings(&named, "GS801")[0]).contains(part), "{named}");
+        assert!(
+            tree.typed_in_it(&warnings(&named, "GS801")[0])
+                .contains(part),
+            "{named}"
+        );
     }
     let ampere = plan(&unoffered, "10de:20b0x8", &[]).json();
-    assert!(!ampere["steps"].to_string().contains("eaver"), "other boards do not need it: {ampere}");
+    assert!(
+        !ampere["steps"].to_string().contains("eaver"),
+        "other boards do not need it: {ampere}"
+    );
     // The repository that has it decides the driver.
     let offering = facts_with(&[(manifest, &rows), (boards, &needed), (ubuntu, &offer)]);
     let packaged = plan(&offering, "10de:2330x8", &["--method", "packages"]).json();
-    assert_eq!(packaged["selection"]["driver"]["version"], "580.178.04", "{packaged}");
-    assert_eq!(warnings(&packaged, "GS801"), [""; 0], "the plan installs all of them");
+    assert_eq!(
+        packaged["selection"]["driver"]["version"], "580.178.04",
+        "{packaged}"
+    );
+    assert_eq!(
+        warnings(&packaged, "GS801"),
+        [""; 0],
+        "the plan installs all of them"
+    );
     for package in ["nvidia-fabricmanager-580", "spindle-580", "weaver-580"] {
         assert!(driver_packages(&packaged).contains(&package), "{packaged}");
     }
@@ -555,8 +913,15 @@ fn a_companion_is_a_row_and_nothing_else() {
 /// The packages that come in one transaction with the driver.
 fn driver_packages(plan: &Value) -> Vec<&str> {
     let steps = plan["steps"].as_array().expect("a list").iter();
-    let operations = steps.filter(|s| s["id"] == "install-driver").flat_map(|s| s["operations"].as_array()).flatten();
-    operations.flat_map(|o| o["install"].as_array()).flatten().filter_map(Value::as_str).collect()
+    let operations = steps
+        .filter(|s| s["id"] == "install-driver")
+        .flat_map(|s| s["operations"].as_array())
+        .flatten();
+    operations
+        .flat_map(|o| o["install"].as_array())
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
 #[test]
@@ -572,41 +937,85 @@ fn joined_gpus_need_what_starts_their_switches() {
         let plan = tree.run(&["plan", "--json", "--gpu", gpu]).json();
         assert_eq!(warnings(&plan, "GS801"), [""; 0], "{gpu}");
         let packages = driver_packages(&plan);
-        assert_eq!(packages.contains(&"nvidia-fabricmanager-595"), manager, "{gpu}");
+        assert_eq!(
+            packages.contains(&"nvidia-fabricmanager-595"),
+            manager,
+            "{gpu}"
+        );
         assert_eq!(packages.contains(&"nvlsm"), subnet, "{gpu}");
-        assert_eq!(plan["steps"].to_string().contains("nvidia-fabricmanager.service"), manager, "{gpu}");
+        assert_eq!(
+            plan["steps"]
+                .to_string()
+                .contains("nvidia-fabricmanager.service"),
+            manager,
+            "{gpu}"
+        );
     }
     // A virtual machine with a part of a board.
     let virtual_machine = |facts: &mut Value| facts["machine"]["kind"] = json!("virtual");
     for (gpu, is_joined) in [("10de:2901x2", false), ("10de:2901x8", true)] {
         let plan = plan_for(&tree, virtual_machine, &["--gpu", gpu]).json();
-        assert_eq!(driver_packages(&plan).contains(&"nvidia-fabricmanager-595"), is_joined, "{gpu}");
+        assert_eq!(
+            driver_packages(&plan).contains(&"nvidia-fabricmanager-595"),
+            is_joined,
+            "{gpu}"
+        );
     }
     let tree = Tree::ubuntu_24_04().arch(183);
-    for (gpu, is_joined) in [("dgx station gb300", false), ("gb300 nvl72", true), ("gb200", true)] {
+    for (gpu, is_joined) in [
+        ("dgx station gb300", false),
+        ("gb300 nvl72", true),
+        ("gb200", true),
+    ] {
         let plan = tree.run(&["plan", "--json", "--gpu", gpu]).json();
-        assert_eq!(driver_packages(&plan).contains(&"nvidia-imex-595"), is_joined, "{gpu}: {plan}");
+        assert_eq!(
+            driver_packages(&plan).contains(&"nvidia-imex-595"),
+            is_joined,
+            "{gpu}: {plan}"
+        );
         assert_eq!(warnings(&plan, "GS801").is_empty(), !is_joined, "{gpu}");
     }
     let grace = tree.run(&["plan", "--json", "--gpu", "gb200x4"]).json();
-    assert_eq!(grace["selection"]["driver"]["version"], "595.91.07", "Ubuntu's 595.99.02 has no IMEX");
-    assert!(driver_packages(&grace).contains(&"nvidia-imex-595"), "{grace}");
+    assert_eq!(
+        grace["selection"]["driver"]["version"], "595.91.07",
+        "Ubuntu's 595.99.02 has no IMEX"
+    );
+    assert!(
+        driver_packages(&grace).contains(&"nvidia-imex-595"),
+        "{grace}"
+    );
     let said = &warnings(&grace, "GS801")[0];
-    assert!(said.contains("/etc/nvidia-imex/nodes_config.cfg") && said.contains("not started"), "{said}");
-    assert!(!grace["steps"].to_string().contains("nvidia-imex.service"), "{grace}");
+    assert!(
+        said.contains("/etc/nvidia-imex/nodes_config.cfg") && said.contains("not started"),
+        "{said}"
+    );
+    assert!(
+        !grace["steps"].to_string().contains("nvidia-imex.service"),
+        "{grace}"
+    );
     // The data of a network function shows the switches; of other hosts it is not read.
     for (device, seen) in [("2901", 1), ("20b2", 0)] {
         let tree = Tree::ubuntu_24_04().gpu("0000:1b:00.0", device, None);
         let function = "sys/bus/pci/devices/0000:05:00.0";
-        for (file, text) in
-            [("vendor", "0x15b3"), ("device", "0x1021"), ("class", "0x020700"), ("vpd", "x SMDL=SW_MNG")]
-        {
+        for (file, text) in [
+            ("vendor", "0x15b3"),
+            ("device", "0x1021"),
+            ("class", "0x020700"),
+            ("vpd", "x SMDL=SW_MNG"),
+        ] {
             tree.write(&format!("{function}/{file}"), text);
         }
-        tree.link("sys/class/infiniband/mlx5_0/device", "/sys/bus/pci/devices/0000:05:00.0");
+        tree.link(
+            "sys/class/infiniband/mlx5_0/device",
+            "/sys/bus/pci/devices/0000:05:00.0",
+        );
         let facts = tree.run(&["facts", "--json"]).json();
         assert_eq!(crate::schema::mistakes("facts.json", &facts), [""; 0]);
-        assert_eq!(facts["nvswitches"].as_array().map(Vec::len), Some(seen), "{facts}");
+        assert_eq!(
+            facts["nvswitches"].as_array().map(Vec::len),
+            Some(seen),
+            "{facts}"
+        );
     }
 }
 
@@ -621,10 +1030,29 @@ fn gpus_that_a_machine_cannot_have_get_no_driver() {
         ("10de:2b00", "included in the board's system software"),
     ] {
         let ran = server.run(&["plan", "--gpu", gpu]);
-        let toolkit = ran.err.contains("--profile toolkit") || ran.err.contains("--driver none  # fits: CUDA ");
-        assert!(ran.code == 4 && ran.err.contains(says) && toolkit, "{gpu}: {}", ran.err);
-        let plan = server.run(&["plan", "--json", "--gpu", gpu, "--profile", "toolkit", "--cuda", "13"]).json();
-        assert!(warnings(&plan, "GS512")[0].contains("on x86_64 this toolkit can only compile for it"), "{gpu}");
+        let toolkit = ran.err.contains("--profile toolkit")
+            || ran.err.contains("--driver none  # fits: CUDA ");
+        assert!(
+            ran.code == 4 && ran.err.contains(says) && toolkit,
+            "{gpu}: {}",
+            ran.err
+        );
+        let plan = server
+            .run(&[
+                "plan",
+                "--json",
+                "--gpu",
+                gpu,
+                "--profile",
+                "toolkit",
+                "--cuda",
+                "13",
+            ])
+            .json();
+        assert!(
+            warnings(&plan, "GS512")[0].contains("on x86_64 this toolkit can only compile for it"),
+            "{gpu}"
+        );
     }
     for (gpu, profile, code) in [
         ("gh200", "compute", 0),
@@ -643,8 +1071,18 @@ fn gpus_that_a_machine_cannot_have_get_no_driver() {
         "{}",
         ran.err
     );
-    let jetson = ["plan", "--root", "tests/hosts/jetson-orin", "--profile", "toolkit"];
-    assert!(run(&jetson).code == 4 && run(&jetson).err.contains("--gpu sm_110"), "{}", run(&jetson).err);
+    let jetson = [
+        "plan",
+        "--root",
+        "tests/hosts/jetson-orin",
+        "--profile",
+        "toolkit",
+    ];
+    assert!(
+        run(&jetson).code == 4 && run(&jetson).err.contains("--gpu sm_110"),
+        "{}",
+        run(&jetson).err
+    );
 }
 
 #[test]
@@ -660,21 +1098,55 @@ fn old_libraries_and_kernels_get_what_loads_there() {
     };
     let chosen = |glibc, kernel| {
         let plan = plan_for(&tree, old(glibc, kernel), &[]).json();
-        let of = |layer: &str, what: &str| plan["selection"][layer][what].as_str().unwrap_or_default().to_owned();
-        (of("driver", "branch"), of("cuda", "version"), of("cudnn", "version"))
+        let of = |layer: &str, what: &str| {
+            plan["selection"][layer][what]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        (
+            of("driver", "branch"),
+            of("cuda", "version"),
+            of("cudnn", "version"),
+        )
     };
     let strings = |a: &str, b: &str, c: &str| (a.to_owned(), b.to_owned(), c.to_owned());
-    assert_eq!(chosen("2.17", "3.10.0-1160"), strings("550", "12.4.1", "9.3.0.75"));
-    assert_eq!(chosen("2.26", "4.14.355"), strings("550", "12.4.1", "9.3.0.75"));
-    assert_eq!(chosen("2.26", "4.15.0"), strings("595", "12.6.3", "9.3.0.75"));
-    assert_eq!(chosen("2.27", "4.15.0"), strings("595", "13.2.1", "9.28.0.42"));
+    assert_eq!(
+        chosen("2.17", "3.10.0-1160"),
+        strings("550", "12.4.1", "9.3.0.75")
+    );
+    assert_eq!(
+        chosen("2.26", "4.14.355"),
+        strings("550", "12.4.1", "9.3.0.75")
+    );
+    assert_eq!(
+        chosen("2.26", "4.15.0"),
+        strings("595", "12.6.3", "9.3.0.75")
+    );
+    assert_eq!(
+        chosen("2.27", "4.15.0"),
+        strings("595", "13.2.1", "9.28.0.42")
+    );
     for (asked, says) in [
-        (["--cuda", "12.8"], "needs glibc 2.27 or newer, but the host has 2.26"),
-        (["--cudnn", "9.10.2.21"], "needs glibc 2.27 or newer, but the host has 2.26"),
-        (["--driver", "595"], "branch 595 needs Linux 4.15 or newer, but the host boots kernel 4.14.355"),
+        (
+            ["--cuda", "12.8"],
+            "needs glibc 2.27 or newer, but the host has 2.26",
+        ),
+        (
+            ["--cudnn", "9.10.2.21"],
+            "needs glibc 2.27 or newer, but the host has 2.26",
+        ),
+        (
+            ["--driver", "595"],
+            "branch 595 needs Linux 4.15 or newer, but the host boots kernel 4.14.355",
+        ),
     ] {
         let ran = plan_for(&tree, old("2.26", "4.14.355"), &asked);
-        assert!(ran.code == 4 && ran.err.contains(says), "{asked:?}: {}", ran.err);
+        assert!(
+            ran.code == 4 && ran.err.contains(says),
+            "{asked:?}: {}",
+            ran.err
+        );
         let error: Value = serde_json::from_str(&ran.out).expect("an object");
         assert_eq!(error["exit_code"], 4, "{asked:?}");
     }
@@ -692,15 +1164,38 @@ fn systems_that_nobody_described_are_said_to_be_such() {
         }
     };
     for (tree, change, named) in [
-        (Tree::ubuntu_24_04(), release("linuxmint", "22", &["ubuntu", "debian"]), "Ubuntu 24.04"),
-        (Tree::ubuntu_24_04(), release("ubuntu", "27.10", &["debian"]), "Ubuntu 24.04"),
-        (Tree::ubuntu_24_04(), release("pop", "22.04", &["ubuntu", "debian"]), "Ubuntu 22.04"),
-        (Tree::debian_12(), release("kali", "2026.3", &["debian"]), "Debian 13"),
-        (Tree::rocky_9(), release("rhel", "11.0", &["centos", "fedora"]), "Red Hat Enterprise Linux 10"),
+        (
+            Tree::ubuntu_24_04(),
+            release("linuxmint", "22", &["ubuntu", "debian"]),
+            "Ubuntu 24.04",
+        ),
+        (
+            Tree::ubuntu_24_04(),
+            release("ubuntu", "27.10", &["debian"]),
+            "Ubuntu 24.04",
+        ),
+        (
+            Tree::ubuntu_24_04(),
+            release("pop", "22.04", &["ubuntu", "debian"]),
+            "Ubuntu 22.04",
+        ),
+        (
+            Tree::debian_12(),
+            release("kali", "2026.3", &["debian"]),
+            "Debian 13",
+        ),
+        (
+            Tree::rocky_9(),
+            release("rhel", "11.0", &["centos", "fedora"]),
+            "Red Hat Enterprise Linux 10",
+        ),
     ] {
         let plan = plan_for(&gpu(tree), change, &[]).json();
         let said = warnings(&plan, "GS410");
-        assert!(said[0].contains("does not know") && said[0].contains(named), "{said:?}");
+        assert!(
+            said[0].contains("does not know") && said[0].contains(named),
+            "{said:?}"
+        );
     }
     // Without the package manager of the releases that are known, nothing can be installed.
     let old = |facts: &mut Value| {
@@ -709,17 +1204,37 @@ fn systems_that_nobody_described_are_said_to_be_such() {
         facts["kernels"]["installed"][0]["headers"] = json!(false);
     };
     let ran = plan_for(&gpu(Tree::rocky_9()), old, &[]);
-    assert!(ran.code == 5 && ran.err.contains("does not know the packages of centos 6"), "{}", ran.err);
+    assert!(
+        ran.code == 5 && ran.err.contains("does not know the packages of centos 6"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
 fn a_toolkit_for_no_gpu_says_so() {
-    let plan = Tree::ubuntu_24_04().run(&["plan", "--json", "--profile", "toolkit"]).json();
+    let plan = Tree::ubuntu_24_04()
+        .run(&["plan", "--json", "--profile", "toolkit"])
+        .json();
     assert!(warnings(&plan, "GS712")[0].starts_with("no GPU is known here"));
-    assert!(plan["reasons"].to_string().contains("fits this host; no GPU is known"));
-    let wsl = run(&["plan", "--json", "--profile", "toolkit", "--root", "tests/hosts/wsl2-ubuntu-22.04"]).json();
+    assert!(
+        plan["reasons"]
+            .to_string()
+            .contains("fits this host; no GPU is known")
+    );
+    let wsl = run(&[
+        "plan",
+        "--json",
+        "--profile",
+        "toolkit",
+        "--root",
+        "tests/hosts/wsl2-ubuntu-22.04",
+    ])
+    .json();
     assert!(warnings(&wsl, "GS712")[0].starts_with("WSL2 does not show"));
-    let known = Tree::ubuntu_24_04().run(&["plan", "--json", "--profile", "toolkit", "--gpu", "h100"]).json();
+    let known = Tree::ubuntu_24_04()
+        .run(&["plan", "--json", "--profile", "toolkit", "--gpu", "h100"])
+        .json();
     assert_eq!(warnings(&known, "GS712"), [""; 0]);
 }
 
@@ -728,9 +1243,21 @@ fn ubuntu_18_04_has_packages_of_drivers() {
     let release = "PRETTY_NAME=\"Ubuntu 18.04.6 LTS\"\nID=ubuntu\nVERSION_ID=\"18.04\"\n";
     let tree = Tree::new(release, "4.15.0-213-generic", 7).gpu("0000:17:00.0", "102d", None);
     let ask = |driver: &str, enabled: &str| {
-        let enable =
-            |facts: &mut Value| facts["repositories"] = json!([format!("http://a.b/ubuntu bionic-updates {enabled}")]);
-        plan_for(&tree, enable, &["--method", "packages", "--driver", driver, "--profile", "driver"])
+        let enable = |facts: &mut Value| {
+            facts["repositories"] = json!([format!("http://a.b/ubuntu bionic-updates {enabled}")])
+        };
+        plan_for(
+            &tree,
+            enable,
+            &[
+                "--method",
+                "packages",
+                "--driver",
+                driver,
+                "--profile",
+                "driver",
+            ],
+        )
     };
     for (driver, packages) in [
         ("470", "nvidia-headless-470-server nvidia-utils-470-server"),
@@ -740,33 +1267,62 @@ fn ubuntu_18_04_has_packages_of_drivers() {
     ] {
         let plan = ask(driver, "main restricted").json();
         let steps = plan["steps"].as_array().expect("a list").iter();
-        let operations =
-            steps.filter(|s| s["id"] == "install-driver").flat_map(|s| s["operations"].as_array()).flatten();
-        let names: Vec<_> =
-            operations.filter_map(|o| o["install"].as_array()).flatten().filter_map(Value::as_str).collect();
+        let operations = steps
+            .filter(|s| s["id"] == "install-driver")
+            .flat_map(|s| s["operations"].as_array())
+            .flatten();
+        let names: Vec<_> = operations
+            .filter_map(|o| o["install"].as_array())
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         assert_eq!(names.join(" "), packages, "{driver}: {plan:#}");
     }
     let without = ask("470", "main");
-    assert!(without.code == 4 && without.err.contains("no enabled repository"), "{}", without.err);
+    assert!(
+        without.code == 4 && without.err.contains("no enabled repository"),
+        "{}",
+        without.err
+    );
 }
 
 #[test]
 fn guides_that_were_read_in_part_say_what_they_list() {
-    let release =
-        |id: &str, version: &str| format!("PRETTY_NAME=\"{id} {version}\"\nID={id}\nVERSION_ID=\"{version}\"\n");
+    let release = |id: &str, version: &str| {
+        format!("PRETTY_NAME=\"{id} {version}\"\nID={id}\nVERSION_ID=\"{version}\"\n")
+    };
     let said = |id: &str, version: &str, cuda: &str| {
         let tree = Tree::new(&release(id, version), "5.10.0-35-amd64", 10).glibc("2.31-13");
-        let asked = ["plan", "--json", "--profile", "toolkit", "--gpu", "a100", "--cuda", cuda];
+        let asked = [
+            "plan",
+            "--json",
+            "--profile",
+            "toolkit",
+            "--gpu",
+            "a100",
+            "--cuda",
+            cuda,
+        ];
         let about = |w: &String| w.contains("installation guide");
-        warnings(&tree.run(&asked).json(), "GS711").iter().filter(|w| about(w)).count()
+        warnings(&tree.run(&asked).json(), "GS711")
+            .iter()
+            .filter(|w| about(w))
+            .count()
     };
-    for (id, version, cuda) in
-        [("debian", "11", "11.8"), ("debian", "11", "11.6"), ("ubuntu", "22.04", "11.8"), ("ubuntu", "22.04", "11.7")]
-    {
+    for (id, version, cuda) in [
+        ("debian", "11", "11.8"),
+        ("debian", "11", "11.6"),
+        ("ubuntu", "22.04", "11.8"),
+        ("ubuntu", "22.04", "11.7"),
+    ] {
         assert_eq!(said(id, version, cuda), 0, "{id} {version}, CUDA {cuda}");
     }
     assert_eq!(
-        (said("debian", "11", "11.4"), said("debian", "12", "11.8"), said("ubuntu", "24.04", "11.8")),
+        (
+            said("debian", "11", "11.4"),
+            said("debian", "12", "11.8"),
+            said("ubuntu", "24.04", "11.8")
+        ),
         (1, 1, 1)
     );
 }
@@ -775,7 +1331,11 @@ fn guides_that_were_read_in_part_say_what_they_list() {
 fn the_oldest_cards_get_no_driver_of_today() {
     for gpu in ["10de:0008", "10de:0018"] {
         let ran = Tree::ubuntu_24_04().run(&["plan", "--profile", "driver", "--gpu", gpu]);
-        assert!(ran.code == 4 && ran.err.contains("which supports no current kernel"), "{}", ran.err);
+        assert!(
+            ran.code == 4 && ran.err.contains("which supports no current kernel"),
+            "{}",
+            ran.err
+        );
     }
 }
 
@@ -785,7 +1345,9 @@ fn gpus_that_no_driver_serves_are_left_out_where_others_are() {
         let tree = gpus
             .iter()
             .enumerate()
-            .fold(Tree::debian_12(), |tree, (n, id)| tree.gpu(&format!("0000:{n}1:00.0"), id, None));
+            .fold(Tree::debian_12(), |tree, (n, id)| {
+                tree.gpu(&format!("0000:{n}1:00.0"), id, None)
+            });
         let refused = plan_for(&tree, |_| {}, arguments);
         assert_eq!(refused.code, 4, "{}", refused.err);
         refused.err
@@ -794,16 +1356,36 @@ fn gpus_that_no_driver_serves_are_left_out_where_others_are() {
     for (id, branch) in [("00f4", "304"), ("0112", "96.43")] {
         let said = ask(&[id], &[]);
         let wanted = format!("needs a driver of branch {branch}, which supports no current kernel");
-        assert!(said.contains(&wanted) && said.contains("keep the GPU on nouveau"), "{said}");
-        assert!(!said.contains("--leave-out") && !said.contains("615."), "{said}");
+        assert!(
+            said.contains(&wanted) && said.contains("keep the GPU on nouveau"),
+            "{said}"
+        );
+        assert!(
+            !said.contains("--leave-out") && !said.contains("615."),
+            "{said}"
+        );
         let said = ask(&[id, "2235", id], &[]);
-        assert!(said.contains("--leave-out 0000:01:00.0,0000:21:00.0  # fits: driver "), "{said}");
+        assert!(
+            said.contains("--leave-out 0000:01:00.0,0000:21:00.0  # fits: driver "),
+            "{said}"
+        );
     }
-    // GB10, which no x86_64 machine has: with what fits the other one, where what was asked for does not.
+    // GB10, which no x86_64 machine has: with what fits the other one, where what was asked for
+    // does not.
     let said = ask(&["2e12", "2235"], &["--cuda", "12.8"]);
-    assert!(said.contains("exists only in machines with aarch64 processors") && !said.contains("toolkit"), "{said}");
-    assert!(said.contains("--cuda 12.8") && said.contains("--leave-out 0000:01:00.0  # fits:"), "{said}");
+    assert!(
+        said.contains("exists only in machines with aarch64 processors")
+            && !said.contains("toolkit"),
+        "{said}"
+    );
+    assert!(
+        said.contains("--cuda 12.8") && said.contains("--leave-out 0000:01:00.0  # fits:"),
+        "{said}"
+    );
     let said = ask(&["2e12", "2235"], &["--cuda", "8.0"]);
-    assert!(said.contains("--leave-out 0000:01:00.0  # fits:") && !said.contains("--cuda 8"), "{said}");
+    assert!(
+        said.contains("--leave-out 0000:01:00.0  # fits:") && !said.contains("--cuda 8"),
+        "{said}"
+    );
     assert!(!ask(&["2e12"], &[]).contains("--leave-out"));
 }

@@ -1,5 +1,5 @@
-//! `gpusetup container check`: images as `docker save`, `podman save` and OCI layouts have them, on drivers of several branches; and
-//! archives that nobody should trust.
+//! `gpusetup container check`: images as `docker save`, `podman save` and OCI layouts have them, on
+//! drivers of several branches; and archives that nobody should trust.
 
 use crate::common::{Ran, Tree, run};
 use flate2::write::GzEncoder;
@@ -11,18 +11,26 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// Of an image with CUDA 11.2, <https://github.com/triton-inference-server/server> 21.03.
-const CUDA_11_2: &str = "cuda>=11.2 brand=tesla,driver>=418,driver<419 brand=tesla,driver>=440,driver<441 driver>=450";
+const CUDA_11_2: &str =
+    "cuda>=11.2 brand=tesla,driver>=418,driver<419 brand=tesla,driver>=440,driver<441 driver>=450";
 
-/// The first and last alternatives of an image with CUDA 12.9, as a report of vLLM's environment prints them.
+/// The first and last alternatives of an image with CUDA 12.9, as a report of vLLM's environment
+/// prints them.
 const CUDA_12_9: &str = "cuda>=12.9 brand=unknown,driver>=535,driver<536 brand=tesla,driver>=535,driver<536 brand=nvidia,driver>=535,driver<536 brand=nvidiartx,driver>=570,driver<571";
 
 fn config(variables: &[(&str, &str)]) -> Value {
-    let variables: Vec<_> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let variables: Vec<_> = variables
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
     json!({"architecture": "amd64", "os": "linux", "config": {"Env": variables}, "rootfs": {"type": "layers", "diff_ids": []}})
 }
 
 fn sum(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// An archive of these files.
@@ -39,7 +47,8 @@ pub fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
     tar.into_inner().expect("ended")
 }
 
-/// What `docker save` wrote until Docker 24: the configuration by its checksum, and the manifest behind it.
+/// What `docker save` wrote until Docker 24: the configuration by its checksum, and the manifest
+/// behind it.
 fn docker_archive(config: &Value) -> Vec<u8> {
     with_layer(config, &[0; 2048])
 }
@@ -48,8 +57,13 @@ fn docker_archive(config: &Value) -> Vec<u8> {
 fn with_layer(config: &Value, layer: &[u8]) -> Vec<u8> {
     let config = config.to_string().into_bytes();
     let name = format!("{}.json", sum(&config));
-    let manifest = json!([{"Config": name, "RepoTags": ["x:1"], "Layers": ["layer.tar"]}]).to_string();
-    tar(&[(&name, &config), ("layer.tar", layer), ("manifest.json", manifest.as_bytes())])
+    let manifest =
+        json!([{"Config": name, "RepoTags": ["x:1"], "Layers": ["layer.tar"]}]).to_string();
+    tar(&[
+        (&name, &config),
+        ("layer.tar", layer),
+        ("manifest.json", manifest.as_bytes()),
+    ])
 }
 
 /// The same with several layers, the lowest one first.
@@ -57,8 +71,13 @@ fn with_layers(config: &Value, layers: &[Vec<u8>]) -> Vec<u8> {
     let config = config.to_string().into_bytes();
     let names: Vec<_> = (0..layers.len()).map(|n| format!("{n}.tar")).collect();
     let manifest = json!([{"Config": "c.json", "RepoTags": ["x:1"], "Layers": names}]).to_string();
-    let files = names.iter().zip(layers).map(|(name, layer)| (name.as_str(), layer.as_slice()));
-    tar(&files.chain([("c.json", &*config), ("manifest.json", manifest.as_bytes())]).collect::<Vec<_>>())
+    let files = names
+        .iter()
+        .zip(layers)
+        .map(|(name, layer)| (name.as_str(), layer.as_slice()));
+    tar(&files
+        .chain([("c.json", &*config), ("manifest.json", manifest.as_bytes())])
+        .collect::<Vec<_>>())
 }
 
 /// A layer with something of this name, which may be written in any way.
@@ -75,7 +94,10 @@ fn layer_of(name: &str, kind: tar::EntryType) -> Vec<u8> {
 
 /// A layer with these files, which are empty.
 fn layer(files: &[&str]) -> Vec<u8> {
-    tar(&files.iter().map(|file| (*file, &b""[..])).collect::<Vec<_>>())
+    tar(&files
+        .iter()
+        .map(|file| (*file, &b""[..]))
+        .collect::<Vec<_>>())
 }
 
 /// The library that cuda-compat installs, of this driver.
@@ -121,12 +143,24 @@ impl Place {
     /// The reasons and commands for a host.
     fn says(&self, path: &Path, driver: &str, gpu: &str) -> String {
         let value = value(&self.check(path, driver, gpu));
-        format!("{} {}", value["images"][0]["reasons"], value["images"][0]["commands"])
+        format!(
+            "{} {}",
+            value["images"][0]["reasons"], value["images"][0]["commands"]
+        )
     }
 }
 
 fn check_on(host: &Tree, path: &Path, driver: &str, gpu: &str) -> Ran {
-    host.run(&["container", "check", path.to_str().expect("UTF-8"), "--driver", driver, "--gpu", gpu, "--json"])
+    host.run(&[
+        "container",
+        "check",
+        path.to_str().expect("UTF-8"),
+        "--driver",
+        driver,
+        "--gpu",
+        gpu,
+        "--json",
+    ])
 }
 
 fn value(ran: &Ran) -> Value {
@@ -135,7 +169,10 @@ fn value(ran: &Ran) -> Value {
 
 fn answer(ran: &Ran) -> String {
     let value = value(ran);
-    let answer = value["answer"].as_str().unwrap_or_else(|| panic!("{value}")).to_owned();
+    let answer = value["answer"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{value}"))
+        .to_owned();
     let code = match answer.as_str() {
         "does-not-run" => 4,
         "unknown" => 5,
@@ -148,60 +185,137 @@ fn answer(ran: &Ran) -> String {
 #[test]
 fn an_image_runs_on_drivers_that_its_demands_and_its_cuda_accept() {
     let place = Place::new();
-    let old = place.image("old.tar", &[("CUDA_VERSION", "11.2.1"), ("NVIDIA_REQUIRE_CUDA", CUDA_11_2)]);
+    let old = place.image(
+        "old.tar",
+        &[
+            ("CUDA_VERSION", "11.2.1"),
+            ("NVIDIA_REQUIRE_CUDA", CUDA_11_2),
+        ],
+    );
     // Natively; by minor-version compatibility (11.x from 450.80.02 on); with an older series.
     assert_eq!(place.answer(&old, "550.54.15", "rtx 3090"), "runs");
     assert_eq!(place.answer(&old, "450.80.02", "v100-sxm2-16gb"), "runs");
-    assert_eq!(place.answer(&old, "418.226.00", "v100-sxm2-16gb"), "does-not-run");
-    let new = place.image("new.tar", &[("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", CUDA_12_9)]);
+    assert_eq!(
+        place.answer(&old, "418.226.00", "v100-sxm2-16gb"),
+        "does-not-run"
+    );
+    let new = place.image(
+        "new.tar",
+        &[
+            ("CUDA_VERSION", "12.9.1"),
+            ("NVIDIA_REQUIRE_CUDA", CUDA_12_9),
+        ],
+    );
     assert_eq!(place.answer(&new, "580.95.05", "rtx 3090"), "runs");
     // CUDA 12 runs from 525 on; the demands accept 535 for data-centre cards only.
     assert_eq!(place.answer(&new, "535.261.03", "a100-sxm4-40gb"), "runs");
     assert_eq!(place.answer(&new, "535.261.03", "rtx 3090"), "does-not-run");
     // NVIDIA's images of frameworks add the number of a build, and demand less than they need.
-    let build = place.image("build.tar", &[("CUDA_VERSION", "13.0.1.012"), ("NVIDIA_REQUIRE_CUDA", "cuda>=9.0")]);
-    assert_eq!(place.answer(&build, "535.261.03", "a100-sxm4-40gb"), "does-not-run");
+    let build = place.image(
+        "build.tar",
+        &[
+            ("CUDA_VERSION", "13.0.1.012"),
+            ("NVIDIA_REQUIRE_CUDA", "cuda>=9.0"),
+        ],
+    );
+    assert_eq!(
+        place.answer(&build, "535.261.03", "a100-sxm4-40gb"),
+        "does-not-run"
+    );
     assert_eq!(place.answer(&build, "580.95.05", "a100-sxm4-40gb"), "runs");
 }
 
 #[test]
 fn libraries_of_a_newer_driver_are_found_in_the_layers() {
     let place = Place::new();
-    let demands = "cuda>=13.0 brand=tesla,driver>=535,driver<536 brand=nvidia,driver>=535,driver<536";
-    let newest =
-        [("CUDA_VERSION", "13.0.1"), ("NVIDIA_REQUIRE_CUDA", demands), ("NV_CUDA_COMPAT_PACKAGE", "cuda-compat-13-0")];
-    let has = |driver: &str| place.file("x.tar", &with_layer(&config(&newest), &layer(&[&compat(driver)])));
+    let demands =
+        "cuda>=13.0 brand=tesla,driver>=535,driver<536 brand=nvidia,driver>=535,driver<536";
+    let newest = [
+        ("CUDA_VERSION", "13.0.1"),
+        ("NVIDIA_REQUIRE_CUDA", demands),
+        ("NV_CUDA_COMPAT_PACKAGE", "cuda-compat-13-0"),
+    ];
+    let has = |driver: &str| {
+        place.file(
+            "x.tar",
+            &with_layer(&config(&newest), &layer(&[&compat(driver)])),
+        )
+    };
     // CUDA 13.0 on 535 needs these libraries, and a data-centre card.
     let image = has("580.82.07");
-    assert_eq!(place.answer(&image, "535.261.03", "a100-sxm4-40gb"), "runs-with-forward-compatibility");
-    assert_eq!(place.answer(&image, "550.54.15", "a100-sxm4-40gb"), "does-not-run");
-    assert!(place.says(&image, "535.261.03", "rtx 3090").contains("data-centre GPUs"));
+    assert_eq!(
+        place.answer(&image, "535.261.03", "a100-sxm4-40gb"),
+        "runs-with-forward-compatibility"
+    );
+    assert_eq!(
+        place.answer(&image, "550.54.15", "a100-sxm4-40gb"),
+        "does-not-run"
+    );
+    assert!(
+        place
+            .says(&image, "535.261.03", "rtx 3090")
+            .contains("data-centre GPUs")
+    );
     // The libraries are for some GPUs of this line.
-    assert_eq!(place.answer(&image, "535.261.03", "rtx 6000 ada"), "unknown");
+    assert_eq!(
+        place.answer(&image, "535.261.03", "rtx 6000 ada"),
+        "unknown"
+    );
     // What NVIDIA's images demand names more branches than its table.
     let more = "cuda>=13.0 brand=tesla,driver>=550,driver<551 brand=nvidia,driver>=550,driver<551";
     let newer = config(&[("CUDA_VERSION", "13.0.1"), ("NVIDIA_REQUIRE_CUDA", more)]);
-    let newer = place.file("newer.tar", &with_layer(&newer, &layer(&[&compat("580.82.07")])));
-    assert_eq!(place.answer(&newer, "550.54.15", "a100-sxm4-40gb"), "unknown");
+    let newer = place.file(
+        "newer.tar",
+        &with_layer(&newer, &layer(&[&compat("580.82.07")])),
+    );
+    assert_eq!(
+        place.answer(&newer, "550.54.15", "a100-sxm4-40gb"),
+        "unknown"
+    );
     // Libraries of CUDA 12.4, whatever the variable says.
     let older = has("550.54.15");
-    assert_eq!(place.answer(&older, "535.261.03", "a100-sxm4-40gb"), "does-not-run");
-    assert!(place.says(&older, "535.261.03", "a100-sxm4-40gb").contains("older than its CUDA"));
+    assert_eq!(
+        place.answer(&older, "535.261.03", "a100-sxm4-40gb"),
+        "does-not-run"
+    );
+    assert!(
+        place
+            .says(&older, "535.261.03", "a100-sxm4-40gb")
+            .contains("older than its CUDA")
+    );
     // Programs load them only if something puts them before the host's library.
     let image = has("580.82.07");
-    assert!(place.says(&image, "535.261.03", "a100-sxm4-40gb").contains("LD_LIBRARY_PATH"));
+    assert!(
+        place
+            .says(&image, "535.261.03", "a100-sxm4-40gb")
+            .contains("LD_LIBRARY_PATH")
+    );
     // Elsewhere, such as where conda-forge's package has them, the toolkit does not look for them.
     for folder in ["opt/conda/cuda-compat", "opt/driver"] {
         let file = format!("{folder}/libcuda.so.580.82.07");
         let other = place.file("other.tar", &with_layer(&config(&newest), &layer(&[&file])));
-        assert_eq!(place.answer(&other, "535.261.03", "a100-sxm4-40gb"), "unknown", "{folder}");
+        assert_eq!(
+            place.answer(&other, "535.261.03", "a100-sxm4-40gb"),
+            "unknown",
+            "{folder}"
+        );
         let says = place.says(&other, "535.261.03", "a100-sxm4-40gb");
-        assert!(says.contains(&file) && says.contains("LD_LIBRARY_PATH"), "{says}");
-        assert_eq!(place.answer(&other, "550.54.15", "a100-sxm4-40gb"), "does-not-run", "{folder}");
+        assert!(
+            says.contains(&file) && says.contains("LD_LIBRARY_PATH"),
+            "{says}"
+        );
+        assert_eq!(
+            place.answer(&other, "550.54.15", "a100-sxm4-40gb"),
+            "does-not-run",
+            "{folder}"
+        );
     }
     // A variable without the files, and files that a later layer removes.
     let variable = place.image("variable.tar", &newest);
-    assert_eq!(place.answer(&variable, "535.261.03", "a100-sxm4-40gb"), "does-not-run");
+    assert_eq!(
+        place.answer(&variable, "535.261.03", "a100-sxm4-40gb"),
+        "does-not-run"
+    );
 }
 
 #[test]
@@ -211,21 +325,39 @@ fn the_gpu_is_judged_by_its_driver_and_by_its_cuda() {
     let (old, dropped) = (cuda("11.8.0"), cuda("13.0.1"));
     // Branch 580 is the last for Volta, CUDA 12.9 too.
     assert_eq!(place.answer(&old, "580.95.05", "v100-sxm2-16gb"), "runs");
-    assert_eq!(place.answer(&old, "590.44.01", "v100-sxm2-16gb"), "does-not-run");
+    assert_eq!(
+        place.answer(&old, "590.44.01", "v100-sxm2-16gb"),
+        "does-not-run"
+    );
     let says = place.says(&old, "590.44.01", "v100-sxm2-16gb");
-    assert!(says.contains("580 is the last branch") && says.contains("--driver 580"), "{says}");
-    assert_eq!(place.answer(&dropped, "580.95.05", "v100-sxm2-16gb"), "does-not-run");
+    assert!(
+        says.contains("580 is the last branch") && says.contains("--driver 580"),
+        "{says}"
+    );
+    assert_eq!(
+        place.answer(&dropped, "580.95.05", "v100-sxm2-16gb"),
+        "does-not-run"
+    );
     let says = place.says(&dropped, "580.95.05", "v100-sxm2-16gb");
-    assert!(says.contains("CUDA 12.9 or older") && !says.contains("gpusetup plan"), "{says}");
+    assert!(
+        says.contains("CUDA 12.9 or older") && !says.contains("gpusetup plan"),
+        "{says}"
+    );
     // Blackwell is newer than CUDA 11.8, which may have PTX for it; a 4090 runs code for a 3090.
     assert_eq!(place.answer(&old, "580.95.05", "b200"), "unknown");
     assert!(place.says(&old, "580.95.05", "b200").contains("PTX"));
     assert_eq!(place.answer(&old, "550.54.15", "b200"), "does-not-run");
-    assert_eq!(place.answer(&cuda("11.4.3"), "580.95.05", "rtx 4090"), "runs");
+    assert_eq!(
+        place.answer(&cuda("11.4.3"), "580.95.05", "rtx 4090"),
+        "runs"
+    );
     // Of several GPUs, the one that fails is named.
     let says = place.says(&dropped, "580.95.05", "a100-sxm4-40gb,v100-sxm2-16gb");
     assert!(says.contains("V100") && !says.contains("A100"), "{says}");
-    assert_eq!(place.answer(&dropped, "580.95.05", "a100-sxm4-40gb"), "runs");
+    assert_eq!(
+        place.answer(&dropped, "580.95.05", "a100-sxm4-40gb"),
+        "runs"
+    );
 }
 
 #[test]
@@ -234,16 +366,28 @@ fn an_image_for_other_processors_does_not_run() {
     let mut arm = config(&[("CUDA_VERSION", "12.4.1")]);
     arm["architecture"] = json!("arm64");
     let arm = place.file("arm.tar", &docker_archive(&arm));
-    assert_eq!(place.answer(&arm, "580.95.05", "a100-sxm4-40gb"), "does-not-run");
+    assert_eq!(
+        place.answer(&arm, "580.95.05", "a100-sxm4-40gb"),
+        "does-not-run"
+    );
     let says = place.says(&arm, "580.95.05", "a100-sxm4-40gb");
-    assert!(says.contains("docker pull --platform linux/amd64 x:1"), "{says}");
+    assert!(
+        says.contains("docker pull --platform linux/amd64 x:1"),
+        "{says}"
+    );
     let host = Tree::ubuntu_24_04().arch(183);
     host.write("usr/bin/dockerd", "");
-    assert_eq!(answer(&check_on(&host, &arm, "580.95.05", "a100-sxm4-40gb")), "runs");
+    assert_eq!(
+        answer(&check_on(&host, &arm, "580.95.05", "a100-sxm4-40gb")),
+        "runs"
+    );
     let mut windows = config(&[("CUDA_VERSION", "12.4.1")]);
     windows["os"] = json!("windows");
     let windows = place.file("windows.tar", &docker_archive(&windows));
-    assert_eq!(place.answer(&windows, "580.95.05", "a100-sxm4-40gb"), "does-not-run");
+    assert_eq!(
+        place.answer(&windows, "580.95.05", "a100-sxm4-40gb"),
+        "does-not-run"
+    );
     // This GPU exists in machines with ARM processors only.
     assert_eq!(place.answer(&arm, "580.95.05", "gh200"), "runs");
 }
@@ -251,9 +395,11 @@ fn an_image_for_other_processors_does_not_run() {
 #[test]
 fn files_say_which_cuda_an_image_has() {
     let place = Place::new();
-    let answer = |file: &str, driver: &str| place.answer(&place.with_file(file), driver, "a100-sxm4-40gb");
+    let answer =
+        |file: &str, driver: &str| place.answer(&place.with_file(file), driver, "a100-sxm4-40gb");
     let library = "usr/local/cuda-12.6/targets/x86_64-linux/lib/libcudart.so.12.6.77";
-    let wheel = "opt/venv/lib/python3.12/site-packages/nvidia_cuda_runtime-13.0.96.dist-info/METADATA";
+    let wheel =
+        "opt/venv/lib/python3.12/site-packages/nvidia_cuda_runtime-13.0.96.dist-info/METADATA";
     assert_eq!(answer(library, "535.261.03"), "runs");
     assert_eq!(answer(library, "470.256.02"), "does-not-run");
     assert_eq!(answer(wheel, "535.261.03"), "does-not-run");
@@ -263,33 +409,67 @@ fn files_say_which_cuda_an_image_has() {
     assert_eq!(answer(major, "535.261.03"), "runs");
     let image = place.with_file(major);
     assert_eq!(place.answer(&image, "580.95.05", "b200"), "unknown");
-    assert_eq!(place.answer(&image, "470.256.02", "v100-sxm2-16gb"), "does-not-run");
+    assert_eq!(
+        place.answer(&image, "470.256.02", "v100-sxm2-16gb"),
+        "does-not-run"
+    );
     // A wheel that is newer than the CUDA of the base image.
     let both = with_layer(&config(&[("CUDA_VERSION", "11.8.0")]), &layer(&[wheel]));
-    assert_eq!(place.answer(&place.file("both.tar", &both), "535.261.03", "a100-sxm4-40gb"), "does-not-run");
-    for (version, driver, expected) in
-        [("12", "535.261.03", "runs"), ("12", "470.256.02", "does-not-run"), ("latest", "580.95.05", "unknown")]
-    {
+    assert_eq!(
+        place.answer(
+            &place.file("both.tar", &both),
+            "535.261.03",
+            "a100-sxm4-40gb"
+        ),
+        "does-not-run"
+    );
+    for (version, driver, expected) in [
+        ("12", "535.261.03", "runs"),
+        ("12", "470.256.02", "does-not-run"),
+        ("latest", "580.95.05", "unknown"),
+    ] {
         let image = place.image("version.tar", &[("CUDA_VERSION", version)]);
-        assert_eq!(place.answer(&image, driver, "a100-sxm4-40gb"), expected, "{version}");
+        assert_eq!(
+            place.answer(&image, driver, "a100-sxm4-40gb"),
+            expected,
+            "{version}"
+        );
     }
     // A variable and a label that differ: the newer one counts.
-    for (variable, label) in [("11.0.3", "12.2.0"), ("12.2.0", "11.0.3"), ("latest", "12.2.0")] {
+    for (variable, label) in [
+        ("11.0.3", "12.2.0"),
+        ("12.2.0", "11.0.3"),
+        ("latest", "12.2.0"),
+    ] {
         let mut both = config(&[("CUDA_VERSION", variable)]);
         both["config"]["Labels"] = json!({"com.nvidia.cuda.version": label});
         let image = place.file("label.tar", &docker_archive(&both));
-        assert_eq!(place.answer(&image, "470.256.02", "a100-sxm4-40gb"), "does-not-run", "{variable}, {label}");
+        assert_eq!(
+            place.answer(&image, "470.256.02", "a100-sxm4-40gb"),
+            "does-not-run",
+            "{variable}, {label}"
+        );
     }
     let none = place.image("none.tar", &[("PATH", "/bin")]);
-    assert_eq!(place.answer(&none, "580.95.05", "a100-sxm4-40gb"), "needs-no-cuda");
+    assert_eq!(
+        place.answer(&none, "580.95.05", "a100-sxm4-40gb"),
+        "needs-no-cuda"
+    );
 }
 
-/// `nvcc` links its runtime statically by default, so programs often come with other libraries of a toolkit alone.
+/// `nvcc` links its runtime statically by default, so programs often come with other libraries of a
+/// toolkit alone.
 #[test]
 fn a_toolkits_other_files_say_which_cuda_an_image_has() {
     let place = Place::new();
-    let answer = |file: &str, driver: &str| place.answer(&place.with_file(file), driver, "a100-sxm4-40gb");
-    for file in ["lib64/libcublas.so.12.4.5.8", "version.json", "bin/nvcc", "lib64/libnvrtc-builtins.so.12.4"] {
+    let answer =
+        |file: &str, driver: &str| place.answer(&place.with_file(file), driver, "a100-sxm4-40gb");
+    for file in [
+        "lib64/libcublas.so.12.4.5.8",
+        "version.json",
+        "bin/nvcc",
+        "lib64/libnvrtc-builtins.so.12.4",
+    ] {
         let file = format!("usr/local/cuda-12.4/{file}");
         assert_eq!(answer(&file, "535.261.03"), "runs", "{file}");
         assert_eq!(answer(&file, "470.256.02"), "does-not-run", "{file}");
@@ -297,7 +477,10 @@ fn a_toolkits_other_files_say_which_cuda_an_image_has() {
     assert_eq!(answer("opt/app/lib/libcudnn.so.9", "580.95.05"), "unknown");
     let image = place.with_file("opt/app/lib/libcudnn.so.9");
     let says = place.says(&image, "580.95.05", "a100-sxm4-40gb");
-    assert!(says.contains("opt/app/lib/libcudnn.so.9 is a library for CUDA"), "{says}");
+    assert!(
+        says.contains("opt/app/lib/libcudnn.so.9 is a library for CUDA"),
+        "{says}"
+    );
 }
 
 /// Ollama's image has a folder for each CUDA, and uses the newest that the driver and the GPU run.
@@ -312,19 +495,36 @@ fn programs_may_choose_an_older_cuda_of_another_folder() {
     ]);
     assert_eq!(place.answer(&ollama, "550", "rtx 4090"), "unknown");
     let says = place.says(&ollama, "550", "rtx 4090");
-    assert!(says.contains("CUDA 13.0 needs driver 580.65.06") && says.contains("--driver '>=580'"), "{says}");
-    assert!(says.contains("it also has CUDA 12.8: usr/lib/ollama/cuda_v12/libcudart.so.12.8.90"), "{says}");
+    assert!(
+        says.contains("CUDA 13.0 needs driver 580.65.06") && says.contains("--driver '>=580'"),
+        "{says}"
+    );
+    assert!(
+        says.contains("it also has CUDA 12.8: usr/lib/ollama/cuda_v12/libcudart.so.12.8.90"),
+        "{says}"
+    );
     assert_eq!(place.answer(&ollama, "580", "v100-sxm2-16gb"), "unknown");
     let says = place.says(&ollama, "580", "v100-sxm2-16gb");
-    assert!(says.contains("CUDA 13.0 does not support") && !says.contains("no driver changes that"), "{says}");
+    assert!(
+        says.contains("CUDA 13.0 does not support") && !says.contains("no driver changes that"),
+        "{says}"
+    );
     assert_eq!(place.answer(&ollama, "580", "rtx 4090"), "runs");
     assert_eq!(place.answer(&ollama, "470", "rtx 3090"), "does-not-run");
     // Without a driver, too.
     let path = ollama.to_str().expect("UTF-8");
-    let ran = place.1.run(&["container", "check", path, "--gpu", "v100-sxm2-16gb", "--json"]);
+    let ran = place.1.run(&[
+        "container",
+        "check",
+        path,
+        "--gpu",
+        "v100-sxm2-16gb",
+        "--json",
+    ]);
     assert_eq!(answer(&ran), "does-not-run");
     assert!(
-        ran.out.contains("gpusetup plan --profile driver") && !ran.out.contains("no driver changes"),
+        ran.out.contains("gpusetup plan --profile driver")
+            && !ran.out.contains("no driver changes"),
         "{}",
         ran.out
     );
@@ -334,20 +534,34 @@ fn programs_may_choose_an_older_cuda_of_another_folder() {
     ]);
     assert_eq!(place.answer(&environments, "550", "rtx 4090"), "unknown");
     // Of several, the newest that runs; and one environment, whose packages are used together.
-    let older = ["11/libcudart.so.11.3.109", "12/libcudart.so.12.8.90", "13/libcudart.so.13.0.96"];
-    let older = has(&older.map(|file| format!("usr/lib/ollama/cuda_v{file}")).each_ref().map(String::as_str));
-    for (driver, cuda) in
-        [("550", "CUDA 12.8: usr/lib/ollama/cuda_v12/"), ("470", "CUDA 11.3: usr/lib/ollama/cuda_v11/")]
-    {
+    let older = [
+        "11/libcudart.so.11.3.109",
+        "12/libcudart.so.12.8.90",
+        "13/libcudart.so.13.0.96",
+    ];
+    let older = has(&older
+        .map(|file| format!("usr/lib/ollama/cuda_v{file}"))
+        .each_ref()
+        .map(String::as_str));
+    for (driver, cuda) in [
+        ("550", "CUDA 12.8: usr/lib/ollama/cuda_v12/"),
+        ("470", "CUDA 11.3: usr/lib/ollama/cuda_v11/"),
+    ] {
         let says = place.says(&older, driver, "rtx 3090");
-        assert!(says.contains(&format!("it also has {cuda}libcudart.so.")), "{says}");
+        assert!(
+            says.contains(&format!("it also has {cuda}libcudart.so.")),
+            "{says}"
+        );
     }
     let environment = has(&[
         "opt/env/conda-meta/cudatoolkit-11.8.0-h37601d7_11.json",
         "opt/env/lib/libcudart.so.11.0",
         "opt/env/lib/python3.12/site-packages/nvidia/cu13/lib/libcudart.so.13",
     ]);
-    assert_eq!(place.answer(&environment, "550", "rtx 4090"), "does-not-run");
+    assert_eq!(
+        place.answer(&environment, "550", "rtx 4090"),
+        "does-not-run"
+    );
     // A base image of an older CUDA is no choice.
     let based = has(&[
         "usr/local/cuda-12.4/targets/x86_64-linux/lib/libcudart.so.12.4.127",
@@ -361,121 +575,266 @@ fn an_image_with_another_driver_may_not_run() {
     let place = Place::new();
     let file = "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.54.15";
     for variables in [&[("CUDA_VERSION", "12.4.1")][..], &[]] {
-        let image = place.file("driver.tar", &with_layer(&config(variables), &layer(&[file])));
-        assert_eq!(place.answer(&image, "580.95.05", "a100-sxm4-40gb"), "unknown", "{variables:?}");
+        let image = place.file(
+            "driver.tar",
+            &with_layer(&config(variables), &layer(&[file])),
+        );
+        assert_eq!(
+            place.answer(&image, "580.95.05", "a100-sxm4-40gb"),
+            "unknown",
+            "{variables:?}"
+        );
         let says = place.says(&image, "580.95.05", "a100-sxm4-40gb");
-        assert!(says.contains("a library of driver 550.54.15") && says.contains(file), "{says}");
+        assert!(
+            says.contains("a library of driver 550.54.15") && says.contains(file),
+            "{says}"
+        );
     }
     // The host's own version is the same library.
-    let image = place.file("same.tar", &with_layer(&config(&[("CUDA_VERSION", "12.4.1")]), &layer(&[file])));
+    let image = place.file(
+        "same.tar",
+        &with_layer(&config(&[("CUDA_VERSION", "12.4.1")]), &layer(&[file])),
+    );
     assert_eq!(place.answer(&image, "550.54.15", "a100-sxm4-40gb"), "runs");
 }
 
 #[test]
 fn each_image_of_an_archive_is_judged() {
     let place = Place::new();
-    let configs = ["11.8.0", "13.0.1"].map(|cuda| config(&[("CUDA_VERSION", cuda)]).to_string().into_bytes());
-    let names = configs.each_ref().map(|config| format!("{}.json", sum(config)));
+    let configs =
+        ["11.8.0", "13.0.1"].map(|cuda| config(&[("CUDA_VERSION", cuda)]).to_string().into_bytes());
+    let names = configs
+        .each_ref()
+        .map(|config| format!("{}.json", sum(config)));
     let manifest = json!([
         {"Config": names[0], "RepoTags": ["registry.example/old:1"], "Layers": []},
         {"Config": names[1], "RepoTags": ["new:1", "new:latest"], "Layers": []},
     ]);
     let manifest = manifest.to_string();
-    let all = tar(&[(&names[0], &configs[0]), (&names[1], &configs[1]), ("manifest.json", manifest.as_bytes())]);
+    let all = tar(&[
+        (&names[0], &configs[0]),
+        (&names[1], &configs[1]),
+        ("manifest.json", manifest.as_bytes()),
+    ]);
     let all = place.file("all.tar", &all);
     let ran = place.check(&all, "535.261.03", "a100-sxm4-40gb");
     assert_eq!(answer(&ran), "does-not-run");
     let value = value(&ran);
-    let each: Vec<_> = (0..2).map(|i| (&value["images"][i]["image"], &value["images"][i]["answer"])).collect();
-    assert_eq!(json!(each), json!([["registry.example/old:1", "runs"], ["new:1", "does-not-run"]]));
+    let each: Vec<_> = (0..2)
+        .map(|i| (&value["images"][i]["image"], &value["images"][i]["answer"]))
+        .collect();
+    assert_eq!(
+        json!(each),
+        json!([
+            ["registry.example/old:1", "runs"],
+            ["new:1", "does-not-run"]
+        ])
+    );
     let one = |name: &str| {
         let path = all.to_str().expect("UTF-8");
         let gpu = "a100-sxm4-40gb";
-        place.1.run(&["container", "check", path, "--image", name, "--driver", "535.261.03", "--gpu", gpu, "--json"])
+        place.1.run(&[
+            "container",
+            "check",
+            path,
+            "--image",
+            name,
+            "--driver",
+            "535.261.03",
+            "--gpu",
+            gpu,
+            "--json",
+        ])
     };
     assert_eq!(answer(&one("old:1")), "runs");
     assert_eq!(answer(&one("new:latest")), "does-not-run");
     // It has the name that was asked for, which Podman writes with Docker's registry.
-    assert_eq!(self::value(&one("docker.io/library/new:latest"))["images"][0]["image"], "new:latest");
+    assert_eq!(
+        self::value(&one("docker.io/library/new:latest"))["images"][0]["image"],
+        "new:latest"
+    );
     // Without a name, an image goes by its ID, as engines list it.
     let manifest = manifest.replace("[\"new:1\",\"new:latest\"]", "null");
-    let untagged = tar(&[(&names[0], &configs[0]), (&names[1], &configs[1]), ("manifest.json", manifest.as_bytes())]);
-    let untagged = place.check(&place.file("untagged.tar", &untagged), "535.261.03", "a100-sxm4-40gb");
+    let untagged = tar(&[
+        (&names[0], &configs[0]),
+        (&names[1], &configs[1]),
+        ("manifest.json", manifest.as_bytes()),
+    ]);
+    let untagged = place.check(
+        &place.file("untagged.tar", &untagged),
+        "535.261.03",
+        "a100-sxm4-40gb",
+    );
     assert_eq!(self::value(&untagged)["images"][1]["image"], names[1][..12]);
     let ran = one("other:1");
-    assert!(ran.code == 2 && ran.out.contains("registry.example/old:1, new:1, new:latest"), "{}", ran.out);
-    assert!(ran.out.contains("all.tar --driver 535.261.03 --root "), "the same check of all images: {}", ran.out);
+    assert!(
+        ran.code == 2
+            && ran
+                .out
+                .contains("registry.example/old:1, new:1, new:latest"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out.contains("all.tar --driver 535.261.03 --root "),
+        "the same check of all images: {}",
+        ran.out
+    );
     assert!(ran.out.contains("--gpu a100-sxm4-40gb"), "{}", ran.out);
 }
 
 #[test]
 fn a_name_like_a_file_is_a_file() {
     for name in ["nosuch.tar", "images/nosuch.tar.gz"] {
-        let ran = run(&["container", "check", name, "--driver", "550.54.15", "--gpu", "a100"]);
-        assert!(ran.code == 2 && ran.err.contains("No such file"), "{}", ran.err);
+        let ran = run(&[
+            "container",
+            "check",
+            name,
+            "--driver",
+            "550.54.15",
+            "--gpu",
+            "a100",
+        ]);
+        assert!(
+            ran.code == 2 && ran.err.contains("No such file"),
+            "{}",
+            ran.err
+        );
         assert!(!ran.err.contains("docker pull"), "{}", ran.err);
     }
     let host = Tree::ubuntu_24_04();
-    let ran = host.run(&["container", "check", "nosuch", "--driver", "550.54.15", "--gpu", "a100"]);
-    assert!(ran.err.contains("try: gpusetup container check nosuch --driver 550.54.15 --root "), "{}", ran.err);
+    let ran = host.run(&[
+        "container",
+        "check",
+        "nosuch",
+        "--driver",
+        "550.54.15",
+        "--gpu",
+        "a100",
+    ]);
+    assert!(
+        ran.err
+            .contains("try: gpusetup container check nosuch --driver 550.54.15 --root "),
+        "{}",
+        ran.err
+    );
     assert!(ran.err.contains(" --gpu a100"), "{}", ran.err);
 }
 
 #[test]
 fn a_branch_stands_for_all_of_its_releases() {
     let place = Place::new();
-    let image = place.image("x.tar", &[("CUDA_VERSION", "12.9.1"), ("NVIDIA_DISABLE_REQUIRE", "1")]);
+    let image = place.image(
+        "x.tar",
+        &[("CUDA_VERSION", "12.9.1"), ("NVIDIA_DISABLE_REQUIRE", "1")],
+    );
     assert_eq!(place.answer(&image, "550", "a100-sxm4-40gb"), "runs");
-    assert_eq!(place.answer(&image, "470", "a100-sxm4-40gb"), "does-not-run");
+    assert_eq!(
+        place.answer(&image, "470", "a100-sxm4-40gb"),
+        "does-not-run"
+    );
     // CUDA 12 needs 525.60.13, which not all releases of this branch are.
     assert_eq!(place.answer(&image, "525.60.13", "a100-sxm4-40gb"), "runs");
     assert_eq!(place.answer(&image, "525", "a100-sxm4-40gb"), "unknown");
-    assert!(place.says(&image, "525", "a100-sxm4-40gb").contains("releases of branch 525 differ"));
+    assert!(
+        place
+            .says(&image, "525", "a100-sxm4-40gb")
+            .contains("releases of branch 525 differ")
+    );
     let ran = place.check(&image, "999", "a100-sxm4-40gb");
-    assert!(ran.code == 2 && ran.out.contains("name the whole version"), "{}", ran.out);
+    assert!(
+        ran.code == 2 && ran.out.contains("name the whole version"),
+        "{}",
+        ran.out
+    );
 }
 
 #[test]
 fn who_checks_what_an_image_demands_depends_on_how_containers_start() {
     let place = Place::new();
-    let image = place.image("x.tar", &[("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9")]);
+    let image = place.image(
+        "x.tar",
+        &[
+            ("CUDA_VERSION", "12.9.1"),
+            ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9"),
+        ],
+    );
     let on = |host: &Tree| check_on(host, &image, "535.261.03", "rtx 3090");
     assert_eq!(answer(&on(&place.1)), "does-not-run");
     let podman = Tree::ubuntu_24_04();
     podman.write("usr/bin/podman", "");
     let ran = on(&podman);
     assert_eq!(answer(&ran), "runs");
-    assert!(ran.out.contains("nothing checks that here: Podman"), "{}", ran.out);
+    assert!(
+        ran.out.contains("nothing checks that here: Podman"),
+        "{}",
+        ran.out
+    );
     // Whether driver 535 calls the GPU `tesla` makes no difference then.
     let by_brand = "cuda>=12.9 brand=tesla,driver>=535,driver<536";
-    let by_brand = place.image("brand.tar", &[("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", by_brand)]);
+    let by_brand = place.image(
+        "brand.tar",
+        &[
+            ("CUDA_VERSION", "12.9.1"),
+            ("NVIDIA_REQUIRE_CUDA", by_brand),
+        ],
+    );
     let ran = check_on(&podman, &by_brand, "535.261.03", "a100-sxm4-40gb");
     assert_eq!(answer(&ran), "runs");
-    let says = ["depends on what is not known of", "nothing checks that here: Podman"];
-    assert!(says.iter().all(|text| ran.out.contains(text)), "{}", ran.out);
-    assert_eq!(place.answer(&by_brand, "535.261.03", "a100-sxm4-40gb"), "unknown");
+    let says = [
+        "depends on what is not known of",
+        "nothing checks that here: Podman",
+    ];
+    assert!(
+        says.iter().all(|text| ran.out.contains(text)),
+        "{}",
+        ran.out
+    );
+    assert_eq!(
+        place.answer(&by_brand, "535.261.03", "a100-sxm4-40gb"),
+        "unknown"
+    );
     podman.write("usr/bin/dockerd", "");
     assert_eq!(answer(&on(&podman)), "unknown");
     let ran = on(&Tree::ubuntu_24_04());
     assert_eq!(answer(&ran), "unknown");
-    assert!(ran.out.contains("Docker before 29.2.0") && ran.out.contains("toolkits before 1.18.0"), "{}", ran.out);
+    assert!(
+        ran.out.contains("Docker before 29.2.0") && ran.out.contains("toolkits before 1.18.0"),
+        "{}",
+        ran.out
+    );
     // Docker by CDI, since that version and with a specification.
     let docker = Tree::ubuntu_24_04();
     docker.write("usr/bin/dockerd", "");
     docker.write("usr/bin/nvidia-ctk", "");
-    docker.write("var/lib/dpkg/status", "Package: docker-ce\nStatus: install ok installed\nVersion: 5:29.3.0-1\n");
+    docker.write(
+        "var/lib/dpkg/status",
+        "Package: docker-ce\nStatus: install ok installed\nVersion: 5:29.3.0-1\n",
+    );
     assert_eq!(answer(&on(&docker)), "does-not-run");
-    docker.write("etc/cdi/nvidia.yaml", "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n");
+    docker.write(
+        "etc/cdi/nvidia.yaml",
+        "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n",
+    );
     assert_eq!(answer(&on(&docker)), "runs");
-    docker.write("etc/docker/daemon.json", "{\"features\": {\"cdi\": false}}\n");
-    assert_eq!(answer(&on(&docker)), "does-not-run", "Docker is told not to use CDI");
+    docker.write(
+        "etc/docker/daemon.json",
+        "{\"features\": {\"cdi\": false}}\n",
+    );
+    assert_eq!(
+        answer(&on(&docker)),
+        "does-not-run",
+        "Docker is told not to use CDI"
+    );
     // containerd through the runtime nvidia: by the hook up to toolkit 1.17.
     let containerd = |toolkit: &str| {
         let host = Tree::ubuntu_24_04();
         host.write("usr/bin/containerd", "");
         host.write("usr/bin/kubelet", "");
         host.write("usr/bin/nvidia-ctk", "");
-        let record = format!("Package: nvidia-container-toolkit\nStatus: install ok installed\nVersion: {toolkit}\n");
+        let record = format!(
+            "Package: nvidia-container-toolkit\nStatus: install ok installed\nVersion: {toolkit}\n"
+        );
         host.write("var/lib/dpkg/status", &record);
         answer(&on(&host))
     };
@@ -485,9 +844,15 @@ fn who_checks_what_an_image_demands_depends_on_how_containers_start() {
     let off = Tree::ubuntu_24_04();
     off.write("usr/bin/dockerd", "");
     off.write("usr/bin/nvidia-ctk", "");
-    off.write("etc/nvidia-container-runtime/config.toml", "#disable-require = true\n");
+    off.write(
+        "etc/nvidia-container-runtime/config.toml",
+        "#disable-require = true\n",
+    );
     assert_eq!(answer(&on(&off)), "does-not-run");
-    off.write("etc/nvidia-container-runtime/config.toml", "disable-require = true\n");
+    off.write(
+        "etc/nvidia-container-runtime/config.toml",
+        "disable-require = true\n",
+    );
     let ran = on(&off);
     assert_eq!(answer(&ran), "runs");
     assert!(ran.out.contains("disable-require"), "{}", ran.out);
@@ -496,17 +861,42 @@ fn who_checks_what_an_image_demands_depends_on_how_containers_start() {
 #[test]
 fn a_host_without_the_container_toolkit_is_told_so() {
     let place = Place::new();
-    let image = place.image("x.tar", &[("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9")]);
+    let image = place.image(
+        "x.tar",
+        &[
+            ("CUDA_VERSION", "12.9.1"),
+            ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9"),
+        ],
+    );
     let bare = Tree::ubuntu_24_04();
     bare.write("usr/bin/dockerd", "");
     let ran = check_on(&bare, &image, "535.261.03", "rtx 3090");
     assert_eq!(answer(&ran), "does-not-run");
-    assert!(ran.out.contains("once the container toolkit is installed, its hook refuses"), "{}", ran.out);
+    assert!(
+        ran.out
+            .contains("once the container toolkit is installed, its hook refuses"),
+        "{}",
+        ran.out
+    );
     let ran = check_on(&bare, &image, "580.95.05", "rtx 3090");
     assert_eq!(answer(&ran), "runs");
-    assert!(ran.out.contains("NVIDIA Container Toolkit is not installed"), "{}", ran.out);
-    assert!(ran.out.contains("gpusetup plan --profile container-host --root "), "{}", ran.out);
-    assert!(!place.says(&image, "580.95.05", "rtx 3090").contains("not installed"));
+    assert!(
+        ran.out
+            .contains("NVIDIA Container Toolkit is not installed"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        ran.out
+            .contains("gpusetup plan --profile container-host --root "),
+        "{}",
+        ran.out
+    );
+    assert!(
+        !place
+            .says(&image, "580.95.05", "rtx 3090")
+            .contains("not installed")
+    );
 }
 
 #[test]
@@ -518,30 +908,75 @@ fn the_driver_of_a_wsl2_tree_is_not_known() {
     let path = image.to_str().expect("UTF-8");
     let ran = wsl.run(&["container", "check", path, "--gpu", "rtx 3090", "--json"]);
     assert_eq!(answer(&ran), "unknown");
-    assert!(ran.out.contains("--driver, as nvidia-smi shows it in Windows"), "{}", ran.out);
-    assert_eq!(answer(&check_on(&wsl, &image, "550.54.15", "rtx 3090")), "runs");
+    assert!(
+        ran.out
+            .contains("--driver, as nvidia-smi shows it in Windows"),
+        "{}",
+        ran.out
+    );
+    assert_eq!(
+        answer(&check_on(&wsl, &image, "550.54.15", "rtx 3090")),
+        "runs"
+    );
 }
 
 #[test]
 fn what_would_run_it_is_said() {
     let place = Place::new();
-    let image = place.image("x.tar", &[("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9")]);
+    let image = place.image(
+        "x.tar",
+        &[
+            ("CUDA_VERSION", "12.9.1"),
+            ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9"),
+        ],
+    );
     let says = place.says(&image, "535.261.03", "rtx 3090");
-    assert!(says.contains("gpusetup plan --profile driver --driver '>=575' --root "), "{says}");
+    assert!(
+        says.contains("gpusetup plan --profile driver --driver '>=575' --root "),
+        "{says}"
+    );
     // Any CUDA 13 would do, and no driver runs all of them natively.
     let major = place.with_file("usr/local/lib/libcudart.so.13");
-    assert!(place.says(&major, "535.183.01", "a100-sxm4-40gb").contains("--driver '>=580'"));
+    assert!(
+        place
+            .says(&major, "535.183.01", "a100-sxm4-40gb")
+            .contains("--driver '>=580'")
+    );
     assert!(says.contains("NVIDIA_DISABLE_REQUIRE=1"), "{says}");
-    let off = [("CUDA_VERSION", "12.9.1"), ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9"), ("NVIDIA_DISABLE_REQUIRE", "1")];
-    assert_eq!(place.answer(&place.image("off.tar", &off), "535.261.03", "rtx 3090"), "runs");
+    let off = [
+        ("CUDA_VERSION", "12.9.1"),
+        ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9"),
+        ("NVIDIA_DISABLE_REQUIRE", "1"),
+    ];
+    assert_eq!(
+        place.answer(&place.image("off.tar", &off), "535.261.03", "rtx 3090"),
+        "runs"
+    );
     // Before there were demands: the toolkit makes one of the version.
     let old = place.image("legacy.tar", &[("CUDA_VERSION", "12.9.1")]);
     assert_eq!(place.answer(&old, "535.261.03", "rtx 3090"), "does-not-run");
-    let broken = place.image("broken.tar", &[("NVIDIA_REQUIRE_CUDA", "cuda>=12.9 driver=>470")]);
+    let broken = place.image(
+        "broken.tar",
+        &[("NVIDIA_REQUIRE_CUDA", "cuda>=12.9 driver=>470")],
+    );
     let ran = place.check(&broken, "580.95.05", "rtx 3090");
-    assert!(ran.code == 4 && ran.out.contains("invalid expression"), "{}", ran.out);
-    let jetson = place.image("jetson.tar", &[("NVIDIA_REQUIRE_JETPACK", "csv-mounts=all"), ("CUDA_VERSION", "11.4")]);
-    assert!(place.says(&jetson, "580.95.05", "rtx 3090").contains("Jetson"));
+    assert!(
+        ran.code == 4 && ran.out.contains("invalid expression"),
+        "{}",
+        ran.out
+    );
+    let jetson = place.image(
+        "jetson.tar",
+        &[
+            ("NVIDIA_REQUIRE_JETPACK", "csv-mounts=all"),
+            ("CUDA_VERSION", "11.4"),
+        ],
+    );
+    assert!(
+        place
+            .says(&jetson, "580.95.05", "rtx 3090")
+            .contains("Jetson")
+    );
 }
 
 #[test]
@@ -550,22 +985,37 @@ fn no_driver_is_suggested_that_cannot_help() {
     let image = place.image("x.tar", &[("CUDA_VERSION", "12.9.1")]);
     // The last branch for Kepler is 470, which has CUDA 11.4.
     let says = place.says(&image, "470.256.02", "k80");
-    assert!(says.contains("use an image with CUDA") && !says.contains("gpusetup plan"), "{says}");
+    assert!(
+        says.contains("use an image with CUDA") && !says.contains("gpusetup plan"),
+        "{says}"
+    );
     // Inside WSL2 the driver is that of Windows.
     let wsl = Tree::ubuntu_24_04();
     wsl.write("usr/bin/dockerd", "");
-    wsl.write("proc/sys/kernel/osrelease", "5.15.167.4-microsoft-standard-WSL2\n");
+    wsl.write(
+        "proc/sys/kernel/osrelease",
+        "5.15.167.4-microsoft-standard-WSL2\n",
+    );
     let says = value(&check_on(&wsl, &image, "470.256.02", "rtx 3090"))["images"][0].to_string();
-    assert!(says.contains("Windows provides the driver") && !says.contains("gpusetup plan"), "{says}");
+    assert!(
+        says.contains("Windows provides the driver") && !says.contains("gpusetup plan"),
+        "{says}"
+    );
     // The oldest driver is in the reasons; the other branch is that of native support.
     assert!(says.contains("needs driver 525.60.13 or newer"), "{says}");
-    assert!(says.contains("a driver of branch 575 or newer runs it natively"), "{says}");
+    assert!(
+        says.contains("a driver of branch 575 or newer runs it natively"),
+        "{says}"
+    );
 }
 
 #[test]
 fn every_form_of_an_image_is_read() {
     let place = Place::new();
-    let config = config(&[("CUDA_VERSION", "11.2.1"), ("NVIDIA_REQUIRE_CUDA", CUDA_11_2)]);
+    let config = config(&[
+        ("CUDA_VERSION", "11.2.1"),
+        ("NVIDIA_REQUIRE_CUDA", CUDA_11_2),
+    ]);
     let docker = docker_archive(&config);
     let mut gzip = GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(&docker).expect("packed");
@@ -592,8 +1042,14 @@ fn every_form_of_an_image_is_read() {
     let mut packed = GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packed.write_all(&wheel).expect("packed");
     let files = [
-        place.file("layer.gz.tar", &with_layer(&config, &packed.finish().expect("packed"))),
-        place.file("layer.zst.tar", &with_layer(&config, &zstd::encode_all(&wheel[..], 1).expect("packed"))),
+        place.file(
+            "layer.gz.tar",
+            &with_layer(&config, &packed.finish().expect("packed")),
+        ),
+        place.file(
+            "layer.zst.tar",
+            &with_layer(&config, &zstd::encode_all(&wheel[..], 1).expect("packed")),
+        ),
         place.file("docker.tar", &docker),
         place.file("docker.tar.gz", &gzip.finish().expect("packed")),
         place.file("docker.tar.zst", &zstd),
@@ -601,15 +1057,27 @@ fn every_form_of_an_image_is_read() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/images/cuda-11.2"),
     ];
     for file in files {
-        assert_eq!(place.answer(&file, "550.54.15", "rtx 3090"), "runs", "{}", file.display());
-        assert_eq!(place.answer(&file, "418.226.00", "rtx 3090"), "does-not-run", "{}", file.display());
+        assert_eq!(
+            place.answer(&file, "550.54.15", "rtx 3090"),
+            "runs",
+            "{}",
+            file.display()
+        );
+        assert_eq!(
+            place.answer(&file, "418.226.00", "rtx 3090"),
+            "does-not-run",
+            "{}",
+            file.display()
+        );
     }
 }
 
 #[test]
 fn what_is_no_image_is_refused() {
     let place = Place::new();
-    let config = config(&[("CUDA_VERSION", "11.2.1")]).to_string().into_bytes();
+    let config = config(&[("CUDA_VERSION", "11.2.1")])
+        .to_string()
+        .into_bytes();
     let outside = json!([{"Config": "../../etc/passwd.json"}]).to_string();
     let other_sum = format!("{}.json", "0".repeat(64));
     let damaged = json!([{"Config": other_sum}]).to_string();
@@ -624,40 +1092,145 @@ fn what_is_no_image_is_refused() {
             2,
             "is no image",
         ),
-        ("empty.tar", Vec::new(), 2, "neither manifest.json nor index.json"),
-        ("outside.tar", tar(&[("manifest.json", outside.as_bytes())]), 2, "outside of it"),
-        ("damaged.tar", tar(&[(&other_sum, &config), ("manifest.json", damaged.as_bytes())]), 10, "another checksum"),
-        ("missing.tar", tar(&[("manifest.json", missing.as_bytes())]), 10, "lacks the configuration"),
-        ("round.tar", tar(&[("index.json", round.as_bytes())]), 2, "not SHA-256"),
-        ("json.tar", tar(&[("manifest.json", b"{")]), 10, "manifest.json is no JSON"),
-        ("none.tar", tar(&[("manifest.json", b"[]")]), 2, "its manifest.json names no image"),
-        ("config.tar", tar(&[("a.json", b"{no"), ("manifest.json", lacking.as_bytes())]), 10, "a.json is no JSON"),
-        ("garbage.tar", with_layer(&json!({}), &[b'g'; 2048]), 10, "its layer layer.tar cannot be read"),
-        ("packed.tar", with_layer(&json!({}), packed), 10, "its layer layer.tar cannot be read"),
+        (
+            "empty.tar",
+            Vec::new(),
+            2,
+            "neither manifest.json nor index.json",
+        ),
+        (
+            "outside.tar",
+            tar(&[("manifest.json", outside.as_bytes())]),
+            2,
+            "outside of it",
+        ),
+        (
+            "damaged.tar",
+            tar(&[(&other_sum, &config), ("manifest.json", damaged.as_bytes())]),
+            10,
+            "another checksum",
+        ),
+        (
+            "missing.tar",
+            tar(&[("manifest.json", missing.as_bytes())]),
+            10,
+            "lacks the configuration",
+        ),
+        (
+            "round.tar",
+            tar(&[("index.json", round.as_bytes())]),
+            2,
+            "not SHA-256",
+        ),
+        (
+            "json.tar",
+            tar(&[("manifest.json", b"{")]),
+            10,
+            "manifest.json is no JSON",
+        ),
+        (
+            "none.tar",
+            tar(&[("manifest.json", b"[]")]),
+            2,
+            "its manifest.json names no image",
+        ),
+        (
+            "config.tar",
+            tar(&[("a.json", b"{no"), ("manifest.json", lacking.as_bytes())]),
+            10,
+            "a.json is no JSON",
+        ),
+        (
+            "garbage.tar",
+            with_layer(&json!({}), &[b'g'; 2048]),
+            10,
+            "its layer layer.tar cannot be read",
+        ),
+        (
+            "packed.tar",
+            with_layer(&json!({}), packed),
+            10,
+            "its layer layer.tar cannot be read",
+        ),
         (
             "layer.tar",
             tar(&[("a.json", b"{}"), ("manifest.json", lacking.as_bytes())]),
             10,
             "its layer b.tar cannot be read",
         ),
-        ("cut.tar", docker_archive(&json!({}))[..700].to_vec(), 10, "cut.tar is damaged"),
+        (
+            "cut.tar",
+            docker_archive(&json!({}))[..700].to_vec(),
+            10,
+            "cut.tar is damaged",
+        ),
     ];
     for (name, bytes, code, says) in files {
         let ran = place.check(&place.file(name, &bytes), "550.54.15", "rtx 3090");
         assert_eq!(ran.code, code, "{name}: {}", ran.out);
         assert!(ran.out.contains(says), "{name}: {}", ran.out);
     }
-    let ran = run(&["container", "check", "--driver", "550", "--gpu", "a100", "--", "-no-image"]);
-    assert!(ran.code == 2 && ran.err.contains("neither a file nor"), "{}", ran.err);
+    let ran = run(&[
+        "container",
+        "check",
+        "--driver",
+        "550",
+        "--gpu",
+        "a100",
+        "--",
+        "-no-image",
+    ]);
+    assert!(
+        ran.code == 2 && ran.err.contains("neither a file nor"),
+        "{}",
+        ran.err
+    );
     // As plan reads them.
     for spelled in ["nvidia-driver-550", "R550", "550.x", ">=550, <551"] {
-        let ran = run(&["container", "check", "--driver", spelled, "--gpu", "a100", "--", "-no-image"]);
-        assert!(ran.code == 2 && ran.err.contains("neither a file nor"), "{spelled}: {}", ran.err);
+        let ran = run(&[
+            "container",
+            "check",
+            "--driver",
+            spelled,
+            "--gpu",
+            "a100",
+            "--",
+            "-no-image",
+        ]);
+        assert!(
+            ran.code == 2 && ran.err.contains("neither a file nor"),
+            "{spelled}: {}",
+            ran.err
+        );
     }
-    let ran = run(&["container", "check", "--driver", "R999", "--gpu", "a100", "x"]);
-    assert!(ran.code == 2 && ran.err.contains("no release of driver branch 999 is known"), "{}", ran.err);
-    let ran = run(&["container", "check", "--driver", "new", "--gpu", "a100", "x"]);
-    assert!(ran.code == 2 && ran.err.contains("neither a driver version nor a branch"), "{}", ran.err);
+    let ran = run(&[
+        "container",
+        "check",
+        "--driver",
+        "R999",
+        "--gpu",
+        "a100",
+        "x",
+    ]);
+    assert!(
+        ran.code == 2 && ran.err.contains("no release of driver branch 999 is known"),
+        "{}",
+        ran.err
+    );
+    let ran = run(&[
+        "container",
+        "check",
+        "--driver",
+        "new",
+        "--gpu",
+        "a100",
+        "x",
+    ]);
+    assert!(
+        ran.code == 2 && ran.err.contains("neither a driver version nor a branch"),
+        "{}",
+        ran.err
+    );
 }
 
 /// As engines read names, and as what is in the place of a folder hides what was in it.
@@ -668,7 +1241,9 @@ fn a_higher_layer_removes_what_a_lower_one_has() {
     let file = "usr/local/cuda-12.6/lib64/libcudart.so.12.6.77";
     let has_cuda = |layers: &[Vec<u8>]| {
         let image = place.file("x.tar", &with_layers(&config(&[("PATH", "/bin")]), layers));
-        place.says(&image, "535.261.03", "a100-sxm4-40gb").contains("CUDA 12.6")
+        place
+            .says(&image, "535.261.03", "a100-sxm4-40gb")
+            .contains("CUDA 12.6")
     };
     for (name, kind, is_left) in [
         ("usr/local/.wh.cuda-12.6", Regular, false),
@@ -687,7 +1262,11 @@ fn a_higher_layer_removes_what_a_lower_one_has() {
         ("usr/local/.wh.cuda-12.6-old", Regular, true),
     ] {
         let (lower, upper) = (layer(&[file]), layer_of(name, kind));
-        assert_eq!(has_cuda(&[lower.clone(), upper.clone()]), is_left, "{name} {kind:?}");
+        assert_eq!(
+            has_cuda(&[lower.clone(), upper.clone()]),
+            is_left,
+            "{name} {kind:?}"
+        );
         assert!(has_cuda(&[upper, lower]), "{name} {kind:?} below it");
     }
     // A name that takes a separate record.
@@ -695,7 +1274,8 @@ fn a_higher_layer_removes_what_a_lower_one_has() {
     let name = format!("opt/{}/libcudart.so.12.6.77", "x".repeat(120));
     let mut header = tar::Header::new_gnu();
     header.set_size(0);
-    long.append_data(&mut header, &name, &b""[..]).expect("written");
+    long.append_data(&mut header, &name, &b""[..])
+        .expect("written");
     assert!(has_cuda(&[long.into_inner().expect("ended")]));
 }
 
@@ -710,12 +1290,20 @@ fn a_layer_with_other_content_is_damage() {
         let image = place.file("own.tar", &with_layer(&config, bytes));
         assert_eq!(place.answer(&image, "550.54.15", "rtx 3090"), "runs");
     }
-    let other = place.file("other.tar", &with_layer(&config, &layer(&["usr/bin/other"])));
+    let other = place.file(
+        "other.tar",
+        &with_layer(&config, &layer(&["usr/bin/other"])),
+    );
     let ran = place.check(&other, "550.54.15", "rtx 3090");
-    assert!(ran.code == 10 && ran.out.contains("layer.tar has another checksum"), "{}", ran.out);
+    assert!(
+        ran.code == 10 && ran.out.contains("layer.tar has another checksum"),
+        "{}",
+        ran.out
+    );
 }
 
-/// 2 GiB of zeroes that are 2 MB, and JSON without an end: neither is held in memory, and no file appears.
+/// 2 GiB of zeroes that are 2 MB, and JSON without an end: neither is held in memory, and no file
+/// appears.
 #[test]
 fn a_bomb_takes_no_memory_and_writes_nothing() {
     let place = Place::new();
@@ -736,20 +1324,36 @@ fn a_bomb_takes_no_memory_and_writes_nothing() {
         "ulimit -v 3000000; exec {} container check --driver 550 --gpu a100 {path} --json",
         env!("CARGO_BIN_EXE_gpusetup")
     );
-    let output = std::process::Command::new("sh").args(["-c", &limited]).output().expect("sh runs");
+    let output = std::process::Command::new("sh")
+        .args(["-c", &limited])
+        .output()
+        .expect("sh runs");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.code() == Some(10) && text.contains("it unpacks to more than 1 GiB"), "{text}");
-    assert_eq!(fs::read_dir(place.0.path()).expect("read").count(), before.len());
+    assert!(
+        output.status.code() == Some(10) && text.contains("it unpacks to more than 1 GiB"),
+        "{text}"
+    );
+    assert_eq!(
+        fs::read_dir(place.0.path()).expect("read").count(),
+        before.len()
+    );
 }
 
-/// A file may show a CUDA that no release has: it is named, and not taken for what the configuration says.
+/// A file may show a CUDA that no release has: it is named, and not taken for what the
+/// configuration says.
 #[test]
 fn a_cuda_that_is_not_known_is_that_of_its_file() {
     let place = Place::new();
     let file = "usr/lib/libcudart.so.99.9";
     let image = with_layer(&config(&[("CUDA_VERSION", "12.4.1")]), &layer(&[file]));
     let path = place.file("odd.tar", &image);
-    assert_eq!(place.answer(&path, "550.54.15", "a100-sxm4-40gb"), "unknown");
+    assert_eq!(
+        place.answer(&path, "550.54.15", "a100-sxm4-40gb"),
+        "unknown"
+    );
     let says = place.says(&path, "550.54.15", "a100-sxm4-40gb");
-    assert!(says.contains(&format!("{file} is of CUDA 99")) && says.contains("that it has CUDA 12.4.1"), "{says}");
+    assert!(
+        says.contains(&format!("{file} is of CUDA 99")) && says.contains("that it has CUDA 12.4.1"),
+        "{says}"
+    );
 }

@@ -1,5 +1,6 @@
-//! The release keys, with real ones: one is lost and replaced, one is revoked, a client skips a list, and a mirror has an old one, for
-//! `db update`, `self verify` and install.sh. `self update` is in tests/as_root/install_script.rs.
+//! The release keys, with real ones: one is lost and replaced, one is revoked, a client skips a
+//! list, and a mirror has an old one, for `db update`, `self verify` and install.sh. `self update`
+//! is in tests/as_root/install_script.rs.
 
 use crate::keyring::Keyring;
 use std::fs;
@@ -15,14 +16,24 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let bench = Self { ring: Keyring::new(), folder: tempfile::tempdir().expect("a folder") };
+        let bench = Self {
+            ring: Keyring::new(),
+            folder: tempfile::tempdir().expect("a folder"),
+        };
         fs::create_dir(bench.path("mirror")).expect("made");
         let name = format!("gpusetup-0.1.0-{}-linux.tar.gz", std::env::consts::ARCH);
-        fs::write(bench.path("mirror/SHA256SUMS"), format!("{}  {name}\n", "0".repeat(64))).expect("written");
+        fs::write(
+            bench.path("mirror/SHA256SUMS"),
+            format!("{}  {name}\n", "0".repeat(64)),
+        )
+        .expect("written");
         let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("install.sh");
         let known = format!("\nknown={} #", bench.path("store/release-keys").display());
         let script = fs::read_to_string(shipped).expect("there");
-        let script = script.replace("\nkeys=\n", &format!("\nkeys='{}'\n", bench.first().trim_end()));
+        let script = script.replace(
+            "\nkeys=\n",
+            &format!("\nkeys='{}'\n", bench.first().trim_end()),
+        );
         let script = script.replace("\nknown=/var/lib/gpusetup-database/release-keys #", &known);
         assert!(script.contains(&known), "{script}");
         fs::write(bench.path("install.sh"), script).expect("written");
@@ -62,26 +73,55 @@ impl Bench {
         for kind in ["compat", "manifests"] {
             let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(kind);
             fs::create_dir_all(&facts).expect("made");
-            assert!(Command::new("cp").arg("-r").args([&from, &facts]).status().expect("cp runs").success());
+            assert!(
+                Command::new("cp")
+                    .arg("-r")
+                    .args([&from, &facts])
+                    .status()
+                    .expect("cp runs")
+                    .success()
+            );
         }
-        fs::write(facts.join("compat/version.yaml"), format!("version: \"{version}\"\n")).expect("written");
+        fs::write(
+            facts.join("compat/version.yaml"),
+            format!("version: \"{version}\"\n"),
+        )
+        .expect("written");
         let out = self.path("mirror/database.tar.xz");
-        let packed = self.gpusetup(&["db", "pack", &facts.display().to_string(), "--out", &out.display().to_string()]);
+        let packed = self.gpusetup(&[
+            "db",
+            "pack",
+            &facts.display().to_string(),
+            "--out",
+            &out.display().to_string(),
+        ]);
         assert_eq!(packed.0, 0, "{packed:?}");
     }
 
     fn gpusetup(&self, words: &[&str]) -> (i32, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpusetup"));
-        command.args(words).env("GPUSETUP_KEY_LIST", self.first().trim_end()).env_remove("GPUSETUP_KEY");
+        command
+            .args(words)
+            .env("GPUSETUP_KEY_LIST", self.first().trim_end())
+            .env_remove("GPUSETUP_KEY");
         said(command.env("GPUSETUP_DATABASE_STORE", self.path("store")))
     }
 
     fn update(&self) -> (i32, String) {
-        self.gpusetup(&["db", "update", "--from", &self.path("mirror/database.tar.xz").display().to_string()])
+        self.gpusetup(&[
+            "db",
+            "update",
+            "--from",
+            &self.path("mirror/database.tar.xz").display().to_string(),
+        ])
     }
 
     fn verify(&self) -> (i32, String) {
-        self.gpusetup(&["self", "verify", &self.path("mirror/SHA256SUMS").display().to_string()])
+        self.gpusetup(&[
+            "self",
+            "verify",
+            &self.path("mirror/SHA256SUMS").display().to_string(),
+        ])
     }
 
     /// What install.sh says, by way of each program that can verify.
@@ -95,10 +135,19 @@ impl Bench {
         let bin = self.path(&format!("bin-{}", programs.join("-")));
         if !bin.exists() {
             fs::create_dir(&bin).expect("made");
-            let left_out = |name: &str| ["minisign", "openssl", "curl"].contains(&name) && !programs.contains(&name);
-            for entry in ["/usr/bin", "/bin"].iter().flat_map(|folder| fs::read_dir(folder).expect("there")) {
+            let left_out = |name: &str| {
+                ["minisign", "openssl", "curl"].contains(&name) && !programs.contains(&name)
+            };
+            for entry in ["/usr/bin", "/bin"]
+                .iter()
+                .flat_map(|folder| fs::read_dir(folder).expect("there"))
+            {
                 let path = entry.expect("an entry").path();
-                let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+                let name = path
+                    .file_name()
+                    .expect("a name")
+                    .to_string_lossy()
+                    .into_owned();
                 if !left_out(&name) {
                     let _ = symlink(&path, bin.join(name));
                 }
@@ -116,7 +165,11 @@ impl Bench {
             }
         }
         let mut command = Command::new("/bin/sh");
-        command.arg(self.path("install.sh")).args(["--dry-run", "--prefix", "/opt/gpusetup"]).args(words).env_clear();
+        command
+            .arg(self.path("install.sh"))
+            .args(["--dry-run", "--prefix", "/opt/gpusetup"])
+            .args(words)
+            .env_clear();
         said(command.env("PATH", &bin).env("GPUSETUP_MIRROR", from))
     }
 
@@ -125,21 +178,35 @@ impl Bench {
         let mut every = vec![("db update", self.update()), ("self verify", self.verify())];
         every.extend(self.install().map(|said| ("install.sh", said)));
         for (what, (is, said)) in every {
-            let expected = if what == "install.sh" { i32::from(code != 0) } else { code };
-            assert!(is == expected && said.contains(words), "{what}: {is} {said}");
+            let expected = if what == "install.sh" {
+                i32::from(code != 0)
+            } else {
+                code
+            };
+            assert!(
+                is == expected && said.contains(words),
+                "{what}: {is} {said}"
+            );
         }
     }
 }
 
 fn said(command: &mut Command) -> (i32, String) {
     let out = command.output().expect("it runs");
-    (out.status.code().expect("it ends"), String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned())
+    (
+        out.status.code().expect("it ends"),
+        String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned(),
+    )
 }
 
 #[test]
 fn a_lost_key_is_replaced_and_a_revoked_one_counts_no_more() {
     let bench = Bench::new();
-    let both = |by: &[&str]| ["SHA256SUMS", "database.tar.xz"].iter().for_each(|name| bench.sign(name, by));
+    let both = |by: &[&str]| {
+        ["SHA256SUMS", "database.tar.xz"]
+            .iter()
+            .for_each(|name| bench.sign(name, by))
+    };
     bench.pack("2030.1.1");
     // Before: any two of the three, and never one.
     both(&["a", "b"]);
@@ -157,7 +224,8 @@ fn a_lost_key_is_replaced_and_a_revoked_one_counts_no_more() {
     bench.all(0, "");
     let lists = |of: &str| fs::read_to_string(bench.path(of)).expect("there");
     assert_eq!(lists("store/release-keys"), lists("mirror/release-keys"));
-    // Whoever has `a` now signs with it: no longer anything, whatever the mirror says about the lists.
+    // Whoever has `a` now signs with it: no longer anything, whatever the mirror says about the
+    // lists.
     bench.pack("2030.1.3");
     both(&["a", "b"]);
     bench.all(10, "");
@@ -166,7 +234,10 @@ fn a_lost_key_is_replaced_and_a_revoked_one_counts_no_more() {
     fs::remove_file(bench.path("mirror/release-keys")).expect("there");
     bench.all(10, "");
     // Another second list, by the old keys.
-    bench.publish(&[bench.first(), bench.ring.signed_list(2, &["a", "b", "e"], &["a", "b"])]);
+    bench.publish(&[
+        bench.first(),
+        bench.ring.signed_list(2, &["a", "b", "e"], &["a", "b"]),
+    ]);
     bench.all(10, "another list 2 of ");
     // What goes back to the built-in database does not go back to the old keys.
     assert_eq!(bench.gpusetup(&["db", "update", "--built-in"]).0, 0);
@@ -179,18 +250,49 @@ fn a_lost_key_is_replaced_and_a_revoked_one_counts_no_more() {
 #[test]
 fn whoever_skipped_lists_follows_them_and_nobody_else_makes_any() {
     let bench = Bench::new();
-    let both = |by: &[&str]| ["SHA256SUMS", "database.tar.xz"].iter().for_each(|name| bench.sign(name, by));
+    let both = |by: &[&str]| {
+        ["SHA256SUMS", "database.tar.xz"]
+            .iter()
+            .for_each(|name| bench.sign(name, by))
+    };
     bench.pack("2030.1.1");
     both(&["d", "e"]);
     bench.all(10, "");
     for (lists, words) in [
         (vec![bench.third()], "list 2 of the"),
-        (vec![bench.ring.signed_list(2, &["b", "c", "d"], &["b"]), bench.third()], "list 2 of the"),
+        (
+            vec![
+                bench.ring.signed_list(2, &["b", "c", "d"], &["b"]),
+                bench.third(),
+            ],
+            "list 2 of the",
+        ),
         // By two of the new keys, and by two of the old ones, alone.
-        (vec![bench.ring.signed_list(2, &["b", "d", "e"], &["b", "d"])], "list 2 of the"),
-        (vec![bench.ring.signed_list(2, &["c", "d", "e"], &["a", "b"])], "list 2 of the"),
-        (vec![bench.second(), bench.third().replace("file:release-keys-3", "file:release-keys-4")], "list 3 of the"),
-        (vec![bench.second().replace("gpusetup.keys/1 2 2", "gpusetup.keys/1 2 1")], "list 2 of the"),
+        (
+            vec![bench.ring.signed_list(2, &["b", "d", "e"], &["b", "d"])],
+            "list 2 of the",
+        ),
+        (
+            vec![bench.ring.signed_list(2, &["c", "d", "e"], &["a", "b"])],
+            "list 2 of the",
+        ),
+        (
+            vec![
+                bench.second(),
+                bench
+                    .third()
+                    .replace("file:release-keys-3", "file:release-keys-4"),
+            ],
+            "list 3 of the",
+        ),
+        (
+            vec![
+                bench
+                    .second()
+                    .replace("gpusetup.keys/1 2 2", "gpusetup.keys/1 2 1"),
+            ],
+            "list 2 of the",
+        ),
         (vec!["gpusetup.keys/2 2 2\n".to_owned()], " can"),
     ] {
         bench.publish(&lists);
@@ -215,24 +317,40 @@ fn whoever_skipped_lists_follows_them_and_nobody_else_makes_any() {
 fn everybody_reads_as_many_signatures_and_ends_a_line_alike() {
     let bench = Bench::new();
     bench.pack("2030.1.1");
-    let both = |by: &[&str]| ["SHA256SUMS", "database.tar.xz"].iter().for_each(|name| bench.sign(name, by));
+    let both = |by: &[&str]| {
+        ["SHA256SUMS", "database.tar.xz"]
+            .iter()
+            .for_each(|name| bench.sign(name, by))
+    };
     // Twenty, of which the last two count; then twenty-one.
     both(&[&["e"; 18][..], &["a", "b"]].concat());
     bench.all(0, "");
     both(&[&["e"; 19][..], &["a", "b"]].concat());
     bench.all(10, "1");
     both(&["c", "d"]);
-    for wrong in [bench.second().replace('\n', "\r\n"), format!("\n{}", bench.second())] {
+    for wrong in [
+        bench.second().replace('\n', "\r\n"),
+        format!("\n{}", bench.second()),
+    ] {
         bench.publish(&[wrong]);
         bench.all(10, "");
         assert!(!bench.path("store/release-keys").exists());
     }
-    let lf = |name: &str| fs::read_to_string(bench.path(&format!("mirror/{name}.minisig"))).expect("signed");
+    let lf = |name: &str| {
+        fs::read_to_string(bench.path(&format!("mirror/{name}.minisig"))).expect("signed")
+    };
     let by = [&["e"; 18][..], &["b", "c"]].concat();
-    bench.publish(&[bench.first(), bench.ring.signed_list(2, &["b", "c", "d"], &by)]);
+    bench.publish(&[
+        bench.first(),
+        bench.ring.signed_list(2, &["b", "c", "d"], &by),
+    ]);
     bench.all(0, "");
     for name in ["SHA256SUMS", "database.tar.xz"] {
-        fs::write(bench.path(&format!("mirror/{name}.minisig")), lf(name).replace('\n', "\r\n")).expect("written");
+        fs::write(
+            bench.path(&format!("mirror/{name}.minisig")),
+            lf(name).replace('\n', "\r\n"),
+        )
+        .expect("written");
     }
     bench.all(10, "");
 }
@@ -241,11 +359,18 @@ fn everybody_reads_as_many_signatures_and_ends_a_line_alike() {
 fn nothing_larger_than_its_kind_is_kept() {
     let bench = Bench::new();
     bench.pack("2030.1.1");
-    ["SHA256SUMS", "database.tar.xz"].iter().for_each(|name| bench.sign(name, &["a", "b"]));
+    ["SHA256SUMS", "database.tar.xz"]
+        .iter()
+        .for_each(|name| bench.sign(name, &["a", "b"]));
     bench.publish(&[bench.first(), "#".repeat(64 << 10)]);
     bench.all(10, "");
-    let names_it = |said: &str| said.contains("release-keys of ") && said.contains("larger than 64 KiB");
-    assert!(bench.install().iter().all(|(_, said)| names_it(said)), "{:?}", bench.install());
+    let names_it =
+        |said: &str| said.contains("release-keys of ") && said.contains("larger than 64 KiB");
+    assert!(
+        bench.install().iter().all(|(_, said)| names_it(said)),
+        "{:?}",
+        bench.install()
+    );
     fs::remove_file(bench.path("mirror/release-keys")).expect("there");
     // An answer without a length, and without an end.
     let (code, said) = bench.script(&["curl", "openssl"], "https://releases.example", &[]);
@@ -264,17 +389,27 @@ fn a_signature_is_for_a_name_and_until_a_day() {
     let bench = Bench::new();
     bench.pack("2030.1.1");
     let sign = |name: &str, comment: &str| {
-        bench.ring.sign_as(&bench.path(&format!("mirror/{name}")), &["a", "b"], Some(&comment.replace('|', "\t")));
+        bench.ring.sign_as(
+            &bench.path(&format!("mirror/{name}")),
+            &["a", "b"],
+            Some(&comment.replace('|', "\t")),
+        );
     };
     let both = |of: &str, more: &str| {
         for name in ["SHA256SUMS", "database.tar.xz"] {
-            sign(name, &format!("gpusetup 0.1.0{of}{more}").replace("NAME", name));
+            sign(
+                name,
+                &format!("gpusetup 0.1.0{of}{more}").replace("NAME", name),
+            );
         }
     };
     both("|file:NAME", "|expires:2999-12-31");
     bench.all(0, "");
     assert!(
-        bench.verify().1.contains("\n  gpusetup 0.1.0, file:SHA256SUMS, expires:2999-12-31\n"),
+        bench
+            .verify()
+            .1
+            .contains("\n  gpusetup 0.1.0, file:SHA256SUMS, expires:2999-12-31\n"),
         "{:?}",
         bench.verify()
     );
@@ -286,38 +421,77 @@ fn a_signature_is_for_a_name_and_until_a_day() {
     sign("SHA256SUMS", "|file:SHA256SUMS");
     let mirror = |name: &str| bench.path(&format!("mirror/{name}"));
     fs::copy(mirror("SHA256SUMS"), mirror("database.tar.xz")).expect("copied");
-    fs::copy(mirror("SHA256SUMS.minisig"), mirror("database.tar.xz.minisig")).expect("copied");
+    fs::copy(
+        mirror("SHA256SUMS.minisig"),
+        mirror("database.tar.xz.minisig"),
+    )
+    .expect("copied");
     let (code, said) = bench.update();
-    assert!(code == 10 && said.contains("another name than database.tar.xz"), "{said}");
+    assert!(
+        code == 10 && said.contains("another name than database.tar.xz"),
+        "{said}"
+    );
 
     bench.pack("2030.1.2");
     for day in ["2026-01-31", "soon", ""] {
         both("|file:NAME", &format!("|expires:{day}"));
         let (code, said) = bench.update();
-        assert!(code == 10 && said.contains("the signature expired on") && said.contains("--allow-older"), "{said}");
+        assert!(
+            code == 10
+                && said.contains("the signature expired on")
+                && said.contains("--allow-older"),
+            "{said}"
+        );
         assert!(bench.install().iter().all(|(code, _)| *code == 1), "{day}");
     }
-    // What a mirror adds to the comment, for a verifier that stops at a carriage return, or at the first of two fields.
+    // What a mirror adds to the comment, for a verifier that stops at a carriage return, or at the
+    // first of two fields.
     both("|file:NAME", "|expires:2026-01-31");
     let signatures = fs::read_to_string(mirror("SHA256SUMS.minisig")).expect("there");
-    fs::write(mirror("SHA256SUMS.minisig"), signatures.replace("2026-01-31", "2026-01-31\r\texpires:2999-12-31"))
-        .expect("written");
-    assert!(bench.install().iter().all(|(code, _)| *code == 1), "{:?}", bench.install());
-    for comment in ["|file:NAME|expires:2999-12-31|expires:2026-01-31", "|file:other|file:NAME"] {
+    fs::write(
+        mirror("SHA256SUMS.minisig"),
+        signatures.replace("2026-01-31", "2026-01-31\r\texpires:2999-12-31"),
+    )
+    .expect("written");
+    assert!(
+        bench.install().iter().all(|(code, _)| *code == 1),
+        "{:?}",
+        bench.install()
+    );
+    for comment in [
+        "|file:NAME|expires:2999-12-31|expires:2026-01-31",
+        "|file:other|file:NAME",
+    ] {
         both(comment, "");
-        assert!(bench.install().iter().all(|(code, _)| *code == 1), "{comment}: {:?}", bench.install());
+        assert!(
+            bench.install().iter().all(|(code, _)| *code == 1),
+            "{comment}: {:?}",
+            bench.install()
+        );
     }
     both("|file:NAME", "|expires:2026-01-31");
-    assert!(bench.install()[1].1.contains("expired on 2026-01-31: it is an old one"), "{:?}", bench.install());
-    // What was installed while the signature was good is what was signed, and it is said that newer releases are due.
+    assert!(
+        bench.install()[1]
+            .1
+            .contains("expired on 2026-01-31: it is an old one"),
+        "{:?}",
+        bench.install()
+    );
+    // What was installed while the signature was good is what was signed, and it is said that newer
+    // releases are due.
     let (code, said) = bench.verify();
     assert!(
-        code == 0 && said.contains("\nIts last day, 2026-01-31, is over: ") && said.contains("self update"),
+        code == 0
+            && said.contains("\nIts last day, 2026-01-31, is over: ")
+            && said.contains("self update"),
         "{said}"
     );
     let sums = mirror("SHA256SUMS").display().to_string();
     let (code, said) = bench.gpusetup(&["self", "verify", "--json", &sums]);
-    assert!(code == 0 && said.contains("\"expired\": \"2026-01-31\""), "{said}");
+    assert!(
+        code == 0 && said.contains("\"expired\": \"2026-01-31\""),
+        "{said}"
+    );
     // Whoever names a release may mean an old one.
     let from = mirror("").display().to_string();
     let (code, said) = bench.script(&["openssl"], &from, &["--version", "0.1.0"]);
@@ -336,11 +510,21 @@ fn the_install_script_installs_nothing_that_it_cannot_verify() {
     for from in [&folder, http, https] {
         let (code, said) = bench.script(&["curl"], from, &[]);
         let offered = from == https;
-        assert!(code == 1 && said.contains("neither minisign nor OpenSSL 3") && said.contains("\n  try: "), "{said}");
+        assert!(
+            code == 1
+                && said.contains("neither minisign nor OpenSSL 3")
+                && said.contains("\n  try: "),
+            "{said}"
+        );
         assert_eq!(said.contains("--skip-signature"), offered, "{said}");
         let (code, said) = bench.script(&["curl"], from, &["--skip-signature"]);
         assert!(
-            code == i32::from(!offered) && said.contains(if offered { "warning: " } else { "for https:// only" }),
+            code == i32::from(!offered)
+                && said.contains(if offered {
+                    "warning: "
+                } else {
+                    "for https:// only"
+                }),
             "{said}"
         );
     }
@@ -354,7 +538,10 @@ fn the_install_script_installs_nothing_that_it_cannot_verify() {
     bench.sign("SHA256SUMS", &["a", "d"]);
     for verifier in ["minisign", "openssl"] {
         let (code, said) = bench.script(&["curl", verifier], https, &["--skip-signature"]);
-        assert!(code == 1 && said.contains("has 1 signatures by release keys, and needs 2"), "{said}");
+        assert!(
+            code == 1 && said.contains("has 1 signatures by release keys, and needs 2"),
+            "{said}"
+        );
     }
     // Without curl, wget may be sent on to http.
     let (code, said) = bench.script(&[], https, &["--skip-signature"]);
@@ -366,19 +553,71 @@ fn no_login_is_in_what_is_said() {
     let bench = Bench::new();
     let key = bench.ring.path("a", "pub").display().to_string();
     for words in [
-        &["db", "update", "--from", "http://me:S3CRET@127.0.0.1:1/d?token=S3CRET"][..],
-        &["db", "update", "--from", "http://me:S3CRET@127.0.0.1:1/d", "--key", &key],
-        &["db", "update", "--from", "http://me:S3CRET@127.0.0.1:1/d", "--from", "http://me:S3CRET@127.0.0.1:1/d"],
+        &[
+            "db",
+            "update",
+            "--from",
+            "http://me:S3CRET@127.0.0.1:1/d?token=S3CRET",
+        ][..],
+        &[
+            "db",
+            "update",
+            "--from",
+            "http://me:S3CRET@127.0.0.1:1/d",
+            "--key",
+            &key,
+        ],
+        &[
+            "db",
+            "update",
+            "--from",
+            "http://me:S3CRET@127.0.0.1:1/d",
+            "--from",
+            "http://me:S3CRET@127.0.0.1:1/d",
+        ],
         &["plan", "--gpu", "http://me:S3CRET@127.0.0.1:1/d"],
         &["plan", "--driver", "http://me:S3CRET@127.0.0.1:1/d"],
         &["plan", "--mirror", "ftp://me:S3CRET@127.0.0.1:1/d"],
         &["plan", "--mirror", "https://me:SESAME/S3CRET@127.0.0.1:1/d"],
-        &["db", "update", "--from", "https://me:S3CRET/SESAME@127.0.0.1:1/d", "--key", &key],
-        &["db", "update", "--from", "https://me:SESAME?S3CRET@127.0.0.1:1/d", "--key", &key],
-        &["db", "update", "--from", "https:/me:S3CRET@127.0.0.1:1/d?token=S3CRET", "--key", &key],
+        &[
+            "db",
+            "update",
+            "--from",
+            "https://me:S3CRET/SESAME@127.0.0.1:1/d",
+            "--key",
+            &key,
+        ],
+        &[
+            "db",
+            "update",
+            "--from",
+            "https://me:SESAME?S3CRET@127.0.0.1:1/d",
+            "--key",
+            &key,
+        ],
+        &[
+            "db",
+            "update",
+            "--from",
+            "https:/me:S3CRET@127.0.0.1:1/d?token=S3CRET",
+            "--key",
+            &key,
+        ],
         &["self", "verify", "//me:S3CRET@127.0.0.1:1/d", "--key", &key],
-        &["self", "verify", "http//me:S3CRET@127.0.0.1:1/d", "--key", &key],
-        &["self", "verify", "http://me:S3CRET@127.0.0.1:1/d", "--key", &key],
+        &[
+            "self",
+            "verify",
+            "http//me:S3CRET@127.0.0.1:1/d",
+            "--key",
+            &key,
+        ],
+        &[
+            "self",
+            "verify",
+            "http://me:S3CRET@127.0.0.1:1/d",
+            "--key",
+            &key,
+        ],
         // Where a file is expected.
         &["bundle", "verify", "https://x.example/d?token=S3CRET"],
         &["plan", "--bundle", "https://x.example/d#S3CRET"],
@@ -389,14 +628,23 @@ fn no_login_is_in_what_is_said() {
     ] {
         for words in [words.to_vec(), [words, &["--json"]].concat()] {
             let (code, said) = bench.gpusetup(&words);
-            assert!(code != 0 && !said.contains("SESAME") && !said.contains("S3CRET"), "{words:?}: {said}");
+            assert!(
+                code != 0 && !said.contains("SESAME") && !said.contains("S3CRET"),
+                "{words:?}: {said}"
+            );
         }
     }
     // Nor in facts, which are for others to read.
     let tree = crate::common::Tree::debian_12();
-    tree.write("etc/apt/sources.list", "deb https://me:S3CRET@mirror.example/debian bookworm main\n");
+    tree.write(
+        "etc/apt/sources.list",
+        "deb https://me:S3CRET@mirror.example/debian bookworm main\n",
+    );
     let said = tree.run(&["facts", "--json"]).out;
-    assert!(said.contains("https://mirror.example/debian") && !said.contains("S3CRET"), "{said}");
+    assert!(
+        said.contains("https://mirror.example/debian") && !said.contains("S3CRET"),
+        "{said}"
+    );
     for from in [
         "https://me:SESAME/S3CRET@127.0.0.1:1/d",
         "https://me:9SESAME?S3CRET@127.0.0.1:1/d",
@@ -410,7 +658,10 @@ fn no_login_is_in_what_is_said() {
     ] {
         for client in ["wget", "curl"] {
             let (code, said) = bench.script(&["openssl", client], from, &[]);
-            assert!(code == 1 && !said.contains("SESAME") && !said.contains("S3CRET"), "{from}: {said}");
+            assert!(
+                code == 1 && !said.contains("SESAME") && !said.contains("S3CRET"),
+                "{from}: {said}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The languages of `gpusetup explain`: each has what English has, and nothing but explanations for people is translated.
+//! The languages of `gpusetup explain`: each has what English has, and nothing but explanations for
+//! people is translated.
 
 use crate::common::{Ran, Tree, program, run, run_with_input};
 use gpusetup::causes::{self, xid};
@@ -24,10 +25,14 @@ use std::path::Path;
 fn english() -> Texts {
     let database = embedded();
     let mut texts = language::english(&messages(), &subjects(), &error_codes(), &database.xids);
-    let mut add = |place: String, text: &str| assert!(texts.insert(place, text.to_owned()).is_none());
+    let mut add =
+        |place: String, text: &str| assert!(texts.insert(place, text.to_owned()).is_none());
     for id in CheckId::ALL {
         let cause = causes::of(*id);
-        let reads = CHECKS.iter().find(|check| check.id == *id).map(|check| check.reads.to_owned());
+        let reads = CHECKS
+            .iter()
+            .find(|check| check.id == *id)
+            .map(|check| check.reads.to_owned());
         let fields = [
             ("title", Some(id.title().to_owned())),
             ("means", Some(cause.means.to_owned())),
@@ -36,14 +41,25 @@ fn english() -> Texts {
             ("do", cause.remedy.map(|remedy| remedy.text)),
         ];
         for (field, text) in fields {
-            text.iter().for_each(|text| add(format!("checks.{id}.{field}"), text));
+            text.iter()
+                .for_each(|text| add(format!("checks.{id}.{field}"), text));
         }
     }
-    RuleId::ALL.iter().for_each(|rule| add(format!("rules.{rule}"), rule.title()));
-    AddOnRule::ALL.iter().for_each(|rule| add(format!("add-on-rules.{rule}"), rule.title()));
-    EXITS.iter().for_each(|(exit, text)| add(format!("exits.{exit}"), text));
-    paths::ALL.iter().for_each(|(path, text)| add(format!("files.{path}"), text.trim()));
-    WORDS.iter().for_each(|word| add(format!("words.{word}"), word));
+    RuleId::ALL
+        .iter()
+        .for_each(|rule| add(format!("rules.{rule}"), rule.title()));
+    AddOnRule::ALL
+        .iter()
+        .for_each(|rule| add(format!("add-on-rules.{rule}"), rule.title()));
+    EXITS
+        .iter()
+        .for_each(|(exit, text)| add(format!("exits.{exit}"), text));
+    paths::ALL
+        .iter()
+        .for_each(|(path, text)| add(format!("files.{path}"), text.trim()));
+    WORDS
+        .iter()
+        .for_each(|word| add(format!("words.{word}"), word));
     let actions = [
         XidAction::RestartApplication,
         XidAction::ResetGpu,
@@ -54,7 +70,10 @@ fn english() -> Texts {
     ];
     for action in actions {
         let remedy = xid::remedy(1, action, "GPU").expect("something is to be done");
-        add(format!("xid-actions.{}", xid::name(action).expect("it has a name")), &remedy.text);
+        add(
+            format!("xid-actions.{}", xid::name(action).expect("it has a name")),
+            &remedy.text,
+        );
     }
     texts
 }
@@ -64,23 +83,53 @@ fn every_language_has_the_texts_and_placeholders_of_english() {
     let english = english();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("explain/languages");
     let mut found = 0;
-    let files = std::fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("readable").path());
+    let files = std::fs::read_dir(folder)
+        .expect("it is there")
+        .map(|entry| entry.expect("readable").path());
     for path in files.filter(|path| path.extension().is_some_and(|end| end == "yaml")) {
-        let language = language::parse(&std::fs::read_to_string(&path).expect("text")).expect("a language");
+        let language =
+            language::parse(&std::fs::read_to_string(&path).expect("text")).expect("a language");
         let locked = path.with_extension("lock");
-        let lock: String = language.texts.keys().filter_map(|place| Some(line(place, english.get(place)?))).collect();
+        let lock: String = language
+            .texts
+            .keys()
+            .filter_map(|place| Some(line(place, english.get(place)?)))
+            .collect();
         if std::env::var_os("UPDATE_TRANSLATIONS").is_some() {
             std::fs::write(&locked, &lock).expect("written");
         }
         let locked = std::fs::read_to_string(locked).unwrap_or_default();
-        let stale = lock.lines().filter(|line| !locked.lines().any(|known| known == *line));
-        let stale = stale.map(|line| format!("{}: its English text changed since, or it is new", &line[SUM + 1..]));
-        let wrong =
-            [language::faults(&language, &english), language::gaps(&language, &english), stale.collect()].concat();
-        assert!(wrong.is_empty(), "{}:\n{}", path.display(), wrong.join("\n"));
-        let code = path.file_stem().and_then(|stem| stem.to_str()).expect("a code");
+        let stale = lock
+            .lines()
+            .filter(|line| !locked.lines().any(|known| known == *line));
+        let stale = stale.map(|line| {
+            format!(
+                "{}: its English text changed since, or it is new",
+                &line[SUM + 1..]
+            )
+        });
+        let wrong = [
+            language::faults(&language, &english),
+            language::gaps(&language, &english),
+            stale.collect(),
+        ]
+        .concat();
+        assert!(
+            wrong.is_empty(),
+            "{}:\n{}",
+            path.display(),
+            wrong.join("\n")
+        );
+        let code = path
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .expect("a code");
         assert_eq!(languages().named(code), Some(code));
-        assert_eq!(*languages().translation(code).texts(), language.texts, "the program has what the file has");
+        assert_eq!(
+            *languages().translation(code).texts(),
+            language.texts,
+            "the program has what the file has"
+        );
         found += 1;
     }
     assert_eq!(found + 1, languages().known().count());
@@ -96,7 +145,13 @@ fn line(place: &str, english: &str) -> String {
 
 fn in_environment(variables: &[(&str, &str)], arguments: &[&str]) -> Ran {
     let variables = variables.iter().copied();
-    Ran::of(program().envs(variables).args(arguments).output().expect("gpusetup runs"))
+    Ran::of(
+        program()
+            .envs(variables)
+            .args(arguments)
+            .output()
+            .expect("gpusetup runs"),
+    )
 }
 
 /// Variables, `--lang`, and whether that is Korean.
@@ -113,15 +168,39 @@ fn the_option_comes_before_the_environment_and_that_before_the_locale() {
         (&[("LANG", "ko_KR")], None, false),
         (&[("LANG", "fr_FR.UTF-8")], None, false),
         (&[("LANG", "../../etc/passwd.UTF-8")], None, false),
-        (&[("LC_MESSAGES", "ko_KR.UTF-8"), ("LANG", "en_US.UTF-8")], None, true),
-        (&[("LC_ALL", "C"), ("LC_MESSAGES", "ko_KR.UTF-8"), ("LANG", "ko_KR.UTF-8")], None, false),
+        (
+            &[("LC_MESSAGES", "ko_KR.UTF-8"), ("LANG", "en_US.UTF-8")],
+            None,
+            true,
+        ),
+        (
+            &[
+                ("LC_ALL", "C"),
+                ("LC_MESSAGES", "ko_KR.UTF-8"),
+                ("LANG", "ko_KR.UTF-8"),
+            ],
+            None,
+            false,
+        ),
         (&[("LC_ALL", "POSIX"), ("LANG", "ko_KR.UTF-8")], None, false),
         (&[("LC_ALL", ""), ("LANG", "ko_KR.UTF-8")], None, true),
         (&[("LC_ALL", "ko_KR.UTF-8"), ("LANG", "C")], None, true),
         (&[("GPUSETUP_LANG", "ko"), ("LC_ALL", "C")], None, true),
-        (&[("GPUSETUP_LANG", "en"), ("LANG", "ko_KR.UTF-8")], None, false),
-        (&[("GPUSETUP_LANG", "ko"), ("LANG", "ko_KR.UTF-8")], Some("en"), false),
-        (&[("GPUSETUP_LANG", "en"), ("LC_ALL", "C")], Some("ko"), true),
+        (
+            &[("GPUSETUP_LANG", "en"), ("LANG", "ko_KR.UTF-8")],
+            None,
+            false,
+        ),
+        (
+            &[("GPUSETUP_LANG", "ko"), ("LANG", "ko_KR.UTF-8")],
+            Some("en"),
+            false,
+        ),
+        (
+            &[("GPUSETUP_LANG", "en"), ("LC_ALL", "C")],
+            Some("ko"),
+            true,
+        ),
         (&[("TERM", "linux"), ("LANG", "ko_KR.UTF-8")], None, false),
         (&[("TERM", "xterm"), ("LANG", "ko_KR.UTF-8")], None, true),
         (&[("TERM", "linux"), ("LANG", "C")], Some("ko"), true),
@@ -132,17 +211,41 @@ fn the_option_comes_before_the_environment_and_that_before_the_locale() {
         let mut arguments = vec!["explain", "exit", "4"];
         arguments.extend(option.iter().flat_map(|code| ["--lang", *code]));
         let ran = in_environment(variables, &arguments);
-        assert_eq!((ran.code, ran.out.contains(KOREAN)), (0, is_korean), "{variables:?} {option:?}: {}", ran.out);
+        assert_eq!(
+            (ran.code, ran.out.contains(KOREAN)),
+            (0, is_korean),
+            "{variables:?} {option:?}: {}",
+            ran.out
+        );
     }
-    for arguments in [&["--lang", "xx"][..], &["--lang", "-"], &["--lang", "\u{1b}[2J"]] {
+    for arguments in [
+        &["--lang", "xx"][..],
+        &["--lang", "-"],
+        &["--lang", "\u{1b}[2J"],
+    ] {
         let ran = run(&[&["explain", "exit", "4"][..], arguments].concat());
-        assert!(ran.code == 2 && ran.err.contains("en (English), ko (한국어)"), "{}", ran.err);
+        assert!(
+            ran.code == 2 && ran.err.contains("en (English), ko (한국어)"),
+            "{}",
+            ran.err
+        );
         assert!(!ran.err.contains("\u{1b}[2J"), "{}", ran.err);
     }
-    assert_eq!(in_environment(&[("GPUSETUP_LANG", "xx")], &["explain", "exit", "4"]).code, 2);
+    assert_eq!(
+        in_environment(&[("GPUSETUP_LANG", "xx")], &["explain", "exit", "4"]).code,
+        2
+    );
     // An empty variable is one that is not set.
-    let ran = in_environment(&[("GPUSETUP_LANG", ""), ("LANG", "ko_KR.UTF-8")], &["explain", "exit", "4"]);
-    assert!(ran.code == 0 && ran.out.contains(KOREAN), "{}{}", ran.out, ran.err);
+    let ran = in_environment(
+        &[("GPUSETUP_LANG", ""), ("LANG", "ko_KR.UTF-8")],
+        &["explain", "exit", "4"],
+    );
+    assert!(
+        ran.code == 0 && ran.out.contains(KOREAN),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
 }
 
 #[test]
@@ -150,9 +253,17 @@ fn a_locale_that_is_not_utf8_is_english() {
     use std::os::unix::ffi::OsStrExt;
     let locale = std::ffi::OsStr::from_bytes(b"ko_KR.UTF-8\xff");
     let mut command = program();
-    command.env("LC_ALL", locale).env("LANG", "ko_KR.UTF-8").args(["explain", "exit", "4"]);
+    command
+        .env("LC_ALL", locale)
+        .env("LANG", "ko_KR.UTF-8")
+        .args(["explain", "exit", "4"]);
     let ran = Ran::of(command.output().expect("gpusetup runs"));
-    assert!(ran.code == 0 && ran.out.starts_with("exit code 4"), "{}{}", ran.out, ran.err);
+    assert!(
+        ran.code == 0 && ran.out.starts_with("exit code 4"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
 }
 
 #[test]
@@ -162,7 +273,12 @@ fn the_config_file_sets_the_language() {
     std::fs::write(&config, "lang: \"ko\"\n").expect("written");
     let config = config.display().to_string();
     let ran = run(&["--config", &config, "explain", "exit", "4"]);
-    assert!(ran.code == 0 && ran.out.contains("종료 코드 4"), "{}{}", ran.out, ran.err);
+    assert!(
+        ran.code == 0 && ran.out.contains("종료 코드 4"),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
 }
 
 #[test]
@@ -176,7 +292,11 @@ fn only_explanations_for_people_are_translated() {
         &["explain", "xid", "79", "--json"],
         &["explain", "error", "802", "--json"],
         &["explain", log, "--json"],
-        &["explain", "Failed to initialize NVML: Driver/library version mismatch", "--json"],
+        &[
+            "explain",
+            "Failed to initialize NVML: Driver/library version mismatch",
+            "--json",
+        ],
         &["explain", "cuda", "13.0", "--gpu", "v100", "--json"],
         &["explain", "banana"],
         &["plan", "--gpu", "h100"],
@@ -192,7 +312,11 @@ fn only_explanations_for_people_are_translated() {
         // doctor's marks depend on the character set, and on nothing else of the locale.
         let of = |locale| in_environment(&[("LC_ALL", locale)], &arguments);
         let (plain, korean) = (of("C.UTF-8"), of("ko_KR.UTF-8"));
-        assert_eq!((plain.code, plain.err, plain.out), (korean.code, korean.err, korean.out), "{arguments:?}");
+        assert_eq!(
+            (plain.code, plain.err, plain.out),
+            (korean.code, korean.err, korean.out),
+            "{arguments:?}"
+        );
     }
 }
 
@@ -202,9 +326,17 @@ fn own_subjects() -> Vec<String> {
     let ids = CheckId::ALL.iter().map(ToString::to_string);
     let rules = RuleId::ALL.iter().map(|rule| format!("rule {rule}"));
     let exits = EXITS.iter().map(|(exit, _)| format!("exit {exit}"));
-    let terms = subjects().into_iter().map(|subject| subject.names[0].clone());
-    let codes = error_codes().into_iter().map(|error| format!("{} error {}", error.api.as_str(), error.code));
-    let xids = database.xids.iter().map(|xid| format!("xid {}", xid.xid)).step_by(5);
+    let terms = subjects()
+        .into_iter()
+        .map(|subject| subject.names[0].clone());
+    let codes = error_codes()
+        .into_iter()
+        .map(|error| format!("{} error {}", error.api.as_str(), error.code));
+    let xids = database
+        .xids
+        .iter()
+        .map(|xid| format!("xid {}", xid.xid))
+        .step_by(5);
     let files = paths::ALL.iter().map(|(path, _)| format!("file {path}"));
     // Each is a process: a part of them is enough.
     ids.chain(rules.step_by(4))
@@ -222,11 +354,20 @@ fn korean_has_no_english_label_and_keeps_to_the_columns() {
     for subject in own_subjects() {
         let words: Vec<&str> = subject.split(' ').collect();
         let ran = run(&[&["explain", "--lang", "ko"][..], &words].concat());
-        assert!(ran.code == 0 && hangul(&ran.out), "{subject}: {}{}", ran.out, ran.err);
+        assert!(
+            ran.code == 0 && hangul(&ran.out),
+            "{subject}: {}{}",
+            ran.out,
+            ran.err
+        );
         for line in ran.out.lines() {
-            let label = line.get(2..).filter(|_| line.starts_with("  ") && !line.starts_with("   "));
+            let label = line
+                .get(2..)
+                .filter(|_| line.starts_with("  ") && !line.starts_with("   "));
             assert!(
-                !label.is_some_and(|text| WORDS.iter().any(|word| text.starts_with(&format!("{word}  ")))),
+                !label.is_some_and(|text| WORDS
+                    .iter()
+                    .any(|word| text.starts_with(&format!("{word}  ")))),
                 "{}",
                 ran.out
             );
@@ -242,23 +383,61 @@ fn korean_has_no_english_label_and_keeps_to_the_columns() {
 fn messages_fit_a_narrow_terminal() {
     let (language, database) = (&languages().translation("ko"), embedded());
     let mut messages = messages();
-    messages.iter_mut().for_each(|message| language.translate_message(message));
+    messages
+        .iter_mut()
+        .for_each(|message| language.translate_message(message));
     for width in [60, 80] {
-        let look = Look { paint: Paint::new(false), verbose: false, width, language };
+        let look = Look {
+            paint: Paint::new(false),
+            verbose: false,
+            width,
+            language,
+        };
         for message in &messages {
-            let recognised = Recognised { message, line: 1, near: String::new(), is_symptom: false };
+            let recognised = Recognised {
+                message,
+                line: 1,
+                near: String::new(),
+                is_symptom: false,
+            };
             let explained = Explained::of(&recognised, "the line", &[], language);
-            let logged = Logged { xids: Vec::new(), sxids: Vec::new() };
-            let shown = text(&PasteReport::new(vec![explained], Vec::new(), logged, &database, 1, language), look);
-            let commands = || message.causes.iter().flat_map(|cause| cause.run.iter().chain(&cause.tell));
-            for line in shown.lines().filter(|line| !commands().any(|command| line.ends_with(command.as_str()))) {
+            let logged = Logged {
+                xids: Vec::new(),
+                sxids: Vec::new(),
+            };
+            let shown = text(
+                &PasteReport::new(vec![explained], Vec::new(), logged, &database, 1, language),
+                look,
+            );
+            let commands = || {
+                message
+                    .causes
+                    .iter()
+                    .flat_map(|cause| cause.run.iter().chain(&cause.tell))
+            };
+            for line in shown
+                .lines()
+                .filter(|line| !commands().any(|command| line.ends_with(command.as_str())))
+            {
                 let is_one_word = line.split_whitespace().count() <= 2;
-                assert!(columns(line) <= width || is_one_word, "{}: {line}", message.id);
+                assert!(
+                    columns(line) <= width || is_one_word,
+                    "{}: {line}",
+                    message.id
+                );
             }
-            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            let words = |text: &str| {
+                text.split_whitespace()
+                    .map(str::to_owned)
+                    .collect::<Vec<_>>()
+            };
             let all = words(&shown).join(" ");
             for text in [&message.title, &message.says] {
-                assert!(all.contains(&words(text).join(" ")), "{}: a word of `{text}` is broken", message.id);
+                assert!(
+                    all.contains(&words(text).join(" ")),
+                    "{}: a word of `{text}` is broken",
+                    message.id
+                );
             }
         }
     }
@@ -270,14 +449,39 @@ fn a_pasted_text_is_explained_in_korean() {
                nvidia-nvswitch3: SXid (PCI:0000:87:00.0): 22013, Fatal, Link 27 Minion Link DLREQ interrupt\n\
                FATAL: Module nvidia not found in directory /lib/modules/6.1\n\
                RuntimeError: CUDA error 700\n";
-    let ran = run_with_input(&["explain", "-", "--lang", "ko", "--facts", "/nonexistent"], log);
-    let ran = if ran.code == 0 { ran } else { run_with_input(&["explain", "-", "--lang", "ko", "--gpu", "h100"], log) };
-    for part in
-        ["Xid 79, GPU", "SXid 22013", "설명", "원인 1", "확인", "조치", "CUDA 오류 700", "sudo gpusetup doctor --fix"]
-    {
+    let ran = run_with_input(
+        &["explain", "-", "--lang", "ko", "--facts", "/nonexistent"],
+        log,
+    );
+    let ran = if ran.code == 0 {
+        ran
+    } else {
+        run_with_input(&["explain", "-", "--lang", "ko", "--gpu", "h100"], log)
+    };
+    for part in [
+        "Xid 79, GPU",
+        "SXid 22013",
+        "설명",
+        "원인 1",
+        "확인",
+        "조치",
+        "CUDA 오류 700",
+        "sudo gpusetup doctor --fix",
+    ] {
         assert!(ran.out.contains(part), "{part}: {}{}", ran.out, ran.err);
     }
-    assert!(!ran.out.contains("  says ") && !ran.out.contains("  do "), "{}", ran.out);
-    let unknown = run_with_input(&["explain", "-", "--lang", "ko"], "nothing that anybody knows\n");
-    assert!(unknown.code == 0 && unknown.out.contains("인식하지 못함"), "{}", unknown.out);
+    assert!(
+        !ran.out.contains("  says ") && !ran.out.contains("  do "),
+        "{}",
+        ran.out
+    );
+    let unknown = run_with_input(
+        &["explain", "-", "--lang", "ko"],
+        "nothing that anybody knows\n",
+    );
+    assert!(
+        unknown.code == 0 && unknown.out.contains("인식하지 못함"),
+        "{}",
+        unknown.out
+    );
 }

@@ -1,5 +1,5 @@
-//! What costs a stranger nothing costs nobody anything: large, many and packed files, given to every command that reads them, with
-//! little memory and an end to the processor's time.
+//! What costs a stranger nothing costs nobody anything: large, many and packed files, given to
+//! every command that reads them, with little memory and an end to the processor's time.
 
 use crate::common::{Ran, Tree};
 use crate::images::tar;
@@ -12,7 +12,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// Address space in KiB: little more than what gpusetup takes for an ordinary host, and what it may take in all.
+/// Address space in KiB: little more than what gpusetup takes for an ordinary host, and what it may
+/// take in all.
 const MEMORY: &str = "450000";
 /// Seconds of the processor. A build that is not optimised takes ten times as long as a release.
 const PROCESSOR: &str = "100";
@@ -23,8 +24,18 @@ fn run(arguments: &[&str], input: Option<&Path>) -> Ran {
 
 fn run_with(arguments: &[&str], input: Option<&Path>, variables: &[(&str, &str)]) -> Ran {
     let mut command = Command::new("/bin/sh");
-    command.args(["-c", "ulimit -v \"$1\"; ulimit -t \"$2\"; shift 2; exec \"$@\"", "sh", MEMORY, PROCESSOR]);
-    command.arg(env!("CARGO_BIN_EXE_gpusetup")).args(arguments).env_clear().env("GPUSETUP_TODAY", "2026-11-20");
+    command.args([
+        "-c",
+        "ulimit -v \"$1\"; ulimit -t \"$2\"; shift 2; exec \"$@\"",
+        "sh",
+        MEMORY,
+        PROCESSOR,
+    ]);
+    command
+        .arg(env!("CARGO_BIN_EXE_gpusetup"))
+        .args(arguments)
+        .env_clear()
+        .env("GPUSETUP_TODAY", "2026-11-20");
     command.envs(variables.iter().copied());
     command.stdin(input.map_or_else(Stdio::null, |path| File::open(path).expect("a file").into()));
     let output = command.output().expect("sh runs");
@@ -41,7 +52,14 @@ fn run_with(arguments: &[&str], input: Option<&Path>, variables: &[(&str, &str)]
 
 fn on(tree: &Tree, arguments: &[&str]) -> Ran {
     let root = tree.path().display().to_string();
-    run(&arguments.iter().copied().chain(["--root", &root]).collect::<Vec<_>>(), None)
+    run(
+        &arguments
+            .iter()
+            .copied()
+            .chain(["--root", &root])
+            .collect::<Vec<_>>(),
+        None,
+    )
 }
 
 /// The same where all looks at the tree may take so many milliseconds of the processor.
@@ -73,7 +91,9 @@ const LOOKS: [&[&str]; 7] = [
 fn sparse(tree: &Tree, path: &str) {
     let path = tree.path().join(path);
     fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-    File::create(path).and_then(|file| file.set_len((256 << 20) - 1)).expect("a sparse file");
+    File::create(path)
+        .and_then(|file| file.set_len((256 << 20) - 1))
+        .expect("a sparse file");
 }
 
 #[test]
@@ -117,10 +137,21 @@ fn large_files_in_every_folder_of_a_tree_cost_nothing_and_are_named() {
     let facts = on(&tree, &["facts", "--json"]).json();
     let unread = facts["unreadable"].as_array().expect("a list");
     let is_named = |path: &str| unread.iter().any(|one| one.to_string().contains(path));
-    assert!(is_named("/etc/modprobe.d/0.conf") && is_named("/etc/ld.so.cache"), "{unread:#?}");
-    assert!(unread.iter().any(|one| one.to_string().contains("larger than 1 MiB")), "{unread:#?}");
+    assert!(
+        is_named("/etc/modprobe.d/0.conf") && is_named("/etc/ld.so.cache"),
+        "{unread:#?}"
+    );
+    assert!(
+        unread
+            .iter()
+            .any(|one| one.to_string().contains("larger than 1 MiB")),
+        "{unread:#?}"
+    );
     let said = on(&tree, &["plan"]).err;
-    assert!(said.contains("not read: /") && said.contains("many more files"), "{said}");
+    assert!(
+        said.contains("not read: /") && said.contains("many more files"),
+        "{said}"
+    );
 }
 
 /// What a check or a plan did not read is no reason for it to be content.
@@ -130,21 +161,36 @@ fn what_was_not_read_is_said_by_doctor_and_plan() {
     let known = |look: &[&str]| {
         let ran = on(&tree, &[look, &["--json"]].concat());
         let answer = serde_json::from_str(&ran.out).unwrap_or(Value::Null);
-        let found = answer["checks"].as_array().into_iter().chain(answer["warnings"].as_array()).flatten();
-        let found = found.filter(|one| one["id"] == "GS608" || one["check"] == "GS608").map(Value::to_string);
+        let found = answer["checks"]
+            .as_array()
+            .into_iter()
+            .chain(answer["warnings"].as_array())
+            .flatten();
+        let found = found
+            .filter(|one| one["id"] == "GS608" || one["check"] == "GS608")
+            .map(Value::to_string);
         (ran.code, found.collect::<Vec<_>>().join(" "), ran.err)
     };
     assert!(known(&["doctor"]).1.contains("\"pass\""));
     assert_eq!(known(&["plan"]).1, "");
     sparse(&tree, "etc/modprobe.d/own.conf");
     let (_, found, _) = known(&["doctor"]);
-    assert!(found.contains("\"warn\"") && found.contains("sudo ls -lS /") && found.contains("own.conf"), "{found}");
+    assert!(
+        found.contains("\"warn\"") && found.contains("sudo ls -lS /") && found.contains("own.conf"),
+        "{found}"
+    );
     let (code, found, _) = known(&["plan"]);
-    assert!(code == 0 && found.contains("/etc/modprobe.d/own.conf: it is larger than 1 MiB"), "{code} {found}");
+    assert!(
+        code == 0 && found.contains("/etc/modprobe.d/own.conf: it is larger than 1 MiB"),
+        "{code} {found}"
+    );
     // Too much together: whatever came after it was not read at all.
     (0..30).for_each(|n| tree.write(&format!("etc/modprobe.d/{n}.conf"), &"#\n".repeat(1 << 19)));
     let (code, found, _) = known(&["doctor"]);
-    assert!(code == 20 && found.contains("\"fail\"") && found.contains("only a part of the host"), "{code} {found}");
+    assert!(
+        code == 20 && found.contains("\"fail\"") && found.contains("only a part of the host"),
+        "{code} {found}"
+    );
     let (code, _, said) = known(&["plan"]);
     assert!(
         code == 5 && said.contains("only a part of the host was read") && said.contains("ls -lS "),
@@ -160,7 +206,10 @@ fn no_plan_is_made_without_the_record_of_packages() {
     for look in [&["plan"][..], &["list"], &["doctor"]] {
         let ran = on(&tree, look);
         let all = format!("{}{}", ran.out, ran.err);
-        assert!(all.contains("/var/lib/dpkg/status: a record is longer than 8 MiB"), "{look:?}: {all}");
+        assert!(
+            all.contains("/var/lib/dpkg/status: a record is longer than 8 MiB"),
+            "{look:?}: {all}"
+        );
         assert!(look != ["plan"] || ran.code == 5, "{}: {all}", ran.code);
     }
 }
@@ -170,14 +219,30 @@ fn no_plan_is_made_without_the_record_of_packages() {
 fn thousands_of_devices_do_not_hide_the_rest_of_a_machine() {
     let tree = host();
     for n in 0..8000 {
-        let folder =
-            format!("sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.{}", n >> 13, (n >> 8) & 31, (n >> 3) & 31, n & 7);
-        for (file, text) in [("vendor", "0x15b3\n"), ("device", "0x101e\n"), ("class", "0x020000\n")] {
+        let folder = format!(
+            "sys/bus/pci/devices/{:04x}:{:02x}:{:02x}.{}",
+            n >> 13,
+            (n >> 8) & 31,
+            (n >> 3) & 31,
+            n & 7
+        );
+        for (file, text) in [
+            ("vendor", "0x15b3\n"),
+            ("device", "0x101e\n"),
+            ("class", "0x020000\n"),
+        ] {
             tree.write(&format!("{folder}/{file}"), text);
         }
     }
     let facts = on(&tree, &["facts", "--json"]).json();
-    assert!(facts["unreadable"].as_array().expect("a list").iter().all(|one| one["limit"].is_null()), "{facts:#}");
+    assert!(
+        facts["unreadable"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .all(|one| one["limit"].is_null()),
+        "{facts:#}"
+    );
 }
 
 #[test]
@@ -187,8 +252,14 @@ fn files_that_are_small_alone_have_a_limit_together() {
     (0..30).for_each(|n| tree.write(&format!("etc/modprobe.d/{n}.conf"), &text));
     LOOKS.iter().for_each(|look| drop(on(&tree, look)));
     let said = on(&tree, &["facts", "--json"]).json()["unreadable"].to_string();
-    assert!(said.contains("16 MiB, the limit") && said.contains("10000 settings"), "{said}");
-    assert!(said.contains("\"limit\":\"whole\"") && said.contains("\"limit\":\"file\""), "{said}");
+    assert!(
+        said.contains("16 MiB, the limit") && said.contains("10000 settings"),
+        "{said}"
+    );
+    assert!(
+        said.contains("\"limit\":\"whole\"") && said.contains("\"limit\":\"file\""),
+        "{said}"
+    );
 }
 
 /// A value takes a hundred times its length in memory.
@@ -196,18 +267,33 @@ fn files_that_are_small_alone_have_a_limit_together() {
 fn short_files_of_many_values_cost_little() {
     let tree = host();
     let values = format!("a=[{}0]\n", "[[[0]]],".repeat(125_000));
-    let tables = format!("[a]\n{}", (0..6000).map(|n| format!("x{n}{}=1\n", ".a".repeat(78))).collect::<String>());
+    let tables = format!(
+        "[a]\n{}",
+        (0..6000)
+            .map(|n| format!("x{n}{}=1\n", ".a".repeat(78)))
+            .collect::<String>()
+    );
     let containerd = "version=2\nimports=[\"/etc/containerd/conf.d/*.toml\"]\n";
     tree.write("etc/containerd/config.toml", containerd);
     for n in 0..14 {
-        tree.write(&format!("etc/containerd/conf.d/{n}.toml"), &format!("version=2\n{values}"));
+        tree.write(
+            &format!("etc/containerd/conf.d/{n}.toml"),
+            &format!("version=2\n{values}"),
+        );
         tree.write(&format!("etc/crio/crio.conf.d/{n}.conf"), &values);
     }
     tree.write("etc/crio/crio.conf", &tables);
-    tree.write("etc/docker/daemon.json", &format!("{{\"a\": [{}0]}}", "[[[0]]],".repeat(125_000)));
+    tree.write(
+        "etc/docker/daemon.json",
+        &format!("{{\"a\": [{}0]}}", "[[[0]]],".repeat(125_000)),
+    );
     // An alias of aliases takes a hundred thousand times its length.
-    let level = |last: &str, this: &str| format!("{this}: &{this} [{}]\n", format!("*{last},").repeat(10));
-    let levels: String = ["a", "b", "c", "d", "e", "f"].windows(2).map(|two| level(two[0], two[1])).collect();
+    let level =
+        |last: &str, this: &str| format!("{this}: &{this} [{}]\n", format!("*{last},").repeat(10));
+    let levels: String = ["a", "b", "c", "d", "e", "f"]
+        .windows(2)
+        .map(|two| level(two[0], two[1]))
+        .collect();
     let specification = format!("kind: nvidia.com/gpu\na: &a [1,1,1,1,1,1,1,1,1,1]\n{levels}");
     (0..1000).for_each(|n| tree.write(&format!("etc/cdi/{n}.yaml"), &specification));
     for look in LOOKS {
@@ -217,7 +303,10 @@ fn short_files_of_many_values_cost_little() {
     let bundle = tree.path().join("bundle");
     fs::create_dir(&bundle).expect("made");
     fs::write(bundle.join("bundle.json"), manifest).expect("written");
-    assert_eq!(run(&["bundle", "verify", &bundle.display().to_string()], None).code, 10);
+    assert_eq!(
+        run(&["bundle", "verify", &bundle.display().to_string()], None).code,
+        10
+    );
 }
 
 #[test]
@@ -227,7 +316,11 @@ fn of_a_long_kernel_log_the_end_is_read_which_is_said() {
     let rest = "Nov 29 10:00:01 host kernel: [2.0] nothing\n".repeat(400_000);
     tree.write("var/log/kern.log", &format!("{first}{rest}"));
     let ran = on(&tree, &["doctor"]);
-    assert!(ran.err.contains("/var/log/kern.log") && ran.err.contains("only its last 16 MiB is read"), "{}", ran.err);
+    assert!(
+        ran.err.contains("/var/log/kern.log") && ran.err.contains("only its last 16 MiB is read"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -237,21 +330,36 @@ fn many_names_cost_little() {
     fs::create_dir_all(&folder).expect("made");
     let first = folder.join("0");
     fs::write(&first, "").expect("written");
-    (0..20_000)
-        .for_each(|n| fs::hard_link(&first, folder.join(format!("{n:05}{}.conf", "x".repeat(200)))).expect("linked"));
+    (0..20_000).for_each(|n| {
+        fs::hard_link(
+            &first,
+            folder.join(format!("{n:05}{}.conf", "x".repeat(200))),
+        )
+        .expect("linked")
+    });
     LOOKS.iter().for_each(|look| drop(on(&tree, look)));
-    assert!(on(&tree, &["facts", "--json"]).json()["unreadable"].to_string().contains("/etc/modprobe.d"));
+    assert!(
+        on(&tree, &["facts", "--json"]).json()["unreadable"]
+            .to_string()
+            .contains("/etc/modprobe.d")
+    );
 }
 
 #[test]
 fn a_log_of_any_bytes_takes_little_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("log");
-    for noise in
-        [&b"NVRM: a a a a a a a a\n"[..], b"a ", b"NVRM: Xid (PCI:0000:17:00): 79,,,,,,,,\n,,", b"NVRM: \xff\xff\n"]
-    {
+    for noise in [
+        &b"NVRM: a a a a a a a a\n"[..],
+        b"a ",
+        b"NVRM: Xid (PCI:0000:17:00): 79,,,,,,,,\n,,",
+        b"NVRM: \xff\xff\n",
+    ] {
         fs::write(&path, noise.repeat((16 << 20) / noise.len())).expect("written");
-        run(&["doctor", "--kernel-log", path.to_str().expect("UTF-8")], None);
+        run(
+            &["doctor", "--kernel-log", path.to_str().expect("UTF-8")],
+            None,
+        );
     }
 }
 
@@ -262,13 +370,17 @@ fn packed(files: &[(&str, &[u8])]) -> Vec<u8> {
     gzip.finish().expect("ended")
 }
 
-const CONFIG: &str = r#"{"architecture": "amd64", "os": "linux", "config": {"Env": ["PATH=/usr/bin"]}}"#;
+const CONFIG: &str =
+    r#"{"architecture": "amd64", "os": "linux", "config": {"Env": ["PATH=/usr/bin"]}}"#;
 
 /// An image of these layers in a manifest that names them so often.
 fn image(layers: &[(&str, &[u8])], names: &[&str], images: usize) -> Vec<u8> {
     let one = json!({"Config": "c.json", "RepoTags": ["a:1"], "Layers": names});
     let manifest = Value::from(vec![one; images]).to_string();
-    let files = [("c.json", CONFIG.as_bytes()), ("manifest.json", manifest.as_bytes())];
+    let files = [
+        ("c.json", CONFIG.as_bytes()),
+        ("manifest.json", manifest.as_bytes()),
+    ];
     packed(&layers.iter().copied().chain(files).collect::<Vec<_>>())
 }
 
@@ -283,33 +395,82 @@ impl Images {
 
     fn check_at(&self, path: &Path) -> Ran {
         let path = path.to_str().expect("UTF-8");
-        run(&["container", "check", path, "--driver", "550.54.15", "--gpu", "h100"], None)
+        run(
+            &[
+                "container",
+                "check",
+                path,
+                "--driver",
+                "550.54.15",
+                "--gpu",
+                "h100",
+            ],
+            None,
+        )
     }
 }
 
 #[test]
 fn archives_of_images_share_layers_and_have_few_of_everything() {
     let images = Images(tempfile::tempdir().expect("a folder"));
-    let names: Vec<_> = (0..20_000).map(|n| format!("opt/{n}/libcudart.so.12")).collect();
+    let names: Vec<_> = (0..20_000)
+        .map(|n| format!("opt/{n}/libcudart.so.12"))
+        .collect();
     let files: Vec<_> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
     let layer = tar(&files);
     let one = [("l.tar", layer.as_slice())];
     // A hundred references to one layer are a hundred references, and no hundred layers.
     let runs = images.check(&image(&one, &["l.tar"; 100], 1));
-    assert!(runs.code == 0 && runs.out.contains("runs on this driver"), "{}{}", runs.out, runs.err);
-    assert!(images.check(&image(&one, &["l.tar"; 20_000], 1)).err.contains("more than 512 layers"));
-    assert!(images.check(&image(&one, &["l.tar"], 2000)).err.contains("names 2000 images"));
-    assert!(images.check(&image(&one, &["l.tar"; 100], 100)).err.contains("more files than images have"));
-    assert!(images.check(&image(&one, &["l.tar"], 40_000)).err.contains("manifest.json in it is larger than 1 MiB"));
+    assert!(
+        runs.code == 0 && runs.out.contains("runs on this driver"),
+        "{}{}",
+        runs.out,
+        runs.err
+    );
+    assert!(
+        images
+            .check(&image(&one, &["l.tar"; 20_000], 1))
+            .err
+            .contains("more than 512 layers")
+    );
+    assert!(
+        images
+            .check(&image(&one, &["l.tar"], 2000))
+            .err
+            .contains("names 2000 images")
+    );
+    assert!(
+        images
+            .check(&image(&one, &["l.tar"; 100], 100))
+            .err
+            .contains("more files than images have")
+    );
+    assert!(
+        images
+            .check(&image(&one, &["l.tar"], 40_000))
+            .err
+            .contains("manifest.json in it is larger than 1 MiB")
+    );
 }
 
 #[test]
 fn files_and_what_removes_them_are_not_compared_one_by_one() {
     let images = Images(tempfile::tempdir().expect("a folder"));
     let count = 60_000;
-    let (files, removed): (Vec<_>, Vec<_>) =
-        (0..count).map(|n| (format!("opt/{n}/libcudart.so.12"), format!("opt/{}/.wh.libcudart.so.12", n + 1))).unzip();
-    let layer = |names: &[String]| tar(&names.iter().map(|name| (name.as_str(), &b""[..])).collect::<Vec<_>>());
+    let (files, removed): (Vec<_>, Vec<_>) = (0..count)
+        .map(|n| {
+            (
+                format!("opt/{n}/libcudart.so.12"),
+                format!("opt/{}/.wh.libcudart.so.12", n + 1),
+            )
+        })
+        .unzip();
+    let layer = |names: &[String]| {
+        tar(&names
+            .iter()
+            .map(|name| (name.as_str(), &b""[..]))
+            .collect::<Vec<_>>())
+    };
     let (files, removed) = (layer(&files), layer(&removed));
     let both = [("a.tar", files.as_slice()), ("b.tar", removed.as_slice())];
     let ran = images.check(&image(&both, &["a.tar", "b.tar"], 1));
@@ -328,7 +489,12 @@ fn what_is_packed_twice_has_one_budget() {
     let frame = zstd::encode_all(std::io::repeat(0).take(64 << 20), 1).expect("packed");
     let layer = zstd::encode_all(&frame.repeat(256)[..], 1).expect("packed");
     let ran = images.check(&image(&[("l.tar", &frame.repeat(256))], &["l.tar"], 1));
-    assert!(ran.code == 10 && ran.err.contains("unpacks to more than"), "{}: {}", ran.code, ran.err);
+    assert!(
+        ran.code == 10 && ran.err.contains("unpacks to more than"),
+        "{}: {}",
+        ran.code,
+        ran.err
+    );
     assert_ne!(images.check(&layer).code, 0);
 }
 
@@ -342,7 +508,8 @@ fn a_layer_of_many_names_is_read_once() {
     fs::write(folder.join("0"), tar(&[("opt/own/libcudart.so.12", b"")])).expect("written");
     // Once it is short enough to be read, with its hole; all names together are not.
     let file = File::options().write(true).open(folder.join("0"));
-    file.and_then(|file| file.set_len(8 << 20)).expect("a sparse file");
+    file.and_then(|file| file.set_len(8 << 20))
+        .expect("a sparse file");
     let names: Vec<_> = (0..500).map(|n| n.to_string()).collect();
     for (n, name) in names.iter().enumerate().skip(1) {
         let linked = match n % 2 {
@@ -360,26 +527,47 @@ fn a_layer_of_many_names_is_read_once() {
 #[test]
 fn a_folder_of_an_image_is_not_left() {
     let images = Images(tempfile::tempdir().expect("a folder"));
-    let (folder, outside) = (images.0.path().join("image"), images.0.path().join("secret.tar"));
+    let (folder, outside) = (
+        images.0.path().join("image"),
+        images.0.path().join("secret.tar"),
+    );
     fs::create_dir(&folder).expect("made");
     fs::write(&outside, tar(&[("opt/secret/libcudart.so.12", b"")])).expect("written");
     fs::write(folder.join("c.json"), CONFIG).expect("written");
     std::os::unix::fs::symlink(&outside, folder.join("link.tar")).expect("linked");
     std::os::unix::fs::symlink("../secret.tar", folder.join("up.tar")).expect("linked");
-    for layer in [outside.to_str().expect("UTF-8"), "../secret.tar", "link.tar", "up.tar", "x/../../secret.tar"] {
-        let manifest = json!([{"Config": "c.json", "RepoTags": ["a:1"], "Layers": [layer]}]).to_string();
+    for layer in [
+        outside.to_str().expect("UTF-8"),
+        "../secret.tar",
+        "link.tar",
+        "up.tar",
+        "x/../../secret.tar",
+    ] {
+        let manifest =
+            json!([{"Config": "c.json", "RepoTags": ["a:1"], "Layers": [layer]}]).to_string();
         fs::write(folder.join("manifest.json"), manifest).expect("written");
         let ran = images.check_at(&folder);
-        assert!(ran.code != 0 && !format!("{}{}", ran.out, ran.err).contains("opt/secret"), "{layer}: {}", ran.err);
+        assert!(
+            ran.code != 0 && !format!("{}{}", ran.out, ran.err).contains("opt/secret"),
+            "{layer}: {}",
+            ran.err
+        );
     }
     // A link within the folder is one of docker save's for a layer of several images.
-    fs::write(folder.join("l.tar"), tar(&[("opt/own/libcudart.so.12", b"")])).expect("written");
+    fs::write(
+        folder.join("l.tar"),
+        tar(&[("opt/own/libcudart.so.12", b"")]),
+    )
+    .expect("written");
     std::os::unix::fs::symlink("l.tar", folder.join("own.tar")).expect("linked");
-    let manifest = json!([{"Config": "c.json", "RepoTags": ["a:1"], "Layers": ["own.tar"]}]).to_string();
+    let manifest =
+        json!([{"Config": "c.json", "RepoTags": ["a:1"], "Layers": ["own.tar"]}]).to_string();
     fs::write(folder.join("manifest.json"), manifest).expect("written");
     assert!(images.check_at(&folder).out.contains("opt/own"));
     // And a sparse file is no layer of any size.
-    File::create(folder.join("own.tar")).and_then(|file| file.set_len(1 << 40)).expect("a sparse file");
+    File::create(folder.join("own.tar"))
+        .and_then(|file| file.set_len(1 << 40))
+        .expect("a sparse file");
     fs::remove_file(folder.join("l.tar"))
         .and_then(|()| File::create(folder.join("l.tar"))?.set_len(1 << 40))
         .expect("a sparse file");
@@ -401,14 +589,25 @@ fn a_long_text_is_explained_by_its_end() {
         // In steps of a line: it begins with one.
         let text = noise.repeat((12 << 20) / noise.len()) + "\n" + last;
         fs::write(&path, text).expect("written");
-        for (argument, input) in [("-", Some(path.as_path())), (path.to_str().expect("UTF-8"), None)] {
+        for (argument, input) in [
+            ("-", Some(path.as_path())),
+            (path.to_str().expect("UTF-8"), None),
+        ] {
             let ran = run(&["explain", argument], input);
             assert_eq!(ran.code, 0, "{}", ran.err);
-            assert!(ran.err.contains("only its last 1 MiB is read"), "{}", ran.err);
+            assert!(
+                ran.err.contains("only its last 1 MiB is read"),
+                "{}",
+                ran.err
+            );
             assert!(ran.out.contains("79"), "{}", ran.out);
         }
     }
-    assert!(!run(&["explain", "cuda error 700"], None).err.contains("MiB"));
+    assert!(
+        !run(&["explain", "cuda error 700"], None)
+            .err
+            .contains("MiB")
+    );
 }
 
 #[test]
@@ -428,14 +627,21 @@ fn files_of_strangers_are_refused_before_they_are_read_into_memory() {
     ];
     let objects = format!("[{}0]", "{\"\":0},".repeat(2 << 20));
     let deep = "[".repeat(1 << 20);
-    for content in [objects, deep, "0,".repeat(8 << 20), "3b:00.0 0302: 10de:20b0\n".repeat(100_000)] {
+    for content in [
+        objects,
+        deep,
+        "0,".repeat(8 << 20),
+        "3b:00.0 0302: 10de:20b0\n".repeat(100_000),
+    ] {
         fs::write(&path, content).expect("written");
         for command in commands {
             let ran = run(command, None);
             assert_ne!(ran.code, 0, "{command:?}");
         }
     }
-    File::create(&path).and_then(|file| file.set_len(1 << 40)).expect("a sparse file");
+    File::create(&path)
+        .and_then(|file| file.set_len(1 << 40))
+        .expect("a sparse file");
     for command in commands {
         assert_ne!(run(command, None).code, 0, "{command:?}");
     }
@@ -455,12 +661,16 @@ fn kernels(tree: &Tree, number: usize) {
 
 fn write(tree: &Tree, path: &str, bytes: &[u8]) {
     let path = tree.path().join(path);
-    fs::create_dir_all(path.parent().expect("a folder")).and_then(|()| fs::write(path, bytes)).expect("written");
+    fs::create_dir_all(path.parent().expect("a folder"))
+        .and_then(|()| fs::write(path, bytes))
+        .expect("written");
 }
 
 fn xz(bytes: &[u8]) -> Vec<u8> {
     let mut packed = Vec::new();
-    liblzma::read::XzEncoder::new(bytes, 0).read_to_end(&mut packed).expect("packed");
+    liblzma::read::XzEncoder::new(bytes, 0)
+        .read_to_end(&mut packed)
+        .expect("packed");
     packed
 }
 
@@ -468,7 +678,9 @@ fn xz(bytes: &[u8]) -> Vec<u8> {
 fn of_long_names(sections: usize) -> Vec<u8> {
     const LONG: usize = 4096;
     const SHARED_BY: usize = 600;
-    let names = [&[b'A'; LONG - 1][..], b"\0"].concat().repeat(sections / SHARED_BY + 2);
+    let names = [&[b'A'; LONG - 1][..], b"\0"]
+        .concat()
+        .repeat(sections / SHARED_BY + 2);
     let names_at = 64 + 64 * sections as u64;
     let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x01\0\x3e\0\x01\0\0\0".to_vec();
     file.extend([0, 0, 64_u64].map(u64::to_le_bytes).concat());
@@ -480,7 +692,11 @@ fn of_long_names(sections: usize) -> Vec<u8> {
             1 => (3, names_at, names.len() as u64),
             _ => (1, names_at, 16),
         };
-        let name = if n == 0 { 0 } else { n / SHARED_BY * LONG + 1 + n % SHARED_BY };
+        let name = if n == 0 {
+            0
+        } else {
+            n / SHARED_BY * LONG + 1 + n % SHARED_BY
+        };
         file.extend([name as u32, kind].map(u32::to_le_bytes).concat());
         file.extend([0, 0, at, size, 0, 1, 0].map(u64::to_le_bytes).concat());
     }
@@ -496,7 +712,10 @@ fn names_of_sections_are_not_kept() {
     write(&tree, "opt/modules/nvidia.ko", &file);
     write(&tree, "usr/lib/x86_64-linux-gnu/libc.so.6", &file);
     let said = on(&tree, &["facts", "--json"]).json()["unreadable"].to_string();
-    assert!(said.contains("nvidia.ko names no version") && said.contains("has no version banner"), "{said}");
+    assert!(
+        said.contains("nvidia.ko names no version") && said.contains("has no version banner"),
+        "{said}"
+    );
 }
 
 /// What GS608 says of a tree, and what standard error does.
@@ -504,12 +723,19 @@ fn unread(tree: &Tree) -> (String, String) {
     let ran = on(tree, &["doctor", "--json"]);
     let report: Value = serde_json::from_str(&ran.out).expect("a report");
     let checks = report["checks"].as_array().expect("checks").iter();
-    (checks.filter(|one| one["id"] == "GS608").map(Value::to_string).collect(), ran.err)
+    (
+        checks
+            .filter(|one| one["id"] == "GS608")
+            .map(Value::to_string)
+            .collect(),
+        ran.err,
+    )
 }
 
 const ENOUGH: &str = "as much work as a look may take";
 
-/// What `facts` could not read of a tree. All looks at it may take so many milliseconds of the processor.
+/// What `facts` could not read of a tree. All looks at it may take so many milliseconds of the
+/// processor.
 fn unreadable(tree: &Tree, work: u64) -> String {
     working(tree, &["facts", "--json"], work).json()["unreadable"].to_string()
 }
@@ -520,25 +746,39 @@ fn what_is_unpacked_and_summed_has_one_budget() {
     kernels(&tree, 100);
     write(&tree, "opt/modules/nvidia.ko.zst", b"packed");
     let module = xz(&noise(9 << 20));
-    ["peermem", "drm"].iter().for_each(|name| write(&tree, &format!("opt/modules/nvidia-{name}.ko.xz"), &module));
+    ["peermem", "drm"]
+        .iter()
+        .for_each(|name| write(&tree, &format!("opt/modules/nvidia-{name}.ko.xz"), &module));
     let said = unreadable(&tree, 700);
-    assert!(said.contains(ENOUGH) && said.contains("\"limit\":\"file\""), "{said}");
+    assert!(
+        said.contains(ENOUGH) && said.contains("\"limit\":\"file\""),
+        "{said}"
+    );
     // Sparse files, which are too small to be refused for that.
     let tree = host();
     for n in 0..60 {
-        let path = tree.path().join(format!("usr/lib/x86_64-linux-gnu/libcudnn_graph.so.9.{n}.0"));
+        let path = tree.path().join(format!(
+            "usr/lib/x86_64-linux-gnu/libcudnn_graph.so.9.{n}.0"
+        ));
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-        File::create(path).and_then(|file| file.set_len(64 << 20)).expect("a sparse file");
+        File::create(path)
+            .and_then(|file| file.set_len(64 << 20))
+            .expect("a sparse file");
     }
     let said = unreadable(&tree, 700);
-    assert!(said.contains(ENOUGH) && said.contains("libcudnn_graph.so.9."), "{said}");
+    assert!(
+        said.contains(ENOUGH) && said.contains("libcudnn_graph.so.9."),
+        "{said}"
+    );
 }
 
 /// Bytes of seven bits that nothing packs further.
 fn noise(length: usize) -> Vec<u8> {
     let mut last = 1_u64;
     let mut next = || {
-        last = last.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        last = last
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (last >> 57) as u8
     };
     (0..length).map(|_| next()).collect()
@@ -546,7 +786,23 @@ fn noise(length: usize) -> Vec<u8> {
 
 /// The beginning of a file in a cpio archive.
 fn entry(name: &str, size: usize) -> Vec<u8> {
-    let fields = [1, 0o100_644, 0, 0, 1, 0, size, 0, 0, 0, 0, name.len() + 1, 0].map(|n| format!("{n:08x}")).concat();
+    let fields = [
+        1,
+        0o100_644,
+        0,
+        0,
+        1,
+        0,
+        size,
+        0,
+        0,
+        0,
+        0,
+        name.len() + 1,
+        0,
+    ]
+    .map(|n| format!("{n:08x}"))
+    .concat();
     let mut bytes = format!("070701{fields}{name}\0").into_bytes();
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes
@@ -557,16 +813,32 @@ fn images_of_many_kernels_have_one_budget() {
     let tree = host();
     kernels(&tree, 12);
     let size = 8 << 20;
-    write(&tree, "opt/image", &xz(&[entry("x", size), noise(size), entry("TRAILER!!!", 0)].concat()));
+    write(
+        &tree,
+        "opt/image",
+        &xz(&[entry("x", size), noise(size), entry("TRAILER!!!", 0)].concat()),
+    );
     // One image is read once, however many names it has.
-    assert!(!working(&tree, &["doctor", "--json"], 2000).err.contains(ENOUGH));
+    assert!(
+        !working(&tree, &["doctor", "--json"], 2000)
+            .err
+            .contains(ENOUGH)
+    );
     for n in 0..12 {
-        let path = tree.path().join(format!("boot/initrd.img-6.1.0-{}-amd64", n + 30));
-        fs::remove_file(&path).and_then(|()| fs::copy(tree.path().join("opt/image"), path)).expect("copied");
+        let path = tree
+            .path()
+            .join(format!("boot/initrd.img-6.1.0-{}-amd64", n + 30));
+        fs::remove_file(&path)
+            .and_then(|()| fs::copy(tree.path().join("opt/image"), path))
+            .expect("copied");
     }
     let said = working(&tree, &["doctor", "--json"], 700);
     // The newest is the first that is read.
-    assert!(said.err.contains(ENOUGH) && !said.err.contains("initrd.img-6.1.0-41-amd64"), "{}", said.err);
+    assert!(
+        said.err.contains(ENOUGH) && !said.err.contains("initrd.img-6.1.0-41-amd64"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]
@@ -575,19 +847,34 @@ fn names_in_images_are_few_and_short() {
     kernels(&tree, 100);
     let long = ["d".repeat(250).as_str(); 16].join("/");
     let files = (0..1000).flat_map(|n| entry(&format!("{long}/{n:04}/nouveau.ko"), 0));
-    write(&tree, "opt/image", &files.chain(entry("TRAILER!!!", 0)).collect::<Vec<_>>());
+    write(
+        &tree,
+        "opt/image",
+        &files.chain(entry("TRAILER!!!", 0)).collect::<Vec<_>>(),
+    );
     for n in 0..50 {
-        let path = tree.path().join(format!("boot/initrd.img-6.1.0-{}-amd64", n + 30));
-        fs::remove_file(&path).and_then(|()| fs::copy(tree.path().join("opt/image"), path)).expect("copied");
+        let path = tree
+            .path()
+            .join(format!("boot/initrd.img-6.1.0-{}-amd64", n + 30));
+        fs::remove_file(&path)
+            .and_then(|()| fs::copy(tree.path().join("opt/image"), path))
+            .expect("copied");
     }
     let (said, _) = unread(&tree);
-    assert!(said.contains("only its first 8 modules are named"), "{said}");
+    assert!(
+        said.contains("only its first 8 modules are named"),
+        "{said}"
+    );
     let report = tree.path().join("report");
-    on(&tree, &["doctor", "--report", report.to_str().expect("UTF-8")]);
+    on(
+        &tree,
+        &["doctor", "--report", report.to_str().expect("UTF-8")],
+    );
     assert!(fs::metadata(&report).expect("written").len() < 1 << 20);
 }
 
-/// A link below a name to a folder of the tree, behind so many links that each lead astray for as long as they can.
+/// A link below a name to a folder of the tree, behind so many links that each lead astray for as
+/// long as they can.
 fn behind_links(tree: &Tree, name: &str, folder: &str) {
     fs::create_dir_all(tree.path().join("z")).expect("made");
     let mut last = folder.to_owned();
@@ -606,10 +893,18 @@ fn paths_behind_long_links_are_work() {
     fs::rename(tree.path().join("lib"), tree.path().join("own")).expect("moved");
     behind_links(&tree, "lib", "own");
     let (said, _) = unread(&tree);
-    assert!(said.contains("\"fail\"") && said.contains("only a part of the host was read"), "{said}");
+    assert!(
+        said.contains("\"fail\"") && said.contains("only a part of the host was read"),
+        "{said}"
+    );
     assert!(said.contains(ENOUGH), "{said}");
     let plan = working(&tree, &["plan", "--profile", "driver"], 500);
-    assert!(plan.code != 0 && plan.err.contains(ENOUGH), "{}: {}", plan.code, plan.err);
+    assert!(
+        plan.code != 0 && plan.err.contains(ENOUGH),
+        "{}: {}",
+        plan.code,
+        plan.err
+    );
 }
 
 #[test]
@@ -617,10 +912,15 @@ fn homes_behind_long_links_are_work() {
     let tree = host_with_toolkit();
     let users = (0..1000).map(|n| format!("u{n}:x:{}:1::/home/h{n}:/bin/sh\n", 1000 + n));
     tree.write("etc/passwd", &users.collect::<String>());
-    (0..1000).for_each(|n| fs::create_dir_all(tree.path().join(format!("own/h{n}"))).expect("made"));
+    (0..1000)
+        .for_each(|n| fs::create_dir_all(tree.path().join(format!("own/h{n}"))).expect("made"));
     behind_links(&tree, "home", "own");
     let ran = working(&tree, &["doctor"], 2000);
-    assert!(ran.err.contains("not read: /home/h") && ran.err.contains(ENOUGH), "{}", ran.err);
+    assert!(
+        ran.err.contains("not read: /home/h") && ran.err.contains(ENOUGH),
+        "{}",
+        ran.err
+    );
     tree.write("var/lib/dpkg/status", "");
     let ran = working(&tree, &["uninstall", "--cuda", "12.4", "--dry-run"], 2000);
     let words = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -634,8 +934,17 @@ fn very_many_kernels_are_not_looked_at() {
     (0..20_000).for_each(|n| tree.link(&format!("lib/modules/{n}"), "/own"));
     let facts = on(&tree, &["facts", "--json"]).json();
     let kernels = facts["kernels"]["installed"].as_array().expect("kernels");
-    assert_eq!((kernels.len(), &kernels[255]["release"]), (256, &json!("19999")));
-    assert!(facts["unreadable"].to_string().contains("only its 256 newest kernels"), "{}", facts["unreadable"]);
+    assert_eq!(
+        (kernels.len(), &kernels[255]["release"]),
+        (256, &json!("19999"))
+    );
+    assert!(
+        facts["unreadable"]
+            .to_string()
+            .contains("only its 256 newest kernels"),
+        "{}",
+        facts["unreadable"]
+    );
 }
 
 /// An ordinary host takes a small part of the time, even in a build that is not optimised.
@@ -644,7 +953,13 @@ fn an_ordinary_host_is_wholly_read() {
     let tree = host_with_toolkit();
     for n in 0..20 {
         let release = format!("6.1.0-{}-amd64", n + 40);
-        for file in ["modules.builtin", "modules.dep", "build/Makefile", "build/.config", "updates/dkms/nvidia.ko"] {
+        for file in [
+            "modules.builtin",
+            "modules.dep",
+            "build/Makefile",
+            "build/.config",
+            "updates/dkms/nvidia.ko",
+        ] {
             tree.write(&format!("lib/modules/{release}/{file}"), "");
         }
         let image = [entry("etc/modprobe.d/x.conf", 0), entry("TRAILER!!!", 0)].concat();
@@ -660,7 +975,10 @@ fn an_ordinary_host_is_wholly_read() {
 fn host_with_toolkit() -> Tree {
     let tree = host();
     tree.write("usr/local/cuda-12.4/bin/nvcc", "");
-    tree.write("usr/local/cuda-12.4/version.json", r#"{"cuda": {"version": "12.4.1"}}"#);
+    tree.write(
+        "usr/local/cuda-12.4/version.json",
+        r#"{"cuda": {"version": "12.4.1"}}"#,
+    );
     tree.link("usr/local/cuda", "cuda-12.4");
     tree.write("etc/profile.d/gpusetup-cuda.sh", "");
     tree.write("etc/ld.so.conf.d/gpusetup-cuda.conf", "");
@@ -670,28 +988,49 @@ fn host_with_toolkit() -> Tree {
 #[test]
 fn a_home_of_many_users_and_files_is_read_once() {
     let tree = host_with_toolkit();
-    let users: String = (0..1000).map(|n| format!("u{n}:x:{}:1::/home/all:/bin/sh\n", 1000 + n)).collect();
+    let users: String = (0..1000)
+        .map(|n| format!("u{n}:x:{}:1::/home/all:/bin/sh\n", 1000 + n))
+        .collect();
     let user = rustix::process::geteuid().as_raw();
-    tree.write("etc/passwd", &format!("{users}me:x:{user}:1::/home/all:/bin/sh\n"));
+    tree.write(
+        "etc/passwd",
+        &format!("{users}me:x:{user}:1::/home/all:/bin/sh\n"),
+    );
     (0..7000).for_each(|n| tree.write(&format!("home/all/.config/fish/conf.d/{n}.fish"), ""));
     LOOKS.iter().for_each(|look| drop(on(&tree, look)));
     let ran = on(&tree, &["uninstall", "--all", "--dry-run"]);
-    assert!(ran.out.len() + ran.err.len() < 100_000, "{}", ran.out.len() + ran.err.len());
+    assert!(
+        ran.out.len() + ran.err.len() < 100_000,
+        "{}",
+        ran.out.len() + ran.err.len()
+    );
 }
 
 #[test]
 fn large_homes_and_many_people_are_no_finding() {
     let tree = host_with_toolkit();
     let user = rustix::process::geteuid().as_raw();
-    let people: String = (0..1500).map(|n| format!("u{n}:x:{}:1::/home/{n}:/bin/sh\n", 1000 + n)).collect();
-    tree.write("etc/passwd", &format!("ann:x:{user}:1::/home/ann:/bin/sh\n{people}"));
+    let people: String = (0..1500)
+        .map(|n| format!("u{n}:x:{}:1::/home/{n}:/bin/sh\n", 1000 + n))
+        .collect();
+    tree.write(
+        "etc/passwd",
+        &format!("ann:x:{user}:1::/home/ann:/bin/sh\n{people}"),
+    );
     tree.write("home/ann/.bashrc", &"#\n".repeat(150 << 10));
     let (said, error) = unread(&tree);
     assert!(said.contains("\"pass\""), "{said}");
-    assert!(error.contains("not read: /etc/passwd") && error.contains("nor 1 more file"), "{error}");
+    assert!(
+        error.contains("not read: /etc/passwd") && error.contains("nor 1 more file"),
+        "{error}"
+    );
     tree.write("var/lib/dpkg/status", "");
     let removed = on(&tree, &["uninstall", "--cuda", "12.4", "--dry-run"]);
     let words = removed.out.split_whitespace().collect::<Vec<_>>().join(" ");
     let why = "/home/ann/.bashrc: it is larger than 256 KiB, the limit for a home";
-    assert!(words.contains(why) && words.contains("its first 1000 people"), "{words} {}", removed.err);
+    assert!(
+        words.contains(why) && words.contains("its first 1000 people"),
+        "{words} {}",
+        removed.err
+    );
 }

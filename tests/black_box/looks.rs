@@ -1,12 +1,19 @@
-//! What only looks at a tree, and every dry run, runs no program of the tree: each program that gpusetup may start stands in it and
-//! notes that it ran.
+//! What only looks at a tree, and every dry run, runs no program of the tree: each program that
+//! gpusetup may start stands in it and notes that it ran.
 
 use crate::common::{Ran, Tree, program_as_root};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 /// The folders in which programs are found.
-const FOLDERS: [&str; 6] = ["usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"];
+const FOLDERS: [&str; 6] = [
+    "usr/local/sbin",
+    "usr/local/bin",
+    "usr/sbin",
+    "usr/bin",
+    "sbin",
+    "bin",
+];
 
 /// Every program that gpusetup starts on a host.
 const PROGRAMS: [&str; 62] = [
@@ -95,17 +102,28 @@ fn planted() -> Vec<u8> {
     elf.extend(1_u32.to_le_bytes());
     elf.extend([start + header, 64, 0].iter().flat_map(|n| n.to_le_bytes()));
     elf.extend(0_u32.to_le_bytes());
-    elf.extend([64_u16, 56, 1, 64, 0, 0].iter().flat_map(|n| n.to_le_bytes()));
+    elf.extend(
+        [64_u16, 56, 1, 64, 0, 0]
+            .iter()
+            .flat_map(|n| n.to_le_bytes()),
+    );
     elf.extend([1_u32, 5].iter().flat_map(|n| n.to_le_bytes()));
     let size = header + code.len() as u64;
-    elf.extend([0, start, start, size, size, 0x1000].iter().flat_map(|n| n.to_le_bytes()));
+    elf.extend(
+        [0, start, start, size, size, 0x1000]
+            .iter()
+            .flat_map(|n| n.to_le_bytes()),
+    );
     elf.extend(code);
     elf
 }
 
 fn plant(tree: &Tree, programs: impl Fn(&str) -> bool) {
     let programs: Vec<_> = PROGRAMS.into_iter().filter(|name| programs(name)).collect();
-    for path in FOLDERS.iter().flat_map(|folder| programs.iter().map(move |name| format!("{folder}/{name}"))) {
+    for path in FOLDERS
+        .iter()
+        .flat_map(|folder| programs.iter().map(move |name| format!("{folder}/{name}")))
+    {
         let path = tree.path().join(path);
         fs::create_dir_all(path.parent().expect("a folder")).expect("made");
         fs::write(&path, planted()).expect("written");
@@ -121,18 +139,37 @@ fn plant(tree: &Tree, programs: impl Fn(&str) -> bool) {
 fn host() -> Tree {
     let tree = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
     plant(&tree, |_| true);
-    let packages = ["nvidia-driver", "libcuda1", "nvidia-container-toolkit", "cuda-toolkit-12-4"];
-    let package = |name| format!("Package: {name}\nStatus: install ok installed\nVersion: 550.54.15-1\n\n");
+    let packages = [
+        "nvidia-driver",
+        "libcuda1",
+        "nvidia-container-toolkit",
+        "cuda-toolkit-12-4",
+    ];
+    let package =
+        |name| format!("Package: {name}\nStatus: install ok installed\nVersion: 550.54.15-1\n\n");
     tree.write("var/lib/dpkg/status", &packages.map(package).concat());
-    tree.write("var/lib/dpkg/info/cuda-toolkit-12-4.list", "/usr/local/cuda-12.4\n/usr/local/cuda-12.4/version.json\n");
-    tree.write("usr/local/cuda-12.4/version.json", "{\"cuda\": {\"version\": \"12.4.1\"}}");
+    tree.write(
+        "var/lib/dpkg/info/cuda-toolkit-12-4.list",
+        "/usr/local/cuda-12.4\n/usr/local/cuda-12.4/version.json\n",
+    );
+    tree.write(
+        "usr/local/cuda-12.4/version.json",
+        "{\"cuda\": {\"version\": \"12.4.1\"}}",
+    );
     tree.write("etc/docker/daemon.json", "{}");
     tree
 }
 
 fn run(tree: &Tree, arguments: &str) -> Ran {
     let mut command = program_as_root();
-    Ran::of(command.args(arguments.split(' ')).arg("--root").arg(tree.path()).output().expect("gpusetup runs"))
+    Ran::of(
+        command
+            .args(arguments.split(' '))
+            .arg("--root")
+            .arg(tree.path())
+            .output()
+            .expect("gpusetup runs"),
+    )
 }
 
 fn has_run(tree: &Tree) -> bool {
@@ -174,15 +211,27 @@ fn no_look_and_no_dry_run_runs_a_program_of_a_tree() {
     let tree = host();
     for look in LOOKS {
         let ran = run(&tree, look);
-        assert!(!has_run(&tree), "{look}: a program of the tree ran\n{}", ran.err);
+        assert!(
+            !has_run(&tree),
+            "{look}: a program of the tree ran\n{}",
+            ran.err
+        );
         // 1 is the answer of `reboot-required`.
-        assert!(ran.code != 101 && (ran.code != 1 || look == "reboot-required"), "{look}: {}\n{}", ran.code, ran.err);
+        assert!(
+            ran.code != 101 && (ran.code != 1 || look == "reboot-required"),
+            "{look}: {}\n{}",
+            ran.code,
+            ran.err
+        );
     }
     // The answer comes from dpkg's own record, and what is not in it is said to be unknown.
     let removal = run(&tree, "uninstall --driver --dry-run --json");
     assert_eq!(removal.code, 0, "{}", removal.err);
     let warnings = removal.json()["warnings"].to_string();
-    assert!(removal.out.contains("libcuda1") && warnings.contains("is not known"), "{warnings}");
+    assert!(
+        removal.out.contains("libcuda1") && warnings.contains("is not known"),
+        "{warnings}"
+    );
     // What changes the tree runs them: the test would see it.
     let changed = run(&tree, "uninstall --driver --yes");
     assert!(has_run(&tree), "{}: {}", changed.code, changed.err);
@@ -197,7 +246,11 @@ fn what_only_rpm_knows_is_said_to_be_unknown() {
         let ran = run(&tree, &format!("uninstall {what} --dry-run"));
         assert!(!has_run(&tree), "{what}");
         assert_eq!(ran.code, 5, "{what}: {}", ran.err);
-        assert!(ran.err.contains("in a database that only rpm reads"), "{}", ran.err);
+        assert!(
+            ran.err.contains("in a database that only rpm reads"),
+            "{}",
+            ran.err
+        );
     }
 }
 
@@ -221,11 +274,21 @@ fn a_tree_whose_programs_cannot_be_contained_is_not_changed() {
             "-sys_admin",
         ]);
     }
-    command.env_clear().env("PATH", "/usr/bin:/bin").arg(env!("CARGO_BIN_EXE_gpusetup"));
-    command.args(["uninstall", "--driver", "--yes", "--root"]).arg(tree.path());
+    command
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .arg(env!("CARGO_BIN_EXE_gpusetup"));
+    command
+        .args(["uninstall", "--driver", "--yes", "--root"])
+        .arg(tree.path());
     let ran = Ran::of(command.output().expect("setpriv runs"));
     assert!(!has_run(&tree));
     assert_eq!(ran.code, 5, "{}", ran.err);
-    assert!(ran.err.contains("the namespaces that contain it cannot be made"), "{}", ran.err);
+    assert!(
+        ran.err
+            .contains("the namespaces that contain it cannot be made"),
+        "{}",
+        ran.err
+    );
     assert!(ran.err.contains("gpusetup plan --root"), "{}", ran.err);
 }

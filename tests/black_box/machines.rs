@@ -5,26 +5,40 @@ use serde_json::Value;
 
 fn warnings(plan: &Value, check: &str) -> Vec<String> {
     let all = plan["warnings"].as_array().expect("a list").iter();
-    all.filter(|w| w["check"] == check).filter_map(|w| w["text"].as_str()).map(str::to_owned).collect()
+    all.filter(|w| w["check"] == check)
+        .filter_map(|w| w["text"].as_str())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// What the steps install.
 fn packages(plan: &Value) -> Vec<&str> {
     let steps = plan["steps"].as_array().expect("a list").iter();
-    let operations = steps.flat_map(|step| step["operations"].as_array()).flatten();
-    operations.flat_map(|o| o["install"].as_array()).flatten().filter_map(Value::as_str).collect()
+    let operations = steps
+        .flat_map(|step| step["operations"].as_array())
+        .flatten();
+    operations
+        .flat_map(|o| o["install"].as_array())
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
 }
 
 /// What doctor finds by one check, whatever it ends with.
 fn finding(tree: &Tree, check: &str) -> Value {
     let ran = tree.run(&["doctor", "--json", check]);
-    let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}{}", ran.out, ran.err));
+    let report: Value =
+        serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}{}", ran.out, ran.err));
     report["checks"][0].clone()
 }
 
 /// A host of this os-release with an RTX 4070, which nouveau holds.
 fn with_gpu(release: &str, files: &[&str]) -> Tree {
-    let tree = Tree::new(release, "6.12.5-200.fc41.x86_64", 14).gpu("0000:01:00.0", "2786", Some("nouveau"));
+    let tree = Tree::new(release, "6.12.5-200.fc41.x86_64", 14).gpu(
+        "0000:01:00.0",
+        "2786",
+        Some("nouveau"),
+    );
     files.iter().for_each(|file| tree.write(file, ""));
     tree
 }
@@ -37,16 +51,36 @@ fn image_based_systems_are_told_their_own_way() {
             Some("run/ostree-booted"),
             "rpm-ostree install akmod-nvidia",
         ),
-        ("ID=fedora\nVERSION_ID=43\nVARIANT_ID=coreos\n", None, "rpm-ostree rebase"),
-        ("ID=bazzite\nID_LIKE=fedora\nVERSION_ID=43\n", None, "bazzite-nvidia-open:stable"),
-        ("ID=bluefin\nID_LIKE=fedora\nVERSION_ID=44\n", None, "projectbluefin/bluefin-nvidia:stable"),
-        ("ID=aurora\nID_LIKE=fedora\nVERSION_ID=44\n", None, "ublue-os/aurora-nvidia-open:stable"),
+        (
+            "ID=fedora\nVERSION_ID=43\nVARIANT_ID=coreos\n",
+            None,
+            "rpm-ostree rebase",
+        ),
+        (
+            "ID=bazzite\nID_LIKE=fedora\nVERSION_ID=43\n",
+            None,
+            "bazzite-nvidia-open:stable",
+        ),
+        (
+            "ID=bluefin\nID_LIKE=fedora\nVERSION_ID=44\n",
+            None,
+            "projectbluefin/bluefin-nvidia:stable",
+        ),
+        (
+            "ID=aurora\nID_LIKE=fedora\nVERSION_ID=44\n",
+            None,
+            "ublue-os/aurora-nvidia-open:stable",
+        ),
         (
             "ID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n",
             Some("usr/share/ublue-os/image-info.json"),
             "projectbluefin/bluefin-nvidia:stable",
         ),
-        ("ID=fedora\nVERSION_ID=44\nVARIANT_ID=ucore\n", Some("run/ostree-booted"), "ucore:stable-nvidia"),
+        (
+            "ID=fedora\nVERSION_ID=44\nVARIANT_ID=ucore\n",
+            Some("run/ostree-booted"),
+            "ucore:stable-nvidia",
+        ),
         (
             "ID=\"opensuse-microos\"\nVERSION_ID=\"20261101\"\n",
             Some("usr/sbin/transactional-update"),
@@ -57,43 +91,118 @@ fn image_based_systems_are_told_their_own_way() {
             Some("usr/sbin/transactional-update"),
             "transactional-update shell",
         ),
-        ("ID=\"sl-micro\"\nVERSION_ID=\"6.1\"\n", Some("usr/sbin/transactional-update"), "transactional-update shell"),
-        ("ID=nixos\nVERSION_ID=\"26.05\"\n", None, "nixos-rebuild switch"),
+        (
+            "ID=\"sl-micro\"\nVERSION_ID=\"6.1\"\n",
+            Some("usr/sbin/transactional-update"),
+            "transactional-update shell",
+        ),
+        (
+            "ID=nixos\nVERSION_ID=\"26.05\"\n",
+            None,
+            "nixos-rebuild switch",
+        ),
         ("ID=talos\nVERSION_ID=v1.15.0\n", None, "talosctl upgrade"),
-        ("ID=flatcar\nVERSION_ID=4593.0.0\n", None, "enabled-sysext.conf"),
-        ("ID=bottlerocket\nVERSION_ID=1.68.0\n", None, "aws ssm get-parameter"),
-        ("ID=cos\nVERSION_ID=125\n", None, "cos-extensions install gpu"),
-        ("ID=ubuntu-core\nVERSION_ID=\"24\"\n", None, "snap components pc-kernel"),
-        ("ID=steamos\nID_LIKE=arch\nVERSION_ID=3.7\n", None, "steamos-readonly"),
-        ("ID=rhcos\nVERSION_ID=\"4.20\"\n", Some("run/ostree-booted"), "gpu-operator-certified"),
+        (
+            "ID=flatcar\nVERSION_ID=4593.0.0\n",
+            None,
+            "enabled-sysext.conf",
+        ),
+        (
+            "ID=bottlerocket\nVERSION_ID=1.68.0\n",
+            None,
+            "aws ssm get-parameter",
+        ),
+        (
+            "ID=cos\nVERSION_ID=125\n",
+            None,
+            "cos-extensions install gpu",
+        ),
+        (
+            "ID=ubuntu-core\nVERSION_ID=\"24\"\n",
+            None,
+            "snap components pc-kernel",
+        ),
+        (
+            "ID=steamos\nID_LIKE=arch\nVERSION_ID=3.7\n",
+            None,
+            "steamos-readonly",
+        ),
+        (
+            "ID=rhcos\nVERSION_ID=\"4.20\"\n",
+            Some("run/ostree-booted"),
+            "gpu-operator-certified",
+        ),
         (
             "ID=\"rhel\"\nVERSION_ID=\"9.6\"\nVARIANT_ID=coreos\nOPENSHIFT_VERSION=\"4.19\"\n",
             Some("run/ostree-booted"),
             "gpu-operator-certified",
         ),
-        ("ID=\"rhel\"\nVERSION_ID=\"9.6\"\n", Some("run/ostree-booted"), "bootc switch"),
+        (
+            "ID=\"rhel\"\nVERSION_ID=\"9.6\"\n",
+            Some("run/ostree-booted"),
+            "bootc switch",
+        ),
     ] {
         let tree = with_gpu(&format!("PRETTY_NAME=\"X\"\n{release}"), file.as_slice());
         let refused = tree.run(&["plan", "--profile", "compute"]);
         assert_eq!(refused.code, 5, "{release}: {}", refused.err);
-        assert!(refused.err.contains(command) && refused.err.contains("(GS908)"), "{release}: {}", refused.err);
-        assert!(!refused.err.contains("gpusetup plan"), "it would be refused again: {}", refused.err);
-        for program in ["rpm-ostree", "transactional-update", "bootc", "cos-extensions", "talosctl", "aws"] {
+        assert!(
+            refused.err.contains(command) && refused.err.contains("(GS908)"),
+            "{release}: {}",
+            refused.err
+        );
+        assert!(
+            !refused.err.contains("gpusetup plan"),
+            "it would be refused again: {}",
+            refused.err
+        );
+        for program in [
+            "rpm-ostree",
+            "transactional-update",
+            "bootc",
+            "cos-extensions",
+            "talosctl",
+            "aws",
+        ] {
             let in_chroot = format!("{} {program}", tree.path().display());
-            assert!(!refused.err.contains(&in_chroot), "{release}: {}", refused.err);
+            assert!(
+                !refused.err.contains(&in_chroot),
+                "{release}: {}",
+                refused.err
+            );
         }
         // Neither the packages it needs nor its files can be installed.
         let toolkit = tree.run(&["plan", "--profile", "toolkit"]);
-        assert!(toolkit.code == 5 && toolkit.err.contains("hint: a toolkit "), "{release}: {}", toolkit.err);
-        assert!(!toolkit.err.contains("gpusetup plan"), "it would be refused again: {}", toolkit.err);
-        assert!(!toolkit.err.contains(command), "nobody asked for a driver: {}", toolkit.err);
-        assert_eq!(tree.run(&["facts", "--json"]).json()["os"]["immutable"], true, "{release}");
+        assert!(
+            toolkit.code == 5 && toolkit.err.contains("hint: a toolkit "),
+            "{release}: {}",
+            toolkit.err
+        );
+        assert!(
+            !toolkit.err.contains("gpusetup plan"),
+            "it would be refused again: {}",
+            toolkit.err
+        );
+        assert!(
+            !toolkit.err.contains(command),
+            "nobody asked for a driver: {}",
+            toolkit.err
+        );
+        assert_eq!(
+            tree.run(&["facts", "--json"]).json()["os"]["immutable"],
+            true,
+            "{release}"
+        );
         let checked = finding(&tree, "GS908");
         assert_eq!(checked["status"], "fail", "{release}: {checked:#}");
         // Of a tree, doctor names no command that takes the running system.
         let remedy = &checked["remediation"];
-        let is_named = remedy["commands"] == serde_json::json!([]) || remedy.to_string().contains(command);
-        assert!(is_named && remedy["text"].as_str().is_some_and(|text| text.len() > 20), "{release}: {checked:#}");
+        let is_named =
+            remedy["commands"] == serde_json::json!([]) || remedy.to_string().contains(command);
+        assert!(
+            is_named && remedy["text"].as_str().is_some_and(|text| text.len() > 20),
+            "{release}: {checked:#}"
+        );
     }
 }
 
@@ -104,48 +213,164 @@ fn a_systems_own_way_supports_the_gpu() {
     const FERMI: &str = "06c0";
     const TURING: &str = "1e04";
     for (release, gpu, right, wrong) in [
-        ("ID=talos\nVERSION_ID=v1.15.0\n", PASCAL, "nonfree-kmod-nvidia-lts", "nvidia-open-gpu"),
-        ("ID=talos\nVERSION_ID=v1.15.0\n", KEPLER, "gpusetup explain", "talosctl"),
-        ("ID=talos\nVERSION_ID=v1.15.0\n", TURING, "/nvidia-open-gpu-kernel-modules-production and ", "nonfree"),
-        ("ID=flatcar\nVERSION_ID=4593.0.0\n", PASCAL, "echo nvidia-drivers-570 |", "570-open"),
-        ("ID=bazzite\nVERSION_ID=43\n", PASCAL, "bazzite-nvidia:stable", "nvidia-open"),
-        ("ID=bluefin\nVERSION_ID=43\n", PASCAL, "Bluefin and Aurora have no such image", "nvidia-open"),
-        ("ID=nixos\nVERSION_ID=\"26.05\"\n", PASCAL, "open = false; hardware.nvidia.package = ", "legacy_470"),
-        ("ID=nixos\nVERSION_ID=\"26.05\"\n", KEPLER, "nvidiaPackages.legacy_470", "legacy_580"),
-        ("ID=nixos\nVERSION_ID=\"26.05\"\n", FERMI, "no way to a driver", "nixos-rebuild"),
+        (
+            "ID=talos\nVERSION_ID=v1.15.0\n",
+            PASCAL,
+            "nonfree-kmod-nvidia-lts",
+            "nvidia-open-gpu",
+        ),
+        (
+            "ID=talos\nVERSION_ID=v1.15.0\n",
+            KEPLER,
+            "gpusetup explain",
+            "talosctl",
+        ),
+        (
+            "ID=talos\nVERSION_ID=v1.15.0\n",
+            TURING,
+            "/nvidia-open-gpu-kernel-modules-production and ",
+            "nonfree",
+        ),
+        (
+            "ID=flatcar\nVERSION_ID=4593.0.0\n",
+            PASCAL,
+            "echo nvidia-drivers-570 |",
+            "570-open",
+        ),
+        (
+            "ID=bazzite\nVERSION_ID=43\n",
+            PASCAL,
+            "bazzite-nvidia:stable",
+            "nvidia-open",
+        ),
+        (
+            "ID=bluefin\nVERSION_ID=43\n",
+            PASCAL,
+            "Bluefin and Aurora have no such image",
+            "nvidia-open",
+        ),
+        (
+            "ID=nixos\nVERSION_ID=\"26.05\"\n",
+            PASCAL,
+            "open = false; hardware.nvidia.package = ",
+            "legacy_470",
+        ),
+        (
+            "ID=nixos\nVERSION_ID=\"26.05\"\n",
+            KEPLER,
+            "nvidiaPackages.legacy_470",
+            "legacy_580",
+        ),
+        (
+            "ID=nixos\nVERSION_ID=\"26.05\"\n",
+            FERMI,
+            "no way to a driver",
+            "nixos-rebuild",
+        ),
         (
             "ID=opensuse-microos\nVERSION_ID=\"20261101\"\n",
             PASCAL,
             "nvidia-driver-G06-kmp-default",
             "nvidia-open-driver",
         ),
-        ("ID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n", PASCAL, "akmod-nvidia-580xx", "akmod-nvidia xorg"),
-        ("ID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n", KEPLER, "akmod-nvidia-470xx", "580"),
-        ("ID=fedora\nVERSION_ID=44\nVARIANT_ID=ucore\n", PASCAL, "ucore:stable-nvidia-lts", "no way"),
-        ("ID=fedora\nVERSION_ID=44\nVARIANT_ID=ucore\n", KEPLER, "no way to a driver", "ucore:stable"),
-        ("ID=cos\nVERSION_ID=125\n", PASCAL, "cos-extensions install gpu", "no way"),
-        ("ID=cos\nVERSION_ID=125\n", KEPLER, "no way to a driver", "cos-extensions"),
-        ("ID=ubuntu-core\nVERSION_ID=\"24\"\n", KEPLER, "no way to a driver", "pc-kernel"),
-        ("ID=steamos\nID_LIKE=arch\nVERSION_ID=3.7\n", KEPLER, "no way to a driver", "Bazzite"),
-        ("ID=rhcos\nVERSION_ID=\"4.18\"\n", KEPLER, "no way to a driver", "Operator"),
+        (
+            "ID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n",
+            PASCAL,
+            "akmod-nvidia-580xx",
+            "akmod-nvidia xorg",
+        ),
+        (
+            "ID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n",
+            KEPLER,
+            "akmod-nvidia-470xx",
+            "580",
+        ),
+        (
+            "ID=fedora\nVERSION_ID=44\nVARIANT_ID=ucore\n",
+            PASCAL,
+            "ucore:stable-nvidia-lts",
+            "no way",
+        ),
+        (
+            "ID=fedora\nVERSION_ID=44\nVARIANT_ID=ucore\n",
+            KEPLER,
+            "no way to a driver",
+            "ucore:stable",
+        ),
+        (
+            "ID=cos\nVERSION_ID=125\n",
+            PASCAL,
+            "cos-extensions install gpu",
+            "no way",
+        ),
+        (
+            "ID=cos\nVERSION_ID=125\n",
+            KEPLER,
+            "no way to a driver",
+            "cos-extensions",
+        ),
+        (
+            "ID=ubuntu-core\nVERSION_ID=\"24\"\n",
+            KEPLER,
+            "no way to a driver",
+            "pc-kernel",
+        ),
+        (
+            "ID=steamos\nID_LIKE=arch\nVERSION_ID=3.7\n",
+            KEPLER,
+            "no way to a driver",
+            "Bazzite",
+        ),
+        (
+            "ID=rhcos\nVERSION_ID=\"4.18\"\n",
+            KEPLER,
+            "no way to a driver",
+            "Operator",
+        ),
     ] {
-        let tree = Tree::new(&format!("PRETTY_NAME=\"X\"\n{release}"), "6.12.5-200.fc41.x86_64", 14);
+        let tree = Tree::new(
+            &format!("PRETTY_NAME=\"X\"\n{release}"),
+            "6.12.5-200.fc41.x86_64",
+            14,
+        );
         tree.write("run/ostree-booted", "");
-        let refused = tree.gpu("0000:01:00.0", gpu, None).run(&["plan", "--profile", "compute"]);
-        let (err, case) = (refused.err.replace('\n', " "), format!("{release}{gpu}: {}", refused.err));
-        assert!(refused.code == 5 && err.contains(right) && !err.contains(wrong), "{case}");
+        let refused = tree
+            .gpu("0000:01:00.0", gpu, None)
+            .run(&["plan", "--profile", "compute"]);
+        let (err, case) = (
+            refused.err.replace('\n', " "),
+            format!("{release}{gpu}: {}", refused.err),
+        );
+        assert!(
+            refused.code == 5 && err.contains(right) && !err.contains(wrong),
+            "{case}"
+        );
     }
 }
 
 #[test]
 fn an_image_that_has_the_driver_is_not_to_be_replaced_by_itself() {
     for (release, again) in [
-        ("ID=bazzite\nVERSION_ID=43\nVARIANT_ID=bazzite-nvidia-open\n", "rebase"),
-        ("ID=bluefin\nVERSION_ID=44\nVARIANT_ID=bluefin-nvidia\n", "bootc switch"),
-        ("ID=bottlerocket\nVERSION_ID=1.68.0\nVARIANT_ID=aws-k8s-1.33-nvidia\n", "aws ssm"),
+        (
+            "ID=bazzite\nVERSION_ID=43\nVARIANT_ID=bazzite-nvidia-open\n",
+            "rebase",
+        ),
+        (
+            "ID=bluefin\nVERSION_ID=44\nVARIANT_ID=bluefin-nvidia\n",
+            "bootc switch",
+        ),
+        (
+            "ID=bottlerocket\nVERSION_ID=1.68.0\nVARIANT_ID=aws-k8s-1.33-nvidia\n",
+            "aws ssm",
+        ),
     ] {
-        let refused = with_gpu(&format!("PRETTY_NAME=\"X\"\n{release}"), &[]).run(&["plan", "--profile", "compute"]);
-        let says = refused.err.contains("has NVIDIA's driver already") && !refused.err.contains(again);
+        let refused = with_gpu(&format!("PRETTY_NAME=\"X\"\n{release}"), &[]).run(&[
+            "plan",
+            "--profile",
+            "compute",
+        ]);
+        let says =
+            refused.err.contains("has NVIDIA's driver already") && !refused.err.contains(again);
         assert!(refused.code == 5 && says, "{release}: {}", refused.err);
     }
 }
@@ -153,73 +378,130 @@ fn an_image_that_has_the_driver_is_not_to_be_replaced_by_itself() {
 #[test]
 fn an_image_that_is_being_built_in_a_container_can_be_changed() {
     let release = "PRETTY_NAME=\"Fedora\"\nID=fedora\nVERSION_ID=43\nVARIANT_ID=silverblue\n";
-    let image = ["sysroot/ostree/repo/config", "usr/share/ublue-os/image-info.json"];
-    let files = [&["usr/bin/dnf", "usr/bin/dracut", "run/.containerenv"][..], &image].concat();
+    let image = [
+        "sysroot/ostree/repo/config",
+        "usr/share/ublue-os/image-info.json",
+    ];
+    let files = [
+        &["usr/bin/dnf", "usr/bin/dracut", "run/.containerenv"][..],
+        &image,
+    ]
+    .concat();
     let tree = with_gpu(release, &files);
     tree.link("ostree", "sysroot/ostree");
-    assert_eq!(tree.run(&["facts", "--json"]).json()["os"]["immutable"], false);
+    assert_eq!(
+        tree.run(&["facts", "--json"]).json()["os"]["immutable"],
+        false
+    );
     let built = tree.run(&["plan", "--profile", "driver"]);
     assert_eq!(built.code, 0, "{}", built.err);
 }
 
 #[test]
 fn a_tree_of_ostree_shows_by_its_link() {
-    let kinoite =
-        "PRETTY_NAME=\"Fedora\"\nID=fedora\nVERSION_ID=43\nVARIANT_ID=kinoite\nOSTREE_VERSION='43.20261101.0'\n";
+    let kinoite = "PRETTY_NAME=\"Fedora\"\nID=fedora\nVERSION_ID=43\nVARIANT_ID=kinoite\nOSTREE_VERSION='43.20261101.0'\n";
     let bootc = "PRETTY_NAME=\"RHEL\"\nID=\"rhel\"\nVERSION_ID=\"9.6\"\n";
-    for (release, target, command) in
-        [(kinoite, "sysroot/ostree", "rpm-ostree install akmod-nvidia"), (bootc, "/sysroot/ostree", "bootc switch")]
-    {
+    for (release, target, command) in [
+        (kinoite, "sysroot/ostree", "rpm-ostree install akmod-nvidia"),
+        (bootc, "/sysroot/ostree", "bootc switch"),
+    ] {
         let tree = with_gpu(release, &["sysroot/.keep"]);
         tree.link("ostree", target);
-        assert_eq!(tree.run(&["facts", "--json"]).json()["os"]["immutable"], true, "{release}");
+        assert_eq!(
+            tree.run(&["facts", "--json"]).json()["os"]["immutable"],
+            true,
+            "{release}"
+        );
         let refused = tree.run(&["plan", "--profile", "compute"]);
         let says = refused.err.contains(command) && refused.err.contains("(GS908)");
         assert!(refused.code == 5 && says, "{release}: {}", refused.err);
     }
-    let unknown =
-        with_gpu("PRETTY_NAME=\"HeliumOS\"\nID=heliumos\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=10\n", &[]);
+    let unknown = with_gpu(
+        "PRETTY_NAME=\"HeliumOS\"\nID=heliumos\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=10\n",
+        &[],
+    );
     unknown.link("ostree", "sysroot/ostree");
-    for (profile, hint) in [("compute", "a toolkit belongs in a container"), ("toolkit", "in their Containerfile")] {
+    for (profile, hint) in [
+        ("compute", "a toolkit belongs in a container"),
+        ("toolkit", "in their Containerfile"),
+    ] {
         let refused = unknown.run(&["plan", "--profile", profile]);
-        assert!(refused.code == 5 && refused.err.contains("(GS908)"), "{profile}: {}", refused.err);
+        assert!(
+            refused.code == 5 && refused.err.contains("(GS908)"),
+            "{profile}: {}",
+            refused.err
+        );
         let says = refused.err.contains(hint);
-        assert!(says && !refused.err.contains("gpusetup plan"), "it would be refused again: {}", refused.err);
+        assert!(
+            says && !refused.err.contains("gpusetup plan"),
+            "it would be refused again: {}",
+            refused.err
+        );
     }
     let checked = finding(&unknown, "GS908");
     assert_eq!(checked["status"], "fail", "{checked:#}");
-    assert!(checked.to_string().contains("no way to a driver is known"), "{checked:#}");
+    assert!(
+        checked.to_string().contains("no way to a driver is known"),
+        "{checked:#}"
+    );
     unknown.write("run/.containerenv", "");
     unknown.write("run/ostree-booted", "");
     unknown.write("usr/bin/dnf", "");
     let in_container = unknown.run(&["plan", "--profile", "toolkit"]);
-    assert!(!in_container.err.contains("GS908"), "a container can have a toolkit: {}", in_container.err);
+    assert!(
+        !in_container.err.contains("GS908"),
+        "a container can have a toolkit: {}",
+        in_container.err
+    );
     let ordinary = with_gpu(kinoite, &["ostree/repo/config"]);
-    assert_eq!(ordinary.run(&["facts", "--json"]).json()["os"]["immutable"], false);
+    assert_eq!(
+        ordinary.run(&["facts", "--json"]).json()["os"]["immutable"],
+        false
+    );
 }
 
 #[test]
 fn chromeos_has_no_driver_and_compiles() {
-    let chromeos = with_gpu("PRETTY_NAME=\"ChromeOS\"\nID=chromeos\nVERSION_ID=140\n", &[]);
+    let chromeos = with_gpu(
+        "PRETTY_NAME=\"ChromeOS\"\nID=chromeos\nVERSION_ID=140\n",
+        &[],
+    );
     let refused = chromeos.run(&["plan", "--profile", "compute"]);
-    assert!(refused.code == 5 && refused.err.contains("another machine"), "{}", refused.err);
-    assert!(!refused.err.contains("gpusetup plan"), "no toolkit is known for it: {}", refused.err);
+    assert!(
+        refused.code == 5 && refused.err.contains("another machine"),
+        "{}",
+        refused.err
+    );
+    assert!(
+        !refused.err.contains("gpusetup plan"),
+        "no toolkit is known for it: {}",
+        refused.err
+    );
     let tree = Tree::debian_12();
     tree.write("opt/google/cros-containers/bin/garcon", "");
     tree.write("run/systemd/container", "lxc\n");
     let refused = tree.run(&["plan", "--gpu", "h100", "--profile", "compute"]);
-    assert!(refused.code == 5 && refused.err.contains("Crostini"), "{}", refused.err);
+    assert!(
+        refused.code == 5 && refused.err.contains("Crostini"),
+        "{}",
+        refused.err
+    );
     let toolkit = tree.run(&["plan"]);
     assert_eq!(toolkit.code, 0, "{}", toolkit.err);
 }
 
 /// A Jetson with this model and release, on this Ubuntu.
 fn jetson(model: &str, release: &str, ubuntu: &str) -> Tree {
-    let os = format!("PRETTY_NAME=\"Ubuntu {ubuntu}\"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"{ubuntu}\"\n");
+    let os = format!(
+        "PRETTY_NAME=\"Ubuntu {ubuntu}\"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"{ubuntu}\"\n"
+    );
     let tree = Tree::new(&os, "5.15.148-tegra", 13).arch(183);
     tree.write("usr/bin/apt-get", "");
     tree.write("proc/device-tree/model", &format!("{model}\0"));
-    tree.write("proc/device-tree/compatible", "nvidia,p3737-0000+p3701-0005\0nvidia,tegra234\0");
+    tree.write(
+        "proc/device-tree/compatible",
+        "nvidia,p3737-0000+p3701-0005\0nvidia,tegra234\0",
+    );
     let (major, revision) = release.split_once('.').expect("a release");
     tree.write(
         "etc/nv_tegra_release",
@@ -235,31 +517,75 @@ fn a_jetson_gets_what_its_jetpack_allows() {
     let orin = jetson(ORIN, "36.4.3", "22.04");
     let facts = orin.run(&["facts", "--json"]).json();
     assert_eq!(
-        (&facts["machine"]["board"]["model"], &facts["machine"]["board"]["l4t"]),
+        (
+            &facts["machine"]["board"]["model"],
+            &facts["machine"]["board"]["l4t"]
+        ),
         (&ORIN.into(), &"36.4.3".into())
     );
-    for arguments in [&["plan"][..], &["plan", "--profile", "toolkit"], &["plan", "--profile", "compute"]] {
+    for arguments in [
+        &["plan"][..],
+        &["plan", "--profile", "toolkit"],
+        &["plan", "--profile", "compute"],
+    ] {
         let refused = orin.run(arguments);
-        assert!([4, 5].contains(&refused.code) && refused.err.contains("(GS907)"), "{arguments:?}: {}", refused.err);
         assert!(
-            refused.err.contains("Jetson AGX Orin with Jetson Linux 36.4.3 (JetPack 6.2, CUDA 12.6"),
+            [4, 5].contains(&refused.code) && refused.err.contains("(GS907)"),
+            "{arguments:?}: {}",
+            refused.err
+        );
+        assert!(
+            refused
+                .err
+                .contains("Jetson AGX Orin with Jetson Linux 36.4.3 (JetPack 6.2, CUDA 12.6"),
             "{}",
             refused.err
         );
-        assert!(refused.err.contains("apt-get install nvidia-jetpack"), "{}", refused.err);
-        assert!(refused.err.contains("apt-get install cuda-toolkit-12-9 cuda-compat-12-9"), "{}", refused.err);
+        assert!(
+            refused.err.contains("apt-get install nvidia-jetpack"),
+            "{}",
+            refused.err
+        );
+        assert!(
+            refused
+                .err
+                .contains("apt-get install cuda-toolkit-12-9 cuda-compat-12-9"),
+            "{}",
+            refused.err
+        );
     }
     let containers = ["plan", "--profile", "container-host", "--engine", "docker"];
     let refused = orin.run(&containers);
     let attempt = "--driver none --profile container-host --engine docker  # leave the driver out";
-    assert!(refused.code == 5 && refused.err.contains(attempt), "{}", refused.err);
-    assert!(!refused.err.contains("nvidia-jetpack"), "it needs no toolkit: {}", refused.err);
-    assert_eq!(orin.run(&[&containers[..], &["--driver", "none"]].concat()).code, 0);
+    assert!(
+        refused.code == 5 && refused.err.contains(attempt),
+        "{}",
+        refused.err
+    );
+    assert!(
+        !refused.err.contains("nvidia-jetpack"),
+        "it needs no toolkit: {}",
+        refused.err
+    );
+    assert_eq!(
+        orin.run(&[&containers[..], &["--driver", "none"]].concat())
+            .code,
+        0
+    );
     let xavier = jetson("Jetson-AGX Xavier", "35.4.1", "20.04").run(&["plan"]);
-    assert!(xavier.code == 4 && xavier.err.contains("cuda-compat-12-2"), "{}", xavier.err);
+    assert!(
+        xavier.code == 4 && xavier.err.contains("cuda-compat-12-2"),
+        "{}",
+        xavier.err
+    );
     let nano = jetson("NVIDIA Jetson Nano Developer Kit", "32.7.5", "18.04").run(&["plan"]);
-    assert!(nano.code == 4 && nano.err.contains("JetPack 4.6") && !nano.err.contains("cuda-compat"), "{}", nano.err);
-    // A tree has no device tree. Up to this release no board has the toolkits of servers, so none is asked for.
+    assert!(
+        nano.code == 4 && nano.err.contains("JetPack 4.6") && !nano.err.contains("cuda-compat"),
+        "{}",
+        nano.err
+    );
+    // A tree has no device tree. Up to this release no board has the toolkits of servers, so none
+    // is asked for.
     let unknown = jetson("", "36.4.3", "22.04");
     for arguments in [
         &["plan"][..],
@@ -269,20 +595,59 @@ fn a_jetson_gets_what_its_jetpack_allows() {
         &["plan", "--gpu", "jetson xavier"],
     ] {
         let refused = unknown.run(arguments);
-        assert!(refused.err.contains("(GS907)"), "{arguments:?}: {}", refused.err);
-        assert!(refused.err.contains("Jetson Linux 36.4.3 (JetPack 6.2, CUDA 12.6"), "{arguments:?}: {}", refused.err);
-        assert!(refused.err.contains("apt-get install cuda-toolkit-12-9 cuda-compat-12-9"), "{}", refused.err);
-        assert!(!refused.err.contains("gpusetup plan"), "it would be refused again: {}", refused.err);
+        assert!(
+            refused.err.contains("(GS907)"),
+            "{arguments:?}: {}",
+            refused.err
+        );
+        assert!(
+            refused
+                .err
+                .contains("Jetson Linux 36.4.3 (JetPack 6.2, CUDA 12.6"),
+            "{arguments:?}: {}",
+            refused.err
+        );
+        assert!(
+            refused
+                .err
+                .contains("apt-get install cuda-toolkit-12-9 cuda-compat-12-9"),
+            "{}",
+            refused.err
+        );
+        assert!(
+            !refused.err.contains("gpusetup plan"),
+            "it would be refused again: {}",
+            refused.err
+        );
     }
     // On a board that is not there, the oldest toolkit for the GPU says nothing.
-    let xavier = run(&["plan", "--os", "ubuntu-22.04:aarch64", "--gpu", "jetson xavier", "--profile", "toolkit"]);
-    assert!(xavier.err.contains("no toolkit for servers (sbsa) supports Jetson AGX Xavier"), "{}", xavier.err);
+    let xavier = run(&[
+        "plan",
+        "--os",
+        "ubuntu-22.04:aarch64",
+        "--gpu",
+        "jetson xavier",
+        "--profile",
+        "toolkit",
+    ]);
+    assert!(
+        xavier
+            .err
+            .contains("no toolkit for servers (sbsa) supports Jetson AGX Xavier"),
+        "{}",
+        xavier.err
+    );
     assert!(!xavier.err.contains("the oldest"), "{}", xavier.err);
     // With this one they are for two boards, and each command plans.
     let unknown = jetson("", "39.2.0", "24.04");
     let refused = unknown.run(&["plan", "--json", "--cuda", "12.9"]);
     let told: Value = serde_json::from_str(&refused.out).expect("an object");
-    let commands: Vec<_> = told["try"].as_array().expect("commands").iter().filter_map(Value::as_str).collect();
+    let commands: Vec<_> = told["try"]
+        .as_array()
+        .expect("commands")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
     assert_eq!(commands.len(), 2, "{told:#}");
     for command in commands {
         let words: Vec<_> = command.split(' ').skip(1).collect();
@@ -295,12 +660,22 @@ fn a_jetson_gets_what_its_jetpack_allows() {
     assert_eq!(plan.code, 0, "{}", plan.err);
     let chosen = &plan.json()["selection"];
     assert!(
-        chosen["driver"].is_null() && chosen["cuda"]["version"].as_str().is_some_and(|v| v.starts_with("13.2")),
+        chosen["driver"].is_null()
+            && chosen["cuda"]["version"]
+                .as_str()
+                .is_some_and(|v| v.starts_with("13.2")),
         "{chosen:#}"
     );
     let refused = newer.run(&["plan", "--profile", "driver"]);
-    assert!(refused.code == 5 && refused.err.contains("(GS907)"), "{}", refused.err);
-    assert!(warnings(&plan.json(), "GS707").is_empty(), "its driver runs it");
+    assert!(
+        refused.code == 5 && refused.err.contains("(GS907)"),
+        "{}",
+        refused.err
+    );
+    assert!(
+        warnings(&plan.json(), "GS707").is_empty(),
+        "its driver runs it"
+    );
 }
 
 #[test]
@@ -313,12 +688,30 @@ fn a_jetson_with_an_unknown_release_gets_both_ways() {
         "from NVIDIA's CUDA repository",
         "otherwise the toolkit of JetPack",
     ];
-    assert!(says.iter().all(|part| orin.err.contains(part)), "{}", orin.err);
+    assert!(
+        says.iter().all(|part| orin.err.contains(part)),
+        "{}",
+        orin.err
+    );
     let unnamed = newer.run(&["plan"]);
-    assert!(unnamed.err.contains("(from JetPack 7.2 on)") && unnamed.err.contains("--gpu sm_110"), "{}", unnamed.err);
-    assert!(!unnamed.err.contains("--gpu sm_87"), "it would be refused: {}", unnamed.err);
+    assert!(
+        unnamed.err.contains("(from JetPack 7.2 on)") && unnamed.err.contains("--gpu sm_110"),
+        "{}",
+        unnamed.err
+    );
+    assert!(
+        !unnamed.err.contains("--gpu sm_87"),
+        "it would be refused: {}",
+        unnamed.err
+    );
     let elsewhere = run(&["plan", "--os", "ubuntu-24.04:aarch64", "--gpu", "orin"]);
-    assert!(elsewhere.err.contains("from JetPack 7.2 on one for servers"), "{}", elsewhere.err);
+    assert!(
+        elsewhere
+            .err
+            .contains("from JetPack 7.2 on one for servers"),
+        "{}",
+        elsewhere.err
+    );
 }
 
 #[test]
@@ -330,8 +723,14 @@ fn a_jetsons_driver_runs_no_newer_cuda() {
     };
     let thor = jetson("", "38.2.0", "24.04");
     let says = not_run(&thor, &["--gpu", "thor", "--cuda", "13.3.0"]);
-    assert!(says.contains("JetPack 7.0 stays") && says.contains("--cuda 13.0 gets"), "{says}");
-    assert!(!says.contains("cuda-compat"), "JetPack 7.0 has no upgrade package: {says}");
+    assert!(
+        says.contains("JetPack 7.0 stays") && says.contains("--cuda 13.0 gets"),
+        "{says}"
+    );
+    assert!(
+        !says.contains("cuda-compat"),
+        "JetPack 7.0 has no upgrade package: {says}"
+    );
     assert_eq!(not_run(&thor, &["--gpu", "thor"]), "");
     let newer = jetson(ORIN, "39.2.0", "24.04");
     let says = not_run(&newer, &["--cuda", "13.3"]);
@@ -352,10 +751,17 @@ fn power9_is_set_up_by_hand() {
         assert!(says.contains(command), "{command}: {says}");
     }
     host.write("usr/lib/systemd/system/nvidia-persistenced.service", "");
-    assert!(!setup(&host).contains("write /etc"), "it has the unit: {}", setup(&host));
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/machines.md")).expect("the page");
     assert!(
-        page.starts_with("# Other machines") && page.contains("ExecStart=/usr/bin/nvidia-persistenced"),
+        !setup(&host).contains("write /etc"),
+        "it has the unit: {}",
+        setup(&host)
+    );
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/src/machines.md"))
+            .expect("the page");
+    assert!(
+        page.starts_with("# Other machines")
+            && page.contains("ExecStart=/usr/bin/nvidia-persistenced"),
         "it has the unit"
     );
     let power8 = Tree::rocky_9().arch(21).gpu("0002:01:00.0", "15f9", None);
@@ -366,7 +772,10 @@ fn power9_is_set_up_by_hand() {
 
 fn wsl() -> Tree {
     let tree = Tree::ubuntu_24_04();
-    tree.write("proc/sys/kernel/osrelease", "6.6.87.2-microsoft-standard-WSL2\n");
+    tree.write(
+        "proc/sys/kernel/osrelease",
+        "6.6.87.2-microsoft-standard-WSL2\n",
+    );
     tree.write("usr/lib/wsl/lib/libcuda.so.1", "");
     tree
 }
@@ -374,14 +783,28 @@ fn wsl() -> Tree {
 #[test]
 fn wsl2_gets_a_toolkit_and_keeps_the_driver_of_windows() {
     let plain = wsl().run(&["plan", "--json"]);
-    assert!(plain.code == 0 && plain.err.contains("its driver is that of Windows"), "{}", plain.err);
+    assert!(
+        plain.code == 0 && plain.err.contains("its driver is that of Windows"),
+        "{}",
+        plain.err
+    );
     let chosen = plain.json()["selection"].clone();
-    assert!(chosen["driver"].is_null() && chosen["cuda"].is_object(), "{chosen:#}");
+    assert!(
+        chosen["driver"].is_null() && chosen["cuda"].is_object(),
+        "{chosen:#}"
+    );
     let refused = wsl().run(&["plan", "--driver", "580"]);
-    assert!(refused.code == 5 && refused.err.contains("(GS906)"), "{}", refused.err);
+    assert!(
+        refused.code == 5 && refused.err.contains("(GS906)"),
+        "{}",
+        refused.err
+    );
     let status = |tree: &Tree| {
         let found = finding(tree, "GS906");
-        (found["status"].as_str().expect("a word").to_owned(), found["cause"].to_string())
+        (
+            found["status"].as_str().expect("a word").to_owned(),
+            found["cause"].to_string(),
+        )
     };
     assert_eq!(status(&wsl()).0, "pass");
     let with_driver = wsl();
@@ -391,22 +814,37 @@ fn wsl2_gets_a_toolkit_and_keeps_the_driver_of_windows() {
         "Package: libnvidia-compute-580\nStatus: install ok installed\nArchitecture: amd64\nVersion: 580.95.05-0ubuntu0.24.04.1\n",
     );
     let (found, cause) = status(&with_driver);
-    assert!(found == "fail" && cause.contains("580.95.05 for Linux is installed in WSL2"), "{cause}");
+    assert!(
+        found == "fail" && cause.contains("580.95.05 for Linux is installed in WSL2"),
+        "{cause}"
+    );
     // It never counts: the toolkit is that for a host without it.
     let (with, without) = (with_driver.run(&["plan", "--json"]).json(), plain.json());
-    assert_eq!((&with["selection"], warnings(&without, "GS906").len()), (&without["selection"], 0));
+    assert_eq!(
+        (&with["selection"], warnings(&without, "GS906").len()),
+        (&without["selection"], 0)
+    );
     let says = warnings(&with, "GS906").join("\n");
-    assert!(says.contains("apt-get remove libnvidia-compute-580"), "{says}");
+    assert!(
+        says.contains("apt-get remove libnvidia-compute-580"),
+        "{says}"
+    );
     let without_windows = wsl();
-    std::fs::remove_file(without_windows.path().join("usr/lib/wsl/lib/libcuda.so.1")).expect("a file");
+    std::fs::remove_file(without_windows.path().join("usr/lib/wsl/lib/libcuda.so.1"))
+        .expect("a file");
     assert_eq!(status(&without_windows).0, "fail");
 }
 
 #[test]
 fn wsl2_has_some_gpus_only() {
-    for (gpu, is_there) in
-        [("k80", false), ("gtx 970", false), ("v100", false), ("gtx 1060", true), ("rtx 4070", true), ("sm_86", true)]
-    {
+    for (gpu, is_there) in [
+        ("k80", false),
+        ("gtx 970", false),
+        ("v100", false),
+        ("gtx 1060", true),
+        ("rtx 4070", true),
+        ("sm_86", true),
+    ] {
         let plan = wsl().run(&["plan", "--json", "--gpu", gpu]).json();
         let says = warnings(&plan, "GS906").join("\n");
         assert_eq!(says.contains("from Pascal on"), !is_there, "{gpu}: {says}");
@@ -419,16 +857,35 @@ fn debian_11_is_told_what_its_dkms_can_do() {
     let tree = Tree::new(release, "5.10.0-30-amd64", 10).gpu("0000:01:00.0", "1eb8", None);
     tree.write("usr/bin/apt-get", "");
     let variables = "sys/firmware/efi/efivars";
-    tree.write(&format!("{variables}/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"), "\u{6}\0\0\0\u{1}");
-    tree.write(&format!("{variables}/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"), "\u{6}\0\0\0");
+    tree.write(
+        &format!("{variables}/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"),
+        "\u{6}\0\0\0\u{1}",
+    );
+    tree.write(
+        &format!("{variables}/MokListRT-605dab50-e046-4300-abb6-3dd810dd8b23"),
+        "\u{6}\0\0\0",
+    );
     let refused = tree.run(&["plan", "--profile", "driver"]);
-    assert!(refused.code == 5 && refused.err.contains("(GS301)"), "{}", refused.err);
+    assert!(
+        refused.code == 5 && refused.err.contains("(GS301)"),
+        "{}",
+        refused.err
+    );
     let says = |text: &str| refused.err.replace('\n', " ").contains(text);
-    assert!(says("sign_tool=") && says("mokutil --import /root/mok.der"), "{}", refused.err);
-    assert!(!says("generate_mok"), "DKMS 2.8.4 has no such command: {}", refused.err);
+    assert!(
+        says("sign_tool=") && says("mokutil --import /root/mok.der"),
+        "{}",
+        refused.err
+    );
+    assert!(
+        !says("generate_mok"),
+        "DKMS 2.8.4 has no such command: {}",
+        refused.err
+    );
 }
 
-/// The root filesystem of a machine that does not run, without the programs that show its architecture.
+/// The root filesystem of a machine that does not run, without the programs that show its
+/// architecture.
 fn not_running(release: &str) -> Tree {
     let tree = Tree::new(release, "5.15.0-1-generic", 12);
     std::fs::remove_file(tree.path().join("bin/sh")).expect("a program");
@@ -445,20 +902,39 @@ fn trees_that_do_not_run_show_what_they_are() {
         "# R36 (release), REVISION: 4.3, GCID: 1, BOARD: generic, EABI: aarch64, DATE: x\n",
     );
     let machine = jetson.run(&["facts", "--json"]).json()["machine"].clone();
-    assert_eq!((&machine["kind"], &machine["arch"]), (&"jetson".into(), &"aarch64".into()), "no program shows it");
+    assert_eq!(
+        (&machine["kind"], &machine["arch"]),
+        (&"jetson".into(), &"aarch64".into()),
+        "no program shows it"
+    );
     for sign in ["etc/wsl-distribution.conf", "usr/lib/wsl/lib/.keep"] {
         let wsl = not_running(ubuntu);
         wsl.write(sign, "");
-        assert_eq!(wsl.run(&["facts", "--json"]).json()["machine"]["kind"], "wsl2", "{sign}");
-        assert_eq!(finding(&wsl, "GS906")["status"], "skip", "Windows is not there");
+        assert_eq!(
+            wsl.run(&["facts", "--json"]).json()["machine"]["kind"],
+            "wsl2",
+            "{sign}"
+        );
+        assert_eq!(
+            finding(&wsl, "GS906")["status"],
+            "skip",
+            "Windows is not there"
+        );
     }
 }
 
 /// A laptop with Intel's GPU and an RTX 4060.
 fn laptop() -> Tree {
     let tree = Tree::ubuntu_24_04().gpu("0000:01:00.0", "28e0", Some("nouveau"));
-    for (file, text) in [("vendor", "0x8086"), ("device", "0xa7a0"), ("class", "0x030000")] {
-        tree.write(&format!("sys/bus/pci/devices/0000:00:02.0/{file}"), &format!("{text}\n"));
+    for (file, text) in [
+        ("vendor", "0x8086"),
+        ("device", "0xa7a0"),
+        ("class", "0x030000"),
+    ] {
+        tree.write(
+            &format!("sys/bus/pci/devices/0000:00:02.0/{file}"),
+            &format!("{text}\n"),
+        );
     }
     tree.write("sys/class/dmi/id/chassis_type", "10\n");
     tree
@@ -466,37 +942,63 @@ fn laptop() -> Tree {
 
 #[test]
 fn a_laptops_desktop_stays_usable() {
-    let bare = laptop().run(&["plan", "--json", "--profile", "driver"]).json();
-    assert!(packages(&bare).iter().any(|name| name.starts_with("nvidia-headless-")), "{:?}", packages(&bare));
+    let bare = laptop()
+        .run(&["plan", "--json", "--profile", "driver"])
+        .json();
+    assert!(
+        packages(&bare)
+            .iter()
+            .any(|name| name.starts_with("nvidia-headless-")),
+        "{:?}",
+        packages(&bare)
+    );
     assert!(!packages(&bare).contains(&"nvidia-prime") && warnings(&bare, "GS912").is_empty());
     let with_desktop = laptop();
     with_desktop.write("usr/bin/gnome-shell", "");
-    let plan = with_desktop.run(&["plan", "--json", "--profile", "driver"]).json();
+    let plan = with_desktop
+        .run(&["plan", "--json", "--profile", "driver"])
+        .json();
     let names = packages(&plan);
     assert!(
-        names.iter().any(|name| name.starts_with("nvidia-driver-")) && names.contains(&"nvidia-prime"),
+        names.iter().any(|name| name.starts_with("nvidia-driver-"))
+            && names.contains(&"nvidia-prime"),
         "{names:?}"
     );
-    assert!(warnings(&plan, "GS912")[0].contains("prime-select on-demand"), "{plan:#}");
+    assert!(
+        warnings(&plan, "GS912")[0].contains("prime-select on-demand"),
+        "{plan:#}"
+    );
     let facts = with_desktop.run(&["facts"]).out;
-    assert!(facts.contains("0000:00:02.0 [8086:a7a0]") && facts.contains("laptop"), "{facts}");
+    assert!(
+        facts.contains("0000:00:02.0 [8086:a7a0]") && facts.contains("laptop"),
+        "{facts}"
+    );
     // With one GPU, or in a tower, there is nothing to choose.
     let tower = laptop();
     tower.write("usr/bin/gnome-shell", "");
     tower.write("sys/class/dmi/id/chassis_type", "3\n");
-    assert!(!packages(&tower.run(&["plan", "--json", "--profile", "driver"]).json()).contains(&"nvidia-prime"));
+    assert!(
+        !packages(&tower.run(&["plan", "--json", "--profile", "driver"]).json())
+            .contains(&"nvidia-prime")
+    );
 }
 
 #[test]
 fn an_external_gpu_waits_for_its_authorisation() {
     let tree = Tree::ubuntu_24_04();
     let device = "sys/bus/thunderbolt/devices/0-1";
-    for (file, text) in [("authorized", "0"), ("device_name", "Core X"), ("vendor_name", "Razer")] {
+    for (file, text) in [
+        ("authorized", "0"),
+        ("device_name", "Core X"),
+        ("vendor_name", "Razer"),
+    ] {
         tree.write(&format!("{device}/{file}"), &format!("{text}\n"));
     }
     let refused = tree.run(&["plan"]);
     assert!(
-        refused.code == 9 && refused.err.contains("Razer Core X") && refused.err.contains("boltctl"),
+        refused.code == 9
+            && refused.err.contains("Razer Core X")
+            && refused.err.contains("boltctl"),
         "{}",
         refused.err
     );
@@ -505,7 +1007,10 @@ fn an_external_gpu_waits_for_its_authorisation() {
     let tree = tree.gpu("0000:3f:00.0", "2684", None);
     tree.write("sys/bus/pci/devices/0000:3f:00.0/removable", "removable\n");
     let plan = tree.run(&["plan", "--json"]).json();
-    assert!(warnings(&plan, "GS913")[0].contains("0000:3f:00.0"), "{plan:#}");
+    assert!(
+        warnings(&plan, "GS913")[0].contains("0000:3f:00.0"),
+        "{plan:#}"
+    );
     assert_eq!(finding(&tree, "GS913")["status"], "pass");
 }
 
@@ -523,55 +1028,133 @@ fn kernels_with_large_pages_get_their_headers() {
                 "kernel-64k-devel-matched-5.14.0-570.12.1.el9_6.aarch64",
             ][..],
         ),
-        (rhel, "5.14.0-570.12.1.el9_6.aarch64", "usr/bin/dnf", &["kernel-devel-matched-5.14.0-570.12.1.el9_6.aarch64"]),
+        (
+            rhel,
+            "5.14.0-570.12.1.el9_6.aarch64",
+            "usr/bin/dnf",
+            &["kernel-devel-matched-5.14.0-570.12.1.el9_6.aarch64"],
+        ),
         (
             ubuntu,
             "6.8.0-1049-nvidia-64k",
             "usr/bin/apt-get",
-            &["linux-headers-6.8.0-1049-nvidia-64k", "linux-headers-nvidia-64k"],
+            &[
+                "linux-headers-6.8.0-1049-nvidia-64k",
+                "linux-headers-nvidia-64k",
+            ],
         ),
-        (ubuntu, "6.17.0-1026-nvidia", "usr/bin/apt-get", &["linux-headers-nvidia-hwe-24.04"]),
-        (ubuntu, "6.14.0-33-generic-64k", "usr/bin/apt-get", &["linux-headers-generic-64k-hwe-24.04"]),
+        (
+            ubuntu,
+            "6.17.0-1026-nvidia",
+            "usr/bin/apt-get",
+            &["linux-headers-nvidia-hwe-24.04"],
+        ),
+        (
+            ubuntu,
+            "6.14.0-33-generic-64k",
+            "usr/bin/apt-get",
+            &["linux-headers-generic-64k-hwe-24.04"],
+        ),
     ] {
-        let tree = Tree::fresh(release, kernel, program).arch(183).gpu("0009:01:00.0", "2342", None);
-        let plan = tree.run(&["plan", "--json", "--profile", "driver", "--method", "runfile"]).json();
+        let tree =
+            Tree::fresh(release, kernel, program)
+                .arch(183)
+                .gpu("0009:01:00.0", "2342", None);
+        let plan = tree
+            .run(&[
+                "plan",
+                "--json",
+                "--profile",
+                "driver",
+                "--method",
+                "runfile",
+            ])
+            .json();
         for name in wanted {
-            assert!(packages(&plan).contains(name), "{kernel}: {name}: {:?}", packages(&plan));
+            assert!(
+                packages(&plan).contains(name),
+                "{kernel}: {name}: {:?}",
+                packages(&plan)
+            );
         }
-        assert!(!packages(&plan).iter().any(|name| name.contains("+64k")), "{:?}", packages(&plan));
+        assert!(
+            !packages(&plan).iter().any(|name| name.contains("+64k")),
+            "{:?}",
+            packages(&plan)
+        );
     }
 }
 
 #[test]
 fn grace_is_told_who_counts_its_memory() {
-    let tree = Tree::ubuntu_24_04().arch(183).gpu("0009:01:00.0", "2342", None);
+    let tree = Tree::ubuntu_24_04()
+        .arch(183)
+        .gpu("0009:01:00.0", "2342", None);
     let said = |arguments: &[&str]| {
-        let plan = tree.run(&[&["plan", "--json", "--profile", "driver"], arguments].concat()).json();
+        let plan = tree
+            .run(&[&["plan", "--json", "--profile", "driver"], arguments].concat())
+            .json();
         warnings(&plan, "GS909")
     };
     let option = "nvidia.NVreg_CoherentGPUMemoryMode=driver";
-    let command = format!("sudo gpusetup apply --driver 580 --profile driver --module-option {option}");
-    assert!(tree.typed_in_it(&said(&["--driver", "580"])[0]).ends_with(&command), "the request stays");
-    assert_eq!(said(&["--driver", "580", "--module-option", option]), [""; 0]);
-    let spark = Tree::ubuntu_24_04().arch(183).gpu("000f:01:00.0", "2e12", None);
-    assert!(warnings(&spark.run(&["plan", "--json", "--profile", "driver"]).json(), "GS909").is_empty());
+    let command =
+        format!("sudo gpusetup apply --driver 580 --profile driver --module-option {option}");
+    assert!(
+        tree.typed_in_it(&said(&["--driver", "580"])[0])
+            .ends_with(&command),
+        "the request stays"
+    );
+    assert_eq!(
+        said(&["--driver", "580", "--module-option", option]),
+        [""; 0]
+    );
+    let spark = Tree::ubuntu_24_04()
+        .arch(183)
+        .gpu("000f:01:00.0", "2e12", None);
+    assert!(
+        warnings(
+            &spark.run(&["plan", "--json", "--profile", "driver"]).json(),
+            "GS909"
+        )
+        .is_empty()
+    );
 }
 
 #[test]
 fn dgx_os_is_updated_as_a_whole() {
-    let dgx = || Tree::ubuntu_24_04().arch(183).gpu("000f:01:00.0", "2e12", Some("nvidia"));
+    let dgx = || {
+        Tree::ubuntu_24_04()
+            .arch(183)
+            .gpu("000f:01:00.0", "2e12", Some("nvidia"))
+    };
     let tree = dgx();
-    tree.write("etc/dgx-release", "DGX_NAME=\"DGX Spark\"\nDGX_SWBUILD_VERSION=\"7.2.3\"\n");
+    tree.write(
+        "etc/dgx-release",
+        "DGX_NAME=\"DGX Spark\"\nDGX_SWBUILD_VERSION=\"7.2.3\"\n",
+    );
     let plan = tree.run(&["plan", "--json", "--profile", "driver"]).json();
-    assert!(warnings(&plan, "GS914")[0].contains("apt full-upgrade"), "{plan:#}");
-    assert!(warnings(&dgx().run(&["plan", "--json", "--profile", "driver"]).json(), "GS914").is_empty());
+    assert!(
+        warnings(&plan, "GS914")[0].contains("apt full-upgrade"),
+        "{plan:#}"
+    );
+    assert!(
+        warnings(
+            &dgx().run(&["plan", "--json", "--profile", "driver"]).json(),
+            "GS914"
+        )
+        .is_empty()
+    );
 }
 
 #[test]
 fn an_image_without_a_gpu_gets_a_plan_for_one() {
-    let code = |arguments: &[&str]| -> Ran { Tree::ubuntu_24_04().run(&[&["plan"], arguments].concat()) };
+    let code =
+        |arguments: &[&str]| -> Ran { Tree::ubuntu_24_04().run(&[&["plan"], arguments].concat()) };
     assert_eq!(code(&[]).code, 9);
     assert_eq!(code(&["--if-no-gpu", "skip"]).code, 0);
     assert_eq!(code(&["--gpu", "a100"]).code, 0);
-    assert_eq!(run(&["plan", "--os", "rhel-9:aarch64", "--gpu", "gh200"]).code, 0);
+    assert_eq!(
+        run(&["plan", "--os", "rhel-9:aarch64", "--gpu", "gh200"]).code,
+        0
+    );
 }

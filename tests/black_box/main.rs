@@ -1,5 +1,5 @@
-//! What a user sees of gpusetup, on trees that stand for hosts, with servers on loopback: quick, and without root. All of it is
-//! one program, since linking the library is what takes long.
+//! What a user sees of gpusetup, on trees that stand for hosts, with servers on loopback: quick,
+//! and without root. All of it is one program, since linking the library is what takes long.
 
 #[path = "../common/mod.rs"]
 mod common;

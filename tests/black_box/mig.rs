@@ -1,5 +1,5 @@
-//! `gpusetup mig`: layouts planned from the database, mig-parted's configurations, and layouts applied to a library that stands in for
-//! NVML and read back.
+//! `gpusetup mig`: layouts planned from the database, mig-parted's configurations, and layouts
+//! applied to a library that stands in for NVML and read back.
 
 use crate::common::{self, Ran, Tree, run};
 use crate::nvidia;
@@ -25,9 +25,25 @@ fn planned(gpu: &str, layout: &str) -> Value {
 /// Where each instance of the first GPU is, and the commands.
 fn outline(plan: &Value) -> (String, Vec<&str>) {
     let gpu = &plan["gpus"][0];
-    let place = |i: &Value| format!("{}@{}", i["profile"].as_str().expect("a profile"), i["start"]);
-    let places: Vec<_> = gpu["instances"].as_array().expect("a list").iter().map(place).collect();
-    let commands = gpu["commands"].as_array().expect("a list").iter().map(|c| c.as_str().expect("a text")).collect();
+    let place = |i: &Value| {
+        format!(
+            "{}@{}",
+            i["profile"].as_str().expect("a profile"),
+            i["start"]
+        )
+    };
+    let places: Vec<_> = gpu["instances"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(place)
+        .collect();
+    let commands = gpu["commands"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|c| c.as_str().expect("a text"))
+        .collect();
     (places.join(" "), commands)
 }
 
@@ -45,10 +61,19 @@ fn the_layouts_of_the_guides_print_the_commands_of_the_guides() {
             "2g.10gb@0 2g.10gb@2 1g.5gb@4 1g.5gb@5 1g.5gb@6",
             "sudo nvidia-smi mig -i 0 -cgi 14,14,19,19,19 -C",
         ),
-        ("4g.20gb,2g.10gb,1g.5gb", "4g.20gb@0 2g.10gb@4 1g.5gb@6", "sudo nvidia-smi mig -i 0 -cgi 5,14,19 -C"),
+        (
+            "4g.20gb,2g.10gb,1g.5gb",
+            "4g.20gb@0 2g.10gb@4 1g.5gb@6",
+            "sudo nvidia-smi mig -i 0 -cgi 5,14,19 -C",
+        ),
         // One guide calls this one impossible; the driver accepts it.
-        ("4g.20gb,3g.20gb", "4g.20gb@0 3g.20gb@4", "sudo nvidia-smi mig -i 0 -cgi 5,9 -C"),
-        // The driver could put 3g.20gb where it leaves no place for the last instance: each is named.
+        (
+            "4g.20gb,3g.20gb",
+            "4g.20gb@0 3g.20gb@4",
+            "sudo nvidia-smi mig -i 0 -cgi 5,9 -C",
+        ),
+        // The driver could put 3g.20gb where it leaves no place for the last instance: each is
+        // named.
         (
             "3g.20gb,4x1g.5gb",
             "1g.5gb@0 1g.5gb@1 1g.5gb@2 1g.5gb@3 3g.20gb@4",
@@ -57,21 +82,34 @@ fn the_layouts_of_the_guides_print_the_commands_of_the_guides() {
     ] {
         let plan = planned(A100, layout);
         assert_eq!(crate::schema::mistakes("mig-plan.json", &plan), [""; 0]);
-        assert_eq!(outline(&plan), (places.to_owned(), vec![ON, command]), "{layout}");
+        assert_eq!(
+            outline(&plan),
+            (places.to_owned(), vec![ON, command]),
+            "{layout}"
+        );
     }
 }
 
 #[test]
 fn a_layout_is_read_as_people_and_other_tools_write_it() {
     let expected = outline(&planned(A100, "2x3g.20gb")).0;
-    for same in
-        ["3g.20gb,3g.20gb", "3g.20gbx2", "9,9", "MIG 3g.20gb,mig-3g.20gb", " 3G.20GB , 3c.3g.20gb ", "2*3g.20gb"]
-    {
+    for same in [
+        "3g.20gb,3g.20gb",
+        "3g.20gbx2",
+        "9,9",
+        "MIG 3g.20gb,mig-3g.20gb",
+        " 3G.20GB , 3c.3g.20gb ",
+        "2*3g.20gb",
+    ] {
         assert_eq!(outline(&planned(A100, same)).0, expected, "{same}");
     }
     assert_eq!(outline(&planned(A100, "1g.5gb.me")).0, "1g.5gb+me@0");
     assert_eq!(
-        outline(&planned("rtx pro 6000 blackwell server edition", "1g.24gb+gfxx2")).0,
+        outline(&planned(
+            "rtx pro 6000 blackwell server edition",
+            "1g.24gb+gfxx2"
+        ))
+        .0,
         "1g.24gb+gfx@0 1g.24gb+gfx@3"
     );
     let ran = run(&["mig", "plan", "--gpu", A100, "3g.20gb", "2g.10gb", "--json"]);
@@ -92,14 +130,26 @@ fn what_does_not_fit_is_refused_with_the_reason_and_what_fits() {
     let refused = |gpu: &str, layout: &str| {
         let ran = run(&["mig", "plan", "--gpu", gpu, layout, "--json"]);
         let value: Value = serde_json::from_str(&ran.out).expect("JSON");
-        (ran.code, value["error"].as_str().expect("an error").to_owned())
+        (
+            ran.code,
+            value["error"].as_str().expect("an error").to_owned(),
+        )
     };
-    let (code, error) = refused("rtx pro 6000 blackwell server edition", "1g.24gb+me.all,1g.24gb");
+    let (code, error) = refused(
+        "rtx pro 6000 blackwell server edition",
+        "1g.24gb+me.all,1g.24gb",
+    );
     assert_eq!(code, 4);
-    assert!(error.contains("5 NVDEC engines are needed, and the GPU has 4"), "{error}");
+    assert!(
+        error.contains("5 NVDEC engines are needed, and the GPU has 4"),
+        "{error}"
+    );
     let (code, error) = refused("a30", "1g.6gb+me,2g.12gb+me");
     assert_eq!(code, 4);
-    assert!(error.contains("2 JPEG engines are needed, and the GPU has 1"), "{error}");
+    assert!(
+        error.contains("2 JPEG engines are needed, and the GPU has 1"),
+        "{error}"
+    );
     for (layout, part) in [
         ("1g.10gbb", "it has no profile \"1g.10gbb\""),
         ("1g.5gb:3", "write 3x1g.5gb"),
@@ -120,19 +170,43 @@ fn what_does_not_fit_is_refused_with_the_reason_and_what_fits() {
     // Boards with one id that differ in what they can be partitioned into.
     let ran = run(&["mig", "plan", "--gpu", "rtx pro 5000", "2x1g.24gb"]);
     assert_eq!(ran.code, 4, "{}", ran.err);
-    assert!(ran.err.contains("try: gpusetup mig list --gpu 10de:2bb3:10de:204d"), "{}", ran.err);
-    assert_eq!(outline(&planned("10de:2bb3:10de:204d", "2x1g.24gb")).0, "1g.24gb@0 1g.24gb@1");
+    assert!(
+        ran.err
+            .contains("try: gpusetup mig list --gpu 10de:2bb3:10de:204d"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(
+        outline(&planned("10de:2bb3:10de:204d", "2x1g.24gb")).0,
+        "1g.24gb@0 1g.24gb@1"
+    );
     let ran = run(&["mig", "plan", "--gpu", "10de:2bb3:10de:204d", "1g.5gb"]);
-    assert!(ran.err.contains("try: gpusetup mig list --gpu 10de:2bb3:10de:204d"), "{}", ran.err);
+    assert!(
+        ran.err
+            .contains("try: gpusetup mig list --gpu 10de:2bb3:10de:204d"),
+        "{}",
+        ran.err
+    );
     let (code, error) = refused("t4", "1g.5gb");
-    assert_eq!((code, error.as_str()), (4, "no GPU can be given this layout"));
+    assert_eq!(
+        (code, error.as_str()),
+        (4, "no GPU can be given this layout")
+    );
 }
 
 #[test]
 fn what_was_concluded_instead_of_read_is_said() {
     let ran = run(&["mig", "plan", "--gpu", "b300", "3g.135gb"]);
-    assert!(ran.out.contains("Derived, not read from such a board"), "{}", ran.out);
-    assert!(!run(&["mig", "plan", "--gpu", A100, "3g.20gb"]).out.contains("Derived"));
+    assert!(
+        ran.out.contains("Derived, not read from such a board"),
+        "{}",
+        ran.out
+    );
+    assert!(
+        !run(&["mig", "plan", "--gpu", A100, "3g.20gb"])
+            .out
+            .contains("Derived")
+    );
     let listed = run(&["mig", "list", "--gpu", "dgx a100", "--json"]).json();
     assert_eq!(crate::schema::mistakes("mig-list.json", &listed), [""; 0]);
     assert_eq!(listed["gpus"].as_array().map(Vec::len), Some(8));
@@ -140,17 +214,25 @@ fn what_was_concluded_instead_of_read_is_said() {
 
 #[test]
 fn every_line_for_people_fits_the_terminal() {
-    for (columns, gpu, layout) in
-        [("60", A100, "3g.20gb,4x1g.5gb"), ("80", "h200", "7x1g.18gb"), ("120", "a30", "none")]
-    {
+    for (columns, gpu, layout) in [
+        ("60", A100, "3g.20gb,4x1g.5gb"),
+        ("80", "h200", "7x1g.18gb"),
+        ("120", "a30", "none"),
+    ] {
         for locale in ["C", "C.UTF-8"] {
             let mut program = common::program();
             program.env("COLUMNS", columns).env("LC_ALL", locale);
-            let output = program.args(["mig", "plan", "--gpu", gpu, layout]).output().expect("gpusetup runs");
+            let output = program
+                .args(["mig", "plan", "--gpu", gpu, layout])
+                .output()
+                .expect("gpusetup runs");
             let text = String::from_utf8(output.stdout).expect("UTF-8");
             let width: usize = columns.parse().expect("a number");
             // Commands are to be copied, and are not broken.
-            let long = text.lines().filter(|l| !l.starts_with("    sudo")).find(|l| l.chars().count() > width);
+            let long = text
+                .lines()
+                .filter(|l| !l.starts_with("    sudo"))
+                .find(|l| l.chars().count() > width);
             assert_eq!(long, None, "{columns} {locale}\n{text}");
             assert!(locale != "C" || text.is_ascii(), "{text}");
         }
@@ -161,7 +243,15 @@ fn every_line_for_people_fits_the_terminal() {
 fn the_picture_is_well_formed_svg() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("layout.svg");
-    let ran = run(&["mig", "plan", "--gpu", "dgx a100", "4g.20gb,3g.20gb", "--svg", path.to_str().expect("UTF-8")]);
+    let ran = run(&[
+        "mig",
+        "plan",
+        "--gpu",
+        "dgx a100",
+        "4g.20gb,3g.20gb",
+        "--svg",
+        path.to_str().expect("UTF-8"),
+    ]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let svg = fs::read_to_string(path).expect("written");
     // Two rows of eight GPUs, with two instances in each.
@@ -175,7 +265,8 @@ fn shipped_configurations() -> Vec<Vec<String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("xtask/recorded/mig-configurations.tsv");
     let text = fs::read_to_string(path).expect("recorded");
     let rows = text.lines().filter(|line| !line.starts_with('#'));
-    rows.map(|row| row.split('\t').map(str::to_owned).collect()).collect()
+    rows.map(|row| row.split('\t').map(str::to_owned).collect())
+        .collect()
 }
 
 /// Every configuration that mig-parted ships, written as a file again.
@@ -189,7 +280,9 @@ fn every_configuration_that_mig_parted_ships_is_accepted() {
     for file in files {
         let mut text = "version: v1\nmig-configs:\n".to_owned();
         let mut configurations: BTreeMap<&str, Vec<&Vec<String>>> = BTreeMap::new();
-        rows.iter().filter(|row| row[0] == file).for_each(|row| configurations.entry(&row[1]).or_default().push(row));
+        rows.iter()
+            .filter(|row| row[0] == file)
+            .for_each(|row| configurations.entry(&row[1]).or_default().push(row));
         for (name, entries) in &configurations {
             text += &format!("  \"{name}\":\n");
             entries.iter().for_each(|row| text += &entry(row));
@@ -207,18 +300,31 @@ fn every_configuration_that_mig_parted_ships_is_accepted() {
                 };
                 for (device, geometry) in &boards {
                     let is_for = entry.is_for(listed, None, Some(*device), None);
-                    let counted = devices.iter().map(|(profile, count)| (profile.as_str(), *count));
-                    let Ok(layout) = Layout::counted(geometry, counted) else { continue };
+                    let counted = devices
+                        .iter()
+                        .map(|(profile, count)| (profile.as_str(), *count));
+                    let Ok(layout) = Layout::counted(geometry, counted) else {
+                        continue;
+                    };
                     if is_for {
                         fits.push((device, fit(geometry, &layout).is_ok()));
                     }
                 }
-                // Without a filter it may be meant for one of several boards with a profile of this name.
+                // Without a filter it may be meant for one of several boards with a profile of this
+                // name.
                 let named = entry.is_for(listed, None, None, None);
-                let accepted =
-                    if named { fits.iter().any(|(_, fits)| *fits) } else { fits.iter().all(|(_, fits)| *fits) };
-                let of_no_board = ["3g.95gb", "4g.95gb", "7g.189gb"].iter().any(|name| devices.contains_key(*name));
-                assert!(accepted && !(fits.is_empty() && entry.mig_enabled) || of_no_board, "{file}: {name}: {fits:?}");
+                let accepted = if named {
+                    fits.iter().any(|(_, fits)| *fits)
+                } else {
+                    fits.iter().all(|(_, fits)| *fits)
+                };
+                let of_no_board = ["3g.95gb", "4g.95gb", "7g.189gb"]
+                    .iter()
+                    .any(|name| devices.contains_key(*name));
+                assert!(
+                    accepted && !(fits.is_empty() && entry.mig_enabled) || of_no_board,
+                    "{file}: {name}: {fits:?}"
+                );
                 placed += fits.iter().filter(|(_, fits)| *fits).count();
             }
         }
@@ -229,13 +335,25 @@ fn every_configuration_that_mig_parted_ships_is_accepted() {
 
 /// Those whose profiles this board has.
 fn boards() -> Vec<(PciDevice, Geometry)> {
-    let devices: BTreeSet<u16> = SHIPPED.mig_profiles.iter().flat_map(|p| &p.gpus).map(|gpu| gpu.0).collect();
-    let known = |device| Some((PciDevice(device), Geometry::known(&SHIPPED, PciDevice(device), None)?));
+    let devices: BTreeSet<u16> = SHIPPED
+        .mig_profiles
+        .iter()
+        .flat_map(|p| &p.gpus)
+        .map(|gpu| gpu.0)
+        .collect();
+    let known = |device| {
+        Some((
+            PciDevice(device),
+            Geometry::known(&SHIPPED, PciDevice(device), None)?,
+        ))
+    };
     devices.into_iter().filter_map(known).collect()
 }
 
 fn entry(row: &[String]) -> String {
-    let [_, _, filter, devices, enabled, instances] = row else { panic!("{row:?}") };
+    let [_, _, filter, devices, enabled, instances] = row else {
+        panic!("{row:?}")
+    };
     let mut out = match devices.as_str() {
         "all" => "    - devices: all\n".to_owned(),
         listed => format!("    - devices: [{}]\n", listed.replace(' ', ",")),
@@ -262,13 +380,26 @@ fn a_profile_may_be_there_zero_times_as_for_mig_parted() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("mig.yaml");
     let planned = |devices: &str| {
-        let entry = format!("    - devices: all\n      mig-enabled: true\n      mig-devices: {{{devices}}}\n");
+        let entry = format!(
+            "    - devices: all\n      mig-enabled: true\n      mig-devices: {{{devices}}}\n"
+        );
         fs::write(&path, format!("version: v1\nmig-configs:\n  x:\n{entry}")).expect("written");
-        let ran = run(&["mig", "plan", "--json", "--gpu", A100, "--file", path.to_str().expect("UTF-8")]);
+        let ran = run(&[
+            "mig",
+            "plan",
+            "--json",
+            "--gpu",
+            A100,
+            "--file",
+            path.to_str().expect("UTF-8"),
+        ]);
         assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
         ran.out
     };
-    assert_eq!(planned("\"1g.5gb\": 0, \"2g.10gb\": 2"), planned("\"2g.10gb\": 2"));
+    assert_eq!(
+        planned("\"1g.5gb\": 0, \"2g.10gb\": 2"),
+        planned("\"2g.10gb\": 2")
+    );
 }
 
 #[test]
@@ -277,7 +408,18 @@ fn a_file_that_is_wrong_is_refused_with_the_place() {
     let path = folder.path().join("mig.yaml");
     let refused = |text: &str, more: &[&str]| {
         fs::write(&path, text).expect("written");
-        let all = [&["mig", "plan", "--gpu", A100, "--file", path.to_str().expect("UTF-8")], more].concat();
+        let all = [
+            &[
+                "mig",
+                "plan",
+                "--gpu",
+                A100,
+                "--file",
+                path.to_str().expect("UTF-8"),
+            ],
+            more,
+        ]
+        .concat();
         let ran = run(&all);
         assert_eq!(ran.code, 2, "{text}\n{}{}", ran.out, ran.err);
         ran.err
@@ -286,36 +428,73 @@ fn a_file_that_is_wrong_is_refused_with_the_place() {
     let deep = format!("version: v1\nmig-configs: {}", "[".repeat(20_000));
     for (text, part) in [
         ("", "expected"),
-        ("version: v2\nmig-configs: {}\n", "its version is \"v2\"; gpusetup reads v1"),
-        (&of("    []\n"), "\"x\" has no entries"),
-        (&of("    - devices: some\n      mig-enabled: true\n"), "(line 4,"),
-        (&of("    - devices: all\n      mig-enabled: true\n"), "without mig-devices"),
         (
-            &of("    - devices: all\n      mig-enabled: false\n      mig-devices: {\"1g.5gb\": 1}\n"),
+            "version: v2\nmig-configs: {}\n",
+            "its version is \"v2\"; gpusetup reads v1",
+        ),
+        (&of("    []\n"), "\"x\" has no entries"),
+        (
+            &of("    - devices: some\n      mig-enabled: true\n"),
+            "(line 4,",
+        ),
+        (
+            &of("    - devices: all\n      mig-enabled: true\n"),
+            "without mig-devices",
+        ),
+        (
+            &of(
+                "    - devices: all\n      mig-enabled: false\n      mig-devices: {\"1g.5gb\": 1}\n",
+            ),
             "mig-enabled: false",
         ),
         (
-            &of("    - devices: all\n      mig-enabled: true\n      mig-devices: {\"1g.5gb\": 0}\n"),
+            &of(
+                "    - devices: all\n      mig-enabled: true\n      mig-devices: {\"1g.5gb\": 0}\n",
+            ),
             "no instances of 1g.5gb",
         ),
         (
-            &of("    - devices: all\n      mig-enabled: true\n      mig-devices: {\"1g.5gb\": 0, \"2g.10gb\": 0}\n"),
+            &of(
+                "    - devices: all\n      mig-enabled: true\n      mig-devices: {\"1g.5gb\": 0, \"2g.10gb\": 0}\n",
+            ),
             "no instances of 1g.5gb, 2g.10gb",
         ),
         (
-            &of("    - devices: all\n      mig-enabled: true\n      mig-devices: {\"1g.5gb\": -1}\n"),
+            &of(
+                "    - devices: all\n      mig-enabled: true\n      mig-devices: {\"1g.5gb\": -1}\n",
+            ),
             "expected a number from 0 on, found `-1` (line 6,",
         ),
         (
             &of("    - devices: all\n      mig-enabled: true\n      mig-device: {}\n"),
             "there is no key `mig-device`; the keys are: device-filter, devices, mig-enabled, mig-devices",
         ),
-        (&of("    - mig-enabled: false\n"), "the key `devices` is missing"),
-        (&of("    - devices: [gpu7]\n      mig-enabled: false\n"), "neither the index of a GPU nor its UUID"),
-        (&of("    - devices: [GPU-7]\n      mig-enabled: false\n"), "names GPU-7, which is not among the GPUs"),
-        (&of("    - devices: all\n      mig-enabled: 1\n"), "expected true or false, found `1`"),
-        (&of("    - devices: all\n      device-filter: \"0x20B08086\"\n      mig-enabled: false\n"), "end in 10DE"),
-        (&of("    - devices: [7]\n      mig-enabled: false\n"), "names GPU 7"),
+        (
+            &of("    - mig-enabled: false\n"),
+            "the key `devices` is missing",
+        ),
+        (
+            &of("    - devices: [gpu7]\n      mig-enabled: false\n"),
+            "neither the index of a GPU nor its UUID",
+        ),
+        (
+            &of("    - devices: [GPU-7]\n      mig-enabled: false\n"),
+            "names GPU-7, which is not among the GPUs",
+        ),
+        (
+            &of("    - devices: all\n      mig-enabled: 1\n"),
+            "expected true or false, found `1`",
+        ),
+        (
+            &of(
+                "    - devices: all\n      device-filter: \"0x20B08086\"\n      mig-enabled: false\n",
+            ),
+            "end in 10DE",
+        ),
+        (
+            &of("    - devices: [7]\n      mig-enabled: false\n"),
+            "names GPU 7",
+        ),
         (&deep, "line"),
     ] {
         let told = refused(text, &[]);
@@ -323,11 +502,18 @@ fn a_file_that_is_wrong_is_refused_with_the_place() {
     }
     let two = "version: v1\nmig-configs:\n  a: [{devices: all, mig-enabled: false}]\n  b: [{devices: all, mig-enabled: false}]\n";
     let told = refused(two, &[]);
-    assert!(told.contains("the name of a configuration is needed; the file has: a, b"), "{told}");
-    assert!(told.contains(&format!("try: gpusetup mig plan --gpu {A100} --file")), "{told}");
+    assert!(
+        told.contains("the name of a configuration is needed; the file has: a, b"),
+        "{told}"
+    );
+    assert!(
+        told.contains(&format!("try: gpusetup mig plan --gpu {A100} --file")),
+        "{told}"
+    );
     assert!(refused(two, &["--name", "c"]).contains("no configuration is called \"c\""));
-    let twice =
-        of("    - {devices: all, mig-enabled: false}\n    - {devices: [0], mig-enabled: true, mig-devices: {}}\n");
+    let twice = of(
+        "    - {devices: all, mig-enabled: false}\n    - {devices: [0], mig-enabled: true, mig-devices: {}}\n",
+    );
     assert!(refused(&twice, &[]).contains("two layouts for GPU 0"));
 }
 
@@ -341,7 +527,10 @@ impl Host {
     pub fn saying(answers: &str) -> Self {
         let libraries = tempfile::tempdir().expect("a temporary directory");
         nvidia::put(libraries.path(), &format!("count=2\n{answers}"));
-        Self { tree: Tree::debian_12(), libraries }
+        Self {
+            tree: Tree::debian_12(),
+            libraries,
+        }
     }
 
     pub fn run(&self, arguments: &[&str]) -> Ran {
@@ -359,8 +548,16 @@ impl Host {
         let mut command = common::program_as_root();
         let stand_ins = nvidia::stand_ins(self.libraries.path());
         let (variable, libraries) = stand_ins.split_once('=').expect("NAME=VALUE");
-        let all = format!("{libraries}:nvidia-smi={}", self.libraries.path().join("nvidia-smi").display());
-        command.args(arguments).arg("--root").arg(self.tree.path()).stdin(Stdio::null()).env(variable, all);
+        let all = format!(
+            "{libraries}:nvidia-smi={}",
+            self.libraries.path().join("nvidia-smi").display()
+        );
+        command
+            .args(arguments)
+            .arg("--root")
+            .arg(self.tree.path())
+            .stdin(Stdio::null())
+            .env(variable, all);
         command
     }
 
@@ -383,15 +580,26 @@ impl Host {
     pub fn state(&self, gpu: usize, key: &str) -> String {
         let text = fs::read_to_string(self.libraries.path().join("state")).unwrap_or_default();
         let key = format!("{gpu}.{key}=");
-        text.lines().rev().find_map(|line| line.strip_prefix(&key)).unwrap_or_default().to_owned()
+        text.lines()
+            .rev()
+            .find_map(|line| line.strip_prefix(&key))
+            .unwrap_or_default()
+            .to_owned()
     }
 
     pub fn changes(&self) -> usize {
-        fs::read_to_string(self.libraries.path().join("state")).unwrap_or_default().lines().count()
+        fs::read_to_string(self.libraries.path().join("state"))
+            .unwrap_or_default()
+            .lines()
+            .count()
     }
 
     pub fn answer(&self, answers: &str) {
-        fs::write(self.libraries.path().join("answers"), format!("count=2\n{answers}")).expect("written");
+        fs::write(
+            self.libraries.path().join("answers"),
+            format!("count=2\n{answers}"),
+        )
+        .expect("written");
     }
 }
 
@@ -401,22 +609,41 @@ fn a_layout_is_applied_read_back_and_rolled_back() {
     host.applied(&["4g.20gb,2g.10gb,1g.5gb"]);
     for gpu in [0, 1] {
         assert_eq!(
-            (host.state(gpu, "mig").as_str(), host.instances(gpu).as_str()),
+            (
+                host.state(gpu, "mig").as_str(),
+                host.instances(gpu).as_str()
+            ),
             ("1 1 0", "1 5 0 4,2 14 4 2,3 19 6 1")
         );
     }
     let held = host.run(&["mig", "assert", "4g.20gb,2g.10gb,1g.5gb", "--json"]);
     assert_eq!((held.code, &held.json()["holds"]), (0, &Value::Bool(true)));
-    assert_eq!(crate::schema::mistakes("mig-assert.json", &held.json()), [""; 0]);
+    assert_eq!(
+        crate::schema::mistakes("mig-assert.json", &held.json()),
+        [""; 0]
+    );
     let other = host.run(&["mig", "assert", "7x1g.5gb", "--json"]);
     let value: Value = serde_json::from_str(&other.out).expect("JSON");
-    assert_eq!((other.code, &value["gpus"][1]["found"]), (3, &"4g.20gb,2g.10gb,1g.5gb".into()));
+    assert_eq!(
+        (other.code, &value["gpus"][1]["found"]),
+        (3, &"4g.20gb,2g.10gb,1g.5gb".into())
+    );
     let before = host.changes();
-    assert!(host.applied(&["1g.5gb,2g.10gb,4g.20gb"]).contains("Nothing to do"));
-    assert_eq!(host.changes(), before, "the same layout again changes nothing");
+    assert!(
+        host.applied(&["1g.5gb,2g.10gb,4g.20gb"])
+            .contains("Nothing to do")
+    );
+    assert_eq!(
+        host.changes(),
+        before,
+        "the same layout again changes nothing"
+    );
     let undone = host.run(&["rollback", "--yes"]);
     assert_eq!(undone.code, 0, "{}{}", undone.out, undone.err);
-    assert_eq!((host.state(0, "mig").as_str(), host.instances(0).as_str()), ("0 0 0", ""));
+    assert_eq!(
+        (host.state(0, "mig").as_str(), host.instances(0).as_str()),
+        ("0 0 0", "")
+    );
 }
 
 #[test]
@@ -426,16 +653,27 @@ fn only_what_differs_is_removed_and_created() {
     host.applied(&["4g.20gb,3x1g.5gb", "--device", "0"]);
     // The first and the third instance keep their ids.
     assert_eq!(host.instances(0), "1 5 0 4,3 19 6 1,4 19 4 1,5 19 5 1");
-    assert_eq!(host.instances(1), "1 5 0 4,2 14 4 2,3 19 6 1", "another GPU is left alone");
+    assert_eq!(
+        host.instances(1),
+        "1 5 0 4,2 14 4 2,3 19 6 1",
+        "another GPU is left alone"
+    );
     let undone = host.run(&["rollback", "--yes"]);
     assert_eq!(undone.code, 0, "{}{}", undone.out, undone.err);
     assert_eq!(host.instances(0), "1 5 0 4,3 19 6 1,4 14 4 2");
     // An instance without its compute instance is made again, whatever made it so.
-    fs::write(host.libraries.path().join("state"), "0.mig=1 1 0\n0.instances=1 5 0 0,2 14 4 2\n").expect("written");
+    fs::write(
+        host.libraries.path().join("state"),
+        "0.mig=1 1 0\n0.instances=1 5 0 0,2 14 4 2\n",
+    )
+    .expect("written");
     host.applied(&["4g.20gb,2g.10gb", "--device", "0000:17:00.0"]);
     assert_eq!(host.instances(0), "2 14 4 2,3 5 0 4");
     host.applied(&["off", "--device", "0"]);
-    assert_eq!((host.state(0, "mig").as_str(), host.instances(0).as_str()), ("0 0 0", ""));
+    assert_eq!(
+        (host.state(0, "mig").as_str(), host.instances(0).as_str()),
+        ("0 0 0", "")
+    );
 }
 
 #[test]
@@ -459,14 +697,17 @@ fn what_was_exported_is_applied_elsewhere() {
     assert_eq!(held.code, 0, "{}{}", held.out, held.err);
 }
 
-/// Every configuration of mig-parted for this board, one after the other on one GPU, read back each time.
+/// Every configuration of mig-parted for this board, one after the other on one GPU, read back each
+/// time.
 #[test]
 fn mig_parteds_configurations_are_applied_and_read_back() {
     let host = Host::saying("");
     let path = host.libraries.path().join("mig.yaml");
     let mut text = "version: v1\nmig-configs:\n".to_owned();
     let mut names = Vec::new();
-    let rows = shipped_configurations().into_iter().filter(|row| row[0] == "examples/config.yaml" && row[3] == "all");
+    let rows = shipped_configurations()
+        .into_iter()
+        .filter(|row| row[0] == "examples/config.yaml" && row[3] == "all");
     for row in rows {
         text += &format!("  \"{}\":\n{}", row[1], entry(&row));
         names.push(row[1].clone());
@@ -476,7 +717,9 @@ fn mig_parteds_configurations_are_applied_and_read_back() {
     let file = path.to_str().expect("UTF-8");
     for name in names {
         host.applied(&["--device", "0", "--file", file, "--name", &name]);
-        let held = host.run(&["mig", "assert", "--device", "0", "--file", file, "--name", &name]);
+        let held = host.run(&[
+            "mig", "assert", "--device", "0", "--file", file, "--name", &name,
+        ]);
         assert_eq!(held.code, 0, "{name}: {}{}", held.out, held.err);
     }
 }
@@ -489,43 +732,79 @@ fn what_the_driver_refuses_is_said_and_undone() {
     host.answer("busy=2\n");
     let ran = host.apply(&["7x1g.5gb", "--device", "0"]);
     assert_eq!(ran.code, 7, "{}{}", ran.out, ran.err);
-    assert!(ran.err.contains("nvmlComputeInstanceDestroy") && ran.err.contains("in use"), "{}", ran.err);
-    assert!(ran.err.contains("the GPUs have their previous modes and instances again"), "{}", ran.err);
-    assert_eq!(host.run(&["mig", "assert", "--device", "0", "2x3g.20gb"]).code, 0);
+    assert!(
+        ran.err.contains("nvmlComputeInstanceDestroy") && ran.err.contains("in use"),
+        "{}",
+        ran.err
+    );
+    assert!(
+        ran.err
+            .contains("the GPUs have their previous modes and instances again"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(
+        host.run(&["mig", "assert", "--device", "0", "2x3g.20gb"])
+            .code,
+        0
+    );
 
     // A GPU in use does not change its mode: no change is left pending.
     let host = Host::saying("activation=19\n");
     let ran = host.apply(&["2x3g.20gb", "--device", "0"]);
     assert_eq!(ran.code, 7, "{}{}", ran.out, ran.err);
-    assert!(ran.err.contains("nvmlDeviceSetMigMode") && ran.err.contains("in use"), "{}", ran.err);
+    assert!(
+        ran.err.contains("nvmlDeviceSetMigMode") && ran.err.contains("in use"),
+        "{}",
+        ran.err
+    );
     assert_eq!(host.state(0, "mig"), "0 0 0");
 
     // In a virtual machine the mode waits for a reboot; after it, the run is resumed.
     let host = Host::saying("activation=16\n");
     let ran = host.apply(&["2x3g.20gb", "--device", "0"]);
     assert_eq!(ran.code, 7, "{}{}", ran.out, ran.err);
-    assert!(ran.err.contains("waits for a reset, which this machine does not offer"), "{}", ran.err);
+    assert!(
+        ran.err
+            .contains("waits for a reset, which this machine does not offer"),
+        "{}",
+        ran.err
+    );
     assert!(ran.err.contains("try: sudo gpusetup resume"), "{}", ran.err);
     assert_eq!(host.state(0, "mig"), "0 1 0");
     fs::write(host.libraries.path().join("state"), "0.mig=1 1 0\n").expect("written");
     host.answer("");
     let resumed = host.run(&["resume", "--yes"]);
     assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
-    assert_eq!(host.run(&["mig", "assert", "--device", "0", "2x3g.20gb"]).code, 0);
+    assert_eq!(
+        host.run(&["mig", "assert", "--device", "0", "2x3g.20gb"])
+            .code,
+        0
+    );
 
     // Only root may know the placements: those of the database are taken.
     let host = Host::saying("mig=1 1 0\nnvmlDeviceGetGpuInstancePossiblePlacements_v2=4\n");
     let listed = host.run(&["mig", "list", "--json"]).json();
     assert_eq!(listed["gpus"][0]["profiles_from"], "driver");
-    assert_eq!(listed["gpus"][0]["profiles"].as_array().map(Vec::len), Some(7));
+    assert_eq!(
+        listed["gpus"][0]["profiles"].as_array().map(Vec::len),
+        Some(7)
+    );
 
     // Only root may see the instances, which is not the same as none.
     let host = Host::saying("mig=1 1 0\nnvmlDeviceGetGpuInstances=4\n");
     let ran = host.run(&["mig", "assert", "none"]);
     assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
-    assert!(ran.err.contains("nvmlDeviceGetGpuInstances") && ran.err.contains("run it with sudo"), "{}", ran.err);
+    assert!(
+        ran.err.contains("nvmlDeviceGetGpuInstances") && ran.err.contains("run it with sudo"),
+        "{}",
+        ran.err
+    );
     let listed = host.run(&["mig", "list", "--json"]);
-    assert_eq!((listed.code, &listed.json()["gpus"][0]["layout"]), (0, &Value::Null));
+    assert_eq!(
+        (listed.code, &listed.json()["gpus"][0]["layout"]),
+        (0, &Value::Null)
+    );
 
     // A GPU that cannot be partitioned.
     let host = Host::saying("nvmlDeviceGetMigMode=3\n");
@@ -536,5 +815,9 @@ fn what_the_driver_refuses_is_said_and_undone() {
     // The driver does not answer.
     let ran = Host::saying("nvmlInit_v2=9\n").apply(&["7x1g.5gb"]);
     assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
-    assert!(ran.err.contains("NVIDIA driver is not loaded"), "{}", ran.err);
+    assert!(
+        ran.err.contains("NVIDIA driver is not loaded"),
+        "{}",
+        ran.err
+    );
 }

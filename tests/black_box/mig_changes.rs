@@ -1,4 +1,5 @@
-//! Changes of layouts that fail or are cut off: what stood there comes back. And layouts that every boot restores.
+//! Changes of layouts that fail or are cut off: what stood there comes back. And layouts that every
+//! boot restores.
 
 use crate::mig::Host;
 use std::fs;
@@ -16,9 +17,15 @@ fn a_change_that_fails_gives_each_instance_its_compute_instances_back() {
     with_state(&host, &format!("0.mig=1 1 0\n0.instances={BEFORE}\n"));
     let ran = host.apply(&["7g.40gb", "--device", "0"]);
     assert_eq!(ran.code, 7, "{}{}", ran.out, ran.err);
-    assert!(ran.err.contains("nvmlGpuInstanceCreateComputeInstance"), "{}", ran.err);
+    assert!(
+        ran.err.contains("nvmlGpuInstanceCreateComputeInstance"),
+        "{}",
+        ran.err
+    );
     let places = |text: &str| -> Vec<String> {
-        let each = text.split(',').map(|one| one.split_once(' ').expect("an id").1.to_owned());
+        let each = text
+            .split(',')
+            .map(|one| one.split_once(' ').expect("an id").1.to_owned());
         let mut each: Vec<_> = each.collect();
         each.sort();
         each
@@ -38,13 +45,20 @@ fn a_change_that_was_cut_off_is_undone_or_resumed() {
     for (again, expected) in [
         (&["rollback", "--yes"][..], "3g.20gb,2g.10gb"),
         (&["resume", "--yes"], "7x1g.5gb"),
-        (&["mig", "apply", "--yes", "--device", "0", "7x1g.5gb"], "7x1g.5gb"),
+        (
+            &["mig", "apply", "--yes", "--device", "0", "7x1g.5gb"],
+            "7x1g.5gb",
+        ),
     ] {
         let host = Host::saying("");
         host.applied(&["3g.20gb,2g.10gb", "--device", "0"]);
         host.answer("cut=3\n");
         host.killed(&["mig", "apply", "--yes", "7x1g.5gb", "--device", "0"]);
-        assert_eq!(host.instances(0).split(',').count(), 3, "the machine stopped between two instances");
+        assert_eq!(
+            host.instances(0).split(',').count(),
+            3,
+            "the machine stopped between two instances"
+        );
         host.answer("");
         let ran = host.run(again);
         assert_eq!(ran.code, 0, "{again:?}: {}{}", ran.out, ran.err);
@@ -75,7 +89,11 @@ fn instances_that_somebody_removed_since_are_not_made_again() {
     host.applied(&["2x3g.20gb", "--device", "0"]);
     with_state(&host, "0.mig=1 1 0\n0.instances=1 9 0 3\n");
     let ran = host.run(&["rollback", "--yes"]);
-    assert!(ran.err.contains("kept") && ran.err.contains("the MIG instances of GPU 0000:17:00.0"), "{}", ran.err);
+    assert!(
+        ran.err.contains("kept") && ran.err.contains("the MIG instances of GPU 0000:17:00.0"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
@@ -85,7 +103,12 @@ fn a_change_that_fails_on_one_gpu_is_undone_on_all() {
     host.answer("1.busy=2\n");
     let ran = host.apply(&["7x1g.5gb"]);
     assert_eq!(ran.code, 7, "{}{}", ran.out, ran.err);
-    assert!(ran.err.contains("the GPUs have their previous modes and instances again"), "{}", ran.err);
+    assert!(
+        ran.err
+            .contains("the GPUs have their previous modes and instances again"),
+        "{}",
+        ran.err
+    );
     let held = host.run(&["mig", "assert", "2x3g.20gb"]);
     assert_eq!(held.code, 0, "{}{}", held.out, held.err);
     assert!(!host.tree.path().join("var/lib/gpusetup/reserve").exists());
@@ -94,9 +117,15 @@ fn a_change_that_fails_on_one_gpu_is_undone_on_all() {
 #[test]
 fn what_a_driver_says_does_not_reach_the_terminal_as_it_is() {
     let host = Host::saying("name=A100\u{1b}[31m\u{202e}\n");
-    for ran in [host.run(&["mig", "list"]), host.run(&["mig", "apply", "--yes", "8x1g.5gb"])] {
+    for ran in [
+        host.run(&["mig", "list"]),
+        host.run(&["mig", "apply", "--yes", "8x1g.5gb"]),
+    ] {
         let told = ran.out + &ran.err;
-        assert!(told.contains("A100") && !told.contains(['\u{1b}', '\u{202e}']), "{told:?}");
+        assert!(
+            told.contains("A100") && !told.contains(['\u{1b}', '\u{202e}']),
+            "{told:?}"
+        );
     }
 }
 
@@ -123,7 +152,8 @@ fn gpus_whose_mode_waits_for_a_reset_are_reset_together() {
     fs::write(&program, RESETS).expect("written");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("set");
     for address in ["0000:17:00.0", "0000:18:00.0"] {
-        host.tree.write(&format!("sys/bus/pci/devices/{address}/reset"), "");
+        host.tree
+            .write(&format!("sys/bus/pci/devices/{address}/reset"), "");
     }
     host.applied(&["7x1g.5gb"]);
     let resets = fs::read_to_string(host.libraries.path().join("resets")).expect("reset");
@@ -159,7 +189,13 @@ fn every_boot_restores_the_layouts_and_is_nothing_to_undo() {
     ] {
         assert!(unit.lines().any(|other| other == line), "{line}\n{unit}");
     }
-    assert_eq!(text(&host, "etc/systemd/system/multi-user.target.wants/gpusetup-mig.service"), unit);
+    assert_eq!(
+        text(
+            &host,
+            "etc/systemd/system/multi-user.target.wants/gpusetup-mig.service"
+        ),
+        unit
+    );
     let before = [host.instances(0), host.instances(1)];
     let result = text(&host, "var/lib/gpusetup/result.json");
     // No modes and no instances are left after a reboot.
@@ -167,7 +203,11 @@ fn every_boot_restores_the_layouts_and_is_nothing_to_undo() {
         fs::remove_file(host.libraries.path().join("state")).expect("removed");
         let ran = host.run(&["mig", "restore"]);
         assert_eq!(ran.code, 0, "{boot}: {}{}", ran.out, ran.err);
-        assert_eq!([host.instances(0), host.instances(1)], before, "boot {boot}");
+        assert_eq!(
+            [host.instances(0), host.instances(1)],
+            before,
+            "boot {boot}"
+        );
     }
     assert!(host.run(&["mig", "restore"]).out.contains("Nothing to do"));
     let again = host.run(&["mig", "restore", "--json"]).json();
@@ -176,9 +216,22 @@ fn every_boot_restores_the_layouts_and_is_nothing_to_undo() {
     assert_eq!(text(&host, "var/lib/gpusetup/result.json"), result);
     // The newest thing to undo is the apply that wrote the unit.
     assert_eq!(host.run(&["rollback", "--yes"]).code, 0);
-    assert_eq!((text(&host, UNIT).as_str(), text(&host, "etc/gpusetup/mig.yaml").as_str()), ("", ""));
-    assert_eq!((host.instances(0), host.instances(1).as_str()), (before[0].clone(), ""));
-    assert_eq!(host.run(&["mig", "restore"]).code, 5, "nothing is to be restored any more");
+    assert_eq!(
+        (
+            text(&host, UNIT).as_str(),
+            text(&host, "etc/gpusetup/mig.yaml").as_str()
+        ),
+        ("", "")
+    );
+    assert_eq!(
+        (host.instances(0), host.instances(1).as_str()),
+        (before[0].clone(), "")
+    );
+    assert_eq!(
+        host.run(&["mig", "restore"]).code,
+        5,
+        "nothing is to be restored any more"
+    );
 }
 
 #[test]
@@ -189,17 +242,34 @@ fn boot_layouts_follow_gpus_that_get_other_indexes_and_name_those_that_are_missi
     host.answer(&format!("0.uuid={}\n1.uuid={}\n", uuid(1), uuid(0)));
     let ran = host.run(&["mig", "restore"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    assert_eq!(host.run(&["mig", "assert", "--device", "1", "7x1g.5gb"]).code, 0);
-    assert_eq!(host.run(&["mig", "assert", "--device", &uuid(1), "2x3g.20gb"]).code, 0);
+    assert_eq!(
+        host.run(&["mig", "assert", "--device", "1", "7x1g.5gb"])
+            .code,
+        0
+    );
+    assert_eq!(
+        host.run(&["mig", "assert", "--device", &uuid(1), "2x3g.20gb"])
+            .code,
+        0
+    );
 
     // Another board is in its place: the other one gets its layout nevertheless.
     fs::remove_file(host.libraries.path().join("state")).expect("removed");
     host.answer(&format!("0.uuid={}\n1.uuid={}\n", uuid(7), uuid(1)));
     let ran = host.run(&["mig", "restore"]);
     assert_eq!(ran.code, 7, "{}{}", ran.out, ran.err);
-    assert!(ran.err.contains(&format!("names {}, which is not among the GPUs", uuid(0))), "{}", ran.err);
+    assert!(
+        ran.err
+            .contains(&format!("names {}, which is not among the GPUs", uuid(0))),
+        "{}",
+        ran.err
+    );
     assert_eq!(host.instances(0), "");
-    assert_eq!(host.run(&["mig", "assert", "--device", "1", "2x3g.20gb"]).code, 0);
+    assert_eq!(
+        host.run(&["mig", "assert", "--device", "1", "2x3g.20gb"])
+            .code,
+        0
+    );
 }
 
 #[test]
@@ -208,7 +278,12 @@ fn a_boot_runs_only_a_program_that_root_alone_can_replace() {
     let refused = || {
         let ran = host.apply(&["7x1g.5gb", "--at-boot"]);
         assert_eq!(ran.code, 5, "{}{}", ran.out, ran.err);
-        assert!(ran.err.contains("no gpusetup is installed where only root can write"), "{}", ran.err);
+        assert!(
+            ran.err
+                .contains("no gpusetup is installed where only root can write"),
+            "{}",
+            ran.err
+        );
     };
     refused();
     host.tree.write("usr/local/bin/gpusetup", "");
@@ -221,5 +296,8 @@ fn a_boot_runs_only_a_program_that_root_alone_can_replace() {
     assert!(text(&host, UNIT).contains("ExecStart=/usr/local/bin/gpusetup mig restore\n"));
     // A layout for now only is not that of the next boot.
     let told = host.applied(&["2x3g.20gb", "--device", "0"]);
-    assert!(told.contains("boots restore the layouts of /etc/gpusetup/mig.yaml"), "{told}");
+    assert!(
+        told.contains("boots restore the layouts of /etc/gpusetup/mig.yaml"),
+        "{told}"
+    );
 }

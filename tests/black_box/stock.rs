@@ -14,11 +14,23 @@ fn packages(plan: &Value) -> Vec<String> {
 fn a_new_installation_gets_everything_that_it_lacks() {
     let said = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100x8", "--json"]);
     assert_eq!(said.code, 0, "{}", said.err);
-    assert!(said.err.contains("for a new installation of Ubuntu 24.04 LTS on x86_64: kernel 6.8.0-"), "{}", said.err);
+    assert!(
+        said.err
+            .contains("for a new installation of Ubuntu 24.04 LTS on x86_64: kernel 6.8.0-"),
+        "{}",
+        said.err
+    );
     let plan = said.json();
-    let kernel = plan["host"]["kernels"]["next_boot"].as_str().expect("a kernel").to_owned();
+    let kernel = plan["host"]["kernels"]["next_boot"]
+        .as_str()
+        .expect("a kernel")
+        .to_owned();
     for name in ["dkms", "g++", "libxml2", &format!("linux-headers-{kernel}")] {
-        assert!(packages(&plan).iter().any(|p| p == name), "{name}: {:?}", packages(&plan));
+        assert!(
+            packages(&plan).iter().any(|p| p == name),
+            "{name}: {:?}",
+            packages(&plan)
+        );
     }
     assert_eq!(plan["selection"]["driver"]["method"], "packages");
     assert_eq!(plan["host"]["gpus"].as_array().map(Vec::len), Some(8));
@@ -32,10 +44,20 @@ fn a_new_installation_gets_everything_that_it_lacks() {
 #[test]
 fn a_script_has_the_warnings_of_its_plan() {
     for format in ["sh", "cloud-init"] {
-        let said = run(&["plan", "--os", "rocky-9", "--gpu", "h100x8", "--format", format]);
+        let said = run(&[
+            "plan", "--os", "rocky-9", "--gpu", "h100x8", "--format", format,
+        ]);
         for check in ["GS411", "GS101"] {
-            assert!(said.out.contains(&format!("\n# {check}: ")), "{format}: {}", said.out);
-            assert!(said.err.contains(&format!("warning: {check}: ")), "{format}: {}", said.err);
+            assert!(
+                said.out.contains(&format!("\n# {check}: ")),
+                "{format}: {}",
+                said.out
+            );
+            assert!(
+                said.err.contains(&format!("warning: {check}: ")),
+                "{format}: {}",
+                said.err
+            );
         }
     }
 }
@@ -43,7 +65,11 @@ fn a_script_has_the_warnings_of_its_plan() {
 #[test]
 fn a_kernel_of_another_minor_release_is_said_to_be_one() {
     let told = |os: &str| run(&["plan", "--os", os, "--gpu", "h100"]).err;
-    assert!(told("rhel-9.4").contains("(that of 9.6; no other is known)"), "{}", told("rhel-9.4"));
+    assert!(
+        told("rhel-9.4").contains("(that of 9.6; no other is known)"),
+        "{}",
+        told("rhel-9.4")
+    );
     assert!(!told("rhel-9.6").contains("that of") && !told("rhel-9").contains("that of"));
 }
 
@@ -52,7 +78,13 @@ fn its_facts_lead_to_the_same_plan() {
     let plan = run(&["plan", "--os", "debian-12", "--gpu", "a100", "--json"]).json();
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), plan["host"].to_string()).expect("written");
-    let again = run(&["plan", "--facts", file.path().to_str().expect("UTF-8"), "--json"]).json();
+    let again = run(&[
+        "plan",
+        "--facts",
+        file.path().to_str().expect("UTF-8"),
+        "--json",
+    ])
+    .json();
     assert_eq!(again["selection"], plan["selection"]);
     assert_eq!(again["steps"], plan["steps"]);
 }
@@ -66,59 +98,156 @@ fn every_known_installation_is_planned_for() {
             assert_eq!(said.code, 0, "{os}: {}", said.err);
             let plan = said.json();
             assert_eq!(plan["host"]["os"]["name"], d.name, "{os}");
-            assert!(!plan["selection"]["driver"].is_null() && !plan["selection"]["cuda"].is_null(), "{os}");
+            assert!(
+                !plan["selection"]["driver"].is_null() && !plan["selection"]["cuda"].is_null(),
+                "{os}"
+            );
         }
     }
 }
 
 #[test]
 fn user_data_names_the_flags_that_it_lacks() {
-    let ask = ["plan", "--os", "ubuntu-24.04", "--gpu", "h100x8", "--format", "cloud-init"];
+    let ask = [
+        "plan",
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "h100x8",
+        "--format",
+        "cloud-init",
+    ];
     let said = run(&ask);
-    assert!(said.err.contains("add --accept-eula\n") && said.err.contains("--binary-url URL"), "{}", said.err);
+    assert!(
+        said.err.contains("add --accept-eula\n") && said.err.contains("--binary-url URL"),
+        "{}",
+        said.err
+    );
     let sum = "0".repeat(64);
-    let more = ["--accept-eula", "--binary-url", "https://e.org/gpusetup", "--binary-sha256", &sum];
+    let more = [
+        "--accept-eula",
+        "--binary-url",
+        "https://e.org/gpusetup",
+        "--binary-sha256",
+        &sum,
+    ];
     let whole = run(&[&ask[..], &more].concat());
-    assert!(!whole.err.contains("--accept-eula") && !whole.err.contains("--binary-url"), "{}", whole.err);
-    assert!(whole.out.contains("\n      accept-eula: true\n"), "{}", whole.out);
-    assert!(whole.out.contains("gpusetup apply --unattended"), "{}", whole.out);
+    assert!(
+        !whole.err.contains("--accept-eula") && !whole.err.contains("--binary-url"),
+        "{}",
+        whole.err
+    );
+    assert!(
+        whole.out.contains("\n      accept-eula: true\n"),
+        "{}",
+        whole.out
+    );
+    assert!(
+        whole.out.contains("gpusetup apply --unattended"),
+        "{}",
+        whole.out
+    );
 }
 
 #[test]
 fn gpus_of_a_listing_may_be_there() {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), "01:00.0 3D controller [0302]: NVIDIA [10de:20b2]\n").expect("written");
+    std::fs::write(
+        file.path(),
+        "01:00.0 3D controller [0302]: NVIDIA [10de:20b2]\n",
+    )
+    .expect("written");
     let listed = ["--lspci", file.path().to_str().expect("UTF-8")];
     let plan = run(&[&["plan", "--os", "debian-13", "--json"], &listed[..]].concat()).json();
     assert_eq!(plan["host"]["gpus"][0]["pci_id"], "10de:20b2");
-    let replaced = run(&[&["plan", "--os", "debian-13", "--json", "--gpu", "t4"], &listed[..]].concat()).json();
+    let replaced = run(&[
+        &["plan", "--os", "debian-13", "--json", "--gpu", "t4"],
+        &listed[..],
+    ]
+    .concat())
+    .json();
     assert_eq!(replaced["host"]["gpus"].as_array().map(Vec::len), Some(1));
     assert_eq!(replaced["host"]["gpus"][0]["pci_id"], "10de:1eb8");
 }
 
 #[test]
 fn a_proof_is_for_that_system_and_so_is_the_way_out() {
-    let said = run(&["explain", "cuda", "13.0", "--os", "ubuntu-22.04", "--gpu", "v100"]);
+    let said = run(&[
+        "explain",
+        "cuda",
+        "13.0",
+        "--os",
+        "ubuntu-22.04",
+        "--gpu",
+        "v100",
+    ]);
     assert_eq!(said.code, 4, "{}", said.err);
-    assert!(said.out.contains("gpusetup plan --os ubuntu-22.04 --gpu v100 --cuda 12.9"), "{}", said.out);
-    let refused = run(&["plan", "--os", "ubuntu-22.04", "--gpu", "v100", "--cuda", "13.0"]);
+    assert!(
+        said.out
+            .contains("gpusetup plan --os ubuntu-22.04 --gpu v100 --cuda 12.9"),
+        "{}",
+        said.out
+    );
+    let refused = run(&[
+        "plan",
+        "--os",
+        "ubuntu-22.04",
+        "--gpu",
+        "v100",
+        "--cuda",
+        "13.0",
+    ]);
     assert_eq!(refused.code, 4, "{}", refused.out);
-    assert!(refused.err.contains("try: gpusetup plan --os ubuntu-22.04 --gpu v100"), "{}", refused.err);
+    assert!(
+        refused
+            .err
+            .contains("try: gpusetup plan --os ubuntu-22.04 --gpu v100"),
+        "{}",
+        refused.err
+    );
 }
 
 #[test]
 fn what_is_missing_or_contradicts_itself_is_said() {
     let none = run(&["plan", "--os", "ubuntu-24.04"]);
     assert_eq!(none.code, 9);
-    assert!(none.err.contains("try: gpusetup plan --os ubuntu-24.04 --gpu h100"), "{}", none.err);
+    assert!(
+        none.err
+            .contains("try: gpusetup plan --os ubuntu-24.04 --gpu h100"),
+        "{}",
+        none.err
+    );
     let toolkit = run(&["plan", "--os", "ubuntu-24.04", "--profile", "toolkit"]);
     assert_eq!(toolkit.code, 0, "{}", toolkit.err);
     for (wrong, part) in [
-        (&["plan", "--os", "gentoo-1", "--gpu", "h100"][..], "known are almalinux"),
-        (&["plan", "--os", "ubuntu-25.10", "--gpu", "h100"], "ubuntu-24.04"),
-        (&["plan", "--os", "ubuntu-24.04", "--root", "/"], "each name a host"),
-        (&["plan", "--os", "ubuntu-24.04", "--facts", "-"], "cannot be used with"),
-        (&["explain", "cuda", "12.8", "--os", "ubuntu-24.04:riscv64", "--gpu", "h100"], "aarch64, x86_64"),
+        (
+            &["plan", "--os", "gentoo-1", "--gpu", "h100"][..],
+            "known are almalinux",
+        ),
+        (
+            &["plan", "--os", "ubuntu-25.10", "--gpu", "h100"],
+            "ubuntu-24.04",
+        ),
+        (
+            &["plan", "--os", "ubuntu-24.04", "--root", "/"],
+            "each name a host",
+        ),
+        (
+            &["plan", "--os", "ubuntu-24.04", "--facts", "-"],
+            "cannot be used with",
+        ),
+        (
+            &[
+                "explain",
+                "cuda",
+                "12.8",
+                "--os",
+                "ubuntu-24.04:riscv64",
+                "--gpu",
+                "h100",
+            ],
+            "aarch64, x86_64",
+        ),
     ] {
         let said = run(wrong);
         assert_eq!(said.code, 2, "{wrong:?}: {}", said.err);
@@ -132,12 +261,41 @@ fn suggested_plans_keep_what_was_asked_for() {
     let with = |more: &[&str]| run(&[&["plan"], more, &asked].concat()).err;
     let all = "--for torch==2.7 --cuda 12.8 --upgrade";
     let none = with(&["--os", "ubuntu-24.04"]);
-    assert!(none.contains(&format!("try: gpusetup plan --os ubuntu-24.04 --gpu h100 {all}")), "{none}");
-    let nothing = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--driver", "none", "--cuda", "none"]).err;
-    let toolkit = "try: gpusetup plan --os ubuntu-24.04 --gpu h100 --profile toolkit  # with a toolkit";
+    assert!(
+        none.contains(&format!(
+            "try: gpusetup plan --os ubuntu-24.04 --gpu h100 {all}"
+        )),
+        "{none}"
+    );
+    let nothing = run(&[
+        "plan",
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "h100",
+        "--driver",
+        "none",
+        "--cuda",
+        "none",
+    ])
+    .err;
+    let toolkit =
+        "try: gpusetup plan --os ubuntu-24.04 --gpu h100 --profile toolkit  # with a toolkit";
     assert!(nothing.contains(toolkit), "{nothing}");
-    let left = with(&["--os", "ubuntu-24.04", "--gpu", "h100", "--leave-out", "assumed:0"]);
-    assert!(left.contains(&format!("try: gpusetup plan --os ubuntu-24.04 --gpu h100 {all}")), "{left}");
+    let left = with(&[
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "h100",
+        "--leave-out",
+        "assumed:0",
+    ]);
+    assert!(
+        left.contains(&format!(
+            "try: gpusetup plan --os ubuntu-24.04 --gpu h100 {all}"
+        )),
+        "{left}"
+    );
 }
 
 #[test]
@@ -146,19 +304,40 @@ fn a_gpu_of_other_machines_leads_to_such_a_machine() {
         let plan = run(&[&["plan", "--json"], arguments].concat()).json();
         plan["host"]["machine"]["arch"].as_str().map(str::to_owned)
     };
-    assert_eq!(arch(&["--os", "ubuntu-24.04", "--gpu", "gb200"]).as_deref(), Some("aarch64"));
-    assert_eq!(arch(&["--os", "ubuntu-24.04", "--gpu", "g5g.xlarge"]).as_deref(), Some("aarch64"));
-    assert_eq!(arch(&["--os", "ubuntu-24.04", "--gpu", "h100"]).as_deref(), Some("x86_64"));
-    for (os, gpu, right) in [("rocky-9:arm64", "p4d.24xlarge", "x86_64"), ("ubuntu-24.04:amd64", "gb200", "aarch64")] {
+    assert_eq!(
+        arch(&["--os", "ubuntu-24.04", "--gpu", "gb200"]).as_deref(),
+        Some("aarch64")
+    );
+    assert_eq!(
+        arch(&["--os", "ubuntu-24.04", "--gpu", "g5g.xlarge"]).as_deref(),
+        Some("aarch64")
+    );
+    assert_eq!(
+        arch(&["--os", "ubuntu-24.04", "--gpu", "h100"]).as_deref(),
+        Some("x86_64")
+    );
+    for (os, gpu, right) in [
+        ("rocky-9:arm64", "p4d.24xlarge", "x86_64"),
+        ("ubuntu-24.04:amd64", "gb200", "aarch64"),
+    ] {
         let said = run(&["plan", "--os", os, "--gpu", gpu]);
         let system = os.split(':').next().unwrap_or_default();
         let command = format!("gpusetup plan --os {system}:{right} --gpu {gpu}");
-        assert!(said.code == 4 && said.err.contains(&format!("try: {command}")), "{}", said.err);
+        assert!(
+            said.code == 4 && said.err.contains(&format!("try: {command}")),
+            "{}",
+            said.err
+        );
         let words: Vec<_> = command.split(' ').skip(1).collect();
         assert_eq!(run(&words).code, 0, "{command}");
     }
     let here = crate::common::Tree::ubuntu_24_04().run(&["plan", "--gpu", "gb200"]);
-    assert!(here.err.contains("try: gpusetup plan --os ubuntu-24.04:aarch64 --gpu gb200"), "{}", here.err);
+    assert!(
+        here.err
+            .contains("try: gpusetup plan --os ubuntu-24.04:aarch64 --gpu gb200"),
+        "{}",
+        here.err
+    );
 }
 
 #[test]
@@ -166,9 +345,21 @@ fn a_bundle_needs_the_repositories_of_that_system() {
     let out = tempfile::tempdir().expect("a folder");
     let cache = out.path().join("cache").display().to_string();
     let out = out.path().join("bundle").display().to_string();
-    let create = ["bundle", "create", "-o", &out, "--cache", &cache, "--offline"];
+    let create = [
+        "bundle",
+        "create",
+        "-o",
+        &out,
+        "--cache",
+        &cache,
+        "--offline",
+    ];
     let elsewhere = run(&[&create[..], &["--os", "fedora-42", "--gpu", "h100"]].concat());
     assert_eq!(elsewhere.code, 4, "{}", elsewhere.err);
-    assert!(elsewhere.err.contains("fedora 42 on x86_64") && elsewhere.err.contains("--root DIR"), "{}", elsewhere.err);
+    assert!(
+        elsewhere.err.contains("fedora 42 on x86_64") && elsewhere.err.contains("--root DIR"),
+        "{}",
+        elsewhere.err
+    );
     assert_eq!(run(&create).code, 2);
 }

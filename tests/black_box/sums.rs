@@ -1,9 +1,10 @@
-//! Checksums of what the program prints, for 4,600 command lines: a change that only reshapes the program changes none of
-//! them, and one that changes an answer shows in its review which answers. `tests/golden/sums` has them.
+//! Checksums of what the program prints, for 4,600 command lines: a change that only reshapes the
+//! program changes none of them, and one that changes an answer shows in its review which answers.
+//! `tests/golden/sums` has them.
 //!
 //! - `UPDATE_SUMS=1 cargo test --test black_box sums::` writes them again.
-//! - `KEEP_OUTPUTS=DIR cargo test --test black_box sums::` keeps every output in a file under DIR: `diff -r` of what two commits
-//!   leave there says what has changed.
+//! - `KEEP_OUTPUTS=DIR cargo test --test black_box sums::` keeps every output in a file under DIR:
+//!   `diff -r` of what two commits leave there says what has changed.
 
 use crate::common::{Ran, program};
 use crate::golden;
@@ -48,8 +49,18 @@ const FURTHER_SYSTEMS: [&str; 6] = [
     "amzn-2023:aarch64",
     "rhel-8:ppc64le",
 ];
-const LISTS: [&str; 10] =
-    ["gpus", "drivers", "cuda", "cudnn", "add-ons", "frameworks", "components", "companions", "instances", "systems"];
+const LISTS: [&str; 10] = [
+    "gpus",
+    "drivers",
+    "cuda",
+    "cudnn",
+    "add-ons",
+    "frameworks",
+    "components",
+    "companions",
+    "instances",
+    "systems",
+];
 /// What of a host is read in each way.
 const LOOKS: [&[&str]; 13] = [
     &["facts"],
@@ -112,8 +123,15 @@ const LAYOUTS: [&str; 9] = [
     "9",
 ];
 
-/// What differs between machines and moments: how much room there is, when links and folders were made.
-const DIFFERS: [&str; 5] = ["\"free_bytes\":", "\"modified\":", "\"free_inodes\":", " free at ", "\"/boot has "];
+/// What differs between machines and moments: how much room there is, when links and folders were
+/// made.
+const DIFFERS: [&str; 5] = [
+    "\"free_bytes\":",
+    "\"modified\":",
+    "\"free_inodes\":",
+    " free at ",
+    "\"/boot has ",
+];
 
 /// A command line, what it reads, and how it is called in the list.
 struct Case {
@@ -125,14 +143,26 @@ struct Case {
 
 impl Case {
     fn new<S: AsRef<str>>(arguments: impl IntoIterator<Item = S>) -> Self {
-        let arguments: Vec<String> = arguments.into_iter().map(|word| word.as_ref().to_owned()).collect();
-        let called = arguments.iter().map(|word| in_quotes(word)).collect::<Vec<_>>().join(" ");
-        Self { arguments, input: None, called }
+        let arguments: Vec<String> = arguments
+            .into_iter()
+            .map(|word| word.as_ref().to_owned())
+            .collect();
+        let called = arguments
+            .iter()
+            .map(|word| in_quotes(word))
+            .collect::<Vec<_>>()
+            .join(" ");
+        Self {
+            arguments,
+            input: None,
+            called,
+        }
     }
 
     /// With a file, in the list called otherwise.
     fn with(mut self, option: &str, path: &Path, called: &str) -> Self {
-        self.arguments.extend([option, path.to_str().expect("UTF-8")].map(str::to_owned));
+        self.arguments
+            .extend([option, path.to_str().expect("UTF-8")].map(str::to_owned));
         let _ = write!(self.called, " {option} {called}");
         self
     }
@@ -145,7 +175,11 @@ impl Case {
 }
 
 fn in_quotes(word: &str) -> String {
-    if word.contains([' ', '\'', '"', '$']) { format!("{word:?}") } else { word.to_owned() }
+    if word.contains([' ', '\'', '"', '$']) {
+        format!("{word:?}")
+    } else {
+        word.to_owned()
+    }
 }
 
 /// Makes the command lines of a group.
@@ -159,9 +193,15 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let output = program().args(["db", "export", "--json"]).output().expect("gpusetup runs");
+        let output = program()
+            .args(["db", "export", "--json"])
+            .output()
+            .expect("gpusetup runs");
         let database = serde_json::from_slice(&output.stdout).expect("JSON");
-        Self { folder: tempfile::tempdir().expect("a folder"), database }
+        Self {
+            folder: tempfile::tempdir().expect("a folder"),
+            database,
+        }
     }
 
     fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
@@ -172,32 +212,56 @@ impl Stage {
     }
 
     fn names(&self, table: &str, field: &str) -> Vec<&str> {
-        let rows = self.database[table].as_array().unwrap_or_else(|| panic!("no table {table}"));
+        let rows = self.database[table]
+            .as_array()
+            .unwrap_or_else(|| panic!("no table {table}"));
         let mut seen = BTreeSet::new();
-        rows.iter().filter_map(|row| row[field].as_str()).filter(|name| seen.insert(*name)).collect()
+        rows.iter()
+            .filter_map(|row| row[field].as_str())
+            .filter(|name| seen.insert(*name))
+            .collect()
     }
 
-    /// Exit code, standard output and standard error, with nothing that differs between machines and folders. The checksum of the
-    /// database is in every plan: a change of one fact would change all of them.
+    /// Exit code, standard output and standard error, with nothing that differs between machines
+    /// and folders. The checksum of the database is in every plan: a change of one fact would
+    /// change all of them.
     fn output(&self, case: &Case) -> String {
-        let input = case.input.as_ref().map_or_else(Stdio::null, |path| File::open(path).expect("a file").into());
+        let input = case
+            .input
+            .as_ref()
+            .map_or_else(Stdio::null, |path| File::open(path).expect("a file").into());
         let mut command = program();
-        command.args(&case.arguments).env("GPUSETUP_CORES", "2").stdin(input);
+        command
+            .args(&case.arguments)
+            .env("GPUSETUP_CORES", "2")
+            .stdin(input);
         let ran = Ran::of(command.output().expect("gpusetup runs"));
         let sum = self.database["sha256"].as_str().expect("a checksum");
-        format!("exit {}\n{}\n--- standard error\n{}", ran.code, ran.out, ran.err)
-            .replace(self.folder.path().to_str().expect("UTF-8"), "DIR")
-            .replace(env!("CARGO_MANIFEST_DIR"), "HERE")
-            .replace(sum, "DATABASE")
-            .lines()
-            .filter(|line| !DIFFERS.iter().any(|key| line.contains(key)))
-            .fold(String::new(), |text, line| text + line + "\n")
+        format!(
+            "exit {}\n{}\n--- standard error\n{}",
+            ran.code, ran.out, ran.err
+        )
+        .replace(self.folder.path().to_str().expect("UTF-8"), "DIR")
+        .replace(env!("CARGO_MANIFEST_DIR"), "HERE")
+        .replace(sum, "DATABASE")
+        .lines()
+        .filter(|line| !DIFFERS.iter().any(|key| line.contains(key)))
+        .fold(String::new(), |text, line| text + line + "\n")
     }
 }
 
 fn systems(stage: &Stage) -> Vec<String> {
-    let rows = stage.database["distributions"].as_array().expect("a list").iter();
-    let known = rows.filter_map(|row| Some(format!("{}-{}", row["id"].as_str()?, row["version"].as_str()?)));
+    let rows = stage.database["distributions"]
+        .as_array()
+        .expect("a list")
+        .iter();
+    let known = rows.filter_map(|row| {
+        Some(format!(
+            "{}-{}",
+            row["id"].as_str()?,
+            row["version"].as_str()?
+        ))
+    });
     known.chain(FURTHER_SYSTEMS.map(str::to_owned)).collect()
 }
 
@@ -206,15 +270,25 @@ fn plans(stage: &Stage) -> Vec<Case> {
     for system in systems(stage) {
         for gpu in GPUS {
             let request = ["plan", "--os", &system, "--gpu", gpu];
-            let formats = if OFTEN.contains(&gpu) { &PLAN_FORMATS[..] } else { &PLAN_FORMATS[..2] };
-            cases.extend(formats.iter().map(|format| Case::new(request.iter().chain(&["--format", format]))));
+            let formats = if OFTEN.contains(&gpu) {
+                &PLAN_FORMATS[..]
+            } else {
+                &PLAN_FORMATS[..2]
+            };
+            cases.extend(
+                formats
+                    .iter()
+                    .map(|format| Case::new(request.iter().chain(&["--format", format]))),
+            );
         }
     }
     for system in ["ubuntu-24.04", "debian-12", "rocky-9", "fedora-44"] {
         for request in REQUESTS {
             let fixed = ["plan", "--os", system, "--gpu", "a100"];
             cases.extend(
-                ["text", "json"].map(|format| Case::new(fixed.iter().chain(request).chain(&["--format", format]))),
+                ["text", "json"].map(|format| {
+                    Case::new(fixed.iter().chain(request).chain(&["--format", format]))
+                }),
             );
         }
     }
@@ -225,9 +299,15 @@ fn plans(stage: &Stage) -> Vec<Case> {
 fn hosts(stage: &Stage) -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, facts) in golden::facts() {
-        let path = stage.write(&format!("facts/{name}.json"), serde_json::to_vec(&facts).expect("JSON"));
+        let path = stage.write(
+            &format!("facts/{name}.json"),
+            serde_json::to_vec(&facts).expect("JSON"),
+        );
         let commands = PLAN_FORMATS.map(|format| vec!["plan", "--format", format]);
-        for command in commands.into_iter().chain([vec!["doctor", "--json"], vec!["doctor"]]) {
+        for command in commands
+            .into_iter()
+            .chain([vec!["doctor", "--json"], vec!["doctor"]])
+        {
             cases.push(Case::new(command).with("--facts", &path, &name));
         }
     }
@@ -236,9 +316,20 @@ fn hosts(stage: &Stage) -> Vec<Case> {
 
 fn trees(stage: &Stage) -> Vec<Case> {
     let mut cases = Vec::new();
-    for name in ["debian-12-p100", "jetson-orin", "rocky-9-v100", "ubuntu-24.04-hgx-h100", "wsl2-ubuntu-22.04"] {
+    for name in [
+        "debian-12-p100",
+        "jetson-orin",
+        "rocky-9-v100",
+        "ubuntu-24.04-hgx-h100",
+        "wsl2-ubuntu-22.04",
+    ] {
         let root = stage.folder.path().join("hosts").join(name);
-        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts").join(name), &root);
+        copy(
+            &Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("tests/hosts")
+                .join(name),
+            &root,
+        );
         let plans = PLAN_FORMATS.map(|format| vec!["plan", "--format", format]);
         for command in plans.into_iter().chain(LOOKS.map(<[&str]>::to_vec)) {
             cases.push(Case::new(command).with("--root", &root, name));
@@ -256,7 +347,9 @@ fn copy(from: &Path, to: &Path) {
     if meta.is_file() {
         fs::copy(from, to).expect("copied");
         let file = File::options().write(true).open(to).expect("opened");
-        return file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)).expect("set");
+        return file
+            .set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000))
+            .expect("set");
     }
     fs::create_dir_all(to).expect("made");
     for entry in fs::read_dir(from).expect("listed") {
@@ -265,21 +358,31 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What doctor says of the sick and healthy hosts of the gallery (tests/as_root/gallery), by the reports that were made of them.
+/// What doctor says of the sick and healthy hosts of the gallery (tests/as_root/gallery), by the
+/// reports that were made of them.
 fn reports(stage: &Stage) -> Vec<Case> {
-    let all = File::open(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/reports.tar.zst"));
+    let all =
+        File::open(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/reports.tar.zst"));
     let unpacked = zstd::Decoder::new(all.expect("reports")).expect("zstd");
     let mut cases = Vec::new();
     for entry in tar::Archive::new(unpacked).entries().expect("reports") {
         let mut entry = entry.expect("a report");
-        let name = entry.path().expect("a name").with_extension("").to_str().expect("UTF-8").to_owned();
+        let name = entry
+            .path()
+            .expect("a name")
+            .with_extension("")
+            .to_str()
+            .expect("UTF-8")
+            .to_owned();
         let mut evidence = Vec::new();
         entry.read_to_end(&mut evidence).expect("read");
-        let report = zstd::encode_all(&*packed(&[("evidence.json", &evidence)]), 0).expect("packed");
+        let report =
+            zstd::encode_all(&*packed(&[("evidence.json", &evidence)]), 0).expect("packed");
         let path = stage.write(&format!("reports/{name}.tar.zst"), report);
         for option in ["--json", "--verbose"] {
             let mut case = Case::new(["doctor", option]);
-            case.arguments.push(path.to_str().expect("UTF-8").to_owned());
+            case.arguments
+                .push(path.to_str().expect("UTF-8").to_owned());
             let _ = write!(case.called, " {name}");
             cases.push(case);
         }
@@ -322,10 +425,15 @@ fn yaml(path: &str) -> Named {
 }
 
 fn check_ids() -> Vec<String> {
-    let schema = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/doctor.json")).expect("there");
+    let schema =
+        fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas/doctor.json")).expect("there");
     let schema: Value = serde_json::from_slice(&schema).expect("JSON");
-    let ids = schema["$defs"]["CheckId"]["enum"].as_array().expect("ids").iter();
-    ids.map(|id| id.as_str().expect("text").to_owned()).collect()
+    let ids = schema["$defs"]["CheckId"]["enum"]
+        .as_array()
+        .expect("ids")
+        .iter();
+    ids.map(|id| id.as_str().expect("text").to_owned())
+        .collect()
 }
 
 /// `xid 79`.
@@ -334,29 +442,61 @@ fn number(row: &BTreeMap<String, Value>, key: &str) -> String {
 }
 
 fn explained(stage: &Stage) -> Vec<Case> {
-    let mut subjects: Vec<String> =
-        yaml("explain/subjects.yaml").subjects.into_iter().filter_map(|s| s.names.into_iter().next()).collect();
+    let mut subjects: Vec<String> = yaml("explain/subjects.yaml")
+        .subjects
+        .into_iter()
+        .filter_map(|s| s.names.into_iter().next())
+        .collect();
     // Some of the 700 error numbers, which all go the same way.
     let errors = yaml("explain/errors.yaml").errors.into_iter().step_by(4);
     subjects.extend(errors.filter_map(|e| e.names.into_iter().next()));
-    subjects.extend(yaml("compat/xids.yaml").xids.iter().map(|row| number(row, "xid")));
-    subjects.extend(yaml("compat/sxids.yaml").sxids.iter().map(|row| number(row, "sxid")));
-    subjects.extend([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 130, 143].map(|code| format!("exit {code}")));
+    subjects.extend(
+        yaml("compat/xids.yaml")
+            .xids
+            .iter()
+            .map(|row| number(row, "xid")),
+    );
+    subjects.extend(
+        yaml("compat/sxids.yaml")
+            .sxids
+            .iter()
+            .map(|row| number(row, "sxid")),
+    );
+    subjects.extend(
+        [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 130, 143].map(|code| format!("exit {code}")),
+    );
     subjects.extend(GPUS.map(str::to_owned));
-    let mut cases: Vec<_> = subjects.iter().map(|subject| Case::new(["explain", subject])).collect();
+    let mut cases: Vec<_> = subjects
+        .iter()
+        .map(|subject| Case::new(["explain", subject]))
+        .collect();
     for id in check_ids() {
         cases.push(Case::new(["explain", &id]));
         cases.push(Case::new(["explain", "--lang", "ko", &id]));
     }
-    let mut versions: Vec<_> = stage.names("cuda_releases", "version").iter().map(|v| format!("cuda {v}")).collect();
-    let branches = stage.database["driver_branches"].as_array().expect("a list").iter();
+    let mut versions: Vec<_> = stage
+        .names("cuda_releases", "version")
+        .iter()
+        .map(|v| format!("cuda {v}"))
+        .collect();
+    let branches = stage.database["driver_branches"]
+        .as_array()
+        .expect("a list")
+        .iter();
     versions.extend(branches.map(|row| format!("driver {}", row["branch"])));
-    versions.extend(stage.names("frameworks", "name").into_iter().map(str::to_owned));
+    versions.extend(
+        stage
+            .names("frameworks", "name")
+            .into_iter()
+            .map(str::to_owned),
+    );
     versions.extend(stage.names("add_ons", "id").into_iter().map(str::to_owned));
     for version in &versions {
         cases.push(Case::new(["explain", version]));
         for (system, gpu) in [("ubuntu-24.04", "h100"), ("debian-11", "k80")] {
-            cases.push(Case::new(["explain", version, "--os", system, "--gpu", gpu]));
+            cases.push(Case::new([
+                "explain", version, "--os", system, "--gpu", gpu,
+            ]));
         }
     }
     cases
@@ -365,7 +505,11 @@ fn explained(stage: &Stage) -> Vec<Case> {
 fn pasted(stage: &Stage) -> Vec<Case> {
     let mut cases = Vec::new();
     for name in ["known", "kept", "unrelated"] {
-        for (n, sample) in yaml(&format!("tests/messages/{name}.yaml")).samples.into_iter().enumerate() {
+        for (n, sample) in yaml(&format!("tests/messages/{name}.yaml"))
+            .samples
+            .into_iter()
+            .enumerate()
+        {
             let called = format!("{name}-{n}");
             let path = stage.write(&format!("pasted/{called}"), sample.text);
             cases.push(Case::new(["explain", "-"]).reads(path, &called));
@@ -381,24 +525,58 @@ fn database(stage: &Stage) -> Vec<Case> {
     }
     for gpu in GPUS {
         for list in ["drivers", "cuda", "cudnn", "add-ons"] {
-            cases.push(Case::new(["db", "list", list, "--for", gpu.split([',', 'x']).next().expect("a name")]));
+            cases.push(Case::new([
+                "db",
+                "list",
+                list,
+                "--for",
+                gpu.split([',', 'x']).next().expect("a name"),
+            ]));
         }
     }
-    let names = [("cuda_releases", "version", "cuda "), ("frameworks", "name", ""), ("add_ons", "id", "")];
+    let names = [
+        ("cuda_releases", "version", "cuda "),
+        ("frameworks", "name", ""),
+        ("add_ons", "id", ""),
+    ];
     for (table, field, kind) in names {
-        cases.extend(stage.names(table, field).iter().map(|name| Case::new(["db", "show", &format!("{kind}{name}")])));
+        cases.extend(
+            stage
+                .names(table, field)
+                .iter()
+                .map(|name| Case::new(["db", "show", &format!("{kind}{name}")])),
+        );
     }
     let releases = stage.names("cuda_releases", "version");
-    cases.extend(releases.windows(2).map(|two| Case::new(["db", "show", "cuda", two[1], two[0]])));
-    cases.extend(systems(stage).iter().chain(&GPUS.map(str::to_owned)).map(|name| Case::new(["db", "show", name])));
+    cases.extend(
+        releases
+            .windows(2)
+            .map(|two| Case::new(["db", "show", "cuda", two[1], two[0]])),
+    );
+    cases.extend(
+        systems(stage)
+            .iter()
+            .chain(&GPUS.map(str::to_owned))
+            .map(|name| Case::new(["db", "show", name])),
+    );
     cases
 }
 
 fn containers(_: &Stage) -> Vec<Case> {
-    let mut cases: Vec<_> = COMMAND_LINES.iter().map(|line| Case::new(["container", "translate", line])).collect();
-    cases.extend(COMMAND_LINES.iter().map(|line| Case::new(["container", "translate", "--json", line])));
+    let mut cases: Vec<_> = COMMAND_LINES
+        .iter()
+        .map(|line| Case::new(["container", "translate", line]))
+        .collect();
+    cases.extend(
+        COMMAND_LINES
+            .iter()
+            .map(|line| Case::new(["container", "translate", "--json", line])),
+    );
     for layout in LAYOUTS {
-        cases.extend(["a100", "h100", "a30", "b200"].map(|gpu| Case::new(["mig", "plan", "--gpu", gpu, layout])));
+        cases.extend(
+            ["a100", "h100", "a30", "b200"]
+                .map(|gpu| Case::new(["mig", "plan", "--gpu", gpu, layout])),
+        );
     }
     cases
 }
@@ -408,15 +586,31 @@ fn help(_: &Stage) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut commands = vec![Vec::new()];
     while let Some(command) = commands.pop() {
-        let words = |option: &'static str| command.iter().map(String::as_str).chain([option]).collect::<Vec<_>>();
+        let words = |option: &'static str| {
+            command
+                .iter()
+                .map(String::as_str)
+                .chain([option])
+                .collect::<Vec<_>>()
+        };
         let short = program().args(words("-h")).output().expect("gpusetup runs");
         let page = String::from_utf8(short.stdout).expect("UTF-8");
-        let listed = page.lines().skip_while(|line| !line.starts_with("Usage:")).filter_map(|line| {
-            let name = line.strip_prefix("  ")?.split(' ').next()?;
-            name.starts_with(|c: char| c.is_ascii_lowercase()).then(|| name.to_owned())
-        });
-        let has_commands = page.lines().any(|line| line.starts_with("Usage:") && line.ends_with("<COMMAND>"));
-        commands.extend(listed.filter(|_| has_commands).map(|name| [&command[..], &[name]].concat()));
+        let listed = page
+            .lines()
+            .skip_while(|line| !line.starts_with("Usage:"))
+            .filter_map(|line| {
+                let name = line.strip_prefix("  ")?.split(' ').next()?;
+                name.starts_with(|c: char| c.is_ascii_lowercase())
+                    .then(|| name.to_owned())
+            });
+        let has_commands = page
+            .lines()
+            .any(|line| line.starts_with("Usage:") && line.ends_with("<COMMAND>"));
+        commands.extend(
+            listed
+                .filter(|_| has_commands)
+                .map(|name| [&command[..], &[name]].concat()),
+        );
         cases.extend(["-h", "--help"].map(|option| Case::new(words(option))));
     }
     cases
@@ -448,7 +642,11 @@ fn what_is_printed_is_what_was_reviewed() {
             if let Some(kept) = &kept {
                 let folder = kept.join(group);
                 fs::create_dir_all(&folder).expect("made");
-                fs::write(folder.join(format!("{n:04}")), format!("$ {}\n{output}", case.called)).expect("written");
+                fs::write(
+                    folder.join(format!("{n:04}")),
+                    format!("$ {}\n{output}", case.called),
+                )
+                .expect("written");
             }
         }
     }
@@ -460,7 +658,10 @@ fn what_is_printed_is_what_was_reviewed() {
     }
     let reviewed = fs::read_to_string(&path).expect("there");
     let reviewed: BTreeSet<&str> = reviewed.lines().collect();
-    let changed: Vec<_> = list.lines().filter(|line| !reviewed.contains(line)).collect();
+    let changed: Vec<_> = list
+        .lines()
+        .filter(|line| !reviewed.contains(line))
+        .collect();
     assert!(
         changed.is_empty() && reviewed.len() == list.lines().count(),
         "{} answers have changed:\n{}",

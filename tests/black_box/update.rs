@@ -1,5 +1,5 @@
-//! `db update`, with databases signed by the real minisign: what is signed, whole and newer is used from then on; all else
-//! is refused, and what was in use stays in use.
+//! `db update`, with databases signed by the real minisign: what is signed, whole and newer is used
+//! from then on; all else is refused, and what was in use stays in use.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +21,12 @@ fn run(program: &str, args: &[&str], stdin: &str) -> Output {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap_or_else(|e| panic!("{program}: {e}; tests/run installs what the tests need"));
-    child.stdin.take().expect("piped").write_all(stdin.as_bytes()).expect("read by the child");
+    child
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(stdin.as_bytes())
+        .expect("read by the child");
     child.wait_with_output().expect("it ends")
 }
 
@@ -40,15 +45,24 @@ fn copy(from: &Path, to: &Path) {
 
 impl Bench {
     fn new() -> Self {
-        let bench = Self { folder: tempfile::tempdir().expect("a temporary folder") };
+        let bench = Self {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+        };
         let shipped = Path::new(env!("CARGO_MANIFEST_DIR"));
         for kind in ["compat", "manifests"] {
             copy(&shipped.join(kind), &bench.path("facts").join(kind));
         }
         for key in ["release", "stranger"] {
-            let (public, secret) = (bench.text(&format!("{key}.pub")), bench.text(&format!("{key}.key")));
+            let (public, secret) = (
+                bench.text(&format!("{key}.pub")),
+                bench.text(&format!("{key}.key")),
+            );
             let made = run("minisign", &["-G", "-W", "-p", &public, "-s", &secret], "");
-            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+            assert!(
+                made.status.success(),
+                "{}",
+                String::from_utf8_lossy(&made.stderr)
+            );
         }
         bench
     }
@@ -64,7 +78,11 @@ impl Bench {
     fn sign(&self, file: &str, key: &str) {
         let (file, secret) = (self.text(file), self.text(&format!("{key}.key")));
         let signed = run("minisign", &["-S", "-m", &file, "-s", &secret], "");
-        assert!(signed.status.success(), "{}", String::from_utf8_lossy(&signed.stderr));
+        assert!(
+            signed.status.success(),
+            "{}",
+            String::from_utf8_lossy(&signed.stderr)
+        );
     }
 
     /// A signed database of this version, with this comment in it.
@@ -72,7 +90,13 @@ impl Bench {
         let text = format!("# {comment}\nversion: \"{version}\"\n");
         fs::write(self.path("facts/compat/version.yaml"), text).expect("written");
         let file = format!("{version}{comment}.tar.xz");
-        let packed = self.gpusetup(&["db", "pack", &self.text("facts"), "--out", &self.text(&file)]);
+        let packed = self.gpusetup(&[
+            "db",
+            "pack",
+            &self.text("facts"),
+            "--out",
+            &self.text(&file),
+        ]);
         assert!(packed.0 == 0, "{packed:?}");
         self.sign(&file, "release");
         file
@@ -86,11 +110,21 @@ impl Bench {
             .output()
             .expect("it starts");
         let said = [out.stdout, out.stderr].concat();
-        (out.status.code().expect("an exit code"), String::from_utf8(said).expect("text"))
+        (
+            out.status.code().expect("an exit code"),
+            String::from_utf8(said).expect("text"),
+        )
     }
 
     fn update(&self, from: &str) -> (i32, String) {
-        self.gpusetup(&["db", "update", "--key", &self.text("release.pub"), "--from", from])
+        self.gpusetup(&[
+            "db",
+            "update",
+            "--key",
+            &self.text("release.pub"),
+            "--from",
+            from,
+        ])
     }
 
     fn update_with(&self, file: &str) -> (i32, String) {
@@ -99,10 +133,20 @@ impl Bench {
 
     /// The version of the database that a plan is made with.
     fn in_use(&self) -> String {
-        let (code, said) = self.gpusetup(&["plan", "--profile", "compute", "--gpu", "10de:2330", "--json"]);
+        let (code, said) = self.gpusetup(&[
+            "plan",
+            "--profile",
+            "compute",
+            "--gpu",
+            "10de:2330",
+            "--json",
+        ]);
         assert_eq!(code, 0, "{said}");
         let plan: serde_json::Value = serde_json::from_str(&said).expect("JSON");
-        plan["database"]["version"].as_str().expect("a version").to_owned()
+        plan["database"]["version"]
+            .as_str()
+            .expect("a version")
+            .to_owned()
     }
 }
 
@@ -115,8 +159,17 @@ fn what_is_signed_and_newer_is_used_and_all_else_is_refused() {
     assert_eq!((code, bench.in_use().as_str()), (0, "2030.1.1"), "{said}");
     assert!(said.contains(&shipped), "{said}");
     let (code, said) = bench.update_with(&first);
-    assert!(code == 0 && said.starts_with("database 2030.1.1 is in use already\n"), "{code} {said}");
-    assert!(said.contains(&format!("trusting databases signed by the key in {}", bench.text("release.pub"))), "{said}");
+    assert!(
+        code == 0 && said.starts_with("database 2030.1.1 is in use already\n"),
+        "{code} {said}"
+    );
+    assert!(
+        said.contains(&format!(
+            "trusting databases signed by the key in {}",
+            bench.text("release.pub")
+        )),
+        "{said}"
+    );
 
     let bytes = fs::read(bench.path(&first)).expect("made");
     let newer = bench.made("2030.2.1", "");
@@ -131,25 +184,59 @@ fn what_is_signed_and_newer_is_used_and_all_else_is_refused() {
     bench.sign("strangers.tar.xz", "stranger");
     fs::write(bench.path("cut.tar.xz"), &bytes[..bytes.len() / 2]).expect("written");
     bench.sign("cut.tar.xz", "release");
-    fs::write(bench.path("facts/compat/new-kind.yaml"), "quantum_gpus: []\n").expect("written");
+    fs::write(
+        bench.path("facts/compat/new-kind.yaml"),
+        "quantum_gpus: []\n",
+    )
+    .expect("written");
     let facts = bench.text("facts");
     let tar = bench.text("form.tar.xz");
-    assert!(run("tar", &["-cJf", &tar, "-C", &facts, "compat", "manifests"], "").status.success());
+    assert!(
+        run(
+            "tar",
+            &["-cJf", &tar, "-C", &facts, "compat", "manifests"],
+            ""
+        )
+        .status
+        .success()
+    );
     bench.sign("form.tar.xz", "release");
     fs::write(bench.path("facts/setup.sh"), "true\n").expect("written");
     fs::remove_file(bench.path("facts/compat/new-kind.yaml")).expect("removed");
     let tar = bench.text("strange.tar.xz");
-    assert!(run("tar", &["-cJf", &tar, "-C", &facts, "compat", "manifests", "setup.sh"], "").status.success());
+    assert!(
+        run(
+            "tar",
+            &[
+                "-cJf",
+                &tar,
+                "-C",
+                &facts,
+                "compat",
+                "manifests",
+                "setup.sh"
+            ],
+            ""
+        )
+        .status
+        .success()
+    );
     bench.sign("strange.tar.xz", "release");
     let older = bench.made("2029.12.31", "");
     let other = bench.made("2030.1.1", "-other");
 
     for (file, words) in [
-        ("unsigned.tar.xz", &["not signed", "unsigned.tar.xz.minisig"][..]),
+        (
+            "unsigned.tar.xz",
+            &["not signed", "unsigned.tar.xz.minisig"][..],
+        ),
         ("altered.tar.xz", &["changed later"]),
         ("strangers.tar.xz", &["the signature does not match"]),
         ("cut.tar.xz", &["cannot be unpacked"]),
-        ("form.tar.xz", &["newer gpusetup", "compat/new-kind.yaml:1", "quantum_gpus"]),
+        (
+            "form.tar.xz",
+            &["newer gpusetup", "compat/new-kind.yaml:1", "quantum_gpus"],
+        ),
         ("strange.tar.xz", &["setup.sh"]),
         (&older, &["2029.12.31", "2030.1.1"]),
         (&other, &["2030.1.1", "content differs"]),
@@ -161,27 +248,53 @@ fn what_is_signed_and_newer_is_used_and_all_else_is_refused() {
     }
     let (code, said) = bench.update_with("nothing.tar.xz");
     assert_eq!(code, 2, "{said}");
-    let (code, said) = bench.gpusetup(&["db", "update", "--key", &bench.text(&first), "--from", &bench.text(&newer)]);
+    let (code, said) = bench.gpusetup(&[
+        "db",
+        "update",
+        "--key",
+        &bench.text(&first),
+        "--from",
+        &bench.text(&newer),
+    ]);
     assert!(code == 2 || code == 10, "a key that is none: {code} {said}");
 
     // The one before is kept, older ones are not.
     for version in ["2030.3.1", "2030.4.1"] {
         assert_eq!(bench.update_with(&bench.made(version, "")).0, 0);
     }
-    let mut kept: Vec<_> =
-        fs::read_dir(bench.path("store")).expect("there").map(|e| e.expect("read").file_name()).collect();
+    let mut kept: Vec<_> = fs::read_dir(bench.path("store"))
+        .expect("there")
+        .map(|e| e.expect("read").file_name())
+        .collect();
     kept.sort();
     assert_eq!(kept, ["2030.3.1", "2030.4.1", "current", "newest-accepted"]);
     assert_eq!(bench.gpusetup(&["db", "update", "--built-in"]).0, 0);
     assert_eq!(bench.in_use(), shipped);
 
-    // What is signed is signed for ever: an old one, newer than the binary's, is told from a new one by what was there.
+    // What is signed is signed for ever: an old one, newer than the binary's, is told from a new
+    // one by what was there.
     let old = bench.text(&newer);
     let (code, said) = bench.update(&old);
-    assert!(code == 10 && said.contains("2030.4.1") && said.contains("--allow-older"), "{code} {said}");
+    assert!(
+        code == 10 && said.contains("2030.4.1") && said.contains("--allow-older"),
+        "{code} {said}"
+    );
     assert_eq!(bench.in_use(), shipped);
     let key = bench.text("release.pub");
-    assert_eq!(bench.gpusetup(&["db", "update", "--allow-older", "--key", &key, "--from", &old]).0, 0);
+    assert_eq!(
+        bench
+            .gpusetup(&[
+                "db",
+                "update",
+                "--allow-older",
+                "--key",
+                &key,
+                "--from",
+                &old
+            ])
+            .0,
+        0
+    );
     assert_eq!(bench.in_use(), "2030.2.1");
 }
 
@@ -189,25 +302,51 @@ fn what_is_signed_and_newer_is_used_and_all_else_is_refused() {
 fn a_database_that_expired_is_refused() {
     let bench = Bench::new();
     let shipped = bench.in_use();
-    fs::write(bench.path("facts/compat/version.yaml"), "version: \"2030.1.1\"\n").expect("written");
+    fs::write(
+        bench.path("facts/compat/version.yaml"),
+        "version: \"2030.1.1\"\n",
+    )
+    .expect("written");
     let pack = |day: &str, file: &str| {
-        let packed =
-            bench.gpusetup(&["db", "pack", &bench.text("facts"), "--out", &bench.text(file), "--expires", day]);
+        let packed = bench.gpusetup(&[
+            "db",
+            "pack",
+            &bench.text("facts"),
+            "--out",
+            &bench.text(file),
+            "--expires",
+            day,
+        ]);
         assert_eq!(packed.0, 0, "{packed:?}");
         bench.sign(file, "release");
     };
     pack("2026-11-01", "over.tar.xz");
     let (code, said) = bench.update_with("over.tar.xz");
-    assert!(code == 10 && said.contains("it expired on 2026-11-01") && said.contains("--allow-older"), "{code} {said}");
+    assert!(
+        code == 10 && said.contains("it expired on 2026-11-01") && said.contains("--allow-older"),
+        "{code} {said}"
+    );
     assert_eq!(bench.in_use(), shipped);
     let key = bench.text("release.pub");
-    let (code, said) =
-        bench.gpusetup(&["db", "update", "--allow-older", "--key", &key, "--from", &bench.text("over.tar.xz")]);
+    let (code, said) = bench.gpusetup(&[
+        "db",
+        "update",
+        "--allow-older",
+        "--key",
+        &key,
+        "--from",
+        &bench.text("over.tar.xz"),
+    ]);
     assert_eq!((code, bench.in_use().as_str()), (0, "2030.1.1"), "{said}");
-    fs::write(bench.path("facts/compat/version.yaml"), "version: \"2030.1.2\"\n").expect("written");
+    fs::write(
+        bench.path("facts/compat/version.yaml"),
+        "version: \"2030.1.2\"\n",
+    )
+    .expect("written");
     pack("2999-12-31", "good.tar.xz");
     assert_eq!(bench.update_with("good.tar.xz").0, 0);
-    let (code, said) = bench.gpusetup(&["db", "pack", ".", "--out", "/dev/null", "--expires", "soon"]);
+    let (code, said) =
+        bench.gpusetup(&["db", "pack", ".", "--out", "/dev/null", "--expires", "soon"]);
     assert!(code == 2 && said.contains("2026-11-20"), "{code} {said}");
 }
 
@@ -215,10 +354,17 @@ fn a_database_that_expired_is_refused() {
 fn two_people_can_be_needed_for_a_database() {
     let bench = Bench::new();
     let file = bench.made("2030.1.1", "");
-    let keys = format!("{},{}", bench.text("release.pub"), bench.text("stranger.pub"));
+    let keys = format!(
+        "{},{}",
+        bench.text("release.pub"),
+        bench.text("stranger.pub")
+    );
     let update = || bench.gpusetup(&["db", "update", "--key", &keys, "--from", &bench.text(&file)]);
     let (code, said) = update();
-    assert!(code == 10 && said.contains("2 signatures by different keys are needed, and 1 match"), "{code} {said}");
+    assert!(
+        code == 10 && said.contains("2 signatures by different keys are needed, and 1 match"),
+        "{code} {said}"
+    );
     let signature = bench.path(&format!("{file}.minisig"));
     let first = fs::read(&signature).expect("signed");
     bench.sign(&file, "stranger");
@@ -237,14 +383,26 @@ fn an_old_database_is_warned_of_and_can_be_refused() {
             .env("GPUSETUP_TODAY", today)
             .output()
             .expect("it starts");
-        (out.status.code(), String::from_utf8([out.stdout, out.stderr].concat()).expect("text"))
+        (
+            out.status.code(),
+            String::from_utf8([out.stdout, out.stderr].concat()).expect("text"),
+        )
     };
     let (code, said) = plan("2026-12-01", &["--max-database-age", "30"]);
-    assert!(code == Some(0) && said.contains(" days old)") && !said.contains("GS607"), "{said}");
+    assert!(
+        code == Some(0) && said.contains(" days old)") && !said.contains("GS607"),
+        "{said}"
+    );
     let (code, said) = plan("2028-01-01", &[]);
-    assert!(code == Some(0) && said.contains("GS607") && said.contains("sudo gpusetup db update"), "{said}");
+    assert!(
+        code == Some(0) && said.contains("GS607") && said.contains("sudo gpusetup db update"),
+        "{said}"
+    );
     let (code, said) = plan("2028-01-01", &["--max-database-age", "90"]);
-    assert!(code == Some(5) && said.contains("--max-database-age: the database"), "{code:?} {said}");
+    assert!(
+        code == Some(5) && said.contains("--max-database-age: the database"),
+        "{code:?} {said}"
+    );
 }
 
 #[test]
@@ -258,14 +416,27 @@ fn a_database_comes_over_the_network() {
         for stream in listener.incoming() {
             let mut stream = stream.expect("a client");
             let lines = BufReader::new(stream.try_clone().expect("cloned")).lines();
-            let head: Vec<String> = lines.map_while(Result::ok).take_while(|l| !l.is_empty()).collect();
-            let name = head[0].split(' ').nth(1).expect("a path").trim_start_matches('/').to_owned();
+            let head: Vec<String> = lines
+                .map_while(Result::ok)
+                .take_while(|l| !l.is_empty())
+                .collect();
+            let name = head[0]
+                .split(' ')
+                .nth(1)
+                .expect("a path")
+                .trim_start_matches('/')
+                .to_owned();
             let (status, body) = match fs::read(folder.join(name)) {
                 Ok(body) => ("200 OK", body),
                 Err(_) => ("404 Not Found", Vec::new()),
             };
-            let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-            stream.write_all(&[head.as_bytes(), &body].concat()).expect("sent");
+            let head = format!(
+                "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
+            stream
+                .write_all(&[head.as_bytes(), &body].concat())
+                .expect("sent");
         }
     });
     let (code, said) = bench.update(&format!("{address}/{file}"));
@@ -281,20 +452,34 @@ fn what_is_damaged_or_open_to_others_is_not_used() {
     let bench = Bench::new();
     let shipped = bench.in_use();
     assert_eq!(bench.update_with(&bench.made("2030.1.1", "")).0, 0);
-    let plan = || bench.gpusetup(&["plan", "--profile", "compute", "--gpu", "10de:2330", "--json"]);
+    let plan = || {
+        bench.gpusetup(&[
+            "plan",
+            "--profile",
+            "compute",
+            "--gpu",
+            "10de:2330",
+            "--json",
+        ])
+    };
     let installed = bench.path("store/2030.1.1");
 
-    // The archive says the same as the compact form, which another gpusetup would not understand either.
+    // The archive says the same as the compact form, which another gpusetup would not understand
+    // either.
     let compact = installed.join("database.bin");
     let mut bytes = fs::read(&compact).expect("there");
     *bytes.last_mut().expect("not empty") ^= 1;
     fs::write(&compact, bytes).expect("written");
     assert_eq!(bench.in_use(), "2030.1.1");
 
-    let mode = |mode| fs::set_permissions(&installed, fs::Permissions::from_mode(mode)).expect("set");
+    let mode =
+        |mode| fs::set_permissions(&installed, fs::Permissions::from_mode(mode)).expect("set");
     mode(0o777);
     let (code, said) = plan();
-    assert!(code == 10 && said.contains("other than root"), "{code} {said}");
+    assert!(
+        code == 10 && said.contains("other than root"),
+        "{code} {said}"
+    );
     mode(0o755);
 
     // Neither a file nor the folder is taken from elsewhere, whatever is there.
@@ -311,7 +496,10 @@ fn what_is_damaged_or_open_to_others_is_not_used() {
 
     fs::write(installed.join("database.tar.xz"), "nothing").expect("written");
     let (code, said) = plan();
-    assert!(code == 10 && said.contains("damaged") && said.contains("--built-in"), "{code} {said}");
+    assert!(
+        code == 10 && said.contains("damaged") && said.contains("--built-in"),
+        "{code} {said}"
+    );
     // A newer one repairs it.
     assert_eq!(bench.update_with(&bench.made("2030.2.1", "")).0, 0);
     assert_eq!(bench.in_use(), "2030.2.1");

@@ -27,24 +27,68 @@ fn user_data_leads_to_the_same_choice() {
     ];
     let said = run(&ask);
     assert_eq!(said.code, 0, "{}", said.err);
-    assert!(said.out.contains("\n  - [gpusetup, apply, --unattended]\n"), "{}", said.out);
+    assert!(
+        said.out.contains("\n  - [gpusetup, apply, --unattended]\n"),
+        "{}",
+        said.out
+    );
     let config = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(config.path(), config_in(&said.out)).expect("written");
     let config = config.path().display().to_string();
-    let there = run(&["plan", "--os", "debian-12", "--config", &config, "--gpu", "10de:20b2", "--json"]).json();
-    let here = run(&["plan", "--os", "debian-12", "--gpu", "10de:20b2", "--cuda", "12.4", "--json"]).json();
+    let there = run(&[
+        "plan",
+        "--os",
+        "debian-12",
+        "--config",
+        &config,
+        "--gpu",
+        "10de:20b2",
+        "--json",
+    ])
+    .json();
+    let here = run(&[
+        "plan",
+        "--os",
+        "debian-12",
+        "--gpu",
+        "10de:20b2",
+        "--cuda",
+        "12.4",
+        "--json",
+    ])
+    .json();
     assert_eq!(there["selection"], here["selection"]);
 
     let parts = ["--components", "nvcc,cublas"];
     let said = run(&[&ask[..], &parts].concat());
-    assert!(config_in(&said.out).contains("components: \"nvcc,cublas\"\n"), "{}", said.out);
+    assert!(
+        config_in(&said.out).contains("components: \"nvcc,cublas\"\n"),
+        "{}",
+        said.out
+    );
     let below = "https://developer.download.nvidia.com/compute=http://me:hunter2@two.example/n";
-    let mirrored = run(&[&ask[..], &["--mirror", "http://one.example", "--mirrors", below]].concat()).out;
+    let mirrored = run(&[
+        &ask[..],
+        &["--mirror", "http://one.example", "--mirrors", below],
+    ]
+    .concat())
+    .out;
     assert!(!mirrored.contains("hunter2"), "{mirrored}");
     let config = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(config.path(), config_in(&mirrored)).expect("written");
     let config = config.path().display().to_string();
-    let there = run(&["plan", "--os", "debian-12", "--config", &config, "--gpu", "10de:20b2", "--format", "sh"]).out;
+    let there = run(&[
+        "plan",
+        "--os",
+        "debian-12",
+        "--config",
+        &config,
+        "--gpu",
+        "10de:20b2",
+        "--format",
+        "sh",
+    ])
+    .out;
     assert!(there.contains(" http://two.example/n/cuda/12.4"), "{there}");
 
     // The runfile of the planned version has a Fabric Manager; the newest of its branch need not.
@@ -53,16 +97,35 @@ fn user_data_leads_to_the_same_choice() {
     let planned = run(&[&fleet[..], &["--json"]].concat()).json();
     assert_eq!(text(&planned, "/selection/driver/method"), "runfile");
     let config = config_in(&said.out);
-    assert!(config.contains(&format!("driver: \"{}\"\n", text(&planned, "/selection/driver/version"))), "{config}");
+    assert!(
+        config.contains(&format!(
+            "driver: \"{}\"\n",
+            text(&planned, "/selection/driver/version")
+        )),
+        "{config}"
+    );
     assert!(config.contains("offline: true\n"), "{config}");
 
     let sum = "0".repeat(64);
     let fetched = run(&[
         &ask[..],
-        &["--reboot", "external", "--binary-url", "https://e.org/g", "--binary-sha256", &sum],
+        &[
+            "--reboot",
+            "external",
+            "--binary-url",
+            "https://e.org/g",
+            "--binary-sha256",
+            &sum,
+        ],
     ]
     .concat());
-    assert!(fetched.out.contains("condition: [gpusetup, reboot-required]"), "{}", fetched.out);
+    assert!(
+        fetched
+            .out
+            .contains("condition: [gpusetup, reboot-required]"),
+        "{}",
+        fetched.out
+    );
     for wrong in [
         "https://e.org/'; rm -rf /;'",
         "http://e.org/g",
@@ -72,7 +135,11 @@ fn user_data_leads_to_the_same_choice() {
         "http://e.org/g?token=hunter2",
     ] {
         let said = run(&[&ask[..], &["--binary-url", wrong, "--binary-sha256", &sum]].concat());
-        assert!(said.code == 2 && !format!("{}{}", said.out, said.err).contains("hunter2"), "{wrong}: {}", said.err);
+        assert!(
+            said.code == 2 && !format!("{}{}", said.out, said.err).contains("hunter2"),
+            "{wrong}: {}",
+            said.err
+        );
     }
 }
 
@@ -86,13 +153,17 @@ fn a_program_that_is_not_what_it_should_be_replaces_nothing() {
     }
     let write = |file: std::path::PathBuf, text: &str| {
         std::fs::write(&file, text).expect("written");
-        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("set");
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .expect("set");
     };
     // What the server has, and a curl that brings it.
     write(path("served"), "#!/bin/sh\necho new $*\n");
     write(
         tools.join("curl"),
-        &format!("#!/bin/sh\nwhile [ $1 != -o ]; do shift; done\ncp {} $2\nchmod 600 $2\n", path("served").display()),
+        &format!(
+            "#!/bin/sh\nwhile [ $1 != -o ]; do shift; done\ncp {} $2\nchmod 600 $2\n",
+            path("served").display()
+        ),
     );
     let run_with = |sum: &str| {
         let ask = [
@@ -116,59 +187,139 @@ fn a_program_that_is_not_what_it_should_be_replaces_nothing() {
             .expect("a command");
         let line = line.replace("/usr/local/bin", &bin.display().to_string());
         let path = format!("{}:{}:/usr/bin:/bin", bin.display(), tools.display());
-        let done = std::process::Command::new("sh").args(["-c", &line]).env("PATH", path).output().expect("sh runs");
-        let left: Vec<_> = std::fs::read_dir(&bin).expect("there").map(|e| e.expect("an entry").file_name()).collect();
+        let done = std::process::Command::new("sh")
+            .args(["-c", &line])
+            .env("PATH", path)
+            .output()
+            .expect("sh runs");
+        let left: Vec<_> = std::fs::read_dir(&bin)
+            .expect("there")
+            .map(|e| e.expect("an entry").file_name())
+            .collect();
         assert_eq!(left, ["gpusetup"], "{line}");
-        (done.status.success(), String::from_utf8_lossy(&done.stdout).into_owned())
+        (
+            done.status.success(),
+            String::from_utf8_lossy(&done.stdout).into_owned(),
+        )
     };
     write(bin.join("gpusetup"), "#!/bin/sh\necho old $*\n");
     let wrong = run_with(&"0".repeat(64));
     assert!(!wrong.0 && !wrong.1.contains("apply"), "{wrong:?}");
-    assert_eq!(std::fs::read_to_string(bin.join("gpusetup")).expect("there"), "#!/bin/sh\necho old $*\n");
+    assert_eq!(
+        std::fs::read_to_string(bin.join("gpusetup")).expect("there"),
+        "#!/bin/sh\necho old $*\n"
+    );
     let sum = gpusetup::sum::sha256(std::fs::read(path("served")).expect("there"));
-    assert_eq!(run_with(&sum), (true, "new apply --unattended\n".to_owned()));
+    assert_eq!(
+        run_with(&sum),
+        (true, "new apply --unattended\n".to_owned())
+    );
 }
 
 #[test]
 fn user_data_has_no_query_of_a_signed_address() {
     let sum = "0".repeat(64);
     let file = "https://e.org/NVIDIA-Linux-x86_64-570.211.01-grid.run?sig=hunter2";
-    let ask = ["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--driver-file", file, "--driver-file-sha256", &sum];
+    let ask = [
+        "plan",
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "h100",
+        "--driver-file",
+        file,
+        "--driver-file-sha256",
+        &sum,
+    ];
     let said = run(&[&ask[..], &["--format", "cloud-init"]].concat());
-    assert!(said.code == 0 && !said.out.contains("hunter2"), "{}", said.out);
-    assert!(said.err.contains("the query of --driver-file's address is left out"), "{}", said.err);
+    assert!(
+        said.code == 0 && !said.out.contains("hunter2"),
+        "{}",
+        said.out
+    );
+    assert!(
+        said.err
+            .contains("the query of --driver-file's address is left out"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]
 fn user_data_has_everything_that_was_asked_for() {
     let asked = "--profile driver --power-limit 300 --persistence on --ecc off --gpu-clocks default --mig 3g.40gb --updates hold --module-option nvidia.NVreg_EnableGpuFirmware=0 \
         --module-option nvidia-uvm.uvm_disable_hmm=1 --library-path --imex-peers 10.0.0.1,10.0.0.2";
-    let ask: Vec<_> = ["plan", "--os", "ubuntu-24.04"].into_iter().chain(asked.split_whitespace()).collect();
+    let ask: Vec<_> = ["plan", "--os", "ubuntu-24.04"]
+        .into_iter()
+        .chain(asked.split_whitespace())
+        .collect();
     let said = run(&[&ask[..], &["--gpu", "h100", "--format", "cloud-init"]].concat());
     assert_eq!(said.code, 0, "{}", said.err);
     let config = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(config.path(), config_in(&said.out)).expect("written");
     let config = config.path().display().to_string();
-    let there = run(&["plan", "--config", &config, "--os", "ubuntu-24.04", "--gpu", "h100", "--json"]).json();
+    let there = run(&[
+        "plan",
+        "--config",
+        &config,
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "h100",
+        "--json",
+    ])
+    .json();
     let here = run(&[&ask[..], &["--gpu", "h100", "--json"]].concat()).json();
     for key in ["settings", "imex_peers", "library_path"] {
-        assert_eq!(there["request"][key], here["request"][key], "{key}: {}", said.out);
+        assert_eq!(
+            there["request"][key], here["request"][key],
+            "{key}: {}",
+            said.out
+        );
     }
-    assert_eq!(there["request"]["settings"]["states"].as_array().map(Vec::len), Some(4), "{there}");
+    assert_eq!(
+        there["request"]["settings"]["states"]
+            .as_array()
+            .map(Vec::len),
+        Some(4),
+        "{there}"
+    );
 }
 
 #[test]
 fn user_data_takes_the_driver_from_the_file_that_was_named() {
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("NVIDIA-Linux-x86_64-570.211.01-grid.run");
+    let file = folder
+        .path()
+        .join("NVIDIA-Linux-x86_64-570.211.01-grid.run");
     std::fs::write(&file, "#! /bin/sh\n").expect("written");
     let file = file.display().to_string();
-    let said =
-        run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--driver-file", &file, "--format", "cloud-init"]);
+    let said = run(&[
+        "plan",
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "h100",
+        "--driver-file",
+        &file,
+        "--format",
+        "cloud-init",
+    ]);
     let config = config_in(&said.out);
-    assert!(config.contains(&format!("driver-file: \"{file}\"\ndriver-file-sha256: \"")), "{config}{}", said.err);
-    assert!(!config.contains("method:") && !config.contains("driver: "), "{config}");
-    assert!(said.err.contains(&format!("the image must contain {file}")), "{}", said.err);
+    assert!(
+        config.contains(&format!("driver-file: \"{file}\"\ndriver-file-sha256: \"")),
+        "{config}{}",
+        said.err
+    );
+    assert!(
+        !config.contains("method:") && !config.contains("driver: "),
+        "{config}"
+    );
+    assert!(
+        said.err.contains(&format!("the image must contain {file}")),
+        "{}",
+        said.err
+    );
 }
 
 #[test]
@@ -181,7 +332,13 @@ fn the_examples_of_user_data_have_a_config_that_is_understood() {
             let config = tempfile::NamedTempFile::new().expect("a file");
             let user_data = std::fs::read_to_string(&path).expect("readable");
             std::fs::write(config.path(), config_in(&user_data)).expect("written");
-            let said = run(&["plan", "--config", &config.path().display().to_string(), "--gpu", "10de:2330"]);
+            let said = run(&[
+                "plan",
+                "--config",
+                &config.path().display().to_string(),
+                "--gpu",
+                "10de:2330",
+            ]);
             assert_eq!(said.code, 0, "{}: {}", path.display(), said.err);
             seen += 1;
         }

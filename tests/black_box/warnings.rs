@@ -6,7 +6,9 @@ use std::fs::File;
 
 fn warnings(plan: &Value, check: &str) -> Vec<String> {
     let all = plan["warnings"].as_array().expect("warnings").iter();
-    all.filter(|w| w["check"] == check).map(|w| w["text"].as_str().expect("a text").to_owned()).collect()
+    all.filter(|w| w["check"] == check)
+        .map(|w| w["text"].as_str().expect("a text").to_owned())
+        .collect()
 }
 
 #[test]
@@ -14,7 +16,10 @@ fn a_configuration_that_keeps_the_module_out_is_found_before_the_install() {
     let host = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
     let plan = host.run(&["plan", "--json"]).json();
     assert_eq!(warnings(&plan, "GS204"), [""; 0]);
-    assert!(plan["host"].get("blocked_modules").is_none(), "facts without it stay as they were");
+    assert!(
+        plan["host"].get("blocked_modules").is_none(),
+        "facts without it stay as they were"
+    );
     for (line, when) in [
         ("blacklist nvidia", "during boot"),
         ("alias nvidia off", "from being loaded;"),
@@ -24,12 +29,23 @@ fn a_configuration_that_keeps_the_module_out_is_found_before_the_install() {
         let plan = host.run(&["plan", "--json"]).json();
         let [text] = warnings(&plan, "GS204").try_into().expect("one warning");
         // Here the line would be one of this machine's own file.
-        let remove = format!("sudo chroot {} sed -i 2d /etc/modprobe.d/own.conf", host.path().display());
-        for part in ["/etc/modprobe.d/own.conf:2 keeps the kernel module nvidia", when, &remove] {
+        let remove = format!(
+            "sudo chroot {} sed -i 2d /etc/modprobe.d/own.conf",
+            host.path().display()
+        );
+        for part in [
+            "/etc/modprobe.d/own.conf:2 keeps the kernel module nvidia",
+            when,
+            &remove,
+        ] {
             assert!(text.contains(part), "{line}: {part}: {text}");
         }
         let toolkit = host.run(&["plan", "--json", "--profile", "toolkit"]).json();
-        assert_eq!(warnings(&toolkit, "GS204"), [""; 0], "no driver is installed");
+        assert_eq!(
+            warnings(&toolkit, "GS204"),
+            [""; 0],
+            "no driver is installed"
+        );
     }
 }
 
@@ -37,7 +53,11 @@ fn a_configuration_that_keeps_the_module_out_is_found_before_the_install() {
 #[test]
 fn a_name_in_a_tree_becomes_no_command_and_stops_none() {
     let tree = Tree::debian_12().gpu("0000:17:00.0", "20b2", None);
-    let names = ["a sudo $(touch pwned) gpusetup plan.conf", "b sudo reboot .conf", "c --root 'x.conf"];
+    let names = [
+        "a sudo $(touch pwned) gpusetup plan.conf",
+        "b sudo reboot .conf",
+        "c --root 'x.conf",
+    ];
     for name in names.iter().chain(&["plain.conf"]) {
         tree.write(&format!("etc/modprobe.d/{name}"), "alias nvidia off\n");
     }
@@ -53,10 +73,19 @@ fn a_name_in_a_tree_becomes_no_command_and_stops_none() {
     let texts = warnings(&plan, "GS204").concat() + &warnings(&plan, "GS608").concat();
     for name in names {
         let quoted = format!("'/etc/modprobe.d/{}'", name.replace('\'', "'\\''"));
-        assert!(texts.contains(&format!("{chroot}sed -i 1d {quoted}")), "{quoted}: {texts}");
+        assert!(
+            texts.contains(&format!("{chroot}sed -i 1d {quoted}")),
+            "{quoted}: {texts}"
+        );
     }
-    assert!(texts.contains(&format!("{chroot}sed -i 1d /etc/modprobe.d/plain.conf")), "{texts}");
-    assert!(texts.contains("not read: '/etc/modprobe.d/large sudo reboot .conf': it is larger"), "{texts}");
+    assert!(
+        texts.contains(&format!("{chroot}sed -i 1d /etc/modprobe.d/plain.conf")),
+        "{texts}"
+    );
+    assert!(
+        texts.contains("not read: '/etc/modprobe.d/large sudo reboot .conf': it is larger"),
+        "{texts}"
+    );
 }
 
 #[test]
@@ -64,12 +93,23 @@ fn a_name_of_a_file_that_names_a_toolkit_is_quoted() {
     let tree = Tree::debian_12();
     tree.write("var/lib/dpkg/status", "");
     tree.write("usr/local/cuda-12.4/bin/nvcc", "");
-    tree.write("usr/local/cuda-12.4/version.json", r#"{"cuda": {"version": "12.4.1"}}"#);
+    tree.write(
+        "usr/local/cuda-12.4/version.json",
+        r#"{"cuda": {"version": "12.4.1"}}"#,
+    );
     let disk = tempfile::tempdir().expect("a folder");
     let root = disk.path().join("Tom's & disk");
     std::os::unix::fs::symlink(tree.path(), &root).expect("linked");
-    let places = ["etc/environment.d/NAME.conf", "etc/sudoers.d/NAME", "etc/systemd/system/NAME.service"];
-    let names = ["a sudo $(touch pwned) x", "b sudo reboot ", "c gpusetup apply"];
+    let places = [
+        "etc/environment.d/NAME.conf",
+        "etc/sudoers.d/NAME",
+        "etc/systemd/system/NAME.service",
+    ];
+    let names = [
+        "a sudo $(touch pwned) x",
+        "b sudo reboot ",
+        "c gpusetup apply",
+    ];
     let mut paths = Vec::new();
     for (n, place) in places.iter().enumerate() {
         for name in names {
@@ -82,21 +122,38 @@ fn a_name_of_a_file_that_names_a_toolkit_is_quoted() {
         paths.push(link);
     }
     tree.link("etc/profile.d/f sudo reboot .sh", "/g sudo reboot h");
-    tree.write("etc/apt/sources.list.d/i sudo reboot .list", &"#\n".repeat(1 << 20));
+    tree.write(
+        "etc/apt/sources.list.d/i sudo reboot .list",
+        &"#\n".repeat(1 << 20),
+    );
     let root = root.to_str().expect("text");
     let mut named = 0;
-    for command in [&["uninstall", "--all", "--dry-run"][..], &["plan", "--cuda", "12.4", "--profile", "toolkit"]] {
+    for command in [
+        &["uninstall", "--all", "--dry-run"][..],
+        &["plan", "--cuda", "12.4", "--profile", "toolkit"],
+    ] {
         let ran = run(&[command, &["--root", root]].concat());
-        let words = format!("{} {}", ran.out, ran.err).split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = format!("{} {}", ran.out, ran.err)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
         for odd in ["sudo $(touch", "sudo reboot", "c gpusetup apply"] {
             for (at, _) in words.match_indices(odd) {
                 let before = &words[..at];
-                let word = before.rfind("'/").map_or(before, |start| &before[start + 1..]);
-                assert!(!word.contains('\'') && word != before, "{odd} is not quoted: {words}");
+                let word = before
+                    .rfind("'/")
+                    .map_or(before, |start| &before[start + 1..]);
+                assert!(
+                    !word.contains('\'') && word != before,
+                    "{odd} is not quoted: {words}"
+                );
                 named += 1;
             }
         }
-        assert!(!words.contains("(on the machine that runs this tree"), "{words}");
+        assert!(
+            !words.contains("(on the machine that runs this tree"),
+            "{words}"
+        );
     }
     assert!(named > 6, "{named}");
 }
@@ -108,37 +165,90 @@ fn a_driver_of_unknown_origin_is_not_installed_over_without_a_word() {
     facts["driver"] = json!({"version": "535.104.05", "origin": "unknown", "modules": "open",
         "evidence": "/usr/lib/x86_64-linux-gnu/libcuda.so.535.104.05", "alternative": false});
     let planned = |more: &[&str]| {
-        let arguments = [&["plan", "--facts", "-", "--json", "--profile", "driver"], more].concat();
+        let arguments = [
+            &["plan", "--facts", "-", "--json", "--profile", "driver"],
+            more,
+        ]
+        .concat();
         let plan = run_with_input(&arguments, &facts.to_string()).json();
         warnings(&plan, "GS409")
     };
     assert_eq!(planned(&[]), [""; 0], "it is kept");
     let [text] = planned(&["--upgrade"]).try_into().expect("one warning");
-    assert!(text.contains("how driver 535.104.05 was installed (/usr/lib/x86_64-linux-gnu/libcuda.so"), "{text}");
-    assert!(text.contains("would be installed over it. Remove it first"), "{text}");
+    assert!(
+        text.contains("how driver 535.104.05 was installed (/usr/lib/x86_64-linux-gnu/libcuda.so"),
+        "{text}"
+    );
+    assert!(
+        text.contains("would be installed over it. Remove it first"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_gpu_that_is_left_out_is_shown_so() {
-    let two = ["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--gpu", "a100", "--leave-out", "assumed:0"];
+    let two = [
+        "plan",
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "h100",
+        "--gpu",
+        "a100",
+        "--leave-out",
+        "assumed:0",
+    ];
     let ran = run(&two);
     let lines = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(lines.contains("[10de:2330], compute capability 9.0, left out (--leave-out) GPU 1"), "{lines}");
-    assert!(lines.contains("--leave-out BUS_ID # on that host; BUS_ID is the address of NVIDIA H100"), "{lines}");
-    let none = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--leave-out", "assumed:0"]);
+    assert!(
+        lines.contains("[10de:2330], compute capability 9.0, left out (--leave-out) GPU 1"),
+        "{lines}"
+    );
+    assert!(
+        lines.contains("--leave-out BUS_ID # on that host; BUS_ID is the address of NVIDIA H100"),
+        "{lines}"
+    );
+    let none = run(&[
+        "plan",
+        "--os",
+        "ubuntu-24.04",
+        "--gpu",
+        "h100",
+        "--leave-out",
+        "assumed:0",
+    ]);
     assert_eq!(none.code, 9);
-    assert!(none.err.contains("--leave-out leaves no GPU to plan for"), "{}", none.err);
-    assert!(none.err.contains("try: gpusetup plan --os ubuntu-24.04 --gpu h100  # with all GPUs\n"), "{}", none.err);
+    assert!(
+        none.err.contains("--leave-out leaves no GPU to plan for"),
+        "{}",
+        none.err
+    );
+    assert!(
+        none.err
+            .contains("try: gpusetup plan --os ubuntu-24.04 --gpu h100  # with all GPUs\n"),
+        "{}",
+        none.err
+    );
 }
 
 #[test]
 fn a_failed_apply_is_an_error_and_no_result_of_an_earlier_one() {
     let host = Tree::debian_12();
-    assert_eq!(host.run(&["apply", "--unattended", "--if-no-gpu", "skip"]).code, 0);
+    assert_eq!(
+        host.run(&["apply", "--unattended", "--if-no-gpu", "skip"])
+            .code,
+        0
+    );
     let failed = host.run(&["apply", "--unattended", "--json"]);
     let error: Value = serde_json::from_str(&failed.out).expect("one object");
-    assert_eq!((failed.code, &error["schema"], &error["exit_code"]), (9, &json!("gpusetup.error/1"), &json!(9)));
-    assert!(error["because"].is_array() && error["try"].is_array(), "{error:#}");
+    assert_eq!(
+        (failed.code, &error["schema"], &error["exit_code"]),
+        (9, &json!("gpusetup.error/1"), &json!(9))
+    );
+    assert!(
+        error["because"].is_array() && error["try"].is_array(),
+        "{error:#}"
+    );
 }
 
 #[test]
@@ -147,7 +257,10 @@ fn an_offline_plan_names_the_downloads_that_are_missing() {
     let ran = host.run(&["plan", "--offline"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let text = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("warning: GS601: https://") && text.contains("are not in the cache"), "{text}");
+    assert!(
+        text.contains("warning: GS601: https://") && text.contains("are not in the cache"),
+        "{text}"
+    );
     assert!(!host.run(&["plan"]).err.contains("GS601"));
 }
 
@@ -155,27 +268,102 @@ fn an_offline_plan_names_the_downloads_that_are_missing() {
 fn every_refusal_leads_to_a_command() {
     for (arguments, sentence, attempt) in [
         (&["--dry-run"][..], "is the dry run", "gpusetup plan"),
-        (&["plan", "--os", "nosuch-1"], "no distribution", "gpusetup db list systems"),
-        (&["plan", "--os", "ubuntu-24.04", "--root", "/"], "each name a host", "gpusetup plan --os ubuntu-24.04"),
-        (&["plan", "--os", "ubuntu-24.04", "--gpu", "quadro"], "is a brand", "gpusetup db list gpus --for quadro"),
-        (&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--for", "nosuch"], "--for", "gpusetup db list frameworks"),
-        (&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--with", "nosuch"], "--with", "gpusetup db list add-ons"),
-        (&["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--leave-out", "x"], "--leave-out", "gpusetup facts"),
         (
-            &["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--driver", "580-opne"],
+            &["plan", "--os", "nosuch-1"],
+            "no distribution",
+            "gpusetup db list systems",
+        ),
+        (
+            &["plan", "--os", "ubuntu-24.04", "--root", "/"],
+            "each name a host",
+            "gpusetup plan --os ubuntu-24.04",
+        ),
+        (
+            &["plan", "--os", "ubuntu-24.04", "--gpu", "quadro"],
+            "is a brand",
+            "gpusetup db list gpus --for quadro",
+        ),
+        (
+            &[
+                "plan",
+                "--os",
+                "ubuntu-24.04",
+                "--gpu",
+                "h100",
+                "--for",
+                "nosuch",
+            ],
+            "--for",
+            "gpusetup db list frameworks",
+        ),
+        (
+            &[
+                "plan",
+                "--os",
+                "ubuntu-24.04",
+                "--gpu",
+                "h100",
+                "--with",
+                "nosuch",
+            ],
+            "--with",
+            "gpusetup db list add-ons",
+        ),
+        (
+            &[
+                "plan",
+                "--os",
+                "ubuntu-24.04",
+                "--gpu",
+                "h100",
+                "--leave-out",
+                "x",
+            ],
+            "--leave-out",
+            "gpusetup facts",
+        ),
+        (
+            &[
+                "plan",
+                "--os",
+                "ubuntu-24.04",
+                "--gpu",
+                "h100",
+                "--driver",
+                "580-opne",
+            ],
             "--driver",
             "gpusetup db list drivers",
         ),
-        (&["plan", "--cudnn", "8", "--cudnn", "9"], "only once", "gpusetup plan --cudnn 9"),
-        (&["explain", "rtx 6000"], "could be any of", "gpusetup db list gpus --for 'rtx 6000'"),
-        (&["explain", "mi300x"], "is a GPU of AMD", "gpusetup db list gpus"),
+        (
+            &["plan", "--cudnn", "8", "--cudnn", "9"],
+            "only once",
+            "gpusetup plan --cudnn 9",
+        ),
+        (
+            &["explain", "rtx 6000"],
+            "could be any of",
+            "gpusetup db list gpus --for 'rtx 6000'",
+        ),
+        (
+            &["explain", "mi300x"],
+            "is a GPU of AMD",
+            "gpusetup db list gpus",
+        ),
     ] {
         let ran = run(arguments);
         assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.err);
         assert!(ran.err.contains(sentence), "{arguments:?}: {}", ran.err);
-        assert!(ran.err.contains(&format!("try: {attempt}")), "{arguments:?}: {}", ran.err);
+        assert!(
+            ran.err.contains(&format!("try: {attempt}")),
+            "{arguments:?}: {}",
+            ran.err
+        );
     }
-    assert_eq!(run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100 x 8"]).code, 0);
+    assert_eq!(
+        run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100 x 8"]).code,
+        0
+    );
 }
 
 #[test]
@@ -185,20 +373,28 @@ fn facts_name_nvidia_gpus_only() {
     for id in ["zzzz", "1002:744c", "10de:20b"] {
         facts["gpus"][0]["pci_id"] = id.into();
         let ran = run_with_input(&["plan", "--facts", "-"], &facts.to_string());
-        assert!(ran.code == 2 && ran.err.contains(&format!("has the PCI id `{id}`")), "{id}: {}", ran.err);
+        assert!(
+            ran.code == 2 && ran.err.contains(&format!("has the PCI id `{id}`")),
+            "{id}: {}",
+            ran.err
+        );
     }
 }
 
 #[test]
 fn a_driver_and_its_modules_can_be_named_together() {
-    let ask = |more: &[&str]| run(&[&["plan", "--os", "ubuntu-24.04", "--gpu", "a100"], more].concat());
+    let ask =
+        |more: &[&str]| run(&[&["plan", "--os", "ubuntu-24.04", "--gpu", "a100"], more].concat());
     let named = |more: &[&str]| ask(&[more, &["--json"]].concat()).json()["request"].clone();
     let apart = named(&["--driver", "580", "--modules", "open"]);
     for name in ["580-open", "nvidia-driver-580-open", "580 open"] {
         assert_eq!(named(&["--driver", name]), apart, "{name}");
     }
     assert_eq!(named(&["--driver", "open"]), named(&["--modules", "open"]));
-    assert_eq!(named(&["--driver", "580-proprietary"])["modules"], "proprietary");
+    assert_eq!(
+        named(&["--driver", "580-proprietary"])["modules"],
+        "proprietary"
+    );
     let said = ask(&["--driver", "580-open", "--modules", "proprietary"]);
     assert_eq!(said.code, 2);
     assert!(said.err.contains("contradict each other"), "{}", said.err);
@@ -209,22 +405,57 @@ fn a_driver_that_stays_is_compared_with_the_toolkit_and_with_what_is_loaded() {
     let warned = |version: &str, loaded: &str, more: &[&str]| {
         let stock = ["plan", "--os", "ubuntu-24.04", "--gpu", "h100", "--json"];
         let mut facts = run(&stock).json()["host"].take();
-        facts["driver"] = json!({"version": version, "origin": "dpkg", "modules": "open", "evidence": "a file"});
+        facts["driver"] =
+            json!({"version": version, "origin": "dpkg", "modules": "open", "evidence": "a file"});
         facts["loaded_modules"] = json!([{"name": "nvidia", "version": loaded}]);
-        let said = run_with_input(&[&["plan", "--facts", "-", "--json"], more].concat(), &facts.to_string());
-        let all = said.json()["warnings"].as_array().expect("warnings").clone();
-        let of = |id: &str| all.iter().find(|w| w["check"] == id).map(|w| w["text"].as_str().unwrap_or("").to_owned());
+        let said = run_with_input(
+            &[&["plan", "--facts", "-", "--json"], more].concat(),
+            &facts.to_string(),
+        );
+        let all = said.json()["warnings"]
+            .as_array()
+            .expect("warnings")
+            .clone();
+        let of = |id: &str| {
+            all.iter()
+                .find(|w| w["check"] == id)
+                .map(|w| w["text"].as_str().unwrap_or("").to_owned())
+        };
         (of("GS501"), of("GS707"))
     };
-    let (loaded, not_run) = warned("550.54.14", "550.54.14", &["--profile", "toolkit", "--cuda", "13.0"]);
+    let (loaded, not_run) = warned(
+        "550.54.14",
+        "550.54.14",
+        &["--profile", "toolkit", "--cuda", "13.0"],
+    );
     let not_run = not_run.expect("a warning");
-    assert!(loaded.is_none() && not_run.contains("; --cuda 12.4.1 gets one that it runs"), "{not_run}");
-    assert_eq!(warned("550.54.14", "550.54.14", &["--profile", "toolkit", "--cuda", "12.4.1"]), (None, None));
+    assert!(
+        loaded.is_none() && not_run.contains("; --cuda 12.4.1 gets one that it runs"),
+        "{not_run}"
+    );
+    assert_eq!(
+        warned(
+            "550.54.14",
+            "550.54.14",
+            &["--profile", "toolkit", "--cuda", "12.4.1"]
+        ),
+        (None, None)
+    );
     for more in [&["--profile", "toolkit"][..], &[]] {
         let (loaded, _) = warned("580.95.05", "550.54.14", more);
         let loaded = loaded.expect("a warning");
-        assert!(loaded.contains("the kernel modules of 550.54.14 are loaded: CUDA programs fail"), "{loaded}");
+        assert!(
+            loaded.contains("the kernel modules of 550.54.14 are loaded: CUDA programs fail"),
+            "{loaded}"
+        );
     }
-    assert_eq!(warned("580.95.05", "580.95.05", &["--profile", "toolkit"]), (None, None));
-    assert_eq!(warned("580.95.05", "550.54.14", &["--upgrade"]).0, None, "it is replaced");
+    assert_eq!(
+        warned("580.95.05", "580.95.05", &["--profile", "toolkit"]),
+        (None, None)
+    );
+    assert_eq!(
+        warned("580.95.05", "550.54.14", &["--upgrade"]).0,
+        None,
+        "it is replaced"
+    );
 }

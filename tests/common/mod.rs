@@ -1,4 +1,5 @@
-//! Hosts as small trees, made by the tests that look at them, and the program run on them as a user runs it.
+//! Hosts as small trees, made by the tests that look at them, and the program run on them as a user
+//! runs it.
 #![allow(dead_code)] // each test program uses its part
 
 use serde_json::Value;
@@ -21,8 +22,14 @@ impl Tree {
         tree.write(&format!("lib/modules/{kernel}/modules.builtin"), "");
         tree.write(&format!("usr/src/linux-headers-{kernel}/Makefile"), "");
         tree.write(&format!("usr/src/linux-headers-{kernel}/.config"), "");
-        tree.link(&format!("lib/modules/{kernel}/build"), &format!("/usr/src/linux-headers-{kernel}"));
-        tree.write(&format!("boot/config-{kernel}"), &format!("CONFIG_CC_VERSION_TEXT=\"gcc-{gcc} (X) {gcc}.2.0\"\n"));
+        tree.link(
+            &format!("lib/modules/{kernel}/build"),
+            &format!("/usr/src/linux-headers-{kernel}"),
+        );
+        tree.write(
+            &format!("boot/config-{kernel}"),
+            &format!("CONFIG_CC_VERSION_TEXT=\"gcc-{gcc} (X) {gcc}.2.0\"\n"),
+        );
         tree.write(&format!("boot/initrd.img-{kernel}"), "initramfs");
         tree.write(&format!("usr/bin/gcc-{gcc}"), "");
         tree.link("usr/bin/gcc", &format!("gcc-{gcc}"));
@@ -33,7 +40,8 @@ impl Tree {
     }
 
     pub fn ubuntu_24_04() -> Self {
-        let release = "PRETTY_NAME=\"Ubuntu 24.04.3 LTS\"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n";
+        let release =
+            "PRETTY_NAME=\"Ubuntu 24.04.3 LTS\"\nID=ubuntu\nID_LIKE=debian\nVERSION_ID=\"24.04\"\n";
         let tree = Self::new(release, "6.8.0-64-generic", 13);
         tree.write("usr/bin/apt-get", "");
         tree.write("usr/sbin/update-initramfs", "");
@@ -43,27 +51,35 @@ impl Tree {
     }
 
     pub fn debian_12() -> Self {
-        let release = "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\nVERSION_ID=\"12\"\n";
+        let release =
+            "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\nVERSION_ID=\"12\"\n";
         let tree = Self::new(release, "6.1.0-25-amd64", 12);
         tree.write("usr/bin/apt-get", "");
         tree.write("usr/sbin/update-initramfs", "");
-        tree.write("etc/apt/sources.list", "deb http://archive/debian bookworm main non-free-firmware\n");
+        tree.write(
+            "etc/apt/sources.list",
+            "deb http://archive/debian bookworm main non-free-firmware\n",
+        );
         tree
     }
 
     pub fn rocky_9() -> Self {
-        let release =
-            "PRETTY_NAME=\"Rocky Linux 9.6\"\nID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.6\"\n";
+        let release = "PRETTY_NAME=\"Rocky Linux 9.6\"\nID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\nVERSION_ID=\"9.6\"\n";
         let tree = Self::new(release, "5.14.0-570.el9.x86_64", 11);
         tree.write("usr/bin/dnf", "");
         tree.write("usr/bin/dracut", "");
         tree
     }
 
-    /// A host without a compiler, headers and libxml2: of this os-release, with this package manager's program.
+    /// A host without a compiler, headers and libxml2: of this os-release, with this package
+    /// manager's program.
     pub fn fresh(release: &str, kernel: &str, program: &str) -> Self {
         let tree = Self::new(release, kernel, 13);
-        for file in [format!("lib/modules/{kernel}/build"), "usr/bin/gcc".to_owned(), LIBXML2.to_owned()] {
+        for file in [
+            format!("lib/modules/{kernel}/build"),
+            "usr/bin/gcc".to_owned(),
+            LIBXML2.to_owned(),
+        ] {
             fs::remove_file(tree.path().join(file)).expect("a file");
         }
         tree.write(program, "");
@@ -72,18 +88,24 @@ impl Tree {
     }
 
     pub fn azure_linux_3() -> Self {
-        let release = "PRETTY_NAME=\"Microsoft Azure Linux 3.0\"\nID=azurelinux\nVERSION_ID=\"3.0\"\n";
+        let release =
+            "PRETTY_NAME=\"Microsoft Azure Linux 3.0\"\nID=azurelinux\nVERSION_ID=\"3.0\"\n";
         Self::fresh(release, "6.6.134.1-2.azl3", "usr/bin/tdnf")
     }
 
-    /// Debian's unstable, whose os-release has no VERSION_ID, with glibc 2.43 and this gcc as the default.
+    /// Debian's unstable, whose os-release has no VERSION_ID, with glibc 2.43 and this gcc as the
+    /// default.
     pub fn debian_sid(gcc: u16) -> Self {
-        let release = "PRETTY_NAME=\"Debian GNU/Linux forky/sid\"\nID=debian\nVERSION_CODENAME=forky\n";
+        let release =
+            "PRETTY_NAME=\"Debian GNU/Linux forky/sid\"\nID=debian\nVERSION_CODENAME=forky\n";
         let tree = Self::new(release, "7.2.13+deb14-amd64", gcc);
         fs::remove_file(tree.path().join(LIBXML2)).expect("a file");
         tree.write("usr/bin/apt-get", "");
         tree.write("usr/sbin/update-initramfs", "");
-        tree.write("etc/apt/sources.list", "deb http://archive/debian sid main contrib non-free\n");
+        tree.write(
+            "etc/apt/sources.list",
+            "deb http://archive/debian sid main contrib non-free\n",
+        );
         tree.glibc("2.43-7")
     }
 
@@ -98,9 +120,14 @@ impl Tree {
     pub fn gxx(self, major: u16) -> Self {
         self.write(&format!("usr/bin/gcc-{major}"), "");
         self.write(&format!("usr/bin/g++-{major}"), "");
-        self.write(&format!("usr/libexec/gcc/x86_64-linux-gnu/{major}/cc1plus"), "");
+        self.write(
+            &format!("usr/libexec/gcc/x86_64-linux-gnu/{major}/cc1plus"),
+            "",
+        );
         self.write(&format!("usr/include/c++/{major}/cmath"), "");
-        if fs::read_link(self.path().join("usr/bin/gcc")).is_ok_and(|to| to.ends_with(format!("gcc-{major}"))) {
+        if fs::read_link(self.path().join("usr/bin/gcc"))
+            .is_ok_and(|to| to.ends_with(format!("gcc-{major}")))
+        {
             self.link("usr/bin/g++", &format!("g++-{major}"));
         }
         self
@@ -118,11 +145,18 @@ impl Tree {
     /// With a GPU, by device id.
     pub fn gpu(self, address: &str, device: &str, driver: Option<&str>) -> Self {
         let folder = format!("sys/bus/pci/devices/{address}");
-        for (name, value) in [("vendor", "0x10de"), ("device", &format!("0x{device}")), ("class", "0x030200")] {
+        for (name, value) in [
+            ("vendor", "0x10de"),
+            ("device", &format!("0x{device}")),
+            ("class", "0x030200"),
+        ] {
             self.write(&format!("{folder}/{name}"), &format!("{value}\n"));
         }
         if let Some(driver) = driver {
-            self.link(&format!("{folder}/driver"), &format!("../../../../bus/pci/drivers/{driver}"));
+            self.link(
+                &format!("{folder}/driver"),
+                &format!("../../../../bus/pci/drivers/{driver}"),
+            );
         }
         self
     }
@@ -134,7 +168,8 @@ impl Tree {
     /// Commands for this tree, as they would be typed on a machine with its files.
     pub fn typed_in_it(&self, text: &str) -> String {
         let path = self.path().display();
-        text.replace(&format!(" --root {path}"), "").replace(&format!("chroot {path} "), "")
+        text.replace(&format!(" --root {path}"), "")
+            .replace(&format!("chroot {path} "), "")
     }
 
     pub fn write(&self, path: &str, text: &str) {
@@ -171,7 +206,11 @@ pub struct Ran {
 impl Ran {
     pub fn of(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("gpusetup writes UTF-8");
-        Self { code: output.status.code().expect("no signal"), out: text(output.stdout), err: text(output.stderr) }
+        Self {
+            code: output.status.code().expect("no signal"),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 
     /// The JSON on standard output, of a run that succeeded.
@@ -184,7 +223,10 @@ impl Ran {
 pub fn program() -> Command {
     let mut command = Command::new(PathBuf::from(env!("CARGO_BIN_EXE_gpusetup")));
     // What the machine has set must not reach the tests.
-    command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null());
+    command
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .stdin(Stdio::null());
     // Branches end their lives while these tests do not.
     command.env("GPUSETUP_TODAY", "2026-11-20");
     command
@@ -197,8 +239,15 @@ pub fn program_as_root() -> Command {
         return program;
     }
     let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user"]).arg(program.get_program()).env_clear();
-    command.envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+        .args(["--user", "--map-root-user"])
+        .arg(program.get_program())
+        .env_clear();
+    command.envs(
+        program
+            .get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
     command.stdin(Stdio::null());
     command
 }
@@ -222,11 +271,17 @@ pub fn run_with_input(arguments: &[&str], input: &str) -> Ran {
         .spawn()
         .expect("gpusetup runs");
     // One that refuses its arguments reads nothing.
-    let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
+    let _ = child
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(input.as_bytes());
     Ran::of(child.wait_with_output().expect("it ends"))
 }
 
 /// The text at this JSON pointer.
 pub fn text<'a>(json: &'a Value, path: &str) -> &'a str {
-    json.pointer(path).and_then(Value::as_str).unwrap_or_else(|| panic!("{path} is no text in {json:#}"))
+    json.pointer(path)
+        .and_then(Value::as_str)
+        .unwrap_or_else(|| panic!("{path} is no text in {json:#}"))
 }

@@ -1,5 +1,6 @@
-//! The real host of the tests: a clone of a Debian root, what it is installed from, and ways to ask it something. It must
-//! not know what gpusetup does, so that what it answers is the host's own word.
+//! The real host of the tests: a clone of a Debian root, what it is installed from, and ways to ask
+//! it something. It must not know what gpusetup does, so that what it answers is the host's own
+//! word.
 
 #![allow(dead_code)] // each test program uses its part
 
@@ -11,8 +12,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-/// What may differ between two clones that are alike: gpusetup's own records, logs and caches, the package manager's lists and
-/// backups, and what tells one clone from another.
+/// What may differ between two clones that are alike: gpusetup's own records, logs and caches, the
+/// package manager's lists and backups, and what tells one clone from another.
 pub const RECORDS: &[&str] = &[
     "proc",
     "dev",
@@ -46,10 +47,20 @@ pub fn bench() -> &'static Bench {
         let artifacts = timed("artifacts", || PathBuf::from(script("artifacts", &[])));
         let server = Server::of(&artifacts);
         // Several programs of tests run at once, and each has a server.
-        let database = store().join("databases").join(std::process::id().to_string());
+        let database = store()
+            .join("databases")
+            .join(std::process::id().to_string());
         remove(&database);
-        script("database", &[text(&artifacts), &server.url, text(&database)]);
-        Bench { base, artifacts, database, server }
+        script(
+            "database",
+            &[text(&artifacts), &server.url, text(&database)],
+        );
+        Bench {
+            base,
+            artifacts,
+            database,
+            server,
+        }
     })
 }
 
@@ -76,13 +87,21 @@ impl Server {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the server starts");
-        let mut lines = BufReader::new(server.stdout.take().expect("piped")).lines().map_while(Result::ok);
+        let mut lines = BufReader::new(server.stdout.take().expect("piped"))
+            .lines()
+            .map_while(Result::ok);
         let url = lines.next().expect("the server says its address");
         let requests = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&requests);
-        std::thread::spawn(move || lines.for_each(|line| log.lock().expect("no panic beside").push(line)));
+        std::thread::spawn(move || {
+            lines.for_each(|line| log.lock().expect("no panic beside").push(line))
+        });
         let input = server.stdin.take().expect("piped");
-        Self { url, requests, _process: (server, input) }
+        Self {
+            url,
+            requests,
+            _process: (server, input),
+        }
     }
 }
 
@@ -94,11 +113,16 @@ impl Bench {
 
     /// The size of a download in bytes.
     pub fn size(&self, artifact: &str) -> u64 {
-        self.artifacts.join(artifact).metadata().expect("the artifact is there").len()
+        self.artifacts
+            .join(artifact)
+            .metadata()
+            .expect("the artifact is there")
+            .len()
     }
 }
 
-/// A clone of the base root, or of another host. It is taken away in the end, but kept when a test fails.
+/// A clone of the base root, or of another host. It is taken away in the end, but kept when a test
+/// fails.
 pub struct Host {
     dir: PathBuf,
 }
@@ -137,16 +161,27 @@ impl Host {
         let (verb, rest) = arguments.split_first().expect("a verb");
         let root = self.root();
         gpusetup(
-            [*verb, "--root", text(&root), "--database", text(&bench().database)]
-                .into_iter()
-                .chain(rest.iter().copied()),
+            [
+                *verb,
+                "--root",
+                text(&root),
+                "--database",
+                text(&bench().database),
+            ]
+            .into_iter()
+            .chain(rest.iter().copied()),
         )
     }
 
-    /// The same, with the database that gpusetup carries: reading another takes longer than all else.
+    /// The same, with the database that gpusetup carries: reading another takes longer than all
+    /// else.
     pub fn gpusetup_plain(&self, arguments: &[&str]) -> Said {
         let (verb, rest) = arguments.split_first().expect("a verb");
-        gpusetup([*verb, "--root", text(&self.root())].into_iter().chain(rest.iter().copied()))
+        gpusetup(
+            [*verb, "--root", text(&self.root())]
+                .into_iter()
+                .chain(rest.iter().copied()),
+        )
     }
 
     /// Runs gpusetup inside, where this is the live host.
@@ -154,16 +189,26 @@ impl Host {
         let program = self.path("/run/gpusetup-inside");
         if !program.exists() {
             std::fs::write(&program, "").expect("the host takes a file");
-            machine("mount", &["--bind", env!("CARGO_BIN_EXE_gpusetup"), text(&program)]).succeeds();
+            machine(
+                "mount",
+                &["--bind", env!("CARGO_BIN_EXE_gpusetup"), text(&program)],
+            )
+            .succeeds();
         }
-        machine("chroot", &[&[text(&self.root()), "/run/gpusetup-inside"], arguments].concat())
+        machine(
+            "chroot",
+            &[&[text(&self.root()), "/run/gpusetup-inside"], arguments].concat(),
+        )
     }
 
-    /// The same again, cut off as by SIGKILL at this touch of the world; whether it was, or came to its end before.
+    /// The same again, cut off as by SIGKILL at this touch of the world; whether it was, or came to
+    /// its end before.
     pub fn gpusetup_dies(&self, at: usize, arguments: &[&str]) -> bool {
         let (verb, rest) = arguments.split_first().expect("a verb");
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpusetup"));
-        command.args([verb, "--root", text(&self.root())]).args(rest);
+        command
+            .args([verb, "--root", text(&self.root())])
+            .args(rest);
         let said = Said::with(&mut command, &[("GPUSETUP_DIE_AT", &at.to_string())]);
         // A signal leaves no exit code.
         match said.code {
@@ -184,15 +229,29 @@ impl Host {
     pub fn gpusetup_starts_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Child {
         let (verb, rest) = arguments.split_first().expect("a verb");
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpusetup"));
-        command.args([verb, "--root", text(&self.root())]).args(rest);
-        clean(&mut command, environment).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("gpusetup starts")
+        command
+            .args([verb, "--root", text(&self.root())])
+            .args(rest);
+        clean(&mut command, environment)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("gpusetup starts")
     }
 
     /// Runs gpusetup under another program.
     pub fn gpusetup_under(&self, other: &[&str], arguments: &[&str]) -> Said {
         let (verb, rest) = arguments.split_first().expect("a verb");
         let mut command = Command::new(other[0]);
-        command.args(&other[1..]).args([env!("CARGO_BIN_EXE_gpusetup"), verb, "--root", text(&self.root())]).args(rest);
+        command
+            .args(&other[1..])
+            .args([
+                env!("CARGO_BIN_EXE_gpusetup"),
+                verb,
+                "--root",
+                text(&self.root()),
+            ])
+            .args(rest);
         Said::by(&mut command)
     }
 
@@ -203,16 +262,25 @@ impl Host {
             let words = std::fs::read(process.join("cmdline")).unwrap_or_default();
             // chroot, and what has yet to become it, only names the root.
             std::fs::read_link(process.join("root")).is_ok_and(|r| r == root)
-                || words.split(|b| *b == 0).any(|word| word == root.as_os_str().as_encoded_bytes())
+                || words
+                    .split(|b| *b == 0)
+                    .any(|word| word == root.as_os_str().as_encoded_bytes())
         };
-        std::fs::read_dir("/proc").expect("Linux has it").flatten().any(|process| concerns(process.path()))
+        std::fs::read_dir("/proc")
+            .expect("Linux has it")
+            .flatten()
+            .any(|process| concerns(process.path()))
     }
 
-    /// Runs a shell script in it, with nothing in the environment that a fresh login would not have, but for `KERNEL`.
+    /// Runs a shell script in it, with nothing in the environment that a fresh login would not
+    /// have, but for `KERNEL`.
     pub fn sh(&self, script: &str) -> Said {
         let mut command = Command::new("chroot");
         command.arg(self.root()).args(["/bin/sh", "-euc", script]);
-        Said::with(&mut command, &[("KERNEL", &self.newest_kernel().unwrap_or_default())])
+        Said::with(
+            &mut command,
+            &[("KERNEL", &self.newest_kernel().unwrap_or_default())],
+        )
     }
 
     /// What a script says on standard output. It must succeed.
@@ -225,15 +293,20 @@ impl Host {
         self.newest_kernel().expect("a kernel is installed")
     }
 
-    /// The same; none in a container. Headers have a folder in /lib/modules too, and may be those of a newer kernel.
+    /// The same; none in a container. Headers have a folder in /lib/modules too, and may be those
+    /// of a newer kernel.
     pub fn newest_kernel(&self) -> Option<String> {
         let numbers = |release: &String| {
             let parts = release.split(|c: char| !c.is_ascii_digit());
-            parts.filter_map(|part| part.parse().ok()).collect::<Vec<u64>>()
+            parts
+                .filter_map(|part| part.parse().ok())
+                .collect::<Vec<u64>>()
         };
         let files = std::fs::read_dir(self.path("/boot")).ok()?.flatten();
         let names = files.filter_map(|file| file.file_name().into_string().ok());
-        names.filter_map(|name| name.strip_prefix("vmlinuz-").map(str::to_owned)).max_by_key(numbers)
+        names
+            .filter_map(|name| name.strip_prefix("vmlinuz-").map(str::to_owned))
+            .max_by_key(numbers)
     }
 
     /// What a reboot would bring about: the driver that is installed now has the GPU.
@@ -252,14 +325,20 @@ impl Drop for Host {
     }
 }
 
-/// Where the clones of this test go: tests run at once, and more than one has a host `again`. A thread without a test's name is
-/// one that a test started, or the only one, and its hosts have names that no other test of this program uses.
+/// Where the clones of this test go: tests run at once, and more than one has a host `again`. A
+/// thread without a test's name is one that a test started, or the only one, and its hosts have
+/// names that no other test of this program uses.
 fn clones() -> PathBuf {
     let thread = std::thread::current();
-    let test = thread.name().filter(|name| *name != "main").map(str::to_owned);
+    let test = thread
+        .name()
+        .filter(|name| *name != "main")
+        .map(str::to_owned);
     let test = test.unwrap_or_else(|| std::process::id().to_string());
     // A colon would end the path of a layer.
-    store().join("clones").join(test.rsplit("::").next().unwrap_or_default())
+    store()
+        .join("clones")
+        .join(test.rsplit("::").next().unwrap_or_default())
 }
 
 /// A host that takes long to make, kept between runs: it stays as it is, and its clones are used.
@@ -269,15 +348,27 @@ pub struct Kept {
 
 impl Kept {
     /// The host of this name, which is made again when `key` changed.
-    pub fn host(name: &str, key: &str, from: impl FnOnce() -> Host, make: impl FnOnce(&Host)) -> Self {
+    pub fn host(
+        name: &str,
+        key: &str,
+        from: impl FnOnce() -> Host,
+        make: impl FnOnce(&Host),
+    ) -> Self {
         if std::fs::read_to_string(Self::said(name)).ok().as_deref() == Some(key) {
-            return Self { root: store().join("kept").join(name).join("root") };
+            return Self {
+                root: store().join("kept").join(name).join("root"),
+            };
         }
         Self::made(name, key, from, make)
     }
 
     /// The same, always made again.
-    pub fn made(name: &str, key: &str, from: impl FnOnce() -> Host, make: impl FnOnce(&Host)) -> Self {
+    pub fn made(
+        name: &str,
+        key: &str,
+        from: impl FnOnce() -> Host,
+        make: impl FnOnce(&Host),
+    ) -> Self {
         let (dir, said) = (store().join("kept").join(name), Self::said(name));
         std::fs::create_dir_all(store().join("kept")).expect("made");
         let _ = std::fs::remove_file(&said);
@@ -288,7 +379,9 @@ impl Kept {
         std::fs::rename(&host.dir, &dir).expect("one file system");
         std::mem::forget(host);
         std::fs::write(said, key).expect("written");
-        Self { root: dir.join("root") }
+        Self {
+            root: dir.join("root"),
+        }
     }
 
     /// Where it is said what it was made of.
@@ -320,7 +413,11 @@ impl Said {
     }
 
     fn with(command: &mut Command, environment: &[(&str, &str)]) -> Self {
-        Self::of(clean(command, environment).output().expect("the program starts"))
+        Self::of(
+            clean(command, environment)
+                .output()
+                .expect("the program starts"),
+        )
     }
 
     /// What a program said that came to its end.
@@ -334,7 +431,13 @@ impl Said {
 
     /// Panics, with all that was said, unless the exit code is this one.
     pub fn exits(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "standard output:\n{}\nstandard error:\n{}", self.out, self.err);
+        assert_eq!(
+            self.code,
+            Some(code),
+            "standard output:\n{}\nstandard error:\n{}",
+            self.out,
+            self.err
+        );
         self
     }
 
@@ -345,7 +448,8 @@ impl Said {
 
     /// Standard output as JSON.
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {}\n{}", self.out, self.err))
+        serde_json::from_str(&self.out)
+            .unwrap_or_else(|error| panic!("{error}: {}\n{}", self.out, self.err))
     }
 }
 
@@ -354,14 +458,26 @@ fn clean<'a>(command: &'a mut Command, environment: &[(&str, &str)]) -> &'a mut 
     command
         .env_clear()
         .envs(environment.iter().copied())
-        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-        .envs([("HOME", "/root"), ("LANG", "C.UTF-8"), ("DEBIAN_FRONTEND", "noninteractive")])
+        .env(
+            "PATH",
+            "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        )
+        .envs([
+            ("HOME", "/root"),
+            ("LANG", "C.UTF-8"),
+            ("DEBIAN_FRONTEND", "noninteractive"),
+        ])
         .stdin(Stdio::null())
 }
 
-/// Runs gpusetup as it is, under the umask of a hardened server: what it installs must be readable all the same.
+/// Runs gpusetup as it is, under the umask of a hardened server: what it installs must be readable
+/// all the same.
 pub fn gpusetup<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Said {
-    let hardened = ["-c", "umask 077 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_gpusetup")];
+    let hardened = [
+        "-c",
+        "umask 077 && exec \"$0\" \"$@\"",
+        env!("CARGO_BIN_EXE_gpusetup"),
+    ];
     Said::by(Command::new("sh").args(hardened).args(arguments))
 }
 
@@ -374,7 +490,9 @@ pub fn machine(program: &str, arguments: &[&str]) -> Said {
 fn in_path(program: &str) -> PathBuf {
     let path = std::env::var_os("PATH").expect("a PATH");
     let mut found = std::env::split_paths(&path).map(|folder| folder.join(program));
-    found.find(|file| file.is_file()).unwrap_or_else(|| panic!("{program} is not in PATH"))
+    found
+        .find(|file| file.is_file())
+        .unwrap_or_else(|| panic!("{program} is not in PATH"))
 }
 
 /// Does a part of a test and prints how long it took.
@@ -388,24 +506,37 @@ pub fn timed<T>(part: &str, work: impl FnOnce() -> T) -> T {
 /// Where everything of the tests is kept between runs.
 pub fn store() -> PathBuf {
     // CARGO_TARGET_TMPDIR is target/tmp.
-    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("it lies in the target directory").join("host")
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .parent()
+        .expect("it lies in the target directory")
+        .join("host")
 }
 
 pub fn beside(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/host").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/host")
+        .join(name)
 }
 
-/// Runs one of the scripts here, or beside here; its standard error passes through, its last line is the answer.
+/// Runs one of the scripts here, or beside here; its standard error passes through, its last line
+/// is the answer.
 pub fn script(name: &str, arguments: &[&str]) -> String {
     let target = store();
     let output = Command::new(beside(name))
         .args(arguments)
-        .env("CARGO_TARGET_DIR", target.parent().expect("it lies in the target directory"))
+        .env(
+            "CARGO_TARGET_DIR",
+            target.parent().expect("it lies in the target directory"),
+        )
         .stderr(Stdio::inherit())
         .output()
         .expect("the script starts");
     assert!(output.status.success(), "tests/host/{name} failed");
-    String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned()
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .last()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn remove(directory: &Path) {

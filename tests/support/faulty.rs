@@ -1,5 +1,5 @@
-//! A server of one file that does to every answer what it is told to. It is a web server, with TLS or without, a proxy where
-//! that is what goes wrong, and it keeps what it was asked.
+//! A server of one file that does to every answer what it is told to. It is a web server, with TLS
+//! or without, a proxy where that is what goes wrong, and it keeps what it was asked.
 #![allow(dead_code)] // each test program uses its part
 
 use rustls::pki_types::pem::PemObject;
@@ -86,16 +86,28 @@ impl Faulty {
             let chain = chain.collect::<Result<Vec<_>, _>>().expect("PEM");
             let key = PrivateKeyDer::from_pem_file(seal.key).expect("a key");
             let provider = Arc::new(rustls::crypto::ring::default_provider());
-            let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-            let config = config.expect("versions").with_no_client_auth().with_single_cert(chain, key);
+            let config =
+                ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+            let config = config
+                .expect("versions")
+                .with_no_client_auth()
+                .with_single_cert(chain, key);
             Arc::new(config.expect("they belong together"))
         });
-        let (faults, asked) = (Arc::new(Mutex::new(faults)), Arc::new(Mutex::new(Vec::new())));
-        let server = Self { url, faults: Arc::clone(&faults), asked: Arc::clone(&asked) };
+        let (faults, asked) = (
+            Arc::new(Mutex::new(faults)),
+            Arc::new(Mutex::new(Vec::new())),
+        );
+        let server = Self {
+            url,
+            faults: Arc::clone(&faults),
+            asked: Arc::clone(&asked),
+        };
         let body = Arc::new(body);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (body, faults, asked) = (Arc::clone(&body), Arc::clone(&faults), Arc::clone(&asked));
+                let (body, faults, asked) =
+                    (Arc::clone(&body), Arc::clone(&faults), Arc::clone(&asked));
                 let sealed = sealed.clone();
                 std::thread::spawn(move || {
                     let next = || {
@@ -115,7 +127,9 @@ impl Faulty {
                         None => talk(stream, &body, &next, &asked),
                         Some(config) => ServerConnection::new(config)
                             .map_err(io::Error::other)
-                            .and_then(|tls| talk(StreamOwned::new(tls, stream), &body, &next, &asked)),
+                            .and_then(|tls| {
+                                talk(StreamOwned::new(tls, stream), &body, &next, &asked)
+                            }),
                     };
                 });
             }
@@ -135,8 +149,14 @@ impl Faulty {
 
     /// The parts that it was asked for.
     pub fn ranges(&self) -> Vec<String> {
-        let range = |head: &String| head.lines().find_map(|l| l.strip_prefix("range: bytes=").map(str::to_owned));
-        self.asked().iter().map(|head| range(head).unwrap_or_default()).collect()
+        let range = |head: &String| {
+            head.lines()
+                .find_map(|l| l.strip_prefix("range: bytes=").map(str::to_owned))
+        };
+        self.asked()
+            .iter()
+            .map(|head| range(head).unwrap_or_default())
+            .collect()
     }
 }
 
@@ -169,7 +189,8 @@ fn lead(mut stream: TcpStream, user: &str, password: &str, count: &AtomicUsize) 
     let offers_login = text(&mut stream)?.contains(&2);
     stream.write_all(&[5, if offers_login { 2 } else { 0xff }])?;
     stream.read_exact(&mut version)?;
-    let is_known = text(&mut stream)? == user.as_bytes() && text(&mut stream)? == password.as_bytes();
+    let is_known =
+        text(&mut stream)? == user.as_bytes() && text(&mut stream)? == password.as_bytes();
     stream.write_all(&[1, u8::from(!is_known)])?;
     let mut request = [0; 4];
     stream.read_exact(&mut request)?;
@@ -219,7 +240,12 @@ fn head_of(stream: &mut impl Read) -> io::Result<String> {
 }
 
 /// Answers until the client goes away, or an answer does not leave the connection whole.
-fn talk(mut stream: impl Stream, body: &[u8], fault: &dyn Fn() -> Fault, asked: &Mutex<Vec<String>>) -> io::Result<()> {
+fn talk(
+    mut stream: impl Stream,
+    body: &[u8],
+    fault: &dyn Fn() -> Fault,
+    asked: &Mutex<Vec<String>>,
+) -> io::Result<()> {
     loop {
         let head = head_of(&mut stream)?;
         asked.lock().expect("no panic beside").push(head.clone());
@@ -235,23 +261,37 @@ const EMPTY: &str = "Content-Length: 0\r\n\r\n";
 /// Whether the connection can be used again.
 fn answer(stream: &mut impl Stream, head: &str, body: &[u8], fault: Fault) -> io::Result<bool> {
     let has = |name: &str, value: &str| {
-        head.lines().any(|l| l.strip_prefix(&format!("{name}: ")).is_some_and(|v| v.eq_ignore_ascii_case(value)))
+        head.lines().any(|l| {
+            l.strip_prefix(&format!("{name}: "))
+                .is_some_and(|v| v.eq_ignore_ascii_case(value))
+        })
     };
     let path = head.split(' ').nth(1).unwrap_or_default();
     match &fault {
-        Fault::Status(status) => return write!(stream, "HTTP/1.1 {status}\r\n{EMPTY}").map(|()| true),
+        Fault::Status(status) => {
+            return write!(stream, "HTTP/1.1 {status}\r\n{EMPTY}").map(|()| true);
+        }
         Fault::StatusWith(status, header) => {
             return write!(stream, "HTTP/1.1 {status}\r\n{header}\r\n{EMPTY}").map(|()| true);
         }
-        Fault::Redirect(to) => return write!(stream, "HTTP/1.1 302 Found\r\nLocation: {to}\r\n{EMPTY}").map(|()| true),
+        Fault::Redirect(to) => {
+            return write!(stream, "HTTP/1.1 302 Found\r\nLocation: {to}\r\n{EMPTY}")
+                .map(|()| true);
+        }
         Fault::RedirectTo(to) if path != *to => {
-            return write!(stream, "HTTP/1.1 302 Found\r\nLocation: {to}\r\n{EMPTY}").map(|()| true);
+            return write!(stream, "HTTP/1.1 302 Found\r\nLocation: {to}\r\n{EMPTY}")
+                .map(|()| true);
         }
         Fault::Login(name, value) if !has(name, value) => {
-            return write!(stream, "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic\r\n{EMPTY}").map(|()| true);
+            return write!(
+                stream,
+                "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic\r\n{EMPTY}"
+            )
+            .map(|()| true);
         }
         Fault::Proxy(Some(login)) if !has("proxy-authorization", login) => {
-            let demands = "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\n";
+            let demands =
+                "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\n";
             return write!(stream, "{demands}{EMPTY}").map(|()| true);
         }
         Fault::Proxy(_) if head.starts_with("connect ") => {
@@ -291,7 +331,10 @@ fn tunnel(one: TcpStream, other: TcpStream) -> io::Result<()> {
 
 /// Sends the file, or the part of it that is asked for.
 fn serve(stream: &mut impl Stream, head: &str, body: &[u8], fault: &Fault) -> io::Result<bool> {
-    let header = |name: &str| head.lines().find_map(|l| l.strip_prefix(&format!("{name}: ")).map(str::to_owned));
+    let header = |name: &str| {
+        head.lines()
+            .find_map(|l| l.strip_prefix(&format!("{name}: ")).map(str::to_owned))
+    };
     let tag = match fault {
         Fault::Tagged(tag) | Fault::TaggedBlindly(tag) => tag,
         _ => "first",
@@ -300,9 +343,15 @@ fn serve(stream: &mut impl Stream, head: &str, body: &[u8], fault: &Fault) -> io
     let same = header("if-range").is_none_or(|known| known == format!("\"{tag}\""));
     let range = header("range").filter(|_| same || matches!(fault, Fault::TaggedBlindly(_)));
     let range = range.filter(|_| *fault != Fault::Whole);
-    let (from, to) = match range.as_deref().and_then(|r| r.strip_prefix("bytes=")?.split_once('-')) {
+    let (from, to) = match range
+        .as_deref()
+        .and_then(|r| r.strip_prefix("bytes=")?.split_once('-'))
+    {
         None => (0, all),
-        Some((from, to)) => (from.parse().unwrap_or(0), to.parse().map_or(all, |to: usize| (to + 1).min(all))),
+        Some((from, to)) => (
+            from.parse().unwrap_or(0),
+            to.parse().map_or(all, |to: usize| (to + 1).min(all)),
+        ),
     };
     if from >= all {
         write!(stream, "HTTP/1.1 416 Range Not Satisfiable\r\n{EMPTY}")?;
@@ -324,7 +373,9 @@ fn serve(stream: &mut impl Stream, head: &str, body: &[u8], fault: &Fault) -> io
     };
     write!(stream, "HTTP/1.1 {status}\r\n{headers}\r\n")?;
     match fault {
-        Fault::Cut(at) => stream.write_all(&part[..(*at).min(part.len())]).map(|()| false),
+        Fault::Cut(at) => stream
+            .write_all(&part[..(*at).min(part.len())])
+            .map(|()| false),
         Fault::Stall(at) => {
             stream.write_all(&part[..(*at).min(part.len())])?;
             stream.flush()?;

@@ -13,10 +13,19 @@ pub struct Keyring {
 
 impl Keyring {
     pub fn new() -> Self {
-        let ring = Self { folder: tempfile::tempdir().expect("a folder") };
+        let ring = Self {
+            folder: tempfile::tempdir().expect("a folder"),
+        };
         for name in ["a", "b", "c", "d", "e"] {
             let (public, secret) = (ring.path(name, "pub"), ring.path(name, "key"));
-            minisign(&["-G".as_ref(), "-W".as_ref(), "-p".as_ref(), &public, "-s".as_ref(), &secret]);
+            minisign(&[
+                "-G".as_ref(),
+                "-W".as_ref(),
+                "-p".as_ref(),
+                &public,
+                "-s".as_ref(),
+                &secret,
+            ]);
         }
         ring
     }
@@ -41,8 +50,18 @@ impl Keyring {
         let one = self.path("one", "minisig");
         let signed = by.iter().map(|name| {
             let secret = self.path(name, "key");
-            let own = ["-S".as_ref(), "-s".as_ref(), secret.as_path(), "-m".as_ref(), file, "-x".as_ref(), &one];
-            let comment = comment.map_or(Vec::new(), |comment| vec![Path::new("-t"), Path::new(comment)]);
+            let own = [
+                "-S".as_ref(),
+                "-s".as_ref(),
+                secret.as_path(),
+                "-m".as_ref(),
+                file,
+                "-x".as_ref(),
+                &one,
+            ];
+            let comment = comment.map_or(Vec::new(), |comment| {
+                vec![Path::new("-t"), Path::new(comment)]
+            });
             minisign(&[&own[..], &comment].concat());
             fs::read_to_string(&one).expect("signed")
         });
@@ -58,7 +77,10 @@ impl Keyring {
 
     /// The same with signatures.
     pub fn signed_list(&self, version: u32, keys: &[&str], by: &[&str]) -> String {
-        let (line, file) = (self.list(version, keys), self.folder.path().join(format!("release-keys-{version}")));
+        let (line, file) = (
+            self.list(version, keys),
+            self.folder.path().join(format!("release-keys-{version}")),
+        );
         fs::write(&file, &line).expect("written");
         self.sign(&file, by);
         line + &fs::read_to_string(format!("{}.minisig", file.display())).expect("signed")
@@ -66,6 +88,13 @@ impl Keyring {
 }
 
 fn minisign(words: &[&Path]) {
-    let done = Command::new("minisign").args(words).output().expect("minisign runs: tests/run installs it");
-    assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+    let done = Command::new("minisign")
+        .args(words)
+        .output()
+        .expect("minisign runs: tests/run installs it");
+    assert!(
+        done.status.success(),
+        "{words:?}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
 }

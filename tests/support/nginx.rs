@@ -14,12 +14,21 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Serves a folder, where it keeps its log too, `access.log`: status and bytes. None where there is no nginx.
+    /// Serves a folder, where it keeps its log too, `access.log`: status and bytes. None where
+    /// there is no nginx.
     pub fn start(folder: &Path) -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .expect("a port")
+            .local_addr()
+            .expect("bound")
+            .port();
         let at = folder.display();
         // Its workers become nobody, whom a private folder is closed to.
-        let user = if rustix::process::geteuid().is_root() { "user root; " } else { "" };
+        let user = if rustix::process::geteuid().is_root() {
+            "user root; "
+        } else {
+            ""
+        };
         let text = format!(
             "{user}daemon off; worker_processes 1; pid {at}/pid; error_log {at}/error.log;\n\
              events {{ worker_connections 64; }}\n\
@@ -28,11 +37,24 @@ impl Nginx {
              scgi_temp_path {at}/t5; server {{ listen 127.0.0.1:{port}; root {at}; }} }}\n"
         );
         fs::write(folder.join("nginx.conf"), text).expect("written");
-        let program = ["/usr/sbin/nginx", "/usr/bin/nginx"].into_iter().find(|p| Path::new(p).exists())?;
+        let program = ["/usr/sbin/nginx", "/usr/bin/nginx"]
+            .into_iter()
+            .find(|p| Path::new(p).exists())?;
         let mut command = Command::new(program);
-        command.arg("-e").arg(folder.join("error.log")).arg("-c").arg(folder.join("nginx.conf"));
-        let process = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("nginx starts");
-        let server = Self { url: format!("http://127.0.0.1:{port}"), process };
+        command
+            .arg("-e")
+            .arg(folder.join("error.log"))
+            .arg("-c")
+            .arg(folder.join("nginx.conf"));
+        let process = command
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("nginx starts");
+        let server = Self {
+            url: format!("http://127.0.0.1:{port}"),
+            process,
+        };
         let answers = || TcpStream::connect(("127.0.0.1", port)).is_ok();
         for _ in 0..100 {
             if answers() {

@@ -11,15 +11,28 @@ pub const LIBRARIES: [&str; 3] = ["libnvidia-ml.so.1", "libcuda.so.1", "libcudnn
 static BUILT: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a temporary directory");
     for (library, source) in LIBRARIES.into_iter().zip(["nvml.c", "cuda.c", "cudnn.c"]) {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/nvidia").join(source);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/support/nvidia")
+            .join(source);
         let made = Command::new("gcc")
-            .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"])
+            .args([
+                "-std=gnu11",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-shared",
+                "-fPIC",
+            ])
             .arg(format!("-Wl,-soname,{library}"))
             .arg("-o")
             .arg(folder.path().join(library))
             .arg(&source)
             .status();
-        assert!(made.expect("gcc is there").success(), "{}", source.display());
+        assert!(
+            made.expect("gcc is there").success(),
+            "{}",
+            source.display()
+        );
     }
     folder
 });

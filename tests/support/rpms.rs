@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// Red Hat Enterprise Linux 9, as its release file says it.
 pub const RHEL_9: &str = "ID=rhel\nID_LIKE=fedora\nVERSION_ID=9.6\nPRETTY_NAME='Red Hat Enterprise Linux 9.6'\nPLATFORM_ID=\"platform:el9\"\n";
 /// SUSE Linux Enterprise Server 15.
-pub const SLES_15: &str = "ID=sles\nID_LIKE=suse\nVERSION_ID=15.7\nPRETTY_NAME='SUSE Linux Enterprise Server 15 SP7'\n";
+pub const SLES_15: &str =
+    "ID=sles\nID_LIKE=suse\nVERSION_ID=15.7\nPRETTY_NAME='SUSE Linux Enterprise Server 15 SP7'\n";
 
 /// A package without anything in it but a few files.
 #[derive(Default)]
@@ -26,10 +27,14 @@ pub struct Rpm {
 
 /// One of which only the name matters.
 pub fn rpm(name: &str) -> Rpm {
-    Rpm { name: name.to_owned(), ..Rpm::default() }
+    Rpm {
+        name: name.to_owned(),
+        ..Rpm::default()
+    }
 }
 
-/// Makes packages of one version, or of one version and release, in a folder, and returns their files.
+/// Makes packages of one version, or of one version and release, in a folder, and returns their
+/// files.
 pub fn make(folder: &Path, version: &str, packages: &[Rpm]) -> Vec<PathBuf> {
     let (version, release) = version.split_once('-').unwrap_or((version, "1"));
     let work = tempfile::tempdir().expect("a folder");
@@ -40,8 +45,17 @@ pub fn make(folder: &Path, version: &str, packages: &[Rpm]) -> Vec<PathBuf> {
     );
     let mut spec = head;
     fs::create_dir(work.path().join("files")).expect("made");
-    for Rpm { name, says, files, post } in packages {
-        let paths: String = files.iter().map(|(path, _)| format!("%attr(0755,root,root) {path}\n")).collect();
+    for Rpm {
+        name,
+        says,
+        files,
+        post,
+    } in packages
+    {
+        let paths: String = files
+            .iter()
+            .map(|(path, _)| format!("%attr(0755,root,root) {path}\n"))
+            .collect();
         spec += &format!(
             "%package -n {name}\nSummary: a test\n{says}\n%description -n {name}\na test\n%files -n {name}\n{paths}"
         );
@@ -55,7 +69,10 @@ pub fn make(folder: &Path, version: &str, packages: &[Rpm]) -> Vec<PathBuf> {
         }
     }
     fs::write(work.path().join("spec"), spec).expect("written");
-    let define = [format!("_rpmdir {}", text(folder)), format!("_topdir {}", text(&work.path().join("build")))];
+    let define = [
+        format!("_rpmdir {}", text(folder)),
+        format!("_topdir {}", text(&work.path().join("build"))),
+    ];
     let of = |name: &str| format!("{name}-{version}.rpm");
     machine(
         "rpmbuild",
@@ -74,13 +91,21 @@ pub fn make(folder: &Path, version: &str, packages: &[Rpm]) -> Vec<PathBuf> {
         ],
     )
     .succeeds();
-    packages.iter().map(|package| folder.join(of(&package.name))).collect()
+    packages
+        .iter()
+        .map(|package| folder.join(of(&package.name)))
+        .collect()
 }
 
-/// A host whose package manager is this one of Debian's, which takes these packages of Debian, and says that it is this system.
-/// It has one package, since such a system has always one.
+/// A host whose package manager is this one of Debian's, which takes these packages of Debian, and
+/// says that it is this system. It has one package, since such a system has always one.
 pub fn host(manager: &str, debs: &str, os_release: &str, name: &str) -> Host {
-    let base = || Host::of(&format!("{manager}-base"), Path::new(&timed("base root", || script("base", &[]))));
+    let base = || {
+        Host::of(
+            &format!("{manager}-base"),
+            Path::new(&timed("base root", || script("base", &[]))),
+        )
+    };
     let key = [debs, os_release, &script("base", &[])].concat();
     let kept = Kept::host(&format!("rpms-{manager}"), &key, base, |host| {
         host.ask(&format!(
@@ -89,8 +114,14 @@ pub fn host(manager: &str, debs: &str, os_release: &str, name: &str) -> Host {
         ));
         fs::write(host.path("/usr/lib/os-release"), os_release).expect("written");
         let base = tempfile::tempdir().expect("a folder");
-        let made =
-            make(base.path(), "1", &[Rpm { says: "Provides: system-release = 9, /bin/sh".to_owned(), ..rpm("base") }]);
+        let made = make(
+            base.path(),
+            "1",
+            &[Rpm {
+                says: "Provides: system-release = 9, /bin/sh".to_owned(),
+                ..rpm("base")
+            }],
+        );
         fs::copy(&made[0], host.path("/root/base.rpm")).expect("copied");
         // Debian's initramfs is not theirs either, and making it takes a second each time.
         host.ask("ln -sf /bin/true /usr/sbin/update-initramfs");
@@ -106,7 +137,9 @@ pub fn host(manager: &str, debs: &str, os_release: &str, name: &str) -> Host {
 
 /// The installed packages of these names, with epoch, version and release.
 pub fn versions(host: &Host, pattern: &str) -> Vec<String> {
-    let said = host.ask(&format!("rpm -qa --qf '%{{NAME}} %{{VERSION}}\\n' {pattern} | sort"));
+    let said = host.ask(&format!(
+        "rpm -qa --qf '%{{NAME}} %{{VERSION}}\\n' {pattern} | sort"
+    ));
     said.lines().map(str::to_owned).collect()
 }
 

@@ -1,4 +1,5 @@
-//! The schemas in `schemas/`: generated from the types that are printed, and what JSON has against them.
+//! The schemas in `schemas/`: generated from the types that are printed, and what JSON has against
+//! them.
 
 use jsonschema::{Registry, Validator};
 use serde_json::Value;
@@ -17,25 +18,44 @@ pub static FILES: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
         let name = entry.file_name().into_string().expect("a name in UTF-8");
         (name, serde_json::from_str(&text).expect("a schema is JSON"))
     };
-    std::fs::read_dir(folder).expect("the schemas are there").map(read).collect()
+    std::fs::read_dir(folder)
+        .expect("the schemas are there")
+        .map(read)
+        .collect()
 });
 
 static VALIDATORS: LazyLock<BTreeMap<String, Validator>> = LazyLock::new(|| validators(&FILES));
 
 /// Validators of these schemas, which may refer to each other by their names.
 pub fn validators(files: &BTreeMap<String, Value>) -> BTreeMap<String, Validator> {
-    let registry = files.iter().fold(Registry::new(), |registry, (name, schema)| {
-        registry.add(format!("{BASE}{name}"), schema.clone()).expect("a name that is part of an address")
-    });
-    let registry = registry.prepare().expect("schemas that refer to each other only");
+    let registry = files
+        .iter()
+        .fold(Registry::new(), |registry, (name, schema)| {
+            registry
+                .add(format!("{BASE}{name}"), schema.clone())
+                .expect("a name that is part of an address")
+        });
+    let registry = registry
+        .prepare()
+        .expect("schemas that refer to each other only");
     let made = files.iter().map(|(name, schema)| {
-        let options = jsonschema::options().with_registry(&registry).with_base_uri(format!("{BASE}{name}"));
-        (name.clone(), options.build(schema).unwrap_or_else(|e| panic!("{name}: {e}")))
+        let options = jsonschema::options()
+            .with_registry(&registry)
+            .with_base_uri(format!("{BASE}{name}"));
+        (
+            name.clone(),
+            options
+                .build(schema)
+                .unwrap_or_else(|e| panic!("{name}: {e}")),
+        )
     });
     made.collect()
 }
 
 /// Every place where `value` is not as the schema of this file name says.
 pub fn mistakes(schema: &str, value: &Value) -> Vec<String> {
-    VALIDATORS[schema].iter_errors(value).map(|e| format!("{}: {e}", e.instance_path())).collect()
+    VALIDATORS[schema]
+        .iter_errors(value)
+        .map(|e| format!("{}: {e}", e.instance_path()))
+        .collect()
 }

@@ -1,11 +1,13 @@
-//! A short plan of every kind of operation, with real programs and real packages, and the pieces of it.
+//! A short plan of every kind of operation, with real programs and real packages, and the pieces of
+//! it.
 
 #![allow(dead_code)] // each test program uses its part
 
 use crate::host::{Host, Server, machine, text};
 use gpusetup::compat::{AddOnId, PackageManager};
 use gpusetup::operation::{
-    Download, Link, Operation, Packages, Placement, Remove, Run, Service, Unpack, Verified, WriteFile,
+    Download, Link, Operation, Packages, Placement, Remove, Run, Service, Unpack, Verified,
+    WriteFile,
 };
 use gpusetup::plan::{Plan, Step, StepId};
 use std::fs;
@@ -17,12 +19,17 @@ pub use crate::step::step;
 /// A program that changes the host.
 pub fn run(argv: &[&str], creates: &[&str], changes: &[&str]) -> Operation {
     let paths = |all: &[&str]| all.iter().map(PathBuf::from).collect::<Vec<_>>();
-    Run::new(argv.iter().copied(), 60).creating(paths(creates)).changing(paths(changes)).into()
+    Run::new(argv.iter().copied(), 60)
+        .creating(paths(creates))
+        .changing(paths(changes))
+        .into()
 }
 
 /// A plan for this host, of these steps.
 pub fn plan(host: &Host, steps: Vec<Step>) -> Plan {
-    let said = host.gpusetup_plain(&["plan", "--profile", "toolkit", "--cuda", "12.4", "--json"]).succeeds();
+    let said = host
+        .gpusetup_plain(&["plan", "--profile", "toolkit", "--cuda", "12.4", "--json"])
+        .succeeds();
     let mut plan: Plan = serde_json::from_str(&said.out).expect("a plan");
     plan.steps = steps;
     plan
@@ -57,7 +64,10 @@ pub fn sum(file: &Path) -> String {
 
 /// Packages of apt's.
 pub fn packages(names: &[&str]) -> Operation {
-    Operation::Packages(Packages::to_install(PackageManager::Apt, names.iter().map(|n| (*n).to_owned()).collect()))
+    Operation::Packages(Packages::to_install(
+        PackageManager::Apt,
+        names.iter().map(|n| (*n).to_owned()).collect(),
+    ))
 }
 
 /// A package that is made for a test.
@@ -74,20 +84,36 @@ pub struct Deb<'a> {
 
 /// One of which only the name and what configures it matter.
 pub fn deb<'a>(name: &'a str, postinst: &'a str) -> Deb<'a> {
-    Deb { name, version: "1", depends: "", postinst }
+    Deb {
+        name,
+        version: "1",
+        depends: "",
+        postinst,
+    }
 }
 
-/// Makes real packages, the only ones that a host's apt knows of. Debian's own lists take apt ten times as long. None asks
-/// anything before it is configured, so apt need not start debconf to find out.
+/// Makes real packages, the only ones that a host's apt knows of. Debian's own lists take apt ten
+/// times as long. None asks anything before it is configured, so apt need not start debconf to find
+/// out.
 pub fn offer(host: &Host, packages: &[Deb]) {
     let pool = host.path("/srv/packages");
     let mut index = String::new();
-    for Deb { name, version, depends, postinst } in packages {
+    for Deb {
+        name,
+        version,
+        depends,
+        postinst,
+    } in packages
+    {
         let tree = tempfile::tempdir().expect("a temporary folder");
         let control = format!(
             "Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: nobody <nobody@example.org>\n{}\
              Description: a test\n",
-            if depends.is_empty() { String::new() } else { format!("Depends: {depends}\n") }
+            if depends.is_empty() {
+                String::new()
+            } else {
+                format!("Depends: {depends}\n")
+            }
         );
         let put = |path: &str, content: &str, mode: u32| {
             let at = tree.path().join(path);
@@ -97,18 +123,43 @@ pub fn offer(host: &Host, packages: &[Deb]) {
         };
         fs::set_permissions(tree.path(), fs::Permissions::from_mode(0o755)).expect("ours");
         put("DEBIAN/control", &control, 0o644);
-        put("DEBIAN/postinst", &format!("#!/bin/sh\nset -e\n{postinst}\n"), 0o755);
-        put("DEBIAN/postrm", &format!("#!/bin/sh\n[ -d /etc/{name} ] || rm -f /etc/{name}\n"), 0o755);
+        put(
+            "DEBIAN/postinst",
+            &format!("#!/bin/sh\nset -e\n{postinst}\n"),
+            0o755,
+        );
+        put(
+            "DEBIAN/postrm",
+            &format!("#!/bin/sh\n[ -d /etc/{name} ] || rm -f /etc/{name}\n"),
+            0o755,
+        );
         put(&format!("usr/share/{name}/file"), "of a package\n", 0o644);
         fs::create_dir_all(&pool).expect("made");
         let file = format!("{name}_{}_all.deb", version.replace(':', "_"));
         let deb = pool.join(&file);
-        machine("dpkg-deb", &["--root-owner-group", "-Znone", "--build", text(tree.path()), text(&deb)]).succeeds();
+        machine(
+            "dpkg-deb",
+            &[
+                "--root-owner-group",
+                "-Znone",
+                "--build",
+                text(tree.path()),
+                text(&deb),
+            ],
+        )
+        .succeeds();
         let size = deb.metadata().expect("made").len();
-        index += &format!("{control}Filename: ./{file}\nSize: {size}\nSHA256: {}\n\n", sum(&deb));
+        index += &format!(
+            "{control}Filename: ./{file}\nSize: {size}\nSHA256: {}\n\n",
+            sum(&deb)
+        );
     }
     fs::write(pool.join("Packages"), index).expect("written");
-    fs::write(host.path("/etc/apt/sources.list"), "deb [trusted=yes] file:/srv/packages ./\n").expect("written");
+    fs::write(
+        host.path("/etc/apt/sources.list"),
+        "deb [trusted=yes] file:/srv/packages ./\n",
+    )
+    .expect("written");
     host.ask("rm -f /etc/apt/apt.conf.d/70debconf; apt-get -qq update");
 }
 
@@ -119,21 +170,43 @@ pub fn steps(server: &Server, archive: &Path, package: &str) -> Vec<Step> {
         archive: cached.clone(),
         sha256: sum.clone(),
         into: vec![
-            Placement { from: "lib".into(), to: "/usr/local/cuda-9.9/lib".into() },
-            Placement { from: "include".into(), to: "/usr/local/cuda-9.9/include/sub".into() },
+            Placement {
+                from: "lib".into(),
+                to: "/usr/local/cuda-9.9/lib".into(),
+            },
+            Placement {
+                from: "include".into(),
+                to: "/usr/local/cuda-9.9/include/sub".into(),
+            },
         ],
         limit: None,
     });
-    let mut installer =
-        run(&["/bin/cp", "-a", "/usr/share/doc/tar", "/usr/local/cuda-9.9"], &["/usr/local/cuda-9.9"], &[]);
+    let mut installer = run(
+        &["/bin/cp", "-a", "/usr/share/doc/tar", "/usr/local/cuda-9.9"],
+        &["/usr/local/cuda-9.9"],
+        &[],
+    );
     if let Operation::Run(Run { verified, .. }) = &mut installer {
-        verified.push(Verified { path: cached, sha256: sum });
+        verified.push(Verified {
+            path: cached,
+            sha256: sum,
+        });
     }
     let file = |path: &str, content: &str| {
-        Operation::WriteFile(WriteFile { path: path.into(), content: content.into(), mode: 0o644, merged_from: None })
+        Operation::WriteFile(WriteFile {
+            path: path.into(),
+            content: content.into(),
+            mode: 0o644,
+            merged_from: None,
+        })
     };
-    let link =
-        |path: &str, target: &str| Operation::Link(Link { path: path.into(), target: target.into(), soname: None });
+    let link = |path: &str, target: &str| {
+        Operation::Link(Link {
+            path: path.into(),
+            target: target.into(),
+            soname: None,
+        })
+    };
     let asks = Run::ask(["/bin/cat", "/etc/issue"], Some("ours".to_owned()));
     let download = download(&format!("{}/archive.tar.xz", server.url), archive);
     vec![
@@ -141,20 +214,31 @@ pub fn steps(server: &Server, archive: &Path, package: &str) -> Vec<Step> {
         step(
             StepId::BlacklistNouveau,
             vec![
-                file("/etc/modprobe.d/gpusetup-nouveau.conf", "blacklist nouveau\n"),
-                Operation::Remove(Remove { path: "/etc/motd".into() }),
+                file(
+                    "/etc/modprobe.d/gpusetup-nouveau.conf",
+                    "blacklist nouveau\n",
+                ),
+                Operation::Remove(Remove {
+                    path: "/etc/motd".into(),
+                }),
             ],
         ),
         step(StepId::InstallCuda, vec![download, installer]),
         step(StepId::InstallAddOn(AddOnId::CUDNN), vec![unpack]),
         step(
             StepId::FixSymlinks,
-            vec![link("/usr/local/cuda", "cuda-9.9"), link("/usr/local/cuda-9.9/lib/libx.so", "libx.so.1.0")],
+            vec![
+                link("/usr/local/cuda", "cuda-9.9"),
+                link("/usr/local/cuda-9.9/lib/libx.so", "libx.so.1.0"),
+            ],
         ),
         step(
             StepId::Ldconfig,
             vec![
-                file("/etc/ld.so.conf.d/gpusetup-cuda.conf", "/usr/local/cuda/lib\n"),
+                file(
+                    "/etc/ld.so.conf.d/gpusetup-cuda.conf",
+                    "/usr/local/cuda/lib\n",
+                ),
                 run(&["/sbin/ldconfig"], &[], &["/etc/ld.so.cache"]),
             ],
         ),
@@ -162,7 +246,11 @@ pub fn steps(server: &Server, archive: &Path, package: &str) -> Vec<Step> {
             StepId::Environment,
             vec![
                 file("/etc/issue", "ours\n"),
-                Operation::Service(Service { unit: "console-getty.service".into(), enabled: true, restart: false }),
+                Operation::Service(Service {
+                    unit: "console-getty.service".into(),
+                    enabled: true,
+                    restart: false,
+                }),
             ],
         ),
         step(StepId::Verify, vec![asks.into()]),
@@ -176,7 +264,19 @@ pub fn archive(folder: &Path) -> PathBuf {
     fs::create_dir_all(&include).expect("made");
     fs::write(include.join("x.h"), "int x(void);\n").expect("written");
     let library = lib.join("libx.so.1.0");
-    machine("gcc", &["-shared", "-x", "c", "/dev/null", "-Wl,-soname,libx.so.1", "-o", text(&library)]).succeeds();
+    machine(
+        "gcc",
+        &[
+            "-shared",
+            "-x",
+            "c",
+            "/dev/null",
+            "-Wl,-soname,libx.so.1",
+            "-o",
+            text(&library),
+        ],
+    )
+    .succeeds();
     let made = folder.join("archive.tar.xz");
     machine("tar", &["-C", text(folder), "-cJf", text(&made), "x"]).succeeds();
     made

@@ -27,7 +27,11 @@ impl Signer {
     fn at(name: &str, time: &[&str], until: &str) -> Self {
         let home = tempfile::tempdir().expect("a folder");
         let time = time.iter().map(|word| (*word).to_owned()).collect();
-        let mut signer = Self { home, time, fingerprint: String::new() };
+        let mut signer = Self {
+            home,
+            time,
+            fingerprint: String::new(),
+        };
         signer.gpg(&[
             "--passphrase",
             "",
@@ -40,15 +44,26 @@ impl Signer {
             until,
         ]);
         let listed = signer.gpg(&["--with-colons", "--list-keys"]);
-        let line = listed.lines().find(|line| line.starts_with("fpr:")).expect("a fingerprint");
+        let line = listed
+            .lines()
+            .find(|line| line.starts_with("fpr:"))
+            .expect("a fingerprint");
         signer.fingerprint = line.split(':').nth(9).expect("its field").to_owned();
         signer
     }
 
     pub fn gpg(&self, arguments: &[&str]) -> String {
         let time: Vec<&str> = self.time.iter().map(String::as_str).collect();
-        let own = ["--batch", "--yes", "--quiet", "--homedir", text(self.home.path())];
-        machine("gpg", &[&own[..], &time, arguments].concat()).succeeds().out
+        let own = [
+            "--batch",
+            "--yes",
+            "--quiet",
+            "--homedir",
+            text(self.home.path()),
+        ];
+        machine("gpg", &[&own[..], &time, arguments].concat())
+            .succeeds()
+            .out
     }
 
     pub fn public_key(&self) -> String {
@@ -58,21 +73,46 @@ impl Signer {
     /// Signs the lists of an rpm repository.
     pub fn sign_lists(&self, repository: &Path) {
         let lists = repository.join("repodata/repomd.xml");
-        self.gpg(&["--armor", "--digest-algo", "SHA512", "--detach-sign", text(&lists)]);
+        self.gpg(&[
+            "--armor",
+            "--digest-algo",
+            "SHA512",
+            "--detach-sign",
+            text(&lists),
+        ]);
     }
 
     /// Signs rpm packages.
     pub fn sign_packages(&self, packages: &[PathBuf]) {
         let name = format!("_gpg_name {}", self.fingerprint);
         let home = format!("_gpg_path {}", text(self.home.path()));
-        let own = ["-D", "__gpg /usr/bin/gpg", "-D", &name, "-D", &home, "--addsign"];
-        machine("rpmsign", &[&own[..], &packages.iter().map(|p| text(p)).collect::<Vec<_>>()].concat()).succeeds();
+        let own = [
+            "-D",
+            "__gpg /usr/bin/gpg",
+            "-D",
+            &name,
+            "-D",
+            &home,
+            "--addsign",
+        ];
+        machine(
+            "rpmsign",
+            &[
+                &own[..],
+                &packages.iter().map(|p| text(p)).collect::<Vec<_>>(),
+            ]
+            .concat(),
+        )
+        .succeeds();
     }
 }
 
 impl Drop for Signer {
     fn drop(&mut self) {
-        machine("gpgconf", &["--homedir", text(self.home.path()), "--kill", "all"]);
+        machine(
+            "gpgconf",
+            &["--homedir", text(self.home.path()), "--kill", "all"],
+        );
     }
 }
 
@@ -95,14 +135,18 @@ pub fn database(folder: &Path, pinned: Pinned, fingerprints: &[&str]) -> PathBuf
     }
     let file = database.join("compat/repositories.yaml");
     let Pinned { id, fingerprint } = pinned;
-    let mut facts = fs::read_to_string(&file).expect("there").replacen(fingerprint, fingerprints[0], 1);
+    let mut facts =
+        fs::read_to_string(&file)
+            .expect("there")
+            .replacen(fingerprint, fingerprints[0], 1);
     for (n, more) in fingerprints.iter().enumerate().skip(1) {
         let key = format!(
             "signing_keys:\n  - {{ id: \"more{n}\", file: \"more{n}.pub\", fingerprint: \"{more}\", sources: [\"cuda-repo-management\"] }}\n"
         );
-        facts = facts
-            .replacen("signing_keys:\n", &key, 1)
-            .replace(&format!("keys: [\"{id}\"]"), &format!("keys: [\"{id}\", \"more{n}\"]"));
+        facts = facts.replacen("signing_keys:\n", &key, 1).replace(
+            &format!("keys: [\"{id}\"]"),
+            &format!("keys: [\"{id}\", \"more{n}\"]"),
+        );
     }
     fs::write(&file, facts).expect("written");
     database

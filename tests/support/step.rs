@@ -10,7 +10,13 @@ pub fn step(id: StepId, operations: Vec<Operation>) -> Step {
         title: id.to_string(),
         why: "the test wants it".to_owned(),
         state: State::Needed,
-        operations: operations.into_iter().map(|operation| Act { operation, satisfied: false }).collect(),
+        operations: operations
+            .into_iter()
+            .map(|operation| Act {
+                operation,
+                satisfied: false,
+            })
+            .collect(),
         download_bytes: Some(0),
         disk_bytes: Some(0),
         estimate_seconds: None,

@@ -1,7 +1,7 @@
-//! A release: the program with its manual pages and completions, as archives and as packages; the database, the install script,
-//! what the program is made of, notes, and the checksums of all of it with their signature. The same commit gives the same
-//! bytes, whoever builds it, where and when: paths are left out of the program, times are the commit's, files are sorted and
-//! belong to root.
+//! A release: the program with its manual pages and completions, as archives and as packages; the
+//! database, the install script, what the program is made of, notes, and the checksums of all of it
+//! with their signature. The same commit gives the same bytes, whoever builds it, where and when:
+//! paths are left out of the program, times are the commit's, files are sorted and belong to root.
 
 mod archive;
 mod debian;
@@ -36,10 +36,12 @@ pub struct Options {
     /// Package this program, which runs here, instead of building one
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// Build for this glibc and newer ones with `cargo zigbuild` (pip install ziglang==0.13.0 cargo-zigbuild==0.24.1)
+    /// Build for this glibc and newer ones with `cargo zigbuild` (pip install ziglang==0.13.0
+    /// cargo-zigbuild==0.24.1)
     #[arg(long, value_name = "VERSION", conflicts_with = "program")]
     glibc: Option<String>,
-    /// Build for these platforms, such as `aarch64-unknown-linux-gnu`; rustc must have their standard libraries
+    /// Build for these platforms, such as `aarch64-unknown-linux-gnu`; rustc must have their
+    /// standard libraries
     #[arg(long, value_name = "TRIPLE", conflicts_with = "program")]
     target: Vec<String>,
     /// Compress little, for trying things
@@ -51,16 +53,20 @@ pub struct Options {
     /// Who answers for the packages: address
     #[arg(long, env = "DEBEMAIL", required_unless_present = "repository")]
     email: Option<String>,
-    /// The project's page; releases are at URL/releases/latest/download and URL/releases/download/vVERSION
+    /// The project's page; releases are at URL/releases/latest/download and
+    /// URL/releases/download/vVERSION
     #[arg(long, value_name = "URL", env = "GPUSETUP_HOME")]
     home: Option<String>,
-    /// The lists of the minisign keys that sign releases: the install script and the program trust the newest [default: compat/release-keys]
+    /// The lists of the minisign keys that sign releases: the install script and the program trust
+    /// the newest [default: compat/release-keys]
     #[arg(long, value_name = "FILE", env = "GPUSETUP_RELEASE_KEYS")]
     release_keys: Option<PathBuf>,
-    /// Sign the checksums and the database with this minisign secret key; repeat it for a second signature
+    /// Sign the checksums and the database with this minisign secret key; repeat it for a second
+    /// signature
     #[arg(long, value_name = "FILE")]
     sign: Vec<PathBuf>,
-    /// Build nothing: add the packages in the release's folder to the apt and rpm repositories in DIR, and sign these
+    /// Build nothing: add the packages in the release's folder to the apt and rpm repositories in
+    /// DIR, and sign these
     #[arg(long, value_name = "DIR", requires = "openpgp_key", conflicts_with_all = ["program", "glibc", "sign"])]
     repository: Option<PathBuf>,
     /// The key in gpg's keyring that signs repositories, by its fingerprint
@@ -78,7 +84,11 @@ struct Installed {
 
 impl Installed {
     fn new(path: impl Into<String>, mode: u32, bytes: impl Into<Vec<u8>>) -> Self {
-        Self { path: path.into(), mode, bytes: bytes.into() }
+        Self {
+            path: path.into(),
+            mode,
+            bytes: bytes.into(),
+        }
     }
 }
 
@@ -113,21 +123,42 @@ pub fn make(options: &Options) -> Result<()> {
 /// Where this run works: several can at once.
 fn workplaces() -> Result<PathBuf> {
     let project = project().canonicalize().map_err(|e| e.to_string())?;
-    Ok(project.join("target/release-work").join(std::process::id().to_string()))
+    Ok(project
+        .join("target/release-work")
+        .join(std::process::id().to_string()))
 }
 
-/// Makes the release, and prints the checksum and size of each file. Other architectures are added to a folder that has one.
+/// Makes the release, and prints the checksum and size of each file. Other architectures are added
+/// to a folder that has one.
 fn release(options: &Options) -> Result<()> {
     valid::check(options)?;
     let time = time_of_commit()?;
-    let home = options.home.as_deref().map(|home| home.trim_end_matches('/'));
+    let home = options
+        .home
+        .as_deref()
+        .map(|home| home.trim_end_matches('/'));
     let keys = keys(options.release_keys.as_deref())?;
     let programs = match &options.program {
-        Some(path) => vec![path.canonicalize().map_err(|e| format!("{}: {e}", path.display()))?],
+        Some(path) => vec![
+            path.canonicalize()
+                .map_err(|e| format!("{}: {e}", path.display()))?,
+        ],
         None => {
-            let variables =
-                [("GPUSETUP_HOME", home), ("GPUSETUP_RELEASE_KEYS", keys.as_ref().map(|keys| keys.path.as_str()))];
-            program::build(&options.target, options.glibc.as_deref(), &Pinned { variables: &variables, time })?
+            let variables = [
+                ("GPUSETUP_HOME", home),
+                (
+                    "GPUSETUP_RELEASE_KEYS",
+                    keys.as_ref().map(|keys| keys.path.as_str()),
+                ),
+            ];
+            program::build(
+                &options.target,
+                options.glibc.as_deref(),
+                &Pinned {
+                    variables: &variables,
+                    time,
+                },
+            )?
         }
     };
     let out = &options.out;
@@ -136,8 +167,16 @@ fn release(options: &Options) -> Result<()> {
     has_nothing_else(out, &version)?;
     for path in &programs {
         let program = Program::read(path)?;
-        let Program { bytes, architecture, glibc, .. } = &program;
-        println!("{:>10} bytes  the program for {architecture}, glibc {glibc} and newer", bytes.len());
+        let Program {
+            bytes,
+            architecture,
+            glibc,
+            ..
+        } = &program;
+        println!(
+            "{:>10} bytes  the program for {architecture}, glibc {glibc} and newer",
+            bytes.len()
+        );
         let release = Release {
             version: version.clone(),
             time,
@@ -157,7 +196,16 @@ fn release(options: &Options) -> Result<()> {
         rpm::write(&release, out)?;
         materials::write(&release, out)?;
         // The same bytes, whichever program packs it.
-        output(release.program.command().arg("db").arg("pack").arg(project()).arg("--out").arg(out.join(DATABASE)))?;
+        output(
+            release
+                .program
+                .command()
+                .arg("db")
+                .arg("pack")
+                .arg(project())
+                .arg("--out")
+                .arg(out.join(DATABASE)),
+        )?;
     }
     notes::write(&version, out)?;
     install_script::write(home, keys.as_ref().map(|keys| keys.newest.line()), out)?;
@@ -173,7 +221,11 @@ fn release(options: &Options) -> Result<()> {
         sums += &format!("{}  {name}\n", sha256(&bytes));
     }
     write(&out.join(SUMS), sums.as_bytes())?;
-    if options.sign.is_empty() { Ok(()) } else { signature::write(&version, &options.sign, out, &[SUMS, DATABASE]) }
+    if options.sign.is_empty() {
+        Ok(())
+    } else {
+        signature::write(&version, &options.sign, out, &[SUMS, DATABASE])
+    }
 }
 
 /// The lists of the keys that sign releases.
@@ -188,12 +240,22 @@ struct Keys {
 /// Those of a file, which is refused unless signatures lead from its first list to its last.
 fn keys(file: Option<&Path>) -> Result<Option<Keys>> {
     let usual = project().join("compat").join(KEYS);
-    let Some(path) = file.or_else(|| usual.exists().then_some(&usual)) else { return Ok(None) };
+    let Some(path) = file.or_else(|| usual.exists().then_some(&usual)) else {
+        return Ok(None);
+    };
     let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
     let lists = fs::read_to_string(path).map_err(|e| failed(&e))?;
     let newest = KeyList::newest(&lists).map_err(|e| failed(&e))?;
-    let path = path.canonicalize().map_err(|e| failed(&e))?.to_string_lossy().into_owned();
-    Ok(Some(Keys { path, lists, newest }))
+    let path = path
+        .canonicalize()
+        .map_err(|e| failed(&e))?
+        .to_string_lossy()
+        .into_owned();
+    Ok(Some(Keys {
+        path,
+        lists,
+        newest,
+    }))
 }
 
 /// The checksums, in the form of `sha256sum`.
@@ -201,47 +263,68 @@ const SUMS: &str = "SHA256SUMS";
 /// What `gpusetup db update` takes.
 const DATABASE: &str = "database.tar.xz";
 
-/// Refuses a folder with files of another release: they would be listed and signed as part of this one.
+/// Refuses a folder with files of another release: they would be listed and signed as part of this
+/// one.
 fn has_nothing_else(out: &Path, version: &str) -> Result<()> {
     let ours = ["NOTES.md", "gpusetup.rb", "install.sh"];
     let is_ours = |name: &str| {
-        let rest = ["gpusetup-", "gpusetup_"].iter().find_map(|start| name.strip_prefix(start));
-        let is_versioned = rest.and_then(|rest| rest.strip_prefix(version)).is_some_and(|rest| rest.starts_with('-'));
+        let rest = ["gpusetup-", "gpusetup_"]
+            .iter()
+            .find_map(|start| name.strip_prefix(start));
+        let is_versioned = rest
+            .and_then(|rest| rest.strip_prefix(version))
+            .is_some_and(|rest| rest.starts_with('-'));
         is_versioned || ours.contains(&name)
     };
     match names(out)?.iter().find(|name| !is_ours(name)) {
-        Some(other) => {
-            Err(format!("{} has {other}, which is not of release {version}: choose another --out", out.display()))
-        }
+        Some(other) => Err(format!(
+            "{} has {other}, which is not of release {version}: choose another --out",
+            out.display()
+        )),
         None => Ok(()),
     }
 }
 
-/// The files of a release that its checksums list, sorted. The database and the lists of keys are signed separately, so that newer
-/// ones can replace them between releases.
+/// The files of a release that its checksums list, sorted. The database and the lists of keys are
+/// signed separately, so that newer ones can replace them between releases.
 fn names(out: &Path) -> Result<Vec<String>> {
-    let is_listed = |name: &String| ![SUMS, DATABASE, KEYS].contains(&name.as_str()) && !name.ends_with(".minisig");
+    let is_listed = |name: &String| {
+        ![SUMS, DATABASE, KEYS].contains(&name.as_str()) && !name.ends_with(".minisig")
+    };
     Ok(names_in(out)?.into_iter().filter(is_listed).collect())
 }
 
 /// The names in a folder, sorted.
 fn names_in(folder: &Path) -> Result<Vec<String>> {
-    let names = fs::read_dir(folder)
-        .and_then(|entries| entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect());
-    let mut names: Vec<_> = names.map_err(|e: std::io::Error| format!("{}: {e}", folder.display()))?;
+    let names = fs::read_dir(folder).and_then(|entries| {
+        entries
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    });
+    let mut names: Vec<_> =
+        names.map_err(|e: std::io::Error| format!("{}: {e}", folder.display()))?;
     names.sort();
     Ok(names)
 }
 
-/// Writes files to their places below a folder that is made for them. Modes do not depend on the umask.
+/// Writes files to their places below a folder that is made for them. Modes do not depend on the
+/// umask.
 fn lay_out<'a>(tree: &Path, files: impl IntoIterator<Item = &'a Installed>) -> Result<()> {
     for file in files {
         let path = tree.join(&file.path);
-        let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, &file.bytes));
-        let done = written.and_then(|()| fs::set_permissions(&path, PermissionsExt::from_mode(file.mode)));
-        let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(tree));
+        let written = path
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| fs::write(&path, &file.bytes));
         let done =
-            done.and_then(|()| folders.try_for_each(|one| fs::set_permissions(one, PermissionsExt::from_mode(0o755))));
+            written.and_then(|()| fs::set_permissions(&path, PermissionsExt::from_mode(file.mode)));
+        let mut folders = path
+            .ancestors()
+            .skip(1)
+            .take_while(|folder| folder.starts_with(tree));
+        let done = done.and_then(|()| {
+            folders.try_for_each(|one| fs::set_permissions(one, PermissionsExt::from_mode(0o755)))
+        });
         done.map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(())
@@ -255,34 +338,60 @@ fn workplace(name: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// What packages install: the program, its manual pages, completions and texts, and what rotates its logs and clears its cache.
+/// What packages install: the program, its manual pages, completions and texts, and what rotates
+/// its logs and clears its cache.
 fn files(program: &Program) -> Result<Vec<Installed>> {
     let pages = workplace("manual-pages")?;
     output(program.command().args(["man", "--directory"]).arg(&pages))?;
-    let mut files = vec![Installed::new("usr/bin/gpusetup", 0o755, program.bytes.clone())];
+    let mut files = vec![Installed::new(
+        "usr/bin/gpusetup",
+        0o755,
+        program.bytes.clone(),
+    )];
     for name in names_in(&pages)? {
         let page = fs::read(pages.join(&name)).map_err(|e| format!("{name}: {e}"))?;
-        files.push(Installed::new(format!("usr/share/man/man1/{name}.gz"), 0o644, gzip(&page)?));
+        files.push(Installed::new(
+            format!("usr/share/man/man1/{name}.gz"),
+            0o644,
+            gzip(&page)?,
+        ));
     }
     for (shell, place) in [
         ("bash", "usr/share/bash-completion/completions/gpusetup"),
         ("zsh", "usr/share/zsh/site-functions/_gpusetup"),
         ("fish", "usr/share/fish/vendor_completions.d/gpusetup.fish"),
     ] {
-        files.push(Installed::new(place, 0o644, output(program.command().args(["completions", shell]))?));
+        files.push(Installed::new(
+            place,
+            0o644,
+            output(program.command().args(["completions", shell]))?,
+        ));
     }
     let text = |name: &str| fs::read(project().join(name)).map_err(|e| format!("{name}: {e}"));
     for (name, place) in [
-        ("LICENSE-APACHE", "usr/share/licenses/gpusetup/LICENSE-APACHE"),
+        (
+            "LICENSE-APACHE",
+            "usr/share/licenses/gpusetup/LICENSE-APACHE",
+        ),
         ("LICENSE-MIT", "usr/share/licenses/gpusetup/LICENSE-MIT"),
         ("README.md", "usr/share/doc/gpusetup/README.md"),
-        ("packaging/config.yaml", "usr/share/doc/gpusetup/examples/config.yaml"),
+        (
+            "packaging/config.yaml",
+            "usr/share/doc/gpusetup/examples/config.yaml",
+        ),
         ("packaging/logrotate", "etc/logrotate.d/gpusetup"),
-        ("packaging/tmpfiles.conf", "usr/lib/tmpfiles.d/gpusetup.conf"),
+        (
+            "packaging/tmpfiles.conf",
+            "usr/lib/tmpfiles.d/gpusetup.conf",
+        ),
     ] {
         files.push(Installed::new(place, 0o644, text(name)?));
     }
-    files.push(Installed::new("usr/share/doc/gpusetup/NEWS.md.gz", 0o644, gzip(&text("CHANGELOG.md")?)?));
+    files.push(Installed::new(
+        "usr/share/doc/gpusetup/NEWS.md.gz",
+        0o644,
+        gzip(&text("CHANGELOG.md")?)?,
+    ));
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
 }
@@ -295,14 +404,21 @@ fn packaging(name: &str) -> Result<String> {
 
 /// Compressed as Debian's tools do: as well as possible, without name and time.
 fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
-    let mut to = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
-    to.write_all(bytes).and_then(|()| to.finish()).map_err(|e| e.to_string())
+    let mut to = GzBuilder::new()
+        .mtime(0)
+        .write(Vec::new(), Compression::best());
+    to.write_all(bytes)
+        .and_then(|()| to.finish())
+        .map_err(|e| e.to_string())
 }
 
 /// The version of gpusetup's package.
 fn version() -> Result<String> {
-    let id =
-        output(Command::new("cargo").args(["pkgid", "--offline", "--package", "gpusetup"]).current_dir(project()))?;
+    let id = output(
+        Command::new("cargo")
+            .args(["pkgid", "--offline", "--package", "gpusetup"])
+            .current_dir(project()),
+    )?;
     let id = String::from_utf8_lossy(&id).trim().to_owned();
     let version = id.rsplit(['#', '@']).next().unwrap_or_default();
     // What package managers and `sort -V` order in the same way.
@@ -318,12 +434,18 @@ fn time_of_commit() -> Result<u64> {
         Ok(said) => said,
         Err(_) => git(&project(), &["log", "-1", "--format=%ct"])?,
     };
-    said.trim().parse().map_err(|_| format!("`{}` is no time in seconds", said.trim()))
+    said.trim()
+        .parse()
+        .map_err(|_| format!("`{}` is no time in seconds", said.trim()))
 }
 
 /// Seconds since 1970 in a form of date(1), in English.
 fn date(time: u64, form: &str) -> Result<String> {
-    let said = output(Command::new("date").args(["--utc", "--date", &format!("@{time}"), form]).env("LC_ALL", "C"))?;
+    let said = output(
+        Command::new("date")
+            .args(["--utc", "--date", &format!("@{time}"), form])
+            .env("LC_ALL", "C"),
+    )?;
     Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
@@ -334,7 +456,11 @@ fn output(command: &mut Command) -> Result<Vec<u8>> {
     if done.status.success() {
         return Ok(done.stdout);
     }
-    Err(format!("{name}: {}\n{}", done.status, String::from_utf8_lossy(&done.stderr)))
+    Err(format!(
+        "{name}: {}\n{}",
+        done.status,
+        String::from_utf8_lossy(&done.stderr)
+    ))
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {

@@ -1,5 +1,5 @@
-//! The error numbers of CUDA, NVML, cuDNN, cuBLAS and NCCL, from the enumerations in their headers. The headers are in NVIDIA's
-//! wheels on PyPI.
+//! The error numbers of CUDA, NVML, cuDNN, cuBLAS and NCCL, from the enumerations in their headers.
+//! The headers are in NVIDIA's wheels on PyPI.
 
 use crate::{Comparison, Result, project, table};
 use gpusetup_database::error_code::{self, Api, ErrorCode};
@@ -9,8 +9,8 @@ use std::path::Path;
 
 const TABLE: &str = "error-codes.tsv";
 
-/// The names of errors begin with these, in these headers. Names of another form in the same header belong to other
-/// enumerations.
+/// The names of errors begin with these, in these headers. Names of another form in the same header
+/// belong to other enumerations.
 const HEADERS: [(&str, Api, &[&str]); 6] = [
     ("driver_types.h", Api::Cuda, &["cudaSuccess", "cudaError"]),
     ("cuda.h", Api::Cuda, &["CUDA_SUCCESS", "CUDA_ERROR_"]),
@@ -37,31 +37,57 @@ pub fn record(wheels: &Path) -> Result<()> {
                 folders.push(path);
                 continue;
             }
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             if name.starts_with("libcudart.so") {
                 let library = fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-                texts.extend(ours()?.into_iter().filter_map(|error| error.text).filter(|text| has(&library, text)));
+                texts.extend(
+                    ours()?
+                        .into_iter()
+                        .filter_map(|error| error.text)
+                        .filter(|text| has(&library, text)),
+                );
                 continue;
             }
-            let Some((_, api, prefixes)) = HEADERS.iter().find(|(header, _, _)| *header == name) else { continue };
+            let Some((_, api, prefixes)) = HEADERS.iter().find(|(header, _, _)| *header == name)
+            else {
+                continue;
+            };
             seen.insert(name);
             let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
             for (name, code) in errors(&text, *api, prefixes) {
-                found.entry((*api, code)).or_default().insert(name.to_owned());
+                found
+                    .entry((*api, code))
+                    .or_default()
+                    .insert(name.to_owned());
             }
         }
     }
-    if let Some((missing, ..)) = HEADERS.iter().find(|(header, _, _)| !seen.contains(*header)) {
+    if let Some((missing, ..)) = HEADERS
+        .iter()
+        .find(|(header, _, _)| !seen.contains(*header))
+    {
         return Err(format!("{}: no {missing}", wheels.display()));
     }
     let row = |((api, code), names): ((Api, u32), BTreeSet<String>)| {
-        vec![api.as_str().to_owned(), code.to_string(), names.into_iter().collect::<Vec<_>>().join(" ")]
+        vec![
+            api.as_str().to_owned(),
+            code.to_string(),
+            names.into_iter().collect::<Vec<_>>().join(" "),
+        ]
     };
     let origin = "headers, and messages in libcudart, of the PyPI packages nvidia-cuda-runtime-cu11 11.8.89, nvidia-cuda-runtime-cu12 12.9.79, nvidia-cuda-runtime 13.5.37, \
                   nvidia-nvml-dev-cu12 12.9.79, nvidia-nvml-dev 13.5.37, nvidia-cudnn-cu12 9.28.0.42, nvidia-cublas-cu12 12.9.3.13, nvidia-nccl-cu12 2.32.3";
     let mut rows: Vec<Vec<String>> = found.into_iter().map(row).collect();
     // The messages are in the library, without their numbers.
-    rows.extend(texts.into_iter().map(|text| vec![TEXT.to_owned(), String::new(), text]));
+    rows.extend(
+        texts
+            .into_iter()
+            .map(|text| vec![TEXT.to_owned(), String::new(), text]),
+    );
     table::write(TABLE, origin, &["interface", "number", "names"], &rows)
 }
 
@@ -84,7 +110,9 @@ fn errors<'t>(header: &'t str, api: Api, prefixes: &[&str]) -> Vec<(&'t str, u32
         Api::Nccl => {
             let (start, end) = NCCL_RESULTS;
             let from = header.find(start).unwrap_or(header.len());
-            &header[from..header[from..].find(end).map_or(header.len(), |length| from + length)]
+            &header[from..header[from..]
+                .find(end)
+                .map_or(header.len(), |length| from + length)]
         }
         _ => header,
     };
@@ -101,36 +129,70 @@ fn errors<'t>(header: &'t str, api: Api, prefixes: &[&str]) -> Vec<(&'t str, u32
     let members: Vec<(&str, &str)> = header.lines().filter_map(member).collect();
     let number = |value: &str| match value.parse() {
         Ok(number) => Some(number),
-        Err(_) => members.iter().find(|(name, _)| *name == value)?.1.parse().ok(),
+        Err(_) => members
+            .iter()
+            .find(|(name, _)| *name == value)?
+            .1
+            .parse()
+            .ok(),
     };
-    members.iter().filter_map(|(name, value)| Some((*name, number(value)?))).collect()
+    members
+        .iter()
+        .filter_map(|(name, value)| Some((*name, number(value)?)))
+        .collect()
 }
 
 /// Compares `explain/errors.yaml` with the headers, in both directions.
 pub fn check() -> Result<Comparison> {
     let errors = ours()?;
-    let messages: Vec<_> = errors.iter().filter_map(|error| error.text.clone()).collect();
+    let messages: Vec<_> = errors
+        .iter()
+        .filter_map(|error| error.text.clone())
+        .collect();
     let mut ours: BTreeSet<_> = errors
         .into_iter()
         .flat_map(|error| {
-            error.names.into_iter().map(move |name| (error.api.as_str().to_owned(), error.code.to_string(), name))
+            error
+                .names
+                .into_iter()
+                .map(move |name| (error.api.as_str().to_owned(), error.code.to_string(), name))
         })
         .collect();
-    ours.extend(messages.into_iter().map(|text| (TEXT.to_owned(), String::new(), text)));
+    ours.extend(
+        messages
+            .into_iter()
+            .map(|text| (TEXT.to_owned(), String::new(), text)),
+    );
     let mut theirs = BTreeSet::new();
     for row in table::read(TABLE)? {
-        let [api, code, names] = row.as_slice() else { return Err(format!("{TABLE}: {row:?}")) };
+        let [api, code, names] = row.as_slice() else {
+            return Err(format!("{TABLE}: {row:?}"));
+        };
         if api == TEXT {
             theirs.insert((api.clone(), code.clone(), names.clone()));
             continue;
         }
-        theirs.extend(names.split(' ').map(|name| (api.clone(), code.clone(), name.to_owned())));
+        theirs.extend(
+            names
+                .split(' ')
+                .map(|name| (api.clone(), code.clone(), name.to_owned())),
+        );
     }
-    let told = |what: &str, (api, code, name): &(String, String, String)| format!("{api} {code} {name} is {what}");
-    let missing = theirs.difference(&ours).map(|row| told("not explained", row));
-    let surplus = ours.difference(&theirs).map(|row| told("not in the headers", row));
+    let told = |what: &str, (api, code, name): &(String, String, String)| {
+        format!("{api} {code} {name} is {what}")
+    };
+    let missing = theirs
+        .difference(&ours)
+        .map(|row| told("not explained", row));
+    let surplus = ours
+        .difference(&theirs)
+        .map(|row| told("not in the headers", row));
     let differences = missing.chain(surplus).collect();
-    Ok(Comparison { what: "error numbers in headers", facts: theirs.len(), differences })
+    Ok(Comparison {
+        what: "error numbers in headers",
+        facts: theirs.len(),
+        differences,
+    })
 }
 
 #[cfg(test)]
@@ -141,9 +203,16 @@ mod tests {
     fn members_of_other_enumerations_are_left_out() {
         let nccl = "typedef enum { ncclSuccess                 =  0,\n               ncclSystemError = 2,\n               \
                     ncclNumResults = 9 } ncclResult_t;\ntypedef enum { ncclInt8 = 0 } ncclDataType_t;\n";
-        assert_eq!(errors(nccl, Api::Nccl, &[]), [("ncclSuccess", 0), ("ncclSystemError", 2)]);
-        let cuda = "    cudaErrorInvalidValue                 =     1,\n    cudaLimitStackSize = 0x00,\n";
-        assert_eq!(errors(cuda, Api::Cuda, &["cudaError"]), [("cudaErrorInvalidValue", 1)]);
+        assert_eq!(
+            errors(nccl, Api::Nccl, &[]),
+            [("ncclSuccess", 0), ("ncclSystemError", 2)]
+        );
+        let cuda =
+            "    cudaErrorInvalidValue                 =     1,\n    cudaLimitStackSize = 0x00,\n";
+        assert_eq!(
+            errors(cuda, Api::Cuda, &["cudaError"]),
+            [("cudaErrorInvalidValue", 1)]
+        );
         let cudnn = "    CUDNN_STATUS_BAD_PARAM = 2000, /**< x = y */\n    CUDNN_STATUS_OLD CUDNN_DEPRECATED_ENUM  = CUDNN_STATUS_BAD_PARAM, /**<\n";
         assert_eq!(
             errors(cudnn, Api::Cudnn, &["CUDNN_STATUS_"]),

@@ -1,9 +1,10 @@
-//! Refreshing facts: takes what NVIDIA publishes in machine-readable form, adds it to the database's files, and prints a summary for the
-//! reviewer. Lists of archives, release notes and lists of GPUs are read from a folder in the layout of NVIDIA's download server, or
-//! from the server. Everything from there may be hostile: a list in which anything is malformed is refused.
+//! Refreshing facts: takes what NVIDIA publishes in machine-readable form, adds it to the
+//! database's files, and prints a summary for the reviewer. Lists of archives, release notes and
+//! lists of GPUs are read from a folder in the layout of NVIDIA's download server, or from the
+//! server. Everything from there may be hostile: a list in which anything is malformed is refused.
 //!
-//! A published checksum or size that differs from the database for the same file is an alarm. After an alarm or a refused input
-//! nothing is written.
+//! A published checksum or size that differs from the database for the same file is an alarm. After
+//! an alarm or a refused input nothing is written.
 
 mod archives;
 mod golden;
@@ -41,27 +42,36 @@ const WRONG_FACTS: usize = 20;
 /// Platforms that the database leaves out, and why.
 const LEFT_OUT: [(&str, &str); 4] = [
     ("windows-x86_64", "archives for Windows"),
-    ("linux-aarch64", "archives for embedded boards, which get CUDA with their system"),
-    ("linux-all", "archives for every architecture: none is a toolkit's component"),
+    (
+        "linux-aarch64",
+        "archives for embedded boards, which get CUDA with their system",
+    ),
+    (
+        "linux-all",
+        "archives for every architecture: none is a toolkit's component",
+    ),
     ("source", "archives of source text"),
 ];
 
 #[derive(clap::Subcommand)]
 pub enum Task {
-    /// Add what NVIDIA publishes to the database's files, and print a summary as Markdown; exit 1 after an alarm
+    /// Add what NVIDIA publishes to the database's files, and print a summary as Markdown; exit 1
+    /// after an alarm
     Refresh(Options),
 }
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// A folder in the layout of NVIDIA's download server (cuda/redist/redistrib_13.0.2.json), or the server's address
+    /// A folder in the layout of NVIDIA's download server (cuda/redist/redistrib_13.0.2.json), or
+    /// the server's address
     #[arg(long, value_name = "DIR|URL")]
     from: String,
     /// CUDA's release notes in HTML or Markdown, for the drivers that toolkits need
     #[arg(long, value_name = "FILE|URL")]
     release_notes: Option<String>,
-    /// Checksums that other sources publish: lines with a SHA-256, a list (cuda/redist/redistrib_13.0.2.json) or the name of an
-    /// archive, and the source's id in the database
+    /// Checksums that other sources publish: lines with a SHA-256, a list
+    /// (cuda/redist/redistrib_13.0.2.json) or the name of an archive, and the source's id in the
+    /// database
     #[arg(long, value_name = "FILE")]
     also: Option<PathBuf>,
     /// The folder of the database [default: this repository]
@@ -87,18 +97,33 @@ impl Also {
 
     fn parse(text: &str, database: &Database) -> Result<Self> {
         let mut all = Self::default();
-        for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+        for line in text
+            .lines()
+            .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
+        {
             let words: Vec<_> = line.split_whitespace().collect();
             let [sum, file, source] = words.as_slice() else {
-                return Err(format!("{} is not a SHA-256, a file name and a source", shown(line)));
+                return Err(format!(
+                    "{} is not a SHA-256, a file name and a source",
+                    shown(line)
+                ));
             };
             if !lists::is_sha256(sum) || database.source(source).is_none() {
-                return Err(format!("{} has no SHA-256, or a source that is not in the database", shown(line)));
+                return Err(format!(
+                    "{} has no SHA-256, or a source that is not in the database",
+                    shown(line)
+                ));
             }
             if archives::SOURCES.contains(source) || *source == toolkits::SOURCE {
-                return Err(format!("{}: NVIDIA's own lists are no second source", shown(line)));
+                return Err(format!(
+                    "{}: NVIDIA's own lists are no second source",
+                    shown(line)
+                ));
             }
-            all.0.entry((*file).to_owned()).or_default().insert((*source).to_owned(), sum.to_lowercase());
+            all.0
+                .entry((*file).to_owned())
+                .or_default()
+                .insert((*source).to_owned(), sum.to_lowercase());
         }
         Ok(all)
     }
@@ -110,7 +135,10 @@ impl Also {
             if sum == sha256 {
                 same.push(source.clone());
             } else {
-                let alarm = format!("{}: SHA-256 {sha256}; `{source}` publishes {sum}", shown(file));
+                let alarm = format!(
+                    "{}: SHA-256 {sha256}; `{source}` publishes {sum}",
+                    shown(file)
+                );
                 if !report.alarms.contains(&alarm) {
                     report.alarms.push(alarm);
                 }
@@ -127,11 +155,24 @@ pub fn run(Task::Refresh(options): Task) -> Result<bool> {
     let database = before.database()?;
     let mut report = Report::default();
     let mut inputs = input::read(&options.from, &database, &mut report)?;
-    inputs.extend(options.release_notes.as_deref().and_then(|from| input::release_notes(from, &mut report)));
+    inputs.extend(
+        options
+            .release_notes
+            .as_deref()
+            .and_then(|from| input::release_notes(from, &mut report)),
+    );
     if inputs.is_empty() && report.refused.is_empty() {
-        return Err(format!("{}: nothing there is a list, release notes or a listing", options.from));
+        return Err(format!(
+            "{}: nothing there is a list, release notes or a listing",
+            options.from
+        ));
     }
-    let also = options.also.as_deref().map(|path| Also::read(path, &database)).transpose()?.unwrap_or_default();
+    let also = options
+        .also
+        .as_deref()
+        .map(|path| Also::read(path, &database))
+        .transpose()?
+        .unwrap_or_default();
     let mut after = refresh(&inputs, &also, &database, &before, &mut report);
     let changed = match after.database() {
         Ok(_) if report.forbids_writing() => None,
@@ -148,18 +189,31 @@ pub fn run(Task::Refresh(options): Task) -> Result<bool> {
     if changed.is_none() {
         after = before.clone();
     }
-    let files: Vec<_> = after.changed(&before).map(|(name, _)| name.to_owned()).collect();
+    let files: Vec<_> = after
+        .changed(&before)
+        .map(|(name, _)| name.to_owned())
+        .collect();
     if let Some(new) = changed.filter(|_| !files.is_empty()) {
         check(&database, &new, &mut report)?;
-        let gpusetup = options.gpusetup.clone().unwrap_or_else(|| project().join("target/debug/gpusetup"));
+        let gpusetup = options
+            .gpusetup
+            .clone()
+            .unwrap_or_else(|| project().join("target/debug/gpusetup"));
         hosts(&gpusetup, &before, &after, &mut report);
     } else {
-        report.hosts.push("nothing: the database's files do not change".to_owned());
+        report
+            .hosts
+            .push("nothing: the database's files do not change".to_owned());
     }
     let outcome = match () {
-        () if report.forbids_writing() => "Nothing was written: see the alarms and refused inputs.".to_owned(),
+        () if report.forbids_writing() => {
+            "Nothing was written: see the alarms and refused inputs.".to_owned()
+        }
         () if files.is_empty() => "Nothing was written: there is nothing new.".to_owned(),
-        () if options.dry_run => format!("Nothing was written (`--dry-run`). Would change: {}.", code(&files)),
+        () if options.dry_run => format!(
+            "Nothing was written (`--dry-run`). Would change: {}.",
+            code(&files)
+        ),
         () => {
             after.write(&folder, &before)?;
             format!("Changed: {}.", code(&files))
@@ -171,17 +225,31 @@ pub fn run(Task::Refresh(options): Task) -> Result<bool> {
 }
 
 fn code(names: &[String]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    names
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Adds the facts of these inputs to a copy of the database's files.
-fn refresh(inputs: &[Input], also: &Also, database: &Database, before: &Tree, report: &mut Report) -> Tree {
+fn refresh(
+    inputs: &[Input],
+    also: &Also,
+    database: &Database,
+    before: &Tree,
+    report: &mut Report,
+) -> Tree {
     let mut tree = before.clone();
     let lists = read_lists(inputs, report);
     compare_archives(&lists, database, report);
     for list in &lists {
         also.sources(&list.published_as(), &list.sha256, report);
-        for archive in list.components.iter().flat_map(|component| &component.archives) {
+        for archive in list
+            .components
+            .iter()
+            .flat_map(|component| &component.archives)
+        {
             also.sources(archive.file(), &archive.sha256, report);
         }
     }
@@ -195,14 +263,21 @@ fn refresh(inputs: &[Input], also: &Also, database: &Database, before: &Tree, re
         if archives::has_lists(&list.product) {
             archives::refresh(list, also, database, &mut tree, report);
         } else {
-            report.unknown("lists of products that the database does not have", &list.input);
+            report.unknown(
+                "lists of products that the database does not have",
+                &list.input,
+            );
         }
     }
     let mut of_gpus = Vec::new();
     for input in inputs.iter().filter(|input| input.kind == Kind::Gpus) {
         match gpus::read(&input.path, &input.text) {
             Ok(list) => of_gpus.push(list),
-            Err(problem) => report.refused.push(format!("{}: {}", shown(&input.path), shown(problem))),
+            Err(problem) => {
+                report
+                    .refused
+                    .push(format!("{}: {}", shown(&input.path), shown(problem)))
+            }
         }
     }
     gpus::refresh(&of_gpus, database, &mut tree, report);
@@ -217,19 +292,29 @@ fn read_lists(inputs: &[Input], report: &mut Report) -> Vec<List> {
         let list = match lists::read(&input.path, &input.text, &input.sha256) {
             Ok(list) => list,
             Err(problem) => {
-                report.refused.push(format!("{}: {}", shown(&input.path), shown(problem)));
+                report
+                    .refused
+                    .push(format!("{}: {}", shown(&input.path), shown(problem)));
                 continue;
             }
         };
         for name in &list.unknown {
             report.unknown("members of lists", format!("{name} in {}", list.input));
         }
-        match lists.iter().find(|other| other.product == list.product && other.release == list.release) {
+        match lists
+            .iter()
+            .find(|other| other.product == list.product && other.release == list.release)
+        {
             None => lists.push(list),
-            Some(other) if other.sha256 == list.sha256 => report.leave_out("copies of another list", &list.input),
+            Some(other) if other.sha256 == list.sha256 => {
+                report.leave_out("copies of another list", &list.input)
+            }
             Some(other) => {
-                let problem =
-                    format!("{}: {} is another list of the same release", shown(&list.input), shown(&other.input));
+                let problem = format!(
+                    "{}: {} is another list of the same release",
+                    shown(&list.input),
+                    shown(&other.input)
+                );
                 report.refused.push(problem);
             }
         }
@@ -246,45 +331,78 @@ fn is_left_out(platform: &str, report: &mut Report) -> bool {
     known.is_some()
 }
 
-/// Compares every listed file with the file of the same name in the database, whatever it is of, and lists with each other.
+/// Compares every listed file with the file of the same name in the database, whatever it is of,
+/// and lists with each other.
 fn compare_archives(lists: &[List], database: &Database, report: &mut Report) {
     let mut known: BTreeMap<String, (Option<String>, Option<u64>, String)> = BTreeMap::new();
     for artifact in database.artifacts() {
-        let ours = (artifact.sha256.clone(), artifact.size, "the database".to_owned());
+        let ours = (
+            artifact.sha256.clone(),
+            artifact.size,
+            "the database".to_owned(),
+        );
         known.entry(artifact.file.clone()).or_insert(ours);
     }
     for release in &database.component_releases {
-        for (component, archive) in release.components.iter().flat_map(|c| c.archives.iter().map(move |a| (c, a))) {
+        for (component, archive) in release
+            .components
+            .iter()
+            .flat_map(|c| c.archives.iter().map(move |a| (c, a)))
+        {
             let artifact = release.artifact(component, archive);
             let ours = (artifact.sha256, artifact.size, "the database".to_owned());
             known.entry(artifact.file).or_insert(ours);
         }
     }
     for list in lists {
-        for archive in list.components.iter().flat_map(|component| &component.archives) {
-            let theirs = (Some(archive.sha256.clone()), Some(archive.size), list.input.clone());
+        for archive in list
+            .components
+            .iter()
+            .flat_map(|component| &component.archives)
+        {
+            let theirs = (
+                Some(archive.sha256.clone()),
+                Some(archive.size),
+                list.input.clone(),
+            );
             let Some((sha256, size, from)) = known.get(archive.file()) else {
                 known.insert(archive.file().to_owned(), theirs);
                 continue;
             };
             let file = format!("{} in {}", shown(archive.file()), shown(&list.input));
-            let from = if from == "the database" { from.clone() } else { shown(from) };
+            let from = if from == "the database" {
+                from.clone()
+            } else {
+                shown(from)
+            };
             let other_sum = sha256.as_ref().filter(|ours| **ours != archive.sha256);
             let other_size = size.filter(|ours| *ours != archive.size);
-            report
-                .alarms
-                .extend(other_sum.map(|ours| format!("{file}: SHA-256 {}; {from} has {ours}", archive.sha256)));
-            report.alarms.extend(other_size.map(|ours| format!("{file}: {} bytes; {from} has {ours}", archive.size)));
-            report.same += usize::from(sha256.is_some() && other_sum.is_none() && other_size.is_none());
+            report.alarms.extend(
+                other_sum
+                    .map(|ours| format!("{file}: SHA-256 {}; {from} has {ours}", archive.sha256)),
+            );
+            report.alarms.extend(
+                other_size.map(|ours| format!("{file}: {} bytes; {from} has {ours}", archive.size)),
+            );
+            report.same +=
+                usize::from(sha256.is_some() && other_sum.is_none() && other_size.is_none());
         }
     }
 }
 
 /// Names the drivers in listings of NVIDIA's archive that the database does not have.
 fn new_drivers(inputs: &[Input], database: &Database, report: &mut Report) {
-    let newest = database.drivers.iter().map(|driver| driver.version.branch).max().unwrap_or_default();
+    let newest = database
+        .drivers
+        .iter()
+        .map(|driver| driver.version.branch)
+        .max()
+        .unwrap_or_default();
     let mut new = BTreeSet::new();
-    for listing in inputs.iter().filter(|input| input.kind == Kind::Listing && input.path.contains("XFree86/")) {
+    for listing in inputs
+        .iter()
+        .filter(|input| input.kind == Kind::Listing && input.path.contains("XFree86/"))
+    {
         for name in input::names(&listing.text) {
             match name.parse::<gpusetup_database::version::DriverVersion>() {
                 Ok(driver) if database.driver(driver).is_none() && driver.to_string() == name => {
@@ -299,7 +417,11 @@ fn new_drivers(inputs: &[Input], database: &Database, report: &mut Report) {
         }
     }
     for driver in new {
-        let is_newest = if driver.branch > newest { ", of a newer branch than those in the database" } else { "" };
+        let is_newest = if driver.branch > newest {
+            ", of a newer branch than those in the database"
+        } else {
+            ""
+        };
         report.manual.push(format!(
             "driver {driver} is published{is_newest}: add it to `manifests/driver/{}.yaml` with its checksum",
             driver.branch
@@ -310,17 +432,30 @@ fn new_drivers(inputs: &[Input], database: &Database, report: &mut Report) {
 /// Compares the new database with the recorded tables, as `cargo xtask check` does.
 fn check(before: &Database, after: &Database, report: &mut Report) -> Result<()> {
     let all = |comparisons: Vec<Comparison>| -> BTreeSet<String> {
-        let of = |c: &Comparison| c.differences.iter().map(|d| format!("{}: {d}", c.what)).collect::<Vec<_>>();
+        let of = |c: &Comparison| {
+            c.differences
+                .iter()
+                .map(|d| format!("{}: {d}", c.what))
+                .collect::<Vec<_>>()
+        };
         comparisons.iter().flat_map(of).collect()
     };
-    report.checks.push("the new database loads, and its facts are consistent (`gpusetup db check`)".to_owned());
-    let (old, new) = (all(crate::comparisons(before, false)?), all(crate::comparisons(after, false)?));
+    report.checks.push(
+        "the new database loads, and its facts are consistent (`gpusetup db check`)".to_owned(),
+    );
+    let (old, new) = (
+        all(crate::comparisons(before, false)?),
+        all(crate::comparisons(after, false)?),
+    );
     report.checks.push(format!(
         "`cargo xtask check`: {} differences, {} of them new",
         new.len(),
         new.difference(&old).count()
     ));
-    report.checks.extend(new.difference(&old).map(|difference| format!("new difference: {difference}")));
+    report.checks.extend(
+        new.difference(&old)
+            .map(|difference| format!("new difference: {difference}")),
+    );
     Ok(())
 }
 
@@ -339,9 +474,10 @@ fn hosts(gpusetup: &Path, before: &Tree, after: &Tree, report: &mut Report) {
         .and_then(|()| Ok((of("before", before)?, of("after", after)?)))
     {
         Ok((old, new)) => golden::compare(&old, &new, report),
-        Err(problem) => report
-            .hosts
-            .push(format!("not compared: {} (build gpusetup, or name it with `--gpusetup`)", shown(problem))),
+        Err(problem) => report.hosts.push(format!(
+            "not compared: {} (build gpusetup, or name it with `--gpusetup`)",
+            shown(problem)
+        )),
     }
     let _ = fs::remove_dir_all(&scratch);
 }
@@ -370,7 +506,9 @@ fn next(files: &[String], options: &Options) -> Vec<String> {
         );
     }
     if changed("manifests/cudnn/") || changed("compat/cuda.yaml") {
-        all.push("cargo xtask record libraries         # the glibc that new libraries need".to_owned());
+        all.push(
+            "cargo xtask record libraries         # the glibc that new libraries need".to_owned(),
+        );
     }
     all.push("cargo run -- db check .".to_owned());
     all.push("cargo xtask check".to_owned());

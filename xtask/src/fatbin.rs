@@ -1,5 +1,6 @@
-//! Fat binaries, which contain the code of kernels for several GPUs: machine code, which CUDA calls `sm_90`, and PTX,
-//! `compute_90`, which the driver compiles for newer GPUs. Only headers are read, and the start of PTX, which names its target.
+//! Fat binaries, which contain the code of kernels for several GPUs: machine code, which CUDA calls
+//! `sm_90`, and PTX, `compute_90`, which the driver compiles for newer GPUs. Only headers are read,
+//! and the start of PTX, which names its target.
 
 use crate::Result;
 use gpusetup_database::version::ComputeCapability;
@@ -58,7 +59,9 @@ impl Target {
         match self.scope {
             Scope::Architecture => gpu == self.capability,
             Scope::Newer if self.is_ptx => gpu >= self.capability,
-            Scope::Newer | Scope::Family => gpu.major == self.capability.major && gpu >= self.capability,
+            Scope::Newer | Scope::Family => {
+                gpu.major == self.capability.major && gpu >= self.capability
+            }
         }
     }
 }
@@ -71,7 +74,11 @@ impl fmt::Display for Target {
             Scope::Architecture => "a",
             Scope::Family => "f",
         };
-        write!(f, "{kind}_{}{}{scope}", self.capability.major, self.capability.minor)
+        write!(
+            f,
+            "{kind}_{}{}{scope}",
+            self.capability.major, self.capability.minor
+        )
     }
 }
 
@@ -89,8 +96,15 @@ impl FromStr for Target {
                 _ => return None,
             };
             let number: u8 = digits.parse().ok()?;
-            let capability = ComputeCapability { major: number / 10, minor: number % 10 };
-            (kind == "sm" || kind == "compute").then_some(Self { capability, scope, is_ptx: kind == "compute" })
+            let capability = ComputeCapability {
+                major: number / 10,
+                minor: number % 10,
+            };
+            (kind == "sm" || kind == "compute").then_some(Self {
+                capability,
+                scope,
+                is_ptx: kind == "compute",
+            })
         };
         parse().ok_or_else(|| format!("`{text}` is not a target such as sm_90 or compute_90a"))
     }
@@ -104,7 +118,11 @@ pub fn add(counts: &mut Counts, mut library: impl Read) -> Result<()> {
     const CHUNK: u64 = 4 << 20;
     let mut bytes = Vec::new();
     loop {
-        let count = library.by_ref().take(CHUNK).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+        let count = library
+            .by_ref()
+            .take(CHUNK)
+            .read_to_end(&mut bytes)
+            .map_err(|e| e.to_string())?;
         let used = add_whole(counts, &bytes)?;
         if count == 0 {
             return Ok(());
@@ -121,10 +139,16 @@ fn add_whole(counts: &mut Counts, bytes: &[u8]) -> Result<usize> {
         if at < used {
             continue;
         }
-        let Some(size) = number(bytes, at + 8, 8) else { return Ok(at) };
-        let Some(size) = usize::try_from(size).ok().filter(|_| size < LARGEST) else { continue };
+        let Some(size) = number(bytes, at + 8, 8) else {
+            return Ok(at);
+        };
+        let Some(size) = usize::try_from(size).ok().filter(|_| size < LARGEST) else {
+            continue;
+        };
         let begin = at + HEADER;
-        let Some(entries) = bytes.get(begin..begin + size) else { return Ok(at) };
+        let Some(entries) = bytes.get(begin..begin + size) else {
+            return Ok(at);
+        };
         let targets = targets(entries)?;
         if !targets.is_empty() {
             *counts.entry(targets).or_default() += 1;
@@ -140,19 +164,41 @@ fn targets(mut entries: &[u8]) -> Result<BTreeSet<Target>> {
     while entries.len() >= ENTRY {
         let field = |at, length| number(entries, at, length).unwrap_or_default();
         let (header, length) = (field(4, 4), field(8, 8));
-        let (Ok(header), Ok(length)) = (usize::try_from(header), usize::try_from(length)) else { break };
-        let Some(contents) = header.checked_add(length).and_then(|end| entries.get(header..end)) else { break };
+        let (Ok(header), Ok(length)) = (usize::try_from(header), usize::try_from(length)) else {
+            break;
+        };
+        let Some(contents) = header
+            .checked_add(length)
+            .and_then(|end| entries.get(header..end))
+        else {
+            break;
+        };
         let (kind, flags, packed) = (field(0, 2), field(40, 8), field(16, 4));
-        let (Ok(number), true) = (u8::try_from(field(28, 4)), kind == PTX || kind == MACHINE_CODE) else { break };
+        let (Ok(number), true) = (
+            u8::try_from(field(28, 4)),
+            kind == PTX || kind == MACHINE_CODE,
+        ) else {
+            break;
+        };
         let scope = match flags {
             _ if flags & IS_ARCHITECTURE_SPECIFIC != 0 => Scope::Architecture,
             _ if flags & IS_FAMILY_SPECIFIC != 0 => Scope::Family,
             _ => Scope::Newer,
         };
-        let capability = ComputeCapability { major: number / 10, minor: number % 10 };
-        let mut target = Target { capability, scope, is_ptx: kind == PTX };
+        let capability = ComputeCapability {
+            major: number / 10,
+            minor: number % 10,
+        };
+        let mut target = Target {
+            capability,
+            scope,
+            is_ptx: kind == PTX,
+        };
         if kind == PTX {
-            let packed = usize::try_from(packed).ok().filter(|packed| *packed > 0).unwrap_or(length);
+            let packed = usize::try_from(packed)
+                .ok()
+                .filter(|packed| *packed > 0)
+                .unwrap_or(length);
             let text = beginning(contents.get(..packed).unwrap_or(contents), flags)?;
             // The header is incomplete if another compiler than nvcc wrote it.
             target = target_of(&text).ok_or_else(|| format!("PTX for {target} names no target"))?;
@@ -166,9 +212,14 @@ fn targets(mut entries: &[u8]) -> Result<BTreeSet<Target>> {
 /// The target in PTX: `.target sm_90a, debug`.
 fn target_of(ptx: &[u8]) -> Option<Target> {
     let text = String::from_utf8_lossy(ptx);
-    let line = text.lines().find_map(|line| line.strip_prefix(".target "))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(".target "))?;
     let target: Target = line.split(',').next()?.trim().parse().ok()?;
-    Some(Target { is_ptx: true, ..target })
+    Some(Target {
+        is_ptx: true,
+        ..target
+    })
 }
 
 /// The start of the packed text, at least as much as PTX needs to name its target.
@@ -177,9 +228,13 @@ fn beginning(packed: &[u8], flags: u64) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     if flags & IS_ZSTD != 0 {
         let decoder = zstd::Decoder::new(packed).map_err(|e| format!("PTX: {e}"))?;
-        decoder.take(ENOUGH as u64).read_to_end(&mut text).map_err(|e| format!("PTX: {e}"))?;
+        decoder
+            .take(ENOUGH as u64)
+            .read_to_end(&mut text)
+            .map_err(|e| format!("PTX: {e}"))?;
     } else if flags & IS_LZ4 != 0 {
-        text = lz4(packed, ENOUGH).ok_or("PTX with a compression that does not match its header")?;
+        text =
+            lz4(packed, ENOUGH).ok_or("PTX with a compression that does not match its header")?;
     } else {
         text = packed[..packed.len().min(ENOUGH)].to_vec();
     }
@@ -195,10 +250,15 @@ fn lz4(mut packed: &[u8], enough: usize) -> Option<Vec<u8>> {
         out.extend_from_slice(packed.get(..literals)?);
         packed = &packed[literals..];
         // A block ends in literal bytes.
-        let Some((offset, rest)) = packed.split_first_chunk::<2>() else { break };
+        let Some((offset, rest)) = packed.split_first_chunk::<2>() else {
+            break;
+        };
         packed = rest;
         let copied = lz4_length(&mut packed, token & 15)? + 4;
-        let from = out.len().checked_sub(u16::from_le_bytes(*offset).into()).filter(|from| *from < out.len())?;
+        let from = out
+            .len()
+            .checked_sub(u16::from_le_bytes(*offset).into())
+            .filter(|from| *from < out.len())?;
         for n in from..from + copied {
             out.push(out[n]);
         }
@@ -221,7 +281,12 @@ fn lz4_length(packed: &mut &[u8], start: u8) -> Option<usize> {
 /// A little-endian number of `length` bytes.
 fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     let bytes = bytes.get(at..at.checked_add(length)?)?;
-    Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    Some(
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |number, byte| number << 8 | u64::from(*byte)),
+    )
 }
 
 #[cfg(test)]
@@ -230,8 +295,12 @@ mod tests {
 
     fn entry(kind: u8, architecture: u8, flags: u64, contents: &[u8]) -> Vec<u8> {
         let mut entry = vec![0; ENTRY];
-        (entry[0], entry[4], entry[8], entry[28]) =
-            (kind, 64, u8::try_from(contents.len()).expect("short"), architecture);
+        (entry[0], entry[4], entry[8], entry[28]) = (
+            kind,
+            64,
+            u8::try_from(contents.len()).expect("short"),
+            architecture,
+        );
         entry[40..48].copy_from_slice(&flags.to_le_bytes());
         [entry, contents.to_vec()].concat()
     }
@@ -256,12 +325,18 @@ mod tests {
 
     #[test]
     fn the_targets_of_fat_binaries_are_read() {
-        let one =
-            fat_binary(&[entry(2, 80, 0x11, &[7; 9]), entry(2, 90, 0x10_0011, b""), entry(2, 100, 0x20_0011, b"")]);
+        let one = fat_binary(&[
+            entry(2, 80, 0x11, &[7; 9]),
+            entry(2, 90, 0x10_0011, b""),
+            entry(2, 100, 0x20_0011, b""),
+        ]);
         let other = fat_binary(&[entry(2, 70, 0x11, b""), entry(1, 90, 0x11, TEXT)]);
         let library = [b"ELF", &one[..], b"between", &other, &one, b"rest"].concat();
         // The target in the PTX text takes precedence: TensorFlow 2.20 calls this compute_90.
-        assert_eq!(found(&library), ["1: sm_70 compute_90a", "2: sm_80 sm_90a sm_100f"]);
+        assert_eq!(
+            found(&library),
+            ["1: sm_70 compute_90a", "2: sm_80 sm_90a sm_100f"]
+        );
         // The input may arrive in chunks of any size.
         for split in 0..library.len() {
             let mut counts = Counts::new();
@@ -277,7 +352,11 @@ mod tests {
         // Literal bytes, then a copy of eight of them, then the rest.
         let lz4 = [&[0xf4, 11][..], &TEXT[..26], &[26, 0, 0x80], b"8 bytes."].concat();
         for (flags, packed) in [(IS_ZSTD, zstd), (IS_LZ4, [&[0xf0, 33][..], TEXT].concat())] {
-            assert_eq!(found(&fat_binary(&[entry(1, 90, flags, &packed)])), ["1: compute_90a"], "{flags:x}");
+            assert_eq!(
+                found(&fat_binary(&[entry(1, 90, flags, &packed)])),
+                ["1: compute_90a"],
+                "{flags:x}"
+            );
         }
         let unpacked = self::lz4(&lz4, 4096).expect("a block");
         assert_eq!(unpacked, [&TEXT[..26], &TEXT[..8], b"8 bytes."].concat());
@@ -286,9 +365,18 @@ mod tests {
     #[test]
     fn what_only_looks_like_a_fat_binary_is_passed_over() {
         assert_eq!(found(&BEGINNING), Vec::<String>::new());
-        assert_eq!(found(&[&BEGINNING[..], &[255; 8], &[7; 80]].concat()), Vec::<String>::new());
-        assert_eq!(found(&fat_binary(&[entry(2, 70, 0, &[1; 20])])[..60]), Vec::<String>::new());
-        assert_eq!(found(&fat_binary(&[entry(9, 70, 0, b"")])), Vec::<String>::new());
+        assert_eq!(
+            found(&[&BEGINNING[..], &[255; 8], &[7; 80]].concat()),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            found(&fat_binary(&[entry(2, 70, 0, &[1; 20])])[..60]),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            found(&fat_binary(&[entry(9, 70, 0, b"")])),
+            Vec::<String>::new()
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The oldest glibc that NVIDIA's libraries and programs work with: the newest glibc symbol version that any of them requires.
-//! It is at the start of each file, so only that part is downloaded.
+//! The oldest glibc that NVIDIA's libraries and programs work with: the newest glibc symbol version
+//! that any of them requires. It is at the start of each file, so only that part is downloaded.
 
 use crate::pypi::{self, File, Member, directory, glibc_of, numbers, page};
 use crate::{Comparison, Result, table};
@@ -8,7 +8,14 @@ use std::collections::BTreeMap;
 
 const TABLE: &str = "libraries.tsv";
 
-const COLUMNS: &[&str] = &["package", "version", "architecture", "glibc of the name", "glibc", "file that needs it"];
+const COLUMNS: &[&str] = &[
+    "package",
+    "version",
+    "architecture",
+    "glibc of the name",
+    "glibc",
+    "file that needs it",
+];
 
 /// The components of a toolkit that every program needs, and cuDNN.
 const PACKAGES: &[&str] = &[
@@ -50,31 +57,63 @@ pub fn record(index: &str) -> Result<()> {
         let mut newest: BTreeMap<(Vec<u32>, &'static str), File> = BTreeMap::new();
         for file in page(index, package)?.files {
             let Some(wheel) = file.wheel() else { continue };
-            let architecture = ["x86_64", "aarch64"].into_iter().find(|a| wheel.platform.ends_with(a));
-            let Some(architecture) = architecture else { continue };
+            let architecture = ["x86_64", "aarch64"]
+                .into_iter()
+                .find(|a| wheel.platform.ends_with(a));
+            let Some(architecture) = architecture else {
+                continue;
+            };
             newest.insert((numbers(wheel.version), architecture), file.clone());
         }
         jobs.extend(newest.into_iter().map(|((_, architecture), file)| {
-            let version = file.wheel().map(|wheel| wheel.version.to_owned()).unwrap_or_default();
-            Job { package, version, architecture, file }
+            let version = file
+                .wheel()
+                .map(|wheel| wheel.version.to_owned())
+                .unwrap_or_default();
+            Job {
+                package,
+                version,
+                architecture,
+                file,
+            }
         }));
     }
     let read = |job: &Job| read(job).map_err(|e| format!("{}: {e}", job.file.filename));
     let rows = pypi::for_each(&jobs, pypi::READERS, read)?;
-    table::write(TABLE, "The newest version of a glibc symbol that the files of PyPI's wheels need", COLUMNS, &rows)
+    table::write(
+        TABLE,
+        "The newest version of a glibc symbol that the files of PyPI's wheels need",
+        COLUMNS,
+        &rows,
+    )
 }
 
 fn read(job: &Job) -> Result<Vec<String>> {
     let mut needs = None;
-    for member in directory(&job.file)?.iter().filter(|member| is_binary(&member.path)) {
-        let name = member.path.rsplit('/').next().unwrap_or_default().to_owned();
+    for member in directory(&job.file)?
+        .iter()
+        .filter(|member| is_binary(&member.path))
+    {
+        let name = member
+            .path
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
         needs = needs.max(needed(member, &job.file)?.map(|glibc| (glibc, name)));
     }
     let (glibc, name) = needs.ok_or("none of its files needs glibc")?;
     let tag = job.file.wheel().and_then(|wheel| glibc_of(wheel.platform));
     let text = |[major, minor]: [u32; 2]| format!("{major}.{minor}");
     let tag = tag.map(text).unwrap_or_default();
-    Ok(vec![job.package.to_owned(), job.version.clone(), job.architecture.to_owned(), tag, text(glibc), name])
+    Ok(vec![
+        job.package.to_owned(),
+        job.version.clone(),
+        job.architecture.to_owned(),
+        tag,
+        text(glibc),
+        name,
+    ])
 }
 
 /// Shared libraries, and the programs of nvcc.
@@ -84,7 +123,8 @@ fn is_binary(path: &str) -> bool {
     program || name.ends_with(".so") || name.contains(".so.")
 }
 
-/// The newest glibc symbol version that a file requires. The version names are close together, near its start.
+/// The newest glibc symbol version that a file requires. The version names are close together, near
+/// its start.
 fn needed(member: &Member, file: &File) -> Result<Option<[u32; 2]>> {
     let mut most = BEGINNING;
     loop {
@@ -103,8 +143,13 @@ fn needed(member: &Member, file: &File) -> Result<Option<[u32; 2]>> {
 pub fn newest_symbol(contents: &[u8]) -> (Option<[u32; 2]>, usize) {
     const PREFIX: &[u8] = b"\0GLIBC_";
     let (mut newest, mut last) = (None, 0);
-    for at in (0..contents.len().saturating_sub(PREFIX.len())).filter(|at| contents[*at..].starts_with(PREFIX)) {
-        let version = contents[at + PREFIX.len()..].split(|byte| *byte == 0).next().unwrap_or_default();
+    for at in (0..contents.len().saturating_sub(PREFIX.len()))
+        .filter(|at| contents[*at..].starts_with(PREFIX))
+    {
+        let version = contents[at + PREFIX.len()..]
+            .split(|byte| *byte == 0)
+            .next()
+            .unwrap_or_default();
         let numbers = numbers(std::str::from_utf8(version).unwrap_or_default());
         if let [major, minor, ..] = numbers[..] {
             newest = newest.max(Some([major, minor]));
@@ -132,28 +177,46 @@ pub fn check(database: &Database) -> Result<Comparison> {
             continue;
         };
         facts += 1;
-        let release = version.parse().map_err(|e| format!("{package} {version}: {e}"))?;
+        let release = version
+            .parse()
+            .map_err(|e| format!("{package} {version}: {e}"))?;
         let range = database.add_on_range(AddOnId::CUDNN, release, line);
         let ours = range.and_then(|range| range.glibc_min.as_deref());
         if ours.map(numbers) != Some(floor) {
-            differences.push(format!("cuDNN {version} for CUDA {line} needs glibc {glibc}; the database has {ours:?}"));
+            differences.push(format!(
+                "cuDNN {version} for CUDA {line} needs glibc {glibc}; the database has {ours:?}"
+            ));
         }
     }
     for release in &database.cuda {
         let version = [release.version.major, release.version.minor].map(u32::from);
-        let Some(floor) = floors.get(&series(&version)) else { continue };
+        let Some(floor) = floors.get(&series(&version)) else {
+            continue;
+        };
         facts += 1;
         if release.glibc_min.as_deref().map(numbers).as_ref() != Some(floor) {
             let ours = &release.glibc_min;
-            differences.push(format!("CUDA {} needs glibc {floor:?}; the database has {ours:?}", release.version));
+            differences.push(format!(
+                "CUDA {} needs glibc {floor:?}; the database has {ours:?}",
+                release.version
+            ));
         }
     }
-    Ok(Comparison { what: "glibc of CUDA's and cuDNN's libraries", facts, differences })
+    Ok(Comparison {
+        what: "glibc of CUDA's and cuDNN's libraries",
+        facts,
+        differences,
+    })
 }
 
-/// The series of a wheel. Since CUDA 13 libraries have their own minor versions and share only the major one.
+/// The series of a wheel. Since CUDA 13 libraries have their own minor versions and share only the
+/// major one.
 fn series(version: &[u32]) -> Vec<u32> {
-    let shared = if version.first().is_some_and(|major| *major >= 13) { 1 } else { 2 };
+    let shared = if version.first().is_some_and(|major| *major >= 13) {
+        1
+    } else {
+        2
+    };
     version.iter().take(shared).copied().collect()
 }
 

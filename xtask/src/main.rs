@@ -1,6 +1,8 @@
-//! What people who work on gpusetup run: it makes releases, and checks facts against published artifacts. Each source has a module with two parts: `record` reads the artifact itself (a
-//! repository, a package index) and writes its facts to a small table in `xtask/recorded/`; `check` compares that table with
-//! the database. So anyone can check without a network, and anyone who has the artifact can record.
+//! What people who work on gpusetup run: it makes releases, and checks facts against published
+//! artifacts. Each source has a module with two parts: `record` reads the artifact itself (a
+//! repository, a package index) and writes its facts to a small table in `xtask/recorded/`; `check`
+//! compares that table with the database. So anyone can check without a network, and anyone who has
+//! the artifact can record.
 //!
 //! ```text
 //! cargo xtask check [--write]
@@ -88,8 +90,8 @@ enum Task {
 
 #[derive(Subcommand)]
 enum Source {
-    /// Record the GPUs listed in each release of NVIDIA's open kernel modules, and the virtual GPUs and errors named in the
-    /// newest
+    /// Record the GPUs listed in each release of NVIDIA's open kernel modules, and the virtual GPUs
+    /// and errors named in the newest
     OpenKernelModules {
         /// A clone of github.com/NVIDIA/open-gpu-kernel-modules with its tags
         repository: PathBuf,
@@ -106,14 +108,17 @@ enum Source {
     },
     /// Record the archives in NVIDIA's redistrib_X.Y.Z.json lists for CUDA and cuDNN
     Redistrib {
-        /// A clone of a repository that has them in its history: github.com/ConnorBaker/cuda-packages
+        /// A clone of a repository that has them in its history:
+        /// github.com/ConnorBaker/cuda-packages
         repository: PathBuf,
     },
     /// Record the archives and wheels of add-on libraries: NCCL, TensorRT, cuTENSOR and others
     Addons {
-        /// A clone of a repository with NVIDIA's redistrib_X.Y.Z.json lists: github.com/ConnorBaker/cuda-packages
+        /// A clone of a repository with NVIDIA's redistrib_X.Y.Z.json lists:
+        /// github.com/ConnorBaker/cuda-packages
         repository: PathBuf,
-        /// A folder of further lists, from NVIDIA's servers or in their format, such as `cudss/redistrib_1.0.0.json`
+        /// A folder of further lists, from NVIDIA's servers or in their format, such as
+        /// `cudss/redistrib_1.0.0.json`
         #[arg(long)]
         lists: Option<PathBuf>,
         /// The index to read, with the JSON API for simple pages
@@ -164,8 +169,9 @@ enum Source {
     },
     /// The instance types of cloud providers that have NVIDIA GPUs
     Instances {
-        /// A folder of clones, each named like its repository: karpenter-provider-aws, k8s-test-infra, ec2instances.info, skypilot,
-        /// cluster-toolkit, autoscaler, azure-compute-docs, physical-ai-toolchain, karpenter-provider-azure, inference-plane,
+        /// A folder of clones, each named like its repository: karpenter-provider-aws,
+        /// k8s-test-infra, ec2instances.info, skypilot, cluster-toolkit, autoscaler,
+        /// azure-compute-docs, physical-ai-toolchain, karpenter-provider-azure, inference-plane,
         /// skypilot-catalog, oci-hpc
         clones: PathBuf,
     },
@@ -173,7 +179,8 @@ enum Source {
     Releases {
         /// A clone of github.com/nixos-cuda/cuda-legacy, which keeps NVIDIA's lists of archives
         archives: PathBuf,
-        /// A clone of github.com/alex-tu-cc/get-nvidia-supported-gpus-json, which keeps drivers' lists of GPUs
+        /// A clone of github.com/alex-tu-cc/get-nvidia-supported-gpus-json, which keeps drivers'
+        /// lists of GPUs
         gpus: PathBuf,
     },
 }
@@ -209,7 +216,11 @@ fn run(task: Task) -> Result<ExitCode> {
             problems.is_empty()
         }
     };
-    Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if right {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn database() -> Result<Database> {
@@ -229,7 +240,11 @@ fn record(source: Source) -> Result<()> {
         Source::ErrorCodes { wheels } => error_codes::record(&wheels),
         Source::Mig { clone, commit } => mig::record(&clone, &commit),
         Source::Redistrib { repository } => redistrib::record(&repository),
-        Source::Addons { repository, lists, index } => addons::record(&repository, lists.as_deref(), &index),
+        Source::Addons {
+            repository,
+            lists,
+            index,
+        } => addons::record(&repository, lists.as_deref(), &index),
         Source::Libraries { index } => libraries::record(&index),
         Source::Wheels { index, frameworks } => wheels::record(&database()?, &index, &frameworks),
         Source::Requirements { index } => requirements::record(&database()?, &index),
@@ -242,7 +257,12 @@ fn record(source: Source) -> Result<()> {
 /// Prints how the database differs from what was recorded; whether it does not.
 fn check(write: bool) -> Result<bool> {
     let mut same = true;
-    for Comparison { what, facts, differences } in &comparisons(&database()?, write)? {
+    for Comparison {
+        what,
+        facts,
+        differences,
+    } in &comparisons(&database()?, write)?
+    {
         println!("{what}: {facts} facts, {} differences", differences.len());
         for difference in differences {
             println!("  {difference}");

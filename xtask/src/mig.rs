@@ -1,6 +1,7 @@
-//! MIG profiles from the configuration of NVIDIA's mig-parted. It contains the profiles and the number of instances of each on
-//! a GPU; some of its configurations name their GPUs. Slices and placements are not included. A second table has every
-//! configuration that mig-parted ships: tests have gpusetup read each of them.
+//! MIG profiles from the configuration of NVIDIA's mig-parted. It contains the profiles and the
+//! number of instances of each on a GPU; some of its configurations name their GPUs. Slices and
+//! placements are not included. A second table has every configuration that mig-parted ships: tests
+//! have gpusetup read each of them.
 
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::{Database, MigProfile, PciDevice};
@@ -23,7 +24,8 @@ const FILES: [&str; 5] = [
     "examples/dgx-station-80gb-config.yaml",
 ];
 
-/// Names that no configuration assigns to a GPU. GB200 boards had them before production (mig-parted#227 renamed `1g.24gb`).
+/// Names that no configuration assigns to a GPU. GB200 boards had them before production
+/// (mig-parted#227 renamed `1g.24gb`).
 const OF_NO_GPU: &[&str] = &["3g.95gb", "4g.95gb", "7g.189gb"];
 
 #[derive(Deserialize)]
@@ -71,7 +73,14 @@ pub fn record(clone: &Path, commit: &str) -> Result<()> {
         }
     }
     let origin = format!("configurations of github.com/NVIDIA/mig-parted, commit {commit}");
-    let columns = ["file", "configuration", "device-filter", "devices", "mig-enabled", "mig-devices"];
+    let columns = [
+        "file",
+        "configuration",
+        "device-filter",
+        "devices",
+        "mig-enabled",
+        "mig-devices",
+    ];
     table::write(CONFIGURATIONS, &origin, &columns, &rows)
 }
 
@@ -85,8 +94,16 @@ fn read(clone: &Path, file: &str) -> Result<Configurations> {
 /// The configuration in a file. In a manifest of Kubernetes it is an indented text.
 fn configuration(text: &str) -> String {
     const INSIDE: &str = "  config.yaml: |\n";
-    let Some((_, text)) = text.split_once(INSIDE) else { return text.to_owned() };
-    let lines = text.lines().map_while(|line| if line.is_empty() { Some("") } else { line.strip_prefix("    ") });
+    let Some((_, text)) = text.split_once(INSIDE) else {
+        return text.to_owned();
+    };
+    let lines = text.lines().map_while(|line| {
+        if line.is_empty() {
+            Some("")
+        } else {
+            line.strip_prefix("    ")
+        }
+    });
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
@@ -98,11 +115,26 @@ fn row(file: &str, name: &str, entry: &Configuration) -> Vec<String> {
     };
     let devices = match &entry.devices {
         Devices::All(all) => all.clone(),
-        Devices::Listed(indexes) => indexes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "),
+        Devices::Listed(indexes) => indexes
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(" "),
     };
-    let instances: Vec<_> = entry.mig_devices.iter().map(|(profile, count)| format!("{profile}:{count}")).collect();
+    let instances: Vec<_> = entry
+        .mig_devices
+        .iter()
+        .map(|(profile, count)| format!("{profile}:{count}"))
+        .collect();
     let instances = instances.join(" ");
-    vec![file.to_owned(), name.to_owned(), filter, devices, entry.mig_enabled.to_string(), instances]
+    vec![
+        file.to_owned(),
+        name.to_owned(),
+        filter,
+        devices,
+        entry.mig_enabled.to_string(),
+        instances,
+    ]
 }
 
 fn record_profiles(all: &Configurations, commit: &str) -> Result<()> {
@@ -118,30 +150,46 @@ fn record_profiles(all: &Configurations, commit: &str) -> Result<()> {
         // In a configuration with several profiles the counts are below the maximum of each.
         let alone = configuration.mig_devices.len() == 1;
         for (name, count) in &configuration.mig_devices {
-            let count = if alone { count.to_string() } else { String::new() };
+            let count = if alone {
+                count.to_string()
+            } else {
+                String::new()
+            };
             rows.insert(vec![name.clone(), count, devices.clone()]);
         }
     }
     let origin = format!("{DEFAULT} of github.com/NVIDIA/mig-parted, commit {commit}");
-    table::write(TABLE, &origin, &["profile", "instances at most", "devices"], &rows.into_iter().collect::<Vec<_>>())
+    table::write(
+        TABLE,
+        &origin,
+        &["profile", "instances at most", "devices"],
+        &rows.into_iter().collect::<Vec<_>>(),
+    )
 }
 
 fn device(id: &str) -> Result<PciDevice> {
     let digits = id.strip_prefix("0x").and_then(|id| id.strip_suffix("10DE"));
     let device = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
-    device.map(PciDevice).ok_or_else(|| format!("{id} is not the id of an NVIDIA GPU"))
+    device
+        .map(PciDevice)
+        .ok_or_else(|| format!("{id} is not the id of an NVIDIA GPU"))
 }
 
-/// Compares the names and counts of profiles. A row without GPUs applies to every GPU with a profile of this name.
+/// Compares the names and counts of profiles. A row without GPUs applies to every GPU with a
+/// profile of this name.
 pub fn check(database: &Database) -> Result<Comparison> {
     let rows = table::read(TABLE)?;
     let mut differences = Vec::new();
     for row in &rows {
-        let [name, count, devices] = row.as_slice() else { return Err(format!("{TABLE}: {row:?}")) };
+        let [name, count, devices] = row.as_slice() else {
+            return Err(format!("{TABLE}: {row:?}"));
+        };
         let devices: Vec<_> = devices.split_whitespace().collect();
         for id in &devices {
-            let known =
-                database.mig_profiles.iter().any(|p| p.name == *name && p.gpus.iter().any(|g| g.to_string() == *id));
+            let known = database
+                .mig_profiles
+                .iter()
+                .any(|p| p.name == *name && p.gpus.iter().any(|g| g.to_string() == *id));
             if !known {
                 differences.push(format!("{id}: the database has no profile {name}"));
             }
@@ -150,17 +198,28 @@ pub fn check(database: &Database) -> Result<Comparison> {
         if of_name().next().is_none() && !OF_NO_GPU.contains(&name.as_str()) {
             differences.push(format!("the database has no profile {name} of any GPU"));
         }
-        // A configuration for named GPUs proves nothing about others, and one without names nothing about boards that mig-parted
-        // does not know.
-        let meant = |gpu: &PciDevice| devices.is_empty() || devices.contains(&gpu.to_string().as_str());
+        // A configuration for named GPUs proves nothing about others, and one without names nothing
+        // about boards that mig-parted does not know.
+        let meant =
+            |gpu: &PciDevice| devices.is_empty() || devices.contains(&gpu.to_string().as_str());
         let of_mig_parted = |p: &&MigProfile| p.sources.iter().any(|source| source == "mig-parted");
-        for profile in of_name().filter(of_mig_parted).filter(|p| p.gpus.iter().any(meant)) {
+        for profile in of_name()
+            .filter(of_mig_parted)
+            .filter(|p| p.gpus.iter().any(meant))
+        {
             if !count.is_empty() && *count != profile.instances.to_string() {
                 let gpus: Vec<_> = profile.gpus.iter().map(ToString::to_string).collect();
                 let gpus = gpus.join(" ");
-                differences.push(format!("{gpus}: {name} up to {count} times; the database has {}", profile.instances));
+                differences.push(format!(
+                    "{gpus}: {name} up to {count} times; the database has {}",
+                    profile.instances
+                ));
             }
         }
     }
-    Ok(Comparison { what: "MIG profiles of mig-parted", facts: rows.len(), differences })
+    Ok(Comparison {
+        what: "MIG profiles of mig-parted",
+        facts: rows.len(),
+        differences,
+    })
 }

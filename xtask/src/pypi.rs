@@ -1,5 +1,5 @@
-//! PyPI, the public index of Python packages: its contents, and files inside wheels. Only the needed parts are downloaded: a
-//! wheel is a zip archive, whose directory is at its end.
+//! PyPI, the public index of Python packages: its contents, and files inside wheels. Only the
+//! needed parts are downloaded: a wheel is a zip archive, whose directory is at its end.
 
 use crate::Result;
 use flate2::read::DeflateDecoder;
@@ -13,8 +13,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The number of wheels read in parallel: most of the time is spent waiting.
 pub const READERS: usize = 8;
 
-/// Runs a function for many wheels in parallel. The results have the order of the jobs; the first error is returned.
-pub fn for_each<J: Sync, R: Send>(jobs: &[J], readers: usize, read: impl Fn(&J) -> Result<R> + Sync) -> Result<Vec<R>> {
+/// Runs a function for many wheels in parallel. The results have the order of the jobs; the first
+/// error is returned.
+pub fn for_each<J: Sync, R: Send>(
+    jobs: &[J],
+    readers: usize,
+    read: impl Fn(&J) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
     let (next, results) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     std::thread::scope(|scope| {
         for _ in 0..readers {
@@ -28,7 +33,11 @@ pub fn for_each<J: Sync, R: Send>(jobs: &[J], readers: usize, read: impl Fn(&J) 
             });
         }
     });
-    results.into_inner().map_err(|e| e.to_string())?.into_values().collect()
+    results
+        .into_inner()
+        .map_err(|e| e.to_string())?
+        .into_values()
+        .collect()
 }
 
 /// A package's page in the format of PEP 691.
@@ -77,24 +86,41 @@ impl File {
     /// The parts of the name; none if it is not a Linux wheel of a release.
     pub fn wheel(&self) -> Option<WheelName<'_>> {
         let parts: Vec<_> = self.filename.strip_suffix(".whl")?.split('-').collect();
-        let [_, version, .., python, abi, platform] = parts.as_slice() else { return None };
-        let is_release = version.split('.').all(|n| n.trim_start_matches("post").parse::<u32>().is_ok());
+        let [_, version, .., python, abi, platform] = parts.as_slice() else {
+            return None;
+        };
+        let is_release = version
+            .split('.')
+            .all(|n| n.trim_start_matches("post").parse::<u32>().is_ok());
         let for_linux = platform.contains("linux") || *platform == "any";
         let kept = is_release
             && for_linux
-            && !matches!(self.yanked, serde_json::Value::Bool(true) | serde_json::Value::String(_));
-        kept.then_some(WheelName { version, python, abi, platform })
+            && !matches!(
+                self.yanked,
+                serde_json::Value::Bool(true) | serde_json::Value::String(_)
+            );
+        kept.then_some(WheelName {
+            version,
+            python,
+            abi,
+            platform,
+        })
     }
 }
 
 /// A package's page in the index.
 pub fn page(index: &str, package: &str) -> Result<Page> {
     let url = format!("{}/{package}/", index.trim_end_matches('/'));
-    let page = curl(&["--header", "Accept: application/vnd.pypi.simple.v1+json", &url])?;
+    let page = curl(&[
+        "--header",
+        "Accept: application/vnd.pypi.simple.v1+json",
+        &url,
+    ])?;
     serde_json::from_slice(&page).map_err(|e| format!("{url}: {e}"))
 }
 
-/// The oldest glibc among a platform's tags, of which pip needs one: `manylinux_2_27_x86_64.manylinux_2_28_x86_64`.
+/// The oldest glibc among a platform's tags, of which pip needs one:
+/// `manylinux_2_27_x86_64.manylinux_2_28_x86_64`.
 pub fn glibc_of(platform: &str) -> Option<[u32; 2]> {
     let tag = |tag: &str| {
         let rest = tag.strip_prefix("manylinux")?;
@@ -114,7 +140,10 @@ pub fn glibc_of(platform: &str) -> Option<[u32; 2]> {
 
 /// The numbers of a version, for sorting: 0.0.33.post2 comes after 0.0.33.
 pub fn numbers(version: &str) -> Vec<u32> {
-    version.split('.').filter_map(|n| n.trim_start_matches("post").parse().ok()).collect()
+    version
+        .split('.')
+        .filter_map(|n| n.trim_start_matches("post").parse().ok())
+        .collect()
 }
 
 /// A file in a wheel.
@@ -151,12 +180,27 @@ impl Member {
     pub fn stream(&self, file: &File) -> Result<Box<dyn Read>> {
         let begin = self.begin(file)?;
         let mut curl = Command::new("curl")
-            .args(["--silent", "--fail", "--location", "--range", &range(file, begin, self.packed), &file.url])
+            .args([
+                "--silent",
+                "--fail",
+                "--location",
+                "--range",
+                &range(file, begin, self.packed),
+                &file.url,
+            ])
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|e| format!("curl: {e}"))?;
-        let packed = Download { body: curl.stdout.take().ok_or("curl has no output")?, curl, left: self.packed };
-        Ok(if self.method == 0 { Box::new(packed) } else { Box::new(DeflateDecoder::new(packed)) })
+        let packed = Download {
+            body: curl.stdout.take().ok_or("curl has no output")?,
+            curl,
+            left: self.packed,
+        };
+        Ok(if self.method == 0 {
+            Box::new(packed)
+        } else {
+            Box::new(DeflateDecoder::new(packed))
+        })
     }
 
     /// The offset of its compressed data in the wheel.
@@ -178,7 +222,10 @@ impl Read for Download {
         let count = self.body.read(buffer)?;
         self.left -= (count as u64).min(self.left);
         if count == 0 && self.left > 0 && !buffer.is_empty() {
-            return Err(std::io::Error::other(format!("the download ended {} bytes early", self.left)));
+            return Err(std::io::Error::other(format!(
+                "the download ended {} bytes early",
+                self.left
+            )));
         }
         Ok(count)
     }
@@ -196,7 +243,10 @@ fn part(file: &File, from: u64, length: u64) -> Result<Vec<u8>> {
 }
 
 fn range(file: &File, from: u64, length: u64) -> String {
-    format!("{from}-{}", (from + length).min(file.size).saturating_sub(1))
+    format!(
+        "{from}-{}",
+        (from + length).min(file.size).saturating_sub(1)
+    )
 }
 
 /// The files in a wheel, a zip archive: its end gives the place of its directory.
@@ -207,7 +257,9 @@ pub fn directory(file: &File) -> Result<Vec<Member>> {
     let find = |signature: &[u8]| tail.windows(4).rposition(|bytes| bytes == signature);
     let end = find(b"PK\x05\x06").ok_or_else(short)?;
     let (mut length, mut start) = (number(&tail, end + 12, 4)?, number(&tail, end + 16, 4)?);
-    if let Some(end) = find(b"PK\x06\x06").filter(|_| start == u64::from(u32::MAX) || length == u64::from(u32::MAX)) {
+    if let Some(end) = find(b"PK\x06\x06")
+        .filter(|_| start == u64::from(u32::MAX) || length == u64::from(u32::MAX))
+    {
         (length, start) = (number(&tail, end + 40, 8)?, number(&tail, end + 48, 8)?);
     }
     let directory = part(file, start, length)?;
@@ -216,13 +268,20 @@ pub fn directory(file: &File) -> Result<Vec<Member>> {
         let field = |offset, bytes| number(&directory, at + offset, bytes);
         let size = |offset| field(offset, 2).map(|n| n as usize);
         let (name_length, extra_length, comment) = (size(28)?, size(30)?, size(32)?);
-        let name = directory.get(at + 46..at + 46 + name_length).ok_or_else(short)?;
+        let name = directory
+            .get(at + 46..at + 46 + name_length)
+            .ok_or_else(short)?;
         let path = String::from_utf8_lossy(name).into_owned();
         let (method, packed, offset) = (field(10, 2)?, field(20, 4)?, field(42, 4)?);
         if offset == u64::from(u32::MAX) {
             return Err(format!("{path} is beyond 4 GiB"));
         }
-        found.push(Member { path, packed, offset, method });
+        found.push(Member {
+            path,
+            packed,
+            offset,
+            method,
+        });
         at += 46 + name_length + extra_length + comment;
     }
     Ok(found)
@@ -231,17 +290,33 @@ pub fn directory(file: &File) -> Result<Vec<Member>> {
 /// A little-endian number of `length` bytes.
 fn number(bytes: &[u8], at: usize, length: usize) -> Result<u64> {
     let bytes = bytes.get(at..at + length).ok_or("a short zip archive")?;
-    Ok(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    Ok(bytes
+        .iter()
+        .rev()
+        .fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
 /// What curl downloads.
 pub fn curl(arguments: &[&str]) -> Result<Vec<u8>> {
     let out = Command::new("curl")
-        .args(["--silent", "--show-error", "--fail", "--location", "--retry", "5", "--max-time", "120"])
+        .args([
+            "--silent",
+            "--show-error",
+            "--fail",
+            "--location",
+            "--retry",
+            "5",
+            "--max-time",
+            "120",
+        ])
         .args(arguments)
         .output()
         .map_err(|e| format!("curl: {e}"))?;
-    if out.status.success() { Ok(out.stdout) } else { Err(String::from_utf8_lossy(&out.stderr).trim().to_owned()) }
+    if out.status.success() {
+        Ok(out.stdout)
+    } else {
+        Err(String::from_utf8_lossy(&out.stderr).trim().to_owned())
+    }
 }
 
 #[cfg(test)]
@@ -250,7 +325,10 @@ mod tests {
 
     #[test]
     fn tags_name_the_oldest_glibc() {
-        assert_eq!(glibc_of("manylinux_2_27_x86_64.manylinux_2_28_x86_64"), Some([2, 27]));
+        assert_eq!(
+            glibc_of("manylinux_2_27_x86_64.manylinux_2_28_x86_64"),
+            Some([2, 27])
+        );
         assert_eq!(glibc_of("manylinux2014_aarch64"), Some([2, 17]));
         assert_eq!(glibc_of("any"), None);
     }

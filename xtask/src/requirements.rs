@@ -1,17 +1,28 @@
-//! What comes with a framework when pip installs it: whether the package's requirements, and those of the packages that it pins,
-//! lead to the CUDA runtime and to cuDNN. Only the metadata of the wheels is downloaded.
+//! What comes with a framework when pip installs it: whether the package's requirements, and those
+//! of the packages that it pins, lead to the CUDA runtime and to cuDNN. Only the metadata of the
+//! wheels is downloaded.
 
 use crate::metadata::requirements;
 use crate::pypi::{self, File, directory, numbers};
 use crate::{Comparison, Result, table};
-use gpusetup_database::compat::{Brought, Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
+use gpusetup_database::compat::{
+    Brought, Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease,
+};
 use gpusetup_database::version::meets_specifier;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 const TABLE: &str = "requirements.tsv";
 
-const COLUMNS: &[&str] = &["framework", "release", "package", "version", "extras", "CUDA", "cuDNN"];
+const COLUMNS: &[&str] = &[
+    "framework",
+    "release",
+    "package",
+    "version",
+    "extras",
+    "CUDA",
+    "cuDNN",
+];
 
 /// Packages of frameworks whose own requirements are followed. Others (numpy) lead to no CUDA.
 const FOLLOWED: &[&str] = &[
@@ -45,10 +56,20 @@ fn jobs(database: &Database) -> Vec<Job> {
     let mut jobs = Vec::new();
     for framework in &database.frameworks {
         for release in &framework.releases {
-            let Some(way) = framework.python_package(release) else { continue };
-            let packages: BTreeSet<_> = release.builds.iter().map(|build| way.package_for(build)).collect();
+            let Some(way) = framework.python_package(release) else {
+                continue;
+            };
+            let packages: BTreeSet<_> = release
+                .builds
+                .iter()
+                .map(|build| way.package_for(build))
+                .collect();
             let (framework, release) = (framework.name.clone(), release.version.clone());
-            let job = |package| Job { framework: framework.clone(), release: release.clone(), package };
+            let job = |package| Job {
+                framework: framework.clone(),
+                release: release.clone(),
+                package,
+            };
             jobs.extend(packages.into_iter().map(job));
         }
     }
@@ -68,35 +89,69 @@ impl Index<'_> {
         if let Some(known) = self.files.lock().map_err(|e| e.to_string())?.get(package) {
             return Ok(known.clone());
         }
-        let fits = |file: &File| file.wheel().is_some_and(|w| w.platform == "any" || w.platform.ends_with("x86_64"));
-        let files: Vec<_> = pypi::page(self.address, package)?.files.into_iter().filter(fits).collect();
-        self.files.lock().map_err(|e| e.to_string())?.insert(package.to_owned(), files.clone());
+        let fits = |file: &File| {
+            file.wheel()
+                .is_some_and(|w| w.platform == "any" || w.platform.ends_with("x86_64"))
+        };
+        let files: Vec<_> = pypi::page(self.address, package)?
+            .files
+            .into_iter()
+            .filter(fits)
+            .collect();
+        self.files
+            .lock()
+            .map_err(|e| e.to_string())?
+            .insert(package.to_owned(), files.clone());
         Ok(files)
     }
 
     fn metadata(&self, file: &File) -> Result<String> {
-        if let Some(known) = self.metadata.lock().map_err(|e| e.to_string())?.get(&file.filename) {
+        if let Some(known) = self
+            .metadata
+            .lock()
+            .map_err(|e| e.to_string())?
+            .get(&file.filename)
+        {
             return Ok(known.clone());
         }
         let members = directory(file)?;
-        let member = members.iter().find(|m| m.path.ends_with(".dist-info/METADATA"));
-        let text = member.ok_or_else(|| format!("{}: no METADATA", file.filename))?.text(file)?;
-        self.metadata.lock().map_err(|e| e.to_string())?.insert(file.filename.clone(), text.clone());
+        let member = members
+            .iter()
+            .find(|m| m.path.ends_with(".dist-info/METADATA"));
+        let text = member
+            .ok_or_else(|| format!("{}: no METADATA", file.filename))?
+            .text(file)?;
+        self.metadata
+            .lock()
+            .map_err(|e| e.to_string())?
+            .insert(file.filename.clone(), text.clone());
         Ok(text)
     }
 
     /// Adds the requirements on CUDA's packages, with their specifiers.
-    fn follow(&self, file: &File, extra: &str, depth: usize, found: &mut BTreeMap<String, String>) -> Result<()> {
+    fn follow(
+        &self,
+        file: &File,
+        extra: &str,
+        depth: usize,
+        found: &mut BTreeMap<String, String>,
+    ) -> Result<()> {
         for (name, specifier) in requirements(&self.metadata(file)?, extra, "x86_64") {
             if name.starts_with("nvidia-") || name == "cuda-toolkit" {
                 found.entry(name).or_insert(specifier);
             } else if depth > 0 && FOLLOWED.contains(&name.as_str()) {
                 let wheels = self.wheels(&name)?;
-                let matching =
-                    wheels.iter().filter(|w| w.wheel().is_some_and(|w| meets_specifier(w.version, &specifier)));
+                let matching = wheels.iter().filter(|w| {
+                    w.wheel()
+                        .is_some_and(|w| meets_specifier(w.version, &specifier))
+                });
                 let newest = matching.max_by_key(|w| w.wheel().map(|w| numbers(w.version)));
                 // A plugin names the CUDA that it needs in an extra.
-                let extra = if name.starts_with("jax-cuda") { "with-cuda" } else { "" };
+                let extra = if name.starts_with("jax-cuda") {
+                    "with-cuda"
+                } else {
+                    ""
+                };
                 if let Some(newest) = newest {
                     self.follow(newest, extra, depth - 1, found)?;
                 }
@@ -108,8 +163,14 @@ impl Index<'_> {
 
 /// Records what comes with each package.
 pub fn record(database: &Database, address: &str) -> Result<()> {
-    let index = Index { address, files: Mutex::default(), metadata: Mutex::default() };
-    let read = |job: &Job| read(&index, database, job).map_err(|e| format!("{} {}: {e}", job.package, job.release));
+    let index = Index {
+        address,
+        files: Mutex::default(),
+        metadata: Mutex::default(),
+    };
+    let read = |job: &Job| {
+        read(&index, database, job).map_err(|e| format!("{} {}: {e}", job.package, job.release))
+    };
     let rows = pypi::for_each(&jobs(database), pypi::READERS, read)?;
     let rows: Vec<_> = rows.into_iter().flatten().collect();
     table::write(
@@ -125,29 +186,64 @@ fn read(index: &Index, database: &Database, job: &Job) -> Result<Option<Vec<Stri
     let extra = extra.trim_end_matches(']').replace('_', "-");
     let of_release = |version: &str| {
         let wish = format!("{}=={version}", job.framework);
-        database.framework_release(&wish).is_some_and(|release| release.version == job.release)
+        database
+            .framework_release(&wish)
+            .is_some_and(|release| release.version == job.release)
     };
     let wheels = index.wheels(name)?;
-    let wheels = wheels.iter().filter(|file| file.wheel().is_some_and(|w| of_release(w.version)));
-    let Some(newest) = wheels.max_by_key(|file| file.wheel().map(|w| numbers(w.version))) else { return Ok(None) };
-    let version = newest.wheel().map(|w| w.version.to_owned()).unwrap_or_default();
+    let wheels = wheels
+        .iter()
+        .filter(|file| file.wheel().is_some_and(|w| of_release(w.version)));
+    let Some(newest) = wheels.max_by_key(|file| file.wheel().map(|w| numbers(w.version))) else {
+        return Ok(None);
+    };
+    let version = newest
+        .wheel()
+        .map(|w| w.version.to_owned())
+        .unwrap_or_default();
     let provided: BTreeSet<_> = index
         .metadata(newest)?
         .lines()
-        .filter_map(|line| Some(line.strip_prefix("Provides-Extra: ")?.trim().replace('_', "-").to_lowercase()))
+        .filter_map(|line| {
+            Some(
+                line.strip_prefix("Provides-Extra: ")?
+                    .trim()
+                    .replace('_', "-")
+                    .to_lowercase(),
+            )
+        })
         .collect();
     let extras = extra.split(',').filter(|e| !e.is_empty());
-    let extras: Vec<_> = extras.map(|e| if provided.contains(e) { e.to_owned() } else { format!("no {e}") }).collect();
+    let extras: Vec<_> = extras
+        .map(|e| {
+            if provided.contains(e) {
+                e.to_owned()
+            } else {
+                format!("no {e}")
+            }
+        })
+        .collect();
     let mut found = BTreeMap::new();
     index.follow(newest, &extra, DEPTH, &mut found)?;
     let of = |is: &dyn Fn(&str) -> bool| {
-        found.iter().find(|(name, _)| is(name)).map(|(name, specifier)| format!("{name} {specifier}").trim().to_owned())
+        found
+            .iter()
+            .find(|(name, _)| is(name))
+            .map(|(name, specifier)| format!("{name} {specifier}").trim().to_owned())
     };
     let cuda = of(&|name| name == "cuda-toolkit" || name.starts_with("nvidia-cuda-runtime"));
     let cudnn = of(&|name| name.starts_with("nvidia-cudnn"));
     let (framework, release) = (job.framework.clone(), job.release.clone());
     let (cuda, cudnn) = (cuda.unwrap_or_default(), cudnn.unwrap_or_default());
-    Ok(Some(vec![framework, release, job.package.clone(), version, extras.join(", "), cuda, cudnn]))
+    Ok(Some(vec![
+        framework,
+        release,
+        job.package.clone(),
+        version,
+        extras.join(", "),
+        cuda,
+        cudnn,
+    ]))
 }
 
 /// Compares what the packages bring, and whether their extras exist.
@@ -158,7 +254,9 @@ pub fn check(database: &Database) -> Result<Comparison> {
         let [framework, release, package, version, extras, cuda, cudnn] = row.as_slice() else {
             return Err(format!("{TABLE}: {row:?}"));
         };
-        let mut differ = |what: String| differences.push(format!("{framework} {release}: {package} {version} {what}"));
+        let mut differ = |what: String| {
+            differences.push(format!("{framework} {release}: {package} {version} {what}"))
+        };
         let known = database.framework(framework);
         let known = known.zip(database.framework_release(&format!("{framework}=={version}")));
         let Some((known, of_release)) = known.filter(|(_, r)| r.version == *release) else {
@@ -173,33 +271,61 @@ pub fn check(database: &Database) -> Result<Comparison> {
         if extras.contains("no ") {
             differ(format!("lacks an extra: {extras}"));
         }
-        let brings = known.python_package(of_release).map(|way| way.brings.as_slice()).unwrap_or_default();
+        let brings = known
+            .python_package(of_release)
+            .map(|way| way.brings.as_slice())
+            .unwrap_or_default();
         for (part, what) in [(Brought::Cuda, cuda), (Brought::Cudnn, cudnn)] {
             if brings.contains(&part) == what.is_empty() {
-                differ(format!("requires {part:?} `{what}`; the database says {brings:?}"));
+                differ(format!(
+                    "requires {part:?} `{what}`; the database says {brings:?}"
+                ));
             }
         }
     }
-    // Source distributions have no metadata to read, and PyPI no wheels of what comes from the project's own index alone.
+    // Source distributions have no metadata to read, and PyPI no wheels of what comes from the
+    // project's own index alone.
     let compiled = |build: &FrameworkBuild| build.needs == FrameworkNeeds::Compiler;
     let elsewhere = |release: &FrameworkRelease| {
-        let mut architectures = release.builds.iter().flat_map(|build| &build.architectures).peekable();
+        let mut architectures = release
+            .builds
+            .iter()
+            .flat_map(|build| &build.architectures)
+            .peekable();
         architectures.peek().is_some() && architectures.all(|a| release.cpu_only.contains(a))
     };
     for framework in &database.frameworks {
-        for release in framework.releases.iter().filter(|r| !r.builds.iter().any(compiled) && !elsewhere(r)) {
+        for release in framework
+            .releases
+            .iter()
+            .filter(|r| !r.builds.iter().any(compiled) && !elsewhere(r))
+        {
             for package in packages(framework, release) {
                 let key = (framework.name.clone(), release.version.clone(), package);
                 if !seen.contains(&key) {
-                    differences.push(format!("{} {}: no wheel of {} was read", key.0, key.1, key.2));
+                    differences.push(format!(
+                        "{} {}: no wheel of {} was read",
+                        key.0, key.1, key.2
+                    ));
                 }
             }
         }
     }
-    Ok(Comparison { what: "what comes with Python packages", facts: rows.len() * 2, differences })
+    Ok(Comparison {
+        what: "what comes with Python packages",
+        facts: rows.len() * 2,
+        differences,
+    })
 }
 
 fn packages(framework: &Framework, release: &FrameworkRelease) -> BTreeSet<String> {
     let way = framework.python_package(release);
-    way.map(|way| release.builds.iter().map(|build| way.package_for(build)).collect()).unwrap_or_default()
+    way.map(|way| {
+        release
+            .builds
+            .iter()
+            .map(|build| way.package_for(build))
+            .collect()
+    })
+    .unwrap_or_default()
 }

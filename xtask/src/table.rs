@@ -9,7 +9,9 @@ pub fn read(name: &str) -> Result<Vec<Vec<String>>> {
     let path = project().join("xtask/recorded").join(name);
     let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     let rows = text.lines().filter(|line| !line.starts_with('#'));
-    Ok(rows.map(|row| row.split('\t').map(str::to_owned).collect()).collect())
+    Ok(rows
+        .map(|row| row.split('\t').map(str::to_owned).collect())
+        .collect())
 }
 
 /// Writes a table: its origin, its column names, and the rows.

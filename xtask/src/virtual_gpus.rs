@@ -21,9 +21,17 @@ pub fn record(database: &Database, repository: &Path) -> Result<()> {
             subsystems.entry(device).or_default().insert(PciDevice(id));
         }
     }
-    let rows: Vec<_> = subsystems.iter().map(|(device, ids)| vec![device.to_string(), texts(ids).join(" ")]).collect();
+    let rows: Vec<_> = subsystems
+        .iter()
+        .map(|(device, ids)| vec![device.to_string(), texts(ids).join(" ")])
+        .collect();
     let origin = format!("{NAMES} of github.com/NVIDIA/open-gpu-kernel-modules {newest}");
-    table::write(TABLE, &origin, &["device", "subsystems of virtual GPUs"], &rows)
+    table::write(
+        TABLE,
+        &origin,
+        &["device", "subsystems of virtual GPUs"],
+        &rows,
+    )
 }
 
 fn texts(ids: &BTreeSet<PciDevice>) -> Vec<String> {
@@ -35,13 +43,24 @@ pub fn check(database: &Database, write: bool) -> Result<Comparison> {
     let rows = table::read(TABLE)?;
     let (mut facts, mut differences) = (0, Vec::new());
     for row in &rows {
-        let [device, ids] = row.as_slice() else { return Err(format!("{TABLE}: {row:?}")) };
-        let known = database.virtual_gpus.iter().find(|v| v.device.to_string() == *device);
-        let ours: BTreeSet<_> = known.iter().flat_map(|v| &v.subsystems).map(ToString::to_string).collect();
+        let [device, ids] = row.as_slice() else {
+            return Err(format!("{TABLE}: {row:?}"));
+        };
+        let known = database
+            .virtual_gpus
+            .iter()
+            .find(|v| v.device.to_string() == *device);
+        let ours: BTreeSet<_> = known
+            .iter()
+            .flat_map(|v| &v.subsystems)
+            .map(ToString::to_string)
+            .collect();
         let theirs: BTreeSet<_> = ids.split(' ').map(str::to_owned).collect();
         facts += theirs.len();
-        differences
-            .extend(ours.symmetric_difference(&theirs).map(|id| format!("{device}: subsystem {id} on one side only")));
+        differences.extend(
+            ours.symmetric_difference(&theirs)
+                .map(|id| format!("{device}: subsystem {id} on one side only")),
+        );
     }
     if write {
         let mut text = String::from(
@@ -49,13 +68,20 @@ pub fn check(database: &Database, write: bool) -> Result<Comparison> {
              # needs NVIDIA's vGPU guest driver. Written by `cargo xtask check --write`.\nvirtual_gpus:\n",
         );
         for row in &rows {
-            let [device, ids] = row.as_slice() else { continue };
+            let [device, ids] = row.as_slice() else {
+                continue;
+            };
             let ids = ids.replace(' ', "\", \"");
-            text +=
-                &format!("  - {{device: \"{device}\", subsystems: [\"{ids}\"], sources: [open-gpu-kernel-modules]}}\n");
+            text += &format!(
+                "  - {{device: \"{device}\", subsystems: [\"{ids}\"], sources: [open-gpu-kernel-modules]}}\n"
+            );
         }
         let path = project().join("compat/virtual-gpus.yaml");
         fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
     }
-    Ok(Comparison { what: "virtual GPUs that open kernel modules name", facts, differences })
+    Ok(Comparison {
+        what: "virtual GPUs that open kernel modules name",
+        facts,
+        differences,
+    })
 }

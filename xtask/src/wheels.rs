@@ -1,7 +1,10 @@
-//! The wheels of frameworks on PyPI. Their metadata gives the CUDA and cuDNN versions they run with, their names the oldest
-//! glibc, and files in some of them the versions they are built with. Only these parts of a wheel are downloaded.
+//! The wheels of frameworks on PyPI. Their metadata gives the CUDA and cuDNN versions they run
+//! with, their names the oldest glibc, and files in some of them the versions they are built with.
+//! Only these parts of a wheel are downloaded.
 
-use crate::metadata::{cuda_major, described, range, requirements, series_of_libraries, version_after};
+use crate::metadata::{
+    cuda_major, described, range, requirements, series_of_libraries, version_after,
+};
 use crate::pypi::{self, File, directory, glibc_of, numbers};
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::{Database, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
@@ -29,7 +32,8 @@ const COLUMNS: &[&str] = &[
 /// Every system that CUDA supports has it, so the database omits it.
 const GLIBC_EVERYWHERE: [u32; 2] = [2, 17];
 
-/// A package of a framework. If it is for one major version of CUDA, its name or extra contains that.
+/// A package of a framework. If it is for one major version of CUDA, its name or extra contains
+/// that.
 pub struct Package {
     /// The framework's name in the database.
     pub framework: &'static str,
@@ -37,18 +41,29 @@ pub struct Package {
     pub name: &'static str,
     /// The extras to include, in pip's notation: `cuda,cudnn`.
     pub extra: &'static str,
-    /// The end of the path of a file with the build versions, and the texts that precede the versions of CUDA and cuDNN in it.
+    /// The end of the path of a file with the build versions, and the texts that precede the
+    /// versions of CUDA and cuDNN in it.
     pub made_with: Option<(&'static str, &'static str, &'static str)>,
-    /// The text before the CUDA series in the names of its libraries, if it has one per series: `libbitsandbytes_cuda124.so`.
+    /// The text before the CUDA series in the names of its libraries, if it has one per series:
+    /// `libbitsandbytes_cuda124.so`.
     pub libraries: Option<&'static str>,
 }
 
 pub const fn package(framework: &'static str, name: &'static str, extra: &'static str) -> Package {
-    Package { framework, name, extra, made_with: None, libraries: None }
+    Package {
+        framework,
+        name,
+        extra,
+        made_with: None,
+        libraries: None,
+    }
 }
 
 pub const PACKAGES: &[Package] = &[
-    Package { made_with: Some(("torch/version.py", "\ncuda", "")), ..package("torch", "torch", "") },
+    Package {
+        made_with: Some(("torch/version.py", "\ncuda", "")),
+        ..package("torch", "torch", "")
+    },
     Package {
         made_with: Some(("python/platform/build_info.py", "cuda_version", "")),
         ..package("tensorflow", "tensorflow", "and-cuda")
@@ -68,7 +83,10 @@ pub const PACKAGES: &[Package] = &[
     package("cupy", "cupy-cuda12x", "ctk"),
     package("cupy", "cupy-cuda13x", "ctk"),
     package("sglang", "sglang", "srt"),
-    Package { made_with: Some(("cpp_lib.json", "\"cuda\"", "")), ..package("xformers", "xformers", "") },
+    Package {
+        made_with: Some(("cpp_lib.json", "\"cuda\"", "")),
+        ..package("xformers", "xformers", "")
+    },
     package("numba-cuda", "numba-cuda", "cu12"),
     package("numba-cuda", "numba-cuda", "cu13"),
     package("cudf", "cudf-cu12", ""),
@@ -77,7 +95,11 @@ pub const PACKAGES: &[Package] = &[
     package("cudf", "libcudf-cu13", ""),
     package("faiss-gpu", "faiss-gpu-cu12", ""),
     Package {
-        made_with: Some(("paddle/version/__init__.py", "\ncuda_version", "\ncudnn_version")),
+        made_with: Some((
+            "paddle/version/__init__.py",
+            "\ncuda_version",
+            "\ncudnn_version",
+        )),
         ..package("paddlepaddle-gpu", "paddlepaddle-gpu", "")
     },
     Package {
@@ -85,7 +107,10 @@ pub const PACKAGES: &[Package] = &[
         ..package("triton", "triton", "")
     },
     package("xgboost", "xgboost", ""),
-    Package { libraries: Some("libbitsandbytes_cuda"), ..package("bitsandbytes", "bitsandbytes", "") },
+    Package {
+        libraries: Some("libbitsandbytes_cuda"),
+        ..package("bitsandbytes", "bitsandbytes", "")
+    },
     package("transformer-engine", "transformer-engine-cu12", ""),
     package("transformer-engine", "transformer-engine-cu13", ""),
 ];
@@ -93,7 +118,11 @@ pub const PACKAGES: &[Package] = &[
 impl Package {
     /// In pip's notation: `jax-cuda12-plugin[with-cuda]`.
     pub fn title(&self) -> String {
-        if self.extra.is_empty() { self.name.to_owned() } else { format!("{}[{}]", self.name, self.extra) }
+        if self.extra.is_empty() {
+            self.name.to_owned()
+        } else {
+            format!("{}[{}]", self.name, self.extra)
+        }
     }
 }
 
@@ -112,34 +141,70 @@ pub struct Job {
     pub file: File,
 }
 
-/// Records the newest wheels of each release in the database, and of all newer ones. If names are given, the rows of all other
-/// frameworks are kept.
+/// Records the newest wheels of each release in the database, and of all newer ones. If names are
+/// given, the rows of all other frameworks are kept.
 pub fn record(database: &Database, index: &str, frameworks: &[String]) -> Result<()> {
-    let is_named = |framework: &str| frameworks.is_empty() || frameworks.iter().any(|name| name == framework);
+    let is_named =
+        |framework: &str| frameworks.is_empty() || frameworks.iter().any(|name| name == framework);
     let mut jobs = Vec::new();
-    for package in PACKAGES.iter().filter(|package| is_named(package.framework)) {
+    for package in PACKAGES
+        .iter()
+        .filter(|package| is_named(package.framework))
+    {
         jobs.extend(wheels(database, index, package)?);
     }
     let read = |job: &Job| read(job).map_err(|e| format!("{}: {e}", job.file.filename));
     let mut rows = pypi::for_each(&jobs, pypi::READERS, read)?;
     if !frameworks.is_empty() {
-        rows.extend(table::read(TABLE)?.into_iter().filter(|row| !is_named(&row[0])));
+        rows.extend(
+            table::read(TABLE)?
+                .into_iter()
+                .filter(|row| !is_named(&row[0])),
+        );
     }
-    let place = |row: &Vec<String>| PACKAGES.iter().position(|p| p.framework == row[0] && p.title() == row[2]);
-    rows.sort_by_key(|row| (place(row), std::cmp::Reverse(numbers(&row[3])), std::cmp::Reverse(row[4].clone())));
-    table::write(TABLE, "Wheels on PyPI: the newest of each release", COLUMNS, &rows)
+    let place = |row: &Vec<String>| {
+        PACKAGES
+            .iter()
+            .position(|p| p.framework == row[0] && p.title() == row[2])
+    };
+    rows.sort_by_key(|row| {
+        (
+            place(row),
+            std::cmp::Reverse(numbers(&row[3])),
+            std::cmp::Reverse(row[4].clone()),
+        )
+    });
+    table::write(
+        TABLE,
+        "Wheels on PyPI: the newest of each release",
+        COLUMNS,
+        &rows,
+    )
 }
 
 /// The relevant wheels of a package.
 pub fn wheels(database: &Database, index: &str, package: &'static Package) -> Result<Vec<Job>> {
     let page = pypi::page(index, package.name)?;
     let known = database.framework(package.framework);
-    let newest_known = known.and_then(|f| f.releases.first()).map(|r| numbers(&r.version));
+    let newest_known = known
+        .and_then(|f| f.releases.first())
+        .map(|r| numbers(&r.version));
     let mut newest: BTreeMap<String, &str> = BTreeMap::new();
-    for version in page.files.iter().filter_map(File::wheel).map(|wheel| wheel.version) {
-        let release = match database.framework_release(&format!("{}=={version}", package.framework)) {
+    for version in page
+        .files
+        .iter()
+        .filter_map(File::wheel)
+        .map(|wheel| wheel.version)
+    {
+        let release = match database.framework_release(&format!("{}=={version}", package.framework))
+        {
             Some(release) => release.version.clone(),
-            None if newest_known.as_ref().is_none_or(|known| numbers(version) > *known) => version.to_owned(),
+            None if newest_known
+                .as_ref()
+                .is_none_or(|known| numbers(version) > *known) =>
+            {
+                version.to_owned()
+            }
             None => continue,
         };
         let newest = newest.entry(release).or_insert(version);
@@ -150,12 +215,23 @@ pub fn wheels(database: &Database, index: &str, package: &'static Package) -> Re
     let mut jobs = Vec::new();
     for (release, version) in newest {
         for architecture in ["x86_64", "aarch64", "any"] {
-            let of =
-                |file: &&File| file.wheel().is_some_and(|w| w.version == version && w.platform.ends_with(architecture));
-            let Some(file) = page.files.iter().rfind(of) else { continue };
+            let of = |file: &&File| {
+                file.wheel()
+                    .is_some_and(|w| w.version == version && w.platform.ends_with(architecture))
+            };
+            let Some(file) = page.files.iter().rfind(of) else {
+                continue;
+            };
             let python = pythons(&page.files.iter().filter(of).collect::<Vec<_>>());
             let (release, version) = (release.clone(), version.to_owned());
-            jobs.push(Job { package, release, version, architecture, python, file: file.clone() });
+            jobs.push(Job {
+                package,
+                release,
+                version,
+                architecture,
+                python,
+                file: file.clone(),
+            });
         }
     }
     Ok(jobs)
@@ -170,17 +246,37 @@ fn pythons(files: &[&File]) -> String {
     };
     match files.iter().map(exact).collect::<Option<BTreeSet<_>>>() {
         Some(minors) if !minors.is_empty() => {
-            format!("3.{} to 3.{}", minors.first().unwrap_or(&0), minors.last().unwrap_or(&0))
+            format!(
+                "3.{} to 3.{}",
+                minors.first().unwrap_or(&0),
+                minors.last().unwrap_or(&0)
+            )
         }
-        _ => files.last().and_then(|file| file.requires_python.clone()).unwrap_or_default(),
+        _ => files
+            .last()
+            .and_then(|file| file.requires_python.clone())
+            .unwrap_or_default(),
     }
 }
 
 /// The row of a wheel.
 fn read(job: &Job) -> Result<Vec<String>> {
-    let Job { package, release, version, architecture, python, file } = job;
+    let Job {
+        package,
+        release,
+        version,
+        architecture,
+        python,
+        file,
+    } = job;
     let members = directory(file)?;
-    let text_of = |end: &str| members.iter().find(|m| m.path.ends_with(end)).map(|m| m.text(file)).transpose();
+    let text_of = |end: &str| {
+        members
+            .iter()
+            .find(|m| m.path.ends_with(end))
+            .map(|m| m.text(file))
+            .transpose()
+    };
     let metadata = text_of(".dist-info/METADATA")?.unwrap_or_default();
     let (mut made_cuda, mut made_cudnn) = (String::new(), String::new());
     if let Some((path, cuda, cudnn)) = package.made_with
@@ -198,15 +294,19 @@ fn read(job: &Job) -> Result<Vec<String>> {
     let runtime = of(&|name| name == "cuda-toolkit" || name.starts_with("nvidia-cuda-runtime"));
     // A wheel with a built-in runtime may still load a library for one major version.
     let nccl = of(&|name| name.starts_with("nvidia-nccl-cu")).filter(|_| package.name == "xgboost");
-    let nvcc = of(&|name| name.starts_with("nvidia-cuda-nvcc")).map(|(_, specifier)| range(specifier, None));
+    let nvcc = of(&|name| name.starts_with("nvidia-cuda-nvcc"))
+        .map(|(_, specifier)| range(specifier, None));
     let cuda = match runtime.or(nccl) {
         Some((name, specifier)) => range(specifier, cuda_major(name).or(major)),
         None => range(&described(&metadata), major),
     };
-    let cudnn = of(&|name| name.starts_with("nvidia-cudnn-cu")).map(|(_, specifier)| range(specifier, None));
+    let cudnn = of(&|name| name.starts_with("nvidia-cudnn-cu"))
+        .map(|(_, specifier)| range(specifier, None));
     let torch = of(&|name| name == "torch").map(|(_, specifier)| range(specifier, None));
-    let glibc =
-        file.wheel().and_then(|wheel| glibc_of(wheel.platform)).map(|[major, minor]| format!("{major}.{minor}"));
+    let glibc = file
+        .wheel()
+        .and_then(|wheel| glibc_of(wheel.platform))
+        .map(|[major, minor]| format!("{major}.{minor}"));
     Ok(vec![
         package.framework.to_owned(),
         release.clone(),
@@ -295,33 +395,53 @@ pub fn check(database: &Database) -> Result<Comparison> {
         };
         facts += row[5..].iter().filter(|field| !field.is_empty()).count();
         let Some(known) = database.framework_release(&format!("{framework}=={version}")) else {
-            differences.insert(format!("{framework} {release}: on PyPI but not in the database"));
+            differences.insert(format!(
+                "{framework} {release}: on PyPI but not in the database"
+            ));
             continue;
         };
         if known.version != *release {
-            differences
-                .insert(format!("{framework} {version}: recorded as {release}, the database has {}", known.version));
+            differences.insert(format!(
+                "{framework} {version}: recorded as {release}, the database has {}",
+                known.version
+            ));
         }
         differences.extend(
-            differing(database, &wheel, known).into_iter().map(|what| format!("{framework} {release}: {what}")),
+            differing(database, &wheel, known)
+                .into_iter()
+                .map(|what| format!("{framework} {release}: {what}")),
         );
-        published.entry((wheel.framework, wheel.release)).or_insert_with(Vec::new).push(Published {
-            package: wheel.package,
-            architecture: wheel.architecture,
-            is_made: !wheel.made_cuda.is_empty(),
-            requires: !matches!(wheel.cuda, Range::Unknown),
-        });
-        let floor = floors.entry((wheel.framework, wheel.release, wheel.architecture)).or_insert_with(Vec::new);
+        published
+            .entry((wheel.framework, wheel.release))
+            .or_insert_with(Vec::new)
+            .push(Published {
+                package: wheel.package,
+                architecture: wheel.architecture,
+                is_made: !wheel.made_cuda.is_empty(),
+                requires: !matches!(wheel.cuda, Range::Unknown),
+            });
+        let floor = floors
+            .entry((wheel.framework, wheel.release, wheel.architecture))
+            .or_insert_with(Vec::new);
         floor.extend(wheel.glibc.clone());
         if let Range::Exactly(torch) = &wheel.torch {
             let torch = database.framework_release(&format!("torch=={torch}"));
-            floor.extend(torch.and_then(|torch| torch.glibc_min.get(wheel.architecture)).map(|glibc| numbers(glibc)));
+            floor.extend(
+                torch
+                    .and_then(|torch| torch.glibc_min.get(wheel.architecture))
+                    .map(|glibc| numbers(glibc)),
+            );
         }
     }
     for ((framework, release, architecture), glibcs) in floors {
-        let floor = glibcs.into_iter().max().filter(|floor| floor.as_slice() > &GLIBC_EVERYWHERE[..]);
+        let floor = glibcs
+            .into_iter()
+            .max()
+            .filter(|floor| floor.as_slice() > &GLIBC_EVERYWHERE[..]);
         let known = database.framework_release(&format!("{framework}=={release}"));
-        let ours = known.and_then(|known| known.glibc_min.get(architecture)).map(|glibc| numbers(glibc));
+        let ours = known
+            .and_then(|known| known.glibc_min.get(architecture))
+            .map(|glibc| numbers(glibc));
         if floor != ours && architecture != "any" {
             differences
                 .insert(format!("{framework} {release}: glibc {floor:?} on {architecture}; the database has {ours:?}"));
@@ -334,7 +454,11 @@ pub fn check(database: &Database) -> Result<Comparison> {
         }
     }
     let differences = differences.into_iter().collect();
-    Ok(Comparison { what: "wheels of frameworks", facts, differences })
+    Ok(Comparison {
+        what: "wheels of frameworks",
+        facts,
+        differences,
+    })
 }
 
 /// The CUDA information in a wheel of a release for its architecture.
@@ -353,14 +477,22 @@ fn architectures(wheels: &[Published], known: &FrameworkRelease) -> Vec<String> 
     if wheels.iter().any(|wheel| wheel.architecture == "any") {
         return differences;
     }
-    // The build version is better evidence than the requirements: TensorFlow's are the same on architectures without CUDA.
+    // The build version is better evidence than the requirements: TensorFlow's are the same on
+    // architectures without CUDA.
     let has_cuda = |wheel: &Published| {
         let of = |other: &&Published| other.package == wheel.package;
-        if wheels.iter().filter(of).any(|other| other.is_made) { wheel.is_made } else { wheel.requires }
+        if wheels.iter().filter(of).any(|other| other.is_made) {
+            wheel.is_made
+        } else {
+            wheel.requires
+        }
     };
     let mentioned = wheels.iter().any(has_cuda);
     for architecture in ["x86_64", "aarch64"] {
-        let of: Vec<_> = wheels.iter().filter(|wheel| wheel.architecture == architecture).collect();
+        let of: Vec<_> = wheels
+            .iter()
+            .filter(|wheel| wheel.architecture == architecture)
+            .collect();
         let for_it = known.builds.iter().any(|build| build.is_for(architecture));
         let cpu_only = known.cpu_only.iter().any(|a| a == architecture);
         if of.is_empty() && for_it {
@@ -376,33 +508,53 @@ fn architectures(wheels: &[Published], known: &FrameworkRelease) -> Vec<String> 
     differences
 }
 
-/// The build that the wheels of a package contain. A package without a major version in its name is what a plain pip install
-/// gets, which is the first build.
+/// The build that the wheels of a package contain. A package without a major version in its name is
+/// what a plain pip install gets, which is the first build.
 pub fn build<'a>(release: &'a FrameworkRelease, package: &str) -> Option<&'a FrameworkBuild> {
     let (name, extra) = package.split_once('[').unwrap_or((package, ""));
     let major = cuda_major(name).or_else(|| cuda_major(extra.trim_end_matches(']')));
     // mxnet-cu117 is for a single series.
     let series = |build: &FrameworkBuild| build.cuda.major * 10 + build.cuda.minor;
-    release.builds.iter().find(|build| major.is_none_or(|n| build.cuda.major == n || series(build) == n))
+    release
+        .builds
+        .iter()
+        .find(|build| major.is_none_or(|n| build.cuda.major == n || series(build) == n))
 }
 
 /// How a wheel differs from the build it contains.
 fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Vec<String> {
-    let Some(build) = build(known, wheel.package) else { return vec![format!("no build for {}", wheel.package)] };
+    let Some(build) = build(known, wheel.package) else {
+        return vec![format!("no build for {}", wheel.package)];
+    };
     let mut differences = Vec::new();
     let mut differ = |differs: bool, what: &str, source: &str, ours: String| {
         if differs {
-            differences.push(format!("{} {what} {source}; the database has {ours}", wheel.package));
+            differences.push(format!(
+                "{} {what} {source}; the database has {ours}",
+                wheel.package
+            ));
         }
     };
     if wheel.made_cuda.contains(", ") {
-        let ours: BTreeSet<_> = known.builds.iter().map(|build| cuda_numbers(build.cuda).to_vec()).collect();
+        let ours: BTreeSet<_> = known
+            .builds
+            .iter()
+            .map(|build| cuda_numbers(build.cuda).to_vec())
+            .collect();
         let theirs: BTreeSet<_> = wheel.made_cuda.split(", ").map(numbers).collect();
-        differ(ours != theirs, "has libraries for CUDA", wheel.made_cuda, format!("{ours:?}"));
+        differ(
+            ours != theirs,
+            "has libraries for CUDA",
+            wheel.made_cuda,
+            format!("{ours:?}"),
+        );
     } else {
         // Some only name the major version.
         let made = numbers(wheel.made_cuda);
-        let same = made.iter().zip(cuda_numbers(build.cuda)).all(|(theirs, ours)| *theirs == ours);
+        let same = made
+            .iter()
+            .zip(cuda_numbers(build.cuda))
+            .all(|(theirs, ours)| *theirs == ours);
         differ(!same, "is made with CUDA", wheel.made_cuda, cuda_of(build));
     }
     let made = wheel.made_cudnn.parse::<AddOnVersion>().ok();
@@ -415,28 +567,41 @@ fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Ve
     match &wheel.cuda {
         Range::Unknown => {}
         Range::Exactly(version) => {
-            let same = build.cuda_min.is_none() && numbers(version)[..2] == cuda_numbers(build.cuda);
+            let same =
+                build.cuda_min.is_none() && numbers(version)[..2] == cuda_numbers(build.cuda);
             differ(!same, "requires CUDA", version, cuda_of(build));
         }
         Range::From(version) => {
             let (first, from) = (cuda_numbers(build.first_cuda()), numbers(version));
             // A major version alone does not determine the first series.
-            let same = if from.len() > 1 { first == from[..2] } else { first[0] == from[0] };
+            let same = if from.len() > 1 {
+                first == from[..2]
+            } else {
+                first[0] == from[0]
+            };
             let is_open = build.cuda_min.is_some() || build.needs == FrameworkNeeds::Driver;
-            differ(!same || !is_open, "requires CUDA from", version, cuda_of(build));
+            differ(
+                !same || !is_open,
+                "requires CUDA from",
+                version,
+                cuda_of(build),
+            );
         }
     }
     match &wheel.cudnn {
         Range::Unknown => {}
         Range::Exactly(version) => {
-            let same = build.cudnn_min.is_none() && version.parse().ok().map(release) == build.cudnn.map(release);
+            let same = build.cudnn_min.is_none()
+                && version.parse().ok().map(release) == build.cudnn.map(release);
             differ(!same, "requires cuDNN", version, cudnn_of(build));
         }
         Range::From(version) => {
             // The database may know that an older one fails although the wheel would accept it.
-            let newer = build.cudnn_min.zip(version.parse().ok()).is_some_and(|(ours, theirs): (_, AddOnVersion)| {
-                ours.major == theirs.major && release(ours) >= release(theirs)
-            });
+            let newer = build.cudnn_min.zip(version.parse().ok()).is_some_and(
+                |(ours, theirs): (_, AddOnVersion)| {
+                    ours.major == theirs.major && release(ours) >= release(theirs)
+                },
+            );
             differ(!newer, "requires cuDNN from", version, cudnn_of(build));
         }
     }
@@ -447,10 +612,17 @@ fn differing(database: &Database, wheel: &Wheel, known: &FrameworkRelease) -> Ve
             .map(<[_]>::to_vec)
             .filter(|series| series[..] > cuda_numbers(build.first_cuda())[..]);
         let ours = build.nvcc_min.map(|v| cuda_numbers(v).to_vec());
-        differ(newer != ours, "requires nvcc from", nvcc, format!("{ours:?}"));
+        differ(
+            newer != ours,
+            "requires nvcc from",
+            nvcc,
+            format!("{ours:?}"),
+        );
     }
     if let Range::Exactly(version) = &wheel.torch {
-        let torch = database.framework_release(&format!("torch=={version}")).and_then(|torch| torch.builds.first());
+        let torch = database
+            .framework_release(&format!("torch=={version}"))
+            .and_then(|torch| torch.builds.first());
         let cudnn = torch.and_then(|torch| torch.cudnn);
         differ(cudnn != build.cudnn, "pins torch", version, cudnn_of(build));
     }
@@ -467,13 +639,27 @@ fn release(version: AddOnVersion) -> (u16, u16, u16) {
 }
 
 fn cuda_of(build: &FrameworkBuild) -> String {
-    format!("CUDA {}{}", build.cuda, build.cuda_min.map(|v| format!(", from {v} on")).unwrap_or_default())
+    format!(
+        "CUDA {}{}",
+        build.cuda,
+        build
+            .cuda_min
+            .map(|v| format!(", from {v} on"))
+            .unwrap_or_default()
+    )
 }
 
 fn cudnn_of(build: &FrameworkBuild) -> String {
     let from = build.cudnn_min.map(|v| format!("from {v} on"));
     let made = build.cudnn.map(|v| v.to_string());
-    format!("cuDNN {}", [made, from].into_iter().flatten().collect::<Vec<_>>().join(", "))
+    format!(
+        "cuDNN {}",
+        [made, from]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -483,19 +669,41 @@ mod tests {
     #[test]
     fn wheels_without_cuda_are_told_from_those_with_it() {
         let builds = |architectures: &str| {
-            let text = format!("{{version: \"1\", builds: [{{cuda: \"12.8\"{architectures}}}], sources: []}}");
+            let text = format!(
+                "{{version: \"1\", builds: [{{cuda: \"12.8\"{architectures}}}], sources: []}}"
+            );
             serde_yaml::from_str::<FrameworkRelease>(&text).expect("a release")
         };
         let (both, one) = (builds(""), builds(", architectures: [x86_64]"));
-        let wheel = |architecture, is_made, requires| Published { package: "p", architecture, is_made, requires };
+        let wheel = |architecture, is_made, requires| Published {
+            package: "p",
+            architecture,
+            is_made,
+            requires,
+        };
         let (cuda, cpu) = (wheel("x86_64", true, true), wheel("aarch64", false, true));
-        assert_eq!(architectures(&[wheel("x86_64", true, true)], &one), Vec::<String>::new());
-        assert_eq!(architectures(&[wheel("x86_64", true, true)], &both), ["there are no wheels for aarch64"]);
-        assert_eq!(architectures(&[cuda, cpu], &both), ["the wheels for aarch64 do not have CUDA"]);
+        assert_eq!(
+            architectures(&[wheel("x86_64", true, true)], &one),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            architectures(&[wheel("x86_64", true, true)], &both),
+            ["there are no wheels for aarch64"]
+        );
+        assert_eq!(
+            architectures(&[cuda, cpu], &both),
+            ["the wheels for aarch64 do not have CUDA"]
+        );
         let required = [wheel("x86_64", false, true), wheel("aarch64", false, true)];
         assert_eq!(architectures(&required, &both), Vec::<String>::new());
-        assert_eq!(architectures(&required, &one), ["the wheels for aarch64 have CUDA"]);
-        let silent = [wheel("x86_64", false, false), wheel("aarch64", false, false)];
+        assert_eq!(
+            architectures(&required, &one),
+            ["the wheels for aarch64 have CUDA"]
+        );
+        let silent = [
+            wheel("x86_64", false, false),
+            wheel("aarch64", false, false),
+        ];
         assert_eq!(architectures(&silent, &one), Vec::<String>::new());
     }
 }

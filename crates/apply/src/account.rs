@@ -22,10 +22,17 @@ pub struct Account {
 impl Account {
     /// Of a run that begins now.
     pub fn open() -> Self {
-        Self { fingerprint: None, started: now(), steps: Vec::new(), reboot_required: false, changes: false }
+        Self {
+            fingerprint: None,
+            started: now(),
+            steps: Vec::new(),
+            reboot_required: false,
+            changes: false,
+        }
     }
 
-    /// The host is about to be changed, or was changed by the run that this one resumes: what comes of it is worth a record.
+    /// The host is about to be changed, or was changed by the run that this one resumes: what comes
+    /// of it is worth a record.
     pub fn changes(&mut self) {
         self.changes = true;
     }
@@ -42,20 +49,41 @@ impl Account {
 
     /// It carries out this plan.
     pub fn plan(&mut self, plan: &Plan) {
-        let state = |s: State| if s == State::Skipped { StepState::Skipped } else { StepState::Pending };
+        let state = |s: State| {
+            if s == State::Skipped {
+                StepState::Skipped
+            } else {
+                StepState::Pending
+            }
+        };
         self.fingerprint = Some(plan.fingerprint());
-        self.steps = plan.steps.iter().map(|s| StepResult { id: s.id, state: state(s.state) }).collect();
+        self.steps = plan
+            .steps
+            .iter()
+            .map(|s| StepResult {
+                id: s.id,
+                state: state(s.state),
+            })
+            .collect();
     }
 
     /// A step begins, so the ones before it are done: if nothing more is heard, it failed.
     pub fn begins(&mut self, id: StepId) {
-        let Some(at) = self.steps.iter().position(|s| s.id == id && s.state == StepState::Pending) else { return };
+        let Some(at) = self
+            .steps
+            .iter()
+            .position(|s| s.id == id && s.state == StepState::Pending)
+        else {
+            return;
+        };
         self.done_before(at);
         self.steps[at].state = StepState::Failed;
     }
 
     fn done_before(&mut self, at: usize) {
-        let before = self.steps[..at].iter_mut().filter(|s| s.state != StepState::Skipped);
+        let before = self.steps[..at]
+            .iter_mut()
+            .filter(|s| s.state != StepState::Skipped);
         before.for_each(|s| s.state = StepState::Done);
     }
 
@@ -70,7 +98,10 @@ impl Account {
             Ending::Done => self.done_before(self.steps.len()),
             // The step that stands as failed is the reboot, which is yet to come.
             Ending::RebootRequired | Ending::NeedsConsole => {
-                let waiting = self.steps.iter_mut().filter(|s| s.state == StepState::Failed);
+                let waiting = self
+                    .steps
+                    .iter_mut()
+                    .filter(|s| s.state == StepState::Failed);
                 waiting.for_each(|s| s.state = StepState::Pending);
             }
             Ending::Failed | Ending::Refused | Ending::Interrupted | Ending::RolledBack => {}
@@ -92,14 +123,18 @@ impl Account {
     }
 }
 
-/// Leaves the result of a run that has only begun, until it writes its own: one that is killed cannot, and what the last
-/// one came to would be read for its end.
+/// Leaves the result of a run that has only begun, until it writes its own: one that is killed
+/// cannot, and what the last one came to would be read for its end.
 pub fn provisional(on: &System, plan: Option<&Plan>) -> io::Result<()> {
     let mut account = Account::open();
     if let Some(plan) = plan {
         account.plan(plan);
     }
-    account.write(on, Ending::Interrupted, Some((KILLED, UNFINISHED.to_owned())))
+    account.write(
+        on,
+        Ending::Interrupted,
+        Some((KILLED, UNFINISHED.to_owned())),
+    )
 }
 
 /// Writes an object to the state folder.
@@ -107,5 +142,9 @@ pub fn save(on: &System, path: &str, value: &impl Serialize) -> io::Result<()> {
     if let Some(folder) = Path::new(path).parent() {
         on.make_directories(folder, 0o700)?;
     }
-    on.write(path, (serde_json::to_string_pretty(value)? + "\n").as_bytes(), 0o600)
+    on.write(
+        path,
+        (serde_json::to_string_pretty(value)? + "\n").as_bytes(),
+        0o600,
+    )
 }

@@ -41,11 +41,20 @@ pub fn carry_out(
     let log = log_file(on, at)?;
     if let Some(manager) = operation.locks() {
         locks::wait(on, manager, config.lock_timeout, &mut |holder, since| {
-            tell(&News::Waiting { what: &format!("the package manager, which is locked by {holder}"), since });
+            tell(&News::Waiting {
+                what: &format!("the package manager, which is locked by {holder}"),
+                since,
+            });
         })
         .map_err(Failure::Later)?;
     }
-    let mut working = |since, bytes| tell(&News::Working { operation, since, bytes });
+    let mut working = |since, bytes| {
+        tell(&News::Working {
+            operation,
+            since,
+            bytes,
+        })
+    };
     match operation {
         Operation::WriteFile(file) => {
             let undo = file.intend(on, &mut work.backups).map_err(io)?;
@@ -97,11 +106,25 @@ pub fn carry_out(
             }
             work.intend(on, at, undo.clone())?;
             with_network(config, tell, |tell| {
-                let working = &mut |since| tell(&News::Working { operation, since, bytes: None });
-                packages::perform(on, wanted, &config.supply(), Some(log.clone()), working).map_err(|e| {
-                    let unreachable = matches!(e, PackagesError::Network { unreachable: true, .. });
-                    (e.into(), unreachable)
-                })
+                let working = &mut |since| {
+                    tell(&News::Working {
+                        operation,
+                        since,
+                        bytes: None,
+                    })
+                };
+                packages::perform(on, wanted, &config.supply(), Some(log.clone()), working).map_err(
+                    |e| {
+                        let unreachable = matches!(
+                            e,
+                            PackagesError::Network {
+                                unreachable: true,
+                                ..
+                            }
+                        );
+                        (e.into(), unreachable)
+                    },
+                )
             })?;
             work.settle(on, at, undo).map_err(io)?;
         }
@@ -129,8 +152,12 @@ pub fn carry_out(
         }
         Operation::Download(_) | Operation::Reboot(_) => return Ok(()),
     }
-    // "Done" must not be on the disk before what was done is; links and files that we made ourselves are.
-    if matches!(operation, Operation::Unpack(_) | Operation::Hold(_) | Operation::Service(_)) {
+    // "Done" must not be on the disk before what was done is; links and files that we made
+    // ourselves are.
+    if matches!(
+        operation,
+        Operation::Unpack(_) | Operation::Hold(_) | Operation::Service(_)
+    ) {
         on.sync();
     }
     work.journal.note(on, Event::Done { at })?;
@@ -140,14 +167,24 @@ pub fn carry_out(
 impl Work {
     /// Notes how to undo what is about to be done.
     fn intend(&mut self, on: &System, at: At, undo: Vec<Undo>) -> Result<(), JournalError> {
-        self.journal.note(on, Event::Intent { at, undo, boot: boot_id(on) })
+        self.journal.note(
+            on,
+            Event::Intent {
+                at,
+                undo,
+                boot: boot_id(on),
+            },
+        )
     }
 
-    /// Notes how to undo it as is known now that the work is done, and on the disk: an undo, months later, can then tell what
-    /// came of it from what others did since.
+    /// Notes how to undo it as is known now that the work is done, and on the disk: an undo, months
+    /// later, can then tell what came of it from what others did since.
     fn settle(&mut self, on: &System, at: At, undo: Vec<Undo>) -> io::Result<()> {
         on.sync();
-        let undo = undo.into_iter().map(|undo| undo.learned(on)).collect::<io::Result<_>>()?;
+        let undo = undo
+            .into_iter()
+            .map(|undo| undo.learned(on))
+            .collect::<io::Result<_>>()?;
         self.intend(on, at, undo).map_err(io::Error::other)
     }
 
@@ -155,7 +192,12 @@ impl Work {
         &mut self,
         on: &System,
         at: At,
-        Unpack { archive, sha256, into, limit }: &Unpack,
+        Unpack {
+            archive,
+            sha256,
+            into,
+            limit,
+        }: &Unpack,
         working: &mut dyn FnMut(Duration, Option<(u64, Option<u64>)>),
         io: impl Fn(io::Error) -> Failure,
     ) -> Result<(), Failure> {
@@ -163,7 +205,9 @@ impl Work {
             Some((staging, staged)) => (staging, Some(staged)),
             None => (unpack::staging(on, sha256, into), None),
         };
-        let mut undo = vec![Undo::Tree { path: staging.clone() }];
+        let mut undo = vec![Undo::Tree {
+            path: staging.clone(),
+        }];
         let staged = match staged {
             Some(staged) => staged,
             None => {
@@ -181,7 +225,10 @@ impl Work {
 
 /// What a program that asked said, behind the cause where a compiler has named it.
 fn with_cause(said: &str) -> String {
-    compile::Cause::of(said).map_or_else(|| said.to_owned(), |cause| format!("{}\n{said}", cause.sentence()))
+    compile::Cause::of(said).map_or_else(
+        || said.to_owned(),
+        |cause| format!("{}\n{said}", cause.sentence()),
+    )
 }
 
 /// A log of its own for each operation, below the host's root.

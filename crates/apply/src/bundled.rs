@@ -1,5 +1,5 @@
-//! What comes from a bundle. All of it is brought to the host before the first change, so that a run that resumes after a reboot
-//! needs the bundle no more: a stick may not be mounted then.
+//! What comes from a bundle. All of it is brought to the host before the first change, so that a
+//! run that resumes after a reboot needs the bundle no more: a stick may not be mounted then.
 
 use super::Failure;
 use super::config::RunConfig;
@@ -18,7 +18,9 @@ use std::time::Instant;
 /// Where the packages of a plan come from.
 pub fn supply(plan: &Plan, config: &RunConfig) -> Supply {
     let folder = match (&config.bundle, &config.brought) {
-        (Some(bundle), _) if bundle.has_packages_for(plan) => Some(bundle.folder(&plan.request.cache)),
+        (Some(bundle), _) if bundle.has_packages_for(plan) => {
+            Some(bundle.folder(&plan.request.cache))
+        }
         (None, Some(brought)) => Some(brought.clone()),
         _ => None,
     };
@@ -38,8 +40,13 @@ pub fn check(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure
         );
         return Err(Failure::Blocked(sentence));
     }
-    let Some(bundle) = &config.bundle else { return Ok(()) };
-    let mut lacking: Vec<_> = plan.acts().flat_map(|act| lacks(on, bundle, plan, act)).collect();
+    let Some(bundle) = &config.bundle else {
+        return Ok(());
+    };
+    let mut lacking: Vec<_> = plan
+        .acts()
+        .flat_map(|act| lacks(on, bundle, plan, act))
+        .collect();
     lacking.sort();
     lacking.dedup();
     if lacking.is_empty() {
@@ -47,38 +54,68 @@ pub fn check(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure
     }
     let (path, lacking) = (bundle.form.path().display(), lacking.join(", "));
     let (offline, remedy) = (CheckId::GS601, gpusetup_causes::bundle_again().text);
-    let sentence = format!("the bundle {path} lacks files that this plan needs ({offline}): {lacking}; {remedy}");
+    let sentence = format!(
+        "the bundle {path} lacks files that this plan needs ({offline}): {lacking}; {remedy}"
+    );
     Err(Failure::Blocked(sentence))
 }
 
 /// What an operation needs that neither the bundle nor the host has.
 fn lacks(on: &System, bundle: &Bundle, plan: &Plan, act: &Act) -> Vec<String> {
     let has = match &act.operation {
-        Operation::Download(Download { url, sha256, size, to }) => {
-            act.satisfied || is_cached(on, &Wanted { url, sha256, size: *size, to })
+        Operation::Download(Download {
+            url,
+            sha256,
+            size,
+            to,
+        }) => {
+            act.satisfied
+                || is_cached(
+                    on,
+                    &Wanted {
+                        url,
+                        sha256,
+                        size: *size,
+                        to,
+                    },
+                )
         }
         Operation::Packages(wanted) => !is_needed(on, wanted),
         other => keys(other).all(|(_, key)| key.is_cached(on)),
     };
-    if has { Vec::new() } else { bundle.lacks(&act.operation, &plan.host) }
+    if has {
+        Vec::new()
+    } else {
+        bundle.lacks(&act.operation, &plan.host)
+    }
 }
 
 /// Brings what a plan needs, and has the package manager say whether it would take it.
 pub fn bring(on: &System, plan: &Plan, config: &RunConfig, tell: OnNews) -> Result<(), Failure> {
-    let Some(bundle) = &config.bundle else { return Ok(()) };
+    let Some(bundle) = &config.bundle else {
+        return Ok(());
+    };
     let supply = &config.supply();
     let began = Instant::now();
     let mut told = None;
-    let first =
-        plan.acts().map(|act| &act.operation).find(|o| matches!(o, Operation::Download(_) | Operation::Packages(_)));
+    let first = plan
+        .acts()
+        .map(|act| &act.operation)
+        .find(|o| matches!(o, Operation::Download(_) | Operation::Packages(_)));
     bundle
         .bring(on, plan, &mut |have, all| {
-            // Some two thousand packages come in a second: a word for each would take longer than they do.
+            // Some two thousand packages come in a second: a word for each would take longer than
+            // they do.
             let now = Instant::now();
-            let due = told.is_none_or(|last| now.duration_since(last).as_millis() >= 100) || have == all;
+            let due =
+                told.is_none_or(|last| now.duration_since(last).as_millis() >= 100) || have == all;
             if let Some(operation) = first.filter(|_| due) {
                 told = Some(now);
-                tell(&News::Working { operation, since: began.elapsed(), bytes: Some((have, Some(all))) });
+                tell(&News::Working {
+                    operation,
+                    since: began.elapsed(),
+                    bytes: Some((have, Some(all))),
+                });
             }
         })
         .map_err(|e| interrupt::heard().map_or_else(|| e.into(), Failure::Interrupted))?;
@@ -93,7 +130,9 @@ fn is_needed(on: &System, wanted: &Packages) -> bool {
 
 /// Takes the packages away that nothing needs any more.
 pub fn let_go(on: &System, supply: &Supply) -> Result<(), Failure> {
-    let Some(folder) = supply.folder() else { return Ok(()) };
+    let Some(folder) = supply.folder() else {
+        return Ok(());
+    };
     let failed = |e| Failure::Blocked(format!("cannot remove {}: {e}", folder.display()));
     on.remove_tree(folder).map_err(failed)?;
     // The folder of all bundles goes with the last.
@@ -113,22 +152,41 @@ mod tests {
     fn an_apply_whose_packages_are_gone_says_what_brings_them_again() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
-        let packages = Operation::Packages(Packages::to_install(PackageManager::Apt, vec!["dkms".to_owned()]));
-        let config = RunConfig { brought: Some("/var/cache/gpusetup/.bundles/ab".into()), ..RunConfig::default() };
+        let packages = Operation::Packages(Packages::to_install(
+            PackageManager::Apt,
+            vec!["dkms".to_owned()],
+        ));
+        let config = RunConfig {
+            brought: Some("/var/cache/gpusetup/.bundles/ab".into()),
+            ..RunConfig::default()
+        };
         let gone = check(&on, &plan_of(vec![packages.clone()]), &config);
         assert!(
             matches!(&gone, Err(Failure::Blocked(why)) if why.contains("gpusetup resume --bundle PATH")),
             "{gone:?}"
         );
         // Without packages to come nothing is missed.
-        check(&on, &plan_of(vec![Operation::Remove(Remove { path: PathBuf::from("/f") })]), &config)
-            .expect("nothing to do");
-        on.make_directories("/var/cache/gpusetup/.bundles/ab", 0o700).expect("made");
+        check(
+            &on,
+            &plan_of(vec![Operation::Remove(Remove {
+                path: PathBuf::from("/f"),
+            })]),
+            &config,
+        )
+        .expect("nothing to do");
+        on.make_directories("/var/cache/gpusetup/.bundles/ab", 0o700)
+            .expect("made");
         let plan = plan_of(vec![packages]);
         check(&on, &plan, &config).expect("they are there");
         let folder = supply(&plan, &config);
-        assert_eq!(folder, Supply::Folder("/var/cache/gpusetup/.bundles/ab".into()));
+        assert_eq!(
+            folder,
+            Supply::Folder("/var/cache/gpusetup/.bundles/ab".into())
+        );
         let_go(&on, &folder).expect("removed");
-        assert!(!on.exists("/var/cache/gpusetup/.bundles"), "the folder of all bundles goes with the last");
+        assert!(
+            !on.exists("/var/cache/gpusetup/.bundles"),
+            "the folder of all bundles goes with the last"
+        );
     }
 }

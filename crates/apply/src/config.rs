@@ -20,7 +20,8 @@ pub struct RunConfig {
     pub sources: Sources,
     /// The bundle that everything comes from, packages too; no network is used then.
     pub bundle: Option<Arc<Bundle>>,
-    /// The directory of the host that the bundle's packages were copied to, by this run or by the one that it resumes.
+    /// The directory of the host that the bundle's packages were copied to, by this run or by the
+    /// one that it resumes.
     pub brought: Option<PathBuf>,
 }
 
@@ -40,6 +41,8 @@ impl Default for RunConfig {
 impl RunConfig {
     /// Where packages come from, once those of a bundle were copied to the host.
     pub fn supply(&self) -> Supply {
-        self.brought.clone().map_or(Supply::Repositories, Supply::Folder)
+        self.brought
+            .clone()
+            .map_or(Supply::Repositories, Supply::Folder)
     }
 }

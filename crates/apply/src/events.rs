@@ -1,4 +1,5 @@
-//! What happened here, for programs that read logs: a line of JSON for each thing, behind those of earlier runs.
+//! What happened here, for programs that read logs: a line of JSON for each thing, behind those of
+//! earlier runs.
 
 use super::news::{News, OnNews};
 use super::result::{Ending, now};
@@ -35,8 +36,8 @@ struct Line<'a> {
     exit_code: Option<u8>,
 }
 
-/// Writes them. The file is opened with the first, so that a run that does nothing leaves nothing; where it cannot be written
-/// the work goes on without.
+/// Writes them. The file is opened with the first, so that a run that does nothing leaves nothing;
+/// where it cannot be written the work goes on without.
 pub struct Events<'a> {
     on: &'a System,
     file: Option<File>,
@@ -60,19 +61,36 @@ impl<'a> Events<'a> {
             News::Waiting { what, since } if since.is_zero() || since.as_millis() < 400 => {
                 ("waiting", None, Some((*what).to_owned()))
             }
-            News::Begins | News::Waiting { .. } | News::Working { .. } | News::Password(_) => return,
+            News::Begins | News::Waiting { .. } | News::Working { .. } | News::Password(_) => {
+                return;
+            }
         };
-        self.write(Line { event, step, what, ..Line::default() });
+        self.write(Line {
+            event,
+            step,
+            what,
+            ..Line::default()
+        });
     }
 
     /// Notes how a run ended, and why where it is known.
     pub fn end(&mut self, state: Ending, error: Option<&(u8, String)>) {
         let (exit_code, what) = error.map_or((0, None), |(code, why)| (*code, Some(why.clone())));
-        self.write(Line { event: "end", state: Some(state), exit_code: Some(exit_code), what, ..Line::default() });
+        self.write(Line {
+            event: "end",
+            state: Some(state),
+            exit_code: Some(exit_code),
+            what,
+            ..Line::default()
+        });
     }
 
     fn write(&mut self, line: Line) {
-        let line = Line { time: now(), process: std::process::id(), ..line };
+        let line = Line {
+            time: now(),
+            process: std::process::id(),
+            ..line
+        };
         if self.file.is_none() {
             self.file = self.open().ok();
         }

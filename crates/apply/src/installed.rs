@@ -31,13 +31,23 @@ impl OwnInstallations {
         let plans: Vec<&Plan> = journal
             .events()
             .iter()
-            .filter_map(|event| if let Event::Run { plan, .. } = event { Some(&**plan) } else { None })
+            .filter_map(|event| {
+                if let Event::Run { plan, .. } = event {
+                    Some(&**plan)
+                } else {
+                    None
+                }
+            })
             .collect();
         let mut own = Self::default();
         // Oldest first: what a later run removed is gone.
         for made in journal.all_made().into_iter().rev() {
-            let Some(plan) = plans.get(made.run) else { continue };
-            let Some(step) = plan.steps.get(made.at.0) else { continue };
+            let Some(plan) = plans.get(made.run) else {
+                continue;
+            };
+            let Some(step) = plan.steps.get(made.at.0) else {
+                continue;
+            };
             match (step.id, made.operation) {
                 (StepId::RemoveCuda, Some(Operation::Remove(gone))) => own.forget(&gone.path),
                 (StepId::RemoveDriver, _) => own.driver = None,
@@ -49,13 +59,23 @@ impl OwnInstallations {
 
     fn add(&mut self, plan: &Plan, id: StepId) {
         let directory = |version: CudaVersion| plan.request.prefix.join(version.directory());
-        let default = plan.selection.cuda.as_ref().map(|cuda| directory(cuda.version));
+        let default = plan
+            .selection
+            .cuda
+            .as_ref()
+            .map(|cuda| directory(cuda.version));
         match id {
-            StepId::InstallDriver => self.driver = plan.selection.driver.as_ref().map(|driver| driver.version),
+            StepId::InstallDriver => {
+                self.driver = plan.selection.driver.as_ref().map(|driver| driver.version)
+            }
             StepId::InstallCuda => self.toolkits.extend(default),
             StepId::InstallFurtherCuda(series) => drop(self.toolkits.insert(directory(series))),
-            StepId::InstallAddOn(add_on) => self.add_ons.extend(default.map(|toolkit| (toolkit, add_on))),
-            StepId::InstallFurtherAddOn(add_on, series) => drop(self.add_ons.insert((directory(series), add_on))),
+            StepId::InstallAddOn(add_on) => self
+                .add_ons
+                .extend(default.map(|toolkit| (toolkit, add_on))),
+            StepId::InstallFurtherAddOn(add_on, series) => {
+                drop(self.add_ons.insert((directory(series), add_on)))
+            }
             _ => {}
         }
     }

@@ -1,6 +1,7 @@
-//! The write-ahead journal: each change and its undo are on the disk before it happens. Each record is
-//! a line with a checksum of it and of the record before it; a last line that a power cut tore is recognised and cut off. What
-//! stands where is a fold over the records; there is no second file to disagree with them.
+//! The write-ahead journal: each change and its undo are on the disk before it happens. Each record
+//! is a line with a checksum of it and of the record before it; a last line that a power cut tore
+//! is recognised and cut off. What stands where is a fold over the records; there is no second file
+//! to disagree with them.
 
 use super::result::{self, Ending};
 use gpusetup_database::sum::sha256;
@@ -16,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The version of its records; one that is newer is refused, not misread. Since version 3, the checksum of a record covers that
-/// of the record before it.
+/// The version of its records; one that is newer is refused, not misread. Since version 3, the
+/// checksum of a record covers that of the record before it.
 pub const VERSION: u32 = 3;
 
 /// One record.
@@ -55,7 +56,8 @@ pub enum Event {
     },
     /// It was rolled back.
     Undone {
-        /// Of which run, counted from 0 in this journal: a later run may roll back what an earlier one left.
+        /// Of which run, counted from 0 in this journal: a later run may roll back what an earlier
+        /// one left.
         run: usize,
         /// Step and operation.
         at: At,
@@ -118,7 +120,8 @@ pub struct Made<'a> {
     pub operation: Option<&'a Operation>,
     /// The undo.
     pub undo: &'a [Undo],
-    /// It was begun, and no end is recorded: gpusetup stopped here, or it failed and could not be rolled back.
+    /// It was begun, and no end is recorded: gpusetup stopped here, or it failed and could not be
+    /// rolled back.
     pub torn: bool,
 }
 
@@ -135,11 +138,14 @@ pub enum JournalError {
     /// The file cannot be read or written.
     #[error("cannot use the journal {JOURNAL}: {0}")]
     Io(#[from] io::Error),
-    /// A record is not what was written, or the one before it is missing, and no power cut left it so.
+    /// A record is not what was written, or the one before it is missing, and no power cut left it
+    /// so.
     #[error("record {0} of the journal {JOURNAL} was altered, or the one before it was removed")]
     Altered(usize),
     /// Records at its end are missing, and no power cut took them.
-    #[error("the journal {JOURNAL} ends too early: {PLAN} and {RESULT} report more than its records do")]
+    #[error(
+        "the journal {JOURNAL} ends too early: {PLAN} and {RESULT} report more than its records do"
+    )]
     Incomplete,
     /// A record is whole, and says what gpusetup never notes.
     #[error("record {0} of the journal {JOURNAL} makes no sense: {1}")]
@@ -156,7 +162,8 @@ pub enum JournalError {
 #[derive(Debug, Default)]
 pub struct Journal {
     events: Vec<Event>,
-    /// The bytes of the records that are whole: what is behind them was torn by a power cut, and is cut off.
+    /// The bytes of the records that are whole: what is behind them was torn by a power cut, and is
+    /// cut off.
     length: u64,
     chain: Chain,
 }
@@ -200,14 +207,21 @@ impl Chain {
 struct Traces {
     /// Whether a plan was saved, after the first record of its run.
     has_plan: bool,
-    /// The fingerprint of the plan that was carried out to its end, in the result written after the last record.
+    /// The fingerprint of the plan that was carried out to its end, in the result written after the
+    /// last record.
     done: Option<String>,
 }
 
 impl Traces {
     fn of(on: &System) -> Self {
-        let result = result::status(on).ok().flatten().filter(|result| result.state == Ending::Done);
-        Self { has_plan: on.exists(PLAN), done: result.and_then(|result| result.fingerprint) }
+        let result = result::status(on)
+            .ok()
+            .flatten()
+            .filter(|result| result.state == Ending::Done);
+        Self {
+            has_plan: on.exists(PLAN),
+            done: result.and_then(|result| result.fingerprint),
+        }
     }
 }
 
@@ -224,28 +238,43 @@ impl Journal {
         let mut journal = Self::default();
         let lines: Vec<_> = bytes.split_inclusive(|b| *b == b'\n').collect();
         for (n, line) in lines.iter().enumerate() {
-            let read = line.strip_suffix(b"\n").ok_or(None).and_then(|line| record(line, &mut journal.chain));
+            let read = line
+                .strip_suffix(b"\n")
+                .ok_or(None)
+                .and_then(|line| record(line, &mut journal.chain));
             match read {
-                Ok(Event::Run { version, .. }) if version > VERSION => return Err(JournalError::Newer(version)),
+                Ok(Event::Run { version, .. }) if version > VERSION => {
+                    return Err(JournalError::Newer(version));
+                }
                 Ok(event) => {
-                    event.valid().map_err(|why| JournalError::Senseless(n + 1, why))?;
+                    event
+                        .valid()
+                        .map_err(|why| JournalError::Senseless(n + 1, why))?;
                     journal.events.push(event);
                 }
                 // A newer version may have records that are not known here; its first line says so.
-                Err(Some(version)) if version > VERSION => return Err(JournalError::Newer(version)),
+                Err(Some(version)) if version > VERSION => {
+                    return Err(JournalError::Newer(version));
+                }
                 Err(_) if n + 1 == lines.len() && is_torn(line) => break,
                 Err(_) => return Err(JournalError::Altered(n + 1)),
             }
             journal.length += line.len() as u64;
         }
-        if journal.lacks_records_of(&traces) { Err(JournalError::Incomplete) } else { Ok(journal) }
+        if journal.lacks_records_of(&traces) {
+            Err(JournalError::Incomplete)
+        } else {
+            Ok(journal)
+        }
     }
 
     fn lacks_records_of(&self, traces: &Traces) -> bool {
         match &traces.done {
             _ if self.events.is_empty() => traces.has_plan,
             Some(done) => {
-                self.open_apply().is_some_and(|open| open.plan.fingerprint() == *done) && !self.has_finished(done)
+                self.open_apply()
+                    .is_some_and(|open| open.plan.fingerprint() == *done)
+                    && !self.has_finished(done)
             }
             None => false,
         }
@@ -267,7 +296,9 @@ impl Journal {
     /// Appends a record; it is on the disk when this returns.
     pub fn note(&mut self, on: &System, event: Event) -> Result<(), JournalError> {
         // What would be refused when it is read must not be begun: nobody could take it back.
-        event.valid().map_err(|why| JournalError::Senseless(self.events.len() + 1, why))?;
+        event
+            .valid()
+            .map_err(|why| JournalError::Senseless(self.events.len() + 1, why))?;
         let json = serde_json::to_string(&event).map_err(io::Error::from)?;
         let sum = self.chain.sum_of(&json);
         let line = format!("{sum} {json}\n");
@@ -290,7 +321,11 @@ impl Journal {
         let mut runs: Vec<Run> = Vec::new();
         for event in &self.events {
             match (event, runs.len()) {
-                (Event::Run { plan, .. }, _) => runs.push(Run { made: Vec::new(), plan, finished: false }),
+                (Event::Run { plan, .. }, _) => runs.push(Run {
+                    made: Vec::new(),
+                    plan,
+                    finished: false,
+                }),
                 (Event::Undone { run, at, .. }, _) => {
                     if let Some(run) = runs.get_mut(*run) {
                         run.made.retain(|m| m.at != *at);
@@ -303,16 +338,23 @@ impl Journal {
         runs
     }
 
-    /// What the last apply made and still stands, newest first. An apply that stopped or failed, and was then run again
-    /// until it came to its end, is one.
+    /// What the last apply made and still stands, newest first. An apply that stopped or failed,
+    /// and was then run again until it came to its end, is one.
     pub fn last_apply(&self) -> Vec<Made<'_>> {
         let mut all: Vec<Made> = Vec::new();
         let runs = self.runs();
         if let Some(only) = self.rolling_back() {
-            let chosen = runs.iter().enumerate().rev().filter(|(n, _)| only.contains(n));
-            return chosen.flat_map(|(_, run)| run.made.iter().rev().copied()).collect();
+            let chosen = runs
+                .iter()
+                .enumerate()
+                .rev()
+                .filter(|(n, _)| only.contains(n));
+            return chosen
+                .flat_map(|(_, run)| run.made.iter().rev().copied())
+                .collect();
         }
-        // One that has not come to its end is the last, even if it did nothing yet: those before it are others.
+        // One that has not come to its end is the last, even if it did nothing yet: those before it
+        // are others.
         let open = self.open_apply().is_some();
         for run in runs.iter().rev() {
             if run.finished && (open || !all.is_empty()) {
@@ -326,17 +368,30 @@ impl Journal {
     /// Everything that was ever made and still stands, newest first.
     pub fn all_made(&self) -> Vec<Made<'_>> {
         let runs = self.runs();
-        runs.iter().rev().flat_map(|run| run.made.iter().rev().copied()).collect()
+        runs.iter()
+            .rev()
+            .flat_map(|run| run.made.iter().rev().copied())
+            .collect()
     }
 
-    /// The folders that were moved aside to be removed, where nothing can want them back: what removed them came to its
-    /// end.
+    /// The folders that were moved aside to be removed, where nothing can want them back: what
+    /// removed them came to its end.
     pub fn condemned(&self) -> Vec<PathBuf> {
         if self.open_apply().is_some() || self.rolling_back().is_some() {
             return Vec::new();
         }
-        let aside = |undo: &Undo| if let Undo::Aside { aside, .. } = undo { Some(aside.clone()) } else { None };
-        self.all_made().iter().flat_map(|made| made.undo).filter_map(aside).collect()
+        let aside = |undo: &Undo| {
+            if let Undo::Aside { aside, .. } = undo {
+                Some(aside.clone())
+            } else {
+                None
+            }
+        };
+        self.all_made()
+            .iter()
+            .flat_map(|made| made.undo)
+            .filter_map(aside)
+            .collect()
     }
 
     /// The apply that has not come to its end, if the last one has not.
@@ -353,9 +408,11 @@ impl Journal {
                 let packages = packages.as_deref();
                 count += 1;
                 open = Some(match open.take() {
-                    Some(before) if before.plan.fingerprint() == plan.fingerprint() => {
-                        Apply { finished: false, packages, ..before }
-                    }
+                    Some(before) if before.plan.fingerprint() == plan.fingerprint() => Apply {
+                        finished: false,
+                        packages,
+                        ..before
+                    },
                     before => {
                         first = count - 1;
                         Apply {
@@ -392,7 +449,12 @@ impl Journal {
 
     /// The runs whose rollback has begun and not ended.
     pub fn rolling_back(&self) -> Option<&[usize]> {
-        match self.events.iter().rev().find(|e| !matches!(e, Event::Undone { .. })) {
+        match self
+            .events
+            .iter()
+            .rev()
+            .find(|e| !matches!(e, Event::Undone { .. }))
+        {
             Some(Event::RollingBack { runs }) => Some(runs),
             _ => None,
         }
@@ -418,30 +480,45 @@ impl Journal {
 
     /// How many intents were ever noted: backups are numbered behind it.
     pub fn intents(&self) -> usize {
-        self.events.iter().map(|e| if let Event::Intent { undo, .. } = e { undo.len() } else { 0 }).sum()
+        self.events
+            .iter()
+            .map(|e| {
+                if let Event::Intent { undo, .. } = e {
+                    undo.len()
+                } else {
+                    0
+                }
+            })
+            .sum()
     }
 }
 
-/// Whether a power cut can have left a last line like this: its end, the newline, is the last that is written, and blocks that
-/// did not reach the disk are zeroes. Anything else is a record that was altered.
+/// Whether a power cut can have left a last line like this: its end, the newline, is the last that
+/// is written, and blocks that did not reach the disk are zeroes. Anything else is a record that
+/// was altered.
 fn is_torn(line: &[u8]) -> bool {
     !line.ends_with(b"\n") || line.contains(&0)
 }
 
 impl Event {
-    /// Whether it is such as gpusetup notes: whoever could write the journal could have it undo anything.
+    /// Whether it is such as gpusetup notes: whoever could write the journal could have it undo
+    /// anything.
     fn valid(&self) -> Result<(), String> {
         match self {
             Self::Run { plan, packages, .. } => {
                 plan.valid()?;
                 let all = plan.request.cache.join(BUNDLES);
                 match packages {
-                    Some(folder) if folder.parent() != Some(&all) => Err(format!("{folder:?} holds no packages")),
+                    Some(folder) if folder.parent() != Some(&all) => {
+                        Err(format!("{folder:?} holds no packages"))
+                    }
                     Some(folder) => path(folder),
                     None => Ok(()),
                 }
             }
-            Self::Intent { undo, .. } => undo.iter().try_for_each(|undo| undo.valid(Path::new(BACKUPS))),
+            Self::Intent { undo, .. } => undo
+                .iter()
+                .try_for_each(|undo| undo.valid(Path::new(BACKUPS))),
             Self::Kept { .. }
             | Self::Done { .. }
             | Self::Undone { .. }
@@ -460,7 +537,8 @@ struct Version {
     version: u32,
 }
 
-/// The record in a line that follows others; what it is not, with the version where at least that can be read.
+/// The record in a line that follows others; what it is not, with the version where at least that
+/// can be read.
 fn record(line: &[u8], chain: &mut Chain) -> Result<Event, Option<u32>> {
     let text = std::str::from_utf8(line).map_err(|_| None)?;
     let (sum, json) = text.split_once(' ').ok_or(None)?;
@@ -469,7 +547,9 @@ fn record(line: &[u8], chain: &mut Chain) -> Result<Event, Option<u32>> {
     }
     serde_json::from_str(json).map_err(|_| {
         // Whatever else it has is passed over: a record of millions of values takes no memory.
-        serde_json::from_str::<Version>(json).ok().map(|of| of.version)
+        serde_json::from_str::<Version>(json)
+            .ok()
+            .map(|of| of.version)
     })
 }
 
@@ -477,12 +557,27 @@ impl<'a> Run<'a> {
     fn add(&mut self, event: &'a Event, run: usize) {
         match event {
             Event::Intent { at, undo, .. } => {
-                let operation = self.plan.steps.get(at.0).and_then(|s| s.operations.get(at.1)).map(|a| &a.operation);
+                let operation = self
+                    .plan
+                    .steps
+                    .get(at.0)
+                    .and_then(|s| s.operations.get(at.1))
+                    .map(|a| &a.operation);
                 // A second intent has learned more than the first.
                 self.made.retain(|m| m.at != *at);
-                self.made.push(Made { run, at: *at, operation, undo, torn: true });
+                self.made.push(Made {
+                    run,
+                    at: *at,
+                    operation,
+                    undo,
+                    torn: true,
+                });
             }
-            Event::Done { at } => self.made.iter_mut().filter(|m| m.at == *at).for_each(|m| m.torn = false),
+            Event::Done { at } => self
+                .made
+                .iter_mut()
+                .filter(|m| m.at == *at)
+                .for_each(|m| m.torn = false),
             Event::Finished {} => self.finished = true,
             Event::Run { .. }
             | Event::Kept { .. }
@@ -505,12 +600,22 @@ mod tests {
     const AT: At = (0, 0);
 
     fn run() -> Event {
-        let plan = Box::new(plan_of(vec![Operation::Remove(Remove { path: "/f".into() })]));
-        Event::Run { version: VERSION, plan, packages: None }
+        let plan = Box::new(plan_of(vec![Operation::Remove(Remove {
+            path: "/f".into(),
+        })]));
+        Event::Run {
+            version: VERSION,
+            plan,
+            packages: None,
+        }
     }
 
     fn intent(path: &str) -> Event {
-        Event::Intent { at: AT, undo: vec![Undo::Tree { path: path.into() }], boot: None }
+        Event::Intent {
+            at: AT,
+            undo: vec![Undo::Tree { path: path.into() }],
+            boot: None,
+        }
     }
 
     fn host() -> (System, tempfile::TempDir) {
@@ -540,24 +645,62 @@ mod tests {
 
     #[test]
     fn what_stands_is_a_fold_over_the_records() {
-        let undone = Event::Undone { run: 0, at: AT, left: Vec::new() };
+        let undone = Event::Undone {
+            run: 0,
+            at: AT,
+            left: Vec::new(),
+        };
         assert_eq!(last(&[run(), intent("/a")]), ["/a?"]);
         assert_eq!(last(&[run(), intent("/a"), Event::Done { at: AT }]), ["/a"]);
-        assert_eq!(last(&[run(), intent("/a"), Event::Done { at: AT }, undone]), [""; 0]);
-        assert_eq!(last(&[run(), Event::Kept { at: AT }, Event::Finished {}]), [""; 0]);
-        assert_eq!(last(&[run(), intent("/a"), intent("/b")]), ["/b?"], "the second intent knows more");
+        assert_eq!(
+            last(&[run(), intent("/a"), Event::Done { at: AT }, undone]),
+            [""; 0]
+        );
+        assert_eq!(
+            last(&[run(), Event::Kept { at: AT }, Event::Finished {}]),
+            [""; 0]
+        );
+        assert_eq!(
+            last(&[run(), intent("/a"), intent("/b")]),
+            ["/b?"],
+            "the second intent knows more"
+        );
     }
 
     #[test]
     fn an_apply_that_was_run_again_until_its_end_is_one() {
         let done = || Event::Done { at: AT };
-        let failed = || Event::Failed { at: AT, why: "no room".into() };
+        let failed = || Event::Failed {
+            at: AT,
+            why: "no room".into(),
+        };
         let first = [run(), intent("/a"), done(), Event::Finished {}];
-        let second = [run(), intent("/b"), done(), failed(), run(), intent("/c"), done(), Event::Finished {}];
+        let second = [
+            run(),
+            intent("/b"),
+            done(),
+            failed(),
+            run(),
+            intent("/c"),
+            done(),
+            Event::Finished {},
+        ];
         let both = [&first[..], &second[..]].concat();
-        assert_eq!(last(&both), ["/c", "/b"], "and not what an earlier apply made");
-        let undone = |run| Event::Undone { run, at: AT, left: Vec::new() };
-        assert_eq!(last(&[&both[..], &[undone(2), undone(1)]].concat()), ["/a"], "then comes the one before");
+        assert_eq!(
+            last(&both),
+            ["/c", "/b"],
+            "and not what an earlier apply made"
+        );
+        let undone = |run| Event::Undone {
+            run,
+            at: AT,
+            left: Vec::new(),
+        };
+        assert_eq!(
+            last(&[&both[..], &[undone(2), undone(1)]].concat()),
+            ["/a"],
+            "then comes the one before"
+        );
     }
 
     #[test]
@@ -565,10 +708,16 @@ mod tests {
         let (on, _dir) = host();
         let open = |events: &[Event]| {
             written(&on, events);
-            Journal::open(&on).expect("readable").open_apply().map(|a| a.done.len())
+            Journal::open(&on)
+                .expect("readable")
+                .open_apply()
+                .map(|a| a.done.len())
         };
         let done = || Event::Done { at: AT };
-        assert_eq!(open(&[run(), intent("/a"), done(), Event::Finished {}]), None);
+        assert_eq!(
+            open(&[run(), intent("/a"), done(), Event::Finished {}]),
+            None
+        );
         assert_eq!(open(&[run()]), Some(1), "with what it did before");
         assert_eq!(open(&[Event::Finished {}]), None);
     }
@@ -579,9 +728,15 @@ mod tests {
         let first = written(&on, &[run(), intent("/a")]).len();
         let both = written(&on, &[Event::Done { at: AT }]);
         // A power cut may also leave a block as zeroes: the last, or one before it.
-        let zeroes = |from: usize, to: usize| [&both[..from], &vec![0; to - from], &both[to..]].concat();
+        let zeroes =
+            |from: usize, to: usize| [&both[..from], &vec![0; to - from], &both[to..]].concat();
         let torn = |cut: usize| {
-            [both[..cut].to_vec(), zeroes(cut, both.len()), zeroes(cut, both.len() - 1), zeroes(first, cut + 1)]
+            [
+                both[..cut].to_vec(),
+                zeroes(cut, both.len()),
+                zeroes(cut, both.len() - 1),
+                zeroes(first, cut + 1),
+            ]
         };
         for (cut, bytes) in (first..both.len() - 1).flat_map(|cut| torn(cut).map(|b| (cut, b))) {
             on.write(JOURNAL, &bytes, 0o600).expect("written");
@@ -596,22 +751,39 @@ mod tests {
     #[test]
     fn an_altered_record_is_told_and_not_believed() {
         let (on, _dir) = host();
-        let text = String::from_utf8(written(&on, &[run(), intent("/a"), Event::Done { at: AT }])).expect("text");
-        on.write(JOURNAL, text.replacen("\"/a\"", "\"/b\"", 1).as_bytes(), 0o600).expect("written");
+        let text = String::from_utf8(written(&on, &[run(), intent("/a"), Event::Done { at: AT }]))
+            .expect("text");
+        on.write(
+            JOURNAL,
+            text.replacen("\"/a\"", "\"/b\"", 1).as_bytes(),
+            0o600,
+        )
+        .expect("written");
         assert!(matches!(Journal::open(&on), Err(JournalError::Altered(2))));
     }
 
     #[test]
     fn a_removed_record_is_noticed() {
         let (on, _dir) = host();
-        let text = String::from_utf8(written(&on, &[run(), intent("/a"), Event::Done { at: AT }, Event::Finished {}]));
+        let text = String::from_utf8(written(
+            &on,
+            &[
+                run(),
+                intent("/a"),
+                Event::Done { at: AT },
+                Event::Finished {},
+            ],
+        ));
         let text = text.expect("text");
         let lines: Vec<_> = text.split_inclusive('\n').collect();
         for gone in 0..lines.len() - 1 {
             let left = [&lines[..gone], &lines[gone + 1..]].concat().concat();
             on.write(JOURNAL, left.as_bytes(), 0o600).expect("written");
             let refused = Journal::open(&on);
-            assert!(matches!(refused, Err(JournalError::Altered(n)) if n == gone + 1), "{gone}: {refused:?}");
+            assert!(
+                matches!(refused, Err(JournalError::Altered(n)) if n == gone + 1),
+                "{gone}: {refused:?}"
+            );
         }
     }
 
@@ -622,8 +794,12 @@ mod tests {
             let json = serde_json::to_string(event).expect("text");
             format!("{} {json}\n", &sha256(&json)[..16])
         };
-        let first = [run(), intent("/a"), Event::Done { at: AT }].iter().map(older).collect::<String>();
-        on.make_directories("/var/lib/gpusetup", 0o700).expect("made");
+        let first = [run(), intent("/a"), Event::Done { at: AT }]
+            .iter()
+            .map(older)
+            .collect::<String>();
+        on.make_directories("/var/lib/gpusetup", 0o700)
+            .expect("made");
         on.write(JOURNAL, first.as_bytes(), 0o600).expect("written");
         let both = written(&on, &[Event::Finished {}]);
         assert_eq!(Journal::open(&on).expect("readable").events().len(), 4);
@@ -635,14 +811,27 @@ mod tests {
     #[test]
     fn a_journal_with_less_than_its_run_left_is_refused() {
         let (on, _dir) = host();
-        let whole = written(&on, &[run(), intent("/a"), Event::Done { at: AT }, Event::Finished {}]);
-        let Event::Run { plan, .. } = run() else { panic!("a run") };
+        let whole = written(
+            &on,
+            &[
+                run(),
+                intent("/a"),
+                Event::Done { at: AT },
+                Event::Finished {},
+            ],
+        );
+        let Event::Run { plan, .. } = run() else {
+            panic!("a run")
+        };
         let cut = |bytes: &[u8]| {
             on.write(JOURNAL, bytes, 0o600).expect("written");
             Journal::open(&on)
         };
         let first = whole.iter().position(|byte| *byte == b'\n').expect("lines") + 1;
-        assert!(cut(&[]).is_ok() && cut(&whole[..300]).is_ok(), "a power cut in the first record");
+        assert!(
+            cut(&[]).is_ok() && cut(&whole[..300]).is_ok(),
+            "a power cut in the first record"
+        );
         save(&on, PLAN, &plan).expect("saved");
         assert!(cut(&whole[..first]).is_ok(), "a run that was killed");
         let mut account = Account::open();
@@ -650,10 +839,16 @@ mod tests {
         account.close(&on, Ending::Done, None).expect("written");
         for length in [0, 300, first, whole.len() - 1] {
             let refused = cut(&whole[..length]);
-            assert!(matches!(refused, Err(JournalError::Incomplete)), "{length}: {refused:?}");
+            assert!(
+                matches!(refused, Err(JournalError::Incomplete)),
+                "{length}: {refused:?}"
+            );
         }
         let again = cut(&whole).map(|_| written(&on, &[run()])).expect("whole");
-        assert!(cut(&again).is_ok(), "a second run of the same plan has written no result yet");
+        assert!(
+            cut(&again).is_ok(),
+            "a second run of the same plan has written no result yet"
+        );
     }
 
     #[test]
@@ -666,21 +861,32 @@ mod tests {
             bytes[at] ^= 1;
             on.write(JOURNAL, &bytes, 0o600).expect("written");
             let refused = Journal::open(&on);
-            assert!(matches!(refused, Err(JournalError::Altered(2))), "byte {at}: {refused:?}");
+            assert!(
+                matches!(refused, Err(JournalError::Altered(2))),
+                "byte {at}: {refused:?}"
+            );
         }
     }
 
     #[test]
     fn what_gpusetup_never_notes_is_neither_read_nor_written() {
         let (on, _dir) = host();
-        let intent = |undo| Event::Intent { at: AT, undo: vec![undo], boot: None };
+        let intent = |undo| Event::Intent {
+            at: AT,
+            undo: vec![undo],
+            boot: None,
+        };
         let outside = Event::Run {
             version: VERSION,
-            plan: Box::new(plan_of(vec![Operation::Remove(Remove { path: "/f".into() })])),
+            plan: Box::new(plan_of(vec![Operation::Remove(Remove {
+                path: "/f".into(),
+            })])),
             packages: Some("/etc".into()),
         };
         let senseless = [
-            intent(Undo::Tree { path: "/../..".into() }),
+            intent(Undo::Tree {
+                path: "/../..".into(),
+            }),
             intent(Undo::Tree { path: "/".into() }),
             intent(Undo::Program { argv: Vec::new() }),
             outside,
@@ -689,11 +895,18 @@ mod tests {
             let first = written(&on, &[run()]);
             let json = serde_json::to_string(&event).expect("text");
             let line = format!("{} {json}\n", &sha256(&json)[..16]);
-            on.write(JOURNAL, &[&first, line.as_bytes()].concat(), 0o600).expect("written");
-            assert!(matches!(Journal::open(&on), Err(JournalError::Senseless(2, _))), "{event:?}");
+            on.write(JOURNAL, &[&first, line.as_bytes()].concat(), 0o600)
+                .expect("written");
+            assert!(
+                matches!(Journal::open(&on), Err(JournalError::Senseless(2, _))),
+                "{event:?}"
+            );
             on.write(JOURNAL, &first, 0o600).expect("written");
             let noted = Journal::open(&on).expect("readable").note(&on, event);
-            assert!(matches!(noted, Err(JournalError::Senseless(2, _))), "{noted:?}");
+            assert!(
+                matches!(noted, Err(JournalError::Senseless(2, _))),
+                "{noted:?}"
+            );
             on.remove(JOURNAL).expect("removed");
         }
     }
@@ -701,10 +914,18 @@ mod tests {
     #[test]
     fn a_newer_journal_is_refused() {
         let (on, _dir) = host();
-        on.make_directories("/var/lib/gpusetup", 0o700).expect("made");
+        on.make_directories("/var/lib/gpusetup", 0o700)
+            .expect("made");
         let newer = VERSION + 1;
         let json = format!("{{\"event\":\"run\",\"version\":{newer},\"plan\":{{}},\"more\":1}}");
-        on.write(JOURNAL, format!("{} {json}\n", &sha256(&json)[..16]).as_bytes(), 0o600).expect("written");
-        assert!(matches!(Journal::open(&on), Err(JournalError::Newer(version)) if version == newer));
+        on.write(
+            JOURNAL,
+            format!("{} {json}\n", &sha256(&json)[..16]).as_bytes(),
+            0o600,
+        )
+        .expect("written");
+        assert!(
+            matches!(Journal::open(&on), Err(JournalError::Newer(version)) if version == newer)
+        );
     }
 }

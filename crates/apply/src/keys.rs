@@ -10,9 +10,19 @@ use gpusetup_operation::{AddRepository, Operation, RepositoryKey};
 use gpusetup_plan::Plan;
 use gpusetup_system::System;
 
-/// Fetches the keys that are not in the cache. None is kept that is not the key that the database names.
-pub fn fetch_keys(on: &System, plan: &Plan, config: &RunConfig, tell: OnNews) -> Result<(), Failure> {
-    for (repository, key) in plan.acts().filter(|act| !act.satisfied).flat_map(|act| keys(&act.operation)) {
+/// Fetches the keys that are not in the cache. None is kept that is not the key that the database
+/// names.
+pub fn fetch_keys(
+    on: &System,
+    plan: &Plan,
+    config: &RunConfig,
+    tell: OnNews,
+) -> Result<(), Failure> {
+    for (repository, key) in plan
+        .acts()
+        .filter(|act| !act.satisfied)
+        .flat_map(|act| keys(&act.operation))
+    {
         if key.is_cached(on) {
             continue;
         }
@@ -26,19 +36,31 @@ pub fn fetch_keys(on: &System, plan: &Plan, config: &RunConfig, tell: OnNews) ->
             })?;
             Ok(())
         })?;
-        let missing = || Failure::Later(format!("the repository {} has no signing key {}", repository.url, key.file));
+        let missing = || {
+            Failure::Later(format!(
+                "the repository {} has no signing key {}",
+                repository.url, key.file
+            ))
+        };
         let content = key.checked(&fetched.ok_or_else(missing)?, &url)?;
         let failed = |e| Failure::Blocked(format!("cannot write {}: {e}", key.to.display()));
         if let Some(folder) = key.to.parent() {
             on.make_directories(folder, 0o700).map_err(failed)?;
         }
-        on.write(&key.to, content.as_bytes(), 0o600).map_err(failed)?;
+        on.write(&key.to, content.as_bytes(), 0o600)
+            .map_err(failed)?;
     }
     Ok(())
 }
 
 /// The keys that an operation needs.
 pub fn keys(operation: &Operation) -> impl Iterator<Item = (&AddRepository, &RepositoryKey)> {
-    let repository = if let Operation::AddRepository(repository) = operation { Some(repository) } else { None };
-    repository.into_iter().flat_map(|repository| repository.keys.iter().map(move |key| (repository, key)))
+    let repository = if let Operation::AddRepository(repository) = operation {
+        Some(repository)
+    } else {
+        None
+    };
+    repository
+        .into_iter()
+        .flat_map(|repository| repository.keys.iter().map(move |key| (repository, key)))
 }

@@ -102,8 +102,12 @@ impl From<BundleError> for Failure {
 impl From<FetchError> for Failure {
     fn from(e: FetchError) -> Self {
         match e {
-            FetchError::Network { .. } | FetchError::Unreachable { .. } => Self::Later(e.to_string()),
-            FetchError::Rejected { .. } | FetchError::TooLong { .. } => Self::Integrity(e.to_string()),
+            FetchError::Network { .. } | FetchError::Unreachable { .. } => {
+                Self::Later(e.to_string())
+            }
+            FetchError::Rejected { .. } | FetchError::TooLong { .. } => {
+                Self::Integrity(e.to_string())
+            }
             FetchError::Write { .. } => Self::Blocked(e.to_string()),
         }
     }
@@ -113,7 +117,9 @@ impl From<UnpackError> for Failure {
     fn from(e: UnpackError) -> Self {
         match e {
             UnpackError::Io { .. } => Self::Step(e.to_string()),
-            UnpackError::Refused { .. } | UnpackError::Altered { .. } => Self::Integrity(e.to_string()),
+            UnpackError::Refused { .. } | UnpackError::Altered { .. } => {
+                Self::Integrity(e.to_string())
+            }
         }
     }
 }
@@ -122,9 +128,9 @@ impl From<ProgramError> for Failure {
     fn from(e: ProgramError) -> Self {
         match e {
             ProgramError::Altered { .. } => Self::Integrity(e.to_string()),
-            ProgramError::Start { .. } | ProgramError::Failed { .. } | ProgramError::Unexpected { .. } => {
-                Self::Step(e.to_string())
-            }
+            ProgramError::Start { .. }
+            | ProgramError::Failed { .. }
+            | ProgramError::Unexpected { .. } => Self::Step(e.to_string()),
         }
     }
 }
@@ -148,7 +154,9 @@ impl From<PackagesError> for Failure {
             | PackagesError::OtherDriver { .. }
             | PackagesError::Lacking(_) => Self::Blocked(e.to_string()),
             PackagesError::Strangers { .. } => Self::Gone(e.to_string()),
-            PackagesError::Network { .. } | PackagesError::Unequal { .. } => Self::Later(e.to_string()),
+            PackagesError::Network { .. } | PackagesError::Unequal { .. } => {
+                Self::Later(e.to_string())
+            }
             PackagesError::Unchanged(_) => Self::Step(e.to_string()),
             PackagesError::Program(e) => e.into(),
         }
@@ -157,7 +165,10 @@ impl From<PackagesError> for Failure {
 
 impl From<Untrusted> for Failure {
     fn from(e: Untrusted) -> Self {
-        Self::Blocked(e.hint().map_or_else(|| e.to_string(), |hint| format!("{e}; {hint}")))
+        Self::Blocked(
+            e.hint()
+                .map_or_else(|| e.to_string(), |hint| format!("{e}; {hint}")),
+        )
     }
 }
 

@@ -1,5 +1,6 @@
-//! One writer on a host: a lock that the kernel lets go of when its holder ends, however it ends, and with it all that it
-//! started: a package manager or an installer that outlives a killed gpusetup still writes. It says who holds it.
+//! One writer on a host: a lock that the kernel lets go of when its holder ends, however it ends,
+//! and with it all that it started: a package manager or an installer that outlives a killed
+//! gpusetup still writes. It says who holds it.
 
 use super::Failure;
 use super::result::now;
@@ -13,7 +14,8 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The lock, held until it is dropped. The file stays: removing it would let two holders in by two files of one name.
+/// The lock, held until it is dropped. The file stays: removing it would let two holders in by two
+/// files of one name.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
@@ -21,19 +23,26 @@ pub struct Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // For those too that inherited it: a daemon that a package started is none of ours any more.
+        // For those too that inherited it: a daemon that a package started is none of ours any
+        // more.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
 impl Lock {
-    /// Takes it, waiting for another to let it go for `patience` at most, of which `tell` hears; [`Failure::Later`] names its
-    /// holder.
-    pub fn take(on: &System, patience: Duration, tell: &mut dyn FnMut(&Failure)) -> Result<Self, Failure> {
+    /// Takes it, waiting for another to let it go for `patience` at most, of which `tell` hears;
+    /// [`Failure::Later`] names its holder.
+    pub fn take(
+        on: &System,
+        patience: Duration,
+        tell: &mut dyn FnMut(&Failure),
+    ) -> Result<Self, Failure> {
         let began = Instant::now();
         loop {
             match Self::try_take(on) {
-                Err(held @ Failure::Later(_)) if began.elapsed() < patience && interrupt::heard().is_none() => {
+                Err(held @ Failure::Later(_))
+                    if began.elapsed() < patience && interrupt::heard().is_none() =>
+                {
                     tell(&held);
                     std::thread::sleep(Duration::from_millis(500).min(patience));
                 }
@@ -59,7 +68,11 @@ impl Lock {
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut holder = String::new();
                 file.read_to_string(&mut holder).map_err(failed)?;
-                let holder = if holder.is_empty() { "it does not say who" } else { holder.trim_end() };
+                let holder = if holder.is_empty() {
+                    "it does not say who"
+                } else {
+                    holder.trim_end()
+                };
                 return Err(Failure::Later(format!(
                     "another gpusetup, or a program that it started, is running on this host: {holder}"
                 )));
@@ -87,7 +100,10 @@ impl Lock {
 /// What the holder wrote about itself, in one line.
 fn written_by_holder(file: File) -> String {
     const MOST: u64 = 4096;
-    let text = input::limited(file, MOST).ok().flatten().unwrap_or_default();
+    let text = input::limited(file, MOST)
+        .ok()
+        .flatten()
+        .unwrap_or_default();
     text::one_line(String::from_utf8_lossy(&text).trim_end())
 }
 
@@ -111,7 +127,11 @@ mod tests {
         let first = take(Duration::ZERO).expect("free");
         let told = take(Duration::ZERO).expect_err("held");
         assert_eq!(told.exit(), gpusetup_text::exit::Exit::Later);
-        assert!(told.to_string().contains(&format!("process {} since 2", std::process::id())), "{told}");
+        assert!(
+            told.to_string()
+                .contains(&format!("process {} since 2", std::process::id())),
+            "{told}"
+        );
         drop(first);
         let second = std::thread::scope(|scope| {
             let second = take(Duration::ZERO).expect("free again");

@@ -6,8 +6,8 @@ use super::news::{News, OnNews};
 use gpusetup_system::interrupt;
 use std::time::{Duration, Instant};
 
-/// Does what needs the network, and again until it is there, for as long as the settings say; an error says whether nobody
-/// could be reached.
+/// Does what needs the network, and again until it is there, for as long as the settings say; an
+/// error says whether nobody could be reached.
 pub fn with_network(
     config: &RunConfig,
     tell: OnNews,
@@ -19,7 +19,10 @@ pub fn with_network(
         match work(tell) {
             Err((failure, true)) if began.elapsed() + PAUSE < config.network_timeout => {
                 let what = format!("the network: {failure}");
-                tell(&News::Waiting { what: &what, since: began.elapsed() });
+                tell(&News::Waiting {
+                    what: &what,
+                    since: began.elapsed(),
+                });
                 std::thread::sleep(PAUSE);
                 not_interrupted()?;
             }

@@ -11,7 +11,8 @@ pub enum News<'a> {
     Begins,
     /// A step begins.
     Step(&'a Step),
-    /// Something of it is done, which took more than a moment: bytes of all, where it is a download or an archive.
+    /// Something of it is done, which took more than a moment: bytes of all, where it is a download
+    /// or an archive.
     Working {
         /// The operation.
         operation: &'a Operation,

@@ -1,6 +1,7 @@
-//! Archives that are unpacked while they arrive: network, decompression and disk work at the same time. What is unpacked lies
-//! in a staging folder that nobody looks into, is in the journal before it is there, and moves into its place when its step's
-//! turn has come; before that, everything was fetched and verified.
+//! Archives that are unpacked while they arrive: network, decompression and disk work at the same
+//! time. What is unpacked lies in a staging folder that nobody looks into, is in the journal before
+//! it is there, and moves into its place when its step's turn has come; before that, everything was
+//! fetched and verified.
 
 use super::Failure;
 use super::boot::boot_id;
@@ -38,15 +39,35 @@ impl Prefetched {
         wanted: &Wanted,
         fetch: impl FnOnce(Option<&Arriving>) -> Result<(), FetchError>,
     ) -> Result<Result<(), FetchError>, Failure> {
-        let Some(job) = job(plan, wanted.to) else { return Ok(fetch(None)) };
+        let Some(job) = job(plan, wanted.to) else {
+            return Ok(fetch(None));
+        };
         let staging = unpack::staging(on, job.sha256, job.into);
-        let undo = vec![Undo::Tree { path: staging.clone() }];
-        journal.note(on, Event::Intent { at: job.at, undo, boot: boot_id(on) })?;
+        let undo = vec![Undo::Tree {
+            path: staging.clone(),
+        }];
+        journal.note(
+            on,
+            Event::Intent {
+                at: job.at,
+                undo,
+                boot: boot_id(on),
+            },
+        )?;
         let arriving = Arriving::default();
         let (fetched, unpacked) = thread::scope(|scope| {
             let (reader, staging) = (arriving.reader(), &staging);
-            let unpacking = scope
-                .spawn(move || unpack::stage_from(on, job.archive, reader, wanted.size, job.into, job.limit, staging));
+            let unpacking = scope.spawn(move || {
+                unpack::stage_from(
+                    on,
+                    job.archive,
+                    reader,
+                    wanted.size,
+                    job.into,
+                    job.limit,
+                    staging,
+                )
+            });
             let fetched = fetch(Some(&arriving));
             // It knows no more than this; whoever waits for more is told.
             arriving.give_up();
@@ -56,7 +77,8 @@ impl Prefetched {
             (Ok(()), Ok(Ok(staged))) => drop(self.0.insert(job.at, (staging, staged))),
             // What is wrong with it will not get better.
             (Ok(()), Ok(Err(refused @ UnpackError::Refused { .. }))) => return Err(refused.into()),
-            // A download that began again, a full disk: it is unpacked from the cache when its turn has come.
+            // A download that began again, a full disk: it is unpacked from the cache when its turn
+            // has come.
             _ => {}
         }
         Ok(fetched)
@@ -71,14 +93,27 @@ impl Prefetched {
 /// The unpacking that a file is fetched for. After a reboot nothing of this run is left.
 fn job<'a>(plan: &'a Plan, file: &Path) -> Option<UnpackJob<'a>> {
     let operations = |(s, step): (usize, &'a gpusetup_plan::Step)| {
-        step.operations.iter().enumerate().map(move |(o, act)| ((s, o), act))
+        step.operations
+            .iter()
+            .enumerate()
+            .map(move |(o, act)| ((s, o), act))
     };
     let all = plan.steps.iter().enumerate().flat_map(operations);
-    let mut before_a_reboot = all.take_while(|(_, act)| !matches!(act.operation, Operation::Reboot(_)));
+    let mut before_a_reboot =
+        all.take_while(|(_, act)| !matches!(act.operation, Operation::Reboot(_)));
     before_a_reboot.find_map(|(at, act)| match &act.operation {
-        Operation::Unpack(Unpack { archive, sha256, into, limit }) if archive == file && !act.satisfied => {
-            Some(UnpackJob { at, archive, sha256, into, limit: *limit })
-        }
+        Operation::Unpack(Unpack {
+            archive,
+            sha256,
+            into,
+            limit,
+        }) if archive == file && !act.satisfied => Some(UnpackJob {
+            at,
+            archive,
+            sha256,
+            into,
+            limit: *limit,
+        }),
         _ => None,
     })
 }
@@ -115,12 +150,25 @@ mod tests {
         let mut header = tar::Header::new_gnu();
         header.set_size(7);
         header.set_mode(0o644);
-        header.set_entry_type(if name == "device" { tar::EntryType::Fifo } else { tar::EntryType::Regular });
-        tar.append_data(&mut header, format!("x/lib/{name}"), &b"library"[..]).expect("appended");
-        let packed = tar.into_inner().and_then(liblzma::write::XzEncoder::finish).expect("packed");
+        header.set_entry_type(if name == "device" {
+            tar::EntryType::Fifo
+        } else {
+            tar::EntryType::Regular
+        });
+        tar.append_data(&mut header, format!("x/lib/{name}"), &b"library"[..])
+            .expect("appended");
+        let packed = tar
+            .into_inner()
+            .and_then(liblzma::write::XzEncoder::finish)
+            .expect("packed");
         let mut published = tempfile::NamedTempFile::new().expect("a temporary file");
         published.write_all(&packed).expect("written");
-        Bench { on, published, sum: sha256(packed), _dir: dir }
+        Bench {
+            on,
+            published,
+            sum: sha256(packed),
+            _dir: dir,
+        }
     }
 
     impl Bench {
@@ -128,32 +176,59 @@ mod tests {
         fn plan(&self, last: Operation) -> Plan {
             let archive = PathBuf::from("/var/cache/gpusetup/ab/a.tar.xz");
             let url = format!("file://{}", self.published.path().display());
-            let download =
-                Operation::Download(Download { url, sha256: self.sum.clone(), size: None, to: archive.clone() });
-            let into = vec![Placement { from: "lib".into(), to: LIB.into() }];
-            let unpack = Operation::Unpack(Unpack { archive, sha256: self.sum.clone(), into, limit: None });
+            let download = Operation::Download(Download {
+                url,
+                sha256: self.sum.clone(),
+                size: None,
+                to: archive.clone(),
+            });
+            let into = vec![Placement {
+                from: "lib".into(),
+                to: LIB.into(),
+            }];
+            let unpack = Operation::Unpack(Unpack {
+                archive,
+                sha256: self.sum.clone(),
+                into,
+                limit: None,
+            });
             plan_of(vec![download, file("/etc/first"), last, unpack])
         }
 
         /// What is left of any unpacking.
         fn remains(&self) -> Vec<String> {
-            self.on.list("/usr/local").expect("listed").into_iter().filter(|n| n.contains("gpusetup")).collect()
+            self.on
+                .list("/usr/local")
+                .expect("listed")
+                .into_iter()
+                .filter(|n| n.contains("gpusetup"))
+                .collect()
         }
 
         /// How an apply goes, and what of it is unpacked ahead before its first change.
         fn applied(&self, last: Operation) -> (Result<(), Failure>, bool) {
             let mut ahead = false;
-            let applied = apply(&self.on, &self.plan(last), RunConfig::default(), &mut |news| {
-                if matches!(news, News::Step(_)) {
-                    ahead = !self.remains().is_empty();
-                }
-            });
+            let applied = apply(
+                &self.on,
+                &self.plan(last),
+                RunConfig::default(),
+                &mut |news| {
+                    if matches!(news, News::Step(_)) {
+                        ahead = !self.remains().is_empty();
+                    }
+                },
+            );
             (applied.map(|_| ()), ahead)
         }
     }
 
     fn file(path: &str) -> Operation {
-        Operation::WriteFile(WriteFile { path: path.into(), content: "ours\n".into(), mode: 0o644, merged_from: None })
+        Operation::WriteFile(WriteFile {
+            path: path.into(),
+            content: "ours\n".into(),
+            mode: 0o644,
+            merged_from: None,
+        })
     }
 
     #[test]
@@ -180,15 +255,28 @@ mod tests {
     #[test]
     fn a_step_before_it_that_fails_leaves_nothing_of_it() {
         let bench = bench("libx.so");
-        let link =
-            Operation::Link(Link { path: "/etc/x".into(), target: "y".into(), soname: Some("libx.so.1".into()) });
+        let link = Operation::Link(Link {
+            path: "/etc/x".into(),
+            target: "y".into(),
+            soname: Some("libx.so.1".into()),
+        });
         let (applied, ahead) = bench.applied(link);
         assert!(matches!(applied, Err(Failure::Step(_))), "{applied:?}");
         assert!(ahead);
         assert_eq!(bench.remains(), [""; 0]);
-        assert!(Journal::open(&bench.on).expect("readable").torn().is_empty(), "nothing is left to roll back");
+        assert!(
+            Journal::open(&bench.on)
+                .expect("readable")
+                .torn()
+                .is_empty(),
+            "nothing is left to roll back"
+        );
         bench.applied(file("/etc/second")).0.expect("the rest");
-        assert_eq!(bench.on.list(LIB).expect("listed"), ["libx.so"], "from the cache this time");
+        assert_eq!(
+            bench.on.list(LIB).expect("listed"),
+            ["libx.so"],
+            "from the cache this time"
+        );
     }
 
     #[test]
@@ -198,7 +286,12 @@ mod tests {
         let (applied, _) = bench.applied(file("/etc/second"));
         assert!(applied.is_err());
         assert_eq!(bench.remains(), [""; 0]);
-        assert!(Journal::open(&bench.on).expect("readable").torn().is_empty());
+        assert!(
+            Journal::open(&bench.on)
+                .expect("readable")
+                .torn()
+                .is_empty()
+        );
     }
 
     #[test]

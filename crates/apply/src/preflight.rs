@@ -1,5 +1,6 @@
-//! What would stop a run halfway, found before its first change: a file system without room, one that cannot be written,
-//! one that lets nothing be executed, something in the way, a cache that others may write.
+//! What would stop a run halfway, found before its first change: a file system without room, one
+//! that cannot be written, one that lets nothing be executed, something in the way, a cache that
+//! others may write.
 
 use super::config::RunConfig;
 use super::keys::keys;
@@ -20,21 +21,34 @@ use std::path::Path;
 /// Refuses a plan that this host has no room for.
 pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
     let changes = plan.steps.iter().any(|s| s.state == State::Needed);
-    let kept = changes.then(|| Room { path: RESERVE.into(), bytes: Some(reserve::size(on, plan)) });
+    let kept = changes.then(|| Room {
+        path: RESERVE.into(),
+        bytes: Some(reserve::size(on, plan)),
+    });
     let demands = Demand::sum(plan.rooms().cloned().chain(kept), |path| {
-        let space = on.space(path).map_err(|e| Failure::Blocked(format!("cannot look at {}: {e}", path.display())))?;
+        let space = on
+            .space(path)
+            .map_err(|e| Failure::Blocked(format!("cannot look at {}: {e}", path.display())))?;
         match space.read_only {
-            true => {
-                Err(Failure::Blocked(format!("{} cannot be written: its file system is read-only", path.display())))
-            }
+            true => Err(Failure::Blocked(format!(
+                "{} cannot be written: its file system is read-only",
+                path.display()
+            ))),
             false => Ok(space),
         }
     })?;
     if let Some(sentence) = demands.iter().find_map(Demand::shortage) {
-        return Err(Failure::Blocked(format!("{} ({})", sentence, CheckId::GS602)));
+        return Err(Failure::Blocked(format!(
+            "{} ({})",
+            sentence,
+            CheckId::GS602
+        )));
     }
-    let from_cache = |o: &Operation| matches!(o, Operation::Run(Run { verified, .. }) if !verified.is_empty());
-    let executes = plan.acts().any(|a| !a.satisfied && from_cache(&a.operation));
+    let from_cache =
+        |o: &Operation| matches!(o, Operation::Run(Run { verified, .. }) if !verified.is_empty());
+    let executes = plan
+        .acts()
+        .any(|a| !a.satisfied && from_cache(&a.operation));
     let cache = &plan.request.cache;
     if executes && on.space(cache).is_ok_and(|s| s.no_exec) {
         let sentence = format!(
@@ -46,7 +60,11 @@ pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
         return Err(Failure::Blocked(sentence));
     }
     not_in_use(on, plan)?;
-    let needed = plan.steps.iter().filter(|s| s.state == State::Needed).flat_map(|s| &s.operations);
+    let needed = plan
+        .steps
+        .iter()
+        .filter(|s| s.state == State::Needed)
+        .flat_map(|s| &s.operations);
     for act in needed.filter(|a| !a.satisfied) {
         not_in_the_way(on, &act.operation)?;
         if let Operation::Packages(packages) = &act.operation {
@@ -61,18 +79,30 @@ pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
 
 /// The directories of the cache whose files root runs, unpacks or installs.
 fn trusted<'a>(plan: &'a Plan, supply: &'a Supply) -> BTreeSet<&'a Path> {
-    let files = plan.acts().filter(|act| !act.satisfied).flat_map(|act| match &act.operation {
-        Operation::Download(Download { to: file, .. }) | Operation::Unpack(Unpack { archive: file, .. }) => {
-            vec![file.as_path()]
-        }
-        Operation::Run(Run { verified, .. }) => verified.iter().map(|v| v.path.as_path()).collect(),
-        Operation::AddRepository(repository) => repository.keys.iter().map(|key| key.to.as_path()).collect(),
-        _ => Vec::new(),
-    });
-    files.filter_map(Path::parent).chain(supply.folder()).collect()
+    let files = plan
+        .acts()
+        .filter(|act| !act.satisfied)
+        .flat_map(|act| match &act.operation {
+            Operation::Download(Download { to: file, .. })
+            | Operation::Unpack(Unpack { archive: file, .. }) => {
+                vec![file.as_path()]
+            }
+            Operation::Run(Run { verified, .. }) => {
+                verified.iter().map(|v| v.path.as_path()).collect()
+            }
+            Operation::AddRepository(repository) => {
+                repository.keys.iter().map(|key| key.to.as_path()).collect()
+            }
+            _ => Vec::new(),
+        });
+    files
+        .filter_map(Path::parent)
+        .chain(supply.folder())
+        .collect()
 }
 
-/// Whether everything that is to be fetched can be had without a network, where none is to be asked.
+/// Whether everything that is to be fetched can be had without a network, where none is to be
+/// asked.
 pub fn can_be_had(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure> {
     if !config.sources.offline || config.bundle.is_some() {
         return Ok(());
@@ -83,17 +113,38 @@ pub fn can_be_had(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Fa
 /// The downloads of a plan that are not in its cache, as a sentence; none if all are.
 pub fn not_in_cache(on: &System, plan: &Plan) -> Option<String> {
     let missing = |o: &Operation| match o {
-        Operation::Download(Download { url, sha256, size, to }) => {
-            let wanted = Wanted { url, sha256, size: *size, to };
+        Operation::Download(Download {
+            url,
+            sha256,
+            size,
+            to,
+        }) => {
+            let wanted = Wanted {
+                url,
+                sha256,
+                size: *size,
+                to,
+            };
             let is_missing = !url.starts_with("file:") && !is_cached(on, &wanted);
-            if is_missing { vec![url.clone()] } else { Vec::new() }
+            if is_missing {
+                vec![url.clone()]
+            } else {
+                Vec::new()
+            }
         }
         other => {
             let not_cached = keys(other).filter(|(_, key)| !key.is_cached(on));
-            not_cached.map(|(of, key)| of.url_of(key)).filter(|url| !url.starts_with("file:")).collect()
+            not_cached
+                .map(|(of, key)| of.url_of(key))
+                .filter(|url| !url.starts_with("file:"))
+                .collect()
         }
     };
-    let missing: Vec<_> = plan.acts().filter(|act| !act.satisfied).flat_map(|act| missing(&act.operation)).collect();
+    let missing: Vec<_> = plan
+        .acts()
+        .filter(|act| !act.satisfied)
+        .flat_map(|act| missing(&act.operation))
+        .collect();
     let (is, it, has) = match missing.len() {
         0 => return None,
         1 => ("is", "it", "has it"),
@@ -107,25 +158,39 @@ pub fn not_in_cache(on: &System, plan: &Plan) -> Option<String> {
     ))
 }
 
-/// Whether the package manager would do what is wanted, and nothing else: its own simulation says so.
+/// Whether the package manager would do what is wanted, and nothing else: its own simulation says
+/// so.
 fn packages_can_change(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), Failure> {
-    let scripts = of(wanted.manager).scripts.filter(|folder| on.space(folder).is_ok_and(|space| space.no_exec));
+    let scripts = of(wanted.manager)
+        .scripts
+        .filter(|folder| on.space(folder).is_ok_and(|space| space.no_exec));
     if let Some(folder) = scripts {
-        let sentence =
-            format!("nothing can be executed in {folder} ({}), where the scripts of packages are", CheckId::GS602);
+        let sentence = format!(
+            "nothing can be executed in {folder} ({}), where the scripts of packages are",
+            CheckId::GS602
+        );
         return Err(Failure::Blocked(sentence));
     }
     // What a bundle offers is looked at when it is here: the host's own lists say nothing of it.
-    if supply.is_the_hosts() { Ok(packages::check(on, wanted, supply)?) } else { Ok(()) }
+    if supply.is_the_hosts() {
+        Ok(packages::check(on, wanted, supply)?)
+    } else {
+        Ok(())
+    }
 }
 
-/// A driver that programs use is not replaced or removed under them: those that start later would meet another one than
-/// the kernel has.
+/// A driver that programs use is not replaced or removed under them: those that start later would
+/// meet another one than the kernel has.
 fn not_in_use(on: &System, plan: &Plan) -> Result<(), Failure> {
     let changes = |s: &&Step| s.state == State::Needed && s.idle_driver;
-    let Some(step) = plan.steps.iter().find(changes).filter(|_| on.is_live()) else { return Ok(()) };
+    let Some(step) = plan.steps.iter().find(changes).filter(|_| on.is_live()) else {
+        return Ok(());
+    };
     // The packages' own scripts stop and start the persistence daemon; NVIDIA's programs do not.
-    let by_packages = step.operations.iter().any(|a| matches!(a.operation, Operation::Packages(_)));
+    let by_packages = step
+        .operations
+        .iter()
+        .any(|a| matches!(a.operation, Operation::Packages(_)));
     let mut holders = holders(on);
     holders.retain(|h| !by_packages || h.name != "nvidia-persiste");
     // The step stops these first.
@@ -139,7 +204,11 @@ fn not_in_use(on: &System, plan: &Plan) -> Result<(), Failure> {
     }
     let holders: Vec<_> = holders.iter().map(ToString::to_string).collect();
     let (holders, remedy) = (holders.join(", "), gpusetup_causes::stop_users());
-    let sentence = format!("the driver is in use ({}) by {holders}; {}", CheckId::GS502, remedy.text);
+    let sentence = format!(
+        "the driver is in use ({}) by {holders}; {}",
+        CheckId::GS502,
+        remedy.text
+    );
     Err(Failure::Blocked(sentence))
 }
 

@@ -1,6 +1,6 @@
-//! Disk space kept for the way out. A full disk stops an apply at any write, and rolling back needs to write too: journal
-//! records, `result.json`, the files that are restored. A file of that size is made before the first change; failing and rolling
-//! back remove it first.
+//! Disk space kept for the way out. A full disk stops an apply at any write, and rolling back needs
+//! to write too: journal records, `result.json`, the files that are restored. A file of that size
+//! is made before the first change; failing and rolling back remove it first.
 
 use super::Failure;
 use gpusetup_operation::{CopyFile, EditFile, Operation, Remove, Run, WriteFile};
@@ -23,15 +23,29 @@ const RECORDS: u64 = 4 << 10;
 /// For a package manager, which rewrites its database to remove a package.
 const PACKAGES: u64 = 16 << 20;
 
-/// How many bytes a rollback of this plan may have to write on the file system of the reserve. Files are restored one after
-/// another, and each takes the place of one that gpusetup wrote: only the largest needs room for a moment.
+/// How many bytes a rollback of this plan may have to write on the file system of the reserve.
+/// Files are restored one after another, and each takes the place of one that gpusetup wrote: only
+/// the largest needs room for a moment.
 pub fn size(on: &System, plan: &Plan) -> u64 {
     let acts: Vec<_> = plan.acts().filter(|act| !act.satisfied).collect();
-    let restored = acts.iter().flat_map(|act| replaced(&act.operation)).chain(images(&acts, plan));
+    let restored = acts
+        .iter()
+        .flat_map(|act| replaced(&act.operation))
+        .chain(images(&acts, plan));
     let restored: BTreeSet<_> = restored.filter(|path| is_beside(on, path)).collect();
-    let largest = restored.iter().map(|path| on.identity(path).map_or(0, |file| file.size)).max().unwrap_or_default();
-    let packages = acts.iter().any(|act| matches!(act.operation, Operation::Packages(_)));
-    let packages = if packages && is_beside(on, Path::new("/var/lib")) { PACKAGES } else { 0 };
+    let largest = restored
+        .iter()
+        .map(|path| on.identity(path).map_or(0, |file| file.size))
+        .max()
+        .unwrap_or_default();
+    let packages = acts
+        .iter()
+        .any(|act| matches!(act.operation, Operation::Packages(_)));
+    let packages = if packages && is_beside(on, Path::new("/var/lib")) {
+        PACKAGES
+    } else {
+        0
+    };
     RESULTS + RECORDS * acts.len() as u64 + largest + packages
 }
 
@@ -49,10 +63,18 @@ fn replaced(operation: &Operation) -> Vec<PathBuf> {
 
 /// The images that a package manager makes again when it removes a driver's packages.
 fn images(acts: &[&Act], plan: &Plan) -> Vec<PathBuf> {
-    if !acts.iter().any(|act| matches!(act.operation, Operation::Packages(_))) {
+    if !acts
+        .iter()
+        .any(|act| matches!(act.operation, Operation::Packages(_)))
+    {
         return Vec::new();
     }
-    plan.host.kernels.installed.iter().filter_map(|kernel| Some(kernel.initramfs.as_ref()?.path.clone())).collect()
+    plan.host
+        .kernels
+        .installed
+        .iter()
+        .filter_map(|kernel| Some(kernel.initramfs.as_ref()?.path.clone()))
+        .collect()
 }
 
 /// Whether a path is on the file system that the reserve is on.
@@ -67,19 +89,24 @@ pub fn make(on: &System, plan: &Plan) -> Result<(), Failure> {
     // An earlier run of this plan may have left its own, before a reboot.
     give_up(on);
     if let Some(folder) = Path::new(RESERVE).parent() {
-        on.make_directories(folder, 0o700).map_err(|e| failed(&e, size))?;
+        on.make_directories(folder, 0o700)
+            .map_err(|e| failed(&e, size))?;
     }
-    on.create_new(RESERVE, 0o600).and_then(|file| fill(file, size)).map_err(|e| {
-        give_up(on);
-        failed(&e, size)
-    })
+    on.create_new(RESERVE, 0o600)
+        .and_then(|file| fill(file, size))
+        .map_err(|e| {
+            give_up(on);
+            failed(&e, size)
+        })
 }
 
-/// Allocates the space with `fallocate`, or writes the file where the file system does not support that (ZFS, NFS 3). It does not
-/// wait for the disk: the file system counts written bytes at once.
+/// Allocates the space with `fallocate`, or writes the file where the file system does not support
+/// that (ZFS, NFS 3). It does not wait for the disk: the file system counts written bytes at once.
 fn fill(mut file: File, size: u64) -> io::Result<()> {
     match fallocate(&file, FallocateFlags::empty(), 0, size) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => io::copy(&mut Noise.take(size), &mut file).map(|_| ()),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+            io::copy(&mut Noise.take(size), &mut file).map(|_| ())
+        }
         done => Ok(done?),
     }
 }
@@ -91,8 +118,8 @@ fn failed(why: &io::Error, size: u64) -> Failure {
     ))
 }
 
-/// Gives the space back, for whoever is on the way out or has come to the end. A reserve that cannot be removed is no reason not
-/// to try.
+/// Gives the space back, for whoever is on the way out or has come to the end. A reserve that
+/// cannot be removed is no reason not to try.
 pub fn give_up(on: &System) {
     let _ = on.remove(RESERVE);
 }
@@ -124,7 +151,12 @@ mod tests {
     }
 
     fn file(path: &str) -> Operation {
-        Operation::WriteFile(WriteFile { path: path.into(), content: "ours\n".into(), mode: 0o644, merged_from: None })
+        Operation::WriteFile(WriteFile {
+            path: path.into(),
+            content: "ours\n".into(),
+            mode: 0o644,
+            merged_from: None,
+        })
     }
 
     #[test]
@@ -134,15 +166,25 @@ mod tests {
         assert_eq!(small, RESULTS + 2 * RECORDS);
         on.write("/etc/a", &[b'a'; 9000], 0o644).expect("written");
         on.write("/etc/b", &[b'b'; 3000], 0o644).expect("written");
-        assert_eq!(size(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")])), small + 9000);
+        assert_eq!(
+            size(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")])),
+            small + 9000
+        );
     }
 
     #[test]
     fn noise_cannot_be_compressed() {
         let mut noise = Vec::new();
-        Noise.take(100_000).read_to_end(&mut noise).expect("the kernel has it");
+        Noise
+            .take(100_000)
+            .read_to_end(&mut noise)
+            .expect("the kernel has it");
         let packed = zstd::encode_all(&noise[..], 3).expect("packed");
-        assert!(noise.len() == 100_000 && packed.len() >= noise.len(), "{}", packed.len());
+        assert!(
+            noise.len() == 100_000 && packed.len() >= noise.len(),
+            "{}",
+            packed.len()
+        );
     }
 
     #[test]
@@ -154,11 +196,26 @@ mod tests {
         assert_eq!(on.read(RESERVE).expect("it stands").len() as u64, needed);
         rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
         assert!(!on.exists(RESERVE));
-        apply(&on, &plan_of(vec![file("/etc/a")]), RunConfig::default(), &mut |_| {}).expect("to its end");
+        apply(
+            &on,
+            &plan_of(vec![file("/etc/a")]),
+            RunConfig::default(),
+            &mut |_| {},
+        )
+        .expect("to its end");
         assert!(!on.exists(RESERVE));
-        let refused =
-            Operation::Link(Link { path: "/etc/x".into(), target: "y".into(), soname: Some("libx.so.1".into()) });
-        apply(&on, &plan_of(vec![file("/etc/b"), refused]), RunConfig::default(), &mut |_| {}).expect_err("it fails");
+        let refused = Operation::Link(Link {
+            path: "/etc/x".into(),
+            target: "y".into(),
+            soname: Some("libx.so.1".into()),
+        });
+        apply(
+            &on,
+            &plan_of(vec![file("/etc/b"), refused]),
+            RunConfig::default(),
+            &mut |_| {},
+        )
+        .expect_err("it fails");
         assert!(!on.exists(RESERVE));
     }
 }

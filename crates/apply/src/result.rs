@@ -11,7 +11,11 @@ pub const SCHEMA: &str = "gpusetup.result/1";
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct RunResult {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
@@ -19,13 +23,17 @@ pub struct RunResult {
     /// The version of gpusetup that ran.
     pub tool: String,
     /// The plan's fingerprint; none where it did not come to a plan.
-    #[cfg_attr(feature = "schemas", schemars(with = "Option<gpusetup_database::sum::Sha256Text>"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "Option<gpusetup_database::sum::Sha256Text>")
+    )]
     pub fingerprint: Option<String>,
     /// How the run ended.
     pub state: Ending,
     /// The exit code of gpusetup.
     pub exit_code: u8,
-    /// The host must reboot: before the rest can follow or, if all is done, before the driver works.
+    /// The host must reboot: before the rest can follow or, if all is done, before the driver
+    /// works.
     pub reboot_required: bool,
     /// When the run began, in UTC.
     #[cfg_attr(
@@ -51,7 +59,9 @@ impl RunResult {
         let when = &self.ended;
         match (self.state, &self.error) {
             (Ending::Done, _) if self.reboot_required => {
-                format!("the last apply finished ({when}); the driver works after a reboot: sudo reboot")
+                format!(
+                    "the last apply finished ({when}); the driver works after a reboot: sudo reboot"
+                )
             }
             (Ending::Done, _) => format!("the last apply finished ({when})"),
             (Ending::RebootRequired, _) => format!("the last apply waits for a reboot ({when})"),
@@ -62,11 +72,16 @@ impl RunResult {
             (Ending::RolledBack, _) => format!("the last apply was rolled back ({when})"),
             (Ending::Interrupted, _) => format!("the last apply was interrupted ({when})"),
             (Ending::Failed, why) => {
-                format!("the last apply failed ({when}): {}", why.as_deref().unwrap_or("no reason is known"))
+                format!(
+                    "the last apply failed ({when}): {}",
+                    why.as_deref().unwrap_or("no reason is known")
+                )
             }
             (Ending::Refused, why) => {
                 let why = why.as_deref().unwrap_or("no reason is known");
-                format!("nothing was applied here yet; an apply was refused before its first change ({when}): {why}")
+                format!(
+                    "nothing was applied here yet; an apply was refused before its first change ({when}): {why}"
+                )
             }
         }
     }
@@ -76,7 +91,8 @@ impl RunResult {
         self.state == Ending::Interrupted && self.exit_code == KILLED
     }
 
-    /// What the journal knows of a run whose result is missing or out of date; the steps are left to the caller.
+    /// What the journal knows of a run whose result is missing or out of date; the steps are left
+    /// to the caller.
     pub(super) fn of_journal(
         state: Ending,
         why: Option<String>,
@@ -110,10 +126,12 @@ pub(super) const KILLED: u8 = 137;
 /// The contract's code for what a person must do first.
 const BLOCKED: u8 = 5;
 /// Why such a run did not finish.
-pub const CONSOLE: &str = "it needs someone at the console, who enrolls a key during a reboot (Secure Boot)";
+pub const CONSOLE: &str =
+    "it needs someone at the console, who enrolls a key during a reboot (Secure Boot)";
 /// The contract's code for an operation that failed.
 const OPERATION_FAILED: u8 = 7;
-pub(super) const UNFINISHED: &str = "it has not finished: it is still running, or it was killed, or the power failed";
+pub(super) const UNFINISHED: &str =
+    "it has not finished: it is still running, or it was killed, or the power failed";
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,7 +164,9 @@ impl Ending {
     pub fn is_last(self) -> bool {
         match self {
             // Nobody may ever come to the console.
-            Self::Done | Self::Failed | Self::Refused | Self::RolledBack | Self::NeedsConsole => true,
+            Self::Done | Self::Failed | Self::Refused | Self::RolledBack | Self::NeedsConsole => {
+                true
+            }
             Self::Interrupted | Self::RebootRequired => false,
         }
     }
@@ -154,7 +174,11 @@ impl Ending {
 
 /// A step, and how far it came.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct StepResult {
     /// The name of the step.
     pub id: StepId,

@@ -1,4 +1,5 @@
-//! Rollback: undoes the last apply, or all of them, newest first; and what a run that was killed had begun.
+//! Rollback: undoes the last apply, or all of them, newest first; and what a run that was killed
+//! had begun.
 
 use super::account::provisional;
 use super::events::noting;
@@ -10,8 +11,8 @@ use gpusetup_operation::{Operation, Run, remove};
 use gpusetup_system::System;
 use std::path::Path;
 
-/// Undoes what a run before this one began and did not end: it was killed, or the power was cut. What is half there
-/// cannot be told from what is there, so this comes before any look at the host.
+/// Undoes what a run before this one began and did not end: it was killed, or the power was cut.
+/// What is half there cannot be told from what is there, so this comes before any look at the host.
 ///
 /// # Errors
 ///
@@ -38,18 +39,23 @@ pub enum RollbackScope {
 /// What would be rolled back, in that order, each in a line.
 pub fn to_take_back(on: &System, reach: RollbackScope) -> Result<Vec<String>, Failure> {
     let journal = Journal::open(on)?;
-    Ok(within(&journal, reach).iter().filter_map(|made| made.operation.map(Operation::describe)).collect())
+    Ok(within(&journal, reach)
+        .iter()
+        .filter_map(|made| made.operation.map(Operation::describe))
+        .collect())
 }
 
-/// Whether there is anything to roll back: something that was made and still stands, an apply that has not come to its end, or
-/// a rollback that has not.
+/// Whether there is anything to roll back: something that was made and still stands, an apply that
+/// has not come to its end, or a rollback that has not.
 pub fn anything_to_take_back(on: &System, reach: RollbackScope) -> Result<bool, Failure> {
     let journal = Journal::open(on)?;
     Ok(is_anything(&journal, reach))
 }
 
 fn is_anything(journal: &Journal, reach: RollbackScope) -> bool {
-    journal.rolling_back().is_some() || journal.open_apply().is_some() || !within(journal, reach).is_empty()
+    journal.rolling_back().is_some()
+        || journal.open_apply().is_some()
+        || !within(journal, reach).is_empty()
 }
 
 fn within(journal: &Journal, reach: RollbackScope) -> Vec<Made<'_>> {
@@ -60,11 +66,13 @@ fn within(journal: &Journal, reach: RollbackScope) -> Vec<Made<'_>> {
     }
 }
 
-/// Rolls back what was done, newest first; what was left because somebody changed it since, or because it is gone for good.
+/// Rolls back what was done, newest first; what was left because somebody changed it since, or
+/// because it is gone for good.
 ///
 /// # Errors
 ///
-/// If the journal cannot be read, or an operation cannot be undone: what was undone until then stays so.
+/// If the journal cannot be read, or an operation cannot be undone: what was undone until then
+/// stays so.
 pub fn rollback(on: &System, reach: RollbackScope, tell: OnNews) -> Result<Vec<String>, Failure> {
     let tell: OnNews = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
@@ -74,7 +82,10 @@ pub fn rollback(on: &System, reach: RollbackScope, tell: OnNews) -> Result<Vec<S
     }
     // From here on it may be needed.
     reserve::give_up(on);
-    let mut made: Vec<_> = within(&journal, reach).into_iter().map(Owned::from).collect();
+    let mut made: Vec<_> = within(&journal, reach)
+        .into_iter()
+        .map(Owned::from)
+        .collect();
     if journal.rolling_back().is_some() {
         // The one that was being undone when the rollback stopped is among them.
         made.iter_mut().for_each(|owned| owned.cut_off = true);
@@ -85,20 +96,29 @@ pub fn rollback(on: &System, reach: RollbackScope, tell: OnNews) -> Result<Vec<S
     }
     // Without room for a result, the journal tells how it ended.
     let _ = provisional(on, None);
-    let left = take_back(on, &mut journal, made, &mut |operation| tell(&News::Undone(operation)))?;
+    let left = take_back(on, &mut journal, made, &mut |operation| {
+        tell(&News::Undone(operation))
+    })?;
     journal.note(on, Event::RolledBack {})?;
     Ok(left)
 }
 
-pub(super) fn take_back_torn(on: &System, journal: &mut Journal, tell: OnNews) -> Result<Vec<String>, Failure> {
+pub(super) fn take_back_torn(
+    on: &System,
+    journal: &mut Journal,
+    tell: OnNews,
+) -> Result<Vec<String>, Failure> {
     let torn = journal.torn().into_iter().map(Owned::from).collect();
-    take_back(on, journal, torn, &mut |operation| tell(&News::Recovering(operation)))
+    take_back(on, journal, torn, &mut |operation| {
+        tell(&News::Recovering(operation))
+    })
 }
 
 /// Deletes the folders that were moved aside, now that nothing wants them back.
 pub(super) fn let_go(on: &System, journal: &Journal) -> Result<(), Failure> {
     journal.condemned().iter().try_for_each(|aside| {
-        remove::discard(on, aside).map_err(|e| Failure::Step(format!("cannot remove {}: {e}", aside.display())))
+        remove::discard(on, aside)
+            .map_err(|e| Failure::Step(format!("cannot remove {}: {e}", aside.display())))
     })
 }
 
@@ -131,7 +151,12 @@ fn take_back(
     tell: &mut dyn FnMut(&Operation),
 ) -> Result<Vec<String>, Failure> {
     let (mut all_left, mut derived, mut folders) = (Vec::new(), Vec::new(), Vec::new());
-    let lost: Vec<_> = made.iter().flat_map(|owned| &owned.undo).filter_map(|way| way.lost(on)).cloned().collect();
+    let lost: Vec<_> = made
+        .iter()
+        .flat_map(|owned| &owned.undo)
+        .filter_map(|way| way.lost(on))
+        .cloned()
+        .collect();
     for owned in made {
         if owned.restarts() {
             derived.push(owned);
@@ -143,7 +168,11 @@ fn take_back(
                 left.push(path.display().to_string());
                 continue;
             }
-            let stays = if owned.cut_off { way.perform_after_cut(on) } else { way.perform(on) };
+            let stays = if owned.cut_off {
+                way.perform_after_cut(on)
+            } else {
+                way.perform(on)
+            };
             let stays = stays.map_err(|e| owned.failed(&e))?;
             is_any_undone |= stays.is_empty() || matches!(way, Undo::Packages(_));
             if matches!(way, Undo::Directory { .. }) {
@@ -155,15 +184,23 @@ fn take_back(
             derived.push(owned);
             continue;
         }
-        let tell: &mut dyn FnMut(&Operation) = if is_any_undone { &mut *tell } else { &mut |_| {} };
+        let tell: &mut dyn FnMut(&Operation) = if is_any_undone {
+            &mut *tell
+        } else {
+            &mut |_| {}
+        };
         owned.is_undone(on, journal, left.clone(), tell)?;
         all_left.extend(left);
     }
-    // What is made of other files (the loader's cache, an initramfs), and was made again since, is made once more, of
-    // files that are now as they were. Daemons read them again.
+    // What is made of other files (the loader's cache, an initramfs), and was made again since, is
+    // made once more, of files that are now as they were. Daemons read them again.
     for owned in derived {
         let mut left = Vec::new();
-        for way in owned.undo.iter().filter(|way| matches!(way, Undo::Restart { .. })) {
+        for way in owned
+            .undo
+            .iter()
+            .filter(|way| matches!(way, Undo::Restart { .. }))
+        {
             left.extend(way.perform(on).map_err(|e| owned.failed(&e))?);
         }
         left.extend(owned.make_again(on)?);
@@ -182,11 +219,15 @@ impl Owned {
             if verified.is_empty() && creates.is_empty() && removes.is_empty() && !changes.is_empty())
     }
 
-    /// Runs the program that made it again, and returns what stays as it is: one of NVIDIA's needs the driver and its own packages,
-    /// which may be gone by now.
+    /// Runs the program that made it again, and returns what stays as it is: one of NVIDIA's needs
+    /// the driver and its own packages, which may be gone by now.
     fn make_again(&self, on: &System) -> Result<Vec<String>, Failure> {
-        let Some(Operation::Run(run)) = &self.operation else { return Ok(Vec::new()) };
-        let Err(e) = run.perform(on, None, &mut |_| {}) else { return Ok(Vec::new()) };
+        let Some(Operation::Run(run)) = &self.operation else {
+            return Ok(Vec::new());
+        };
+        let Err(e) = run.perform(on, None, &mut |_| {}) else {
+            return Ok(Vec::new());
+        };
         if !is_nvidias(run) {
             return Err(self.failed(&e));
         }
@@ -196,11 +237,16 @@ impl Owned {
 
     /// Whether it restarts a unit: that comes after everything that the unit reads.
     fn restarts(&self) -> bool {
-        self.undo.iter().any(|way| matches!(way, Undo::Restart { .. }))
+        self.undo
+            .iter()
+            .any(|way| matches!(way, Undo::Restart { .. }))
     }
 
     fn failed(&self, why: &dyn std::error::Error) -> Failure {
-        let what = self.operation.as_ref().map_or("an operation".to_owned(), Operation::describe);
+        let what = self
+            .operation
+            .as_ref()
+            .map_or("an operation".to_owned(), Operation::describe);
         Failure::Step(format!("undoing {what}: {why}"))
     }
 
@@ -211,7 +257,14 @@ impl Owned {
         left: Vec<String>,
         tell: &mut dyn FnMut(&Operation),
     ) -> Result<(), Failure> {
-        journal.note(on, Event::Undone { run: self.run, at: self.at, left })?;
+        journal.note(
+            on,
+            Event::Undone {
+                run: self.run,
+                at: self.at,
+                left,
+            },
+        )?;
         if let Some(operation) = &self.operation {
             tell(operation);
         }
@@ -221,7 +274,10 @@ impl Owned {
 
 /// Whether the program is one of NVIDIA's: `nvidia-ctk cdi generate`.
 fn is_nvidias(run: &Run) -> bool {
-    let name = run.argv.first().and_then(|program| Path::new(program).file_name());
+    let name = run
+        .argv
+        .first()
+        .and_then(|program| Path::new(program).file_name());
     name.is_some_and(|name| name.to_string_lossy().starts_with("nvidia-"))
 }
 
@@ -234,16 +290,32 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         on.make_directories("/etc/cdi", 0o755).expect("made");
-        on.write("/etc/cdi/nvidia.yaml", b"of a later driver", 0o644).expect("written");
+        on.write("/etc/cdi/nvidia.yaml", b"of a later driver", 0o644)
+            .expect("written");
         let taken_back = |program: &str| {
-            let run = Run::new([program, "cdi", "generate"], 120).changing(["/etc/cdi/nvidia.yaml".into()]);
+            let run = Run::new([program, "cdi", "generate"], 120)
+                .changing(["/etc/cdi/nvidia.yaml".into()]);
             // The folder is not empty, so something stays.
-            let undo = vec![Undo::Directory { path: "/etc/cdi".into() }];
+            let undo = vec![Undo::Directory {
+                path: "/etc/cdi".into(),
+            }];
             let operation = Some(Operation::Run(run));
-            let made = Owned { run: 1, at: (0, 0), operation, undo, cut_off: false };
+            let made = Owned {
+                run: 1,
+                at: (0, 0),
+                operation,
+                undo,
+                cut_off: false,
+            };
             take_back(&on, &mut Journal::default(), vec![made], &mut |_| {})
         };
-        assert_eq!(taken_back("/usr/bin/nvidia-ctk").expect("undone"), ["/etc/cdi/nvidia.yaml"]);
-        assert!(taken_back("/usr/sbin/ldconfig").is_err(), "the loader's cache would be of other files");
+        assert_eq!(
+            taken_back("/usr/bin/nvidia-ctk").expect("undone"),
+            ["/etc/cdi/nvidia.yaml"]
+        );
+        assert!(
+            taken_back("/usr/sbin/ldconfig").is_err(),
+            "the loader's cache would be of other files"
+        );
     }
 }

@@ -37,30 +37,56 @@ pub struct Outcome {
 
 impl Outcome {
     const fn of(done: usize) -> Self {
-        Self { done, reboot_required: false, needs_console: false }
+        Self {
+            done,
+            reboot_required: false,
+            needs_console: false,
+        }
     }
 }
 
 /// An apply boots a host this often at most: whatever a third boot is to bring about, two did not.
 const REBOOTS: usize = 2;
 
-/// Carries a plan out, or resumes it where an earlier run of the same plan stopped. Everything is fetched and verified
-/// before the first change.
+/// Carries a plan out, or resumes it where an earlier run of the same plan stopped. Everything is
+/// fetched and verified before the first change.
 ///
 /// # Errors
 ///
-/// With the exit code of its cause: what was done is in the journal, and the next run resumes there.
-pub fn apply(on: &System, plan: &Plan, mut config: RunConfig, tell: OnNews) -> Result<Outcome, Failure> {
+/// With the exit code of its cause: what was done is in the journal, and the next run resumes
+/// there.
+pub fn apply(
+    on: &System,
+    plan: &Plan,
+    mut config: RunConfig,
+    tell: OnNews,
+) -> Result<Outcome, Failure> {
     let tell: OnNews = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
-    // The same plan again, ended or not: what it did is not done twice. But the state of a GPU does not last as long as files do.
-    let is_same = |a: &Apply| a.plan.fingerprint() == plan.fingerprint() && (!a.finished || gpus_stand(on, plan));
+    // The same plan again, ended or not: what it did is not done twice. But the state of a GPU does
+    // not last as long as files do.
+    let is_same = |a: &Apply| {
+        a.plan.fingerprint() == plan.fingerprint() && (!a.finished || gpus_stand(on, plan))
+    };
     let same = journal.newest_apply().filter(is_same);
-    let left = same.as_ref().map_or_else(|| plan.clone(), |same| what_is_left(plan, &same.done));
-    let went_on: Vec<_> = same.iter().flat_map(|a| &a.reboots).map(|(at, b)| (*at, b.map(str::to_owned))).collect();
+    let left = same
+        .as_ref()
+        .map_or_else(|| plan.clone(), |same| what_is_left(plan, &same.done));
+    let went_on: Vec<_> = same
+        .iter()
+        .flat_map(|a| &a.reboots)
+        .map(|(at, b)| (*at, b.map(str::to_owned)))
+        .collect();
     // An enrolment may be answered wrongly as often as somebody likes to try.
-    let counts = |o: &Apply| o.reboots.iter().filter(|(at, _)| !o.plan.needs_console(*at)).count();
-    let reboots = journal.open_apply().map_or(0, |o| o.earlier_reboots + counts(&o));
+    let counts = |o: &Apply| {
+        o.reboots
+            .iter()
+            .filter(|(at, _)| !o.plan.needs_console(*at))
+            .count()
+    };
+    let reboots = journal
+        .open_apply()
+        .map_or(0, |o| o.earlier_reboots + counts(&o));
     let supply = bundled::supply(plan, &config);
     config.brought = supply.folder().map(Path::to_owned);
     preflight::check(on, &left, &supply)?;
@@ -73,15 +99,26 @@ pub fn apply(on: &System, plan: &Plan, mut config: RunConfig, tell: OnNews) -> R
     reserve::make(on, &left)?;
     tell(&News::Begins);
     begin(on, &mut journal, plan, config.brought.clone()).inspect_err(|_| reserve::give_up(on))?;
-    // Noted before the downloads, which take minutes: a machine whose power goes then goes on behind the next boot.
-    let mut work = Work { journal, backups, ahead: Prefetched::default() };
+    // Noted before the downloads, which take minutes: a machine whose power goes then goes on
+    // behind the next boot.
+    let mut work = Work {
+        journal,
+        backups,
+        ahead: Prefetched::default(),
+    };
     let carried = carry(on, &left, &config, &mut work, (&went_on, reboots), tell);
-    let Work { mut journal, ahead, .. } = work;
-    if !carried.as_ref().is_ok_and(|outcome| outcome.reboot_required) {
+    let Work {
+        mut journal, ahead, ..
+    } = work;
+    if !carried
+        .as_ref()
+        .is_ok_and(|outcome| outcome.reboot_required)
+    {
         reserve::give_up(on);
     }
     if carried.is_err() {
-        // What was unpacked for later is not to be found by anybody; where that fails, the next run does it.
+        // What was unpacked for later is not to be found by anybody; where that fails, the next run
+        // does it.
         drop(ahead);
         let _ = take_back_torn(on, &mut journal, tell);
     }
@@ -89,14 +126,27 @@ pub fn apply(on: &System, plan: &Plan, mut config: RunConfig, tell: OnNews) -> R
 }
 
 /// Notes that a run begins, before it changes anything.
-fn begin(on: &System, journal: &mut Journal, plan: &Plan, packages: Option<PathBuf>) -> Result<(), Failure> {
-    journal.note(on, Event::Run { version: super::journal::VERSION, plan: Box::new(plan.clone()), packages })?;
+fn begin(
+    on: &System,
+    journal: &mut Journal,
+    plan: &Plan,
+    packages: Option<PathBuf>,
+) -> Result<(), Failure> {
+    journal.note(
+        on,
+        Event::Run {
+            version: super::journal::VERSION,
+            plan: Box::new(plan.clone()),
+            packages,
+        },
+    )?;
     save(on, PLAN, plan).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", PLAN)))?;
-    provisional(on, Some(plan)).map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", RESULT)))
+    provisional(on, Some(plan))
+        .map_err(|e| Failure::Blocked(format!("cannot write {}: {e}", RESULT)))
 }
 
-/// Fetches what is needed, then does step by step what is left of a plan. `reboots`: those that it asked for, each with the boot
-/// before it, and how many there were in all.
+/// Fetches what is needed, then does step by step what is left of a plan. `reboots`: those that it
+/// asked for, each with the boot before it, and how many there were in all.
 fn carry(
     on: &System,
     left: &Plan,
@@ -122,28 +172,54 @@ fn carry(
                         Enrolment::Enrolled => tell(&News::Kept(operation)),
                         Enrolment::Requested => {
                             work.journal.note(on, Event::Reboot { at, boot })?;
-                            return Ok(Outcome { reboot_required: true, needs_console: true, ..Outcome::of(done) });
+                            return Ok(Outcome {
+                                reboot_required: true,
+                                needs_console: true,
+                                ..Outcome::of(done)
+                            });
                         }
-                        Enrolment::Absent => return Err(Failure::Blocked(gpusetup_causes::not_enrolled(certificate))),
+                        Enrolment::Absent => {
+                            return Err(Failure::Blocked(gpusetup_causes::not_enrolled(
+                                certificate,
+                            )));
+                        }
                     }
                     continue;
                 }
-                let asked = went_on.iter().filter(|(asked, _)| *asked == at).map(|(_, before)| before).next_back();
+                let asked = went_on
+                    .iter()
+                    .filter(|(asked, _)| *asked == at)
+                    .map(|(_, before)| before)
+                    .next_back();
                 match asked {
                     Some(before) if *before != boot => tell(&News::Kept(operation)),
                     None if reboots >= REBOOTS => {
-                        let why = format!("the host was booted {reboots} times and still needs a reboot: {}", step.why);
-                        work.journal.note(on, Event::Failed { at, why: why.clone() })?;
+                        let why = format!(
+                            "the host was booted {reboots} times and still needs a reboot: {}",
+                            step.why
+                        );
+                        work.journal.note(
+                            on,
+                            Event::Failed {
+                                at,
+                                why: why.clone(),
+                            },
+                        )?;
                         return Err(Failure::Step(why));
                     }
                     _ => {
                         work.journal.note(on, Event::Reboot { at, boot })?;
-                        return Ok(Outcome { reboot_required: true, ..Outcome::of(done) });
+                        return Ok(Outcome {
+                            reboot_required: true,
+                            ..Outcome::of(done)
+                        });
                     }
                 }
                 continue;
             }
-            let standing = operation.stands(on, act.satisfied).map_err(|e| Failure::Step(e.to_string()))?;
+            let standing = operation
+                .stands(on, act.satisfied)
+                .map_err(|e| Failure::Step(e.to_string()))?;
             match standing {
                 Standing::Satisfied => {
                     if !matches!(operation, Operation::Download(_)) {
@@ -152,21 +228,35 @@ fn carry(
                     tell(&News::Kept(operation));
                 }
                 Standing::Conflict(why) => return Err(Failure::Blocked(why)),
-                Standing::Needed if !config.attended && matches!(operation, Operation::EnrollKey(_)) => {
-                    return Err(Failure::Blocked(not_prepared(operation, act.satisfied || !went_on.is_empty())));
+                Standing::Needed
+                    if !config.attended && matches!(operation, Operation::EnrollKey(_)) =>
+                {
+                    return Err(Failure::Blocked(not_prepared(
+                        operation,
+                        act.satisfied || !went_on.is_empty(),
+                    )));
                 }
                 Standing::Needed => {
                     if let Err(failure) = carry_out(on, work, at, operation, config, tell) {
-                        // A program that was ended because we are to stop failed for that reason and no other.
+                        // A program that was ended because we are to stop failed for that reason
+                        // and no other.
                         let failure = not_interrupted().err().unwrap_or(failure);
                         // The disk may be full, and noting that takes room.
                         reserve::give_up(on);
-                        work.journal.note(on, Event::Failed { at, why: failure.to_string() })?;
-                        // Half of an operation is nothing that the next run could tell from all of it.
+                        work.journal.note(
+                            on,
+                            Event::Failed {
+                                at,
+                                why: failure.to_string(),
+                            },
+                        )?;
+                        // Half of an operation is nothing that the next run could tell from all of
+                        // it.
                         take_back_torn(on, &mut work.journal, tell)?;
                         return Err(failure);
                     }
-                    done += usize::from(!matches!(operation, Operation::Run(Run { asks: true, .. })));
+                    done +=
+                        usize::from(!matches!(operation, Operation::Run(Run { asks: true, .. })));
                     tell(&News::Done(operation));
                 }
             }
@@ -178,7 +268,8 @@ fn carry(
     Ok(Outcome::of(done))
 }
 
-/// Why an enrolment cannot be prepared. `before`: an earlier run prepared it, and shim has it no more.
+/// Why an enrolment cannot be prepared. `before`: an earlier run prepared it, and shim has it no
+/// more.
 fn not_prepared(operation: &Operation, before: bool) -> String {
     match operation {
         Operation::EnrollKey(key) if before => gpusetup_causes::not_enrolled(&key.certificate),
@@ -188,11 +279,14 @@ fn not_prepared(operation: &Operation, before: bool) -> String {
 
 /// How the firmware stands to a certificate on the host.
 fn stands_enrolled(on: &System, certificate: &Path) -> Result<Enrolment, Failure> {
-    let der = on.read(certificate).map_err(|e| Failure::Step(format!("{}: {e}", certificate.display())))?;
+    let der = on
+        .read(certificate)
+        .map_err(|e| Failure::Step(format!("{}: {e}", certificate.display())))?;
     Ok(enrolment(on, &sha256(der)))
 }
 
-/// What an earlier run left to do: what it did is satisfied now. Whether it still stands is looked at where that can be seen.
+/// What an earlier run left to do: what it did is satisfied now. Whether it still stands is looked
+/// at where that can be seen.
 fn what_is_left(plan: &Plan, done: &[At]) -> Plan {
     let mut plan = plan.clone();
     for (s, step) in plan.steps.iter_mut().enumerate() {
@@ -209,7 +303,9 @@ fn what_is_left(plan: &Plan, done: &[At]) -> Plan {
 /// Whether the GPUs have the state that a plan gives them.
 fn gpus_stand(on: &System, plan: &Plan) -> bool {
     plan.acts().all(|act| match &act.operation {
-        Operation::Device(device) => device.stands(on, true).is_ok_and(|standing| standing == Standing::Satisfied),
+        Operation::Device(device) => device
+            .stands(on, true)
+            .is_ok_and(|standing| standing == Standing::Satisfied),
         _ => true,
     })
 }
@@ -234,11 +330,18 @@ impl Unfinished {
         matches!(self, Self::Apply { plan, .. } if plan.steps.iter().all(|step| step.id == StepId::Mig))
     }
 
-    /// Whether it does nothing but make a toolkit the default one, which another such plan may replace.
+    /// Whether it does nothing but make a toolkit the default one, which another such plan may
+    /// replace.
     pub fn only_switches(&self) -> bool {
-        let switches =
-            |id: StepId| matches!(id, StepId::FixSymlinks | StepId::Ldconfig | StepId::Environment | StepId::Verify);
-        let chooses = |plan: &Plan| !plan.request.cuda.is_wanted() && plan.steps.iter().all(|step| switches(step.id));
+        let switches = |id: StepId| {
+            matches!(
+                id,
+                StepId::FixSymlinks | StepId::Ldconfig | StepId::Environment | StepId::Verify
+            )
+        };
+        let chooses = |plan: &Plan| {
+            !plan.request.cuda.is_wanted() && plan.steps.iter().all(|step| switches(step.id))
+        };
         matches!(self, Self::Apply { plan, .. } if chooses(plan))
     }
 }
@@ -265,34 +368,67 @@ pub fn unfinished(on: &System) -> Result<Option<Unfinished>, Failure> {
 ///
 /// If the journal cannot be read.
 pub fn begun(on: &System) -> Result<Option<Begun>, Failure> {
-    let begun = |newest: Apply| Begun { plan: newest.plan.clone(), left: what_is_left(newest.plan, &newest.done) };
+    let begun = |newest: Apply| Begun {
+        plan: newest.plan.clone(),
+        left: what_is_left(newest.plan, &newest.done),
+    };
     Ok(Journal::open(on)?.newest_apply().map(begun))
 }
 
 /// Whether the host has still to boot before the last apply can go on.
 pub fn waits_for_boot(on: &System) -> Result<bool, Failure> {
-    Ok(Journal::open(on)?.waits_for_boot().is_some_and(|before| before == boot_id(on).as_deref()))
+    Ok(Journal::open(on)?
+        .waits_for_boot()
+        .is_some_and(|before| before == boot_id(on).as_deref()))
 }
 
-fn downloads(on: &System, plan: &Plan, config: &RunConfig, work: &mut Work, tell: OnNews) -> Result<usize, Failure> {
+fn downloads(
+    on: &System,
+    plan: &Plan,
+    config: &RunConfig,
+    work: &mut Work,
+    tell: OnNews,
+) -> Result<usize, Failure> {
     let mut done = 0;
     for act in plan.acts().filter(|a| !a.satisfied) {
-        let Operation::Download(Download { url, sha256, size, to }) = &act.operation else { continue };
-        let wanted = Wanted { url, sha256, size: *size, to };
+        let Operation::Download(Download {
+            url,
+            sha256,
+            size,
+            to,
+        }) = &act.operation
+        else {
+            continue;
+        };
+        let wanted = Wanted {
+            url,
+            sha256,
+            size: *size,
+            to,
+        };
         if is_cached(on, &wanted) {
             continue;
         }
         not_interrupted()?;
         let began = Instant::now();
         with_network(config, tell, |tell| {
-            let working = |since, bytes| News::Working { operation: &act.operation, since, bytes };
+            let working = |since, bytes| News::Working {
+                operation: &act.operation,
+                since,
+                bytes,
+            };
             let progress = &mut |bytes| tell(&working(began.elapsed(), Some((bytes, *size))));
-            let fetching = |arriving: Option<&Arriving>| fetch(on, &wanted, &config.sources, progress, arriving);
+            let fetching = |arriving: Option<&Arriving>| {
+                fetch(on, &wanted, &config.sources, progress, arriving)
+            };
             let Work { journal, ahead, .. } = &mut *work;
-            ahead.fetch(on, journal, plan, &wanted, fetching).map_err(|e| (e, false))?.map_err(|e| {
-                let unreachable = matches!(e, FetchError::Unreachable { .. });
-                (not_interrupted().err().unwrap_or(e.into()), unreachable)
-            })
+            ahead
+                .fetch(on, journal, plan, &wanted, fetching)
+                .map_err(|e| (e, false))?
+                .map_err(|e| {
+                    let unreachable = matches!(e, FetchError::Unreachable { .. });
+                    (not_interrupted().err().unwrap_or(e.into()), unreachable)
+                })
         })?;
         tell(&News::Done(&act.operation));
         done += 1;
@@ -318,34 +454,71 @@ mod tests {
     fn host() -> (System, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
-        ["/etc", "/var/lib", "/var/log", "/usr/local"].iter().for_each(|folder| {
-            on.make_directories(folder, 0o755).expect("made");
-        });
+        ["/etc", "/var/lib", "/var/log", "/usr/local"]
+            .iter()
+            .for_each(|folder| {
+                on.make_directories(folder, 0o755).expect("made");
+            });
         (on, dir)
     }
 
     fn file(path: &str) -> Operation {
-        Operation::WriteFile(WriteFile { path: path.into(), content: "ours\n".into(), mode: 0o644, merged_from: None })
+        Operation::WriteFile(WriteFile {
+            path: path.into(),
+            content: "ours\n".into(),
+            mode: 0o644,
+            merged_from: None,
+        })
     }
 
     /// A link that cannot be made as long as its end has another SONAME.
     fn refused_link() -> Operation {
-        Operation::Link(Link { path: "/usr/local/x".into(), target: "y".into(), soname: Some("libx.so.1".into()) })
+        Operation::Link(Link {
+            path: "/usr/local/x".into(),
+            target: "y".into(),
+            soname: Some("libx.so.1".into()),
+        })
     }
 
     #[test]
     fn an_apply_that_failed_and_was_run_again_is_taken_back_as_one() {
         let (on, _dir) = host();
-        let failed = apply(&on, &plan_of(vec![file("/etc/a"), refused_link()]), RunConfig::default(), &mut |_| {});
+        let failed = apply(
+            &on,
+            &plan_of(vec![file("/etc/a"), refused_link()]),
+            RunConfig::default(),
+            &mut |_| {},
+        );
         assert!(matches!(failed, Err(Failure::Step(_))), "{failed:?}");
         assert!(on.exists("/etc/a"), "what was done stays, for the next run");
-        let events = on.read_text("/var/log/gpusetup/events.jsonl").expect("readable").expect("there");
-        let line: serde_json::Value = serde_json::from_str(events.lines().nth(1).expect("two things")).expect("JSON");
-        assert_eq!((&line["event"], &line["what"]), (&"done".into(), &"write /etc/a".into()));
-        apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), RunConfig::default(), &mut |_| {}).expect("applied");
-        assert!(rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back").is_empty());
+        let events = on
+            .read_text("/var/log/gpusetup/events.jsonl")
+            .expect("readable")
+            .expect("there");
+        let line: serde_json::Value =
+            serde_json::from_str(events.lines().nth(1).expect("two things")).expect("JSON");
+        assert_eq!(
+            (&line["event"], &line["what"]),
+            (&"done".into(), &"write /etc/a".into())
+        );
+        apply(
+            &on,
+            &plan_of(vec![file("/etc/a"), file("/etc/b")]),
+            RunConfig::default(),
+            &mut |_| {},
+        )
+        .expect("applied");
+        assert!(
+            rollback(&on, RollbackScope::Last, &mut |_| {})
+                .expect("rolled back")
+                .is_empty()
+        );
         assert!(!on.exists("/etc/a") && !on.exists("/etc/b"));
-        assert!(rollback(&on, RollbackScope::Last, &mut |_| {}).expect("nothing left").is_empty());
+        assert!(
+            rollback(&on, RollbackScope::Last, &mut |_| {})
+                .expect("nothing left")
+                .is_empty()
+        );
     }
 
     #[test]
@@ -355,11 +528,22 @@ mod tests {
         let to = PathBuf::from("/var/cache/gpusetup/ab/x.run");
         // Nobody listens there.
         let url = "file:///nowhere".to_owned();
-        let download = Operation::Download(Download { url, sha256: sha256("x"), size: None, to });
+        let download = Operation::Download(Download {
+            url,
+            sha256: sha256("x"),
+            size: None,
+            to,
+        });
         assert!(carry(&on, &plan_of(vec![download, file("/etc/b")])).is_err());
-        assert!(matches!(unfinished(&on).expect("readable"), Some(Unfinished::Apply { .. })));
+        assert!(matches!(
+            unfinished(&on).expect("readable"),
+            Some(Unfinished::Apply { .. })
+        ));
         rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
-        assert!(on.exists("/etc/a"), "the apply before it came to its end, and is another");
+        assert!(
+            on.exists("/etc/a"),
+            "the apply before it came to its end, and is another"
+        );
         assert!(unfinished(&on).expect("readable").is_none());
         rollback(&on, RollbackScope::Last, &mut |_| {}).expect("now that one");
         assert!(!on.exists("/etc/a"));
@@ -370,17 +554,47 @@ mod tests {
         let (on, _dir) = host();
         let mut journal = Journal::open(&on).expect("readable");
         let plan = Box::new(plan_of(vec![file("/etc/a")]));
-        journal.note(&on, Event::Run { version: super::super::journal::VERSION, plan, packages: None }).expect("noted");
-        let tree = Undo::Tree { path: "/usr/local/cuda-12.8".into() };
+        journal
+            .note(
+                &on,
+                Event::Run {
+                    version: super::super::journal::VERSION,
+                    plan,
+                    packages: None,
+                },
+            )
+            .expect("noted");
+        let tree = Undo::Tree {
+            path: "/usr/local/cuda-12.8".into(),
+        };
         let undo = vec![
-            Undo::Path { path: "/etc/a".into(), before: gpusetup_system::Node::Absent, backup: None, after: None },
+            Undo::Path {
+                path: "/etc/a".into(),
+                before: gpusetup_system::Node::Absent,
+                backup: None,
+                after: None,
+            },
             tree,
         ];
-        journal.note(&on, Event::Intent { at: (0, 0), undo, boot: None }).expect("noted");
-        on.make_directories("/usr/local/cuda-12.8/bin", 0o755).expect("made");
-        on.write("/etc/.a.gpusetup-new", b"half", 0o644).expect("written");
+        journal
+            .note(
+                &on,
+                Event::Intent {
+                    at: (0, 0),
+                    undo,
+                    boot: None,
+                },
+            )
+            .expect("noted");
+        on.make_directories("/usr/local/cuda-12.8/bin", 0o755)
+            .expect("made");
+        on.write("/etc/.a.gpusetup-new", b"half", 0o644)
+            .expect("written");
         let mut told = 0;
-        recover(&on, &mut |news| told += usize::from(matches!(news, News::Recovering(_)))).expect("recovered");
+        recover(&on, &mut |news| {
+            told += usize::from(matches!(news, News::Recovering(_)))
+        })
+        .expect("recovered");
         assert_eq!((told, on.list("/etc").expect("listed").len()), (1, 0));
         assert!(!on.exists("/usr/local/cuda-12.8"));
         recover(&on, &mut |_| panic!("once is enough")).expect("nothing to do");
@@ -394,12 +608,17 @@ mod tests {
         let told = status(&on).expect("readable").expect("there");
         assert_eq!((told.state, told.exit_code), (Ending::Interrupted, 137));
         rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
-        assert_eq!(status(&on).expect("readable").expect("there").state, Ending::Interrupted);
+        assert_eq!(
+            status(&on).expect("readable").expect("there").state,
+            Ending::Interrupted
+        );
     }
 
     fn boots(on: &System, id: &str) {
-        on.make_directories("/proc/sys/kernel/random", 0o755).expect("made");
-        on.write("/proc/sys/kernel/random/boot_id", id.as_bytes(), 0o644).expect("written");
+        on.make_directories("/proc/sys/kernel/random", 0o755)
+            .expect("made");
+        on.write("/proc/sys/kernel/random/boot_id", id.as_bytes(), 0o644)
+            .expect("written");
     }
 
     fn carry(on: &System, plan: &Plan) -> Result<bool, Failure> {
@@ -410,10 +629,19 @@ mod tests {
     fn the_rest_comes_after_the_boot_and_not_before() {
         let (on, _dir) = host();
         boots(&on, "first");
-        let plan = plan_of(vec![file("/etc/a"), Operation::Reboot(Reboot::default()), file("/etc/b")]);
+        let plan = plan_of(vec![
+            file("/etc/a"),
+            Operation::Reboot(Reboot::default()),
+            file("/etc/b"),
+        ]);
         assert!(carry(&on, &plan).expect("so far"));
-        assert!(waits_for_boot(&on).expect("readable") && on.exists("/etc/a") && !on.exists("/etc/b"));
-        assert!(carry(&on, &plan).expect("nothing has changed"), "in the same boot there is nothing to resume");
+        assert!(
+            waits_for_boot(&on).expect("readable") && on.exists("/etc/a") && !on.exists("/etc/b")
+        );
+        assert!(
+            carry(&on, &plan).expect("nothing has changed"),
+            "in the same boot there is nothing to resume"
+        );
         assert!(!on.exists("/etc/b"));
         boots(&on, "second");
         assert!(!waits_for_boot(&on).expect("readable"));
@@ -423,7 +651,10 @@ mod tests {
         assert!(!carry(&on, &left).expect("to its end"));
         assert!(on.exists("/etc/b") && unfinished(&on).expect("readable").is_none());
         rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
-        assert!(!on.exists("/etc/a") && !on.exists("/etc/b"), "both sides of the boot are one apply");
+        assert!(
+            !on.exists("/etc/a") && !on.exists("/etc/b"),
+            "both sides of the boot are one apply"
+        );
     }
 
     /// Puts a certificate into one of shim's variables, or takes the variable away.
@@ -443,22 +674,35 @@ mod tests {
         let (on, _dir) = host();
         boots(&on, "first");
         on.write("/etc/key.der", b"ours", 0o644).expect("written");
-        let enroll = Operation::EnrollKey(EnrollKey { certificate: "/etc/key.der".into(), makes: None });
-        let reboot = Operation::Reboot(Reboot { enrolls: Some("/etc/key.der".into()) });
+        let enroll = Operation::EnrollKey(EnrollKey {
+            certificate: "/etc/key.der".into(),
+            makes: None,
+        });
+        let reboot = Operation::Reboot(Reboot {
+            enrolls: Some("/etc/key.der".into()),
+        });
         let plan = plan_of(vec![enroll, reboot, file("/etc/b")]);
         let run = || apply(&on, &plan, RunConfig::default(), &mut |_| {});
         assert!(matches!(run(), Err(Failure::Blocked(why)) if why.contains("unattended")));
         shim(&on, "MokNew", &[b"ours"]);
         let waits = run().expect("it is prepared");
-        assert!(waits.reboot_required && waits.needs_console && waits_for_boot(&on).expect("readable"));
+        assert!(
+            waits.reboot_required && waits.needs_console && waits_for_boot(&on).expect("readable")
+        );
         // Nobody came: shim has dropped the request.
         shim(&on, "MokNew", &[]);
         boots(&on, "second");
         let refused = run().expect_err("it is not enrolled").to_string();
-        assert!(refused.contains("/etc/key.der was not enrolled") && !on.exists("/etc/b"), "{refused}");
+        assert!(
+            refused.contains("/etc/key.der was not enrolled") && !on.exists("/etc/b"),
+            "{refused}"
+        );
         for boot in ["third", "fourth", "fifth"] {
             shim(&on, "MokNew", &[b"ours"]);
-            assert!(run().is_ok_and(|waits| waits.needs_console), "somebody may try as often as they like");
+            assert!(
+                run().is_ok_and(|waits| waits.needs_console),
+                "somebody may try as often as they like"
+            );
             shim(&on, "MokNew", &[]);
             boots(&on, boot);
         }
@@ -466,34 +710,56 @@ mod tests {
         assert_eq!(run().expect("to its end"), Outcome::of(1));
         assert!(on.exists("/etc/b") && unfinished(&on).expect("readable").is_none());
         let left = rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
-        assert!(left.is_empty() && !on.exists("/etc/b"), "gpusetup did not ask for it: {left:?}");
+        assert!(
+            left.is_empty() && !on.exists("/etc/b"),
+            "gpusetup did not ask for it: {left:?}"
+        );
     }
 
     #[test]
     fn a_link_that_leads_nowhere_is_removed() {
         let (on, _dir) = host();
-        on.link("/usr/local/cuda", Path::new("cuda-12.4")).expect("linked");
-        let plan = plan_of(vec![Operation::Remove(Remove { path: "/usr/local/cuda".into() })]);
+        on.link("/usr/local/cuda", Path::new("cuda-12.4"))
+            .expect("linked");
+        let plan = plan_of(vec![Operation::Remove(Remove {
+            path: "/usr/local/cuda".into(),
+        })]);
         assert!(!carry(&on, &plan).expect("done"));
         assert_eq!(on.link_target("/usr/local/cuda"), None);
         rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
-        assert_eq!(on.link_target("/usr/local/cuda").as_deref(), Some(Path::new("cuda-12.4")));
+        assert_eq!(
+            on.link_target("/usr/local/cuda").as_deref(),
+            Some(Path::new("cuda-12.4"))
+        );
     }
 
     #[test]
     fn two_boots_are_all_that_an_apply_gets() {
         let (on, _dir) = host();
-        // Each a plan of its own, as `apply` makes each time: the host never reaches the wanted state.
+        // Each a plan of its own, as `apply` makes each time: the host never reaches the wanted
+        // state.
         for (n, boot) in ["one", "two"].iter().enumerate() {
             boots(&on, boot);
             assert!(
-                carry(&on, &plan_of(vec![file(&format!("/etc/{n}")), Operation::Reboot(Reboot::default())]))
-                    .expect("so far")
+                carry(
+                    &on,
+                    &plan_of(vec![
+                        file(&format!("/etc/{n}")),
+                        Operation::Reboot(Reboot::default())
+                    ])
+                )
+                .expect("so far")
             );
         }
         boots(&on, "three");
-        let refused = carry(&on, &plan_of(vec![file("/etc/2"), Operation::Reboot(Reboot::default())]));
-        assert!(matches!(&refused, Err(Failure::Step(why)) if why.contains("booted 2 times")), "{refused:?}");
+        let refused = carry(
+            &on,
+            &plan_of(vec![file("/etc/2"), Operation::Reboot(Reboot::default())]),
+        );
+        assert!(
+            matches!(&refused, Err(Failure::Step(why)) if why.contains("booted 2 times")),
+            "{refused:?}"
+        );
     }
 
     #[test]
@@ -503,10 +769,24 @@ mod tests {
             carry(&on, &plan_of(vec![file(path)])).expect("done");
         }
         let mut journal = Journal::open(&on).expect("readable");
-        journal.note(&on, Event::RollingBack { runs: vec![1] }).expect("noted");
-        journal.note(&on, Event::Undone { run: 1, at: (0, 0), left: Vec::new() }).expect("noted");
+        journal
+            .note(&on, Event::RollingBack { runs: vec![1] })
+            .expect("noted");
+        journal
+            .note(
+                &on,
+                Event::Undone {
+                    run: 1,
+                    at: (0, 0),
+                    left: Vec::new(),
+                },
+            )
+            .expect("noted");
         on.remove("/etc/b").expect("removed");
-        assert!(matches!(unfinished(&on).expect("readable"), Some(Unfinished::Rollback)));
+        assert!(matches!(
+            unfinished(&on).expect("readable"),
+            Some(Unfinished::Rollback)
+        ));
         rollback(&on, RollbackScope::Last, &mut |_| {}).expect("to its end");
         assert!(on.exists("/etc/a"), "the apply before it is another");
         assert!(unfinished(&on).expect("readable").is_none());
@@ -516,18 +796,35 @@ mod tests {
 
     #[test]
     fn the_network_is_waited_for_where_nobody_could_look_after_it() {
-        let config = RunConfig { network_timeout: Duration::from_secs(60), ..RunConfig::default() };
+        let config = RunConfig {
+            network_timeout: Duration::from_secs(60),
+            ..RunConfig::default()
+        };
         let (mut tries, mut told) = (0, Vec::new());
         let mut tell = |news: &News| {
-            told.extend(if let News::Waiting { what, .. } = news { Some((*what).to_owned()) } else { None })
+            told.extend(if let News::Waiting { what, .. } = news {
+                Some((*what).to_owned())
+            } else {
+                None
+            })
         };
         let reached = with_network(&config, &mut tell, |_| {
             tries += 1;
-            if tries == 1 { Err((Failure::Later("cannot reach x".into()), true)) } else { Ok(()) }
+            if tries == 1 {
+                Err((Failure::Later("cannot reach x".into()), true))
+            } else {
+                Ok(())
+            }
         });
-        assert!(reached.is_ok() && told == ["the network: cannot reach x"], "{told:?}");
+        assert!(
+            reached.is_ok() && told == ["the network: cannot reach x"],
+            "{told:?}"
+        );
         let refuses = |config: RunConfig, unreachable| {
-            with_network(&config, &mut |_| {}, |_| Err((Failure::Later("no".into()), unreachable))).is_err()
+            with_network(&config, &mut |_| {}, |_| {
+                Err((Failure::Later("no".into()), unreachable))
+            })
+            .is_err()
         };
         assert!(
             refuses(RunConfig::default(), true) && refuses(config, false),
@@ -539,20 +836,41 @@ mod tests {
     fn a_file_in_the_way_is_found_before_the_first_change() {
         let (on, _dir) = host();
         on.make_directories("/etc/b", 0o755).expect("made");
-        let blocked = apply(&on, &plan_of(vec![file("/etc/a"), file("/etc/b")]), RunConfig::default(), &mut |_| {});
-        assert!(matches!(&blocked, Err(Failure::Blocked(why)) if why.contains("/etc/b")), "{blocked:?}");
+        let blocked = apply(
+            &on,
+            &plan_of(vec![file("/etc/a"), file("/etc/b")]),
+            RunConfig::default(),
+            &mut |_| {},
+        );
+        assert!(
+            matches!(&blocked, Err(Failure::Blocked(why)) if why.contains("/etc/b")),
+            "{blocked:?}"
+        );
         assert!(!on.exists("/etc/a") && !on.exists("/var/lib/gpusetup"));
     }
 
     #[test]
     fn a_cache_that_others_may_write_is_refused() {
         let (on, _dir) = host();
-        on.make_directories("/var/cache/gpusetup", 0o777).expect("made");
+        on.make_directories("/var/cache/gpusetup", 0o777)
+            .expect("made");
         let to = PathBuf::from("/var/cache/gpusetup/ab/x.run");
-        let download =
-            Operation::Download(Download { url: "http://127.0.0.1:9/x".into(), sha256: "00".into(), size: None, to });
-        let blocked = apply(&on, &plan_of(vec![download]), RunConfig::default(), &mut |_| {});
-        assert!(matches!(&blocked, Err(Failure::Blocked(why)) if why.contains("/var/cache/gpusetup")), "{blocked:?}");
+        let download = Operation::Download(Download {
+            url: "http://127.0.0.1:9/x".into(),
+            sha256: "00".into(),
+            size: None,
+            to,
+        });
+        let blocked = apply(
+            &on,
+            &plan_of(vec![download]),
+            RunConfig::default(),
+            &mut |_| {},
+        );
+        assert!(
+            matches!(&blocked, Err(Failure::Blocked(why)) if why.contains("/var/cache/gpusetup")),
+            "{blocked:?}"
+        );
     }
 
     #[test]
@@ -560,13 +878,28 @@ mod tests {
         let (on, _dir) = host();
         let to = PathBuf::from("/var/cache/gpusetup/ab/x.run");
         let url = "http://127.0.0.1:9/x".to_owned();
-        let download = Operation::Download(Download { url, sha256: sha256("x"), size: None, to: to.clone() });
+        let download = Operation::Download(Download {
+            url,
+            sha256: sha256("x"),
+            size: None,
+            to: to.clone(),
+        });
         let plan = plan_of(vec![download, file("/etc/a")]);
-        let offline = || RunConfig { sources: Sources { offline: true, ..Sources::default() }, ..RunConfig::default() };
+        let offline = || RunConfig {
+            sources: Sources {
+                offline: true,
+                ..Sources::default()
+            },
+            ..RunConfig::default()
+        };
         let refused = apply(&on, &plan, offline(), &mut |_| {});
-        assert!(matches!(&refused, Err(Failure::Blocked(why)) if why.contains("http://127.0.0.1:9/x")), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(Failure::Blocked(why)) if why.contains("http://127.0.0.1:9/x")),
+            "{refused:?}"
+        );
         assert!(!on.exists("/var/lib/gpusetup"), "nothing was begun");
-        on.make_directories("/var/cache/gpusetup/ab", 0o700).expect("made");
+        on.make_directories("/var/cache/gpusetup/ab", 0o700)
+            .expect("made");
         on.write(&to, b"x", 0o600).expect("written");
         apply(&on, &plan, offline(), &mut |_| {}).expect("what is in the cache is there");
         assert!(on.exists("/etc/a"));
@@ -579,9 +912,14 @@ mod tests {
         let mut account = Account::open();
         account.plan(&plan);
         account.begins(plan.steps[0].id);
-        account.close(&on, Ending::Failed, Some((7, "no room".to_owned()))).expect("written");
+        account
+            .close(&on, Ending::Failed, Some((7, "no room".to_owned())))
+            .expect("written");
         let told = status(&on).expect("readable").expect("there");
-        assert_eq!((told.exit_code, told.error.as_deref()), (7, Some("no room")));
+        assert_eq!(
+            (told.exit_code, told.error.as_deref()),
+            (7, Some("no room"))
+        );
         assert_eq!(told.steps[0].state.as_str(), "failed");
         assert!(told.sentence().contains("no room"), "{}", told.sentence());
     }

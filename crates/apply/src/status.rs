@@ -1,5 +1,6 @@
-//! What `gpusetup status` reports: `result.json`, checked against the journal. A run that was killed, or whose disk was full,
-//! leaves a result that is missing or older than the journal. Then the journal says how the run ended.
+//! What `gpusetup status` reports: `result.json`, checked against the journal. A run that was
+//! killed, or whose disk was full, leaves a result that is missing or older than the journal. Then
+//! the journal says how the run ended.
 
 use super::Failure;
 use super::journal::{At, Event, Journal};
@@ -21,35 +22,57 @@ pub fn status(on: &System, written: Option<RunResult>) -> Result<Option<RunResul
 
 /// Whether the host has booted since a file was written.
 fn has_booted_since(on: &System, path: &str) -> bool {
-    let text = on.read_text("/proc/stat").ok().flatten().unwrap_or_default();
-    let booted: Option<i64> = text.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok());
-    booted.zip(on.modified(path)).is_some_and(|(booted, written)| booted > written)
+    let text = on
+        .read_text("/proc/stat")
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    let booted: Option<i64> = text
+        .lines()
+        .find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok());
+    booted
+        .zip(on.modified(path))
+        .is_some_and(|(booted, written)| booted > written)
 }
 
 fn by_journal(on: &System, written: Option<RunResult>) -> Result<Option<RunResult>, Failure> {
     let journal = Journal::open(on)?;
     let history = History::of(journal.events());
-    let Some((state, why)) = history.ending else { return Ok(written) };
+    let Some((state, why)) = history.ending else {
+        return Ok(written);
+    };
     let fingerprint = history.progress.as_ref().map(|p| p.plan.fingerprint());
     // A run writes its result last, so the result is at least as new as the journal.
     let is_final = |r: &RunResult| {
-        !r.is_provisional() && (!is_newer_than_result(on) || r.fingerprint == fingerprint && agree(r.state, state))
+        !r.is_provisional()
+            && (!is_newer_than_result(on) || r.fingerprint == fingerprint && agree(r.state, state))
     };
     let mut result = match written {
         Some(written) if is_final(&written) => written,
         other => {
-            let started = other.filter(|r| r.fingerprint == fingerprint).map(|r| r.started);
-            RunResult::of_journal(state, why.map(str::to_owned), fingerprint.clone(), started, noted_at(on))
+            let started = other
+                .filter(|r| r.fingerprint == fingerprint)
+                .map(|r| r.started);
+            RunResult::of_journal(
+                state,
+                why.map(str::to_owned),
+                fingerprint.clone(),
+                started,
+                noted_at(on),
+            )
         }
     };
-    if let Some(progress) = history.progress.filter(|_| result.fingerprint == fingerprint) {
+    if let Some(progress) = history
+        .progress
+        .filter(|_| result.fingerprint == fingerprint)
+    {
         result.steps = progress.steps();
     }
     Ok(Some(result))
 }
 
-/// Whether the result and the journal report the same end. The result also knows the signal, or what stopped a run between two
-/// operations.
+/// Whether the result and the journal report the same end. The result also knows the signal, or
+/// what stopped a run between two operations.
 fn agree(written: Ending, journalled: Ending) -> bool {
     let is_open = |state| matches!(state, Ending::Failed | Ending::Interrupted);
     written == journalled || is_open(written) && is_open(journalled)
@@ -85,16 +108,31 @@ impl<'a> History<'a> {
                 Event::Run { .. } | Event::RollingBack { .. } => Some((Ending::Interrupted, None)),
                 Event::Failed { why, .. } => Some((Ending::Failed, Some(why))),
                 Event::Reboot { at, .. } => {
-                    let console = history.progress.as_ref().is_some_and(|progress| progress.plan.needs_console(*at));
-                    Some((if console { Ending::NeedsConsole } else { Ending::RebootRequired }, None))
+                    let console = history
+                        .progress
+                        .as_ref()
+                        .is_some_and(|progress| progress.plan.needs_console(*at));
+                    Some((
+                        if console {
+                            Ending::NeedsConsole
+                        } else {
+                            Ending::RebootRequired
+                        },
+                        None,
+                    ))
                 }
                 Event::Finished {} => Some((Ending::Done, None)),
                 Event::RolledBack {} => Some((Ending::RolledBack, None)),
-                Event::Kept { .. } | Event::Intent { .. } | Event::Done { .. } | Event::Undone { .. } => history.ending,
+                Event::Kept { .. }
+                | Event::Intent { .. }
+                | Event::Done { .. }
+                | Event::Undone { .. } => history.ending,
             };
             match event {
                 Event::Run { plan, .. } => {
-                    let earlier = history.progress.filter(|p| p.plan.fingerprint() == plan.fingerprint());
+                    let earlier = history
+                        .progress
+                        .filter(|p| p.plan.fingerprint() == plan.fingerprint());
                     history.progress = Some(Progress::resuming(earlier, plan, runs));
                     runs += 1;
                 }
@@ -113,7 +151,8 @@ struct Progress<'a> {
     first: usize,
     /// Operations that the host satisfies.
     passed: BTreeSet<At>,
-    /// Every operation before this one was passed in the last run: downloads and verifications leave no record of their own.
+    /// Every operation before this one was passed in the last run: downloads and verifications
+    /// leave no record of their own.
     reached: At,
     /// The operation that the last run failed at, or was carrying out when it was killed.
     stopped_at: Option<At>,
@@ -122,8 +161,18 @@ struct Progress<'a> {
 
 impl<'a> Progress<'a> {
     fn resuming(earlier: Option<Self>, plan: &'a Plan, run: usize) -> Self {
-        let (first, passed) = earlier.map_or_else(|| (run, BTreeSet::new()), |earlier| (earlier.first, earlier.passed));
-        Self { plan, first, passed, reached: (0, 0), stopped_at: None, finished: false }
+        let (first, passed) = earlier.map_or_else(
+            || (run, BTreeSet::new()),
+            |earlier| (earlier.first, earlier.passed),
+        );
+        Self {
+            plan,
+            first,
+            passed,
+            reached: (0, 0),
+            stopped_at: None,
+            finished: false,
+        }
     }
 
     fn note(&mut self, event: &Event) {
@@ -140,13 +189,21 @@ impl<'a> Progress<'a> {
                 self.passed.remove(at);
             }
             Event::Finished {} => self.finished = true,
-            Event::Undone { .. } | Event::Run { .. } | Event::RollingBack { .. } | Event::RolledBack {} => {}
+            Event::Undone { .. }
+            | Event::Run { .. }
+            | Event::RollingBack { .. }
+            | Event::RolledBack {} => {}
         }
     }
 
     fn steps(&self) -> Vec<StepResult> {
         let states = self.plan.steps.iter().enumerate();
-        states.map(|(n, step)| StepResult { id: step.id, state: self.state(n, step.state) }).collect()
+        states
+            .map(|(n, step)| StepResult {
+                id: step.id,
+                state: self.state(n, step.state),
+            })
+            .collect()
     }
 
     fn state(&self, step: usize, planned: State) -> StepState {
@@ -158,15 +215,20 @@ impl<'a> Progress<'a> {
         match planned {
             State::Skipped => StepState::Skipped,
             _ if self.finished || passes.all(|passed| passed) => StepState::Done,
-            // Archives are unpacked ahead of their turn: only the first step that is not done can have stopped the run.
-            _ if self.stopped_at.is_some_and(|at| at.0 == step) && self.is_done_before(step) => StepState::Failed,
+            // Archives are unpacked ahead of their turn: only the first step that is not done can
+            // have stopped the run.
+            _ if self.stopped_at.is_some_and(|at| at.0 == step) && self.is_done_before(step) => {
+                StepState::Failed
+            }
             _ => StepState::Pending,
         }
     }
 
     fn is_done_before(&self, step: usize) -> bool {
         let states = self.plan.steps[..step].iter().enumerate();
-        states.map(|(n, s)| self.state(n, s.state)).all(|s| matches!(s, StepState::Done | StepState::Skipped))
+        states
+            .map(|(n, s)| self.state(n, s.state))
+            .all(|s| matches!(s, StepState::Done | StepState::Skipped))
     }
 }
 
@@ -193,11 +255,19 @@ mod tests {
     }
 
     fn run() -> Event {
-        Event::Run { version: crate::journal::VERSION, plan: Box::new(plan()), packages: None }
+        Event::Run {
+            version: crate::journal::VERSION,
+            plan: Box::new(plan()),
+            packages: None,
+        }
     }
 
     fn intent(at: At) -> Event {
-        Event::Intent { at, undo: Vec::new(), boot: None }
+        Event::Intent {
+            at,
+            undo: Vec::new(),
+            boot: None,
+        }
     }
 
     /// What `status` reports when a run left its provisional result, and these records.
@@ -205,49 +275,103 @@ mod tests {
         let (on, _dir) = host();
         provisional(&on, Some(&plan())).expect("written");
         let mut journal = Journal::open(&on).expect("readable");
-        events.into_iter().for_each(|event| journal.note(&on, event).expect("noted"));
+        events
+            .into_iter()
+            .for_each(|event| journal.note(&on, event).expect("noted"));
         let written = result::status(&on).expect("readable");
-        status(&on, written).expect("readable").expect("there was a run")
+        status(&on, written)
+            .expect("readable")
+            .expect("there was a run")
     }
 
     fn states(result: &RunResult) -> Vec<&str> {
-        result.steps.iter().map(|step| step.state.as_str()).collect()
+        result
+            .steps
+            .iter()
+            .map(|step| step.state.as_str())
+            .collect()
     }
 
     #[test]
     fn a_run_that_was_killed_while_it_resumed_has_done_what_both_did() {
-        let failed = Event::Failed { at: (1, 0), why: "no room".to_owned() };
-        let first = vec![run(), intent((0, 0)), Event::Done { at: (0, 0) }, intent((1, 0)), failed.clone()];
+        let failed = Event::Failed {
+            at: (1, 0),
+            why: "no room".to_owned(),
+        };
+        let first = vec![
+            run(),
+            intent((0, 0)),
+            Event::Done { at: (0, 0) },
+            intent((1, 0)),
+            failed.clone(),
+        ];
         let before = told(first.clone());
-        assert_eq!((before.state, states(&before)), (Ending::Failed, vec!["done", "failed", "to come"]));
+        assert_eq!(
+            (before.state, states(&before)),
+            (Ending::Failed, vec!["done", "failed", "to come"])
+        );
         assert_eq!(before.error.as_deref(), Some("no room"));
-        let undone = Event::Undone { run: 0, at: (1, 0), left: Vec::new() };
+        let undone = Event::Undone {
+            run: 0,
+            at: (1, 0),
+            left: Vec::new(),
+        };
         let resumed = told([first, vec![undone, run()]].concat());
-        assert_eq!((resumed.state, states(&resumed)), (Ending::Interrupted, vec!["done", "to come", "to come"]));
-        let killed =
-            told(vec![run(), Event::Kept { at: (0, 0) }, intent((1, 0)), Event::Done { at: (1, 0) }, intent((2, 0))]);
+        assert_eq!(
+            (resumed.state, states(&resumed)),
+            (Ending::Interrupted, vec!["done", "to come", "to come"])
+        );
+        let killed = told(vec![
+            run(),
+            Event::Kept { at: (0, 0) },
+            intent((1, 0)),
+            Event::Done { at: (1, 0) },
+            intent((2, 0)),
+        ]);
         assert_eq!(states(&killed), ["done", "done", "failed"]);
         let ended = told(vec![run(), Event::Done { at: (0, 0) }, Event::Finished {}]);
-        assert_eq!((ended.state, states(&ended)), (Ending::Done, vec!["done"; 3]));
+        assert_eq!(
+            (ended.state, states(&ended)),
+            (Ending::Done, vec!["done"; 3])
+        );
     }
 
     #[test]
     fn a_reboot_that_needs_somebody_is_an_end() {
         let mut plan = plan();
-        let reboot = Operation::Reboot(Reboot { enrolls: Some("/key.der".into()) });
+        let reboot = Operation::Reboot(Reboot {
+            enrolls: Some("/key.der".into()),
+        });
         plan.steps[1].operations[0].operation = reboot;
-        let begins = Event::Run { version: crate::journal::VERSION, plan: Box::new(plan), packages: None };
+        let begins = Event::Run {
+            version: crate::journal::VERSION,
+            plan: Box::new(plan),
+            packages: None,
+        };
         let waits = |at| told(vec![begins.clone(), Event::Reboot { at, boot: None }]);
         let console = waits((1, 0));
-        assert_eq!((console.state, console.exit_code, console.reboot_required), (Ending::NeedsConsole, 5, true));
+        assert_eq!(
+            (console.state, console.exit_code, console.reboot_required),
+            (Ending::NeedsConsole, 5, true)
+        );
         assert!(console.state.is_last() && console.sentence().contains("someone at the console"));
-        assert_eq!((waits((0, 0)).state, Ending::RebootRequired.is_last()), (Ending::RebootRequired, false));
+        assert_eq!(
+            (waits((0, 0)).state, Ending::RebootRequired.is_last()),
+            (Ending::RebootRequired, false)
+        );
     }
 
     #[test]
     fn a_rollback_that_was_killed_reports_no_steps() {
-        let told = told(vec![run(), Event::Done { at: (0, 0) }, Event::RollingBack { runs: vec![0] }]);
-        assert_eq!((told.state, told.steps.len(), told.fingerprint), (Ending::Interrupted, 0, None));
+        let told = told(vec![
+            run(),
+            Event::Done { at: (0, 0) },
+            Event::RollingBack { runs: vec![0] },
+        ]);
+        assert_eq!(
+            (told.state, told.steps.len(), told.fingerprint),
+            (Ending::Interrupted, 0, None)
+        );
     }
 
     #[test]
@@ -258,9 +382,17 @@ mod tests {
         account.close(&on, Ending::Done, None).expect("written");
         on.make_directories("/proc", 0o755).expect("made");
         let required = |booted: i64| {
-            on.write("/proc/stat", format!("cpu 1 2\nbtime {booted}\n").as_bytes(), 0o644).expect("written");
+            on.write(
+                "/proc/stat",
+                format!("cpu 1 2\nbtime {booted}\n").as_bytes(),
+                0o644,
+            )
+            .expect("written");
             let written = result::status(&on).expect("readable");
-            status(&on, written).expect("readable").expect("there was a run").reboot_required
+            status(&on, written)
+                .expect("readable")
+                .expect("there was a run")
+                .reboot_required
         };
         let written = on.modified(RESULT).expect("it stands");
         assert!(required(written - 3600) && !required(written + 60));

@@ -1,5 +1,5 @@
-//! What gpusetup keeps and nothing needs any more: downloads, leftovers of runs that were killed, copies of files for an undo that
-//! cannot be asked for any more.
+//! What gpusetup keeps and nothing needs any more: downloads, leftovers of runs that were killed,
+//! copies of files for an undo that cannot be asked for any more.
 
 use super::Failure;
 use super::journal::{Journal, Made};
@@ -17,7 +17,11 @@ use std::path::{Path, PathBuf};
 
 /// Something that can go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Unused {
     /// The file or the directory.
     pub path: PathBuf,
@@ -29,7 +33,11 @@ pub struct Unused {
 
 /// What `prune --json` prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Pruned {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
@@ -48,7 +56,12 @@ const SCHEMA: &str = "gpusetup.prune/1";
 impl Pruned {
     /// What was found, and whether it was removed.
     pub fn of(unused: Vec<Unused>, removed: bool) -> Self {
-        Self { schema: SCHEMA, removed, bytes: unused.iter().map(|one| one.bytes).sum(), unused }
+        Self {
+            schema: SCHEMA,
+            removed,
+            bytes: unused.iter().map(|one| one.bytes).sum(),
+            unused,
+        }
     }
 }
 
@@ -69,14 +82,22 @@ pub enum UnusedKind {
     Backup,
 }
 
-/// Finds what can go. While an apply or a rollback is not finished, that is only what it does not need.
+/// Finds what can go. While an apply or a rollback is not finished, that is only what it does not
+/// need.
 ///
 /// # Errors
 ///
 /// If the journal or the cache cannot be read.
-pub fn unused(on: &System, cache: &Path, prefix: &Path, toolkits: &[Toolkit]) -> Result<Vec<Unused>, Failure> {
+pub fn unused(
+    on: &System,
+    cache: &Path,
+    prefix: &Path,
+    toolkits: &[Toolkit],
+) -> Result<Vec<Unused>, Failure> {
     let journal = Journal::open(on)?;
-    let failed = |what: &Path, e: &io::Error| Failure::Blocked(format!("cannot read {}: {e}", what.display()));
+    let failed = |what: &Path, e: &io::Error| {
+        Failure::Blocked(format!("cannot read {}: {e}", what.display()))
+    };
     let is_open = journal.open_apply().is_some() || journal.rolling_back().is_some();
     let needed = needed_downloads(&journal);
     let mut all = Vec::new();
@@ -84,7 +105,10 @@ pub fn unused(on: &System, cache: &Path, prefix: &Path, toolkits: &[Toolkit]) ->
         let bytes = on.usage(&path).bytes;
         Unused { path, kind, bytes }
     };
-    for Cached { path, size, state, .. } in cache::files(on, cache).map_err(|e| failed(cache, &e))? {
+    for Cached {
+        path, size, state, ..
+    } in cache::files(on, cache).map_err(|e| failed(cache, &e))?
+    {
         let kind = match state {
             State::Part | State::Rejected => UnusedKind::BrokenDownload,
             State::Verified | State::Touched | State::Unknown => UnusedKind::Download,
@@ -93,19 +117,42 @@ pub fn unused(on: &System, cache: &Path, prefix: &Path, toolkits: &[Toolkit]) ->
         let name = path.to_string_lossy();
         let whole = name.strip_suffix(cache::PART).unwrap_or(&name);
         if !needed.contains(Path::new(whole)) {
-            all.push(Unused { path, kind, bytes: size });
+            all.push(Unused {
+                path,
+                kind,
+                bytes: size,
+            });
         }
     }
     if !is_open {
-        let in_cache = [(BUNDLES, UnusedKind::BundlePackages), (RUN_FROM, UnusedKind::Leftover)];
-        let there =
-            in_cache.map(|(name, kind)| (cache.join(name), kind)).into_iter().filter(|(path, _)| on.exists(path));
+        let in_cache = [
+            (BUNDLES, UnusedKind::BundlePackages),
+            (RUN_FROM, UnusedKind::Leftover),
+        ];
+        let there = in_cache
+            .map(|(name, kind)| (cache.join(name), kind))
+            .into_iter()
+            .filter(|(path, _)| on.exists(path));
         all.extend(there.map(|(path, kind)| add(path, kind)));
-        all.extend(leftovers(on, prefix, toolkits).into_iter().map(|path| add(path, UnusedKind::Leftover)));
+        all.extend(
+            leftovers(on, prefix, toolkits)
+                .into_iter()
+                .map(|path| add(path, UnusedKind::Leftover)),
+        );
     }
-    let used: BTreeSet<_> = journal.all_made().iter().chain(&journal.torn()).flat_map(backups).collect();
-    let copies = on.list(BACKUPS).map_err(|e| failed(Path::new(BACKUPS), &e))?;
-    let copies = copies.iter().map(|name| Path::new(BACKUPS).join(name)).filter(|path| !used.contains(path));
+    let used: BTreeSet<_> = journal
+        .all_made()
+        .iter()
+        .chain(&journal.torn())
+        .flat_map(backups)
+        .collect();
+    let copies = on
+        .list(BACKUPS)
+        .map_err(|e| failed(Path::new(BACKUPS), &e))?;
+    let copies = copies
+        .iter()
+        .map(|name| Path::new(BACKUPS).join(name))
+        .filter(|path| !used.contains(path));
     all.extend(copies.map(|path| add(path, UnusedKind::Backup)));
     Ok(all)
 }
@@ -115,28 +162,46 @@ fn needed_downloads(journal: &Journal) -> BTreeSet<PathBuf> {
     let open = journal.open_apply();
     let acts = open.iter().flat_map(|open| open.plan.acts());
     let target = |operation: &Operation| {
-        if let Operation::Download(Download { to, .. }) = operation { Some(to.clone()) } else { None }
+        if let Operation::Download(Download { to, .. }) = operation {
+            Some(to.clone())
+        } else {
+            None
+        }
     };
     acts.filter_map(|act| target(&act.operation)).collect()
 }
 
 fn backups(made: &Made<'_>) -> Vec<PathBuf> {
-    let copy = |undo: &Undo| if let Undo::Path { backup, .. } = undo { backup.clone() } else { None };
+    let copy = |undo: &Undo| {
+        if let Undo::Path { backup, .. } = undo {
+            backup.clone()
+        } else {
+            None
+        }
+    };
     made.undo.iter().filter_map(copy).collect()
 }
 
-/// Trees that were unpacked or moved aside below the prefix, and that a run did not live to put in place or to delete.
+/// Trees that were unpacked or moved aside below the prefix, and that a run did not live to put in
+/// place or to delete.
 fn leftovers(on: &System, prefix: &Path, toolkits: &[Toolkit]) -> BTreeSet<PathBuf> {
     let inside = toolkits
         .iter()
         .filter(|toolkit| toolkit.has_own_directory())
-        .flat_map(|toolkit| ["", "lib64", "include", "bin"].map(|folder| toolkit.path.join(folder)));
+        .flat_map(|toolkit| {
+            ["", "lib64", "include", "bin"].map(|folder| toolkit.path.join(folder))
+        });
     let folders = std::iter::once(prefix.to_owned()).chain(inside);
     let in_folder = |folder: PathBuf| {
         let names = on.list(&folder).unwrap_or_default();
-        names.into_iter().filter(|name| is_leftover(name)).map(move |name| folder.join(name))
+        names
+            .into_iter()
+            .filter(|name| is_leftover(name))
+            .map(move |name| folder.join(name))
     };
-    let found = folders.flat_map(in_folder).filter_map(|path| on.canonical(path).ok());
+    let found = folders
+        .flat_map(in_folder)
+        .filter_map(|path| on.canonical(path).ok());
     found.collect()
 }
 

@@ -1,5 +1,6 @@
-//! Bringing what a plan needs of a bundle to where it is needed, each file read once and checked against its checksum on the way.
-//! Nothing is used in the bundle itself: whoever owns the medium could change it after it was looked at.
+//! Bringing what a plan needs of a bundle to where it is needed, each file read once and checked
+//! against its checksum on the way. Nothing is used in the bundle itself: whoever owns the medium
+//! could change it after it was looked at.
 
 use super::form::{self, Form};
 use super::manifest::{DATABASE, Entry, Manifest, PACKAGES, PLANS, artifact};
@@ -23,7 +24,9 @@ const MOST_IN_ALL: u64 = 256 << 20;
 
 /// What is needed before a plan is chosen: the plans and the database.
 pub fn small(form: &Form, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8>>, BundleError> {
-    let wanted = |name: &str| name == DATABASE || name.starts_with(PLANS) && name[PLANS.len()..].starts_with('/');
+    let wanted = |name: &str| {
+        name == DATABASE || name.starts_with(PLANS) && name[PLANS.len()..].starts_with('/')
+    };
     let mut small = BTreeMap::new();
     let mut take = |name: &str, entry: &Entry, bytes: &mut dyn Read| {
         let mut text = Vec::new();
@@ -34,14 +37,25 @@ pub fn small(form: &Form, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8
         small.insert(name.to_owned(), text);
         Ok(())
     };
-    let missing: Vec<_> = manifest.files.iter().filter(|(name, _)| wanted(name)).collect();
-    if missing.iter().map(|(_, entry)| entry.size.min(MOST_SMALL)).sum::<u64>() > MOST_IN_ALL {
+    let missing: Vec<_> = manifest
+        .files
+        .iter()
+        .filter(|(name, _)| wanted(name))
+        .collect();
+    if missing
+        .iter()
+        .map(|(_, entry)| entry.size.min(MOST_SMALL))
+        .sum::<u64>()
+        > MOST_IN_ALL
+    {
         return Err(BundleError::TooLarge);
     }
     match form {
         Form::Folder(folder) => {
             for (name, entry) in missing {
-                let mut file = folder.open(name).map_err(|_| BundleError::Altered(vec![name.clone()]))?;
+                let mut file = folder
+                    .open(name)
+                    .map_err(|_| BundleError::Altered(vec![name.clone()]))?;
                 take(name, entry, &mut file)?;
             }
         }
@@ -49,13 +63,18 @@ pub fn small(form: &Form, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8
             let mut left = missing.len();
             form::first(archive, &mut |name, bytes| {
                 // They come first: the rest need not be read for them.
-                let Some(entry) = manifest.files.get(name).filter(|_| wanted(name)) else { return Ok(left > 0) };
+                let Some(entry) = manifest.files.get(name).filter(|_| wanted(name)) else {
+                    return Ok(left > 0);
+                };
                 take(name, entry, bytes)?;
                 left -= 1;
                 Ok(left > 0)
             })?;
-            let lost: Vec<_> =
-                missing.iter().map(|(name, _)| (*name).clone()).filter(|n| !small.contains_key(n)).collect();
+            let lost: Vec<_> = missing
+                .iter()
+                .map(|(name, _)| (*name).clone())
+                .filter(|n| !small.contains_key(n))
+                .collect();
             if !lost.is_empty() {
                 return Err(BundleError::Altered(lost));
             }
@@ -74,18 +93,33 @@ impl Wanted {
     /// What a plan needs on this host and does not have yet.
     fn of(bundle: &Bundle, on: &System, plan: &Plan) -> Self {
         let mut files = BTreeMap::new();
-        let has = |to: &Path, entry: &Entry| cache::sum(on, to, &entry.sha256).is_ok_and(|sum| sum == entry.sha256);
+        let has = |to: &Path, entry: &Entry| {
+            cache::sum(on, to, &entry.sha256).is_ok_and(|sum| sum == entry.sha256)
+        };
         for act in plan.acts().filter(|a| !a.satisfied) {
-            let Operation::Download(Download { sha256, to, .. }) = &act.operation else { continue };
-            let name = artifact(sha256, &to.file_name().unwrap_or_default().to_string_lossy());
-            if bundle.manifest.files.get(&name).is_some_and(|e| e.sha256 == *sha256 && !has(to, e)) {
+            let Operation::Download(Download { sha256, to, .. }) = &act.operation else {
+                continue;
+            };
+            let name = artifact(
+                sha256,
+                &to.file_name().unwrap_or_default().to_string_lossy(),
+            );
+            if bundle
+                .manifest
+                .files
+                .get(&name)
+                .is_some_and(|e| e.sha256 == *sha256 && !has(to, e))
+            {
                 files.insert(name, to.clone());
             }
         }
         if let Some(repository) = bundle.repository(plan) {
             let folder = bundle.folder(&plan.request.cache);
             for (name, entry) in &bundle.manifest.files {
-                let Some(file) = name.strip_prefix(&repository.folder).and_then(|f| f.strip_prefix('/')) else {
+                let Some(file) = name
+                    .strip_prefix(&repository.folder)
+                    .and_then(|f| f.strip_prefix('/'))
+                else {
                     continue;
                 };
                 let to = folder.join(file);
@@ -108,16 +142,35 @@ impl Bundle {
         }
     }
 
-    /// Brings what a plan needs: artifacts to where downloads go, packages into a private folder of the cache. `tell` hears the
-    /// bytes that have come, and of how many.
-    pub fn bring(&self, on: &System, plan: &Plan, tell: &mut dyn FnMut(u64, u64)) -> Result<(), BundleError> {
+    /// Brings what a plan needs: artifacts to where downloads go, packages into a private folder of
+    /// the cache. `tell` hears the bytes that have come, and of how many.
+    pub fn bring(
+        &self,
+        on: &System,
+        plan: &Plan,
+        tell: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), BundleError> {
         let wanted = Wanted::of(self, on, plan);
-        let entry = |name: &str| self.manifest.files.get(name).filter(|_| wanted.files.contains_key(name));
-        let all = wanted.files.keys().filter_map(|n| entry(n)).map(|e| e.size).sum();
+        let entry = |name: &str| {
+            self.manifest
+                .files
+                .get(name)
+                .filter(|_| wanted.files.contains_key(name))
+        };
+        let all = wanted
+            .files
+            .keys()
+            .filter_map(|n| entry(n))
+            .map(|e| e.size)
+            .sum();
         let mut before = 0;
         let mut take = |name: &str, from: From| -> Result<(), BundleError> {
-            let (Some(entry), Some(to)) = (entry(name), wanted.files.get(name)) else { return Ok(()) };
-            place(on, name, from, entry, to, &mut |have| tell(before + have, all))?;
+            let (Some(entry), Some(to)) = (entry(name), wanted.files.get(name)) else {
+                return Ok(());
+            };
+            place(on, name, from, entry, to, &mut |have| {
+                tell(before + have, all)
+            })?;
             before += entry.size;
             tell(before, all);
             Ok(())
@@ -125,13 +178,16 @@ impl Bundle {
         match &self.form {
             Form::Folder(folder) => {
                 for name in wanted.files.keys() {
-                    let file = folder.open(name).map_err(|_| BundleError::Altered(vec![name.clone()]))?;
+                    let file = folder
+                        .open(name)
+                        .map_err(|_| BundleError::Altered(vec![name.clone()]))?;
                     take(name, From::File(file))?;
                 }
             }
             Form::Archive(_) if wanted.files.is_empty() => {}
             Form::Archive(archive) => {
-                let mut lost: std::collections::BTreeSet<_> = wanted.files.keys().cloned().collect();
+                let mut lost: std::collections::BTreeSet<_> =
+                    wanted.files.keys().cloned().collect();
                 form::first(archive, &mut |name, bytes| {
                     take(name, From::Stream(bytes))?;
                     lost.remove(name);
@@ -147,14 +203,18 @@ impl Bundle {
 
     /// What the manager needs beside the packages.
     fn put_folder_files(&self, on: &System, plan: &Plan) -> Result<(), BundleError> {
-        let files = self.repository(plan).and_then(|repository| of(repository.manager).folder_files.as_ref());
+        let files = self
+            .repository(plan)
+            .and_then(|repository| of(repository.manager).folder_files.as_ref());
         let Some(files) = files else { return Ok(()) };
         let folder = self.folder(&plan.request.cache);
         for own in files.folders {
-            on.make_directories(folder.join(own), 0o700).map_err(BundleError::io(&folder))?;
+            on.make_directories(folder.join(own), 0o700)
+                .map_err(BundleError::io(&folder))?;
         }
         let path = folder.join(files.source);
-        on.write(&path, (files.text)(&folder).as_bytes(), 0o600).map_err(BundleError::io(&path))
+        on.write(&path, (files.text)(&folder).as_bytes(), 0o600)
+            .map_err(BundleError::io(&path))
     }
 }
 
@@ -175,13 +235,15 @@ fn place(
 ) -> Result<(), BundleError> {
     let folder = to.parent().unwrap_or(Path::new("/"));
     // Private: what is installed from there must not be anybody else's to change.
-    on.make_directories(folder, 0o700).map_err(BundleError::io(folder))?;
+    on.make_directories(folder, 0o700)
+        .map_err(BundleError::io(folder))?;
     let new = cache::with_ending(to, cache::PART);
     // What a transfer that broke off has left, with its note.
     for old in [&new, &cache::with_ending(&new, cache::BEGUN)] {
         on.remove_tree(old).map_err(BundleError::io(old))?;
     }
-    // Downloads are read once more behind a power cut; a package that is torn then would only fail to install.
+    // Downloads are read once more behind a power cut; a package that is torn then would only fail
+    // to install.
     let durable = name.starts_with(PACKAGES);
     let altered = || BundleError::Altered(vec![name.to_owned()]);
     let came = match from {
@@ -202,7 +264,9 @@ fn place(
     }
     on.rename(&new, to).map_err(BundleError::io(to))?;
     // A disk that has no room for the note costs a reading of the file, and no more.
-    let _ = on.identity(to).and_then(|file| cache::arrived(on, to, &entry.sha256, file));
+    let _ = on
+        .identity(to)
+        .and_then(|file| cache::arrived(on, to, &entry.sha256, file));
     Ok(())
 }
 
@@ -222,8 +286,8 @@ fn written(
     Ok(came)
 }
 
-/// Whether the file system could share the bytes of a file: by a link where nobody but root (or whoever runs this) can write to
-/// it, else by a copy on write, where it knows that.
+/// Whether the file system could share the bytes of a file: by a link where nobody but root (or
+/// whoever runs this) can write to it, else by a copy on write, where it knows that.
 fn shared(on: &System, file: &File, new: &Path) -> io::Result<bool> {
     if is_ours_alone(&file.metadata()?) && on.link_open(file, new)? {
         return Ok(true);
@@ -251,13 +315,27 @@ mod tests {
         let path = dir.path().join("x.run");
         fs::write(&path, text).expect("written");
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("set");
-        (dir, path, Entry { size: 4, sha256: sha256("good") })
+        (
+            dir,
+            path,
+            Entry {
+                size: 4,
+                sha256: sha256("good"),
+            },
+        )
     }
 
     fn bring(from: From, entry: &Entry) -> (Result<(), BundleError>, System, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
-        let brought = place(&on, "artifacts/ab/x.run", from, entry, Path::new(TO), &mut |_| {});
+        let brought = place(
+            &on,
+            "artifacts/ab/x.run",
+            from,
+            entry,
+            Path::new(TO),
+            &mut |_| {},
+        );
         (brought, on, dir)
     }
 
@@ -268,9 +346,16 @@ mod tests {
             let (brought, on, _dir) = bring(From::File(File::open(&path).expect("there")), &entry);
             brought.expect("brought");
             let inode = |path: &Path| path.metadata().expect("there").ino();
-            assert_eq!(on.identity(TO).expect("there").inode == inode(&path), is_shared, "{mode:o}");
+            assert_eq!(
+                on.identity(TO).expect("there").inode == inode(&path),
+                is_shared,
+                "{mode:o}"
+            );
             assert_eq!(on.read(TO).expect("read"), b"good");
-            assert_eq!(on.list("/var/cache/gpusetup/ab").expect("listed"), ["x.run", "x.run.verified"]);
+            assert_eq!(
+                on.list("/var/cache/gpusetup/ab").expect("listed"),
+                ["x.run", "x.run.verified"]
+            );
         }
     }
 
@@ -280,13 +365,22 @@ mod tests {
         let longer = &mut &b"good and more"[..];
         let shorter = &mut &b"goo"[..];
         let file = File::open(&path).expect("there");
-        for from in [From::File(file), From::Stream(longer), From::Stream(shorter)] {
+        for from in [
+            From::File(file),
+            From::Stream(longer),
+            From::Stream(shorter),
+        ] {
             let (brought, on, _dir) = bring(from, &entry);
             assert!(
                 matches!(&brought, Err(BundleError::Altered(names)) if names == &["artifacts/ab/x.run"]),
                 "{brought:?}"
             );
-            assert!(on.list("/var/cache/gpusetup/ab").expect("listed").is_empty(), "nothing half is left");
+            assert!(
+                on.list("/var/cache/gpusetup/ab")
+                    .expect("listed")
+                    .is_empty(),
+                "nothing half is left"
+            );
         }
     }
 }

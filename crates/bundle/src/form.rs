@@ -1,6 +1,7 @@
-//! The two forms of a bundle: a folder, and the same as one `.tar.zst`. The archive is read from its beginning to its end and
-//! never unpacked as a whole: it may hold the files of several plans, and those that are wanted are written once, to where they
-//! are needed. Its manifest comes first, so that every byte after it is checked against a checksum as it arrives.
+//! The two forms of a bundle: a folder, and the same as one `.tar.zst`. The archive is read from
+//! its beginning to its end and never unpacked as a whole: it may hold the files of several plans,
+//! and those that are wanted are written once, to where they are needed. Its manifest comes first,
+//! so that every byte after it is checked against a checksum as it arrives.
 
 use super::BundleError;
 use super::manifest::{MANIFEST, MOST_BYTES, SIGNATURE};
@@ -25,7 +26,8 @@ const LEVEL: i32 = 1;
 /// No signature is longer, in bytes.
 const MOST_SIGNATURE: u64 = 4096;
 
-/// Where the bytes of a bundle are. It is opened once: whatever its path comes to mean later, this stays the same bundle.
+/// Where the bytes of a bundle are. It is opened once: whatever its path comes to mean later, this
+/// stays the same bundle.
 #[derive(Debug, Clone)]
 pub enum Form {
     /// A folder.
@@ -62,15 +64,22 @@ pub struct Head {
 pub type Taker<'a> = &'a mut dyn FnMut(&str, &mut dyn Read) -> Result<(), BundleError>;
 
 impl Form {
-    /// Opens what is at `path`, if it belongs to somebody who is trusted. Of a folder, the manifest is judged too; all the rest
-    /// is what the manifest says, whoever wrote it.
+    /// Opens what is at `path`, if it belongs to somebody who is trusted. Of a folder, the manifest
+    /// is judged too; all the rest is what the manifest says, whoever wrote it.
     pub fn open(path: &Path, trust: &Trust) -> Result<Self, BundleError> {
         let file = input::open_any(path, trust)?;
         let is_folder = file.metadata().map_err(BundleError::io(path))?.is_dir();
         let path = path.to_owned();
         Ok(match is_folder {
-            true => Self::Folder(Folder { path, directory: Arc::new(file.into()), trust: trust.clone() }),
-            false => Self::Archive(Archive { path, file: Arc::new(file) }),
+            true => Self::Folder(Folder {
+                path,
+                directory: Arc::new(file.into()),
+                trust: trust.clone(),
+            }),
+            false => Self::Archive(Archive {
+                path,
+                file: Arc::new(file),
+            }),
         })
     }
 
@@ -110,15 +119,23 @@ impl Folder {
             Ok(file) => {
                 let path = self.join(name);
                 let judged = self.trust.judge(&file).map_err(BundleError::io(&path))?;
-                judged.map_err(|why| InputError::Untrusted { path: path.clone(), why })?;
-                limited(file, most).map(Some).map_err(BundleError::io(&path))
+                judged.map_err(|why| InputError::Untrusted {
+                    path: path.clone(),
+                    why,
+                })?;
+                limited(file, most)
+                    .map(Some)
+                    .map_err(BundleError::io(&path))
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(BundleError::io(&self.join(name))(e)),
         };
         let none = || BundleError::NoBundle(self.path.clone());
         let manifest = read(MANIFEST, MOST_BYTES)?.ok_or_else(none)?;
-        Ok(Head { manifest, signature: read(SIGNATURE, MOST_SIGNATURE)? })
+        Ok(Head {
+            manifest,
+            signature: read(SIGNATURE, MOST_SIGNATURE)?,
+        })
     }
 }
 
@@ -140,7 +157,10 @@ impl Archive {
     fn head(&self) -> Result<Head, BundleError> {
         let damaged = BundleError::damaged(&self.path);
         let mut tar = tar::Archive::new(self.decoder()?);
-        let mut head = Head { manifest: Vec::new(), signature: None };
+        let mut head = Head {
+            manifest: Vec::new(),
+            signature: None,
+        };
         for entry in tar.entries().map_err(&damaged)?.raw(true) {
             let entry = entry.map_err(&damaged)?;
             match name(&entry)?.as_str() {
@@ -154,11 +174,18 @@ impl Archive {
                 _ => break,
             }
         }
-        if head.manifest.is_empty() { Err(BundleError::NoBundle(self.path.clone())) } else { Ok(head) }
+        if head.manifest.is_empty() {
+            Err(BundleError::NoBundle(self.path.clone()))
+        } else {
+            Ok(head)
+        }
     }
 
     fn decoder(&self) -> Result<impl Read + use<>, BundleError> {
-        let from_its_beginning = FromStart { file: Arc::clone(&self.file), at: 0 };
+        let from_its_beginning = FromStart {
+            file: Arc::clone(&self.file),
+            at: 0,
+        };
         zst::Decoder::new(from_its_beginning)
             .and_then(|decoder| decoder.window(WINDOW))
             .map_err(BundleError::damaged(&self.path))
@@ -182,8 +209,8 @@ impl Read for FromStart {
 /// Is given a file's name and its bytes, as they come; says whether there is more to come for it.
 pub type Wanting<'a> = &'a mut dyn FnMut(&str, &mut dyn Read) -> Result<bool, BundleError>;
 
-/// Hands over the files of an archive, in its order, for as long as more are wanted. What is no plain file, or is there twice,
-/// is an error.
+/// Hands over the files of an archive, in its order, for as long as more are wanted. What is no
+/// plain file, or is there twice, is an error.
 pub fn first(archive: &Archive, take: Wanting) -> Result<(), BundleError> {
     walk(archive, take).map(|_| ())
 }
@@ -191,9 +218,15 @@ pub fn first(archive: &Archive, take: Wanting) -> Result<(), BundleError> {
 /// Hands over every file of an archive to its end, which is what shows that nothing is cut off.
 pub fn each(archive: &Archive, take: Taker) -> Result<(), BundleError> {
     let damaged = BundleError::damaged(&archive.path);
-    let Some(rest) = walk(archive, &mut |name, bytes| take(name, bytes).map(|()| true))? else { return Ok(()) };
+    let Some(rest) = walk(archive, &mut |name, bytes| take(name, bytes).map(|()| true))? else {
+        return Ok(());
+    };
     let count = io::copy(&mut rest.take(MOST_REST), &mut NoneButZeros).map_err(&damaged)?;
-    if count < MOST_REST { Ok(()) } else { Err(BundleError::Strange("something behind its end".to_owned())) }
+    if count < MOST_REST {
+        Ok(())
+    } else {
+        Err(BundleError::Strange("something behind its end".to_owned()))
+    }
 }
 
 /// tar fills its last block with zeros; more than this is none of its doing.
@@ -234,11 +267,12 @@ impl Write for NoneButZeros {
 }
 
 fn limited(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
-    input::limited(from, most)?.ok_or_else(|| io::Error::other(format!("it is longer than {most} bytes")))
+    input::limited(from, most)?
+        .ok_or_else(|| io::Error::other(format!("it is longer than {most} bytes")))
 }
 
-/// The name of an entry that is a plain file. Names fit into a header of tar's own here, so that no other form, which could be
-/// as long as it likes, is read at all.
+/// The name of an entry that is a plain file. Names fit into a header of tar's own here, so that no
+/// other form, which could be as long as it likes, is read at all.
 fn name(entry: &tar::Entry<impl Read>) -> Result<String, BundleError> {
     let name = String::from_utf8_lossy(&entry.header().path_bytes()).into_owned();
     if entry.header().entry_type() == tar::EntryType::Regular {
@@ -288,11 +322,19 @@ impl Writer<'_> {
         let mut zstd = zstd::Encoder::new(file, LEVEL)?;
         zstd.include_checksum(true)?;
         zstd.multithread(u32::try_from(cores()).unwrap_or(1))?;
-        Ok(Self { tar: tar::Builder::new(zstd) })
+        Ok(Self {
+            tar: tar::Builder::new(zstd),
+        })
     }
 
     /// Appends a file of this size.
-    pub fn add(&mut self, name: &str, size: u64, mode: u32, bytes: &mut dyn Read) -> io::Result<()> {
+    pub fn add(
+        &mut self,
+        name: &str,
+        size: u64,
+        mode: u32,
+        bytes: &mut dyn Read,
+    ) -> io::Result<()> {
         let mut header = tar::Header::new_ustar();
         header.set_path(name)?;
         header.set_size(size);
@@ -309,16 +351,22 @@ impl Writer<'_> {
 
 /// The mode of a file in a bundle.
 pub fn mode(name: &str) -> u32 {
-    if name == super::manifest::PROGRAM { 0o755 } else { 0o644 }
+    if name == super::manifest::PROGRAM {
+        0o755
+    } else {
+        0o644
+    }
 }
 
 /// That a manifest's signature is by this key.
 pub fn signed(head: &Head, key: &str) -> Result<(), BundleError> {
     let signature = head.signature.as_ref().ok_or(BundleError::Unsigned)?;
     let signature = String::from_utf8_lossy(signature);
-    let verified =
-        Signers::all([key]).and_then(|signers| signers.verify(MANIFEST, &head.manifest, &signature, Some(&today())));
-    verified.map(drop).map_err(|e| BundleError::Signature(e.to_string()))
+    let verified = Signers::all([key])
+        .and_then(|signers| signers.verify(MANIFEST, &head.manifest, &signature, Some(&today())));
+    verified
+        .map(drop)
+        .map_err(|e| BundleError::Signature(e.to_string()))
 }
 
 #[cfg(test)]
@@ -338,14 +386,23 @@ mod tests {
         }
         symlink("../../else/a.json", folder.join("plans/link.json")).expect("linked");
         symlink("../else", folder.join("artifacts")).expect("linked");
-        rustix::fs::mkfifoat(rustix::fs::CWD, folder.join("plans/pipe"), rustix::fs::Mode::from_raw_mode(0o600))
-            .expect("made");
-        let Ok(Form::Folder(open)) = Form::open(&folder, &Trust::Anybody) else { panic!("a folder") };
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            folder.join("plans/pipe"),
+            rustix::fs::Mode::from_raw_mode(0o600),
+        )
+        .expect("made");
+        let Ok(Form::Folder(open)) = Form::open(&folder, &Trust::Anybody) else {
+            panic!("a folder")
+        };
         // Whatever its path comes to mean, it stays the folder that was opened.
         fs::rename(&folder, dir.path().join("moved")).expect("moved");
         symlink("else", &folder).expect("linked");
         let mut text = String::new();
-        open.open("plans/a.json").expect("there").read_to_string(&mut text).expect("read");
+        open.open("plans/a.json")
+            .expect("there")
+            .read_to_string(&mut text)
+            .expect("read");
         assert_eq!(text, "bundle/plans/a.json");
         for name in [
             "plans/link.json",

@@ -1,6 +1,7 @@
-//! Bundles: everything that plans need, for hosts without a network. A folder or one `.tar.zst` with artifacts, the
-//! distribution's packages as a repository, the plans, the database and gpusetup itself. `bundle.json` names every file with its
-//! sum; a bundle is believed by it alone, each file when it is used, and `bundle.json` by its signature where a key is given.
+//! Bundles: everything that plans need, for hosts without a network. A folder or one `.tar.zst`
+//! with artifacts, the distribution's packages as a repository, the plans, the database and
+//! gpusetup itself. `bundle.json` names every file with its sum; a bundle is believed by it alone,
+//! each file when it is used, and `bundle.json` by its signature where a key is given.
 
 // clippy.toml lists what only `gpusetup-system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -128,7 +129,10 @@ impl BundleError {
 
     fn damaged(path: &Path) -> impl Fn(io::Error) -> Self + use<> {
         let path = path.to_owned();
-        move |source| Self::Damaged { path: path.clone(), source }
+        move |source| Self::Damaged {
+            path: path.clone(),
+            source,
+        }
     }
 
     /// Whether it is the bundle that is not what it should be, and nothing around it.
@@ -178,8 +182,8 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Opens the one at `path` if it belongs to somebody who is trusted; with a key, the text of a minisign public key, only
-    /// one that is signed by it.
+    /// Opens the one at `path` if it belongs to somebody who is trusted; with a key, the text of a
+    /// minisign public key, only one that is signed by it.
     ///
     /// # Errors
     ///
@@ -188,55 +192,89 @@ impl Bundle {
         let form = Form::open(path, trust)?;
         let manifest = manifest(&form, key)?;
         let small = bring::small(&form, &manifest)?;
-        Ok(Self { form, manifest, small })
+        Ok(Self {
+            form,
+            manifest,
+            small,
+        })
     }
 
-    /// The database in it, which its plans were made with: this program's own, `built_in`, if it is the same.
+    /// The database in it, which its plans were made with: this program's own, `built_in`, if it is
+    /// the same.
     pub fn database(&self, built_in: fn() -> Database) -> Result<Database, BundleError> {
         let built_in = built_in();
         if built_in.sha256 == self.manifest.database.sha256 {
             return Ok(built_in);
         }
-        let bytes = self.small.get(manifest::DATABASE).map(Vec::as_slice).unwrap_or_default();
-        store::from_compact(bytes).ok_or_else(|| BundleError::OtherProgram(self.manifest.tool.clone()))
+        let bytes = self
+            .small
+            .get(manifest::DATABASE)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        store::from_compact(bytes)
+            .ok_or_else(|| BundleError::OtherProgram(self.manifest.tool.clone()))
     }
 
     /// Its plans, each with its path in it.
     pub fn plans(&self) -> Result<Vec<(&str, Plan)>, BundleError> {
         let read = |id: &'_ PlanId| {
-            let bytes = self.small.get(&id.file).map(Vec::as_slice).unwrap_or_default();
+            let bytes = self
+                .small
+                .get(&id.file)
+                .map(Vec::as_slice)
+                .unwrap_or_default();
             match Plan::read(bytes) {
                 Ok(plan) if plan.fingerprint() == id.fingerprint => Ok(plan),
                 Ok(_) | Err(PlanError::Altered) => Err(BundleError::Altered(vec![id.file.clone()])),
                 Err(e) => Err(BundleError::Manifest(format!("{}: {e}", id.file))),
             }
         };
-        self.manifest.plans.iter().map(|id| Ok((id.file.as_str(), read(id)?))).collect()
+        self.manifest
+            .plans
+            .iter()
+            .map(|id| Ok((id.file.as_str(), read(id)?)))
+            .collect()
     }
 
     /// The path in it of what a download fetches.
     fn artifact(&self, sha256: &str, to: &Path) -> Option<String> {
         let name = to.file_name()?.to_str()?;
         let path = manifest::artifact(sha256, name);
-        self.manifest.files.get(&path).filter(|e| e.sha256 == sha256).map(|_| path)
+        self.manifest
+            .files
+            .get(&path)
+            .filter(|e| e.sha256 == sha256)
+            .map(|_| path)
     }
 
     /// What an operation of a host's plan needs that is not in it.
     pub fn lacks(&self, operation: &Operation, host: &Facts) -> Vec<String> {
         match operation {
-            Operation::Download(Download { sha256, to, .. }) if self.artifact(sha256, to).is_none() => {
-                vec![to.file_name().unwrap_or_default().to_string_lossy().into_owned()]
+            Operation::Download(Download { sha256, to, .. })
+                if self.artifact(sha256, to).is_none() =>
+            {
+                vec![
+                    to.file_name()
+                        .unwrap_or_default()
+                        .to_string_lossy()
+                        .into_owned(),
+                ]
             }
             Operation::AddRepository(repository) => {
                 let without = repository.keys.iter().filter(|key| key.content.is_none());
-                without.map(|key| format!("the signing key {}", key.file)).collect()
+                without
+                    .map(|key| format!("the signing key {}", key.file))
+                    .collect()
             }
             Operation::Packages(wanted) if !wanted.install.is_empty() => {
                 let system = SystemId::of(host);
                 let Some(repository) = self.manifest.repository(&system) else {
                     return vec![format!("packages of {system}")];
                 };
-                let missing = wanted.install.iter().filter(|asked| !is_among(asked, &repository.offers));
+                let missing = wanted
+                    .install
+                    .iter()
+                    .filter(|asked| !is_among(asked, &repository.offers));
                 missing.map(|name| format!("the package {name}")).collect()
             }
             _ => Vec::new(),
@@ -250,11 +288,15 @@ impl Bundle {
 
     /// The packages in it for a host: names and versions.
     pub fn offers(&self, host: &Facts) -> Option<&BTreeMap<String, String>> {
-        self.manifest.repository(&SystemId::of(host)).map(|r| &r.offers)
+        self.manifest
+            .repository(&SystemId::of(host))
+            .map(|r| &r.offers)
     }
 
     /// The folder of a host's cache that its packages are brought to.
     pub fn folder(&self, cache: &Path) -> PathBuf {
-        cache.join(gpusetup_fetch::cache::BUNDLES).join(self.manifest.id())
+        cache
+            .join(gpusetup_fetch::cache::BUNDLES)
+            .join(self.manifest.id())
     }
 }

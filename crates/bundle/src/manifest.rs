@@ -1,5 +1,5 @@
-//! `bundle.json`: what a bundle holds, each file with its size and its sum. It is what a signature is made over, and nothing of
-//! a bundle is believed that it does not name.
+//! `bundle.json`: what a bundle holds, each file with its size and its sum. It is what a signature
+//! is made over, and nothing of a bundle is believed that it does not name.
 
 use super::BundleError;
 use gpusetup_database::compat::PackageManager;
@@ -31,7 +31,11 @@ pub const MOST_BYTES: u64 = 16 << 20;
 
 /// What a bundle holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Manifest {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
@@ -56,13 +60,23 @@ pub struct Manifest {
 
 /// A plan, as a person tells it from others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct PlanId {
     /// Its path in the bundle.
-    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^plans/[0-9a-f]{16}[.]json$")))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(regex(pattern = r"^plans/[0-9a-f]{16}[.]json$"))
+    )]
     pub file: String,
     /// The fingerprint of the plan.
-    #[cfg_attr(feature = "schemas", schemars(with = "gpusetup_database::sum::Sha256Text"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "gpusetup_database::sum::Sha256Text")
+    )]
     pub fingerprint: String,
     /// What was chosen, for a person.
     pub choice: String,
@@ -72,10 +86,17 @@ pub struct PlanId {
 
 /// The packages of one system, with what they depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Repository {
     /// The folder in the bundle.
-    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^packages/[A-Za-z0-9._-]+$")))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(regex(pattern = r"^packages/[A-Za-z0-9._-]+$"))
+    )]
     pub folder: String,
     /// The system that the packages are for.
     pub system: SystemId,
@@ -87,12 +108,19 @@ pub struct Repository {
 
 /// A file of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Entry {
     /// The size in bytes.
     pub size: u64,
     /// The SHA-256 of the file.
-    #[cfg_attr(feature = "schemas", schemars(with = "gpusetup_database::sum::Sha256Text"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "gpusetup_database::sum::Sha256Text")
+    )]
     pub sha256: String,
 }
 
@@ -105,9 +133,18 @@ impl Entry {
 
 /// The folder of a system's packages.
 pub fn folder(system: &SystemId) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '_' };
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "._".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
     let name = format!("{} {} {}", system.os, system.version, system.arch);
-    let name: Vec<String> = name.split(' ').map(|w| w.chars().map(plain).collect()).collect();
+    let name: Vec<String> = name
+        .split(' ')
+        .map(|w| w.chars().map(plain).collect())
+        .collect();
     format!("{PACKAGES}/{}", name.join("-"))
 }
 
@@ -129,15 +166,25 @@ impl Manifest {
         }
         let manifest: Self = serde_json::from_slice(bytes).map_err(|e| wrong(e.to_string()))?;
         if let Some(name) = manifest.files.keys().find(|name| !is_ours(name)) {
-            return Err(wrong(format!("it names {name:?}, which is no part of a bundle")));
+            return Err(wrong(format!(
+                "it names {name:?}, which is no part of a bundle"
+            )));
         }
-        let folders = manifest.packages.iter().map(|r| (&r.folder, folder(&r.system)));
+        let folders = manifest
+            .packages
+            .iter()
+            .map(|r| (&r.folder, folder(&r.system)));
         if let Some((folder, _)) = folders.clone().find(|(folder, right)| *folder != right) {
-            return Err(wrong(format!("it names {folder:?}, which is no folder of packages")));
+            return Err(wrong(format!(
+                "it names {folder:?}, which is no folder of packages"
+            )));
         }
         let named = |file: &String| manifest.files.contains_key(file);
         let plans = manifest.plans.iter().map(|p| &p.file);
-        if let Some(lost) = plans.chain([&DATABASE.to_owned(), &PROGRAM.to_owned()]).find(|file| !named(file)) {
+        if let Some(lost) = plans
+            .chain([&DATABASE.to_owned(), &PROGRAM.to_owned()])
+            .find(|file| !named(file))
+        {
             return Err(wrong(format!("it has no sum of {lost}")));
         }
         Ok(manifest)
@@ -158,7 +205,10 @@ impl Manifest {
 
     /// Bytes of all its files.
     pub fn size(&self) -> u64 {
-        self.files.values().map(|e| e.size).fold(0, u64::saturating_add)
+        self.files
+            .values()
+            .map(|e| e.size)
+            .fold(0, u64::saturating_add)
     }
 
     /// The repository for a host.
@@ -172,7 +222,8 @@ pub fn artifact(sha256: &str, file: &str) -> String {
     format!("{ARTIFACTS}/{}/{file}", short(sha256))
 }
 
-/// Whether a file of a bundle may have this path: nowhere but below the bundle, in no hidden folder, and plain in a terminal.
+/// Whether a file of a bundle may have this path: nowhere but below the bundle, in no hidden
+/// folder, and plain in a terminal.
 pub fn is_ours(path: &str) -> bool {
     const MOST_PARTS: usize = 5;
     let parts: Vec<_> = path.split('/').collect();
@@ -180,7 +231,9 @@ pub fn is_ours(path: &str) -> bool {
         !part.is_empty()
             && !part.starts_with('.')
             && part.len() < 200
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || "._+-~%:@=,^".contains(c))
+            && part
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "._+-~%:@=,^".contains(c))
     };
     let known = match parts.as_slice() {
         [one] => [DATABASE, PROGRAM].contains(one),
@@ -196,23 +249,39 @@ pub(super) mod tests {
 
     /// A manifest of these files beside those that every bundle has.
     pub fn naming(files: &[(&str, &str)]) -> Manifest {
-        let entry = |text: &str| Entry { size: text.len() as u64, sha256: sha256(text) };
+        let entry = |text: &str| Entry {
+            size: text.len() as u64,
+            sha256: sha256(text),
+        };
         let always = [(DATABASE, "facts"), (PROGRAM, "program")];
         Manifest {
             schema: SCHEMA.to_owned(),
             tool: "0.1.0".to_owned(),
             created: "2026-11-21T12:00:00Z".to_owned(),
-            database: DatabaseId { version: "2026.11.20".to_owned(), sha256: sha256("db") },
+            database: DatabaseId {
+                version: "2026.11.20".to_owned(),
+                sha256: sha256("db"),
+            },
             plans: Vec::new(),
             packages: Vec::new(),
-            files: always.iter().chain(files).map(|(name, text)| ((*name).to_owned(), entry(text))).collect(),
+            files: always
+                .iter()
+                .chain(files)
+                .map(|(name, text)| ((*name).to_owned(), entry(text)))
+                .collect(),
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let manifest = naming(&[("artifacts/0123456789abcdef/cuda_12.4.1_550.54.15_linux.run", "run")]);
-        assert_eq!(Manifest::read(&manifest.text()).expect("a manifest"), manifest);
+        let manifest = naming(&[(
+            "artifacts/0123456789abcdef/cuda_12.4.1_550.54.15_linux.run",
+            "run",
+        )]);
+        assert_eq!(
+            Manifest::read(&manifest.text()).expect("a manifest"),
+            manifest
+        );
         assert_eq!(manifest.id().len(), 16);
     }
 
@@ -232,12 +301,19 @@ pub(super) mod tests {
             "packages/a/b/c/d/e",
         ] {
             let refused = Manifest::read(&naming(&[(path, "x")]).text());
-            assert!(matches!(refused, Err(BundleError::Manifest(_))), "{path:?}: {refused:?}");
+            assert!(
+                matches!(refused, Err(BundleError::Manifest(_))),
+                "{path:?}: {refused:?}"
+            );
         }
-        for path in
-            ["packages/debian-12-x86_64/libc6_2.36-9+deb12u10_amd64.deb", "packages/a/g%2b%2b_4%3a12.2.0-3_amd64.deb"]
-        {
-            assert!(Manifest::read(&naming(&[(path, "x")]).text()).is_ok(), "{path}");
+        for path in [
+            "packages/debian-12-x86_64/libc6_2.36-9+deb12u10_amd64.deb",
+            "packages/a/g%2b%2b_4%3a12.2.0-3_amd64.deb",
+        ] {
+            assert!(
+                Manifest::read(&naming(&[(path, "x")]).text()).is_ok(),
+                "{path}"
+            );
         }
     }
 
@@ -245,10 +321,18 @@ pub(super) mod tests {
     fn another_form_is_refused() {
         let mut manifest = naming(&[]);
         manifest.schema = "gpusetup.bundle/2".to_owned();
-        assert!(Manifest::read(&manifest.text()).expect_err("newer").to_string().contains("gpusetup.bundle/1"));
+        assert!(
+            Manifest::read(&manifest.text())
+                .expect_err("newer")
+                .to_string()
+                .contains("gpusetup.bundle/1")
+        );
         let mut manifest = naming(&[]);
         manifest.files.remove(PROGRAM);
-        assert!(Manifest::read(&manifest.text()).is_err(), "a bundle without a program");
+        assert!(
+            Manifest::read(&manifest.text()).is_err(),
+            "a bundle without a program"
+        );
         assert!(Manifest::read(b"{}").is_err() && Manifest::read(b"\x00").is_err());
     }
 }

@@ -1,4 +1,5 @@
-//! `bundle verify`: every file checked against the manifest, and what is missing, altered or surplus named.
+//! `bundle verify`: every file checked against the manifest, and what is missing, altered or
+//! surplus named.
 
 use super::BundleError;
 use super::form::{self, Archive, Folder, Form};
@@ -74,8 +75,13 @@ fn in_folder(folder: &Folder, manifest: &Manifest) -> Result<Findings, BundleErr
             Ok(false) | Err(_) => findings.missing.push(name.clone()),
         }
     }
-    let own = |name: &str| name == MANIFEST || name == SIGNATURE || manifest.files.contains_key(name);
-    findings.surplus = there.into_iter().filter(|name| !own(name)).map(|n| n.escape_default().to_string()).collect();
+    let own =
+        |name: &str| name == MANIFEST || name == SIGNATURE || manifest.files.contains_key(name);
+    findings.surplus = there
+        .into_iter()
+        .filter(|name| !own(name))
+        .map(|n| n.escape_default().to_string())
+        .collect();
     findings.altered.sort();
     findings.missing.sort();
     Ok(findings)
@@ -94,8 +100,17 @@ fn is_as(folder: &Folder, name: &str, entry: &Entry) -> Result<bool, BundleError
 /// Everything in a folder but folders, by its path; links are not followed.
 fn walk(folder: &Path, at: &str, found: &mut BTreeSet<String>) -> io::Result<()> {
     for entry in input::entries(folder)? {
-        let name = entry.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let path = if at.is_empty() { name } else { format!("{at}/{name}") };
+        let name = entry
+            .path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let path = if at.is_empty() {
+            name
+        } else {
+            format!("{at}/{name}")
+        };
         if entry.is_directory {
             walk(&entry.path, &path, found)?;
         } else {

@@ -1,6 +1,7 @@
 //! The meaning of each id and its remedy: one text that plan, apply, doctor and explain share.
 //!
-//! Values that differ from host to host are arguments. `explain` passes placeholders, such as `KEY.der`.
+//! Values that differ from host to host are arguments. `explain` passes placeholders, such as
+//! `KEY.der`.
 
 // clippy.toml lists what only `gpusetup-system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -22,7 +23,8 @@ pub mod xid;
 /// The meaning of an id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// The problem that the id stands for. Like a refusal, it begins in lower case and has no final full stop.
+    /// The problem that the id stands for. Like a refusal, it begins in lower case and has no final
+    /// full stop.
     pub means: &'static str,
     /// Which commands detect it, if no check of doctor does.
     pub elsewhere: Option<&'static str>,
@@ -41,8 +43,14 @@ pub struct Remedy {
 
 impl Remedy {
     /// These words and commands.
-    pub fn new<S: Into<String>>(text: impl Into<String>, commands: impl IntoIterator<Item = S>) -> Self {
-        Self { text: text.into(), commands: commands.into_iter().map(Into::into).collect() }
+    pub fn new<S: Into<String>>(
+        text: impl Into<String>,
+        commands: impl IntoIterator<Item = S>,
+    ) -> Self {
+        Self {
+            text: text.into(),
+            commands: commands.into_iter().map(Into::into).collect(),
+        }
     }
 }
 
@@ -56,17 +64,26 @@ impl Display for Remedy {
 
 /// The commands on one line. No shell goes on after a reboot: what follows it is another line.
 fn line(commands: &[String]) -> String {
-    commands.join(" && ").replace("sudo reboot && ", "sudo reboot; after the reboot: ")
+    commands
+        .join(" && ")
+        .replace("sudo reboot && ", "sudo reboot; after the reboot: ")
 }
 
 impl Cause {
     fn new(means: &'static str) -> Self {
-        Self { means, elsewhere: None, remedy: None }
+        Self {
+            means,
+            elsewhere: None,
+            remedy: None,
+        }
     }
 
     /// Marks it as detected only by these commands, not by doctor.
     fn only(self, elsewhere: &'static str) -> Self {
-        Self { elsewhere: Some(elsewhere), ..self }
+        Self {
+            elsewhere: Some(elsewhere),
+            ..self
+        }
     }
 
     fn fix<const N: usize>(self, text: &str, commands: [&str; N]) -> Self {
@@ -74,7 +91,10 @@ impl Cause {
     }
 
     fn helps(self, remedy: Remedy) -> Self {
-        Self { remedy: Some(remedy), ..self }
+        Self {
+            remedy: Some(remedy),
+            ..self
+        }
     }
 }
 
@@ -85,13 +105,13 @@ pub const WSL2: &str = "under WSL2 Windows provides the driver; do not install o
 pub const JETSON: &str = "on a Jetson the board support package provides the driver";
 
 /// On a system whose /usr is an image (GS908).
-pub const IMMUTABLE: &str = "the system files are a read-only image: packages and runfiles cannot change them";
+pub const IMMUTABLE: &str =
+    "the system files are a read-only image: packages and runfiles cannot change them";
 /// What to do there.
-pub const OWN_TOOLS: &str =
-    "have the system's own tools install the driver, as doctor says; a toolkit belongs in a container";
+pub const OWN_TOOLS: &str = "have the system's own tools install the driver, as doctor says; a toolkit belongs in a container";
 
-/// Where a toolkit goes on such a system: a container that this command enters, or else the image of the containers that use it.
-/// A plan for the host itself would be refused, so none is named.
+/// Where a toolkit goes on such a system: a container that this command enters, or else the image
+/// of the containers that use it. A plan for the host itself would be refused, so none is named.
 pub fn toolkit_in_container(enter: Option<&str>) -> Remedy {
     let text = match enter {
         Some(enter) => format!(
@@ -116,13 +136,14 @@ pub fn authorise(name: &str) -> Remedy {
 }
 
 /// In a container (GS911).
-pub const CONTAINER: &str = "a container shares the host's kernel: install the kernel modules on the host";
+pub const CONTAINER: &str =
+    "a container shares the host's kernel: install the kernel modules on the host";
 
 /// What adds NVIDIA's repository, for a request that keeps to those that are enabled.
-pub const ADD_REPOSITORY: &str =
-    "have gpusetup add NVIDIA's repository, with its key and for the driver alone: --method repository";
+pub const ADD_REPOSITORY: &str = "have gpusetup add NVIDIA's repository, with its key and for the driver alone: --method repository";
 
-/// A repository of NVIDIA's that is enabled and for another system, and the address of the right one, if it is known (GS404).
+/// A repository of NVIDIA's that is enabled and for another system, and the address of the right
+/// one, if it is known (GS404).
 pub fn another_systems(address: &str, right: Option<&str>, system: &str, arch: &str) -> String {
     let right = right.map(|url| format!(" ({url})")).unwrap_or_default();
     format!(
@@ -132,14 +153,33 @@ pub fn another_systems(address: &str, right: Option<&str>, system: &str, arch: &
 }
 
 /// How to get rid of it (GS404): its file gets a name that the package manager does not read.
-pub fn disable_repository(address: &str, has_right: bool, manager: Option<PackageManager>) -> Remedy {
+pub fn disable_repository(
+    address: &str,
+    has_right: bool,
+    manager: Option<PackageManager>,
+) -> Remedy {
     let manager = gpusetup_packages::of_host(manager);
-    let folder = manager.repositories.iter().find(|files| files.ending.is_some()).map(|files| files.path);
-    let after = if has_right { " (gpusetup can add the right one)" } else { "" };
-    let disable = folder
-        .map(|folder| format!("grep -rlF {} {folder} | sudo xargs -r -I{{}} mv {{}} {{}}.disabled", quoted(address)));
+    let folder = manager
+        .repositories
+        .iter()
+        .find(|files| files.ending.is_some())
+        .map(|files| files.path);
+    let after = if has_right {
+        " (gpusetup can add the right one)"
+    } else {
+        ""
+    };
+    let disable = folder.map(|folder| {
+        format!(
+            "grep -rlF {} {folder} | sudo xargs -r -I{{}} mv {{}} {{}}.disabled",
+            quoted(address)
+        )
+    });
     let refresh = format!("sudo {}", manager.by_hand.refresh);
-    Remedy::new(format!("disable its file and plan again{after}"), disable.into_iter().chain([refresh]))
+    Remedy::new(
+        format!("disable its file and plan again{after}"),
+        disable.into_iter().chain([refresh]),
+    )
 }
 
 /// A distribution whose packages are not in the database (GS410).
@@ -159,22 +199,36 @@ pub fn held_for_vm(gpu: &str) -> String {
 pub fn give_back(gpu: &str) -> Remedy {
     Remedy::new(
         "if no virtual machine needs the GPU, release it",
-        [format!("echo {} | sudo tee /sys/bus/pci/drivers/vfio-pci/unbind", quoted(gpu))],
+        [format!(
+            "echo {} | sudo tee /sys/bus/pci/drivers/vfio-pci/unbind",
+            quoted(gpu)
+        )],
     )
 }
 
 /// Enrols the key that signs modules (GS301): the one of this certificate.
 pub fn enrol_key(certificate: &Path) -> Remedy {
     let import = format!("sudo mokutil --import {}", quoted_path(certificate));
-    Remedy::new("enrol the key, reboot, and confirm it at the console", [import, "sudo reboot".to_owned()])
+    Remedy::new(
+        "enrol the key, reboot, and confirm it at the console",
+        [import, "sudo reboot".to_owned()],
+    )
 }
 
-/// Installs the modules that the distribution signs for its kernel, in place of those that DKMS built (GS301).
-pub fn install_signed(manager: Option<PackageManager>, package: &str, replaces: Option<&str>) -> Remedy {
+/// Installs the modules that the distribution signs for its kernel, in place of those that DKMS
+/// built (GS301).
+pub fn install_signed(
+    manager: Option<PackageManager>,
+    package: &str,
+    replaces: Option<&str>,
+) -> Remedy {
     let by_hand = &gpusetup_packages::of_host(manager).by_hand;
     let install = format!("sudo {} {package}", by_hand.install);
     let remove = replaces.map(|name| format!("sudo {} {name}", by_hand.remove));
-    let commands = [install].into_iter().chain(remove).chain(["sudo reboot".to_owned()]);
+    let commands = [install]
+        .into_iter()
+        .chain(remove)
+        .chain(["sudo reboot".to_owned()]);
     Remedy::new(
         "install the modules that the distribution signs for this kernel: they need no key of your own",
         commands,
@@ -187,7 +241,8 @@ pub fn make_key(by_hand: &KeyByHand) -> Remedy {
     Remedy::new(text, by_hand.commands.iter().cloned().chain(commands))
 }
 
-/// Modules that the kernel will not load (GS301): it accepts those of one signer, whatever key is enrolled.
+/// Modules that the kernel will not load (GS301): it accepts those of one signer, whatever key is
+/// enrolled.
 pub fn not_of_only_signer(only: &OnlySigner, distribution: &str) -> String {
     format!(
         "Secure Boot is on, and {distribution} then loads only modules that {} signed: the driver's modules would not load",
@@ -200,7 +255,8 @@ pub fn without_secure_boot(only: &OnlySigner) -> Remedy {
     Remedy::new(only.instead.as_str(), [] as [String; 0])
 }
 
-/// What somebody sees at the console when a key waits to be enrolled, and what they choose: the screens of shim's MokManager.
+/// What somebody sees at the console when a key waits to be enrolled, and what they choose: the
+/// screens of shim's MokManager.
 pub const AT_THE_CONSOLE: &str = "Someone at the console must now enrol the key that signs the driver's modules:
   1. Reboot the host, and watch its own screen (or the console of its BMC or hypervisor).
   2. \"Press any key to perform MOK management\": press a key within 10 seconds.
@@ -212,14 +268,16 @@ If nobody answers in time, the host starts without the key, and the request is g
 /// Where Slurm's configuration is, unless the host has it elsewhere.
 pub const SLURM: &str = "/etc/slurm";
 
-/// Has Slurm confine jobs to their devices (GS813), with its configuration in this folder. slurmd reports an error for a setting that
-/// is there twice, so an older one goes.
+/// Has Slurm confine jobs to their devices (GS813), with its configuration in this folder. slurmd
+/// reports an error for a setting that is there twice, so an older one goes.
 pub fn constrain_devices(folder: &str) -> Remedy {
     Remedy::new(
         "confine jobs to their devices: set ConstrainDevices=yes in cgroup.conf",
         [
             format!("sudo touch {folder}/cgroup.conf"),
-            format!("sudo sed -i '/^[[:space:]]*ConstrainDevices[[:space:]]*=/Id' {folder}/cgroup.conf"),
+            format!(
+                "sudo sed -i '/^[[:space:]]*ConstrainDevices[[:space:]]*=/Id' {folder}/cgroup.conf"
+            ),
             format!("printf '\\nConstrainDevices=yes\\n' | sudo tee -a {folder}/cgroup.conf"),
         ],
     )
@@ -242,12 +300,14 @@ pub fn not_enrolled(certificate: &Path) -> String {
 }
 
 /// A key that shim cannot enrol, because something else started the host (GS301).
-pub const WITHOUT_SHIM: &str =
-    "Secure Boot is on, and the host was started without shim, so its keys cannot be enrolled with mokutil";
+pub const WITHOUT_SHIM: &str = "Secure Boot is on, and the host was started without shim, so its keys cannot be enrolled with mokutil";
 
 /// Adds a certificate to the firmware's own list (GS301).
 pub fn add_to_firmware(certificate: Option<&Path>) -> Remedy {
-    let which = certificate.map_or_else(|| "of your key".to_owned(), |path| path.display().to_string());
+    let which = certificate.map_or_else(
+        || "of your key".to_owned(),
+        |path| path.display().to_string(),
+    );
     Remedy::new(
         format!(
             "add the certificate {which} to db in the firmware's setup (or to the image, in a cloud), or turn Secure Boot off there"
@@ -280,8 +340,15 @@ pub const AKMODS_KEY: &str = "/etc/pki/akmods/certs/public_key.der";
 /// Makes and enrols the key that akmods signs modules with (GS301).
 pub fn enrol_akmods_key() -> Remedy {
     let import = format!("sudo mokutil --import {AKMODS_KEY}");
-    let commands = ["sudo kmodgenca -a".to_owned(), import, "sudo reboot".to_owned()];
-    Remedy::new("akmods signs with a separate key: make it, enrol it, reboot, and confirm it at the console", commands)
+    let commands = [
+        "sudo kmodgenca -a".to_owned(),
+        import,
+        "sudo reboot".to_owned(),
+    ];
+    Remedy::new(
+        "akmods signs with a separate key: make it, enrol it, reboot, and confirm it at the console",
+        commands,
+    )
 }
 
 /// The certificate of the key that DKMS creates.
@@ -289,7 +356,10 @@ pub const DKMS_KEY: &str = "/var/lib/dkms/mok.pub";
 
 /// Removes a driver that a runfile installed next to packages (GS401).
 pub fn remove_runfile() -> Remedy {
-    Remedy::new("remove the driver that the runfile installed", ["sudo nvidia-uninstall --silent"])
+    Remedy::new(
+        "remove the driver that the runfile installed",
+        ["sudo nvidia-uninstall --silent"],
+    )
 }
 
 /// Two drivers whose files mix (GS401).
@@ -298,10 +368,18 @@ pub fn two_drivers(one: DriverVersion, other: DriverVersion) -> String {
 }
 
 /// Finds out which of two drivers is left over (GS401): by the packages that these files belong to.
-pub fn left_over<'f>(files: impl IntoIterator<Item = &'f str>, manager: Option<PackageManager>) -> Remedy {
+pub fn left_over<'f>(
+    files: impl IntoIterator<Item = &'f str>,
+    manager: Option<PackageManager>,
+) -> Remedy {
     let owner = gpusetup_packages::of_host(manager).by_hand.owner;
-    let ask = files.into_iter().map(|file| format!("sudo {owner} {}", quoted(file)));
-    Remedy::new("see which package a file belongs to, and remove the package or the file that is left over", ask)
+    let ask = files
+        .into_iter()
+        .map(|file| format!("sudo {owner} {}", quoted(file)));
+    Remedy::new(
+        "see which package a file belongs to, and remove the package or the file that is left over",
+        ask,
+    )
 }
 
 /// The last driver branch that supports a GPU (GS503).
@@ -359,7 +437,8 @@ pub const REMOVE_UNKNOWN: &str = "remove the driver the way it was installed (by
                                   uninstall again";
 
 /// A driver from packages, without the one that contains nvidia-smi (GS407).
-pub const LACKS_SMI: &str = "the driver is installed without nvidia-smi, which is in a separate package";
+pub const LACKS_SMI: &str =
+    "the driver is installed without nvidia-smi, which is in a separate package";
 
 /// A driver that no package manager installed, and that is incomplete (GS407).
 pub fn without_smi(driver: impl Display) -> String {
@@ -370,8 +449,8 @@ pub fn without_smi(driver: impl Display) -> String {
 pub const INSTALL_AGAIN: &str = "install the same driver again the way it was installed: NVIDIA's runfile contains nvidia-smi. A \
                                  package with nvidia-smi would bring a second driver";
 
-/// A line of modprobe's configuration or of the kernel's command line that keeps a module from being loaded (GS204): at every
-/// attempt, or only during boot.
+/// A line of modprobe's configuration or of the kernel's command line that keeps a module from
+/// being loaded (GS204): at every attempt, or only during boot.
 pub fn keeps_out(place: &str, module: &str, always: bool) -> String {
     let when = if always { "" } else { " during boot" };
     format!("{place} keeps the kernel module {module} from being loaded{when}")
@@ -390,10 +469,13 @@ pub const INSTALL_SMI: &str = "install the package that contains nvidia-smi, in 
 /// A toolkit that other hosts may use (GS715).
 pub fn outside_prefix(cuda: impl Display, path: &Path, prefix: &Path) -> String {
     let (path, prefix) = (path.display(), prefix.display());
-    format!("CUDA {cuda} is in {path}, outside {prefix}: other hosts may use it, so gpusetup does not remove it")
+    format!(
+        "CUDA {cuda} is in {path}, outside {prefix}: other hosts may use it, so gpusetup does not remove it"
+    )
 }
 
-/// Modules that the kernel will not load (GS301): their signing key is not enrolled, or there is none.
+/// Modules that the kernel will not load (GS301): their signing key is not enrolled, or there is
+/// none.
 pub fn unsigned(key: Option<&Path>) -> String {
     let why = match key {
         Some(key) => format!("the key {} is not enrolled", key.display()),
@@ -404,19 +486,27 @@ pub fn unsigned(key: Option<&Path>) -> String {
 
 /// Packages that an interrupted dpkg left unfinished (GS603).
 pub fn cut_off(packages: &[String]) -> String {
-    format!("dpkg was interrupted while installing {}; it must finish first", packages.join(", "))
+    format!(
+        "dpkg was interrupted while installing {}; it must finish first",
+        packages.join(", ")
+    )
 }
 
 /// Frees space on /boot (GS603).
 pub fn unused_kernels(manager: Option<PackageManager>) -> Remedy {
-    let remove = gpusetup_packages::of_host(manager).by_hand.remove_old_kernels;
+    let remove = gpusetup_packages::of_host(manager)
+        .by_hand
+        .remove_old_kernels;
     Remedy::new("remove unused kernels", [format!("sudo {remove}")])
 }
 
 /// Package lists that were never fetched, or are out of date.
 pub fn fetch_lists(manager: Option<PackageManager>) -> Remedy {
     let refresh = gpusetup_packages::of_host(manager).by_hand.refresh;
-    Remedy::new("update the package lists first", [format!("sudo {refresh}")])
+    Remedy::new(
+        "update the package lists first",
+        [format!("sudo {refresh}")],
+    )
 }
 
 /// The newest gcc that a toolkit's nvcc supports, and the host's gcc (GS705).
@@ -429,7 +519,8 @@ pub fn oldest_driver(least: impl Display, have: impl Display) -> String {
     format!("it needs driver {least} or newer, not {have}")
 }
 
-/// Who needs a companion of this driver, and its version: `CUDA needs Fabric Manager of exactly driver 580.95.05` (GS801).
+/// Who needs a companion of this driver, and its version: `CUDA needs Fabric Manager of exactly
+/// driver 580.95.05` (GS801).
 pub fn companion(of: &Companion, driver: DriverVersion) -> String {
     let needed = format!("{} {}", of.who_needs, of.title);
     match of.version {
@@ -441,34 +532,52 @@ pub fn companion(of: &Companion, driver: DriverVersion) -> String {
 
 /// A companion that gpusetup installs beside the driver (GS801).
 pub fn apply_companion(of: &Companion) -> Remedy {
-    let text = format!("have gpusetup install {} from the driver's repository and start it", of.title);
+    let text = format!(
+        "have gpusetup install {} from the driver's repository and start it",
+        of.title
+    );
     Remedy::new(text, ["sudo gpusetup apply --profile driver"])
 }
 
 /// How to get a companion that no repository of the host is known to have (GS801).
-pub fn get_companion(of: &Companion, driver: DriverVersion, manager: Option<PackageManager>) -> Remedy {
+pub fn get_companion(
+    of: &Companion,
+    driver: DriverVersion,
+    manager: Option<PackageManager>,
+) -> Remedy {
     let which = match of.version {
         VersionRule::Driver => format!(" {driver} (exactly)"),
         VersionRule::Branch => format!(" of branch {}", driver.branch),
         VersionRule::Own => String::new(),
     };
-    let text = format!("install {}{which} and start it (package name as in NVIDIA's repository)", of.title);
+    let text = format!(
+        "install {}{which} and start it (package name as in NVIDIA's repository)",
+        of.title
+    );
     Remedy::new(text, install_companion(of, driver, manager))
 }
 
 /// The command that installs a package.
 pub fn install(manager: PackageManager, name: &str) -> String {
-    format!("sudo {} {}", gpusetup_packages::of(manager).by_hand.install, quoted(name))
+    format!(
+        "sudo {} {}",
+        gpusetup_packages::of(manager).by_hand.install,
+        quoted(name)
+    )
 }
 
 /// A package that the repository which is enabled does not offer (GS801).
 pub fn not_offered(package: &str) -> String {
-    format!("NVIDIA's repository is enabled on this host, but does not offer {package}: enable one that has it")
+    format!(
+        "NVIDIA's repository is enabled on this host, but does not offer {package}: enable one that has it"
+    )
 }
 
 /// A companion in the host's repository, which gpusetup does not add for it alone (GS801).
 pub fn enable_own_repository(title: &str, address: &str) -> String {
-    format!("enable NVIDIA's repository for this system, which has {title} ({address}), then plan again")
+    format!(
+        "enable NVIDIA's repository for this system, which has {title} ({address}), then plan again"
+    )
 }
 
 /// A package whose repository is not enabled, and which gpusetup does not add (GS801).
@@ -480,9 +589,14 @@ pub fn in_other_repositories(title: &str, folders: &[&str]) -> String {
     )
 }
 
-/// The command that installs a companion in the driver's version from NVIDIA's repository; none if no source names its package,
-/// or if the package manager takes no such version. The package may have another name in other repositories (GS801).
-pub fn install_companion(of: &Companion, driver: DriverVersion, manager: Option<PackageManager>) -> Option<String> {
+/// The command that installs a companion in the driver's version from NVIDIA's repository; none if
+/// no source names its package, or if the package manager takes no such version. The package may
+/// have another name in other repositories (GS801).
+pub fn install_companion(
+    of: &Companion,
+    driver: DriverVersion,
+    manager: Option<PackageManager>,
+) -> Option<String> {
     let versions = match of.version {
         VersionRule::Driver => format!("{driver}*"),
         VersionRule::Branch => format!("{}.*", driver.branch),
@@ -490,19 +604,36 @@ pub fn install_companion(of: &Companion, driver: DriverVersion, manager: Option<
     };
     let name = of.package(manager, driver)?;
     let manager = gpusetup_packages::of(manager?);
-    let exactly = manager.by_hand.globs_versions.then(|| manager.exactly(&name, &versions))?;
+    let exactly = manager
+        .by_hand
+        .globs_versions
+        .then(|| manager.exactly(&name, &versions))?;
     Some(format!("sudo {} '{exactly}'", manager.by_hand.install))
 }
 
 /// The commands that start a companion (GS801).
 pub fn start_companion(of: &Companion) -> impl Iterator<Item = String> {
-    of.units.iter().map(|unit| format!("sudo systemctl enable --now {}", unit.trim_end_matches(".service")))
+    of.units.iter().map(|unit| {
+        format!(
+            "sudo systemctl enable --now {}",
+            unit.trim_end_matches(".service")
+        )
+    })
 }
 
-/// A companion that starts only after the user has named the hosts that it connects (GS801). `options` are those of the plan.
+/// A companion that starts only after the user has named the hosts that it connects (GS801).
+/// `options` are those of the plan.
 pub fn name_peers(of: &Companion, file: &str, options: &str) -> String {
-    let command = ["sudo gpusetup apply", options, "--imex-peers ADDRESS,ADDRESS"];
-    let command = command.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
+    let command = [
+        "sudo gpusetup apply",
+        options,
+        "--imex-peers ADDRESS,ADDRESS",
+    ];
+    let command = command
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ");
     format!(
         "{} is installed but not started. Name the addresses of all hosts of the NVLink domain, the same on each host and its own \
          included: {command}. They are written to {file}",
@@ -511,22 +642,30 @@ pub fn name_peers(of: &Companion, file: &str, options: &str) -> String {
 }
 
 /// NVSwitches that nothing manages (GS801).
-pub const UNTIL_FABRIC_RUNS: &str =
-    "Until then, CUDA fails with error 802 (system not yet initialized), while nvidia-smi looks healthy";
+pub const UNTIL_FABRIC_RUNS: &str = "Until then, CUDA fails with error 802 (system not yet initialized), while nvidia-smi looks healthy";
 
 /// A driver that lacks fixes of security bulletins, by the newest of them (GS513).
 pub fn vulnerable(driver: DriverVersion, newest: &Bulletin, fixed: DriverVersion) -> String {
     let branch = driver.branch;
-    lacks_fixes(&format!("driver {driver} is"), newest, &format!("{fixed} as the first release of branch {branch}"))
+    lacks_fixes(
+        &format!("driver {driver} is"),
+        newest,
+        &format!("{fixed} as the first release of branch {branch}"),
+    )
 }
 
-/// A driver or toolkit without fixes, and the option with which a plan gets one that has them (GS513).
+/// A driver or toolkit without fixes, and the option with which a plan gets one that has them
+/// (GS513).
 pub fn has_fixes(lacking: &str, option: &str, version: impl Display) -> String {
     format!("{lacking}; {option} gets {version}, which has them")
 }
 
 /// CUDA toolkits that lack fixes of security bulletins, by the newest of them (GS513).
-pub fn vulnerable_toolkits(toolkits: &[CudaVersion], newest: &Bulletin, fixed: CudaVersion) -> String {
+pub fn vulnerable_toolkits(
+    toolkits: &[CudaVersion],
+    newest: &Bulletin,
+    fixed: CudaVersion,
+) -> String {
     let versions: Vec<_> = toolkits.iter().map(ToString::to_string).collect();
     let what = match versions.as_slice() {
         [one] => format!("CUDA toolkit {one} is"),
@@ -535,39 +674,76 @@ pub fn vulnerable_toolkits(toolkits: &[CudaVersion], newest: &Bulletin, fixed: C
     lacks_fixes(&what, newest, &format!("CUDA {fixed} as the first release"))
 }
 
-/// NVIDIA's container toolkit if it lacks fixes of security bulletins, by the newest of them (GS513).
-pub fn vulnerable_container_toolkit(toolkit: AddOnVersion, newest: &Bulletin, fixed: AddOnVersion) -> String {
-    lacks_fixes(&format!("NVIDIA Container Toolkit {toolkit} is"), newest, &format!("{fixed} as the first release"))
+/// NVIDIA's container toolkit if it lacks fixes of security bulletins, by the newest of them
+/// (GS513).
+pub fn vulnerable_container_toolkit(
+    toolkit: AddOnVersion,
+    newest: &Bulletin,
+    fixed: AddOnVersion,
+) -> String {
+    lacks_fixes(
+        &format!("NVIDIA Container Toolkit {toolkit} is"),
+        newest,
+        &format!("{fixed} as the first release"),
+    )
 }
 
 /// A companion if it lacks fixes of security bulletins, by the newest of them (GS513).
-pub fn vulnerable_companion(of: &Companion, version: AddOnVersion, newest: &Bulletin, fixed: AddOnVersion) -> String {
-    lacks_fixes(&format!("{} {version} is", of.title), newest, &format!("{fixed} as the first release"))
+pub fn vulnerable_companion(
+    of: &Companion,
+    version: AddOnVersion,
+    newest: &Bulletin,
+    fixed: AddOnVersion,
+) -> String {
+    lacks_fixes(
+        &format!("{} {version} is", of.title),
+        newest,
+        &format!("{fixed} as the first release"),
+    )
 }
 
 fn lacks_fixes(what_is: &str, newest: &Bulletin, fixed: &str) -> String {
-    format!("{what_is} vulnerable ({}): {} names {fixed} with the fixes", vulnerabilities(newest), bulletin(newest))
+    format!(
+        "{what_is} vulnerable ({}): {} names {fixed} with the fixes",
+        vulnerabilities(newest),
+        bulletin(newest)
+    )
 }
 
 /// A bulletin's vulnerabilities for a sentence: `CVE-2026-47595 and others`.
 fn vulnerabilities(of: &Bulletin) -> String {
-    let first = of.vulnerabilities.first().map(String::as_str).unwrap_or_default();
-    if of.vulnerabilities.len() > 1 { format!("{first} and others") } else { first.to_owned() }
+    let first = of
+        .vulnerabilities
+        .first()
+        .map(String::as_str)
+        .unwrap_or_default();
+    if of.vulnerabilities.len() > 1 {
+        format!("{first} and others")
+    } else {
+        first.to_owned()
+    }
 }
 
 /// A bulletin for a sentence, with its number.
 fn bulletin(of: &Bulletin) -> String {
-    let number = of.number.map(|number| format!(" ({number})")).unwrap_or_default();
+    let number = of
+        .number
+        .map(|number| format!(" ({number})"))
+        .unwrap_or_default();
     format!("NVIDIA's security bulletin \"{}\"{number}", of.title)
 }
 
 /// NVIDIA's container toolkit without fixes of security bulletins (GS513).
 pub fn fixed_container_toolkit(fixed: AddOnVersion, manager: Option<PackageManager>) -> Remedy {
     let upgrade = manager.map(|manager| install(manager, "nvidia-container-toolkit"));
-    Remedy::new(format!("update NVIDIA's container toolkit to {fixed} or newer"), upgrade)
+    Remedy::new(
+        format!("update NVIDIA's container toolkit to {fixed} or newer"),
+        upgrade,
+    )
 }
 
-/// A companion of this package without fixes of security bulletins (GS513). The packages of an older generation are replaced.
+/// A companion of this package without fixes of security bulletins (GS513). The packages of an
+/// older generation are replaced.
 pub fn fixed_companion(
     of: &Companion,
     package: Option<&str>,
@@ -577,7 +753,13 @@ pub fn fixed_companion(
     let text = format!("update {} to {fixed} or newer", of.title);
     match (package.filter(|name| !of.is_former(name)), manager) {
         (Some(name), Some(manager)) => Remedy::new(text, [install(manager, name)]),
-        _ => Remedy::new(text, [format!("sudo gpusetup apply --profile driver --with {}", of.id)]),
+        _ => Remedy::new(
+            text,
+            [format!(
+                "sudo gpusetup apply --profile driver --with {}",
+                of.id
+            )],
+        ),
     }
 }
 
@@ -587,7 +769,8 @@ pub fn fixed_toolkit(fixed: CudaVersion) -> Remedy {
     Remedy::new(text, [format!("gpusetup plan --cuda {fixed}")])
 }
 
-/// A driver of a branch that the newest security bulletin leaves out, although it names newer ones (GS513).
+/// A driver of a branch that the newest security bulletin leaves out, although it names newer ones
+/// (GS513).
 pub fn branch_without_fixes(driver: DriverVersion, newest: &Bulletin) -> String {
     format!(
         "driver {driver} may be vulnerable ({}): {} names no release of branch {}; NVIDIA advises a newer branch",
@@ -599,17 +782,26 @@ pub fn branch_without_fixes(driver: DriverVersion, newest: &Bulletin) -> String 
 
 /// A driver without fixes of security bulletins (GS513).
 pub fn fixed_driver(fixed: DriverVersion) -> Remedy {
-    Remedy::new(format!("install driver {fixed} or newer"), ["sudo gpusetup apply --upgrade"])
+    Remedy::new(
+        format!("install driver {fixed} or newer"),
+        ["sudo gpusetup apply --upgrade"],
+    )
 }
 
 /// A driver in use (GS502).
 pub fn stop_users() -> Remedy {
-    Remedy::new("stop the programs that use the driver", ["sudo fuser -v /dev/nvidia*"])
+    Remedy::new(
+        "stop the programs that use the driver",
+        ["sudo fuser -v /dev/nvidia*"],
+    )
 }
 
 /// A bundle that lacks files of the plan (GS601).
 pub fn bundle_again() -> Remedy {
-    Remedy::new("create a bundle from this plan", ["gpusetup bundle create --plan PLAN.json -o BUNDLE.tar.zst"])
+    Remedy::new(
+        "create a bundle from this plan",
+        ["gpusetup bundle create --plan PLAN.json -o BUNDLE.tar.zst"],
+    )
 }
 
 /// An old database (GS607).
@@ -629,19 +821,24 @@ pub fn partly_read(said: &str) -> String {
 
 const MAKE_SMALLER: &str = "make it smaller, or remove it";
 
-/// What to do with a file or folder that is too large, or with the files beside the first that was not read (GS608).
+/// What to do with a file or folder that is too large, or with the files beside the first that was
+/// not read (GS608).
 pub fn make_smaller(path: &str, limit: Option<Limit>) -> Remedy {
-    let folder = Path::new(path).parent().map_or(path.into(), Path::to_string_lossy);
+    let folder = Path::new(path)
+        .parent()
+        .map_or(path.into(), Path::to_string_lossy);
     let (text, what) = match limit {
-        Some(Limit::Whole) => ("see what takes so much, and make it smaller or remove it", &*folder),
+        Some(Limit::Whole) => (
+            "see what takes so much, and make it smaller or remove it",
+            &*folder,
+        ),
         _ => (MAKE_SMALLER, path),
     };
     Remedy::new(text, [format!("sudo ls -lS {}", quoted(what))])
 }
 
 /// A file system mounted noexec (GS602).
-pub const NO_EXEC: &str =
-    "choose a directory on another file system with --cache, or remount this one (mount -o remount,exec)";
+pub const NO_EXEC: &str = "choose a directory on another file system with --cache, or remount this one (mount -o remount,exec)";
 
 /// The id of the check that finds what this rule refuses.
 pub fn of_rule(rule: Rule) -> Option<CheckId> {
@@ -700,12 +897,16 @@ pub fn of_rule(rule: Rule) -> Option<CheckId> {
 
 /// The ids without a check of doctor, each with the commands that detect it.
 pub fn elsewhere() -> impl Iterator<Item = (CheckId, &'static str)> {
-    CheckId::ALL.iter().filter_map(|id| Some((*id, of(*id).elsewhere?)))
+    CheckId::ALL
+        .iter()
+        .filter_map(|id| Some((*id, of(*id).elsewhere?)))
 }
 
 /// Why RDMA adapters reach the memory of GPUs by no way; DMA-BUF needs `what`.
 pub fn no_way_for_rdma(what: &str) -> String {
-    format!("DMA-BUF needs {what}, and the RDMA modules of this kernel have no interface for nvidia-peermem")
+    format!(
+        "DMA-BUF needs {what}, and the RDMA modules of this kernel have no interface for nvidia-peermem"
+    )
 }
 
 /// A companion on a GPU whose line its documentation does not name (GS805).
@@ -723,7 +924,9 @@ pub const INSTALL_DOCA: &str = "install NVIDIA's DOCA-OFED, then the driver agai
 /// How they can.
 pub fn reach_gpus_by_rdma() -> Remedy {
     Remedy::new(
-        format!("{INSTALL_DOCA}; or, if the GPUs support them, use the open kernel modules with kernel 5.12 or newer"),
+        format!(
+            "{INSTALL_DOCA}; or, if the GPUs support them, use the open kernel modules with kernel 5.12 or newer"
+        ),
         ["gpusetup plan --profile driver --modules open --upgrade"],
     )
 }
@@ -1096,7 +1299,10 @@ mod tests {
         let (mut titles, mut meanings) = (BTreeSet::new(), BTreeSet::new());
         for id in CheckId::ALL {
             let cause = of(*id);
-            assert!(titles.insert(id.title()) && meanings.insert(cause.means), "{id} has the text of another id");
+            assert!(
+                titles.insert(id.title()) && meanings.insert(cause.means),
+                "{id} has the text of another id"
+            );
             let is_whole = !cause.means.contains("  ") && !cause.means.ends_with('.');
             assert!(cause.means.len() > 30 && is_whole, "{id}: {}", cause.means);
         }
@@ -1105,9 +1311,18 @@ mod tests {
     #[test]
     fn a_remedy_is_a_line_for_a_shell() {
         let shown = enrol_key(Path::new(DKMS_KEY)).to_string();
-        assert!(shown.ends_with("console: sudo mokutil --import /var/lib/dkms/mok.pub && sudo reboot"), "{shown}");
+        assert!(
+            shown.ends_with("console: sudo mokutil --import /var/lib/dkms/mok.pub && sudo reboot"),
+            "{shown}"
+        );
         assert_eq!(Remedy::new("wait", [""; 0]).to_string(), "wait");
-        let twice = Remedy::new("in two parts", ["sudo a", "sudo reboot", "sudo b", "sudo reboot"]);
-        assert_eq!(twice.to_string(), "in two parts: sudo a && sudo reboot; after the reboot: sudo b && sudo reboot");
+        let twice = Remedy::new(
+            "in two parts",
+            ["sudo a", "sudo reboot", "sudo b", "sudo reboot"],
+        );
+        assert_eq!(
+            twice.to_string(),
+            "in two parts: sudo a && sudo reboot; after the reboot: sudo b && sudo reboot"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Commands for the host in a tree (`--root DIR`): as they are, they would read or change the machine that they are typed on.
+//! Commands for the host in a tree (`--root DIR`): as they are, they would read or change the
+//! machine that they are typed on.
 
 use gpusetup_text::paths::LOGS;
 use gpusetup_text::text::{length_of_quoted, quoted, quoted_path};
@@ -22,7 +23,8 @@ const OF_HOSTS: [&str; 14] = [
     "cache",
     "bundle",
 ];
-/// Programs that act on the running kernel, the hardware, running services or the booted image, which a tree does not have.
+/// Programs that act on the running kernel, the hardware, running services or the booted image,
+/// which a tree does not have.
 const OF_MACHINES: [&str; 24] = [
     "reboot",
     "boltctl",
@@ -49,15 +51,16 @@ const OF_MACHINES: [&str; 24] = [
     "nixos-rebuild",
     "cos-extensions",
 ];
-/// Programs that an administrator runs elsewhere, for a node of a cluster or an instance of a cloud.
+/// Programs that an administrator runs elsewhere, for a node of a cluster or an instance of a
+/// cloud.
 const ELSEWHERE: [&str; 3] = ["talosctl", "oc", "aws"];
 /// Programs that only pass on to the next one of a pipe.
 const FEEDERS: [&str; 4] = ["printf", "echo", "curl", "cat"];
 /// Programs that only choose from what the one before them says.
 const FILTERS: [&str; 3] = ["grep", "tail", "head"];
 
-/// The command for the tree at `root`: gpusetup gets `--root`, any other program runs in the tree (`chroot`). None for a command
-/// that a tree has no use for, such as a reboot.
+/// The command for the tree at `root`: gpusetup gets `--root`, any other program runs in the tree
+/// (`chroot`). None for a command that a tree has no use for, such as a reboot.
 pub fn command(text: &str, root: &Path) -> Option<String> {
     let parts = parts(text);
     let mut out = String::new();
@@ -74,22 +77,34 @@ pub fn command(text: &str, root: &Path) -> Option<String> {
 /// Programs that change a file which the caller names, and which need not be in the tree.
 const OF_CALLERS: [&str; 4] = ["chown", "chmod", "setfacl", "./gpusetup"];
 
-/// A sentence in which commands may stand: gpusetup gets `--root`, and what begins with `sudo` runs in the tree. The folder of
-/// logs is the tree's.
+/// A sentence in which commands may stand: gpusetup gets `--root`, and what begins with `sudo` runs
+/// in the tree. The folder of logs is the tree's.
 pub fn sentence(text: &str, root: &Path) -> String {
     beside_quoted(text, |text| sentence_of(text, root))
 }
 
 fn sentence_of(text: &str, root: &Path) -> String {
     let logs = root.join(LOGS.trim_start_matches('/'));
-    let text = in_chroot_of(text, root).replace(&format!(" is in {LOGS}"), &format!(" is in {}", quoted_path(&logs)));
+    let text = in_chroot_of(text, root).replace(
+        &format!(" is in {LOGS}"),
+        &format!(" is in {}", quoted_path(&logs)),
+    );
     // A new installation of a system, or facts, are of another host.
-    if ["--root ", "--os ", "--facts "].iter().any(|option| text.contains(option)) {
+    if ["--root ", "--os ", "--facts "]
+        .iter()
+        .any(|option| text.contains(option))
+    {
         return text;
     }
-    OF_HOSTS.iter().filter(|name| **name != "facts").fold(text, |text, name| {
-        text.replace(&format!("gpusetup {name}"), &format!("gpusetup {name} --root {}", quoted_path(root)))
-    })
+    OF_HOSTS
+        .iter()
+        .filter(|name| **name != "facts")
+        .fold(text, |text, name| {
+            text.replace(
+                &format!("gpusetup {name}"),
+                &format!("gpusetup {name} --root {}", quoted_path(root)),
+            )
+        })
 }
 
 /// The same for a host that may be a tree.
@@ -97,8 +112,9 @@ pub fn sentence_on(text: &str, root: Option<&Path>) -> String {
     root.map_or_else(|| text.to_owned(), |root| sentence(text, root))
 }
 
-/// A sentence in which what begins with `sudo` runs in the tree. Commands of which one acts on hardware or on the running
-/// system stay as they are: here they would act on the machine that they are typed on.
+/// A sentence in which what begins with `sudo` runs in the tree. Commands of which one acts on
+/// hardware or on the running system stay as they are: here they would act on the machine that they
+/// are typed on.
 pub fn in_chroot(text: &str, root: &Path) -> String {
     beside_quoted(text, |text| in_chroot_of(text, root))
 }
@@ -106,7 +122,8 @@ pub fn in_chroot(text: &str, root: &Path) -> String {
 /// What stands for a quoted word while the rest of a text is changed.
 const QUOTED: char = '\u{e000}';
 
-/// A text that is changed, but for its quoted words: the name of a file in one may look like a command, and may be anything.
+/// A text that is changed, but for its quoted words: the name of a file in one may look like a
+/// command, and may be anything.
 fn beside_quoted(text: &str, change: impl FnOnce(&str) -> String) -> String {
     let text = text.replace(QUOTED, "\u{fffd}");
     let (mut bare, mut words, mut rest) = (String::new(), Vec::new(), text.as_str());
@@ -120,18 +137,33 @@ fn beside_quoted(text: &str, change: impl FnOnce(&str) -> String) -> String {
     let (changed, mut words) = (change(&bare), words.into_iter());
     let mut parts = changed.split(QUOTED);
     let first = parts.next().unwrap_or_default().to_owned();
-    parts.fold(first, |out, part| out + words.next().unwrap_or_default() + part)
+    parts.fold(first, |out, part| {
+        out + words.next().unwrap_or_default() + part
+    })
 }
 
-/// Where the first word is that [`quoted`] wrote. An apostrophe within a word is none of its quotes.
+/// Where the first word is that [`quoted`] wrote. An apostrophe within a word is none of its
+/// quotes.
 fn quoted_word(text: &str) -> Option<Range<usize>> {
-    let begins = |at: usize| text[..at].chars().next_back().is_none_or(|c| c.is_whitespace() || "(=:,`".contains(c));
-    let start = text.match_indices('\'').map(|(at, _)| at).find(|at| begins(*at))?;
+    let begins = |at: usize| {
+        text[..at]
+            .chars()
+            .next_back()
+            .is_none_or(|c| c.is_whitespace() || "(=:,`".contains(c))
+    };
+    let start = text
+        .match_indices('\'')
+        .map(|(at, _)| at)
+        .find(|at| begins(*at))?;
     Some(start..start + length_of_quoted(&text[start..])?)
 }
 
 fn in_chroot_of(text: &str, root: &Path) -> String {
-    if text.split("sudo ").skip(1).any(|part| OF_MACHINES.contains(&program(part))) {
+    if text
+        .split("sudo ")
+        .skip(1)
+        .any(|part| OF_MACHINES.contains(&program(part)))
+    {
         return format!("{text} (on the machine that runs this tree, and not here)");
     }
     let mut parts = text.split("sudo ");
@@ -151,13 +183,16 @@ fn in_chroot_of(text: &str, root: &Path) -> String {
     out
 }
 
-/// The beginnings of commands that only print a file. This machine's programs do that for a tree, which need not have them.
+/// The beginnings of commands that only print a file. This machine's programs do that for a tree,
+/// which need not have them.
 const PRINTERS: [&str; 4] = ["cat ", "grep -n", "ls -l", "sed -n "];
 
-/// Such a command for the file in the tree; none for another command, and for paths that need quotes.
+/// Such a command for the file in the tree; none for another command, and for paths that need
+/// quotes.
 fn printed(command: &str, root: &Path) -> Option<String> {
     let folder = root.display().to_string();
-    let is_plain = quoted_path(root) == folder && PRINTERS.iter().any(|start| command.starts_with(start));
+    let is_plain =
+        quoted_path(root) == folder && PRINTERS.iter().any(|start| command.starts_with(start));
     let (before, file) = command.split_once(" /").filter(|_| is_plain)?;
     Some(format!("{before} {}/{file}", folder.trim_end_matches('/')))
 }
@@ -188,7 +223,9 @@ fn one(part: &str, is_fed: bool, feeds: bool, root: &Path) -> Option<String> {
     if OF_MACHINES.contains(&program) || bare.contains("/sys/") || bare.contains("/dev/") {
         return None;
     }
-    if sudo.is_empty() && (feeds && FEEDERS.contains(&program) || is_fed && FILTERS.contains(&program)) {
+    if sudo.is_empty()
+        && (feeds && FEEDERS.contains(&program) || is_fed && FILTERS.contains(&program))
+    {
         return Some(part.to_owned());
     }
     if let Some(printed) = printed(bare, root).filter(|_| !feeds && !needs_shell(bare)) {
@@ -196,17 +233,26 @@ fn one(part: &str, is_fed: bool, feeds: bool, root: &Path) -> Option<String> {
     }
     let bare = match program {
         // Nothing runs there that could be started or stopped.
-        "systemctl" if ["start", "restart", "stop", "reload"].iter().any(|verb| bare.contains(&format!(" {verb}"))) => {
+        "systemctl"
+            if ["start", "restart", "stop", "reload"]
+                .iter()
+                .any(|verb| bare.contains(&format!(" {verb}"))) =>
+        {
             return None;
         }
         "systemctl" => bare.replace(" --now", ""),
         _ => bare.to_owned(),
     };
-    let inside = if needs_shell(&bare) { format!("sh -c {}", quoted(&bare)) } else { bare };
+    let inside = if needs_shell(&bare) {
+        format!("sh -c {}", quoted(&bare))
+    } else {
+        bare
+    };
     Some(format!("sudo chroot {} {inside}", quoted_path(root)))
 }
 
-/// Whether the shell outside would look for something in its own files: a pattern, another command's output, a redirection.
+/// Whether the shell outside would look for something in its own files: a pattern, another
+/// command's output, a redirection.
 fn needs_shell(command: &str) -> bool {
     let mut reader = Reader::default();
     command.chars().any(|c| match reader.read(c) {
@@ -251,7 +297,8 @@ impl Reader {
     }
 }
 
-/// The parts of a command between `|`, `&&` and `;`, each with what follows it. Quoted text is not divided.
+/// The parts of a command between `|`, `&&` and `;`, each with what follows it. Quoted text is not
+/// divided.
 fn parts(text: &str) -> Vec<(&str, &str)> {
     let (mut out, mut start, mut depth) = (Vec::new(), 0, 0usize);
     let mut reader = Reader::default();
@@ -287,8 +334,14 @@ mod tests {
     fn every_command_is_for_the_tree() {
         for (text, want) in [
             ("sudo ldconfig", Some("sudo chroot /t ldconfig")),
-            ("sudo ln -sfn a /usr/local/b", Some("sudo chroot /t ln -sfn a /usr/local/b")),
-            ("printf 'a | sudo b\\n' | sudo tee /etc/f", Some("printf 'a | sudo b\\n' | sudo chroot /t tee /etc/f")),
+            (
+                "sudo ln -sfn a /usr/local/b",
+                Some("sudo chroot /t ln -sfn a /usr/local/b"),
+            ),
+            (
+                "printf 'a | sudo b\\n' | sudo tee /etc/f",
+                Some("printf 'a | sudo b\\n' | sudo chroot /t tee /etc/f"),
+            ),
             (
                 "printf 'NVIDIA'\\''s | driver\\n' | sudo tee /etc/f",
                 Some("printf 'NVIDIA'\\''s | driver\\n' | sudo chroot /t tee /etc/f"),
@@ -297,22 +350,49 @@ mod tests {
                 "curl -fsSL https://k | sudo gpg --dearmor -o /k",
                 Some("curl -fsSL https://k | sudo chroot /t gpg --dearmor -o /k"),
             ),
-            ("sudo ls -lS /etc/modprobe.d", Some("sudo ls -lS /t/etc/modprobe.d")),
-            ("curl -fsSLO https://k", Some("sudo chroot /t curl -fsSLO https://k")),
-            ("ldconfig -p | grep libcuda.so", Some("sudo chroot /t ldconfig -p | grep libcuda.so")),
-            ("grep -rn x /etc/ld.so.conf.d", Some("sudo chroot /t grep -rn x /etc/ld.so.conf.d")),
+            (
+                "sudo ls -lS /etc/modprobe.d",
+                Some("sudo ls -lS /t/etc/modprobe.d"),
+            ),
+            (
+                "curl -fsSLO https://k",
+                Some("sudo chroot /t curl -fsSLO https://k"),
+            ),
+            (
+                "ldconfig -p | grep libcuda.so",
+                Some("sudo chroot /t ldconfig -p | grep libcuda.so"),
+            ),
+            (
+                "grep -rn x /etc/ld.so.conf.d",
+                Some("sudo chroot /t grep -rn x /etc/ld.so.conf.d"),
+            ),
             (
                 "sudo apt-get install $(dpkg -W 'a*')",
                 Some("sudo chroot /t sh -c 'apt-get install $(dpkg -W '\\''a*'\\'')'"),
             ),
-            ("sudo sed -i 's/^a$/b/' /etc/f", Some("sudo chroot /t sed -i 's/^a$/b/' /etc/f")),
+            (
+                "sudo sed -i 's/^a$/b/' /etc/f",
+                Some("sudo chroot /t sed -i 's/^a$/b/' /etc/f"),
+            ),
             ("sudo dkms a && sudo mokutil b", None),
-            ("sudo a && sudo b; sudo c", Some("sudo chroot /t a && sudo chroot /t b; sudo chroot /t c")),
-            ("sudo gpusetup doctor --fix", Some("sudo gpusetup doctor --root /t --fix")),
+            (
+                "sudo a && sudo b; sudo c",
+                Some("sudo chroot /t a && sudo chroot /t b; sudo chroot /t c"),
+            ),
+            (
+                "sudo gpusetup doctor --fix",
+                Some("sudo gpusetup doctor --root /t --fix"),
+            ),
             ("gpusetup plan", Some("gpusetup plan --root /t")),
-            ("sudo gpusetup use cuda 12.8", Some("sudo gpusetup use --root /t cuda 12.8")),
+            (
+                "sudo gpusetup use cuda 12.8",
+                Some("sudo gpusetup use --root /t cuda 12.8"),
+            ),
             ("sudo boltctl authorize DEVICE", None),
-            ("gpusetup plan --root /t --cuda 12", Some("gpusetup plan --root /t --cuda 12")),
+            (
+                "gpusetup plan --root /t --cuda 12",
+                Some("gpusetup plan --root /t --cuda 12"),
+            ),
             ("gpusetup db list gpus", Some("gpusetup db list gpus")),
             ("sudo reboot", None),
             ("sudo modprobe nvidia", None),
@@ -326,7 +406,10 @@ mod tests {
             ("sudo rpm-ostree install a", None),
             ("sudo transactional-update --continue pkg install a", None),
             ("sudo cos-extensions install gpu", None),
-            ("talosctl upgrade --image IMAGE", Some("talosctl upgrade --image IMAGE")),
+            (
+                "talosctl upgrade --image IMAGE",
+                Some("talosctl upgrade --image IMAGE"),
+            ),
         ] {
             assert_eq!(command(text, Path::new("/t")).as_deref(), want, "{text}");
         }
@@ -338,46 +421,85 @@ mod tests {
     fn commands_in_a_sentence_are_for_the_tree() {
         let root = Path::new("/t");
         assert_eq!(
-            sentence("gpusetup resume continues; run sudo apt-get update or sudo gpusetup rollback", root),
+            sentence(
+                "gpusetup resume continues; run sudo apt-get update or sudo gpusetup rollback",
+                root
+            ),
             "gpusetup resume --root /t continues; run sudo chroot /t apt-get update or sudo gpusetup rollback --root /t"
         );
-        assert_eq!(sentence("gpusetup plan --root /t", root), "gpusetup plan --root /t");
-        let logs = sentence("the output of every program is in /var/log/gpusetup", Path::new("t"));
+        assert_eq!(
+            sentence("gpusetup plan --root /t", root),
+            "gpusetup plan --root /t"
+        );
+        let logs = sentence(
+            "the output of every program is in /var/log/gpusetup",
+            Path::new("t"),
+        );
         assert_eq!(logs, "the output of every program is in t/var/log/gpusetup");
-        for text in ["gpusetup plan --os debian-12 --gpu h100", "gpusetup facts --json > FILE"] {
+        for text in [
+            "gpusetup plan --os debian-12 --gpu h100",
+            "gpusetup facts --json > FILE",
+        ] {
             assert_eq!(sentence(text, root), text);
         }
         assert_eq!(
-            sentence("enrol it: sudo dkms generate_mok && sudo mokutil --import k && sudo reboot", root),
+            sentence(
+                "enrol it: sudo dkms generate_mok && sudo mokutil --import k && sudo reboot",
+                root
+            ),
             "enrol it: sudo dkms generate_mok && sudo mokutil --import k && sudo reboot (on the machine that runs this tree, and \
              not here)"
         );
         assert_eq!(
-            sentence("layer it: sudo rpm-ostree install https://a-$(rpm -E %fedora).rpm", root),
+            sentence(
+                "layer it: sudo rpm-ostree install https://a-$(rpm -E %fedora).rpm",
+                root
+            ),
             "layer it: sudo rpm-ostree install https://a-$(rpm -E %fedora).rpm (on the machine that runs this tree, and not here)"
         );
         for (text, want) in [
-            ("sudo sed -n 2l /etc/docker/daemon.json", "sudo sed -n 2l d1/etc/docker/daemon.json"),
-            ("sudo grep -nE 'a b|c' /etc/f", "sudo grep -nE 'a b|c' d1/etc/f"),
+            (
+                "sudo sed -n 2l /etc/docker/daemon.json",
+                "sudo sed -n 2l d1/etc/docker/daemon.json",
+            ),
+            (
+                "sudo grep -nE 'a b|c' /etc/f",
+                "sudo grep -nE 'a b|c' d1/etc/f",
+            ),
             ("sudo cat '/etc/a b'", "sudo chroot d1 cat '/etc/a b'"),
-            ("sudo sed -i s/a/b/ /etc/f", "sudo chroot d1 sed -i s/a/b/ /etc/f"),
+            (
+                "sudo sed -i s/a/b/ /etc/f",
+                "sudo chroot d1 sed -i s/a/b/ /etc/f",
+            ),
         ] {
             assert_eq!(sentence(text, Path::new("d1")), want);
         }
         // What is quoted is a name, and the tree chooses it.
-        for name in
-            ["'/etc/a sudo $(touch x).conf'", "'/etc/a gpusetup plan'", "'/a sudo reboot '", "'/b'\\'' --root '"]
-        {
+        for name in [
+            "'/etc/a sudo $(touch x).conf'",
+            "'/etc/a gpusetup plan'",
+            "'/a sudo reboot '",
+            "'/b'\\'' --root '",
+        ] {
             let disk = Path::new("Tom's & disk");
             assert_eq!(
-                sentence(&format!("NVIDIA's {name}: run sudo sed -i 1d {name} && sudo ldconfig; gpusetup plan"), disk),
+                sentence(
+                    &format!(
+                        "NVIDIA's {name}: run sudo sed -i 1d {name} && sudo ldconfig; gpusetup plan"
+                    ),
+                    disk
+                ),
                 format!(
                     "NVIDIA's {name}: run sudo chroot 'Tom'\\''s & disk' sed -i 1d {name} && sudo chroot 'Tom'\\''s & disk' \
                      ldconfig; gpusetup plan --root 'Tom'\\''s & disk'"
                 )
             );
         }
-        for text in ["read it, then: sudo chmod go-w plan.json", "sudo ./gpusetup apply", "run it with sudo"] {
+        for text in [
+            "read it, then: sudo chmod go-w plan.json",
+            "sudo ./gpusetup apply",
+            "run it with sudo",
+        ] {
             assert_eq!(in_chroot(text, root), text);
         }
     }

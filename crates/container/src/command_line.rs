@@ -1,4 +1,5 @@
-//! Command lines that start a container, read by the rules of the very program: which GPUs they ask for, and everything else in its place.
+//! Command lines that start a container, read by the rules of the very program: which GPUs they ask
+//! for, and everything else in its place.
 
 use super::gpus_value;
 use super::request::{Gpus, Request, Translated, Unreadable, capabilities, cdi_name, refused};
@@ -31,30 +32,65 @@ pub struct CommandLine {
 impl CommandLine {
     /// The command line with another program, and with these words in the place of the request.
     pub fn with(&self, program: &str, gpus: &[String]) -> String {
-        written(&[&self.sudo, &[program.to_owned()][..], &self.front, gpus, &self.back].concat())
+        written(
+            &[
+                &self.sudo,
+                &[program.to_owned()][..],
+                &self.front,
+                gpus,
+                &self.back,
+            ]
+            .concat(),
+        )
     }
 }
 
-/// Reads the words of a command line, in no form yet. No text of the input is in what is said of it. An error if it starts no
-/// container, asks for no GPU, or asks in a way whose meaning is not certain.
+/// Reads the words of a command line, in no form yet. No text of the input is in what is said of
+/// it. An error if it starts no container, asks for no GPU, or asks in a way whose meaning is not
+/// certain.
 pub fn read(words: &[Word], has_comment: bool) -> Result<(CommandLine, Translated), Unreadable> {
     let (sudo, variables, rest) = beginning(words);
-    let (program, rest) = rest.split_first().ok_or_else(|| Unreadable::new("there is no command line").hint(HOW))?;
+    let (program, rest) = rest
+        .split_first()
+        .ok_or_else(|| Unreadable::new("there is no command line").hint(HOW))?;
     let engine = match program.text.as_str() {
         "docker" => Engine::Docker,
         "nvidia-docker" => Engine::NvidiaDocker,
         "podman" => Engine::Podman,
         "$" => return refused("the line begins with the prompt of a terminal", HOW),
-        other => return refused(format!("{other:?} is not docker, nvidia-docker or podman"), HOW),
+        other => {
+            return refused(
+                format!("{other:?} is not docker, nvidia-docker or podman"),
+                HOW,
+            );
+        }
     };
     let verbs = match rest {
         [first, ..] if ["run", "create"].contains(&&*first.text) => 1,
-        [first, second, ..] if first.text == "container" && ["run", "create"].contains(&&*second.text) => 2,
-        _ => return refused("the command line starts no container: run or create must follow the program", HOW),
+        [first, second, ..]
+            if first.text == "container" && ["run", "create"].contains(&&*second.text) =>
+        {
+            2
+        }
+        _ => {
+            return refused(
+                "the command line starts no container: run or create must follow the program",
+                HOW,
+            );
+        }
     };
-    let texts = |words: &[Word]| words.iter().map(|word| word.text.clone()).collect::<Vec<_>>();
+    let texts = |words: &[Word]| {
+        words
+            .iter()
+            .map(|word| word.text.clone())
+            .collect::<Vec<_>>()
+    };
     let (verb, rest) = rest.split_at(verbs);
-    let mut options = Options { engine, variables, ..Options::default() };
+    let mut options = Options {
+        engine,
+        variables,
+        ..Options::default()
+    };
     options.read(rest)?;
     let (front, back) = options.kept.split_at(options.place.unwrap_or(0));
     let from_image = &rest[options.count..];
@@ -65,40 +101,71 @@ pub fn read(words: &[Word], has_comment: bool) -> Result<(CommandLine, Translate
         sudo: texts(sudo),
         front: [&texts(verb)[..], front].concat(),
         back: [back, &texts(from_image)].concat(),
-        image: image.filter(|image| image.is_literal && is_reference(&image.text)).map(|image| image.text.clone()),
+        image: image
+            .filter(|image| image.is_literal && is_reference(&image.text))
+            .map(|image| image.text.clone()),
         has_other_runtime: options.has_other_runtime,
     };
     let request_only = match image {
         _ if has_comment => Some("the command line has a comment"),
-        _ if options.variables.iter().any(|set| set.0 != "NV_GPU") => Some("variables are set before the program"),
-        _ if !is_literal => {
-            Some("a shell expands a part of it: $, backquotes, patterns, braces, ~ or ! outside of single quotes")
+        _ if options.variables.iter().any(|set| set.0 != "NV_GPU") => {
+            Some("variables are set before the program")
         }
-        _ if options.has_odd_variable => Some("it sets a variable whose name is not a name for a shell"),
+        _ if !is_literal => Some(
+            "a shell expands a part of it: $, backquotes, patterns, braces, ~ or ! outside of single quotes",
+        ),
+        _ if options.has_odd_variable => {
+            Some("it sets a variable whose name is not a name for a shell")
+        }
         _ if line.image.is_some() => None,
         Some(_) => Some("the word in the place of the image is not the reference of an image"),
         None => Some("it names no image"),
     };
-    if image.is_some_and(|image| image.text.starts_with(|c| ('\u{2010}'..='\u{201d}').contains(&c))) {
+    if image.is_some_and(|image| {
+        image
+            .text
+            .starts_with(|c| ('\u{2010}'..='\u{201d}').contains(&c))
+    }) {
         let says = "an option begins with a typographic dash or quote, which a web page made";
         return refused(says, "use the hyphens and quotes of the keyboard: --gpus");
     }
     let chosen = options.chosen()?;
-    if image.is_some_and(|image| !image.is_literal && (chosen.is_none() || arguments.iter().any(asks))) {
+    if image
+        .is_some_and(|image| !image.is_literal && (chosen.is_none() || arguments.iter().any(asks)))
+    {
         let says = "the shell expands a word in the place of the image, which may have options";
-        return refused(format!("{says}, so the GPUs are not known"), "write the options and the image themselves");
+        return refused(
+            format!("{says}, so the GPUs are not known"),
+            "write the options and the image themselves",
+        );
     }
     let Some((request, from)) = chosen else {
-        return Err(asks_for_none(&line, request_only.is_none(), arguments, !options.gpus.is_empty()));
+        return Err(asks_for_none(
+            &line,
+            request_only.is_none(),
+            arguments,
+            !options.gpus.is_empty(),
+        ));
     };
     let (schema, notes) = ("gpusetup.container/1", options.notes);
-    Ok((line, Translated { schema, from, request, request_only, notes, forms: Vec::new() }))
+    Ok((
+        line,
+        Translated {
+            schema,
+            from,
+            request,
+            request_only,
+            notes,
+            forms: Vec::new(),
+        },
+    ))
 }
 
 /// What is typed.
 const HOW: &str = "give one docker, nvidia-docker or podman command alone: gpusetup container translate 'docker run --gpus all IMAGE'";
 
-/// A variable that is set before the program, and its value; none if the shell expands a part of it.
+/// A variable that is set before the program, and its value; none if the shell expands a part of
+/// it.
 type Variable<'a> = (&'a str, Option<&'a str>);
 
 /// `sudo -E NV_GPU=0`: what is before the program, and the rest.
@@ -107,7 +174,9 @@ fn beginning(words: &[Word]) -> (&[Word], Vec<Variable<'_>>, &[Word]) {
     while let Some((word, behind)) = rest.split_first() {
         let at = words.len() - rest.len();
         match (word.assignment(), word.text.as_str()) {
-            (Some((name, value)), _) => variables.push((name, Some(value).filter(|_| word.is_literal))),
+            (Some((name, value)), _) => {
+                variables.push((name, Some(value).filter(|_| word.is_literal)))
+            }
             (None, "sudo") if sudo.is_empty() => sudo = at..at + 1,
             (None, "-E") if sudo == (at - sudo.len()..at) && sudo.len() == 1 => sudo.end += 1,
             _ => break,
@@ -117,7 +186,8 @@ fn beginning(words: &[Word]) -> (&[Word], Vec<Variable<'_>>, &[Word]) {
     (&words[sudo], variables, rest)
 }
 
-/// Long options without a value, of Docker and Podman (`docker run --help`, 29.7; podman-run(1), 5.8).
+/// Long options without a value, of Docker and Podman (`docker run --help`, 29.7; podman-run(1),
+/// 5.8).
 const BOOLEAN: &str = "detach disable-content-trust help init interactive no-healthcheck oom-kill-disable privileged publish-all quiet \
                        read-only rm sig-proxy tty";
 
@@ -146,20 +216,40 @@ struct Flag<'a> {
 fn flag(words: &[Word], engine: Engine) -> Result<Flag<'_>, Unreadable> {
     let text = words[0].text.as_str();
     let unknown = || {
-        let hint = if text.contains("gpu") { "the option is spelled --gpus: --gpus all" } else { HOW };
+        let hint = if text.contains("gpu") {
+            "the option is spelled --gpus: --gpus all"
+        } else {
+            HOW
+        };
         Unreadable::new(format!("{text:?} is not an option")).hint(hint)
     };
     let (name, inline, takes_value, cluster) = if let Some(long) = text.strip_prefix("--") {
-        let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
-        let is_name = |name: &str| name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        let (name, value) = long
+            .split_once('=')
+            .map_or((long, None), |(name, value)| (name, Some(value)));
+        let is_name = |name: &str| {
+            name.bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+        };
         if !is_name(name) || name.starts_with('-') || name == "gpu" {
             return Err(unknown());
         }
-        let others = if engine == Engine::Podman { PODMANS_BOOLEAN } else { DOCKERS_BOOLEAN };
-        let is_boolean = BOOLEAN.split(' ').chain(others.split(' ')).any(|known| known == name);
+        let others = if engine == Engine::Podman {
+            PODMANS_BOOLEAN
+        } else {
+            DOCKERS_BOOLEAN
+        };
+        let is_boolean = BOOLEAN
+            .split(' ')
+            .chain(others.split(' '))
+            .any(|known| known == name);
         (format!("--{name}"), value, !is_boolean, None)
     } else {
-        let (at, c) = match text.char_indices().skip(1).find(|(_, c)| !SHORT.0.contains(*c)) {
+        let (at, c) = match text
+            .char_indices()
+            .skip(1)
+            .find(|(_, c)| !SHORT.0.contains(*c))
+        {
             // -i=false
             Some((at, '=')) if at > 1 && text.len() > at + 1 => (text.len(), ' '),
             None => (text.len(), ' '),
@@ -167,17 +257,39 @@ fn flag(words: &[Word], engine: Engine) -> Result<Flag<'_>, Unreadable> {
             Some(found) => found,
         };
         let rest = text.get(at + 1..).filter(|rest| !rest.is_empty());
-        let value = rest.map(|rest| rest.strip_prefix('=').filter(|value| !value.is_empty()).unwrap_or(rest));
-        let name = if c == 'e' { "--env".to_owned() } else { format!("-{c}") };
-        (name, value, c != ' ', (c != ' ' && at > 1).then(|| text[..at].to_owned()))
+        let value = rest.map(|rest| {
+            rest.strip_prefix('=')
+                .filter(|value| !value.is_empty())
+                .unwrap_or(rest)
+        });
+        let name = if c == 'e' {
+            "--env".to_owned()
+        } else {
+            format!("-{c}")
+        };
+        (
+            name,
+            value,
+            c != ' ',
+            (c != ' ' && at > 1).then(|| text[..at].to_owned()),
+        )
     };
     let has_two = takes_value && inline.is_none();
     if has_two && words.len() < 2 {
         return Err(Unreadable::new(format!("the option {text:?} has no value")));
     }
     let words = &words[..if has_two { 2 } else { 1 }];
-    let value = if has_two { words.last().map(|word| word.text.as_str()) } else { inline };
-    Ok(Flag { name, value: value.filter(|_| takes_value), cluster, words })
+    let value = if has_two {
+        words.last().map(|word| word.text.as_str())
+    } else {
+        inline
+    };
+    Ok(Flag {
+        name,
+        value: value.filter(|_| takes_value),
+        cluster,
+        words,
+    })
 }
 
 /// What the options ask for, one field for each way of asking, and the others.
@@ -206,13 +318,18 @@ struct Options<'a> {
 }
 
 fn expanded(what: &str) -> Unreadable {
-    Unreadable::new(format!("the shell expands the value of {what}, so the GPUs are not known"))
-        .hint("write the value itself")
+    Unreadable::new(format!(
+        "the shell expands the value of {what}, so the GPUs are not known"
+    ))
+    .hint("write the value itself")
 }
 
 impl Options<'_> {
     fn read(&mut self, words: &[Word]) -> Result<(), Unreadable> {
-        while let Some(word) = words.get(self.count).filter(|word| word.text.starts_with('-') && word.text.len() > 1) {
+        while let Some(word) = words
+            .get(self.count)
+            .filter(|word| word.text.starts_with('-') && word.text.len() > 1)
+        {
             if word.text == "--" {
                 self.kept.push(word.text.clone());
                 self.count += 1;
@@ -224,7 +341,8 @@ impl Options<'_> {
                 self.place.get_or_insert(self.kept.len());
                 self.kept.extend(flag.cluster);
             } else {
-                self.kept.extend(flag.words.iter().map(|word| word.text.clone()));
+                self.kept
+                    .extend(flag.words.iter().map(|word| word.text.clone()));
             }
         }
         Ok(())
@@ -233,7 +351,9 @@ impl Options<'_> {
     /// Whether an option is a part of the request.
     fn takes(&mut self, flag: &Flag<'_>) -> Result<bool, Unreadable> {
         let is_literal = flag.words.iter().all(|word| word.is_literal);
-        let (Some(value), mut what) = (flag.value, flag.name.as_str()) else { return Ok(false) };
+        let (Some(value), mut what) = (flag.value, flag.name.as_str()) else {
+            return Ok(false);
+        };
         match what {
             "--gpus" => self.gpus.push(value.to_owned()),
             "--runtime" => {
@@ -246,8 +366,16 @@ impl Options<'_> {
             }
             "--device" => {
                 let is_list = self.engine == Engine::Podman;
-                let devices: Vec<_> = if is_list { value.split(',').collect() } else { vec![value] };
-                let names: Vec<_> = devices.iter().filter_map(|device| cdi_name(device)).map(str::to_owned).collect();
+                let devices: Vec<_> = if is_list {
+                    value.split(',').collect()
+                } else {
+                    vec![value]
+                };
+                let names: Vec<_> = devices
+                    .iter()
+                    .filter_map(|device| cdi_name(device))
+                    .map(str::to_owned)
+                    .collect();
                 if names.is_empty() {
                     return Ok(false);
                 }
@@ -258,7 +386,9 @@ impl Options<'_> {
                 self.devices.extend(names);
             }
             "--env" => {
-                let (name, text) = value.split_once('=').map_or((value, None), |(name, text)| (name, Some(text)));
+                let (name, text) = value
+                    .split_once('=')
+                    .map_or((value, None), |(name, text)| (name, Some(text)));
                 let way = match name {
                     "NVIDIA_VISIBLE_DEVICES" => &mut self.visible,
                     "NVIDIA_DRIVER_CAPABILITIES" => &mut self.capabilities,
@@ -273,7 +403,9 @@ impl Options<'_> {
                     (Some(text), _) => text,
                     (None, Some((_, value))) => value.ok_or_else(|| expanded(name))?,
                     (None, None) => {
-                        let says = format!("the value of {name} is not known: the option takes it from the shell");
+                        let says = format!(
+                            "the value of {name} is not known: the option takes it from the shell"
+                        );
                         return refused(says, &format!("write it: -e {name}=all"));
                     }
                 };
@@ -285,13 +417,26 @@ impl Options<'_> {
                 return Ok(false);
             }
         }
-        if is_literal { Ok(true) } else { Err(expanded(what)) }
+        if is_literal {
+            Ok(true)
+        } else {
+            Err(expanded(what))
+        }
     }
 
     /// The request, and the name of its form.
     fn chosen(&mut self) -> Result<Option<(Request, &'static str)>, Unreadable> {
-        let own = self.capabilities.as_deref().map(capabilities).transpose()?.flatten();
-        let nv_gpu = self.variables.iter().rfind(|(name, value)| *name == "NV_GPU" && *value != Some("")).copied();
+        let own = self
+            .capabilities
+            .as_deref()
+            .map(capabilities)
+            .transpose()?
+            .flatten();
+        let nv_gpu = self
+            .variables
+            .iter()
+            .rfind(|(name, value)| *name == "NV_GPU" && *value != Some(""))
+            .copied();
         let has_names = !self.gpus.is_empty() || !self.devices.is_empty();
         if nv_gpu.is_some() && (self.engine != Engine::NvidiaDocker || has_names) {
             self.notes
@@ -308,7 +453,9 @@ impl Options<'_> {
                 (gpus, named.or(own), "docker")
             }
             (values, devices) if is_podman || values.is_empty() => {
-                self.notes.extend((!values.is_empty()).then_some("older versions of Podman ignore --gpus"));
+                self.notes.extend(
+                    (!values.is_empty()).then_some("older versions of Podman ignore --gpus"),
+                );
                 let mut names = devices.to_vec();
                 for value in values {
                     names.extend(gpus_value::podman(value)?);
@@ -317,7 +464,8 @@ impl Options<'_> {
                 (Some(gpus).filter(|_| !names.is_empty()), own, "cdi")
             }
             _ => {
-                let says = "the command line asks for GPUs twice: give one --gpus, or CDI devices alone";
+                let says =
+                    "the command line asks for GPUs twice: give one --gpus, or CDI devices alone";
                 return Err(Unreadable::new(says));
             }
         };
@@ -356,34 +504,58 @@ impl Options<'_> {
     }
 }
 
-/// Whether this can be the reference of an image: `nvcr.io/nvidia/pytorch:24.01-py3`, `IMAGE@sha256:…`.
+/// Whether this can be the reference of an image: `nvcr.io/nvidia/pytorch:24.01-py3`,
+/// `IMAGE@sha256:…`.
 fn is_reference(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric())
         && text.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-/:@".contains(&b))
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._-/:@".contains(&b))
         && !text.contains("//")
 }
 
 /// Whether a word looks like a request for GPUs.
 fn asks(word: &Word) -> bool {
-    ["--gpu", "--runtime", "--device", "nvidia.com/gpu=", "NVIDIA_VISIBLE"]
-        .iter()
-        .any(|part| word.text.starts_with(part))
+    [
+        "--gpu",
+        "--runtime",
+        "--device",
+        "nvidia.com/gpu=",
+        "NVIDIA_VISIBLE",
+    ]
+    .iter()
+    .any(|part| word.text.starts_with(part))
 }
 
-fn asks_for_none(line: &CommandLine, is_whole: bool, behind: &[Word], has_gpus: bool) -> Unreadable {
+fn asks_for_none(
+    line: &CommandLine,
+    is_whole: bool,
+    behind: &[Word],
+    has_gpus: bool,
+) -> Unreadable {
     let hint = match behind.iter().any(asks) {
-        _ if has_gpus => "--gpus 0 is a number of GPUs; the one with the index 0 is --gpus device=0",
-        true => "options after the image are arguments of the container's program: write them before it",
+        _ if has_gpus => {
+            "--gpus 0 is a number of GPUs; the one with the index 0 is --gpus device=0"
+        }
+        true => {
+            "options after the image are arguments of the container's program: write them before it"
+        }
         false => "add an option that does",
     };
     let (program, request) = match line.engine {
-        Engine::Podman => ("podman", ["--device".to_owned(), "nvidia.com/gpu=all".to_owned()]),
+        Engine::Podman => (
+            "podman",
+            ["--device".to_owned(), "nvidia.com/gpu=all".to_owned()],
+        ),
         _ => ("docker", ["--gpus".to_owned(), "all".to_owned()]),
     };
     let command = match is_whole {
         true => line.with(program, &request),
         false => written(&[[program, "run"].map(str::to_owned), request].concat()) + " IMAGE",
     };
-    Unreadable { attempt: Some(command), ..Unreadable::new("the command line asks for no GPU").hint(hint) }
+    Unreadable {
+        attempt: Some(command),
+        ..Unreadable::new("the command line asks for no GPU").hint(hint)
+    }
 }

@@ -13,7 +13,11 @@ use std::collections::BTreeMap;
 
 /// The result for the images that were named, on a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Checked {
     /// `gpusetup.container-check/1`.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = "gpusetup.container-check/1")))]
@@ -28,9 +32,14 @@ pub struct Checked {
 
 /// The result for an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct CheckedImage {
-    /// The image: its name in the archive, its ID if it is one of several and has none, or as it was named.
+    /// The image: its name in the archive, its ID if it is one of several and has none, or as it
+    /// was named.
     pub image: String,
     /// Where its description was read: a file, or the engine.
     pub from: String,
@@ -48,15 +57,22 @@ pub struct CheckedImage {
     pub commands: Vec<String>,
 }
 
-/// Whether a host runs images, and why. `name` is what the caller named: an image, or a file with several.
+/// Whether a host runs images, and why. `name` is what the caller named: an image, or a file with
+/// several.
 pub fn check<'a>(name: &str, images: &'a [Image], host: &Host, database: &Database) -> Checked {
     // One of several without a name goes by its ID.
     let id = |image: &'a Image| image.id.as_deref().filter(|_| images.len() > 1);
-    let images: Vec<_> =
-        images.iter().map(|image| checked(id(image).unwrap_or(name), image, Context { host, database })).collect();
+    let images: Vec<_> = images
+        .iter()
+        .map(|image| checked(id(image).unwrap_or(name), image, Context { host, database }))
+        .collect();
     Checked {
         schema: "gpusetup.container-check/1",
-        answer: images.iter().map(|image| image.answer).max().unwrap_or(ImageAnswer::Unknown),
+        answer: images
+            .iter()
+            .map(|image| image.answer)
+            .max()
+            .unwrap_or(ImageAnswer::Unknown),
         driver: host.driver.as_ref().map(|driver| driver.name.clone()),
         images,
     }
@@ -67,8 +83,12 @@ fn checked(name: &str, image: &Image, context: Context<'_>) -> CheckedImage {
     let name = image.names.first().map_or(name, String::as_str);
     let judgement = judged(name, image, &needs, context);
     // Those by which an image refuses drivers and GPUs.
-    let is_requirement = |name: &str| name.starts_with("NVIDIA_REQUIRE_") || name == "NVIDIA_DISABLE_REQUIRE";
-    let shown = image.variables.iter().filter(|(name, _)| is_requirement(name));
+    let is_requirement =
+        |name: &str| name.starts_with("NVIDIA_REQUIRE_") || name == "NVIDIA_DISABLE_REQUIRE";
+    let shown = image
+        .variables
+        .iter()
+        .filter(|(name, _)| is_requirement(name));
     CheckedImage {
         image: name.to_owned(),
         from: image.from.clone(),
@@ -87,21 +107,38 @@ fn judged(name: &str, image: &Image, needs: &Needs, context: Context<'_>) -> Jud
         return judgement;
     }
     if let Some(jetpack) = image.variables.get("NVIDIA_REQUIRE_JETPACK") {
-        return Judgement::unknown(format!("the image is for a Jetson with a certain JetPack: {jetpack}"));
+        return Judgement::unknown(format!(
+            "the image is for a Jetson with a certain JetPack: {jetpack}"
+        ));
     }
-    if let Some(Cuda { text, file, .. }) = needs.cuda.as_ref().filter(|cuda| cuda.versions.is_empty()) {
-        let says = |other: &String| format!(", and its configuration says that it has CUDA {}", quoted(other));
+    if let Some(Cuda { text, file, .. }) =
+        needs.cuda.as_ref().filter(|cuda| cuda.versions.is_empty())
+    {
+        let says = |other: &String| {
+            format!(
+                ", and its configuration says that it has CUDA {}",
+                quoted(other)
+            )
+        };
         let configured = needs.configured.as_ref().map(says).unwrap_or_default();
         return Judgement::unknown(match file {
-            Some(file) => format!("{file} is of CUDA {}, which gpusetup does not know{configured}", quoted(text)),
-            None => format!("its configuration says that it has CUDA {}, which is no version", quoted(text)),
+            Some(file) => format!(
+                "{file} is of CUDA {}, which gpusetup does not know{configured}",
+                quoted(text)
+            ),
+            None => format!(
+                "its configuration says that it has CUDA {}, which is no version",
+                quoted(text)
+            ),
         });
     }
     let own_driver = own_driver(image, host);
     if needs.cuda.is_none() && needs.demands.is_empty() {
         return own_driver.map_or_else(|| without_cuda(name, image), Judgement::unknown);
     }
-    let Some(driver) = &host.driver else { return without_driver(needs, context) };
+    let Some(driver) = &host.driver else {
+        return without_driver(needs, context);
+    };
     let mut judgement = on_driver(needs, driver, context);
     if let Some(reason) = own_driver {
         judgement.answer = judgement.answer.max(ImageAnswer::Unknown);
@@ -110,21 +147,35 @@ fn judged(name: &str, image: &Image, needs: &Needs, context: Context<'_>) -> Jud
     if host.starters.lacks_toolkit {
         let reason = "NVIDIA Container Toolkit is not installed on this host: its containers get no GPUs yet";
         judgement.reasons.push(reason.to_owned());
-        let command = host.driver_from.is_none().then(|| "gpusetup plan --profile container-host".to_owned());
+        let command = host
+            .driver_from
+            .is_none()
+            .then(|| "gpusetup plan --profile container-host".to_owned());
         judgement.commands.extend(command);
     }
-    if let Some(Cuda { text, file: Some(file), .. }) = &needs.cuda {
-        judgement.reasons.insert(0, format!("the image has CUDA {text}: {file}"));
+    if let Some(Cuda {
+        text,
+        file: Some(file),
+        ..
+    }) = &needs.cuda
+    {
+        judgement
+            .reasons
+            .insert(0, format!("the image has CUDA {text}: {file}"));
     }
     judgement
 }
 
-/// What is said of another driver in the image than the host's, in a folder of the system's libraries. The container toolkit
-/// fails if a file that it mounts is a symbolic link there (libnvidia-container, `file_create` in src/utils.c). If it does not,
-/// `ldconfig` chooses between the two drivers.
+/// What is said of another driver in the image than the host's, in a folder of the system's
+/// libraries. The container toolkit fails if a file that it mounts is a symbolic link there
+/// (libnvidia-container, `file_create` in src/utils.c). If it does not, `ldconfig` chooses between
+/// the two drivers.
 fn own_driver(image: &Image, host: &Host) -> Option<String> {
     let (version, file) = image.contents.as_ref()?.system_driver.as_ref()?;
-    let is_hosts = host.driver.as_ref().is_some_and(|driver| driver.releases == [*version]);
+    let is_hosts = host
+        .driver
+        .as_ref()
+        .is_some_and(|driver| driver.releases == [*version]);
     let reason = format!(
         "the image has a library of driver {version}, {file}: the container may not start, or use it instead of the host's. \
          Build the image without the driver's packages"
@@ -139,12 +190,21 @@ fn without_driver(needs: &Needs, context: Context<'_>) -> Judgement {
              as nvidia-smi shows it in Windows",
         );
     }
-    let mut judgement = Judgement::new(ImageAnswer::DoesNotRun, "this host has no NVIDIA driver, which containers use");
+    let mut judgement = Judgement::new(
+        ImageAnswer::DoesNotRun,
+        "this host has no NVIDIA driver, which containers use",
+    );
     let mut cuda = needs.versions().last().copied();
     let met = cuda.map(|cuda| context.targeted(cuda, &mut judgement.reasons));
     if met == Some(ImageAnswer::DoesNotRun) {
-        let runs = |cuda: &CudaVersion| context.targeted(*cuda, &mut Vec::new()) != ImageAnswer::DoesNotRun;
-        let Some(choice) = needs.choices.iter().find(|choice| choice.versions.iter().any(runs)) else {
+        let runs = |cuda: &CudaVersion| {
+            context.targeted(*cuda, &mut Vec::new()) != ImageAnswer::DoesNotRun
+        };
+        let Some(choice) = needs
+            .choices
+            .iter()
+            .find(|choice| choice.versions.iter().any(runs))
+        else {
             judgement.add_gpu_help(context);
             return judgement;
         };
@@ -158,22 +218,41 @@ fn without_driver(needs: &Needs, context: Context<'_>) -> Judgement {
 /// The judgement if it is for another operating system or other processors than the host's.
 fn other_processors(name: &str, image: &Image, host: &Host) -> Option<Judgement> {
     if let Some(system) = image.system.as_ref().filter(|system| *system != "linux") {
-        return Some(Judgement::new(ImageAnswer::DoesNotRun, format!("the image is for {system}, not for Linux")));
+        return Some(Judgement::new(
+            ImageAnswer::DoesNotRun,
+            format!("the image is for {system}, not for Linux"),
+        ));
     }
     let of_image = image.architecture.as_ref()?;
     let says = format!("the image is for {of_image} processors, and");
     let Some(of_host) = &host.architecture else {
-        return (of_image != "amd64").then(|| Judgement::unknown(format!("{says} those of this host are not known")));
+        return (of_image != "amd64")
+            .then(|| Judgement::unknown(format!("{says} those of this host are not known")));
     };
-    let judgement = Judgement::new(ImageAnswer::DoesNotRun, format!("{says} this host has {of_host}"));
+    let judgement = Judgement::new(
+        ImageAnswer::DoesNotRun,
+        format!("{says} this host has {of_host}"),
+    );
     let pull = format!("docker pull --platform linux/{of_host} {}", quoted(name));
     let is_file = image.names.is_empty() && image.contents.is_some();
-    (of_image != of_host).then(|| if is_file { judgement } else { judgement.command(pull) })
+    (of_image != of_host).then(|| {
+        if is_file {
+            judgement
+        } else {
+            judgement.command(pull)
+        }
+    })
 }
 
 fn without_cuda(name: &str, image: &Image) -> Judgement {
-    if let Some(file) = image.contents.as_ref().and_then(|contents| contents.unversioned.as_ref()) {
-        let reason = format!("{file} is a library for CUDA, and nothing in the image says for which version");
+    if let Some(file) = image
+        .contents
+        .as_ref()
+        .and_then(|contents| contents.unversioned.as_ref())
+    {
+        let reason = format!(
+            "{file} is a library for CUDA, and nothing in the image says for which version"
+        );
         return Judgement::unknown(reason);
     }
     if image.contents.is_some() {
@@ -181,8 +260,10 @@ fn without_cuda(name: &str, image: &Image) -> Judgement {
                       program has CUDA linked into it";
         return Judgement::new(ImageAnswer::NeedsNoCuda, reason);
     }
-    let reason =
-        format!("its configuration says nothing of CUDA, and {} does not show its files: check an archive", image.from);
+    let reason = format!(
+        "its configuration says nothing of CUDA, and {} does not show its files: check an archive",
+        image.from
+    );
     Judgement::unknown(reason)
         .command(format!("{} save -o image.tar {}", image.from, quoted(name)))
         .command("gpusetup container check image.tar".to_owned())

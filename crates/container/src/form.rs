@@ -1,5 +1,5 @@
-//! A command line translated into every form. Only options go through a shell, as words (`shell_words::written`), and only plain scalars
-//! into YAML.
+//! A command line translated into every form. Only options go through a shell, as words
+//! (`shell_words::written`), and only plain scalars into YAML.
 
 use super::command_line::{self, CommandLine, Engine};
 use super::gpus_value;
@@ -14,7 +14,11 @@ use super::shell_words::{MAX_LINE, Word, split, written as shell_line};
 pub fn translate(line: &str, forms: &[Form]) -> Result<Translated, Unreadable> {
     // Editors of Windows begin a file with a byte-order mark.
     let line = line.strip_prefix('\u{feff}').unwrap_or(line);
-    let first = line.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default();
+    let first = line
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty() && !line.starts_with('#'))
+        .unwrap_or_default();
     let word = first.split_whitespace().next().unwrap_or_default();
     if word.ends_with(':') || word.starts_with('{') || word == "---" {
         return Err(not_a_file());
@@ -29,12 +33,17 @@ pub fn translate(line: &str, forms: &[Form]) -> Result<Translated, Unreadable> {
 ///
 /// If they are not one, ask for no GPU, or do not say for certain which.
 pub fn translate_words(words: &[String], forms: &[Form]) -> Result<Translated, Unreadable> {
-    // What is hidden in a word would be hidden in what is printed, too. Quoted, it is read back as it is.
+    // What is hidden in a word would be hidden in what is printed, too. Quoted, it is read back as
+    // it is.
     let quoted = shell_line(words);
     if quoted.len() > MAX_LINE || quoted.contains(gpusetup_text::text::is_hidden) {
         split(&quoted)?;
     }
-    in_forms(&words.iter().map(Word::literal).collect::<Vec<_>>(), false, forms)
+    in_forms(
+        &words.iter().map(Word::literal).collect::<Vec<_>>(),
+        false,
+        forms,
+    )
 }
 
 /// Why a file is not read.
@@ -49,12 +58,31 @@ pub fn not_a_file() -> Unreadable {
 
 fn in_forms(words: &[Word], has_comment: bool, forms: &[Form]) -> Result<Translated, Unreadable> {
     let (line, translated) = command_line::read(words, has_comment)?;
-    let forms = forms.iter().map(|form| write(&line, &translated, *form)).collect();
-    Ok(Translated { forms, ..translated })
+    let forms = forms
+        .iter()
+        .map(|form| write(&line, &translated, *form))
+        .collect();
+    Ok(Translated {
+        forms,
+        ..translated
+    })
 }
 
-fn write(line: &CommandLine, Translated { request, request_only, .. }: &Translated, form: Form) -> Written {
-    let mut written = Written { form, text: None, differences: Vec::new(), notes: Vec::new() };
+fn write(
+    line: &CommandLine,
+    Translated {
+        request,
+        request_only,
+        ..
+    }: &Translated,
+    form: Form,
+) -> Written {
+    let mut written = Written {
+        form,
+        text: None,
+        differences: Vec::new(),
+        notes: Vec::new(),
+    };
     let image = scalar(line.image.as_deref().unwrap_or("IMAGE"));
     written.text = match form {
         Form::Compose => compose(&image, request),
@@ -66,15 +94,28 @@ fn write(line: &CommandLine, Translated { request, request_only, .. }: &Translat
         }
         _ => options(request, &mut written).map(|options| match request_only {
             Some(_) => shell_line(&options),
-            None => line.with(if form == Form::Podman { "podman" } else { "docker" }, &options),
+            None => line.with(
+                if form == Form::Podman {
+                    "podman"
+                } else {
+                    "docker"
+                },
+                &options,
+            ),
         }),
     };
-    let is_changed = (line.engine == Engine::Podman) != (form == Form::Podman) && request_only.is_none();
+    let is_changed =
+        (line.engine == Engine::Podman) != (form == Form::Podman) && request_only.is_none();
     let first = line.image.as_ref().and_then(|image| image.split_once('/'));
-    let has_registry = first.is_some_and(|(first, _)| first.contains(['.', ':']) || first == "localhost");
+    let has_registry =
+        first.is_some_and(|(first, _)| first.contains(['.', ':']) || first == "localhost");
     let note = match form {
-        Form::Compose | Form::Kubernetes => Some("the command, variables, volumes and ports are not in it: add them"),
-        Form::Podman if is_changed && has_registry => Some("Podman refuses options that only Docker has"),
+        Form::Compose | Form::Kubernetes => {
+            Some("the command, variables, volumes and ports are not in it: add them")
+        }
+        Form::Podman if is_changed && has_registry => {
+            Some("Podman refuses options that only Docker has")
+        }
         Form::Podman if is_changed => Some(MAY_NEED_REGISTRY),
         _ => is_changed.then_some("Docker refuses options that only Podman has"),
     };
@@ -87,8 +128,7 @@ fn write(line: &CommandLine, Translated { request, request_only, .. }: &Translat
     written
 }
 
-const MAY_NEED_REGISTRY: &str =
-    "Podman refuses options that only Docker has, and may need the whole name of the image: docker.io/library/IMAGE";
+const MAY_NEED_REGISTRY: &str = "Podman refuses options that only Docker has, and may need the whole name of the image: docker.io/library/IMAGE";
 
 impl Written {
     fn differs(&mut self, what: impl Into<String>) {
@@ -102,26 +142,39 @@ fn options(request: &Request, written: &mut Written) -> Option<Vec<String>> {
         return cdi(request, written);
     }
     let capabilities = request.capabilities.as_deref().unwrap_or_default();
-    let as_variable = !capabilities.is_empty() && (written.form == Form::Runtime || !are_dockers(request));
+    let as_variable =
+        !capabilities.is_empty() && (written.form == Form::Runtime || !are_dockers(request));
     let mut options = if written.form == Form::Docker {
-        let value = gpus_value::written(&request.gpus, if as_variable { &[] } else { capabilities })?;
+        let value =
+            gpus_value::written(&request.gpus, if as_variable { &[] } else { capabilities })?;
         vec!["--gpus".to_owned(), value]
     } else {
-        let visible = names(&request.gpus, written).map_or_else(|| "none".to_owned(), |names| names.join(","));
-        vec!["--runtime=nvidia".to_owned(), "-e".to_owned(), format!("NVIDIA_VISIBLE_DEVICES={visible}")]
+        let visible = names(&request.gpus, written)
+            .map_or_else(|| "none".to_owned(), |names| names.join(","));
+        vec![
+            "--runtime=nvidia".to_owned(),
+            "-e".to_owned(),
+            format!("NVIDIA_VISIBLE_DEVICES={visible}"),
+        ]
     };
     if as_variable {
-        options.extend(["-e".to_owned(), format!("NVIDIA_DRIVER_CAPABILITIES={}", capabilities.join(","))]);
+        options.extend([
+            "-e".to_owned(),
+            format!("NVIDIA_DRIVER_CAPABILITIES={}", capabilities.join(",")),
+        ]);
     }
     Some(options)
 }
 
-/// nvidia-ctk names CDI devices by their indexes and whole UUIDs (`--device-name-strategy` of `nvidia-ctk cdi generate`), and CDI has no
-/// names with a slash.
+/// nvidia-ctk names CDI devices by their indexes and whole UUIDs (`--device-name-strategy` of
+/// `nvidia-ctk cdi generate`), and CDI has no names with a slash.
 fn cdi(request: &Request, written: &mut Written) -> Option<Vec<String>> {
     const UUID: usize = "b8ea3855-276c-c9cb-b366-c6fa655957c5".len();
     let names = names(&request.gpus, written)?;
-    let is_device = |name: &&String| name.split_once('-').is_none_or(|(_, id)| id.len() == UUID && !id.contains('/'));
+    let is_device = |name: &&String| {
+        name.split_once('-')
+            .is_none_or(|(_, id)| id.len() == UUID && !id.contains('/'))
+    };
     if let Some(name) = names.iter().find(|name| !is_device(name)) {
         written.differs(format!(
             "CDI has no device {name}: its devices have an index (0, 0:1) or a whole UUID, as nvidia-ctk cdi list shows"
@@ -137,12 +190,21 @@ fn cdi(request: &Request, written: &mut Written) -> Option<Vec<String>> {
         _ => "the daemon must have CDI enabled: docker info lists its CDI spec directories",
     };
     written.notes.push(note.to_owned());
-    Some(names.iter().flat_map(|name| ["--device".to_owned(), format!("nvidia.com/gpu={name}")]).collect())
+    Some(
+        names
+            .iter()
+            .flat_map(|name| ["--device".to_owned(), format!("nvidia.com/gpu={name}")])
+            .collect(),
+    )
 }
 
 /// Whether Docker takes all of the capabilities from `--gpus` and a reservation.
 fn are_dockers(request: &Request) -> bool {
-    request.capabilities.iter().flatten().all(|name| CAPABILITIES.contains(&name.as_str()))
+    request
+        .capabilities
+        .iter()
+        .flatten()
+        .all(|name| CAPABILITIES.contains(&name.as_str()))
 }
 
 /// The names of the devices. A number of GPUs has none: those that Docker picks are named.
@@ -164,16 +226,37 @@ fn compose(image: &str, request: &Request) -> Option<String> {
     let which = match &request.gpus {
         Gpus::Count(count) => format!("count: {count}"),
         Gpus::Devices(devices) => {
-            format!("device_ids: [{}]", devices.iter().map(|id| text_scalar(id)).collect::<Vec<_>>().join(", "))
+            format!(
+                "device_ids: [{}]",
+                devices
+                    .iter()
+                    .map(|id| text_scalar(id))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )
         }
         Gpus::All => "count: all".to_owned(),
         Gpus::DriverOnly => return None,
     };
-    let named = request.capabilities.iter().flatten().filter(|_| are_dockers(request));
-    let capabilities: Vec<_> = ["gpu"].into_iter().chain(named.map(String::as_str)).map(scalar).collect();
-    let as_variable = request.capabilities.as_ref().filter(|_| !are_dockers(request));
+    let named = request
+        .capabilities
+        .iter()
+        .flatten()
+        .filter(|_| are_dockers(request));
+    let capabilities: Vec<_> = ["gpu"]
+        .into_iter()
+        .chain(named.map(String::as_str))
+        .map(scalar)
+        .collect();
+    let as_variable = request
+        .capabilities
+        .as_ref()
+        .filter(|_| !are_dockers(request));
     let environment = as_variable.map_or_else(String::new, |names| {
-        format!("    environment:\n      NVIDIA_DRIVER_CAPABILITIES: {}\n", text_scalar(&names.join(",")))
+        format!(
+            "    environment:\n      NVIDIA_DRIVER_CAPABILITIES: {}\n",
+            text_scalar(&names.join(","))
+        )
     });
     Some(format!(
         "services:\n  app:\n    image: {image}\n{environment}    deploy:\n      resources:\n        reservations:\n          devices:\n            - driver: nvidia\n              {which}\n              capabilities: [{}]\n",
@@ -194,15 +277,22 @@ fn kubernetes(image: &str, request: &Request, written: &mut Written) -> Option<S
             return None;
         }
         Gpus::Devices(devices) => {
-            written
-                .differs(format!("Kubernetes chooses the GPUs: it cannot be asked for {}", request.gpus.described()));
+            written.differs(format!(
+                "Kubernetes chooses the GPUs: it cannot be asked for {}",
+                request.gpus.described()
+            ));
             devices.len().to_string()
         }
     };
-    let environment = request.capabilities.as_ref().map_or_else(String::new, |names| {
-        let value = text_scalar(&names.join(","));
-        format!("      env:\n        - name: NVIDIA_DRIVER_CAPABILITIES\n          value: {value}\n")
-    });
+    let environment = request
+        .capabilities
+        .as_ref()
+        .map_or_else(String::new, |names| {
+            let value = text_scalar(&names.join(","));
+            format!(
+                "      env:\n        - name: NVIDIA_DRIVER_CAPABILITIES\n          value: {value}\n"
+            )
+        });
     written
         .notes
         .push("if nvidia is not the default runtime of the nodes, add runtimeClassName: nvidia to the spec".to_owned());
@@ -211,15 +301,22 @@ fn kubernetes(image: &str, request: &Request, written: &mut Written) -> Option<S
     ))
 }
 
-/// A text in YAML: plain if no reader can take it for anything else, or else in double quotes, as JSON writes it.
+/// A text in YAML: plain if no reader can take it for anything else, or else in double quotes, as
+/// JSON writes it.
 fn scalar(text: &str) -> String {
     const WORDS: [&str; 8] = ["true", "false", "yes", "no", "on", "off", "null", "y"];
     let is_plain = text.starts_with(|c: char| c.is_ascii_alphabetic())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._/-:@".contains(&b))
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"._/-:@".contains(&b))
         && !text.ends_with(':')
         && text.len() > 1
         && !WORDS.contains(&text.to_ascii_lowercase().as_str());
-    if is_plain { text.to_owned() } else { text_scalar(text) }
+    if is_plain {
+        text.to_owned()
+    } else {
+        text_scalar(text)
+    }
 }
 
 /// The same, always in quotes: digits stay a text.

@@ -1,31 +1,43 @@
-//! The value of `--gpus`. Docker's is one line of CSV, whose fields are `all`, a number, or KEY=VALUE (docker/cli, opts/gpus.go); a list is
-//! one field only if it is in double quotes, which the shell must leave alone: `'"device=0,3"'`. Podman's is a list of names of CDI
-//! devices (podman, `StringSliceVar` in cmd/podman/common/create.go).
+//! The value of `--gpus`. Docker's is one line of CSV, whose fields are `all`, a number, or
+//! KEY=VALUE (docker/cli, opts/gpus.go); a list is one field only if it is in double quotes, which
+//! the shell must leave alone: `'"device=0,3"'`. Podman's is a list of names of CDI devices
+//! (podman, `StringSliceVar` in cmd/podman/common/create.go).
 
 use super::request::{Gpus, MAX_GPUS, Unreadable, capabilities, cdi_name, is_device, refused};
 
 const LIST: &str = "to name several GPUs, put the list in double quotes inside single ones: --gpus '\"device=0,1\"'";
 
-/// Reads Docker's value: the GPUs, none for a count of zero, and the driver's capabilities without `gpu`. An error if Docker refuses it,
-/// or asks another driver than NVIDIA's.
-pub fn docker(value: &str, notes: &mut Vec<&'static str>) -> Result<(Option<Gpus>, Option<Vec<String>>), Unreadable> {
+/// Reads Docker's value: the GPUs, none for a count of zero, and the driver's capabilities without
+/// `gpu`. An error if Docker refuses it, or asks another driver than NVIDIA's.
+pub fn docker(
+    value: &str,
+    notes: &mut Vec<&'static str>,
+) -> Result<(Option<Gpus>, Option<Vec<String>>), Unreadable> {
     if value.contains(['“', '”', '‘', '’']) {
         let says = "the value of --gpus has typographic quotes, which a web page made";
-        return refused(says, "use the quotes of the keyboard: --gpus '\"device=0,3\"'");
+        return refused(
+            says,
+            "use the quotes of the keyboard: --gpus '\"device=0,3\"'",
+        );
     }
     let fields = fields(value)?;
     let (mut seen, mut number, mut devices, mut named) = (Vec::new(), None, None, None);
     for field in &fields {
-        let (key, text) = field.split_once('=').map_or((field.as_str(), None), |(key, text)| (key, Some(text)));
+        let (key, text) = field
+            .split_once('=')
+            .map_or((field.as_str(), None), |(key, text)| (key, Some(text)));
         if seen.contains(&key) {
-            return Err(Unreadable::new(format!("Docker refuses --gpus: the key {key:?} can be specified only once")));
+            return Err(Unreadable::new(format!(
+                "Docker refuses --gpus: the key {key:?} can be specified only once"
+            )));
         }
         seen.push(key);
         match (key, text) {
             (text, None) | ("count", Some(text)) => {
                 seen.push("count");
                 if number.replace(count(text)?).is_some() {
-                    let says = "--gpus has several numbers of GPUs, of which Docker takes the last one";
+                    let says =
+                        "--gpus has several numbers of GPUs, of which Docker takes the last one";
                     return refused(says, LIST);
                 }
             }
@@ -33,10 +45,20 @@ pub fn docker(value: &str, notes: &mut Vec<&'static str>) -> Result<(Option<Gpus
             ("capabilities", Some(list)) => named = Some(list),
             ("driver", Some("nvidia" | "")) => {}
             ("driver", Some(other)) => {
-                return Err(Unreadable::new(format!("--gpus asks the driver {other:?}; only NVIDIA's is translated")));
+                return Err(Unreadable::new(format!(
+                    "--gpus asks the driver {other:?}; only NVIDIA's is translated"
+                )));
             }
-            ("options", Some(_)) => return Err(Unreadable::new("--gpus has driver options, which no other form has")),
-            (key, Some(_)) => return Err(Unreadable::new(format!("Docker refuses --gpus: it has no key {key:?}"))),
+            ("options", Some(_)) => {
+                return Err(Unreadable::new(
+                    "--gpus has driver options, which no other form has",
+                ));
+            }
+            (key, Some(_)) => {
+                return Err(Unreadable::new(format!(
+                    "Docker refuses --gpus: it has no key {key:?}"
+                )));
+            }
         }
     }
     let gpus = match (devices, number) {
@@ -49,24 +71,38 @@ pub fn docker(value: &str, notes: &mut Vec<&'static str>) -> Result<(Option<Gpus
         (None, None) => Some(Gpus::Count(1)),
     };
     if devices.is_some() && seen.contains(&"count") {
-        let note =
-            "Docker takes the 0 after the comma for a number of GPUs, and gives the container only the GPU before it";
+        let note = "Docker takes the 0 after the comma for a number of GPUs, and gives the container only the GPU before it";
         notes.push(note);
     }
-    let without_gpu = |list: &str| list.split(',').filter(|name| name.trim() != "gpu").collect::<Vec<_>>().join(",");
-    let capabilities = named.map(|list| capabilities(&without_gpu(list))).transpose()?.flatten();
+    let without_gpu = |list: &str| {
+        list.split(',')
+            .filter(|name| name.trim() != "gpu")
+            .collect::<Vec<_>>()
+            .join(",")
+    };
+    let capabilities = named
+        .map(|list| capabilities(&without_gpu(list)))
+        .transpose()?
+        .flatten();
     Ok((gpus, capabilities))
 }
 
-/// The names of the CDI devices in a value of Podman's, if it is a line of CSV, and NVIDIA's specifications have such names.
+/// The names of the CDI devices in a value of Podman's, if it is a line of CSV, and NVIDIA's
+/// specifications have such names.
 pub fn podman(value: &str) -> Result<Vec<String>, Unreadable> {
-    let fields = if value.is_empty() { Vec::new() } else { fields(value)? };
+    let fields = if value.is_empty() {
+        Vec::new()
+    } else {
+        fields(value)?
+    };
     let name = |field: &String| {
         let device = format!("nvidia.com/gpu={field}");
         let name = cdi_name(&device).filter(|name| *name == "all" || is_device(name));
         name.map(str::to_owned).ok_or_else(|| {
-            Unreadable::new(format!("Podman makes the CDI device {device:?} of --gpus, which does not exist"))
-                .hint("name GPUs by their index or UUID: --gpus 0,1")
+            Unreadable::new(format!(
+                "Podman makes the CDI device {device:?} of --gpus, which does not exist"
+            ))
+            .hint("name GPUs by their index or UUID: --gpus 0,1")
         })
     };
     fields.iter().map(name).collect()
@@ -78,8 +114,12 @@ fn count(text: &str) -> Result<Option<Gpus>, Unreadable> {
         ("all", _) | (_, Ok(..0)) => Ok(Some(Gpus::All)),
         (_, Ok(0)) => Ok(None),
         (_, Ok(count)) if count <= MAX_GPUS.into() => Ok(Some(Gpus::Count(count as u32))),
-        (_, Ok(count)) => Err(Unreadable::new(format!("--gpus asks for {count} GPUs, more than any host has"))),
-        (_, Err(_)) => Err(Unreadable::new(format!("--gpus takes `all`, a number or device=..., not {text:?}"))),
+        (_, Ok(count)) => Err(Unreadable::new(format!(
+            "--gpus asks for {count} GPUs, more than any host has"
+        ))),
+        (_, Err(_)) => Err(Unreadable::new(format!(
+            "--gpus takes `all`, a number or device=..., not {text:?}"
+        ))),
     }
 }
 
@@ -91,27 +131,44 @@ pub fn written(gpus: &Gpus, capabilities: &[String]) -> Option<String> {
         Gpus::Devices(devices) => format!("device={}", devices.join(",")),
         Gpus::DriverOnly => return None,
     };
-    let named = (!capabilities.is_empty()).then(|| format!("capabilities={}", capabilities.join(",")));
+    let named =
+        (!capabilities.is_empty()).then(|| format!("capabilities={}", capabilities.join(",")));
     // No field has a quote in it.
-    let field = |field: String| if field.contains(',') { format!("\"{field}\"") } else { field };
-    Some([which].into_iter().chain(named).map(field).collect::<Vec<_>>().join(","))
+    let field = |field: String| {
+        if field.contains(',') {
+            format!("\"{field}\"")
+        } else {
+            field
+        }
+    };
+    Some(
+        [which]
+            .into_iter()
+            .chain(named)
+            .map(field)
+            .collect::<Vec<_>>()
+            .join(","),
+    )
 }
 
-/// The fields of a line of CSV, as Go's encoding/csv reads it: quotes are around whole fields, and doubled inside them.
+/// The fields of a line of CSV, as Go's encoding/csv reads it: quotes are around whole fields, and
+/// doubled inside them.
 fn fields(line: &str) -> Result<Vec<String>, Unreadable> {
     let says = "the value of --gpus has quotes or lines in places where the engine refuses them";
     csv(line).ok_or_else(|| Unreadable::new(says).hint(LIST))
 }
 
 fn csv(line: &str) -> Option<Vec<String>> {
-    // What is outside of quotes and inside of them take turns. Nothing between two quotes is one quote.
+    // What is outside of quotes and inside of them take turns. Nothing between two quotes is one
+    // quote.
     let pieces: Vec<_> = line.split('"').collect();
     let last = pieces.len() - 1;
     let mut fields = vec![String::new()];
     for (at, piece) in pieces.into_iter().enumerate() {
         let is_inside = at % 2 == 1;
         let is_one_quote = piece.is_empty() && at != 0 && at != last;
-        let is_between = (at == 0 || piece.starts_with(',')) && (at == last || piece.ends_with(','));
+        let is_between =
+            (at == 0 || piece.starts_with(',')) && (at == last || piece.ends_with(','));
         match fields.last_mut()? {
             field if is_inside => field.push_str(piece),
             field if is_one_quote => field.push('"'),

@@ -1,5 +1,5 @@
-//! Images of containers, as far as they say something of GPUs: their configuration, and what the names of their files show. Nothing
-//! is pulled, unpacked or run.
+//! Images of containers, as far as they say something of GPUs: their configuration, and what the
+//! names of their files show. Nothing is pulled, unpacked or run.
 
 use super::contents::Contents;
 use gpusetup_system::input::InputError;
@@ -49,19 +49,34 @@ pub enum ImageError {
     Interrupted(u8),
 }
 
-/// The part of a configuration that is about GPUs. Docker's engine writes `Config`, files have `config`.
+/// The part of a configuration that is about GPUs. Docker's engine writes `Config`, files have
+/// `config`.
 pub fn of_config(value: &Value, from: String) -> Image {
-    let inner = |name: &str| value.pointer(&format!("/config/{name}")).or(value.pointer(&format!("/Config/{name}")));
+    let inner = |name: &str| {
+        value
+            .pointer(&format!("/config/{name}"))
+            .or(value.pointer(&format!("/Config/{name}")))
+    };
     let variables = inner("Env").and_then(Value::as_array).into_iter().flatten();
-    let pair = |entry: &Value| entry.as_str()?.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let labels = inner("Labels").and_then(Value::as_object).into_iter().flatten();
+    let pair = |entry: &Value| {
+        entry
+            .as_str()?
+            .split_once('=')
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    };
+    let labels = inner("Labels")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
     let word = |lower: &str, upper: &str| {
         let word = value.get(lower).or(value.get(upper))?.as_str()?;
         (!word.is_empty()).then(|| word.to_owned())
     };
     Image {
         variables: variables.filter_map(pair).collect(),
-        labels: labels.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect(),
+        labels: labels
+            .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+            .collect(),
         system: word("os", "Os"),
         architecture: word("architecture", "Architecture"),
         from,
@@ -70,20 +85,33 @@ pub fn of_config(value: &Value, from: String) -> Image {
 }
 
 /// The engines that may have an image.
-const ENGINES: [(&str, &str); 3] =
-    [("docker", "/usr/bin/docker"), ("podman", "/usr/bin/podman"), ("nerdctl", "/usr/local/bin/nerdctl")];
+const ENGINES: [(&str, &str); 3] = [
+    ("docker", "/usr/bin/docker"),
+    ("podman", "/usr/bin/podman"),
+    ("nerdctl", "/usr/local/bin/nerdctl"),
+];
 
 /// Reads an image that an engine of this host has, under this name.
 pub fn in_engine(system: &System, name: &str) -> Result<Image, ImageError> {
     // An engine in a tree has no daemon, and its images are not this host's.
-    let engines = ENGINES.into_iter().filter(|(_, program)| system.is_live() && system.exists(program));
+    let engines = ENGINES
+        .into_iter()
+        .filter(|(_, program)| system.is_live() && system.exists(program));
     for (engine, program) in engines {
-        let inspect = Program::new([program, "image", "inspect", "--", name]).output_up_to(MAX_DESCRIPTION);
-        let Ok(output) = system.run(&inspect) else { continue };
+        let inspect =
+            Program::new([program, "image", "inspect", "--", name]).output_up_to(MAX_DESCRIPTION);
+        let Ok(output) = system.run(&inspect) else {
+            continue;
+        };
         let is_answer = output.succeeded() && is_light_config(&output.text);
-        let Some(start) = output.text.find('[').filter(|_| is_answer) else { continue };
-        let mut values = serde_json::Deserializer::from_str(&output.text[start..]).into_iter::<Value>();
-        let Some(Ok(Value::Array(all))) = values.next() else { continue };
+        let Some(start) = output.text.find('[').filter(|_| is_answer) else {
+            continue;
+        };
+        let mut values =
+            serde_json::Deserializer::from_str(&output.text[start..]).into_iter::<Value>();
+        let Some(Ok(Value::Array(all))) = values.next() else {
+            continue;
+        };
         if let Some(first) = all.first() {
             return Ok(of_config(first, engine.to_owned()));
         }

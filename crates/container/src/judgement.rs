@@ -1,4 +1,5 @@
-//! An answer about an image on a host, with its reasons: whether a driver and a CUDA support the GPUs, and what would.
+//! An answer about an image on a host, with its reasons: whether a driver and a CUDA support the
+//! GPUs, and what would.
 
 use super::host::Context;
 use ImageAnswer::{DoesNotRun, Runs, Unknown};
@@ -35,7 +36,11 @@ pub struct Judgement {
 
 impl Judgement {
     pub fn new(answer: ImageAnswer, reason: impl Into<String>) -> Self {
-        Self { answer, reasons: vec![reason.into()], commands: Vec::new() }
+        Self {
+            answer,
+            reasons: vec![reason.into()],
+            commands: Vec::new(),
+        }
     }
 
     pub fn unknown(reason: impl Into<String>) -> Self {
@@ -50,19 +55,34 @@ impl Judgement {
     /// Says what helps if the CUDA does not support a GPU, whichever driver there is.
     pub fn add_gpu_help(&mut self, context: Context<'_>) {
         self.reasons.push(match context.newest_cuda() {
-            Some(newest) => format!("no driver changes that: use an image with CUDA {newest} or older"),
+            Some(newest) => {
+                format!("no driver changes that: use an image with CUDA {newest} or older")
+            }
             None => "no driver changes that: no CUDA supports all of these GPUs".to_owned(),
         });
     }
 
-    /// Says what helps if the driver does not support a GPU, does not run the CUDA, or is not what the image demands.
-    pub fn add_driver_help(&mut self, cuda: Option<CudaVersion>, driver: Option<DriverVersion>, context: Context<'_>) {
+    /// Says what helps if the driver does not support a GPU, does not run the CUDA, or is not what
+    /// the image demands.
+    pub fn add_driver_help(
+        &mut self,
+        cuda: Option<CudaVersion>,
+        driver: Option<DriverVersion>,
+        context: Context<'_>,
+    ) {
         let mut fitting = context.fitting_branches(cuda);
         fitting.sort_by_key(|branch| branch.branch);
         let (Some(first), Some(last)) = (fitting.first(), fitting.last()) else {
-            let last = context.branches().filter_map(|branch| branch.max_cuda).max();
-            let last = last.map(|last| format!(": use an image with CUDA {last} or older")).unwrap_or_default();
-            self.reasons.push(format!("no known driver that supports the GPUs runs it{last}"));
+            let last = context
+                .branches()
+                .filter_map(|branch| branch.max_cuda)
+                .max();
+            let last = last
+                .map(|last| format!(": use an image with CUDA {last} or older"))
+                .unwrap_or_default();
+            self.reasons.push(format!(
+                "no known driver that supports the GPUs runs it{last}"
+            ));
             return;
         };
         let (oldest, newest) = (first.branch, last.branch);
@@ -71,7 +91,10 @@ impl Judgement {
             return;
         };
         let is_too_new = driver.is_some_and(|driver| driver.branch > newest);
-        let text = match (is_too_new, cuda.and_then(|cuda| first.is_native(cuda)) == Some(true)) {
+        let text = match (
+            is_too_new,
+            cuda.and_then(|cuda| first.is_native(cuda)) == Some(true),
+        ) {
             (true, _) => format!("it needs a driver of branch {newest} or older"),
             (false, true) => format!("a driver of branch {oldest} or newer runs it natively"),
             (false, false) => format!("it needs a driver of branch {oldest} or newer"),
@@ -84,27 +107,44 @@ impl Judgement {
 fn command(oldest: u16, newest: u16, driver: Option<DriverVersion>) -> String {
     match driver.map(|driver| driver.branch) {
         None => "gpusetup plan --profile driver".to_owned(),
-        Some(branch) if branch > newest => format!("gpusetup plan --profile driver --driver {newest}"),
-        Some(branch) if branch < oldest => format!("gpusetup plan --profile driver --driver '>={oldest}'"),
+        Some(branch) if branch > newest => {
+            format!("gpusetup plan --profile driver --driver {newest}")
+        }
+        Some(branch) if branch < oldest => {
+            format!("gpusetup plan --profile driver --driver '>={oldest}'")
+        }
         Some(_) => "gpusetup plan --profile driver --upgrade".to_owned(),
     }
 }
 
 impl<'a> Context<'a> {
     /// Whether the driver supports the GPUs. The first that it does not support is named.
-    pub fn served(self, name: &str, driver: DriverVersion, reasons: &mut Vec<String>) -> ImageAnswer {
+    pub fn served(
+        self,
+        name: &str,
+        driver: DriverVersion,
+        reasons: &mut Vec<String>,
+    ) -> ImageAnswer {
         let is_served = |gpu: &&Card| gpu.is_served_by(driver.branch);
-        let Some(gpu) = self.host.gpus.iter().find(|gpu| !is_served(gpu)) else { return Runs };
+        let Some(gpu) = self.host.gpus.iter().find(|gpu| !is_served(gpu)) else {
+            return Runs;
+        };
         let branch = match (gpu.first_branch, gpu.last_branch) {
-            (Some(first), _) if driver.branch < first => format!("{first} is the first branch that does"),
+            (Some(first), _) if driver.branch < first => {
+                format!("{first} is the first branch that does")
+            }
             (_, Some(last)) => format!("{last} is the last branch that does"),
             _ => String::new(),
         };
-        reasons.push(format!("driver {name} does not support {}: {branch}", gpu.name));
+        reasons.push(format!(
+            "driver {name} does not support {}: {branch}",
+            gpu.name
+        ));
         DoesNotRun
     }
 
-    /// Whether the CUDA has code for the GPUs that are known. The first that it does not run on is named.
+    /// Whether the CUDA has code for the GPUs that are known. The first that it does not run on is
+    /// named.
     pub fn targeted(self, cuda: CudaVersion, reasons: &mut Vec<String>) -> ImageAnswer {
         let mut worst = Runs;
         for gpu in &self.host.gpus {
@@ -119,12 +159,25 @@ impl<'a> Context<'a> {
     }
 
     /// For GPUs that are not known: whether the CUDA has code for all that the driver supports.
-    pub fn targeted_unseen(self, cuda: CudaVersion, driver: DriverVersion, reasons: &mut Vec<String>) -> ImageAnswer {
+    pub fn targeted_unseen(
+        self,
+        cuda: CudaVersion,
+        driver: DriverVersion,
+        reasons: &mut Vec<String>,
+    ) -> ImageAnswer {
         let is_served = |a: &&Architecture| a.embedded.is_none() && a.is_served_by(driver.branch);
-        let served: Vec<_> = self.database.architectures.iter().filter(is_served).collect();
-        let runs = |a: &&Architecture| target(cuda.series(), a.compute_capability, self.database).is_ok();
+        let served: Vec<_> = self
+            .database
+            .architectures
+            .iter()
+            .filter(is_served)
+            .collect();
+        let runs =
+            |a: &&Architecture| target(cuda.series(), a.compute_capability, self.database).is_ok();
         let running: Vec<_> = served.iter().copied().filter(runs).collect();
-        let (Some(first), Some(last)) = (running.first(), running.last()) else { return Unknown };
+        let (Some(first), Some(last)) = (running.first(), running.last()) else {
+            return Unknown;
+        };
         if running.len() == served.len() {
             return Runs;
         }
@@ -139,24 +192,55 @@ impl<'a> Context<'a> {
 
     /// The newest CUDA series that has code for every GPU.
     fn newest_cuda(self) -> Option<CudaVersion> {
-        let series = self.database.cuda.iter().map(|release| release.version.series());
-        let runs = |series: CudaVersion, gpu: &Card| target(series, gpu.capability?, self.database).ok();
-        series.filter(|series| self.host.gpus.iter().all(|gpu| runs(*series, gpu).is_some())).max()
+        let series = self
+            .database
+            .cuda
+            .iter()
+            .map(|release| release.version.series());
+        let runs =
+            |series: CudaVersion, gpu: &Card| target(series, gpu.capability?, self.database).ok();
+        series
+            .filter(|series| {
+                self.host
+                    .gpus
+                    .iter()
+                    .all(|gpu| runs(*series, gpu).is_some())
+            })
+            .max()
     }
 
     /// The branches with known releases that support the GPUs.
     fn branches(self) -> impl Iterator<Item = &'a DriverBranch> {
-        let has_release = move |branch: u16| self.database.drivers.iter().any(|known| known.version.branch == branch);
+        let has_release = move |branch: u16| {
+            self.database
+                .drivers
+                .iter()
+                .any(|known| known.version.branch == branch)
+        };
         let serves = move |branch: u16| self.host.gpus.iter().all(|gpu| gpu.is_served_by(branch));
-        self.database.driver_branches.iter().filter(move |known| has_release(known.branch) && serves(known.branch))
+        self.database
+            .driver_branches
+            .iter()
+            .filter(move |known| has_release(known.branch) && serves(known.branch))
     }
 
     /// Those that run the CUDA, too: natively if there is one, else by minor-version compatibility.
     fn fitting_branches(self, cuda: Option<CudaVersion>) -> Vec<&'a DriverBranch> {
-        let Some(cuda) = cuda else { return self.branches().collect() };
-        let natively: Vec<_> = self.branches().filter(|branch| branch.is_native(cuda) == Some(true)).collect();
-        let minimum = self.database.oldest_driver(cuda).filter(|_| natively.is_empty()).map(|driver| driver.branch);
-        let newer = self.branches().filter(|known| minimum.is_some_and(|minimum| known.branch >= minimum));
+        let Some(cuda) = cuda else {
+            return self.branches().collect();
+        };
+        let natively: Vec<_> = self
+            .branches()
+            .filter(|branch| branch.is_native(cuda) == Some(true))
+            .collect();
+        let minimum = self
+            .database
+            .oldest_driver(cuda)
+            .filter(|_| natively.is_empty())
+            .map(|driver| driver.branch);
+        let newer = self
+            .branches()
+            .filter(|known| minimum.is_some_and(|minimum| known.branch >= minimum));
         natively.into_iter().chain(newer).collect()
     }
 }
@@ -165,7 +249,10 @@ impl<'a> Context<'a> {
 fn targeted(cuda: CudaVersion, gpu: &Card, database: &Database) -> (ImageAnswer, Option<String>) {
     let (name, series) = (&gpu.name, cuda.series());
     let Some(capability) = gpu.capability else {
-        return (Unknown, Some(format!("the compute capability of {name} is not known")));
+        return (
+            Unknown,
+            Some(format!("the compute capability of {name} is not known")),
+        );
     };
     if gpu.embedded.is_some() {
         let why = format!("{name} is part of a Jetson, whose images are made for its JetPack");
@@ -174,17 +261,29 @@ fn targeted(cuda: CudaVersion, gpu: &Card, database: &Database) -> (ImageAnswer,
     let architecture = database.architecture(capability);
     match target(series, capability, database) {
         Ok(None) => (Runs, None),
-        Ok(Some(older)) => {
-            (Runs, Some(format!("{name} ({capability}) runs code for {older}, which CUDA {series} has")))
-        }
+        Ok(Some(older)) => (
+            Runs,
+            Some(format!(
+                "{name} ({capability}) runs code for {older}, which CUDA {series} has"
+            )),
+        ),
         Err(why) if why.is_dropped() => {
             let last = architecture.and_then(|a| a.last_cuda);
-            let last = last.map(|last| format!(": CUDA {last} is the last that does")).unwrap_or_default();
-            (DoesNotRun, Some(format!("CUDA {series} does not support {name} (compute capability {capability}){last}")))
+            let last = last
+                .map(|last| format!(": CUDA {last} is the last that does"))
+                .unwrap_or_default();
+            (
+                DoesNotRun,
+                Some(format!(
+                    "CUDA {series} does not support {name} (compute capability {capability}){last}"
+                )),
+            )
         }
         Err(_) => {
             let first = architecture.and_then(|a| a.first_cuda);
-            let first = first.map(|first| format!(", CUDA {first} is the first with it")).unwrap_or_default();
+            let first = first
+                .map(|first| format!(", CUDA {first} is the first with it"))
+                .unwrap_or_default();
             let why = format!(
                 "CUDA {series} has no machine code for {name} (compute capability {capability}){first}: programs run only \
                  if all their kernels and libraries have PTX, which is not known"
@@ -194,7 +293,8 @@ fn targeted(cuda: CudaVersion, gpu: &Card, database: &Database) -> (ImageAnswer,
     }
 }
 
-/// The older GPU of the same major number, if the CUDA has code only for that, whose machine code this one runs.
+/// The older GPU of the same major number, if the CUDA has code only for that, whose machine code
+/// this one runs.
 fn target(
     series: CudaVersion,
     capability: ComputeCapability,
@@ -202,9 +302,17 @@ fn target(
 ) -> Result<Option<ComputeCapability>, NotTargeted> {
     let release = database.newest_of_series(series);
     let listed = |of: ComputeCapability| targets(series, release, of, database.architecture(of));
-    let Err(why) = listed(capability) else { return Ok(None) };
-    let is_older = |of: &ComputeCapability| of.major == capability.major && *of < capability && listed(*of).is_ok();
-    let mut others = database.architectures.iter().filter(|a| a.embedded.is_none()).map(|a| a.compute_capability);
+    let Err(why) = listed(capability) else {
+        return Ok(None);
+    };
+    let is_older = |of: &ComputeCapability| {
+        of.major == capability.major && *of < capability && listed(*of).is_ok()
+    };
+    let mut others = database
+        .architectures
+        .iter()
+        .filter(|a| a.embedded.is_none())
+        .map(|a| a.compute_capability);
     let older = others.rfind(is_older).filter(|_| !why.is_dropped());
     older.map(Some).ok_or(why)
 }

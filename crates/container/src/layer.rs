@@ -1,4 +1,5 @@
-//! A layer of an image: the names of its files that matter here, and of those that it removes from the layers below.
+//! A layer of an image: the names of its files that matter here, and of those that it removes from
+//! the layers below.
 
 use super::tar_entries::{Entries, filled, invalid};
 use gpusetup_database::sum::hex;
@@ -17,14 +18,16 @@ use tar::EntryType;
 const WINDOW: u32 = 27;
 /// The same of what is packed again within something packed: both windows take memory.
 const WINDOW_WITHIN: u32 = 26;
-/// Bytes of all files that are read, and of all that comes out of them. No image has as many, and reading them takes minutes. A file
-/// with data in a sixtieth of it and holes in between does not count as sparse, and could have any length.
+/// Bytes of all files that are read, and of all that comes out of them. No image has as many, and
+/// reading them takes minutes. A file with data in a sixtieth of it and holes in between does not
+/// count as sparse, and could have any length.
 const MAX_READ: u64 = 256 << 30;
 /// Bytes of all files with almost no data that are too short to be refused each as sparse.
 const MAX_EMPTY: u64 = 2 << 30;
 /// Bytes that may come out of packed data before it counts how many went in.
 const MAX_UNPACKED: u64 = 1 << 30;
-/// Bytes that may come out of each packed byte beyond that. Layers have two to five for one, empty disk images some hundred.
+/// Bytes that may come out of each packed byte beyond that. Layers have two to five for one, empty
+/// disk images some hundred.
 const MAX_RATIO: u64 = 64;
 /// No path of Linux is longer, in bytes.
 const MAX_PATH: usize = 4096;
@@ -33,8 +36,8 @@ const MAX_KEPT: u64 = 32 << 20;
 /// What a kept name takes in memory besides its bytes.
 const COST_OF_NAME: u64 = 64;
 
-/// What was read of an archive or a folder, what came out of it, and what is kept of it: one budget for all of its layers, and for what
-/// is packed in them once more.
+/// What was read of an archive or a folder, what came out of it, and what is kept of it: one budget
+/// for all of its layers, and for what is packed in them once more.
 #[derive(Debug, Default)]
 pub struct Budget {
     read: Cell<u64>,
@@ -69,8 +72,17 @@ impl Budget {
 }
 
 fn within_all(bytes: u64) -> io::Result<()> {
-    let why = || format!("it has more than {} GiB, which no image has", MAX_READ >> 30);
-    if bytes > MAX_READ { Err(io::Error::new(io::ErrorKind::FileTooLarge, why())) } else { Ok(()) }
+    let why = || {
+        format!(
+            "it has more than {} GiB, which no image has",
+            MAX_READ >> 30
+        )
+    };
+    if bytes > MAX_READ {
+        Err(io::Error::new(io::ErrorKind::FileTooLarge, why()))
+    } else {
+        Ok(())
+    }
 }
 
 /// What comes out of packed data, up to a limit.
@@ -86,7 +98,9 @@ impl<R: Read> Read for Metered<'_, R> {
         self.budget.unpacked.set(unpacked);
         if unpacked > MAX_UNPACKED + MAX_RATIO.saturating_mul(self.budget.read.get()) {
             let gib = MAX_UNPACKED >> 30;
-            let why = format!("it unpacks to more than {gib} GiB, and to more than {MAX_RATIO} times its size");
+            let why = format!(
+                "it unpacks to more than {gib} GiB, and to more than {MAX_RATIO} times its size"
+            );
             return Err(invalid(why));
         }
         within_all(unpacked)?;
@@ -98,9 +112,11 @@ impl<R: Read> Read for Metered<'_, R> {
 pub struct Layer {
     /// Those that are wanted.
     pub files: Vec<String>,
-    /// Files and folders of lower layers that it removes with everything below them, as [`sorted`] gives them.
+    /// Files and folders of lower layers that it removes with everything below them, as [`sorted`]
+    /// gives them.
     pub removed: Vec<String>,
-    /// What may be in the place of a folder of lower layers, as [`hashes`], sorted. Names would take more memory.
+    /// What may be in the place of a folder of lower layers, as [`hashes`], sorted. Names would
+    /// take more memory.
     pub others: Vec<u64>,
     /// The SHA-256 of its tar archive, by which the image's configuration names it (`diff_ids`).
     pub sum: String,
@@ -115,13 +131,16 @@ fn hashes(path: &str) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Whether a folder may have this name. Most files have a suffix that no folder has, and need not be kept: `.py`.
+/// Whether a folder may have this name. Most files have a suffix that no folder has, and need not
+/// be kept: `.py`.
 fn may_be_folder(name: &str) -> bool {
-    name.rsplit_once('.')
-        .is_none_or(|(_, end)| end.contains('/') || !end.starts_with(|c: char| c.is_ascii_alphabetic()))
+    name.rsplit_once('.').is_none_or(|(_, end)| {
+        end.contains('/') || !end.starts_with(|c: char| c.is_ascii_alphabetic())
+    })
 }
 
-/// These files and folders, of which the empty one is everything: none below another, sortable and sorted.
+/// These files and folders, of which the empty one is everything: none below another, sortable and
+/// sorted.
 pub fn sorted(paths: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut all: Vec<_> = paths.into_iter().map(|path| sortable(&path)).collect();
     all.sort_unstable();
@@ -136,7 +155,10 @@ fn sortable(path: &str) -> String {
 
 /// Whether a sortable path is this folder or below it.
 fn is_in(path: &str, folder: &str) -> bool {
-    folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('\0'))
+    folder.is_empty()
+        || path
+            .strip_prefix(folder)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('\0'))
 }
 
 struct Hashed<R> {
@@ -160,7 +182,10 @@ impl Layer {
     /// Whether it removes this file of lower layers.
     pub fn removes(&self, file: &str) -> bool {
         let file = sortable(file);
-        let before = self.removed.partition_point(|path| *path <= file).checked_sub(1);
+        let before = self
+            .removed
+            .partition_point(|path| *path <= file)
+            .checked_sub(1);
         before.is_some_and(|at| is_in(&file, &self.removed[at]))
             || hashes(&file).any(|hash| self.others.binary_search(&hash).is_ok())
     }
@@ -176,16 +201,23 @@ impl Layer {
         is_within: bool,
         is_wanted: fn(&str) -> bool,
     ) -> io::Result<Rc<Self>> {
-        let mut content = Hashed { from: unpacked(BufReader::new(from), budget, is_within)?.0, sum: Sha256::new() };
+        let mut content = Hashed {
+            from: unpacked(BufReader::new(from), budget, is_within)?.0,
+            sum: Sha256::new(),
+        };
         let mut entries = Entries::new(&mut content);
-        let (mut files, mut removed, mut others, mut total) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        let (mut files, mut removed, mut others, mut total) =
+            (Vec::new(), Vec::new(), Vec::new(), 0);
         while let Some(entry) = entries.next_entry()? {
             let name = &entry.name;
             if name.len() > MAX_PATH || name.contains('\0') {
                 continue;
             }
             // Or another name of one.
-            let is_file = matches!(entry.kind, EntryType::Regular | EntryType::Continuous | EntryType::Link);
+            let is_file = matches!(
+                entry.kind,
+                EntryType::Regular | EntryType::Continuous | EntryType::Link
+            );
             let mut cost = cost(name);
             match removed_by(name) {
                 Some(path) => removed.push(path),
@@ -203,7 +235,12 @@ impl Layer {
         }
         budget.keep(total);
         others.sort_unstable();
-        Ok(Rc::new(Self { files, removed: sorted(removed), others, sum: hex(&content.sum.finalize()) }))
+        Ok(Rc::new(Self {
+            files,
+            removed: sorted(removed),
+            others,
+            sum: hex(&content.sum.finalize()),
+        }))
     }
 }
 
@@ -212,7 +249,8 @@ pub fn cost(name: &str) -> u64 {
     name.len() as u64 + COST_OF_NAME
 }
 
-/// The file of lower layers that a file of this name removes, or the folder that it empties of them.
+/// The file of lower layers that a file of this name removes, or the folder that it empties of
+/// them.
 fn removed_by(name: &str) -> Option<String> {
     let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
     match file.strip_prefix(".wh.")? {
@@ -222,7 +260,8 @@ fn removed_by(name: &str) -> Option<String> {
     }
 }
 
-/// What is in a file, and whether that is packed; `is_within` if the file is within something packed.
+/// What is in a file, and whether that is packed; `is_within` if the file is within something
+/// packed.
 pub fn unpacked<'a>(
     mut from: impl BufRead + 'a,
     budget: &'a Budget,
@@ -238,7 +277,13 @@ pub fn unpacked<'a>(
         [0x28, 0xb5, 0x2f, 0xfd] => Box::new(zst::Decoder::with_buffer(all)?.window(window)?),
         _ => return Ok((Box::new(all), false)),
     };
-    Ok((Box::new(Metered { from: decoder, budget }), true))
+    Ok((
+        Box::new(Metered {
+            from: decoder,
+            budget,
+        }),
+        true,
+    ))
 }
 
 #[cfg(test)]
@@ -248,8 +293,10 @@ mod tests {
 
     #[test]
     fn what_is_removed_goes_with_everything_below_it() {
-        let removes =
-            |paths: &[&str]| Layer { removed: sorted(paths.iter().map(|p| (*p).to_owned())), ..Layer::default() };
+        let removes = |paths: &[&str]| Layer {
+            removed: sorted(paths.iter().map(|p| (*p).to_owned())),
+            ..Layer::default()
+        };
         let layer = removes(&["a/b", "a/b/c", "a-b", "x/y z", "a/b.d/e"]);
         assert_eq!(layer.removed.len(), 4, "one is below another: {layer:?}");
         for file in ["a/b", "a/b/c/d", "a/b.d/e", "a-b/c", "x/y z/0"] {
@@ -265,14 +312,26 @@ mod tests {
     /// Each file is below the length from which on holes are looked for.
     #[test]
     fn files_have_a_limit_together() {
-        for (data, most, says) in [(1 << 20, MAX_READ, "more than 256 GiB"), (1, MAX_EMPTY, "sparse")] {
+        for (data, most, says) in [
+            (1 << 20, MAX_READ, "more than 256 GiB"),
+            (1, MAX_EMPTY, "sparse"),
+        ] {
             let mut file = tempfile::tempfile().expect("a file");
-            file.write_all(&vec![1; data]).and_then(|()| file.sync_all()).expect("written");
+            file.write_all(&vec![1; data])
+                .and_then(|()| file.sync_all())
+                .expect("written");
             file.set_len(LEAST_OF_HOLES).expect("longer");
             let budget = Budget::default();
-            let read = || budget.of(file.try_clone().expect("the same file")).map(drop);
+            let read = || {
+                budget
+                    .of(file.try_clone().expect("the same file"))
+                    .map(drop)
+            };
             (0..most / LEAST_OF_HOLES).for_each(|_| read().expect("within the limit"));
-            assert!(read().expect_err("more").to_string().contains(says), "{says}");
+            assert!(
+                read().expect_err("more").to_string().contains(says),
+                "{says}"
+            );
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Containers with GPUs: the request for GPUs of a command line is written in other forms, and images are checked against a host's
-//! driver.
+//! Containers with GPUs: the request for GPUs of a command line is written in other forms, and
+//! images are checked against a host's driver.
 //!
-//! How each form is written: `--gpus` in Docker's client (docker/cli, opts/gpus.go) and daemon (moby, daemon/nvidia_linux.go), the
-//! variables in NVIDIA's documentation of the container toolkit (docker-specialized, cdi-support), Compose in Docker's (deploy.md),
-//! Kubernetes in NVIDIA's device plugin.
+//! How each form is written: `--gpus` in Docker's client (docker/cli, opts/gpus.go) and daemon
+//! (moby, daemon/nvidia_linux.go), the variables in NVIDIA's documentation of the container toolkit
+//! (docker-specialized, cdi-support), Compose in Docker's (deploy.md), Kubernetes in NVIDIA's
+//! device plugin.
 
 // clippy.toml lists what only `gpusetup-system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

@@ -1,5 +1,6 @@
-//! A command line as `sh` and `bash` divide it into words, and words written so that every shell reads them back. Nothing is expanded or
-//! run: a word that a shell would change is marked, and a line whose words are not certain is refused.
+//! A command line as `sh` and `bash` divide it into words, and words written so that every shell
+//! reads them back. Nothing is expanded or run: a word that a shell would change is marked, and a
+//! line whose words are not certain is refused.
 
 use super::request::{Unreadable, refused};
 use gpusetup_text::text::{is_hidden, quoted};
@@ -20,12 +21,18 @@ pub struct Word {
 impl Word {
     /// A word that a shell has read already.
     pub fn literal(text: impl Into<String>) -> Self {
-        Self { text: text.into(), is_literal: true, unquoted: usize::MAX }
+        Self {
+            text: text.into(),
+            is_literal: true,
+            unquoted: usize::MAX,
+        }
     }
 
     /// The variable and its value, if the shell takes the word for an assignment.
     pub fn assignment(&self) -> Option<(&str, &str)> {
-        self.text.split_once('=').filter(|(name, _)| is_variable(name) && name.len() < self.unquoted)
+        self.text
+            .split_once('=')
+            .filter(|(name, _)| is_variable(name) && name.len() < self.unquoted)
     }
 }
 
@@ -37,23 +44,42 @@ pub fn is_variable(name: &str) -> bool {
 
 /// Words as a line for a shell. Nothing else writes one: every word is quoted, whatever is in it.
 pub fn written(words: &[String]) -> String {
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    words
+        .iter()
+        .map(|word| quoted(word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
-/// The words of a command line, and whether it has a comment. An error if it is more than one command, or its words are not certain.
+/// The words of a command line, and whether it has a comment. An error if it is more than one
+/// command, or its words are not certain.
 pub fn split(line: &str) -> Result<(Vec<Word>, bool), Unreadable> {
     if line.len() > MAX_LINE {
-        return Err(Unreadable::new(format!("the command line is longer than {MAX_LINE} bytes")));
+        return Err(Unreadable::new(format!(
+            "the command line is longer than {MAX_LINE} bytes"
+        )));
     }
     if line.contains('\r') {
         let says = "the command line has a carriage return, which shells take for a part of a word";
-        return refused(says, "remove the line ends of Windows: tr -d '\\r' < FILE | gpusetup container translate -");
+        return refused(
+            says,
+            "remove the line ends of Windows: tr -d '\\r' < FILE | gpusetup container translate -",
+        );
     }
-    if let Some(hidden) = line.chars().find(|c| is_hidden(*c) && !matches!(c, '\n' | '\t')) {
-        let says = format!("the command line has a hidden character, U+{:04X}", u32::from(hidden));
+    if let Some(hidden) = line
+        .chars()
+        .find(|c| is_hidden(*c) && !matches!(c, '\n' | '\t'))
+    {
+        let says = format!(
+            "the command line has a hidden character, U+{:04X}",
+            u32::from(hidden)
+        );
         return refused(says, "type the command instead of copying it");
     }
-    let mut reader = Reader { rest: line, word: None };
+    let mut reader = Reader {
+        rest: line,
+        word: None,
+    };
     let (mut words, mut has_comment, mut has_ended) = (Vec::new(), false, false);
     while let Some(c) = reader.rest.chars().next() {
         match c {
@@ -68,14 +94,17 @@ pub fn split(line: &str) -> Result<(Vec<Word>, bool), Unreadable> {
                 reader.take(reader.rest.find('\n').unwrap_or(reader.rest.len()));
             }
             ';' | '&' | '|' | '<' | '>' | '(' | ')' => {
-                let says = format!("the command line has a {c} of the shell: it is more than one command");
+                let says =
+                    format!("the command line has a {c} of the shell: it is more than one command");
                 let hint = "give the docker or podman command alone, and quote the characters that are meant for it";
                 return refused(says, hint);
             }
             _ if has_ended => {
-                let hint =
-                    "a line continues only after a backslash that is its last character, without a space after it";
-                return refused("the command line has a second line, which is another command", hint);
+                let hint = "a line continues only after a backslash that is its last character, without a space after it";
+                return refused(
+                    "the command line has a second line, which is another command",
+                    hint,
+                );
             }
             _ => reader.piece(c, false)?,
         }
@@ -90,7 +119,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A character of a word, a quoted part of it, or something that the shell expands; perhaps in double quotes.
+    /// A character of a word, a quoted part of it, or something that the shell expands; perhaps in
+    /// double quotes.
     fn piece(&mut self, first: char, in_quotes: bool) -> Result<(), Unreadable> {
         match first {
             '\'' if !in_quotes => {
@@ -126,7 +156,8 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// `$NAME`, `${NAME:-word}`, `$(command)` or `` `command` ``, if where it ends is certain. A dollar sign alone is a character.
+    /// `$NAME`, `${NAME:-word}`, `$(command)` or `` `command` ``, if where it ends is certain. A
+    /// dollar sign alone is a character.
     fn expansion(&mut self, in_quotes: bool) -> Result<(), Unreadable> {
         let next = self.rest[1..].chars().next();
         let (begin, end) = match (self.rest.starts_with('`'), next) {
@@ -136,14 +167,17 @@ impl<'a> Reader<'a> {
             (false, Some('\'' | '"')) if !in_quotes => return Err(uncertain()),
             (false, Some('[' | '\\')) => return Err(uncertain()),
             (false, next) => {
-                let is_name = next.is_some_and(|c| c.is_ascii_alphanumeric() || "_@*#?$!-".contains(c));
+                let is_name =
+                    next.is_some_and(|c| c.is_ascii_alphanumeric() || "_@*#?$!-".contains(c));
                 let text = self.take(if is_name { 2 } else { 1 });
                 self.push(text, !is_name);
                 return Ok(());
             }
         };
         let is_simple = |c: char| c.is_ascii_alphanumeric() || " _./:=+,@%-".contains(c);
-        let length = self.rest[begin..].find(|c| !is_simple(c)).filter(|at| self.rest[begin + at..].starts_with(end));
+        let length = self.rest[begin..]
+            .find(|c| !is_simple(c))
+            .filter(|at| self.rest[begin + at..].starts_with(end));
         let text = self.take(begin + length.ok_or_else(uncertain)? + 1);
         self.push(text, false);
         Ok(())
@@ -151,7 +185,10 @@ impl<'a> Reader<'a> {
 
     /// A backslash and what it quotes, within something of this kind.
     fn escaped(&mut self, within: &str) -> Result<&'a str, Unreadable> {
-        let next = self.rest[1..].chars().next().ok_or_else(|| unfinished(within))?;
+        let next = self.rest[1..]
+            .chars()
+            .next()
+            .ok_or_else(|| unfinished(within))?;
         Ok(self.take(1 + next.len_utf8()))
     }
 

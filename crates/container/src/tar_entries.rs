@@ -1,5 +1,6 @@
-//! The entries of a tar archive that may come from anybody: their names and what they are. No name in it becomes a path, and a
-//! name of any length takes no more than [`MAX_NAME`] of memory, which the crate's own iterator does not promise.
+//! The entries of a tar archive that may come from anybody: their names and what they are. No name
+//! in it becomes a path, and a name of any length takes no more than [`MAX_NAME`] of memory, which
+//! the crate's own iterator does not promise.
 
 use gpusetup_text::paths::clean;
 use std::io::{self, Read};
@@ -30,16 +31,23 @@ pub struct Entry {
 
 impl<R: Read> Entries<R> {
     pub fn new(from: R) -> Self {
-        Self { from, content: 0, padding: 0 }
+        Self {
+            from,
+            content: 0,
+            padding: 0,
+        }
     }
 
-    /// The next entry. None at the end, after the whole input was read: so packed data that is damaged there is an error, too.
+    /// The next entry. None at the end, after the whole input was read: so packed data that is
+    /// damaged there is an error, too.
     pub fn next_entry(&mut self) -> io::Result<Option<Entry>> {
         // What records before an entry say instead of its header.
         let (mut name, mut link, mut real_size) = (None, None, None);
         loop {
             skip(&mut self.from, self.content + self.padding)?;
-            let Some(header) = self.header()? else { return Ok(None) };
+            let Some(header) = self.header()? else {
+                return Ok(None);
+            };
             let size = header.entry_size()?;
             self.follow(size);
             let kind = header.entry_type();
@@ -63,8 +71,15 @@ impl<R: Read> Entries<R> {
                     let size = real_size.unwrap_or(size);
                     self.follow(size);
                     let name = clean(&name.unwrap_or_else(|| text(&header.path_bytes())));
-                    let link = link.or_else(|| Some(text(&header.link_name_bytes()?))).filter(|_| kind.is_symlink());
-                    return Ok(Some(Entry { name, kind, size, link }));
+                    let link = link
+                        .or_else(|| Some(text(&header.link_name_bytes()?)))
+                        .filter(|_| kind.is_symlink());
+                    return Ok(Some(Entry {
+                        name,
+                        kind,
+                        size,
+                        link,
+                    }));
                 }
             }
         }
@@ -85,7 +100,15 @@ impl<R: Read> Entries<R> {
             return Ok(None);
         }
         let header = Header::from_byte_slice(&block).clone();
-        let sum: u32 = (0..BLOCK).map(|i| if (148..156).contains(&i) { 32 } else { u32::from(block[i]) }).sum();
+        let sum: u32 = (0..BLOCK)
+            .map(|i| {
+                if (148..156).contains(&i) {
+                    32
+                } else {
+                    u32::from(block[i])
+                }
+            })
+            .sum();
         if read < BLOCK || header.cksum().ok() != Some(sum) {
             return Err(invalid("it has no header of tar where one is due"));
         }
@@ -105,7 +128,9 @@ impl<R: Read> Entries<R> {
 /// What is left of the content of the last entry.
 impl<R: Read> Read for Entries<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.content).unwrap_or(usize::MAX).min(buffer.len());
+        let most = usize::try_from(self.content)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
         // Decoders of zstd fail if they are asked for nothing.
         if most == 0 {
             return Ok(0);
@@ -129,7 +154,11 @@ fn text(bytes: &[u8]) -> String {
 
 fn skip(from: &mut impl Read, count: u64) -> io::Result<()> {
     let skipped = io::copy(&mut from.take(count), &mut io::sink())?;
-    if skipped == count { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    if skipped == count {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
+    }
 }
 
 /// Fills a block as far as the input goes: how many bytes that are.
@@ -149,7 +178,8 @@ mod tests {
     #[test]
     fn a_record_may_have_the_name_and_the_size() {
         let mut tar = tar::Builder::new(Vec::new());
-        let pairs = [("path", "./usr/lib//other"), ("size", "2")].map(|(key, value)| (key, value.as_bytes()));
+        let pairs = [("path", "./usr/lib//other"), ("size", "2")]
+            .map(|(key, value)| (key, value.as_bytes()));
         tar.append_pax_extensions(pairs).expect("written");
         let mut header = Header::new_ustar();
         header.set_size(0);
@@ -158,7 +188,10 @@ mod tests {
         let mut entries = Entries::new(io::Cursor::new(tar.into_inner().expect("ended")));
         let entry = entries.next_entry().expect("read").expect("an entry");
         let text = io::read_to_string(&mut entries).expect("read");
-        assert_eq!((entry.name.as_str(), text.as_str()), ("usr/lib/other", "de"));
+        assert_eq!(
+            (entry.name.as_str(), text.as_str()),
+            ("usr/lib/other", "de")
+        );
         assert!(entries.next_entry().expect("read").is_none());
     }
 
@@ -170,7 +203,11 @@ mod tests {
         header.set_size(1 << 40);
         header.set_cksum();
         let bytes = header.as_bytes().to_vec();
-        assert!(Entries::new((&bytes[..]).chain(io::repeat(b'x'))).next_entry().is_err());
+        assert!(
+            Entries::new((&bytes[..]).chain(io::repeat(b'x')))
+                .next_entry()
+                .is_err()
+        );
         assert!(Entries::new(&[b'g'; 2000][..]).next_entry().is_err());
         assert!(Entries::new(&b""[..]).next_entry().expect("read").is_none());
     }

@@ -1,5 +1,6 @@
-//! What the build put into the program: the compatibility database, what `explain` knows, its languages. Only the program depends
-//! on this crate, so a changed fact compiles this crate and links.
+//! What the build put into the program: the compatibility database, what `explain` knows, its
+//! languages. Only the program depends on this crate, so a changed fact compiles this crate and
+//! links.
 
 use gpusetup_database::compact::{built_in, unpack_database};
 use gpusetup_database::compat::Database;
@@ -31,13 +32,14 @@ pub fn embedded() -> Database {
 
 static SHARED: OnceLock<Database> = OnceLock::new();
 
-/// The database, decoded once. It stays for as long as the process lives: giving back its thousands of texts one by one takes
-/// longer than some plans.
+/// The database, decoded once. It stays for as long as the process lives: giving back its thousands
+/// of texts one by one takes longer than some plans.
 pub fn shared() -> &'static Database {
     SHARED.get_or_init(embedded)
 }
 
-/// Begins to decode it on another core, for a program that will need it and has something else to do before.
+/// Begins to decode it on another core, for a program that will need it and has something else to
+/// do before.
 pub fn prepare() {
     // Without a thread, whoever needs the database decodes it.
     let _ = thread::Builder::new().spawn(shared);

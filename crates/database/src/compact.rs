@@ -1,11 +1,13 @@
-//! The compact form of the facts, as the program carries them: postcard, compressed with LZ4. Decoding it takes a thirtieth of the time
-//! that reading YAML takes. What one build wrote, only a build from the same sources reads.
+//! The compact form of the facts, as the program carries them: postcard, compressed with LZ4.
+//! Decoding it takes a thirtieth of the time that reading YAML takes. What one build wrote, only a
+//! build from the same sources reads.
 
 use crate::compat::Database;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A hash over the sources of the types: SHA-256, in lower-case hexadecimal. Each gpusetup reads only its own compact form.
+/// A hash over the sources of the types: SHA-256, in lower-case hexadecimal. Each gpusetup reads
+/// only its own compact form.
 pub const SHAPE: &str = env!("GPUSETUP_SHAPE");
 
 /// Why bytes are not a value in compact form.
@@ -25,7 +27,9 @@ pub enum CompactError {
 ///
 /// If the value has no such form: a list of unknown length.
 pub fn pack(value: &impl Serialize) -> Result<Vec<u8>, CompactError> {
-    Ok(lz4_flex::block::compress_prepend_size(&postcard::to_stdvec(value)?))
+    Ok(lz4_flex::block::compress_prepend_size(
+        &postcard::to_stdvec(value)?,
+    ))
 }
 
 /// The value in compact form.
@@ -34,10 +38,13 @@ pub fn pack(value: &impl Serialize) -> Result<Vec<u8>, CompactError> {
 ///
 /// If the bytes are not from [`pack`], or from a value of another type.
 pub fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CompactError> {
-    Ok(postcard::from_bytes(&lz4_flex::block::decompress_size_prepended(bytes)?)?)
+    Ok(postcard::from_bytes(
+        &lz4_flex::block::decompress_size_prepended(bytes)?,
+    )?)
 }
 
-/// A database in compact form. It is compiled here, and optimised as this package is: it is the longest part of most commands.
+/// A database in compact form. It is compiled here, and optimised as this package is: it is the
+/// longest part of most commands.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The error numbers of CUDA and of NVIDIA's libraries: the rows of `explain/errors.yaml`. They are no part of the compatibility
-//! database: only `explain` reads them.
+//! The error numbers of CUDA and of NVIDIA's libraries: the rows of `explain/errors.yaml`. They are
+//! no part of the compatibility database: only `explain` reads them.
 
 use crate::yaml;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,13 @@ pub enum Api {
 
 impl Api {
     /// All of them; where a number alone is given, the first one counts.
-    pub const ALL: [Self; 5] = [Self::Cuda, Self::Nvml, Self::Cudnn, Self::Cublas, Self::Nccl];
+    pub const ALL: [Self; 5] = [
+        Self::Cuda,
+        Self::Nvml,
+        Self::Cudnn,
+        Self::Cublas,
+        Self::Nccl,
+    ];
 
     /// As people write it, in lower case.
     pub fn as_str(self) -> &'static str {
@@ -52,9 +58,13 @@ impl Api {
         match self {
             Self::Cuda => "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
             Self::Nvml => "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html",
-            Self::Cudnn => "https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html",
+            Self::Cudnn => {
+                "https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html"
+            }
             Self::Cublas => "https://docs.nvidia.com/cuda/cublas/",
-            Self::Nccl => "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html",
+            Self::Nccl => {
+                "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html"
+            }
         }
     }
 }
@@ -91,14 +101,18 @@ impl ErrorCode {
         self.code == 0
     }
 
-    /// Its names, and for NVML the name of its class in Python: `NVMLError_DriverNotLoaded` is `NVML_ERROR_DRIVER_NOT_LOADED`.
+    /// Its names, and for NVML the name of its class in Python: `NVMLError_DriverNotLoaded` is
+    /// `NVML_ERROR_DRIVER_NOT_LOADED`.
     pub fn spellings(&self) -> impl Iterator<Item = String> {
         let capitalised = |word: &str| {
             let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
             first.to_owned() + &rest.to_ascii_lowercase()
         };
         let classes = self.names.iter().filter_map(move |name| {
-            let words = name.strip_prefix("NVML_ERROR_")?.split('_').map(capitalised);
+            let words = name
+                .strip_prefix("NVML_ERROR_")?
+                .split('_')
+                .map(capitalised);
             Some(format!("NVMLError_{}", words.collect::<String>()))
         });
         self.names.iter().cloned().chain(classes)
@@ -115,7 +129,8 @@ struct File {
 ///
 /// # Errors
 ///
-/// If it does not have the shape of errors, a number or a name is there twice, or an error has no name.
+/// If it does not have the shape of errors, a number or a name is there twice, or an error has no
+/// name.
 pub fn parse(text: &str) -> Result<Vec<ErrorCode>, String> {
     let File { errors } = yaml::read(text).map_err(|e| e.to_string())?;
     let (mut numbers, mut names) = (BTreeSet::new(), BTreeSet::new());
@@ -128,24 +143,43 @@ pub fn parse(text: &str) -> Result<Vec<ErrorCode>, String> {
         if error.names.is_empty() {
             wrong += &format!("{called} has no name\n");
         }
-        for name in error.names.iter().filter(|name| !names.insert(name.to_ascii_lowercase())) {
+        for name in error
+            .names
+            .iter()
+            .filter(|name| !names.insert(name.to_ascii_lowercase()))
+        {
             wrong += &format!("two errors are called {name}\n");
         }
     }
-    if wrong.is_empty() { Ok(errors) } else { Err(wrong) }
+    if wrong.is_empty() {
+        Ok(errors)
+    } else {
+        Err(wrong)
+    }
 }
 
-/// The error of a name, or of an interface and a number: `cudaErrorNoDevice`, `cuda error 100`, `nvml 18`, `error 802`.
-/// Case makes no difference.
+/// The error of a name, or of an interface and a number: `cudaErrorNoDevice`, `cuda error 100`,
+/// `nvml 18`, `error 802`. Case makes no difference.
 pub fn find<'a>(errors: &'a [ErrorCode], name: &str) -> Option<&'a ErrorCode> {
-    let words: Vec<_> = name.split([' ', '(', ')', ':', ',']).filter(|word| !word.is_empty()).collect();
+    let words: Vec<_> = name
+        .split([' ', '(', ')', ':', ','])
+        .filter(|word| !word.is_empty())
+        .collect();
     let of = |api: Api, code: &str| {
         let code: u32 = code.parse().ok()?;
-        errors.iter().find(|error| error.api == api && error.code == code)
+        errors
+            .iter()
+            .find(|error| error.api == api && error.code == code)
     };
-    let api = |word: &str| Api::ALL.into_iter().find(|api| api.as_str().eq_ignore_ascii_case(word));
+    let api = |word: &str| {
+        Api::ALL
+            .into_iter()
+            .find(|api| api.as_str().eq_ignore_ascii_case(word))
+    };
     match words[..] {
-        [name] => errors.iter().find(|error| error.spellings().any(|n| n.eq_ignore_ascii_case(name))),
+        [name] => errors
+            .iter()
+            .find(|error| error.spellings().any(|n| n.eq_ignore_ascii_case(name))),
         [word, code] if is_error(word) => Api::ALL.into_iter().find_map(|api| of(api, code)),
         // `cuda 12` and `nccl 2` are versions; NVML and cuBLAS have none of their own here.
         [word, code] => match api(word)? {
@@ -163,7 +197,9 @@ pub fn find<'a>(errors: &'a [ErrorCode], name: &str) -> Option<&'a ErrorCode> {
 const CUDNN_DIGITS: usize = 4;
 
 fn is_error(word: &str) -> bool {
-    ["error", "status", "code", "result", "errno"].iter().any(|known| known.eq_ignore_ascii_case(word))
+    ["error", "status", "code", "result", "errno"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(word))
 }
 
 #[cfg(test)]
@@ -192,7 +228,15 @@ mod tests {
         ] {
             assert_eq!(find(&all, name).map(|e| e.code), Some(code), "{name}");
         }
-        for name in ["cuda 100", "nccl 2", "error", "cuda error", "xid 18", "cuda error -1", "error 5000000000"] {
+        for name in [
+            "cuda 100",
+            "nccl 2",
+            "error",
+            "cuda error",
+            "xid 18",
+            "cuda error -1",
+            "error 5000000000",
+        ] {
             assert_eq!(find(&all, name), None, "{name}");
         }
     }
@@ -200,7 +244,11 @@ mod tests {
     #[test]
     fn rows_that_contradict_each_other_are_faults() {
         for (from, to, problem) in [
-            ("code: 18", "code: x", "expected a number from 0 on, found \"x\""),
+            (
+                "code: 18",
+                "code: x",
+                "expected a number from 0 on, found \"x\"",
+            ),
             ("NVML_ERROR_X_OR_LIB", "cudaerrornodevice", "two errors"),
             ("api: nccl, code: 2", "api: nvml, code: 18", "there twice"),
             ("names: [ncclSystemError]", "names: []", "no name"),

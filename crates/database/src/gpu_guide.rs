@@ -1,5 +1,5 @@
-//! What the table of GPUs shows, and how it judges it: the rows of `explain/gpu-fields.yaml`. They are no part of the compatibility
-//! database: only `facts --gpus` and doctor read them.
+//! What the table of GPUs shows, and how it judges it: the rows of `explain/gpu-fields.yaml`. They
+//! are no part of the compatibility database: only `facts --gpus` and doctor read them.
 
 use crate::subject::{self, Subject};
 use crate::yaml;
@@ -317,27 +317,54 @@ pub fn parse(text: &str) -> Result<GpuGuide, String> {
     let guide: GpuGuide = yaml::read(text).map_err(|e| e.to_string())?;
     let fields: Vec<_> = guide.fields.iter().map(|row| row.field).collect();
     let rules: Vec<_> = guide.rules.iter().map(|row| row.rule).collect();
-    let mut wrong = each_once("field", &GpuField::ALL, &fields) + &each_once("rule", &GpuRule::ALL, &rules);
+    let mut wrong =
+        each_once("field", &GpuField::ALL, &fields) + &each_once("rule", &GpuRule::ALL, &rules);
     for row in &guide.rules {
         if row.judgement == Judgement::Ok || !row.source.starts_with("https://") {
-            wrong += &format!("the rule {:?} needs a judgement other than ok, and a source\n", row.rule);
+            wrong += &format!(
+                "the rule {:?} needs a judgement other than ok, and a source\n",
+                row.rule
+            );
         }
         if row.says.contains("{limit}") && row.limit.is_none() && !OWN_LIMITS.contains(&row.rule) {
-            wrong += &format!("the rule {:?} names a limit that it does not have\n", row.rule);
+            wrong += &format!(
+                "the rule {:?} names a limit that it does not have\n",
+                row.rule
+            );
         }
     }
-    if wrong.is_empty() { Ok(guide) } else { Err(wrong) }
+    if wrong.is_empty() {
+        Ok(guide)
+    } else {
+        Err(wrong)
+    }
 }
 
 /// What is wrong with the terms that fields refer to: each must be one of these subjects.
 pub fn unknown_terms(guide: &GpuGuide, subjects: &[Subject]) -> Vec<String> {
-    let unknown = guide.fields.iter().filter(|row| subject::find(subjects, &row.term).is_none());
-    unknown.map(|row| format!("the field {:?} refers to the term {}, which is none", row.field, row.term)).collect()
+    let unknown = guide
+        .fields
+        .iter()
+        .filter(|row| subject::find(subjects, &row.term).is_none());
+    unknown
+        .map(|row| {
+            format!(
+                "the field {:?} refers to the term {}, which is none",
+                row.field, row.term
+            )
+        })
+        .collect()
 }
 
 /// Rules whose limit each GPU tells.
-const OWN_LIMITS: [GpuRule; 6] =
-    [GpuRule::Hot, GpuRule::Warm, GpuRule::WarmMemory, GpuRule::NarrowPcie, GpuRule::SlowPcie, GpuRule::LinksDown];
+const OWN_LIMITS: [GpuRule; 6] = [
+    GpuRule::Hot,
+    GpuRule::Warm,
+    GpuRule::WarmMemory,
+    GpuRule::NarrowPcie,
+    GpuRule::SlowPcie,
+    GpuRule::LinksDown,
+];
 
 fn each_once<T: PartialEq + Debug>(kind: &str, all: &[T], rows: &[T]) -> String {
     let count = |one: &T| rows.iter().filter(|row| *row == one).count();
@@ -358,12 +385,28 @@ mod tests {
     fn a_field_without_an_explanation_is_a_mistake() {
         let subjects = subject::parse(SUBJECTS).expect("it is sound");
         let mistake = |text: &str| parse(text).expect_err("it is wrong");
-        assert_eq!(unknown_terms(&parse(FIELDS).expect("it is sound"), &subjects), [""; 0]);
-        let without = |start: &str| FIELDS.lines().filter(|l| !l.contains(start)).collect::<Vec<_>>().join("\n");
-        assert!(mistake(&without("field: temperature, label")).contains("the field Temperature has 0 rows"));
-        let other = parse(&FIELDS.replacen("term: fan", "term: no such term", 1)).expect("of the right shape");
+        assert_eq!(
+            unknown_terms(&parse(FIELDS).expect("it is sound"), &subjects),
+            [""; 0]
+        );
+        let without = |start: &str| {
+            FIELDS
+                .lines()
+                .filter(|l| !l.contains(start))
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        assert!(
+            mistake(&without("field: temperature, label"))
+                .contains("the field Temperature has 0 rows")
+        );
+        let other = parse(&FIELDS.replacen("term: fan", "term: no such term", 1))
+            .expect("of the right shape");
         assert!(unknown_terms(&other, &subjects)[0].contains("which is none"));
         assert!(mistake(&FIELDS.replacen("limit: 60", "limit: null", 1)).contains("names a limit"));
-        assert!(mistake(&FIELDS.replacen("rule: lost", "rule: hot", 1)).contains("the rule Hot has 2 rows"));
+        assert!(
+            mistake(&FIELDS.replacen("rule: lost", "rule: hot", 1))
+                .contains("the rule Hot has 2 rows")
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! What `explain` says in another language: a file of `explain/languages/`, whose name is the language's code. It has the same
-//! places as the English texts (`messages.smi-no-driver.says`), and may lack some: then the English text is shown.
+//! What `explain` says in another language: a file of `explain/languages/`, whose name is the
+//! language's code. It has the same places as the English texts (`messages.smi-no-driver.says`),
+//! and may lack some: then the English text is shown.
 
 use crate::compat::Xid;
 use crate::error_code::ErrorCode;
@@ -10,14 +11,24 @@ use serde::{Deserialize, Deserializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Texts by their places: `checks.GS101.means`. The place of a word of explain's own is `words.` and the English word.
+/// Texts by their places: `checks.GS101.means`. The place of a word of explain's own is `words.`
+/// and the English word.
 pub type Texts = BTreeMap<String, String>;
 
 /// The parts of a place are joined by this.
 const JOINT: char = '.';
 
-/// The files of languages hold texts of these kinds too. Their English is in the program, where the build cannot see it.
-const IN_PROGRAM: [&str; 7] = ["add-on-rules.", "checks.", "exits.", "files.", "rules.", "words.", "xid-actions."];
+/// The files of languages hold texts of these kinds too. Their English is in the program, where the
+/// build cannot see it.
+const IN_PROGRAM: [&str; 7] = [
+    "add-on-rules.",
+    "checks.",
+    "exits.",
+    "files.",
+    "rules.",
+    "words.",
+    "xid-actions.",
+];
 
 /// A file, read: the language's own name, the ids that stay English, and its texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,15 +94,28 @@ struct File {
 /// If it does not have the shape of a language.
 pub fn parse(text: &str) -> Result<Language, String> {
     let options = serde_yaml::options! { no_schema: true, with_snippet: false };
-    let File { name, untranslated, texts: root } =
-        serde_yaml::from_str_with_options(text, options).map_err(|e| e.to_string())?;
+    let File {
+        name,
+        untranslated,
+        texts: root,
+    } = serde_yaml::from_str_with_options(text, options).map_err(|e| e.to_string())?;
     let mut texts = Texts::new();
     flatten(root, "", &mut texts);
-    Ok(Language { name, untranslated, texts })
+    Ok(Language {
+        name,
+        untranslated,
+        texts,
+    })
 }
 
 fn flatten(node: Node, place: &str, texts: &mut Texts) {
-    let below = |key: &str| if place.is_empty() { key.to_owned() } else { format!("{place}{JOINT}{key}") };
+    let below = |key: &str| {
+        if place.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{place}{JOINT}{key}")
+        }
+    };
     match node {
         Node::Text(text) => drop(texts.insert(place.to_owned(), text)),
         Node::List(nodes) => {
@@ -112,13 +136,24 @@ pub fn of_message(message: &mut Message) -> impl Iterator<Item = (String, &mut S
     let place = format!("messages.{}", message.id);
     let of_cause = format!("{place}.causes");
     let own = [("title", &mut message.title), ("says", &mut message.says)];
-    let causes = message.causes.iter_mut().enumerate().flat_map(move |(n, cause)| {
-        let place = format!("{of_cause}.{}", n + 1);
-        let texts =
-            [("because", Some(&mut cause.because)), ("look", cause.look.as_mut()), ("do", Some(&mut cause.remedy))];
-        texts.into_iter().filter_map(move |(field, text)| Some((format!("{place}.{field}"), text?)))
-    });
-    own.into_iter().map(move |(field, text)| (format!("{place}.{field}"), text)).chain(causes)
+    let causes = message
+        .causes
+        .iter_mut()
+        .enumerate()
+        .flat_map(move |(n, cause)| {
+            let place = format!("{of_cause}.{}", n + 1);
+            let texts = [
+                ("because", Some(&mut cause.because)),
+                ("look", cause.look.as_mut()),
+                ("do", Some(&mut cause.remedy)),
+            ];
+            texts
+                .into_iter()
+                .filter_map(move |(field, text)| Some((format!("{place}.{field}"), text?)))
+        });
+    own.into_iter()
+        .map(move |(field, text)| (format!("{place}.{field}"), text))
+        .chain(causes)
 }
 
 /// The places of a term's texts, and the texts.
@@ -130,14 +165,21 @@ pub fn of_subject(subject: &mut Subject) -> impl Iterator<Item = (String, &mut S
         ("causes", subject.causes.as_mut()),
         ("do", subject.remedy.as_mut()),
     ];
-    texts.into_iter().filter_map(move |(field, text)| Some((format!("{place}.{field}"), text?)))
+    texts
+        .into_iter()
+        .filter_map(move |(field, text)| Some((format!("{place}.{field}"), text?)))
 }
 
 /// The places of an error's texts, and the texts. Its own message is not ours to translate.
 pub fn of_error(error: &mut ErrorCode) -> impl Iterator<Item = (String, &mut String)> {
     let place = format!("errors.{}-{}", error.api.as_str(), error.code);
-    let texts = [("means", Some(&mut error.means)), ("do", error.remedy.as_mut())];
-    texts.into_iter().filter_map(move |(field, text)| Some((format!("{place}.{field}"), text?)))
+    let texts = [
+        ("means", Some(&mut error.means)),
+        ("do", error.remedy.as_mut()),
+    ];
+    texts
+        .into_iter()
+        .filter_map(move |(field, text)| Some((format!("{place}.{field}"), text?)))
 }
 
 /// The place of what an Xid means.
@@ -146,8 +188,16 @@ pub fn of_xid(number: u16) -> String {
 }
 
 /// The English texts of data: messages, terms, errors, Xids.
-pub fn english(messages: &[Message], subjects: &[Subject], errors: &[ErrorCode], xids: &[Xid]) -> Texts {
-    let mut texts: Texts = xids.iter().map(|xid| (of_xid(xid.xid), xid.means.clone())).collect();
+pub fn english(
+    messages: &[Message],
+    subjects: &[Subject],
+    errors: &[ErrorCode],
+    xids: &[Xid],
+) -> Texts {
+    let mut texts: Texts = xids
+        .iter()
+        .map(|xid| (of_xid(xid.xid), xid.means.clone()))
+        .collect();
     let owned = |(place, text): (String, &mut String)| (place, text.clone());
     for message in messages {
         texts.extend(of_message(&mut message.clone()).map(owned));
@@ -161,8 +211,8 @@ pub fn english(messages: &[Message], subjects: &[Subject], errors: &[ErrorCode],
     texts
 }
 
-/// What is wrong with a language's texts for these English ones, a line each. Texts whose English is in the program alone are
-/// left out unless `english` has some of their kind.
+/// What is wrong with a language's texts for these English ones, a line each. Texts whose English
+/// is in the program alone are left out unless `english` has some of their kind.
 pub fn faults(language: &Language, english: &Texts) -> Vec<String> {
     let mut wrong = Vec::new();
     let is_elsewhere = |place: &str| {
@@ -176,15 +226,25 @@ pub fn faults(language: &Language, english: &Texts) -> Vec<String> {
             Some(_) if text.trim().is_empty() => wrong.push(format!("{place}: it is empty")),
             Some(original) => {
                 let (theirs, ours) = (literals(text), literals(original));
-                let named = |which: BTreeSet<&String>| which.into_iter().cloned().collect::<Vec<_>>().join(" ");
+                let named = |which: BTreeSet<&String>| {
+                    which.into_iter().cloned().collect::<Vec<_>>().join(" ")
+                };
                 let lost = named(ours.difference(&theirs).collect());
-                let invented =
-                    named(theirs.iter().filter(|l| l.starts_with(['`', '{']) && !ours.contains(*l)).collect());
+                let invented = named(
+                    theirs
+                        .iter()
+                        .filter(|l| l.starts_with(['`', '{']) && !ours.contains(*l))
+                        .collect(),
+                );
                 if !lost.is_empty() {
-                    wrong.push(format!("{place}: these are missing, and stay as they are in English: {lost}"));
+                    wrong.push(format!(
+                        "{place}: these are missing, and stay as they are in English: {lost}"
+                    ));
                 }
                 if !invented.is_empty() {
-                    wrong.push(format!("{place}: the English text does not have: {invented}"));
+                    wrong.push(format!(
+                        "{place}: the English text does not have: {invented}"
+                    ));
                 }
             }
         }
@@ -192,31 +252,59 @@ pub fn faults(language: &Language, english: &Texts) -> Vec<String> {
     wrong
 }
 
-/// The places that a language lacks and does not list as untranslated, and those that it lists without need.
+/// The places that a language lacks and does not list as untranslated, and those that it lists
+/// without need.
 pub fn gaps(language: &Language, english: &Texts) -> Vec<String> {
-    let below = |place: &str, start: &String| place == start || place.starts_with(&format!("{start}{JOINT}"));
-    let excused = |place: &str| language.untranslated.iter().any(|start| below(place, start));
-    let lacking = || english.keys().filter(|place| !language.texts.contains_key(*place));
-    let gaps = lacking().filter(|place| !excused(place)).map(|place| format!("{place}: it is not translated"));
-    let idle = language.untranslated.iter().filter(|start| !lacking().any(|place| below(place, start)));
-    gaps.chain(idle.map(|start| format!("{start}: nothing below it is untranslated"))).collect()
+    let below = |place: &str, start: &String| {
+        place == start || place.starts_with(&format!("{start}{JOINT}"))
+    };
+    let excused = |place: &str| {
+        language
+            .untranslated
+            .iter()
+            .any(|start| below(place, start))
+    };
+    let lacking = || {
+        english
+            .keys()
+            .filter(|place| !language.texts.contains_key(*place))
+    };
+    let gaps = lacking()
+        .filter(|place| !excused(place))
+        .map(|place| format!("{place}: it is not translated"));
+    let idle = language
+        .untranslated
+        .iter()
+        .filter(|start| !lacking().any(|place| below(place, start)));
+    gaps.chain(idle.map(|start| format!("{start}: nothing below it is untranslated")))
+        .collect()
 }
 
-/// What stays as it is in every language: text between backquotes, placeholders in braces, options, variables, files and
-/// addresses, ids of checks.
+/// What stays as it is in every language: text between backquotes, placeholders in braces, options,
+/// variables, files and addresses, ids of checks.
 fn literals(text: &str) -> BTreeSet<String> {
-    let quoted = text.split('`').skip(1).step_by(2).map(|piece| format!("`{piece}`"));
+    let quoted = text
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .map(|piece| format!("`{piece}`"));
     let plain: String = text.split('`').step_by(2).collect::<Vec<_>>().join(" ");
-    let words = plain.split(|c: char| c.is_whitespace() || !c.is_ascii() || "(),;:\"'?!".contains(c));
+    let words =
+        plain.split(|c: char| c.is_whitespace() || !c.is_ascii() || "(),;:\"'?!".contains(c));
     let is_literal = |word: &&str| {
         word.starts_with('{')
             || word.starts_with('/')
             || word.starts_with("--")
             || word.contains(['_', '=', '@'])
             || word.contains(".so")
-            || word.strip_prefix("GS").is_some_and(|rest| rest.len() == 3 && rest.bytes().all(|b| b.is_ascii_digit()))
+            || word
+                .strip_prefix("GS")
+                .is_some_and(|rest| rest.len() == 3 && rest.bytes().all(|b| b.is_ascii_digit()))
     };
-    let words = words.map(|word| word.trim_end_matches('.')).filter(is_literal).map(str::to_owned);
+    let words = words
+        .map(|word| word.trim_end_matches('.'))
+        .filter(is_literal)
+        .map(str::to_owned);
     quoted.chain(words).collect()
 }
 
@@ -225,13 +313,19 @@ mod tests {
     use super::*;
 
     fn language(texts: &str) -> Language {
-        parse(&format!("name: X\nuntranslated: [messages.b]\ntexts:\n  messages:\n{texts}")).expect("it is sound")
+        parse(&format!(
+            "name: X\nuntranslated: [messages.b]\ntexts:\n  messages:\n{texts}"
+        ))
+        .expect("it is sound")
     }
 
     fn english() -> Texts {
         [
             ("messages.a.title", "Run `dkms status`"),
-            ("messages.a.causes.1.do", "Set {name} in /etc/x.conf with --now, LD_LIBRARY_PATH too."),
+            (
+                "messages.a.causes.1.do",
+                "Set {name} in /etc/x.conf with --now, LD_LIBRARY_PATH too.",
+            ),
             ("messages.b.title", "B"),
         ]
         .map(|(place, text)| (place.to_owned(), text.to_owned()))
@@ -240,10 +334,20 @@ mod tests {
 
     #[test]
     fn lists_and_maps_are_places() {
-        let own = language("    a:\n      title: \"실행: `dkms status`\"\n      causes: [{do: x}]\n");
-        assert_eq!(own.texts.keys().collect::<Vec<_>>(), ["messages.a.causes.1.do", "messages.a.title"]);
-        assert!(parse("name: X\ntexts: {a: x}\nmore: y\n").is_err(), "an unknown key");
-        assert!(parse("name: X\ntexts: {a: x, a: y}\n").is_err(), "a key twice");
+        let own =
+            language("    a:\n      title: \"실행: `dkms status`\"\n      causes: [{do: x}]\n");
+        assert_eq!(
+            own.texts.keys().collect::<Vec<_>>(),
+            ["messages.a.causes.1.do", "messages.a.title"]
+        );
+        assert!(
+            parse("name: X\ntexts: {a: x}\nmore: y\n").is_err(),
+            "an unknown key"
+        );
+        assert!(
+            parse("name: X\ntexts: {a: x, a: y}\n").is_err(),
+            "a key twice"
+        );
     }
 
     #[test]
@@ -252,22 +356,36 @@ mod tests {
         assert_eq!(faults(&language(sound), &english()), [""; 0]);
         assert_eq!(gaps(&language(sound), &english()), [""; 0]);
         for (from, to, fault) in [
-            ("`dkms status`", "`dkms 상태`", "missing, and stay as they are in English: `dkms status`"),
+            (
+                "`dkms status`",
+                "`dkms 상태`",
+                "missing, and stay as they are in English: `dkms status`",
+            ),
             ("`dkms status`", "`dkms status` `x`", "does not have: `x`"),
             ("{name}", "{이름}", "{name}"),
             ("--now", "-now", "--now"),
             ("/etc/x.conf", "/etc/y.conf", "/etc/x.conf"),
             ("LD_LIBRARY_PATH", "경로", "LD_LIBRARY_PATH"),
             ("\"`dkms status` 실행\"", "\"\"", "empty"),
-            ("title:", "titel:", "messages.a.titel: there is no such text"),
+            (
+                "title:",
+                "titel:",
+                "messages.a.titel: there is no such text",
+            ),
         ] {
             let found = faults(&language(&sound.replacen(from, to, 1)), &english()).join("\n");
             assert!(found.contains(fault), "{to}: {found}");
         }
-        let gap = gaps(&language("    a:\n      title: \"`dkms status`\"\n    b:\n      title: X\n"), &english());
+        let gap = gaps(
+            &language("    a:\n      title: \"`dkms status`\"\n    b:\n      title: X\n"),
+            &english(),
+        );
         assert_eq!(
             gap,
-            ["messages.a.causes.1.do: it is not translated", "messages.b: nothing below it is untranslated"]
+            [
+                "messages.a.causes.1.do: it is not translated",
+                "messages.b: nothing below it is untranslated"
+            ]
         );
     }
 
@@ -275,6 +393,13 @@ mod tests {
     fn what_the_program_has_is_for_its_tests() {
         let own = parse("name: X\ntexts: {words: {Hint: 힌트}}\n").expect("it is sound");
         assert_eq!(faults(&own, &english()), [""; 0]);
-        assert_eq!(faults(&own, &Texts::from([("words.So".to_owned(), "So".to_owned())])).len(), 1);
+        assert_eq!(
+            faults(
+                &own,
+                &Texts::from([("words.So".to_owned(), "So".to_owned())])
+            )
+            .len(),
+            1
+        );
     }
 }

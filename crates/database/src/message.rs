@@ -1,6 +1,8 @@
-//! Messages that people see when an NVIDIA stack is broken, and their causes: the rows of `explain/messages.yaml`.
+//! Messages that people see when an NVIDIA stack is broken, and their causes: the rows of
+//! `explain/messages.yaml`.
 //!
-//! They are no part of the compatibility database: only `explain` reads them, and a plan must not pay for them.
+//! They are no part of the compatibility database: only `explain` reads them, and a plan must not
+//! pay for them.
 
 use crate::yaml;
 use serde::{Deserialize, Serialize};
@@ -18,10 +20,12 @@ pub struct Message {
     pub id: String,
     /// A title of at most 60 characters.
     pub title: String,
-    /// Any one of them tells the message: literal text of one line, compared without regard to ASCII case and to the width of
-    /// white space; `*` stands for anything in between. A leading `^` and a final `$` stand for the two ends of a line.
+    /// Any one of them tells the message: literal text of one line, compared without regard to
+    /// ASCII case and to the width of white space; `*` stands for anything in between. A leading
+    /// `^` and a final `$` stand for the two ends of a line.
     pub patterns: Vec<String>,
-    /// Text that says, on the same lines, that the message is another program's: `HIP error:` before a message that CUDA has, too.
+    /// Text that says, on the same lines, that the message is another program's: `HIP error:`
+    /// before a message that CUDA has, too.
     #[serde(default)]
     pub unless: Vec<String>,
     /// What the message itself means.
@@ -70,7 +74,8 @@ struct File {
 ///
 /// # Errors
 ///
-/// If it does not have the shape of messages, or one of them cannot be looked for; every such line is in the text.
+/// If it does not have the shape of messages, or one of them cannot be looked for; every such line
+/// is in the text.
 pub fn parse(text: &str) -> Result<Vec<Message>, String> {
     let File { messages } = yaml::read(text).map_err(|e| e.to_string())?;
     let ids: BTreeSet<_> = messages.iter().map(|m| m.id.as_str()).collect();
@@ -92,16 +97,26 @@ pub fn parse(text: &str) -> Result<Vec<Message>, String> {
         }
         for pattern in &message.patterns {
             if longest_piece(pattern).len() < SHORTEST_PIECE {
-                let _ =
-                    writeln!(wrong, "message {}: no piece of `{pattern}` has {SHORTEST_PIECE} characters", message.id);
+                let _ = writeln!(
+                    wrong,
+                    "message {}: no piece of `{pattern}` has {SHORTEST_PIECE} characters",
+                    message.id
+                );
             }
         }
-        for other in message.explained_by.iter().filter(|other| !ids.contains(other.as_str()) || **other == message.id)
+        for other in message
+            .explained_by
+            .iter()
+            .filter(|other| !ids.contains(other.as_str()) || **other == message.id)
         {
             wrong += &problem(&format!("it cannot be explained by `{other}`"));
         }
     }
-    if wrong.is_empty() { Ok(messages) } else { Err(wrong) }
+    if wrong.is_empty() {
+        Ok(messages)
+    } else {
+        Err(wrong)
+    }
 }
 
 /// Whether a pattern begins where a line begins, and ends where a line ends.
@@ -113,33 +128,56 @@ pub fn anchors(pattern: &str) -> (bool, bool) {
 pub fn pieces(pattern: &str) -> impl Iterator<Item = &str> {
     let pattern = pattern.strip_prefix('^').unwrap_or(pattern);
     let pattern = pattern.strip_suffix('$').unwrap_or(pattern);
-    pattern.split('*').map(str::trim).filter(|piece| !piece.is_empty())
+    pattern
+        .split('*')
+        .map(str::trim)
+        .filter(|piece| !piece.is_empty())
 }
 
 /// The piece that a text is searched for; the first of the longest ones.
 pub fn longest_piece(pattern: &str) -> &str {
-    pieces(pattern).fold("", |longest, piece| if piece.len() > longest.len() { piece } else { longest })
+    pieces(pattern).fold("", |longest, piece| {
+        if piece.len() > longest.len() {
+            piece
+        } else {
+            longest
+        }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ROW: &str =
-        "messages:\n  - {id: a, title: A, patterns: [\"one two three\"], says: It., sources: [\"https://x\"]}\n";
+    const ROW: &str = "messages:\n  - {id: a, title: A, patterns: [\"one two three\"], says: It., sources: [\"https://x\"]}\n";
 
     #[test]
     fn a_row_needs_no_more_than_its_text() {
         let rows = parse(ROW).expect("it is sound");
-        assert_eq!((rows.len(), rows[0].id.as_str(), rows[0].causes.len()), (1, "a", 0));
+        assert_eq!(
+            (rows.len(), rows[0].id.as_str(), rows[0].causes.len()),
+            (1, "a", 0)
+        );
     }
 
     #[test]
     fn rows_that_cannot_be_used_are_faults() {
         for (from, to, problem) in [
-            ("one two three", "one * two", "no piece of `one * two` has 8"),
-            ("says: It.", "says: It., explained_by: [b]", "explained by `b`"),
-            ("says: It.", "says: It., explained_by: [a]", "explained by `a`"),
+            (
+                "one two three",
+                "one * two",
+                "no piece of `one * two` has 8",
+            ),
+            (
+                "says: It.",
+                "says: It., explained_by: [b]",
+                "explained by `b`",
+            ),
+            (
+                "says: It.",
+                "says: It., explained_by: [a]",
+                "explained by `a`",
+            ),
             ("\"https://x\"", "", "no source"),
             ("says: It.", "says: It., pattern: x", "no key `pattern`"),
         ] {
@@ -155,6 +193,9 @@ mod tests {
         assert_eq!(longest_piece("a * bcd*ef"), "bcd");
         assert_eq!(pieces("* a *b ").collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(pieces("^a * b$").collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!((anchors("^a * b$"), anchors("a")), ((true, true), (false, false)));
+        assert_eq!(
+            (anchors("^a * b$"), anchors("a")),
+            ((true, true), (false, false))
+        );
     }
 }

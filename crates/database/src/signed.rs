@@ -1,19 +1,23 @@
-//! Signatures by minisign, of databases, bundles and releases of gpusetup itself, and lists of the keys that sign releases.
+//! Signatures by minisign, of databases, bundles and releases of gpusetup itself, and lists of the
+//! keys that sign releases.
 //!
-//! A `.minisig` file can have several signatures, one after the other, so that a database or a release counts only if two people
-//! signed it. The first [`SIGNATURES_READ`] are read, of four lines each. Each signature is for a file of one name. Its trusted
-//! comment, which is signed as well, has fields between tabs: `file:NAME`, as minisign writes it, and `expires:2027-03-01` where the
-//! signature has a last day.
+//! A `.minisig` file can have several signatures, one after the other, so that a database or a
+//! release counts only if two people signed it. The first [`SIGNATURES_READ`] are read, of four
+//! lines each. Each signature is for a file of one name. Its trusted comment, which is signed as
+//! well, has fields between tabs: `file:NAME`, as minisign writes it, and `expires:2027-03-01`
+//! where the signature has a last day.
 //!
-//! A list of keys is one line: `gpusetup.keys/1`, its version, how many of its keys must sign, and the keys. The file `release-keys`
-//! has all lists, the oldest first. The first has no signatures: programs are built with it. Each later one stands in front of its
-//! signatures, which are for the name `release-keys-VERSION`. Enough keys of the list before must have signed it, as many as that list
-//! asks for, so that only those who were trusted until then decide whom to trust from then on. And enough of the new keys must have
-//! signed it, as many as the new list asks for, so that their owners are known to have them. Whoever trusts a list follows the file
-//! from there to the newest one: a key that was lost is replaced by the owners of the others, and nobody decides alone.
+//! A list of keys is one line: `gpusetup.keys/1`, its version, how many of its keys must sign, and
+//! the keys. The file `release-keys` has all lists, the oldest first. The first has no signatures:
+//! programs are built with it. Each later one stands in front of its signatures, which are for the
+//! name `release-keys-VERSION`. Enough keys of the list before must have signed it, as many as that
+//! list asks for, so that only those who were trusted until then decide whom to trust from then on.
+//! And enough of the new keys must have signed it, as many as the new list asks for, so that their
+//! owners are known to have them. Whoever trusts a list follows the file from there to the newest
+//! one: a key that was lost is replaced by the owners of the others, and nobody decides alone.
 //!
-//! A line ends with a line feed alone: what has a carriage return is no list and no signature. install.sh reads the same files by the
-//! same rules.
+//! A line ends with a line feed alone: what has a carriage return is no list and no signature.
+//! install.sh reads the same files by the same rules.
 
 use minisign_verify::{PublicKey, Signature};
 use std::collections::BTreeMap;
@@ -21,7 +25,8 @@ use std::collections::BTreeMap;
 /// The name of the file with the lists of keys, beside a release's other files.
 pub const KEYS: &str = "release-keys";
 
-/// How many signatures of a file are read: by all keys of a list and of the one before it, of which each has at most nine.
+/// How many signatures of a file are read: by all keys of a list and of the one before it, of which
+/// each has at most nine.
 pub const SIGNATURES_READ: usize = 20;
 
 /// What a list of keys begins with.
@@ -39,7 +44,9 @@ pub enum SignatureError {
     #[error("the signature does not match: another key signed it, or it was changed later ({0})")]
     Signature(minisign_verify::Error),
     /// It was made for a file of another name.
-    #[error("the signature is for a file of another name than {name}: its comment says `{comment}`")]
+    #[error(
+        "the signature is for a file of another name than {name}: its comment says `{comment}`"
+    )]
     Name {
         /// The name that the file has.
         name: String,
@@ -85,8 +92,9 @@ impl Signers {
         Ok(Self { keys: all, needed })
     }
 
-    /// Verifies that `signatures`, the text of a `.minisig` file, has enough signatures over `bytes` under this name that are good
-    /// until `today` (`2026-11-29`) or later, or ever were if no day is given. Returns their trusted comments.
+    /// Verifies that `signatures`, the text of a `.minisig` file, has enough signatures over
+    /// `bytes` under this name that are good until `today` (`2026-11-29`) or later, or ever were if
+    /// no day is given. Returns their trusted comments.
     pub fn verify(
         &self,
         name: &str,
@@ -122,7 +130,10 @@ impl Signers {
             (Some(wrong), ..) => wrong,
             (None, 0, Some(e)) => SignatureError::Signature(e),
             (None, 0, None) => SignatureError::Signature(minisign_verify::Error::InvalidEncoding),
-            (None, valid, _) => SignatureError::TooFew { needed: self.needed, valid },
+            (None, valid, _) => SignatureError::TooFew {
+                needed: self.needed,
+                valid,
+            },
         })
     }
 }
@@ -131,29 +142,48 @@ impl Signers {
 fn judged(comment: &str, name: &str, today: Option<&str>) -> Result<(), SignatureError> {
     let field = |of: &str| comment.split('\t').find_map(|field| field.strip_prefix(of));
     // install.sh and the book's commands refuse a comment with two names, too.
-    let names = comment.split('\t').filter_map(|field| field.strip_prefix("file:"));
+    let names = comment
+        .split('\t')
+        .filter_map(|field| field.strip_prefix("file:"));
     if !names.eq([name]) {
-        return Err(SignatureError::Name { name: name.to_owned(), comment: comment.to_owned() });
+        return Err(SignatureError::Name {
+            name: name.to_owned(),
+            comment: comment.to_owned(),
+        });
     }
     match (field("expires:"), today) {
         // Days of this form are in the order of their texts; what has another form is never good.
-        (Some(day), Some(today)) if !is_day(day) || day < today => Err(SignatureError::Expired { day: day.to_owned() }),
+        (Some(day), Some(today)) if !is_day(day) || day < today => Err(SignatureError::Expired {
+            day: day.to_owned(),
+        }),
         _ => Ok(()),
     }
 }
 
 /// `2026-11-29`.
 fn is_day(text: &str) -> bool {
-    let fits = |(n, c): (usize, char)| if n == 4 || n == 7 { c == '-' } else { c.is_ascii_digit() };
+    let fits = |(n, c): (usize, char)| {
+        if n == 4 || n == 7 {
+            c == '-'
+        } else {
+            c.is_ascii_digit()
+        }
+    };
     text.len() == 10 && text.chars().enumerate().all(fits)
 }
 
 /// The signatures in a `.minisig` file: four lines each.
 fn each(signatures: &str) -> impl Iterator<Item = String> {
     let lines: Vec<_> = signatures.split_terminator('\n').collect();
-    let first = lines.chunks(4).take(SIGNATURES_READ).map(|lines| lines.join("\n") + "\n");
+    let first = lines
+        .chunks(4)
+        .take(SIGNATURES_READ)
+        .map(|lines| lines.join("\n") + "\n");
     // minisign's own end of a comment is a carriage return, too.
-    first.filter(|signature| !signature.contains('\r')).collect::<Vec<_>>().into_iter()
+    first
+        .filter(|signature| !signature.contains('\r'))
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 /// Why lists of keys are not followed.
@@ -198,15 +228,24 @@ impl KeyList {
     fn fields(line: &str) -> Option<Self> {
         let mut fields = line.split(' ');
         let form = fields.next()?;
-        let number = |text: &str| text.parse().ok().filter(|n: &u32| *n > 0 && n.to_string() == text);
+        let number = |text: &str| {
+            text.parse()
+                .ok()
+                .filter(|n: &u32| *n > 0 && n.to_string() == text)
+        };
         let version = number(fields.next()?).filter(|version| *version < 10_000)?;
         let needed = number(fields.next()?)? as usize;
         let texts: Vec<_> = fields.collect();
         let keys = Signers::all(texts.iter().copied()).ok()?.keys;
         // The install script divides it into words and counts them.
-        let are_sound = texts.iter().all(|key| key.len() == 56) && keys.len() == texts.len() && keys.len() < 10;
+        let are_sound =
+            texts.iter().all(|key| key.len() == 56) && keys.len() == texts.len() && keys.len() < 10;
         let is_possible = form == FORM && are_sound && needed <= keys.len();
-        is_possible.then(|| Self { version, signers: Signers { keys, needed }, line: line.to_owned() })
+        is_possible.then(|| Self {
+            version,
+            signers: Signers { keys, needed },
+            line: line.to_owned(),
+        })
     }
 
     /// Its version: 1 for the first.
@@ -230,7 +269,8 @@ impl KeyList {
         first.follow(file)
     }
 
-    /// The newest list of a file, if signatures lead there from this one. Older lists do not matter.
+    /// The newest list of a file, if signatures lead there from this one. Older lists do not
+    /// matter.
     pub fn follow(self, file: &str) -> Result<Self, KeyListError> {
         let mut now = self;
         for (next, signatures) in lists(file)? {
@@ -262,7 +302,9 @@ fn lists(file: &str) -> Result<Vec<(KeyList, String)>, KeyListError> {
         if line.starts_with(ANY_FORM) {
             lists.push((KeyList::read(line)?, String::new()));
         } else {
-            let (_, signatures) = lists.last_mut().ok_or_else(|| KeyListError::Form(line.to_owned()))?;
+            let (_, signatures) = lists
+                .last_mut()
+                .ok_or_else(|| KeyListError::Form(line.to_owned()))?;
             signatures.push_str(line);
             signatures.push('\n');
         }
@@ -274,7 +316,8 @@ fn lists(file: &str) -> Result<Vec<(KeyList, String)>, KeyListError> {
 mod tests {
     use super::*;
 
-    // Made by minisign 0.11 for these texts, with two keys: `minisign -S -m text`, `-t "test<TAB>file:text<TAB>expires:2027-03-01"`.
+    // Made by minisign 0.11 for these texts, with two keys: `minisign -S -m text`, `-t
+    // "test<TAB>file:text<TAB>expires:2027-03-01"`.
     const ONE: &str = include_str!("../../../tests/common/signed/one.pub");
     const TWO: &str = include_str!("../../../tests/common/signed/two.pub");
     const TEXT: &[u8] = include_bytes!("../../../tests/common/signed/text");
@@ -286,50 +329,89 @@ mod tests {
         let both = format!("{BY_ONE}{BY_TWO}");
         let twice = format!("{BY_ONE}{BY_ONE}");
         let one = Signers::all([ONE]).expect("a key");
-        let verify = |signers: &Signers, bytes, signatures: &str| signers.verify("text", bytes, signatures, None);
+        let verify = |signers: &Signers, bytes, signatures: &str| {
+            signers.verify("text", bytes, signatures, None)
+        };
         verify(&one, TEXT, BY_ONE).expect("it is signed");
         verify(&one, TEXT, &both).expect("it is signed, by another, too");
-        assert!(matches!(verify(&one, TEXT, BY_TWO), Err(SignatureError::Signature(_))));
-        assert!(matches!(verify(&one, b"another text", &both), Err(SignatureError::Signature(_))));
-        assert!(matches!(verify(&one, TEXT, ""), Err(SignatureError::Signature(_))));
+        assert!(matches!(
+            verify(&one, TEXT, BY_TWO),
+            Err(SignatureError::Signature(_))
+        ));
+        assert!(matches!(
+            verify(&one, b"another text", &both),
+            Err(SignatureError::Signature(_))
+        ));
+        assert!(matches!(
+            verify(&one, TEXT, ""),
+            Err(SignatureError::Signature(_))
+        ));
         let all = Signers::all([ONE, TWO]).expect("keys");
         assert_eq!(verify(&all, TEXT, &both).expect("both signed").len(), 2);
         for signatures in [BY_ONE, BY_TWO, &twice] {
-            assert!(matches!(verify(&all, TEXT, signatures), Err(SignatureError::TooFew { needed: 2, valid: 1 })));
+            assert!(matches!(
+                verify(&all, TEXT, signatures),
+                Err(SignatureError::TooFew {
+                    needed: 2,
+                    valid: 1
+                })
+            ));
         }
         // The same key under two names is one person.
         let same = Signers::all([ONE, ONE.lines().last().expect("two lines")]).expect("keys");
         assert_eq!(same.keys.len(), 1);
-        assert!(matches!(Signers::all(["no key"]), Err(SignatureError::Key(_))));
+        assert!(matches!(
+            Signers::all(["no key"]),
+            Err(SignatureError::Key(_))
+        ));
     }
 
     #[test]
     fn so_many_signatures_are_read_and_lines_end_with_a_line_feed() {
         let one = Signers::all([ONE]).expect("a key");
         let verify = |signatures: &str| one.verify("text", TEXT, signatures, None);
-        verify(&format!("{}{BY_ONE}", BY_TWO.repeat(SIGNATURES_READ - 1))).expect("the last one that is read");
+        verify(&format!("{}{BY_ONE}", BY_TWO.repeat(SIGNATURES_READ - 1)))
+            .expect("the last one that is read");
         assert!(verify(&format!("{}{BY_ONE}", BY_TWO.repeat(SIGNATURES_READ))).is_err());
         assert!(verify(&BY_ONE.replace('\n', "\r\n")).is_err());
         verify(BY_ONE.trim_end()).expect("the last line need not end");
-        let list = format!("gpusetup.keys/1 1 1 {}", ONE.lines().last().expect("two lines"));
+        let list = format!(
+            "gpusetup.keys/1 1 1 {}",
+            ONE.lines().last().expect("two lines")
+        );
         assert!(KeyList::newest(&format!("{list}\n")).is_ok() && KeyList::newest(&list).is_ok());
-        assert!(matches!(KeyList::newest(&format!("{list}\r\n")), Err(KeyListError::Form(_))));
+        assert!(matches!(
+            KeyList::newest(&format!("{list}\r\n")),
+            Err(KeyListError::Form(_))
+        ));
     }
 
     #[test]
     fn a_signature_is_for_one_name_and_until_its_last_day() {
         let two = Signers::all([TWO]).expect("a key");
         let verify = |name, today| two.verify(name, TEXT, BY_TWO, today);
-        assert_eq!(verify("text", Some("2027-03-01")).expect("its last day"), ["test\tfile:text\texpires:2027-03-01"]);
+        assert_eq!(
+            verify("text", Some("2027-03-01")).expect("its last day"),
+            ["test\tfile:text\texpires:2027-03-01"]
+        );
         assert!(
             matches!(verify("text", Some("2027-03-02")), Err(SignatureError::Expired { day }) if day == "2027-03-01")
         );
         verify("text", None).expect("no day matters");
-        assert!(matches!(verify("texts", None), Err(SignatureError::Name { .. })));
+        assert!(matches!(
+            verify("texts", None),
+            Err(SignatureError::Name { .. })
+        ));
         // Whatever was signed, its comment is signed with it.
         let renamed = BY_TWO.replace("file:text", "file:texts");
-        assert!(matches!(two.verify("texts", TEXT, &renamed, None), Err(SignatureError::Signature(_))));
-        assert!(judged("test\tfile:a", "a", None).is_ok() && judged("file:a\tfile:a", "a", None).is_err());
+        assert!(matches!(
+            two.verify("texts", TEXT, &renamed, None),
+            Err(SignatureError::Signature(_))
+        ));
+        assert!(
+            judged("test\tfile:a", "a", None).is_ok()
+                && judged("file:a\tfile:a", "a", None).is_err()
+        );
         assert!(judged("file:a\tfile:b", "a", None).is_err());
         assert!(judged("file:a\texpires:2027-3-1", "a", Some("2026-01-01")).is_err());
     }
@@ -339,7 +421,14 @@ mod tests {
         let key = |text: &'static str| text.lines().last().expect("two lines");
         let (one, two) = (key(ONE), key(TWO));
         let list = KeyList::read(&format!("gpusetup.keys/1 3 2 {one} {two}")).expect("a list");
-        assert_eq!((list.version(), list.signers().needed, list.signers().keys.len()), (3, 2, 2));
+        assert_eq!(
+            (
+                list.version(),
+                list.signers().needed,
+                list.signers().keys.len()
+            ),
+            (3, 2, 2)
+        );
         for wrong in [
             format!("gpusetup.keys/2 3 2 {one} {two}"),
             format!("gpusetup.keys/1 3 3 {one} {two}"),
@@ -354,8 +443,16 @@ mod tests {
             assert!(KeyList::read(&wrong).is_err(), "{wrong}");
         }
         let newest = |file: &str| KeyList::newest(file);
-        assert_eq!(newest(&format!("gpusetup.keys/1 3 2 {one} {two}\n")).expect("its first is trusted").version(), 3);
+        assert_eq!(
+            newest(&format!("gpusetup.keys/1 3 2 {one} {two}\n"))
+                .expect("its first is trusted")
+                .version(),
+            3
+        );
         assert!(matches!(newest(""), Err(KeyListError::None)));
-        assert!(matches!(newest(&format!("{one}\n")), Err(KeyListError::Form(_))));
+        assert!(matches!(
+            newest(&format!("{one}\n")),
+            Err(KeyListError::Form(_))
+        ));
     }
 }

@@ -1,5 +1,5 @@
-//! What `explain` knows besides checks, exit codes and facts: terms of the field, error codes, options and files. The rows of
-//! `explain/subjects.yaml`.
+//! What `explain` knows besides checks, exit codes and facts: terms of the field, error codes,
+//! options and files. The rows of `explain/subjects.yaml`.
 
 use crate::yaml;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subject {
-    /// What people call it, the usual name first. Case, blanks, hyphens and underscores make no difference.
+    /// What people call it, the usual name first. Case, blanks, hyphens and underscores make no
+    /// difference.
     pub names: Vec<String>,
     /// A title of at most 60 characters.
     pub title: String,
@@ -59,22 +60,38 @@ pub fn parse(text: &str) -> Result<Vec<Subject>, String> {
         }
     }
     for subject in &subjects {
-        for other in subject.see.iter().filter(|other| !names.contains(&key(other))) {
-            wrong += &format!("the subject {} refers to {other}, which is none\n", subject.names[0]);
+        for other in subject
+            .see
+            .iter()
+            .filter(|other| !names.contains(&key(other)))
+        {
+            wrong += &format!(
+                "the subject {} refers to {other}, which is none\n",
+                subject.names[0]
+            );
         }
     }
-    if wrong.is_empty() { Ok(subjects) } else { Err(wrong) }
+    if wrong.is_empty() {
+        Ok(subjects)
+    } else {
+        Err(wrong)
+    }
 }
 
 /// The form of a name that is compared.
 pub fn key(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, ' ' | '-' | '_')).flat_map(char::to_lowercase).collect()
+    name.chars()
+        .filter(|c| !matches!(c, ' ' | '-' | '_'))
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 /// The subject of a name.
 pub fn find<'a>(subjects: &'a [Subject], name: &str) -> Option<&'a Subject> {
     let wanted = key(name);
-    subjects.iter().find(|subject| subject.names.iter().any(|name| key(name) == wanted))
+    subjects
+        .iter()
+        .find(|subject| subject.names.iter().any(|name| key(name) == wanted))
 }
 
 #[cfg(test)]
@@ -89,8 +106,16 @@ mod tests {
             assert!(find(&all, name).is_some(), "{name}");
         }
         assert!(find(&all, "modules").is_none());
-        assert!(parse(&text.replace("T, ", "T, see: [x], ")).expect_err("it is wrong").contains("refers to x"));
-        assert!(parse(&text.replace("\"https://x\"", "")).expect_err("it is wrong").contains("no source"));
+        assert!(
+            parse(&text.replace("T, ", "T, see: [x], "))
+                .expect_err("it is wrong")
+                .contains("refers to x")
+        );
+        assert!(
+            parse(&text.replace("\"https://x\"", ""))
+                .expect_err("it is wrong")
+                .contains("no source")
+        );
         assert!(
             parse(&text.replace("open kernel modules", "open modules"))
                 .expect_err("it is wrong")

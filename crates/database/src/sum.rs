@@ -8,7 +8,8 @@ pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
     hex(&Sha256::digest(bytes.as_ref()))
 }
 
-/// The SHA-256 of what is written to it. A writer of text gives a few bytes at a time, so they are gathered.
+/// The SHA-256 of what is written to it. A writer of text gives a few bytes at a time, so they are
+/// gathered.
 pub struct Sum {
     hash: Sha256,
     gathered: [u8; 1024],
@@ -17,7 +18,11 @@ pub struct Sum {
 
 impl Default for Sum {
     fn default() -> Self {
-        Self { hash: Sha256::new(), gathered: [0; 1024], length: 0 }
+        Self {
+            hash: Sha256::new(),
+            gathered: [0; 1024],
+            length: 0,
+        }
     }
 }
 
@@ -69,11 +74,15 @@ pub fn is_short(name: &str) -> bool {
 
 /// Whether a text is lower-case hexadecimal.
 pub fn is_hex(text: &str) -> bool {
-    text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    text.bytes()
+        .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 /// Bytes in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value & 15)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+        .collect()
 }

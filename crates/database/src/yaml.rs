@@ -1,19 +1,20 @@
-//! YAML files of facts as values of Rust types. A file is first read into nodes that know their place, and the types are made from
-//! these: with the reader's own machinery in each of two hundred types, the program would be a megabyte larger.
+//! YAML files of facts as values of Rust types. A file is first read into nodes that know their
+//! place, and the types are made from these: with the reader's own machinery in each of two hundred
+//! types, the program would be a megabyte larger.
 
 mod plain;
 
 use plain::plainly;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{
-    Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess,
-    Visitor,
+    Deserialize, DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer,
+    MapAccess, SeqAccess, Visitor,
 };
 use serde_yaml::{Location, MergeKeyPolicy, Options, Spanned};
 use std::fmt;
 
-/// Reads a type from YAML. What could be a number or a truth value and is meant as text must be quoted: YAML reads the version
-/// 12.10 as the number 12.1.
+/// Reads a type from YAML. What could be a number or a truth value and is meant as text must be
+/// quoted: YAML reads the version 12.10 as the number 12.1.
 ///
 /// # Errors
 ///
@@ -23,14 +24,16 @@ pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
     T::deserialize(node(text, options)?).map_err(|unfit| unfit.mistake(text))
 }
 
-/// Reads a type that has no numbers or truth values from a file of another program: an unquoted 12.10 is the text `12.10`.
+/// Reads a type that has no numbers or truth values from a file of another program: an unquoted
+/// 12.10 is the text `12.10`.
 ///
 /// # Errors
 ///
 /// If the text is not YAML, or does not have the type's shape.
 pub fn read_texts<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
-    // Reading takes time by the length of a stranger's file: aliases stand for no more than such a file could say itself, and none are
-    // merged, which takes several times as long. Otherwise a few hundred bytes take a second.
+    // Reading takes time by the length of a stranger's file: aliases stand for no more than such a
+    // file could say itself, and none are merged, which takes several times as long. Otherwise a
+    // few hundred bytes take a second.
     let most = text.len().min(1_000_000);
     let options = serde_yaml::options! {
         with_snippet: false,
@@ -59,15 +62,29 @@ pub struct Mistake {
 
 impl Mistake {
     fn of_syntax(error: &serde_yaml::Error) -> Self {
-        let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
+        let (line, column) = error
+            .location()
+            .map_or((0, 0), |at| (at.line(), at.column()));
         let text = error.to_string();
-        let problem = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let problem = text
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("error: ");
         // The rest names an option of the library.
         if let Some(key) = problem.strip_prefix("duplicate mapping key: ") {
             let key = key.split(", set ").next().unwrap_or(key);
-            return Self { line, column, problem: format!("the key `{key}` is there twice (a duplicate)") };
+            return Self {
+                line,
+                column,
+                problem: format!("the key `{key}` is there twice (a duplicate)"),
+            };
         }
-        Self { line, column, problem: plainly(&problem.replace(&format!(" at line {line}, column {column}"), "")) }
+        Self {
+            line,
+            column,
+            problem: plainly(&problem.replace(&format!(" at line {line}, column {column}"), "")),
+        }
     }
 }
 
@@ -82,16 +99,29 @@ struct Unfit {
 
 impl Unfit {
     fn at(self, place: Location) -> Self {
-        Self { place: self.place.or(Some(place)), ..self }
+        Self {
+            place: self.place.or(Some(place)),
+            ..self
+        }
     }
 
     fn mistake(self, text: &str) -> Mistake {
         let Some(place) = self.place else {
-            return Mistake { line: 0, column: 0, problem: plainly(&self.problem.unwrap_or_default()) };
+            return Mistake {
+                line: 0,
+                column: 0,
+                problem: plainly(&self.problem.unwrap_or_default()),
+            };
         };
-        let problem =
-            self.problem.map_or_else(|| format!("`{}` must be quoted", written(text, place)), |said| plainly(&said));
-        Mistake { line: place.line(), column: place.column(), problem }
+        let problem = self.problem.map_or_else(
+            || format!("`{}` must be quoted", written(text, place)),
+            |said| plainly(&said),
+        );
+        Mistake {
+            line: place.line(),
+            column: place.column(),
+            problem,
+        }
     }
 }
 
@@ -114,7 +144,10 @@ impl std::error::Error for Unfit {}
 
 impl serde::de::Error for Unfit {
     fn custom<T: fmt::Display>(problem: T) -> Self {
-        Self { place: None, problem: Some(problem.to_string()) }
+        Self {
+            place: None,
+            problem: Some(problem.to_string()),
+        }
     }
 }
 
@@ -143,9 +176,15 @@ impl Node {
             Value::Bool(_) | Value::Unsigned(_) | Value::Signed(_) | Value::Float(_) => {
                 Value::Text(written(text, place).to_owned())
             }
-            Value::List(nodes) => Value::List(nodes.into_iter().map(|node| node.with_words(text)).collect()),
+            Value::List(nodes) => Value::List(
+                nodes
+                    .into_iter()
+                    .map(|node| node.with_words(text))
+                    .collect(),
+            ),
             Value::Map(entries) => {
-                let entry = |(key, value): (Self, Self)| (key.with_words(text), value.with_words(text));
+                let entry =
+                    |(key, value): (Self, Self)| (key.with_words(text), value.with_words(text));
                 Value::Map(entries.into_iter().map(entry).collect())
             }
             Value::Null | Value::Text(_) => value,
@@ -157,13 +196,18 @@ impl Node {
     fn is_not(&self, expected: &str) -> Unfit {
         let found = match self.value {
             Value::Null => "nothing",
-            Value::Bool(_) | Value::Unsigned(_) | Value::Signed(_) | Value::Float(_) | Value::Text(_) => {
-                "a single value"
-            }
+            Value::Bool(_)
+            | Value::Unsigned(_)
+            | Value::Signed(_)
+            | Value::Float(_)
+            | Value::Text(_) => "a single value",
             Value::List(_) => "a list",
             Value::Map(_) => "names with values",
         };
-        Unfit { place: Some(self.place), problem: Some(format!("expected {expected} here, found {found}")) }
+        Unfit {
+            place: Some(self.place),
+            problem: Some(format!("expected {expected} here, found {found}")),
+        }
     }
 }
 
@@ -171,7 +215,10 @@ impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // Of an alias, the place that it stands for.
         let Spanned { value, defined, .. } = Spanned::deserialize(deserializer)?;
-        Ok(Self { place: defined, value })
+        Ok(Self {
+            place: defined,
+            value,
+        })
     }
 }
 
@@ -242,7 +289,10 @@ struct Entries<T> {
 
 impl<T> Entries<T> {
     fn of(all: Vec<T>) -> Self {
-        Self { rest: all.into_iter(), value: None }
+        Self {
+            rest: all.into_iter(),
+            value: None,
+        }
     }
 }
 
@@ -251,31 +301,51 @@ fn at_its_place<'de, S: DeserializeSeed<'de>>(seed: S, node: Node) -> Result<S::
     seed.deserialize(node).map_err(|unfit| unfit.at(place))
 }
 
-fn of_map<'de, V: Visitor<'de>>(entries: Vec<(Node, Node)>, place: Location, visitor: V) -> Result<V::Value, Unfit> {
+fn of_map<'de, V: Visitor<'de>>(
+    entries: Vec<(Node, Node)>,
+    place: Location,
+    visitor: V,
+) -> Result<V::Value, Unfit> {
     // A key that is missing has no place: the record's last key stands for its end.
     let end = entries.last().map_or(place, |(key, _)| key.place);
-    visitor.visit_map(Entries::of(entries)).map_err(|unfit| unfit.at(end))
+    visitor
+        .visit_map(Entries::of(entries))
+        .map_err(|unfit| unfit.at(end))
 }
 
 impl<'de> SeqAccess<'de> for Entries<Node> {
     type Error = Unfit;
 
-    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Unfit> {
-        self.rest.next().map(|node| at_its_place(seed, node)).transpose()
+    fn next_element_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Unfit> {
+        self.rest
+            .next()
+            .map(|node| at_its_place(seed, node))
+            .transpose()
     }
 }
 
 impl<'de> MapAccess<'de> for Entries<(Node, Node)> {
     type Error = Unfit;
 
-    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Unfit> {
-        let Some((key, value)) = self.rest.next() else { return Ok(None) };
+    fn next_key_seed<S: DeserializeSeed<'de>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Unfit> {
+        let Some((key, value)) = self.rest.next() else {
+            return Ok(None);
+        };
         self.value = Some(value);
         at_its_place(seed, key).map(Some)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Unfit> {
-        let value = self.value.take().ok_or_else(|| Unfit::custom("a value without a key"))?;
+        let value = self
+            .value
+            .take()
+            .ok_or_else(|| Unfit::custom("a value without a key"))?;
         at_its_place(seed, value)
     }
 }
@@ -315,13 +385,18 @@ impl<'de> Deserializer<'de> for Node {
         let Value::List(nodes) = self.value else {
             return Err(self.is_not("a list"));
         };
-        visitor.visit_seq(Entries::of(nodes)).map_err(|unfit| unfit.at(self.place))
+        visitor
+            .visit_seq(Entries::of(nodes))
+            .map_err(|unfit| unfit.at(self.place))
     }
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unfit> {
         match self.value {
             Value::Bool(_) | Value::Unsigned(_) | Value::Signed(_) | Value::Float(_) => {
-                Err(Unfit { place: Some(self.place), problem: None })
+                Err(Unfit {
+                    place: Some(self.place),
+                    problem: None,
+                })
             }
             _ => self.deserialize_any(visitor),
         }
@@ -338,7 +413,11 @@ impl<'de> Deserializer<'de> for Node {
         }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Unfit> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Unfit> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -354,7 +433,9 @@ impl<'de> Deserializer<'de> for Node {
             Value::Map(entries) if entries.len() == 1 => {
                 visitor.visit_enum(MapAccessDeserializer::new(Entries::of(entries)))
             }
-            _ => Err(Unfit::custom("a name is expected here, or one key with what belongs to it")),
+            _ => Err(Unfit::custom(
+                "a name is expected here, or one key with what belongs to it",
+            )),
         };
         visited.map_err(|unfit| unfit.at(place))
     }
@@ -384,7 +465,11 @@ mod tests {
 
     fn even<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
         let number = u8::deserialize(deserializer)?;
-        if number.is_multiple_of(2) { Ok(number) } else { Err(D::Error::custom(format!("{number} is odd"))) }
+        if number.is_multiple_of(2) {
+            Ok(number)
+        } else {
+            Err(D::Error::custom(format!("{number} is odd")))
+        }
     }
 
     #[derive(Debug, serde::Deserialize, PartialEq)]
@@ -396,12 +481,35 @@ mod tests {
 
     #[test]
     fn a_file_is_read_into_its_type() {
-        let text =
-            "- name: \"12.10\"\n  size: 7\n  kinds: {1: plain, 2: {other: {word: \"no\"}}}\n- {name: x, size: }\n";
+        let text = "- name: \"12.10\"\n  size: 7\n  kinds: {1: plain, 2: {other: {word: \"no\"}}}\n- {name: x, size: }\n";
         let rows: Vec<Row> = read(text).expect("it is sound");
-        let kinds = [(1, Kind::Plain), (2, Kind::Other { word: "no".to_owned() })];
-        assert_eq!(rows[0], Row { name: "12.10".to_owned(), size: Some(7), kinds: kinds.into(), even: 0 });
-        assert_eq!(rows[1], Row { name: "x".to_owned(), size: None, kinds: BTreeMap::new(), even: 0 });
+        let kinds = [
+            (1, Kind::Plain),
+            (
+                2,
+                Kind::Other {
+                    word: "no".to_owned(),
+                },
+            ),
+        ];
+        assert_eq!(
+            rows[0],
+            Row {
+                name: "12.10".to_owned(),
+                size: Some(7),
+                kinds: kinds.into(),
+                even: 0
+            }
+        );
+        assert_eq!(
+            rows[1],
+            Row {
+                name: "x".to_owned(),
+                size: None,
+                kinds: BTreeMap::new(),
+                even: 0
+            }
+        );
     }
 
     #[test]
@@ -413,7 +521,10 @@ mod tests {
         assert_eq!(read["7"], [None]);
         let aliases = "a: &a [no, 1.10, \"x\"]\nb: *a\nc: [&n 0o7, *n]\n";
         let read: BTreeMap<String, Vec<String>> = read_texts(aliases).expect("it is sound");
-        assert_eq!((&read["b"], read["c"].as_slice()), (&read["a"], &["0o7".to_owned(), "0o7".to_owned()][..]));
+        assert_eq!(
+            (&read["b"], read["c"].as_slice()),
+            (&read["a"], &["0o7".to_owned(), "0o7".to_owned()][..])
+        );
     }
 
     #[test]
@@ -422,13 +533,23 @@ mod tests {
             let (this, last) = (char::from(b'a' + n), char::from(b'a' + n - 1));
             format!("{this}: &{this} [{}]\n", format!("*{last},").repeat(10))
         };
-        let many = "a: &a [1,1,1,1,1,1,1,1,1,1]\n".to_owned() + &(1..4).map(level).collect::<String>();
+        let many =
+            "a: &a [1,1,1,1,1,1,1,1,1,1]\n".to_owned() + &(1..4).map(level).collect::<String>();
         assert!(read_texts::<serde::de::IgnoredAny>(&many).is_err());
-        let nested = format!("{}{}{}", "&x [".repeat(20), "1,".repeat(100), "]".repeat(20));
+        let nested = format!(
+            "{}{}{}",
+            "&x [".repeat(20),
+            "1,".repeat(100),
+            "]".repeat(20)
+        );
         assert!(read_texts::<serde::de::IgnoredAny>(&nested).is_err());
         let merged = "a: &a {b: c, d: e}\nf: {<<: *a}\n";
         assert!(read_texts::<serde::de::IgnoredAny>(merged).is_err());
-        assert!([&many, &nested, merged].iter().all(|text| read::<serde::de::IgnoredAny>(text).is_ok()));
+        assert!(
+            [&many, &nested, merged]
+                .iter()
+                .all(|text| read::<serde::de::IgnoredAny>(text).is_ok())
+        );
     }
 
     #[test]
@@ -437,20 +558,59 @@ mod tests {
             ("- name: x\n  size: 70000\n", 2, 9, "70000"),
             ("- name: 12.10\n", 1, 9, "`12.10` must be quoted"),
             ("- name: no\n", 1, 9, "`no` must be quoted"),
-            ("- {name: x, kinds: {1: {other: {word: 7}}}}\n", 1, 39, "`7` must be quoted"),
-            ("- name: x\n  sise: 7\n", 2, 3, "no key `sise`; the keys are: name, size"),
-            ("- size: 7\n  kinds: {}\n", 2, 3, "the key `name` is missing"),
-            ("- {name: x, kinds: {1: odd}}\n", 1, 24, "unknown variant `odd`"),
-            ("- {name: x, kinds: {1: {plain: 1, other: 2}}}\n", 1, 24, "one key"),
+            (
+                "- {name: x, kinds: {1: {other: {word: 7}}}}\n",
+                1,
+                39,
+                "`7` must be quoted",
+            ),
+            (
+                "- name: x\n  sise: 7\n",
+                2,
+                3,
+                "no key `sise`; the keys are: name, size",
+            ),
+            (
+                "- size: 7\n  kinds: {}\n",
+                2,
+                3,
+                "the key `name` is missing",
+            ),
+            (
+                "- {name: x, kinds: {1: odd}}\n",
+                1,
+                24,
+                "unknown variant `odd`",
+            ),
+            (
+                "- {name: x, kinds: {1: {plain: 1, other: 2}}}\n",
+                1,
+                24,
+                "one key",
+            ),
             ("- name: x\n  name: y\n", 2, 3, "duplicate"),
             ("- {name: x, even: 7, size: 1}\n", 1, 19, "7 is odd"),
-            ("- 7\n", 1, 3, "expected names with values here, found a single value"),
-            ("name: x\n", 1, 1, "expected a list here, found names with values"),
+            (
+                "- 7\n",
+                1,
+                3,
+                "expected names with values here, found a single value",
+            ),
+            (
+                "name: x\n",
+                1,
+                1,
+                "expected a list here, found names with values",
+            ),
             ("- name: [x\n", 1, 9, "bracket"),
         ] {
             let mistake = read::<Vec<Row>>(text).expect_err(text);
             assert!(mistake.problem.contains(problem), "{text}: {mistake}");
-            assert_eq!((mistake.line, mistake.column), (line, column), "{text}: {mistake}");
+            assert_eq!(
+                (mistake.line, mistake.column),
+                (line, column),
+                "{text}: {mistake}"
+            );
         }
     }
 }

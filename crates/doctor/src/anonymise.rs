@@ -1,6 +1,7 @@
-//! Removes private data from texts: names of hosts and users, addresses, serial numbers, keys, paths in home directories. Each
-//! value becomes a placeholder of its kind; equal values get the same placeholder, so that relations stay visible. PCI
-//! addresses, versions, checksums and kernel releases, which look like private addresses, stay. Pure.
+//! Removes private data from texts: names of hosts and users, addresses, serial numbers, keys,
+//! paths in home directories. Each value becomes a placeholder of its kind; equal values get the
+//! same placeholder, so that relations stay visible. PCI addresses, versions, checksums and kernel
+//! releases, which look like private addresses, stay. Pure.
 
 mod address;
 mod place;
@@ -67,9 +68,21 @@ pub const KINDS: [(Kind, &str, &str); 11] = [
     (Kind::Uuid, "uuid", "UUIDs: of GPUs, disks, boots"),
     (Kind::Id, "id", "ids of machines and keys"),
     (Kind::Serial, "serial", "serial numbers"),
-    (Kind::Secret, "secret", "passwords, tokens, the query part of URLs"),
-    (Kind::Folder, "folder", "directories and files in home directories and on private servers"),
-    (Kind::Program, "program", "names of programs that used a GPU"),
+    (
+        Kind::Secret,
+        "secret",
+        "passwords, tokens, the query part of URLs",
+    ),
+    (
+        Kind::Folder,
+        "folder",
+        "directories and files in home directories and on private servers",
+    ),
+    (
+        Kind::Program,
+        "program",
+        "names of programs that used a GPU",
+    ),
 ];
 
 /// A rule's match at the beginning of a text: its length in bytes, and the replacement.
@@ -98,22 +111,37 @@ impl Anonymiser {
             made.own_hosts.insert(host.trim().to_lowercase());
             made.know(Kind::Host, host);
         }
-        names.other_hosts.iter().for_each(|host| made.know(Kind::Host, host));
-        names.users.iter().for_each(|user| made.know(Kind::User, user));
+        names
+            .other_hosts
+            .iter()
+            .for_each(|host| made.know(Kind::Host, host));
+        names
+            .users
+            .iter()
+            .for_each(|user| made.know(Kind::User, user));
         names.ids.iter().for_each(|id| made.know(Kind::Id, id));
         // Firmware without a serial number has words instead.
-        let numbers = names.serials.iter().filter(|s| s.bytes().any(|b| b.is_ascii_digit()));
+        let numbers = names
+            .serials
+            .iter()
+            .filter(|s| s.bytes().any(|b| b.is_ascii_digit()));
         numbers.for_each(|serial| made.know(Kind::Serial, serial));
-        let domains = names.domains.iter().map(|d| d.trim().trim_matches('.').to_lowercase());
+        let domains = names
+            .domains
+            .iter()
+            .map(|d| d.trim().trim_matches('.').to_lowercase());
         made.domains = domains.filter(|d| d.contains('.')).collect();
         for kept in names.keep.iter().filter(|k| k.len() > 2) {
-            made.keep.entry(kept.chars().next().unwrap_or_default()).or_default().push(kept.clone());
+            made.keep
+                .entry(kept.chars().next().unwrap_or_default())
+                .or_default()
+                .push(kept.clone());
         }
         made
     }
 
-    /// A name that is also a common word in reports (`ubuntu`, `nvidia`), or has two letters, is not private. It is replaced
-    /// only where its meaning is clear, as in `/home/ubuntu`.
+    /// A name that is also a common word in reports (`ubuntu`, `nvidia`), or has two letters, is
+    /// not private. It is replaced only where its meaning is clear, as in `/home/ubuntu`.
     fn know(&mut self, kind: Kind, name: &str) {
         let name = name.trim();
         if name.chars().count() > 2 && name.contains(char::is_alphabetic) && !is_word(name) {
@@ -124,8 +152,8 @@ impl Anonymiser {
         }
     }
 
-    /// Learns names from a text: users from home directories, hosts from lines of syslog. All texts of a report are read before
-    /// the first one is rewritten.
+    /// Learns names from a text: users from home directories, hosts from lines of syslog. All texts
+    /// of a report are read before the first one is rewritten.
     pub fn learn(&mut self, text: &str) {
         for line in text.lines() {
             for user in line.split("/home/").skip(1) {
@@ -158,18 +186,25 @@ impl Anonymiser {
     fn value(&mut self, value: &mut Value, kind: Option<Kind>) {
         match value {
             Value::String(text) => {
-                let is_one_thing = !text.is_empty() && !text.contains(' ') && placeholder(text).is_none();
+                let is_one_thing =
+                    !text.is_empty() && !text.contains(' ') && placeholder(text).is_none();
                 *text = match kind.filter(|_| is_one_thing) {
                     Some(kind) => self.instead_of(kind, text),
                     // A path that is a whole field may contain spaces.
-                    None => self.rewritten(&plain(text), text.starts_with('/') && !text.contains(": ")),
+                    None => {
+                        self.rewritten(&plain(text), text.starts_with('/') && !text.contains(": "))
+                    }
                 };
             }
             Value::Array(values) => values.iter_mut().for_each(|v| self.value(v, kind)),
             Value::Object(map) => {
                 for (key, mut inner) in std::mem::take(map) {
                     self.value(&mut inner, kind_of(&key).or(kind));
-                    let key = if key.starts_with('/') { self.rewritten(&plain(&key), true) } else { key };
+                    let key = if key.starts_with('/') {
+                        self.rewritten(&plain(&key), true)
+                    } else {
+                        key
+                    };
                     map.insert(key, inner);
                 }
             }
@@ -196,7 +231,8 @@ impl Anonymiser {
         out
     }
 
-    /// The private value at the beginning of `rest`, if there is one. Known names come before patterns.
+    /// The private value at the beginning of `rest`, if there is one. Known names come before
+    /// patterns.
     fn found(&mut self, before: &str, rest: &str, is_path: bool) -> Option<Found> {
         if !is_boundary(before, rest) || rest.starts_with(char::is_whitespace) {
             return None;
@@ -216,7 +252,12 @@ impl Anonymiser {
             .or_else(|| of(Kind::Id, machine_id(rest)))
             .or_else(|| of(Kind::Email, email(rest)))
             .or_else(|| hexadecimal(before, near))
-            .or_else(|| of(Kind::Address, dotted(before, near).or_else(|| named_by_address(near))))
+            .or_else(|| {
+                of(
+                    Kind::Address,
+                    dotted(before, near).or_else(|| named_by_address(near)),
+                )
+            })
             .or_else(|| self.host_in_domain(near))
             .or_else(|| self.name(before, near))?;
         Some((length, self.instead_of(kind, &rest[..length])))
@@ -227,8 +268,11 @@ impl Anonymiser {
         let alike = self.keep.get(&rest.chars().next()?)?;
         let whole = |kept: &String| {
             let after = rest.strip_prefix(kept.as_str())?;
-            // Keeping 9.10.2.2 does not keep 9.10.2.21, nor does 1.2.3.4 keep the beginning of 1.2.3.4.5.
-            let goes_on = after.strip_prefix('.').is_some_and(|a| a.starts_with(|c: char| c.is_ascii_digit()));
+            // Keeping 9.10.2.2 does not keep 9.10.2.21, nor does 1.2.3.4 keep the beginning of
+            // 1.2.3.4.5.
+            let goes_on = after
+                .strip_prefix('.')
+                .is_some_and(|a| a.starts_with(|c: char| c.is_ascii_digit()));
             (is_boundary(kept, after) && !goes_on).then_some(kept.len())
         };
         alike.iter().filter_map(whole).max()
@@ -239,10 +283,19 @@ impl Anonymiser {
         if self.domains.is_empty() {
             return None;
         }
-        let name = run(rest, |c| c.is_ascii_alphanumeric() || c == '.' || c == '-').trim_end_matches(['.', '-']);
+        let name = run(rest, |c| c.is_ascii_alphanumeric() || c == '.' || c == '-')
+            .trim_end_matches(['.', '-']);
         let lower = name.to_lowercase();
-        let below = |d: &String| lower == *d || lower.strip_suffix(d.as_str()).is_some_and(|n| n.ends_with('.'));
-        self.domains.iter().any(below).then_some((name.len(), Kind::Host))
+        let below = |d: &String| {
+            lower == *d
+                || lower
+                    .strip_suffix(d.as_str())
+                    .is_some_and(|n| n.ends_with('.'))
+        };
+        self.domains
+            .iter()
+            .any(below)
+            .then_some((name.len(), Kind::Host))
     }
 
     /// A known name, or the host of a line of syslog: `Nov 21 12:00:00 HOST kernel: …`.
@@ -255,18 +308,26 @@ impl Anonymiser {
         self.initials.get(&initial)?;
         // The lower-case form may be a little longer or shorter.
         let near = self.longest + 8;
-        let ends = rest.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= near);
+        let ends = rest
+            .char_indices()
+            .map(|(at, c)| at + c.len_utf8())
+            .take_while(|end| *end <= near);
         let known = ends.filter(|end| is_boundary(&rest[..*end], &rest[*end..]));
-        let known = known.filter_map(|end| Some((end, *self.names.get(&rest[..end].to_lowercase())?)));
+        let known =
+            known.filter_map(|end| Some((end, *self.names.get(&rest[..end].to_lowercase())?)));
         known.last()
     }
 
     /// The placeholder for a value, the same for every occurrence.
     fn instead_of(&mut self, kind: Kind, thing: &str) -> String {
-        let name = KINDS.iter().find(|(k, ..)| *k == kind).map_or("private", |(_, name, _)| name);
+        let name = KINDS
+            .iter()
+            .find(|(k, ..)| *k == kind)
+            .map_or("private", |(_, name, _)| name);
         let thing = thing.to_lowercase();
         let short = thing.split('.').next().unwrap_or_default();
-        if kind == Kind::Host && (self.own_hosts.contains(&thing) || self.own_hosts.contains(short)) {
+        if kind == Kind::Host && (self.own_hosts.contains(&thing) || self.own_hosts.contains(short))
+        {
             return "<host>".to_owned();
         }
         let number = self.given.entry((kind, thing)).or_insert_with(|| {
@@ -290,7 +351,8 @@ fn run(text: &str, is_part: impl Fn(char) -> bool) -> &str {
     &text[..end]
 }
 
-/// The longest prefix of a text that a rule reads. Without this limit a line of a megabyte would be read once per word.
+/// The longest prefix of a text that a rule reads. Without this limit a line of a megabyte would be
+/// read once per word.
 fn beginning(text: &str) -> &str {
     const MOST: usize = 160;
     let mut end = MOST.min(text.len());
@@ -306,7 +368,8 @@ fn placeholder(text: &str) -> Option<usize> {
     let inner = &inner[..run(inner, |c| c.is_ascii_alphanumeric() || c == '-').len()];
     text[1 + inner.len()..].strip_prefix('>')?;
     let (name, number) = inner.split_once('-').unwrap_or((inner, "1"));
-    let is_ours = KINDS.iter().any(|(_, n, _)| *n == name) && number.bytes().all(|b| b.is_ascii_digit());
+    let is_ours =
+        KINDS.iter().any(|(_, n, _)| *n == name) && number.bytes().all(|b| b.is_ascii_digit());
     is_ours.then_some(inner.len() + 2)
 }
 
@@ -317,8 +380,9 @@ pub fn plain(text: &str) -> String {
     while let Some(c) = rest.next() {
         match c {
             '\u{1b}' => {
-                // ESC [ numbers letter; a lone ESC is removed itself. A space never belongs to a sequence: removing it would
-                // join two words, and the second would not be recognised.
+                // ESC [ numbers letter; a lone ESC is removed itself. A space never belongs to a
+                // sequence: removing it would join two words, and the second would not be
+                // recognised.
                 if rest.next_if_eq(&'[').is_some() {
                     while rest.next_if(|c| ('\u{30}'..'\u{40}').contains(c)).is_some() {}
                     rest.next_if(|c| ('\u{40}'..'\u{7f}').contains(c));
@@ -326,7 +390,10 @@ pub fn plain(text: &str) -> String {
             }
             '\n' | '\t' => out.push(c),
             '\r' => out.extend(rest.peek().is_none_or(|next| *next != '\n').then_some('\n')),
-            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {}
+            '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}'
+            | '\u{feff}' => {}
             c if c.is_control() => {}
             c => out.push(c),
         }

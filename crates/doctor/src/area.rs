@@ -55,7 +55,14 @@ impl Area {
             | C::GS909
             | C::GS912
             | C::GS913 => Self::Gpu,
-            C::GS101 | C::GS102 | C::GS104 | C::GS106 | C::GS201 | C::GS202 | C::GS301 | C::GS504 => Self::Kernel,
+            C::GS101
+            | C::GS102
+            | C::GS104
+            | C::GS106
+            | C::GS201
+            | C::GS202
+            | C::GS301
+            | C::GS504 => Self::Kernel,
             C::GS701 | C::GS704 | C::GS705 | C::GS707 | C::GS709 => Self::Toolkit,
             C::GS702 | C::GS703 | C::GS708 | C::GS710 => Self::AddOns,
             C::GS716 | C::GS717 | C::GS718 | C::GS719 | C::GS720 => Self::Python,

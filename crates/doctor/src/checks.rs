@@ -1,4 +1,5 @@
-//! The checks, from the bottom of the stack to the top: kernel, driver, toolkit, cuDNN. A cause comes before its consequences.
+//! The checks, from the bottom of the stack to the top: kernel, driver, toolkit, cuDNN. A cause
+//! comes before its consequences.
 
 mod add_on;
 mod bus;
@@ -40,8 +41,8 @@ pub struct Check {
     pub needs: &'static [Sense],
     /// Whether the state it checks can change at run time, not only when something is installed.
     pub runtime: bool,
-    /// Whether a file of facts is enough to run it: what it reads is in the facts, or is an [`Answer`](super::Answer) that can
-    /// be `NotAsked`.
+    /// Whether a file of facts is enough to run it: what it reads is in the facts, or is an
+    /// [`Answer`](super::Answer) that can be `NotAsked`.
     pub facts_suffice: bool,
     /// Checks whose failure may cause this one's, nearest first.
     pub follows_from: &'static [CheckId],
@@ -189,7 +190,13 @@ pub const CHECKS: &[Check] = &[
         needs: &[Sense::Dkms, Sense::DkmsLogs],
         runtime: false,
         facts_suffice: true,
-        follows_from: &[CheckId::GS101, CheckId::GS102, CheckId::GS603, CheckId::GS401, CheckId::GS106],
+        follows_from: &[
+            CheckId::GS101,
+            CheckId::GS102,
+            CheckId::GS603,
+            CheckId::GS401,
+            CheckId::GS106,
+        ],
     },
     Check {
         id: CheckId::GS504,
@@ -258,7 +265,12 @@ pub const CHECKS: &[Check] = &[
         id: CheckId::GS509,
         reads: "/sys/bus/pci/devices, whether the driver is installed or loaded, the kernel's log",
         run: driver::on_the_bus,
-        needs: &[Sense::KernelLog, Sense::Libraries, Sense::ModuleAge, Sense::Given],
+        needs: &[
+            Sense::KernelLog,
+            Sense::Libraries,
+            Sense::ModuleAge,
+            Sense::Given,
+        ],
         runtime: true,
         facts_suffice: true,
         follows_from: &[CheckId::GS903, CheckId::GS913],
@@ -292,7 +304,12 @@ pub const CHECKS: &[Check] = &[
         needs: &[Sense::Libraries],
         runtime: true,
         facts_suffice: true,
-        follows_from: &[CheckId::GS903, CheckId::GS501, CheckId::GS401, CheckId::GS603],
+        follows_from: &[
+            CheckId::GS903,
+            CheckId::GS501,
+            CheckId::GS401,
+            CheckId::GS603,
+        ],
     },
     Check {
         id: CheckId::GS904,
@@ -544,7 +561,11 @@ pub const CHECKS: &[Check] = &[
         id: CheckId::GS703,
         reads: "the result of cudnnGetVersion and the like in each library loaded by its SONAME, the add-ons on the host",
         run: add_on::winner,
-        needs: &[Sense::AddOnVersions, Sense::LoaderDirectories, Sense::LoaderCache],
+        needs: &[
+            Sense::AddOnVersions,
+            Sense::LoaderDirectories,
+            Sense::LoaderCache,
+        ],
         runtime: false,
         facts_suffice: false,
         follows_from: &[CheckId::GS702, CheckId::GS708, CheckId::GS701],
@@ -618,14 +639,19 @@ pub const CHECKS: &[Check] = &[
 /// No command: the text alone is the advice.
 const NOTHING: [&str; 0] = [];
 
-/// Why the kernel side cannot be checked here, if so: the kernel belongs to another system, or no NVIDIA driver is installed.
+/// Why the kernel side cannot be checked here, if so: the kernel belongs to another system, or no
+/// NVIDIA driver is installed.
 fn no_driver_of_its_own(seen: &Evidence) -> Option<Verdict> {
     let whose = match seen.facts.machine.kind {
         MachineKind::Container => gpusetup_causes::CONTAINER,
         MachineKind::Wsl2 => gpusetup_causes::WSL2,
         MachineKind::Jetson => gpusetup_causes::JETSON,
         MachineKind::Physical | MachineKind::Virtual => {
-            return seen.facts.driver.is_none().then(|| Verdict::skip("no NVIDIA driver is installed"));
+            return seen
+                .facts
+                .driver
+                .is_none()
+                .then(|| Verdict::skip("no NVIDIA driver is installed"));
         }
     };
     Some(Verdict::skip(whose))
@@ -634,5 +660,9 @@ fn no_driver_of_its_own(seen: &Evidence) -> Option<Verdict> {
 /// The kernel that boots next, if its modules are installed.
 fn next_kernel(seen: &Evidence) -> Option<&Kernel> {
     let release = seen.facts.kernel()?;
-    seen.facts.kernels.installed.iter().find(|k| k.release == release)
+    seen.facts
+        .kernels
+        .installed
+        .iter()
+        .find(|k| k.release == release)
 }

@@ -1,4 +1,5 @@
-//! The contents of a report besides the evidence: the host's logs about the driver, and the names to anonymise.
+//! The contents of a report besides the evidence: the host's logs about the driver, and the names
+//! to anonymise.
 
 use super::anonymise::{Anonymiser, KINDS, Kind, Names};
 use super::archive::{Collected, EVIDENCE, SCHEMA};
@@ -39,20 +40,36 @@ pub fn collect(
     for (name, text) in &mut texts {
         let clean = match name.rsplit('.').next() {
             Some("json") => json(&mut anonymiser, text),
-            Some("jsonl") => text.lines().map(|l| json(&mut anonymiser, l) + "\n").collect(),
+            Some("jsonl") => text
+                .lines()
+                .map(|l| json(&mut anonymiser, l) + "\n")
+                .collect(),
             _ => anonymiser.text(text),
         };
         *text = last_lines(&clean, MOST_OF_ONE).to_owned();
     }
-    // The checks run on the anonymised evidence, so the result contains nothing private and is the same elsewhere.
+    // The checks run on the anonymised evidence, so the result contains nothing private and is the
+    // same elsewhere.
     let report = examine(evidence.clone().with(database), database, &[]);
-    texts.insert("doctor.json".to_owned(), serde_json::to_string_pretty(&report)? + "\n");
-    let collected =
-        Collected { schema: SCHEMA.to_owned(), tool: env!("CARGO_PKG_VERSION").to_owned(), collected: now, evidence };
-    texts.insert(EVIDENCE.to_owned(), serde_json::to_string_pretty(&collected)? + "\n");
+    texts.insert(
+        "doctor.json".to_owned(),
+        serde_json::to_string_pretty(&report)? + "\n",
+    );
+    let collected = Collected {
+        schema: SCHEMA.to_owned(),
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        collected: now,
+        evidence,
+    };
+    texts.insert(
+        EVIDENCE.to_owned(),
+        serde_json::to_string_pretty(&collected)? + "\n",
+    );
     let mut room = MOST_OF_ALL;
-    let names: Vec<_> =
-        [EVIDENCE.to_owned(), "doctor.json".to_owned()].into_iter().chain(texts.keys().cloned()).collect();
+    let names: Vec<_> = [EVIDENCE.to_owned(), "doctor.json".to_owned()]
+        .into_iter()
+        .chain(texts.keys().cloned())
+        .collect();
     let mut kept = BTreeMap::new();
     for name in names {
         if let Some(text) = texts.remove(&name).filter(|t| t.len() <= room) {
@@ -60,11 +77,15 @@ pub fn collect(
             kept.insert(name, text);
         }
     }
-    kept.insert("README.txt".to_owned(), readme(&collected.collected, &kept, anonymiser.counts()));
+    kept.insert(
+        "README.txt".to_owned(),
+        readme(&collected.collected, &kept, anonymiser.counts()),
+    );
     Ok(kept)
 }
 
-/// Anonymises each string in a line or file of JSON. In the raw bytes an escaped `\n` before a name would hide it.
+/// Anonymises each string in a line or file of JSON. In the raw bytes an escaped `\n` before a name
+/// would hide it.
 fn json(anonymiser: &mut Anonymiser, text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(mut value) => {
@@ -72,41 +93,88 @@ fn json(anonymiser: &mut Anonymiser, text: &str) -> String {
             value.to_string()
         }
         // A truncated line.
-        Err(_) => anonymiser.text(&text.replace("\\n", " ").replace("\\t", " ").replace("\\\"", "\"")),
+        Err(_) => anonymiser.text(
+            &text
+                .replace("\\n", " ")
+                .replace("\\t", " ")
+                .replace("\\\"", "\""),
+        ),
     }
 }
 
 /// The end of a text, beginning with a whole line.
 fn last_lines(text: &str, most: usize) -> &str {
-    let Some(over) = text.len().checked_sub(most).filter(|over| *over > 0) else { return text };
-    let from = text.as_bytes()[over..].iter().position(|b| *b == b'\n').map_or(text.len(), |at| over + at + 1);
+    let Some(over) = text.len().checked_sub(most).filter(|over| *over > 0) else {
+        return text;
+    };
+    let from = text.as_bytes()[over..]
+        .iter()
+        .position(|b| *b == b'\n')
+        .map_or(text.len(), |at| over + at + 1);
     &text[from..]
 }
 
 /// The host's logs, not anonymised.
 fn texts(system: &System, facts: &Facts, sources: &EvidenceSources) -> BTreeMap<String, String> {
     let mut texts = BTreeMap::new();
-    let log = sources.kernel_log.clone().map_or_else(|| kernel_log::read(system), Answer::Is);
+    let log = sources
+        .kernel_log
+        .clone()
+        .map_or_else(|| kernel_log::read(system), Answer::Is);
     if let Answer::Is(log) = log {
-        texts.insert("kernel.log".to_owned(), last_lines(&of_driver(&log, facts), MOST_OF_ONE).to_owned());
+        texts.insert(
+            "kernel.log".to_owned(),
+            last_lines(&of_driver(&log, facts), MOST_OF_ONE).to_owned(),
+        );
     }
     let mut add = |name: String, path: &Path, most: u64| {
         // Unreadable files are reported by the facts, or belong to another user.
-        if let Some((text, _)) = tail(system, path, most).ok().filter(|(text, _)| !text.trim().is_empty()) {
+        if let Some((text, _)) = tail(system, path, most)
+            .ok()
+            .filter(|(text, _)| !text.trim().is_empty())
+        {
             texts.insert(name, text);
         }
     };
-    for name in ["nvidia-installer.log", "nvidia-uninstall.log", "cuda-installer.log"] {
-        add(name.to_owned(), &Path::new("/var/log").join(name), MOST_OF_A_LOG);
+    for name in [
+        "nvidia-installer.log",
+        "nvidia-uninstall.log",
+        "cuda-installer.log",
+    ] {
+        add(
+            name.to_owned(),
+            &Path::new("/var/log").join(name),
+            MOST_OF_A_LOG,
+        );
     }
-    add("gpusetup/result.json".to_owned(), Path::new("/var/lib/gpusetup/result.json"), MOST_OF_ONE as u64);
-    add("gpusetup/events.jsonl".to_owned(), Path::new(EVENTS), MOST_OF_A_LOG);
-    let own = system.list(LOGS).unwrap_or_default().into_iter().filter(|n| n.ends_with(".log"));
+    add(
+        "gpusetup/result.json".to_owned(),
+        Path::new("/var/lib/gpusetup/result.json"),
+        MOST_OF_ONE as u64,
+    );
+    add(
+        "gpusetup/events.jsonl".to_owned(),
+        Path::new(EVENTS),
+        MOST_OF_A_LOG,
+    );
+    let own = system
+        .list(LOGS)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|n| n.ends_with(".log"));
     for name in own.take(MOST_LOGS) {
-        add(format!("gpusetup/{}", file_name(&name)), &Path::new(LOGS).join(&name), MOST_OF_A_LOG);
+        add(
+            format!("gpusetup/{}", file_name(&name)),
+            &Path::new(LOGS).join(&name),
+            MOST_OF_A_LOG,
+        );
     }
     for (name, path) in dkms_logs(system).into_iter().take(MOST_LOGS) {
-        add(format!("dkms/{}.log", file_name(&name)), &path, MOST_OF_A_LOG);
+        add(
+            format!("dkms/{}.log", file_name(&name)),
+            &path,
+            MOST_OF_A_LOG,
+        );
     }
     texts
 }
@@ -118,10 +186,16 @@ fn dkms_logs(system: &System) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for tree in list(root).into_iter().filter(|n| n.starts_with("nvidia")) {
         // `kernel-6.8.0-x86_64` is a link to one of the others.
-        for version in list(&root.join(&tree)).into_iter().filter(|v| v.starts_with(|c: char| c.is_ascii_digit())) {
+        for version in list(&root.join(&tree))
+            .into_iter()
+            .filter(|v| v.starts_with(|c: char| c.is_ascii_digit()))
+        {
             let at = root.join(&tree).join(&version);
             found.push((format!("{tree}-{version}"), at.join("build/make.log")));
-            for kernel in list(&at).into_iter().filter(|k| k.starts_with(|c: char| c.is_ascii_digit())) {
+            for kernel in list(&at)
+                .into_iter()
+                .filter(|k| k.starts_with(|c: char| c.is_ascii_digit()))
+            {
                 for arch in list(&at.join(&kernel)) {
                     let log = at.join(&kernel).join(&arch).join("log/make.log");
                     found.push((format!("{tree}-{version}-{kernel}-{arch}"), log));
@@ -135,8 +209,19 @@ fn dkms_logs(system: &System) -> Vec<(String, PathBuf)> {
 
 /// A valid file name in a report.
 fn file_name(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-+".contains(c) { c } else { '_' };
-    name.chars().map(plain).take(80).collect::<String>().trim_start_matches('.').to_owned()
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "._-+".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    name.chars()
+        .map(plain)
+        .take(80)
+        .collect::<String>()
+        .trim_start_matches('.')
+        .to_owned()
 }
 
 /// The lines of a kernel's log about the driver and the GPUs. The rest is private.
@@ -158,14 +243,25 @@ fn of_driver(log: &str, facts: &Facts) -> String {
         "secure boot",
     ];
     // Without the function, which is often left out.
-    let gpus = facts.gpus.iter().map(|g| &g.address).chain(facts.nvswitches.iter().map(|s| &s.address));
-    let gpus: Vec<_> = gpus.filter_map(|a| Some(a.rsplit_once('.')?.0.to_lowercase())).collect();
+    let gpus = facts
+        .gpus
+        .iter()
+        .map(|g| &g.address)
+        .chain(facts.nvswitches.iter().map(|s| &s.address));
+    let gpus: Vec<_> = gpus
+        .filter_map(|a| Some(a.rsplit_once('.')?.0.to_lowercase()))
+        .collect();
     let mut out = String::new();
     for line in log.lines() {
-        let refused = REFUSALS.iter().chain(&UNFIT).any(|refusal| line.contains(refusal));
-        let is_kernels = line.starts_with(['[', '<']) || ["kernel:", "NVRM"].iter().any(|sign| line.contains(sign));
+        let refused = REFUSALS
+            .iter()
+            .chain(&UNFIT)
+            .any(|refusal| line.contains(refusal));
+        let is_kernels = line.starts_with(['[', '<'])
+            || ["kernel:", "NVRM"].iter().any(|sign| line.contains(sign));
         let lower = line.to_lowercase();
-        let tells = TELLING.iter().any(|word| lower.contains(word)) || gpus.iter().any(|gpu| lower.contains(gpu));
+        let tells = TELLING.iter().any(|word| lower.contains(word))
+            || gpus.iter().any(|gpu| lower.contains(gpu));
         if refused || tells && (is_kernels || line.starts_with("Linux version ")) {
             out += &of_command_line(line).unwrap_or_else(|| line.to_owned());
             out.push('\n');
@@ -174,21 +270,43 @@ fn of_driver(log: &str, facts: &Facts) -> String {
     out
 }
 
-/// Only the relevant words of the kernel's command line: others may name disks, servers and passwords.
+/// Only the relevant words of the kernel's command line: others may name disks, servers and
+/// passwords.
 fn of_command_line(line: &str) -> Option<String> {
     let (before, words) = line.split_once("ommand line:")?;
-    const TELLING: [&str; 8] = ["nvidia", "nouveau", "nova", "vfio", "blacklist", "iommu", "pci=", "modeset"];
-    let words = words.split_whitespace().filter(|word| TELLING.iter().any(|t| word.contains(t)));
-    Some(words.fold(format!("{before}ommand line:"), |line, word| line + " " + word))
+    const TELLING: [&str; 8] = [
+        "nvidia",
+        "nouveau",
+        "nova",
+        "vfio",
+        "blacklist",
+        "iommu",
+        "pci=",
+        "modeset",
+    ];
+    let words = words
+        .split_whitespace()
+        .filter(|word| TELLING.iter().any(|t| word.contains(t)));
+    Some(words.fold(format!("{before}ommand line:"), |line, word| {
+        line + " " + word
+    }))
 }
 
 /// The names to anonymise, and those to keep.
 fn names(system: &System, evidence: &Evidence, database: &Database) -> Names {
     let text = |path: &str| system.read_text(path).ok().flatten().unwrap_or_default();
-    let mut names = Names { keep: kept(evidence, database), ..Names::default() };
+    let mut names = Names {
+        keep: kept(evidence, database),
+        ..Names::default()
+    };
     names.hosts.push(text("/etc/hostname").trim().to_owned());
     if system.is_live() {
-        names.hosts.push(rustix::system::uname().nodename().to_string_lossy().into_owned());
+        names.hosts.push(
+            rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned(),
+        );
     }
     for host in names.hosts.clone() {
         if let Some((short, domain)) = host.split_once('.') {
@@ -196,36 +314,70 @@ fn names(system: &System, evidence: &Evidence, database: &Database) -> Names {
             names.domains.push(domain.to_owned());
         }
     }
-    for line in text("/etc/hosts").lines().map(|l| l.split('#').next().unwrap_or_default()) {
-        names.other_hosts.extend(line.split_whitespace().skip(1).map(str::to_owned));
+    for line in text("/etc/hosts")
+        .lines()
+        .map(|l| l.split('#').next().unwrap_or_default())
+    {
+        names
+            .other_hosts
+            .extend(line.split_whitespace().skip(1).map(str::to_owned));
     }
     for line in text("/etc/resolv.conf").lines() {
         let mut words = line.split_whitespace();
-        if words.next().is_some_and(|key| key == "search" || key == "domain") {
+        if words
+            .next()
+            .is_some_and(|key| key == "search" || key == "domain")
+        {
             names.domains.extend(words.map(str::to_owned));
         }
     }
-    names.users.extend(text("/etc/passwd").lines().filter_map(person).flatten());
+    names
+        .users
+        .extend(text("/etc/passwd").lines().filter_map(person).flatten());
     if system.is_live() {
-        let of_environment = ["SUDO_USER", "USER", "LOGNAME"].iter().filter_map(|name| environment::variable(name));
-        names.users.extend(of_environment.filter(|user| user != "root"));
+        let of_environment = ["SUDO_USER", "USER", "LOGNAME"]
+            .iter()
+            .filter_map(|name| environment::variable(name));
+        names
+            .users
+            .extend(of_environment.filter(|user| user != "root"));
     }
-    let firmware =
-        ["product_serial", "board_serial", "chassis_serial", "product_uuid", "chassis_asset_tag", "board_asset_tag"];
-    let firmware = firmware.iter().map(|name| text(&format!("/sys/class/dmi/id/{name}")));
-    let tree = ["/proc/device-tree/serial-number", "/sys/firmware/devicetree/base/serial-number"].map(text);
-    let serials = firmware.chain(tree).map(|s| s.trim().trim_matches('\0').to_owned());
+    let firmware = [
+        "product_serial",
+        "board_serial",
+        "chassis_serial",
+        "product_uuid",
+        "chassis_asset_tag",
+        "board_asset_tag",
+    ];
+    let firmware = firmware
+        .iter()
+        .map(|name| text(&format!("/sys/class/dmi/id/{name}")));
+    let tree = [
+        "/proc/device-tree/serial-number",
+        "/sys/firmware/devicetree/base/serial-number",
+    ]
+    .map(text);
+    let serials = firmware
+        .chain(tree)
+        .map(|s| s.trim().trim_matches('\0').to_owned());
     names.serials.extend(serials.filter(|s| s.len() > 3));
-    names.ids.extend(["/etc/machine-id", "/var/lib/dbus/machine-id"].map(|path| text(path).trim().to_owned()));
+    names.ids.extend(
+        ["/etc/machine-id", "/var/lib/dbus/machine-id"].map(|path| text(path).trim().to_owned()),
+    );
     names
 }
 
 /// The names in a person's line of /etc/passwd: login name, full name and home directory.
 fn person(line: &str) -> Option<Vec<String>> {
     let fields: Vec<_> = line.split(':').collect();
-    let [name, _, uid, _, full, home, ..] = fields.as_slice() else { return None };
+    let [name, _, uid, _, full, home, ..] = fields.as_slice() else {
+        return None;
+    };
     // Smaller ids are system users; 65534 is `nobody`.
-    uid.parse::<u32>().ok().filter(|uid| *uid >= 1000 && *uid != 65534)?;
+    uid.parse::<u32>()
+        .ok()
+        .filter(|uid| *uid >= 1000 && *uid != 65534)?;
     let full = full.split(',').next().unwrap_or_default();
     let folder = home.rsplit('/').next().unwrap_or_default();
     Some([*name, full, folder].map(str::to_owned).to_vec())
@@ -235,16 +387,37 @@ fn person(line: &str) -> Option<Vec<String>> {
 fn kept(evidence: &Evidence, database: &Database) -> Vec<String> {
     let facts = &evidence.facts;
     let kernels = facts.kernels.installed.iter().map(|k| k.release.clone());
-    let known = database.add_on_artifacts.iter().map(|a| a.version.to_string());
-    let here = facts.add_on_files().filter_map(|c| Some(c.version?.to_string()));
+    let known = database
+        .add_on_artifacts
+        .iter()
+        .map(|a| a.version.to_string());
+    let here = facts
+        .add_on_files()
+        .filter_map(|c| Some(c.version?.to_string()));
     // Versions of Python packages have four numbers, too.
-    let environments = if let Answer::Is(all) = &evidence.python { all.as_slice() } else { &[] };
-    let packages = || environments.iter().flat_map(|environment| &environment.packages);
-    let required = packages().flat_map(|package| &package.requires).flat_map(|required| {
-        let numbers = required.versions.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'));
-        numbers.filter(|number| number.contains('.')).map(str::to_owned)
-    });
-    let versions = packages().map(|package| package.version.clone()).chain(required);
+    let environments = if let Answer::Is(all) = &evidence.python {
+        all.as_slice()
+    } else {
+        &[]
+    };
+    let packages = || {
+        environments
+            .iter()
+            .flat_map(|environment| &environment.packages)
+    };
+    let required = packages()
+        .flat_map(|package| &package.requires)
+        .flat_map(|required| {
+            let numbers = required
+                .versions
+                .split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'));
+            numbers
+                .filter(|number| number.contains('.'))
+                .map(str::to_owned)
+        });
+    let versions = packages()
+        .map(|package| package.version.clone())
+        .chain(required);
     kernels
         .chain(facts.kernels.running.clone())
         .chain(facts.kernels.next_boot.clone())
@@ -265,7 +438,9 @@ fn readme(when: &str, texts: &BTreeMap<String, String>, counts: &BTreeMap<Kind, 
             EVIDENCE => "the evidence; the checks need only this file",
             "doctor.json" => "the findings",
             "kernel.log" => "the lines of the kernel's log about the driver and the GPUs",
-            name if name.starts_with("dkms/") => "the end of the log of a build of the driver's modules",
+            name if name.starts_with("dkms/") => {
+                "the end of the log of a build of the driver's modules"
+            }
             "gpusetup/result.json" => "how gpusetup's last run ended",
             name if name.starts_with("gpusetup/") => "the end of a log of gpusetup",
             _ => "the end of the log of NVIDIA's installer",
@@ -274,7 +449,10 @@ fn readme(when: &str, texts: &BTreeMap<String, String>, counts: &BTreeMap<Kind, 
     }
     out += "\nPrivate values are replaced by placeholders; equal values have the same one. The host is <host>. Replaced:\n\n";
     for (kind, placeholder, several) in KINDS {
-        out += &format!("  <{placeholder}-N>: {several} ({})\n", counts.get(&kind).copied().unwrap_or_default());
+        out += &format!(
+            "  <{placeholder}-N>: {several} ({})\n",
+            counts.get(&kind).copied().unwrap_or_default()
+        );
     }
     out + "\nNot replaced: PCI addresses, versions, checksums and kernel releases; outside of paths, names of fewer than\n\
            three letters and common words (ubuntu, nvidia); and names that gpusetup cannot know. Read these files before\n\
@@ -303,10 +481,17 @@ modprobe: ERROR: could not insert 'nvidia': Key was rejected by service
         let of = of_driver(log, &sound().facts);
         assert_eq!(kernel_log::parse(&of), kernel_log::parse(log));
         assert!(
-            !of.contains("usb") && !of.contains("sudo") && !of.contains("password") && !of.contains("UUID"),
+            !of.contains("usb")
+                && !of.contains("sudo")
+                && !of.contains("password")
+                && !of.contains("UUID"),
             "{of}"
         );
-        assert!(of.contains("Command line: modprobe.blacklist=nouveau pci=realloc\n") && of.contains("BAR 1"), "{of}");
+        assert!(
+            of.contains("Command line: modprobe.blacklist=nouveau pci=realloc\n")
+                && of.contains("BAR 1"),
+            "{of}"
+        );
         assert_eq!(of.lines().count(), 8, "{of}");
     }
 

@@ -5,7 +5,9 @@ use gpusetup_database::version::AddOnVersion;
 use gpusetup_gpus::patience;
 use gpusetup_gpus::why_silent;
 use gpusetup_host::{Facts, holders};
-use gpusetup_nvidia::{Answer, Convolution, Cuda, Library, Nvml, NvmlGpu, Question, ask, ask_version, own};
+use gpusetup_nvidia::{
+    Answer, Convolution, Cuda, Library, Nvml, NvmlGpu, Question, ask, ask_version, own,
+};
 use gpusetup_system::{System, in_parallel};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +31,10 @@ impl Readings {
         Self {
             nvml: Answer::NotAsked(why.to_owned()),
             cuda: Answer::NotAsked(why.to_owned()),
-            convolution: cudnn.iter().map(|soname| (soname.clone(), Answer::NotAsked(why.to_owned()))).collect(),
+            convolution: cudnn
+                .iter()
+                .map(|soname| (soname.clone(), Answer::NotAsked(why.to_owned())))
+                .collect(),
             holders: Vec::new(),
         }
     }
@@ -46,23 +51,42 @@ pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings {
         let nvml = in_parallel(scope, &nvml);
         let cuda = Question::new(Library::Cuda, ["libcuda.so.1"]).limit(patience(facts, 30));
         let cuda: Answer<Cuda> = ask(own(), &cuda);
-        (nvml.join().unwrap_or_else(|| Answer::NotAsked("it was not asked".to_owned())), cuda)
+        (
+            nvml.join()
+                .unwrap_or_else(|| Answer::NotAsked("it was not asked".to_owned())),
+            cuda,
+        )
     });
     let computes = matches!(&cuda, Answer::Is(cuda) if cuda.computes());
     let convolution = cudnn.iter().map(|soname| {
         if !computes {
-            return (soname.clone(), Answer::NotAsked("CUDA itself does not compute".to_owned()));
+            return (
+                soname.clone(),
+                Answer::NotAsked("CUDA itself does not compute".to_owned()),
+            );
         }
-        let question = Question::new(Library::Convolution, [soname, "libcuda.so.1"]).limit(patience(facts, 60));
+        let question = Question::new(Library::Convolution, [soname, "libcuda.so.1"])
+            .limit(patience(facts, 60));
         (soname.clone(), ask(own(), &question))
     });
     let convolution = convolution.collect();
-    let in_the_way = matches!(&nvml, Answer::Is(nvml) if nvml.gpus.iter().any(NvmlGpu::awaits_reset));
-    let holders = if in_the_way { holders(system).iter().map(ToString::to_string).collect() } else { Vec::new() };
-    Readings { nvml, cuda, convolution, holders }
+    let in_the_way =
+        matches!(&nvml, Answer::Is(nvml) if nvml.gpus.iter().any(NvmlGpu::awaits_reset));
+    let holders = if in_the_way {
+        holders(system).iter().map(ToString::to_string).collect()
+    } else {
+        Vec::new()
+    };
+    Readings {
+        nvml,
+        cuda,
+        convolution,
+        holders,
+    }
 }
 
-/// The version of the library that this machine's loader finds for `soname` (or at a path), asked in a child process.
+/// The version of the library that this machine's loader finds for `soname` (or at a path), asked
+/// in a child process.
 pub fn add_on_version(add_on: &AddOn, soname: &str) -> Answer<AddOnVersion> {
     // Loading reads some hundred megabytes from a cold disk.
     ask_version(own(), add_on, soname, Duration::from_secs(30))

@@ -1,5 +1,5 @@
-//! The evidence of the checks: the facts, and the output of the host's own programs. It is gathered once. What could not be
-//! read is recorded with the reason.
+//! The evidence of the checks: the facts, and the output of the host's own programs. It is gathered
+//! once. What could not be read is recorded with the reason.
 
 mod apt;
 mod bus;
@@ -28,7 +28,8 @@ pub use loader::Cached;
 pub use machine::{Hybrid, MachineState, Wsl};
 pub use mig::{BootLayout, BootLayouts};
 pub use python::{
-    BuiltFor, EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment, RequiredPackage,
+    BuiltFor, EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment,
+    RequiredPackage,
 };
 pub use rivals::{Denial, FORCED, Image};
 pub use settings::GpuSettings;
@@ -38,18 +39,20 @@ use super::device;
 use super::kernel_log::{self, Said};
 use super::sense::{Sense, Senses};
 use driver::{
-    dkms, fabric_manager, failed_builds, hmm_disabled, key_is_enrolled, missing_packages, module_before_boot,
-    signed_modules, signer, unlinked_headers,
+    dkms, fabric_manager, failed_builds, hmm_disabled, key_is_enrolled, missing_packages,
+    module_before_boot, signed_modules, signer, unlinked_headers,
 };
 use gpusetup_causes::Remedy;
 use gpusetup_database::compat::{
-    AddOn, AddOnId, Bulletin, Companion, CompanionId, CudaRelease, Database, Distribution, Framework, JetPack,
-    Platform, Sxid, VersionRule, Xid,
+    AddOn, AddOnId, Bulletin, Companion, CompanionId, CudaRelease, Database, Distribution,
+    Framework, JetPack, Platform, Sxid, VersionRule, Xid,
 };
 use gpusetup_database::version::{AddOnVersion, CudaVersion, DriverVersion};
 use gpusetup_host::{Block, Facts, Origin, add_left_out, container_host};
 use gpusetup_nvidia::{Answer, Convolution, Cuda, Nvml};
-use gpusetup_resolve::{Card, Joined, Supply, distribution, known_card, own_platform, package_beside};
+use gpusetup_resolve::{
+    Card, Joined, Supply, distribution, known_card, own_platform, package_beside,
+};
 use gpusetup_system::{Ended, Output, Program, System, in_parallel};
 use loader::{cached, forward_compatible, loader_directories, resolved};
 use rivals::{denied, images};
@@ -58,7 +61,9 @@ use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toolkit::{compiled, newest_gcc, nvcc, oldest_drivers, other_toolkits, set_for_everybody, shells};
+use toolkit::{
+    compiled, newest_gcc, nvcc, oldest_drivers, other_toolkits, set_for_everybody, shells,
+};
 
 /// Inputs other than the host itself.
 #[derive(Debug, Clone, Default)]
@@ -71,15 +76,21 @@ pub struct EvidenceSources {
     pub accepts_no_gpu: bool,
     /// The scheduler that the host is to be ready for.
     pub ready: Option<Scheduler>,
-    /// Parts that are not read, because reading them showed a bug: names of senses, and ids of checks.
+    /// Parts that are not read, because reading them showed a bug: names of senses, and ids of
+    /// checks.
     pub left_out: BTreeSet<String>,
 }
 
 /// Everything that the checks use.
-// Fields from the database are not stored: `Evidence::with` adds them. A new field must be an `Answer` or an option with
-// `serde(default)`, so that an older file does not claim that something is missing.
+// Fields from the database are not stored: `Evidence::with` adds them. A new field must be an
+// `Answer` or an option with `serde(default)`, so that an older file does not claim that something
+// is missing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
     /// Only the facts are known; the other fields are empty.
@@ -95,7 +106,8 @@ pub struct Evidence {
     pub distribution: Option<Distribution>,
     /// The directory that contains the toolkits.
     pub prefix: PathBuf,
-    /// The default toolkit, `PREFIX/cuda`, with links resolved. None if that is missing or dangling.
+    /// The default toolkit, `PREFIX/cuda`, with links resolved. None if that is missing or
+    /// dangling.
     pub default_toolkit: Option<PathBuf>,
     /// The database's entry for each GPU, in the order of the facts, or why there is none.
     #[serde(skip)]
@@ -145,15 +157,18 @@ pub struct Evidence {
     pub blocked: Option<Vec<Block>>,
     /// The relevant contents of each kernel's initramfs, by kernel.
     pub images: BTreeMap<String, Answer<Image>>,
-    /// The signer of the nvidia module of the kernel that boots next; none if it is unsigned. Asked only with Secure Boot.
+    /// The signer of the nvidia module of the kernel that boots next; none if it is unsigned. Asked
+    /// only with Secure Boot.
     pub signer: Answer<Option<String>>,
-    /// Whether the key that signed it is enrolled in the firmware or shim. None if it is not this host's own key.
+    /// Whether the key that signed it is enrolled in the firmware or shim. None if it is not this
+    /// host's own key.
     #[serde(default)]
     pub key_is_enrolled: Option<bool>,
     /// Signed modules of the distribution that could take the place of the driver's own.
     #[serde(default)]
     pub signed_modules: Option<SignedModules>,
-    /// If the loaded module is not the driver's: whether the driver's module was installed before the last boot.
+    /// If the loaded module is not the driver's: whether the driver's module was installed before
+    /// the last boot.
     #[serde(default)]
     pub module_before_boot: Option<bool>,
     /// The version that each toolkit's `nvcc --version` reports, by the toolkit's directory.
@@ -239,16 +254,19 @@ pub struct Evidence {
     /// The persistence daemon runs. None for a tree.
     #[serde(default)]
     pub persistenced: Option<bool>,
-    /// The layouts of GPU instances (MIG) that every boot restores. None if there are none, or if the driver does not answer.
+    /// The layouts of GPU instances (MIG) that every boot restores. None if there are none, or if
+    /// the driver does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_layouts: Option<BootLayouts>,
     /// The unit of the persistence daemon is installed.
     #[serde(default)]
     pub has_persistence_unit: bool,
-    /// The settings that gpusetup applied to the GPUs, and what they report. None if there are none.
+    /// The settings that gpusetup applied to the GPUs, and what they report. None if there are
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<GpuSettings>,
-    /// Heterogeneous memory (HMM) is disabled in CUDA's kernel module. None if the module is not loaded.
+    /// Heterogeneous memory (HMM) is disabled in CUDA's kernel module. None if the module is not
+    /// loaded.
     #[serde(default)]
     pub hmm_disabled: Option<bool>,
     /// NVIDIA's security bulletins in the database, newest first.
@@ -260,7 +278,8 @@ pub struct Evidence {
     /// The oldest driver that runs each toolkit's programs, if known.
     #[serde(skip)]
     pub oldest_driver: BTreeMap<PathBuf, DriverVersion>,
-    /// Senses that failed because of a bug in gpusetup: name and object. Reports of 0.1 name checks instead.
+    /// Senses that failed because of a bug in gpusetup: name and object. Reports of 0.1 name checks
+    /// instead.
     pub broken: BTreeMap<String, String>,
 }
 
@@ -283,21 +302,35 @@ pub fn gather(
     let blocked = denied.as_ref().map(|_| facts.blocked_modules.clone());
     let denied = denied.unwrap_or_default();
     let signer = senses.at(Sense::Signer, || signer(system, &facts));
-    let main = database.add_on(AddOnId::CUDNN).map(|cudnn| main_libraries(&facts, cudnn)).unwrap_or_default();
+    let main = database
+        .add_on(AddOnId::CUDNN)
+        .map(|cudnn| main_libraries(&facts, cudnn))
+        .unwrap_or_default();
     // The slow ones wait for other programs, so they run in parallel.
     let told = || senses.at(Sense::Libraries, || device::told(system, &facts, &main));
     let images = || senses.at(Sense::Images, || images(system, &facts, &denied));
-    let add_ons = || senses.at(Sense::AddOnVersions, || add_on_versions(system, database, &facts));
+    let add_ons = || {
+        senses.at(Sense::AddOnVersions, || {
+            add_on_versions(system, database, &facts)
+        })
+    };
     let (images, add_ons, (nvcc, compiled), told) = std::thread::scope(|scope| {
         let told = in_parallel(scope, &told);
         let images = in_parallel(scope, &images);
         let add_ons = in_parallel(scope, &add_ons);
         let nvcc: BTreeMap<_, _> = senses.at(Sense::Nvcc, || {
             let with_nvcc = facts.toolkits.iter().filter(|t| t.has_nvcc);
-            with_nvcc.map(|t| (t.path.clone(), nvcc(system, &t.path))).collect()
+            with_nvcc
+                .map(|t| (t.path.clone(), nvcc(system, &t.path)))
+                .collect()
         });
         let compiled = senses.at(Sense::Compiled, || compiled(system, &facts, &nvcc));
-        (images.join().unwrap_or_default(), add_ons.join().unwrap_or_default(), (nvcc, compiled), told.join())
+        (
+            images.join().unwrap_or_default(),
+            add_ons.join().unwrap_or_default(),
+            (nvcc, compiled),
+            told.join(),
+        )
     });
     let (cudnn, add_ons) = add_ons;
     let dkms = senses.at(Sense::Dkms, || dkms(system));
@@ -305,16 +338,23 @@ pub fn gather(
     // It starts the program of each engine.
     let container_host = LazyCell::new(|| container_host(system, database, None));
     let distribution = distribution(database, &facts);
-    let has_smi = system.exists("/usr/bin/nvidia-smi") || system.exists("/usr/local/bin/nvidia-smi");
+    let has_smi =
+        system.exists("/usr/bin/nvidia-smi") || system.exists("/usr/local/bin/nvidia-smi");
     let missing_packages = senses.at(Sense::DriverPackages, || {
-        if has_smi { Vec::new() } else { missing_packages(system, &facts, distribution) }
+        if has_smi {
+            Vec::new()
+        } else {
+            missing_packages(system, &facts, distribution)
+        }
     });
     Evidence {
         only_facts: false,
         accepts_no_gpu: sources.accepts_no_gpu,
         distribution: None,
         prefix: prefix.to_owned(),
-        default_toolkit: Some(prefix.join("cuda")).filter(|p| system.is_directory(p)).map(|p| resolved(system, &p)),
+        default_toolkit: Some(prefix.join("cuda"))
+            .filter(|p| system.is_directory(p))
+            .map(|p| resolved(system, &p)),
         cards: Vec::new(),
         kernel_log,
         xids: Vec::new(),
@@ -325,26 +365,45 @@ pub fn gather(
         oldest_driver: BTreeMap::new(),
         branch_cuda: None,
         bulletins: Vec::new(),
-        boot_layouts: senses.at(Sense::Libraries, || mig::boot_layouts(system, database, &facts)),
-        persistenced: system.is_live().then(|| system.exists("/run/nvidia-persistenced/socket")),
-        has_persistence_unit: ["/etc", "/usr/lib", "/lib"]
-            .iter()
-            .any(|d| system.exists(Path::new(d).join("systemd/system/nvidia-persistenced.service"))),
+        boot_layouts: senses.at(Sense::Libraries, || {
+            mig::boot_layouts(system, database, &facts)
+        }),
+        persistenced: system
+            .is_live()
+            .then(|| system.exists("/run/nvidia-persistenced/socket")),
+        has_persistence_unit: ["/etc", "/usr/lib", "/lib"].iter().any(|d| {
+            system.exists(Path::new(d).join("systemd/system/nvidia-persistenced.service"))
+        }),
         settings: senses.at(Sense::Settings, || settings::settings(system, &facts)),
         hmm_disabled: hmm_disabled(system),
         newest_gcc: BTreeMap::new(),
-        host_compiler: senses
-            .at(Sense::HostCompiler, || set_for_everybody(system, &["NVCC_CCBIN=", "-ccbin"]).into_iter().next()),
-        devices: system.is_live().then(|| names(system, "/dev").filter(|n| n.starts_with("nvidia")).collect()),
-        fabric_manager: senses.at(Sense::FabricManager, || fabric_manager(system, &facts, database)),
-        companions: senses.at(Sense::Companions, || companions::states(system, &facts, database)),
+        host_compiler: senses.at(Sense::HostCompiler, || {
+            set_for_everybody(system, &["NVCC_CCBIN=", "-ccbin"])
+                .into_iter()
+                .next()
+        }),
+        devices: system.is_live().then(|| {
+            names(system, "/dev")
+                .filter(|n| n.starts_with("nvidia"))
+                .collect()
+        }),
+        fabric_manager: senses.at(Sense::FabricManager, || {
+            fabric_manager(system, &facts, database)
+        }),
+        companions: senses.at(Sense::Companions, || {
+            companions::states(system, &facts, database)
+        }),
         requested_companions: Vec::new(),
         failed_builds: senses.at(Sense::DkmsLogs, || failed_builds(system, &dkms)),
         dkms,
         unlinked_headers: senses.at(Sense::Headers, || unlinked_headers(system, &facts)),
         compilers: compilers(system),
-        key_is_enrolled: senses.at(Sense::SigningKey, || key_is_enrolled(system, &facts, &signer)),
-        signed_modules: senses.at(Sense::SigningKey, || signed_modules(system, &facts, distribution)),
+        key_is_enrolled: senses.at(Sense::SigningKey, || {
+            key_is_enrolled(system, &facts, &signer)
+        }),
+        signed_modules: senses.at(Sense::SigningKey, || {
+            signed_modules(system, &facts, distribution)
+        }),
         module_before_boot: senses.at(Sense::ModuleAge, || module_before_boot(system, &facts)),
         signer,
         shells: senses.at(Sense::Shells, || shells(system, &facts)),
@@ -355,22 +414,42 @@ pub fn gather(
         needed_companions: Vec::new(),
         companion_remedies: Vec::new(),
         cached: senses.at(Sense::LoaderCache, || cached(system, &facts)),
-        library_paths: senses.at(Sense::LibraryPaths, || set_for_everybody(system, &["LD_LIBRARY_PATH="])),
+        library_paths: senses.at(Sense::LibraryPaths, || {
+            set_for_everybody(system, &["LD_LIBRARY_PATH="])
+        }),
         denied,
         blocked,
         images,
-        apt: senses.at(Sense::Apt, || apt::apt(system, &sources.today.clone().unwrap_or_else(gpusetup_system::today))),
+        apt: senses.at(Sense::Apt, || {
+            apt::apt(
+                system,
+                &sources.today.clone().unwrap_or_else(gpusetup_system::today),
+            )
+        }),
         bus: senses.at(Sense::Bus, || bus::bus(system, &facts, database)),
-        containers: senses
-            .at(Sense::Containers, || containers::containers(system, database, || LazyCell::force(&container_host))),
+        containers: senses.at(Sense::Containers, || {
+            containers::containers(system, database, || LazyCell::force(&container_host))
+        }),
         cluster: senses.at(Sense::Cluster, || {
-            sources.ready.map(|of| cluster::cluster(system, &facts, database, || LazyCell::force(&container_host), of))
+            sources.ready.map(|of| {
+                cluster::cluster(
+                    system,
+                    &facts,
+                    database,
+                    || LazyCell::force(&container_host),
+                    of,
+                )
+            })
         }),
         given: senses.at(Sense::Given, || containers::given(system, &facts)),
-        python: senses.at(Sense::Python, || Answer::Is(python::environments(system, &facts, database))),
+        python: senses.at(Sense::Python, || {
+            Answer::Is(python::environments(system, &facts, database))
+        }),
         known_frameworks: Vec::new(),
         oldest_driver_of_series: BTreeMap::new(),
-        coherent: senses.at(Sense::Coherent, || containers::coherent(system, &facts, database)),
+        coherent: senses.at(Sense::Coherent, || {
+            containers::coherent(system, &facts, database)
+        }),
         machine: senses.at(Sense::Machine, || machine::machine(system, &facts)),
         platform: None,
         jetpack: None,
@@ -392,11 +471,19 @@ pub fn gather(
 
 impl Evidence {
     /// The evidence in a file of facts: everything that needs the host itself is `NotAsked`.
-    pub fn of_facts(facts: Facts, database: &Database, prefix: &Path, sources: &EvidenceSources) -> Self {
+    pub fn of_facts(
+        facts: Facts,
+        database: &Database,
+        prefix: &Path,
+        sources: &EvidenceSources,
+    ) -> Self {
         fn unsaid<T>() -> Answer<T> {
             Answer::NotAsked(NOT_IN_FACTS.to_owned())
         }
-        let kernel_log = sources.kernel_log.as_deref().map_or_else(unsaid, kernel_log::heard);
+        let kernel_log = sources
+            .kernel_log
+            .as_deref()
+            .map_or_else(unsaid, kernel_log::heard);
         Self {
             only_facts: true,
             accepts_no_gpu: sources.accepts_no_gpu,
@@ -482,15 +569,23 @@ impl Evidence {
         self.known_add_ons = database.add_ons.clone();
         self.known_frameworks = database.frameworks.clone();
         self.bulletins = database.bulletins.clone();
-        let oldest = |release: &CudaRelease| (release.version.series().to_string(), release.minimum_driver);
+        let oldest =
+            |release: &CudaRelease| (release.version.series().to_string(), release.minimum_driver);
         self.oldest_driver_of_series = database.cuda.iter().map(oldest).collect();
         let facts = &mut self.facts;
         self.distribution = distribution(database, facts).cloned();
         self.platform = own_platform(database, facts).cloned();
-        let l4t = facts.machine.board.as_ref().and_then(|board| board.l4t.as_deref());
+        let l4t = facts
+            .machine
+            .board
+            .as_ref()
+            .and_then(|board| board.l4t.as_deref());
         self.jetpack = l4t.and_then(|l4t| database.jetpack(l4t)).cloned();
-        self.cards =
-            facts.gpus.iter().map(|g| known_card(database, g).map_err(|conflict| conflict.to_string())).collect();
+        self.cards = facts
+            .gpus
+            .iter()
+            .map(|g| known_card(database, g).map_err(|conflict| conflict.to_string()))
+            .collect();
         // A newer database may have a GPU that was unknown when the facts were written.
         for (gpu, card) in facts.gpus.iter_mut().zip(&self.cards) {
             if let (None, Ok(card)) = (&gpu.name, card) {
@@ -498,28 +593,68 @@ impl Evidence {
             }
         }
         self.fabric_companion = database.companion(CompanionId::FABRIC_MANAGER).cloned();
-        self.requested_companions = database.companions.iter().filter(|of| of.on_request).cloned().collect();
+        self.requested_companions = database
+            .companions
+            .iter()
+            .filter(|of| of.on_request)
+            .cloned()
+            .collect();
         let joined = Joined::of(database, facts);
-        self.needed_companions = joined.iter().flat_map(|joined| joined.needs(database)).cloned().collect();
+        self.needed_companions = joined
+            .iter()
+            .flat_map(|joined| joined.needs(database))
+            .cloned()
+            .collect();
         self.companion_remedies = companion_remedies(database, facts, &self.needed_companions);
-        self.forward_compatible = forward_compatible(database, facts.driver.as_ref(), &self.cards, &self.cached);
+        self.forward_compatible =
+            forward_compatible(database, facts.driver.as_ref(), &self.cards, &self.cached);
         let toolkits = facts.toolkits.iter();
-        self.newest_gcc = toolkits.filter_map(|t| Some((t.path.clone(), newest_gcc(database, t.version)?))).collect();
-        self.branch_cuda = facts.driver.as_ref().and_then(|d| database.branch(d.version.branch)?.max_cuda);
+        self.newest_gcc = toolkits
+            .filter_map(|t| Some((t.path.clone(), newest_gcc(database, t.version)?)))
+            .collect();
+        self.branch_cuda = facts
+            .driver
+            .as_ref()
+            .and_then(|d| database.branch(d.version.branch)?.max_cuda);
         self.oldest_driver = oldest_drivers(database, facts);
-        let number = |said: &Said| if let Said::Xid { number, .. } = said { Some(*number) } else { None };
-        let told = if let Answer::Is(said) = &self.kernel_log { said.as_slice() } else { &[] };
+        let number = |said: &Said| {
+            if let Said::Xid { number, .. } = said {
+                Some(*number)
+            } else {
+                None
+            }
+        };
+        let told = if let Answer::Is(said) = &self.kernel_log {
+            said.as_slice()
+        } else {
+            &[]
+        };
         let numbers: BTreeSet<_> = told.iter().filter_map(number).collect();
-        self.xids = numbers.into_iter().filter_map(|n| database.xid(n).cloned()).collect();
-        let number = |said: &Said| if let Said::SwitchFault { number, .. } = said { Some(*number) } else { None };
+        self.xids = numbers
+            .into_iter()
+            .filter_map(|n| database.xid(n).cloned())
+            .collect();
+        let number = |said: &Said| {
+            if let Said::SwitchFault { number, .. } = said {
+                Some(*number)
+            } else {
+                None
+            }
+        };
         let numbers: BTreeSet<_> = told.iter().filter_map(number).collect();
-        self.sxids = numbers.into_iter().filter_map(|n| database.sxid(n).cloned()).collect();
+        self.sxids = numbers
+            .into_iter()
+            .filter_map(|n| database.sxid(n).cloned())
+            .collect();
         self
     }
 
     /// The title of Fabric Manager.
     pub fn fabric_title(&self) -> String {
-        self.fabric_companion.as_ref().map_or_else(|| CompanionId::FABRIC_MANAGER.to_string(), |c| c.title.clone())
+        self.fabric_companion.as_ref().map_or_else(
+            || CompanionId::FABRIC_MANAGER.to_string(),
+            |c| c.title.clone(),
+        )
     }
 
     /// How to get a companion of this driver.
@@ -537,7 +672,8 @@ impl Evidence {
 
     /// The commands that start Fabric Manager.
     pub fn fabric_start(&self) -> impl Iterator<Item = String> {
-        self.fabric_units().map(|unit| format!("sudo systemctl enable --now {unit}"))
+        self.fabric_units()
+            .map(|unit| format!("sudo systemctl enable --now {unit}"))
     }
 
     /// The database's entry for an add-on.
@@ -547,7 +683,8 @@ impl Evidence {
 
     /// The title of an add-on; its id if it is not in the database.
     pub fn title_of(&self, id: AddOnId) -> String {
-        self.add_on(id).map_or_else(|| id.to_string(), |a| a.title.clone())
+        self.add_on(id)
+            .map_or_else(|| id.to_string(), |a| a.title.clone())
     }
 
     /// Replaces the kernel's log.
@@ -558,20 +695,39 @@ impl Evidence {
 }
 
 /// How to get each of these companions, as far as gpusetup or a repository of the host has it.
-fn companion_remedies(database: &Database, facts: &Facts, needed: &[Companion]) -> Vec<(CompanionId, Remedy)> {
+fn companion_remedies(
+    database: &Database,
+    facts: &Facts,
+    needed: &[Companion],
+) -> Vec<(CompanionId, Remedy)> {
     let distribution = distribution(database, facts);
-    let packaged = facts.driver.as_ref().filter(|driver| driver.origin != Origin::Runfile);
+    let packaged = facts
+        .driver
+        .as_ref()
+        .filter(|driver| driver.origin != Origin::Runfile);
     let remedy = |of: &Companion| match of.version {
         VersionRule::Own => {
             let driver = facts.driver.as_ref()?.version;
-            Some(Supply::of(of, database, distribution, facts, (driver, facts.oldest_gpu()))?.remedy(of, facts))
+            Some(
+                Supply::of(
+                    of,
+                    database,
+                    distribution,
+                    facts,
+                    (driver, facts.oldest_gpu()),
+                )?
+                .remedy(of, facts),
+            )
         }
         VersionRule::Driver | VersionRule::Branch => {
             package_beside(distribution, facts, of, packaged?.version)?;
             Some(gpusetup_causes::apply_companion(of))
         }
     };
-    needed.iter().filter_map(|of| Some((of.id, remedy(of)?))).collect()
+    needed
+        .iter()
+        .filter_map(|of| Some((of.id, remedy(of)?)))
+        .collect()
 }
 
 /// The version that the library of each SONAME reports.
@@ -585,17 +741,36 @@ fn add_on_versions(system: &System, database: &Database, facts: &Facts) -> (Vers
             true => device::add_on_version(add_on, soname),
             false => loader::add_on_version(system, facts, soname),
         };
-        let all = if add_on.id == AddOnId::CUDNN { &mut cudnn } else { &mut others };
-        all.extend(main_libraries(facts, add_on).into_iter().map(|soname| (soname.clone(), version(&soname))));
+        let all = if add_on.id == AddOnId::CUDNN {
+            &mut cudnn
+        } else {
+            &mut others
+        };
+        all.extend(
+            main_libraries(facts, add_on)
+                .into_iter()
+                .map(|soname| (soname.clone(), version(&soname))),
+        );
     }
     (cudnn, others)
 }
 
 /// The SONAMEs of an add-on's main library on the host.
 fn main_libraries(facts: &Facts, add_on: &AddOn) -> Vec<String> {
-    let sonames = facts.files_of(add_on.id).flat_map(|c| &c.files).filter_map(|f| f.soname.clone());
-    let is_main = |soname: &String| soname.strip_prefix(&add_on.library).is_some_and(|end| end.starts_with(".so."));
-    sonames.filter(is_main).collect::<BTreeSet<_>>().into_iter().collect()
+    let sonames = facts
+        .files_of(add_on.id)
+        .flat_map(|c| &c.files)
+        .filter_map(|f| f.soname.clone());
+    let is_main = |soname: &String| {
+        soname
+            .strip_prefix(&add_on.library)
+            .is_some_and(|end| end.starts_with(".so."))
+    };
+    sonames
+        .filter(is_main)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
 }
 
 /// Why a check is skipped that needs more than the facts.
@@ -639,7 +814,9 @@ fn ask_or<const N: usize>(
 
 /// Versions of gcc in /usr/bin.
 fn compilers(system: &System) -> Vec<u16> {
-    names(system, "/usr/bin").filter_map(|n| n.strip_prefix("gcc-")?.parse().ok()).collect()
+    names(system, "/usr/bin")
+        .filter_map(|n| n.strip_prefix("gcc-")?.parse().ok())
+        .collect()
 }
 
 /// For fuzzing.
@@ -657,7 +834,9 @@ mod tests {
     fn pipes_and_devices_hold_nobody_up() {
         let tree = tempfile::tempdir().expect("a temporary directory");
         let system = System::at(tree.path());
-        system.make_directories("/etc/profile.d", 0o755).expect("made");
+        system
+            .make_directories("/etc/profile.d", 0o755)
+            .expect("made");
         rustix::fs::mknodat(
             rustix::fs::CWD,
             tree.path().join("etc/profile.d/a.sh"),
@@ -666,9 +845,15 @@ mod tests {
             0,
         )
         .expect("a pipe");
-        system.write("/etc/profile.d/b.sh", b"export LD_LIBRARY_PATH=/x\n", 0o644).expect("written");
+        system
+            .write("/etc/profile.d/b.sh", b"export LD_LIBRARY_PATH=/x\n", 0o644)
+            .expect("written");
         let found = set_for_everybody(&system, &["LD_LIBRARY_PATH="]);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(system.read("/etc/profile.d/a.sh").is_err_and(|e| e.to_string().contains("not a regular file")));
+        assert!(
+            system
+                .read("/etc/profile.d/a.sh")
+                .is_err_and(|e| e.to_string().contains("not a regular file"))
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The kernel's messages about NVIDIA's driver and GPUs since the last boot. They are read first: a broken driver hangs its
-//! clients, and has usually logged the reason before.
+//! The kernel's messages about NVIDIA's driver and GPUs since the last boot. They are read first: a
+//! broken driver hangs its clients, and has usually logged the reason before.
 
 mod line;
 mod plain;
@@ -13,7 +13,9 @@ use line::{Line, Origin, numbered};
 use plain::plain;
 use record::{Part, Records, names_what_users_choose};
 pub use says::{LoggedSxid, LoggedXid};
-use says::{bare_xid, error_in, firmware, is_odd_xid, is_of_program, of_driver, pasted_xid, switch, sxid};
+use says::{
+    bare_xid, error_in, firmware, is_odd_xid, is_of_program, of_driver, pasted_xid, switch, sxid,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -21,9 +23,14 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-/// The GPU in a message of the driver, in the driver's words: `0000:02:00.0 (PCI ID: 10de:2c38)`, `GeForce GT 710`.
+/// The GPU in a message of the driver, in the driver's words: `0000:02:00.0 (PCI ID: 10de:2c38)`,
+/// `GeForce GT 710`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(from = "String", into = "String")]
 pub struct LoggedGpu {
     text: String,
@@ -58,7 +65,11 @@ impl fmt::Display for LoggedGpu {
 
 /// A message of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Said {
     /// An error of a GPU, by its number.
@@ -107,8 +118,8 @@ pub enum Said {
     ProbeFailed(String),
     /// The driver could not initialise the GPU; old drivers do not say which one.
     InitFailed(String),
-    /// The GSP firmware of a GPU no longer responds, or is still running from before. The value is the driver's number of the
-    /// GPU, `GPU6`, or empty.
+    /// The GSP firmware of a GPU no longer responds, or is still running from before. The value is
+    /// the driver's number of the GPU, `GPU6`, or empty.
     FirmwareHangs(String),
     /// A fatal error of an NVSwitch.
     SwitchFault {
@@ -125,8 +136,8 @@ pub enum Said {
     NoHmm(String),
     /// The firmware assigned no address space to the GPU's memory.
     NoRoom(String),
-    /// Lines that look like errors of GPUs, but are not known to be the kernel's: they are of another form, or may be part of a message
-    /// that names what a user chose.
+    /// Lines that look like errors of GPUs, but are not known to be the kernel's: they are of
+    /// another form, or may be part of a message that names what a user chose.
     Unread {
         /// The number of the first of these lines.
         first: usize,
@@ -135,7 +146,8 @@ pub enum Said {
     },
 }
 
-/// How many different messages are kept: those of some hundred GPUs. A log that somebody made up may have any number.
+/// How many different messages are kept: those of some hundred GPUs. A log that somebody made up
+/// may have any number.
 const MAX_SAID: usize = 1000;
 
 /// How many error numbers of a log are told apart by their GPU or switch.
@@ -149,7 +161,17 @@ const FILES: [&str; 3] = ["/var/log/kern.log", "/var/log/messages", "/var/log/sy
 pub fn read(system: &System) -> Answer<String> {
     if system.is_live() {
         let mut why = String::new();
-        for argv in [&["dmesg"][..], &["journalctl", "-k", "-b", "-o", "short-monotonic", "--no-pager"]] {
+        for argv in [
+            &["dmesg"][..],
+            &[
+                "journalctl",
+                "-k",
+                "-b",
+                "-o",
+                "short-monotonic",
+                "--no-pager",
+            ],
+        ] {
             match system.run(&Program::new(argv.iter().copied()).limit(LIMIT)) {
                 Ok(output) if output.ended == Ended::Status(0) => return Answer::Is(output.text),
                 Ok(output) => why = output.last_lines(1),
@@ -161,8 +183,8 @@ pub fn read(system: &System) -> Answer<String> {
     of_tree(system)
 }
 
-/// The log of a tree: the first of the files in which the kernel's messages are. After a rotation a file is empty, and the one before it
-/// has them.
+/// The log of a tree: the first of the files in which the kernel's messages are. After a rotation a
+/// file is empty, and the one before it has them.
 fn of_tree(system: &System) -> Answer<String> {
     let mut others = None;
     for path in FILES {
@@ -175,7 +197,10 @@ fn of_tree(system: &System) -> Answer<String> {
             };
             if is_of_kernel(&text) {
                 if is_cut {
-                    system.leave_out(&file, &format!("only its last {} MiB is read", MAX_LOG >> 20));
+                    system.leave_out(
+                        &file,
+                        &format!("only its last {} MiB is read", MAX_LOG >> 20),
+                    );
                 }
                 if let Some((former, why)) = why.or(others) {
                     system.pass_over(former, &format!("{why}; {file} is read"));
@@ -183,27 +208,49 @@ fn of_tree(system: &System) -> Answer<String> {
                 return Answer::Is(text);
             }
             let is_empty = text.trim().is_empty();
-            why.get_or_insert((file, if is_empty { "it is empty" } else { "it has no message of the kernel" }));
+            why.get_or_insert((
+                file,
+                if is_empty {
+                    "it is empty"
+                } else {
+                    "it has no message of the kernel"
+                },
+            ));
         }
         others = others.or(why);
     }
     Answer::NotAsked(match others {
         Some((file, "it is empty")) => format!("the tree's log {file} is empty"),
-        Some((file, _)) => format!("the tree's log {file} has no message of the kernel in a form that gpusetup reads"),
+        Some((file, _)) => format!(
+            "the tree's log {file} has no message of the kernel in a form that gpusetup reads"
+        ),
         None => "the tree has no kernel log".to_owned(),
     })
 }
 
-/// Earlier files of a log, the newest first: `kern.log.1`, `messages-20261129`. Packed ones are not read.
+/// Earlier files of a log, the newest first: `kern.log.1`, `messages-20261129`. Packed ones are not
+/// read.
 fn rotated(system: &System, path: &str) -> Vec<String> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let is_dated = |file: &String| {
-        let date = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
-        date.is_some_and(|date| date.len() == "20261129".len() && date.bytes().all(|b| b.is_ascii_digit()))
+        let date = file
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix('-'));
+        date.is_some_and(|date| {
+            date.len() == "20261129".len() && date.bytes().all(|b| b.is_ascii_digit())
+        })
     };
-    let newest = system.list(folder).unwrap_or_default().into_iter().filter(is_dated).max();
+    let newest = system
+        .list(folder)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(is_dated)
+        .max();
     let numbered = format!("{path}.1");
-    [numbered].into_iter().chain(newest.map(|newest| format!("{folder}/{newest}"))).collect()
+    [numbered]
+        .into_iter()
+        .chain(newest.map(|newest| format!("{folder}/{newest}")))
+        .collect()
 }
 
 /// Whether a text has a message of the kernel, or what looks like an error.
@@ -229,16 +276,26 @@ pub fn tail(system: &System, path: impl AsRef<Path>, most: u64) -> io::Result<(S
     let text = text_in_place(bytes);
     Ok(match over {
         0 => (text, false),
-        _ => (text.split_once('\n').map(|(_, rest)| rest.to_owned()).unwrap_or_default(), true),
+        _ => (
+            text.split_once('\n')
+                .map(|(_, rest)| rest.to_owned())
+                .unwrap_or_default(),
+            true,
+        ),
     })
 }
 
-/// The Xids in a text, also those that were copied without `NVRM:` before them; each number appears once per GPU. What comes
-/// before a line `Linux version` counts too: people paste `/proc/version` behind their log.
+/// The Xids in a text, also those that were copied without `NVRM:` before them; each number appears
+/// once per GPU. What comes before a line `Linux version` counts too: people paste `/proc/version`
+/// behind their log.
 pub fn xids(log: &str) -> Vec<LoggedXid> {
     let mut known = HashSet::new();
     log.lines()
-        .filter_map(|line| nvrm(line).and_then(pasted_xid).or_else(|| pasted_xid(&line[bare_xid(line)?..])))
+        .filter_map(|line| {
+            nvrm(line)
+                .and_then(pasted_xid)
+                .or_else(|| pasted_xid(&line[bare_xid(line)?..]))
+        })
         .filter(|logged| known.insert((logged.gpu.clone(), logged.number)))
         .take(MAX_LOGGED)
         .collect()
@@ -246,7 +303,8 @@ pub fn xids(log: &str) -> Vec<LoggedXid> {
 
 /// What the driver says on a line that somebody pasted, with anything before it.
 fn nvrm(line: &str) -> Option<&str> {
-    line.split_once("NVRM").map(|(_, rest)| rest.trim_start_matches(':').trim())
+    line.split_once("NVRM")
+        .map(|(_, rest)| rest.trim_start_matches(':').trim())
 }
 
 /// The SXids in a text; each number appears once per switch.
@@ -259,7 +317,8 @@ pub fn sxids(log: &str) -> Vec<LoggedSxid> {
         .collect()
 }
 
-/// The relevant messages of a log's last boot, each once; an Xid has the text of its first occurrence.
+/// The relevant messages of a log's last boot, each once; an Xid has the text of its first
+/// occurrence.
 #[cfg(test)]
 pub fn parse(log: &str) -> Vec<Said> {
     Reading::of(&plain(log)).said()
@@ -287,8 +346,7 @@ pub fn of_host(system: &System) -> Answer<Vec<Said>> {
 }
 
 /// Why nothing is known of a log that has a text.
-const UNKNOWN_FORM: &str =
-    "no line of the kernel's log is in a form that gpusetup reads: those of dmesg, journalctl and syslog are";
+const UNKNOWN_FORM: &str = "no line of the kernel's log is in a form that gpusetup reads: those of dmesg, journalctl and syslog are";
 
 /// Reads a log, line by line.
 #[derive(Default)]
@@ -311,11 +369,13 @@ struct Boot {
     heard: Heard,
     /// What the driver said. NVIDIA breaks sentences into lines, so the lines are joined.
     text: String,
-    /// The number of the first line that looks like an error and is not read, and how many there are.
+    /// The number of the first line that looks like an error and is not read, and how many there
+    /// are.
     unread: Option<(usize, usize)>,
 }
 
-/// A boot that may be none: a user can write `Linux version 6.1` to a syslog. Errors of the boot before are better than none.
+/// A boot that may be none: a user can write `Linux version 6.1` to a syslog. Errors of the boot
+/// before are better than none.
 struct Doubt {
     before: Boot,
     /// Whether its first message has a time, which begins at 0 again.
@@ -336,7 +396,12 @@ impl Reading {
     fn of(log: &str) -> Self {
         let mut reading = Self::default();
         let mut records = Records::default();
-        let signs: Vec<_> = REFUSALS.iter().chain(&UNFIT).filter(|sign| log.contains(**sign)).copied().collect();
+        let signs: Vec<_> = REFUSALS
+            .iter()
+            .chain(&UNFIT)
+            .filter(|sign| log.contains(**sign))
+            .copied()
+            .collect();
         let may_have_errors = log.contains("Xid (") || log.contains("NVRM");
         for (number, text) in numbered(log, LEAST) {
             let line = Line::of(text);
@@ -373,7 +438,12 @@ impl Reading {
         }
         self.put_back();
         let before = std::mem::take(&mut self.boot);
-        self.doubt = Some(Doubt { before, has_clock, uptime: self.uptime, left: MAX_BEFORE_COMMAND_LINE });
+        self.doubt = Some(Doubt {
+            before,
+            has_clock,
+            uptime: self.uptime,
+            left: MAX_BEFORE_COMMAND_LINE,
+        });
         true
     }
 
@@ -381,9 +451,14 @@ impl Reading {
     fn resolve(&mut self, line: &Line) {
         let Some(doubt) = &mut self.doubt else { return };
         doubt.left = doubt.left.saturating_sub(1);
-        let goes_on = line.uptime.is_some_and(|now| doubt.uptime.is_some_and(|before| before > 0.0 && now >= before));
-        let has_command_line =
-            ["Command line: ", "Kernel command line: "].iter().any(|word| line.message.starts_with(word));
+        let goes_on = line.uptime.is_some_and(|now| {
+            doubt
+                .uptime
+                .is_some_and(|before| before > 0.0 && now >= before)
+        });
+        let has_command_line = ["Command line: ", "Kernel command line: "]
+            .iter()
+            .any(|word| line.message.starts_with(word));
         let begins_anew = doubt.has_clock && line.uptime.is_some() && !self.has_others;
         if goes_on || doubt.left == 0 {
             self.put_back();
@@ -401,7 +476,11 @@ impl Reading {
     }
 
     fn said(mut self) -> Vec<Said> {
-        if self.doubt.as_ref().is_some_and(|doubt| !doubt.has_clock || self.has_others) {
+        if self
+            .doubt
+            .as_ref()
+            .is_some_and(|doubt| !doubt.has_clock || self.has_others)
+        {
             self.put_back();
         }
         self.boot.said()
@@ -425,15 +504,29 @@ impl Boot {
             }
             return !is_odd_xid(says);
         }
-        if message.starts_with("nvidia-uvm: ") && message.contains("request_free_mem_region() err") {
+        if message.starts_with("nvidia-uvm: ") && message.contains("request_free_mem_region() err")
+        {
             heard.note(Said::NoHmm(message.trim().to_owned()));
             return true;
         }
-        if let Some(LoggedSxid { switch, number, text, .. }) = switch(message) {
-            heard.note(Said::SwitchFault { switch, number, text });
+        if let Some(LoggedSxid {
+            switch,
+            number,
+            text,
+            ..
+        }) = switch(message)
+        {
+            heard.note(Said::SwitchFault {
+                switch,
+                number,
+                text,
+            });
             return true;
         }
-        let Some(sign) = signs.iter().find(|sign| message.contains(**sign) && says(message, sign)) else {
+        let Some(sign) = signs
+            .iter()
+            .find(|sign| message.contains(**sign) && says(message, sign))
+        else {
             return false;
         };
         let refuses = REFUSALS.contains(sign);
@@ -452,7 +545,11 @@ impl Boot {
 
     /// Adds what was said after it.
     fn add(&mut self, later: Self) {
-        later.heard.said.into_iter().for_each(|one| self.heard.note(one));
+        later
+            .heard
+            .said
+            .into_iter()
+            .for_each(|one| self.heard.note(one));
         self.text += &later.text;
         if let Some((line, lines)) = later.unread {
             self.unread.get_or_insert((line, 0)).1 += lines;
@@ -461,18 +558,23 @@ impl Boot {
 
     fn said(mut self) -> Vec<Said> {
         sentences(&self.text, &mut |one| self.heard.note(one));
-        let unread = self.unread.map(|(first, lines)| Said::Unread { first, lines });
+        let unread = self
+            .unread
+            .map(|(first, lines)| Said::Unread { first, lines });
         self.heard.said.extend(unread);
         self.heard.said
     }
 }
 
-/// Whether a line that is not read looks like an error. What a program wrote to the same log is no error, nor what the kernel quotes.
+/// Whether a line that is not read looks like an error. What a program wrote to the same log is no
+/// error, nor what the kernel quotes.
 fn is_unread(line: &Line, part: Part) -> bool {
     if part == Part::Further || line.origin == Origin::Other {
         return false;
     }
-    let Some(before) = error_in(line.message).map(|at| &line.message[..at]) else { return false };
+    let Some(before) = error_in(line.message).map(|at| &line.message[..at]) else {
+        return false;
+    };
     part == Part::Doubtful
         || match line.origin {
             Origin::Kernel => !names_what_users_choose(before),
@@ -491,7 +593,11 @@ impl Heard {
     fn note(&mut self, one: Said) {
         // In a storm of one Xid each line has another text.
         let told = match &one {
-            Said::Xid { gpu, number, .. } => Said::Xid { gpu: gpu.clone(), number: *number, text: String::new() },
+            Said::Xid { gpu, number, .. } => Said::Xid {
+                gpu: gpu.clone(),
+                number: *number,
+                text: String::new(),
+            },
             other => other.clone(),
         };
         if self.known.len() < MAX_SAID && self.known.insert(told) {
@@ -500,17 +606,24 @@ impl Heard {
     }
 }
 
-/// Whether a message is the kernel's first one: `Linux version 6.8.0-71-generic (…)`. A program's name is shorter.
+/// Whether a message is the kernel's first one: `Linux version 6.8.0-71-generic (…)`. A program's
+/// name is shorter.
 fn is_start_of_boot(message: &str) -> bool {
-    let version = message.strip_prefix("Linux version ").and_then(|version| version.split_once('.'));
-    version
-        .is_some_and(|(major, minor)| major.parse::<u16>().is_ok() && minor.starts_with(|c: char| c.is_ascii_digit()))
+    let version = message
+        .strip_prefix("Linux version ")
+        .and_then(|version| version.split_once('.'));
+    version.is_some_and(|(major, minor)| {
+        major.parse::<u16>().is_ok() && minor.starts_with(|c: char| c.is_ascii_digit())
+    })
 }
 
-/// Whether a message says this, after nothing but who says it: `Lockdown: modprobe: unsigned module loading is restricted`.
+/// Whether a message says this, after nothing but who says it: `Lockdown: modprobe: unsigned module
+/// loading is restricted`.
 fn says(message: &str, what: &str) -> bool {
     let who = message.split_once(what).map(|(who, _)| who);
-    who.is_some_and(|who| who.split_whitespace().all(|word| word.ends_with(':')) && !is_of_program(message))
+    who.is_some_and(|who| {
+        who.split_whitespace().all(|word| word.ends_with(':')) && !is_of_program(message)
+    })
 }
 
 /// The kernel's messages when it refuses a module, and modprobe's.
@@ -528,48 +641,75 @@ pub const UNFIT: [&str; 3] = [
     "could not insert 'nvidia': Exec format error",
 ];
 
-/// A hang of the firmware of the GPU whose number the message begins with: `GPU6 _kgspIsHeartbeatTimedOut: …`.
+/// A hang of the firmware of the GPU whose number the message begins with: `GPU6
+/// _kgspIsHeartbeatTimedOut: …`.
 fn firmware_hangs(says: &str) -> Said {
-    let gpu = says.split(' ').next().filter(|word| word.strip_prefix("GPU").is_some_and(|n| n.parse::<u16>().is_ok()));
+    let gpu = says.split(' ').next().filter(|word| {
+        word.strip_prefix("GPU")
+            .is_some_and(|n| n.parse::<u16>().is_ok())
+    });
     Said::FirmwareHangs(gpu.unwrap_or_default().to_owned())
 }
 
 fn sentences(text: &str, note: &mut dyn FnMut(Said)) {
     let each = |needle: &'static str| {
-        text.match_indices(needle).map(|(at, _)| (before(text, at), after(text, at + needle.len())))
+        text.match_indices(needle)
+            .map(|(at, _)| (before(text, at), after(text, at + needle.len())))
     };
-    each("requires use of the NVIDIA open kernel modules").for_each(|(before, _)| note(Said::NeedsOpen(named(before))));
-    each("is not supported by open nvidia.ko").for_each(|(before, _)| note(Said::NotForOpen(named(before))));
+    each("requires use of the NVIDIA open kernel modules")
+        .for_each(|(before, _)| note(Said::NeedsOpen(named(before))));
+    each("is not supported by open nvidia.ko")
+        .for_each(|(before, _)| note(Said::NotForOpen(named(before))));
     for (before, after) in each("supported through the NVIDIA ") {
         if let Some((branch, _)) = after.split_once(".xx Legacy") {
-            note(Said::Legacy { gpu: named(before), branch: branch.to_owned() });
+            note(Said::Legacy {
+                gpu: named(before),
+                branch: branch.to_owned(),
+            });
         }
     }
     // "… is not supported by the NVIDIA 555.42.02 driver release"
-    each("installed in this system is not supported by the").for_each(|(before, _)| note(Said::Unknown(named(before))));
+    each("installed in this system is not supported by the")
+        .for_each(|(before, _)| note(Said::Unknown(named(before))));
     for (_, after) in each("the client has the version ") {
-        let version = |text: &str| text.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect::<String>();
+        let version = |text: &str| {
+            text.chars()
+                .take_while(|c| c.is_ascii_digit() || *c == '.')
+                .collect::<String>()
+        };
         let client = version(after).trim_end_matches('.').to_owned();
-        let module = after.split_once("this kernel module has the version ").map(|(_, rest)| version(rest));
+        let module = after
+            .split_once("this kernel module has the version ")
+            .map(|(_, rest)| version(rest));
         let module = module.unwrap_or_default().trim_end_matches('.').to_owned();
         note(Said::Mismatch { client, module });
     }
     let first_word = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
-    each("probe routine was not called for ").for_each(|(_, after)| note(Said::NotProbed(first_word(after))));
-    each("probe routine failed for ").for_each(|(_, after)| note(Said::ProbeFailed(first_word(after))));
+    each("probe routine was not called for ")
+        .for_each(|(_, after)| note(Said::NotProbed(first_word(after))));
+    each("probe routine failed for ")
+        .for_each(|(_, after)| note(Said::ProbeFailed(first_word(after))));
     for (before, after) in each(" is already bound to ") {
         let by = first_word(after).trim_end_matches('.').to_owned();
-        last_address(before).into_iter().for_each(|gpu| note(Said::Held { gpu, by: by.clone() }));
+        last_address(before).into_iter().for_each(|gpu| {
+            note(Said::Held {
+                gpu,
+                by: by.clone(),
+            })
+        });
     }
     each("RmInitAdapter failed!")
         .for_each(|(before, _)| note(Said::InitFailed(last_address(before).unwrap_or_default())));
-    each("fallen off the bus").for_each(|(before, _)| note(Said::OffTheBus(last_address(before).unwrap_or_default())));
+    each("fallen off the bus")
+        .for_each(|(before, _)| note(Said::OffTheBus(last_address(before).unwrap_or_default())));
     for (_, after) in each("BAR") {
         // "BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)"
         if let Some((bar, rest)) = after.split_once(" is 0M @ 0x0 (PCI:")
             && bar.len() == 1
         {
-            note(Said::NoRoom(rest.split(')').next().unwrap_or_default().to_owned()));
+            note(Said::NoRoom(
+                rest.split(')').next().unwrap_or_default().to_owned(),
+            ));
         }
     }
 }
@@ -578,22 +718,36 @@ fn sentences(text: &str, note: &mut dyn FnMut(Said)) {
 const SENTENCE: usize = 400;
 
 fn before(text: &str, at: usize) -> &str {
-    let from = (at.saturating_sub(SENTENCE)..=at).find(|from| text.is_char_boundary(*from)).unwrap_or(at);
+    let from = (at.saturating_sub(SENTENCE)..=at)
+        .find(|from| text.is_char_boundary(*from))
+        .unwrap_or(at);
     &text[from..at]
 }
 
 fn after(text: &str, at: usize) -> &str {
     let end = text.len().min(at + SENTENCE);
-    let to = (at..=end).rev().find(|to| text.is_char_boundary(*to)).unwrap_or(at);
+    let to = (at..=end)
+        .rev()
+        .find(|to| text.is_char_boundary(*to))
+        .unwrap_or(at);
     &text[at..to]
 }
 
-/// The GPU that a message names: "The NVIDIA GeForce GT 710 GPU installed in this system is …", "The NVIDIA GPU 0000:01:00.0
-/// (PCI ID: 10de:2331) installed …".
+/// The GPU that a message names: "The NVIDIA GeForce GT 710 GPU installed in this system is …",
+/// "The NVIDIA GPU 0000:01:00.0 (PCI ID: 10de:2331) installed …".
 fn named(before: &str) -> LoggedGpu {
-    let from = before.rfind("The NVIDIA ").map_or(before, |at| &before[at + "The NVIDIA ".len()..]);
-    let name = from.split(" installed in this system").next().unwrap_or(from);
-    name.trim_end_matches(" GPU").trim_start_matches("GPU ").trim().to_owned().into()
+    let from = before
+        .rfind("The NVIDIA ")
+        .map_or(before, |at| &before[at + "The NVIDIA ".len()..]);
+    let name = from
+        .split(" installed in this system")
+        .next()
+        .unwrap_or(from);
+    name.trim_end_matches(" GPU")
+        .trim_start_matches("GPU ")
+        .trim()
+        .to_owned()
+        .into()
 }
 
 /// The last bus address of a text, `0000:01:00.0`.
@@ -602,12 +756,16 @@ fn last_address(before: &str) -> Option<String> {
     before.split(' ').rev().take(24).find_map(address)
 }
 
-/// A word as a bus address, `0000:01:00.0`, if it is one: `01:00.0` and `0000:01:00` are, `10de:2331` is not.
+/// A word as a bus address, `0000:01:00.0`, if it is one: `01:00.0` and `0000:01:00` are,
+/// `10de:2331` is not.
 fn address(word: &str) -> Option<String> {
-    let word = word.trim_start_matches("(PCI:").trim_matches(|c: char| !c.is_ascii_hexdigit());
+    let word = word
+        .trim_start_matches("(PCI:")
+        .trim_matches(|c: char| !c.is_ascii_hexdigit());
     let (rest, function) = word.split_once('.').unwrap_or((word, "0"));
     let parts: Vec<_> = rest.split(':').collect();
-    let hexadecimal = |s: &&str| (1..=8).contains(&s.len()) && s.chars().all(|c| c.is_ascii_hexdigit());
+    let hexadecimal =
+        |s: &&str| (1..=8).contains(&s.len()) && s.chars().all(|c| c.is_ascii_hexdigit());
     let is_address = match parts.as_slice() {
         [_, _, _] => true,
         [bus, device] => bus.len() == 2 && device.len() == 2 && word.contains('.'),

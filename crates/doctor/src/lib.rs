@@ -1,5 +1,6 @@
-//! Diagnoses an installation. The evidence is gathered once. Each check is a small pure function from the evidence to a finding
-//! that names the cause and the fix. A finding that follows from another one says so. Nothing is changed.
+//! Diagnoses an installation. The evidence is gathered once. Each check is a small pure function
+//! from the evidence to a finding that names the cause and the fix. A finding that follows from
+//! another one says so. Nothing is changed.
 
 // clippy.toml lists what only `gpusetup-system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -23,10 +24,11 @@ pub use area::Area;
 pub use checks::{CHECKS, Check};
 pub use collect::collect;
 pub use evidence::{
-    Apt, Asked, BootLayout, BootLayouts, BuiltFor, Bus, Cached, CdiSpec, Cluster, Coherent, CompanionState, Containers,
-    Denial, DockerDaemon, EnvironmentKind, EnvironmentPackage, Evidence, EvidenceSources, FORCED, FabricManager,
-    FailedBuild, FoundBy, Given, Hybrid, Image, Kubernetes, LoadedLibrary, MachineState, NOT_IN_FACTS, OldCdiReader,
-    PythonEnvironment, Repository, RepositoryKey, RequiredPackage, Scheduler, Shells, SignedModules, Slurm,
+    Apt, Asked, BootLayout, BootLayouts, BuiltFor, Bus, Cached, CdiSpec, Cluster, Coherent,
+    CompanionState, Containers, Denial, DockerDaemon, EnvironmentKind, EnvironmentPackage,
+    Evidence, EvidenceSources, FORCED, FabricManager, FailedBuild, FoundBy, Given, Hybrid, Image,
+    Kubernetes, LoadedLibrary, MachineState, NOT_IN_FACTS, OldCdiReader, PythonEnvironment,
+    Repository, RepositoryKey, RequiredPackage, Scheduler, Shells, SignedModules, Slurm,
     StartedAgent, Wsl, gather,
 };
 pub use fix::repairs;
@@ -53,7 +55,11 @@ pub const SCHEMA: &str = "gpusetup.doctor/1";
 
 /// The result of all checks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Report {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
@@ -78,7 +84,11 @@ pub struct Report {
 
 /// The number of checks by status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Summary {
     /// Checks that passed.
     pub pass: usize,
@@ -111,7 +121,11 @@ pub enum Status {
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Finding {
     /// The id of the check, `GS501`.
     pub id: CheckId,
@@ -135,7 +149,11 @@ pub struct Finding {
 
 /// The fix for a problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Remediation {
     /// What to do, in a sentence.
     pub text: String,
@@ -160,10 +178,18 @@ pub struct Verdict {
 
 impl Verdict {
     fn new(status: Status, cause: Option<String>) -> Self {
-        Self { status, evidence: Vec::new(), cause, remediation: None, causes: None, gpus: Vec::new() }
+        Self {
+            status,
+            evidence: Vec::new(),
+            cause,
+            remediation: None,
+            causes: None,
+            gpus: Vec::new(),
+        }
     }
 
-    /// This verdict is a root cause, even if other verdicts of this check may follow from other checks.
+    /// This verdict is a root cause, even if other verdicts of this check may follow from other
+    /// checks.
     pub fn alone(self) -> Self {
         self.only_from(&[])
     }
@@ -209,9 +235,17 @@ impl Verdict {
     }
 
     /// Adds a fix that the user must apply.
-    pub fn advise<S: Into<String>>(mut self, text: impl Into<String>, commands: impl IntoIterator<Item = S>) -> Self {
+    pub fn advise<S: Into<String>>(
+        mut self,
+        text: impl Into<String>,
+        commands: impl IntoIterator<Item = S>,
+    ) -> Self {
         let commands = commands.into_iter().map(Into::into).collect();
-        self.remediation = Some(Box::new(Remediation { text: text.into(), commands, repair: Vec::new() }));
+        self.remediation = Some(Box::new(Remediation {
+            text: text.into(),
+            commands,
+            repair: Vec::new(),
+        }));
         self
     }
 
@@ -229,33 +263,47 @@ impl Verdict {
     /// Whether it says the same as another one about other GPUs.
     fn is_about_more_gpus_than(&self, other: &Self) -> bool {
         let text = |verdict: &Self| verdict.remediation.as_ref().map(|r| r.text.clone());
-        let is_alike = (self.status, &self.cause, self.causes) == (other.status, &other.cause, other.causes);
+        let is_alike =
+            (self.status, &self.cause, self.causes) == (other.status, &other.cause, other.causes);
         is_alike && !self.gpus.is_empty() && !other.gpus.is_empty() && text(self) == text(other)
     }
 
     /// Adds a safe repair. `--fix` performs it, and the user can run the same commands.
-    pub fn repair(mut self, text: impl Into<String>, operations: impl IntoIterator<Item = Operation>) -> Self {
+    pub fn repair(
+        mut self,
+        text: impl Into<String>,
+        operations: impl IntoIterator<Item = Operation>,
+    ) -> Self {
         let repair: Vec<_> = operations.into_iter().collect();
         let commands = repair.iter().map(Operation::by_hand).collect();
-        self.remediation = Some(Box::new(Remediation { text: text.into(), commands, repair }));
+        self.remediation = Some(Box::new(Remediation {
+            text: text.into(),
+            commands,
+            repair,
+        }));
         self
     }
 
     /// Whether `--fix` can repair it.
     pub fn is_repairable(&self) -> bool {
-        self.remediation.as_ref().is_some_and(|r| !r.repair.is_empty())
+        self.remediation
+            .as_ref()
+            .is_some_and(|r| !r.repair.is_empty())
     }
 
     /// Adds commands that the user must run afterwards.
     pub fn then<S: Into<String>>(mut self, commands: impl IntoIterator<Item = S>) -> Self {
         if let Some(remediation) = &mut self.remediation {
-            remediation.commands.extend(commands.into_iter().map(Into::into));
+            remediation
+                .commands
+                .extend(commands.into_iter().map(Into::into));
         }
         self
     }
 
-    /// Merges verdicts on parts of the same thing: the first of the worst ones, with the evidence of all, and with the GPUs of those
-    /// that say the same. If it is repairable, the repairs of the others are added.
+    /// Merges verdicts on parts of the same thing: the first of the worst ones, with the evidence
+    /// of all, and with the GPUs of those that say the same. If it is repairable, the repairs of
+    /// the others are added.
     pub fn worst(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
         verdicts.into_iter().reduce(|mut all, mut one| {
             if one.is_about_more_gpus_than(&all) {
@@ -263,7 +311,12 @@ impl Verdict {
                 let more: Vec<_> = one.gpus.iter().filter(|gpu| is_new(gpu)).cloned().collect();
                 all.gpus.extend(more);
                 if let (Some(own), Some(more)) = (all.remediation.as_mut(), &one.remediation) {
-                    let new: Vec<_> = more.commands.iter().filter(|c| !own.commands.contains(c)).cloned().collect();
+                    let new: Vec<_> = more
+                        .commands
+                        .iter()
+                        .filter(|c| !own.commands.contains(c))
+                        .cloned()
+                        .collect();
                     own.commands.extend(new);
                 }
             }
@@ -274,7 +327,10 @@ impl Verdict {
                 all.evidence.append(&mut one.evidence);
             }
             let more = one.remediation.filter(|r| !r.repair.is_empty());
-            if let (Some(remediation), Some(more)) = (all.remediation.as_mut().filter(|r| !r.repair.is_empty()), more) {
+            if let (Some(remediation), Some(more)) = (
+                all.remediation.as_mut().filter(|r| !r.repair.is_empty()),
+                more,
+            ) {
                 if remediation.text != more.text {
                     remediation.text += &format!("; {}", more.text);
                 }
@@ -286,7 +342,8 @@ impl Verdict {
     }
 }
 
-/// Appends `more`, without duplicates. What both have moves to the end: the loader's cache is rebuilt after all other changes.
+/// Appends `more`, without duplicates. What both have moves to the end: the loader's cache is
+/// rebuilt after all other changes.
 fn add<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
     to.retain(|one| !more.contains(one));
     to.extend(more);
@@ -294,15 +351,29 @@ fn add<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
 
 /// Runs the checks in `only`, or all checks if it is empty.
 pub fn examine(evidence: Evidence, database: &Database, only: &[CheckId]) -> Report {
-    let wanted: Vec<_> = CHECKS.iter().filter(|c| only.is_empty() || only.contains(&c.id)).copied().collect();
+    let wanted: Vec<_> = CHECKS
+        .iter()
+        .filter(|c| only.is_empty() || only.contains(&c.id))
+        .copied()
+        .collect();
     let evidence = Arc::new(evidence);
     let verdicts = verdicts(&wanted, &evidence, LONGEST);
     let found: Vec<_> = wanted.iter().zip(verdicts).collect();
-    let listed = if let Answer::Is(nvml) = &evidence.nvml { nvml.gpus.len() } else { 0 };
+    let listed = if let Answer::Is(nvml) = &evidence.nvml {
+        nvml.gpus.len()
+    } else {
+        0
+    };
     let gpu_count = evidence.facts.gpus.len().max(listed);
-    let failed: Vec<_> = found.iter().filter(|(_, v)| v.status == Status::Fail).map(|(c, _)| c.id).collect();
-    let findings: Vec<_> =
-        found.into_iter().map(|(check, verdict)| finding(check, named(verdict, gpu_count), &failed)).collect();
+    let failed: Vec<_> = found
+        .iter()
+        .filter(|(_, v)| v.status == Status::Fail)
+        .map(|(c, _)| c.id)
+        .collect();
+    let findings: Vec<_> = found
+        .into_iter()
+        .map(|(check, verdict)| finding(check, named(verdict, gpu_count), &failed))
+        .collect();
     let count = |status| findings.iter().filter(|f| f.status == status).count();
     let summary = Summary {
         pass: count(Status::Pass),
@@ -312,10 +383,20 @@ pub fn examine(evidence: Evidence, database: &Database, only: &[CheckId]) -> Rep
         error: count(Status::Error),
     };
     fn said<T>(answer: Answer<T>) -> Option<T> {
-        if let Answer::Is(said) = answer { Some(said) } else { None }
+        if let Answer::Is(said) = answer {
+            Some(said)
+        } else {
+            None
+        }
     }
     // A check that never ended still owns a reference to the evidence.
-    let Evidence { facts: host, nvml, cuda, python, .. } = Arc::unwrap_or_clone(evidence);
+    let Evidence {
+        facts: host,
+        nvml,
+        cuda,
+        python,
+        ..
+    } = Arc::unwrap_or_clone(evidence);
     Report {
         schema: SCHEMA,
         tool: env!("CARGO_PKG_VERSION"),
@@ -332,8 +413,9 @@ pub fn examine(evidence: Evidence, database: &Database, only: &[CheckId]) -> Rep
 /// The time limit of a check. All of them together take less than a millisecond.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// The verdict of each check. A bug in one check must not affect the others. One thread runs them all. If a check does not end,
-/// a new thread runs the remaining ones, and the old thread ends with the process.
+/// The verdict of each check. A bug in one check must not affect the others. One thread runs them
+/// all. If a check does not end, a new thread runs the remaining ones, and the old thread ends with
+/// the process.
 fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Vec<Verdict> {
     let mut verdicts = Vec::with_capacity(checks.len());
     while verdicts.len() < checks.len() {
@@ -354,7 +436,9 @@ fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Ve
         };
         verdicts.extend(std::iter::from_fn(|| hear.recv_timeout(longest).ok()));
         if verdicts.len() < checks.len() {
-            verdicts.push(error(&format!("the check did not end within {longest:?}: please report this bug")));
+            verdicts.push(error(&format!(
+                "the check did not end within {longest:?}: please report this bug"
+            )));
         } else {
             // The worker has sent every verdict and cannot panic elsewhere.
             let _ = worker.join();
@@ -364,9 +448,15 @@ fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Ve
 }
 
 fn ended(check: &Check, evidence: &Evidence) -> Verdict {
-    let mut broken = check.needs.iter().map(|sense| sense.name()).chain([check.id.as_str()]);
+    let mut broken = check
+        .needs
+        .iter()
+        .map(|sense| sense.name())
+        .chain([check.id.as_str()]);
     if let Some(what) = broken.find_map(|name| evidence.broken.get(name)) {
-        return error(&format!("gpusetup failed while reading {what}: please report this bug"));
+        return error(&format!(
+            "gpusetup failed while reading {what}: please report this bug"
+        ));
     }
     if evidence.only_facts && !check.facts_suffice {
         return Verdict::skip(NOT_IN_FACTS);
@@ -384,27 +474,52 @@ fn named(mut verdict: Verdict, of: usize) -> Verdict {
     if gpus.is_empty() {
         return verdict;
     }
-    verdict.cause = verdict.cause.map(|cause| concerned::sentence(&cause, &gpus, of));
+    verdict.cause = verdict
+        .cause
+        .map(|cause| concerned::sentence(&cause, &gpus, of));
     if let Some(remediation) = &mut verdict.remediation {
         remediation.text = concerned::sentence(&remediation.text, &gpus, of);
-        remediation.commands.iter_mut().for_each(|command| *command = concerned::command(command, &gpus));
+        remediation
+            .commands
+            .iter_mut()
+            .for_each(|command| *command = concerned::command(command, &gpus));
     }
     verdict
 }
 
 /// The finding, with its root cause: the first check in `follows_from` that failed.
 fn finding(check: &Check, verdict: Verdict, failed: &[CheckId]) -> Finding {
-    let Verdict { status, evidence, cause, remediation, causes, gpus: _ } = verdict;
+    let Verdict {
+        status,
+        evidence,
+        cause,
+        remediation,
+        causes,
+        gpus: _,
+    } = verdict;
     let is_ill = matches!(status, Status::Warn | Status::Fail);
-    let may_follow = |c: &&CheckId| causes.is_none_or(|causes| causes.contains(c)) && failed.contains(c);
-    let consequence_of = check.follows_from.iter().find(|c| is_ill && may_follow(c)).copied();
+    let may_follow =
+        |c: &&CheckId| causes.is_none_or(|causes| causes.contains(c)) && failed.contains(c);
+    let consequence_of = check
+        .follows_from
+        .iter()
+        .find(|c| is_ill && may_follow(c))
+        .copied();
     let fixable = is_ill && remediation.as_ref().is_some_and(|r| !r.repair.is_empty());
     // The texts may come from untrusted files, and are shown on terminals.
     let lines = |texts: Vec<String>| texts.iter().map(|text| one_line(text)).collect();
     let (evidence, cause) = (lines(evidence), cause.map(|text| one_line(&text)));
     let remediation = remediation.map(|r| {
-        let Remediation { text, commands, repair } = *r;
-        Remediation { text: one_line(&text), commands: lines(commands), repair }
+        let Remediation {
+            text,
+            commands,
+            repair,
+        } = *r;
+        Remediation {
+            text: one_line(&text),
+            commands: lines(commands),
+            repair,
+        }
     });
     Finding {
         id: check.id,
@@ -422,31 +537,51 @@ fn finding(check: &Check, verdict: Verdict, failed: &[CheckId]) -> Finding {
 impl Report {
     /// The finding to fix first: a failure that follows from no other, else a warning.
     pub fn first(&self) -> Option<&Finding> {
-        let of = |status| self.checks.iter().find(|f| f.status == status && f.consequence_of.is_none());
-        of(Status::Fail).or_else(|| of(Status::Error)).or_else(|| of(Status::Warn))
+        let of = |status| {
+            self.checks
+                .iter()
+                .find(|f| f.status == status && f.consequence_of.is_none())
+        };
+        of(Status::Fail)
+            .or_else(|| of(Status::Error))
+            .or_else(|| of(Status::Warn))
     }
 
-    /// The report on a host with GPUs that are assumed, if there are any: what it suggests to plan assumes them, too.
+    /// The report on a host with GPUs that are assumed, if there are any: what it suggests to plan
+    /// assumes them, too.
     pub fn assuming(mut self, specs: &[String]) -> Self {
-        let commands =
-            self.checks.iter_mut().filter_map(|finding| finding.remediation.as_mut()).flat_map(|r| &mut r.commands);
+        let commands = self
+            .checks
+            .iter_mut()
+            .filter_map(|finding| finding.remediation.as_mut())
+            .flat_map(|r| &mut r.commands);
         for command in commands {
             *command = gpus::command(command, specs);
         }
         self
     }
 
-    /// The report on the host in a tree: its commands are for that tree, not for the machine that they are typed on.
+    /// The report on the host in a tree: its commands are for that tree, not for the machine that
+    /// they are typed on.
     pub fn in_tree(mut self, root: &Path) -> Self {
-        for remediation in self.checks.iter_mut().filter_map(|finding| finding.remediation.as_mut()) {
-            let mut commands: Vec<_> = remediation.commands.iter().filter_map(|c| tree::command(c, root)).collect();
+        for remediation in self
+            .checks
+            .iter_mut()
+            .filter_map(|finding| finding.remediation.as_mut())
+        {
+            let mut commands: Vec<_> = remediation
+                .commands
+                .iter()
+                .filter_map(|c| tree::command(c, root))
+                .collect();
             commands.dedup();
             remediation.commands = commands;
         }
         self
     }
 
-    /// The exit code for the report: with `strict` warnings are failures, and a host without a GPU may be accepted.
+    /// The exit code for the report: with `strict` warnings are failures, and a host without a GPU
+    /// may be accepted.
     pub fn exit(&self, strict: bool, accepts_no_gpu: bool) -> Exit {
         match self.host.has_no_gpu() && !accepts_no_gpu {
             true => Exit::NoGpu,
@@ -457,7 +592,9 @@ impl Report {
 
     /// Whether a check failed; with `strict` also whether one warned.
     pub fn has_failed(&self, strict: bool) -> bool {
-        let Summary { warn, fail, error, .. } = self.summary;
+        let Summary {
+            warn, fail, error, ..
+        } = self.summary;
         fail + error > 0 || strict && warn > 0
     }
 }
@@ -474,9 +611,16 @@ mod tests {
 
     #[test]
     fn the_worst_of_several_counts_and_no_evidence_is_lost() {
-        let parts = [Verdict::pass().saw("a"), Verdict::fail("x").saw("b"), Verdict::fail("y").saw("c")];
+        let parts = [
+            Verdict::pass().saw("a"),
+            Verdict::fail("x").saw("b"),
+            Verdict::fail("y").saw("c"),
+        ];
         let all = Verdict::worst(parts).expect("three");
-        assert_eq!((all.status, all.cause.as_deref()), (Status::Fail, Some("x")));
+        assert_eq!(
+            (all.status, all.cause.as_deref()),
+            (Status::Fail, Some("x"))
+        );
         assert_eq!(all.evidence, ["a", "b", "c"]);
         assert_eq!(Verdict::worst([]), None);
     }
@@ -489,23 +633,43 @@ mod tests {
             },
             ..CHECKS[0]
         };
-        let sound = Check { run: |_| Verdict::pass(), ..CHECKS[0] };
+        let sound = Check {
+            run: |_| Verdict::pass(),
+            ..CHECKS[0]
+        };
         let checks = [sound, endless, sound, endless];
         let found = verdicts(&checks, &Arc::new(sick::sound()), Duration::from_millis(50));
         let statuses: Vec<_> = found.iter().map(|v| v.status).collect();
-        assert_eq!(statuses, [Status::Pass, Status::Error, Status::Pass, Status::Error]);
-        assert!(found[1].cause.as_ref().is_some_and(|c| c.contains("50ms")), "{found:?}");
+        assert_eq!(
+            statuses,
+            [Status::Pass, Status::Error, Status::Pass, Status::Error]
+        );
+        assert!(
+            found[1].cause.as_ref().is_some_and(|c| c.contains("50ms")),
+            "{found:?}"
+        );
     }
 
     #[test]
     fn what_could_not_be_looked_at_is_no_pass() {
         let mut evidence = sick::sound();
-        evidence.broken.insert(CheckId::GS201.to_string(), "the initramfs images".to_owned());
+        evidence.broken.insert(
+            CheckId::GS201.to_string(),
+            "the initramfs images".to_owned(),
+        );
         let report = examine(evidence, &gpusetup_data::embedded(), &[]);
         assert_eq!(report.summary.error, 1);
-        let found = report.checks.iter().find(|f| f.status == Status::Error).expect("an error");
+        let found = report
+            .checks
+            .iter()
+            .find(|f| f.status == Status::Error)
+            .expect("an error");
         assert!(
-            found.id == CheckId::GS201 && found.cause.as_ref().is_some_and(|c| c.contains("initramfs")),
+            found.id == CheckId::GS201
+                && found
+                    .cause
+                    .as_ref()
+                    .is_some_and(|c| c.contains("initramfs")),
             "{found:?}"
         );
         assert!(report.has_failed(false));
@@ -522,9 +686,17 @@ mod tests {
             );
         }
         for (n, check) in CHECKS.iter().enumerate() {
-            assert!(CHECKS[..n].iter().all(|c| c.id != check.id), "{} is listed twice", check.id);
+            assert!(
+                CHECKS[..n].iter().all(|c| c.id != check.id),
+                "{} is listed twice",
+                check.id
+            );
             for cause in check.follows_from {
-                assert!(CHECKS[..n].iter().any(|c| c.id == *cause), "{}: {cause} must come before it", check.id);
+                assert!(
+                    CHECKS[..n].iter().any(|c| c.id == *cause),
+                    "{}: {cause} must come before it",
+                    check.id
+                );
             }
         }
     }

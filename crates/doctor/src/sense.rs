@@ -1,5 +1,5 @@
-//! The parts of a host that doctor reads, each independent of the others. If reading one fails, the checks that need it end in
-//! an error; none of them passes.
+//! The parts of a host that doctor reads, each independent of the others. If reading one fails, the
+//! checks that need it end in an error; none of them passes.
 
 use gpusetup_system::bug;
 use gpusetup_text::ids::CheckId;
@@ -11,7 +11,8 @@ use std::sync::{Mutex, PoisonError};
 pub enum Sense {
     /// The kernel's log.
     KernelLog,
-    /// modprobe's configuration: whether nouveau and nova are blacklisted, and NVIDIA's modules are not.
+    /// modprobe's configuration: whether nouveau and nova are blacklisted, and NVIDIA's modules are
+    /// not.
     Denials,
     /// The signer of the driver's module.
     Signer,
@@ -188,7 +189,10 @@ pub struct Senses {
 impl Senses {
     /// Leaves out the parts with these names.
     pub fn without(left_out: &BTreeSet<String>) -> Self {
-        Self { left_out: left_out.clone(), failed: Mutex::default() }
+        Self {
+            left_out: left_out.clone(),
+            failed: Mutex::default(),
+        }
     }
 
     /// The result of `look`; the default if the part is left out.
@@ -201,10 +205,18 @@ impl Senses {
         bug::in_part(sense.name(), look)
     }
 
-    /// The ones that were left out: name and [`Sense::object`]. A check that was left out has its id as the name.
+    /// The ones that were left out: name and [`Sense::object`]. A check that was left out has its
+    /// id as the name.
     pub fn failed(self) -> BTreeMap<String, String> {
-        let mut failed = self.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        for id in self.left_out.into_iter().filter(|name| name.parse::<CheckId>().is_ok()) {
+        let mut failed = self
+            .failed
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        for id in self
+            .left_out
+            .into_iter()
+            .filter(|name| name.parse::<CheckId>().is_ok())
+        {
             let object = format!("the evidence of {id}");
             failed.insert(id, object);
         }
@@ -222,7 +234,15 @@ mod tests {
         let seen: Vec<u8> = senses.at(Sense::Denials, || panic!("it is left out"));
         let beside: u8 = senses.at(Sense::Images, || 7);
         assert_eq!((seen, beside), (Vec::new(), 7));
-        let failed = [("GS201", "the evidence of GS201"), ("denials", "the blacklists of kernel modules")];
-        assert_eq!(senses.failed(), failed.map(|(name, object)| (name.to_owned(), object.to_owned())).into());
+        let failed = [
+            ("GS201", "the evidence of GS201"),
+            ("denials", "the blacklists of kernel modules"),
+        ];
+        assert_eq!(
+            senses.failed(),
+            failed
+                .map(|(name, object)| (name.to_owned(), object.to_owned()))
+                .into()
+        );
     }
 }

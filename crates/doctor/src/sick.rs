@@ -1,5 +1,5 @@
-//! One sound host, and what may be wrong with it: each illness is a small change of the same evidence, so that whatever
-//! else is found is a false alarm.
+//! One sound host, and what may be wrong with it: each illness is a small change of the same
+//! evidence, so that whatever else is found is a false alarm.
 
 mod cluster;
 mod companions;
@@ -17,13 +17,15 @@ mod senses;
 mod toolkit;
 
 use super::{
-    Answer, Apt, Asked, Bus, Cached, Containers, Denial, Evidence, Given, Image, Report, Repository, RepositoryKey,
-    Shells, Status, examine,
+    Answer, Apt, Asked, Bus, Cached, Containers, Denial, Evidence, Given, Image, Report,
+    Repository, RepositoryKey, Shells, Status, examine,
 };
 use gpusetup_data::embedded;
 use gpusetup_database::compat::CompanionId;
 use gpusetup_host::sample::{KERNEL, LIB, OLD_KERNEL, facts as facts_of_sound};
-use gpusetup_host::{BrokenConfig, Facts, InstalledDriver, LoadedModule, MachineKind, Origin, PathState, SecureBoot};
+use gpusetup_host::{
+    BrokenConfig, Facts, InstalledDriver, LoadedModule, MachineKind, Origin, PathState, SecureBoot,
+};
 use gpusetup_nvidia::Convolution;
 use gpusetup_resolve::known_card;
 use gpusetup_system::Node;
@@ -34,7 +36,8 @@ use std::path::{Path, PathBuf};
 
 const NEW_KEY: &str = "EB693B3035CD5710E231E123A4B469963BF863CC";
 
-/// A live Ubuntu 24.04 with an A100, driver 580.95.05 built by DKMS for two kernels, CUDA 12.8 and cuDNN 9.10.2.
+/// A live Ubuntu 24.04 with an A100, driver 580.95.05 built by DKMS for two kernels, CUDA 12.8 and
+/// cuDNN 9.10.2.
 pub fn sound() -> Evidence {
     let facts = facts_of_sound();
     let database = embedded();
@@ -45,14 +48,22 @@ pub fn sound() -> Evidence {
         exists: true,
         libcuda: None,
     };
-    let denial = Denial { module: "nouveau".into(), by: "/lib/modprobe.d/nvidia.conf".into(), modified: Some(1) };
+    let denial = Denial {
+        module: "nouveau".into(),
+        by: "/lib/modprobe.d/nvidia.conf".into(),
+        modified: Some(1),
+    };
     Evidence {
         only_facts: false,
         accepts_no_gpu: false,
         distribution: gpusetup_resolve::distribution(&database, &facts).cloned(),
         prefix: "/usr/local".into(),
         default_toolkit: Some("/usr/local/cuda-12.8".into()),
-        cards: facts.gpus.iter().map(|g| known_card(&database, g).map_err(|m| m.to_string())).collect(),
+        cards: facts
+            .gpus
+            .iter()
+            .map(|g| known_card(&database, g).map_err(|m| m.to_string()))
+            .collect(),
         kernel_log: Answer::Is(Vec::new()),
         xids: Vec::new(),
         sxids: Vec::new(),
@@ -61,26 +72,52 @@ pub fn sound() -> Evidence {
         has_modprobe: true,
         newest_gcc: [(PathBuf::from("/usr/local/cuda-12.8"), 14)].into(),
         host_compiler: None,
-        devices: Some(["nvidia0", "nvidiactl", "nvidia-uvm"].map(str::to_owned).to_vec()),
+        devices: Some(
+            ["nvidia0", "nvidiactl", "nvidia-uvm"]
+                .map(str::to_owned)
+                .to_vec(),
+        ),
         fabric_manager: Answer::NotAsked("there is no NVSwitch".into()),
         companions: Answer::Is(Vec::new()),
-        requested_companions: database.companions.iter().filter(|of| of.on_request).cloned().collect(),
+        requested_companions: database
+            .companions
+            .iter()
+            .filter(|of| of.on_request)
+            .cloned()
+            .collect(),
         dkms: [("nvidia".to_owned(), vec!["580.95.05".to_owned()])].into(),
         failed_builds: Default::default(),
         unlinked_headers: Default::default(),
         compilers: vec![13],
         denied: vec![denial],
-        images: [OLD_KERNEL, KERNEL].map(|k| (k.to_owned(), Answer::Is(Image::default()))).into(),
+        images: [OLD_KERNEL, KERNEL]
+            .map(|k| (k.to_owned(), Answer::Is(Image::default())))
+            .into(),
         signer: Answer::NotAsked("the firmware does not require signatures".into()),
         key_is_enrolled: None,
         signed_modules: None,
         module_before_boot: None,
-        nvcc: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("12.8".parse().expect("a version")))].into(),
-        compiled: [(PathBuf::from("/usr/local/cuda-12.8"), Answer::Is("the program started".into()))].into(),
-        shells: Answer::Is(Shells { login: Some("/usr/local/cuda/bin/nvcc".into()), plain: None, image: None }),
+        nvcc: [(
+            PathBuf::from("/usr/local/cuda-12.8"),
+            Answer::Is("12.8".parse().expect("a version")),
+        )]
+        .into(),
+        compiled: [(
+            PathBuf::from("/usr/local/cuda-12.8"),
+            Answer::Is("the program started".into()),
+        )]
+        .into(),
+        shells: Answer::Is(Shells {
+            login: Some("/usr/local/cuda/bin/nvcc".into()),
+            plain: None,
+            image: None,
+        }),
         other_toolkits: Vec::new(),
         loader_directories: [PathBuf::from(LIB), "/usr/lib/x86_64-linux-gnu".into()].into(),
-        cached: vec![cached("libcudnn.so.9", LIB), cached("libcuda.so.1", "/usr/lib/x86_64-linux-gnu")],
+        cached: vec![
+            cached("libcudnn.so.9", LIB),
+            cached("libcuda.so.1", "/usr/lib/x86_64-linux-gnu"),
+        ],
         forward_compatible: Default::default(),
         fabric_companion: database.companion(CompanionId::FABRIC_MANAGER).cloned(),
         needed_companions: Vec::new(),
@@ -88,8 +125,16 @@ pub fn sound() -> Evidence {
         library_paths: Vec::new(),
         add_ons: BTreeMap::new(),
         known_add_ons: database.add_ons.clone(),
-        cudnn: [("libcudnn.so.9".to_owned(), Answer::Is("9.10.2".parse().expect("a version")))].into(),
-        apt: cuda_repository("ubuntu2404", "/usr/share/keyrings/cuda-archive-keyring.gpg", &[(NEW_KEY, false)]),
+        cudnn: [(
+            "libcudnn.so.9".to_owned(),
+            Answer::Is("9.10.2".parse().expect("a version")),
+        )]
+        .into(),
+        apt: cuda_repository(
+            "ubuntu2404",
+            "/usr/share/keyrings/cuda-archive-keyring.gpg",
+            &[(NEW_KEY, false)],
+        ),
         bus: Bus::default(),
         containers: Containers::default(),
         cluster: None,
@@ -115,14 +160,21 @@ pub fn sound() -> Evidence {
         // Otherwise each new bulletin would make this host ill.
         bulletins: Vec::new(),
         branch_cuda: "13.0".parse().ok(),
-        oldest_driver: [(PathBuf::from("/usr/local/cuda-12.8"), "525.60.13".parse().expect("a version"))].into(),
+        oldest_driver: [(
+            PathBuf::from("/usr/local/cuda-12.8"),
+            "525.60.13".parse().expect("a version"),
+        )]
+        .into(),
         facts,
     }
 }
 
 /// apt with NVIDIA's repository for a release, and the keys that it takes for it.
 fn cuda_repository(of: &str, signed_by: &str, keys: &[(&str, bool)]) -> Apt {
-    let key = |(print, is_weak): &(&str, bool)| RepositoryKey { fingerprint: (*print).to_owned(), is_weak: *is_weak };
+    let key = |(print, is_weak): &(&str, bool)| RepositoryKey {
+        fingerprint: (*print).to_owned(),
+        is_weak: *is_weak,
+    };
     let repository = Repository {
         file: format!("/etc/apt/sources.list.d/cuda-{of}-x86_64.list").into(),
         uri: format!("https://developer.download.nvidia.com/compute/cuda/repos/{of}/x86_64"),
@@ -130,7 +182,10 @@ fn cuda_repository(of: &str, signed_by: &str, keys: &[(&str, bool)]) -> Apt {
         signed_by: signed_by.into(),
         keys: Answer::Is(keys.iter().map(key).collect()),
     };
-    Apt { repositories: vec![repository], refuses_sha1: None }
+    Apt {
+        repositories: vec![repository],
+        refuses_sha1: None,
+    }
 }
 
 fn examined(evidence: Evidence) -> Report {
@@ -138,7 +193,8 @@ fn examined(evidence: Evidence) -> Report {
     examine(evidence, &embedded(), &[])
 }
 
-/// What was found beside what is well, with a mark for what only follows: `GS104 fail`, `GS501 fail < GS104`.
+/// What was found beside what is well, with a mark for what only follows: `GS104 fail`, `GS501 fail
+/// < GS104`.
 fn found(change: impl FnOnce(&mut Evidence)) -> Vec<String> {
     let mut evidence = sound();
     change(&mut evidence);
@@ -146,18 +202,38 @@ fn found(change: impl FnOnce(&mut Evidence)) -> Vec<String> {
 }
 
 fn illnesses(report: &Report) -> Vec<String> {
-    let ill = report.checks.iter().filter(|f| !matches!(f.status, Status::Pass | Status::Skip));
+    let ill = report
+        .checks
+        .iter()
+        .filter(|f| !matches!(f.status, Status::Pass | Status::Skip));
     ill.map(|f| {
-        assert!(f.cause.is_some() && f.remediation.is_some(), "{}: neither cause nor cure", f.id);
-        let status = if f.status == Status::Fail { "fail" } else { "warn" };
-        f.consequence_of.map_or(format!("{} {status}", f.id), |cause| format!("{} {status} < {cause}", f.id))
+        assert!(
+            f.cause.is_some() && f.remediation.is_some(),
+            "{}: neither cause nor cure",
+            f.id
+        );
+        let status = if f.status == Status::Fail {
+            "fail"
+        } else {
+            "warn"
+        };
+        f.consequence_of
+            .map_or(format!("{} {status}", f.id), |cause| {
+                format!("{} {status} < {cause}", f.id)
+            })
     })
     .collect()
 }
 
 fn rival(modules: &[&str]) -> Answer<Image> {
-    let rivals = modules.iter().map(|m| format!("usr/lib/modules/x/kernel/drivers/gpu/{m}.ko.zst")).collect();
-    Answer::Is(Image { rivals, ..Image::default() })
+    let rivals = modules
+        .iter()
+        .map(|m| format!("usr/lib/modules/x/kernel/drivers/gpu/{m}.ko.zst"))
+        .collect();
+    Answer::Is(Image {
+        rivals,
+        ..Image::default()
+    })
 }
 
 #[test]
@@ -165,8 +241,14 @@ fn nothing_is_wrong_with_a_sound_host() {
     let report = examined(sound());
     assert_eq!(found(|_| ()), [""; 0]);
     assert!(!report.has_failed(true) && report.first().is_none());
-    // It has no settings, no NVSwitch, no second GPU, no containers, no scheduler, no superchip, and that is all that does not apply.
-    let others: Vec<_> = report.checks.iter().filter(|f| f.status != Status::Pass).map(|f| f.id).collect();
+    // It has no settings, no NVSwitch, no second GPU, no containers, no scheduler, no superchip,
+    // and that is all that does not apply.
+    let others: Vec<_> = report
+        .checks
+        .iter()
+        .filter(|f| f.status != Status::Pass)
+        .map(|f| f.id)
+        .collect();
     assert_eq!(
         others,
         [
@@ -193,7 +275,11 @@ fn nothing_is_wrong_with_a_sound_host() {
 
 #[test]
 fn a_host_that_is_none_of_ours_is_left_alone() {
-    for kind in [MachineKind::Container, MachineKind::Wsl2, MachineKind::Jetson] {
+    for kind in [
+        MachineKind::Container,
+        MachineKind::Wsl2,
+        MachineKind::Jetson,
+    ] {
         let change = |e: &mut Evidence| {
             e.facts.machine.kind = kind;
             e.facts.driver = None;
@@ -215,7 +301,11 @@ fn a_host_that_is_none_of_ours_is_left_alone() {
         e.default_toolkit = None;
         e.shells = Answer::Is(Shells::default());
     };
-    assert_eq!(found(bare), ["GS509 warn"], "nothing is visible, and that is the finding");
+    assert_eq!(
+        found(bare),
+        ["GS509 warn"],
+        "nothing is visible, and that is the finding"
+    );
     let accepted = |e: &mut Evidence| {
         bare(e);
         e.accepts_no_gpu = true;
@@ -241,6 +331,9 @@ fn the_first_thing_to_do_is_a_cause() {
 #[test]
 fn only_the_checks_asked_for_are_run() {
     let report = examine(sound(), &embedded(), &[CheckId::GS201]);
-    assert_eq!(report.checks.iter().map(|f| f.id).collect::<Vec<_>>(), [CheckId::GS201]);
+    assert_eq!(
+        report.checks.iter().map(|f| f.id).collect::<Vec<_>>(),
+        [CheckId::GS201]
+    );
     assert_eq!(report.summary.pass, 1);
 }

@@ -1,7 +1,8 @@
 //! Finds known error messages in any text: what a person would paste into a search engine.
 //!
-//! One pass over the text looks for the longest literal piece of every pattern; only where one is found the whole pattern is
-//! compared. It never guesses: what matches no pattern is not recognised.
+//! One pass over the text looks for the longest literal piece of every pattern; only where one is
+//! found the whole pattern is compared. It never guesses: what matches no pattern is not
+//! recognised.
 
 use aho_corasick::{AhoCorasick, BuildError, MatchKind};
 use gpusetup_database::error_code::{Api, ErrorCode};
@@ -10,8 +11,8 @@ use gpusetup_text::text::without_escapes;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// What stands before the number of a CUDA error: in the toolkit's samples, in TensorFlow's log, in other programs. All in lower
-/// case, the number next to it.
+/// What stands before the number of a CUDA error: in the toolkit's samples, in TensorFlow's log, in
+/// other programs. All in lower case, the number next to it.
 const BEFORE_NUMBERS: [&str; 6] = [
     "cudagetdevicecount returned ",
     "failed call to cuinit: unknown error (",
@@ -21,7 +22,8 @@ const BEFORE_NUMBERS: [&str; 6] = [
     "cuda runtime error (",
 ];
 
-/// How much of a line is read before and after a sign of an error or a piece of a pattern, in bytes.
+/// How much of a line is read before and after a sign of an error or a piece of a pattern, in
+/// bytes.
 const MOST_OF_LINE: usize = 1024;
 
 /// How far from an error's own message the word `cuda` may be, in bytes.
@@ -61,12 +63,23 @@ struct ErrorFinder<'a> {
 impl<'a> ErrorFinder<'a> {
     fn new(errors: &'a [ErrorCode]) -> Self {
         let failures = || errors.iter().filter(|error| !error.is_success());
-        let names = failures().flat_map(|error| error.spellings().map(move |name| (Sign::Name(error), name)));
-        let numbers = BEFORE_NUMBERS.into_iter().map(|before| (Sign::BeforeNumber, before.to_owned()));
-        let messages = failures()
-            .filter_map(|error| Some((Sign::Message(error), error.text.as_deref()?.trim_end_matches('.').to_owned())));
+        let names = failures()
+            .flat_map(|error| error.spellings().map(move |name| (Sign::Name(error), name)));
+        let numbers = BEFORE_NUMBERS
+            .into_iter()
+            .map(|before| (Sign::BeforeNumber, before.to_owned()));
+        let messages = failures().filter_map(|error| {
+            Some((
+                Sign::Message(error),
+                error.text.as_deref()?.trim_end_matches('.').to_owned(),
+            ))
+        });
         let (signs, texts) = names.chain(numbers).chain(messages).unzip();
-        Self { errors, signs, texts }
+        Self {
+            errors,
+            signs,
+            texts,
+        }
     }
 
     /// The error that sign `n` tells, which is at `at` of the text.
@@ -79,18 +92,25 @@ impl<'a> ErrorFinder<'a> {
                 (is_word && text[at] == self.texts[n]).then_some(error)
             }
             Sign::BeforeNumber => {
-                let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+                let digits = after
+                    .find(|c: char| !c.is_ascii_digit())
+                    .unwrap_or(after.len());
                 let rest = &after[digits..];
-                // `CUDA error 13.0`, `CUDA error 2nd` and `CUDA error 35-36` have no error's number.
-                let is_version = rest.strip_prefix(['.', '-']).is_some_and(|rest| rest.starts_with(is_of_word));
+                // `CUDA error 13.0`, `CUDA error 2nd` and `CUDA error 35-36` have no error's
+                // number.
+                let is_version = rest
+                    .strip_prefix(['.', '-'])
+                    .is_some_and(|rest| rest.starts_with(is_of_word));
                 if is_version || rest.starts_with(is_of_word) {
                     return None;
                 }
                 let number: u32 = after[..digits].parse().ok()?;
-                self.errors.iter().find(|e| e.api == Api::Cuda && e.code == number && !e.is_success())
+                self.errors
+                    .iter()
+                    .find(|e| e.api == Api::Cuda && e.code == number && !e.is_success())
             }
-            // A message is taken for CUDA's behind a colon, an arrow or a bracket, near the word CUDA. The container toolkit
-            // has messages of the same words.
+            // A message is taken for CUDA's behind a colon, an arrow or a bracket, near the word
+            // CUDA. The container toolkit has messages of the same words.
             Sign::Message(error) => {
                 let is_quoted = before.trim_end().ends_with([':', '>', '(', '"', '\'', '=']);
                 if !is_quoted || after.starts_with(char::is_alphanumeric) {
@@ -108,24 +128,39 @@ impl<'a> ErrorFinder<'a> {
 fn beside<'t>(text: &'t str, at: &Range<usize>, most: usize) -> (&'t str, &'t str) {
     let before = &text[ceil(text, at.start.saturating_sub(most))..at.start];
     let after = &text[at.end..floor(text, at.end.saturating_add(most))];
-    (before.rsplit('\n').next().unwrap_or_default(), after.split('\n').next().unwrap_or_default())
+    (
+        before.rsplit('\n').next().unwrap_or_default(),
+        after.split('\n').next().unwrap_or_default(),
+    )
 }
 
 /// The next place at or after a byte where a character begins.
 fn ceil(text: &str, at: usize) -> usize {
-    (at..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+    (at..text.len())
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(text.len())
 }
 
 /// The last place at or before a byte where a character begins.
 fn floor(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+    (0..=at.min(text.len()))
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0)
 }
 
 /// A range with what is beside it on its line, to be shown where the line is too long for that.
 fn around(text: &str, at: &Range<usize>) -> String {
     let (before, after) = beside(text, at, MOST_SHOWN);
-    let lead = before.char_indices().rev().nth(MOST_SHOWN / 4).map_or(0, |(from, _)| from);
-    let shown = before[lead..].chars().chain(text[at.clone()].chars()).chain(after.chars());
+    let lead = before
+        .char_indices()
+        .rev()
+        .nth(MOST_SHOWN / 4)
+        .map_or(0, |(from, _)| from);
+    let shown = before[lead..]
+        .chars()
+        .chain(text[at.clone()].chars())
+        .chain(after.chars());
     shown.take(MOST_SHOWN).collect::<String>().trim().to_owned()
 }
 
@@ -145,7 +180,10 @@ pub struct NamedError<'a> {
 /// # Errors
 ///
 /// If there are more names than the automaton can hold.
-pub fn named_errors<'a>(text: &str, errors: &'a [ErrorCode]) -> Result<Vec<NamedError<'a>>, BuildError> {
+pub fn named_errors<'a>(
+    text: &str,
+    errors: &'a [ErrorCode],
+) -> Result<Vec<NamedError<'a>>, BuildError> {
     // The letter that ends a colour is no part of a name.
     let text = &*without_escapes(text);
     let finder = ErrorFinder::new(errors);
@@ -161,10 +199,17 @@ pub fn named_errors<'a>(text: &str, errors: &'a [ErrorCode]) -> Result<Vec<Named
         if !finder.signs[sign].error().is_none_or(is_new) {
             continue;
         }
-        if let Some(error) = finder.told(sign, text, hit.range()).filter(|error| is_new(error)) {
+        if let Some(error) = finder
+            .told(sign, text, hit.range())
+            .filter(|error| is_new(error))
+        {
             line += text[counted..hit.start()].matches('\n').count();
             counted = hit.start();
-            found.push(NamedError { error, line, near: around(text, &hit.range()) });
+            found.push(NamedError {
+                error,
+                line,
+                near: around(text, &hit.range()),
+            });
         }
     }
     Ok(found)
@@ -202,11 +247,21 @@ impl<'a> Recogniser<'a> {
     /// If there are more patterns than the automaton can hold.
     pub fn new(messages: &'a [Message]) -> Result<Self, BuildError> {
         let numbered = messages.iter().enumerate();
-        let patterns: Vec<_> =
-            numbered.flat_map(|(n, m)| m.patterns.iter().map(move |p| (n, Flat::of(p).small))).collect();
-        let unless = messages.iter().map(|m| m.unless.iter().map(|text| Flat::of(text).small).collect()).collect();
-        let automaton = AhoCorasick::new(patterns.iter().map(|(_, pattern)| longest_piece(pattern)))?;
-        Ok(Self { messages, patterns, unless, automaton })
+        let patterns: Vec<_> = numbered
+            .flat_map(|(n, m)| m.patterns.iter().map(move |p| (n, Flat::of(p).small)))
+            .collect();
+        let unless = messages
+            .iter()
+            .map(|m| m.unless.iter().map(|text| Flat::of(text).small).collect())
+            .collect();
+        let automaton =
+            AhoCorasick::new(patterns.iter().map(|(_, pattern)| longest_piece(pattern)))?;
+        Ok(Self {
+            messages,
+            patterns,
+            unless,
+            automaton,
+        })
     }
 
     /// The messages in a text, each once, in the order of their first lines. Symptoms come last.
@@ -217,24 +272,45 @@ impl<'a> Recogniser<'a> {
             let (message, pattern) = &self.patterns[hit.pattern().as_usize()];
             if places[*message].is_none()
                 && let Some(lines) = flat.has(pattern, hit.start())
-                && !self.unless[*message].iter().any(|other| lines.contains(other))
+                && !self.unless[*message]
+                    .iter()
+                    .any(|other| lines.contains(other))
             {
                 places[*message] = Some(hit.range());
             }
         }
-        let found: BTreeSet<&str> =
-            places.iter().zip(self.messages).filter(|(place, _)| place.is_some()).map(|(_, m)| m.id.as_str()).collect();
+        let found: BTreeSet<&str> = places
+            .iter()
+            .zip(self.messages)
+            .filter(|(place, _)| place.is_some())
+            .map(|(_, m)| m.id.as_str())
+            .collect();
         let mut all: Vec<_> = places
             .iter()
             .zip(self.messages)
             .filter_map(|(place, message)| {
                 let at = place.as_ref()?;
-                let is_symptom = message.explained_by.iter().any(|other| found.contains(other.as_str()));
+                let is_symptom = message
+                    .explained_by
+                    .iter()
+                    .any(|other| found.contains(other.as_str()));
                 let line = flat.line(at.start);
-                let (start, end) =
-                    (flat.lines[line - 1], flat.lines.get(line).map_or(flat.text.len(), |end| (*end).max(at.end)));
-                let near = around(&flat.text[start..end.min(flat.text.len())], &(at.start - start..at.end - start));
-                Some(Recognised { message, line, near, is_symptom })
+                let (start, end) = (
+                    flat.lines[line - 1],
+                    flat.lines
+                        .get(line)
+                        .map_or(flat.text.len(), |end| (*end).max(at.end)),
+                );
+                let near = around(
+                    &flat.text[start..end.min(flat.text.len())],
+                    &(at.start - start..at.end - start),
+                );
+                Some(Recognised {
+                    message,
+                    line,
+                    near,
+                    is_symptom,
+                })
             })
             .collect();
         all.sort_by_key(|r| (r.is_symptom, r.line));
@@ -242,8 +318,8 @@ impl<'a> Recogniser<'a> {
     }
 }
 
-/// A text in which words are separated by one space, line breaks included, so that a terminal's or a mail's wrapping hides
-/// nothing. Colours are left out, and typographic quotes are plain ones.
+/// A text in which words are separated by one space, line breaks included, so that a terminal's or
+/// a mail's wrapping hides nothing. Colours are left out, and typographic quotes are plain ones.
 struct Flat {
     text: String,
     /// The same with ASCII letters in lower case, byte for byte.
@@ -254,7 +330,11 @@ struct Flat {
 
 impl Flat {
     fn of(text: &str) -> Self {
-        let mut flat = Self { text: String::with_capacity(text.len()), small: String::new(), lines: Vec::new() };
+        let mut flat = Self {
+            text: String::with_capacity(text.len()),
+            small: String::new(),
+            lines: Vec::new(),
+        };
         for line in text.split('\n') {
             flat.lines.push(flat.text.len());
             flat.push(line);
@@ -292,20 +372,26 @@ impl Flat {
         self.lines.binary_search(&at).is_ok()
     }
 
-    /// Whether a line ends before this byte: at the end of the text, or before the space that stands for a line break.
+    /// Whether a line ends before this byte: at the end of the text, or before the space that
+    /// stands for a line break.
     fn ends_line(&self, at: usize) -> bool {
         at == self.small.len() || self.begins_line(at + 1)
     }
 
-    /// The lines with a pattern whose longest piece is at `at`, in lower case, if the pattern is there: its pieces in their
-    /// order, from the line before `at` to the end of the line after it, since a line may have been wrapped. Of long lines,
-    /// only a part is looked at, so that the time for a text grows with its length alone.
+    /// The lines with a pattern whose longest piece is at `at`, in lower case, if the pattern is
+    /// there: its pieces in their order, from the line before `at` to the end of the line after it,
+    /// since a line may have been wrapped. Of long lines, only a part is looked at, so that the
+    /// time for a text grows with its length alone.
     fn has(&self, pattern: &str, at: usize) -> Option<&str> {
         let longest = longest_piece(pattern);
         let line = self.line(at);
-        let start = self.lines[line.saturating_sub(2)].max(ceil(&self.small, at.saturating_sub(MOST_OF_LINE)));
+        let start = self.lines[line.saturating_sub(2)]
+            .max(ceil(&self.small, at.saturating_sub(MOST_OF_LINE)));
         // A line that begins after the last character has no text.
-        let end = self.lines.get(line + 1).map_or(self.small.len(), |end| (*end).min(self.small.len()));
+        let end = self
+            .lines
+            .get(line + 1)
+            .map_or(self.small.len(), |end| (*end).min(self.small.len()));
         let (mut to, mut from) = (at, at + longest.len());
         let end = end.min(floor(&self.small, from + MOST_OF_LINE)).max(from);
         let mut before: Vec<_> = Vec::new();
@@ -343,12 +429,18 @@ mod tests {
 
     fn found(messages: &[Message], text: &str) -> Vec<(String, usize, bool)> {
         let all = Recogniser::new(messages).expect("it is sound").find(text);
-        all.into_iter().map(|r| (r.message.id.clone(), r.line, r.is_symptom)).collect()
+        all.into_iter()
+            .map(|r| (r.message.id.clone(), r.line, r.is_symptom))
+            .collect()
     }
 
     #[test]
     fn a_pattern_is_found_whatever_its_form() {
-        let messages = [message("a", &["couldn't communicate with the NVIDIA driver"], &[])];
+        let messages = [message(
+            "a",
+            &["couldn't communicate with the NVIDIA driver"],
+            &[],
+        )];
         for text in [
             "x\nNVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure",
             "x\nit COULDN\u{2019}T   communicate\twith the nvidia driver",
@@ -361,18 +453,56 @@ mod tests {
                 found(&messages, text)
             );
         }
-        assert_eq!(found(&messages, "could not communicate with the NVIDIA driver"), []);
+        assert_eq!(
+            found(&messages, "could not communicate with the NVIDIA driver"),
+            []
+        );
         assert_eq!(found(&messages, ""), []);
     }
 
     #[test]
     fn a_star_stands_for_what_is_between() {
-        let messages = [message("a", &["module version * for the running kernel * not found"], &[])];
-        assert_eq!(found(&messages, "module version 5 for the running kernel 6.1 not found").len(), 1);
-        assert_eq!(found(&messages, "module version 5 for the running kernel 6.1\nwas not found").len(), 1);
-        assert_eq!(found(&messages, "not found: module version 5 for the running kernel").len(), 0);
-        assert_eq!(found(&messages, "module version 5 for the running kernel\n\n\n\nnot found").len(), 0);
-        assert_eq!(found(&messages, "for the running kernel 6.1 not found").len(), 0);
+        let messages = [message(
+            "a",
+            &["module version * for the running kernel * not found"],
+            &[],
+        )];
+        assert_eq!(
+            found(
+                &messages,
+                "module version 5 for the running kernel 6.1 not found"
+            )
+            .len(),
+            1
+        );
+        assert_eq!(
+            found(
+                &messages,
+                "module version 5 for the running kernel 6.1\nwas not found"
+            )
+            .len(),
+            1
+        );
+        assert_eq!(
+            found(
+                &messages,
+                "not found: module version 5 for the running kernel"
+            )
+            .len(),
+            0
+        );
+        assert_eq!(
+            found(
+                &messages,
+                "module version 5 for the running kernel\n\n\n\nnot found"
+            )
+            .len(),
+            0
+        );
+        assert_eq!(
+            found(&messages, "for the running kernel 6.1 not found").len(),
+            0
+        );
     }
 
     #[test]
@@ -385,28 +515,50 @@ mod tests {
         ] {
             assert_eq!(found(&messages, text).len(), 1, "{text}");
         }
-        for text in
-            ["adb: No devices were found", "No devices were found on the network", "x No devices were found", ""]
-        {
+        for text in [
+            "adb: No devices were found",
+            "No devices were found on the network",
+            "x No devices were found",
+            "",
+        ] {
             assert_eq!(found(&messages, text).len(), 0, "{text}");
         }
     }
 
     #[test]
     fn another_programs_message_is_not_taken_for_this_one() {
-        let messages =
-            [Message { unless: vec!["HIP error:".to_owned()], ..message("a", &["no kernel image is available"], &[]) }];
-        assert_eq!(found(&messages, "RuntimeError: hip error: No kernel image is available").len(), 0);
-        let both = "HIP error: no kernel image is available\n\n\nCUDA error: no kernel image is available";
+        let messages = [Message {
+            unless: vec!["HIP error:".to_owned()],
+            ..message("a", &["no kernel image is available"], &[])
+        }];
+        assert_eq!(
+            found(
+                &messages,
+                "RuntimeError: hip error: No kernel image is available"
+            )
+            .len(),
+            0
+        );
+        let both =
+            "HIP error: no kernel image is available\n\n\nCUDA error: no kernel image is available";
         assert_eq!(found(&messages, both), [("a".to_owned(), 4, false)]);
     }
 
     #[test]
     fn a_long_line_is_shown_by_the_part_that_matters() {
         let messages = [message("a", &["one * three"], &[])];
-        let text = format!("{}ONE two three{}", "é ".repeat(50_000), " tail".repeat(50_000));
-        let messages = Recogniser::new(&messages).expect("it is sound").find(&text).remove(0);
-        assert!(messages.near.contains("ONE two three") && messages.near.chars().count() <= MOST_SHOWN);
+        let text = format!(
+            "{}ONE two three{}",
+            "é ".repeat(50_000),
+            " tail".repeat(50_000)
+        );
+        let messages = Recogniser::new(&messages)
+            .expect("it is sound")
+            .find(&text)
+            .remove(0);
+        assert!(
+            messages.near.contains("ONE two three") && messages.near.chars().count() <= MOST_SHOWN
+        );
         // What is too far apart belongs to different messages.
         let apart = format!("one{}three", " x".repeat(MOST_OF_LINE));
         assert_eq!(found(&[message("a", &["one * three"], &[])], &apart), []);
@@ -415,20 +567,43 @@ mod tests {
     #[test]
     fn what_is_explained_comes_last() {
         let messages = [
-            message("general", &["Bad return status for module build"], &["special"]),
+            message(
+                "general",
+                &["Bad return status for module build"],
+                &["special"],
+            ),
             message("special", &["uses GPL-only symbol"], &[]),
         ];
-        let text =
-            "Error! Bad return status for module build on kernel: 6.1\nmodpost: nvidia.ko uses GPL-only symbol 'x'";
-        assert_eq!(found(&messages, text), [("special".to_owned(), 2, false), ("general".to_owned(), 1, true)]);
-        assert_eq!(found(&messages, "Bad return status for module build"), [("general".to_owned(), 1, false)]);
+        let text = "Error! Bad return status for module build on kernel: 6.1\nmodpost: nvidia.ko uses GPL-only symbol 'x'";
+        assert_eq!(
+            found(&messages, text),
+            [
+                ("special".to_owned(), 2, false),
+                ("general".to_owned(), 1, true)
+            ]
+        );
+        assert_eq!(
+            found(&messages, "Bad return status for module build"),
+            [("general".to_owned(), 1, false)]
+        );
     }
 
     #[test]
     fn any_text_can_be_looked_through() {
-        let messages = [message("a", &["ééééé *ö* x"], &[]), message("b", &["* abcdefgh *"], &[])];
-        let texts =
-            ["\u{1b}", "\u{1b}[", "\u{1b}[31", "ééééé", "é\u{0}é\nabcdefgh", "abcdefgh", " \n\n ", "ééééé\nö\nx"];
+        let messages = [
+            message("a", &["ééééé *ö* x"], &[]),
+            message("b", &["* abcdefgh *"], &[]),
+        ];
+        let texts = [
+            "\u{1b}",
+            "\u{1b}[",
+            "\u{1b}[31",
+            "ééééé",
+            "é\u{0}é\nabcdefgh",
+            "abcdefgh",
+            " \n\n ",
+            "ééééé\nö\nx",
+        ];
         let hits: usize = texts.iter().map(|text| found(&messages, text).len()).sum();
         assert_eq!(hits, 2);
     }

@@ -1,5 +1,5 @@
-//! What `explain` says in other languages than English. Only `explain` uses it, and only for people: JSON, scripts, reports and
-//! logs are in English.
+//! What `explain` says in other languages than English. Only `explain` uses it, and only for
+//! people: JSON, scripts, reports and logs are in English.
 
 pub mod words;
 
@@ -30,24 +30,37 @@ impl<'a> Languages<'a> {
 
     /// Code and name of each language, English first.
     pub fn known(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        std::iter::once((ENGLISH, "English")).chain(self.0.iter().map(|(code, name, _)| (*code, *name)))
+        std::iter::once((ENGLISH, "English"))
+            .chain(self.0.iter().map(|(code, name, _)| (*code, *name)))
     }
 
-    /// The code of a language from what people write: `ko`, `KO`, `ko-KR`, `ko_KR.UTF-8`. None if it is not known.
+    /// The code of a language from what people write: `ko`, `KO`, `ko-KR`, `ko_KR.UTF-8`. None if
+    /// it is not known.
     pub fn named(&self, text: &str) -> Option<&'a str> {
         let code = text.split(['_', '-', '.', '@']).next().unwrap_or_default();
-        self.known().map(|(known, _)| known).find(|known| known.eq_ignore_ascii_case(code))
+        self.known()
+            .map(|(known, _)| known)
+            .find(|known| known.eq_ignore_ascii_case(code))
     }
 
-    /// The language of a locale: `ko` for `ko_KR.UTF-8`. English for one that is not known or not UTF-8.
+    /// The language of a locale: `ko` for `ko_KR.UTF-8`. English for one that is not known or not
+    /// UTF-8.
     pub fn of_locale(&self, locale: &str) -> &'a str {
-        self.named(locale).filter(|_| is_utf8(locale)).unwrap_or(ENGLISH)
+        self.named(locale)
+            .filter(|_| is_utf8(locale))
+            .unwrap_or(ENGLISH)
     }
 
     /// The texts of the language of this code; English if it is not known.
     pub fn translation(&self, code: &str) -> Translation {
-        let packed = self.0.iter().find(|(known, ..)| *known == code).map(|(.., packed)| *packed);
-        packed.map_or(Translation::ENGLISH, |packed| Translation { texts: built_in(packed) })
+        let packed = self
+            .0
+            .iter()
+            .find(|(known, ..)| *known == code)
+            .map(|(.., packed)| *packed);
+        packed.map_or(Translation::ENGLISH, |packed| Translation {
+            texts: built_in(packed),
+        })
     }
 }
 
@@ -66,7 +79,9 @@ pub struct Translation {
 
 impl Translation {
     /// No translation.
-    pub const ENGLISH: Self = Self { texts: Texts::new() };
+    pub const ENGLISH: Self = Self {
+        texts: Texts::new(),
+    };
 
     /// All texts, by their places.
     pub fn texts(&self) -> &Texts {
@@ -154,7 +169,9 @@ mod tests {
 
     #[test]
     fn english_is_the_fallback_of_each_text() {
-        let some = Translation { texts: Texts::from([("words.means".to_owned(), "뜻".to_owned())]) };
+        let some = Translation {
+            texts: Texts::from([("words.means".to_owned(), "뜻".to_owned())]),
+        };
         assert_eq!((some.word("means"), some.word("do")), ("뜻", "do"));
         assert_eq!(languages().translation("xx"), Translation::ENGLISH);
         assert!(languages().translation("ko").texts().len() > 1000);

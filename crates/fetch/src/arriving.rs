@@ -1,7 +1,9 @@
-//! A file that is still arriving, read by others while it does: whoever sums it up or unpacks it follows the download at its
-//! heels, from memory that the kernel has it in anyway, and no byte is read from the disk a second time.
+//! A file that is still arriving, read by others while it does: whoever sums it up or unpacks it
+//! follows the download at its heels, from memory that the kernel has it in anyway, and no byte is
+//! read from the disk a second time.
 //!
-//! What is read here is not verified yet: a reader comes to its end only when all of it was, and nothing may be put into use before.
+//! What is read here is not verified yet: a reader comes to its end only when all of it was, and
+//! nothing may be put into use before.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -55,8 +57,9 @@ impl Arriving {
         Ok(arriving)
     }
 
-    /// A reader from the beginning. It waits for bytes that are not there yet, ends where the file does and was verified, and
-    /// fails with [`Stopped`] where the download was given up or began again.
+    /// A reader from the beginning. It waits for bytes that are not there yet, ends where the file
+    /// does and was verified, and fails with [`Stopped`] where the download was given up or began
+    /// again.
     pub fn reader(&self) -> Arrived {
         self.reader_to(End::Verified)
     }
@@ -68,7 +71,12 @@ impl Arriving {
 
     fn reader_to(&self, end: End) -> Arrived {
         let round = self.state().round;
-        Arrived { arriving: self.clone(), round, at: 0, end }
+        Arrived {
+            arriving: self.clone(),
+            round,
+            at: 0,
+            end,
+        }
     }
 
     /// How many bytes of the beginning are there.
@@ -76,12 +84,17 @@ impl Arriving {
         self.state().have
     }
 
-    /// It begins, in this file, of which so many bytes are there already. Whoever reads what was there before is stopped; none
-    /// is who has not read a byte yet.
+    /// It begins, in this file, of which so many bytes are there already. Whoever reads what was
+    /// there before is stopped; none is who has not read a byte yet.
     pub fn begins(&self, file: Arc<File>, have: u64) {
         self.change(|state| {
             let round = state.round + u64::from(state.file.is_some());
-            *state = State { file: Some(file), have, round, end: None };
+            *state = State {
+                file: Some(file),
+                have,
+                round,
+                end: None,
+            };
         });
     }
 
@@ -102,7 +115,12 @@ impl Arriving {
 
     /// No more will come. What was verified stays so.
     pub fn give_up(&self) {
-        self.change(|state| state.end = state.end.filter(|end| *end == End::Verified).or(Some(End::GivenUp)));
+        self.change(|state| {
+            state.end = state
+                .end
+                .filter(|end| *end == End::Verified)
+                .or(Some(End::GivenUp))
+        });
     }
 
     fn change(&self, how: impl FnOnce(&mut State)) {
@@ -111,7 +129,8 @@ impl Arriving {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is one assignment: a thread that panicked beside it leaves nothing half done.
+        // Every change is one assignment: a thread that panicked beside it leaves nothing half
+        // done.
         self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,11 +144,17 @@ impl Arriving {
             match (&state.file, state.end) {
                 _ if state.round != *round => return Err(io::Error::other(Stopped::Restarted)),
                 (_, Some(End::GivenUp)) => return Err(io::Error::other(Stopped::GivenUp)),
-                (Some(file), _) if state.have > at => return Ok(Some((Arc::clone(file), state.have))),
+                (Some(file), _) if state.have > at => {
+                    return Ok(Some((Arc::clone(file), state.have)));
+                }
                 (_, Some(end)) if end == until || end == End::Verified => return Ok(None),
                 (_, Some(_) | None) => {}
             }
-            state = self.shared.1.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .shared
+                .1
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -153,7 +178,12 @@ impl Arrived {
                 Some(End::Verified | End::GivenUp) => return false,
                 Some(End::Complete) | None => {}
             }
-            state = self.arriving.shared.1.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .arriving
+                .shared
+                .1
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -163,14 +193,21 @@ impl Read for Arrived {
         if into.is_empty() {
             return Ok(0);
         }
-        let Some((file, have)) = self.arriving.wait(&mut self.round, self.at, self.end)? else { return Ok(0) };
-        let most = usize::try_from(have - self.at).unwrap_or(usize::MAX).min(into.len());
+        let Some((file, have)) = self.arriving.wait(&mut self.round, self.at, self.end)? else {
+            return Ok(0);
+        };
+        let most = usize::try_from(have - self.at)
+            .unwrap_or(usize::MAX)
+            .min(into.len());
         let n = file.read_at(&mut into[..most], self.at)?;
         if n == 0 {
             if self.arriving.state().round != self.round {
                 return Err(io::Error::other(Stopped::Restarted));
             }
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "somebody has shortened the download"));
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "somebody has shortened the download",
+            ));
         }
         self.at += n as u64;
         Ok(n)
@@ -201,7 +238,8 @@ mod tests {
         let mut said = Vec::new();
         for n in 0..1000_u32 {
             let bytes = n.to_le_bytes();
-            file.write_all_at(&bytes, said.len() as u64).expect("written");
+            file.write_all_at(&bytes, said.len() as u64)
+                .expect("written");
             said.extend(bytes);
             arriving.has(said.len() as u64);
         }
@@ -216,7 +254,11 @@ mod tests {
         let (mut reader, mut block) = (arriving.reader(), [0; 99]);
         assert_eq!(reader.read(&mut block).expect("what is there"), 5);
         arriving.give_up();
-        assert!(reader.read(&mut block).is_err_and(|e| e.to_string().contains("given up")));
+        assert!(
+            reader
+                .read(&mut block)
+                .is_err_and(|e| e.to_string().contains("given up"))
+        );
     }
 
     #[test]
@@ -228,7 +270,11 @@ mod tests {
         assert_eq!(early.read(&mut block).expect("the first"), 3);
         arriving.begins(file(b"new"), 3);
         arriving.is_verified();
-        assert!(early.read(&mut block).is_err_and(|e| e.to_string().contains("again")));
+        assert!(
+            early
+                .read(&mut block)
+                .is_err_and(|e| e.to_string().contains("again"))
+        );
         let mut all = String::new();
         idle.read_to_string(&mut all).expect("it had read nothing");
         assert_eq!(all, "new");
@@ -240,10 +286,19 @@ mod tests {
         arriving.begins(file(b"all"), 3);
         arriving.is_complete();
         let mut all = String::new();
-        arriving.unverified().read_to_string(&mut all).expect("for who verifies it ends here");
+        arriving
+            .unverified()
+            .read_to_string(&mut all)
+            .expect("for who verifies it ends here");
         arriving.give_up();
-        let refused = arriving.reader().read_to_string(&mut all).expect_err("it was not verified");
-        assert!(refused.get_ref().is_some_and(|why| why.is::<Stopped>()), "{refused}");
+        let refused = arriving
+            .reader()
+            .read_to_string(&mut all)
+            .expect_err("it was not verified");
+        assert!(
+            refused.get_ref().is_some_and(|why| why.is::<Stopped>()),
+            "{refused}"
+        );
     }
 
     #[test]
@@ -252,7 +307,10 @@ mod tests {
         let arriving = Arriving::of(file).expect("a file");
         arriving.give_up();
         let mut all = String::new();
-        arriving.reader().read_to_string(&mut all).expect("it is there");
+        arriving
+            .reader()
+            .read_to_string(&mut all)
+            .expect("it is there");
         assert_eq!(all, "all");
     }
 }

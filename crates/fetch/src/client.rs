@@ -1,5 +1,5 @@
-//! The network client: whom it trusts, which proxy it takes, where it lets itself be sent, and what each answer means: whether
-//! it may pass, and when to come again.
+//! The network client: whom it trusts, which proxy it takes, where it lets itself be sent, and what
+//! each answer means: whether it may pass, and when to come again.
 
 use super::connect::{self, CONNECT_TIMEOUT, NotReached, basic};
 use super::proxies::Proxies;
@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use ureq::config::Config;
 use ureq::http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, DATE, ETAG, HeaderMap, IF_RANGE, LAST_MODIFIED,
-    LOCATION, RANGE, RETRY_AFTER,
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, DATE, ETAG, HeaderMap,
+    IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER,
 };
 use ureq::http::{Response, StatusCode};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
@@ -88,16 +88,25 @@ impl Client {
         }
         // Plain HTTP needs no certificates.
         if roots.is_empty() && url.scheme() != "http" {
-            let help = "install ca-certificates, or name the authorities to trust with --ca-cert FILE";
+            let help =
+                "install ca-certificates, or name the authorities to trust with --ca-cert FILE";
             return Err(last(format!("this host has no CA certificates: {help}")));
         }
-        let roots = roots.iter().map(|der| Certificate::from_der(der).to_owned());
+        let roots = roots
+            .iter()
+            .map(|der| Certificate::from_der(der).to_owned());
         let tls = TlsConfig::builder()
             .root_certs(RootCerts::from(roots))
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .build();
         let proxies = Arc::new(Proxies::of_environment().map_err(|e| last(e.to_string()))?);
-        Ok(Self { url, sources: sources.clone(), tls, proxies, agents: Arc::default() })
+        Ok(Self {
+            url,
+            sources: sources.clone(),
+            tls,
+            proxies,
+            agents: Arc::default(),
+        })
     }
 
     /// The address.
@@ -105,9 +114,14 @@ impl Client {
         self.url.as_str()
     }
 
-    /// Asks for the bytes from one place on, up to another that is not among them; of the file that `validator` tells, or
-    /// whatever is there now.
-    pub fn ask(&self, from: u64, to: Option<u64>, validator: Option<&str>) -> Result<ServerAnswer, TransferError> {
+    /// Asks for the bytes from one place on, up to another that is not among them; of the file that
+    /// `validator` tells, or whatever is there now.
+    pub fn ask(
+        &self,
+        from: u64,
+        to: Option<u64>,
+        validator: Option<&str>,
+    ) -> Result<ServerAnswer, TransferError> {
         let mut url = self.url.clone();
         for _ in 0..=REDIRECTS {
             let response = self.send(&url, from, to, validator).map_err(failed)?;
@@ -116,11 +130,22 @@ impl Client {
                 Some(next) => url = next,
             }
         }
-        Err(TransferError::Final(format!("it was sent on more than {REDIRECTS} times")))
+        Err(TransferError::Final(format!(
+            "it was sent on more than {REDIRECTS} times"
+        )))
     }
 
-    fn send(&self, url: &Url, from: u64, to: Option<u64>, validator: Option<&str>) -> Result<Response<Body>, Error> {
-        let mut request = self.agent(url).get(url.as_str()).header(ACCEPT_ENCODING, "identity");
+    fn send(
+        &self,
+        url: &Url,
+        from: u64,
+        to: Option<u64>,
+        validator: Option<&str>,
+    ) -> Result<Response<Body>, Error> {
+        let mut request = self
+            .agent(url)
+            .get(url.as_str())
+            .header(ACCEPT_ENCODING, "identity");
         // Chosen for each address: a redirect to another server takes no login along.
         if let Some(login) = self.sources.mirrors.login(url) {
             request = request.header(AUTHORIZATION, basic(&login.user, login.password.as_deref()));
@@ -179,27 +204,43 @@ impl Client {
 
 /// Certificates in a file, PEM.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let pem = input::open(path).and_then(|file| input::bytes(file, path, MAX_KEY)).map_err(|e| e.to_string())?;
+    let pem = input::open(path)
+        .and_then(|file| input::bytes(file, path, MAX_KEY))
+        .map_err(|e| e.to_string())?;
     let refused = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
-    let all = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>().map_err(|e| refused(&e))?;
+    let all = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|e| refused(&e))?;
     for certificate in &all {
-        RootCertStore::empty().add(certificate.clone()).map_err(|e| refused(&e))?;
+        RootCertStore::empty()
+            .add(certificate.clone())
+            .map_err(|e| refused(&e))?;
     }
-    if all.is_empty() { Err(format!("{} has no certificate in it (PEM)", path.display())) } else { Ok(all) }
+    if all.is_empty() {
+        Err(format!("{} has no certificate in it (PEM)", path.display()))
+    } else {
+        Ok(all)
+    }
 }
 
 /// Where a server redirects to, if it may: never from HTTPS to anything else.
 fn sent_on(response: &Response<Body>, url: &Url) -> Result<Option<Url>, TransferError> {
     let is_elsewhere = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
-    let Some(to) = text(response.headers(), LOCATION.as_str()).filter(|_| is_elsewhere) else { return Ok(None) };
-    let mut to = url.join(to).map_err(|e| TransferError::Final(format!("the server sends on to no address: {e}")))?;
+    let Some(to) = text(response.headers(), LOCATION.as_str()).filter(|_| is_elsewhere) else {
+        return Ok(None);
+    };
+    let mut to = url
+        .join(to)
+        .map_err(|e| TransferError::Final(format!("the server sends on to no address: {e}")))?;
     match (url.scheme(), to.scheme()) {
         (_, "https") | ("http", "http") => {
             // A login in the redirect is not ours to use.
             let _ = to.set_username("").and_then(|()| to.set_password(None));
             Ok(Some(to))
         }
-        (from, to) => Err(TransferError::Final(format!("the server sends on from {from} to {to}, which is refused"))),
+        (from, to) => Err(TransferError::Final(format!(
+            "the server sends on from {from} to {to}, which is refused"
+        ))),
     }
 }
 
@@ -210,25 +251,42 @@ fn understood(response: Response<Body>, asked: u64) -> Result<ServerAnswer, Tran
         return Err(refused(status, headers));
     }
     if let Some(encoding) = text(headers, CONTENT_ENCODING.as_str()).filter(|e| *e != "identity") {
-        let why = format!("the server, or a proxy before it, sends it encoded ({encoding}), which nobody asked for");
+        let why = format!(
+            "the server, or a proxy before it, sends it encoded ({encoding}), which nobody asked for"
+        );
         return Err(TransferError::Final(why));
     }
     let etag = text(headers, ETAG.as_str()).filter(|etag| etag.starts_with('"'));
-    let validator = etag.or_else(|| text(headers, LAST_MODIFIED.as_str())).map(str::to_owned);
+    let validator = etag
+        .or_else(|| text(headers, LAST_MODIFIED.as_str()))
+        .map(str::to_owned);
     let ranges = text(headers, "accept-ranges").is_some_and(|units| units.contains("bytes"));
     let partial = status == StatusCode::PARTIAL_CONTENT;
     let in_parts = etag.is_some() && (ranges || partial);
     let (from, total) = if partial {
         let range = text(headers, CONTENT_RANGE.as_str()).and_then(content_range);
-        range.ok_or_else(|| TransferError::Passing("the server sends a part and does not say which".to_owned()))?
+        range.ok_or_else(|| {
+            TransferError::Passing("the server sends a part and does not say which".to_owned())
+        })?
     } else {
         (0, response.body().content_length())
     };
     if partial && from != asked {
-        return Err(TransferError::Passing(format!("the server was asked for byte {asked} and sends byte {from}")));
+        return Err(TransferError::Passing(format!(
+            "the server was asked for byte {asked} and sends byte {from}"
+        )));
     }
-    let body = Bytes { reader: response.into_body().into_reader(), block: vec![0; BLOCK] };
-    Ok(ServerAnswer { from, total, validator, in_parts, body })
+    let body = Bytes {
+        reader: response.into_body().into_reader(),
+        block: vec![0; BLOCK],
+    };
+    Ok(ServerAnswer {
+        from,
+        total,
+        validator,
+        in_parts,
+        body,
+    })
 }
 
 /// Why there are no bytes.
@@ -240,9 +298,9 @@ fn refused(status: StatusCode, headers: &HeaderMap) -> TransferError {
         StatusCode::NOT_FOUND | StatusCode::GONE => TransferError::NotThere(answers),
         s if s.is_server_error() => later(answers, headers),
         StatusCode::PROXY_AUTHENTICATION_REQUIRED => proxy_login(),
-        StatusCode::UNAUTHORIZED => {
-            TransferError::Final(format!("{answers}: a mirror's login belongs into its address in the config file"))
-        }
+        StatusCode::UNAUTHORIZED => TransferError::Final(format!(
+            "{answers}: a mirror's login belongs into its address in the config file"
+        )),
         _ => TransferError::Final(answers),
     }
 }
@@ -260,18 +318,24 @@ fn later(why: String, headers: &HeaderMap) -> TransferError {
     }
 }
 
-/// How long `Retry-After` would have us wait: seconds, or until a date, by the server's own clock where it tells that.
+/// How long `Retry-After` would have us wait: seconds, or until a date, by the server's own clock
+/// where it tells that.
 fn waits(text: &str, now: Option<i64>) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
     let now = now.unwrap_or_else(|| jiff::Timestamp::now().as_second());
-    Some(Duration::from_secs(u64::try_from(seconds_of(text)? - now).unwrap_or(0)))
+    Some(Duration::from_secs(
+        u64::try_from(seconds_of(text)? - now).unwrap_or(0),
+    ))
 }
 
 /// The seconds since 1970 of a date as HTTP has it.
 fn seconds_of(date: &str) -> Option<i64> {
-    jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(date).ok().map(|t| t.as_second())
+    jiff::fmt::rfc2822::DateTimeParser::new()
+        .parse_timestamp(date)
+        .ok()
+        .map(|t| t.as_second())
 }
 
 /// Where a part begins, and how long the whole is: `bytes 9-20/21`.
@@ -357,8 +421,14 @@ mod tests {
         let now = seconds_of("Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(now, Some(784_111_777));
         assert_eq!(waits("120", now), Some(Duration::from_secs(120)));
-        assert_eq!(waits("Sun, 06 Nov 1994 08:50:00 GMT", now), Some(Duration::from_secs(23)));
-        assert_eq!(waits("Sun, 06 Nov 1994 08:00:00 GMT", now), Some(Duration::ZERO));
+        assert_eq!(
+            waits("Sun, 06 Nov 1994 08:50:00 GMT", now),
+            Some(Duration::from_secs(23))
+        );
+        assert_eq!(
+            waits("Sun, 06 Nov 1994 08:00:00 GMT", now),
+            Some(Duration::ZERO)
+        );
         assert_eq!(waits("soon", now), None);
     }
 

@@ -1,5 +1,5 @@
-//! How connections are made: to the first address of a server that answers, directly or through a proxy. Errors on the way
-//! there are told apart from later ones.
+//! How connections are made: to the first address of a server that answers, directly or through a
+//! proxy. Errors on the way there are told apart from later ones.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -14,23 +14,30 @@ use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{
-    Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, RustlsConnector,
-    SocksConnector, Transport,
+    Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout,
+    RustlsConnector, SocksConnector, Transport,
 };
 use ureq::{Agent, Error, Proxy};
 
 /// How long it may take to look a name up, and then to connect.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long one address of a server may take before the next is tried as well: on some hosts IPv6 leads nowhere.
+/// How long one address of a server may take before the next is tried as well: on some hosts IPv6
+/// leads nowhere.
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// An agent with this configuration.
 pub(super) fn agent(config: Config, without_proxy: Config) -> Agent {
     let chain = ().chain(SocksConnector::default());
-    let chain = chain.chain(ForwardConnector { without_proxy }).chain(ConnectProxyConnector::default());
+    let chain = chain
+        .chain(ForwardConnector { without_proxy })
+        .chain(ConnectProxyConnector::default());
     let chain = chain.chain(RaceConnector).chain(RustlsConnector::default());
-    Agent::with_parts(config, Reaching(chain), Reaching(DefaultResolver::default()))
+    Agent::with_parts(
+        config,
+        Reaching(chain),
+        Reaching(DefaultResolver::default()),
+    )
 }
 
 /// An error before there was a connection.
@@ -53,13 +60,22 @@ fn not_reached(e: Error) -> Error {
 impl<C: Connector> Connector for Reaching<C> {
     type Out = C::Out;
 
-    fn connect(&self, details: &ConnectionDetails, chained: Option<()>) -> Result<Option<Self::Out>, Error> {
+    fn connect(
+        &self,
+        details: &ConnectionDetails,
+        chained: Option<()>,
+    ) -> Result<Option<Self::Out>, Error> {
         self.0.connect(details, chained).map_err(not_reached)
     }
 }
 
 impl<R: Resolver> Resolver for Reaching<R> {
-    fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, Error> {
         self.0.resolve(uri, config, timeout).map_err(not_reached)
     }
 }
@@ -71,18 +87,32 @@ struct RaceConnector;
 impl<In: Transport> Connector<In> for RaceConnector {
     type Out = Either<In, Socket>;
 
-    fn connect(&self, details: &ConnectionDetails, chained: Option<In>) -> Result<Option<Self::Out>, Error> {
+    fn connect(
+        &self,
+        details: &ConnectionDetails,
+        chained: Option<In>,
+    ) -> Result<Option<Self::Out>, Error> {
         if let Some(there) = chained {
             return Ok(Some(Either::A(there)));
         }
-        let limit = details.timeout.not_zero().map_or(CONNECT_TIMEOUT, |limit| *limit);
+        let limit = details
+            .timeout
+            .not_zero()
+            .map_or(CONNECT_TIMEOUT, |limit| *limit);
         let stream = first_of(&details.addrs, limit)?;
         stream.set_nodelay(true)?;
-        let buffers = LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
+        let buffers = LazyBuffers::new(
+            details.config.input_buffer_size(),
+            details.config.output_buffer_size(),
+        );
         let stream = Arc::new(stream);
         let handle: Weak<TcpStream> = Arc::downgrade(&stream);
         (details.register_shutdown)(handle)?;
-        Ok(Some(Either::B(Socket { stream, buffers, patience: None })))
+        Ok(Some(Either::B(Socket {
+            stream,
+            buffers,
+            patience: None,
+        })))
     }
 }
 
@@ -105,7 +135,11 @@ fn first_of(addresses: &[SocketAddr], limit: Duration) -> io::Result<TcpStream> 
         } else if trying == 0 {
             return Err(failed);
         }
-        let patience = if left.len() > 0 { HEAD_START } else { limit.saturating_sub(began.elapsed()) };
+        let patience = if left.len() > 0 {
+            HEAD_START
+        } else {
+            limit.saturating_sub(began.elapsed())
+        };
         match told.recv_timeout(patience) {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(e)) => (failed, trying) = (e, trying - 1),
@@ -131,8 +165,11 @@ impl Transport for Socket {
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
         let timeout = timeout.for_write();
-        self.stream.set_write_timeout(timeout.not_zero().map(|t| *t))?;
-        (&*self.stream).write_all(&self.buffers.output()[..amount]).map_err(|e| in_time(e, timeout))
+        self.stream
+            .set_write_timeout(timeout.not_zero().map(|t| *t))?;
+        (&*self.stream)
+            .write_all(&self.buffers.output()[..amount])
+            .map_err(|e| in_time(e, timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
@@ -155,8 +192,10 @@ impl Transport for Socket {
 
     fn is_open(&mut self) -> bool {
         // A server that sends more before the next request is not at its beginning.
-        let nothing = |read: io::Result<usize>| read.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
-        let is_idle = self.stream.set_nonblocking(true).is_ok() && nothing(self.stream.peek(&mut [0]));
+        let nothing =
+            |read: io::Result<usize>| read.is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock);
+        let is_idle =
+            self.stream.set_nonblocking(true).is_ok() && nothing(self.stream.peek(&mut [0]));
         self.stream.set_nonblocking(false).is_ok() && is_idle
     }
 }
@@ -170,8 +209,8 @@ fn in_time(e: io::Error, timeout: NextTimeout) -> Error {
     }
 }
 
-/// Has HTTP proxies forward requests without TLS, as other clients do. ureq would ask for a tunnel, which most proxies allow to port
-/// 443 only.
+/// Has HTTP proxies forward requests without TLS, as other clients do. ureq would ask for a tunnel,
+/// which most proxies allow to port 443 only.
 #[derive(Debug)]
 struct ForwardConnector {
     without_proxy: Config,
@@ -180,15 +219,26 @@ struct ForwardConnector {
 impl<In: Transport> Connector<In> for ForwardConnector {
     type Out = Either<In, Forwarded>;
 
-    fn connect(&self, details: &ConnectionDetails, chained: Option<In>) -> Result<Option<Self::Out>, Error> {
+    fn connect(
+        &self,
+        details: &ConnectionDetails,
+        chained: Option<In>,
+    ) -> Result<Option<Self::Out>, Error> {
         if let Some(there) = chained {
             return Ok(Some(Either::A(there)));
         }
         let is_http = |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https"));
-        let Some(proxy) = details.config.proxy().filter(|p| !details.needs_tls() && is_http(p.uri())) else {
+        let Some(proxy) = details
+            .config
+            .proxy()
+            .filter(|p| !details.needs_tls() && is_http(p.uri()))
+        else {
             return Ok(None);
         };
-        let addresses = details.resolver.resolve(proxy.uri(), &self.without_proxy, details.timeout)?;
+        let addresses =
+            details
+                .resolver
+                .resolve(proxy.uri(), &self.without_proxy, details.timeout)?;
         let to_proxy = ConnectionDetails {
             uri: proxy.uri(),
             addrs: addresses,
@@ -202,8 +252,16 @@ impl<In: Transport> Connector<In> for ForwardConnector {
             register_shutdown: Arc::clone(&details.register_shutdown),
         };
         let wire = (details.run_connector)(&to_proxy)?;
-        let authority = details.uri.authority().map(|a| a.as_str()).unwrap_or_default();
-        Ok(Some(Either::B(Forwarded { wire, before: format!("http://{authority}"), login: login(proxy) })))
+        let authority = details
+            .uri
+            .authority()
+            .map(|a| a.as_str())
+            .unwrap_or_default();
+        Ok(Some(Either::B(Forwarded {
+            wire,
+            before: format!("http://{authority}"),
+            login: login(proxy),
+        })))
     }
 }
 
@@ -211,12 +269,18 @@ impl<In: Transport> Connector<In> for ForwardConnector {
 fn login(proxy: &Proxy) -> Option<String> {
     let (user, password) = (proxy.username(), proxy.password());
     user.or(password)?;
-    Some(format!("Proxy-Authorization: {}\r\n", basic(user.unwrap_or_default(), password)))
+    Some(format!(
+        "Proxy-Authorization: {}\r\n",
+        basic(user.unwrap_or_default(), password)
+    ))
 }
 
 /// A login as a header has it.
 pub(super) fn basic(user: &str, password: Option<&str>) -> String {
-    format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{}", password.unwrap_or_default())))
+    format!(
+        "Basic {}",
+        BASE64_STANDARD.encode(format!("{user}:{}", password.unwrap_or_default()))
+    )
 }
 
 /// A connection to a proxy that forwards requests.
@@ -234,13 +298,22 @@ impl fmt::Debug for Forwarded {
 }
 
 impl Forwarded {
-    /// The head of a request as a proxy takes it, with the whole address. Requests here have no body and small heads, so that each
-    /// transmission is one head.
+    /// The head of a request as a proxy takes it, with the whole address. Requests here have no
+    /// body and small heads, so that each transmission is one head.
     fn head(&self, head: &[u8]) -> Option<Vec<u8>> {
         let space = head.iter().position(|b| *b == b' ')? + 1;
         let line = head.windows(2).position(|two| two == b"\r\n")? + 2;
         let login = self.login.as_deref().unwrap_or_default().as_bytes();
-        Some([&head[..space], self.before.as_bytes(), &head[space..line], login, &head[line..]].concat())
+        Some(
+            [
+                &head[..space],
+                self.before.as_bytes(),
+                &head[space..line],
+                login,
+                &head[line..],
+            ]
+            .concat(),
+        )
     }
 }
 
@@ -283,7 +356,11 @@ mod tests {
             closed.local_addr().expect("bound")
         };
         let limit = Duration::from_secs(5);
-        for addresses in [&[answers][..], &[silent, answers], &[silent, silent, answers, silent]] {
+        for addresses in [
+            &[answers][..],
+            &[silent, answers],
+            &[silent, silent, answers, silent],
+        ] {
             let stream = first_of(addresses, limit).expect("one answers");
             assert_eq!(stream.peer_addr().expect("connected"), answers);
         }
@@ -298,12 +375,22 @@ mod tests {
     fn a_proxy_is_told_the_whole_address() {
         let head = b"GET /a?b HTTP/1.1\r\nhost: x:81\r\n\r\n";
         let proxy = Proxy::new("http://me:p%3Aw@proxy:3128").expect("a proxy");
-        let mut connection = Forwarded { wire: Box::new(()), before: "http://x:81".to_owned(), login: login(&proxy) };
+        let mut connection = Forwarded {
+            wire: Box::new(()),
+            before: "http://x:81".to_owned(),
+            login: login(&proxy),
+        };
         let told = String::from_utf8(connection.head(head).expect("a head")).expect("text");
-        assert_eq!(told, "GET http://x:81/a?b HTTP/1.1\r\nProxy-Authorization: Basic bWU6cDp3\r\nhost: x:81\r\n\r\n");
+        assert_eq!(
+            told,
+            "GET http://x:81/a?b HTTP/1.1\r\nProxy-Authorization: Basic bWU6cDp3\r\nhost: x:81\r\n\r\n"
+        );
         assert!(!format!("{connection:?}").contains("bWU6cDp3"));
         connection.login = None;
-        assert!(!String::from_utf8_lossy(&connection.head(head).expect("a head")).contains("Authorization"));
+        assert!(
+            !String::from_utf8_lossy(&connection.head(head).expect("a head"))
+                .contains("Authorization")
+        );
         assert_eq!(connection.head(b"none"), None);
     }
 }

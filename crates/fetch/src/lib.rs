@@ -1,5 +1,5 @@
-//! Downloads: into the cache, verified while the bytes arrive. Under its name in the cache there is never anything that
-//! was not verified.
+//! Downloads: into the cache, verified while the bytes arrive. Under its name in the cache there is
+//! never anything that was not verified.
 
 // clippy.toml lists what only `gpusetup-system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -44,7 +44,8 @@ const ATTEMPTS: u32 = 4;
 /// So many bytes are something new.
 const PROGRESS: u64 = 1 << 20;
 
-/// The longest that a server may have us wait. Nobody is to wait an hour for what was said to take minutes.
+/// The longest that a server may have us wait. Nobody is to wait an hour for what was said to take
+/// minutes.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long a small file may take, in times of a server's longest silence: five minutes.
@@ -70,7 +71,8 @@ pub enum FetchError {
         /// What went wrong, as the end of a sentence.
         why: String,
     },
-    /// Nobody can be reached there, or nobody at all: the network of a machine that has just booted.
+    /// Nobody can be reached there, or nobody at all: the network of a machine that has just
+    /// booted.
     #[error("cannot reach {url}: {why}")]
     Unreachable {
         /// From where.
@@ -122,11 +124,15 @@ pub struct Wanted<'a> {
 impl Wanted<'_> {
     /// How long it may be.
     fn length(&self) -> Length {
-        Length { size: self.size, most: self.size.unwrap_or_else(|| longest(self.to)) }
+        Length {
+            size: self.size,
+            most: self.size.unwrap_or_else(|| longest(self.to)),
+        }
     }
 }
 
-/// The most bytes that a file may have whose size NVIDIA does not publish: several times as many as the largest of its kind so far.
+/// The most bytes that a file may have whose size NVIDIA does not publish: several times as many as
+/// the largest of its kind so far.
 fn longest(file: &Path) -> u64 {
     const GIB: u64 = 1 << 30;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -145,19 +151,25 @@ pub fn is_cached(on: &System, wanted: &Wanted) -> bool {
     cache::sum(on, wanted.to, wanted.sha256).is_ok_and(|sum| sum == wanted.sha256)
 }
 
-/// The bytes of something small whose sum nobody knows beforehand, at most `limit` of them: its signature is checked
-/// instead. None where the server has no such thing.
+/// The bytes of something small whose sum nobody knows beforehand, at most `limit` of them: its
+/// signature is checked instead. None where the server has no such thing.
 ///
 /// # Errors
 ///
 /// If it cannot be had, or has more bytes than the limit.
-pub fn fetch_small(url: &str, limit: u64, sources: &Sources) -> Result<Option<Vec<u8>>, FetchError> {
+pub fn fetch_small(
+    url: &str,
+    limit: u64,
+    sources: &Sources,
+) -> Result<Option<Vec<u8>>, FetchError> {
     let network = |trouble| told(url, trouble);
     if url.starts_with("file:") {
         return local::small(url, limit).map_err(network);
     }
     if sources.offline {
-        return Err(network(TransferError::Final("--offline forbids downloads".to_owned())));
+        return Err(network(TransferError::Final(
+            "--offline forbids downloads".to_owned(),
+        )));
     }
     let client = Client::new(url, sources).map_err(network)?;
     let mut answer = match client.ask(0, None, None) {
@@ -167,7 +179,10 @@ pub fn fetch_small(url: &str, limit: u64, sources: &Sources) -> Result<Option<Ve
     let (mut bytes, began) = (Vec::new(), Instant::now());
     loop {
         if began.elapsed() > MAX_SILENCES * client::silence() {
-            return Err(network(TransferError::Passing(format!("after {} bytes it took too long", bytes.len()))));
+            return Err(network(TransferError::Passing(format!(
+                "after {} bytes it took too long",
+                bytes.len()
+            ))));
         }
         let more = answer.body.next().map_err(network)?;
         if more.is_empty() {
@@ -175,12 +190,15 @@ pub fn fetch_small(url: &str, limit: u64, sources: &Sources) -> Result<Option<Ve
         }
         bytes.extend(more);
         if bytes.len() as u64 > limit {
-            return Err(network(TransferError::Final(format!("it is longer than {limit} bytes"))));
+            return Err(network(TransferError::Final(format!(
+                "it is longer than {limit} bytes"
+            ))));
         }
     }
 }
 
-/// Fetches it; `progress` is told the bytes that are there, and whoever reads `arriving` has them while they come.
+/// Fetches it; `progress` is told the bytes that are there, and whoever reads `arriving` has them
+/// while they come.
 pub fn fetch(
     on: &System,
     wanted: &Wanted,
@@ -204,14 +222,18 @@ fn fetch_of_length(
     let fetched = thread::scope(|scope| {
         let (tell, sums) = mpsc::channel();
         scope.spawn(move || sum_up(arriving, &tell));
-        let fetched = Fetching::new(on, wanted, length, sources, arriving, sums).and_then(|mut it| it.run(progress));
+        let fetched = Fetching::new(on, wanted, length, sources, arriving, sums)
+            .and_then(|mut it| it.run(progress));
         // Nobody waits for more of it; what was verified stays so.
         arriving.give_up();
         fetched
     });
     fetched.map_err(|failed| match failed {
         Failed::Is(e) => e,
-        Failed::By(TransferError::Disk(source)) => FetchError::Write { path: wanted.to.to_owned(), source },
+        Failed::By(TransferError::Disk(source)) => FetchError::Write {
+            path: wanted.to.to_owned(),
+            source,
+        },
         Failed::By(trouble) => told(wanted.url, trouble),
     })
 }
@@ -228,7 +250,10 @@ fn sum_up(arriving: &Arriving, tell: &Sender<io::Result<String>>) {
                 Err(e) => break Err(e),
             }
         };
-        let stopped = ended.as_ref().err().and_then(|e| e.get_ref()?.downcast_ref::<Stopped>().copied());
+        let stopped = ended
+            .as_ref()
+            .err()
+            .and_then(|e| e.get_ref()?.downcast_ref::<Stopped>().copied());
         match stopped {
             Some(Stopped::Restarted) => {}
             Some(Stopped::GivenUp) => return,
@@ -292,7 +317,18 @@ impl<'a> Fetching<'a> {
         let part = Part::open(on, &path, length, arriving).map_err(failed(&path))?;
         let resumed = part.have() > 0;
         let part = Arc::new(Mutex::new(part));
-        Ok(Self { on, wanted, length, sources, arriving, sums, path, part, resumed, alone: false })
+        Ok(Self {
+            on,
+            wanted,
+            length,
+            sources,
+            arriving,
+            sums,
+            path,
+            part,
+            resumed,
+            alone: false,
+        })
     }
 
     /// Attempts until it is there, or will not be.
@@ -316,23 +352,35 @@ impl<'a> Fetching<'a> {
         ended
     }
 
-    /// Whether a file of unpublished size turned out to be too long: what came of it would only fill the disk.
+    /// Whether a file of unpublished size turned out to be too long: what came of it would only
+    /// fill the disk.
     fn is_refused(&self, failed: &Failed) -> bool {
         match failed {
             Failed::Is(e) => matches!(e, FetchError::TooLong { .. }),
-            Failed::By(TransferError::Disk(e)) => self.length.size.is_none() && e.kind() == io::ErrorKind::StorageFull,
+            Failed::By(TransferError::Disk(e)) => {
+                self.length.size.is_none() && e.kind() == io::ErrorKind::StorageFull
+            }
             Failed::By(_) => false,
         }
     }
 
-    fn attempts(&mut self, network: Option<&Client>, progress: &mut dyn FnMut(u64)) -> Result<(), Failed> {
+    fn attempts(
+        &mut self,
+        network: Option<&Client>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), Failed> {
         let (mut failures, mut best) = (0, lock(&self.part).have());
         loop {
             let ended = match network {
                 None => local::copy(self.wanted.url, &self.part, self.length, progress),
-                Some(client) => transfer::transfer(client, &self.part, self.length, self.alone, progress),
+                Some(client) => {
+                    transfer::transfer(client, &self.part, self.length, self.alone, progress)
+                }
             };
-            let ended = lock(&self.part).settle().map_err(TransferError::Disk).and(ended);
+            let ended = lock(&self.part)
+                .settle()
+                .map_err(TransferError::Disk)
+                .and(ended);
             let trouble = match ended {
                 Ok(()) => match self.verify()? {
                     None => return Ok(()),
@@ -342,7 +390,9 @@ impl<'a> Fetching<'a> {
                     let (url, most) = (self.wanted.url.to_owned(), self.length.most);
                     return Err(Failed::Is(FetchError::TooLong { url, most }));
                 }
-                Err(TransferError::TooLong) => self.not_it(format!("it is longer than {} bytes", self.length.most))?,
+                Err(TransferError::TooLong) => {
+                    self.not_it(format!("it is longer than {} bytes", self.length.most))?
+                }
                 Err(trouble) => trouble,
             };
             let have = lock(&self.part).have();
@@ -356,28 +406,44 @@ impl<'a> Fetching<'a> {
                     self.begin_anew()?;
                     continue;
                 }
-                TransferError::Unreachable(_) | TransferError::Passing(_) if failures < ATTEMPTS => pause(failures),
-                TransferError::Later(_, wait) if failures < ATTEMPTS && *wait <= PATIENCE => pause(failures).max(*wait),
+                TransferError::Unreachable(_) | TransferError::Passing(_)
+                    if failures < ATTEMPTS =>
+                {
+                    pause(failures)
+                }
+                TransferError::Later(_, wait) if failures < ATTEMPTS && *wait <= PATIENCE => {
+                    pause(failures).max(*wait)
+                }
                 _ => return Err(trouble.into()),
             };
             sleep(pause)?;
         }
     }
 
-    /// All of it is there: puts it in its place, where it is what it should be; else tells what is to be done.
+    /// All of it is there: puts it in its place, where it is what it should be; else tells what is
+    /// to be done.
     fn verify(&mut self) -> Result<Option<TransferError>, Failed> {
         self.arriving.is_complete();
         let sum = self.sum().map_err(Failed::By)?;
         if sum != self.wanted.sha256 {
-            return self.not_it(format!("its SHA-256 is {sum}, not {}", self.wanted.sha256)).map(Some);
+            return self
+                .not_it(format!("its SHA-256 is {sum}, not {}", self.wanted.sha256))
+                .map(Some);
         }
-        let failed = |source| Failed::Is(FetchError::Write { path: self.wanted.to.to_owned(), source });
+        let failed = |source| {
+            Failed::Is(FetchError::Write {
+                path: self.wanted.to.to_owned(),
+                source,
+            })
+        };
         self.on.rename(&self.path, self.wanted.to).map_err(failed)?;
         let part = lock(&self.part);
         // A disk that has no room for the note costs a reading of the file, and no more.
         let _ = part.forget();
         // Of the file that was verified: another that came to its name in the meantime is none.
-        let _ = part.identity().and_then(|file| cache::arrived(self.on, self.wanted.to, &sum, file));
+        let _ = part
+            .identity()
+            .and_then(|file| cache::arrived(self.on, self.wanted.to, &sum, file));
         drop(part);
         self.arriving.is_verified();
         Ok(None)
@@ -391,34 +457,45 @@ impl<'a> Fetching<'a> {
                 Err(RecvTimeoutError::Timeout) if interrupt::heard().is_none() => {}
                 Err(RecvTimeoutError::Timeout) => return Err(TransferError::Interrupted),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(TransferError::Disk(io::Error::other("nobody sums it up any more")));
+                    return Err(TransferError::Disk(io::Error::other(
+                        "nobody sums it up any more",
+                    )));
                 }
             }
         }
     }
 
-    /// What is there is not what it should be. The beginning may be of another day's file, or another server's: that says
-    /// nothing of this one.
+    /// What is there is not what it should be. The beginning may be of another day's file, or
+    /// another server's: that says nothing of this one.
     fn not_it(&mut self, why: String) -> Result<TransferError, Failed> {
         if std::mem::take(&mut self.resumed) {
             self.begin_anew()?;
-            return Ok(TransferError::Passing("what an earlier run had left of it did not fit".to_owned()));
+            return Ok(TransferError::Passing(
+                "what an earlier run had left of it did not fit".to_owned(),
+            ));
         }
         let kept = with_ending(self.wanted.to, REJECTED);
         let _ = lock(&self.part).forget();
         Err(Failed::Is(match self.on.rename(&self.path, &kept) {
-            Ok(()) => FetchError::Rejected { url: public_address(self.wanted.url).into_owned(), why, kept },
+            Ok(()) => FetchError::Rejected {
+                url: public_address(self.wanted.url).into_owned(),
+                why,
+                kept,
+            },
             Err(source) => FetchError::Write { path: kept, source },
         }))
     }
 
     fn begin_anew(&mut self) -> Result<(), Failed> {
         self.resumed = false;
-        lock(&self.part).begin_anew().map_err(|e| Failed::By(TransferError::Disk(e)))
+        lock(&self.part)
+            .begin_anew()
+            .map_err(|e| Failed::By(TransferError::Disk(e)))
     }
 }
 
-/// How long to wait behind so many failures: twice as long each time, and never as long as others who failed together with us.
+/// How long to wait behind so many failures: twice as long each time, and never as long as others
+/// who failed together with us.
 fn pause(failures: u32) -> Duration {
     let chance = RandomState::new().hash_one(failures) % 500;
     Duration::from_millis(1000 + chance) * (1 << (failures - 1))
@@ -442,8 +519,12 @@ fn told(url: &str, trouble: TransferError) -> FetchError {
     let why = match trouble {
         TransferError::Unreachable(why) => return FetchError::Unreachable { url, why },
         TransferError::Disk(e) => e.to_string(),
-        TransferError::Passing(why) | TransferError::Final(why) | TransferError::NotThere(why) => why,
-        TransferError::Later(why, wait) => format!("{why}, and asks to come again in {} s", wait.as_secs()),
+        TransferError::Passing(why) | TransferError::Final(why) | TransferError::NotThere(why) => {
+            why
+        }
+        TransferError::Later(why, wait) => {
+            format!("{why}, and asks to come again in {} s", wait.as_secs())
+        }
         TransferError::NoSuchPart => "the server has no such part of it".to_owned(),
         TransferError::Changed => "the file changes on the server while it is fetched".to_owned(),
         TransferError::TooLong => "it is longer than it should be".to_owned(),
@@ -461,7 +542,8 @@ mod tests {
 
     const BODY: &[u8] = b"the whole of the file";
 
-    /// A server that answers one request after the other; the address, and the ranges that were asked for.
+    /// A server that answers one request after the other; the address, and the ranges that were
+    /// asked for.
     fn server(answers: Vec<Vec<u8>>) -> (String, std::thread::JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/file", listener.local_addr().expect("bound"));
@@ -470,8 +552,13 @@ mod tests {
             for answer in answers {
                 let (mut stream, _) = listener.accept().expect("a client");
                 let lines = BufReader::new(stream.try_clone().expect("cloned")).lines();
-                let head: Vec<String> = lines.map_while(Result::ok).take_while(|l| !l.is_empty()).collect();
-                let range = head.iter().find_map(|l| l.strip_prefix("range: ").map(str::to_owned));
+                let head: Vec<String> = lines
+                    .map_while(Result::ok)
+                    .take_while(|l| !l.is_empty())
+                    .collect();
+                let range = head
+                    .iter()
+                    .find_map(|l| l.strip_prefix("range: ").map(str::to_owned));
                 ranges.push(range.unwrap_or_default());
                 stream.write_all(&answer).expect("sent");
             }
@@ -489,23 +576,45 @@ mod tests {
         answer("200 OK", &format!("Content-Length: {length}\r\n"), body)
     }
 
-    fn get(url: &str, sum: &str, size: Option<u64>) -> (Result<(), FetchError>, System, tempfile::TempDir) {
+    fn get(
+        url: &str,
+        sum: &str,
+        size: Option<u64>,
+    ) -> (Result<(), FetchError>, System, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         let to = Path::new("/cache/ab/file");
-        let done = fetch(&on, &Wanted { url, sha256: sum, size, to }, &Sources::default(), &mut |_| {}, None);
+        let done = fetch(
+            &on,
+            &Wanted {
+                url,
+                sha256: sum,
+                size,
+                to,
+            },
+            &Sources::default(),
+            &mut |_| {},
+            None,
+        );
         (done, on, dir)
     }
 
     #[test]
     fn a_broken_transfer_goes_on_where_it_broke() {
-        let rest = answer("206 Partial Content", "Content-Range: bytes 9-20/21\r\nContent-Length: 12\r\n", &BODY[9..]);
+        let rest = answer(
+            "206 Partial Content",
+            "Content-Range: bytes 9-20/21\r\nContent-Length: 12\r\n",
+            &BODY[9..],
+        );
         let (url, asked) = server(vec![whole(21, &BODY[..9]), rest]);
         let (done, on, _dir) = get(&url, &sha256(BODY), Some(21));
         done.expect("it came");
         assert_eq!(on.read("/cache/ab/file").expect("there"), BODY);
         assert_eq!(asked.join().expect("no panic"), ["", "bytes=9-"]);
-        assert_eq!(on.list("/cache/ab").expect("listed"), ["file", "file.verified"]);
+        assert_eq!(
+            on.list("/cache/ab").expect("listed"),
+            ["file", "file.verified"]
+        );
     }
 
     #[test]
@@ -524,7 +633,10 @@ mod tests {
         assert_eq!(on.list("/cache/ab").expect("listed"), ["file.rejected"]);
         let (url, _asked) = server(vec![answer("200 OK", "", &[b'x'; 99])]);
         let (done, _on, _dir) = get(&url, &sha256(BODY), Some(21));
-        assert!(matches!(done, Err(FetchError::Rejected { .. })), "an endless body: {done:?}");
+        assert!(
+            matches!(done, Err(FetchError::Rejected { .. })),
+            "an endless body: {done:?}"
+        );
     }
 
     #[test]
@@ -533,28 +645,74 @@ mod tests {
             let (url, _asked) = server(answers);
             let dir = tempfile::tempdir().expect("a temporary directory");
             let on = System::at(dir.path());
-            let wanted = Wanted { url: &url, sha256: &sha256(BODY), size: None, to: Path::new("/cache/ab/file") };
+            let wanted = Wanted {
+                url: &url,
+                sha256: &sha256(BODY),
+                size: None,
+                to: Path::new("/cache/ab/file"),
+            };
             let length = Length { size: None, most };
-            let done = fetch_of_length(&on, &wanted, length, &Sources::default(), &mut |_| {}, None);
-            (done.map_err(|e| e.to_string()), on.list("/cache/ab").expect("listed"))
+            let done =
+                fetch_of_length(&on, &wanted, length, &Sources::default(), &mut |_| {}, None);
+            (
+                done.map_err(|e| e.to_string()),
+                on.list("/cache/ab").expect("listed"),
+            )
         };
         let endless = || answer("200 OK", "", &[b'x'; 9999]);
         let (done, left) = bounded(vec![endless()], 5000);
-        assert!(done.as_ref().is_err_and(|e| e.contains("longer than")), "{done:?}");
+        assert!(
+            done.as_ref().is_err_and(|e| e.contains("longer than")),
+            "{done:?}"
+        );
         assert_eq!(left, [""; 0], "its part is removed");
         let (done, left) = bounded(vec![whole(9999, BODY)], 5000);
-        assert!(done.as_ref().is_err_and(|e| e.contains("longer than")), "as the server announces: {done:?}");
+        assert!(
+            done.as_ref().is_err_and(|e| e.contains("longer than")),
+            "as the server announces: {done:?}"
+        );
         assert_eq!(left, [""; 0]);
-        bounded(vec![answer("200 OK", "", BODY)], BODY.len() as u64).0.expect("as long as it may be");
+        bounded(vec![answer("200 OK", "", BODY)], BODY.len() as u64)
+            .0
+            .expect("as long as it may be");
     }
 
     #[test]
     fn no_file_is_without_a_bound() {
-        let of = |name: &str| Wanted { url: "", sha256: "", size: None, to: Path::new(name) }.length();
-        assert_eq!(of("/c/NVIDIA-Linux-x86_64-580.95.05.run"), Length { size: None, most: 2 << 30 });
-        assert!(of("/c/cuda_12.8.1_570.124.06_linux.run").most > of("/c/cudnn-linux-x86_64-9.tar.xz").most);
-        let known = Wanted { url: "", sha256: "", size: Some(7), to: Path::new("/c/x") }.length();
-        assert_eq!(known, Length { size: Some(7), most: 7 });
+        let of = |name: &str| {
+            Wanted {
+                url: "",
+                sha256: "",
+                size: None,
+                to: Path::new(name),
+            }
+            .length()
+        };
+        assert_eq!(
+            of("/c/NVIDIA-Linux-x86_64-580.95.05.run"),
+            Length {
+                size: None,
+                most: 2 << 30
+            }
+        );
+        assert!(
+            of("/c/cuda_12.8.1_570.124.06_linux.run").most
+                > of("/c/cudnn-linux-x86_64-9.tar.xz").most
+        );
+        let known = Wanted {
+            url: "",
+            sha256: "",
+            size: Some(7),
+            to: Path::new("/c/x"),
+        }
+        .length();
+        assert_eq!(
+            known,
+            Length {
+                size: Some(7),
+                most: 7
+            }
+        );
     }
 
     #[test]
@@ -567,15 +725,28 @@ mod tests {
 
     #[test]
     fn a_stale_beginning_does_not_condemn_a_good_file() {
-        let rest = answer("206 Partial Content", "Content-Range: bytes 9-20/21\r\nContent-Length: 12\r\n", &BODY[9..]);
+        let rest = answer(
+            "206 Partial Content",
+            "Content-Range: bytes 9-20/21\r\nContent-Length: 12\r\n",
+            &BODY[9..],
+        );
         let (url, asked) = server(vec![rest, whole(21, BODY)]);
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         on.make_directories("/cache/ab", 0o700).expect("made");
-        on.write("/cache/ab/file.part", b"yesterday", 0o600).expect("written");
-        let wanted = Wanted { url: &url, sha256: &sha256(BODY), size: Some(21), to: Path::new("/cache/ab/file") };
+        on.write("/cache/ab/file.part", b"yesterday", 0o600)
+            .expect("written");
+        let wanted = Wanted {
+            url: &url,
+            sha256: &sha256(BODY),
+            size: Some(21),
+            to: Path::new("/cache/ab/file"),
+        };
         fetch(&on, &wanted, &Sources::default(), &mut |_| {}, None).expect("it came");
         assert_eq!(asked.join().expect("no panic"), ["bytes=9-", ""]);
-        assert_eq!(on.list("/cache/ab").expect("listed"), ["file", "file.verified"]);
+        assert_eq!(
+            on.list("/cache/ab").expect("listed"),
+            ["file", "file.verified"]
+        );
     }
 }

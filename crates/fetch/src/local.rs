@@ -38,7 +38,10 @@ pub(super) fn copy(
     })?;
     let meta = from.metadata().map_err(unread)?;
     if let Some(size) = length.size.filter(|size| *size != meta.len()) {
-        return Err(not_had(format!("the file has {} bytes, not {size}: the mirror is out of step", meta.len())));
+        return Err(not_had(format!(
+            "the file has {} bytes, not {size}: the mirror is out of step",
+            meta.len()
+        )));
     }
     if meta.len() > length.most {
         return Err(TransferError::TooLong);
@@ -46,8 +49,14 @@ pub(super) fn copy(
     let mut block = vec![0; BLOCK];
     let mut at = {
         let mut part = lock(part);
-        part.begin_anew().and_then(|()| part.reserve(meta.len())).map_err(TransferError::Disk)?;
-        part.comes_from(Origin { url: url.to_owned(), validator: None }).map_err(TransferError::Disk)?;
+        part.begin_anew()
+            .and_then(|()| part.reserve(meta.len()))
+            .map_err(TransferError::Disk)?;
+        part.comes_from(Origin {
+            url: url.to_owned(),
+            validator: None,
+        })
+        .map_err(TransferError::Disk)?;
         0
     };
     loop {
@@ -60,12 +69,18 @@ pub(super) fn copy(
         if interrupt::heard().is_some() {
             return Err(TransferError::Interrupted);
         }
-        lock(part).write(&block[..n], at).map_err(TransferError::Disk)?;
+        lock(part)
+            .write(&block[..n], at)
+            .map_err(TransferError::Disk)?;
         at += n as u64;
         if at > meta.len() {
             return Err(TransferError::TooLong);
         }
         progress(at);
     }
-    if at < meta.len() { Err(not_had("somebody has shortened the file".to_owned())) } else { Ok(()) }
+    if at < meta.len() {
+        Err(not_had("somebody has shortened the file".to_owned()))
+    } else {
+        Ok(())
+    }
 }

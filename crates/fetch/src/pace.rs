@@ -1,5 +1,6 @@
-//! How many connections one download has. Some servers give each connection so much and no more; there two bring twice as much
-//! as one. Where the line itself is full, one is as good as four, and more polite.
+//! How many connections one download has. Some servers give each connection so much and no more;
+//! there two bring twice as much as one. Where the line itself is full, one is as good as four, and
+//! more polite.
 
 use std::time::Duration;
 
@@ -29,7 +30,12 @@ pub(super) struct Pace {
 impl Pace {
     /// Of one connection, that begins with this amount there.
     pub fn of_one(amount: u64) -> Self {
-        Self { connections: 1, since: (Duration::ZERO, amount), before: 0.0, settled: false }
+        Self {
+            connections: 1,
+            since: (Duration::ZERO, amount),
+            before: 0.0,
+            settled: false,
+        }
     }
 
     /// How many connections more are wanted now, with this amount there.
@@ -59,8 +65,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// What is asked for at each half second, of a server that gives each connection so many bytes a second, and all of them
-    /// together so many.
+    /// What is asked for at each half second, of a server that gives each connection so many bytes
+    /// a second, and all of them together so many.
     fn asked(each: u64, all: u64) -> Vec<usize> {
         let (mut pace, mut amount, mut connections) = (Pace::of_one(7), 7, 1);
         let trial = |n: u32, amount: &mut u64, connections: &mut usize| {
@@ -70,7 +76,9 @@ mod tests {
             more
         };
         let mut trial = trial;
-        (1..=4).map(|n| trial(n, &mut amount, &mut connections)).collect()
+        (1..=4)
+            .map(|n| trial(n, &mut amount, &mut connections))
+            .collect()
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A download that has not come to its end: the file beside its target, and a note of what server it came from, so that the
-//! next run can ask that server for the rest of the very same file.
+//! A download that has not come to its end: the file beside its target, and a note of what server
+//! it came from, so that the next run can ask that server for the rest of the very same file.
 
 use super::arriving::Arriving;
 use crate::cache::{BEGUN, with_ending};
@@ -32,20 +32,22 @@ pub(super) struct Length {
     pub most: u64,
 }
 
-/// A file whose size was not published may not take the last of its file system: this stays free, or a sixteenth of a small one.
+/// A file whose size was not published may not take the last of its file system: this stays free,
+/// or a sixteenth of a small one.
 const MARGIN: u64 = 64 << 20;
 
 /// What the next run has to know.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     origin: Origin,
-    /// So many bytes of the beginning are there, where behind them are others; else as many as the file is long.
+    /// So many bytes of the beginning are there, where behind them are others; else as many as the
+    /// file is long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     have: Option<u64>,
 }
 
-/// Whoever reads what arrives is woken for so many bytes at once: a wire that brings a gigabyte a second would wake it a hundred
-/// thousand times else.
+/// Whoever reads what arrives is woken for so many bytes at once: a wire that brings a gigabyte a
+/// second would wake it a hundred thousand times else.
 const WORTH_WAKING: u64 = 1 << 20;
 
 /// A part that several connections write to.
@@ -69,21 +71,28 @@ pub(super) struct Part {
     told: u64,
     /// What was written behind that, from where to where.
     ahead: Vec<(u64, u64)>,
-    /// Before it grows beyond this, the free space is checked; none for a file whose size was published, and found room.
+    /// Before it grows beyond this, the free space is checked; none for a file whose size was
+    /// published, and found room.
     room_until: Option<u64>,
     /// Where what is there came from.
     pub origin: Origin,
 }
 
 impl Part {
-    /// Opens it, with what an earlier run left of it, and lets `arriving` begin. More bytes than there may be are no
-    /// beginning.
+    /// Opens it, with what an earlier run left of it, and lets `arriving` begin. More bytes than
+    /// there may be are no beginning.
     pub fn open(on: &System, path: &Path, length: Length, arriving: &Arriving) -> io::Result<Self> {
         let file = on.open_own(path, 0o600)?;
         let note = with_ending(path, BEGUN);
-        let left = on.read(&note).ok().and_then(|text| serde_json::from_slice::<Note>(&text).ok());
+        let left = on
+            .read(&note)
+            .ok()
+            .and_then(|text| serde_json::from_slice::<Note>(&text).ok());
         let there = file.metadata()?.len();
-        let have = left.as_ref().and_then(|note| note.have).map_or(there, |have| have.min(there));
+        let have = left
+            .as_ref()
+            .and_then(|note| note.have)
+            .map_or(there, |have| have.min(there));
         let have = if have > length.most { 0 } else { have };
         let origin = left.map(|note| note.origin).unwrap_or_default();
         let mut part = Self {
@@ -120,7 +129,8 @@ impl Part {
         self.cut_to(0)
     }
 
-    /// Takes room for all of it, so that a disk that is too full is known now. Its length stays what was written.
+    /// Takes room for all of it, so that a disk that is too full is known now. Its length stays
+    /// what was written.
     pub fn reserve(&self, size: u64) -> io::Result<()> {
         if self.room_until.is_some() {
             self.leaves_room(size.saturating_sub(self.amount()))?;
@@ -188,14 +198,23 @@ impl Part {
 
     /// Notes how far it has come, where its length does not tell.
     pub fn remember(&self) -> io::Result<()> {
-        let note = Note { origin: self.origin.clone(), have: (!self.ahead.is_empty()).then_some(self.have) };
-        self.on.write_soon(&self.note, &serde_json::to_vec(&note)?, 0o600)
+        let note = Note {
+            origin: self.origin.clone(),
+            have: (!self.ahead.is_empty()).then_some(self.have),
+        };
+        self.on
+            .write_soon(&self.note, &serde_json::to_vec(&note)?, 0o600)
     }
 
-    /// Leaves nothing but a beginning, for the next attempt, and gives back the room that was taken for the rest.
+    /// Leaves nothing but a beginning, for the next attempt, and gives back the room that was taken
+    /// for the rest.
     pub fn settle(&mut self) -> io::Result<()> {
         self.tell();
-        if self.ahead.is_empty() { self.file.set_len(self.have) } else { self.cut_to(self.have) }
+        if self.ahead.is_empty() {
+            self.file.set_len(self.have)
+        } else {
+            self.cut_to(self.have)
+        }
     }
 
     /// Puts its note away: it is no part any more.
@@ -235,7 +254,10 @@ mod tests {
     use super::*;
 
     fn of(size: u64) -> Length {
-        Length { size: Some(size), most: size }
+        Length {
+            size: Some(size),
+            most: size,
+        }
     }
 
     fn reopened(root: &Path, size: u64) -> Part {
@@ -254,7 +276,10 @@ mod tests {
     fn pieces_join_whatever_their_order() {
         assert_eq!(joined(0, vec![], (0, 5)), (5, vec![]));
         assert_eq!(joined(5, vec![(10, 20)], (20, 30)), (5, vec![(10, 30)]));
-        assert_eq!(joined(5, vec![(10, 20), (40, 50)], (5, 10)), (20, vec![(40, 50)]));
+        assert_eq!(
+            joined(5, vec![(10, 20), (40, 50)], (5, 10)),
+            (20, vec![(40, 50)])
+        );
         assert_eq!(joined(20, vec![(40, 50)], (20, 40)), (50, vec![]));
     }
 
@@ -263,18 +288,28 @@ mod tests {
         let (mut part, dir, path) = part(100);
         part.reserve(100).expect("room");
         part.write(b"01234", 0).expect("written");
-        assert_eq!(path.metadata().expect("there").len(), 5, "reserved is not written");
+        assert_eq!(
+            path.metadata().expect("there").len(),
+            5,
+            "reserved is not written"
+        );
         part.write(b"far away", 50).expect("written");
         assert_eq!((part.have(), part.amount()), (5, 13));
         // Killed here: the file is as long as its last byte, and has a hole.
         let again = reopened(dir.path(), 100);
-        assert_eq!((again.have(), path.metadata().expect("there").len()), (5, 5));
+        assert_eq!(
+            (again.have(), path.metadata().expect("there").len()),
+            (5, 5)
+        );
     }
 
     #[test]
     fn where_it_came_from_is_known_to_the_next_run() {
         let (mut part, dir, _) = part(100);
-        let origin = Origin { url: "http://m/x".into(), validator: Some("\"1\"".into()) };
+        let origin = Origin {
+            url: "http://m/x".into(),
+            validator: Some("\"1\"".into()),
+        };
         part.comes_from(origin.clone()).expect("noted");
         part.write(b"01234", 0).expect("written");
         let again = reopened(dir.path(), 100);

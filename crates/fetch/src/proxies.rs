@@ -1,5 +1,5 @@
-//! Which proxy leads to an address, by the variables that curl reads: `https_proxy`, `http_proxy`, `all_proxy` and `no_proxy`, in
-//! capitals or not.
+//! Which proxy leads to an address, by the variables that curl reads: `https_proxy`, `http_proxy`,
+//! `all_proxy` and `no_proxy`, in capitals or not.
 
 use gpusetup_system::environment;
 use std::net::IpAddr;
@@ -31,7 +31,8 @@ enum Exception {
 }
 
 impl Proxies {
-    /// Those of this process. None in a CGI program, where the header `Proxy` of a request becomes the variable `HTTP_PROXY`.
+    /// Those of this process. None in a CGI program, where the header `Proxy` of a request becomes
+    /// the variable `HTTP_PROXY`.
     ///
     /// # Errors
     ///
@@ -46,7 +47,9 @@ impl Proxies {
     fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Self, InvalidProxy> {
         let either = |name: &str| {
             let names = [name.to_ascii_uppercase(), name.to_owned()];
-            names.into_iter().find_map(|name| Some((variable(&name)?, name)))
+            names
+                .into_iter()
+                .find_map(|name| Some((variable(&name)?, name)))
         };
         let proxy = |name: &str| match either(name) {
             Some((address, name)) if !address.trim().is_empty() => {
@@ -55,7 +58,9 @@ impl Proxies {
             _ => Ok(None),
         };
         let all = proxy("all_proxy")?;
-        let exceptions = either("no_proxy").map(|(value, _)| value).unwrap_or_default();
+        let exceptions = either("no_proxy")
+            .map(|(value, _)| value)
+            .unwrap_or_default();
         Ok(Self {
             http: proxy("http_proxy")?.or_else(|| all.clone()),
             https: proxy("https_proxy")?.or(all),
@@ -65,16 +70,29 @@ impl Proxies {
 
     /// The one for an address.
     pub fn to(&self, url: &Url) -> Option<&Proxy> {
-        let proxy = if url.scheme() == "https" { &self.https } else { &self.http };
+        let proxy = if url.scheme() == "https" {
+            &self.https
+        } else {
+            &self.http
+        };
         let host = url.host()?;
-        proxy.as_ref().filter(|_| !self.exceptions.iter().any(|exception| exception.covers(&host)))
+        proxy.as_ref().filter(|_| {
+            !self
+                .exceptions
+                .iter()
+                .any(|exception| exception.covers(&host))
+        })
     }
 }
 
 /// The proxy at an address. ureq takes a port that is none for the usual one.
 fn proxy_at(address: &str) -> Option<Proxy> {
     let has_scheme = address.contains("://");
-    let whole = if has_scheme { address.to_owned() } else { format!("http://{address}") };
+    let whole = if has_scheme {
+        address.to_owned()
+    } else {
+        format!("http://{address}")
+    };
     Url::parse(&whole).ok()?;
     Proxy::new(address).ok()
 }
@@ -82,10 +100,14 @@ fn proxy_at(address: &str) -> Option<Proxy> {
 impl Exception {
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
-        let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+        let (address, bits) = text
+            .split_once('/')
+            .map_or((text, None), |(address, bits)| (address, Some(bits)));
         if let Ok(address) = address.trim_matches(['[', ']']).parse::<IpAddr>() {
             let all = if address.is_ipv4() { 32 } else { 128 };
-            let bits = bits.map_or(Some(all), |bits| bits.parse().ok().filter(|bits| *bits <= all));
+            let bits = bits.map_or(Some(all), |bits| {
+                bits.parse().ok().filter(|bits| *bits <= all)
+            });
             return bits.map(|bits| Self::Network(address, bits));
         }
         match text.trim_start_matches('.') {
@@ -106,9 +128,9 @@ impl Exception {
                 let differs = u128::from(*network) ^ u128::from(*address);
                 differs.checked_shr(128 - bits).unwrap_or(0) == 0
             }
-            (Self::Domain(domain), Host::Domain(name)) => {
-                name.strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-            }
+            (Self::Domain(domain), Host::Domain(name)) => name
+                .strip_suffix(domain.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.')),
             _ => false,
         }
     }
@@ -127,23 +149,43 @@ mod tests {
     }
 
     fn host_to(proxies: &Proxies, url: &str) -> Option<String> {
-        Some(proxies.to(&Url::parse(url).expect("an address"))?.host().to_owned())
+        Some(
+            proxies
+                .to(&Url::parse(url).expect("an address"))?
+                .host()
+                .to_owned(),
+        )
     }
 
     #[test]
     fn each_scheme_has_its_own_proxy() {
-        let both = proxies(&[("http_proxy", "http://me:p%40ss@one:3128/"), ("HTTPS_PROXY", "two:3128")]);
+        let both = proxies(&[
+            ("http_proxy", "http://me:p%40ss@one:3128/"),
+            ("HTTPS_PROXY", "two:3128"),
+        ]);
         assert_eq!(host_to(&both, "http://x/").as_deref(), Some("one"));
         assert_eq!(host_to(&both, "https://x/").as_deref(), Some("two"));
         assert_eq!(both.http.as_ref().and_then(Proxy::password), Some("p@ss"));
         assert!(!format!("{both:?}").contains("ss@"), "{both:?}");
-        let all = proxies(&[("all_proxy", "socks5h://three"), ("http_proxy", "http://one")]);
+        let all = proxies(&[
+            ("all_proxy", "socks5h://three"),
+            ("http_proxy", "http://one"),
+        ]);
         assert_eq!(host_to(&all, "https://x/").as_deref(), Some("three"));
         assert_eq!(host_to(&all, "http://x/").as_deref(), Some("one"));
-        assert_eq!(host_to(&proxies(&[("https_proxy", "")]), "https://x/"), None);
+        assert_eq!(
+            host_to(&proxies(&[("https_proxy", "")]), "https://x/"),
+            None
+        );
         for none in ["no address", "gopher://x", "one:99999", "http://one:99999"] {
-            let refused = of(&[("HTTPS_PROXY", none)]).map(|_| ()).expect_err(none).to_string();
-            assert!(refused.starts_with("HTTPS_PROXY in the environment") && !refused.contains(none), "{refused}");
+            let refused = of(&[("HTTPS_PROXY", none)])
+                .map(|_| ())
+                .expect_err(none)
+                .to_string();
+            assert!(
+                refused.starts_with("HTTPS_PROXY in the environment") && !refused.contains(none),
+                "{refused}"
+            );
         }
     }
 

@@ -1,5 +1,6 @@
-//! One attempt to bring a file over the network: from where the last one stopped, by one connection, and by several where that
-//! brings more. Each has a thread. The caller's thread watches them, so that an interrupt is heard while all of them wait.
+//! One attempt to bring a file over the network: from where the last one stopped, by one
+//! connection, and by several where that brings more. Each has a thread. The caller's thread
+//! watches them, so that an interrupt is heard while all of them wait.
 
 use super::client::{Client, ServerAnswer, silence};
 use super::pace::Pace;
@@ -12,8 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What one of several connections fetches at a time: so little that whoever reads the file while it arrives is not held up by
-/// the slowest of them, and so much that asking for it is nothing beside.
+/// What one of several connections fetches at a time: so little that whoever reads the file while
+/// it arrives is not held up by the slowest of them, and so much that asking for it is nothing
+/// beside.
 const PIECE: u64 = 8 << 20;
 
 /// The least that one connection takes.
@@ -22,8 +24,8 @@ const LAST: u64 = 1 << 20;
 /// How often it is told how far it is, and asked whether to stop.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Bytes a second that a download must bring at least, on average over [`window`]: a tenth of what a modem brought. A server that
-/// sends less holds up whoever waits for it, for years if it likes.
+/// Bytes a second that a download must bring at least, on average over [`window`]: a tenth of what
+/// a modem brought. A server that sends less holds up whoever waits for it, for years if it likes.
 const MIN_RATE: u64 = 512;
 
 /// How long a download may be slower, in times of a server's longest silence: two minutes.
@@ -62,7 +64,8 @@ impl Shares {
             return Some(self.left.swap_remove(first));
         }
         let from = self.free_from.filter(|from| *from < size)?;
-        // Smaller ones towards the end, so that no connection is waited for long when the others have nothing left.
+        // Smaller ones towards the end, so that no connection is waited for long when the others
+        // have nothing left.
         let to = size.min(from + PIECE.min((size - from) / 8).max(LAST));
         self.free_from = Some(to);
         Some((from, to))
@@ -76,7 +79,9 @@ impl Shares {
 
     /// The first connection is at its end: one piece more for it, where nobody else has that.
     fn go_on(&mut self, size: u64) -> bool {
-        let is_free = self.first_to.is_some() && self.free_from == self.first_to && self.first_to < Some(size);
+        let is_free = self.first_to.is_some()
+            && self.free_from == self.first_to
+            && self.first_to < Some(size);
         if is_free {
             let to = self.first_to.map(|to| size.min(to + PIECE));
             (self.first_to, self.free_from) = (to, to);
@@ -95,7 +100,10 @@ pub(super) fn transfer(
 ) -> Result<(), TransferError> {
     let (have, known) = {
         let part = lock(part);
-        (part.have(), Some(part.origin.clone()).filter(|origin| origin.url == client.url()))
+        (
+            part.have(),
+            Some(part.origin.clone()).filter(|origin| origin.url == client.url()),
+        )
     };
     if length.size == Some(have) {
         return Ok(());
@@ -103,9 +111,22 @@ pub(super) fn transfer(
     let validator = known.and_then(|origin| origin.validator);
     let answer = {
         let (client, validator) = (client.clone(), validator.clone());
-        wait(move || client.ask(have, None, validator.as_deref()), &mut || progress(have))
+        wait(
+            move || client.ask(have, None, validator.as_deref()),
+            &mut || progress(have),
+        )
     };
-    let ended = answer.and_then(|answer| receive(client, part, answer, validator.as_deref(), length, alone, progress));
+    let ended = answer.and_then(|answer| {
+        receive(
+            client,
+            part,
+            answer,
+            validator.as_deref(),
+            length,
+            alone,
+            progress,
+        )
+    });
     // Threads that still wait for a server stop.
     client.hang_up();
     ended
@@ -124,14 +145,19 @@ fn receive(
     if let (Some(total), Some(size)) = (answer.total, size)
         && total != size
     {
-        let why =
-            format!("the server's file has {total} bytes, not {size}: the mirror is out of step, or it is another");
+        let why = format!(
+            "the server's file has {total} bytes, not {size}: the mirror is out of step, or it is another"
+        );
         return Err(TransferError::Final(why));
     }
     if answer.total.is_some_and(|total| total > most) {
         return Err(TransferError::TooLong);
     }
-    if answer.from > 0 && known.is_some() && answer.validator.is_some() && known != answer.validator.as_deref() {
+    if answer.from > 0
+        && known.is_some()
+        && answer.validator.is_some()
+        && known != answer.validator.as_deref()
+    {
         return Err(TransferError::Changed);
     }
     let size = size.or(answer.total);
@@ -141,18 +167,33 @@ fn receive(
     let (client, part, shares) = (client.clone(), Arc::clone(part), Mutex::default());
     let most = size.unwrap_or(most);
     let is_over = AtomicBool::new(false);
-    let job = Arc::new(PartRequest { client, part, size, most, validator, shares, is_over });
+    let job = Arc::new(PartRequest {
+        client,
+        part,
+        size,
+        most,
+        validator,
+        shares,
+        is_over,
+    });
     let ended = supervise(&job, answer, in_parts, progress);
     let have = job.ends();
     ended?;
     match size {
-        Some(size) if have < size => Err(TransferError::Passing(format!("the connection was cut after {have} bytes"))),
+        Some(size) if have < size => Err(TransferError::Passing(format!(
+            "the connection was cut after {have} bytes"
+        ))),
         _ => Ok(()),
     }
 }
 
 /// Makes the part ready for an answer.
-fn prepare(part: &Shared, answer: &ServerAnswer, client: &Client, size: Option<u64>) -> std::io::Result<()> {
+fn prepare(
+    part: &Shared,
+    answer: &ServerAnswer,
+    client: &Client,
+    size: Option<u64>,
+) -> std::io::Result<()> {
     let mut part = lock(part);
     if answer.from != part.have() {
         part.begin_anew()?;
@@ -160,7 +201,10 @@ fn prepare(part: &Shared, answer: &ServerAnswer, client: &Client, size: Option<u
     if let Some(size) = size {
         part.reserve(size)?;
     }
-    part.comes_from(Origin { url: client.url().to_owned(), validator: answer.validator.clone() })
+    part.comes_from(Origin {
+        url: client.url().to_owned(),
+        validator: answer.validator.clone(),
+    })
 }
 
 /// Waits for something, as long as nobody tells us to stop.
@@ -179,7 +223,8 @@ fn wait<T: Send + 'static>(
     }
 }
 
-/// Does it in a thread, which sends the result. A panic ends the program (`system::bug`), which resumes the transfer later.
+/// Does it in a thread, which sends the result. A panic ends the program (`system::bug`), which
+/// resumes the transfer later.
 fn spawn<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, TransferError> + Send + 'static,
     tell: Sender<Result<T, TransferError>>,
@@ -200,7 +245,11 @@ struct Connections {
 impl Connections {
     fn new() -> Self {
         let (tell, ended) = mpsc::channel();
-        Self { running: 0, tell, ended }
+        Self {
+            running: 0,
+            tell,
+            ended,
+        }
     }
 
     fn start(&mut self, work: impl FnOnce() -> Result<(), TransferError> + Send + 'static) {
@@ -253,7 +302,11 @@ fn supervise(
                 }
                 (window_began, was) = (Instant::now(), amount);
             }
-            if in_parts && job.size.is_some_and(|size| size.saturating_sub(amount) > 4 * PIECE) {
+            if in_parts
+                && job
+                    .size
+                    .is_some_and(|size| size.saturating_sub(amount) > 4 * PIECE)
+            {
                 for _ in 0..pace.more(began.elapsed(), amount) {
                     let job = Arc::clone(job);
                     connections.start(move || another(&job));
@@ -274,7 +327,9 @@ fn first(job: &PartRequest, mut answer: ServerAnswer) -> Result<(), TransferErro
         }
         while !bytes.is_empty() {
             let to = job.shares().first_to;
-            let most = to.map_or(bytes.len(), |to| usize::try_from(to.saturating_sub(at)).unwrap_or(usize::MAX));
+            let most = to.map_or(bytes.len(), |to| {
+                usize::try_from(to.saturating_sub(at)).unwrap_or(usize::MAX)
+            });
             let (now, rest) = bytes.split_at(most.min(bytes.len()));
             job.write(now, at)?;
             (at, bytes) = (at + now.len() as u64, rest);
@@ -292,7 +347,9 @@ fn first(job: &PartRequest, mut answer: ServerAnswer) -> Result<(), TransferErro
         if let Some(to) = shares.first_to {
             shares.left.push((at, to));
         }
-        return Err(TransferError::Passing(format!("the connection was cut after {at} bytes")));
+        return Err(TransferError::Passing(format!(
+            "the connection was cut after {at} bytes"
+        )));
     }
     Ok(())
 }
@@ -314,7 +371,9 @@ fn pieces(job: &PartRequest) -> Result<(), TransferError> {
     loop {
         job.part().map(drop)?;
         let claimed = job.shares().claim(job.size.unwrap_or_default());
-        let Some((from, to)) = claimed else { return Ok(()) };
+        let Some((from, to)) = claimed else {
+            return Ok(());
+        };
         let mut at = from;
         let fetched = piece(job, &mut at, to);
         if fetched.is_err() && at < to {
@@ -336,11 +395,19 @@ fn piece(job: &PartRequest, at: &mut u64, to: u64) -> Result<(), TransferError> 
         if bytes.is_empty() {
             break;
         }
-        let most = usize::try_from(to - *at).unwrap_or(usize::MAX).min(bytes.len());
+        let most = usize::try_from(to - *at)
+            .unwrap_or(usize::MAX)
+            .min(bytes.len());
         job.write(&bytes[..most], *at)?;
         *at += most as u64;
     }
-    if *at < to { Err(TransferError::Passing(format!("the connection was cut at byte {at}"))) } else { Ok(()) }
+    if *at < to {
+        Err(TransferError::Passing(format!(
+            "the connection was cut at byte {at}"
+        )))
+    } else {
+        Ok(())
+    }
 }
 
 impl PartRequest {
@@ -362,7 +429,11 @@ impl PartRequest {
     /// The part, as long as there is something to write to it.
     fn part(&self) -> Result<MutexGuard<'_, Part>, TransferError> {
         let part = lock(&self.part);
-        if self.is_over.load(Ordering::Relaxed) { Err(TransferError::Interrupted) } else { Ok(part) }
+        if self.is_over.load(Ordering::Relaxed) {
+            Err(TransferError::Interrupted)
+        } else {
+            Ok(part)
+        }
     }
 
     /// Stops all writing; returns how many bytes of the beginning are there.
@@ -388,7 +459,11 @@ mod tests {
         assert_eq!(shares.claim(size), Some((100 + 2 * PIECE, 100 + 3 * PIECE)));
         assert!(!shares.go_on(size), "somebody has");
         shares.left.push((100 + 3 * PIECE - 5, 100 + 3 * PIECE));
-        assert_eq!(shares.claim(size), Some((100 + 3 * PIECE - 5, 100 + 3 * PIECE)), "what was left comes first");
+        assert_eq!(
+            shares.claim(size),
+            Some((100 + 3 * PIECE - 5, 100 + 3 * PIECE)),
+            "what was left comes first"
+        );
         assert_eq!(shares.claim(size), Some((100 + 3 * PIECE, 100 + 4 * PIECE)));
         let (mut at, mut last) = (100 + 4 * PIECE, PIECE);
         while let Some((from, to)) = shares.claim(size) {

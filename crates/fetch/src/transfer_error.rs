@@ -31,6 +31,9 @@ pub(super) enum TransferError {
 impl TransferError {
     /// Whether others that fetch parts of the same file meet it too.
     pub fn is_everybodys(&self) -> bool {
-        !matches!(self, Self::Unreachable(_) | Self::Passing(_) | Self::Later(..))
+        !matches!(
+            self,
+            Self::Unreachable(_) | Self::Passing(_) | Self::Later(..)
+        )
     }
 }

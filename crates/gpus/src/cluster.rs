@@ -1,4 +1,5 @@
-//! What the schedulers of clusters are told about a host's GPUs: node labels for Kubernetes and `gres.conf` for Slurm.
+//! What the schedulers of clusters are told about a host's GPUs: node labels for Kubernetes and
+//! `gres.conf` for Slurm.
 
 pub mod gres;
 pub mod labels;

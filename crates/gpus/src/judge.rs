@@ -1,10 +1,11 @@
-//! Judges readings. Limits, texts and sources are those of the guide; whether a condition holds is decided here.
+//! Judges readings. Limits, texts and sources are those of the guide; whether a condition holds is
+//! decided here.
 
 use super::{FieldJudgement, Finding};
 use gpusetup_database::gpu_guide::{GpuField, GpuGuide, GpuRule, Judgement, RuleRow};
 use gpusetup_nvidia::{
-    ClockLimit, ComputeMode, FabricState, GpuReading, GpuTable, LinkEnd, NvLink, PcieLink, Recovery, RemappedRows,
-    RetiredPages, Temperature, codes,
+    ClockLimit, ComputeMode, FabricState, GpuReading, GpuTable, LinkEnd, NvLink, PcieLink,
+    Recovery, RemappedRows, RetiredPages, Temperature, codes,
 };
 use std::collections::BTreeSet;
 
@@ -18,7 +19,11 @@ pub struct Hit {
 
 impl Hit {
     fn of(rule: GpuRule, value: impl TryInto<i64>, limit: impl TryInto<i64>) -> Self {
-        Self { rule, value: value.try_into().unwrap_or(i64::MAX), limit: limit.try_into().unwrap_or(i64::MAX) }
+        Self {
+            rule,
+            value: value.try_into().unwrap_or(i64::MAX),
+            limit: limit.try_into().unwrap_or(i64::MAX),
+        }
     }
 
     fn plain(rule: GpuRule) -> Self {
@@ -26,7 +31,9 @@ impl Hit {
     }
 
     fn says(&self, row: &RuleRow) -> String {
-        row.says.replace("{value}", &self.value.to_string()).replace("{limit}", &self.limit.to_string())
+        row.says
+            .replace("{value}", &self.value.to_string())
+            .replace("{limit}", &self.limit.to_string())
     }
 }
 
@@ -37,8 +44,17 @@ pub fn hits(guide: &GpuGuide, table: &GpuTable, gpu: &GpuReading) -> Vec<Hit> {
     }
     let mut all = Vec::new();
     all.extend(gpu.temperature.as_ref().into_iter().flat_map(heat));
-    all.extend(gpu.clock_limits.iter().flatten().filter_map(|limit| of_clocks(*limit)).map(Hit::plain));
-    all.extend((gpu.compute_mode == Some(ComputeMode::Prohibited)).then(|| Hit::plain(GpuRule::Prohibited)));
+    all.extend(
+        gpu.clock_limits
+            .iter()
+            .flatten()
+            .filter_map(|limit| of_clocks(*limit))
+            .map(Hit::plain),
+    );
+    all.extend(
+        (gpu.compute_mode == Some(ComputeMode::Prohibited))
+            .then(|| Hit::plain(GpuRule::Prohibited)),
+    );
     if let Some(ecc) = &gpu.ecc {
         let count = ecc.volatile.uncorrected.filter(|count| *count > 0);
         all.extend(count.map(|count| Hit::of(GpuRule::UncorrectedErrors, count, 0)));
@@ -46,19 +62,36 @@ pub fn hits(guide: &GpuGuide, table: &GpuTable, gpu: &GpuReading) -> Vec<Hit> {
     }
     all.extend(gpu.remapped_rows.and_then(rows).map(Hit::plain));
     all.extend(gpu.retired_pages.and_then(|pages| retired(guide, pages)));
-    all.extend(gpu.mig.as_ref().filter(|mig| mig.enabled != mig.pending).map(|_| Hit::plain(GpuRule::MigPending)));
+    all.extend(
+        gpu.mig
+            .as_ref()
+            .filter(|mig| mig.enabled != mig.pending)
+            .map(|_| Hit::plain(GpuRule::MigPending)),
+    );
     if is_busy(gpu) {
         all.extend(gpu.pcie.as_ref().into_iter().flat_map(pcie));
     }
     all.extend(gpu.nvlinks.as_deref().and_then(links));
-    all.extend(gpu.fabric.and_then(|fabric| match (fabric.state, fabric.status) {
-        (FabricState::Completed, 0) => None,
-        (FabricState::Completed, status) => Some(Hit::of(GpuRule::FabricFailed, status, 0)),
-        (FabricState::NotStarted | FabricState::InProgress, _) => Some(Hit::plain(GpuRule::FabricPending)),
-    }));
-    let asks = gpu.recovery.is_some_and(|recovery| recovery != Recovery::None);
+    all.extend(
+        gpu.fabric
+            .and_then(|fabric| match (fabric.state, fabric.status) {
+                (FabricState::Completed, 0) => None,
+                (FabricState::Completed, status) => Some(Hit::of(GpuRule::FabricFailed, status, 0)),
+                (FabricState::NotStarted | FabricState::InProgress, _) => {
+                    Some(Hit::plain(GpuRule::FabricPending))
+                }
+            }),
+    );
+    let asks = gpu
+        .recovery
+        .is_some_and(|recovery| recovery != Recovery::None);
     all.extend(asks.then(|| Hit::plain(GpuRule::RecoveryRequested)));
-    all.extend(gpu.licence.as_ref().filter(|licence| !licence.licensed).map(|_| Hit::plain(GpuRule::Unlicensed)));
+    all.extend(
+        gpu.licence
+            .as_ref()
+            .filter(|licence| !licence.licensed)
+            .map(|_| Hit::plain(GpuRule::Unlicensed)),
+    );
     all.extend((table.accepts_work == Some(false)).then(|| Hit::plain(GpuRule::NotReady)));
     all
 }
@@ -77,20 +110,33 @@ fn of_refusal(code: Option<i32>) -> GpuRule {
 
 fn heat(t: &Temperature) -> Vec<Hit> {
     let degrees = i64::from(t.gpu_celsius);
-    let slowdown = t.slowdown_celsius.map(i64::from).filter(|limit| degrees >= *limit);
+    let slowdown = t
+        .slowdown_celsius
+        .map(i64::from)
+        .filter(|limit| degrees >= *limit);
     // A GPU with a margin tells its highest temperature only so.
     let by_margin = t.margin_celsius.map(|margin| degrees + i64::from(margin));
-    let warm = t.highest_operating_celsius.map(i64::from).or(by_margin).filter(|limit| degrees > *limit);
+    let warm = t
+        .highest_operating_celsius
+        .map(i64::from)
+        .or(by_margin)
+        .filter(|limit| degrees > *limit);
     let chip = match (slowdown, warm) {
         (Some(limit), _) => Some(Hit::of(GpuRule::Hot, degrees, limit)),
         (None, Some(limit)) => Some(Hit::of(GpuRule::Warm, degrees, limit)),
         (None, None) => None,
     };
-    let memory = t.memory_celsius.zip(t.highest_memory_celsius).filter(|(now, limit)| now > limit);
-    chip.into_iter().chain(memory.map(|(now, limit)| Hit::of(GpuRule::WarmMemory, now, limit))).collect()
+    let memory = t
+        .memory_celsius
+        .zip(t.highest_memory_celsius)
+        .filter(|(now, limit)| now > limit);
+    chip.into_iter()
+        .chain(memory.map(|(now, limit)| Hit::of(GpuRule::WarmMemory, now, limit)))
+        .collect()
 }
 
-/// The power limit, settings and an idle GPU are normal; the general hardware slowdown is also reported while clocks change.
+/// The power limit, settings and an idle GPU are normal; the general hardware slowdown is also
+/// reported while clocks change.
 fn of_clocks(limit: ClockLimit) -> Option<GpuRule> {
     match limit {
         ClockLimit::HardwareThermal => Some(GpuRule::ThermalSlowdown),
@@ -127,15 +173,27 @@ fn is_busy(gpu: &GpuReading) -> bool {
 
 fn pcie(link: &PcieLink) -> Vec<Hit> {
     let below = |rule, now: u32, highest: Option<u32>| {
-        highest.filter(|highest| now < *highest).map(|highest| Hit::of(rule, now, highest))
+        highest
+            .filter(|highest| now < *highest)
+            .map(|highest| Hit::of(rule, now, highest))
     };
     let narrow = below(GpuRule::NarrowPcie, link.width, link.highest_width);
-    narrow.into_iter().chain(below(GpuRule::SlowPcie, link.generation, link.highest_generation)).collect()
+    narrow
+        .into_iter()
+        .chain(below(
+            GpuRule::SlowPcie,
+            link.generation,
+            link.highest_generation,
+        ))
+        .collect()
 }
 
-/// On boards with NVSwitches all links lead to them. Elsewhere a bridge may join some of the links only.
+/// On boards with NVSwitches all links lead to them. Elsewhere a bridge may join some of the links
+/// only.
 fn links(links: &[NvLink]) -> Option<Hit> {
-    let has_switch = links.iter().any(|link| link.leads_to == Some(LinkEnd::Switch));
+    let has_switch = links
+        .iter()
+        .any(|link| link.leads_to == Some(LinkEnd::Switch));
     let down = links.iter().filter(|link| !link.active).count();
     (has_switch && down > 0).then(|| Hit::of(GpuRule::LinksDown, down, links.len()))
 }
@@ -165,7 +223,9 @@ pub fn judgements(guide: &GpuGuide, gpu: &GpuReading, hits: &[Hit]) -> Vec<Field
     let mut all = Vec::new();
     for field in guide.fields.iter().map(|row| row.field) {
         let mut rules = guide.rules.iter().filter(|row| row.field == field);
-        let Some(first) = rules.clone().next() else { continue };
+        let Some(first) = rules.clone().next() else {
+            continue;
+        };
         // The rules of a field stand in the order of their urgency.
         let hit = rules.find_map(|row| Some((row, hits.iter().find(|hit| hit.rule == row.rule)?)));
         all.extend(match hit {
@@ -175,9 +235,12 @@ pub fn judgements(guide: &GpuGuide, gpu: &GpuReading, hits: &[Hit]) -> Vec<Field
                 says: Some(hit.says(row)),
                 source: row.source.clone(),
             }),
-            None if is_told(gpu, field) => {
-                Some(FieldJudgement { field, judgement: Judgement::Ok, says: None, source: first.source.clone() })
-            }
+            None if is_told(gpu, field) => Some(FieldJudgement {
+                field,
+                judgement: Judgement::Ok,
+                says: None,
+                source: first.source.clone(),
+            }),
             None => None,
         });
     }
@@ -189,13 +252,27 @@ pub fn findings(guide: &GpuGuide, table: &GpuTable, hits: &[Vec<Hit>]) -> Vec<Fi
     let name = |n: usize, gpu: &GpuReading| gpu.address.clone().unwrap_or_else(|| n.to_string());
     let mut all: Vec<Finding> = Vec::new();
     for row in &guide.rules {
-        let of_rule = |hits: &Vec<Hit>| hits.iter().find(|hit| hit.rule == row.rule).map(|hit| hit.says(row));
+        let of_rule = |hits: &Vec<Hit>| {
+            hits.iter()
+                .find(|hit| hit.rule == row.rule)
+                .map(|hit| hit.says(row))
+        };
         let concerned = table.gpus.iter().zip(hits).enumerate();
-        let told: Vec<_> = concerned.filter_map(|(n, (gpu, hits))| Some((of_rule(hits)?, name(n, gpu)))).collect();
+        let told: Vec<_> = concerned
+            .filter_map(|(n, (gpu, hits))| Some((of_rule(hits)?, name(n, gpu))))
+            .collect();
         let sentences: BTreeSet<_> = told.iter().map(|(says, _)| says).collect();
         for says in sentences {
-            let gpus: Vec<_> = told.iter().filter(|(own, _)| own == says).map(|(_, gpu)| gpu.clone()).collect();
-            let commands = row.run.iter().map(|command| command.replace("{gpus}", &gpus.join(","))).collect();
+            let gpus: Vec<_> = told
+                .iter()
+                .filter(|(own, _)| own == says)
+                .map(|(_, gpu)| gpu.clone())
+                .collect();
+            let commands = row
+                .run
+                .iter()
+                .map(|command| command.replace("{gpus}", &gpus.join(",")))
+                .collect();
             all.push(Finding {
                 rule: row.rule,
                 field: row.field,

@@ -1,4 +1,5 @@
-//! The GPUs of this machine as NVML reports them now, with a judgement of each reading and its source: `facts --gpus`.
+//! The GPUs of this machine as NVML reports them now, with a judgement of each reading and its
+//! source: `facts --gpus`.
 
 // clippy.toml lists what only `gpusetup-system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -11,7 +12,9 @@ use gpusetup_database::compact::built_in;
 use gpusetup_database::gpu_guide::{GpuField, GpuGuide, GpuRule, Judgement};
 use gpusetup_database::version::CudaVersion;
 use gpusetup_host::{Facts, MachineKind};
-use gpusetup_nvidia::{Answer, GpuReading, GpuTable, Library, MigHost, NVML, Question, ask, has_stand_ins, own};
+use gpusetup_nvidia::{
+    Answer, GpuReading, GpuTable, Library, MigHost, NVML, Question, ask, has_stand_ins, own,
+};
 use gpusetup_system::System;
 use gpusetup_text::text::made_visible;
 use serde::Serialize;
@@ -20,7 +23,11 @@ use topology::{Connection, Locality, Nic};
 
 /// What `facts --gpus --json` prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct GpuReport {
     /// `gpusetup.gpus/1`.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
@@ -54,7 +61,11 @@ pub const SCHEMA: &str = "gpusetup.gpus/1";
 
 /// A GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct JudgedGpu {
     /// Its number, as in nvidia-smi.
     pub index: usize,
@@ -70,7 +81,11 @@ pub struct JudgedGpu {
 
 /// The judgement of a field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct FieldJudgement {
     /// The field.
     pub field: GpuField,
@@ -84,7 +99,11 @@ pub struct FieldJudgement {
 
 /// Something that is not ok.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Finding {
     /// The condition.
     pub rule: GpuRule,
@@ -109,8 +128,8 @@ pub fn guide() -> GpuGuide {
     built_in(include_bytes!(concat!(env!("OUT_DIR"), "/gpu-fields.bin")))
 }
 
-/// How long the driver may take to answer for all GPUs: these seconds, and some for each GPU. Without a persistence daemon
-/// each is initialised again for every client.
+/// How long the driver may take to answer for all GPUs: these seconds, and some for each GPU.
+/// Without a persistence daemon each is initialised again for every client.
 pub fn patience(facts: &Facts, seconds: u64) -> Duration {
     let each = Duration::from_secs(5) * u32::try_from(facts.gpus.len()).unwrap_or(1).max(1);
     gpusetup_nvidia::limit(Duration::from_secs(seconds) + each)
@@ -118,7 +137,10 @@ pub fn patience(facts: &Facts, seconds: u64) -> Duration {
 
 /// Asks NVML, in a child process.
 pub fn read(facts: &Facts) -> Answer<GpuTable> {
-    match ask::<GpuTable>(own(), &Question::new(Library::GpuTable, [NVML]).limit(patience(facts, 10))) {
+    match ask::<GpuTable>(
+        own(),
+        &Question::new(Library::GpuTable, [NVML]).limit(patience(facts, 10)),
+    ) {
         Answer::Is(table) => Answer::Is(made_visible(table)),
         other => other,
     }
@@ -127,7 +149,8 @@ pub fn read(facts: &Facts) -> Answer<GpuTable> {
 /// Asks NVML how the GPUs are partitioned, in a child process.
 pub fn partitions() -> Answer<MigHost> {
     // Each GPU may have to be initialised first.
-    let question = Question::new(Library::Mig, [NVML]).limit(gpusetup_nvidia::limit(Duration::from_secs(120)));
+    let question =
+        Question::new(Library::Mig, [NVML]).limit(gpusetup_nvidia::limit(Duration::from_secs(120)));
     match ask::<MigHost>(own(), &question) {
         Answer::Is(host) => Answer::Is(made_visible(host)),
         other => other,
@@ -140,7 +163,11 @@ pub fn report(system: &System, table: GpuTable) -> GpuReport {
     let addresses: Vec<_> = table.gpus.iter().map(|gpu| gpu.address.clone()).collect();
     let connections = topology::connections(&table);
     let (localities, nics) = topology::of_bus(system, &addresses);
-    let hits: Vec<_> = table.gpus.iter().map(|gpu| judge::hits(&guide, &table, gpu)).collect();
+    let hits: Vec<_> = table
+        .gpus
+        .iter()
+        .map(|gpu| judge::hits(&guide, &table, gpu))
+        .collect();
     let findings = judge::findings(&guide, &table, &hits);
     let gpus: Vec<_> = table
         .gpus
@@ -150,8 +177,18 @@ pub fn report(system: &System, table: GpuTable) -> GpuReport {
         .enumerate()
         .map(|(index, ((reading, hits), locality))| {
             let judgements = judge::judgements(&guide, &reading, &hits);
-            let judgement = judgements.iter().map(|one| one.judgement).max().unwrap_or(Judgement::Ok);
-            JudgedGpu { index, judgement, reading, judgements, locality }
+            let judgement = judgements
+                .iter()
+                .map(|one| one.judgement)
+                .max()
+                .unwrap_or(Judgement::Ok);
+            JudgedGpu {
+                index,
+                judgement,
+                reading,
+                judgements,
+                locality,
+            }
         })
         .collect();
     GpuReport {
@@ -162,7 +199,11 @@ pub fn report(system: &System, table: GpuTable) -> GpuReport {
         excluded: table.excluded,
         confidential_computing: table.confidential_computing,
         accepts_work: table.accepts_work,
-        judgement: gpus.iter().map(|gpu| gpu.judgement).max().unwrap_or(Judgement::Ok),
+        judgement: gpus
+            .iter()
+            .map(|gpu| gpu.judgement)
+            .max()
+            .unwrap_or(Judgement::Ok),
         gpus,
         findings,
         connections,
@@ -179,7 +220,9 @@ pub fn why_silent(system: &System, facts: &Facts) -> Option<String> {
         return Some("a tree has no running driver".to_owned());
     }
     let cached = facts.loader_cache.iter().flat_map(|c| &c.entries);
-    let has_library = cached.into_iter().any(|(soname, _)| soname == NVML || soname == "libcuda.so.1");
+    let has_library = cached
+        .into_iter()
+        .any(|(soname, _)| soname == NVML || soname == "libcuda.so.1");
     let has_device = system.exists("/dev/nvidiactl");
     // A container may have the GPUs without the libraries, which is a finding.
     let given = facts.machine.kind == MachineKind::Container && has_device;
@@ -189,12 +232,19 @@ pub fn why_silent(system: &System, facts: &Facts) -> Option<String> {
     match facts.machine.kind {
         // Their GPU is not on the PCI bus, and its devices have other names.
         MachineKind::Wsl2 | MachineKind::Jetson => {}
-        MachineKind::Container if !has_device => return Some("the container has no GPU".to_owned()),
-        _ if facts.gpus.is_empty() && !has_device => return Some("there is no NVIDIA GPU".to_owned()),
+        MachineKind::Container if !has_device => {
+            return Some("the container has no GPU".to_owned());
+        }
+        _ if facts.gpus.is_empty() && !has_device => {
+            return Some("there is no NVIDIA GPU".to_owned());
+        }
         _ => {}
     }
     // A client would make nvidia-modprobe load it, which changes the host.
-    let own_kernel = matches!(facts.machine.kind, MachineKind::Physical | MachineKind::Virtual);
+    let own_kernel = matches!(
+        facts.machine.kind,
+        MachineKind::Physical | MachineKind::Virtual
+    );
     let loaded = facts.driver_is_loaded() != Some(false);
     (own_kernel && !loaded).then(|| "the nvidia module is not loaded".to_owned())
 }

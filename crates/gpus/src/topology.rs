@@ -1,11 +1,13 @@
-//! How GPUs reach each other, processors and network adapters: NVML's answers, and the bus below /sys.
+//! How GPUs reach each other, processors and network adapters: NVML's answers, and the bus below
+//! /sys.
 
 use gpusetup_nvidia::{GpuReading, GpuTable, LinkEnd};
 use gpusetup_system::System;
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path};
 
-/// A way over the PCI bus, from the fastest to the slowest. The words are those of `nvidia-smi topo -m`.
+/// A way over the PCI bus, from the fastest to the slowest. The words are those of `nvidia-smi topo
+/// -m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "UPPERCASE")]
@@ -37,7 +39,11 @@ impl PciWay {
 
 /// How two GPUs are connected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Connection {
     /// One GPU, by its number.
     pub from: usize,
@@ -51,7 +57,11 @@ pub struct Connection {
 
 /// What is nearest to a GPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Locality {
     /// The processors: `0-31,64-95`.
     pub cpus: Option<String>,
@@ -61,7 +71,11 @@ pub struct Locality {
 
 /// A network adapter for RDMA.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Nic {
     /// Its name: `mlx5_0`.
     pub name: String,
@@ -72,14 +86,33 @@ pub struct Nic {
 /// How each pair of GPUs is connected. GPUs that do not answer are left out.
 pub fn connections(table: &GpuTable) -> Vec<Connection> {
     let pci = |from: usize, to: usize| {
-        let way = table.ways.iter().find(|way| (way.from as usize, way.to as usize) == (from, to))?;
+        let way = table
+            .ways
+            .iter()
+            .find(|way| (way.from as usize, way.to as usize) == (from, to))?;
         of_word(&way.over)
     };
     let answers = |gpu: &GpuReading| gpu.refused.is_none();
     let mut all = Vec::new();
-    for (to, other) in table.gpus.iter().enumerate().filter(|(_, gpu)| answers(gpu)) {
-        for (from, gpu) in table.gpus.iter().enumerate().take(to).filter(|(_, gpu)| answers(gpu)) {
-            all.push(Connection { from, to, nvlinks: nvlinks_between(gpu, other), pci: pci(from, to) });
+    for (to, other) in table
+        .gpus
+        .iter()
+        .enumerate()
+        .filter(|(_, gpu)| answers(gpu))
+    {
+        for (from, gpu) in table
+            .gpus
+            .iter()
+            .enumerate()
+            .take(to)
+            .filter(|(_, gpu)| answers(gpu))
+        {
+            all.push(Connection {
+                from,
+                to,
+                nvlinks: nvlinks_between(gpu, other),
+                pci: pci(from, to),
+            });
         }
     }
     all
@@ -99,42 +132,81 @@ fn of_word(word: &str) -> Option<PciWay> {
 
 /// NVLinks from one GPU to the other; on boards with NVSwitches, as many as both have to switches.
 fn nvlinks_between(one: &GpuReading, other: &GpuReading) -> usize {
-    let active =
-        |gpu: &GpuReading| gpu.nvlinks.iter().flatten().filter(|link| link.active).cloned().collect::<Vec<_>>();
+    let active = |gpu: &GpuReading| {
+        gpu.nvlinks
+            .iter()
+            .flatten()
+            .filter(|link| link.active)
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     let (own, others) = (active(one), active(other));
-    let direct = own.iter().filter(|link| link.address.is_some() && link.address == other.address).count();
+    let direct = own
+        .iter()
+        .filter(|link| link.address.is_some() && link.address == other.address)
+        .count();
     let to_switches = |links: &[_]| {
         let is_switch = |link: &&gpusetup_nvidia::NvLink| link.leads_to == Some(LinkEnd::Switch);
         links.iter().filter(is_switch).count()
     };
-    if direct > 0 { direct } else { to_switches(&own).min(to_switches(&others)) }
+    if direct > 0 {
+        direct
+    } else {
+        to_switches(&own).min(to_switches(&others))
+    }
 }
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 const ADAPTERS: &str = "/sys/class/infiniband";
 
-/// What is nearest to GPUs with these addresses, and the network adapters. Nothing where the bus is not to be seen.
+/// What is nearest to GPUs with these addresses, and the network adapters. Nothing where the bus is
+/// not to be seen.
 pub fn of_bus(system: &System, addresses: &[Option<String>]) -> (Vec<Locality>, Vec<Nic>) {
-    let folders: Vec<_> =
-        addresses.iter().map(|address| address.as_ref().map(|a| Path::new(DEVICES).join(a))).collect();
-    let gpus: Vec<_> = folders.iter().map(|folder| folder.as_ref().and_then(|f| place(system, f))).collect();
+    let folders: Vec<_> = addresses
+        .iter()
+        .map(|address| address.as_ref().map(|a| Path::new(DEVICES).join(a)))
+        .collect();
+    let gpus: Vec<_> = folders
+        .iter()
+        .map(|folder| folder.as_ref().and_then(|f| place(system, f)))
+        .collect();
     let locality = |folder: &Option<std::path::PathBuf>| {
-        let cpus = folder.as_ref().and_then(|f| line(system, &f.join("local_cpulist"))).filter(|cpus| !cpus.is_empty());
-        Locality { cpus, numa_node: folder.as_ref().and_then(|f| numa_node(system, f)) }
+        let cpus = folder
+            .as_ref()
+            .and_then(|f| line(system, &f.join("local_cpulist")))
+            .filter(|cpus| !cpus.is_empty());
+        Locality {
+            cpus,
+            numa_node: folder.as_ref().and_then(|f| numa_node(system, f)),
+        }
     };
     let mut names = system.list(ADAPTERS).unwrap_or_default();
     names.sort_by_key(|name| (name.len(), name.clone()));
     let nic = |name: String| {
         let own = place(system, &Path::new(ADAPTERS).join(&name).join("device"))?;
-        let ways = gpus.iter().map(|gpu| Some(gpu.as_ref()?.way_to(&own))).collect();
+        let ways = gpus
+            .iter()
+            .map(|gpu| Some(gpu.as_ref()?.way_to(&own)))
+            .collect();
         Some(Nic { name, ways })
     };
-    (folders.iter().map(locality).collect(), names.into_iter().filter_map(nic).collect())
+    (
+        folders.iter().map(locality).collect(),
+        names.into_iter().filter_map(nic).collect(),
+    )
 }
 
 /// The first line of a file.
 fn line(system: &System, path: &Path) -> Option<String> {
-    Some(system.read_text(path).ok()??.lines().next()?.trim().to_owned())
+    Some(
+        system
+            .read_text(path)
+            .ok()??
+            .lines()
+            .next()?
+            .trim()
+            .to_owned(),
+    )
 }
 
 /// The kernel writes -1 if the node is not known.
@@ -144,21 +216,39 @@ fn numa_node(system: &System, device: &Path) -> Option<u32> {
 
 /// Where a device is on the bus.
 struct Place {
-    /// The host bridge, the bridges above the device, and the device itself: `pci0000:00`, `0000:00:01.0`, `0000:17:00.0`.
+    /// The host bridge, the bridges above the device, and the device itself: `pci0000:00`,
+    /// `0000:00:01.0`, `0000:17:00.0`.
     parts: Vec<String>,
     numa_node: Option<u32>,
 }
 
 fn place(system: &System, device: &Path) -> Option<Place> {
     let path = system.canonical(device).ok()?;
-    let names = path.components().filter_map(|c| if let Component::Normal(name) = c { name.to_str() } else { None });
-    let parts: Vec<_> = names.skip_while(|name| !name.starts_with("pci")).map(str::to_owned).collect();
-    (parts.len() > 1).then(|| Place { parts, numa_node: numa_node(system, device) })
+    let names = path.components().filter_map(|c| {
+        if let Component::Normal(name) = c {
+            name.to_str()
+        } else {
+            None
+        }
+    });
+    let parts: Vec<_> = names
+        .skip_while(|name| !name.starts_with("pci"))
+        .map(str::to_owned)
+        .collect();
+    (parts.len() > 1).then(|| Place {
+        parts,
+        numa_node: numa_node(system, device),
+    })
 }
 
 impl Place {
     fn way_to(&self, other: &Self) -> PciWay {
-        let common = self.parts.iter().zip(&other.parts).take_while(|(one, other)| one == other).count();
+        let common = self
+            .parts
+            .iter()
+            .zip(&other.parts)
+            .take_while(|(one, other)| one == other)
+            .count();
         let below = |place: &Self| place.parts.len() - common;
         match common {
             0 if self.numa_node.is_some() && self.numa_node == other.numa_node => PciWay::Node,
@@ -176,14 +266,24 @@ mod tests {
     use super::*;
 
     fn place(text: &str, numa_node: Option<u32>) -> Place {
-        Place { parts: text.split('/').map(str::to_owned).collect(), numa_node }
+        Place {
+            parts: text.split('/').map(str::to_owned).collect(),
+            numa_node,
+        }
     }
 
     #[test]
     fn ways_have_the_words_of_nvidia_smi() {
-        let gpu = place("pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0", Some(0));
+        let gpu = place(
+            "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/0000:03:00.0",
+            Some(0),
+        );
         for (other, node, way) in [
-            ("pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0", Some(0), "PIX"),
+            (
+                "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0",
+                Some(0),
+                "PIX",
+            ),
             (
                 "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:01.0/0000:04:00.0/0000:05:00.0/0000:06:00.0",
                 Some(0),

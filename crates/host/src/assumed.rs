@@ -3,7 +3,9 @@
 use super::Gpu;
 use super::pci::{NVIDIA, pci_id};
 use super::stock::USUAL_ARCHITECTURE;
-use gpusetup_database::compat::{self, Ambiguous, Architecture, Database, Instance, PciDevice, System, is_brand};
+use gpusetup_database::compat::{
+    self, Ambiguous, Architecture, Database, Instance, PciDevice, System, is_brand,
+};
 use gpusetup_database::version::{ComputeCapability, VersionError};
 
 /// The most GPUs in one specification; the largest hosts have sixteen.
@@ -52,9 +54,10 @@ pub enum SpecError {
     },
 }
 
-/// The GPUs that one specification names: a cloud instance type (`p4d.24xlarge`), a system (`dgx h100`), a PCI id (`10de:20b2`, or
-/// with its subsystem `10de:2bb3:10de:204d`; it may be unknown), a marketing name (`rtx4090`), a compute capability (`8.0`, `sm_80`, `compute_80`) or an architecture with a
-/// single one (`hopper`). `h100x8` and `8x h100` are eight.
+/// The GPUs that one specification names: a cloud instance type (`p4d.24xlarge`), a system (`dgx
+/// h100`), a PCI id (`10de:20b2`, or with its subsystem `10de:2bb3:10de:204d`; it may be unknown),
+/// a marketing name (`rtx4090`), a compute capability (`8.0`, `sm_80`, `compute_80`) or an
+/// architecture with a single one (`hopper`). `h100x8` and `8x h100` are eight.
 ///
 /// # Errors
 ///
@@ -69,16 +72,25 @@ pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecErr
         return Err(question);
     }
     let gpu = if what.is_empty() {
-        return Err(malformed("no GPU is named; use a PCI id, a name or a compute capability".to_owned()));
+        return Err(malformed(
+            "no GPU is named; use a PCI id, a name or a compute capability".to_owned(),
+        ));
     } else if is_brand(what) {
-        let problem = format!("`{what}` is a brand of GPUs with different needs; add the model, such as `tesla t4`");
+        let problem = format!(
+            "`{what}` is a brand of GPUs with different needs; add the model, such as `tesla t4`"
+        );
         return Err(SpecError::Ambiguous { problem });
     } else if what.contains(':') {
         by_id(database, what).map_err(malformed)?
     } else if let Some(device) = device_alone(what) {
         assumed(pci_id(device), None, database.gpu(PciDevice(device), None))
     } else if let Some(capability) = capability(what) {
-        by_capability(database, capability.parse().map_err(|e: VersionError| malformed(e.to_string()))?)?
+        by_capability(
+            database,
+            capability
+                .parse()
+                .map_err(|e: VersionError| malformed(e.to_string()))?,
+        )?
     } else if database.architectures.iter().any(|a| is_called(a, what)) {
         by_architecture(database, what)?
     } else {
@@ -90,36 +102,58 @@ pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecErr
     Ok(times(&gpu, count))
 }
 
-/// The GPUs of the only member of a family: `p5en` is `p5en.48xlarge`. Otherwise what is wrong with a name that no GPU has.
-fn by_family(database: &Database, what: &str, count: usize, unknown: Ambiguous) -> Result<Vec<Gpu>, SpecError> {
+/// The GPUs of the only member of a family: `p5en` is `p5en.48xlarge`. Otherwise what is wrong with
+/// a name that no GPU has.
+fn by_family(
+    database: &Database,
+    what: &str,
+    count: usize,
+    unknown: Ambiguous,
+) -> Result<Vec<Gpu>, SpecError> {
     let problem = unknown.to_string();
     if matches!(unknown, Ambiguous::Several { .. }) {
         return Err(SpecError::Ambiguous { problem });
     }
     if let Some((vendor, verb)) = other_vendor(what) {
-        let problem = format!("`{what}` {verb} a GPU of {vendor}; gpusetup supports NVIDIA GPUs only");
+        let problem =
+            format!("`{what}` {verb} a GPU of {vendor}; gpusetup supports NVIDIA GPUs only");
         return Err(SpecError::Foreign { problem });
     }
     let (kind, members) = family(database, what);
     match members.as_slice() {
         [] => Err(SpecError::Unknown { problem }),
-        [only] if count == 1 => of_machine(database, only).unwrap_or(Err(SpecError::Unknown { problem })),
-        several => Err(SpecError::Family { problem: which_of(what, several), kind }),
+        [only] if count == 1 => {
+            of_machine(database, only).unwrap_or(Err(SpecError::Unknown { problem }))
+        }
+        several => Err(SpecError::Family {
+            problem: which_of(what, several),
+            kind,
+        }),
     }
 }
 
-/// The question which of several systems a name means. It comes before names of GPUs: the pci.ids call one DGX Station.
+/// The question which of several systems a name means. It comes before names of GPUs: the pci.ids
+/// call one DGX Station.
 fn which_system(database: &Database, what: &str) -> Option<SpecError> {
     let (kind, members) = family(database, what);
     let is_question = kind == SYSTEMS && members.len() > 1;
-    is_question.then(|| SpecError::Family { problem: which_of(what, &members), kind })
+    is_question.then(|| SpecError::Family {
+        problem: which_of(what, &members),
+        kind,
+    })
 }
 
 fn times(gpu: &Gpu, count: usize) -> Vec<Gpu> {
-    (0..count).map(|i| Gpu { address: format!("assumed:{i}"), ..gpu.clone() }).collect()
+    (0..count)
+        .map(|i| Gpu {
+            address: format!("assumed:{i}"),
+            ..gpu.clone()
+        })
+        .collect()
 }
 
-/// The GPUs of a cloud instance type or of a system; none if it is neither. Blanks, hyphens and case make no difference.
+/// The GPUs of a cloud instance type or of a system; none if it is neither. Blanks, hyphens and
+/// case make no difference.
 fn of_machine(database: &Database, spec: &str) -> Option<Result<Vec<Gpu>, SpecError>> {
     let of_id = |device: PciDevice| assumed(pci_id(device.0), None, database.gpu(device, None));
     if key(spec).trim_start_matches("nvidia").is_empty() {
@@ -138,7 +172,9 @@ fn of_machine(database: &Database, spec: &str) -> Option<Result<Vec<Gpu>, SpecEr
     let system = system(database, spec)?;
     Some(match (system.gpu, system.compute_capability) {
         (Some(device), _) => Ok(times(&of_id(device), system.count.into())),
-        (None, Some(capability)) => by_capability(database, capability).map(|gpu| times(&gpu, system.count.into())),
+        (None, Some(capability)) => {
+            by_capability(database, capability).map(|gpu| times(&gpu, system.count.into()))
+        }
         (None, None) => return None,
     })
 }
@@ -146,14 +182,28 @@ fn of_machine(database: &Database, spec: &str) -> Option<Result<Vec<Gpu>, SpecEr
 /// What `gpusetup db list` calls systems.
 const SYSTEMS: &str = "systems";
 
-/// The systems or the instance types whose names begin with a word (`dgx`, `g5`), and what `gpusetup db list` calls them.
+/// The systems or the instance types whose names begin with a word (`dgx`, `g5`), and what
+/// `gpusetup db list` calls them.
 fn family<'a>(database: &'a Database, name: &str) -> (&'static str, Vec<&'a str>) {
     let wanted = key(name);
     let wanted = wanted.strip_prefix("nvidia").unwrap_or(&wanted);
     let is_member = |full: &&str| !wanted.is_empty() && begins_with(full, wanted);
-    let systems: Vec<_> = database.systems.iter().map(|s| s.name.as_str()).filter(is_member).collect();
+    let systems: Vec<_> = database
+        .systems
+        .iter()
+        .map(|s| s.name.as_str())
+        .filter(is_member)
+        .collect();
     if systems.is_empty() {
-        ("instances", database.instances.iter().map(|i| i.name.as_str()).filter(is_member).collect())
+        (
+            "instances",
+            database
+                .instances
+                .iter()
+                .map(|i| i.name.as_str())
+                .filter(is_member)
+                .collect(),
+        )
     } else {
         (SYSTEMS, systems)
     }
@@ -184,25 +234,39 @@ fn which_of(name: &str, members: &[&str]) -> String {
         more => format!(" and {more} more"),
     };
     let shown = &members[..members.len().min(SHOWN)];
-    format!("`{name}` could be any of {}{more}; add what tells them apart", shown.join(", "))
+    format!(
+        "`{name}` could be any of {}{more}; add what tells them apart",
+        shown.join(", ")
+    )
 }
 
-/// Converts `sm_90`, `sm90a`, `compute_90` and `cc 9.0` to the form that versions are parsed from; none if it is not a compute
-/// capability.
+/// Converts `sm_90`, `sm90a`, `compute_90` and `cc 9.0` to the form that versions are parsed from;
+/// none if it is not a compute capability.
 fn capability(what: &str) -> Option<String> {
     let small = what.to_ascii_lowercase();
     let digits = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-    if let Some(rest) = ["sm", "compute"].iter().find_map(|prefix| small.strip_prefix(prefix)) {
+    if let Some(rest) = ["sm", "compute"]
+        .iter()
+        .find_map(|prefix| small.strip_prefix(prefix))
+    {
         let rest = rest.trim_start_matches(['_', '-', ' ']);
-        return digits(rest).then(|| if rest.contains('.') { rest.to_owned() } else { format!("sm_{rest}") });
+        return digits(rest).then(|| {
+            if rest.contains('.') {
+                rest.to_owned()
+            } else {
+                format!("sm_{rest}")
+            }
+        });
     }
-    let rest = small.strip_prefix("cc").map_or(small.as_str(), str::trim_start);
+    let rest = small
+        .strip_prefix("cc")
+        .map_or(small.as_str(), str::trim_start);
     let is_number = rest.bytes().all(|b| b.is_ascii_digit() || b == b'.') && rest.contains('.');
     is_number.then(|| rest.to_owned())
 }
 
-/// The maker of a GPU that is not NVIDIA's, recognised by the common names of the product families sold today, and whether the name
-/// `is` such a GPU or `has` one.
+/// The maker of a GPU that is not NVIDIA's, recognised by the common names of the product families
+/// sold today, and whether the name `is` such a GPU or `has` one.
 fn other_vendor(name: &str) -> Option<(&'static str, &'static str)> {
     const FAMILIES: [(&str, &str, &str); 10] = [
         ("radeon", "AMD", "is"),
@@ -221,8 +285,12 @@ fn other_vendor(name: &str) -> Option<(&'static str, &'static str)> {
     let family = |word: &str| {
         let letters = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
         // `mi300x`: letters, a number, and possibly a letter.
-        let letters = word.find(|c: char| c.is_ascii_digit()).map_or(letters, |at| &word[..at]);
-        let found = FAMILIES.iter().find(|(family, ..)| [letters, word].contains(family));
+        let letters = word
+            .find(|c: char| c.is_ascii_digit())
+            .map_or(letters, |at| &word[..at]);
+        let found = FAMILIES
+            .iter()
+            .find(|(family, ..)| [letters, word].contains(family));
         found.map(|(_, vendor, verb)| (*vendor, *verb))
     };
     small.split(|c: char| !c.is_alphanumeric()).find_map(family)
@@ -231,14 +299,17 @@ fn other_vendor(name: &str) -> Option<(&'static str, &'static str)> {
 /// What may stand between a count and a name: `8x h100`, `h100*8`.
 const TIMES: [char; 4] = ['x', 'X', '×', '*'];
 
-/// Splits `10de:2330x8`, `8x 10de:2330` and `dual h100` into what it is and how many. The x in `rtx3090` is not a count.
+/// Splits `10de:2330x8`, `8x 10de:2330` and `dual h100` into what it is and how many. The x in
+/// `rtx3090` is not a count.
 fn counted(spec: &str) -> Result<(&str, usize), String> {
     // An id as sysfs has it.
     if spec.starts_with("0x") && spec.contains(':') || device_alone(spec).is_some() {
         return Ok((spec, 1));
     }
     if let Some((word, what)) = spec.split_once(' ') {
-        let number = ["single", "dual", "triple", "quad"].iter().position(|n| n.eq_ignore_ascii_case(word));
+        let number = ["single", "dual", "triple", "quad"]
+            .iter()
+            .position(|n| n.eq_ignore_ascii_case(word));
         if let Some(number) = number {
             return Ok((what.trim_start(), number + 1));
         }
@@ -256,13 +327,19 @@ fn counted(spec: &str) -> Result<(&str, usize), String> {
     let digits = spec.len() - spec.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let (start, end) = spec.split_at(spec.len() - digits);
     // `h100 x 8`
-    let apart = start
-        .strip_suffix(' ')
-        .map(str::trim_end)
-        .filter(|start| [" x", " X", "×", "*"].iter().any(|times| start.ends_with(times)));
+    let apart = start.strip_suffix(' ').map(str::trim_end).filter(|start| {
+        [" x", " X", "×", "*"]
+            .iter()
+            .any(|times| start.ends_with(times))
+    });
     // The name of a GPU is longer than a letter: `tx2`.
-    let what = apart.unwrap_or(start).strip_suffix(TIMES).filter(|what| digits > 0 && what.len() > 1);
-    let Some(what) = what else { return Ok((spec, 1)) };
+    let what = apart
+        .unwrap_or(start)
+        .strip_suffix(TIMES)
+        .filter(|what| digits > 0 && what.len() > 1);
+    let Some(what) = what else {
+        return Ok((spec, 1));
+    };
     match end.parse::<usize>() {
         Ok(count @ 1..=MOST) => Ok((what.trim_end(), count)),
         _ if what.ends_with(|c: char| c.is_ascii_digit() || c == ' ') => {
@@ -279,18 +356,30 @@ fn device_alone(text: &str) -> Option<u16> {
 
 /// A hexadecimal number of four digits.
 fn four_digits(text: &str) -> Option<u16> {
-    (text.len() == 4).then(|| u16::from_str_radix(text, 16).ok()).flatten()
+    (text.len() == 4)
+        .then(|| u16::from_str_radix(text, 16).ok())
+        .flatten()
 }
 
 fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
     let number = |s: &str| four_digits(s.strip_prefix("0x").unwrap_or(s));
     let mut parts = text.splitn(3, ':');
-    let (vendor, device) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let (vendor, device) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
     let subsystem = match parts.next() {
         None => None,
-        Some(board) => match board.split_once(':').map(|(vendor, board)| (number(vendor), number(board))) {
+        Some(board) => match board
+            .split_once(':')
+            .map(|(vendor, board)| (number(vendor), number(board)))
+        {
             Some((Some(vendor), Some(board))) => Some(format!("{vendor:04x}:{board:04x}")),
-            _ => return Err(format!("`{text}`: a subsystem is two more numbers, such as 10de:2bb3:10de:204d")),
+            _ => {
+                return Err(format!(
+                    "`{text}`: a subsystem is two more numbers, such as 10de:2bb3:10de:204d"
+                ));
+            }
         },
     };
     match (number(vendor), number(device)) {
@@ -298,44 +387,79 @@ fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
             let known = database.gpu(PciDevice(device), subsystem.as_deref());
             Ok(assumed(pci_id(device), subsystem, known))
         }
-        (Some(NVIDIA), Some(device)) => Ok(assumed(pci_id(device), None, database.gpu(PciDevice(device), None))),
-        (Some(vendor), Some(_)) => Err(format!("`{text}`: the vendor {vendor:04x} is not NVIDIA ({NVIDIA:04x})")),
-        _ => Err(format!("`{text}`: a PCI id is four hexadecimal digits, a colon and four more, such as 10de:20b2")),
+        (Some(NVIDIA), Some(device)) => Ok(assumed(
+            pci_id(device),
+            None,
+            database.gpu(PciDevice(device), None),
+        )),
+        (Some(vendor), Some(_)) => Err(format!(
+            "`{text}`: the vendor {vendor:04x} is not NVIDIA ({NVIDIA:04x})"
+        )),
+        _ => Err(format!(
+            "`{text}`: a PCI id is four hexadecimal digits, a colon and four more, such as 10de:20b2"
+        )),
     }
 }
 
 /// Whether an architecture has this name, or its first word: `ada` is Ada Lovelace.
 fn is_called(architecture: &Architecture, name: &str) -> bool {
     let full = architecture.name.as_str();
-    full.eq_ignore_ascii_case(name) || full.split(' ').next().is_some_and(|first| first.eq_ignore_ascii_case(name))
+    full.eq_ignore_ascii_case(name)
+        || full
+            .split(' ')
+            .next()
+            .is_some_and(|first| first.eq_ignore_ascii_case(name))
 }
 
 /// A GPU of an architecture, if all of its GPUs have the same compute capability.
 fn by_architecture(database: &Database, name: &str) -> Result<Gpu, SpecError> {
-    let all: Vec<_> = database.architectures.iter().filter(|a| is_called(a, name)).collect();
+    let all: Vec<_> = database
+        .architectures
+        .iter()
+        .filter(|a| is_called(a, name))
+        .collect();
     match all.as_slice() {
         [only] => by_capability(database, only.compute_capability),
         several => {
             let each: Vec<_> = several.iter().map(|a| a.compute_capability.sm()).collect();
-            let problem = format!("{} is {}, which need different plans; name one", several[0].name, each.join(", "));
+            let problem = format!(
+                "{} is {}, which need different plans; name one",
+                several[0].name,
+                each.join(", ")
+            );
             Err(SpecError::Ambiguous { problem })
         }
     }
 }
 
-/// A GPU known only by its compute capability, without an id: the architecture determines what it needs.
+/// A GPU known only by its compute capability, without an id: the architecture determines what it
+/// needs.
 fn by_capability(database: &Database, capability: ComputeCapability) -> Result<Gpu, SpecError> {
     let known = database.architecture(capability).ok_or_else(|| {
-        let all: Vec<_> = database.architectures.iter().map(|a| a.compute_capability.to_string()).collect();
-        let problem = format!("no GPU has compute capability {capability}; known are {}", all.join(", "));
+        let all: Vec<_> = database
+            .architectures
+            .iter()
+            .map(|a| a.compute_capability.to_string())
+            .collect();
+        let problem = format!(
+            "no GPU has compute capability {capability}; known are {}",
+            all.join(", ")
+        );
         SpecError::Unknown { problem }
     })?;
-    let name = format!("any GPU of compute capability {capability} ({})", known.name);
-    Ok(Gpu { name: Some(name), compute_capability: Some(capability), ..assumed(String::new(), None, None) })
+    let name = format!(
+        "any GPU of compute capability {capability} ({})",
+        known.name
+    );
+    Ok(Gpu {
+        name: Some(name),
+        compute_capability: Some(capability),
+        ..assumed(String::new(), None, None)
+    })
 }
 
-/// The machine architecture that a specification of GPUs stands for: of an instance type or a system, or the only one that has
-/// the GPU. None if the GPU may be in any machine.
+/// The machine architecture that a specification of GPUs stands for: of an instance type or a
+/// system, or the only one that has the GPU. None if the GPU may be in any machine.
 pub fn architecture_of(database: &Database, spec: &str) -> Option<String> {
     let (what, _) = counted(spec.trim()).ok()?;
     let what = match family(database, what).1.as_slice() {
@@ -343,18 +467,34 @@ pub fn architecture_of(database: &Database, spec: &str) -> Option<String> {
         _ => what,
     };
     if let Some(instance) = instance(database, what) {
-        return Some(instance.arch.clone().unwrap_or_else(|| USUAL_ARCHITECTURE.to_owned()));
+        return Some(
+            instance
+                .arch
+                .clone()
+                .unwrap_or_else(|| USUAL_ARCHITECTURE.to_owned()),
+        );
     }
     if let Some(system) = system(database, what) {
-        return Some(system.arch.clone().unwrap_or_else(|| USUAL_ARCHITECTURE.to_owned()));
+        return Some(
+            system
+                .arch
+                .clone()
+                .unwrap_or_else(|| USUAL_ARCHITECTURE.to_owned()),
+        );
     }
     let gpu = assumed_gpus(database, spec).ok()?.into_iter().next()?;
-    database.gpu(gpu.device()?, gpu.subsystem.as_deref())?.only_on.clone()
+    database
+        .gpu(gpu.device()?, gpu.subsystem.as_deref())?
+        .only_on
+        .clone()
 }
 
 /// A name without what people leave out: blanks, hyphens, underscores and case.
 fn key(name: &str) -> String {
-    name.chars().filter(|c| !is_left_out(*c)).flat_map(char::to_lowercase).collect()
+    name.chars()
+        .filter(|c| !is_left_out(*c))
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 fn is_left_out(c: char) -> bool {
@@ -368,14 +508,20 @@ fn instance<'a>(database: &'a Database, name: &str) -> Option<&'a Instance> {
     const STANDARD: &str = "standard";
     database.instances.iter().find(|i| {
         let name = key(&i.name);
-        name == wanted || name.strip_prefix(STANDARD).is_some_and(|rest| rest == wanted)
+        name == wanted
+            || name
+                .strip_prefix(STANDARD)
+                .is_some_and(|rest| rest == wanted)
     })
 }
 
 fn system<'a>(database: &'a Database, name: &str) -> Option<&'a System> {
     let wanted = key(name);
     let wanted = wanted.strip_prefix("nvidia").unwrap_or(&wanted);
-    database.systems.iter().find(|s| key(&s.name) == wanted || s.aliases.iter().any(|a| key(a) == wanted))
+    database
+        .systems
+        .iter()
+        .find(|s| key(&s.name) == wanted || s.aliases.iter().any(|a| key(a) == wanted))
 }
 
 /// A GPU of the database, as if it were on the bus.
@@ -383,7 +529,8 @@ pub fn known_gpu(known: &compat::Gpu) -> Gpu {
     assumed(pci_id(known.device.0), known.subsystem.clone(), Some(known))
 }
 
-/// A GPU of a compute capability, as if it were on the bus; none if the database does not know the capability.
+/// A GPU of a compute capability, as if it were on the bus; none if the database does not know the
+/// capability.
 pub fn of_capability(database: &Database, capability: ComputeCapability) -> Option<Gpu> {
     by_capability(database, capability).ok()
 }
@@ -415,17 +562,49 @@ mod tests {
     fn a_gpu_may_be_given_in_four_ways() {
         let capability = |spec: &str| {
             let gpus = assume(spec).expect("known");
-            (gpus.len(), gpus[0].pci_id.clone(), gpus[0].compute_capability.map(|c| c.to_string()))
+            (
+                gpus.len(),
+                gpus[0].pci_id.clone(),
+                gpus[0].compute_capability.map(|c| c.to_string()),
+            )
         };
-        assert_eq!(capability("10de:20b2"), (1, "10de:20b2".into(), Some("8.0".into())));
-        assert_eq!(capability("0x10de:0x2330"), (1, "10de:2330".into(), Some("9.0".into())));
-        assert_eq!(capability("0x2204"), (1, "10de:2204".into(), Some("8.6".into())));
+        assert_eq!(
+            capability("10de:20b2"),
+            (1, "10de:20b2".into(), Some("8.0".into()))
+        );
+        assert_eq!(
+            capability("0x10de:0x2330"),
+            (1, "10de:2330".into(), Some("9.0".into()))
+        );
+        assert_eq!(
+            capability("0x2204"),
+            (1, "10de:2204".into(), Some("8.6".into()))
+        );
         assert_eq!(capability("ada").2, Some("8.9".into()));
-        assert_eq!(capability("10DE:2330x8"), (8, "10de:2330".into(), Some("9.0".into())));
+        assert_eq!(
+            capability("10DE:2330x8"),
+            (8, "10de:2330".into(), Some("9.0".into()))
+        );
         assert_eq!(capability("sm_80"), (1, String::new(), Some("8.0".into())));
-        assert_eq!(capability("12.0 x2"), (2, String::new(), Some("12.0".into())));
-        for text in ["sm90", "sm_90a", "SM 90", "compute_90", "compute_9.0", "cc 9.0", "cc9.0", "hopper"] {
-            assert_eq!(capability(text), (1, String::new(), Some("9.0".into())), "{text}");
+        assert_eq!(
+            capability("12.0 x2"),
+            (2, String::new(), Some("12.0".into()))
+        );
+        for text in [
+            "sm90",
+            "sm_90a",
+            "SM 90",
+            "compute_90",
+            "compute_9.0",
+            "cc 9.0",
+            "cc9.0",
+            "hopper",
+        ] {
+            assert_eq!(
+                capability(text),
+                (1, String::new(), Some("9.0".into())),
+                "{text}"
+            );
         }
         assert_eq!(capability("8x h100").0, 8);
         assert_eq!(capability("h100").2, Some("9.0".into()));
@@ -435,7 +614,10 @@ mod tests {
     #[test]
     fn an_unknown_id_is_kept_and_not_guessed_at() {
         let gpus = assume("10de:ffff").expect("well formed");
-        assert_eq!((gpus[0].name.as_deref(), gpus[0].compute_capability), (None, None));
+        assert_eq!(
+            (gpus[0].name.as_deref(), gpus[0].compute_capability),
+            (None, None)
+        );
     }
 
     #[test]
@@ -485,9 +667,15 @@ mod tests {
         ] {
             let gpus = assume(spec).unwrap_or_else(|e| panic!("{spec}: {e}"));
             assert_eq!((gpus.len(), gpus[0].pci_id.as_str()), (count, id), "{spec}");
-            assert_eq!(gpus.last().map(|g| g.address.clone()), Some(format!("assumed:{}", count - 1)));
+            assert_eq!(
+                gpus.last().map(|g| g.address.clone()),
+                Some(format!("assumed:{}", count - 1))
+            );
         }
-        assert!(matches!(assume("Standard_NV6ads_A10_v5"), Err(SpecError::Unsupported { .. })));
+        assert!(matches!(
+            assume("Standard_NV6ads_A10_v5"),
+            Err(SpecError::Unsupported { .. })
+        ));
     }
 
     #[test]
@@ -513,8 +701,14 @@ mod tests {
             ("$(id)", "no GPU is called `$(id)`"),
             ("6000", "Quadro 6000"),
             ("dgx", "DGX A100"),
-            ("dgx station", "`dgx station` could be any of DGX Station V100, DGX Station A100, DGX Station GB300"),
-            ("NVIDIA DGX-Station", "DGX Station V100, DGX Station A100, DGX Station GB300"),
+            (
+                "dgx station",
+                "`dgx station` could be any of DGX Station V100, DGX Station A100, DGX Station GB300",
+            ),
+            (
+                "NVIDIA DGX-Station",
+                "DGX Station V100, DGX Station A100, DGX Station GB300",
+            ),
             ("2x g5", "g5.xlarge"),
             ("hooper", "did you mean Hopper?"),
             ("voodoo 2", "`gpusetup db list gpus` lists all"),

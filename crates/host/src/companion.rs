@@ -1,4 +1,5 @@
-//! Companions of the driver that are installed: by the package manager's record if that is a file, otherwise by a program.
+//! Companions of the driver that are installed: by the package manager's record if that is a file,
+//! otherwise by a program.
 
 use super::InstalledCompanion;
 use super::installed::Packages;
@@ -12,35 +13,74 @@ use std::path::{Path, PathBuf};
 const LOADED_AT_BOOT: [&str; 2] = ["/etc/modules-load.d", "/usr/lib/modules-load.d"];
 
 /// The installed ones of those that the database knows.
-pub fn companions(reader: &Reader, packages: Option<&Packages>, known: &[Companion]) -> Vec<InstalledCompanion> {
-    known.iter().filter_map(|companion| installed(reader, packages, companion)).collect()
+pub fn companions(
+    reader: &Reader,
+    packages: Option<&Packages>,
+    known: &[Companion],
+) -> Vec<InstalledCompanion> {
+    known
+        .iter()
+        .filter_map(|companion| installed(reader, packages, companion))
+        .collect()
 }
 
-fn installed(reader: &Reader, packages: Option<&Packages>, companion: &Companion) -> Option<InstalledCompanion> {
+fn installed(
+    reader: &Reader,
+    packages: Option<&Packages>,
+    companion: &Companion,
+) -> Option<InstalledCompanion> {
     let of_package = packages.and_then(|all| {
-        let mut found = all.all().filter(|(name, _)| companion.is_package(name) || companion.is_former(name));
-        found.next_back().map(|(name, version)| (name.to_owned(), upstream(version).to_owned()))
+        let mut found = all
+            .all()
+            .filter(|(name, _)| companion.is_package(name) || companion.is_former(name));
+        found
+            .next_back()
+            .map(|(name, version)| (name.to_owned(), upstream(version).to_owned()))
     });
-    let has_program = || companion.program.as_ref().is_some_and(|program| reader.is_file(program));
-    let is_loaded = module_files(companion).iter().any(|file| reader.is_file(file));
+    let has_program = || {
+        companion
+            .program
+            .as_ref()
+            .is_some_and(|program| reader.is_file(program))
+    };
+    let is_loaded = module_files(companion)
+        .iter()
+        .any(|file| reader.is_file(file));
     // A module of the driver is there with the driver: what counts is that it is loaded.
     let is_part_of_driver = companion.is_part_of_driver() && is_loaded;
     if of_package.is_none() && !has_program() && !is_part_of_driver {
         return None;
     }
-    let is_enabled = |unit: &String| reader.system.link_target(Path::new(STARTED_AT_BOOT).join(unit)).is_some();
-    let enabled = companion.units.iter().all(is_enabled) && (is_loaded || companion.kernel_module.is_none());
+    let is_enabled = |unit: &String| {
+        reader
+            .system
+            .link_target(Path::new(STARTED_AT_BOOT).join(unit))
+            .is_some()
+    };
+    let enabled =
+        companion.units.iter().all(is_enabled) && (is_loaded || companion.kernel_module.is_none());
     let (package, version) = of_package.unzip();
-    Some(InstalledCompanion { id: companion.id, version, package, enabled })
+    Some(InstalledCompanion {
+        id: companion.id,
+        version,
+        package,
+        enabled,
+    })
 }
 
-/// The files that have every boot load its kernel module: gpusetup's, and those with the module's name.
+/// The files that have every boot load its kernel module: gpusetup's, and those with the module's
+/// name.
 fn module_files(companion: &Companion) -> Vec<PathBuf> {
     let by_name = companion.kernel_module.iter().flat_map(|module| {
         let file = format!("{module}.conf");
         LOADED_AT_BOOT.map(|folder| Path::new(folder).join(&file))
     });
-    companion.module_file().map(PathBuf::from).into_iter().chain(by_name).collect()
+    companion
+        .module_file()
+        .map(PathBuf::from)
+        .into_iter()
+        .chain(by_name)
+        .collect()
 }
 
 #[cfg(test)]
@@ -54,18 +94,29 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         let file = |path: &str, text: &str| {
-            on.make_directories(Path::new(path).parent().expect("absolute"), 0o755).expect("made");
+            on.make_directories(Path::new(path).parent().expect("absolute"), 0o755)
+                .expect("made");
             on.write(path, text.as_bytes(), 0o755).expect("written");
         };
-        record.into_iter().for_each(|text| file("/var/lib/dpkg/status", text));
+        record
+            .into_iter()
+            .for_each(|text| file("/var/lib/dpkg/status", text));
         files.iter().for_each(|path| file(path, ""));
         if enabled {
             on.make_directories(STARTED_AT_BOOT, 0o755).expect("made");
             let target = Path::new("/usr/lib/systemd/system/nvidia-fabricmanager.service");
-            on.link(Path::new(STARTED_AT_BOOT).join("nvidia-fabricmanager.service"), target).expect("linked");
+            on.link(
+                Path::new(STARTED_AT_BOOT).join("nvidia-fabricmanager.service"),
+                target,
+            )
+            .expect("linked");
         }
         let database = embedded();
-        let packages = Packages::read(&mut Reader::new(&on), &database.add_ons, &database.companions);
+        let packages = Packages::read(
+            &mut Reader::new(&on),
+            &database.add_ons,
+            &database.companions,
+        );
         companions(&Reader::new(&on), packages.as_ref(), &database.companions)
     }
 
@@ -86,9 +137,18 @@ mod tests {
             package: Some("nvlsm".into()),
             enabled: true,
         };
-        assert_eq!(found(Some(record), &[], true), [manager(Some("580.95.05"), true), nvlsm.clone()]);
-        assert_eq!(found(Some(record), &[], false), [manager(Some("580.95.05"), false), nvlsm]);
-        assert_eq!(found(None, &["/usr/bin/nv-fabricmanager"], true), [manager(None, true)]);
+        assert_eq!(
+            found(Some(record), &[], true),
+            [manager(Some("580.95.05"), true), nvlsm.clone()]
+        );
+        assert_eq!(
+            found(Some(record), &[], false),
+            [manager(Some("580.95.05"), false), nvlsm]
+        );
+        assert_eq!(
+            found(None, &["/usr/bin/nv-fabricmanager"], true),
+            [manager(None, true)]
+        );
         assert_eq!(found(None, &[], false), []);
     }
 
@@ -96,17 +156,33 @@ mod tests {
     fn a_kernel_module_is_known_by_the_file_that_loads_it() {
         let states = |record: Option<&str>, files: &[&str]| {
             let found = found(record, files, false).into_iter();
-            found.map(|found| (found.id.to_string(), found.enabled)).collect::<Vec<_>>()
+            found
+                .map(|found| (found.id.to_string(), found.enabled))
+                .collect::<Vec<_>>()
         };
         let gds = "Package: nvidia-fs\nStatus: install ok installed\nVersion: 2.28.4-1\n\n";
-        let (ours, of_package) = ("/etc/modules-load.d/gpusetup-gds.conf", "/etc/modules-load.d/nvidia-fs.conf");
+        let (ours, of_package) = (
+            "/etc/modules-load.d/gpusetup-gds.conf",
+            "/etc/modules-load.d/nvidia-fs.conf",
+        );
         assert_eq!(states(Some(gds), &[]), [("gds".to_owned(), false)]);
         for file in [ours, of_package, "/usr/lib/modules-load.d/nvidia-fs.conf"] {
-            assert_eq!(states(Some(gds), &[file]), [("gds".to_owned(), true)], "{file}");
+            assert_eq!(
+                states(Some(gds), &[file]),
+                [("gds".to_owned(), true)],
+                "{file}"
+            );
             assert_eq!(states(None, &[file]), [], "the module of a package: {file}");
         }
-        for file in ["/etc/modules-load.d/gpusetup-peermem.conf", "/etc/modules-load.d/nvidia-peermem.conf"] {
-            assert_eq!(states(None, &[file]), [("peermem".to_owned(), true)], "{file}");
+        for file in [
+            "/etc/modules-load.d/gpusetup-peermem.conf",
+            "/etc/modules-load.d/nvidia-peermem.conf",
+        ] {
+            assert_eq!(
+                states(None, &[file]),
+                [("peermem".to_owned(), true)],
+                "{file}"
+            );
         }
     }
 }

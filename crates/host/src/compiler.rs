@@ -1,5 +1,5 @@
-//! The default gcc and the C library, from files and packages. Neither is run: starting a compiler to ask for its version would
-//! take longer than the whole plan.
+//! The default gcc and the C library, from files and packages. Neither is run: starting a compiler
+//! to ask for its version would take longer than the whole plan.
 
 use super::installed::Packages;
 use super::reader::Reader;
@@ -10,10 +10,17 @@ use object::ReadCache;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The version of the gcc that `cc` or `gcc` leads to: `12.2.0`, or `12` if only the major version is known.
+/// The version of the gcc that `cc` or `gcc` leads to: `12.2.0`, or `12` if only the major version
+/// is known.
 pub fn gcc(reader: &mut Reader, packages: Option<&Packages>, arch: &str) -> Option<String> {
-    let program = ["/usr/bin/gcc", "/usr/bin/cc"].into_iter().find(|p| reader.is_file(p))?;
-    let name = reader.resolved(program).file_name()?.to_string_lossy().into_owned();
+    let program = ["/usr/bin/gcc", "/usr/bin/cc"]
+        .into_iter()
+        .find(|p| reader.is_file(p))?;
+    let name = reader
+        .resolved(program)
+        .file_name()?
+        .to_string_lossy()
+        .into_owned();
     // gcc-12, x86_64-linux-gnu-gcc-12
     if let Some((_, major)) = name.rsplit_once("gcc-").filter(|(_, v)| is_version(v)) {
         let package = packages.and_then(|p| p.version(&format!("gcc-{major}")));
@@ -23,14 +30,25 @@ pub fn gcc(reader: &mut Reader, packages: Option<&Packages>, arch: &str) -> Opti
     let what = "the default gcc";
     let mut versions = Vec::new();
     // Cross compilers have directories with another machine's triple next to it.
-    for triple in reader.names(what, "/usr/lib/gcc").into_iter().filter(|t| t.split('-').next() == Some(arch)) {
-        versions
-            .extend(reader.names(what, Path::new("/usr/lib/gcc").join(triple)).into_iter().filter(|v| is_version(v)));
+    for triple in reader
+        .names(what, "/usr/lib/gcc")
+        .into_iter()
+        .filter(|t| t.split('-').next() == Some(arch))
+    {
+        versions.extend(
+            reader
+                .names(what, Path::new("/usr/lib/gcc").join(triple))
+                .into_iter()
+                .filter(|v| is_version(v)),
+        );
     }
     versions.sort_by(|a, b| kernel::compare(a, b));
     versions.dedup();
     if versions.is_empty() {
-        reader.miss(what, format_args!("{program} exists, but nothing shows its version"));
+        reader.miss(
+            what,
+            format_args!("{program} exists, but nothing shows its version"),
+        );
     }
     versions.pop()
 }
@@ -44,13 +62,20 @@ pub fn compilers(reader: &mut Reader, default: Option<&str>, arch: &str) -> Vec<
         Compiler { major, gcc, gxx }
     };
     let called = |name: String| Path::new(BIN).join(name);
-    let own = default.and_then(major).map(|major| compiler(reader, major, called("gcc".into()), called("g++".into())));
+    let own = default
+        .and_then(major)
+        .map(|major| compiler(reader, major, called("gcc".into()), called("g++".into())));
     let names = reader.names("the installed compilers", BIN);
-    let mut numbers: Vec<u16> = names.iter().filter_map(|n| n.strip_prefix("gcc-")?.parse().ok()).collect();
+    let mut numbers: Vec<u16> = names
+        .iter()
+        .filter_map(|n| n.strip_prefix("gcc-")?.parse().ok())
+        .collect();
     numbers.sort_unstable();
     let numbered = numbers.into_iter().filter_map(|n| {
         let gcc = called(format!("gcc-{n}"));
-        reader.is_file(&gcc).then(|| compiler(reader, n, gcc, called(format!("g++-{n}"))))
+        reader
+            .is_file(&gcc)
+            .then(|| compiler(reader, n, gcc, called(format!("g++-{n}"))))
     });
     own.into_iter().chain(numbered).collect()
 }
@@ -59,15 +84,28 @@ pub fn compilers(reader: &mut Reader, default: Option<&str>, arch: &str) -> Vec<
 fn with_cxx(reader: &mut Reader, arch: &str) -> BTreeSet<u16> {
     let what = "the installed C++ compilers";
     // Debian's triple for ppc64le is powerpc64le-linux-gnu.
-    let own = [arch, if arch == "ppc64le" { "powerpc64le" } else { arch }];
+    let own = [
+        arch,
+        if arch == "ppc64le" {
+            "powerpc64le"
+        } else {
+            arch
+        },
+    ];
     let mut found = BTreeSet::new();
     // Red Hat, and Debian since 13, keep it below libexec, SUSE below lib64.
     for base in ["/usr/libexec/gcc", "/usr/lib/gcc", "/usr/lib64/gcc"].map(Path::new) {
         let triples = reader.names(what, base).into_iter();
-        for triple in triples.filter(|t| t.split('-').next().is_some_and(|first| own.contains(&first))) {
+        for triple in triples.filter(|t| {
+            t.split('-')
+                .next()
+                .is_some_and(|first| own.contains(&first))
+        }) {
             for version in reader.names(what, base.join(&triple)) {
                 let headers = Path::new("/usr/include/c++").join(&version);
-                if reader.is_file(base.join(&triple).join(&version).join("cc1plus")) && reader.system.exists(headers) {
+                if reader.is_file(base.join(&triple).join(&version).join("cc1plus"))
+                    && reader.system.exists(headers)
+                {
                     found.extend(major(&version));
                 }
             }
@@ -81,25 +119,43 @@ fn major(version: &str) -> Option<u16> {
 }
 
 fn is_version(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_digit()) && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
+    text.starts_with(|c: char| c.is_ascii_digit())
+        && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
 /// The version of the C library: `2.36`.
-pub fn glibc(reader: &mut Reader, packages: Option<&Packages>, libraries: &[&Path]) -> Option<String> {
+pub fn glibc(
+    reader: &mut Reader,
+    packages: Option<&Packages>,
+    libraries: &[&Path],
+) -> Option<String> {
     let package = packages.and_then(|p| p.version("libc6").or_else(|| p.version("libc6.1")));
     if let Some(version) = package {
         return Some(upstream(version).to_owned());
     }
-    let path = libraries.iter().map(|d| d.join("libc.so.6")).find(|p| reader.is_file(p))?;
+    let path = libraries
+        .iter()
+        .map(|d| d.join("libc.so.6"))
+        .find(|p| reader.is_file(p))?;
     // Up to 2.33 the file is a link to libc-2.33.so.
-    let file = reader.resolved(&path).file_name()?.to_string_lossy().into_owned();
-    if let Some(version) = file.strip_prefix("libc-").and_then(|n| n.strip_suffix(".so")) {
+    let file = reader
+        .resolved(&path)
+        .file_name()?
+        .to_string_lossy()
+        .into_owned();
+    if let Some(version) = file
+        .strip_prefix("libc-")
+        .and_then(|n| n.strip_suffix(".so"))
+    {
         return Some(version.to_owned());
     }
     let what = "the C library's version";
     let version = elf::c_library(&ReadCache::new(reader.open(what, &path)?));
     if version.is_none() {
-        reader.miss(what, format_args!("{} has no version banner", quoted_path(&path)));
+        reader.miss(
+            what,
+            format_args!("{} has no version banner", quoted_path(&path)),
+        );
     }
     version
 }
@@ -128,16 +184,28 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let system = System::at(dir.path());
         system.make_directories("/usr/bin", 0o755).expect("made");
-        system.make_directories("/usr/lib/gcc/x86_64-redhat-linux/11", 0o755).expect("made");
-        system.make_directories("/usr/lib/gcc/x86_64-redhat-linux/8", 0o755).expect("made");
-        system.make_directories("/usr/lib/gcc/aarch64-linux-gnu/13", 0o755).expect("made");
+        system
+            .make_directories("/usr/lib/gcc/x86_64-redhat-linux/11", 0o755)
+            .expect("made");
+        system
+            .make_directories("/usr/lib/gcc/x86_64-redhat-linux/8", 0o755)
+            .expect("made");
+        system
+            .make_directories("/usr/lib/gcc/aarch64-linux-gnu/13", 0o755)
+            .expect("made");
         let gcc = |reader: &mut Reader| gcc(reader, None, "x86_64");
         assert_eq!(gcc(&mut Reader::new(&system)), None);
         system.write("/usr/bin/gcc", b"", 0o755).expect("written");
         assert_eq!(gcc(&mut Reader::new(&system)).as_deref(), Some("11"));
-        system.write("/usr/bin/x86_64-linux-gnu-gcc-13", b"", 0o755).expect("written");
-        system.link("/usr/bin/gcc-13", Path::new("x86_64-linux-gnu-gcc-13")).expect("linked");
-        system.link("/usr/bin/gcc", Path::new("gcc-13")).expect("linked");
+        system
+            .write("/usr/bin/x86_64-linux-gnu-gcc-13", b"", 0o755)
+            .expect("written");
+        system
+            .link("/usr/bin/gcc-13", Path::new("x86_64-linux-gnu-gcc-13"))
+            .expect("linked");
+        system
+            .link("/usr/bin/gcc", Path::new("gcc-13"))
+            .expect("linked");
         assert_eq!(gcc(&mut Reader::new(&system)).as_deref(), Some("13"));
     }
 
@@ -146,7 +214,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let system = System::at(dir.path());
         for file in files {
-            system.make_directories(Path::new(file).parent().expect("absolute"), 0o755).expect("made");
+            system
+                .make_directories(Path::new(file).parent().expect("absolute"), 0o755)
+                .expect("made");
             system.write(file, b"", 0o755).expect("written");
         }
         (dir, system)
@@ -172,8 +242,16 @@ mod tests {
             "/usr/include/c++/15/cmath",
         ]);
         let found = compilers(&mut Reader::new(&system), Some("12.2.0"), "x86_64");
-        let told: Vec<_> =
-            found.iter().map(|c| (c.major, c.gcc.to_str(), c.gxx.as_deref().and_then(Path::to_str))).collect();
+        let told: Vec<_> = found
+            .iter()
+            .map(|c| {
+                (
+                    c.major,
+                    c.gcc.to_str(),
+                    c.gxx.as_deref().and_then(Path::to_str),
+                )
+            })
+            .collect();
         assert_eq!(
             told,
             [

@@ -1,5 +1,6 @@
-//! The installed NVIDIA driver and its origin: packages from dpkg's record, a runfile from its log and uninstaller, and in any
-//! case the versions in library names. Several results are a mixed install, and all of them are reported.
+//! The installed NVIDIA driver and its origin: packages from dpkg's record, a runfile from its log
+//! and uninstaller, and in any case the versions in library names. Several results are a mixed
+//! install, and all of them are reported.
 
 use super::installed::Packages;
 use super::libraries::Listing;
@@ -10,7 +11,8 @@ use gpusetup_database::version::DriverVersion;
 use gpusetup_packages::upstream;
 use std::path::PathBuf;
 
-/// Driver packages of Debian and Ubuntu; those whose version is the driver's own come first. `*` is a branch.
+/// Driver packages of Debian and Ubuntu; those whose version is the driver's own come first. `*` is
+/// a branch.
 const PACKAGES: [&str; 8] = [
     "libcuda1",
     "libnvidia-compute-",
@@ -35,20 +37,36 @@ pub fn drivers(
 ) -> Vec<InstalledDriver> {
     let mut drivers: Vec<InstalledDriver> = Vec::new();
     // What a directory's libcuda.so.1 leads to is what programs load.
-    let led_to: Vec<_> = libraries.iter().filter_map(|listing| Some((listing, led_to(reader, listing)?))).collect();
+    let led_to: Vec<_> = libraries
+        .iter()
+        .filter_map(|listing| Some((listing, led_to(reader, listing)?)))
+        .collect();
     let on_disk = library_versions(libraries, &led_to);
-    let in_alternatives = |version| on_disk.iter().any(|found| found.version == version && found.alternative);
-    let packaged =
-        packages.and_then(package).map(|d| InstalledDriver { alternative: Some(in_alternatives(d.version)), ..d });
+    let in_alternatives = |version| {
+        on_disk
+            .iter()
+            .any(|found| found.version == version && found.alternative)
+    };
+    let packaged = packages.and_then(package).map(|d| InstalledDriver {
+        alternative: Some(in_alternatives(d.version)),
+        ..d
+    });
     let runfile = runfile(reader);
-    for Library { version, file, alternative } in &on_disk {
+    for Library {
+        version,
+        file,
+        alternative,
+    } in &on_disk
+    {
         let version = *version;
         let of = |d: &Option<InstalledDriver>| d.as_ref().is_some_and(|d| d.version == version);
         if of(&packaged) || of(&runfile) || drivers.iter().any(|d| d.version == version) {
             continue;
         }
-        // rpm's own database can only be read by rpm, so the packages' licence files serve as evidence.
-        let rpm = manager.is_some_and(|m| gpusetup_packages::of(m).record_file.is_none()) && rpm_trace(reader);
+        // rpm's own database can only be read by rpm, so the packages' licence files serve as
+        // evidence.
+        let rpm = manager.is_some_and(|m| gpusetup_packages::of(m).record_file.is_none())
+            && rpm_trace(reader);
         let unversioned = runfile.is_none() && has_uninstaller(reader);
         let origin = match (unversioned, rpm) {
             (true, _) => Origin::Runfile,
@@ -56,14 +74,25 @@ pub fn drivers(
             (false, false) => Origin::Unknown,
         };
         let (evidence, alternative) = (file.display().to_string(), Some(*alternative));
-        drivers.push(InstalledDriver { version, origin, modules: None, evidence, alternative });
+        drivers.push(InstalledDriver {
+            version,
+            origin,
+            modules: None,
+            evidence,
+            alternative,
+        });
     }
     // A runfile installed over packages replaces their files, so it is the driver that runs.
     let mut all: Vec<_> = runfile.into_iter().chain(packaged).collect();
     all.append(&mut drivers);
     let loaded = led_to.first().map(|(_, (version, _))| *version);
     // A driver without libraries is a leftover (a log, some of the packages) and comes last.
-    all.sort_by_key(|d| (Some(d.version) != loaded, !on_disk.iter().any(|found| found.version == d.version)));
+    all.sort_by_key(|d| {
+        (
+            Some(d.version) != loaded,
+            !on_disk.iter().any(|found| found.version == d.version),
+        )
+    });
     all
 }
 
@@ -75,12 +104,21 @@ fn package(packages: &Packages) -> Option<InstalledDriver> {
     });
     let (version, evidence) = found?;
     let modules = package_flavour(packages);
-    Some(InstalledDriver { version, origin: Origin::Dpkg, modules, evidence, alternative: None })
+    Some(InstalledDriver {
+        version,
+        origin: Origin::Dpkg,
+        modules,
+        evidence,
+        alternative: None,
+    })
 }
 
 fn package_flavour(packages: &Packages) -> Option<ModuleFlavour> {
     let has = |starts: &[&str], open: bool| {
-        let mut names = starts.iter().flat_map(|s| packages.beginning(s)).map(|(name, _)| name);
+        let mut names = starts
+            .iter()
+            .flat_map(|s| packages.beginning(s))
+            .map(|(name, _)| name);
         names.any(|n| n.contains("-open") == open)
     };
     let modules = [
@@ -106,31 +144,50 @@ fn runfile(reader: &mut Reader) -> Option<InstalledDriver> {
         return None;
     }
     for log in LOGS {
-        let text = reader.head("the NVIDIA installer's log", log, 1 << 14).unwrap_or_default();
+        let text = reader
+            .head("the NVIDIA installer's log", log, 1 << 14)
+            .unwrap_or_default();
         if let Some(version) = logged_version(&text) {
             let evidence = format!("{log} and {}", UNINSTALLERS[0]);
             let (origin, alternative) = (Origin::Runfile, Some(false));
-            return Some(InstalledDriver { version, origin, modules: None, evidence, alternative });
+            return Some(InstalledDriver {
+                version,
+                origin,
+                modules: None,
+                evidence,
+                alternative,
+            });
         }
     }
     None
 }
 
-/// The version in the index of backups, whose first line is `1.0-5809505 (580.95.05)`, or in the log, in its header or in the
-/// step that installs (nvidia-installer's backup.c and log.c). Other lines of the log may name the previous driver.
+/// The version in the index of backups, whose first line is `1.0-5809505 (580.95.05)`, or in the
+/// log, in its header or in the step that installs (nvidia-installer's backup.c and log.c). Other
+/// lines of the log may name the previous driver.
 fn logged_version(text: &str) -> Option<DriverVersion> {
-    let indexed = text.lines().next().and_then(|l| l.strip_prefix("1.0-")?.split_once(" (")?.1.strip_suffix(')'));
+    let indexed = text.lines().next().and_then(|l| {
+        l.strip_prefix("1.0-")?
+            .split_once(" (")?
+            .1
+            .strip_suffix(')')
+    });
     let after = |start: &str| text.lines().find_map(|l| l.strip_prefix(start));
-    let version =
-        indexed.or_else(|| after("installer version:")).or_else(|| after("-> Installing NVIDIA driver version"))?;
+    let version = indexed
+        .or_else(|| after("installer version:"))
+        .or_else(|| after("-> Installing NVIDIA driver version"))?;
     version.trim().trim_end_matches('.').parse().ok()
 }
 
 fn rpm_trace(reader: &mut Reader) -> bool {
-    ["/usr/share/licenses", "/usr/share/doc"].iter().any(|directory| {
-        let names = reader.names("licences of packages", directory);
-        names.iter().any(|n| n.starts_with("nvidia-driver") || n.starts_with("xorg-x11-drv-nvidia"))
-    })
+    ["/usr/share/licenses", "/usr/share/doc"]
+        .iter()
+        .any(|directory| {
+            let names = reader.names("licences of packages", directory);
+            names
+                .iter()
+                .any(|n| n.starts_with("nvidia-driver") || n.starts_with("xorg-x11-drv-nvidia"))
+        })
 }
 
 /// A version of the driver's libraries on disk.
@@ -143,22 +200,35 @@ struct Library {
     alternative: bool,
 }
 
-/// Versions in the names of `libcuda.so.VERSION` and `libnvidia-ml.so.VERSION`, and of files in other directories that links lead
-/// to.
-fn library_versions(libraries: &[Listing], led_to: &[(&Listing, (DriverVersion, PathBuf))]) -> Vec<Library> {
+/// Versions in the names of `libcuda.so.VERSION` and `libnvidia-ml.so.VERSION`, and of files in
+/// other directories that links lead to.
+fn library_versions(
+    libraries: &[Listing],
+    led_to: &[(&Listing, (DriverVersion, PathBuf))],
+) -> Vec<Library> {
     let mut versions: Vec<Library> = Vec::new();
     for listing in libraries {
         let named = listing.names.iter().filter_map(|name| {
-            let suffix = name.strip_prefix("libcuda.so.").or_else(|| name.strip_prefix("libnvidia-ml.so."))?;
+            let suffix = name
+                .strip_prefix("libcuda.so.")
+                .or_else(|| name.strip_prefix("libnvidia-ml.so."))?;
             Some((suffix.parse().ok()?, listing.directory.join(name)))
         });
-        let led_to = led_to.iter().filter(|(of, _)| *of == listing).map(|(_, found)| found.clone());
-        let elsewhere = led_to.filter(|(_, file)| !libraries.iter().any(|of| file.starts_with(&of.directory)));
+        let led_to = led_to
+            .iter()
+            .filter(|(of, _)| *of == listing)
+            .map(|(_, found)| found.clone());
+        let elsewhere =
+            led_to.filter(|(_, file)| !libraries.iter().any(|of| file.starts_with(&of.directory)));
         for (version, file) in named.chain(elsewhere) {
             let alternative = listing.alternative;
             match versions.iter_mut().find(|known| known.version == version) {
                 Some(known) => known.alternative &= alternative,
-                None => versions.push(Library { version, file, alternative }),
+                None => versions.push(Library {
+                    version,
+                    file,
+                    alternative,
+                }),
             }
         }
     }
@@ -169,7 +239,12 @@ fn library_versions(libraries: &[Listing], led_to: &[(&Listing, (DriverVersion, 
 fn led_to(reader: &Reader, listing: &Listing) -> Option<(DriverVersion, PathBuf)> {
     let link = listing.names.iter().find(|n| *n == "libcuda.so.1")?;
     let file = reader.resolved(listing.directory.join(link));
-    let version = file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?.parse().ok()?;
+    let version = file
+        .file_name()?
+        .to_str()?
+        .strip_prefix("libcuda.so.")?
+        .parse()
+        .ok()?;
     Some((version, file))
 }
 
@@ -184,7 +259,12 @@ mod tests {
 
     #[test]
     fn library_names_carry_the_version() {
-        let names = ["libcuda.so", "libcuda.so.1", "libcuda.so.580.95.05", "libnvidia-ml.so.580.95.05"];
+        let names = [
+            "libcuda.so",
+            "libcuda.so.1",
+            "libcuda.so.580.95.05",
+            "libnvidia-ml.so.580.95.05",
+        ];
         let listing = |directory: &str, alternative| Listing {
             directory: directory.into(),
             names: names.map(str::to_owned).to_vec(),
@@ -192,15 +272,25 @@ mod tests {
         };
         let found = |directory: &str, alternative| {
             let file = Path::new(directory).join("libcuda.so.580.95.05");
-            [Library { version: version("580.95.05"), file, alternative }]
+            [Library {
+                version: version("580.95.05"),
+                file,
+                alternative,
+            }]
         };
         let beside = listing("/usr/lib/x86_64-linux-gnu/nvidia/current", true);
-        assert_eq!(library_versions(&[listing("/usr/lib64", false)], &[]), found("/usr/lib64", false));
+        assert_eq!(
+            library_versions(&[listing("/usr/lib64", false)], &[]),
+            found("/usr/lib64", false)
+        );
         assert_eq!(
             library_versions(std::slice::from_ref(&beside), &[]),
             found("/usr/lib/x86_64-linux-gnu/nvidia/current", true)
         );
-        assert_eq!(library_versions(&[listing("/usr/lib64", false), beside], &[]), found("/usr/lib64", false));
+        assert_eq!(
+            library_versions(&[listing("/usr/lib64", false), beside], &[]),
+            found("/usr/lib64", false)
+        );
     }
 
     #[test]
@@ -211,7 +301,10 @@ mod tests {
         assert_eq!(logged_version(log), Some(version("580.95.05")));
         let index = "1.0-53510405 (535.104.05)\nNVIDIA Accelerated Graphics Driver for Linux-x86_64 (535.104.05)\n";
         assert_eq!(logged_version(index), Some(version("535.104.05")));
-        assert_eq!(logged_version("-> Installing NVIDIA driver version 550.54.15.\n"), Some(version("550.54.15")));
+        assert_eq!(
+            logged_version("-> Installing NVIDIA driver version 550.54.15.\n"),
+            Some(version("550.54.15"))
+        );
         assert_eq!(logged_version("creation time: 10.20\n"), None);
     }
 }

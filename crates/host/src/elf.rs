@@ -1,8 +1,11 @@
-//! The few fields needed from ELF files: a library's SONAME, a kernel module's `.modinfo`, the machine a program is for, the C
-//! library's banner. Only 64-bit little-endian files are supported, which covers every machine NVIDIA's current drivers run on;
-//! any other file is "not known". Only the needed parts are read, because these files can be a gigabyte in size.
+//! The few fields needed from ELF files: a library's SONAME, a kernel module's `.modinfo`, the
+//! machine a program is for, the C library's banner. Only 64-bit little-endian files are supported,
+//! which covers every machine NVIDIA's current drivers run on; any other file is "not known". Only
+//! the needed parts are read, because these files can be a gigabyte in size.
 
-use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, EM_AARCH64, EM_PPC64, EM_X86_64, FileHeader64};
+use object::elf::{
+    DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, EM_AARCH64, EM_PPC64, EM_X86_64, FileHeader64,
+};
 use object::read::elf::{Dyn, FileHeader, SectionHeader};
 use object::{LittleEndian, ReadRef};
 
@@ -22,10 +25,18 @@ impl<'a, R: ReadRef<'a>> ReadRef<'a> for Bounded<R> {
     }
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
-        if size <= MOST { self.0.read_bytes_at(offset, size) } else { Err(()) }
+        if size <= MOST {
+            self.0.read_bytes_at(offset, size)
+        } else {
+            Err(())
+        }
     }
 
-    fn read_bytes_at_until(self, range: std::ops::Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+    fn read_bytes_at_until(
+        self,
+        range: std::ops::Range<u64>,
+        delimiter: u8,
+    ) -> Result<&'a [u8], ()> {
         self.0.read_bytes_at_until(range, delimiter)
     }
 }
@@ -39,7 +50,9 @@ pub fn soname<'a>(data: impl ReadRef<'a>) -> Option<String> {
     let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;
     let (entries, strings) = sections.dynamic(ENDIAN, data).ok()??;
     let strings = sections.strings(ENDIAN, data, strings).ok()?;
-    let entry = entries.iter().find(|d| d.tag32(ENDIAN) == Some(DT_SONAME))?;
+    let entry = entries
+        .iter()
+        .find(|d| d.tag32(ENDIAN) == Some(DT_SONAME))?;
     Some(String::from_utf8_lossy(strings.get(entry.val32(ENDIAN)?).ok()?).into_owned())
 }
 
@@ -62,7 +75,8 @@ pub fn dynamic<'a>(data: impl ReadRef<'a>) -> Option<Dynamic> {
     let strings = sections.strings(ENDIAN, data, strings).ok()?;
     let mut found = Dynamic::default();
     for entry in entries.iter().take(MOST_ENTRIES) {
-        let text = || Some(String::from_utf8_lossy(strings.get(entry.val32(ENDIAN)?).ok()?).into_owned());
+        let text =
+            || Some(String::from_utf8_lossy(strings.get(entry.val32(ENDIAN)?).ok()?).into_owned());
         match entry.tag32(ENDIAN) {
             Some(DT_NEEDED) => found.needed.extend(text()),
             Some(DT_RPATH) => found.rpath = text(),
@@ -73,7 +87,8 @@ pub fn dynamic<'a>(data: impl ReadRef<'a>) -> Option<Dynamic> {
     Some(found)
 }
 
-/// The machine that a program is for, as printed by `uname -m`. The first bytes of the file are enough.
+/// The machine that a program is for, as printed by `uname -m`. The first bytes of the file are
+/// enough.
 pub fn machine<'a>(data: impl ReadRef<'a>) -> Option<&'static str> {
     let head = data.read_bytes_at(0, 20).ok()?;
     // Class 2 is 64-bit, data 1 is little-endian.
@@ -104,10 +119,15 @@ pub fn module_info<'a>(data: impl ReadRef<'a>) -> Option<ModuleInfo> {
 
 fn fields(section: &[u8]) -> ModuleInfo {
     let value = |key: &str| {
-        let line = section.split(|b| *b == 0).find_map(|field| field.strip_prefix(key.as_bytes()));
+        let line = section
+            .split(|b| *b == 0)
+            .find_map(|field| field.strip_prefix(key.as_bytes()));
         line.map(|v| String::from_utf8_lossy(v).into_owned())
     };
-    ModuleInfo { version: value("version="), license: value("license=") }
+    ModuleInfo {
+        version: value("version="),
+        license: value("license="),
+    }
 }
 
 /// The version in the C library's banner: `GNU C Library (GNU libc) stable release version 2.34.`
@@ -119,7 +139,11 @@ pub fn c_library<'a>(data: impl ReadRef<'a>) -> Option<String> {
 pub fn text<'a>(data: impl ReadRef<'a>, start: &[u8], most: usize) -> Option<String> {
     let rodata = section(data, b".rodata")?;
     let rest = &rodata[memchr::memmem::find(rodata, start)?..];
-    let end = rest.iter().take(most).position(|b| *b == 0).unwrap_or(most.min(rest.len()));
+    let end = rest
+        .iter()
+        .take(most)
+        .position(|b| *b == 0)
+        .unwrap_or(most.min(rest.len()));
     Some(String::from_utf8_lossy(&rest[..end]).into_owned())
 }
 
@@ -127,13 +151,16 @@ fn banner(rodata: &[u8]) -> Option<String> {
     const BEFORE: &[u8] = b" release version ";
     let at = memchr::memmem::find(rodata, BEFORE)?;
     let rest = &rodata[at + BEFORE.len()..];
-    let end = rest.iter().position(|b| !b.is_ascii_digit() && *b != b'.').unwrap_or(rest.len());
+    let end = rest
+        .iter()
+        .position(|b| !b.is_ascii_digit() && *b != b'.')
+        .unwrap_or(rest.len());
     let text = str::from_utf8(&rest[..end]).ok()?.trim_end_matches('.');
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The newest GNU C library version that a program requires: (2, 34) for `GLIBC_2.34`. None if it is linked statically or uses
-/// another C library.
+/// The newest GNU C library version that a program requires: (2, 34) for `GLIBC_2.34`. None if it
+/// is linked statically or uses another C library.
 pub fn needed_c_library<'a>(data: impl ReadRef<'a>) -> Option<(u32, u32)> {
     let data = Bounded(data);
     let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;
@@ -163,9 +190,14 @@ fn section<'a>(data: impl ReadRef<'a>, name: &[u8]) -> Option<&'a [u8]> {
     let header = Header::parse(data).ok()?;
     let sections = header.section_headers(ENDIAN, data).ok()?;
     // Read at once and compared in place: each of a hundred thousand names could have kilobytes.
-    let names = sections.get(header.shstrndx(ENDIAN, data).ok()? as usize)?.data(ENDIAN, data).ok()?;
+    let names = sections
+        .get(header.shstrndx(ENDIAN, data).ok()? as usize)?
+        .data(ENDIAN, data)
+        .ok()?;
     let is_named = |section: &&<Header as FileHeader>::SectionHeader| {
-        let rest = names.get(section.sh_name(ENDIAN) as usize..).and_then(|rest| rest.strip_prefix(name));
+        let rest = names
+            .get(section.sh_name(ENDIAN) as usize..)
+            .and_then(|rest| rest.strip_prefix(name));
         rest.is_some_and(|rest| rest.first() == Some(&0))
     };
     sections.iter().find(is_named)?.data(ENDIAN, data).ok()
@@ -199,7 +231,10 @@ mod tests {
     #[test]
     fn what_is_no_elf_file_is_not_known() {
         for bytes in [&b""[..], b"\x7fELF", b"\x7fELF\x02\x01\x01", &[0xff; 4096]] {
-            assert_eq!((soname(bytes), machine(bytes), module_info(bytes)), (None, None, None));
+            assert_eq!(
+                (soname(bytes), machine(bytes), module_info(bytes)),
+                (None, None, None)
+            );
             assert_eq!(needed_c_library(bytes), None);
         }
     }
@@ -209,7 +244,10 @@ mod tests {
         let info = fields(b"alias=x\0version=580.95.05\0license=Dual MIT/GPL\0srcversion=ABC\0");
         assert_eq!(info.version.as_deref(), Some("580.95.05"));
         assert_eq!(info.license.as_deref(), Some("Dual MIT/GPL"));
-        assert_eq!(banner(b"..GNU C Library (GNU libc) stable release version 2.34.\nCopy"), Some("2.34".to_owned()));
+        assert_eq!(
+            banner(b"..GNU C Library (GNU libc) stable release version 2.34.\nCopy"),
+            Some("2.34".to_owned())
+        );
         assert_eq!(banner(b"no such"), None);
     }
 }

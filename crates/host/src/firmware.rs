@@ -1,5 +1,6 @@
-//! What the firmware and shim trust, from the variables that the kernel shows (efivarfs). Lists of certificates are
-//! `EFI_SIGNATURE_LIST`s of the UEFI specification; shim's variables are described in its MokVars.txt.
+//! What the firmware and shim trust, from the variables that the kernel shows (efivarfs). Lists of
+//! certificates are `EFI_SIGNATURE_LIST`s of the UEFI specification; shim's variables are described
+//! in its MokVars.txt.
 
 use super::reader::Reader;
 use gpusetup_database::sum::sha256;
@@ -24,8 +25,9 @@ pub const INSECURE: &str = "MokSBStateRT";
 /// `[integrity]` is the state of a kernel that Secure Boot has locked down.
 const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 /// `EFI_CERT_X509_GUID`, as it lies in memory.
-pub(crate) const X509: [u8; 16] =
-    [0xa1, 0x59, 0xc0, 0xa5, 0xe4, 0x94, 0xa7, 0x4a, 0x87, 0xb5, 0xab, 0x15, 0x5c, 0x2b, 0xf0, 0x72];
+pub(crate) const X509: [u8; 16] = [
+    0xa1, 0x59, 0xc0, 0xa5, 0xe4, 0x94, 0xa7, 0x4a, 0x87, 0xb5, 0xab, 0x15, 0x5c, 0x2b, 0xf0, 0x72,
+];
 /// Of a list: its type, and the sizes of the list, of its header and of each signature.
 pub(crate) const HEADER: usize = 16 + 4 + 4 + 4;
 /// Of a signature: its owner.
@@ -33,7 +35,11 @@ pub(crate) const OWNER: usize = 16;
 
 /// What the firmware of a host trusts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Firmware {
     /// Whether the firmware has no platform key yet, and takes keys from anybody.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -43,7 +49,8 @@ pub struct Firmware {
     /// Whether somebody switched shim's validation off at the console.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub validation_off: bool,
-    /// Whether the kernel is locked down: `none`, `integrity` or `confidentiality`. None if it does not say.
+    /// Whether the kernel is locked down: `none`, `integrity` or `confidentiality`. None if it does
+    /// not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lockdown: Option<String>,
     /// The certificates that the firmware's list (`db`) and shim's list have.
@@ -59,12 +66,19 @@ pub struct Firmware {
 
 /// A certificate in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Trusted {
     /// The common name of its subject: `Microsoft UEFI CA 2023`.
     pub name: String,
     /// The SHA-256 of the certificate.
-    #[cfg_attr(feature = "schemas", schemars(with = "gpusetup_database::sum::Sha256Text"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "gpusetup_database::sum::Sha256Text")
+    )]
     pub sha256: String,
     /// The list.
     pub list: TrustList,
@@ -94,14 +108,25 @@ pub enum Enrolment {
     Absent,
 }
 
-/// The authorities with which Microsoft signs shims, by the common names of their certificates, and the year of each.
-const MICROSOFT: [(&str, u16); 2] = [("Microsoft Corporation UEFI CA 2011", 2011), ("Microsoft UEFI CA 2023", 2023)];
+/// The authorities with which Microsoft signs shims, by the common names of their certificates, and
+/// the year of each.
+const MICROSOFT: [(&str, u16); 2] = [
+    ("Microsoft Corporation UEFI CA 2011", 2011),
+    ("Microsoft UEFI CA 2023", 2023),
+];
 
 impl Firmware {
     /// The years of the authorities in the firmware's list with which Microsoft signs shims.
     pub fn microsoft_authorities(&self) -> impl Iterator<Item = u16> {
-        let has = |name: &str| self.trusted.iter().any(|one| one.list == TrustList::Firmware && one.name == name);
-        MICROSOFT.into_iter().filter(move |(name, _)| has(name)).map(|(_, year)| year)
+        let has = |name: &str| {
+            self.trusted
+                .iter()
+                .any(|one| one.list == TrustList::Firmware && one.name == name)
+        };
+        MICROSOFT
+            .into_iter()
+            .filter(move |(name, _)| has(name))
+            .map(|(_, year)| year)
     }
 
     /// How the firmware stands to a certificate, by its SHA-256.
@@ -127,18 +152,26 @@ pub fn firmware(reader: &mut Reader) -> Option<Firmware> {
     }
     let has = |name: &str| names.contains(&format!("{name}-{SHIM}"));
     let flag = |reader: &mut Reader, name: &str| {
-        reader.bytes(what, format!("{VARIABLES}/{name}")).as_deref().and_then(value).is_some_and(|value| value == 1)
+        reader
+            .bytes(what, format!("{VARIABLES}/{name}"))
+            .as_deref()
+            .and_then(value)
+            .is_some_and(|value| value == 1)
     };
     let mut trusted = Vec::new();
     for (name, list) in names.iter().filter_map(|name| Some((name, list_of(name)?))) {
-        let bytes = reader.bytes(what, format!("{VARIABLES}/{name}")).unwrap_or_default();
+        let bytes = reader
+            .bytes(what, format!("{VARIABLES}/{name}"))
+            .unwrap_or_default();
         trusted.extend(certificates(&bytes).map(|der| known(der, list)));
     }
     Some(Firmware {
         setup_mode: names.iter().any(|name| name == SETUP_MODE) && flag(reader, SETUP_MODE),
         shim: has(ENROLLED) || has("SbatLevelRT"),
         validation_off: has(INSECURE) && flag(reader, &format!("{INSECURE}-{SHIM}")),
-        lockdown: reader.word("the kernel's lockdown", LOCKDOWN).and_then(|text| chosen(&text)),
+        lockdown: reader
+            .word("the kernel's lockdown", LOCKDOWN)
+            .and_then(|text| chosen(&text)),
         trusted,
         requested: requested(reader.system, &names),
         dkms_certificate: dkms_certificate(reader.system),
@@ -154,7 +187,13 @@ pub fn enrolment(on: &System, sum: &str) -> Enrolment {
     };
     let request = format!("{REQUESTED}-{SHIM}");
     match () {
-        () if names.iter().filter(|name| list_of(name).is_some()).any(is_in) => Enrolment::Enrolled,
+        () if names
+            .iter()
+            .filter(|name| list_of(name).is_some())
+            .any(is_in) =>
+        {
+            Enrolment::Enrolled
+        }
         () if names.iter().filter(|name| **name == request).any(is_in) => Enrolment::Requested,
         () => Enrolment::Absent,
     }
@@ -170,8 +209,14 @@ fn list_of(name: &str) -> Option<TrustList> {
     if name == DATABASE {
         return Some(TrustList::Firmware);
     }
-    let number = name.strip_prefix(ENROLLED)?.strip_suffix(SHIM)?.strip_suffix('-')?;
-    number.bytes().all(|b| b.is_ascii_digit()).then_some(TrustList::Shim)
+    let number = name
+        .strip_prefix(ENROLLED)?
+        .strip_suffix(SHIM)?
+        .strip_suffix('-')?;
+    number
+        .bytes()
+        .all(|b| b.is_ascii_digit())
+        .then_some(TrustList::Shim)
 }
 
 fn requested(system: &System, names: &[String]) -> Option<Vec<Trusted>> {
@@ -180,16 +225,26 @@ fn requested(system: &System, names: &[String]) -> Option<Vec<Trusted>> {
         return Some(Vec::new());
     }
     let bytes = system.read(format!("{VARIABLES}/{name}")).ok()?;
-    Some(certificates(&bytes).map(|der| known(der, TrustList::Requested)).collect())
+    Some(
+        certificates(&bytes)
+            .map(|der| known(der, TrustList::Requested))
+            .collect(),
+    )
 }
 
 fn known(der: &[u8], list: TrustList) -> Trusted {
-    let name = Certificate::of(der).map(|certificate| certificate.name).unwrap_or_default();
-    Trusted { name, sha256: sha256(der), list }
+    let name = Certificate::of(der)
+        .map(|certificate| certificate.name)
+        .unwrap_or_default();
+    Trusted {
+        name,
+        sha256: sha256(der),
+        list,
+    }
 }
 
-/// The certificates in a variable, each in DER. What is no list of certificates is passed over; the first list whose sizes
-/// do not fit ends it.
+/// The certificates in a variable, each in DER. What is no list of certificates is passed over; the
+/// first list whose sizes do not fit ends it.
 pub fn certificates(variable: &[u8]) -> impl Iterator<Item = &[u8]> {
     // efivarfs puts four bytes of attributes before the value.
     let mut rest = variable.get(4..).unwrap_or_default();
@@ -214,27 +269,41 @@ fn chosen(text: &str) -> Option<String> {
     Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
 }
 
-/// The certificate in DKMS's configuration, a script that DKMS reads whole: the last assignment counts. One with a variable in it is
-/// passed over.
+/// The certificate in DKMS's configuration, a script that DKMS reads whole: the last assignment
+/// counts. One with a variable in it is passed over.
 fn dkms_certificate(system: &System) -> Option<PathBuf> {
     const FOLDER: &str = "/etc/dkms/framework.conf.d";
-    let more = system.list(FOLDER).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf"));
+    let more = system
+        .list(FOLDER)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|name| name.ends_with(".conf"));
     let files = [PathBuf::from("/etc/dkms/framework.conf")].into_iter();
     let texts = files.chain(more.map(|name| Path::new(FOLDER).join(name)));
-    let mut values = texts.filter_map(|path| assigned(&system.read_text(path).ok().flatten()?, "mok_certificate"));
+    let mut values = texts
+        .filter_map(|path| assigned(&system.read_text(path).ok().flatten()?, "mok_certificate"));
     values.next_back().map(PathBuf::from)
 }
 
-/// The certificate in the script that DKMS before 3.0 signs modules with, if its configuration names one.
+/// The certificate in the script that DKMS before 3.0 signs modules with, if its configuration
+/// names one.
 pub fn certificate_of_sign_tool(system: &System) -> Option<PathBuf> {
     let text = |path: &str| system.read_text(path).ok().flatten();
-    signed_with(&text(&assigned(&text("/etc/dkms/framework.conf")?, "sign_tool")?)?)
+    signed_with(&text(&assigned(
+        &text("/etc/dkms/framework.conf")?,
+        "sign_tool",
+    )?)?)
 }
 
 /// The certificate in a line such as `…/scripts/sign-file sha512 KEY CERTIFICATE MODULE`.
 fn signed_with(script: &str) -> Option<PathBuf> {
-    let words = script.lines().filter(|line| !line.trim_start().starts_with('#')).flat_map(str::split_whitespace);
-    let certificate = words.skip_while(|word| !word.ends_with("/sign-file")).nth(3)?;
+    let words = script
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
+        .flat_map(str::split_whitespace);
+    let certificate = words
+        .skip_while(|word| !word.ends_with("/sign-file"))
+        .nth(3)?;
     certificate.starts_with('/').then(|| certificate.into())
 }
 
@@ -242,7 +311,8 @@ fn assigned(text: &str, name: &str) -> Option<String> {
     let value = |line: &str| {
         let value = line.trim().strip_prefix(name)?.strip_prefix('=')?;
         let plain = value.trim_matches(['"', '\'']);
-        (plain.starts_with('/') && !plain.contains(['$', '"', '\'', ' ', '`', ';'])).then(|| plain.to_owned())
+        (plain.starts_with('/') && !plain.contains(['$', '"', '\'', ' ', '`', ';']))
+            .then(|| plain.to_owned())
     };
     text.lines().filter_map(value).next_back()
 }
@@ -265,7 +335,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         for (path, bytes) in files {
-            on.make_directories(Path::new(path).parent().expect("absolute"), 0o755).expect("made");
+            on.make_directories(Path::new(path).parent().expect("absolute"), 0o755)
+                .expect("made");
             on.write(path, bytes, 0o644).expect("written");
         }
         (on, dir)
@@ -277,19 +348,43 @@ mod tests {
 
     #[test]
     fn the_lists_say_how_a_certificate_stands() {
-        let hash: &[u8] = &[&[7, 0, 0, 0][..], &[0x26; 16], &[76, 0, 0, 0, 0, 0, 0, 0, 48, 0, 0, 0], &[9; 48]].concat();
+        let hash: &[u8] = &[
+            &[7, 0, 0, 0][..],
+            &[0x26; 16],
+            &[76, 0, 0, 0, 0, 0, 0, 0, 48, 0, 0, 0],
+            &[9; 48],
+        ]
+        .concat();
         let db = [hash, &variable(&[b"the firmware's"])[4..]].concat();
         let (on, _dir) = host(&[
             (&at(DATABASE), &db),
-            (&at(&format!("{ENROLLED}-{SHIM}")), &variable(&[b"vendor", b"ours"])),
-            (&at(&format!("{ENROLLED}1-{SHIM}")), &variable(&[b"overflow"])),
+            (
+                &at(&format!("{ENROLLED}-{SHIM}")),
+                &variable(&[b"vendor", b"ours"]),
+            ),
+            (
+                &at(&format!("{ENROLLED}1-{SHIM}")),
+                &variable(&[b"overflow"]),
+            ),
             (&at(&format!("MokListTrustedRT-{SHIM}")), &[7, 0, 0, 0, 1]),
-            (&at(&format!("MokListXRT-{SHIM}")), &variable(&[b"forbidden"])),
-            (&at(&format!("{REQUESTED}-{SHIM}")), &variable(&[b"asked for"])),
+            (
+                &at(&format!("MokListXRT-{SHIM}")),
+                &variable(&[b"forbidden"]),
+            ),
+            (
+                &at(&format!("{REQUESTED}-{SHIM}")),
+                &variable(&[b"asked for"]),
+            ),
             (&at(SETUP_MODE), &[6, 0, 0, 0, 0]),
             (LOCKDOWN, b"none [integrity] confidentiality\n"),
-            ("/etc/dkms/framework.conf", b"# mok_certificate=/no\nmok_certificate=\"/a.der\"\n"),
-            ("/etc/dkms/framework.conf.d/x.conf", b"mok_certificate=/b.der\nmok_certificate=$HOME/c\n"),
+            (
+                "/etc/dkms/framework.conf",
+                b"# mok_certificate=/no\nmok_certificate=\"/a.der\"\n",
+            ),
+            (
+                "/etc/dkms/framework.conf.d/x.conf",
+                b"mok_certificate=/b.der\nmok_certificate=$HOME/c\n",
+            ),
         ]);
         let seen = firmware(&mut Reader::new(&on)).expect("UEFI");
         for (der, want) in [
@@ -301,19 +396,34 @@ mod tests {
             (b"forbidden", Enrolment::Absent),
             (b"our", Enrolment::Absent),
         ] {
-            assert_eq!((enrolment(&on, &sha256(der)), seen.enrolment(&sha256(der))), (want, want), "{der:?}");
+            assert_eq!(
+                (enrolment(&on, &sha256(der)), seen.enrolment(&sha256(der))),
+                (want, want),
+                "{der:?}"
+            );
         }
-        assert_eq!((seen.shim, seen.setup_mode, seen.validation_off), (true, false, false));
+        assert_eq!(
+            (seen.shim, seen.setup_mode, seen.validation_off),
+            (true, false, false)
+        );
         assert_eq!(seen.lockdown.as_deref(), Some("integrity"));
         assert_eq!(seen.dkms_certificate.as_deref(), Some(Path::new("/b.der")));
-        let helper =
-            "#!/bin/sh\n/lib/modules/\"$1\"/build/scripts/sign-file sha512 /root/mok.priv /root/mok.der \"$2\"\n";
-        assert_eq!(signed_with(helper).as_deref(), Some(Path::new("/root/mok.der")));
-        assert_eq!(signed_with("#!/bin/sh\n# /x/sign-file sha512 /a /b c\n"), None);
+        let helper = "#!/bin/sh\n/lib/modules/\"$1\"/build/scripts/sign-file sha512 /root/mok.priv /root/mok.der \"$2\"\n";
+        assert_eq!(
+            signed_with(helper).as_deref(),
+            Some(Path::new("/root/mok.der"))
+        );
+        assert_eq!(
+            signed_with("#!/bin/sh\n# /x/sign-file sha512 /a /b c\n"),
+            None
+        );
         assert!(has_request(&on));
         let (without, _dir) = host(&[(&at(DATABASE), &db)]);
         let seen = firmware(&mut Reader::new(&without)).expect("UEFI");
-        assert_eq!((seen.shim, seen.requested, has_request(&without)), (false, Some(Vec::new()), false));
+        assert_eq!(
+            (seen.shim, seen.requested, has_request(&without)),
+            (false, Some(Vec::new()), false)
+        );
         let (no_uefi, _dir) = host(&[("/etc/os-release", b"ID=x\n")]);
         assert_eq!(firmware(&mut Reader::new(&no_uefi)), None);
     }

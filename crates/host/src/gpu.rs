@@ -13,7 +13,12 @@ pub fn functions(reader: &mut Reader) -> Option<Vec<Function>> {
         return None;
     }
     let addresses = reader.names("the PCI bus", DEVICES);
-    Some(addresses.into_iter().filter_map(|address| function(reader, address)).collect())
+    Some(
+        addresses
+            .into_iter()
+            .filter_map(|address| function(reader, address))
+            .collect(),
+    )
 }
 
 fn function(reader: &mut Reader, address: String) -> Option<Function> {
@@ -23,7 +28,10 @@ fn function(reader: &mut Reader, address: String) -> Option<Function> {
         let text = reader.word(&what, directory.join(file))?;
         let number = hexadecimal(&text);
         if number.is_none() {
-            reader.miss(&what, format_args!("{file} is {text:?}, not a hexadecimal number"));
+            reader.miss(
+                &what,
+                format_args!("{file} is {text:?}, not a hexadecimal number"),
+            );
         }
         number
     };
@@ -31,20 +39,34 @@ fn function(reader: &mut Reader, address: String) -> Option<Function> {
     if number("vendor")? != u32::from(NVIDIA) {
         return None;
     }
-    let (device, class) = (u16::try_from(number("device")?).ok()?, u16::try_from(number("class")? >> 8).ok()?);
+    let (device, class) = (
+        u16::try_from(number("device")?).ok()?,
+        u16::try_from(number("class")? >> 8).ok()?,
+    );
     let subsystem = match (number("subsystem_vendor"), number("subsystem_device")) {
         (Some(0), Some(0)) => None,
         (Some(vendor), Some(device)) => Some(format!("{vendor:04x}:{device:04x}")),
         _ => None,
     };
-    // A virtual function belongs to a GPU that is listed itself. A guest with a virtual function passed through sees no such
-    // link.
-    if reader.system.link_target(directory.join("physfn")).is_some() {
+    // A virtual function belongs to a GPU that is listed itself. A guest with a virtual function
+    // passed through sees no such link.
+    if reader
+        .system
+        .link_target(directory.join("physfn"))
+        .is_some()
+    {
         return None;
     }
     let driver = reader.system.link_target(directory.join("driver"));
     let driver = driver.and_then(|d| Some(d.file_name()?.to_string_lossy().into_owned()));
-    Some(Function { address, vendor: NVIDIA, device, class, subsystem, driver })
+    Some(Function {
+        address,
+        vendor: NVIDIA,
+        device,
+        class,
+        subsystem,
+        driver,
+    })
 }
 
 /// Display controllers of other vendors. Servers have one for their console, too.
@@ -54,48 +76,81 @@ pub fn of_other_vendors(reader: &mut Reader) -> Vec<OtherGpu> {
     }
     let other = |reader: &Reader, address: String| {
         let directory = reader.resolved(Path::new(DEVICES).join(&address));
-        let number = |file: &str| hexadecimal(reader.system.read_text(directory.join(file)).ok()??.trim());
+        let number =
+            |file: &str| hexadecimal(reader.system.read_text(directory.join(file)).ok()??.trim());
         let is_display = number("class")? >> 16 == 0x03;
         let (vendor, device) = (number("vendor")?, number("device")?);
         let bound = reader.system.link_target(directory.join("driver"));
         let bound_to = bound.and_then(|to| Some(to.file_name()?.to_string_lossy().into_owned()));
         let is_other = is_display && vendor != u32::from(NVIDIA);
-        is_other.then(|| OtherGpu { address, pci_id: format!("{vendor:04x}:{device:04x}"), bound_to })
+        is_other.then(|| OtherGpu {
+            address,
+            pci_id: format!("{vendor:04x}:{device:04x}"),
+            bound_to,
+        })
     };
     let addresses = reader.names("the PCI bus", DEVICES);
-    addresses.into_iter().filter_map(|address| other(reader, address)).collect()
+    addresses
+        .into_iter()
+        .filter_map(|address| other(reader, address))
+        .collect()
 }
 
-/// The addresses of the GPUs that the kernel (5.14 and newer) calls removable: those behind a port that leaves the case.
+/// The addresses of the GPUs that the kernel (5.14 and newer) calls removable: those behind a port
+/// that leaves the case.
 pub fn external(reader: &Reader, gpus: &[Gpu]) -> Vec<String> {
     let is_removable = |gpu: &&Gpu| {
         let file = Path::new(DEVICES).join(&gpu.address).join("removable");
-        reader.system.read_text(file).is_ok_and(|text| text.is_some_and(|text| text.trim() == "removable"))
+        reader
+            .system
+            .read_text(file)
+            .is_ok_and(|text| text.is_some_and(|text| text.trim() == "removable"))
     };
-    gpus.iter().filter(is_removable).map(|gpu| gpu.address.clone()).collect()
+    gpus.iter()
+        .filter(is_removable)
+        .map(|gpu| gpu.address.clone())
+        .collect()
 }
 
-/// The functions that manage NVSwitches that are not on the PCI bus themselves: InfiniBand devices whose vital product data
-/// contains this mark. Only root may read that data, and virtual machines may hide it.
+/// The functions that manage NVSwitches that are not on the PCI bus themselves: InfiniBand devices
+/// whose vital product data contains this mark. Only root may read that data, and virtual machines
+/// may hide it.
 pub fn switch_managers(reader: &Reader, mark: &str) -> Vec<Function> {
     const INFINIBAND: &str = "/sys/class/infiniband";
     let marked = |name: String| {
         let device = Path::new(INFINIBAND).join(name).join("device");
         let data = reader.system.read(device.join("vpd")).ok()?;
-        data.windows(mark.len()).any(|part| part == mark.as_bytes()).then(|| reader.resolved(device))
+        data.windows(mark.len())
+            .any(|part| part == mark.as_bytes())
+            .then(|| reader.resolved(device))
     };
     let number = |directory: &Path, file: &str| {
-        let text = reader.system.read_text(directory.join(file)).ok().flatten()?;
+        let text = reader
+            .system
+            .read_text(directory.join(file))
+            .ok()
+            .flatten()?;
         hexadecimal(text.trim())
     };
     let function = |directory: PathBuf| {
         let address = directory.file_name()?.to_string_lossy().into_owned();
         let of = |file| number(&directory, file).and_then(|n| u16::try_from(n).ok());
         let (vendor, device) = (of("vendor")?, of("device")?);
-        Some(Function { address, vendor, device, class: 0x0207, subsystem: None, driver: None })
+        Some(Function {
+            address,
+            vendor,
+            device,
+            class: 0x0207,
+            subsystem: None,
+            driver: None,
+        })
     };
     let names = reader.system.list(INFINIBAND).unwrap_or_default();
-    names.into_iter().filter_map(marked).filter_map(function).collect()
+    names
+        .into_iter()
+        .filter_map(marked)
+        .filter_map(function)
+        .collect()
 }
 
 fn hexadecimal(text: &str) -> Option<u32> {
@@ -118,57 +173,131 @@ mod tests {
     #[test]
     fn virtual_functions_and_nonsense_are_left_out() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let a100 = [("vendor", "0x10de\n"), ("device", "0x20b2\n"), ("class", "0x030200\n")];
+        let a100 = [
+            ("vendor", "0x10de\n"),
+            ("device", "0x20b2\n"),
+            ("class", "0x030200\n"),
+        ];
         device(dir.path(), "0000:17:00.0", &a100);
         device(dir.path(), "0000:17:00.4", &a100);
-        std::os::unix::fs::symlink("../0000:17:00.0", dir.path().join("sys/bus/pci/devices/0000:17:00.4/physfn"))
-            .expect("linked");
-        device(dir.path(), "0000:00:02.0", &[("vendor", "0x8086\n"), ("device", "junk"), ("class", "0x030000\n")]);
-        device(dir.path(), "0000:18:00.0", &[("vendor", "0x10de\n"), ("device", "junk\n"), ("class", "0x030000\n")]);
+        std::os::unix::fs::symlink(
+            "../0000:17:00.0",
+            dir.path().join("sys/bus/pci/devices/0000:17:00.4/physfn"),
+        )
+        .expect("linked");
+        device(
+            dir.path(),
+            "0000:00:02.0",
+            &[
+                ("vendor", "0x8086\n"),
+                ("device", "junk"),
+                ("class", "0x030000\n"),
+            ],
+        );
+        device(
+            dir.path(),
+            "0000:18:00.0",
+            &[
+                ("vendor", "0x10de\n"),
+                ("device", "junk\n"),
+                ("class", "0x030000\n"),
+            ],
+        );
         let system = System::at(dir.path());
         let mut reader = Reader::new(&system);
         let found = functions(&mut reader).expect("a bus");
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!((found[0].device, found[0].class, &*found[0].address), (0x20b2, 0x0302, "0000:17:00.0"));
+        assert_eq!(
+            (found[0].device, found[0].class, &*found[0].address),
+            (0x20b2, 0x0302, "0000:17:00.0")
+        );
         assert_eq!(reader.missed.len(), 1, "{:?}", reader.missed);
     }
 
     #[test]
     fn a_laptop_has_two_and_one_may_be_outside() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let display = [("vendor", "0x8086\n"), ("device", "0xa7a0\n"), ("class", "0x030000\n")];
+        let display = [
+            ("vendor", "0x8086\n"),
+            ("device", "0xa7a0\n"),
+            ("class", "0x030000\n"),
+        ];
         device(dir.path(), "0000:00:02.0", &display);
-        device(dir.path(), "0000:00:1f.0", &[("vendor", "0x8086\n"), ("device", "0x519d\n"), ("class", "0x060100\n")]);
-        let inside =
-            [("vendor", "0x10de\n"), ("device", "0x28e0\n"), ("class", "0x030000\n"), ("removable", "fixed\n")];
+        device(
+            dir.path(),
+            "0000:00:1f.0",
+            &[
+                ("vendor", "0x8086\n"),
+                ("device", "0x519d\n"),
+                ("class", "0x060100\n"),
+            ],
+        );
+        let inside = [
+            ("vendor", "0x10de\n"),
+            ("device", "0x28e0\n"),
+            ("class", "0x030000\n"),
+            ("removable", "fixed\n"),
+        ];
         device(dir.path(), "0000:01:00.0", &inside);
-        let outside =
-            [("vendor", "0x10de\n"), ("device", "0x2684\n"), ("class", "0x030000\n"), ("removable", "removable\n")];
+        let outside = [
+            ("vendor", "0x10de\n"),
+            ("device", "0x2684\n"),
+            ("class", "0x030000\n"),
+            ("removable", "removable\n"),
+        ];
         device(dir.path(), "0000:3f:00.0", &outside);
         let system = System::at(dir.path());
         let mut reader = Reader::new(&system);
-        let other = OtherGpu { address: "0000:00:02.0".into(), pci_id: "8086:a7a0".into(), bound_to: None };
+        let other = OtherGpu {
+            address: "0000:00:02.0".into(),
+            pci_id: "8086:a7a0".into(),
+            bound_to: None,
+        };
         assert_eq!(of_other_vendors(&mut reader), [other]);
-        let (gpus, _) = super::super::pci::identify(functions(&mut reader).expect("a bus"), &gpusetup_data::embedded());
+        let (gpus, _) = super::super::pci::identify(
+            functions(&mut reader).expect("a bus"),
+            &gpusetup_data::embedded(),
+        );
         assert_eq!(external(&reader, &gpus), ["0000:3f:00.0"]);
     }
 
     #[test]
     fn functions_that_manage_switches_say_so() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        for (n, data) in [(0, "\x02VPD SMDL=SW_MNG;"), (1, "\x02VPD ConnectX-7"), (2, "")] {
+        for (n, data) in [
+            (0, "\x02VPD SMDL=SW_MNG;"),
+            (1, "\x02VPD ConnectX-7"),
+            (2, ""),
+        ] {
             let address = format!("0000:0{n}:00.0");
-            device(dir.path(), &address, &[("vendor", "0x15b3\n"), ("device", "0x1021\n"), ("vpd", data)]);
+            device(
+                dir.path(),
+                &address,
+                &[
+                    ("vendor", "0x15b3\n"),
+                    ("device", "0x1021\n"),
+                    ("vpd", data),
+                ],
+            );
             let class = dir.path().join(format!("sys/class/infiniband/mlx5_{n}"));
             std::fs::create_dir_all(&class).expect("made");
-            std::os::unix::fs::symlink(format!("/sys/bus/pci/devices/{address}"), class.join("device"))
-                .expect("linked");
+            std::os::unix::fs::symlink(
+                format!("/sys/bus/pci/devices/{address}"),
+                class.join("device"),
+            )
+            .expect("linked");
         }
         let system = System::at(dir.path());
         let found = switch_managers(&Reader::new(&system), "SW_MNG");
-        let found: Vec<_> = found.iter().map(|f| (f.address.as_str(), f.vendor, f.device)).collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|f| (f.address.as_str(), f.vendor, f.device))
+            .collect();
         assert_eq!(found, [("0000:00:00.0", 0x15b3, 0x1021)]);
-        assert_eq!(switch_managers(&Reader::new(&System::at("/nowhere")), "SW_MNG"), []);
+        assert_eq!(
+            switch_managers(&Reader::new(&System::at("/nowhere")), "SW_MNG"),
+            []
+        );
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use super::reader::Reader;
 use std::path::PathBuf;
 
-/// The display manager that systemd starts, or Debian's choice of one; X servers; Wayland compositors.
+/// The display manager that systemd starts, or Debian's choice of one; X servers; Wayland
+/// compositors.
 const SIGNS: [&str; 9] = [
     "/etc/systemd/system/display-manager.service",
     "/etc/X11/default-display-manager",
@@ -16,9 +17,11 @@ const SIGNS: [&str; 9] = [
     "/usr/bin/weston",
 ];
 
-/// The file that proves a desktop. A link counts even if it is broken: a display manager's unit is one.
+/// The file that proves a desktop. A link counts even if it is broken: a display manager's unit is
+/// one.
 pub fn desktop(reader: &Reader) -> Option<PathBuf> {
-    let there = |path: &&str| reader.system.exists(path) || reader.system.link_target(path).is_some();
+    let there =
+        |path: &&str| reader.system.exists(path) || reader.system.link_target(path).is_some();
     SIGNS.into_iter().find(there).map(PathBuf::from)
 }
 
@@ -34,8 +37,11 @@ mod tests {
         assert_eq!(desktop(&Reader::new(&system)), None);
         let units = dir.path().join("etc/systemd/system");
         std::fs::create_dir_all(&units).expect("made");
-        std::os::unix::fs::symlink("/usr/lib/systemd/system/gdm.service", units.join("display-manager.service"))
-            .expect("linked");
+        std::os::unix::fs::symlink(
+            "/usr/lib/systemd/system/gdm.service",
+            units.join("display-manager.service"),
+        )
+        .expect("linked");
         assert_eq!(desktop(&Reader::new(&system)), Some(SIGNS[0].into()));
     }
 }

@@ -12,30 +12,50 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Packages {
     versions: BTreeMap<String, String>,
     held: BTreeSet<String>,
-    /// All packages that the package manager has not finished, as in `dpkg --audit` and dpkg's journal.
+    /// All packages that the package manager has not finished, as in `dpkg --audit` and dpkg's
+    /// journal.
     pub unfinished: Vec<String>,
 }
 
 impl Packages {
-    /// Reads the installed packages; none if there is no record to read. Any record counts: dpkg may be installed on hosts that
-    /// use another package manager.
+    /// Reads the installed packages; none if there is no record to read. Any record counts: dpkg
+    /// may be installed on hosts that use another package manager.
     pub fn read(reader: &mut Reader, add_ons: &[AddOn], companions: &[Companion]) -> Option<Self> {
-        let mut records =
-            gpusetup_packages::ALL.iter().filter_map(|manager| gpusetup_packages::of(*manager).record_file.as_ref());
-        let is_of_companion = |name: &str| companions.iter().any(|of| of.is_package(name) || of.is_former(name));
-        let wanted = |name: &str| matters(name) || add_ons.iter().any(|of| is_of(name, of)) || is_of_companion(name);
+        let mut records = gpusetup_packages::ALL
+            .iter()
+            .filter_map(|manager| gpusetup_packages::of(*manager).record_file.as_ref());
+        let is_of_companion = |name: &str| {
+            companions
+                .iter()
+                .any(|of| of.is_package(name) || of.is_former(name))
+        };
+        let wanted = |name: &str| {
+            matters(name) || add_ons.iter().any(|of| is_of(name, of)) || is_of_companion(name)
+        };
         records.find_map(|record| Self::of_record(reader, record, &wanted))
     }
 
-    fn of_record(reader: &mut Reader, record: &RecordFile, wanted: &dyn Fn(&str) -> bool) -> Option<Self> {
+    fn of_record(
+        reader: &mut Reader,
+        record: &RecordFile,
+        wanted: &dyn Fn(&str) -> bool,
+    ) -> Option<Self> {
         let what = "the installed packages";
         let read = match reader.system.open(record.path) {
             Err(e) if is_absent(&e) => return None,
             opened => opened.and_then(|mut file| (record.scan)(&mut file, wanted)),
         };
         match read {
-            Ok(Installed { versions, held, unfinished }) => {
-                let mut packages = Self { versions, held, unfinished };
+            Ok(Installed {
+                versions,
+                held,
+                unfinished,
+            }) => {
+                let mut packages = Self {
+                    versions,
+                    held,
+                    unfinished,
+                };
                 packages.add_journal(reader, &record.journal);
                 Some(packages)
             }
@@ -46,12 +66,19 @@ impl Packages {
         }
     }
 
-    /// Adds the packages of a journal to the unfinished ones, or the journal file itself if it names no package.
+    /// Adds the packages of a journal to the unfinished ones, or the journal file itself if it
+    /// names no package.
     fn add_journal(&mut self, reader: &mut Reader, journal: &Journal) {
         let what = "dpkg's journal";
-        for file in reader.names(what, journal.folder).into_iter().filter(|name| (journal.is_change)(name)) {
+        for file in reader
+            .names(what, journal.folder)
+            .into_iter()
+            .filter(|name| (journal.is_change)(name))
+        {
             let path = format!("{}/{file}", journal.folder);
-            let change = reader.head(what, &path, journal.longest).unwrap_or_default();
+            let change = reader
+                .head(what, &path, journal.longest)
+                .unwrap_or_default();
             let name = (journal.package)(&change).map_or(path, str::to_owned);
             if !self.unfinished.contains(&name) {
                 self.unfinished.push(name);
@@ -69,9 +96,12 @@ impl Packages {
         self.versions.iter().map(|(n, v)| (n.as_str(), v.as_str()))
     }
 
-    /// Whether every package of the kernel and of this driver is held (true), or none (false). None if some are.
+    /// Whether every package of the kernel and of this driver is held (true), or none (false). None
+    /// if some are.
     pub fn holds(&self, holds: &Holds, driver: DriverVersion) -> Option<bool> {
-        let all = self.all().filter(|(name, version)| holds.concerns(name, version, driver));
+        let all = self
+            .all()
+            .filter(|(name, version)| holds.concerns(name, version, driver));
         let mut held = all.map(|(name, _)| self.held.contains(name));
         let first = held.next()?;
         held.all(|next| next == first).then_some(first)
@@ -90,15 +120,27 @@ impl Packages {
 }
 
 fn matters(package: &str) -> bool {
-    const BEGINNINGS: [&str; 6] = ["libc6", "gcc-", "libcuda1", "libnvidia-", "nvidia-", "cuda-"];
+    const BEGINNINGS: [&str; 6] = [
+        "libc6",
+        "gcc-",
+        "libcuda1",
+        "libnvidia-",
+        "nvidia-",
+        "cuda-",
+    ];
     // What may have the driver's version, and so be held with it.
     const PARTS: [&str; 2] = ["nvidia", "cuda"];
-    let holds = gpusetup_packages::ALL.iter().filter_map(|manager| gpusetup_packages::of(*manager).holds.as_ref());
+    let holds = gpusetup_packages::ALL
+        .iter()
+        .filter_map(|manager| gpusetup_packages::of(*manager).holds.as_ref());
     let is_kernel = || holds.into_iter().any(|holds| holds.is_kernel(package));
-    BEGINNINGS.iter().any(|s| package.starts_with(s)) || PARTS.iter().any(|part| package.contains(part)) || is_kernel()
+    BEGINNINGS.iter().any(|s| package.starts_with(s))
+        || PARTS.iter().any(|part| package.contains(part))
+        || is_kernel()
 }
 
-/// Whether a package of this name contains an add-on's libraries: `libcudnn9-cuda-12`, `libcusparselt0`.
+/// Whether a package of this name contains an add-on's libraries: `libcudnn9-cuda-12`,
+/// `libcusparselt0`.
 fn is_of(package: &str, add_on: &AddOn) -> bool {
     package.starts_with(&add_on.library.to_lowercase())
 }
@@ -121,12 +163,19 @@ mod tests {
         let system = System::at(dir.path()).looked_at();
         let record = dir.path().join("var/lib/dpkg/status");
         std::fs::create_dir_all(record.parent().expect("a folder")).expect("made");
-        std::fs::File::create(record).and_then(|file| file.set_len(9 << 20)).expect("a sparse file");
+        std::fs::File::create(record)
+            .and_then(|file| file.set_len(9 << 20))
+            .expect("a sparse file");
         let mut reader = Reader::new(&system);
         assert_eq!(Packages::read(&mut reader, &[], &[]), None);
         reader.note_left_out();
-        let [missed] = reader.missed.as_slice() else { panic!("{:?}", reader.missed) };
-        assert_eq!((missed.limit, &*missed.path()), (Some(Limit::Whole), "/var/lib/dpkg/status"));
+        let [missed] = reader.missed.as_slice() else {
+            panic!("{:?}", reader.missed)
+        };
+        assert_eq!(
+            (missed.limit, &*missed.path()),
+            (Some(Limit::Whole), "/var/lib/dpkg/status")
+        );
         assert_eq!(system.left_out().len(), 1);
     }
 
@@ -136,14 +185,32 @@ mod tests {
         let system = System::at(dir.path());
         assert_eq!(Packages::read(&mut Reader::new(&system), &[], &[]), None);
         system.make_directories(JOURNAL, 0o755).expect("made");
-        system.write("/var/lib/dpkg/status", TEXT.as_bytes(), 0o644).expect("written");
+        system
+            .write("/var/lib/dpkg/status", TEXT.as_bytes(), 0o644)
+            .expect("written");
         let read = || Packages::read(&mut Reader::new(&system), &[], &[]).expect("there is a dpkg");
-        system.write(format!("{JOURNAL}/tmp.i"), b"#padding\n", 0o644).expect("written");
+        system
+            .write(format!("{JOURNAL}/tmp.i"), b"#padding\n", 0o644)
+            .expect("written");
         assert_eq!(read().unfinished, ["man-db"]);
-        assert_eq!((read().version("gcc-12"), read().version("adduser")), (Some("12.2.0-14+deb12u1"), None));
+        assert_eq!(
+            (read().version("gcc-12"), read().version("adduser")),
+            (Some("12.2.0-14+deb12u1"), None)
+        );
         let record = "Package: cpp-14-x86-64-linux-gnu\nStatus: install reinstreq half-installed\n";
-        system.write(format!("{JOURNAL}/0000"), record.as_bytes(), 0o644).expect("written");
-        system.write(format!("{JOURNAL}/0001"), b"", 0o644).expect("written");
-        assert_eq!(read().unfinished, ["man-db", "cpp-14-x86-64-linux-gnu", "/var/lib/dpkg/updates/0001"]);
+        system
+            .write(format!("{JOURNAL}/0000"), record.as_bytes(), 0o644)
+            .expect("written");
+        system
+            .write(format!("{JOURNAL}/0001"), b"", 0o644)
+            .expect("written");
+        assert_eq!(
+            read().unfinished,
+            [
+                "man-db",
+                "cpp-14-x86-64-linux-gnu",
+                "/var/lib/dpkg/updates/0001"
+            ]
+        );
     }
 }

@@ -1,6 +1,7 @@
-//! The facts of a host. [`Facts`] holds everything a plan needs to know about it: `gpusetup facts --json` prints exactly this,
-//! and a plan can be made from such a file on any machine. The probes in this module fill it from a [`System`]. They change
-//! nothing, need neither root nor a network, and report what they could not read.
+//! The facts of a host. [`Facts`] holds everything a plan needs to know about it: `gpusetup facts
+//! --json` prints exactly this, and a plan can be made from such a file on any machine. The probes
+//! in this module fill it from a [`System`]. They change nothing, need neither root nor a network,
+//! and report what they could not read.
 
 // clippy.toml lists what only `gpusetup-system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -49,16 +50,18 @@ pub use add_on::soname;
 pub use architecture::{UNKNOWN_ARCHITECTURE, machine};
 pub use assumed::{SpecError, architecture_of, assumed_gpus, known_gpu, of_capability};
 pub use elf::{
-    Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library, text as elf_text,
+    Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library,
+    text as elf_text,
 };
 pub use engine::{
-    BrokenConfig, CDI_FOLDERS, CdiSpecification, ConfigFile, ContainerHost, InstalledEngine, InstalledToolkit,
-    LOW_LEVEL_RUNTIMES, NvidiaRuntime, Seen, cdi_version, container_host, files_read, has_cdi_specification,
-    low_level_runtimes, packaged_version, parts, undefined_default,
+    BrokenConfig, CDI_FOLDERS, CdiSpecification, ConfigFile, ContainerHost, InstalledEngine,
+    InstalledToolkit, LOW_LEVEL_RUNTIMES, NvidiaRuntime, Seen, cdi_version, container_host,
+    files_read, has_cdi_specification, low_level_runtimes, packaged_version, parts,
+    undefined_default,
 };
 pub use engine_config::{
-    BYTE_ORDER_MARK, ConfigError, NVIDIA_RUNTIME, Runtimes, has_nvidia_runtime, is_nvidia_runtime, json_object,
-    refuses_cdi, toml_document,
+    BYTE_ORDER_MARK, ConfigError, NVIDIA_RUNTIME, Runtimes, has_nvidia_runtime, is_nvidia_runtime,
+    json_object, refuses_cdi, toml_document,
 };
 pub use firmware::{Enrolment, Firmware, TrustList, Trusted};
 pub use gpu_state::{STATES_KEY, gpu_states, states_at_boot};
@@ -67,16 +70,23 @@ pub use kernel::compare as compare_kernels;
 pub use libraries::directories as library_directories;
 pub use lspci::{bus_address, devices_named};
 pub use modprobe::{Block, SetOption};
-pub use offered::{add_offers, kernel_headers, offered, offered_by, offers_headers, signed_drivers};
+pub use offered::{
+    add_offers, kernel_headers, offered, offered_by, offers_headers, signed_drivers,
+};
 pub use openpgp::{PublicKey, armoured, certificates, public_keys, without_unbound};
 pub use path_files::{MODULE_MARK, PathFile, PathFiles, Syntax};
-pub use probe::{GpuSource, Look, NotAHost, RepositoryFiles, RepositoryUse, probe, repository_files, repository_notes};
+pub use probe::{
+    GpuSource, Look, NotAHost, RepositoryFiles, RepositoryUse, probe, repository_files,
+    repository_notes,
+};
 pub use reader::add_left_out;
 pub use stock::{StockError, USUAL_ARCHITECTURE, assumptions, named as system_named, stock};
 pub use system::SystemId;
 pub use toolkit::version_file;
 
-use gpusetup_database::compat::{AddOnId, CompanionId, InitramfsTool, ModuleFlavour, PackageManager, PciDevice};
+use gpusetup_database::compat::{
+    AddOnId, CompanionId, InitramfsTool, ModuleFlavour, PackageManager, PciDevice,
+};
 use gpusetup_database::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
 use gpusetup_nvidia::{DeviceReadings, DeviceState, MigHost};
 use gpusetup_system::limits::Limit;
@@ -95,7 +105,11 @@ pub const SCHEMA: &str = "gpusetup.facts/1";
 
 /// Everything gpusetup knows of a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Facts {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
@@ -108,8 +122,8 @@ pub struct Facts {
     pub os: Os,
     /// NVIDIA GPUs, by bus address.
     pub gpus: Vec<Gpu>,
-    /// Display controllers of other vendors, by bus address: on a laptop, the one in its processor. Empty in facts of older gpusetup
-    /// versions.
+    /// Display controllers of other vendors, by bus address: on a laptop, the one in its processor.
+    /// Empty in facts of older gpusetup versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_gpus: Vec<OtherGpu>,
     /// The bus addresses of the GPUs that are outside the case, on Thunderbolt or USB4.
@@ -118,7 +132,8 @@ pub struct Facts {
     /// Connected Thunderbolt and USB4 devices.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thunderbolt: Vec<ThunderboltDevice>,
-    /// NVSwitch bridges, by bus address, or the functions that manage switches that are not on the bus.
+    /// NVSwitch bridges, by bus address, or the functions that manage switches that are not on the
+    /// bus.
     pub nvswitches: Vec<NvSwitch>,
     /// Its RDMA adapters; none if it has none. None in facts of older gpusetup versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,8 +142,8 @@ pub struct Facts {
     pub kernels: Kernels,
     /// The version of the gcc that `cc` or `gcc` leads to, `12.2.0`.
     pub gcc: Option<String>,
-    /// Every gcc in `/usr/bin`: the default one and those with a version in their name. Empty in facts of older gpusetup
-    /// versions.
+    /// Every gcc in `/usr/bin`: the default one and those with a version in their name. Empty in
+    /// facts of older gpusetup versions.
     #[serde(default)]
     pub compilers: Vec<Compiler>,
     /// The version of the C library, `2.36`.
@@ -144,21 +159,22 @@ pub struct Facts {
     /// Every such key that was found. Empty in facts of older gpusetup versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signing_keys: Vec<SigningKey>,
-    /// What the firmware and shim trust. None without UEFI, and in facts of older gpusetup versions.
+    /// What the firmware and shim trust. None without UEFI, and in facts of older gpusetup
+    /// versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firmware: Option<Firmware>,
-    /// The loaded kernel modules that matter here: nvidia's, nouveau, nova, vfio-pci. None if they cannot be read, or for a
-    /// tree, which has no running kernel.
+    /// The loaded kernel modules that matter here: nvidia's, nouveau, nova, vfio-pci. None if they
+    /// cannot be read, or for a tree, which has no running kernel.
     pub loaded_modules: Option<Vec<LoadedModule>>,
-    /// What keeps the driver's own modules from being loaded: lines of modprobe's configuration and of the kernel's command line.
-    /// Empty in facts of older gpusetup versions.
+    /// What keeps the driver's own modules from being loaded: lines of modprobe's configuration and
+    /// of the kernel's command line. Empty in facts of older gpusetup versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked_modules: Vec<Block>,
     /// Options of the driver's modules in modprobe's configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub module_options: Vec<SetOption>,
-    /// Whether the package manager holds every installed package of the kernel and the driver (true), or none (false). None if
-    /// that differs between them, or is not known.
+    /// Whether the package manager holds every installed package of the kernel and the driver
+    /// (true), or none (false). None if that differs between them, or is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updates_held: Option<bool>,
     /// The states of the GPUs that gpusetup's unit sets at each boot. None without that unit.
@@ -167,17 +183,20 @@ pub struct Facts {
     /// What the GPUs report about pieces of their state; read only for a plan that sets them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpu_states: Vec<DeviceReadings>,
-    /// How the GPUs are partitioned, as their driver reports it; asked only for a plan that partitions them.
+    /// How the GPUs are partitioned, as their driver reports it; asked only for a plan that
+    /// partitions them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mig: Option<MigHost>,
-    /// Container engines and the toolkit that gives their containers GPUs; read only for a plan that sets them up.
+    /// Container engines and the toolkit that gives their containers GPUs; read only for a plan
+    /// that sets them up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container_host: Option<ContainerHost>,
     /// The installed driver.
     pub driver: Option<InstalledDriver>,
     /// Other drivers found besides `driver`: a mixed install.
     pub other_drivers: Vec<InstalledDriver>,
-    /// Companions of the driver that are installed, such as Fabric Manager. Empty in facts of older gpusetup versions.
+    /// Companions of the driver that are installed, such as Fabric Manager. Empty in facts of older
+    /// gpusetup versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub companions: Vec<InstalledCompanion>,
     /// Toolkits below the prefix, oldest first.
@@ -194,8 +213,8 @@ pub struct Facts {
     pub nvcc: Option<PathBuf>,
     /// The relevant part of the loader cache, `/etc/ld.so.cache`.
     pub loader_cache: Option<LoaderCache>,
-    /// Whether libxml2.so.2 is present, which the installer in CUDA's runfiles loads. None in facts of gpusetup versions that
-    /// did not check.
+    /// Whether libxml2.so.2 is present, which the installer in CUDA's runfiles loads. None in facts
+    /// of gpusetup versions that did not check.
     #[serde(default)]
     pub libxml2: Option<bool>,
     /// Enabled package repositories, one line each: address, suite and components.
@@ -203,11 +222,12 @@ pub struct Facts {
     /// Packages that the package manager started to install or configure but did not finish.
     #[serde(default)]
     pub unfinished_packages: Vec<String>,
-    /// Driver packages that the repositories offer, with the version that would be installed. None if that is not known.
+    /// Driver packages that the repositories offer, with the version that would be installed. None
+    /// if that is not known.
     #[serde(default)]
     pub offered: Option<BTreeMap<String, String>>,
-    /// The drivers that the offered packages with signed modules are for, by package, as far as their dependencies show them.
-    /// Empty in facts of older gpusetup versions.
+    /// The drivers that the offered packages with signed modules are for, by package, as far as
+    /// their dependencies show them. Empty in facts of older gpusetup versions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub signed_drivers: BTreeMap<String, DriverVersion>,
     /// Free space at the places gpusetup writes to: the cache, the prefix, `/boot`, `/usr`, `/var`.
@@ -220,20 +240,28 @@ pub struct Facts {
 
 /// A gcc in `/usr/bin`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Compiler {
     /// The major version of gcc.
     pub major: u16,
     /// Its path: `/usr/bin/gcc`, `/usr/bin/gcc-13`.
     pub gcc: PathBuf,
-    /// The path of its C++ compiler, if that compiler and the headers of its library are installed. nvcc needs one: it compiles
-    /// C++ only.
+    /// The path of its C++ compiler, if that compiler and the headers of its library are installed.
+    /// nvcc needs one: it compiles C++ only.
     pub gxx: Option<PathBuf>,
 }
 
 /// The machine, and the hypervisor or container that it runs in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Machine {
     /// As printed by `uname -m`: `x86_64`, `aarch64`, `ppc64le`.
     pub arch: String,
@@ -258,7 +286,11 @@ pub struct Machine {
 
 /// The board of a Jetson and its software.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Board {
     /// The model in the device tree: `NVIDIA Jetson AGX Orin Developer Kit`.
     pub model: Option<String>,
@@ -268,12 +300,19 @@ pub struct Board {
 
 /// A display controller of another vendor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct OtherGpu {
     /// The bus address, `0000:00:02.0`.
     pub address: String,
     /// The PCI id, `8086:a7a0`.
-    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^[0-9a-f]{4}:[0-9a-f]{4}$")))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(regex(pattern = r"^[0-9a-f]{4}:[0-9a-f]{4}$"))
+    )]
     pub pci_id: String,
     /// The kernel driver bound to it: `i915`, `amdgpu`.
     pub bound_to: Option<String>,
@@ -281,7 +320,11 @@ pub struct OtherGpu {
 
 /// A device on Thunderbolt or USB4.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct ThunderboltDevice {
     /// The name that it reports: `Razer Core X`.
     pub name: String,
@@ -308,7 +351,11 @@ pub enum MachineKind {
 
 /// An operating system, from os-release.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Os {
     /// `ID` in os-release: `ubuntu`, `debian`, `rocky`.
     pub id: String,
@@ -334,12 +381,19 @@ pub struct Os {
 
 /// A GPU on the PCI bus.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Gpu {
     /// The bus address, `0000:17:00.0`; `assumed:0` for an assumed GPU.
     pub address: String,
     /// The PCI id, `10de:20b2`; empty for an assumed GPU that was given by its compute capability.
-    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^(10de:[0-9a-f]{4})?$")))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(regex(pattern = r"^(10de:[0-9a-f]{4})?$"))
+    )]
     pub pci_id: String,
     /// The subsystem id, `10de:1463`, if it could be read.
     pub subsystem: Option<String>,
@@ -348,7 +402,8 @@ pub struct Gpu {
     pub class: String,
     /// The kernel driver bound to it: `nouveau`, `nova_core`, `nvidia`, `vfio-pci`.
     pub bound_to: Option<String>,
-    /// Whether the bound driver is unknown because the source did not show it: `lspci` shows it with `-k` only.
+    /// Whether the bound driver is unknown because the source did not show it: `lspci` shows it
+    /// with `-k` only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub driver_unseen: bool,
     /// The name in the database; none for an unknown GPU.
@@ -361,12 +416,20 @@ pub struct Gpu {
 
 /// An NVLink switch (NVSwitch), or the function that manages one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct NvSwitch {
     /// The bus address, `0000:c4:00.0`.
     pub address: String,
-    /// `10de:22a3`, or `15b3:1021` for a network function that manages switches that are not on the bus.
-    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^(10de|15b3):[0-9a-f]{4}$")))]
+    /// `10de:22a3`, or `15b3:1021` for a network function that manages switches that are not on the
+    /// bus.
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(regex(pattern = r"^(10de|15b3):[0-9a-f]{4}$"))
+    )]
     pub pci_id: String,
     /// The name in the database.
     pub name: Option<String>,
@@ -374,7 +437,11 @@ pub struct NvSwitch {
 
 /// The kernels of a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Kernels {
     /// The running kernel; none for a tree.
     pub running: Option<String>,
@@ -384,15 +451,21 @@ pub struct Kernels {
     pub installed: Vec<Kernel>,
 }
 
-/// An installed kernel: a directory under `/lib/modules` with the files of a kernel package, not only headers.
+/// An installed kernel: a directory under `/lib/modules` with the files of a kernel package, not
+/// only headers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Kernel {
     /// As printed by `uname -r`.
     pub release: String,
     /// Whether its headers are installed and complete enough to build a module.
     pub headers: bool,
-    /// The compiler it was built with, as given in its configuration: `gcc-12 (Debian 12.2.0-14) 12.2.0`.
+    /// The compiler it was built with, as given in its configuration: `gcc-12 (Debian 12.2.0-14)
+    /// 12.2.0`.
     pub compiler: Option<String>,
     /// The version of its nvidia module.
     pub nvidia_module: Option<DriverVersion>,
@@ -402,7 +475,11 @@ pub struct Kernel {
 
 /// An initramfs image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Initramfs {
     /// The path of the image.
     pub path: PathBuf,
@@ -429,7 +506,11 @@ pub enum SecureBoot {
 
 /// A key for modules that are built on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct SigningKey {
     /// The certificate of the key, a path.
     pub path: PathBuf,
@@ -442,7 +523,11 @@ pub struct SigningKey {
 
 /// A loaded kernel module.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct LoadedModule {
     /// The name, with underscores.
     pub name: String,
@@ -469,7 +554,11 @@ pub enum Origin {
 
 /// An installed driver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct InstalledDriver {
     /// The version, from the user-space library or the package.
     pub version: DriverVersion,
@@ -479,29 +568,40 @@ pub struct InstalledDriver {
     pub modules: Option<ModuleFlavour>,
     /// The evidence: a file or a package.
     pub evidence: String,
-    /// Whether its libraries are in a directory that Debian's alternatives select. None in facts of older gpusetup versions.
+    /// Whether its libraries are in a directory that Debian's alternatives select. None in facts of
+    /// older gpusetup versions.
     #[serde(default)]
     pub alternative: Option<bool>,
 }
 
 /// RDMA adapters: InfiniBand, RoCE, EFA.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Rdma {
-    /// Their names below `/sys/class/infiniband`, `mlx5_0`; without those that only manage NVSwitches.
+    /// Their names below `/sys/class/infiniband`, `mlx5_0`; without those that only manage
+    /// NVSwitches.
     pub adapters: Vec<String>,
-    /// Whether the loaded RDMA modules have the interface that nvidia-peermem needs, as those of MLNX_OFED and DOCA-OFED have.
-    /// None for a tree, or if the kernel's symbols cannot be read.
+    /// Whether the loaded RDMA modules have the interface that nvidia-peermem needs, as those of
+    /// MLNX_OFED and DOCA-OFED have. None for a tree, or if the kernel's symbols cannot be read.
     pub has_peer_memory: Option<bool>,
 }
 
 /// An installed companion of the driver.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct InstalledCompanion {
     /// Its short name, `fabric-manager`.
     pub id: CompanionId,
-    /// The version of its package, without the distribution's suffix; none if only the package manager knows it.
+    /// The version of its package, without the distribution's suffix; none if only the package
+    /// manager knows it.
     pub version: Option<String>,
     /// The name of that package.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -512,7 +612,11 @@ pub struct InstalledCompanion {
 
 /// An installed CUDA toolkit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Toolkit {
     /// The series, or the full release if it is known (from version.json, or `nvcc` of a package).
     pub version: CudaVersion,
@@ -529,7 +633,11 @@ pub struct Toolkit {
 
 /// The libraries of an add-on in one directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct AddOnFiles {
     /// The add-on, `nccl`; cuDNN if omitted.
     #[serde(default = "cudnn", skip_serializing_if = "is_cudnn")]
@@ -559,34 +667,51 @@ fn is_cudnn(id: &AddOnId) -> bool {
 
 /// A shared library, or a link to one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct LibraryFile {
     /// The name of the file.
     pub name: String,
     /// The target, if it is a link.
     pub link: Option<PathBuf>,
-    /// The SONAME of the ELF file, after following links; none for a broken link or a file that is not ELF.
+    /// The SONAME of the ELF file, after following links; none for a broken link or a file that is
+    /// not ELF.
     pub soname: Option<String>,
     /// The size in bytes; 0 for a link.
     pub size: u64,
     /// The SHA-256, only if two regular files of the same size may be copies of each other.
-    #[cfg_attr(feature = "schemas", schemars(with = "Option<gpusetup_database::sum::Sha256Text>"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "Option<gpusetup_database::sum::Sha256Text>")
+    )]
     pub sha256: Option<String>,
 }
 
 /// The relevant part of the loader cache, `/etc/ld.so.cache`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct LoaderCache {
     /// When it was written, in seconds since 1970.
     pub modified: i64,
-    /// Relevant entries (libcuda, libnvidia-ml, libcudart, libcudnn…): SONAME and path, in the loader's order.
+    /// Relevant entries (libcuda, libnvidia-ml, libcudart, libcudnn…): SONAME and path, in the
+    /// loader's order.
     pub entries: Vec<(String, PathBuf)>,
 }
 
 /// The state of a path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct PathState {
     /// The node at the path.
     #[serde(flatten)]
@@ -597,7 +722,11 @@ pub struct PathState {
 
 /// Something that could not be read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(from = "UnreadableInFile")]
 pub struct Unreadable {
     /// What could not be read.
@@ -607,7 +736,8 @@ pub struct Unreadable {
     /// Set if GPUs may be missing from the list because of this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<Missing>,
-    /// Set if it could be read, but for one of gpusetup's limits: for a file, or for the whole host.
+    /// Set if it could be read, but for one of gpusetup's limits: for a file, or for the whole
+    /// host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
 }
@@ -625,7 +755,11 @@ pub enum Missing {
 
 /// [`Unreadable`] as stored in a file of facts.
 #[derive(Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 struct UnreadableInFile {
     what: String,
@@ -635,10 +769,26 @@ struct UnreadableInFile {
 }
 
 impl From<UnreadableInFile> for Unreadable {
-    fn from(UnreadableInFile { what, why, missing, limit }: UnreadableInFile) -> Self {
+    fn from(
+        UnreadableInFile {
+            what,
+            why,
+            missing,
+            limit,
+        }: UnreadableInFile,
+    ) -> Self {
         // Facts of older gpusetup versions have the sentence only.
-        let older = || [Missing::Gpus, Missing::ListedGpu].into_iter().find(|missing| missing.what() == what);
-        Self { missing: missing.or_else(older), what, why, limit }
+        let older = || {
+            [Missing::Gpus, Missing::ListedGpu]
+                .into_iter()
+                .find(|missing| missing.what() == what)
+        };
+        Self {
+            missing: missing.or_else(older),
+            what,
+            why,
+            limit,
+        }
     }
 }
 
@@ -666,49 +816,78 @@ impl Unreadable {
 
     /// What could not be read, and why, in a line.
     pub fn said(&self) -> String {
-        let what = if self.what.starts_with('/') { quoted(&self.what) } else { self.what.clone() };
+        let what = if self.what.starts_with('/') {
+            quoted(&self.what)
+        } else {
+            self.what.clone()
+        };
         format!("{what}: {}", self.why)
     }
 
     /// An entry for GPUs that may be missing.
     pub fn gpus(missing: Missing, why: impl ToString) -> Self {
-        Self { what: missing.what().to_owned(), why: why.to_string(), missing: Some(missing), limit: None }
+        Self {
+            what: missing.what().to_owned(),
+            why: why.to_string(),
+            missing: Some(missing),
+            limit: None,
+        }
     }
 
     /// An entry for a line of an lspci listing that names a GPU without its ids.
     fn without_ids(line: impl std::fmt::Display) -> Self {
-        Self::gpus(Missing::ListedGpu, format_args!("the PCI ids are missing (use lspci -nn): {line}"))
+        Self::gpus(
+            Missing::ListedGpu,
+            format_args!("the PCI ids are missing (use lspci -nn): {line}"),
+        )
     }
 }
 
 impl Kernel {
-    /// The major version of the gcc it was built with; none for another compiler or if it is unknown.
+    /// The major version of the gcc it was built with; none for another compiler or if it is
+    /// unknown.
     pub fn gcc_major(&self) -> Option<u16> {
-        // `gcc-12 (Debian 12.2.0-14) 12.2.0`, `x86_64-linux-gnu-gcc-13 (Ubuntu …) 13.2.0`, `gcc (GCC) 11.4.1 …`.
-        let text = self.compiler.as_deref().filter(|t| t.contains("gcc") || t.contains("GCC"))?;
+        // `gcc-12 (Debian 12.2.0-14) 12.2.0`, `x86_64-linux-gnu-gcc-13 (Ubuntu …) 13.2.0`, `gcc
+        // (GCC) 11.4.1 …`.
+        let text = self
+            .compiler
+            .as_deref()
+            .filter(|t| t.contains("gcc") || t.contains("GCC"))?;
         let is_version = |w: &&str| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.');
-        text.split_whitespace().rev().find(is_version)?.split('.').next()?.parse().ok()
+        text.split_whitespace()
+            .rev()
+            .find(is_version)?
+            .split('.')
+            .next()?
+            .parse()
+            .ok()
     }
 }
 
 impl Gpu {
     /// The device part of its PCI id.
     pub fn device(&self) -> Option<PciDevice> {
-        u16::from_str_radix(self.pci_id.strip_prefix("10de:")?, 16).ok().map(PciDevice)
+        u16::from_str_radix(self.pci_id.strip_prefix("10de:")?, 16)
+            .ok()
+            .map(PciDevice)
     }
 }
 
-/// Whether two drivers are installed side by side and Debian's alternatives choose one. Older facts lack this; a runfile's
-/// driver is never such an alternative.
+/// Whether two drivers are installed side by side and Debian's alternatives choose one. Older facts
+/// lack this; a runfile's driver is never such an alternative.
 fn are_alternatives(one: &InstalledDriver, other: &InstalledDriver) -> bool {
-    [one, other].into_iter().all(|d| d.alternative.unwrap_or(d.origin != Origin::Runfile))
+    [one, other]
+        .into_iter()
+        .all(|d| d.alternative.unwrap_or(d.origin != Origin::Runfile))
 }
 
 impl Facts {
-    /// Whether the bus was searched and has no NVIDIA GPU. False if that is not known: a tree without /sys, WSL2 and a Jetson
-    /// do not show their GPUs on the bus, and lspci lines may lack the ids.
+    /// Whether the bus was searched and has no NVIDIA GPU. False if that is not known: a tree
+    /// without /sys, WSL2 and a Jetson do not show their GPUs on the bus, and lspci lines may lack
+    /// the ids.
     pub fn has_no_gpu(&self) -> bool {
-        let unseen = self.machine.kind == MachineKind::Jetson || self.unreadable.iter().any(|u| u.missing.is_some());
+        let unseen = self.machine.kind == MachineKind::Jetson
+            || self.unreadable.iter().any(|u| u.missing.is_some());
         self.gpus.is_empty() && !unseen
     }
 
@@ -724,47 +903,73 @@ impl Facts {
 
     /// Whether NVIDIA's kernel module is loaded; none if that cannot be read, or for a tree.
     pub fn driver_is_loaded(&self) -> Option<bool> {
-        Some(self.loaded_modules.as_ref()?.iter().any(|module| module.name == "nvidia"))
+        Some(
+            self.loaded_modules
+                .as_ref()?
+                .iter()
+                .any(|module| module.name == "nvidia"),
+        )
     }
 
     /// The version of NVIDIA's loaded kernel module, if it is loaded and its version is known.
     pub fn loaded_driver(&self) -> Option<&str> {
-        self.loaded_modules.as_ref()?.iter().find(|module| module.name == "nvidia")?.version.as_deref()
+        self.loaded_modules
+            .as_ref()?
+            .iter()
+            .find(|module| module.name == "nvidia")?
+            .version
+            .as_deref()
     }
 
     /// The lines of an lspci listing that name an NVIDIA GPU without its ids.
     pub fn unreadable_gpus(&self) -> impl Iterator<Item = &Unreadable> {
-        self.unreadable.iter().filter(|u| u.missing == Some(Missing::ListedGpu))
+        self.unreadable
+            .iter()
+            .filter(|u| u.missing == Some(Missing::ListedGpu))
     }
 
     /// What was left out because of this limit of gpusetup's.
     pub fn left_out(&self, limit: Limit) -> impl Iterator<Item = &Unreadable> {
-        self.unreadable.iter().filter(move |one| one.limit == Some(limit))
+        self.unreadable
+            .iter()
+            .filter(move |one| one.limit == Some(limit))
     }
 
     /// Whether an enabled repository matches any of these marks (`seen_as` in the database).
     pub fn has_enabled(&self, marks: &[String]) -> bool {
-        let meant =
-            |line: &String| marks.iter().any(|mark| gpusetup_packages::is_meant(line, mark, self.os.package_manager));
+        let meant = |line: &String| {
+            marks
+                .iter()
+                .any(|mark| gpusetup_packages::is_meant(line, mark, self.os.package_manager))
+        };
         self.repositories.iter().any(meant)
     }
 
-    /// The driver that programs load and one that is installed over it or below it: their files mix. Those that Debian's
-    /// alternatives keep apart do not.
+    /// The driver that programs load and one that is installed over it or below it: their files
+    /// mix. Those that Debian's alternatives keep apart do not.
     pub fn two_drivers(&self) -> Option<[&InstalledDriver; 2]> {
         let driver = self.driver.as_ref()?;
-        self.other_drivers.iter().find(|other| !are_alternatives(driver, other)).map(|other| [driver, other])
+        self.other_drivers
+            .iter()
+            .find(|other| !are_alternatives(driver, other))
+            .map(|other| [driver, other])
     }
 
     /// The lowest compute capability of the GPUs, as far as known.
     pub fn oldest_gpu(&self) -> Option<ComputeCapability> {
-        self.gpus.iter().filter_map(|gpu| gpu.compute_capability).min()
+        self.gpus
+            .iter()
+            .filter_map(|gpu| gpu.compute_capability)
+            .min()
     }
 
-    /// The installed release of an add-on that packages put outside of toolkits, for a toolkit of this CUDA major version.
+    /// The installed release of an add-on that packages put outside of toolkits, for a toolkit of
+    /// this CUDA major version.
     pub fn packaged(&self, add_on: AddOnId, cuda_major: u16) -> Option<&AddOnFiles> {
         let is_for = |found: &&AddOnFiles| found.cuda_major.is_none_or(|major| major == cuda_major);
-        self.files_of(add_on).filter(|found| found.origin == Origin::Dpkg).find(is_for)
+        self.files_of(add_on)
+            .filter(|found| found.origin == Origin::Dpkg)
+            .find(is_for)
     }
 
     /// The libraries of all add-ons.
@@ -774,7 +979,8 @@ impl Facts {
 
     /// The libraries of an add-on.
     pub fn files_of(&self, add_on: AddOnId) -> impl Iterator<Item = &AddOnFiles> {
-        self.add_on_files().filter(move |files| files.add_on == add_on)
+        self.add_on_files()
+            .filter(move |files| files.add_on == add_on)
     }
 
     /// The major version of the default gcc.
@@ -789,30 +995,48 @@ impl Facts {
 
     /// A compiler of this major version, with its version in its name, that also compiles C++.
     pub fn side_compiler(&self, major: u16) -> Option<&Compiler> {
-        self.compilers.iter().find(|c| c.major == major && c.gxx.is_some() && !c.gcc.ends_with("gcc"))
+        self.compilers
+            .iter()
+            .find(|c| c.major == major && c.gxx.is_some() && !c.gcc.ends_with("gcc"))
     }
 
-    /// The major version of the gcc that the kernel was built with: the best guess at the distribution's default gcc.
+    /// The major version of the gcc that the kernel was built with: the best guess at the
+    /// distribution's default gcc.
     pub fn kernels_gcc(&self) -> Option<u16> {
         let release = self.kernel()?;
-        self.kernels.installed.iter().find(|k| k.release == release)?.gcc_major()
+        self.kernels
+            .installed
+            .iter()
+            .find(|k| k.release == release)?
+            .gcc_major()
     }
 
-    /// Makes every text printable on one line of a terminal: the files of a host, and a file of facts, may contain anything.
+    /// Makes every text printable on one line of a terminal: the files of a host, and a file of
+    /// facts, may contain anything.
     pub fn visible(self) -> Self {
         gpusetup_text::text::made_visible(self)
     }
 
-    /// The first kernel whose name is not a valid release. Kernel names are part of commands that people paste into a shell.
+    /// The first kernel whose name is not a valid release. Kernel names are part of commands that
+    /// people paste into a shell.
     pub fn unlikely_kernel(&self) -> Option<&str> {
         let kernels = &self.kernels;
-        let mut all = kernels.installed.iter().map(|k| &k.release).chain(&kernels.running).chain(&kernels.next_boot);
-        all.find(|name| !kernel::is_likely(name)).map(String::as_str)
+        let mut all = kernels
+            .installed
+            .iter()
+            .map(|k| &k.release)
+            .chain(&kernels.running)
+            .chain(&kernels.next_boot);
+        all.find(|name| !kernel::is_likely(name))
+            .map(String::as_str)
     }
 
     /// The kernel whose modules matter: the next to boot, or else the running one.
     pub fn kernel(&self) -> Option<&str> {
-        self.kernels.next_boot.as_deref().or(self.kernels.running.as_deref())
+        self.kernels
+            .next_boot
+            .as_deref()
+            .or(self.kernels.running.as_deref())
     }
 
     /// The node at `path`, if the probes looked at it.

@@ -1,4 +1,5 @@
-//! The library directories of a host, each listed once: they have thousands of names, and several probes use them.
+//! The library directories of a host, each listed once: they have thousands of names, and several
+//! probes use them.
 
 use super::reader::Reader;
 use gpusetup_database::compat::AddOn;
@@ -20,10 +21,15 @@ pub fn directories() -> [&'static Path; 8] {
     .map(Path::new)
 }
 
-/// Where a driver's libraries are that no package of this system installed: those that Google's images and Kubernetes' nodes mount
-/// into containers and machines, those of Container-Optimized OS itself, and those of NixOS.
-const DRIVER_DIRECTORIES: [&str; 4] =
-    ["/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/var/lib/nvidia/lib64", "/run/opengl-driver/lib"];
+/// Where a driver's libraries are that no package of this system installed: those that Google's
+/// images and Kubernetes' nodes mount into containers and machines, those of Container-Optimized OS
+/// itself, and those of NixOS.
+const DRIVER_DIRECTORIES: [&str; 4] = [
+    "/usr/local/nvidia/lib64",
+    "/usr/local/nvidia/lib",
+    "/var/lib/nvidia/lib64",
+    "/run/opengl-driver/lib",
+];
 
 /// A library directory, and the names in it that matter to the probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +42,8 @@ pub struct Listing {
     pub alternative: bool,
 }
 
-/// Every system library directory with NVIDIA libraries, the directories of Debian's alternatives below it, and then those of
-/// drivers alone.
+/// Every system library directory with NVIDIA libraries, the directories of Debian's alternatives
+/// below it, and then those of drivers alone.
 pub fn listings(reader: &mut Reader, add_ons: &[AddOn]) -> Vec<Listing> {
     let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
     for directory in directories() {
@@ -46,7 +52,14 @@ pub fn listings(reader: &mut Reader, add_ons: &[AddOn]) -> Vec<Listing> {
         let alternatives = directory.join("nvidia");
         if reader.system.is_directory(&alternatives) {
             for name in reader.names("libraries", &alternatives) {
-                list(reader, add_ons, &alternatives.join(name), true, &mut seen, &mut found);
+                list(
+                    reader,
+                    add_ons,
+                    &alternatives.join(name),
+                    true,
+                    &mut seen,
+                    &mut found,
+                );
             }
         }
     }
@@ -69,9 +82,14 @@ fn list(
         return;
     }
     let mut names = reader.names("libraries", &resolved);
-    let is_drivers = |name: &str| name.starts_with("libcuda.so") || name.starts_with("libnvidia-ml.so");
+    let is_drivers =
+        |name: &str| name.starts_with("libcuda.so") || name.starts_with("libnvidia-ml.so");
     names.retain(|name| is_drivers(name) || add_ons.iter().any(|a| a.has_library(name)));
     if !names.is_empty() {
-        found.push(Listing { directory: resolved, names, alternative });
+        found.push(Listing {
+            directory: resolved,
+            names,
+            alternative,
+        });
     }
 }

@@ -1,5 +1,5 @@
-//! The dynamic loader's cache, as written by ldconfig (glibc, `sysdeps/generic/dl-cache.h`). The file may be old or damaged, so
-//! every offset is checked.
+//! The dynamic loader's cache, as written by ldconfig (glibc, `sysdeps/generic/dl-cache.h`). The
+//! file may be old or damaged, so every offset is checked.
 
 use super::LoaderCache;
 use super::reader::Reader;
@@ -35,9 +35,20 @@ pub fn cache(reader: &mut Reader, add_ons: &[AddOn]) -> Option<LoaderCache> {
 }
 
 fn matters(soname: &[u8], add_ons: &[AddOn]) -> bool {
-    let starts: [&[u8]; 4] = [b"libcuda.so", b"libnvidia-ml.so", b"libcudart.so", b"libcublas.so"];
-    let prefixes = add_ons.iter().flat_map(|a| &a.prefixes).map(String::as_bytes);
-    starts.into_iter().chain(prefixes).any(|s| soname.starts_with(s))
+    let starts: [&[u8]; 4] = [
+        b"libcuda.so",
+        b"libnvidia-ml.so",
+        b"libcudart.so",
+        b"libcublas.so",
+    ];
+    let prefixes = add_ons
+        .iter()
+        .flat_map(|a| &a.prefixes)
+        .map(String::as_bytes);
+    starts
+        .into_iter()
+        .chain(prefixes)
+        .any(|s| soname.starts_with(s))
 }
 
 /// The most relevant entries read; no host has as many.
@@ -47,14 +58,18 @@ const MOST_PATH: usize = 4096;
 
 fn entries(bytes: &[u8], add_ons: &[AddOn]) -> Result<Vec<(String, PathBuf)>, &'static str> {
     let cache = new_format(bytes)?;
-    // Offsets count from here. The low bits of the flags give the byte order, of which only one is supported.
+    // Offsets count from here. The low bits of the flags give the byte order, of which only one is
+    // supported.
     if cache.get(28).is_some_and(|order| order & 3 == 3) {
         return Err("it is for a big-endian machine");
     }
     let count = number(cache, 20).ok_or("it is truncated")? as usize;
     let mut found = Vec::new();
     for i in 0..count {
-        let at = i.checked_mul(ENTRY).and_then(|o| o.checked_add(HEADER)).ok_or("it is truncated")?;
+        let at = i
+            .checked_mul(ENTRY)
+            .and_then(|o| o.checked_add(HEADER))
+            .ok_or("it is truncated")?;
         let field = |offset: usize| number(cache, at.checked_add(offset)?);
         let (Some(flags), Some(key), Some(value)) = (field(0), field(4), field(8)) else {
             return Err("it is truncated");
@@ -83,14 +98,22 @@ fn new_format(bytes: &[u8]) -> Result<&[u8], &'static str> {
         return Err("its format is unknown");
     }
     let count = number(bytes, OLD_MAGIC.len()).ok_or("it is truncated")? as usize;
-    let end = count.checked_mul(OLD_ENTRY).and_then(|n| n.checked_add(OLD_HEADER)).ok_or("it is truncated")?;
+    let end = count
+        .checked_mul(OLD_ENTRY)
+        .and_then(|n| n.checked_add(OLD_HEADER))
+        .ok_or("it is truncated")?;
     // The new format starts at a multiple of its alignment, which is eight here.
     let start = end.checked_next_multiple_of(8).ok_or("it is truncated")?;
-    bytes.get(start..).filter(|b| b.starts_with(MAGIC)).ok_or("it has only the format used before glibc 2.2")
+    bytes
+        .get(start..)
+        .filter(|b| b.starts_with(MAGIC))
+        .ok_or("it has only the format used before glibc 2.2")
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+    Some(u32::from_le_bytes(
+        bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
+    ))
 }
 
 fn text(bytes: &[u8], at: u32) -> Option<&[u8]> {
@@ -130,8 +153,16 @@ mod tests {
     fn libraries() -> Vec<u8> {
         sample(&[
             (0x0303, "libz.so.1", "/lib/libz.so.1"),
-            (0x0303, "libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"),
-            (0x0003, "libcuda.so.1", "/usr/lib/i386-linux-gnu/libcuda.so.1"),
+            (
+                0x0303,
+                "libcudnn.so.9",
+                "/usr/local/cuda/lib64/libcudnn.so.9",
+            ),
+            (
+                0x0003,
+                "libcuda.so.1",
+                "/usr/lib/i386-linux-gnu/libcuda.so.1",
+            ),
             (0x0303, "libcuda.so.1", "/lib/x86_64-linux-gnu/libcuda.so.1"),
         ])
     }
@@ -139,8 +170,14 @@ mod tests {
     #[test]
     fn entries_that_matter_are_kept_in_order() {
         let want = [
-            ("libcudnn.so.9".to_owned(), PathBuf::from("/usr/local/cuda/lib64/libcudnn.so.9")),
-            ("libcuda.so.1".to_owned(), PathBuf::from("/lib/x86_64-linux-gnu/libcuda.so.1")),
+            (
+                "libcudnn.so.9".to_owned(),
+                PathBuf::from("/usr/local/cuda/lib64/libcudnn.so.9"),
+            ),
+            (
+                "libcuda.so.1".to_owned(),
+                PathBuf::from("/lib/x86_64-linux-gnu/libcuda.so.1"),
+            ),
         ];
         assert_eq!(kept(&libraries()).expect("whole"), want);
         let mut old = [OLD_MAGIC, &1u32.to_le_bytes(), &[0; OLD_ENTRY]].concat();
@@ -154,14 +191,29 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let (library, cache) = (dir.path().join("libcudnn.so.9"), dir.path().join("cache"));
         let made = std::process::Command::new("gcc")
-            .args(["-shared", "-nostdlib", "-Wl,-soname,libcudnn.so.9", "-x", "c", "/dev/null", "-o"])
+            .args([
+                "-shared",
+                "-nostdlib",
+                "-Wl,-soname,libcudnn.so.9",
+                "-x",
+                "c",
+                "/dev/null",
+                "-o",
+            ])
             .arg(&library)
             .status();
         assert!(made.expect("gcc is there").success());
-        let listed = std::process::Command::new("/sbin/ldconfig").arg("-C").arg(&cache).arg(dir.path()).status();
+        let listed = std::process::Command::new("/sbin/ldconfig")
+            .arg("-C")
+            .arg(&cache)
+            .arg(dir.path())
+            .status();
         assert!(listed.expect("ldconfig is there").success());
         let found = kept(&std::fs::read(&cache).expect("written")).expect("whole");
-        assert!(found.contains(&("libcudnn.so.9".to_owned(), library)), "{found:?}");
+        assert!(
+            found.contains(&("libcudnn.so.9".to_owned(), library)),
+            "{found:?}"
+        );
     }
 
     #[test]
@@ -169,7 +221,14 @@ mod tests {
         let one = (0x0303, "libcudnn.so.9", "/x");
         assert!(kept(&sample(&vec![one; MOST])).is_ok());
         assert!(kept(&sample(&vec![one; MOST + 1])).is_err());
-        assert!(kept(&sample(&[(0x0303, &format!("libcudnn{}", "a".repeat(MOST_PATH)), "/x")])).is_err());
+        assert!(
+            kept(&sample(&[(
+                0x0303,
+                &format!("libcudnn{}", "a".repeat(MOST_PATH)),
+                "/x"
+            )]))
+            .is_err()
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! The output of `lspci`, `lspci -n`, `lspci -nn` and `lspci -nnk`, in whichever form people paste it. Surrounding lines of
-//! other tools are ignored. Plain `lspci` prints the id of a device only if it has no name for it (`Device 15f9`). Names do not
-//! identify a board, so such lines are returned and not guessed at.
+//! The output of `lspci`, `lspci -n`, `lspci -nn` and `lspci -nnk`, in whichever form people paste
+//! it. Surrounding lines of other tools are ignored. Plain `lspci` prints the id of a device only
+//! if it has no name for it (`Device 15f9`). Names do not identify a board, so such lines are
+//! returned and not guessed at.
 
 use super::pci::{Function, NVIDIA};
 
@@ -11,7 +12,8 @@ pub struct Listing {
     pub functions: Vec<Function>,
     /// Lines about a display controller of NVIDIA's that lack the ids.
     pub without_numbers: Vec<String>,
-    /// Whether the text shows drivers and modules (`-k`); if so, a function without a driver has none.
+    /// Whether the text shows drivers and modules (`-k`); if so, a function without a driver has
+    /// none.
     pub shows_drivers: bool,
 }
 
@@ -22,7 +24,9 @@ pub fn parse(text: &str) -> Listing {
     let mut open = false;
     for line in text.lines() {
         let trimmed = line.trim();
-        listing.shows_drivers |= ["Kernel driver in use:", "Kernel modules:"].iter().any(|k| trimmed.starts_with(k));
+        listing.shows_drivers |= ["Kernel driver in use:", "Kernel modules:"]
+            .iter()
+            .any(|k| trimmed.starts_with(k));
         if let Some((address, rest)) = device_line(trimmed) {
             open = false;
             if let Some(function) = function(&address, rest) {
@@ -33,9 +37,14 @@ pub fn parse(text: &str) -> Listing {
             }
             continue;
         }
-        let Some(last) = listing.functions.last_mut().filter(|_| open) else { continue };
+        let Some(last) = listing.functions.last_mut().filter(|_| open) else {
+            continue;
+        };
         if let Some(subsystem) = trimmed.strip_prefix("Subsystem:") {
-            last.subsystem = brackets(subsystem).filter_map(pair).map(|(v, d)| format!("{v:04x}:{d:04x}")).last();
+            last.subsystem = brackets(subsystem)
+                .filter_map(pair)
+                .map(|(v, d)| format!("{v:04x}:{d:04x}"))
+                .last();
         } else if let Some(driver) = trimmed.strip_prefix("Kernel driver in use:") {
             last.driver = Some(driver.trim().to_owned()).filter(|d| !d.is_empty());
         }
@@ -43,9 +52,12 @@ pub fn parse(text: &str) -> Listing {
     listing
 }
 
-/// How many devices a text names. A list without NVIDIA's devices may be empty, but is not another text.
+/// How many devices a text names. A list without NVIDIA's devices may be empty, but is not another
+/// text.
 pub fn devices_named(text: &str) -> usize {
-    text.lines().filter(|line| device_line(line.trim()).is_some()).count()
+    text.lines()
+        .filter(|line| device_line(line.trim()).is_some())
+        .count()
 }
 
 /// `3b:00.0 …` or `0000:3b:00.0 …`: the address with its domain, and the rest.
@@ -54,7 +66,8 @@ fn device_line(line: &str) -> Option<(String, &str)> {
     Some((bus_address(&address.to_ascii_lowercase())?, rest))
 }
 
-/// A bus address as sysfs has it: lspci leaves out the domain where it is 0000. None for another text.
+/// A bus address as sysfs has it: lspci leaves out the domain where it is 0000. None for another
+/// text.
 pub fn bus_address(text: &str) -> Option<String> {
     let (place, function) = text.split_once('.')?;
     let hex = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_hexdigit());
@@ -70,11 +83,21 @@ pub fn bus_address(text: &str) -> Option<String> {
     }
 }
 
-/// An NVIDIA function with its class and id: `3D controller [0302]: NVIDIA Corporation GP100GL [Tesla P100] [10de:15f9]` with
-/// `-nn`, `0302: 10de:15f9` with `-n`, `3D controller: NVIDIA Corporation Device 15f9` without either.
+/// An NVIDIA function with its class and id: `3D controller [0302]: NVIDIA Corporation GP100GL
+/// [Tesla P100] [10de:15f9]` with `-nn`, `0302: 10de:15f9` with `-n`, `3D controller: NVIDIA
+/// Corporation Device 15f9` without either.
 fn function(address: &str, rest: &str) -> Option<Function> {
-    let (class, device) = numbers_and_names(rest).or_else(|| numbers(rest)).or_else(|| nameless(rest))?;
-    Some(Function { address: address.to_owned(), vendor: NVIDIA, device, class, subsystem: None, driver: None })
+    let (class, device) = numbers_and_names(rest)
+        .or_else(|| numbers(rest))
+        .or_else(|| nameless(rest))?;
+    Some(Function {
+        address: address.to_owned(),
+        vendor: NVIDIA,
+        device,
+        class,
+        subsystem: None,
+        driver: None,
+    })
 }
 
 fn numbers_and_names(rest: &str) -> Option<(u16, u16)> {
@@ -93,7 +116,10 @@ fn numbers(rest: &str) -> Option<(u16, u16)> {
 fn nameless(rest: &str) -> Option<(u16, u16)> {
     let (class, name) = rest.split_once(": ")?;
     let (_, class) = CLASSES.iter().find(|(name, _)| *name == class)?;
-    let device = name.strip_prefix("NVIDIA Corporation Device ")?.split_whitespace().next()?;
+    let device = name
+        .strip_prefix("NVIDIA Corporation Device ")?
+        .split_whitespace()
+        .next()?;
     Some((*class, hexadecimal(device)?))
 }
 
@@ -117,7 +143,9 @@ fn is_nvidias_display(rest: &str) -> bool {
 
 /// The texts in square brackets.
 fn brackets(text: &str) -> impl Iterator<Item = &str> {
-    text.split('[').skip(1).filter_map(|part| part.split_once(']').map(|(inside, _)| inside))
+    text.split('[')
+        .skip(1)
+        .filter_map(|part| part.split_once(']').map(|(inside, _)| inside))
 }
 
 /// `10de:15f9` as numbers.
@@ -128,7 +156,9 @@ fn pair(text: &str) -> Option<(u16, u16)> {
 
 /// Four hexadecimal digits.
 fn hexadecimal(text: &str) -> Option<u16> {
-    u16::from_str_radix(text, 16).ok().filter(|_| text.len() == 4)
+    u16::from_str_radix(text, 16)
+        .ok()
+        .filter(|_| text.len() == 4)
 }
 
 #[cfg(test)]
@@ -148,8 +178,11 @@ mod tests {
 000c:00:00.0 3D controller [0302]: NVIDIA Corporation GA100 [A100 SXM4 80GB] [10de:20b2] (rev a1)
 10101:00:00.0 Bridge [0680]: NVIDIA Corporation Device [10de:1af1] (rev a1)";
         let listing = parse(text);
-        let seen: Vec<_> =
-            listing.functions.iter().map(|f| (&*f.address, f.device, f.class, f.driver.as_deref())).collect();
+        let seen: Vec<_> = listing
+            .functions
+            .iter()
+            .map(|f| (&*f.address, f.device, f.class, f.driver.as_deref()))
+            .collect();
         assert_eq!(
             seen,
             [
@@ -182,9 +215,16 @@ mod tests {
 04:00.0 Bridge: NVIDIA Corporation Device 22a3 (rev a1)
 05:00.0 Audio device: NVIDIA Corporation Device 10f1 (rev a1)";
         let listing = parse(text);
-        let seen: Vec<_> = listing.functions.iter().map(|f| (&*f.address, f.device, f.class)).collect();
-        let want =
-            [("0000:02:00.0", 0x15f9, 0x0302), ("0003:01:00.0", 0x15f9, 0x0302), ("0000:04:00.0", 0x22a3, 0x0680)];
+        let seen: Vec<_> = listing
+            .functions
+            .iter()
+            .map(|f| (&*f.address, f.device, f.class))
+            .collect();
+        let want = [
+            ("0000:02:00.0", 0x15f9, 0x0302),
+            ("0003:01:00.0", 0x15f9, 0x0302),
+            ("0000:04:00.0", 0x22a3, 0x0680),
+        ];
         assert_eq!(seen, want);
         assert_eq!(listing.without_numbers, [""; 0]);
     }
@@ -193,7 +233,10 @@ mod tests {
     fn a_gpu_without_numbers_is_handed_back() {
         let line = "1b:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)";
         let listing = parse(line);
-        assert_eq!((listing.functions.len(), listing.without_numbers), (0, vec![line.to_owned()]));
+        assert_eq!(
+            (listing.functions.len(), listing.without_numbers),
+            (0, vec![line.to_owned()])
+        );
         assert!(!listing.shows_drivers);
     }
 

@@ -13,7 +13,12 @@ pub fn machine(reader: &mut Reader) -> Machine {
     let live = reader.system.is_live();
     let (kind, inside) = kind(reader);
     let arch = match live {
-        true => Some(rustix::system::uname().machine().to_string_lossy().into_owned()),
+        true => Some(
+            rustix::system::uname()
+                .machine()
+                .to_string_lossy()
+                .into_owned(),
+        ),
         false => tree_arch(reader),
     };
     let arch = arch.unwrap_or_else(|| {
@@ -21,18 +26,32 @@ pub fn machine(reader: &mut Reader) -> Machine {
         reader.miss("the machine's architecture", why);
         UNKNOWN_ARCHITECTURE.to_owned()
     });
-    let boot_id = live.then(|| reader.word("the boot's id", "/proc/sys/kernel/random/boot_id")).flatten();
+    let boot_id = live
+        .then(|| reader.word("the boot's id", "/proc/sys/kernel/random/boot_id"))
+        .flatten();
     // What is built for a tree is built by this machine.
     let cores = u32::try_from(cores()).ok();
     let board = (kind == MachineKind::Jetson).then(|| board(reader));
-    Machine { arch, kind, inside, is_tree: !live, boot_id, cores, portable: is_portable(reader), board }
+    Machine {
+        arch,
+        kind,
+        inside,
+        is_tree: !live,
+        boot_id,
+        cores,
+        portable: is_portable(reader),
+        board,
+    }
 }
 
 /// The architecture of a tree's programs.
 fn tree_arch(reader: &mut Reader) -> Option<String> {
     let what = "the machine's architecture";
     for program in ["/bin/sh", "/usr/bin/env", "/sbin/ldconfig"] {
-        let file = reader.is_file(program).then(|| reader.open(what, program)).flatten();
+        let file = reader
+            .is_file(program)
+            .then(|| reader.open(what, program))
+            .flatten();
         if let Some(arch) = file.and_then(|f| elf::machine(&ReadCache::new(f))) {
             return Some(arch.to_owned());
         }
@@ -43,17 +62,31 @@ fn tree_arch(reader: &mut Reader) -> Option<String> {
         ("/lib/ld-linux-aarch64.so.1", "aarch64"),
         ("/lib64/ld64.so.2", "ppc64le"),
     ];
-    let is_there = |path: &str| reader.system.exists(path) || reader.system.link_target(path).is_some();
-    let by_loader = loaders.into_iter().find(|(path, _)| is_there(path)).map(|(_, arch)| arch.to_owned());
+    let is_there =
+        |path: &str| reader.system.exists(path) || reader.system.link_target(path).is_some();
+    let by_loader = loaders
+        .into_iter()
+        .find(|(path, _)| is_there(path))
+        .map(|(_, arch)| arch.to_owned());
     by_loader
-        .or_else(|| recorded_arch(&reader.head(what, "/var/lib/dpkg/status", MAX_RECORD).unwrap_or_default()))
+        .or_else(|| {
+            recorded_arch(
+                &reader
+                    .head(what, "/var/lib/dpkg/status", MAX_RECORD)
+                    .unwrap_or_default(),
+            )
+        })
         .or_else(|| eabi(&reader.text(what, TEGRA_RELEASE).unwrap_or_default()))
 }
 
 /// The architecture of dpkg itself in its record, which may have packages of others, too.
 fn recorded_arch(status: &str) -> Option<String> {
     let is_own = |entry: &&str| entry.lines().any(|line| line == "Package: dpkg");
-    let arch = status.split("\n\n").find(is_own)?.lines().find_map(|line| line.strip_prefix("Architecture: "))?;
+    let arch = status
+        .split("\n\n")
+        .find(is_own)?
+        .lines()
+        .find_map(|line| line.strip_prefix("Architecture: "))?;
     Some(architecture::machine(arch).to_owned())
 }
 
@@ -61,8 +94,12 @@ fn kind(reader: &mut Reader) -> (MachineKind, Option<String>) {
     if let Some(manager) = container(reader) {
         return (MachineKind::Container, Some(manager));
     }
-    let release = reader.word("the kernel's release", "/proc/sys/kernel/osrelease").unwrap_or_default();
-    if is_wsl(&release) || !reader.system.is_live() && OF_WSL.iter().any(|path| reader.system.exists(path)) {
+    let release = reader
+        .word("the kernel's release", "/proc/sys/kernel/osrelease")
+        .unwrap_or_default();
+    if is_wsl(&release)
+        || !reader.system.is_live() && OF_WSL.iter().any(|path| reader.system.exists(path))
+    {
         return (MachineKind::Wsl2, Some("wsl".to_owned()));
     }
     if is_jetson(reader) {
@@ -74,8 +111,8 @@ fn kind(reader: &mut Reader) -> (MachineKind, Option<String>) {
     }
 }
 
-/// What shows the root filesystem of a WSL2 distribution that does not run: its settings for WSL, as distributions ship them, and the
-/// folder on which WSL mounts the libraries of Windows.
+/// What shows the root filesystem of a WSL2 distribution that does not run: its settings for WSL,
+/// as distributions ship them, and the folder on which WSL mounts the libraries of Windows.
 const OF_WSL: [&str; 2] = ["/etc/wsl-distribution.conf", "/usr/lib/wsl/lib"];
 
 fn is_wsl(release: &str) -> bool {
@@ -85,7 +122,9 @@ fn is_wsl(release: &str) -> bool {
 /// The manager of the container that this is, if it is one.
 fn container(reader: &mut Reader) -> Option<String> {
     // systemd records which one. WSL also calls itself a container; it is recognised by its kernel.
-    let said = reader.word("the container manager", "/run/systemd/container").filter(|m| m != "wsl");
+    let said = reader
+        .word("the container manager", "/run/systemd/container")
+        .filter(|m| m != "wsl");
     if said.is_some() {
         return said;
     }
@@ -97,15 +136,22 @@ fn container(reader: &mut Reader) -> Option<String> {
     }
     // Only root may read this, and its absence proves nothing, so a refusal is not recorded.
     let environment = reader.system.read("/proc/1/environ").unwrap_or_default();
-    let manager = environment.split(|b| *b == 0).find_map(|v| v.strip_prefix(b"container="));
-    manager.map(|m| String::from_utf8_lossy(m).into_owned()).filter(|m| !m.is_empty() && m != "wsl")
+    let manager = environment
+        .split(|b| *b == 0)
+        .find_map(|v| v.strip_prefix(b"container="));
+    manager
+        .map(|m| String::from_utf8_lossy(m).into_owned())
+        .filter(|m| !m.is_empty() && m != "wsl")
 }
 
-/// Chassis types of SMBIOS (DSP0134, 7.4.1): portable, laptop, notebook, hand-held, sub-notebook, tablet, convertible, detachable.
+/// Chassis types of SMBIOS (DSP0134, 7.4.1): portable, laptop, notebook, hand-held, sub-notebook,
+/// tablet, convertible, detachable.
 const PORTABLE: [&str; 8] = ["8", "9", "10", "11", "14", "30", "31", "32"];
 
 fn is_portable(reader: &mut Reader) -> bool {
-    reader.word("the chassis", "/sys/class/dmi/id/chassis_type").is_some_and(|kind| PORTABLE.contains(&kind.as_str()))
+    reader
+        .word("the chassis", "/sys/class/dmi/id/chassis_type")
+        .is_some_and(|kind| PORTABLE.contains(&kind.as_str()))
 }
 
 /// Where Jetson Linux notes its release.
@@ -113,9 +159,16 @@ const TEGRA_RELEASE: &str = "/etc/nv_tegra_release";
 
 fn board(reader: &mut Reader) -> Board {
     let model = reader.word("the board's model", "/proc/device-tree/model");
-    let model = model.map(|model| model.trim_matches('\0').to_owned()).filter(|model| !model.is_empty());
-    let noted = reader.text("the release of Jetson Linux", TEGRA_RELEASE).unwrap_or_default();
-    Board { model, l4t: l4t(&noted) }
+    let model = model
+        .map(|model| model.trim_matches('\0').to_owned())
+        .filter(|model| !model.is_empty());
+    let noted = reader
+        .text("the release of Jetson Linux", TEGRA_RELEASE)
+        .unwrap_or_default();
+    Board {
+        model,
+        l4t: l4t(&noted),
+    }
 }
 
 /// The release in `# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic, …`: `36.4.3`.
@@ -123,13 +176,18 @@ fn l4t(noted: &str) -> Option<String> {
     let line = noted.lines().next()?.strip_prefix("# R")?;
     let (major, rest) = line.split_once(' ')?;
     let revision = rest.split_once("REVISION: ")?.1.split(',').next()?.trim();
-    let is_number = |text: &str| !text.is_empty() && text.split('.').all(|n| n.parse::<u16>().is_ok());
+    let is_number =
+        |text: &str| !text.is_empty() && text.split('.').all(|n| n.parse::<u16>().is_ok());
     (is_number(major) && is_number(revision)).then(|| format!("{major}.{revision}"))
 }
 
 /// The architecture in the same line, `EABI: aarch64`.
 fn eabi(noted: &str) -> Option<String> {
-    let name = noted.lines().next()?.split(", ").find_map(|part| part.strip_prefix("EABI: "))?;
+    let name = noted
+        .lines()
+        .next()?
+        .split(", ")
+        .find_map(|part| part.strip_prefix("EABI: "))?;
     (name == "aarch64").then(|| name.to_owned())
 }
 
@@ -138,7 +196,9 @@ fn is_jetson(reader: &mut Reader) -> bool {
         return true;
     }
     // A list of names, each followed by a zero byte.
-    let names = reader.text("the device tree", "/proc/device-tree/compatible").unwrap_or_default();
+    let names = reader
+        .text("the device tree", "/proc/device-tree/compatible")
+        .unwrap_or_default();
     names.split('\0').any(|n| n.starts_with("nvidia,tegra"))
 }
 
@@ -146,7 +206,9 @@ fn is_jetson(reader: &mut Reader) -> bool {
 fn hypervisor(reader: &mut Reader) -> Option<String> {
     let what = "the hypervisor";
     let dmi = |reader: &mut Reader, file: &str| {
-        reader.word(what, Path::new("/sys/class/dmi/id").join(file)).unwrap_or_default()
+        reader
+            .word(what, Path::new("/sys/class/dmi/id").join(file))
+            .unwrap_or_default()
     };
     let (vendor, product) = (dmi(reader, "sys_vendor"), dmi(reader, "product_name"));
     if let Some(name) = by_firmware(&vendor, &product) {
@@ -155,10 +217,13 @@ fn hypervisor(reader: &mut Reader) -> Option<String> {
     if let Some(name) = reader.word(what, "/sys/hypervisor/type") {
         return Some(name);
     }
-    // One processor's paragraph is enough, and on a large host the kernel needs long to produce the whole file.
+    // One processor's paragraph is enough, and on a large host the kernel needs long to produce the
+    // whole file.
     let processors = reader.head(what, "/proc/cpuinfo", 4096).unwrap_or_default();
     let flags = processors.lines().find_map(|l| l.strip_prefix("flags"));
-    flags.is_some_and(|f| f.split_whitespace().any(|f| f == "hypervisor")).then(|| "unknown hypervisor".to_owned())
+    flags
+        .is_some_and(|f| f.split_whitespace().any(|f| f == "hypervisor"))
+        .then(|| "unknown hypervisor".to_owned())
 }
 
 fn by_firmware(vendor: &str, product: &str) -> Option<&'static str> {
@@ -166,7 +231,9 @@ fn by_firmware(vendor: &str, product: &str) -> Option<&'static str> {
     match () {
         // Bare-metal instances have the same vendor; only the product differs.
         () if vendor == "Amazon EC2" => (!product.contains("metal")).then_some("amazon"),
-        () if vendor == "Microsoft Corporation" => (product == "Virtual Machine").then_some("hyper-v"),
+        () if vendor == "Microsoft Corporation" => {
+            (product == "Virtual Machine").then_some("hyper-v")
+        }
         () if product == "Google Compute Engine" => Some("google"),
         () if is("QEMU") || is("KVM") => Some("kvm"),
         () if is("VMware") => Some("vmware"),
@@ -184,9 +251,15 @@ mod tests {
     fn bare_metal_at_a_cloud_is_no_virtual_machine() {
         assert_eq!(by_firmware("Amazon EC2", "p5.48xlarge"), Some("amazon"));
         assert_eq!(by_firmware("Amazon EC2", "g4dn.metal"), None);
-        assert_eq!(by_firmware("Microsoft Corporation", "Virtual Machine"), Some("hyper-v"));
+        assert_eq!(
+            by_firmware("Microsoft Corporation", "Virtual Machine"),
+            Some("hyper-v")
+        );
         assert_eq!(by_firmware("Microsoft Corporation", "Surface Book 3"), None);
-        assert_eq!(by_firmware("QEMU", "Standard PC (Q35 + ICH9, 2009)"), Some("kvm"));
+        assert_eq!(
+            by_firmware("QEMU", "Standard PC (Q35 + ICH9, 2009)"),
+            Some("kvm")
+        );
         assert_eq!(by_firmware("Supermicro", "SYS-821GE-TNHR"), None);
     }
 
@@ -208,9 +281,23 @@ mod tests {
     fn jetson_linux_notes_its_release() {
         let noted = "# R36 (release), REVISION: 4.3, GCID: 38968081, BOARD: generic, EABI: aarch64, DATE: Wed Jan  8\n";
         assert_eq!(l4t(noted).as_deref(), Some("36.4.3"));
-        assert_eq!((eabi(noted).as_deref(), eabi("# R36 (release), REVISION: 4.3")), (Some("aarch64"), None));
-        assert_eq!(l4t("# R32 (release), REVISION: 7.1, GCID: 29689809\n").as_deref(), Some("32.7.1"));
-        for other in ["", "# R36", "# Rxx (release), REVISION: 4.3, ", "# R36 (release), REVISION: ../4, "] {
+        assert_eq!(
+            (
+                eabi(noted).as_deref(),
+                eabi("# R36 (release), REVISION: 4.3")
+            ),
+            (Some("aarch64"), None)
+        );
+        assert_eq!(
+            l4t("# R32 (release), REVISION: 7.1, GCID: 29689809\n").as_deref(),
+            Some("32.7.1")
+        );
+        for other in [
+            "",
+            "# R36",
+            "# Rxx (release), REVISION: 4.3, ",
+            "# R36 (release), REVISION: ../4, ",
+        ] {
             assert_eq!(l4t(other), None, "{other:?}");
         }
     }
@@ -220,6 +307,9 @@ mod tests {
         let system = gpusetup_system::System::live();
         let mut reader = Reader::new(&system);
         assert_eq!(machine(&mut reader).arch, std::env::consts::ARCH);
-        assert_eq!(tree_arch(&mut reader).as_deref(), Some(std::env::consts::ARCH));
+        assert_eq!(
+            tree_arch(&mut reader).as_deref(),
+            Some(std::env::consts::ARCH)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! modprobe's configuration and the kernel's command line: what keeps kernel modules from being loaded, above all NVIDIA's own.
+//! modprobe's configuration and the kernel's command line: what keeps kernel modules from being
+//! loaded, above all NVIDIA's own.
 
 use gpusetup_system::System;
 use gpusetup_text::text::quoted;
@@ -8,7 +9,11 @@ use std::path::{Path, PathBuf};
 
 /// A line that keeps one of the driver's own modules from being loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Block {
     /// The kernel module, with underscores.
     pub module: String,
@@ -18,7 +23,8 @@ pub struct Block {
     pub line: Option<usize>,
     /// What the file says: `alias nvidia off`, `modprobe.blacklist=nvidia`.
     pub text: String,
-    /// Whether it holds for every attempt. A blacklist of modprobe only prevents loading by a GPU's id, during boot.
+    /// Whether it holds for every attempt. A blacklist of modprobe only prevents loading by a GPU's
+    /// id, during boot.
     pub always: bool,
 }
 
@@ -33,20 +39,39 @@ impl Block {
 /// The driver's modules that CUDA needs. Debian names the first one after its package.
 const OWN: [&str; 3] = ["nvidia", "nvidia_current", "nvidia_uvm"];
 
-/// The directories of modprobe's configuration: a file in an earlier directory replaces those of the same name in later ones.
-pub const CONFIGURATION: [&str; 5] =
-    ["/etc/modprobe.d", "/run/modprobe.d", "/usr/local/lib/modprobe.d", "/usr/lib/modprobe.d", "/lib/modprobe.d"];
+/// The directories of modprobe's configuration: a file in an earlier directory replaces those of
+/// the same name in later ones.
+pub const CONFIGURATION: [&str; 5] = [
+    "/etc/modprobe.d",
+    "/run/modprobe.d",
+    "/usr/local/lib/modprobe.d",
+    "/usr/lib/modprobe.d",
+    "/lib/modprobe.d",
+];
 
-/// What keeps the driver's own modules from being loaded, by modprobe's configuration or the kernel's command line.
+/// What keeps the driver's own modules from being loaded, by modprobe's configuration or the
+/// kernel's command line.
 pub fn blocked(system: &System, configuration: &[(PathBuf, String)]) -> Vec<Block> {
     let lines = command_lines(system);
-    let on_lines = lines.iter().flat_map(|(by, line)| blocked_on_command_line(line, by));
-    first(system, configuration.iter().flat_map(|(by, text)| blocked_by(text, by)).chain(on_lines))
+    let on_lines = lines
+        .iter()
+        .flat_map(|(by, line)| blocked_on_command_line(line, by));
+    first(
+        system,
+        configuration
+            .iter()
+            .flat_map(|(by, text)| blocked_by(text, by))
+            .chain(on_lines),
+    )
 }
 
 /// An option of one of the driver's modules in modprobe's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct SetOption {
     /// The module, with underscores: `nvidia`.
     pub module: String,
@@ -61,11 +86,20 @@ pub struct SetOption {
     pub line: Option<usize>,
 }
 
-/// The options of the driver's modules in modprobe's configuration and on the kernel's command line, which modprobe reads too.
+/// The options of the driver's modules in modprobe's configuration and on the kernel's command
+/// line, which modprobe reads too.
 pub fn options(system: &System, configuration: &[(PathBuf, String)]) -> Vec<SetOption> {
     let lines = command_lines(system);
-    let on_lines = lines.iter().flat_map(|(by, text)| options_on_command_line(text, by));
-    first(system, configuration.iter().flat_map(|(by, text)| options_in(text, by)).chain(on_lines))
+    let on_lines = lines
+        .iter()
+        .flat_map(|(by, text)| options_on_command_line(text, by));
+    first(
+        system,
+        configuration
+            .iter()
+            .flat_map(|(by, text)| options_in(text, by))
+            .chain(on_lines),
+    )
 }
 
 /// The first settings of the driver's modules. No host has as many; what is left out is noted.
@@ -73,24 +107,36 @@ fn first<T>(system: &System, mut all: impl Iterator<Item = T>) -> Vec<T> {
     const MAX_SETTINGS: usize = 10_000;
     let found: Vec<_> = all.by_ref().take(MAX_SETTINGS).collect();
     if all.next().is_some() {
-        system
-            .leave_out("/etc/modprobe.d", &format!("it has more than {MAX_SETTINGS} settings of the driver's modules"));
+        system.leave_out(
+            "/etc/modprobe.d",
+            &format!("it has more than {MAX_SETTINGS} settings of the driver's modules"),
+        );
     }
     found
 }
 
 /// Words like `nvidia.NVreg_EnableGpuFirmware=0`.
-fn options_on_command_line<'a>(text: &'a str, by: &'a Path) -> impl Iterator<Item = SetOption> + 'a {
+fn options_on_command_line<'a>(
+    text: &'a str,
+    by: &'a Path,
+) -> impl Iterator<Item = SetOption> + 'a {
     let is_quote = |c: char| c.is_whitespace() || c == '"' || c == '\'';
     text.split(is_quote).filter_map(move |word| {
         let (module, option) = word.split_once('.')?;
         let (name, value) = option.split_once('=')?;
         let module = own_module(module)?;
-        Some(SetOption { module, name: name.to_owned(), value: value.to_owned(), by: by.to_owned(), line: None })
+        Some(SetOption {
+            module,
+            name: name.to_owned(),
+            value: value.to_owned(),
+            by: by.to_owned(),
+            line: None,
+        })
     })
 }
 
-/// One of the driver's modules by its kernel name, with underscores. Debian names them after its packages.
+/// One of the driver's modules by its kernel name, with underscores. Debian names them after its
+/// packages.
 fn own_module(name: &str) -> Option<String> {
     let module = name.replace('-', "_");
     let is_ours = module == "nvidia" || module.starts_with("nvidia_");
@@ -102,7 +148,9 @@ fn whole_lines(configuration: &str) -> Vec<(usize, String)> {
     let mut all = Vec::<(usize, String)>::new();
     let mut goes_on = false;
     for (number, line) in (1..).zip(configuration.lines()) {
-        let (text, continues) = line.strip_suffix('\\').map_or((line, false), |text| (text, true));
+        let (text, continues) = line
+            .strip_suffix('\\')
+            .map_or((line, false), |text| (text, true));
         match all.last_mut().filter(|_| goes_on) {
             Some((_, before)) => before.push_str(text),
             None => all.push((number, text.to_owned())),
@@ -113,24 +161,26 @@ fn whole_lines(configuration: &str) -> Vec<(usize, String)> {
 }
 
 fn options_in<'a>(configuration: &'a str, by: &'a Path) -> impl Iterator<Item = SetOption> + 'a {
-    whole_lines(configuration).into_iter().flat_map(move |(line, text)| {
-        let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
-        let mut words = words.into_iter();
-        let module = match (words.next().as_deref(), words.next()) {
-            (Some("options"), Some(module)) => own_module(&module),
-            _ => None,
-        };
-        words.filter_map(move |word| {
-            let (name, value) = word.split_once('=').unwrap_or((&word, ""));
-            Some(SetOption {
-                module: module.clone()?,
-                name: name.to_owned(),
-                value: value.trim_matches('"').to_owned(),
-                by: by.to_owned(),
-                line: Some(line),
+    whole_lines(configuration)
+        .into_iter()
+        .flat_map(move |(line, text)| {
+            let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+            let mut words = words.into_iter();
+            let module = match (words.next().as_deref(), words.next()) {
+                (Some("options"), Some(module)) => own_module(&module),
+                _ => None,
+            };
+            words.filter_map(move |word| {
+                let (name, value) = word.split_once('=').unwrap_or((&word, ""));
+                Some(SetOption {
+                    module: module.clone()?,
+                    name: name.to_owned(),
+                    value: value.trim_matches('"').to_owned(),
+                    by: by.to_owned(),
+                    line: Some(line),
+                })
             })
         })
-    })
 }
 
 /// The files of modprobe's configuration that are in effect, with their text.
@@ -150,16 +200,28 @@ pub fn configuration(system: &System) -> Vec<(PathBuf, String)> {
     files
 }
 
-/// The files with the kernel's command line, and their text: of the running kernel, or of those that a tree boots.
+/// The files with the kernel's command line, and their text: of the running kernel, or of those
+/// that a tree boots.
 pub fn command_lines(system: &System) -> Vec<(PathBuf, String)> {
     const ENTRIES: &str = "/boot/loader/entries";
     let files: Vec<PathBuf> = if system.is_live() {
         vec!["/proc/cmdline".into()]
     } else {
-        let entries = system.list(ENTRIES).unwrap_or_default().into_iter().map(|name| Path::new(ENTRIES).join(name));
-        ["/etc/kernel/cmdline", "/etc/default/grub"].map(PathBuf::from).into_iter().chain(entries).collect()
+        let entries = system
+            .list(ENTRIES)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|name| Path::new(ENTRIES).join(name));
+        ["/etc/kernel/cmdline", "/etc/default/grub"]
+            .map(PathBuf::from)
+            .into_iter()
+            .chain(entries)
+            .collect()
     };
-    files.into_iter().map(|path| (path.clone(), text(system, &path))).collect()
+    files
+        .into_iter()
+        .map(|path| (path.clone(), text(system, &path)))
+        .collect()
 }
 
 fn text(system: &System, path: &Path) -> String {
@@ -174,42 +236,70 @@ pub fn parsed(line: &str) -> Option<(&str, String, Option<&str>)> {
 
 /// Whether a command of `install` loads nothing.
 pub fn is_nothing(command: Option<&str>) -> bool {
-    command.is_some_and(|c| c.ends_with("/false") || c.ends_with("/true") || ["false", "true", ":"].contains(&c))
+    command.is_some_and(|c| {
+        c.ends_with("/false") || c.ends_with("/true") || ["false", "true", ":"].contains(&c)
+    })
 }
 
 /// `alias nvidia off`, `install nvidia /bin/false` and `blacklist nvidia`.
 fn blocked_by<'a>(configuration: &'a str, by: &'a Path) -> impl Iterator<Item = Block> + 'a {
-    (1..).zip(configuration.lines()).filter_map(move |(number, line)| {
-        let (verb, module, how) = parsed(line)?;
-        let always = match verb {
-            "blacklist" => false,
-            "alias" if how == Some("off") => true,
-            "install" if is_nothing(how) => true,
-            _ => return None,
-        };
-        let text = line.split_whitespace().collect::<Vec<_>>().join(" ");
-        OWN.contains(&&*module).then(|| Block { module, by: by.to_owned(), line: Some(number), text, always })
-    })
+    (1..)
+        .zip(configuration.lines())
+        .filter_map(move |(number, line)| {
+            let (verb, module, how) = parsed(line)?;
+            let always = match verb {
+                "blacklist" => false,
+                "alias" if how == Some("off") => true,
+                "install" if is_nothing(how) => true,
+                _ => return None,
+            };
+            let text = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            OWN.contains(&&*module).then(|| Block {
+                module,
+                by: by.to_owned(),
+                line: Some(number),
+                text,
+                always,
+            })
+        })
 }
 
 /// The lists of modules on the kernel's command line: the option, and its modules with underscores.
 pub fn lists(line: &str) -> impl Iterator<Item = (&str, Vec<String>)> {
-    line.split(|c: char| c.is_whitespace() || c == '"' || c == '\'').filter_map(|word| {
-        let (option, list) = word.split_once('=')?;
-        Some((option, list.split(',').map(|module| module.replace('-', "_")).collect()))
-    })
+    line.split(|c: char| c.is_whitespace() || c == '"' || c == '\'')
+        .filter_map(|word| {
+            let (option, list) = word.split_once('=')?;
+            Some((
+                option,
+                list.split(',')
+                    .map(|module| module.replace('-', "_"))
+                    .collect(),
+            ))
+        })
 }
 
-/// `modprobe.blacklist=nvidia`, `module_blacklist=nvidia`. The kernel itself refuses what the second one names.
+/// `modprobe.blacklist=nvidia`, `module_blacklist=nvidia`. The kernel itself refuses what the
+/// second one names.
 fn blocked_on_command_line<'a>(line: &'a str, by: &'a Path) -> impl Iterator<Item = Block> + 'a {
-    let of_modules = |(option, _): &(&str, _)| ["modprobe.blacklist", "module_blacklist"].contains(option);
-    lists(line).filter(of_modules).flat_map(move |(option, modules)| {
-        let own = modules.into_iter().filter(|module| OWN.contains(&&**module));
-        own.map(move |module| {
-            let (text, always) = (format!("{option}={module}"), option == "module_blacklist");
-            Block { module, by: by.to_owned(), line: None, text, always }
+    let of_modules =
+        |(option, _): &(&str, _)| ["modprobe.blacklist", "module_blacklist"].contains(option);
+    lists(line)
+        .filter(of_modules)
+        .flat_map(move |(option, modules)| {
+            let own = modules
+                .into_iter()
+                .filter(|module| OWN.contains(&&**module));
+            own.map(move |module| {
+                let (text, always) = (format!("{option}={module}"), option == "module_blacklist");
+                Block {
+                    module,
+                    by: by.to_owned(),
+                    line: None,
+                    text,
+                    always,
+                }
+            })
         })
-    })
 }
 
 #[cfg(test)]
@@ -219,9 +309,16 @@ mod tests {
     #[test]
     fn options_of_the_drivers_modules_are_read() {
         let text = "options nvidia \\\nNVreg_X=\"1\" NVreg_Y\n# options nvidia a=1\noptions nvidia-current-uvm b=2\noptions i915 c=3\noptions\n";
-        let found: Vec<_> = options_in(text, Path::new("/f")).map(|o| (o.module, o.name, o.value, o.line)).collect();
+        let found: Vec<_> = options_in(text, Path::new("/f"))
+            .map(|o| (o.module, o.name, o.value, o.line))
+            .collect();
         let option = |module: &str, name: &str, value: &str, line| {
-            (module.to_owned(), name.to_owned(), value.to_owned(), Some(line))
+            (
+                module.to_owned(),
+                name.to_owned(),
+                value.to_owned(),
+                Some(line),
+            )
         };
         let wanted = [
             option("nvidia", "NVreg_X", "1", 1),
@@ -239,10 +336,19 @@ mod tests {
             system.make_directories(directory, 0o755).expect("made");
         }
         let files = [
-            ("/etc/modprobe.d/a.conf", "# blacklist nvidia\nblacklist nvidia\n\nalias  nvidia-uvm\toff\n"),
-            ("/etc/modprobe.d/b.conf", "install nvidia /bin/false\noptions nvidia x=1\nblacklist nvidia_drm\n"),
+            (
+                "/etc/modprobe.d/a.conf",
+                "# blacklist nvidia\nblacklist nvidia\n\nalias  nvidia-uvm\toff\n",
+            ),
+            (
+                "/etc/modprobe.d/b.conf",
+                "install nvidia /bin/false\noptions nvidia x=1\nblacklist nvidia_drm\n",
+            ),
             ("/usr/lib/modprobe.d/b.conf", "alias nvidia off\n"),
-            ("/usr/lib/modprobe.d/nvidia.conf", "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\n"),
+            (
+                "/usr/lib/modprobe.d/nvidia.conf",
+                "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\n",
+            ),
             (
                 "/etc/default/grub",
                 "GRUB_CMDLINE_LINUX=\"quiet modprobe.blacklist=nouveau,nvidia module_blacklist=nvidia\"\n",
@@ -252,7 +358,10 @@ mod tests {
             system.write(path, text.as_bytes(), 0o644).expect("written");
         }
         let found = blocked(&system, &configuration(&system));
-        let told: Vec<_> = found.iter().map(|b| (&*b.module, b.line, &*b.text, b.always)).collect();
+        let told: Vec<_> = found
+            .iter()
+            .map(|b| (&*b.module, b.line, &*b.text, b.always))
+            .collect();
         assert_eq!(
             told,
             [

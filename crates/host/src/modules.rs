@@ -25,9 +25,15 @@ pub fn loaded(reader: &mut Reader) -> Option<Vec<LoadedModule>> {
 /// The names in `/proc/modules` text, sorted.
 fn names(text: &str) -> Vec<String> {
     let matters = |n: &str| {
-        n == "nvidia" || n.starts_with("nvidia_") || ["nouveau", "nova_core", "nova_drm", "vfio_pci"].contains(&n)
+        n == "nvidia"
+            || n.starts_with("nvidia_")
+            || ["nouveau", "nova_core", "nova_drm", "vfio_pci"].contains(&n)
     };
-    let mut names: Vec<_> = text.lines().filter_map(|l| l.split(' ').next()).filter(|n| matters(n)).collect();
+    let mut names: Vec<_> = text
+        .lines()
+        .filter_map(|l| l.split(' ').next())
+        .filter(|n| matters(n))
+        .collect();
     names.sort_unstable();
     names.into_iter().map(str::to_owned).collect()
 }

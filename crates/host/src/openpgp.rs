@@ -1,5 +1,6 @@
-//! OpenPGP public keys as package managers use them: the keys in a file, and the digest that binds each to its owner's name.
-//! Signatures are not verified: anyone who can write these files can write others as well.
+//! OpenPGP public keys as package managers use them: the keys in a file, and the digest that binds
+//! each to its owner's name. Signatures are not verified: anyone who can write these files can
+//! write others as well.
 
 mod subkeys;
 
@@ -16,7 +17,8 @@ pub struct PublicKey {
     pub fingerprint: String,
     /// Whether all of its signatures over itself and its names use SHA-1 or older digests.
     pub is_weak: bool,
-    /// When it expires by its newest signature over itself, in seconds since 1970. None if it does not.
+    /// When it expires by its newest signature over itself, in seconds since 1970. None if it does
+    /// not.
     pub expires: Option<u64>,
 }
 
@@ -37,24 +39,31 @@ pub fn public_keys(bytes: &[u8]) -> Result<Vec<PublicKey>, &'static str> {
         None => return Err("it is empty"),
         Some(first) if first & 0x80 != 0 => bytes,
         Some(_) => {
-            dearmoured = dearmour(&String::from_utf8_lossy(bytes)).ok_or("it is not an OpenPGP key")?;
+            dearmoured =
+                dearmour(&String::from_utf8_lossy(bytes)).ok_or("it is not an OpenPGP key")?;
             dearmoured.as_slice()
         }
     };
     let keys = keys(packets);
-    if keys.is_empty() { Err("it contains no OpenPGP key of version 4") } else { Ok(keys) }
+    if keys.is_empty() {
+        Err("it contains no OpenPGP key of version 4")
+    } else {
+        Ok(keys)
+    }
 }
 
 /// Packets that a certificate may have: its keys, names, signatures, and GnuPG's marks of trust.
 const OF_CERTIFICATES: [u8; 6] = [SIGNATURE, PUBLIC_KEY, 12, 13, PUBLIC_SUBKEY, 17];
 
-/// The packets of a file of armoured keys, with the fingerprint of each key in it. Unlike [`public_keys`], it refuses a file in
-/// which another reader could find more: every byte belongs to a packet, and every key is one of version 4.
+/// The packets of a file of armoured keys, with the fingerprint of each key in it. Unlike
+/// [`public_keys`], it refuses a file in which another reader could find more: every byte belongs
+/// to a packet, and every key is one of version 4.
 pub fn certificates(text: &str) -> Result<(Vec<u8>, Vec<PublicKey>), &'static str> {
     let packets = dearmour(text).ok_or("it is not an armoured OpenPGP key")?;
     let mut rest = packets.as_slice();
     while !rest.is_empty() {
-        let (tag, body, behind) = packet(rest).ok_or("it contains something other than an OpenPGP key")?;
+        let (tag, body, behind) =
+            packet(rest).ok_or("it contains something other than an OpenPGP key")?;
         if !OF_CERTIFICATES.contains(&tag) {
             return Err("it contains something other than an OpenPGP key");
         }
@@ -64,13 +73,21 @@ pub fn certificates(text: &str) -> Result<(Vec<u8>, Vec<PublicKey>), &'static st
         rest = behind;
     }
     let keys = keys(&packets);
-    if keys.is_empty() { Err("it contains no OpenPGP key of version 4") } else { Ok((packets, keys)) }
+    if keys.is_empty() {
+        Err("it contains no OpenPGP key of version 4")
+    } else {
+        Ok((packets, keys))
+    }
 }
 
 /// Packets in the form that every package manager reads: RFC 4880, 6.
 pub fn armoured(packets: &[u8]) -> String {
     let encoded = BASE64_STANDARD.encode(packets);
-    let lines: Vec<_> = encoded.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
+    let lines: Vec<_> = encoded
+        .as_bytes()
+        .chunks(64)
+        .map(String::from_utf8_lossy)
+        .collect();
     let sum = BASE64_STANDARD.encode(&crc24(packets).to_be_bytes()[1..]);
     format!(
         "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n{}\n={sum}\n-----END PGP PUBLIC KEY BLOCK-----\n",
@@ -83,7 +100,11 @@ fn crc24(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x00B7_04CE, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte) << 16, |sum, _| {
             let sum = sum << 1;
-            if sum & 0x0100_0000 == 0 { sum } else { sum ^ 0x0186_4CFB }
+            if sum & 0x0100_0000 == 0 {
+                sum
+            } else {
+                sum ^ 0x0186_4CFB
+            }
         })
     })
 }
@@ -121,7 +142,11 @@ fn keys(packets: &[u8]) -> Vec<PublicKey> {
         match tag {
             PUBLIC_KEY => {
                 at_subkey = false;
-                let read = |fingerprint| Read { fingerprint, made: number_at(body, 1), bound_by: Vec::new() };
+                let read = |fingerprint| Read {
+                    fingerprint,
+                    made: number_at(body, 1),
+                    bound_by: Vec::new(),
+                };
                 found.extend(fingerprint(body).map(read));
             }
             PUBLIC_SUBKEY => at_subkey = true,
@@ -135,13 +160,18 @@ fn keys(packets: &[u8]) -> Vec<PublicKey> {
     }
     let key = |read: Read| PublicKey {
         fingerprint: gpusetup_system::hex(&read.fingerprint).to_uppercase(),
-        is_weak: !read.bound_by.is_empty() && read.bound_by.iter().all(|binding| WEAK.contains(&binding.digest)),
+        is_weak: !read.bound_by.is_empty()
+            && read
+                .bound_by
+                .iter()
+                .all(|binding| WEAK.contains(&binding.digest)),
         expires: read.expires(),
     };
     found.into_iter().map(key).collect()
 }
 
-/// The first packet: its tag, its body, and the remaining bytes. None at the end, and if the packet gives no length.
+/// The first packet: its tag, its body, and the remaining bytes. None at the end, and if the packet
+/// gives no length.
 fn packet(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     if first & 0x80 == 0 {
@@ -151,7 +181,10 @@ fn packet(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, header, length) = if first & 0x40 != 0 {
         let length = match *rest.first()? {
             n @ 0..192 => (1, usize::from(n)),
-            n @ 192..224 => (2, ((usize::from(n) - 192) << 8) + usize::from(*rest.get(1)?) + 192),
+            n @ 192..224 => (
+                2,
+                ((usize::from(n) - 192) << 8) + usize::from(*rest.get(1)?) + 192,
+            ),
             255 => (5, number(rest.get(1..5)?)),
             // Partial bodies are used for data, not for keys.
             _ => return None,
@@ -172,7 +205,9 @@ fn packet(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 
 /// RFC 4880, 12.2.
 fn fingerprint(body: &[u8]) -> Option<[u8; 20]> {
-    let length = u16::try_from(body.len()).ok().filter(|_| body.first() == Some(&4))?;
+    let length = u16::try_from(body.len())
+        .ok()
+        .filter(|_| body.first() == Some(&4))?;
     let mut hash = Context::new(&SHA1_FOR_LEGACY_USE_ONLY);
     hash.update(&[0x99]);
     hash.update(&length.to_be_bytes());
@@ -182,7 +217,10 @@ fn fingerprint(body: &[u8]) -> Option<[u8; 20]> {
 
 /// The four bytes there as a number; zero behind the end.
 fn number_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|four| Some(u32::from_be_bytes(four.try_into().ok()?))).unwrap_or_default()
+    bytes
+        .get(at..at + 4)
+        .and_then(|four| Some(u32::from_be_bytes(four.try_into().ok()?)))
+        .unwrap_or_default()
 }
 
 /// The signature, if by it the key with this fingerprint binds itself.
@@ -195,15 +233,28 @@ fn binding(body: &[u8], key: &[u8; 20]) -> Option<Binding> {
     match body {
         [3, 5, kind, _, _, _, _, issuer @ ..] if binds(*kind) => {
             let digest = *issuer.get(9).filter(|_| issuer[..8] == key[12..])?;
-            Some(Binding { digest, made: number_at(body, 3), lasts: 0 })
+            Some(Binding {
+                digest,
+                made: number_at(body, 3),
+                lasts: 0,
+            })
         }
         [4, kind, _, digest, rest @ ..] if binds(*kind) => {
             let (hashed, rest) = subpackets(rest)?;
             let (unhashed, _) = subpackets(rest)?;
-            issued_by(hashed, key).or_else(|| issued_by(unhashed, key)).filter(|is_own| *is_own)?;
-            let seconds =
-                |wanted| each(hashed).find(|(kind, _)| *kind == wanted).map_or(0, |(_, body)| number_at(body, 0));
-            Some(Binding { digest: *digest, made: seconds(MADE), lasts: seconds(LASTS) })
+            issued_by(hashed, key)
+                .or_else(|| issued_by(unhashed, key))
+                .filter(|is_own| *is_own)?;
+            let seconds = |wanted| {
+                each(hashed)
+                    .find(|(kind, _)| *kind == wanted)
+                    .map_or(0, |(_, body)| number_at(body, 0))
+            };
+            Some(Binding {
+                digest: *digest,
+                made: seconds(MADE),
+                lasts: seconds(LASTS),
+            })
         }
         _ => None,
     }
@@ -219,8 +270,14 @@ fn each(mut area: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     std::iter::from_fn(move || {
         let (header, length) = match *area.first()? {
             n @ 0..192 => (1, usize::from(n)),
-            n @ 192..255 => (2, ((usize::from(n) - 192) << 8) + usize::from(*area.get(1)?) + 192),
-            255 => (5, usize::try_from(u32::from_be_bytes(area.get(1..5)?.try_into().ok()?)).ok()?),
+            n @ 192..255 => (
+                2,
+                ((usize::from(n) - 192) << 8) + usize::from(*area.get(1)?) + 192,
+            ),
+            255 => (
+                5,
+                usize::try_from(u32::from_be_bytes(area.get(1..5)?.try_into().ok()?)).ok()?,
+            ),
         };
         let (kind, body) = area.get(header..)?.get(..length)?.split_first()?;
         area = &area[header + length..];
@@ -247,8 +304,15 @@ fn dearmour(text: &str) -> Option<Vec<u8>> {
         let block = block.split("-----END").next()?;
         let lines: Vec<_> = block.lines().map(str::trim).collect();
         // Headers come before the first empty line.
-        let body = lines.iter().skip(1).position(|l| l.is_empty() || *l == ".").map_or(0, |at| at + 2);
-        let body = lines.get(body..)?.iter().take_while(|l| !l.starts_with('='));
+        let body = lines
+            .iter()
+            .skip(1)
+            .position(|l| l.is_empty() || *l == ".")
+            .map_or(0, |at| at + 2);
+        let body = lines
+            .get(body..)?
+            .iter()
+            .take_while(|l| !l.starts_with('='));
         bytes.extend(base64(body.flat_map(|l| l.bytes()))?);
     }
     (!bytes.is_empty()).then_some(bytes)
@@ -282,9 +346,17 @@ mod tests {
     use std::process::Command;
 
     pub fn gpg(home: &Path, arguments: &[&str]) -> Vec<u8> {
-        let run = Command::new("gpg").args(["--batch", "--quiet", "--homedir"]).arg(home).args(arguments).output();
+        let run = Command::new("gpg")
+            .args(["--batch", "--quiet", "--homedir"])
+            .arg(home)
+            .args(arguments)
+            .output();
         let ran = run.expect("gpg is there");
-        assert!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        assert!(
+            ran.status.success(),
+            "{arguments:?}: {}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
         ran.stdout
     }
 
@@ -293,24 +365,68 @@ mod tests {
     fn keys_of_gpgs_are_read_as_gpg_reads_them() {
         let home = tempfile::tempdir().expect("a temporary directory");
         let home = home.path();
-        for (name, algorithm, digest) in
-            [("weak", "rsa1024", "SHA1"), ("sound", "rsa1024", "SHA512"), ("curve", "ed25519", "SHA256")]
-        {
-            let digest = ["--passphrase", "", "--cert-digest-algo", digest, "--quick-generate-key", name, algorithm];
+        for (name, algorithm, digest) in [
+            ("weak", "rsa1024", "SHA1"),
+            ("sound", "rsa1024", "SHA512"),
+            ("curve", "ed25519", "SHA256"),
+        ] {
+            let digest = [
+                "--passphrase",
+                "",
+                "--cert-digest-algo",
+                digest,
+                "--quick-generate-key",
+                name,
+                algorithm,
+            ];
             gpg(home, &[&digest[..], &["sign", "never"]].concat());
         }
         // A subkey's signature with a good digest does not make the key itself stronger.
-        let listed = String::from_utf8(gpg(home, &["--with-colons", "--fingerprint"])).expect("text");
+        let listed =
+            String::from_utf8(gpg(home, &["--with-colons", "--fingerprint"])).expect("text");
         let primary: Vec<_> = listed.split("\npub:").skip(1).collect();
-        let said: Vec<&str> =
-            primary.iter().filter_map(|p| p.lines().find(|l| l.starts_with("fpr:"))?.split(':').nth(9)).collect();
-        gpg(home, &["--passphrase", "", "--quick-add-key", said[0], "rsa1024", "encr", "never"]);
+        let said: Vec<&str> = primary
+            .iter()
+            .filter_map(|p| p.lines().find(|l| l.starts_with("fpr:"))?.split(':').nth(9))
+            .collect();
+        gpg(
+            home,
+            &[
+                "--passphrase",
+                "",
+                "--quick-add-key",
+                said[0],
+                "rsa1024",
+                "encr",
+                "never",
+            ],
+        );
         // Neither does another key's certification.
-        gpg(home, &["--passphrase", "", "--yes", "--default-key", "sound", "--quick-sign-key", said[0]]);
+        gpg(
+            home,
+            &[
+                "--passphrase",
+                "",
+                "--yes",
+                "--default-key",
+                "sound",
+                "--quick-sign-key",
+                said[0],
+            ],
+        );
         for armour in [&["--export"][..], &["--armor", "--export"]] {
             let found = public_keys(&gpg(home, armour)).expect("keys");
-            assert_eq!(found.iter().map(|k| k.fingerprint.as_str()).collect::<Vec<_>>(), said);
-            assert_eq!(found.iter().map(|k| k.is_weak).collect::<Vec<_>>(), [true, false, false]);
+            assert_eq!(
+                found
+                    .iter()
+                    .map(|k| k.fingerprint.as_str())
+                    .collect::<Vec<_>>(),
+                said
+            );
+            assert_eq!(
+                found.iter().map(|k| k.is_weak).collect::<Vec<_>>(),
+                [true, false, false]
+            );
         }
         for name in ["weak", "sound", "curve"] {
             let text = String::from_utf8(gpg(home, &["--armor", "--export", name])).expect("text");
@@ -322,19 +438,46 @@ mod tests {
             std::fs::write(&file, armoured(&packets)).expect("written");
             let file = file.display().to_string();
             let shown = gpg(home, &["--with-colons", "--show-keys", &file]);
-            assert!(String::from_utf8_lossy(&shown).contains(&found[0].fingerprint), "{name}");
-            for more in [&[0x93, 1, 2][..], &[0xc6, 0xe1, 0], &[0xcb, 1, 0], &[0xc6, 1, 6], &[0]] {
-                assert!(certificates(&armoured(&[&packets[..], more].concat())).is_err(), "{more:?}");
+            assert!(
+                String::from_utf8_lossy(&shown).contains(&found[0].fingerprint),
+                "{name}"
+            );
+            for more in [
+                &[0x93, 1, 2][..],
+                &[0xc6, 0xe1, 0],
+                &[0xcb, 1, 0],
+                &[0xc6, 1, 6],
+                &[0],
+            ] {
+                assert!(
+                    certificates(&armoured(&[&packets[..], more].concat())).is_err(),
+                    "{more:?}"
+                );
             }
         }
         // The day after a key was made, and never again.
-        let made = ["--faked-system-time", "20220101T000000!", "--passphrase", "", "--quick-generate-key", "short"];
+        let made = [
+            "--faked-system-time",
+            "20220101T000000!",
+            "--passphrase",
+            "",
+            "--quick-generate-key",
+            "short",
+        ];
         gpg(home, &[&made[..], &["rsa1024", "sign", "1d"]].concat());
-        let expires = |name: &str| public_keys(&gpg(home, &["--export", name])).expect("a key")[0].expires;
-        assert_eq!((expires("short"), expires("sound")), (Some(1_641_081_600), None));
+        let expires =
+            |name: &str| public_keys(&gpg(home, &["--export", name])).expect("a key")[0].expires;
+        assert_eq!(
+            (expires("short"), expires("sound")),
+            (Some(1_641_081_600), None)
+        );
         let keybox = std::fs::read(home.join("pubring.kbx")).expect("gpg keeps one");
         assert!(public_keys(&keybox).is_err_and(|why| why.contains("keybox")));
-        let _ = Command::new("gpgconf").arg("--homedir").arg(home).args(["--kill", "all"]).status();
+        let _ = Command::new("gpgconf")
+            .arg("--homedir")
+            .arg(home)
+            .args(["--kill", "all"])
+            .status();
     }
 
     #[test]

@@ -12,18 +12,28 @@ pub fn os(reader: &Reader, release: &str, database: &Database, kind: MachineKind
     let fields = parse(release);
     let field = |key: &str| fields.get(key).cloned().unwrap_or_default();
     // os-release(5) defines this default for a missing ID.
-    let id = Some(field("ID")).filter(|id| !id.is_empty()).unwrap_or_else(|| "linux".to_owned());
-    let name = Some(field("PRETTY_NAME")).filter(|n| !n.is_empty()).unwrap_or_else(|| id.clone());
+    let id = Some(field("ID"))
+        .filter(|id| !id.is_empty())
+        .unwrap_or_else(|| "linux".to_owned());
+    let name = Some(field("PRETTY_NAME"))
+        .filter(|n| !n.is_empty())
+        .unwrap_or_else(|| id.clone());
     let variant = Some(field("VARIANT_ID")).filter(|variant| !variant.is_empty());
     let signs = signs(reader, database, kind);
     let platform = database.platform(&id, variant.as_deref(), &signs);
     let is_image = platform.is_some_and(|platform| platform.driver == PlatformDriver::Image);
     Os {
         version: field("VERSION_ID"),
-        like: field("ID_LIKE").split_whitespace().map(str::to_owned).collect(),
+        like: field("ID_LIKE")
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect(),
         package_manager: gpusetup_packages::find(|program| reader.is_file(program)),
         initramfs: initramfs(reader),
-        immutable: is_image || signs.iter().any(|sign| IMAGES.iter().any(|image| sign == Path::new(image))),
+        immutable: is_image
+            || signs
+                .iter()
+                .any(|sign| IMAGES.iter().any(|image| sign == Path::new(image))),
         variant,
         signs,
         id,
@@ -33,13 +43,21 @@ pub fn os(reader: &Reader, release: &str, database: &Database, kind: MachineKind
 
 /// The fields of an os-release text: assignments in shell syntax.
 fn parse(text: &str) -> BTreeMap<String, String> {
-    let assignments = text.lines().map(str::trim).filter(|l| !l.starts_with('#')).filter_map(|l| l.split_once('='));
-    assignments.map(|(key, value)| (key.to_owned(), unquote(value))).collect()
+    let assignments = text
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.starts_with('#'))
+        .filter_map(|l| l.split_once('='));
+    assignments
+        .map(|(key, value)| (key.to_owned(), unquote(value)))
+        .collect()
 }
 
 fn unquote(value: &str) -> String {
     let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
-    let Some(inner) = quote.and_then(|q| value.strip_prefix(q)?.strip_suffix(q)) else { return value.to_owned() };
+    let Some(inner) = quote.and_then(|q| value.strip_prefix(q)?.strip_suffix(q)) else {
+        return value.to_owned();
+    };
     if quote == Some('\'') {
         return inner.to_owned();
     }
@@ -52,7 +70,8 @@ fn unquote(value: &str) -> String {
 
 fn initramfs(reader: &Reader) -> Option<InitramfsTool> {
     let any = |paths: &[&str]| paths.iter().any(|p| reader.is_file(p));
-    // Ubuntu's dracut installs its own update-initramfs, which calls dracut; only initramfs-tools has mkinitramfs.
+    // Ubuntu's dracut installs its own update-initramfs, which calls dracut; only initramfs-tools
+    // has mkinitramfs.
     if any(&["/usr/sbin/update-initramfs"]) && any(&["/usr/sbin/mkinitramfs"]) {
         return Some(InitramfsTool::UpdateInitramfs);
     }
@@ -65,30 +84,51 @@ fn initramfs(reader: &Reader) -> Option<InitramfsTool> {
     any(&["/usr/bin/mkinitcpio"]).then_some(InitramfsTool::Mkinitcpio)
 }
 
-/// ostree shows by a file written at boot, by its repository and by its link; openSUSE's transactional systems by their tool.
-const IMAGES: [&str; 4] = ["/run/ostree-booted", REPOSITORY, OSTREE_LINK, "/usr/sbin/transactional-update"];
+/// ostree shows by a file written at boot, by its repository and by its link; openSUSE's
+/// transactional systems by their tool.
+const IMAGES: [&str; 4] = [
+    "/run/ostree-booted",
+    REPOSITORY,
+    OSTREE_LINK,
+    "/usr/sbin/transactional-update",
+];
 
 const REPOSITORY: &str = "/sysroot/ostree/repo";
 
-/// The link to `sysroot/ostree` that every system of ostree has. In a tree it is the only sign: `/run` is empty there, and
-/// nothing is mounted at `/sysroot`, so that the link leads nowhere.
+/// The link to `sysroot/ostree` that every system of ostree has. In a tree it is the only sign:
+/// `/run` is empty there, and nothing is mounted at `/sysroot`, so that the link leads nowhere.
 const OSTREE_LINK: &str = "/ostree";
 
-/// Files of an image itself. In a container, they show an image that is being built, which packages can change.
-const IN_IMAGES: [&str; 3] = [REPOSITORY, OSTREE_LINK, "/usr/share/ublue-os/image-info.json"];
+/// Files of an image itself. In a container, they show an image that is being built, which packages
+/// can change.
+const IN_IMAGES: [&str; 3] = [
+    REPOSITORY,
+    OSTREE_LINK,
+    "/usr/share/ublue-os/image-info.json",
+];
 
 /// The files found that show an image-based system, or one with its vendor's driver.
 fn signs(reader: &Reader, database: &Database, kind: MachineKind) -> Vec<PathBuf> {
     let in_image = |path: &Path| IN_IMAGES.iter().any(|file| path == Path::new(file));
     let counts = |path: &&Path| kind != MachineKind::Container || !in_image(path);
-    let all: BTreeSet<&Path> = IMAGES.iter().map(Path::new).chain(database.platform_files()).collect();
-    all.into_iter().filter(counts).filter(|path| is_there(reader.system, path)).map(Path::to_owned).collect()
+    let all: BTreeSet<&Path> = IMAGES
+        .iter()
+        .map(Path::new)
+        .chain(database.platform_files())
+        .collect();
+    all.into_iter()
+        .filter(counts)
+        .filter(|path| is_there(reader.system, path))
+        .map(Path::to_owned)
+        .collect()
 }
 
 /// Whether a sign is there. An ordinary system may have a folder with the name of ostree's link.
 fn is_there(system: &System, path: &Path) -> bool {
     match path == Path::new(OSTREE_LINK) {
-        true => system.link_target(path).is_some_and(|target| target.ends_with("sysroot/ostree")),
+        true => system
+            .link_target(path)
+            .is_some_and(|target| target.ends_with("sysroot/ostree")),
         false => system.exists(path),
     }
 }
@@ -99,8 +139,9 @@ mod tests {
 
     #[test]
     fn assignments_are_read_as_a_shell_reads_them() {
-        let fields =
-            parse("# a comment\nID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME='A \"B\"'\nX=\"a\\\"b\\$c\"\nODD=\"\nnone\n");
+        let fields = parse(
+            "# a comment\nID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME='A \"B\"'\nX=\"a\\\"b\\$c\"\nODD=\"\nnone\n",
+        );
         assert_eq!(fields["ID"], "debian");
         assert_eq!(fields["VERSION_ID"], "12");
         assert_eq!(fields["PRETTY_NAME"], "A \"B\"");

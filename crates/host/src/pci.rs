@@ -1,5 +1,5 @@
-//! PCI functions, from whichever source they were read, and which of them are GPUs and NVSwitch bridges. Their names and
-//! capabilities come from the database alone.
+//! PCI functions, from whichever source they were read, and which of them are GPUs and NVSwitch
+//! bridges. Their names and capabilities come from the database alone.
 
 use super::{Gpu, NvSwitch};
 use gpusetup_database::compat::{Database, PciDevice};
@@ -36,7 +36,11 @@ pub fn identify(mut functions: Vec<Function>, database: &Database) -> (Vec<Gpu>,
             0x0680 => {
                 if let Some(known) = database.nvswitch(PciDevice(function.device)) {
                     let pci_id = pci_id(function.device);
-                    nvswitches.push(NvSwitch { address: function.address, pci_id, name: Some(known.name.clone()) });
+                    nvswitches.push(NvSwitch {
+                        address: function.address,
+                        pci_id,
+                        name: Some(known.name.clone()),
+                    });
                 }
             }
             _ => {}

@@ -1,18 +1,23 @@
-//! Runs all probes in turn and collects their results in one [`Facts`]. No program is run and nothing is changed.
+//! Runs all probes in turn and collects their results in one [`Facts`]. No program is run and
+//! nothing is changed.
 
 use super::reader::Reader;
 use super::{
-    Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, Os, PathState, SCHEMA, Toolkit, Unreadable,
-    add_on, companion, compiler, driver, firmware, gpu, graphics, installed, kernel, kernel_module, libraries, loader,
-    lspci, machine, modprobe, modules, os, pci, rdma, repositories, secure_boot, states_at_boot, thunderbolt, toolkit,
+    Facts, Gpu, InstalledDriver, Kernels, MachineKind, Missing, NvSwitch, Os, PathState, SCHEMA,
+    Toolkit, Unreadable, add_on, companion, compiler, driver, firmware, gpu, graphics, installed,
+    kernel, kernel_module, libraries, loader, lspci, machine, modprobe, modules, os, pci, rdma,
+    repositories, secure_boot, states_at_boot, thunderbolt, toolkit,
 };
-use gpusetup_database::compat::{AddOnId, Companion, Database, Fabric, PackageManager, PackageRepository};
+use gpusetup_database::compat::{
+    AddOnId, Companion, Database, Fabric, PackageManager, PackageRepository,
+};
 use gpusetup_packages::{Note, RepositoryFormat};
 use gpusetup_system::{Node, Space, System};
 use gpusetup_text::paths::{
-    BLACKLIST, CACHE, CUDA_ALTERNATIVE, DKMS_SIGNING, FABRIC_MODULES, HELD, LICENCE_UNITS, LOADER_PATH, MIG_LAYOUT,
-    MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PERSISTENCE_UNITS, PERSISTENCE_WANTED, PREFIX, PROFILE, SETTINGS_UNIT,
-    SETTINGS_WANTED, VGPU_TOKEN, host_compilers,
+    BLACKLIST, CACHE, CUDA_ALTERNATIVE, DKMS_SIGNING, FABRIC_MODULES, HELD, LICENCE_UNITS,
+    LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PERSISTENCE_UNITS,
+    PERSISTENCE_WANTED, PREFIX, PROFILE, SETTINGS_UNIT, SETTINGS_WANTED, VGPU_TOKEN,
+    host_compilers,
 };
 use gpusetup_text::text::quoted_path;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +37,11 @@ pub struct Look {
 
 impl Default for Look {
     fn default() -> Self {
-        Self { prefix: "/usr/local".into(), cache: CACHE.into(), gpus: GpuSource::Bus }
+        Self {
+            prefix: "/usr/local".into(),
+            cache: CACHE.into(),
+            gpus: GpuSource::Bus,
+        }
     }
 }
 
@@ -61,11 +70,18 @@ pub struct NotAHost {
 ///
 /// If there is no readable `/etc/os-release`: the tree is not a host.
 pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts, NotAHost> {
-    let not_a_host = |why: String| NotAHost { root: system.root().to_owned(), why };
+    let not_a_host = |why: String| NotAHost {
+        root: system.root().to_owned(),
+        why,
+    };
     let release = match system.read_text("/etc/os-release") {
         Ok(Some(text)) => text,
         Ok(None) => return Err(not_a_host("it has no etc/os-release".to_owned())),
-        Err(e) => return Err(not_a_host(format!("its etc/os-release cannot be read: {e}"))),
+        Err(e) => {
+            return Err(not_a_host(format!(
+                "its etc/os-release cannot be read: {e}"
+            )));
+        }
     };
     let system = &system.looked_at();
     let reader = &mut Reader::new(system);
@@ -89,7 +105,10 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     let gcc = compiler::gcc(reader, packages, &machine.arch);
     let (other_gpus, external_gpus) = (gpu::of_other_vendors(reader), gpu::external(reader, &gpus));
     let thunderbolt = thunderbolt::devices(reader);
-    let managers: Vec<_> = nvswitches.iter().map(|switch| switch.address.as_str()).collect();
+    let managers: Vec<_> = nvswitches
+        .iter()
+        .map(|switch| switch.address.as_str())
+        .collect();
     let rdma = rdma::rdma(reader, &managers);
     let firmware = firmware::firmware(reader);
     let signing_keys = secure_boot::signing_keys(reader, firmware.as_ref());
@@ -118,14 +137,23 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
         cudnn,
         add_ons,
         nvcc: toolkit::nvcc(reader),
-        libxml2: Some(libraries::directories().iter().any(|d| reader.is_file(d.join("libxml2.so.2")))),
+        libxml2: Some(
+            libraries::directories()
+                .iter()
+                .any(|d| reader.is_file(d.join("libxml2.so.2"))),
+        ),
         loader_cache: loader::cache(reader, &database.add_ons),
         repositories: repositories::repositories(reader, os.package_manager),
         // These lists are long, so callers that need them run `offered` afterwards.
         offered: None,
         signed_drivers: BTreeMap::new(),
         space: space(reader, look),
-        paths: paths(reader, &look.prefix, &toolkits, (database, &os, &machine.arch)),
+        paths: paths(
+            reader,
+            &look.prefix,
+            &toolkits,
+            (database, &os, &machine.arch),
+        ),
         other_drivers: drivers.collect(),
         unreadable: Vec::new(),
         machine,
@@ -147,9 +175,9 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     Ok(facts)
 }
 
-/// Whether the driver's branch is held, with the kernel.
-/// Whether updates of the kernel and the driver are held. Where the record of the installed packages is no file, what gpusetup
-/// itself holds tells it.
+/// Whether the driver's branch is held, with the kernel. Whether updates of the kernel and the
+/// driver are held. Where the record of the installed packages is no file, what gpusetup itself
+/// holds tells it.
 fn updates_held(
     reader: &mut Reader,
     packages: Option<&installed::Packages>,
@@ -165,19 +193,27 @@ fn updates_held(
     Some(ours.iter().any(|name| holds.is_kernel(name)))
 }
 
-fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: MachineKind) -> (Vec<Gpu>, Vec<NvSwitch>) {
+fn gpus(
+    reader: &mut Reader,
+    database: &Database,
+    source: &GpuSource,
+    kind: MachineKind,
+) -> (Vec<Gpu>, Vec<NvSwitch>) {
     match source {
         GpuSource::Lspci(text) => {
             let (gpus, nvswitches, without_ids) = listed_gpus(text, database);
-            reader.missed.extend(without_ids.into_iter().map(Unreadable::without_ids));
+            reader
+                .missed
+                .extend(without_ids.into_iter().map(Unreadable::without_ids));
             (gpus, nvswitches)
         }
         GpuSource::Bus => {
             let functions = gpu::functions(reader);
             match (kind, &functions) {
-                (MachineKind::Wsl2, _) => {
-                    reader.miss_gpus(Missing::Gpus, "WSL2 shows them only as /dev/dxg, without PCI ids")
-                }
+                (MachineKind::Wsl2, _) => reader.miss_gpus(
+                    Missing::Gpus,
+                    "WSL2 shows them only as /dev/dxg, without PCI ids",
+                ),
                 (MachineKind::Jetson, _) | (_, Some(_)) => {}
                 (_, None) => reader.miss_gpus(Missing::Gpus, "/sys/bus/pci/devices does not exist"),
             }
@@ -192,27 +228,47 @@ fn gpus(reader: &mut Reader, database: &Database, source: &GpuSource, kind: Mach
 pub fn listed_gpus(text: &str, database: &Database) -> (Vec<Gpu>, Vec<NvSwitch>, BTreeSet<String>) {
     let listing = lspci::parse(text);
     let (mut gpus, nvswitches) = pci::identify(listing.functions, database);
-    gpus.iter_mut().for_each(|gpu| gpu.driver_unseen = !listing.shows_drivers);
-    (gpus, nvswitches, listing.without_numbers.into_iter().collect())
+    gpus.iter_mut()
+        .for_each(|gpu| gpu.driver_unseen = !listing.shows_drivers);
+    (
+        gpus,
+        nvswitches,
+        listing.without_numbers.into_iter().collect(),
+    )
 }
 
-/// The functions that manage the NVSwitches of boards whose switches are not on the PCI bus. On other hosts no network card is
-/// read.
+/// The functions that manage the NVSwitches of boards whose switches are not on the PCI bus. On
+/// other hosts no network card is read.
 fn off_the_bus(reader: &Reader, database: &Database, gpus: &[Gpu]) -> Vec<NvSwitch> {
-    let is_on = |f: &&Fabric| gpus.iter().filter_map(Gpu::device).any(|id| f.gpus.contains(&id));
-    let Some(fabric) = database.fabrics.iter().find(is_on) else { return Vec::new() };
-    let Some(mark) = &fabric.vital_product_data else { return Vec::new() };
+    let is_on = |f: &&Fabric| {
+        gpus.iter()
+            .filter_map(Gpu::device)
+            .any(|id| f.gpus.contains(&id))
+    };
+    let Some(fabric) = database.fabrics.iter().find(is_on) else {
+        return Vec::new();
+    };
+    let Some(mark) = &fabric.vital_product_data else {
+        return Vec::new();
+    };
     let switch = |f: pci::Function| NvSwitch {
         address: f.address,
         pci_id: format!("{:04x}:{:04x}", f.vendor, f.device),
         name: Some(format!("NVSwitch management of {}", fabric.name)),
     };
-    gpu::switch_managers(reader, mark).into_iter().map(switch).collect()
+    gpu::switch_managers(reader, mark)
+        .into_iter()
+        .map(switch)
+        .collect()
 }
 
 /// Sets the flavour of a driver's modules from the modules themselves if no package showed it.
 fn add_flavour(reader: &mut Reader, driver: &mut InstalledDriver, kernels: &Kernels) {
-    let built = kernels.installed.iter().rev().find(|k| k.nvidia_module == Some(driver.version));
+    let built = kernels
+        .installed
+        .iter()
+        .rev()
+        .find(|k| k.nvidia_module == Some(driver.version));
     if let (None, Some(kernel)) = (driver.modules, built) {
         let directory = Path::new("/lib/modules").join(&kernel.release);
         driver.modules = kernel_module::flavour(reader, &directory, &kernel.release);
@@ -221,7 +277,9 @@ fn add_flavour(reader: &mut Reader, driver: &mut InstalledDriver, kernels: &Kern
 
 fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
     let mut spaces: Vec<Space> = Vec::new();
-    let places = [&*look.cache, &*look.prefix].into_iter().chain(["/usr", "/var", "/boot", "/"].map(Path::new));
+    let places = [&*look.cache, &*look.prefix]
+        .into_iter()
+        .chain(["/usr", "/var", "/boot", "/"].map(Path::new));
     for path in places {
         if spaces.iter().any(|s| s.path == path) {
             continue;
@@ -234,7 +292,8 @@ fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
     spaces
 }
 
-/// What a repository that gpusetup adds is for. Each use has its own source, so that one goes without the other.
+/// What a repository that gpusetup adds is for. Each use has its own source, so that one goes
+/// without the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepositoryUse {
     /// Drivers and their companions.
@@ -255,16 +314,27 @@ pub struct RepositoryFiles {
 }
 
 /// The files that gpusetup writes on such a host to add a repository for this use.
-pub fn repository_files(database: &Database, os: &Os, arch: &str, of: RepositoryUse) -> RepositoryFiles {
+pub fn repository_files(
+    database: &Database,
+    os: &Os,
+    arch: &str,
+    of: RepositoryUse,
+) -> RepositoryFiles {
     let mut files = RepositoryFiles::default();
-    for AddedRepository { format, name, fingerprints } in added_repositories(database, os, arch, of) {
+    for AddedRepository {
+        format,
+        name,
+        fingerprints,
+    } in added_repositories(database, os, arch, of)
+    {
         files.keys.extend(fingerprints.into_iter().map(format.key));
         files.sources.extend((format.paths)(&name));
     }
     files
 }
 
-/// What the package manager has noted about the repositories that gpusetup adds to such a host for this use.
+/// What the package manager has noted about the repositories that gpusetup adds to such a host for
+/// this use.
 pub fn repository_notes(
     system: &System,
     database: &Database,
@@ -277,7 +347,8 @@ pub fn repository_notes(
     Ok(notes.collect::<io::Result<Vec<_>>>()?.concat())
 }
 
-/// A repository as gpusetup adds it: how the manager takes it, the name of its files and the fingerprints of its keys.
+/// A repository as gpusetup adds it: how the manager takes it, the name of its files and the
+/// fingerprints of its keys.
 struct AddedRepository<'a> {
     format: &'static RepositoryFormat,
     name: String,
@@ -285,10 +356,19 @@ struct AddedRepository<'a> {
 }
 
 /// The repositories for this use that such a host can have, each once.
-fn added_repositories<'a>(database: &'a Database, os: &Os, arch: &str, of: RepositoryUse) -> Vec<AddedRepository<'a>> {
+fn added_repositories<'a>(
+    database: &'a Database,
+    os: &Os,
+    arch: &str,
+    of: RepositoryUse,
+) -> Vec<AddedRepository<'a>> {
     let distribution = database.distribution(&os.id, &os.version, &os.like);
-    let offers = distribution.map(|d| d.drivers.as_slice()).unwrap_or_default();
-    let of_drivers = offers.iter().filter_map(|offer| offer.repository.adds.as_deref());
+    let offers = distribution
+        .map(|d| d.drivers.as_slice())
+        .unwrap_or_default();
+    let of_drivers = offers
+        .iter()
+        .filter_map(|offer| offer.repository.adds.as_deref());
     let of_companions = distribution.and_then(|d| d.companion_repository.as_deref());
     let ids: BTreeSet<&str> = match of {
         RepositoryUse::Driver | RepositoryUse::Toolkit => of_drivers.chain(of_companions).collect(),
@@ -302,15 +382,30 @@ fn added_repositories<'a>(database: &'a Database, os: &Os, arch: &str, of: Repos
         }
     };
     let known = |repository: &'a PackageRepository| {
-        let format = gpusetup_packages::of(repository.package_manager).added.as_ref()?;
-        let fingerprints = database.keys_of(repository).map(|key| key.fingerprint.as_str()).collect();
+        let format = gpusetup_packages::of(repository.package_manager)
+            .added
+            .as_ref()?;
+        let fingerprints = database
+            .keys_of(repository)
+            .map(|key| key.fingerprint.as_str())
+            .collect();
         let name = match of {
             RepositoryUse::Driver | RepositoryUse::Containers => repository.name_for(arch)?,
-            RepositoryUse::Toolkit => repository.toolkit.as_ref().and_then(|_| repository.toolkit_name_for(arch))?,
+            RepositoryUse::Toolkit => repository
+                .toolkit
+                .as_ref()
+                .and_then(|_| repository.toolkit_name_for(arch))?,
         };
-        Some(AddedRepository { format, name, fingerprints })
+        Some(AddedRepository {
+            format,
+            name,
+            fingerprints,
+        })
     };
-    ids.into_iter().filter_map(|id| database.package_repository(id)).filter_map(known).collect()
+    ids.into_iter()
+        .filter_map(|id| database.package_repository(id))
+        .filter_map(known)
+        .collect()
 }
 
 /// The state of every path that a plan may write.
@@ -335,24 +430,46 @@ fn paths(
         VGPU_TOKEN,
     ];
     let units = PERSISTENCE_UNITS.into_iter().chain(LICENCE_UNITS);
-    let ours = ours.into_iter().chain(units).map(PathBuf::from).chain([prefix.join("cuda")]);
-    let compilers = toolkits.iter().filter(|t| t.path.parent() == Some(prefix)).flat_map(|t| host_compilers(&t.path));
+    let ours = ours
+        .into_iter()
+        .chain(units)
+        .map(PathBuf::from)
+        .chain([prefix.join("cuda")]);
+    let compilers = toolkits
+        .iter()
+        .filter(|t| t.path.parent() == Some(prefix))
+        .flat_map(|t| host_compilers(&t.path));
     let mig = [MIG_LAYOUT, MIG_UNIT, MIG_WANTED].map(PathBuf::from);
     let of_companion = |of: &Companion| {
         let files = of.archive.iter().map(|file| &file.to).chain(&of.peers);
-        files.map(PathBuf::from).chain(of.module_file().map(PathBuf::from)).collect::<Vec<_>>()
+        files
+            .map(PathBuf::from)
+            .chain(of.module_file().map(PathBuf::from))
+            .collect::<Vec<_>>()
     };
     let of_companions = database.companions.iter().flat_map(of_companion);
-    let of_repositories =
-        [RepositoryUse::Driver, RepositoryUse::Toolkit, RepositoryUse::Containers].into_iter().flat_map(|of| {
-            let RepositoryFiles { keys, sources } = repository_files(database, os, arch, of);
-            keys.into_iter().chain(sources)
-        });
+    let of_repositories = [
+        RepositoryUse::Driver,
+        RepositoryUse::Toolkit,
+        RepositoryUse::Containers,
+    ]
+    .into_iter()
+    .flat_map(|of| {
+        let RepositoryFiles { keys, sources } = repository_files(database, os, arch, of);
+        keys.into_iter().chain(sources)
+    });
     let alternative = [PathBuf::from(CUDA_ALTERNATIVE)];
     // Toolkits elsewhere are found by their links alone: `cuda`, or `cuda-12.8`.
-    let elsewhere = toolkits.iter().filter(|t| t.has_own_directory() && t.path.parent() != Some(prefix));
+    let elsewhere = toolkits
+        .iter()
+        .filter(|t| t.has_own_directory() && t.path.parent() != Some(prefix));
     let links = elsewhere.map(|t| prefix.join(t.version.directory()));
-    for path in of_repositories.chain(mig).chain(of_companions).chain(alternative).chain(links) {
+    for path in of_repositories
+        .chain(mig)
+        .chain(of_companions)
+        .chain(alternative)
+        .chain(links)
+    {
         match reader.system.node(&path) {
             // Hosts have none of nearly all of them.
             Ok(Node::Absent) => {}
@@ -372,7 +489,13 @@ fn paths(
     for path in ours.chain(compilers) {
         match reader.system.node(&path) {
             Ok(node) => {
-                states.insert(path.clone(), PathState { node, modified: reader.system.modified(&path) });
+                states.insert(
+                    path.clone(),
+                    PathState {
+                        node,
+                        modified: reader.system.modified(&path),
+                    },
+                );
             }
             Err(e) => reader.miss(format!("the state of {}", quoted_path(path.as_ref())), e),
         }
@@ -380,11 +503,27 @@ fn paths(
     states
 }
 
-/// The links by which toolkits may have other names: `cuda`, `cuda-12` and `cuda-12.8`, below the prefix and below the usual one.
+/// The links by which toolkits may have other names: `cuda`, `cuda-12` and `cuda-12.8`, below the
+/// prefix and below the usual one.
 fn other_names(prefix: &Path, toolkits: &[Toolkit]) -> BTreeSet<PathBuf> {
-    let own = toolkits.iter().filter(|toolkit| toolkit.has_own_directory());
-    let of_versions = own.flat_map(|toolkit| [toolkit.version.directory(), format!("cuda-{}", toolkit.version.major)]);
+    let own = toolkits
+        .iter()
+        .filter(|toolkit| toolkit.has_own_directory());
+    let of_versions = own.flat_map(|toolkit| {
+        [
+            toolkit.version.directory(),
+            format!("cuda-{}", toolkit.version.major),
+        ]
+    });
     let names: Vec<_> = of_versions.chain(["cuda".to_owned()]).collect();
-    let below = |folder: &Path| names.iter().map(|name| folder.join(name)).collect::<Vec<_>>();
-    [below(prefix), below(Path::new(PREFIX))].concat().into_iter().collect()
+    let below = |folder: &Path| {
+        names
+            .iter()
+            .map(|name| folder.join(name))
+            .collect::<Vec<_>>()
+    };
+    [below(prefix), below(Path::new(PREFIX))]
+        .concat()
+        .into_iter()
+        .collect()
 }

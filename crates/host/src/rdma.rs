@@ -1,4 +1,5 @@
-//! RDMA adapters, and whether the loaded RDMA modules let other drivers register the memory of their devices.
+//! RDMA adapters, and whether the loaded RDMA modules let other drivers register the memory of
+//! their devices.
 
 use super::Rdma;
 use super::reader::Reader;
@@ -7,26 +8,39 @@ use gpusetup_system::input;
 /// The adapters, one name per device.
 const ADAPTERS: &str = "/sys/class/infiniband";
 
-/// The names that the running kernel knows, one per line. Everybody may read them; addresses are hidden.
+/// The names that the running kernel knows, one per line. Everybody may read them; addresses are
+/// hidden.
 const SYMBOLS: &str = "/proc/kallsyms";
 
-/// The function that nvidia-peermem calls; only the RDMA modules of MLNX_OFED and DOCA-OFED have it.
+/// The function that nvidia-peermem calls; only the RDMA modules of MLNX_OFED and DOCA-OFED have
+/// it.
 const REGISTER: &[u8] = b" ib_register_peer_memory_client";
 
-/// What is known of RDMA on this host; none without an adapter. `managers` are the bus addresses of adapters that only manage NVSwitches.
+/// What is known of RDMA on this host; none without an adapter. `managers` are the bus addresses of
+/// adapters that only manage NVSwitches.
 pub fn rdma(reader: &mut Reader, managers: &[&str]) -> Option<Rdma> {
     let address = |name: &String| {
         let device = reader.resolved(format!("{ADAPTERS}/{name}/device"));
-        device.file_name().map(|name| name.to_string_lossy().into_owned())
+        device
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
     };
-    let is_ours = |name: &String| !address(name).is_some_and(|address| managers.contains(&address.as_str()));
+    let is_ours =
+        |name: &String| !address(name).is_some_and(|address| managers.contains(&address.as_str()));
     let names = reader.system.list(ADAPTERS).unwrap_or_default();
     let adapters: Vec<_> = names.into_iter().filter(is_ours).collect();
     if adapters.is_empty() {
         return None;
     }
-    let has_peer_memory = if reader.system.is_live() { registers(reader) } else { None };
-    Some(Rdma { adapters, has_peer_memory })
+    let has_peer_memory = if reader.system.is_live() {
+        registers(reader)
+    } else {
+        None
+    };
+    Some(Rdma {
+        adapters,
+        has_peer_memory,
+    })
 }
 
 /// Whether the kernel has the function; none if its names cannot be read.
@@ -48,7 +62,10 @@ fn registers(reader: &mut Reader) -> Option<bool> {
 fn has(symbols: &[u8]) -> bool {
     let mut lines = symbols.split(|byte| *byte == b'\n');
     lines.any(|line| {
-        let name = line.iter().position(|byte| *byte == b'\t').map_or(line, |at| &line[..at]);
+        let name = line
+            .iter()
+            .position(|byte| *byte == b'\t')
+            .map_or(line, |at| &line[..at]);
         name.ends_with(REGISTER)
     })
 }
@@ -66,7 +83,11 @@ mod tests {
             let class = dir.path().join("sys/class/infiniband").join(name);
             std::fs::create_dir_all(dir.path().join("sys/devices").join(address)).expect("made");
             std::fs::create_dir_all(&class).expect("made");
-            std::os::unix::fs::symlink(Path::new("/sys/devices").join(address), class.join("device")).expect("linked");
+            std::os::unix::fs::symlink(
+                Path::new("/sys/devices").join(address),
+                class.join("device"),
+            )
+            .expect("linked");
         }
         let system = System::at(dir.path());
         let found = |managers: &[&str]| rdma(&mut Reader::new(&system), managers);
@@ -80,10 +101,19 @@ mod tests {
     #[test]
     fn the_function_is_found_by_its_whole_name() {
         for (line, is) in [
-            ("0000000000000000 T ib_register_peer_memory_client\t[ib_core]", true),
+            (
+                "0000000000000000 T ib_register_peer_memory_client\t[ib_core]",
+                true,
+            ),
             ("0000000000000000 T ib_register_peer_memory_client", true),
-            ("0000000000000000 r __kstrtab_ib_register_peer_memory_client\t[ib_core]", false),
-            ("0000000000000000 T ib_register_peer_memory_client_x\t[ib_core]", false),
+            (
+                "0000000000000000 r __kstrtab_ib_register_peer_memory_client\t[ib_core]",
+                false,
+            ),
+            (
+                "0000000000000000 T ib_register_peer_memory_client_x\t[ib_core]",
+                false,
+            ),
             ("", false),
         ] {
             let symbols = format!("0000000000000000 T ib_register_client\t[ib_core]\n{line}\n");

@@ -1,5 +1,5 @@
-//! File access for the probes. A missing file is `None`; a file that exists and cannot be read is recorded in one list, so that
-//! no probe can drop the error. Nothing is ever changed.
+//! File access for the probes. A missing file is `None`; a file that exists and cannot be read is
+//! recorded in one list, so that no probe can drop the error. Nothing is ever changed.
 
 use super::{Missing, Unreadable};
 use gpusetup_system::limits::{LeftOut, Limit, MAX_CONFIG};
@@ -17,9 +17,17 @@ const MAX_MISSED: usize = 500;
 pub fn add_left_out(missed: &mut Vec<Unreadable>, system: &System) {
     for LeftOut { path, why, limit } in system.left_out() {
         let what = path.display().to_string();
-        match missed.iter_mut().find(|one| one.what == what || one.why.starts_with(&quoted(&what))) {
+        match missed
+            .iter_mut()
+            .find(|one| one.what == what || one.why.starts_with(&quoted(&what)))
+        {
             Some(one) => one.limit = limit,
-            None => missed.push(Unreadable { what, why, missing: None, limit }),
+            None => missed.push(Unreadable {
+                what,
+                why,
+                missing: None,
+                limit,
+            }),
         }
     }
 }
@@ -35,19 +43,33 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// A reader that has missed nothing yet.
     pub fn new(system: &'a System) -> Self {
-        Self { system, missed: Vec::new() }
+        Self {
+            system,
+            missed: Vec::new(),
+        }
     }
 
     /// Records that `what` could not be read.
     pub fn miss(&mut self, what: impl Into<String>, why: impl Display) {
-        self.note(Unreadable { what: what.into(), why: why.to_string(), missing: None, limit: None });
+        self.note(Unreadable {
+            what: what.into(),
+            why: why.to_string(),
+            missing: None,
+            limit: None,
+        });
     }
 
-    /// Records that a file could not be read on which everything depends, as if nothing had been read after it.
+    /// Records that a file could not be read on which everything depends, as if nothing had been
+    /// read after it.
     pub fn miss_all(&mut self, what: &str, path: &str, why: &str) {
         self.system.leave_out_all(path, why);
         let (why, limit) = (format!("{}: {why}", quoted(path)), Some(Limit::Whole));
-        self.note(Unreadable { what: what.to_owned(), why, missing: None, limit });
+        self.note(Unreadable {
+            what: what.to_owned(),
+            why,
+            missing: None,
+            limit,
+        });
     }
 
     /// Records what the look left out because of its limits, as far as no probe did.
@@ -86,7 +108,9 @@ impl<'a> Reader<'a> {
 
     /// The text of a file without surrounding white space; none if it is empty.
     pub fn word(&mut self, what: &str, path: impl AsRef<Path>) -> Option<String> {
-        self.text(what, path).map(|t| t.trim().to_owned()).filter(|t| !t.is_empty())
+        self.text(what, path)
+            .map(|t| t.trim().to_owned())
+            .filter(|t| !t.is_empty())
     }
 
     /// The first `limit` bytes of a file that may be long, as text.
@@ -105,7 +129,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The bytes of a file whose kind has a separate limit.
-    pub fn bytes_up_to(&mut self, what: &str, path: impl AsRef<Path>, most: u64) -> Option<Vec<u8>> {
+    pub fn bytes_up_to(
+        &mut self,
+        what: &str,
+        path: impl AsRef<Path>,
+        most: u64,
+    ) -> Option<Vec<u8>> {
         let read = self.system.read_up_to(path.as_ref(), most);
         self.kept(what, path.as_ref(), read)
     }
@@ -119,10 +148,12 @@ impl<'a> Reader<'a> {
     /// The names in a directory, sorted.
     pub fn names(&mut self, what: &str, directory: impl AsRef<Path>) -> Vec<String> {
         let listed = self.system.list(directory.as_ref());
-        self.kept(what, directory.as_ref(), listed).unwrap_or_default()
+        self.kept(what, directory.as_ref(), listed)
+            .unwrap_or_default()
     }
 
-    /// The metadata of the inode that `path` leads to. Unlike opening, this needs no read permission on the file.
+    /// The metadata of the inode that `path` leads to. Unlike opening, this needs no read
+    /// permission on the file.
     pub fn metadata(&self, path: impl AsRef<Path>) -> Option<Metadata> {
         self.system.metadata(path).ok()
     }
@@ -135,11 +166,14 @@ impl<'a> Reader<'a> {
     /// Whether `path` is a regular file with any execute permission; links are followed.
     pub fn is_program(&self, path: impl AsRef<Path>) -> bool {
         use std::os::unix::fs::PermissionsExt;
-        self.metadata(path).is_some_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        self.metadata(path)
+            .is_some_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
     }
 
     /// `path` with its links resolved, as seen from inside the host.
     pub fn resolved(&self, path: impl AsRef<Path>) -> PathBuf {
-        self.system.canonical(path.as_ref()).unwrap_or_else(|_| path.as_ref().to_owned())
+        self.system
+            .canonical(path.as_ref())
+            .unwrap_or_else(|_| path.as_ref().to_owned())
     }
 }

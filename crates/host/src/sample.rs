@@ -11,7 +11,8 @@ pub const KERNEL: &str = "6.8.0-71-generic";
 /// The kernel before.
 pub const OLD_KERNEL: &str = "6.8.0-64-generic";
 
-/// A live Ubuntu 24.04 with an A100, driver 580.95.05 built by DKMS for two kernels, CUDA 12.8 and cuDNN 9.10.2.
+/// A live Ubuntu 24.04 with an A100, driver 580.95.05 built by DKMS for two kernels, CUDA 12.8 and
+/// cuDNN 9.10.2.
 #[allow(clippy::expect_used)]
 pub fn facts() -> Facts {
     let kernel = |release: &str| {

@@ -1,9 +1,11 @@
-//! Hosts that are not here: `--os ubuntu-24.04` plans for a machine on which only that system was installed.
+//! Hosts that are not here: `--os ubuntu-24.04` plans for a machine on which only that system was
+//! installed.
 
 use super::architecture::machine;
 use super::probe::listed_gpus;
 use super::{
-    Facts, Initramfs, Kernel, Kernels, Machine, MachineKind, Os, PackageManager, SCHEMA, SecureBoot, Unreadable,
+    Facts, Initramfs, Kernel, Kernels, Machine, MachineKind, Os, PackageManager, SCHEMA,
+    SecureBoot, Unreadable,
 };
 use gpusetup_database::compat::{Database, Distribution};
 use gpusetup_text::text::visible;
@@ -13,7 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StockError {
     /// The text does not have the form `ID-VERSION[:ARCH]`.
-    #[error("`{0}` is no known system and does not have the form ID-VERSION, such as ubuntu-24.04 or rocky-9:aarch64")]
+    #[error(
+        "`{0}` is no known system and does not have the form ID-VERSION, such as ubuntu-24.04 or rocky-9:aarch64"
+    )]
     Malformed(String),
     /// The database does not know the distribution.
     #[error("no distribution is called `{name}`; {}known are {}", nearest.as_ref().map(|id| format!("did you mean {id}? ")).unwrap_or_default(), known.join(", "))]
@@ -61,14 +65,18 @@ const LONGEST: usize = 100;
 /// The machine architecture of a system that is named without one.
 pub const USUAL_ARCHITECTURE: &str = "x86_64";
 
-/// The facts of a host with a new installation of a system: no compiler, no driver, no toolkit, and Secure Boot off. Its NVIDIA GPUs are those of an `lspci -nn` listing, if there is one.
+/// The facts of a host with a new installation of a system: no compiler, no driver, no toolkit, and
+/// Secure Boot off. Its NVIDIA GPUs are those of an `lspci -nn` listing, if there is one.
 ///
 /// # Errors
 ///
 /// If the text does not name a system that the database knows a new installation of.
 pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Facts, StockError> {
     if spec.len() > LONGEST {
-        return Err(StockError::Malformed(format!("{}…", visible(&spec.chars().take(LONGEST).collect::<String>()))));
+        return Err(StockError::Malformed(format!(
+            "{}…",
+            visible(&spec.chars().take(LONGEST).collect::<String>())
+        )));
     }
     let (system, arch) = match spec.split_once(':') {
         // As images are named, debian:12; no architecture begins with a digit.
@@ -90,7 +98,9 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
             known: stock.kernels.keys().cloned().collect(),
         });
     };
-    let (gpus, nvswitches, without_ids) = lspci.map(|text| listed_gpus(text, database)).unwrap_or_default();
+    let (gpus, nvswitches, without_ids) = lspci
+        .map(|text| listed_gpus(text, database))
+        .unwrap_or_default();
     Ok(Facts {
         mig: None,
         container_host: None,
@@ -144,7 +154,10 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
         signed_drivers: BTreeMap::new(),
         space: Vec::new(),
         paths: BTreeMap::new(),
-        unreadable: without_ids.into_iter().map(Unreadable::without_ids).collect(),
+        unreadable: without_ids
+            .into_iter()
+            .map(Unreadable::without_ids)
+            .collect(),
     })
 }
 
@@ -163,23 +176,41 @@ fn os(distribution: &Distribution, version: String) -> Os {
 }
 
 fn kernels(release: &str, manager: PackageManager) -> Kernels {
-    let path = format!("/boot/{}", gpusetup_packages::of(manager).initramfs.replace("{release}", release)).into();
+    let path = format!(
+        "/boot/{}",
+        gpusetup_packages::of(manager)
+            .initramfs
+            .replace("{release}", release)
+    )
+    .into();
     let installed = Kernel {
         release: release.to_owned(),
         headers: false,
         compiler: None,
         nvidia_module: None,
-        initramfs: Some(Initramfs { path, size: 0, modified: 0 }),
+        initramfs: Some(Initramfs {
+            path,
+            size: 0,
+            modified: 0,
+        }),
     };
-    Kernels { running: Some(release.to_owned()), next_boot: Some(release.to_owned()), installed: vec![installed] }
+    Kernels {
+        running: Some(release.to_owned()),
+        next_boot: Some(release.to_owned()),
+        installed: vec![installed],
+    }
 }
 
-/// The record of a distribution's release (`ubuntu-24.04`, `Rocky Linux 9.6`), and the version that os-release would have.
+/// The record of a distribution's release (`ubuntu-24.04`, `Rocky Linux 9.6`), and the version that
+/// os-release would have.
 ///
 /// # Errors
 ///
 /// If the text has another form, or the database does not know the release.
-pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distribution, String), StockError> {
+pub fn named<'a>(
+    database: &'a Database,
+    system: &str,
+) -> Result<(&'a Distribution, String), StockError> {
     let malformed = || StockError::Malformed(visible(system).into_owned());
     // `noble` and `debian-trixie`: suites of its repositories.
     let is_named = |suite: &str, id: &str| {
@@ -187,7 +218,10 @@ pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distributi
     };
     let has_suite = |d: &&Distribution| {
         d.stock.as_ref().is_some_and(|stock| {
-            let mut suites = stock.repositories.iter().filter_map(|line| line.split_whitespace().nth(1));
+            let mut suites = stock
+                .repositories
+                .iter()
+                .filter_map(|line| line.split_whitespace().nth(1));
             suites.any(|suite| is_named(suite, &d.id))
         })
     };
@@ -206,7 +240,9 @@ pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distributi
     let spaced = version.to_ascii_lowercase().replace("-sp", ".");
     let version = spaced.as_str();
     // `Ubuntu 24.04 LTS`, `Debian GNU/Linux 12 (bookworm)`
-    let version = version.split_once(' ').map_or(version, |(version, _)| version);
+    let version = version
+        .split_once(' ')
+        .map_or(version, |(version, _)| version);
     if name.is_empty() || !version.chars().all(|c| c.is_ascii_digit() || c == '.') {
         return Err(malformed());
     }
@@ -214,18 +250,33 @@ pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distributi
     let id = match ids.iter().collect::<Vec<_>>()[..] {
         [id] => *id,
         _ => {
-            let known: BTreeSet<_> = database.distributions.iter().map(|d| d.id.clone()).collect();
+            let known: BTreeSet<_> = database
+                .distributions
+                .iter()
+                .map(|d| d.id.clone())
+                .collect();
             let name = visible(name.trim_end_matches(['-', ' ', '_'])).into_owned();
             let nearest = spelled_like(&known, &letters(&name));
-            return Err(StockError::Distribution { name, nearest, known: known.into_iter().collect() });
+            return Err(StockError::Distribution {
+                name,
+                nearest,
+                known: known.into_iter().collect(),
+            });
         }
     };
     // Ubuntu 24.04.3 is 24.04 in os-release; Rocky 9.6 is 9.6 there, and 9 in the database.
     let mut shorter = Some(version);
     while let Some(tried) = shorter {
-        if let Some(found) = database.distributions.iter().find(|d| d.id == id && d.version == tried) {
+        if let Some(found) = database
+            .distributions
+            .iter()
+            .find(|d| d.id == id && d.version == tried)
+        {
             // Without a minor release it is the one whose kernel is known.
-            let stock = found.stock.as_ref().and_then(|stock| stock.release.as_deref());
+            let stock = found
+                .stock
+                .as_ref()
+                .and_then(|stock| stock.release.as_deref());
             let own = match stock {
                 _ if tried.contains('.') => tried,
                 Some(release) if tried == version => release,
@@ -236,8 +287,9 @@ pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distributi
         shorter = tried.rsplit_once('.').map(|(start, _)| start);
     }
     // `ubuntu2404`, as NVIDIA calls its repositories.
-    let without_dots =
-        |d: &&Distribution| d.id == id && d.version.contains('.') && d.version.replace('.', "") == version;
+    let without_dots = |d: &&Distribution| {
+        d.id == id && d.version.contains('.') && d.version.replace('.', "") == version
+    };
     if let Some(found) = database.distributions.iter().find(without_dots) {
         return Ok((found, found.version.clone()));
     }
@@ -247,7 +299,11 @@ pub fn named<'a>(database: &'a Database, system: &str) -> Result<(&'a Distributi
 /// The known distribution that needs the fewest changed letters, if those are less than a third.
 fn spelled_like(known: &BTreeSet<String>, name: &str) -> Option<String> {
     let distance = |id: &&String| strsim::osa_distance(name, &letters(id));
-    known.iter().min_by_key(distance).filter(|id| distance(id) * 3 < name.len()).cloned()
+    known
+        .iter()
+        .min_by_key(distance)
+        .filter(|id| distance(id) * 3 < name.len())
+        .cloned()
 }
 
 /// The distributions whose id or full name is this one; else those that begin with it.
@@ -258,37 +314,74 @@ fn ids_of<'a>(database: &'a Database, name: &str) -> BTreeSet<&'a str> {
         [letters(&d.id), format!("{full}gnulinux"), full]
     };
     let of = |fits: &dyn Fn(&String) -> bool| -> BTreeSet<&str> {
-        database.distributions.iter().filter(|d| names(d).iter().any(fits)).map(|d| d.id.as_str()).collect()
+        database
+            .distributions
+            .iter()
+            .filter(|d| names(d).iter().any(fits))
+            .map(|d| d.id.as_str())
+            .collect()
     };
-    let is_alias =
-        |d: &&Distribution| d.stock.as_ref().is_some_and(|stock| stock.aliases.iter().any(|alias| alias == name));
+    let is_alias = |d: &&Distribution| {
+        d.stock
+            .as_ref()
+            .is_some_and(|stock| stock.aliases.iter().any(|alias| alias == name))
+    };
     if let Some(known) = database.distributions.iter().find(is_alias) {
         return [known.id.as_str()].into();
     }
     let exact = of(&|known| known == name);
-    if exact.is_empty() { of(&|known| known.starts_with(name)) } else { exact }
+    if exact.is_empty() {
+        of(&|known| known.starts_with(name))
+    } else {
+        exact
+    }
 }
 
 fn letters(text: &str) -> String {
-    text.chars().filter(char::is_ascii_alphabetic).map(|c| c.to_ascii_lowercase()).collect()
+    text.chars()
+        .filter(char::is_ascii_alphabetic)
+        .map(|c| c.to_ascii_lowercase())
+        .collect()
 }
 
 fn no_such_release(database: &Database, id: &str, version: &str) -> StockError {
     let has = |d: &&Distribution| d.id == id && d.stock.is_some();
     let known = |d: &Distribution| format!("{}-{}", d.id, d.version);
-    let mut all: Vec<_> = database.distributions.iter().filter(has).map(known).collect();
+    let mut all: Vec<_> = database
+        .distributions
+        .iter()
+        .filter(has)
+        .map(known)
+        .collect();
     if all.is_empty() {
-        all = database.distributions.iter().filter(|d| d.stock.is_some()).map(known).collect();
+        all = database
+            .distributions
+            .iter()
+            .filter(|d| d.stock.is_some())
+            .map(known)
+            .collect();
     }
-    StockError::Release { id: id.to_owned(), version: version.to_owned(), known: all }
+    StockError::Release {
+        id: id.to_owned(),
+        version: version.to_owned(),
+        known: all,
+    }
 }
 
 /// What is assumed of a new installation, in one sentence.
 pub fn assumptions(database: &Database, facts: &Facts) -> String {
-    let Os { id, version, name, .. } = &facts.os;
-    let stock = database.distribution(id, version, &[]).and_then(|d| d.stock.as_ref());
-    let release = stock.and_then(|stock| stock.release.as_ref()).filter(|release| *release != version);
-    let other = release.map(|release| format!(" (that of {release}; no other is known)")).unwrap_or_default();
+    let Os {
+        id, version, name, ..
+    } = &facts.os;
+    let stock = database
+        .distribution(id, version, &[])
+        .and_then(|d| d.stock.as_ref());
+    let release = stock
+        .and_then(|stock| stock.release.as_ref())
+        .filter(|release| *release != version);
+    let other = release
+        .map(|release| format!(" (that of {release}; no other is known)"))
+        .unwrap_or_default();
     format!(
         "note: this is for a new installation of {name} on {}: kernel {}{other}, no compiler, no driver (if nouveau is loaded there, apply needs a reboot), Secure Boot off",
         facts.machine.arch,
@@ -324,10 +417,19 @@ mod tests {
             ("debian:12", "debian", "12", "x86_64"),
             ("ubuntu:24.04:arm64", "ubuntu", "24.04", "aarch64"),
             ("Debian GNU/Linux 12 (bookworm)", "debian", "12", "x86_64"),
-            ("Red Hat Enterprise Linux 9.6 (Plow)", "rhel", "9.6", "x86_64"),
+            (
+                "Red Hat Enterprise Linux 9.6 (Plow)",
+                "rhel",
+                "9.6",
+                "x86_64",
+            ),
         ] {
             let facts = stock(&embedded(), spec, None).unwrap_or_else(|e| panic!("{spec}: {e}"));
-            assert_eq!((&*facts.os.id, &*facts.os.version, &*facts.machine.arch), (id, version, arch), "{spec}");
+            assert_eq!(
+                (&*facts.os.id, &*facts.os.version, &*facts.machine.arch),
+                (id, version, arch),
+                "{spec}"
+            );
             assert!(facts.kernel().is_some_and(kernel::is_likely), "{spec}");
         }
     }
@@ -353,7 +455,10 @@ mod tests {
             ("de-\u{1b}[2Jbian12", "ID-VERSION"),
         ] {
             let error = stock(&embedded(), spec, None).expect_err(spec).to_string();
-            assert!(error.contains(part) && !error.contains('\u{1b}'), "{spec}: {error}");
+            assert!(
+                error.contains(part) && !error.contains('\u{1b}'),
+                "{spec}: {error}"
+            );
         }
     }
 
@@ -362,8 +467,18 @@ mod tests {
         let database = embedded();
         for d in database.distributions.iter().filter(|d| d.stock.is_some()) {
             for (arch, release) in d.stock.iter().flat_map(|s| &s.kernels) {
-                assert!(kernel::is_likely(release), "{} {}: {release}", d.id, d.version);
-                assert!(d.headers_of(release, arch).next().is_some(), "{} {}", d.id, d.version);
+                assert!(
+                    kernel::is_likely(release),
+                    "{} {}: {release}",
+                    d.id,
+                    d.version
+                );
+                assert!(
+                    d.headers_of(release, arch).next().is_some(),
+                    "{} {}",
+                    d.id,
+                    d.version
+                );
             }
         }
     }

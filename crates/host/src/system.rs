@@ -6,7 +6,11 @@ use std::fmt;
 
 /// A system identified by its packages: all with the same value can use the same ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct SystemId {
     /// The `ID` in os-release: `debian`.
@@ -20,7 +24,11 @@ pub struct SystemId {
 impl SystemId {
     /// The id of a host.
     pub fn of(facts: &Facts) -> Self {
-        Self { os: facts.os.id.clone(), version: facts.os.version.clone(), arch: facts.machine.arch.clone() }
+        Self {
+            os: facts.os.id.clone(),
+            version: facts.os.version.clone(),
+            arch: facts.machine.arch.clone(),
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Devices on Thunderbolt and USB4, such as cases for external GPUs. Until a device is authorised, what is in it is not on the PCI
-//! bus (the kernel's Documentation/admin-guide/thunderbolt.rst).
+//! Devices on Thunderbolt and USB4, such as cases for external GPUs. Until a device is authorised,
+//! what is in it is not on the PCI bus (the kernel's Documentation/admin-guide/thunderbolt.rst).
 
 use super::ThunderboltDevice;
 use super::reader::Reader;
@@ -13,23 +13,40 @@ pub fn devices(reader: &mut Reader) -> Vec<ThunderboltDevice> {
         return Vec::new();
     }
     let names = reader.names("the Thunderbolt devices", DEVICES);
-    names.into_iter().filter(|name| is_device(name)).filter_map(|name| device(reader, &name)).collect()
+    names
+        .into_iter()
+        .filter(|name| is_device(name))
+        .filter_map(|name| device(reader, &name))
+        .collect()
 }
 
-/// `0-1` and `0-301` are devices, `0-0` is the host's router, `domain0` and `0-0:1.1` are no devices.
+/// `0-1` and `0-301` are devices, `0-0` is the host's router, `domain0` and `0-0:1.1` are no
+/// devices.
 fn is_device(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
-    name.split_once('-').is_some_and(|(domain, route)| is_number(domain) && is_number(route) && route != "0")
+    name.split_once('-')
+        .is_some_and(|(domain, route)| is_number(domain) && is_number(route) && route != "0")
 }
 
 fn device(reader: &mut Reader, name: &str) -> Option<ThunderboltDevice> {
     let (what, directory) = ("a Thunderbolt device", Path::new(DEVICES).join(name));
     let authorized = reader.word(what, directory.join("authorized"))? != "0";
-    let vendor = reader.word(what, directory.join("vendor_name")).unwrap_or_default();
-    let model = reader.word(what, directory.join("device_name")).unwrap_or_default();
+    let vendor = reader
+        .word(what, directory.join("vendor_name"))
+        .unwrap_or_default();
+    let model = reader
+        .word(what, directory.join("device_name"))
+        .unwrap_or_default();
     let known = [vendor, model].join(" ");
     let known = known.trim();
-    Some(ThunderboltDevice { name: if known.is_empty() { name.to_owned() } else { known.to_owned() }, authorized })
+    Some(ThunderboltDevice {
+        name: if known.is_empty() {
+            name.to_owned()
+        } else {
+            known.to_owned()
+        },
+        authorized,
+    })
 }
 
 #[cfg(test)]
@@ -41,8 +58,22 @@ mod tests {
     fn a_case_is_a_device_and_the_hosts_router_is_none() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         for (name, files) in [
-            ("0-0", &[("authorized", "1"), ("device_name", "Laptop"), ("vendor_name", "X")][..]),
-            ("0-1", &[("authorized", "0"), ("device_name", "Core X"), ("vendor_name", "Razer")]),
+            (
+                "0-0",
+                &[
+                    ("authorized", "1"),
+                    ("device_name", "Laptop"),
+                    ("vendor_name", "X"),
+                ][..],
+            ),
+            (
+                "0-1",
+                &[
+                    ("authorized", "0"),
+                    ("device_name", "Core X"),
+                    ("vendor_name", "Razer"),
+                ],
+            ),
             ("0-301", &[("authorized", "2")]),
             ("0-0:1.1", &[("device_name", "retimer")]),
             ("domain0", &[("security", "user")]),
@@ -55,7 +86,10 @@ mod tests {
         }
         let system = System::at(dir.path());
         let found = devices(&mut Reader::new(&system));
-        let found: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.authorized)).collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|d| (d.name.as_str(), d.authorized))
+            .collect();
         assert_eq!(found, [("Razer Core X", false), ("0-301", true)]);
     }
 }

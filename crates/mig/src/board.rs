@@ -1,4 +1,5 @@
-//! A GPU: what it can be partitioned into and how it is. A driver's answer comes before the database.
+//! A GPU: what it can be partitioned into and how it is. A driver's answer comes before the
+//! database.
 
 use super::geometry::{Geometry, Origin, Profile};
 use super::layout::Layout;
@@ -30,7 +31,8 @@ pub struct Board {
     pub geometry: Option<Geometry>,
     /// Whether it can be partitioned.
     pub is_capable: bool,
-    /// The boards that it may be, each with PCI id and subsystem and its name, if what it can be partitioned into depends on that.
+    /// The boards that it may be, each with PCI id and subsystem and its name, if what it can be
+    /// partitioned into depends on that.
     pub variants: Vec<String>,
     /// How it is, if its driver was asked and answered.
     pub state: Option<State>,
@@ -79,7 +81,10 @@ impl Board {
             device,
             subsystem: subsystem.map(str::to_owned),
             is_capable: geometry.is_some() || known.is_some_and(|gpu| gpu.mig),
-            variants: device.filter(|_| subsystem.is_none()).map(|id| variants(database, id)).unwrap_or_default(),
+            variants: device
+                .filter(|_| subsystem.is_none())
+                .map(|id| variants(database, id))
+                .unwrap_or_default(),
             geometry,
             state: None,
             unread: None,
@@ -110,13 +115,21 @@ impl Board {
         }
         let existing = |i: &MigInstance| existing(board.geometry.as_ref(), i);
         let instances = gpu.instances.iter().map(existing).collect();
-        board.state = Some(State { mode, instances, processes: gpu.processes.clone() });
+        board.state = Some(State {
+            mode,
+            instances,
+            processes: gpu.processes.clone(),
+        });
         board
     }
 
-    /// The layout of its instances. None if MIG is off or the state or the profile of an instance is unknown.
+    /// The layout of its instances. None if MIG is off or the state or the profile of an instance
+    /// is unknown.
     pub fn layout(&self) -> Option<Layout> {
-        let (geometry, state) = (self.geometry.as_ref()?, self.state.as_ref().filter(|state| state.mode.enabled)?);
+        let (geometry, state) = (
+            self.geometry.as_ref()?,
+            self.state.as_ref().filter(|state| state.mode.enabled)?,
+        );
         let mut layout = Layout::empty(geometry);
         for existing in &state.instances {
             layout.0[existing.instance?.profile] += 1;
@@ -126,13 +139,23 @@ impl Board {
 
     /// Whether MIG is on, or off, and stays so after the next reset.
     pub fn has_mode(&self, on: bool) -> bool {
-        self.state.as_ref().is_some_and(|state| state.mode == MigMode { enabled: on, pending: on })
+        self.state.as_ref().is_some_and(|state| {
+            state.mode
+                == MigMode {
+                    enabled: on,
+                    pending: on,
+                }
+        })
     }
 
     /// Whether a GPU that is in use cannot change its mode: before Hopper the change needs a reset.
     pub fn must_be_idle(&self, database: &Database) -> bool {
-        let known = self.device.and_then(|device| database.gpu(device, self.subsystem.as_deref()));
-        known.and_then(|gpu| gpu.compute_capability).is_none_or(|capability| capability < FIRST_WITHOUT_RESET)
+        let known = self
+            .device
+            .and_then(|device| database.gpu(device, self.subsystem.as_deref()));
+        known
+            .and_then(|gpu| gpu.compute_capability)
+            .is_none_or(|capability| capability < FIRST_WITHOUT_RESET)
     }
 
     /// Its name in a sentence: `GPU 0 (NVIDIA A100-SXM4-40GB)`.
@@ -144,18 +167,26 @@ impl Board {
 /// NVIDIA's boards with this device id whose profiles depend on the subsystem.
 fn variants(database: &Database, device: PciDevice) -> Vec<String> {
     let of_device = |p: &&MigProfile| p.gpus.contains(&device);
-    let boards: BTreeSet<_> =
-        database.mig_profiles.iter().filter(of_device).flat_map(|p| &p.subsystems).map(|board| board.0).collect();
+    let boards: BTreeSet<_> = database
+        .mig_profiles
+        .iter()
+        .filter(of_device)
+        .flat_map(|p| &p.subsystems)
+        .map(|board| board.0)
+        .collect();
     let each = boards.into_iter().map(|board| {
         let subsystem = format!("10de:{board:04x}");
-        let name = database.gpu(device, Some(&subsystem)).map_or("", |gpu| gpu.name.as_str());
+        let name = database
+            .gpu(device, Some(&subsystem))
+            .map_or("", |gpu| gpu.name.as_str());
         format!("10de:{:04x}:{subsystem} ({name})", device.0)
     });
     each.collect()
 }
 
 fn existing(geometry: Option<&Geometry>, found: &MigInstance) -> Existing {
-    let profile = geometry.and_then(|g| g.profiles.iter().position(|p| p.id == Some(found.profile)));
+    let profile =
+        geometry.and_then(|g| g.profiles.iter().position(|p| p.id == Some(found.profile)));
     let is_whole = |at: usize| {
         let slices = geometry.map(|g| u32::from(g.profiles[at].compute_slices));
         matches!(found.compute.as_slice(), [one] if Some(*one) == slices)
@@ -166,10 +197,15 @@ fn existing(geometry: Option<&Geometry>, found: &MigInstance) -> Existing {
         let fits = placement.starts.contains(&start) && u32::from(placement.size) == found.size;
         fits.then_some(Instance { start, profile })
     };
-    Existing { id: found.id, instance: profile.and_then(place), is_whole: profile.is_some_and(is_whole) }
+    Existing {
+        id: found.id,
+        instance: profile.and_then(place),
+        is_whole: profile.is_some_and(is_whole),
+    }
 }
 
-/// The geometry that a driver reports. What it does not say (names before R530, placements to users) is the database's.
+/// The geometry that a driver reports. What it does not say (names before R530, placements to
+/// users) is the database's.
 fn of_driver(reported: &[MigProfileInfo], known: Option<&Geometry>) -> Option<Geometry> {
     let mut from_database = false;
     let mut profiles: Vec<Profile> = Vec::new();
@@ -183,29 +219,45 @@ fn of_driver(reported: &[MigProfileInfo], known: Option<&Geometry>) -> Option<Ge
         let small = |number: u32| u8::try_from(number).ok();
         let engines = info.engines.map(small);
         profiles.push(Profile {
-            name: info.name.clone().or(same.map(|p| p.name.clone())).unwrap_or_else(|| format!("profile-{}", info.id)),
+            name: info
+                .name
+                .clone()
+                .or(same.map(|p| p.name.clone()))
+                .unwrap_or_else(|| format!("profile-{}", info.id)),
             id: Some(info.id),
             compute_slices: small(info.slices)?,
             placement,
             instances: small(info.instances)?,
             engines: match engines {
-                [Some(decoders), Some(encoders), Some(jpeg), Some(ofa)] => {
-                    Some(MediaEngines { decoders, encoders, jpeg, ofa })
-                }
+                [Some(decoders), Some(encoders), Some(jpeg), Some(ofa)] => Some(MediaEngines {
+                    decoders,
+                    encoders,
+                    jpeg,
+                    ofa,
+                }),
                 _ => None,
             },
             first_driver_branch: None,
         });
     }
     profiles.sort_by_key(|p| (p.compute_slices, p.placement.size));
-    let assumed = known.filter(|_| from_database).map(|g| g.assumed.clone()).unwrap_or_default();
+    let assumed = known
+        .filter(|_| from_database)
+        .map(|g| g.assumed.clone())
+        .unwrap_or_default();
     Geometry::of(profiles, assumed, Origin::Driver)
 }
 
 /// Placements that all have the same size.
 fn placement(places: &[(u32, u32)]) -> Option<MigPlacement> {
     let size = places.first()?.1;
-    let starts: BTreeSet<u8> = places.iter().map(|(start, _)| u8::try_from(*start).ok()).collect::<Option<_>>()?;
+    let starts: BTreeSet<u8> = places
+        .iter()
+        .map(|(start, _)| u8::try_from(*start).ok())
+        .collect::<Option<_>>()?;
     let alike = places.iter().all(|(_, other)| *other == size);
-    alike.then_some(MigPlacement { starts: starts.into_iter().collect(), size: u8::try_from(size).ok()? })
+    alike.then_some(MigPlacement {
+        starts: starts.into_iter().collect(),
+        size: u8::try_from(size).ok()?,
+    })
 }

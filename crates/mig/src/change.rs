@@ -25,13 +25,24 @@ impl Change {
     }
 }
 
-/// The change that keeps the most instances; of several, the one that keeps the most slots. None if the layout cannot be placed.
+/// The change that keeps the most instances; of several, the one that keeps the most slots. None if
+/// the layout cannot be placed.
 pub fn change(geometry: &Geometry, have: &[Instance], layout: &Layout) -> Option<Change> {
-    let count = if have.len() <= MOST_SEARCHED { have.len() } else { 0 };
+    let count = if have.len() <= MOST_SEARCHED {
+        have.len()
+    } else {
+        0
+    };
     let mut subsets: Vec<Vec<Instance>> = (0_u32..1 << count)
-        .map(|bits| { have.iter().enumerate() }.filter(|(n, _)| bits >> n & 1 == 1).map(|(_, i)| *i).collect())
+        .map(|bits| {
+            { have.iter().enumerate() }
+                .filter(|(n, _)| bits >> n & 1 == 1)
+                .map(|(_, i)| *i)
+                .collect()
+        })
         .collect();
-    let slots = |kept: &[Instance]| -> u32 { kept.iter().map(|i| i.mask(geometry).count_ones()).sum() };
+    let slots =
+        |kept: &[Instance]| -> u32 { kept.iter().map(|i| i.mask(geometry).count_ones()).sum() };
     subsets.sort_by_cached_key(|kept| std::cmp::Reverse((kept.len(), slots(kept))));
     let (keep, placed) = subsets.into_iter().find_map(|kept| {
         let placed = place_around(geometry, layout, &kept)?;
@@ -39,5 +50,9 @@ pub fn change(geometry: &Geometry, have: &[Instance], layout: &Layout) -> Option
     })?;
     let destroy = have.iter().copied().filter(|i| !keep.contains(i)).collect();
     let create = placed.into_iter().filter(|i| !keep.contains(i)).collect();
-    Some(Change { keep, destroy, create })
+    Some(Change {
+        keep,
+        destroy,
+        create,
+    })
 }

@@ -62,7 +62,8 @@ pub enum FileError {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Boards(Vec<Board>);
 
-/// A device id, and a subsystem id where boards with that device id differ: `0x233010DE`, `0x233010DE:0x16C110DE`.
+/// A device id, and a subsystem id where boards with that device id differ: `0x233010DE`,
+/// `0x233010DE:0x16C110DE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Board {
     device: PciDevice,
@@ -80,7 +81,8 @@ enum Devices {
 pub enum NamedGpu {
     /// Its index, as nvidia-smi counts.
     Index(u64),
-    /// Its UUID. mig-parted knows indexes only, and they change when a GPU is added, removed or lost.
+    /// Its UUID. mig-parted knows indexes only, and they change when a GPU is added, removed or
+    /// lost.
     Uuid(String),
 }
 
@@ -125,22 +127,34 @@ impl LayoutFile {
             })
         })?;
         if whole.version != "v1" {
-            return Err(FileError::Form(format!("its version is {:?}; gpusetup reads v1", whole.version)));
+            return Err(FileError::Form(format!(
+                "its version is {:?}; gpusetup reads v1",
+                whole.version
+            )));
         }
         if whole.mig_configs.is_empty() {
-            return Err(FileError::Form("it has no configurations: mig-configs is empty".to_owned()));
+            return Err(FileError::Form(
+                "it has no configurations: mig-configs is empty".to_owned(),
+            ));
         }
         for (configuration, entries) in &whole.mig_configs {
             let problem = match entries.as_slice() {
                 [] => Some("has no entries".to_owned()),
-                entries if entries.len() > MOST_ENTRIES => Some(format!("has more than {MOST_ENTRIES} entries")),
+                entries if entries.len() > MOST_ENTRIES => {
+                    Some(format!("has more than {MOST_ENTRIES} entries"))
+                }
                 entries => entries.iter().find_map(Entry::problem),
             };
             if let Some(problem) = problem {
-                return Err(FileError::Entry { configuration: configuration.clone(), problem });
+                return Err(FileError::Entry {
+                    configuration: configuration.clone(),
+                    problem,
+                });
             }
         }
-        Ok(Self { configurations: whole.mig_configs })
+        Ok(Self {
+            configurations: whole.mig_configs,
+        })
     }
 
     /// The names of the configurations.
@@ -159,42 +173,58 @@ impl LayoutFile {
             None if self.configurations.len() == 1 => self.configurations.first_key_value(),
             None => None,
         };
-        found.map(|(name, entries)| (name.as_str(), entries.as_slice())).ok_or_else(|| FileError::Name {
-            asked: match name {
-                Some(name) => format!("no configuration is called {name:?}"),
-                None => "the name of a configuration is needed".to_owned(),
-            },
-            known: self.names().collect::<Vec<_>>().join(", "),
-        })
+        found
+            .map(|(name, entries)| (name.as_str(), entries.as_slice()))
+            .ok_or_else(|| FileError::Name {
+                asked: match name {
+                    Some(name) => format!("no configuration is called {name:?}"),
+                    None => "the name of a configuration is needed".to_owned(),
+                },
+                known: self.names().collect::<Vec<_>>().join(", "),
+            })
     }
 }
 
 impl Entry {
     fn problem(&self) -> Option<String> {
         match &self.mig_devices {
-            None if self.mig_enabled => {
-                Some("has mig-enabled: true without mig-devices; write mig-devices: {} for no instances".to_owned())
-            }
+            None if self.mig_enabled => Some(
+                "has mig-enabled: true without mig-devices; write mig-devices: {} for no instances"
+                    .to_owned(),
+            ),
             Some(devices) if !self.mig_enabled && !devices.is_empty() => {
                 Some("has mig-devices, but mig-enabled: false".to_owned())
             }
             // As mig-parted has it: a profile may be there zero times, but not all of them.
             Some(devices) if !devices.is_empty() && devices.values().all(|count| *count == 0) => {
                 let names: Vec<_> = devices.keys().map(String::as_str).collect();
-                Some(format!("has no instances of {}; write mig-devices: {{}} for no instances", names.join(", ")))
+                Some(format!(
+                    "has no instances of {}; write mig-devices: {{}} for no instances",
+                    names.join(", ")
+                ))
             }
             _ => None,
         }
     }
 
     /// Whether it is for a GPU: its index, UUID, device id and subsystem (`10de:1450`).
-    pub fn is_for(&self, index: usize, uuid: Option<&str>, device: Option<PciDevice>, subsystem: Option<&str>) -> bool {
+    pub fn is_for(
+        &self,
+        index: usize,
+        uuid: Option<&str>,
+        device: Option<PciDevice>,
+        subsystem: Option<&str>,
+    ) -> bool {
         let listed = match &self.devices {
             Devices::All => true,
             Devices::Listed(all) => all.iter().any(|listed| listed.is(index, uuid)),
         };
         let of_board = |board: &Board| {
-            device == Some(board.device) && board.subsystem.as_deref().is_none_or(|id| subsystem == Some(id))
+            device == Some(board.device)
+                && board
+                    .subsystem
+                    .as_deref()
+                    .is_none_or(|id| subsystem == Some(id))
         };
         listed && (self.device_filter.0.is_empty() || self.device_filter.0.iter().any(of_board))
     }
@@ -207,7 +237,9 @@ impl Entry {
     pub fn wanted(&self, geometry: &Geometry) -> Result<Wanted, LayoutError> {
         match &self.mig_devices {
             Some(devices) if self.mig_enabled => {
-                let counted = devices.iter().map(|(profile, count)| (profile.as_str(), *count));
+                let counted = devices
+                    .iter()
+                    .map(|(profile, count)| (profile.as_str(), *count));
                 let counted = counted.filter(|(_, count)| *count > 0);
                 Layout::counted(geometry, counted).map(Wanted::Layout)
             }
@@ -233,7 +265,11 @@ impl<'de> Deserialize<'de> for Boards {
                 f.write_str("an id of a GPU, such as \"0x20B010DE\", or a list of them")
             }
             fn visit_str<E: Error>(self, text: &str) -> Result<Boards, E> {
-                if text.is_empty() { Ok(Boards::default()) } else { Ok(Boards(vec![board(text).map_err(E::custom)?])) }
+                if text.is_empty() {
+                    Ok(Boards::default())
+                } else {
+                    Ok(Boards(vec![board(text).map_err(E::custom)?]))
+                }
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Boards, A::Error> {
                 let mut all = Vec::new();
@@ -249,15 +285,22 @@ impl<'de> Deserialize<'de> for Boards {
 
 fn board(text: &str) -> Result<Board, String> {
     let halves = |id: &str| {
-        let digits = id.strip_prefix("0x").or_else(|| id.strip_prefix("0X")).filter(|digits| digits.len() <= 8)?;
+        let digits = id
+            .strip_prefix("0x")
+            .or_else(|| id.strip_prefix("0X"))
+            .filter(|digits| digits.len() <= 8)?;
         let number = u32::from_str_radix(digits, 16).ok()?;
         Some((u16::try_from(number >> 16).ok()?, number & 0xffff))
     };
-    let (device, subsystem) = text.split_once(':').map_or((text, None), |(device, board)| (device, Some(board)));
+    let (device, subsystem) = text
+        .split_once(':')
+        .map_or((text, None), |(device, board)| (device, Some(board)));
     let wrong = || format!("{text:?} is not an id such as \"0x20B010DE\": device, then vendor");
     let (device, vendor) = halves(device).ok_or_else(wrong)?;
     if vendor != 0x10de {
-        return Err(format!("{text:?} is not an id of NVIDIA's: these end in 10DE"));
+        return Err(format!(
+            "{text:?} is not an id of NVIDIA's: these end in 10DE"
+        ));
     }
     let subsystem = match subsystem {
         None => None,
@@ -266,7 +309,10 @@ fn board(text: &str) -> Result<Board, String> {
             Some(format!("{vendor:04x}:{device:04x}"))
         }
     };
-    Ok(Board { device: PciDevice(device), subsystem })
+    Ok(Board {
+        device: PciDevice(device),
+        subsystem,
+    })
 }
 
 impl<'de> Deserialize<'de> for Devices {
@@ -281,7 +327,9 @@ impl<'de> Deserialize<'de> for Devices {
                 if text == "all" {
                     Ok(Devices::All)
                 } else {
-                    Err(E::custom("`all` or a list of GPUs by index or UUID is expected"))
+                    Err(E::custom(
+                        "`all` or a list of GPUs by index or UUID is expected",
+                    ))
                 }
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Devices, A::Error> {
@@ -308,14 +356,16 @@ impl<'de> Deserialize<'de> for NamedGpu {
                 Ok(NamedGpu::Index(index))
             }
             fn visit_i64<E: Error>(self, index: i64) -> Result<NamedGpu, E> {
-                let index =
-                    u64::try_from(index).map_err(|_| E::custom(format!("{index} is not the index of a GPU")))?;
+                let index = u64::try_from(index)
+                    .map_err(|_| E::custom(format!("{index} is not the index of a GPU")))?;
                 Ok(NamedGpu::Index(index))
             }
             fn visit_str<E: Error>(self, text: &str) -> Result<NamedGpu, E> {
                 match is_uuid(text) {
                     true => Ok(NamedGpu::Uuid(text.to_owned())),
-                    false => Err(E::custom(format!("{text:?} is neither the index of a GPU nor its UUID (GPU-...)"))),
+                    false => Err(E::custom(format!(
+                        "{text:?} is neither the index of a GPU nor its UUID (GPU-...)"
+                    ))),
                 }
             }
         }
@@ -325,7 +375,8 @@ impl<'de> Deserialize<'de> for NamedGpu {
 
 /// Whether a text has the form of a GPU's UUID, as nvidia-smi prints it.
 fn is_uuid(text: &str) -> bool {
-    let hexadecimal = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    let hexadecimal =
+        |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
     text.len() <= 80 && text.strip_prefix("GPU-").is_some_and(hexadecimal)
 }
 
@@ -346,8 +397,9 @@ pub struct GpuLayout {
 pub fn export(name: &str, gpus: &[GpuLayout]) -> String {
     let mut out = format!("version: v1\nmig-configs:\n  {}:\n", quoted(name));
     let mut entries: Vec<Vec<&GpuLayout>> = Vec::new();
-    let is_alike =
-        |a: &GpuLayout, b: &GpuLayout| (a.enabled, &a.instances, a.device) == (b.enabled, &b.instances, b.device);
+    let is_alike = |a: &GpuLayout, b: &GpuLayout| {
+        (a.enabled, &a.instances, a.device) == (b.enabled, &b.instances, b.device)
+    };
     for gpu in gpus {
         match entries.iter_mut().find(|alike| is_alike(alike[0], gpu)) {
             Some(alike) => alike.push(gpu),

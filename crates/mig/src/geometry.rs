@@ -24,8 +24,8 @@ pub struct Geometry {
     pub compute_slices: u8,
     /// The number of placement slots.
     pub slots: u8,
-    /// The media engines that instances share out among each other. An engine whose number is unknown or contradicts the
-    /// number of instances of a profile is None.
+    /// The media engines that instances share out among each other. An engine whose number is
+    /// unknown or contradicts the number of instances of a profile is None.
     pub engines: [Option<u8>; 4],
     /// What was concluded instead of read, each text once.
     pub assumed: BTreeSet<String>,
@@ -57,24 +57,39 @@ pub const ENGINES: [&str; 4] = ["NVDEC", "NVENC", "JPEG", "OFA"];
 
 /// The numbers of media engines, in the order of [`ENGINES`].
 pub fn engines_of(engines: MediaEngines) -> [u8; 4] {
-    [engines.decoders, engines.encoders, engines.jpeg, engines.ofa]
+    [
+        engines.decoders,
+        engines.encoders,
+        engines.jpeg,
+        engines.ofa,
+    ]
 }
 
 impl Geometry {
-    /// The geometry of profiles. None if there is none, or if they exceed what layouts are computed for.
+    /// The geometry of profiles. None if there is none, or if they exceed what layouts are computed
+    /// for.
     pub fn of(profiles: Vec<Profile>, assumed: BTreeSet<String>, origin: Origin) -> Option<Self> {
         let end = |p: &Profile| {
             let last = p.placement.starts.iter().max()?;
-            last.checked_add(p.placement.size).filter(|end| *end <= MOST_SLOTS && p.placement.size > 0)
+            last.checked_add(p.placement.size)
+                .filter(|end| *end <= MOST_SLOTS && p.placement.size > 0)
         };
         let ends: Vec<u8> = profiles.iter().map(end).collect::<Option<_>>()?;
         let slots = ends.into_iter().max()?;
         let compute_slices = profiles.iter().map(|p| p.compute_slices).max()?;
         let engines = shared_engines(&profiles);
-        Some(Self { profiles, compute_slices, slots, engines, assumed, origin })
+        Some(Self {
+            profiles,
+            compute_slices,
+            slots,
+            engines,
+            assumed,
+            origin,
+        })
     }
 
-    /// The geometry of a board that the database knows. None if it lacks the board's profiles, or where one can be placed.
+    /// The geometry of a board that the database knows. None if it lacks the board's profiles, or
+    /// where one can be placed.
     pub fn known(database: &Database, device: PciDevice, subsystem: Option<&str>) -> Option<Self> {
         let known: Vec<&MigProfile> = database.mig_profiles(device, subsystem).collect();
         let profiles = known.iter().map(|p| {
@@ -93,36 +108,58 @@ impl Geometry {
         Self::of(profiles, assumed, Origin::Database)
     }
 
-    /// The profile with this name or id, as people and other tools write it: `1g.5gb+me`, `MIG 1g.5gb`, `mig-1g.5gb.me`, `19`.
+    /// The profile with this name or id, as people and other tools write it: `1g.5gb+me`, `MIG
+    /// 1g.5gb`, `mig-1g.5gb.me`, `19`.
     pub fn profile(&self, word: &str) -> Option<usize> {
         if let Ok(id) = word.parse::<u32>() {
             return self.profiles.iter().position(|p| p.id == Some(id));
         }
         let word = word.to_ascii_lowercase();
-        let name = word.strip_prefix("mig").map_or(word.as_str(), |rest| rest.trim_start_matches([' ', '-']));
+        let name = word
+            .strip_prefix("mig")
+            .map_or(word.as_str(), |rest| rest.trim_start_matches([' ', '-']));
         let name = whole_compute_instance(name);
         // A Kubernetes resource has no `+` in its name.
         let dotted = |p: &Profile| p.name.replace('+', ".") == name;
-        self.profiles.iter().position(|p| p.name == name).or_else(|| self.profiles.iter().position(dotted))
+        self.profiles
+            .iter()
+            .position(|p| p.name == name)
+            .or_else(|| self.profiles.iter().position(dotted))
     }
 }
 
-/// A compute instance as large as its GPU instance is usually not mentioned: `3c.3g.20gb` is `3g.20gb`.
+/// A compute instance as large as its GPU instance is usually not mentioned: `3c.3g.20gb` is
+/// `3g.20gb`.
 fn whole_compute_instance(name: &str) -> &str {
     match name.split_once("c.") {
-        Some((compute, rest)) if rest.split_once("g.").is_some_and(|(slices, _)| slices == compute) => rest,
+        Some((compute, rest))
+            if rest
+                .split_once("g.")
+                .is_some_and(|(slices, _)| slices == compute) =>
+        {
+            rest
+        }
         _ => name,
     }
 }
 
 /// The number of each media engine on the GPU: the largest profile has all of them.
 fn shared_engines(profiles: &[Profile]) -> [Option<u8>; 4] {
-    let largest = profiles.iter().max_by_key(|p| (p.placement.size, p.compute_slices));
+    let largest = profiles
+        .iter()
+        .max_by_key(|p| (p.placement.size, p.compute_slices));
     let all = largest.and_then(|p| p.engines).map(engines_of);
-    let each: Option<Vec<_>> = profiles.iter().map(|p| Some((p.instances, engines_of(p.engines?)))).collect();
-    let (Some(all), Some(each)) = (all, each) else { return [None; 4] };
+    let each: Option<Vec<_>> = profiles
+        .iter()
+        .map(|p| Some((p.instances, engines_of(p.engines?))))
+        .collect();
+    let (Some(all), Some(each)) = (all, each) else {
+        return [None; 4];
+    };
     let holds = |kind: usize| {
-        each.iter().all(|(instances, of)| u16::from(*instances) * u16::from(of[kind]) <= u16::from(all[kind]))
+        each.iter().all(|(instances, of)| {
+            u16::from(*instances) * u16::from(of[kind]) <= u16::from(all[kind])
+        })
     };
     std::array::from_fn(|kind| holds(kind).then_some(all[kind]))
 }

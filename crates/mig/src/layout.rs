@@ -17,13 +17,19 @@ pub enum LayoutError {
     #[error("it has no profile {0:?}")]
     NoProfile(String),
     /// A part of the text is not a profile and a number.
-    #[error("{0:?} is not a profile; a list of profiles is expected: 3g.20gb,2g.10gb,1g.5gb or 7x1g.5gb")]
+    #[error(
+        "{0:?} is not a profile; a list of profiles is expected: 3g.20gb,2g.10gb,1g.5gb or 7x1g.5gb"
+    )]
     Word(String),
     /// A placement was given.
-    #[error("{0:?} names a placement, which gpusetup chooses; for several instances of one profile write {1}")]
+    #[error(
+        "{0:?} names a placement, which gpusetup chooses; for several instances of one profile write {1}"
+    )]
     Placement(String, String),
     /// A compute instance is smaller than its GPU instance.
-    #[error("{0:?} is a part of a GPU instance; gpusetup makes one compute instance in each GPU instance")]
+    #[error(
+        "{0:?} is a part of a GPU instance; gpusetup makes one compute instance in each GPU instance"
+    )]
     Part(String),
     /// A number of instances is zero.
     #[error("{0:?} is no instance; write none for a GPU without instances")]
@@ -52,7 +58,11 @@ impl Layout {
         let words = text.split(',').map(str::trim);
         let counted = words.map(|word| {
             let (count, name) = counted(word);
-            if count == 0 { Err(LayoutError::NoInstance(shown(word))) } else { Ok((name, count)) }
+            if count == 0 {
+                Err(LayoutError::NoInstance(shown(word)))
+            } else {
+                Ok((name, count))
+            }
         });
         Self::counted(geometry, counted.collect::<Result<Vec<_>, _>>()?)
     }
@@ -86,8 +96,13 @@ impl Layout {
     /// The profiles that it has instances of, the largest first, with their numbers.
     pub fn profiles<'a>(&self, geometry: &'a Geometry) -> Vec<(usize, &'a Profile, u8)> {
         let all = geometry.profiles.iter().zip(&self.0).enumerate();
-        let mut all: Vec<_> = all.filter(|(_, (_, n))| **n > 0).map(|(at, (p, n))| (at, p, *n)).collect();
-        all.sort_by_key(|(at, p, _)| (std::cmp::Reverse((p.compute_slices, p.placement.size)), *at));
+        let mut all: Vec<_> = all
+            .filter(|(_, (_, n))| **n > 0)
+            .map(|(at, (p, n))| (at, p, *n))
+            .collect();
+        all.sort_by_key(|(at, p, _)| {
+            (std::cmp::Reverse((p.compute_slices, p.placement.size)), *at)
+        });
         all
     }
 
@@ -96,10 +111,18 @@ impl Layout {
         let mut out = String::new();
         for (_, profile, count) in self.profiles(geometry) {
             let comma = if out.is_empty() { "" } else { "," };
-            let times = if count > 1 { format!("{count}x") } else { String::new() };
+            let times = if count > 1 {
+                format!("{count}x")
+            } else {
+                String::new()
+            };
             let _ = write!(out, "{comma}{times}{}", profile.name);
         }
-        if out.is_empty() { "none".to_owned() } else { out }
+        if out.is_empty() {
+            "none".to_owned()
+        } else {
+            out
+        }
     }
 }
 
@@ -131,14 +154,20 @@ fn shown(word: &str) -> String {
 
 fn not_a_profile(word: &str) -> LayoutError {
     let looks_so = |text: &str| {
-        text.parse::<u32>().is_ok() || text.contains("g.") && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        text.parse::<u32>().is_ok()
+            || text.contains("g.") && text.starts_with(|c: char| c.is_ascii_alphanumeric())
     };
     let shown = shown(word);
     match word.split_once(':') {
         Some((name, count)) if looks_so(name) && count.parse::<u32>().is_ok() => {
             LayoutError::Placement(shown, format!("{count}x{name}"))
         }
-        _ if word.split_once("c.").is_some_and(|(count, _)| count.parse::<u32>().is_ok()) => LayoutError::Part(shown),
+        _ if word
+            .split_once("c.")
+            .is_some_and(|(count, _)| count.parse::<u32>().is_ok()) =>
+        {
+            LayoutError::Part(shown)
+        }
         _ if looks_so(word) => LayoutError::NoProfile(shown),
         _ => LayoutError::Word(shown),
     }

@@ -1,4 +1,5 @@
-//! Places the instances of a layout on a GPU: a search through all placements, the largest instances first.
+//! Places the instances of a layout on a GPU: a search through all placements, the largest
+//! instances first.
 
 use super::geometry::Geometry;
 use super::layout::Layout;
@@ -21,15 +22,21 @@ impl Instance {
     }
 }
 
-/// Places a layout, in the order of slots. None if there is no placement without overlaps: every one was tried.
+/// Places a layout, in the order of slots. None if there is no placement without overlaps: every
+/// one was tried.
 ///
-/// Only overlaps are looked at; [`super::fit`] also compares what the layout needs with what the GPU has.
+/// Only overlaps are looked at; [`super::fit`] also compares what the layout needs with what the
+/// GPU has.
 pub fn place(geometry: &Geometry, layout: &Layout) -> Option<Vec<Instance>> {
     place_around(geometry, layout, &[])
 }
 
 /// The same around instances that are there and stay; the layout counts them.
-pub fn place_around(geometry: &Geometry, layout: &Layout, kept: &[Instance]) -> Option<Vec<Instance>> {
+pub fn place_around(
+    geometry: &Geometry,
+    layout: &Layout,
+    kept: &[Instance],
+) -> Option<Vec<Instance>> {
     let mut left = layout.0.clone();
     let mut used = 0;
     for instance in kept {
@@ -40,13 +47,26 @@ pub fn place_around(geometry: &Geometry, layout: &Layout, kept: &[Instance]) -> 
         }
         used |= mask;
     }
-    let mut waiting: Vec<usize> = left.iter().enumerate().flat_map(|(p, n)| vec![p; usize::from(*n)]).collect();
+    let mut waiting: Vec<usize> = left
+        .iter()
+        .enumerate()
+        .flat_map(|(p, n)| vec![p; usize::from(*n)])
+        .collect();
     // Those with the fewest places first.
     waiting.sort_by_key(|p| {
         let placement = &geometry.profiles[*p].placement;
-        (std::cmp::Reverse(placement.size), placement.starts.len(), *p)
+        (
+            std::cmp::Reverse(placement.size),
+            placement.starts.len(),
+            *p,
+        )
     });
-    let mut search = Search { geometry, waiting: &waiting, dead_ends: HashSet::new(), placed: Vec::new() };
+    let mut search = Search {
+        geometry,
+        waiting: &waiting,
+        dead_ends: HashSet::new(),
+        placed: Vec::new(),
+    };
     if !search.place_from(0, 0, used) {
         return None;
     }
@@ -66,18 +86,29 @@ struct Search<'a> {
 impl Search<'_> {
     /// Places the instances from this one on, of one profile in ascending order.
     fn place_from(&mut self, at: usize, from: u8, used: u64) -> bool {
-        let Some(&profile) = self.waiting.get(at) else { return true };
+        let Some(&profile) = self.waiting.get(at) else {
+            return true;
+        };
         if self.dead_ends.contains(&(at, from, used)) {
             return false;
         }
-        for &start in self.geometry.profiles[profile].placement.starts.iter().filter(|start| **start >= from) {
+        for &start in self.geometry.profiles[profile]
+            .placement
+            .starts
+            .iter()
+            .filter(|start| **start >= from)
+        {
             let instance = Instance { start, profile };
             let mask = instance.mask(self.geometry);
             if used & mask != 0 {
                 continue;
             }
             self.placed.push(instance);
-            let next = if self.waiting.get(at + 1) == Some(&profile) { start + 1 } else { 0 };
+            let next = if self.waiting.get(at + 1) == Some(&profile) {
+                start + 1
+            } else {
+                0
+            };
             if self.place_from(at + 1, next, used | mask) {
                 return true;
             }

@@ -1,4 +1,5 @@
-//! What would become of a GPU: the instances of a layout in their places, and the commands that make them.
+//! What would become of a GPU: the instances of a layout in their places, and the commands that
+//! make them.
 
 use super::board::Board;
 use super::change::{Change, change};
@@ -20,7 +21,11 @@ pub enum Wanted {
 
 /// What `mig plan --json` prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct PlannedHost {
     /// `gpusetup.mig-plan/1`.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = "gpusetup.mig-plan/1")))]
@@ -31,7 +36,11 @@ pub struct PlannedHost {
 
 /// What would become of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct PlannedGpu {
     /// Its index, as nvidia-smi counts.
     pub index: usize,
@@ -45,7 +54,8 @@ pub struct PlannedGpu {
     pub assumed: Vec<String>,
     /// Whether MIG is on.
     pub mig: bool,
-    /// The layout, as gpusetup reads it: `4g.20gb,2g.10gb,1g.5gb`; `none` without instances, `off` without MIG.
+    /// The layout, as gpusetup reads it: `4g.20gb,2g.10gb,1g.5gb`; `none` without instances, `off`
+    /// without MIG.
     pub layout: String,
     /// The instances, in the order of slots.
     pub instances: Vec<PlacedInstance>,
@@ -76,7 +86,11 @@ pub enum ProfilesFrom {
 
 /// A number of something, and how many of them are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Amount {
     /// Used by instances.
     pub used: u8,
@@ -86,7 +100,11 @@ pub struct Amount {
 
 /// An instance in its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct PlacedInstance {
     /// The name of its profile: `1g.10gb`.
     pub profile: String,
@@ -126,23 +144,41 @@ pub fn described(geometry: &Geometry, placed: &[Instance]) -> Vec<PlacedInstance
     each.collect()
 }
 
-/// The change that a GPU needs for a layout: from its own instances, if its driver was asked and MIG is on.
+/// The change that a GPU needs for a layout: from its own instances, if its driver was asked and
+/// MIG is on.
 ///
 /// # Errors
 ///
 /// What is short, if the layout does not fit.
-pub fn needed(board: &Board, geometry: &Geometry, layout: &Layout) -> Result<Change, Vec<Shortage>> {
+pub fn needed(
+    board: &Board,
+    geometry: &Geometry,
+    layout: &Layout,
+) -> Result<Change, Vec<Shortage>> {
     let placed = fit(geometry, layout)?;
-    let existing = board.state.as_ref().filter(|state| state.mode.enabled).map(|state| &state.instances);
-    let whole = existing.into_iter().flatten().filter(|i| i.is_whole).filter_map(|i| i.instance);
+    let existing = board
+        .state
+        .as_ref()
+        .filter(|state| state.mode.enabled)
+        .map(|state| &state.instances);
+    let whole = existing
+        .into_iter()
+        .flatten()
+        .filter(|i| i.is_whole)
+        .filter_map(|i| i.instance);
     let whole: Vec<_> = whole.collect();
-    Ok(change(geometry, &whole, layout).unwrap_or(Change { create: placed, ..Change::default() }))
+    Ok(change(geometry, &whole, layout).unwrap_or(Change {
+        create: placed,
+        ..Change::default()
+    }))
 }
 
-/// The ids of the instances that a change removes: those that it names, and those that have no or several compute instances.
+/// The ids of the instances that a change removes: those that it names, and those that have no or
+/// several compute instances.
 pub fn removed(board: &Board, change: &Change) -> Vec<u32> {
     let existing = board.state.iter().flat_map(|state| &state.instances);
-    let stays = |i: &&super::Existing| i.is_whole && i.instance.is_some_and(|at| change.keep.contains(&at));
+    let stays =
+        |i: &&super::Existing| i.is_whole && i.instance.is_some_and(|at| change.keep.contains(&at));
     existing.filter(|i| !stays(i)).map(|i| i.id).collect()
 }
 
@@ -151,11 +187,19 @@ pub fn removed(board: &Board, change: &Change) -> Vec<u32> {
 /// # Errors
 ///
 /// What is short, if the layout does not fit.
-pub fn planned(board: &Board, geometry: &Geometry, wanted: &Wanted) -> Result<PlannedGpu, Vec<Shortage>> {
+pub fn planned(
+    board: &Board,
+    geometry: &Geometry,
+    wanted: &Wanted,
+) -> Result<PlannedGpu, Vec<Shortage>> {
     let is_on = board.state.as_ref().map(|state| state.mode.enabled);
     let (mig, layout, change) = match wanted {
         Wanted::Off => (false, "off".to_owned(), Change::default()),
-        Wanted::Layout(layout) => (true, layout.text(geometry), needed(board, geometry, layout)?),
+        Wanted::Layout(layout) => (
+            true,
+            layout.text(geometry),
+            needed(board, geometry, layout)?,
+        ),
     };
     let placed: Vec<_> = change.keep.iter().chain(&change.create).copied().collect();
     let instances = described(geometry, &placed);
@@ -179,8 +223,14 @@ pub fn planned(board: &Board, geometry: &Geometry, wanted: &Wanted) -> Result<Pl
         assumed: geometry.assumed.iter().cloned().collect(),
         mig,
         layout,
-        compute_slices: Amount { used: sum(|i| i.compute_slices), total: geometry.compute_slices },
-        slots: Amount { used: sum(|i| i.size), total: geometry.slots },
+        compute_slices: Amount {
+            used: sum(|i| i.compute_slices),
+            total: geometry.compute_slices,
+        },
+        slots: Amount {
+            used: sum(|i| i.size),
+            total: geometry.slots,
+        },
         instances,
         kept: change.keep.len(),
         destroyed: destroyed.len(),

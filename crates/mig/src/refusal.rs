@@ -62,7 +62,9 @@ pub fn fit(geometry: &Geometry, layout: &Layout) -> Result<Vec<Instance>, Vec<Sh
     if shortages.is_empty() {
         match place(geometry, layout) {
             Some(placed) => return Ok(placed),
-            None => shortages.push(Shortage::Placement { conflict: smallest_conflict(geometry, layout) }),
+            None => shortages.push(Shortage::Placement {
+                conflict: smallest_conflict(geometry, layout),
+            }),
         }
     }
     Err(shortages)
@@ -71,26 +73,45 @@ pub fn fit(geometry: &Geometry, layout: &Layout) -> Result<Vec<Instance>, Vec<Sh
 /// What a layout needs more of than the GPU has, apart from places.
 fn shortages(geometry: &Geometry, layout: &Layout) -> Vec<Shortage> {
     let sum = |of: &dyn Fn(&Profile) -> u8| -> u32 {
-        geometry.profiles.iter().zip(&layout.0).map(|(p, n)| u32::from(of(p)) * u32::from(*n)).sum()
+        geometry
+            .profiles
+            .iter()
+            .zip(&layout.0)
+            .map(|(p, n)| u32::from(of(p)) * u32::from(*n))
+            .sum()
     };
     let mut all = Vec::new();
     let compute = sum(&|p| p.compute_slices);
     if compute > u32::from(geometry.compute_slices) {
-        all.push(Shortage::Compute { needed: compute, have: geometry.compute_slices });
+        all.push(Shortage::Compute {
+            needed: compute,
+            have: geometry.compute_slices,
+        });
     }
     let slots = sum(&|p| p.placement.size);
     if slots > u32::from(geometry.slots) {
-        all.push(Shortage::Slots { needed: slots, have: geometry.slots });
+        all.push(Shortage::Slots {
+            needed: slots,
+            have: geometry.slots,
+        });
     }
     for (kind, have) in geometry.engines.into_iter().enumerate() {
         let needed = sum(&|p| p.engines.map_or(0, |engines| engines_of(engines)[kind]));
         if let Some(have) = have.filter(|have| needed > u32::from(*have)) {
-            all.push(Shortage::Engines { kind: ENGINES[kind], needed, have });
+            all.push(Shortage::Engines {
+                kind: ENGINES[kind],
+                needed,
+                have,
+            });
         }
     }
     for (profile, (p, wanted)) in geometry.profiles.iter().zip(&layout.0).enumerate() {
         if *wanted > p.instances {
-            all.push(Shortage::Instances { profile, wanted: *wanted, most: p.instances });
+            all.push(Shortage::Instances {
+                profile,
+                wanted: *wanted,
+                most: p.instances,
+            });
         }
     }
     all
@@ -138,7 +159,12 @@ pub fn fitting(geometry: &Geometry) -> Option<Vec<Layout>> {
 pub fn nearest(geometry: &Geometry, layout: &Layout) -> Vec<Layout> {
     let mut all = fitting(geometry).unwrap_or_default();
     all.retain(|other| other.instances() > 0 && other.instances() <= layout.instances());
-    all.sort_by_cached_key(|other| (distance(geometry, layout, other), std::cmp::Reverse(other.0.clone())));
+    all.sort_by_cached_key(|other| {
+        (
+            distance(geometry, layout, other),
+            std::cmp::Reverse(other.0.clone()),
+        )
+    });
     all.truncate(SUGGESTIONS);
     all
 }
@@ -147,7 +173,8 @@ pub fn nearest(geometry: &Geometry, layout: &Layout) -> Vec<Layout> {
 fn distance(geometry: &Geometry, wanted: &Layout, other: &Layout) -> u32 {
     let sorted = |layout: &Layout| -> Vec<usize> {
         let all = layout.profiles(geometry).into_iter();
-        all.flat_map(|(at, _, n)| vec![at; usize::from(n)]).collect()
+        all.flat_map(|(at, _, n)| vec![at; usize::from(n)])
+            .collect()
     };
     let (wanted, other) = (sorted(wanted), sorted(other));
     let size = |at: usize| {
@@ -156,7 +183,13 @@ fn distance(geometry: &Geometry, wanted: &Layout, other: &Layout) -> u32 {
     };
     let pairs = wanted.iter().enumerate().map(|(n, at)| match other.get(n) {
         Some(to) if to == at => 0,
-        Some(to) => 1 + size(*at).iter().zip(size(*to)).map(|(a, b)| a.abs_diff(b)).sum::<u32>(),
+        Some(to) => {
+            1 + size(*at)
+                .iter()
+                .zip(size(*to))
+                .map(|(a, b)| a.abs_diff(b))
+                .sum::<u32>()
+        }
         None => 2 + size(*at).iter().sum::<u32>(),
     });
     pairs.sum()
@@ -166,10 +199,17 @@ impl Shortage {
     /// The shortage in a sentence.
     pub fn text(&self, geometry: &Geometry) -> String {
         let of = |needed: u32, have: u8, what: &str| {
-            format!("{} are needed, and the GPU has {have}", count(u64::from(needed), what))
+            format!(
+                "{} are needed, and the GPU has {have}",
+                count(u64::from(needed), what)
+            )
         };
         match self {
-            Self::Instances { profile, wanted, most } => {
+            Self::Instances {
+                profile,
+                wanted,
+                most,
+            } => {
                 let name = &geometry.profiles[*profile].name;
                 format!("{wanted} instances of {name} are wanted, and a GPU has at most {most}")
             }
@@ -178,8 +218,14 @@ impl Shortage {
             Self::Engines { kind, needed, have } => of(*needed, *have, &format!("{kind} engine")),
             Self::Placement { conflict } => {
                 let each = conflict.profiles(geometry).into_iter().map(|(_, p, _)| {
-                    let starts: Vec<_> = p.placement.starts.iter().map(ToString::to_string).collect();
-                    format!("{} takes {} from slot {}", p.name, p.placement.size, starts.join(", "))
+                    let starts: Vec<_> =
+                        p.placement.starts.iter().map(ToString::to_string).collect();
+                    format!(
+                        "{} takes {} from slot {}",
+                        p.name,
+                        p.placement.size,
+                        starts.join(", ")
+                    )
                 });
                 let each: Vec<_> = each.collect();
                 format!(

@@ -10,7 +10,11 @@ use std::collections::BTreeMap;
 
 /// What `mig list --json` prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct ListedHost {
     /// `gpusetup.mig-list/1`.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = "gpusetup.mig-list/1")))]
@@ -21,7 +25,11 @@ pub struct ListedHost {
 
 /// A GPU with its profiles and instances.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct ListedGpu {
     /// Its index, as nvidia-smi counts.
     pub index: usize,
@@ -31,13 +39,15 @@ pub struct ListedGpu {
     pub name: String,
     /// Whether it can be partitioned.
     pub capable: bool,
-    /// The boards that it may be, each with PCI id and subsystem and its name, if its profiles depend on that.
+    /// The boards that it may be, each with PCI id and subsystem and its name, if its profiles
+    /// depend on that.
     pub variants: Vec<String>,
     /// Whether MIG is on. None if the driver was not asked.
     pub enabled: Option<bool>,
     /// Whether MIG will be on after the next reset. None if the driver was not asked.
     pub pending: Option<bool>,
-    /// Its layout, as `mig plan` reads it. None if MIG is off or unknown, or if an instance has an unknown profile.
+    /// Its layout, as `mig plan` reads it. None if MIG is off or unknown, or if an instance has an
+    /// unknown profile.
     pub layout: Option<String>,
     /// The processes that use it.
     pub processes: Vec<u32>,
@@ -57,7 +67,11 @@ pub struct ListedGpu {
 
 /// A profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct ListedProfile {
     /// Its name: `1g.10gb+me`.
     pub name: String,
@@ -79,7 +93,11 @@ pub struct ListedProfile {
 
 /// An instance that is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct ListedInstance {
     /// The driver's number for it.
     pub id: u32,
@@ -93,7 +111,11 @@ pub struct ListedInstance {
 
 /// What `mig assert --json` prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct AssertedHost {
     /// `gpusetup.mig-assert/1`.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = "gpusetup.mig-assert/1")))]
@@ -106,7 +128,11 @@ pub struct AssertedHost {
 
 /// Whether a GPU has a layout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct AssertedGpu {
     /// Its index, as nvidia-smi counts.
     pub index: usize,
@@ -122,7 +148,11 @@ pub struct AssertedGpu {
 
 /// What `mig export --json` prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct ExportedHost {
     /// `gpusetup.mig-export/1`.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = "gpusetup.mig-export/1")))]
@@ -135,7 +165,11 @@ pub struct ExportedHost {
 
 /// What `mig restore --json` prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct RestoredHost {
     /// `gpusetup.mig-restore/1`.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = "gpusetup.mig-restore/1")))]
@@ -146,7 +180,11 @@ pub struct RestoredHost {
 
 /// A GPU that has the layout that boots restore.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct RestoredGpu {
     /// Its index, as nvidia-smi counts.
     pub index: usize,
@@ -158,18 +196,26 @@ pub struct RestoredGpu {
 
 /// The profiles and instances of GPUs.
 pub fn listed(boards: &[Board]) -> ListedHost {
-    ListedHost { schema: "gpusetup.mig-list/1", gpus: boards.iter().map(listed_gpu).collect() }
+    ListedHost {
+        schema: "gpusetup.mig-list/1",
+        gpus: boards.iter().map(listed_gpu).collect(),
+    }
 }
 
 fn listed_gpu(board: &Board) -> ListedGpu {
     let geometry = board.geometry.as_ref();
     let state = board.state.as_ref();
-    let instances = state.iter().flat_map(|state| &state.instances).map(|i| ListedInstance {
-        id: i.id,
-        profile: i.instance.and_then(|at| Some(geometry?.profiles[at.profile].name.clone())),
-        start: i.instance.map(|at| at.start),
-        whole: i.is_whole,
-    });
+    let instances = state
+        .iter()
+        .flat_map(|state| &state.instances)
+        .map(|i| ListedInstance {
+            id: i.id,
+            profile: i
+                .instance
+                .and_then(|at| Some(geometry?.profiles[at.profile].name.clone())),
+            start: i.instance.map(|at| at.start),
+            whole: i.is_whole,
+        });
     let mut instances: Vec<_> = instances.collect();
     instances.sort_by_key(|i| i.id);
     ListedGpu {
@@ -177,13 +223,24 @@ fn listed_gpu(board: &Board) -> ListedGpu {
         address: board.address.clone(),
         name: board.name.clone(),
         capable: board.is_capable,
-        variants: if geometry.is_none() { board.variants.clone() } else { Vec::new() },
+        variants: if geometry.is_none() {
+            board.variants.clone()
+        } else {
+            Vec::new()
+        },
         enabled: state.map(|state| state.mode.enabled),
         pending: state.map(|state| state.mode.pending),
-        layout: board.layout().and_then(|layout| Some(layout.text(geometry?))),
-        processes: state.map(|state| state.processes.clone()).unwrap_or_default(),
+        layout: board
+            .layout()
+            .and_then(|layout| Some(layout.text(geometry?))),
+        processes: state
+            .map(|state| state.processes.clone())
+            .unwrap_or_default(),
         profiles_from: geometry.map(|g| g.origin.into()),
-        assumed: geometry.iter().flat_map(|g| g.assumed.iter().cloned()).collect(),
+        assumed: geometry
+            .iter()
+            .flat_map(|g| g.assumed.iter().cloned())
+            .collect(),
         compute_slices: geometry.map(|g| g.compute_slices),
         slots: geometry.map(|g| g.slots),
         profiles: geometry.map(listed_profiles).unwrap_or_default(),
@@ -199,16 +256,26 @@ fn listed_profiles(geometry: &Geometry) -> Vec<ListedProfile> {
         compute_slices: p.compute_slices,
         size: p.placement.size,
         starts: p.placement.starts.clone(),
-        engines: p.engines.map(|engines| ENGINES.into_iter().zip(engines_of(engines)).collect()),
+        engines: p
+            .engines
+            .map(|engines| ENGINES.into_iter().zip(engines_of(engines)).collect()),
         first_driver_branch: p.first_driver_branch,
     });
     each.collect()
 }
 
 /// Whether GPUs have these layouts.
-pub fn asserted<'a>(tasks: impl Iterator<Item = (&'a Board, &'a Geometry, &'a Wanted)>) -> AssertedHost {
-    let gpus: Vec<_> = tasks.map(|(board, geometry, wanted)| asserted_gpu(board, geometry, wanted)).collect();
-    AssertedHost { schema: "gpusetup.mig-assert/1", holds: gpus.iter().all(|gpu| gpu.holds), gpus }
+pub fn asserted<'a>(
+    tasks: impl Iterator<Item = (&'a Board, &'a Geometry, &'a Wanted)>,
+) -> AssertedHost {
+    let gpus: Vec<_> = tasks
+        .map(|(board, geometry, wanted)| asserted_gpu(board, geometry, wanted))
+        .collect();
+    AssertedHost {
+        schema: "gpusetup.mig-assert/1",
+        holds: gpus.iter().all(|gpu| gpu.holds),
+        gpus,
+    }
 }
 
 fn asserted_gpu(board: &Board, geometry: &Geometry, wanted: &Wanted) -> AssertedGpu {
@@ -221,13 +288,20 @@ fn asserted_gpu(board: &Board, geometry: &Geometry, wanted: &Wanted) -> Asserted
         (Some(State { mode, .. }), None) if !mode.enabled => "off".to_owned(),
         _ => "unknown".to_owned(),
     };
-    AssertedGpu { index: board.index, name: board.name.clone(), holds, wanted: text, found }
+    AssertedGpu {
+        index: board.index,
+        name: board.name.clone(),
+        holds,
+        wanted: text,
+        found,
+    }
 }
 
 /// Whether a GPU has a layout, with MIG on and a compute instance in each instance.
 fn has(board: &Board, geometry: &Geometry, layout: &Layout) -> bool {
     board.has_mode(true)
-        && needed(board, geometry, layout).is_ok_and(|change| change.is_empty() && removed(board, &change).is_empty())
+        && needed(board, geometry, layout)
+            .is_ok_and(|change| change.is_empty() && removed(board, &change).is_empty())
 }
 
 /// Why layouts cannot be written to a file.
@@ -249,11 +323,15 @@ pub enum ExportError {
 pub fn exported(name: &str, boards: &[Board]) -> Result<ExportedHost, ExportError> {
     let index = |board: &Board| Ok(file::NamedGpu::Index(board.index as u64));
     let file = layouts(name, boards, &BTreeMap::new(), &index)?;
-    Ok(ExportedHost { schema: "gpusetup.mig-export/1", name: name.to_owned(), file })
+    Ok(ExportedHost {
+        schema: "gpusetup.mig-export/1",
+        name: name.to_owned(),
+        file,
+    })
 }
 
-/// The layouts that every boot restores: by index those that GPUs are to have, and of the others those that they have. GPUs are named by
-/// UUID: indexes change.
+/// The layouts that every boot restores: by index those that GPUs are to have, and of the others
+/// those that they have. GPUs are named by UUID: indexes change.
 ///
 /// # Errors
 ///
@@ -267,7 +345,9 @@ pub fn at_boot(boards: &[Board], wanted: &BTreeMap<usize, &Wanted>) -> Result<St
 }
 
 /// The same for layouts that are for all GPUs of their kind, whatever their number.
-pub fn at_boot_for_all<'a>(wanted: impl Iterator<Item = (&'a Board, &'a Geometry, &'a Wanted)>) -> String {
+pub fn at_boot_for_all<'a>(
+    wanted: impl Iterator<Item = (&'a Board, &'a Geometry, &'a Wanted)>,
+) -> String {
     let mut gpus: Vec<GpuLayout> = Vec::new();
     for (board, geometry, wanted) in wanted {
         if gpus.iter().any(|gpu| gpu.device == board.device) {
@@ -276,9 +356,15 @@ pub fn at_boot_for_all<'a>(wanted: impl Iterator<Item = (&'a Board, &'a Geometry
         let mut instances = BTreeMap::new();
         if let Wanted::Layout(layout) = wanted {
             let each = layout.profiles(geometry).into_iter();
-            instances.extend(each.map(|(_, profile, count)| (profile.name.clone(), u32::from(count))));
+            instances
+                .extend(each.map(|(_, profile, count)| (profile.name.clone(), u32::from(count))));
         }
-        gpus.push(GpuLayout { gpu: None, device: board.device, enabled: *wanted != Wanted::Off, instances });
+        gpus.push(GpuLayout {
+            gpu: None,
+            device: board.device,
+            enabled: *wanted != Wanted::Off,
+            instances,
+        });
     }
     export("boot", &gpus)
 }
@@ -302,13 +388,19 @@ fn layouts(
                 Some(Wanted::Layout(layout)) => Some(layout.clone()),
                 _ => board.layout(),
             };
-            let (layout, geometry) =
-                layout.zip(board.geometry.as_ref()).ok_or_else(|| ExportError::Profile(board.shown()))?;
+            let (layout, geometry) = layout
+                .zip(board.geometry.as_ref())
+                .ok_or_else(|| ExportError::Profile(board.shown()))?;
             for (_, profile, count) in layout.profiles(geometry) {
                 instances.insert(profile.name.clone(), u32::from(count));
             }
         }
-        gpus.push(GpuLayout { gpu: Some(listed(board)?), device: board.device, enabled, instances });
+        gpus.push(GpuLayout {
+            gpu: Some(listed(board)?),
+            device: board.device,
+            enabled,
+            instances,
+        });
     }
     Ok(export(name, &gpus))
 }

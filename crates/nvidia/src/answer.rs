@@ -15,15 +15,17 @@ pub enum Library {
     Nvml,
     /// The same library: the table of GPUs.
     GpuTable,
-    /// NVML: a piece of a GPU's state, read or set. The arguments after the library are the GPU, `read` or `set`, and the state.
-    /// NVML: a piece of a GPU's state, read or set. The arguments after the library are the GPU, `read` or `set`, and the state; or
-    /// only a list of states, which are read from every GPU.
+    /// NVML: a piece of a GPU's state, read or set. The arguments after the library are the GPU,
+    /// `read` or `set`, and the state. NVML: a piece of a GPU's state, read or set. The arguments
+    /// after the library are the GPU, `read` or `set`, and the state; or only a list of states,
+    /// which are read from every GPU.
     Device,
     /// The driver's management library: how the GPUs are partitioned (MIG).
     Mig,
     /// CUDA's driver library: whether it starts, and computes on every GPU.
     Cuda,
-    /// An add-on: its version. The arguments after the library are the function and its calling convention.
+    /// An add-on: its version. The arguments after the library are the function and its calling
+    /// convention.
     AddOn,
     /// cuDNN, and CUDA's driver library: whether a small convolution is correct.
     Convolution,
@@ -52,7 +54,9 @@ pub fn answer(about: Library, arguments: &[String]) -> u8 {
 
 #[allow(clippy::print_stderr)]
 fn version(library: &str, function: &str, form: &str) -> u8 {
-    let Some(form) = CallForm::of_name(form) else { return CANNOT_ASK };
+    let Some(form) = CallForm::of_name(form) else {
+        return CANNOT_ASK;
+    };
     match add_on::version(library, function, form) {
         Ok(numbers) => say(&numbers),
         Err(refused) => {

@@ -1,4 +1,5 @@
-//! The line that a child prints before each call of a library, so that the parent knows where it hangs.
+//! The line that a child prints before each call of a library, so that the parent knows where it
+//! hangs.
 
 use std::io::{self, Write};
 

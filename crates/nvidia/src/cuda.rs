@@ -1,5 +1,5 @@
-//! CUDA's driver library: whether it starts, and whether a test kernel computes correct results on every GPU. The kernel is
-//! PTX, which the driver itself compiles: no toolkit is needed.
+//! CUDA's driver library: whether it starts, and whether a test kernel computes correct results on
+//! every GPU. The kernel is PTX, which the driver itself compiles: no toolkit is needed.
 
 use super::calling::calling;
 use super::{Refused, cuda_version, loaded_from};
@@ -12,7 +12,11 @@ use std::ptr::null_mut;
 
 /// The answer of CUDA's driver library.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Cuda {
     /// The path of the library that was loaded.
     pub library: Option<PathBuf>,
@@ -26,10 +30,17 @@ pub struct Cuda {
 
 /// A GPU or a MIG instance, as CUDA sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct CudaGpu {
     /// Bus address, `0000:17:00.0`.
-    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}[.][0-9a-f]$")))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(regex(pattern = r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}[.][0-9a-f]$"))
+    )]
     pub address: Option<String>,
     /// The name of the GPU.
     pub name: Option<String>,
@@ -41,7 +52,11 @@ pub struct CudaGpu {
 
 /// The result of the test kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kernel {
     /// Correct numbers.
@@ -56,13 +71,16 @@ pub enum Kernel {
 impl Cuda {
     /// Whether it computes correctly on every GPU that it sees.
     pub fn computes(&self) -> bool {
-        self.refused.is_none() && !self.gpus.is_empty() && self.gpus.iter().all(|g| g.kernel == Kernel::Right)
+        self.refused.is_none()
+            && !self.gpus.is_empty()
+            && self.gpus.iter().all(|g| g.kernel == Kernel::Right)
     }
 }
 
-/// Writes a number for each thread. PTX 3.2 (CUDA 5.5) and sm_30 (Kepler) suit the oldest driver branches still in use. Every
-/// driver compiles PTX that is older than itself, for every GPU that is newer than the PTX's target:
-/// <https://docs.nvidia.com/cuda/parallel-thread-execution/>, "Release Notes".
+/// Writes a number for each thread. PTX 3.2 (CUDA 5.5) and sm_30 (Kepler) suit the oldest driver
+/// branches still in use. Every driver compiles PTX that is older than itself, for every GPU that
+/// is newer than the PTX's target: <https://docs.nvidia.com/cuda/parallel-thread-execution/>,
+/// "Release Notes".
 pub const KERNEL: &str = "\
 .version 3.2
 .target sm_30
@@ -111,11 +129,13 @@ macro_rules! functions {
         }
 
         impl $name {
-            /// Loading runs the library's own code, which is why this is done in a separate process, with nothing to lose.
+            /// Loading runs the library's own code, which is why this is done in a separate
+            /// process, with nothing to lose.
             pub fn load(path: &str) -> Result<Self, Refused> {
                 calling(concat!("the loader for ", stringify!($name)));
                 let refused = |e: libloading::Error| Refused { call: path.to_owned(), code: None, says: chain(&e) };
-                // SAFETY: the types are those of the library's documented interface, which no release has changed.
+                // SAFETY: the types are those of the library's documented interface, which no
+                // release has changed.
                 unsafe {
                     let library = libloading::Library::new(path).map_err(refused)?;
                     Ok(Self {
@@ -172,7 +192,8 @@ impl Driver {
     fn word_for(&self, code: c_int) -> String {
         type ErrorString = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
         let mut text: *const c_char = std::ptr::null();
-        // SAFETY: the type is the documented one; the library sets `text` to a constant of its own, or leaves it null.
+        // SAFETY: the type is the documented one; the library sets `text` to a constant of its own,
+        // or leaves it null.
         unsafe {
             match self.library.get::<ErrorString>(b"cuGetErrorString\0") {
                 Ok(function) if function(code, &mut text) == 0 && !text.is_null() => {
@@ -189,7 +210,12 @@ pub fn answer(library: &str) -> Cuda {
     let mut told = Cuda::default();
     let driver = match Driver::load(library) {
         Ok(driver) => driver,
-        Err(refused) => return Cuda { refused: Some(refused), ..told },
+        Err(refused) => {
+            return Cuda {
+                refused: Some(refused),
+                ..told
+            };
+        }
     };
     told.library = loaded_from("libcuda.so");
     let mut version = 0;
@@ -219,7 +245,10 @@ fn gpu(driver: &Driver, ordinal: c_int) -> CudaGpu {
     let mut device = 0;
     // SAFETY: the number outlives the call.
     if let Err(refused) = unsafe { driver.device_get(&mut device, ordinal) } {
-        return CudaGpu { kernel: Kernel::Refused(refused), ..CudaGpu::default() };
+        return CudaGpu {
+            kernel: Kernel::Refused(refused),
+            ..CudaGpu::default()
+        };
     }
     CudaGpu {
         address: text(|to, length| unsafe { driver.device_get_pci_bus_id(to, length, device) })
@@ -237,7 +266,11 @@ fn gpu(driver: &Driver, ordinal: c_int) -> CudaGpu {
 fn text(write: impl FnOnce(*mut c_char, c_int) -> Result<(), Refused>) -> Option<String> {
     let mut buffer = [0u8; 256];
     write(buffer.as_mut_ptr().cast(), 255).ok()?;
-    CStr::from_bytes_until_nul(&buffer).ok()?.to_str().ok().map(str::to_owned)
+    CStr::from_bytes_until_nul(&buffer)
+        .ok()?
+        .to_str()
+        .ok()
+        .map(str::to_owned)
 }
 
 fn capability(driver: &Driver, device: c_int) -> Option<ComputeCapability> {
@@ -249,7 +282,10 @@ fn capability(driver: &Driver, device: c_int) -> Option<ComputeCapability> {
         unsafe { driver.device_get_attribute(&mut value, attribute, device) }.ok()?;
         u8::try_from(value).ok()
     };
-    Some(ComputeCapability { major: number(MAJOR)?, minor: number(MAJOR + 1)? })
+    Some(ComputeCapability {
+        major: number(MAJOR)?,
+        minor: number(MAJOR + 1)?,
+    })
 }
 
 /// Runs the test kernel on a GPU.
@@ -257,10 +293,11 @@ fn numbers(driver: &Driver, device: c_int) -> Result<Vec<u32>, Refused> {
     let mut results = vec![0u32; (BLOCKS * THREADS) as usize];
     let bytes = size_of_val(results.as_slice());
     let source = format!("{KERNEL}\0");
-    let (mut context, mut module, mut function, mut pointer, mut seed) = (null_mut(), null_mut(), null_mut(), 0, SEED);
+    let (mut context, mut module, mut function, mut pointer, mut seed) =
+        (null_mut(), null_mut(), null_mut(), 0, SEED);
     let mut arguments: [*mut c_void; 2] = [(&raw mut pointer).cast(), (&raw mut seed).cast()];
-    // SAFETY: every pointer is to something that outlives the call; texts end with a zero; the memory on the GPU is as long
-    // as the results, and as what the threads write.
+    // SAFETY: every pointer is to something that outlives the call; texts end with a zero; the
+    // memory on the GPU is as long as the results, and as what the threads write.
     unsafe {
         driver.primary_context_retain(&mut context, device)?;
         driver.context_set_current(context)?;
@@ -271,7 +308,9 @@ fn numbers(driver: &Driver, device: c_int) -> Result<Vec<u32>, Refused> {
         driver.memory_set(pointer, 0, results.len())?;
         let (stream, extra, shared) = (null_mut(), null_mut(), 0);
         let arguments = arguments.as_mut_ptr();
-        driver.launch_kernel(function, BLOCKS, 1, 1, THREADS, 1, 1, shared, stream, arguments, extra)?;
+        driver.launch_kernel(
+            function, BLOCKS, 1, 1, THREADS, 1, 1, shared, stream, arguments, extra,
+        )?;
         driver.context_synchronize()?;
         driver.copy_from_device(results.as_mut_ptr().cast(), pointer, bytes)?;
         driver.memory_free(pointer)?;
@@ -281,7 +320,10 @@ fn numbers(driver: &Driver, device: c_int) -> Result<Vec<u32>, Refused> {
 }
 
 fn judged(numbers: &[u32]) -> Kernel {
-    let wrong: Vec<_> = (0..).zip(numbers).filter(|(index, number)| **number != right(*index)).collect();
+    let wrong: Vec<_> = (0..)
+        .zip(numbers)
+        .filter(|(index, number)| **number != right(*index))
+        .collect();
     match wrong.first() {
         None => Kernel::Right,
         Some((index, number)) => Kernel::Wrong(format!(
@@ -302,8 +344,14 @@ mod tests {
         let mut numbers: Vec<u32> = (0..BLOCKS * THREADS).map(right).collect();
         assert_eq!(judged(&numbers), Kernel::Right);
         numbers[7] ^= 1;
-        let Kernel::Wrong(how) = judged(&numbers) else { panic!("a bit was turned") };
+        let Kernel::Wrong(how) = judged(&numbers) else {
+            panic!("a bit was turned")
+        };
         assert!(how.starts_with("1 of 1024 numbers are wrong"), "{how}");
-        assert_ne!(judged(&vec![0; numbers.len()]), Kernel::Right, "memory that nobody wrote to");
+        assert_ne!(
+            judged(&vec![0; numbers.len()]),
+            Kernel::Right,
+            "memory that nobody wrote to"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! cuDNN: whether it computes a small convolution correctly. Uses only functions that releases 7, 8 and 9 have in common.
+//! cuDNN: whether it computes a small convolution correctly. Uses only functions that releases 7, 8
+//! and 9 have in common.
 
 use super::Refused;
 use super::calling::calling;
@@ -10,7 +11,11 @@ use std::ptr::null_mut;
 
 /// The result of a convolution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Convolution {
     /// Correct numbers.
@@ -56,7 +61,10 @@ impl Cudnn {
     fn word_for(&self, code: c_int) -> String {
         // SAFETY: the type is the documented one, and the result is a constant of the library.
         unsafe {
-            match self.library.get::<unsafe extern "C" fn(c_int) -> *const c_char>(b"cudnnGetErrorString\0") {
+            match self
+                .library
+                .get::<unsafe extern "C" fn(c_int) -> *const c_char>(b"cudnnGetErrorString\0")
+            {
                 Ok(function) => match function(code) {
                     text if text.is_null() => "an error".to_owned(),
                     text => CStr::from_ptr(text).to_string_lossy().into_owned(),
@@ -67,22 +75,27 @@ impl Cudnn {
     }
 }
 
-/// `CUDNN_DATA_FLOAT`, `CUDNN_TENSOR_NCHW`, `CUDNN_CROSS_CORRELATION`, `CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM`.
+/// `CUDNN_DATA_FLOAT`, `CUDNN_TENSOR_NCHW`, `CUDNN_CROSS_CORRELATION`,
+/// `CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM`.
 const FLOAT: c_int = 0;
 const NCHW: c_int = 0;
 const CROSS_CORRELATION: c_int = 1;
 const IMPLICIT_GEMM: c_int = 0;
 
-/// An image of 3 by 3, a filter of 2 by 2, and the filtered image: whole numbers, exact in every number format of GPUs.
+/// An image of 3 by 3, a filter of 2 by 2, and the filtered image: whole numbers, exact in every
+/// number format of GPUs.
 const IMAGE: [f32; 9] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
 const FILTER: [f32; 4] = [1.0, 2.0, 3.0, 4.0];
 const FILTERED: [f32; 4] = [37.0, 47.0, 67.0, 77.0];
 
-/// Runs a convolution on the first GPU with the cuDNN of this path or name. Never fails: a refused call is part of the answer.
+/// Runs a convolution on the first GPU with the cuDNN of this path or name. Never fails: a refused
+/// call is part of the answer.
 pub fn convolution(cudnn: &str, cuda: &str) -> Convolution {
     match filtered(cudnn, cuda) {
         Ok(result) if result == FILTERED => Convolution::Right,
-        Ok(result) => Convolution::Wrong(format!("the result is {result:?} instead of {FILTERED:?}")),
+        Ok(result) => {
+            Convolution::Wrong(format!("the result is {result:?} instead of {FILTERED:?}"))
+        }
         Err(refused) => Convolution::Refused(refused),
     }
 }
@@ -91,10 +104,11 @@ fn filtered(cudnn: &str, cuda: &str) -> Result<[f32; 4], Refused> {
     let driver = Driver::load(cuda)?;
     let cudnn = Cudnn::load(cudnn)?;
     let (mut device, mut context, mut handle) = (0, null_mut(), null_mut());
-    let (mut input, mut filter, mut output, mut convolution) = (null_mut(), null_mut(), null_mut(), null_mut());
+    let (mut input, mut filter, mut output, mut convolution) =
+        (null_mut(), null_mut(), null_mut(), null_mut());
     let (one, zero, mut bytes, mut result) = (1.0f32, 0.0f32, 0, [0.0f32; 4]);
-    // SAFETY: every pointer is to something that outlives the call; the memory on the GPU is as long as the
-    // descriptors say. cuDNN computes in the primary context, as CUDA's runtime does.
+    // SAFETY: every pointer is to something that outlives the call; the memory on the GPU is as
+    // long as the descriptors say. cuDNN computes in the primary context, as CUDA's runtime does.
     unsafe {
         driver.init(0)?;
         driver.device_get(&mut device, 0)?;
@@ -109,7 +123,15 @@ fn filtered(cudnn: &str, cuda: &str) -> Result<[f32; 4], Refused> {
         cudnn.set_tensor(output, NCHW, FLOAT, 1, 1, 2, 2)?;
         cudnn.create_convolution(&mut convolution)?;
         cudnn.set_convolution(convolution, 0, 0, 1, 1, 1, 1, CROSS_CORRELATION, FLOAT)?;
-        cudnn.workspace(handle, input, filter, convolution, output, IMPLICIT_GEMM, &mut bytes)?;
+        cudnn.workspace(
+            handle,
+            input,
+            filter,
+            convolution,
+            output,
+            IMPLICIT_GEMM,
+            &mut bytes,
+        )?;
         let image = on_device(&driver, &IMAGE)?;
         let weights = on_device(&driver, &FILTER)?;
         let results = on_device(&driver, &result)?;
@@ -156,7 +178,19 @@ mod tests {
     #[test]
     fn the_right_numbers_are_right() {
         let at = |row: usize, column: usize| IMAGE[3 * row + column];
-        let filtered = |row, column| (0..4).map(|i| FILTER[i] * at(row + i / 2, column + i % 2)).sum::<f32>();
-        assert_eq!([filtered(0, 0), filtered(0, 1), filtered(1, 0), filtered(1, 1)], FILTERED);
+        let filtered = |row, column| {
+            (0..4)
+                .map(|i| FILTER[i] * at(row + i / 2, column + i % 2))
+                .sum::<f32>()
+        };
+        assert_eq!(
+            [
+                filtered(0, 0),
+                filtered(0, 1),
+                filtered(1, 0),
+                filtered(1, 1)
+            ],
+            FILTERED
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! Calls NVIDIA's own libraries: the driver's management library (NVML), CUDA's driver library, cuDNN. Each is called in a
-//! child process with a time limit, because a broken driver hangs or kills its callers. Only [`DeviceState::set`] and [`reset()`]
-//! change the host.
-//! The side effects of any client remain: nvidia-modprobe creates device files and loads CUDA's kernel module.
+//! Calls NVIDIA's own libraries: the driver's management library (NVML), CUDA's driver library,
+//! cuDNN. Each is called in a child process with a time limit, because a broken driver hangs or
+//! kills its callers. Only [`DeviceState::set`] and [`reset()`] change the host. The side effects
+//! of any client remain: nvidia-modprobe creates device files and loads CUDA's kernel module.
 //!
 //! The only place with `unsafe`, which calls of foreign code need.
 
@@ -22,14 +22,14 @@ pub use ask::{Question, SUBCOMMAND, ask, ask_version, has_stand_ins, limit, own}
 pub use cuda::{Cuda, CudaGpu, KERNEL, Kernel};
 pub use cudnn::Convolution;
 pub use nvml::table::{
-    Absent, Clock, ClockLimit, ClockReadings, EccReading, ErrorCounts, GpuProcess, GpuReading, GpuTable, LinkEnd,
-    MemoryReading, MigDevice, MigReading, MigShare, NvLink, PcieLink, PowerReading, ProcessKind, Temperature,
-    Utilization, VgpuLicence, Virtualization,
+    Absent, Clock, ClockLimit, ClockReadings, EccReading, ErrorCounts, GpuProcess, GpuReading,
+    GpuTable, LinkEnd, MemoryReading, MigDevice, MigReading, MigShare, NvLink, PcieLink,
+    PowerReading, ProcessKind, Temperature, Utilization, VgpuLicence, Virtualization,
 };
 pub use nvml::{
-    Clocks, ComputeMode, DeviceReadings, DeviceState, Ecc, Fabric, FabricState, Links, Mig, MigGpu, MigHost,
-    MigInstance, MigMode, MigPlace, MigProfileInfo, Nvml, NvmlGpu, Power, Reading, Recovery, RemappedRows,
-    RetiredPages, Slowdown, StateReading, Way, codes, smi, survey,
+    Clocks, ComputeMode, DeviceReadings, DeviceState, Ecc, Fabric, FabricState, Links, Mig, MigGpu,
+    MigHost, MigInstance, MigMode, MigPlace, MigProfileInfo, Nvml, NvmlGpu, Power, Reading,
+    Recovery, RemappedRows, RetiredPages, Slowdown, StateReading, Way, codes, smi, survey,
 };
 pub use reset::reset;
 
@@ -43,7 +43,11 @@ pub const NVML: &str = "libnvidia-ml.so.1";
 
 /// The answer of a program, a library or a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(rename = "Answer_{T}", deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(rename = "Answer_{T}", deny_unknown_fields)
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer<T> {
     /// The answer.
@@ -73,7 +77,11 @@ impl<T> Default for Answer<T> {
 
 /// A call that a library refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Refused {
     /// The function, `cuInit`; for a missing or incomplete library, the attempted action.
     pub call: String,
@@ -95,14 +103,24 @@ impl std::fmt::Display for Refused {
 /// The version that NVML and CUDA encode as a number: 12080 is 12.8.
 fn cuda_version(number: i32) -> Option<CudaVersion> {
     let number = u16::try_from(number).ok().filter(|n| *n >= 1000)?;
-    Some(CudaVersion { major: number / 1000, minor: number % 1000 / 10, patch: None })
+    Some(CudaVersion {
+        major: number / 1000,
+        minor: number % 1000 / 10,
+        patch: None,
+    })
 }
 
-/// The path of a loaded library, as the loader chose it: it shows whether a library is the driver's or a stub.
+/// The path of a loaded library, as the loader chose it: it shows whether a library is the driver's
+/// or a stub.
 fn loaded_from(name: &str) -> Option<std::path::PathBuf> {
     let maps = System::live().read_text("/proc/self/maps").ok()??;
-    let paths = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
-    let is_it = |path: &&Path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(name));
+    let paths = maps
+        .lines()
+        .filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
+    let is_it = |path: &&Path| {
+        path.file_name()
+            .is_some_and(|n| n.to_string_lossy().starts_with(name))
+    };
     paths.into_iter().find(is_it).map(Path::to_owned)
 }
 

@@ -1,5 +1,5 @@
-//! NVML, the driver's management library: its report on the driver and on each GPU. Features that a GPU lacks are left out. A
-//! GPU that does not respond is reported with the library's reason.
+//! NVML, the driver's management library: its report on the driver and on each GPU. Features that a
+//! GPU lacks are left out. A GPU that does not respond is reported with the library's reason.
 
 pub mod codes;
 mod functions;
@@ -26,7 +26,11 @@ pub use mig::{MigGpu, MigHost, MigInstance, MigMode, MigPlace, MigProfileInfo, r
 
 /// NVML's report.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Nvml {
     /// The version of the loaded driver.
     pub driver: Option<String>,
@@ -48,10 +52,17 @@ pub struct Nvml {
 
 /// NVML's report on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct NvmlGpu {
     /// Bus address, `0000:17:00.0`. None if the GPU does not report even that.
-    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}[.][0-9a-f]$")))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(regex(pattern = r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}[.][0-9a-f]$"))
+    )]
     pub address: Option<String>,
     /// The name of the GPU.
     pub name: Option<String>,
@@ -102,7 +113,11 @@ pub enum ComputeMode {
 
 /// A GPU's MIG mode and instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Mig {
     /// MIG is on.
     pub enabled: bool,
@@ -114,7 +129,11 @@ pub struct Mig {
 
 /// Error correction of a GPU's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Ecc {
     /// Error correction is on.
     pub enabled: bool,
@@ -128,7 +147,11 @@ pub struct Ecc {
 
 /// Rows of memory that spare rows replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct RemappedRows {
     /// Rows remapped for correctable errors.
     pub corrected: u32,
@@ -142,7 +165,11 @@ pub struct RemappedRows {
 
 /// Pages of memory that are no longer used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct RetiredPages {
     /// Pages retired for several single-bit errors.
     pub single_bit: usize,
@@ -184,7 +211,11 @@ pub enum Slowdown {
 
 /// A GPU's power draw, in milliwatts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Power {
     /// Milliwatts drawn now.
     pub draw: u32,
@@ -194,7 +225,11 @@ pub struct Power {
 
 /// A GPU's state in an NVLink fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Fabric {
     /// The state of its registration.
     pub state: FabricState,
@@ -217,7 +252,11 @@ pub enum FabricState {
 
 /// A GPU's NVLinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Links {
     /// NVLinks that are up.
     pub active: u32,
@@ -227,7 +266,11 @@ pub struct Links {
 
 /// The connection between two GPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Way {
     /// One GPU, by its index in the list of GPUs.
     pub from: u32,
@@ -254,25 +297,46 @@ impl NvmlGpu {
 pub fn answer(library: &str) -> Nvml {
     let nvml = match opened(library) {
         Ok(nvml) => nvml,
-        Err(refused) => return Nvml { refused: Some(refused), ..Nvml::default() },
+        Err(refused) => {
+            return Nvml {
+                refused: Some(refused),
+                ..Nvml::default()
+            };
+        }
     };
     let mut told = Nvml {
         driver: asked("nvmlSystemGetDriverVersion", || nvml.driver()).ok(),
         library: asked("nvmlSystemGetNVMLVersion", || nvml.version()).ok(),
-        cuda: asked("nvmlSystemGetCudaDriverVersion_v2", || nvml.cuda()).ok().and_then(cuda_version),
+        cuda: asked("nvmlSystemGetCudaDriverVersion_v2", || nvml.cuda())
+            .ok()
+            .and_then(cuda_version),
         excluded: asked("nvmlGetExcludedDeviceCount", || nvml.excluded()).unwrap_or(0),
         ..Nvml::default()
     };
     let count = match asked("nvmlDeviceGetCount_v2", || nvml.count()) {
         Ok(count) => count,
-        Err(refused) => return Nvml { refused: Some(refused), ..told },
+        Err(refused) => {
+            return Nvml {
+                refused: Some(refused),
+                ..told
+            };
+        }
     };
-    let devices: Vec<_> = (0..count).map(|i| asked("nvmlDeviceGetHandleByIndex_v2", || nvml.device(i))).collect();
-    told.accepts_work = devices.iter().flatten().next().and_then(|_| accepts_work(&nvml));
+    let devices: Vec<_> = (0..count)
+        .map(|i| asked("nvmlDeviceGetHandleByIndex_v2", || nvml.device(i)))
+        .collect();
+    told.accepts_work = devices
+        .iter()
+        .flatten()
+        .next()
+        .and_then(|_| accepts_work(&nvml));
     for device in &devices {
         told.gpus.push(match device {
             Ok(device) => gpu(device),
-            Err(refused) => NvmlGpu { refused: Some(refused.clone()), ..NvmlGpu::default() },
+            Err(refused) => NvmlGpu {
+                refused: Some(refused.clone()),
+                ..NvmlGpu::default()
+            },
         });
     }
     told.ways = ways(&devices);
@@ -289,7 +353,11 @@ fn ways(devices: &[Result<Device<'_>, Refused>]) -> Vec<Way> {
     for (to, device) in (0..).zip(devices) {
         for (from, other) in (0..to).zip(devices) {
             if let (Ok(device), Ok(other)) = (device, other) {
-                ways.extend(way(other, device).map(|over| Way { from, to, over: over.to_owned() }));
+                ways.extend(way(other, device).map(|over| Way {
+                    from,
+                    to,
+                    over: over.to_owned(),
+                }));
             }
         }
     }
@@ -298,8 +366,15 @@ fn ways(devices: &[Result<Device<'_>, Refused>]) -> Vec<Way> {
 
 /// Reported for all GPUs together; irrelevant if there are none.
 fn accepts_work(nvml: &Library) -> Option<bool> {
-    asked("nvmlSystemGetConfComputeSettings", || nvml.is_confidential()).ok().filter(|is_on| *is_on)?;
-    asked("nvmlSystemGetConfComputeGpusReadyState", || nvml.accepts_work()).ok()
+    asked("nvmlSystemGetConfComputeSettings", || {
+        nvml.is_confidential()
+    })
+    .ok()
+    .filter(|is_on| *is_on)?;
+    asked("nvmlSystemGetConfComputeGpusReadyState", || {
+        nvml.accepts_work()
+    })
+    .ok()
 }
 
 fn asked<T>(function: &str, ask: impl FnOnce() -> Result<T, NvmlError>) -> Result<T, Refused> {
@@ -310,7 +385,11 @@ fn asked<T>(function: &str, ask: impl FnOnce() -> Result<T, NvmlError>) -> Resul
 fn refused(call: &str, e: &NvmlError) -> Refused {
     // A missing or wrong library has no error code.
     let code = e.code().and_then(|code| i32::try_from(code).ok());
-    Refused { call: call.to_owned(), code, says: e.to_string() }
+    Refused {
+        call: call.to_owned(),
+        code,
+        says: e.to_string(),
+    }
 }
 
 /// Asks one GPU, and remembers the first answer that reports a fault.
@@ -321,7 +400,11 @@ struct Questions<'a> {
 
 impl<'a> Questions<'a> {
     /// None if the GPU or this driver does not support it.
-    fn ask<T>(&mut self, function: &str, ask: impl FnOnce(&'a Device<'a>) -> Result<T, NvmlError>) -> Option<T> {
+    fn ask<T>(
+        &mut self,
+        function: &str,
+        ask: impl FnOnce(&'a Device<'a>) -> Result<T, NvmlError>,
+    ) -> Option<T> {
         asked(function, || ask(self.device))
             .map_err(|refused| {
                 if is_fault(&refused) {
@@ -332,20 +415,26 @@ impl<'a> Questions<'a> {
     }
 }
 
-/// The error codes for missing power, missing interrupts, a damaged infoROM, a lost GPU, a required reset, and a library of
-/// another driver: <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>.
+/// The error codes for missing power, missing interrupts, a damaged infoROM, a lost GPU, a required
+/// reset, and a library of another driver:
+/// <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>.
 fn is_fault(refused: &Refused) -> bool {
     matches!(refused.code, Some(8 | 11 | 14 | 15 | 16 | 18))
 }
 
 fn gpu(device: &Device) -> NvmlGpu {
-    let mut q = Questions { device, fault: None };
+    let mut q = Questions {
+        device,
+        fault: None,
+    };
     let mut told = NvmlGpu {
         address: q.ask("nvmlDeviceGetPciInfo_v3", Device::address),
         name: q.ask("nvmlDeviceGetName", Device::name),
         persistence: q.ask("nvmlDeviceGetPersistenceMode", Device::is_persistent),
         display: display(&mut q),
-        compute_mode: q.ask("nvmlDeviceGetComputeMode", Device::compute_mode).and_then(compute_mode),
+        compute_mode: q
+            .ask("nvmlDeviceGetComputeMode", Device::compute_mode)
+            .and_then(compute_mode),
         processes: q.ask("nvmlDeviceGetComputeRunningProcesses_v3", Device::processes),
         mig: mig(&mut q),
         ecc: ecc(&mut q),
@@ -353,7 +442,10 @@ fn gpu(device: &Device) -> NvmlGpu {
         retired_pages: retired_pages(&mut q),
         recovery: q.ask("nvmlDeviceGetFieldValues", recovery).flatten(),
         slowdown: q
-            .ask("nvmlDeviceGetCurrentClocksThrottleReasons", Device::slowdown)
+            .ask(
+                "nvmlDeviceGetCurrentClocksThrottleReasons",
+                Device::slowdown,
+            )
             .map(slowdown)
             .unwrap_or_default(),
         temperature: q.ask("nvmlDeviceGetTemperature", Device::temperature),
@@ -369,7 +461,10 @@ fn gpu(device: &Device) -> NvmlGpu {
 fn display(q: &mut Questions) -> Option<bool> {
     let active = q.ask("nvmlDeviceGetDisplayActive", Device::is_shown);
     let attached = q.ask("nvmlDeviceGetDisplayMode", Device::has_screen);
-    active.into_iter().chain(attached).reduce(|one, other| one || other)
+    active
+        .into_iter()
+        .chain(attached)
+        .reduce(|one, other| one || other)
 }
 
 fn compute_mode(mode: u32) -> Option<ComputeMode> {
@@ -384,30 +479,62 @@ fn compute_mode(mode: u32) -> Option<ComputeMode> {
 
 fn mig(q: &mut Questions) -> Option<Mig> {
     let (enabled, pending) = q.ask("nvmlDeviceGetMigMode", Device::mig)?;
-    let most = q.ask("nvmlDeviceGetMaxMigDeviceCount", Device::most_instances).unwrap_or(0);
-    let is_there = |i: &u32| asked("nvmlDeviceGetMigDeviceHandleByIndex", || q.device.instance(*i)).is_ok();
+    let most = q
+        .ask("nvmlDeviceGetMaxMigDeviceCount", Device::most_instances)
+        .unwrap_or(0);
+    let is_there = |i: &u32| {
+        asked("nvmlDeviceGetMigDeviceHandleByIndex", || {
+            q.device.instance(*i)
+        })
+        .is_ok()
+    };
     let instances = (0..most).filter(is_there).map(|_| 1).sum();
-    Some(Mig { enabled, pending, instances })
+    Some(Mig {
+        enabled,
+        pending,
+        instances,
+    })
 }
 
 fn ecc(q: &mut Questions) -> Option<Ecc> {
     let (enabled, pending) = q.ask("nvmlDeviceGetEccMode", Device::ecc)?;
     let mut count = |ever| q.ask("nvmlDeviceGetTotalEccErrors", |d| d.uncorrected(ever));
-    Some(Ecc { enabled, pending, uncorrected: count(false), uncorrected_ever: count(true) })
+    Some(Ecc {
+        enabled,
+        pending,
+        uncorrected: count(false),
+        uncorrected_ever: count(true),
+    })
 }
 
 fn remapped_rows(device: &Device) -> Result<RemappedRows, NvmlError> {
     let [corrected, uncorrected, pending, failed] = device.remapped_rows()?;
-    Ok(RemappedRows { corrected, uncorrected, pending: pending != 0, failed: failed != 0 })
+    Ok(RemappedRows {
+        corrected,
+        uncorrected,
+        pending: pending != 0,
+        failed: failed != 0,
+    })
 }
 
 fn retired_pages(q: &mut Questions) -> Option<RetiredPages> {
-    let pending = q.ask("nvmlDeviceGetRetiredPagesPendingStatus", Device::awaits_retirement)?;
-    let mut count = |double| q.ask("nvmlDeviceGetRetiredPages_v2", |d| d.retired_pages(double)).unwrap_or(0);
-    Some(RetiredPages { single_bit: count(false), double_bit: count(true), pending })
+    let pending = q.ask(
+        "nvmlDeviceGetRetiredPagesPendingStatus",
+        Device::awaits_retirement,
+    )?;
+    let mut count = |double| {
+        q.ask("nvmlDeviceGetRetiredPages_v2", |d| d.retired_pages(double))
+            .unwrap_or(0)
+    };
+    Some(RetiredPages {
+        single_bit: count(false),
+        double_bit: count(true),
+        pending,
+    })
 }
 
-/// <https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html>; older drivers lack it.
+/// <https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html>;
+/// older drivers lack it.
 fn recovery(device: &Device) -> Result<Option<Recovery>, NvmlError> {
     Ok(device.recovery()?.and_then(recovery_of))
 }
@@ -425,8 +552,15 @@ fn recovery_of(action: u32) -> Option<Recovery> {
 
 /// The hardware's general slowdown is left out: it is also reported while clocks change.
 fn slowdown(reasons: u64) -> Vec<Slowdown> {
-    let each = [(HEAT, Slowdown::Heat), (WARMTH, Slowdown::Warmth), (POWER_BRAKE, Slowdown::PowerBrake)];
-    each.into_iter().filter(|(reason, _)| reasons & reason != 0).map(|(_, slowdown)| slowdown).collect()
+    let each = [
+        (HEAT, Slowdown::Heat),
+        (WARMTH, Slowdown::Warmth),
+        (POWER_BRAKE, Slowdown::PowerBrake),
+    ];
+    each.into_iter()
+        .filter(|(reason, _)| reasons & reason != 0)
+        .map(|(_, slowdown)| slowdown)
+        .collect()
 }
 
 fn power(q: &mut Questions) -> Option<Power> {
@@ -453,14 +587,25 @@ fn link_states(device: &Device) -> Result<Vec<bool>, NvmlError> {
     /// More than any GPU has so far; NVML refuses numbers that are too large.
     const MOST: u32 = 36;
     let first = device.is_linked(0)?;
-    Ok([first].into_iter().chain((1..MOST).map_while(|link| device.is_linked(link).ok())).collect())
+    Ok([first]
+        .into_iter()
+        .chain((1..MOST).map_while(|link| device.is_linked(link).ok()))
+        .collect())
 }
 
 /// None if the GPU has no NVLinks.
 fn nvlinks(device: &Device) -> Result<Option<Links>, NvmlError> {
     let states = link_states(device).unwrap_or_default();
-    let active = states.iter().filter(|is_active| **is_active).map(|_| 1).sum();
-    let inactive = states.iter().filter(|is_active| !**is_active).map(|_| 1).sum();
+    let active = states
+        .iter()
+        .filter(|is_active| **is_active)
+        .map(|_| 1)
+        .sum();
+    let inactive = states
+        .iter()
+        .filter(|is_active| !**is_active)
+        .map(|_| 1)
+        .sum();
     Ok(Some(Links { active, inactive }).filter(|_| !states.is_empty()))
 }
 

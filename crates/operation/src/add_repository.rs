@@ -1,5 +1,6 @@
-//! `add-repository`: another repository for the package manager, with the keys that sign it. A key is known by its fingerprint:
-//! its file is fetched before the first change, by `fetch`, and believed only with that.
+//! `add-repository`: another repository for the package manager, with the keys that sign it. A key
+//! is known by its fingerprint: its file is fetched before the first change, by `fetch`, and
+//! believed only with that.
 
 use super::program::{ProgramError, judge, run};
 use super::shell::{folder_of, make_folder};
@@ -26,7 +27,11 @@ const MODE: u32 = 0o644;
 
 /// Adds a repository to the package manager's, with the keys that sign it, and fetches its lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct AddRepository {
     /// The package manager.
@@ -55,7 +60,11 @@ pub struct AddRepository {
 
 /// A key that signs a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct RepositoryKey {
     /// The name of its file, beside the repository's lists.
@@ -106,11 +115,15 @@ pub enum RepositoryError {
 }
 
 impl RepositoryKey {
-    /// The key in a file, as package managers read it, if it is this key and nothing else is in the file, without subkeys that it
-    /// does not bind. `from` says where the file came from.
+    /// The key in a file, as package managers read it, if it is this key and nothing else is in the
+    /// file, without subkeys that it does not bind. `from` says where the file came from.
     pub fn checked(&self, text: &[u8], from: &str) -> Result<String, RepositoryError> {
-        let refused = |why: String| RepositoryError::Key { from: from.to_owned(), why };
-        let text = std::str::from_utf8(text).map_err(|_| refused("it is not an armoured OpenPGP key".to_owned()))?;
+        let refused = |why: String| RepositoryError::Key {
+            from: from.to_owned(),
+            why,
+        };
+        let text = std::str::from_utf8(text)
+            .map_err(|_| refused("it is not an armoured OpenPGP key".to_owned()))?;
         let (packets, keys) = certificates(text).map_err(|why| refused(why.to_owned()))?;
         match keys.iter().find(|key| key.fingerprint != self.fingerprint) {
             None => Ok(armoured(&without_unbound(&packets))),
@@ -131,11 +144,15 @@ impl RepositoryKey {
         if let Some(content) = &self.content {
             return self.checked(content.as_bytes(), "the bundle").map(Some);
         }
-        let failed = |source| RepositoryError::Io { path: self.to.clone(), source };
+        let failed = |source| RepositoryError::Io {
+            path: self.to.clone(),
+            source,
+        };
         match on.node(&self.to).map_err(failed)? {
             Node::File { .. } => {
                 let bytes = on.read(&self.to).map_err(failed)?;
-                self.checked(&bytes, &self.to.display().to_string()).map(Some)
+                self.checked(&bytes, &self.to.display().to_string())
+                    .map(Some)
             }
             _ => Ok(None),
         }
@@ -149,24 +166,42 @@ impl AddRepository {
 
     /// The address of a key.
     pub fn url_of(&self, key: &RepositoryKey) -> String {
-        key.url.clone().unwrap_or_else(|| format!("{}/{}", self.url, key.file))
+        key.url
+            .clone()
+            .unwrap_or_else(|| format!("{}/{}", self.url, key.file))
     }
 
     fn key_paths(&self, format: &RepositoryFormat) -> Vec<PathBuf> {
-        self.keys.iter().map(|key| (format.key)(&key.fingerprint)).collect()
+        self.keys
+            .iter()
+            .map(|key| (format.key)(&key.fingerprint))
+            .collect()
     }
 
     /// The files that it writes beside the keys.
     pub fn files(&self) -> Vec<WriteFile> {
-        let Some(format) = self.format() else { return Vec::new() };
+        let Some(format) = self.format() else {
+            return Vec::new();
+        };
         self.files_with(&self.key_paths(format))
     }
 
     /// These files, with the keys at other paths.
     pub fn files_with(&self, keys: &[PathBuf]) -> Vec<WriteFile> {
-        let Some(format) = self.format() else { return Vec::new() };
-        let files = (format.paths)(&self.name).into_iter().zip((format.texts)(&self.with_keys(keys)));
-        files.map(|(path, content)| WriteFile { path, content, mode: MODE, merged_from: None }).collect()
+        let Some(format) = self.format() else {
+            return Vec::new();
+        };
+        let files = (format.paths)(&self.name)
+            .into_iter()
+            .zip((format.texts)(&self.with_keys(keys)));
+        files
+            .map(|(path, content)| WriteFile {
+                path,
+                content,
+                mode: MODE,
+                merged_from: None,
+            })
+            .collect()
     }
 
     fn with_keys<'a>(&'a self, keys: &'a [PathBuf]) -> NewRepository<'a> {
@@ -183,29 +218,44 @@ impl AddRepository {
     }
 
     fn fingerprints(&self) -> Vec<String> {
-        self.keys.iter().map(|key| key.fingerprint.clone()).collect()
+        self.keys
+            .iter()
+            .map(|key| key.fingerprint.clone())
+            .collect()
     }
 
     /// The commands that make the package manager's notes about it.
     fn notes(&self) -> Vec<Vec<String>> {
-        self.format().map(|format| self.notes_with(&self.key_paths(format))).unwrap_or_default()
+        self.format()
+            .map(|format| self.notes_with(&self.key_paths(format)))
+            .unwrap_or_default()
     }
 
     /// These commands, with the keys at other paths.
     pub fn notes_with(&self, keys: &[PathBuf]) -> Vec<Vec<String>> {
-        self.format().map(|format| (format.notes)(&self.with_keys(keys))).unwrap_or_default()
+        self.format()
+            .map(|format| (format.notes)(&self.with_keys(keys)))
+            .unwrap_or_default()
     }
 
     /// Every path that it writes, keys first.
     pub fn paths(&self) -> Vec<PathBuf> {
-        let Some(format) = self.format() else { return Vec::new() };
-        format.all_paths(&self.name, self.keys.iter().map(|key| key.fingerprint.as_str()))
+        let Some(format) = self.format() else {
+            return Vec::new();
+        };
+        format.all_paths(
+            &self.name,
+            self.keys.iter().map(|key| key.fingerprint.as_str()),
+        )
     }
 
-    /// How the host stands to it: its keys are there and no others, and its files are as they should be.
+    /// How the host stands to it: its keys are there and no others, and its files are as they
+    /// should be.
     pub fn stands(&self, on: &System) -> io::Result<Standing> {
         let Some(format) = self.format() else {
-            return Ok(Standing::Conflict("this package manager takes no other repository from gpusetup".to_owned()));
+            return Ok(Standing::Conflict(
+                "this package manager takes no other repository from gpusetup".to_owned(),
+            ));
         };
         for key in &self.keys {
             let path = (format.key)(&key.fingerprint);
@@ -216,7 +266,10 @@ impl AddRepository {
                 }
                 Node::Absent | Node::Link { .. } => return Ok(Standing::Needed),
             }
-            if key.checked(&on.read(&path)?, &path.display().to_string()).is_err() {
+            if key
+                .checked(&on.read(&path)?, &path.display().to_string())
+                .is_err()
+            {
                 return Ok(Standing::Needed);
             }
         }
@@ -235,20 +288,39 @@ impl AddRepository {
 
     /// The contents of its files, with the keys that were fetched before.
     fn contents(&self, on: &System) -> Result<Vec<WriteFile>, RepositoryError> {
-        let Some(format) = self.format() else { return Ok(Vec::new()) };
+        let Some(format) = self.format() else {
+            return Ok(Vec::new());
+        };
         let (mut all, mut expired) = (Vec::new(), Vec::new());
         for key in &self.keys {
-            let missing = || RepositoryError::Key { from: self.url_of(key), why: "it was not fetched".to_owned() };
+            let missing = || RepositoryError::Key {
+                from: self.url_of(key),
+                why: "it was not fetched".to_owned(),
+            };
             let content = key.cached(on)?.ok_or_else(missing)?;
             expired.extend(expired_since(&content));
-            all.push(WriteFile { path: (format.key)(&key.fingerprint), content, mode: MODE, merged_from: None });
+            all.push(WriteFile {
+                path: (format.key)(&key.fingerprint),
+                content,
+                mode: MODE,
+                merged_from: None,
+            });
         }
-        // zypper would take what an expired key signs. While keys change, one of them may have expired.
+        // zypper would take what an expired key signs. While keys change, one of them may have
+        // expired.
         if let [since, ..] = &expired[..]
             && expired.len() == self.keys.len()
         {
-            let from = self.keys.iter().map(|key| self.url_of(key)).collect::<Vec<_>>().join(", ");
-            return Err(RepositoryError::Key { from, why: format!("it expired on {since}") });
+            let from = self
+                .keys
+                .iter()
+                .map(|key| self.url_of(key))
+                .collect::<Vec<_>>()
+                .join(", ");
+            return Err(RepositoryError::Key {
+                from,
+                why: format!("it expired on {since}"),
+            });
         }
         all.extend(self.files());
         Ok(all)
@@ -257,9 +329,23 @@ impl AddRepository {
     /// How to undo it, to be kept before it is done.
     pub fn intend(&self, on: &System, backups: &mut Backups) -> Result<Vec<Undo>, RepositoryError> {
         let mut undo = Vec::new();
-        for WriteFile { path, content, mode, .. } in self.contents(on)? {
-            let failed = |source| RepositoryError::Io { path: path.clone(), source };
-            let after = Node::File { sha256: sha256(&content), mode, uid: 0, gid: 0 };
+        for WriteFile {
+            path,
+            content,
+            mode,
+            ..
+        } in self.contents(on)?
+        {
+            let failed = |source| RepositoryError::Io {
+                path: path.clone(),
+                source,
+            };
+            let after = Node::File {
+                sha256: sha256(&content),
+                mode,
+                uid: 0,
+                gid: 0,
+            };
             undo.extend(missing_parents(on, &path));
             undo.push(backups.save(on, &path, Some(after)).map_err(failed)?);
         }
@@ -273,21 +359,35 @@ impl AddRepository {
             return Ok(None);
         }
         let (manager, repository, keys) = (self.manager, self.name.clone(), self.fingerprints());
-        let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
+        let ask = |source| ProgramError::Start {
+            program: "the package manager".to_owned(),
+            source,
+        };
         let there = noted(on, manager, &repository, &keys).map_err(ask)?;
-        let again = self.outdated(&there).map(|note| note.make.clone()).collect();
+        let again = self
+            .outdated(&there)
+            .map(|note| note.make.clone())
+            .collect();
         let before = there.into_iter().map(|note| note.remove).collect();
-        Ok(Some(Undo::Notes { manager, repository, keys, before, again }))
+        Ok(Some(Undo::Notes {
+            manager,
+            repository,
+            keys,
+            before,
+            again,
+        }))
     }
 
     /// The notes that are not wanted any more: locks to another branch.
     fn outdated<'n>(&self, there: &'n [Note]) -> impl Iterator<Item = &'n Note> {
         let wanted = self.notes();
-        there.iter().filter(move |note| !wanted.contains(&note.make))
+        there
+            .iter()
+            .filter(move |note| !wanted.contains(&note.make))
     }
 
-    /// Writes the files, and has the package manager fetch the lists, which shows that the keys sign them. Packages that come
-    /// from a folder need no lists.
+    /// Writes the files, and has the package manager fetch the lists, which shows that the keys
+    /// sign them. Packages that come from a folder need no lists.
     pub fn perform(
         &self,
         on: &System,
@@ -296,9 +396,15 @@ impl AddRepository {
         progress: Progress,
     ) -> Result<(), RepositoryError> {
         for file in self.contents(on)? {
-            file.perform(on).map_err(|source| RepositoryError::Io { path: file.path.clone(), source })?;
+            file.perform(on).map_err(|source| RepositoryError::Io {
+                path: file.path.clone(),
+                source,
+            })?;
         }
-        let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
+        let ask = |source| ProgramError::Start {
+            program: "the package manager".to_owned(),
+            source,
+        };
         let there = noted(on, self.manager, &self.name, &self.fingerprints()).map_err(ask)?;
         for note in self.outdated(&there) {
             run(on, note.remove.clone())?;
@@ -306,17 +412,25 @@ impl AddRepository {
         for argv in self.notes() {
             run(on, argv)?;
         }
-        let Some(format) = self.format().filter(|_| supply.is_the_hosts()) else { return Ok(()) };
+        let Some(format) = self.format().filter(|_| supply.is_the_hosts()) else {
+            return Ok(());
+        };
         let argv = (format.refresh)(&self.name);
         let program = argv.join(" ");
         let mut asked = Program::new(argv).limit(LIMIT).undisturbed().networked();
         if let Some(log) = log {
             asked = asked.log(log);
         }
-        let start = |source| ProgramError::Start { program: program.clone(), source };
+        let start = |source| ProgramError::Start {
+            program: program.clone(),
+            source,
+        };
         let output = on.run_telling(&asked, progress).map_err(start)?;
         if judge(&program, &output, None).is_err() {
-            return Err(RepositoryError::Lists { url: self.url.clone(), last: output.last_lines(6) });
+            return Err(RepositoryError::Lists {
+                url: self.url.clone(),
+                last: output.last_lines(6),
+            });
         }
         Ok(())
     }
@@ -328,14 +442,20 @@ impl AddRepository {
 
     /// The lines of a script that do it. gpg checks the fingerprint.
     pub fn shell(&self) -> String {
-        let Some(format) = self.format() else { return String::new() };
+        let Some(format) = self.format() else {
+            return String::new();
+        };
         let mut out = String::new();
         for key in &self.keys {
             let path = (format.key)(&key.fingerprint);
             let new = quoted_path(&path.with_extension("new"));
             // Of each key in the file, the fingerprint that follows its `pub` line.
             let primary = "awk -F: '$1 == \"pub\" { primary = 1 } $1 == \"fpr\" && primary { print $10; primary = 0 }'";
-            let refused = format!("the key from {} is not {}: nothing is added", self.url_of(key), key.fingerprint);
+            let refused = format!(
+                "the key from {} is not {}: nothing is added",
+                self.url_of(key),
+                key.fingerprint
+            );
             out += &format!(
                 "{}curl -fL --retry 3 -o {new} {}\n\
                  [ \"$(gpg --no-options --with-colons --show-keys {new} | {primary})\" = {} ] || \
@@ -351,9 +471,22 @@ impl AddRepository {
         for file in self.files() {
             out += &file.shell();
         }
-        out.extend(format.locks.as_ref().map(|locks| (locks.removal)(&self.name)));
-        for argv in self.notes().into_iter().chain([(format.refresh)(&self.name)]) {
-            out += &argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+        out.extend(
+            format
+                .locks
+                .as_ref()
+                .map(|locks| (locks.removal)(&self.name)),
+        );
+        for argv in self
+            .notes()
+            .into_iter()
+            .chain([(format.refresh)(&self.name)])
+        {
+            out += &argv
+                .iter()
+                .map(|word| quoted(word))
+                .collect::<Vec<_>>()
+                .join(" ");
             out.push('\n');
         }
         out
@@ -361,12 +494,18 @@ impl AddRepository {
 
     /// What it adds and changes.
     pub fn counts(&self) -> Counts {
-        Counts { add: self.paths().len() as u32, ..Counts::default() }
+        Counts {
+            add: self.paths().len() as u32,
+            ..Counts::default()
+        }
     }
 
     /// The folders that it writes to.
     pub fn folders(&self) -> Vec<PathBuf> {
-        self.paths().iter().map(|path| folder_of(path).to_owned()).collect()
+        self.paths()
+            .iter()
+            .map(|path| folder_of(path).to_owned())
+            .collect()
     }
 }
 
@@ -378,12 +517,24 @@ fn expired_since(key: &str) -> Option<String> {
 }
 
 /// What a package manager has noted about a repository of this name, signed by these keys.
-fn noted(on: &System, manager: PackageManager, name: &str, keys: &[String]) -> io::Result<Vec<Note>> {
-    let Some(format) = &of(manager).added else { return Ok(Vec::new()) };
-    (format.noted)(on, name, &keys.iter().map(String::as_str).collect::<Vec<_>>())
+fn noted(
+    on: &System,
+    manager: PackageManager,
+    name: &str,
+    keys: &[String],
+) -> io::Result<Vec<Note>> {
+    let Some(format) = &of(manager).added else {
+        return Ok(Vec::new());
+    };
+    (format.noted)(
+        on,
+        name,
+        &keys.iter().map(String::as_str).collect::<Vec<_>>(),
+    )
 }
 
-/// Removes the notes about a repository that were not there before, and makes those again that were.
+/// Removes the notes about a repository that were not there before, and makes those again that
+/// were.
 pub fn restore_notes(
     on: &System,
     manager: PackageManager,
@@ -392,8 +543,15 @@ pub fn restore_notes(
     (before, again): (&[Vec<String>], &[Vec<String>]),
 ) -> io::Result<()> {
     let there = noted(on, manager, name, keys)?;
-    let (old, new): (Vec<_>, Vec<_>) = there.into_iter().partition(|note| before.contains(&note.remove));
-    let missing = again.iter().filter(|make| !old.iter().any(|note| note.make == **make)).cloned();
+    let (old, new): (Vec<_>, Vec<_>) = there
+        .into_iter()
+        .partition(|note| before.contains(&note.remove));
+    let missing = again
+        .iter()
+        .filter(|make| !old.iter().any(|note| note.make == **make))
+        .cloned();
     let mut commands = new.into_iter().map(|note| note.remove).chain(missing);
-    commands.try_for_each(|argv| run(on, argv)).map_err(io::Error::other)
+    commands
+        .try_for_each(|argv| run(on, argv))
+        .map_err(io::Error::other)
 }

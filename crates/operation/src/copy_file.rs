@@ -1,5 +1,5 @@
-//! `copy-file`: a file of the user's in another place. A plan has its checksum only, so that what is nobody else's, such as a
-//! licence, is in no plan, journal or log.
+//! `copy-file`: a file of the user's in another place. A plan has its checksum only, so that what
+//! is nobody else's, such as a licence, is in no plan, journal or log.
 
 use super::shell::{folder_of, make_folder};
 use super::undo::{Backups, Undo, missing_parents};
@@ -16,15 +16,23 @@ use std::path::PathBuf;
 /// The largest file, in bytes.
 pub const MOST: u64 = 1 << 20;
 
-/// Copies a file of the machine that gpusetup runs on, owned by root. Directories above the copy are made.
+/// Copies a file of the machine that gpusetup runs on, owned by root. Directories above the copy
+/// are made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct CopyFile {
     /// The file.
     pub from: PathBuf,
     /// The SHA-256 of its content.
-    #[cfg_attr(feature = "schemas", schemars(with = "gpusetup_database::sum::Sha256Text"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "gpusetup_database::sum::Sha256Text")
+    )]
     pub sha256: String,
     /// The path of the copy.
     pub path: PathBuf,
@@ -37,7 +45,9 @@ impl CopyFile {
     pub fn stands(&self, on: &System) -> io::Result<Standing> {
         Ok(match on.node(&self.path)? {
             node if self.is_copy(&node) => Standing::Satisfied,
-            Node::Directory | Node::Other => Standing::Conflict(format!("{} is no file", self.path.display())),
+            Node::Directory | Node::Other => {
+                Standing::Conflict(format!("{} is no file", self.path.display()))
+            }
             Node::Absent | Node::File { .. } | Node::Link { .. } => match self.content() {
                 Ok(_) => Standing::Needed,
                 Err(why) => Standing::Conflict(why),
@@ -51,15 +61,28 @@ impl CopyFile {
     }
 
     fn after(&self) -> Node {
-        Node::File { sha256: self.sha256.clone(), mode: self.mode, uid: 0, gid: 0 }
+        Node::File {
+            sha256: self.sha256.clone(),
+            mode: self.mode,
+            uid: 0,
+            gid: 0,
+        }
     }
 
-    /// The content, if it is still the planned one. With a checksum it is known, whoever may write the file.
+    /// The content, if it is still the planned one. With a checksum it is known, whoever may write
+    /// the file.
     fn content(&self) -> Result<Vec<u8>, String> {
         let open = input::open_trusted(&self.from, &Trust::Anybody).map_err(|e| e.to_string())?;
         let content = input::bytes(open, &self.from, MOST).map_err(|e| e.to_string())?;
         let is_it = sha256(&content) == self.sha256;
-        if is_it { Ok(content) } else { Err(format!("{} changed since the plan was made", self.from.display())) }
+        if is_it {
+            Ok(content)
+        } else {
+            Err(format!(
+                "{} changed since the plan was made",
+                self.from.display()
+            ))
+        }
     }
 
     /// How to undo it, to be kept before it is done.
@@ -85,12 +108,18 @@ impl CopyFile {
     pub fn shell(&self) -> String {
         let (from, path) = (quoted_path(&self.from), quoted_path(&self.path));
         let folder = make_folder(&self.path);
-        format!("echo \"{}  \"{from} | sha256sum -c\n{folder}install -m {:04o} {from} {path}\n", self.sha256, self.mode)
+        format!(
+            "echo \"{}  \"{from} | sha256sum -c\n{folder}install -m {:04o} {from} {path}\n",
+            self.sha256, self.mode
+        )
     }
 
     /// What it adds and changes.
     pub fn counts(&self) -> Counts {
-        Counts { add: 1, ..Counts::default() }
+        Counts {
+            add: 1,
+            ..Counts::default()
+        }
     }
 }
 
@@ -104,17 +133,33 @@ mod tests {
         let on = System::at(dir.path());
         let from = dir.path().join("given");
         std::fs::write(&from, "secret").expect("written");
-        let copy = CopyFile { from: from.clone(), sha256: sha256("secret"), path: "/etc/x/copy".into(), mode: 0o600 };
+        let copy = CopyFile {
+            from: from.clone(),
+            sha256: sha256("secret"),
+            path: "/etc/x/copy".into(),
+            mode: 0o600,
+        };
         assert_eq!(copy.stands(&on).expect("seen"), Standing::Needed);
         let json = serde_json::to_string(&copy).expect("JSON");
         assert!(!json.contains("\"secret\"") && !copy.shell().contains("\"secret\""));
         copy.perform(&on).expect("copied");
-        assert_eq!(std::fs::read(dir.path().join("etc/x/copy")).expect("a copy"), b"secret");
+        assert_eq!(
+            std::fs::read(dir.path().join("etc/x/copy")).expect("a copy"),
+            b"secret"
+        );
         std::fs::write(&from, "another").expect("written");
-        let other = CopyFile { path: "/etc/x/other".into(), ..copy };
-        assert!(matches!(other.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("changed since")));
+        let other = CopyFile {
+            path: "/etc/x/other".into(),
+            ..copy
+        };
+        assert!(
+            matches!(other.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("changed since"))
+        );
         assert!(other.perform(&on).is_err() && !on.exists("/etc/x/other"));
         std::fs::remove_file(&from).expect("removed");
-        assert!(matches!(other.stands(&on).expect("seen"), Standing::Conflict(_)));
+        assert!(matches!(
+            other.stands(&on).expect("seen"),
+            Standing::Conflict(_)
+        ));
     }
 }

@@ -1,5 +1,5 @@
-//! `device`: sets a piece of a GPU's state through NVML, and keeps the previous state for undo. In a tree there is no GPU: nothing
-//! is set there.
+//! `device`: sets a piece of a GPU's state through NVML, and keeps the previous state for undo. In
+//! a tree there is no GPU: nothing is set there.
 
 use super::undo::Undo;
 use super::{Counts, Standing};
@@ -12,7 +12,11 @@ use std::io;
 
 /// Sets a piece of a GPU's state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
     /// The GPU, by its bus address or its UUID.
@@ -25,8 +29,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// Whether the GPU has this state, after the next reset at the latest. `planned`: the planner found that it has, for a state
-    /// that the driver does not report.
+    /// Whether the GPU has this state, after the next reset at the latest. `planned`: the planner
+    /// found that it has, for a state that the driver does not report.
     pub fn stands(&self, on: &System, planned: bool) -> io::Result<Standing> {
         if !has_devices(on) {
             return Ok(Standing::Satisfied);
@@ -34,13 +38,21 @@ impl Device {
         Ok(match self.ask(self.state.read(&self.gpu))? {
             Err(refused) if refused.code == Some(NOT_SUPPORTED) => match self.if_supported {
                 true => Standing::Satisfied,
-                false => Standing::Conflict(format!("GPU {} does not support {}", self.gpu, self.state.name())),
+                false => Standing::Conflict(format!(
+                    "GPU {} does not support {}",
+                    self.gpu,
+                    self.state.name()
+                )),
             },
             Err(refused) => return Err(self.refused(&refused)),
-            Ok(Reading { range: Some(range), .. }) if !self.state.is_within(range) => {
-                Standing::Conflict(self.outside(range))
-            }
-            Ok(reading) => Standing::satisfied_if(reading.chosen().map_or(planned, |chosen| *chosen == self.state)),
+            Ok(Reading {
+                range: Some(range), ..
+            }) if !self.state.is_within(range) => Standing::Conflict(self.outside(range)),
+            Ok(reading) => Standing::satisfied_if(
+                reading
+                    .chosen()
+                    .map_or(planned, |chosen| *chosen == self.state),
+            ),
         })
     }
 
@@ -65,9 +77,15 @@ impl Device {
         if matches!(self.state, DeviceState::MigActive { .. }) {
             return Ok(Vec::new());
         }
-        let reading = self.ask(self.state.read(&self.gpu))?.map_err(|refused| self.refused(&refused))?;
+        let reading = self
+            .ask(self.state.read(&self.gpu))?
+            .map_err(|refused| self.refused(&refused))?;
         let before = reading.chosen().cloned().or_else(|| self.state.unset());
-        let undo = |before| Undo::Device { gpu: self.gpu.clone(), before, after: self.state.clone() };
+        let undo = |before| Undo::Device {
+            gpu: self.gpu.clone(),
+            before,
+            after: self.state.clone(),
+        };
         Ok(before.map(undo).into_iter().collect())
     }
 
@@ -79,7 +97,9 @@ impl Device {
         if let DeviceState::MigActive { others, .. } = &self.state {
             reset_waiting(on, std::iter::once(&self.gpu).chain(others))?;
         }
-        let reading = self.ask(self.state.set(&self.gpu))?.map_err(|refused| self.refused(&refused))?;
+        let reading = self
+            .ask(self.state.set(&self.gpu))?
+            .map_err(|refused| self.refused(&refused))?;
         match reading.chosen() {
             Some(chosen) if *chosen != self.state => Err(io::Error::other(format!(
                 "GPU {} accepted it, and reports {} as {}",
@@ -91,15 +111,24 @@ impl Device {
         }
     }
 
-    fn ask(&self, answer: Answer<Result<Reading, Refused>>) -> io::Result<Result<Reading, Refused>> {
+    fn ask(
+        &self,
+        answer: Answer<Result<Reading, Refused>>,
+    ) -> io::Result<Result<Reading, Refused>> {
         match answer {
             Answer::Is(answer) => Ok(answer),
-            Answer::Failed(why) | Answer::NotAsked(why) => Err(io::Error::other(format!("GPU {}: {why}", self.gpu))),
+            Answer::Failed(why) | Answer::NotAsked(why) => {
+                Err(io::Error::other(format!("GPU {}: {why}", self.gpu)))
+            }
         }
     }
 
     fn refused(&self, refused: &Refused) -> io::Error {
-        io::Error::other(format!("GPU {}, {}: {refused}", self.gpu, self.state.name()))
+        io::Error::other(format!(
+            "GPU {}, {}: {refused}",
+            self.gpu,
+            self.state.name()
+        ))
     }
 
     /// What it does, in a line.
@@ -107,7 +136,12 @@ impl Device {
         if let DeviceState::MigActive { .. } = self.state {
             return format!("reset GPU {} if its MIG mode waits for that", self.gpu);
         }
-        format!("set {} of GPU {} to {}", self.state.name(), self.gpu, self.state.value())
+        format!(
+            "set {} of GPU {} to {}",
+            self.state.name(),
+            self.gpu,
+            self.state.value()
+        )
     }
 
     /// The line of a script that does it.
@@ -115,31 +149,55 @@ impl Device {
         if let Some(script) = self.state.script(&quoted(&self.gpu)) {
             return script;
         }
-        let arguments: Vec<_> = self.state.smi().iter().map(|argument| quoted(argument).to_string()).collect();
+        let arguments: Vec<_> = self
+            .state
+            .smi()
+            .iter()
+            .map(|argument| quoted(argument).to_string())
+            .collect();
         let otherwise = if self.if_supported { " || true" } else { "" };
-        format!("nvidia-smi -i {} {}{otherwise}\n", quoted(&self.gpu), arguments.join(" "))
+        format!(
+            "nvidia-smi -i {} {}{otherwise}\n",
+            quoted(&self.gpu),
+            arguments.join(" ")
+        )
     }
 
     /// What it changes.
     pub fn counts(&self) -> Counts {
-        Counts { change: 1, ..Counts::default() }
+        Counts {
+            change: 1,
+            ..Counts::default()
+        }
     }
 }
 
-/// Gives a GPU its previous state back; true if the state is left, because somebody changed it since or because the driver does not
-/// answer. A state that a reboot ends needs no driver to end. `cut_off`: the change, or an earlier undo of it, was begun and its end is
-/// not known, so a state in between is nobody else's.
-pub fn give_back(on: &System, gpu: &str, before: &DeviceState, after: &DeviceState, cut_off: bool) -> io::Result<bool> {
+/// Gives a GPU its previous state back; true if the state is left, because somebody changed it
+/// since or because the driver does not answer. A state that a reboot ends needs no driver to end.
+/// `cut_off`: the change, or an earlier undo of it, was begun and its end is not known, so a state
+/// in between is nobody else's.
+pub fn give_back(
+    on: &System,
+    gpu: &str,
+    before: &DeviceState,
+    after: &DeviceState,
+    cut_off: bool,
+) -> io::Result<bool> {
     if !has_devices(on) {
         return Ok(true);
     }
     let reading = match before.read(gpu) {
         Answer::Is(Ok(reading)) => reading,
         Answer::Is(Err(refused)) if is_gone(&refused) => return Ok(before.outlives_reboots()),
-        // A driver that is broken, or of another version than its library, must not keep the rest from being undone.
+        // A driver that is broken, or of another version than its library, must not keep the rest
+        // from being undone.
         Answer::Is(Err(_)) | Answer::Failed(_) | Answer::NotAsked(_) => return Ok(true),
     };
-    let device = Device { gpu: gpu.to_owned(), state: before.clone(), if_supported: false };
+    let device = Device {
+        gpu: gpu.to_owned(),
+        state: before.clone(),
+        if_supported: false,
+    };
     let left = match reading.chosen() {
         Some(now) if now == before => false,
         Some(now) if now != after && !(cut_off && now.is_between(before, after)) => true,
@@ -155,20 +213,37 @@ pub fn give_back(on: &System, gpu: &str, before: &DeviceState, after: &DeviceSta
 /// Resets those of these GPUs whose MIG mode waits for a reset.
 fn reset_waiting<'a>(on: &System, gpus: impl Iterator<Item = &'a String>) -> io::Result<()> {
     let mode = DeviceState::MigMode(true);
-    let waits = |gpu: &&String| matches!(mode.read(gpu), Answer::Is(Ok(Reading { after_reset: Some(_), .. })));
+    let waits = |gpu: &&String| {
+        matches!(
+            mode.read(gpu),
+            Answer::Is(Ok(Reading {
+                after_reset: Some(_),
+                ..
+            }))
+        )
+    };
     let waiting: Vec<_> = gpus.filter(waits).cloned().collect();
     if waiting.is_empty() {
         return Ok(());
     }
     // The kernel offers it for devices that can be reset: in virtual machines they often cannot.
-    let can_be_reset = |gpu: &&String| on.exists(format!("/sys/bus/pci/devices/{}/reset", gpu.to_ascii_lowercase()));
+    let can_be_reset = |gpu: &&String| {
+        on.exists(format!(
+            "/sys/bus/pci/devices/{}/reset",
+            gpu.to_ascii_lowercase()
+        ))
+    };
     if let Some(gpu) = waiting.iter().find(|gpu| !can_be_reset(gpu)) {
         return Err(io::Error::other(format!(
             "the MIG mode of GPU {gpu} waits for a reset, which this machine does not offer: the host must be rebooted"
         )));
     }
-    reset(&waiting)
-        .map_err(|why| io::Error::other(format!("the MIG mode of GPU {} waits for a reset: {why}", waiting.join(", "))))
+    reset(&waiting).map_err(|why| {
+        io::Error::other(format!(
+            "the MIG mode of GPU {} waits for a reset: {why}",
+            waiting.join(", ")
+        ))
+    })
 }
 
 /// Whether the driver was unloaded or removed, or the GPU was removed or lost.

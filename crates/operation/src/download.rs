@@ -1,4 +1,5 @@
-//! `download`: a file fetched into the cache and verified. The fetching itself is done before the first change, by `fetch`.
+//! `download`: a file fetched into the cache and verified. The fetching itself is done before the
+//! first change, by `fetch`.
 
 use super::Counts;
 use super::shell::make_folder;
@@ -8,13 +9,20 @@ use std::path::PathBuf;
 
 /// Fetches a file into the cache and verifies it. Nothing unverified is ever there under its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Download {
     /// Where it is published.
     pub url: String,
     /// The SHA-256 of the file.
-    #[cfg_attr(feature = "schemas", schemars(with = "gpusetup_database::sum::Sha256Text"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "gpusetup_database::sum::Sha256Text")
+    )]
     pub sha256: String,
     /// Its size in bytes, where known: no more is ever read.
     #[serde(default, skip_serializing_if = "Option::is_none")]

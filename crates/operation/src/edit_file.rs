@@ -1,5 +1,6 @@
-//! `edit-file`: single lines of a file that somebody else wrote go or change. A plan has these lines only, so that nothing else of a
-//! person's file is in a plan, a journal or a log. The file keeps its owner and its mode.
+//! `edit-file`: single lines of a file that somebody else wrote go or change. A plan has these
+//! lines only, so that nothing else of a person's file is in a plan, a journal or a log. The file
+//! keeps its owner and its mode.
 
 use super::undo::{Backups, Undo};
 use super::{Counts, Standing};
@@ -10,10 +11,14 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
 
-/// Changes lines of a file, wherever they are in it. What it must not touch stays: a link, a file of another owner, a file with a
-/// second name.
+/// Changes lines of a file, wherever they are in it. What it must not touch stays: a link, a file
+/// of another owner, a file with a second name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct EditFile {
     /// The path of the file.
@@ -26,7 +31,11 @@ pub struct EditFile {
 
 /// A line that goes or changes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct LineEdit {
     /// The whole line, without its end.
@@ -52,7 +61,9 @@ impl EditFile {
 
     fn open(&self, on: &System) -> io::Result<Result<Option<Editable>, String>> {
         Ok(on.editable(&self.path)?.and_then(|file| match file {
-            Some(file) if file.uid != self.owner => Err(format!("{} has another owner now", self.path.display())),
+            Some(file) if file.uid != self.owner => {
+                Err(format!("{} has another owner now", self.path.display()))
+            }
             file => Ok(file),
         }))
     }
@@ -68,21 +79,47 @@ impl EditFile {
 
     /// How to undo it, to be kept before it is done.
     pub fn intend(&self, on: &System, backups: &mut Backups) -> io::Result<Vec<Undo>> {
-        let Some(file) = self.open(on)?.map_err(io::Error::other)? else { return Ok(Vec::new()) };
-        let Editable { text, mode, uid, gid } = &file;
-        let node = |text: &str| Node::File { sha256: sha256(text), mode: *mode, uid: *uid, gid: *gid };
-        Ok(vec![backups.save_text(on, &self.path, text, node(text), node(&self.edited(text)))?])
+        let Some(file) = self.open(on)?.map_err(io::Error::other)? else {
+            return Ok(Vec::new());
+        };
+        let Editable {
+            text,
+            mode,
+            uid,
+            gid,
+        } = &file;
+        let node = |text: &str| Node::File {
+            sha256: sha256(text),
+            mode: *mode,
+            uid: *uid,
+            gid: *gid,
+        };
+        Ok(vec![backups.save_text(
+            on,
+            &self.path,
+            text,
+            node(text),
+            node(&self.edited(text)),
+        )?])
     }
 
     /// Edits it.
     pub fn perform(&self, on: &System) -> io::Result<()> {
-        let Some(file) = self.open(on)?.map_err(io::Error::other)? else { return Ok(()) };
-        on.write_owned(&self.path, self.edited(&file.text).as_bytes(), file.mode, (file.uid, file.gid))
+        let Some(file) = self.open(on)?.map_err(io::Error::other)? else {
+            return Ok(());
+        };
+        on.write_owned(
+            &self.path,
+            self.edited(&file.text).as_bytes(),
+            file.mode,
+            (file.uid, file.gid),
+        )
     }
 
     /// What it does, in a line.
     pub fn describe(&self) -> String {
-        let (gone, changed): (Vec<_>, Vec<_>) = self.edits.iter().partition(|edit| edit.new.is_none());
+        let (gone, changed): (Vec<_>, Vec<_>) =
+            self.edits.iter().partition(|edit| edit.new.is_none());
         let what = match (gone.len(), changed.len()) {
             (gone, 0) => format!("remove {}", count(gone as u64, "line")),
             (0, changed) => format!("change {}", count(changed as u64, "line")),
@@ -95,7 +132,12 @@ impl EditFile {
     pub fn diff(&self) -> Vec<String> {
         let lines = |edit: &LineEdit| {
             let old = format!("- {}", one_line(&edit.old));
-            [Some(old), edit.new.as_ref().map(|new| format!("+ {}", one_line(new)))].into_iter().flatten()
+            [
+                Some(old),
+                edit.new.as_ref().map(|new| format!("+ {}", one_line(new))),
+            ]
+            .into_iter()
+            .flatten()
         };
         self.edits.iter().flat_map(lines).collect()
     }
@@ -108,7 +150,8 @@ impl EditFile {
             Some(new) => format!("$0 == {} {{ print {}; next }}", awk(&edit.old), awk(new)),
         };
         let rules: Vec<_> = self.edits.iter().map(script).collect();
-        // A new file takes its name, with its owner and mode: what a link at that name leads to is not written to.
+        // A new file takes its name, with its owner and mode: what a link at that name leads to is
+        // not written to.
         let script = format!(
             "edited=$(mktemp {path}.XXXXXX)\nawk {} {path} >\"$edited\"\nchown --reference={path} \"$edited\"\n\
              chmod --reference={path} \"$edited\"\nmv -f \"$edited\" {path}\n",
@@ -119,20 +162,30 @@ impl EditFile {
             // In a folder of theirs, others can replace what root is about to write.
             owner => {
                 let script = quoted(&script);
-                format!("setpriv --reuid={owner} --regid=\"$(id -g {owner})\" --init-groups sh -euc {script}\n")
+                format!(
+                    "setpriv --reuid={owner} --regid=\"$(id -g {owner})\" --init-groups sh -euc {script}\n"
+                )
             }
         }
     }
 
     /// What it adds and changes.
     pub fn counts(&self) -> Counts {
-        Counts { change: 1, ..Counts::default() }
+        Counts {
+            change: 1,
+            ..Counts::default()
+        }
     }
 }
 
 /// A text as awk reads it between quotes.
 fn awk(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\t', "\\t"))
+    format!(
+        "\"{}\"",
+        text.replace('\\', "\\\\")
+            .replace('"', "\\\"")
+            .replace('\t', "\\t")
+    )
 }
 
 #[cfg(test)]
@@ -143,61 +196,115 @@ mod tests {
     const TEXT: &str = "# mine\nexport PATH=/a:$PATH\nkeep \"this\\n\"\n\texport X=/a";
 
     fn edit(edits: &[(&str, Option<&str>)]) -> EditFile {
-        let edits = edits.iter().map(|(old, new)| LineEdit { old: (*old).to_owned(), new: new.map(str::to_owned) });
+        let edits = edits.iter().map(|(old, new)| LineEdit {
+            old: (*old).to_owned(),
+            new: new.map(str::to_owned),
+        });
         let owner = rustix::process::geteuid().as_raw();
-        EditFile { path: "/home/f".into(), owner, edits: edits.collect() }
+        EditFile {
+            path: "/home/f".into(),
+            owner,
+            edits: edits.collect(),
+        }
     }
 
     fn host() -> (System, tempfile::TempDir) {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         on.make_directories("/home", 0o755).expect("made");
-        on.write("/home/f", TEXT.as_bytes(), 0o640).expect("written");
+        on.write("/home/f", TEXT.as_bytes(), 0o640)
+            .expect("written");
         (on, dir)
     }
 
     #[test]
     fn lines_go_and_the_rest_stays_and_comes_back() {
         let (on, dir) = host();
-        let edit = edit(&[("export PATH=/a:$PATH", None), ("\texport X=/a", Some("\t:"))]);
+        let edit = edit(&[
+            ("export PATH=/a:$PATH", None),
+            ("\texport X=/a", Some("\t:")),
+        ]);
         assert_eq!(edit.stands(&on).expect("seen"), Standing::Needed);
         let mut backups = Backups::new("/backup".into(), 0);
         let undo = edit.intend(&on, &mut backups).expect("intended");
         edit.perform(&on).expect("edited");
-        assert_eq!(on.read("/home/f").expect("read"), b"# mine\nkeep \"this\\n\"\n\t:");
-        let mode = std::fs::metadata(dir.path().join("home/f")).expect("there").permissions().mode();
-        assert_eq!((mode & 0o7777, edit.stands(&on).expect("seen")), (0o640, Standing::Satisfied));
+        assert_eq!(
+            on.read("/home/f").expect("read"),
+            b"# mine\nkeep \"this\\n\"\n\t:"
+        );
+        let mode = std::fs::metadata(dir.path().join("home/f"))
+            .expect("there")
+            .permissions()
+            .mode();
+        assert_eq!(
+            (mode & 0o7777, edit.stands(&on).expect("seen")),
+            (0o640, Standing::Satisfied)
+        );
         assert_eq!(undo[0].perform(&on).expect("undone"), [""; 0]);
         assert_eq!(on.read("/home/f").expect("read"), TEXT.as_bytes());
-        assert_eq!(edit.diff(), ["- export PATH=/a:$PATH", "-  export X=/a", "+  :"]);
-        assert!(!serde_json::to_string(&edit).expect("JSON").contains("mine"), "other lines are nobody's business");
+        assert_eq!(
+            edit.diff(),
+            ["- export PATH=/a:$PATH", "-  export X=/a", "+  :"]
+        );
+        assert!(
+            !serde_json::to_string(&edit).expect("JSON").contains("mine"),
+            "other lines are nobody's business"
+        );
     }
 
     #[test]
     fn a_script_does_the_same() {
         let (on, dir) = host();
-        let edit = edit(&[("export PATH=/a:$PATH", None), ("keep \"this\\n\"", Some("new \"\\t$X\""))]);
-        let there = EditFile { path: dir.path().join("home/f"), owner: 0, ..edit.clone() };
-        let users = EditFile { owner: 1000, ..there.clone() }.shell();
-        assert!(users.starts_with("setpriv --reuid=1000 ") && users.lines().count() > 4, "{users}");
-        let ran = std::process::Command::new("/bin/sh").args(["-ec", &there.shell()]).status();
+        let edit = edit(&[
+            ("export PATH=/a:$PATH", None),
+            ("keep \"this\\n\"", Some("new \"\\t$X\"")),
+        ]);
+        let there = EditFile {
+            path: dir.path().join("home/f"),
+            owner: 0,
+            ..edit.clone()
+        };
+        let users = EditFile {
+            owner: 1000,
+            ..there.clone()
+        }
+        .shell();
+        assert!(
+            users.starts_with("setpriv --reuid=1000 ") && users.lines().count() > 4,
+            "{users}"
+        );
+        let ran = std::process::Command::new("/bin/sh")
+            .args(["-ec", &there.shell()])
+            .status();
         assert!(ran.expect("sh runs").success());
         let by_script = on.read("/home/f").expect("read");
-        assert_eq!(String::from_utf8_lossy(&by_script).trim_end(), edit.edited(TEXT));
+        assert_eq!(
+            String::from_utf8_lossy(&by_script).trim_end(),
+            edit.edited(TEXT)
+        );
     }
 
     #[test]
     fn a_link_and_a_file_of_another_owner_stay() {
         let (on, dir) = host();
         let edit = edit(&[("# mine", None)]);
-        let other = EditFile { owner: edit.owner + 1, ..edit.clone() };
-        assert!(matches!(other.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("another owner")));
+        let other = EditFile {
+            owner: edit.owner + 1,
+            ..edit.clone()
+        };
+        assert!(
+            matches!(other.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("another owner"))
+        );
         std::fs::hard_link(dir.path().join("home/f"), dir.path().join("home/g")).expect("linked");
-        assert!(matches!(edit.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("second name")));
+        assert!(
+            matches!(edit.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("second name"))
+        );
         std::fs::remove_file(dir.path().join("home/f")).expect("removed");
         assert_eq!(edit.stands(&on).expect("seen"), Standing::Satisfied);
         symlink("g", dir.path().join("home/f")).expect("linked");
-        assert!(matches!(edit.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("link to g")));
+        assert!(
+            matches!(edit.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("link to g"))
+        );
         assert!(edit.perform(&on).is_err());
         assert_eq!(on.read("/home/g").expect("read"), TEXT.as_bytes());
     }

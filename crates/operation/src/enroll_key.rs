@@ -1,6 +1,7 @@
-//! `enroll-key`: asks shim to trust a certificate for kernel modules (a machine owner key, MOK). Only a person can answer: shim's
-//! MokManager comes up at the next boot, at the console, and asks for the password that was chosen here. The password is shown
-//! once. It is in no file, log or command line: mokutil gets its hash. A key that is missing is made before; one that is there is
+//! `enroll-key`: asks shim to trust a certificate for kernel modules (a machine owner key, MOK).
+//! Only a person can answer: shim's MokManager comes up at the next boot, at the console, and asks
+//! for the password that was chosen here. The password is shown once. It is in no file, log or
+//! command line: mokutil gets its hash. A key that is missing is made before; one that is there is
 //! never replaced, as it may be enrolled already.
 
 use super::program::{ProgramError, judge};
@@ -19,9 +20,14 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Prepares the enrolment of a certificate; somebody at the console confirms it during the next reboot.
+/// Prepares the enrolment of a certificate; somebody at the console confirms it during the next
+/// reboot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct EnrollKey {
     /// The certificate, a file in DER.
@@ -31,14 +37,15 @@ pub struct EnrollKey {
     pub makes: Option<PathBuf>,
 }
 
-/// Letters that are on the same key of QWERTY, QWERTZ and AZERTY keyboards, as MokManager knows only the first, and that look alike
-/// in no font.
+/// Letters that are on the same key of QWERTY, QWERTZ and AZERTY keyboards, as MokManager knows
+/// only the first, and that look alike in no font.
 const LETTERS: &[u8; 16] = b"bcdefghjknprstuv";
 /// Sixteen letters are 64 bits: the hash is in a firmware variable that only root may read.
 const LENGTH: usize = 16;
 
 impl EnrollKey {
-    /// How the firmware stands to the certificate. What an earlier run prepared counts only while shim still has it.
+    /// How the firmware stands to the certificate. What an earlier run prepared counts only while
+    /// shim still has it.
     pub fn stands(&self, on: &System) -> io::Result<Standing> {
         match (&self.makes, on.exists(&self.certificate)) {
             (Some(key), has) if on.exists(key) != has => {
@@ -49,7 +56,12 @@ impl EnrollKey {
             }
             (Some(_), false) => return Ok(Standing::Needed),
             (_, true) => {}
-            (None, false) => return Ok(Standing::Conflict(format!("{} is not there", self.certificate.display()))),
+            (None, false) => {
+                return Ok(Standing::Conflict(format!(
+                    "{} is not there",
+                    self.certificate.display()
+                )));
+            }
         }
         let stands = enrolment(on, &sha256(on.read(&self.certificate)?));
         Ok(match stands {
@@ -66,9 +78,19 @@ impl EnrollKey {
     /// How to undo it, to be kept before it is done.
     pub fn intend(&self, on: &System) -> io::Result<Vec<Undo>> {
         let der = on.read(&self.certificate)?;
-        let name = Certificate::of(&der).map(|certificate| certificate.name).unwrap_or_default();
-        let request = Undo::Enrolment { name, sha256: sha256(&der) };
-        Ok(vec![request, Undo::Tree { path: MOK_HASH.into() }])
+        let name = Certificate::of(&der)
+            .map(|certificate| certificate.name)
+            .unwrap_or_default();
+        let request = Undo::Enrolment {
+            name,
+            sha256: sha256(&der),
+        };
+        Ok(vec![
+            request,
+            Undo::Tree {
+                path: MOK_HASH.into(),
+            },
+        ])
     }
 
     /// What is made before the enrolment, to be kept before that is done; none if the key is there.
@@ -80,29 +102,49 @@ impl EnrollKey {
 
     /// Makes the key.
     pub fn make_key(&self, on: &System, log: Log) -> Result<(), ProgramError> {
-        let Some(argv) = self.openssl() else { return Ok(()) };
+        let Some(argv) = self.openssl() else {
+            return Ok(());
+        };
         let program = Program::new(argv).limit(Duration::from_secs(600)).log(log);
-        let output = on.run(&program).map_err(|source| start("openssl", source))?;
+        let output = on
+            .run(&program)
+            .map_err(|source| start("openssl", source))?;
         judge("openssl req", &output, None)
     }
 
-    /// The command that makes the key as DKMS makes its own: openssl writes it for its owner alone. Kernels that check it want the
-    /// usage code signing. None if no key is made.
+    /// The command that makes the key as DKMS makes its own: openssl writes it for its owner alone.
+    /// Kernels that check it want the usage code signing. None if no key is made.
     pub fn openssl(&self) -> Option<Vec<String>> {
-        let (key, certificate) = (self.makes.as_ref()?.display().to_string(), self.certificate.display().to_string());
+        let (key, certificate) = (
+            self.makes.as_ref()?.display().to_string(),
+            self.certificate.display().to_string(),
+        );
         let subject = "/CN=DKMS module signing key made by gpusetup";
-        let make = ["req", "-new", "-x509", "-nodes", "-days", "36500", "-newkey", "rsa:2048", "-subj", subject];
+        let make = [
+            "req", "-new", "-x509", "-nodes", "-days", "36500", "-newkey", "rsa:2048", "-subj",
+            subject,
+        ];
         let usage = ["-addext", "extendedKeyUsage=codeSigning", "-outform", "DER"];
         let files = ["-keyout", &key, "-out", &certificate];
-        let words = ["openssl"].into_iter().chain(make).chain(usage).chain(files);
+        let words = ["openssl"]
+            .into_iter()
+            .chain(make)
+            .chain(usage)
+            .chain(files);
         Some(words.map(str::to_owned).collect())
     }
 
     /// Prepares it. `show` gets the password before anything needs it.
-    pub fn perform(&self, on: &System, log: Log, show: &mut dyn FnMut(&str)) -> Result<(), ProgramError> {
+    pub fn perform(
+        &self,
+        on: &System,
+        log: Log,
+        show: &mut dyn FnMut(&str),
+    ) -> Result<(), ProgramError> {
         let password = password().map_err(|source| start("openssl", source))?;
         show(&password);
-        let hash = Program::new(["openssl", "passwd", "-6", "-stdin"]).input(format!("{password}\n"));
+        let hash =
+            Program::new(["openssl", "passwd", "-6", "-stdin"]).input(format!("{password}\n"));
         let hash = on.run(&hash).map_err(|source| start("openssl", source))?;
         // Its output is in no message: it is what the password is known by.
         if !hash.succeeded() || !hash.text.starts_with("$6$") {
@@ -114,39 +156,65 @@ impl EnrollKey {
             on.write(MOK_HASH, hash.text.as_bytes(), 0o600)
         };
         write().map_err(|source| start("mokutil", source))?;
-        let argv = self.import().into_iter().chain(["--hash-file".to_owned(), MOK_HASH.to_owned()]);
+        let argv = self
+            .import()
+            .into_iter()
+            .chain(["--hash-file".to_owned(), MOK_HASH.to_owned()]);
         let imported = on.run(&Program::new(argv).log(log).undisturbed());
         let removed = on.remove(MOK_HASH);
-        let output = imported.and_then(|output| removed.map(|()| output)).map_err(|source| start("mokutil", source))?;
+        let output = imported
+            .and_then(|output| removed.map(|()| output))
+            .map_err(|source| start("mokutil", source))?;
         judge("mokutil --import", &output, None)
     }
 
     fn import(&self) -> [String; 3] {
-        ["mokutil".to_owned(), "--import".to_owned(), self.certificate.display().to_string()]
+        [
+            "mokutil".to_owned(),
+            "--import".to_owned(),
+            self.certificate.display().to_string(),
+        ]
     }
 
     /// What it does, in a line.
     pub fn describe(&self) -> String {
-        let made = if self.makes.is_some() { "make the key if it is missing, and " } else { "" };
-        format!("{made}prepare the enrolment of {}, with a one-time password", self.certificate.display())
+        let made = if self.makes.is_some() {
+            "make the key if it is missing, and "
+        } else {
+            ""
+        };
+        format!(
+            "{made}prepare the enrolment of {}, with a one-time password",
+            self.certificate.display()
+        )
     }
 
     /// The line of a script that does it: there mokutil asks for a password.
     pub fn shell(&self) -> String {
         let path = quoted_path(&self.certificate);
-        let words = self.openssl().map(|argv| argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
-        let make = words.map(|openssl| format!("[ -e {path} ] || {openssl}\n")).unwrap_or_default();
+        let words = self.openssl().map(|argv| {
+            argv.iter()
+                .map(|word| quoted(word))
+                .collect::<Vec<_>>()
+                .join(" ")
+        });
+        let make = words
+            .map(|openssl| format!("[ -e {path} ] || {openssl}\n"))
+            .unwrap_or_default();
         format!("{make}mokutil --import {path}\n")
     }
 
     /// What it adds and changes.
     pub fn counts(&self) -> Counts {
-        Counts { change: 1, ..Counts::default() }
+        Counts {
+            change: 1,
+            ..Counts::default()
+        }
     }
 }
 
-/// Takes the request back if shim still has it; names a certificate that is enrolled, which only somebody at the console can
-/// remove.
+/// Takes the request back if shim still has it; names a certificate that is enrolled, which only
+/// somebody at the console can remove.
 pub fn restore(on: &System, name: &str, sha256: &str) -> io::Result<Option<String>> {
     match enrolment(on, sha256) {
         Enrolment::Absent => Ok(None),
@@ -162,13 +230,19 @@ pub fn restore(on: &System, name: &str, sha256: &str) -> io::Result<Option<Strin
 }
 
 fn start(program: &str, source: io::Error) -> ProgramError {
-    ProgramError::Start { program: program.to_owned(), source }
+    ProgramError::Start {
+        program: program.to_owned(),
+        source,
+    }
 }
 
 fn password() -> io::Result<String> {
     let mut bytes = [0; LENGTH];
     getrandom(&mut bytes, GetRandomFlags::empty())?;
-    Ok(bytes.iter().map(|byte| char::from(LETTERS[usize::from(byte % 16)])).collect())
+    Ok(bytes
+        .iter()
+        .map(|byte| char::from(LETTERS[usize::from(byte % 16)]))
+        .collect())
 }
 
 #[cfg(test)]
@@ -185,11 +259,24 @@ mod tests {
         ["/var/lib/dkms", VARIABLES].iter().for_each(|folder| {
             on.make_directories(folder, 0o755).expect("made");
         });
-        on.write("/var/lib/dkms/mok.pub", b"ours", 0o644).expect("written");
+        on.write("/var/lib/dkms/mok.pub", b"ours", 0o644)
+            .expect("written");
         for (name, der) in lists {
-            on.write(format!("{VARIABLES}/{name}-{SHIM}"), &variable(&[der]), 0o600).expect("written");
+            on.write(
+                format!("{VARIABLES}/{name}-{SHIM}"),
+                &variable(&[der]),
+                0o600,
+            )
+            .expect("written");
         }
-        (on, dir, EnrollKey { certificate: "/var/lib/dkms/mok.pub".into(), makes: None })
+        (
+            on,
+            dir,
+            EnrollKey {
+                certificate: "/var/lib/dkms/mok.pub".into(),
+                makes: None,
+            },
+        )
     }
 
     #[test]
@@ -201,30 +288,63 @@ mod tests {
         assert_eq!(stands(&[("MokListRT", b"vendor's")]), Standing::Needed);
         assert_eq!(stands(&[("MokListRT", b"ours")]), Standing::Satisfied);
         assert_eq!(stands(&[("MokNew", b"ours")]), Standing::Satisfied);
-        assert!(matches!(stands(&[("MokNew", b"another")]), Standing::Conflict(why) if why.contains("revoke-import")));
+        assert!(
+            matches!(stands(&[("MokNew", b"another")]), Standing::Conflict(why) if why.contains("revoke-import"))
+        );
         let (on, _dir, key) = host(&[]);
         on.remove(&key.certificate).expect("removed");
-        assert!(matches!(key.stands(&on).expect("seen"), Standing::Conflict(_)), "a key of the user's is not made");
-        let making = EnrollKey { makes: Some("/var/lib/dkms/mok.key".into()), ..key };
-        assert_eq!((making.stands(&on).expect("seen"), making.intend_key(&on).len()), (Standing::Needed, 2));
-        on.write("/var/lib/dkms/mok.key", b"enrolled, maybe", 0o600).expect("written");
-        assert!(matches!(making.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("only one")));
-        on.write("/var/lib/dkms/mok.pub", b"ours", 0o644).expect("written");
-        assert!(making.intend_key(&on).is_empty(), "a key that is there is not replaced");
+        assert!(
+            matches!(key.stands(&on).expect("seen"), Standing::Conflict(_)),
+            "a key of the user's is not made"
+        );
+        let making = EnrollKey {
+            makes: Some("/var/lib/dkms/mok.key".into()),
+            ..key
+        };
+        assert_eq!(
+            (
+                making.stands(&on).expect("seen"),
+                making.intend_key(&on).len()
+            ),
+            (Standing::Needed, 2)
+        );
+        on.write("/var/lib/dkms/mok.key", b"enrolled, maybe", 0o600)
+            .expect("written");
+        assert!(
+            matches!(making.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("only one"))
+        );
+        on.write("/var/lib/dkms/mok.pub", b"ours", 0o644)
+            .expect("written");
+        assert!(
+            making.intend_key(&on).is_empty(),
+            "a key that is there is not replaced"
+        );
     }
 
     #[test]
     fn an_enrolled_key_is_named_and_an_absent_one_is_no_work() {
         let (on, _dir, _) = host(&[("MokListRT", b"ours")]);
-        let left = restore(&on, "DKMS", &sha256("ours")).expect("no program runs").expect("it is trusted");
-        assert!(left.contains("\"DKMS\"") && left.contains("mokutil --delete"), "{left}");
-        assert_eq!(restore(&on, "DKMS", &sha256("other")).expect("no program runs"), None);
+        let left = restore(&on, "DKMS", &sha256("ours"))
+            .expect("no program runs")
+            .expect("it is trusted");
+        assert!(
+            left.contains("\"DKMS\"") && left.contains("mokutil --delete"),
+            "{left}"
+        );
+        assert_eq!(
+            restore(&on, "DKMS", &sha256("other")).expect("no program runs"),
+            None
+        );
     }
 
     #[test]
     fn passwords_differ_and_can_be_typed_on_any_keyboard() {
         let (one, other) = (password().expect("random"), password().expect("random"));
         assert!(one != other && one.len() == LENGTH);
-        assert!(one.bytes().all(|letter| !b"aqwzym".contains(&letter) && letter.is_ascii_lowercase()), "{one}");
+        assert!(
+            one.bytes()
+                .all(|letter| !b"aqwzym".contains(&letter) && letter.is_ascii_lowercase()),
+            "{one}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! `hold`: packages stay at their version until they are released: no update by hand or by a timer moves one of them without
-//! the others. gpusetup keeps a list of what it holds, so that an administrator's own holds are left alone.
+//! `hold`: packages stay at their version until they are released: no update by hand or by a timer
+//! moves one of them without the others. gpusetup keeps a list of what it holds, so that an
+//! administrator's own holds are left alone.
 
 use super::packages::installed;
 use super::program::{ProgramError, judge};
@@ -17,15 +18,21 @@ use std::io;
 
 /// Holds packages at their version, or releases them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Hold {
     /// The package manager.
     pub manager: PackageManager,
-    /// The packages: names, or patterns such as `linux-image-*`. A release of none and of no driver is of all that gpusetup holds.
+    /// The packages: names, or patterns such as `linux-image-*`. A release of none and of no driver
+    /// is of all that gpusetup holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
-    /// The driver. Every installed package of its version is meant with the others: its libraries and modules.
+    /// The driver. Every installed package of its version is meant with the others: its libraries
+    /// and modules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<DriverVersion>,
     /// Whether they are held or released.
@@ -35,12 +42,22 @@ pub struct Hold {
 impl Hold {
     /// Holds these packages and all of a driver.
     pub fn new(manager: PackageManager, packages: Vec<String>, driver: DriverVersion) -> Self {
-        Self { manager, packages, driver: Some(driver), held: true }
+        Self {
+            manager,
+            packages,
+            driver: Some(driver),
+            held: true,
+        }
     }
 
     /// Releases what gpusetup holds.
     pub fn release(manager: PackageManager) -> Self {
-        Self { manager, packages: Vec::new(), driver: None, held: false }
+        Self {
+            manager,
+            packages: Vec::new(),
+            driver: None,
+            held: false,
+        }
     }
 
     /// Whether nothing is left to hold or to release.
@@ -51,13 +68,25 @@ impl Hold {
     /// How to undo it, to be kept before it is done.
     pub fn intend(&self, on: &System) -> io::Result<Vec<Undo>> {
         let packages = self.changes(on)?.into_iter().collect();
-        Ok(vec![Undo::Hold { manager: self.manager, packages, held: !self.held }])
+        Ok(vec![Undo::Hold {
+            manager: self.manager,
+            packages,
+            held: !self.held,
+        }])
     }
 
     /// Holds or releases them.
     pub fn perform(&self, on: &System) -> Result<(), ProgramError> {
-        let start = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
-        set(on, self.manager, &self.changes(on).map_err(start)?, self.held)
+        let start = |source| ProgramError::Start {
+            program: "the package manager".to_owned(),
+            source,
+        };
+        set(
+            on,
+            self.manager,
+            &self.changes(on).map_err(start)?,
+            self.held,
+        )
     }
 
     /// Whether it releases all that gpusetup holds.
@@ -70,26 +99,49 @@ impl Hold {
         if self.is_of_all() {
             return held_by_gpusetup(on);
         }
-        let Some(holds) = &of(self.manager).holds else { return Ok(BTreeSet::new()) };
+        let Some(holds) = &of(self.manager).holds else {
+            return Ok(BTreeSet::new());
+        };
         let held = (holds.held)(on)?;
         let meant = self.meant(&installed(on, self.manager)?);
-        Ok(meant.into_iter().filter(|name| held.contains(name) != self.held).collect())
+        Ok(meant
+            .into_iter()
+            .filter(|name| held.contains(name) != self.held)
+            .collect())
     }
 
     /// The installed packages that it is about.
     fn meant(&self, here: &Versions) -> BTreeSet<String> {
-        let version =
-            |name: &String| here.get(name).and_then(|version| upstream(version).parse::<DriverVersion>().ok());
-        // The repositories may have had a newer driver than the plan knew. A pattern is not one of its packages.
-        let drivers: BTreeSet<_> = self.packages.iter().filter_map(version).chain(self.driver).collect();
-        let is_named = |name: &str| self.packages.iter().any(|p| pattern_matches(p.as_bytes(), name.as_bytes()));
-        let of_driver = |name: &String| version(name).is_some_and(|version| drivers.contains(&version));
-        here.keys().filter(|name| is_named(name) || of_driver(name)).cloned().collect()
+        let version = |name: &String| {
+            here.get(name)
+                .and_then(|version| upstream(version).parse::<DriverVersion>().ok())
+        };
+        // The repositories may have had a newer driver than the plan knew. A pattern is not one of
+        // its packages.
+        let drivers: BTreeSet<_> = self
+            .packages
+            .iter()
+            .filter_map(version)
+            .chain(self.driver)
+            .collect();
+        let is_named = |name: &str| {
+            self.packages
+                .iter()
+                .any(|p| pattern_matches(p.as_bytes(), name.as_bytes()))
+        };
+        let of_driver =
+            |name: &String| version(name).is_some_and(|version| drivers.contains(&version));
+        here.keys()
+            .filter(|name| is_named(name) || of_driver(name))
+            .cloned()
+            .collect()
     }
 
     /// What it does, in a line.
     pub fn describe(&self) -> String {
-        let driver = self.driver.map(|driver| format!("the packages of driver {driver}"));
+        let driver = self
+            .driver
+            .map(|driver| format!("the packages of driver {driver}"));
         let patterns = self.packages.iter().any(|name| name.contains('*'));
         let kernel = patterns.then(|| "of the kernel".to_owned());
         let what = match (driver, kernel) {
@@ -107,7 +159,9 @@ impl Hold {
 
     /// The lines of a script that do it.
     pub fn shell(&self) -> String {
-        let Some(holds) = &of(self.manager).holds else { return String::new() };
+        let Some(holds) = &of(self.manager).holds else {
+            return String::new();
+        };
         let (hold, release) = (in_shell(holds.hold), in_shell(holds.release));
         if self.is_of_all() {
             // One that was removed since cannot be released.
@@ -119,19 +173,35 @@ impl Hold {
             let version = driver.to_string().replace('.', "[.]");
             format!("[^ ]+ ([0-9]+:)?{version}([^0-9.].*)?")
         };
-        let named =
-            |name: &String| format!("{} .*", name.replace('.', "[.]").replace('+', "[+]").replace('*', "[^ ]*"));
-        let lines: Vec<_> = self.driver.map(of_driver).into_iter().chain(self.packages.iter().map(named)).collect();
+        let named = |name: &String| {
+            format!(
+                "{} .*",
+                name.replace('.', "[.]")
+                    .replace('+', "[+]")
+                    .replace('*', "[^ ]*")
+            )
+        };
+        let lines: Vec<_> = self
+            .driver
+            .map(of_driver)
+            .into_iter()
+            .chain(self.packages.iter().map(named))
+            .collect();
         let list = format!(
             "held=$({} | grep -E {} | cut -d ' ' -f 1 | LC_ALL=C sort -u)\n",
             holds.list,
             quoted(&format!("^({})$", lines.join("|")))
         );
         let (command, noted) = match self.held {
-            true => (hold, format!("printf '%s\\n' $held | grep . | LC_ALL=C sort -u -o {HELD} - {HELD}\n")),
+            true => (
+                hold,
+                format!("printf '%s\\n' $held | grep . | LC_ALL=C sort -u -o {HELD} - {HELD}\n"),
+            ),
             false => (
                 release,
-                format!("printf '%s\\n' $held | LC_ALL=C comm -13 - {HELD} >{HELD}.new\nmv {HELD}.new {HELD}\n"),
+                format!(
+                    "printf '%s\\n' $held | LC_ALL=C comm -13 - {HELD} >{HELD}.new\nmv {HELD}.new {HELD}\n"
+                ),
             ),
         };
         format!("{list}touch {HELD}\nprintf '%s\\n' $held | xargs -r {command}\n{noted}")
@@ -139,13 +209,20 @@ impl Hold {
 
     /// What it adds and changes.
     pub fn counts(&self) -> Counts {
-        Counts { change: 1, ..Counts::default() }
+        Counts {
+            change: 1,
+            ..Counts::default()
+        }
     }
 }
 
 /// A command whose words a shell takes as they are.
 fn in_shell(command: &str) -> String {
-    words(command).iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    words(command)
+        .iter()
+        .map(|word| quoted(word))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn note(on: &System, names: &BTreeSet<String>) -> io::Result<()> {
@@ -156,11 +233,28 @@ fn note(on: &System, names: &BTreeSet<String>) -> io::Result<()> {
     on.write(HELD, text.as_bytes(), 0o644)
 }
 
-/// Holds or releases packages, and notes it. What is noted and not held does no harm: releasing it again changes nothing.
-pub fn set(on: &System, manager: PackageManager, packages: &BTreeSet<String>, held: bool) -> Result<(), ProgramError> {
-    let Some(Holds { hold, release, held: known, .. }) = &of(manager).holds else { return Ok(()) };
+/// Holds or releases packages, and notes it. What is noted and not held does no harm: releasing it
+/// again changes nothing.
+pub fn set(
+    on: &System,
+    manager: PackageManager,
+    packages: &BTreeSet<String>,
+    held: bool,
+) -> Result<(), ProgramError> {
+    let Some(Holds {
+        hold,
+        release,
+        held: known,
+        ..
+    }) = &of(manager).holds
+    else {
+        return Ok(());
+    };
     let command = if held { hold } else { release };
-    let start = |source| ProgramError::Start { program: (*command).to_owned(), source };
+    let start = |source| ProgramError::Start {
+        program: (*command).to_owned(),
+        source,
+    };
     let before = held_by_gpusetup(on).map_err(start)?;
     if held {
         note(on, &before.union(packages).cloned().collect()).map_err(start)?;
@@ -168,11 +262,18 @@ pub fn set(on: &System, manager: PackageManager, packages: &BTreeSet<String>, he
     // One that was purged since, or released by hand, cannot be released.
     let mut names = packages.clone();
     if !held {
-        names = names.intersection(&known(on).map_err(start)?).cloned().collect();
+        names = names
+            .intersection(&known(on).map_err(start)?)
+            .cloned()
+            .collect();
     }
     if !names.is_empty() {
         let argv = words(command).into_iter().chain(names);
-        judge(command, &on.run(&Program::new(argv).undisturbed()).map_err(start)?, None)?;
+        judge(
+            command,
+            &on.run(&Program::new(argv).undisturbed()).map_err(start)?,
+            None,
+        )?;
     }
     if !held {
         note(on, &before.difference(packages).cloned().collect()).map_err(start)?;
@@ -195,31 +296,63 @@ mod tests {
 
     #[test]
     fn a_script_holds_and_releases_as_each_manager_does() {
-        let scripts =
-            |manager| [Hold::new(manager, names(&["nvidia-imex"]), driver()).shell(), Hold::release(manager).shell()];
+        let scripts = |manager| {
+            [
+                Hold::new(manager, names(&["nvidia-imex"]), driver()).shell(),
+                Hold::release(manager).shell(),
+            ]
+        };
         let [hold, release] = scripts(PackageManager::Apt);
         assert!(hold.contains("xargs -r apt-mark -q hold\n"), "{hold}");
-        assert!(release.contains("xargs -r apt-mark -q unhold; rm /var/lib/gpusetup-held"), "{release}");
+        assert!(
+            release.contains("xargs -r apt-mark -q unhold; rm /var/lib/gpusetup-held"),
+            "{release}"
+        );
         let [hold, release] = scripts(PackageManager::Dnf);
-        assert!(hold.contains("xargs -r dnf -y -q '--disablerepo=*' versionlock add\n"), "{hold}");
-        assert!(release.contains("xargs -r dnf -y -q '--disablerepo=*' versionlock delete;"), "{release}");
-        assert!(scripts(PackageManager::Zypper)[0].contains("xargs -r zypper --non-interactive addlock\n"));
-        assert_eq!(scripts(PackageManager::Tdnf), [String::new(), String::new()], "it cannot");
+        assert!(
+            hold.contains("xargs -r dnf -y -q '--disablerepo=*' versionlock add\n"),
+            "{hold}"
+        );
+        assert!(
+            release.contains("xargs -r dnf -y -q '--disablerepo=*' versionlock delete;"),
+            "{release}"
+        );
+        assert!(
+            scripts(PackageManager::Zypper)[0]
+                .contains("xargs -r zypper --non-interactive addlock\n")
+        );
+        assert_eq!(
+            scripts(PackageManager::Tdnf),
+            [String::new(), String::new()],
+            "it cannot"
+        );
     }
 
-    /// Runs a script with other commands in place of dpkg's and apt's, and returns the list of held packages.
+    /// Runs a script with other commands in place of dpkg's and apt's, and returns the list of held
+    /// packages.
     fn run(script: &str, folder: &std::path::Path) -> String {
         let (list, ran) = (folder.join("held"), folder.join("ran"));
         let packages = "installed linux-image-6.1 6.1.1\ninstalled libnvidia-compute-580 580.95.05-0ubuntu1\n\
                         installed nvidia-imex 2:580.95.05\ninstalled libnvidia-535 535.1\n\
                         config-files libnvidia-gl-580 580.95.05-0ubuntu1\n";
         let text = script
-            .replace("dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n'", &format!("printf '{packages}'"))
-            .replace("apt-mark -q", &format!("sh -c 'echo $* >>{}' -- ", ran.display()))
+            .replace(
+                "dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\\n'",
+                &format!("printf '{packages}'"),
+            )
+            .replace(
+                "apt-mark -q",
+                &format!("sh -c 'echo $* >>{}' -- ", ran.display()),
+            )
             .replace(HELD, &list.display().to_string());
-        let output = Command::new("sh").args(["-euc", &text]).output().expect("a shell");
+        let output = Command::new("sh")
+            .args(["-euc", &text])
+            .output()
+            .expect("a shell");
         assert!(output.status.success(), "{text}\n{output:?}");
-        std::fs::read_to_string(list).expect("a list").replace('\n', " ")
+        std::fs::read_to_string(list)
+            .expect("a list")
+            .replace('\n', " ")
     }
 
     #[test]
@@ -227,18 +360,38 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let hold = Hold::new(PackageManager::Apt, names(&["linux-image-*"]), driver());
         for _ in 0..2 {
-            assert_eq!(run(&hold.shell(), dir.path()), "libnvidia-compute-580 linux-image-6.1 nvidia-imex ");
+            assert_eq!(
+                run(&hold.shell(), dir.path()),
+                "libnvidia-compute-580 linux-image-6.1 nvidia-imex "
+            );
         }
-        let kernels = Hold { driver: None, held: false, ..hold };
-        assert_eq!(run(&kernels.shell(), dir.path()), "libnvidia-compute-580 nvidia-imex ");
-        let none = Hold { packages: names(&["absent"]), held: false, ..kernels };
-        assert_eq!(run(&none.shell(), dir.path()), "libnvidia-compute-580 nvidia-imex ");
+        let kernels = Hold {
+            driver: None,
+            held: false,
+            ..hold
+        };
+        assert_eq!(
+            run(&kernels.shell(), dir.path()),
+            "libnvidia-compute-580 nvidia-imex "
+        );
+        let none = Hold {
+            packages: names(&["absent"]),
+            held: false,
+            ..kernels
+        };
+        assert_eq!(
+            run(&none.shell(), dir.path()),
+            "libnvidia-compute-580 nvidia-imex "
+        );
         std::fs::write(dir.path().join("held"), "gone\nnvidia-imex\n").expect("written");
         let release = Hold::release(PackageManager::Apt).shell();
         assert_eq!(run(&format!("{release}touch {HELD}"), dir.path()), "");
         let ran = std::fs::read_to_string(dir.path().join("ran")).expect("commands");
         let all = "hold libnvidia-compute-580 linux-image-6.1 nvidia-imex";
-        assert_eq!(ran.lines().collect::<Vec<_>>(), [all, all, "unhold linux-image-6.1", "unhold nvidia-imex"]);
+        assert_eq!(
+            ran.lines().collect::<Vec<_>>(),
+            [all, all, "unhold linux-image-6.1", "unhold nvidia-imex"]
+        );
     }
 
     #[test]
@@ -253,12 +406,27 @@ mod tests {
         .map(|(name, version)| (name.to_owned(), version.to_owned()))
         .into();
         let meant = |packages: &[&str], driver| {
-            let hold = Hold { packages: names(packages), driver, ..Hold::release(PackageManager::Apt) };
+            let hold = Hold {
+                packages: names(packages),
+                driver,
+                ..Hold::release(PackageManager::Apt)
+            };
             hold.meant(&here).into_iter().collect::<Vec<_>>()
         };
-        assert_eq!(meant(&["linux-image-*"], None), ["linux-image-6.1.0-30"], "its version is not a driver's");
-        assert_eq!(meant(&[], Some(driver())), ["libnvidia-gl", "linux-image-6.1.0-30"]);
-        assert_eq!(meant(&["nvidia-open"], None), ["nvidia-fabricmanager", "nvidia-open"], "the driver that came");
+        assert_eq!(
+            meant(&["linux-image-*"], None),
+            ["linux-image-6.1.0-30"],
+            "its version is not a driver's"
+        );
+        assert_eq!(
+            meant(&[], Some(driver())),
+            ["libnvidia-gl", "linux-image-6.1.0-30"]
+        );
+        assert_eq!(
+            meant(&["nvidia-open"], None),
+            ["nvidia-fabricmanager", "nvidia-open"],
+            "the driver that came"
+        );
     }
 
     #[test]
@@ -272,6 +440,13 @@ mod tests {
         assert_eq!(release.stands(&on).expect("seen"), Standing::Needed);
         let undo = release.intend(&on).expect("known");
         let packages = names(&["nvidia-imex"]);
-        assert_eq!(undo, [Undo::Hold { manager: PackageManager::Apt, packages, held: true }]);
+        assert_eq!(
+            undo,
+            [Undo::Hold {
+                manager: PackageManager::Apt,
+                packages,
+                held: true
+            }]
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! The fifteen operations that steps are made of, a file each. An operation is data: it is printed, hashed, journalled, carried
-//! out and undone, and each of these is written once, here, for all steps. Operations know nothing of GPUs' models.
+//! The fifteen operations that steps are made of, a file each. An operation is data: it is printed,
+//! hashed, journalled, carried out and undone, and each of these is written once, here, for all
+//! steps. Operations know nothing of GPUs' models.
 
 // clippy.toml lists what only `gpusetup-system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -51,7 +52,11 @@ use std::path::PathBuf;
 
 /// One change of the host, or one question to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(tag = "op", rename_all = "kebab-case")]
 pub enum Operation {
     /// Puts a file there.
@@ -144,14 +149,17 @@ from!(
     Reboot
 );
 
-/// Whether a name is that of a tree which an operation makes for a moment, beside what it unpacks or removes.
+/// Whether a name is that of a tree which an operation makes for a moment, beside what it unpacks
+/// or removes.
 pub fn is_leftover(name: &str) -> bool {
     let aside = [remove::ASIDE, remove::DISCARDED];
-    name.starts_with(unpack::STAGING) || name.starts_with('.') && aside.iter().any(|ending| name.ends_with(ending))
+    name.starts_with(unpack::STAGING)
+        || name.starts_with('.') && aside.iter().any(|ending| name.ends_with(ending))
 }
 
 impl Operation {
-    /// How the host stands to it. `planned`: the planner found that it is done, where only the planner can tell.
+    /// How the host stands to it. `planned`: the planner found that it is done, where only the
+    /// planner can tell.
     ///
     /// # Errors
     ///
@@ -198,7 +206,8 @@ impl Operation {
         }
     }
 
-    /// The lines of a POSIX shell script that do it. Each stops the script when it fails (`set -e`).
+    /// The lines of a POSIX shell script that do it. Each stops the script when it fails (`set
+    /// -e`).
     pub fn shell(&self) -> String {
         match self {
             Self::WriteFile(file) => file.shell(),
@@ -256,7 +265,11 @@ impl Operation {
             Self::Packages(_) => vec!["/usr".into()],
             Self::Hold(_) => vec![HELD.into()],
             Self::Service(_) => vec!["/etc".into()],
-            Self::Download(_) | Self::Unpack(_) | Self::Device(_) | Self::EnrollKey(_) | Self::Reboot(_) => Vec::new(),
+            Self::Download(_)
+            | Self::Unpack(_)
+            | Self::Device(_)
+            | Self::EnrollKey(_)
+            | Self::Reboot(_) => Vec::new(),
         }
     }
 
@@ -302,7 +315,8 @@ impl Operation {
         }
     }
 
-    /// Whether the package manager downloads something: it alone knows how much, with all dependencies.
+    /// Whether the package manager downloads something: it alone knows how much, with all
+    /// dependencies.
     pub fn installs_packages(&self) -> bool {
         matches!(self, Self::Packages(packages) if !packages.install.is_empty())
     }

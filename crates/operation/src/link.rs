@@ -10,9 +10,14 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::PathBuf;
 
-/// Puts a link there. A file that stands there is replaced only when it is a copy of what the link leads to.
+/// Puts a link there. A file that stands there is replaced only when it is a copy of what the link
+/// leads to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
     /// The path of the link.
@@ -27,20 +32,28 @@ pub struct Link {
 impl Link {
     /// What it leads to.
     pub fn end(&self) -> PathBuf {
-        if self.target.is_absolute() { self.target.clone() } else { self.path.with_file_name("").join(&self.target) }
+        if self.target.is_absolute() {
+            self.target.clone()
+        } else {
+            self.path.with_file_name("").join(&self.target)
+        }
     }
 
-    /// How the host stands to it. A file is in the way unless it is a copy of what the link leads to.
+    /// How the host stands to it. A file is in the way unless it is a copy of what the link leads
+    /// to.
     pub fn stands(&self, on: &System) -> io::Result<Standing> {
         let path = self.path.display();
         Ok(match on.node(&self.path)? {
             Node::Link { target } if target == self.target => Standing::Satisfied,
             Node::Absent | Node::Link { .. } => Standing::Needed,
             Node::File { sha256: copy, .. } => match on.node(self.end())? {
-                Node::File { sha256: original, .. } if original == copy => Standing::Needed,
-                _ => {
-                    Standing::Conflict(format!("{path} is a file of its own, and no copy of {}", self.target.display()))
-                }
+                Node::File {
+                    sha256: original, ..
+                } if original == copy => Standing::Needed,
+                _ => Standing::Conflict(format!(
+                    "{path} is a file of its own, and no copy of {}",
+                    self.target.display()
+                )),
             },
             Node::Directory | Node::Other => Standing::Conflict(format!("{path} is no link")),
         })
@@ -49,7 +62,13 @@ impl Link {
     /// How to undo it, to be kept before it is done.
     pub fn intend(&self, on: &System, backups: &mut Backups) -> io::Result<Vec<Undo>> {
         let mut undo = missing_parents(on, &self.path);
-        undo.push(backups.save(on, &self.path, Some(Node::Link { target: self.target.clone() }))?);
+        undo.push(backups.save(
+            on,
+            &self.path,
+            Some(Node::Link {
+                target: self.target.clone(),
+            }),
+        )?);
         Ok(undo)
     }
 
@@ -59,7 +78,10 @@ impl Link {
             let found = soname(on, &self.end());
             if found.as_ref() != Some(wanted) {
                 let found = found.unwrap_or_else(|| "none".to_owned());
-                let sentence = format!("{} has the SONAME {found}, not {wanted}", self.end().display());
+                let sentence = format!(
+                    "{} has the SONAME {found}, not {wanted}",
+                    self.end().display()
+                );
                 return Err(io::Error::other(sentence));
             }
         }
@@ -75,12 +97,23 @@ impl Link {
     /// The line of a script that does it. The folder of the link must exist.
     pub fn shell(&self) -> String {
         // What a link leads to may begin like an option.
-        let options = if self.target.to_string_lossy().starts_with('-') { "-sfn --" } else { "-sfn" };
-        format!("ln {options} {} {}\n", quoted_path(&self.target), quoted_path(&self.path))
+        let options = if self.target.to_string_lossy().starts_with('-') {
+            "-sfn --"
+        } else {
+            "-sfn"
+        };
+        format!(
+            "ln {options} {} {}\n",
+            quoted_path(&self.target),
+            quoted_path(&self.path)
+        )
     }
 
     /// What it adds and changes.
     pub fn counts(&self) -> Counts {
-        Counts { add: 1, ..Counts::default() }
+        Counts {
+            add: 1,
+            ..Counts::default()
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! `packages`: one transaction of the package manager, simulated before it is carried out. How each manager is spoken to
-//! stands in one table.
+//! `packages`: one transaction of the package manager, simulated before it is carried out. How each
+//! manager is spoken to stands in one table.
 
 pub(crate) mod pins;
 
@@ -11,8 +11,8 @@ use gpusetup_database::version::DriverVersion;
 use gpusetup_packages::messages::{LACKING, NOT_THERE, UNREACHABLE, says};
 use gpusetup_packages::supply::Supply;
 use gpusetup_packages::{
-    Interruption, Simulated, behind_program, held_by_gpusetup, is_asked_for, locks, of, pattern_matches, upstream,
-    words,
+    Interruption, Simulated, behind_program, held_by_gpusetup, is_asked_for, locks, of,
+    pattern_matches, upstream, words,
 };
 use gpusetup_system::limits::MAX_RECORD;
 use gpusetup_system::{Log, Node, Output, Program, Progress, System, hooks};
@@ -37,7 +37,11 @@ const LOCKED: Duration = Duration::from_secs(900);
 
 /// Installs and removes packages in one transaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Packages {
     /// The package manager.
@@ -48,22 +52,24 @@ pub struct Packages {
     /// Packages to remove.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove: Vec<String>,
-    /// Patterns of the names of a driver's packages that the new ones do not replace, `*-G06*`. Those that are installed go first, with
-    /// every package of their version.
+    /// Patterns of the names of a driver's packages that the new ones do not replace, `*-G06*`.
+    /// Those that are installed go first, with every package of their version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove_like: Vec<String>,
     /// A module stream to enable first (dnf).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<String>,
-    /// Planned versions, such as those of a lock file, by name: none of these packages is installed in another.
+    /// Planned versions, such as those of a lock file, by name: none of these packages is installed
+    /// in another.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<String, String>,
-    /// The driver that the plan is for, by the packages that carry its version. A manager whose simulation can be read installs
-    /// them in no other.
+    /// The driver that the plan is for, by the packages that carry its version. A manager whose
+    /// simulation can be read installs them in no other.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub drivers: BTreeMap<String, DriverVersion>,
-    /// The branch of the driver that replaces another one, by the packages that carry its version: packages of another branch are
-    /// not those that are to come, although they have the same names.
+    /// The branch of the driver that replaces another one, by the packages that carry its version:
+    /// packages of another branch are not those that are to come, although they have the same
+    /// names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub branches: BTreeMap<String, u16>,
     /// Packages that work together only in one version: the driver and its companions.
@@ -74,17 +80,35 @@ pub struct Packages {
 impl Packages {
     fn nothing(manager: PackageManager) -> Self {
         let (install, remove, stream, alike) = (Vec::new(), Vec::new(), None, Vec::new());
-        let (versions, drivers, branches, remove_like) =
-            (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), Vec::new());
-        Self { manager, install, remove, remove_like, stream, versions, drivers, branches, alike }
+        let (versions, drivers, branches, remove_like) = (
+            BTreeMap::new(),
+            BTreeMap::new(),
+            BTreeMap::new(),
+            Vec::new(),
+        );
+        Self {
+            manager,
+            install,
+            remove,
+            remove_like,
+            stream,
+            versions,
+            drivers,
+            branches,
+            alike,
+        }
     }
 
     /// These are to come.
     pub fn to_install(manager: PackageManager, names: Vec<String>) -> Self {
-        Self { install: names, ..Self::nothing(manager) }
+        Self {
+            install: names,
+            ..Self::nothing(manager)
+        }
     }
 
-    /// What is to come, with the versions of a lock file as the manager takes them on its command line.
+    /// What is to come, with the versions of a lock file as the manager takes them on its command
+    /// line.
     pub fn with_versions(&self) -> Vec<String> {
         let manager = of(self.manager);
         let named = |name: &String| match self.versions.get(name) {
@@ -96,13 +120,25 @@ impl Packages {
 
     /// These are to go.
     pub fn to_remove(manager: PackageManager, names: Vec<String>) -> Self {
-        Self { remove: names, ..Self::nothing(manager) }
+        Self {
+            remove: names,
+            ..Self::nothing(manager)
+        }
     }
 
     /// What it does, in a line.
     pub fn describe(&self) -> String {
-        let drivers = self.remove_like.iter().map(|pattern| format!("the driver of {pattern}"));
-        let remove = self.remove.iter().cloned().chain(drivers).collect::<Vec<_>>().join(", ");
+        let drivers = self
+            .remove_like
+            .iter()
+            .map(|pattern| format!("the driver of {pattern}"));
+        let remove = self
+            .remove
+            .iter()
+            .cloned()
+            .chain(drivers)
+            .collect::<Vec<_>>()
+            .join(", ");
         match (self.install.is_empty(), remove.is_empty()) {
             (_, true) => format!("install {}", self.install.join(", ")),
             (true, false) => format!("remove {remove}"),
@@ -128,16 +164,35 @@ impl Packages {
 
     /// The lines of a script that do it: the commands that `apply` runs.
     pub fn shell(&self) -> String {
-        // Locked versions are in preferences that only gpusetup writes: a script names them instead.
-        let named = Self { install: self.with_versions(), versions: BTreeMap::new(), ..self.clone() };
-        let line = |argv: Vec<String>| argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ") + "\n";
-        self.removal_by_pattern().into_iter().chain(named.argv().into_iter().map(line)).collect()
+        // Locked versions are in preferences that only gpusetup writes: a script names them
+        // instead.
+        let named = Self {
+            install: self.with_versions(),
+            versions: BTreeMap::new(),
+            ..self.clone()
+        };
+        let line = |argv: Vec<String>| {
+            argv.iter()
+                .map(|word| quoted(word))
+                .collect::<Vec<_>>()
+                .join(" ")
+                + "\n"
+        };
+        self.removal_by_pattern()
+            .into_iter()
+            .chain(named.argv().into_iter().map(line))
+            .collect()
     }
 
-    /// The lines of a script that remove what matches the patterns and what has the same version, if anything is installed that does.
+    /// The lines of a script that remove what matches the patterns and what has the same version,
+    /// if anything is installed that does.
     fn removal_by_pattern(&self) -> Option<String> {
         let manager = of(self.manager);
-        let list = manager.holds.as_ref().filter(|_| !self.remove_like.is_empty())?.list;
+        let list = manager
+            .holds
+            .as_ref()
+            .filter(|_| !self.remove_like.is_empty())?
+            .list;
         let (patterns, remove) = (self.remove_like.join("|"), manager.remove);
         Some(format!(
             "{list} | while read -r name version; do case $name in {patterns}) echo \"$version\" ;; esac; done | sort -u |\n\
@@ -153,25 +208,46 @@ impl Packages {
         }
         // Files that were lost are installed again too.
         let names: Vec<_> = self.install.iter().map(|name| quoted(name)).collect();
-        Some(format!("sudo {} {}", of(self.manager).by_hand.reinstall, names.join(" ")))
+        Some(format!(
+            "sudo {} {}",
+            of(self.manager).by_hand.reinstall,
+            names.join(" ")
+        ))
     }
 
     /// What it adds and changes.
     pub fn counts(&self) -> Counts {
         let remove = self.remove.len() + self.remove_like.len();
-        Counts { add: self.install.len() as u32, remove: remove as u32, ..Counts::default() }
+        Counts {
+            add: self.install.len() as u32,
+            remove: remove as u32,
+            ..Counts::default()
+        }
     }
 
     /// The packages to remove, of these that are installed.
     fn to_go(&self, now: &BTreeMap<String, String>) -> Vec<String> {
         let is_like = |name: &&String| {
-            self.remove_like.iter().any(|pattern| pattern_matches(pattern.as_bytes(), name.as_bytes()))
+            self.remove_like
+                .iter()
+                .any(|pattern| pattern_matches(pattern.as_bytes(), name.as_bytes()))
         };
         let is_of_driver = |version: &str| upstream(version).parse::<DriverVersion>().is_ok();
-        let drivers: BTreeSet<_> = now.iter().filter(|(name, _)| is_like(name)).map(|(_, has)| upstream(has)).collect();
+        let drivers: BTreeSet<_> = now
+            .iter()
+            .filter(|(name, _)| is_like(name))
+            .map(|(_, has)| upstream(has))
+            .collect();
         let is_of_one = |has: &str| is_of_driver(has) && drivers.contains(upstream(has));
-        let others = now.iter().filter(|(name, has)| is_like(name) || is_of_one(has)).map(|(name, _)| name);
-        self.remove.iter().chain(others.filter(|name| !self.remove.contains(name))).cloned().collect()
+        let others = now
+            .iter()
+            .filter(|(name, has)| is_like(name) || is_of_one(has))
+            .map(|(name, _)| name);
+        self.remove
+            .iter()
+            .chain(others.filter(|name| !self.remove.contains(name)))
+            .cloned()
+            .collect()
     }
 }
 
@@ -242,24 +318,42 @@ pub enum PackagesError {
     Program(#[from] ProgramError),
 }
 
-/// The operation that lets a manager finish what it was cut off from; none for those that leave nothing behind.
+/// The operation that lets a manager finish what it was cut off from; none for those that leave
+/// nothing behind.
 pub fn finish(manager: PackageManager) -> Option<Operation> {
     let interruption = of(manager).interruption.as_ref()?;
-    Some(Run::new(words(interruption.finish), LIMIT.as_secs()).locking(manager).into())
+    Some(
+        Run::new(words(interruption.finish), LIMIT.as_secs())
+            .locking(manager)
+            .into(),
+    )
 }
 
 /// The command that installs, or the one that only says what it would do.
 fn install_argv(wanted: &Packages, simulate: bool) -> Vec<String> {
     let manager = of(wanted.manager);
-    let mut argv = words(if simulate { manager.simulate_install } else { manager.install });
-    // Where preferences have the versions, what cannot be had in them is named, and not only refused.
-    argv.extend(if manager.preferences.is_some() { wanted.install.clone() } else { wanted.with_versions() });
+    let mut argv = words(if simulate {
+        manager.simulate_install
+    } else {
+        manager.install
+    });
+    // Where preferences have the versions, what cannot be had in them is named, and not only
+    // refused.
+    argv.extend(if manager.preferences.is_some() {
+        wanted.install.clone()
+    } else {
+        wanted.with_versions()
+    });
     behind_program(argv, pins::options(wanted))
 }
 
 fn remove_argv(manager: PackageManager, names: &[String], simulate: bool) -> Vec<String> {
     let manager = of(manager);
-    let mut argv = words(if simulate { manager.simulate_remove } else { manager.remove });
+    let mut argv = words(if simulate {
+        manager.simulate_remove
+    } else {
+        manager.remove
+    });
     argv.extend(names.iter().cloned());
     argv
 }
@@ -287,14 +381,19 @@ impl Known {
     }
 }
 
-/// All of them. A list that was cut short would make the rest look new, and a rollback would remove it: no list is better.
+/// All of them. A list that was cut short would make the rest look new, and a rollback would remove
+/// it: no list is better.
 fn known(on: &System, manager: PackageManager) -> io::Result<Vec<Known>> {
     let argv = of(manager).list;
     let output = on.run(&Program::new(argv.iter().copied()).undisturbed())?;
     judge(argv[0], &output, None).map_err(io::Error::other)?;
     let package = |line: &str| {
         let mut words = line.splitn(3, ' ').map(str::to_owned);
-        Some(Known { state: words.next()?, name: words.next()?, version: words.next()? })
+        Some(Known {
+            state: words.next()?,
+            name: words.next()?,
+            version: words.next()?,
+        })
     };
     Ok(output.text.lines().filter_map(package).collect())
 }
@@ -307,7 +406,10 @@ fn known_installed(on: &System, manager: PackageManager) -> io::Result<Vec<Known
 }
 
 fn versions(known: &[Known]) -> BTreeMap<String, String> {
-    known.iter().map(|package| (package.name.clone(), package.version.clone())).collect()
+    known
+        .iter()
+        .map(|package| (package.name.clone(), package.version.clone()))
+        .collect()
 }
 
 /// All packages installed, with their versions.
@@ -315,10 +417,14 @@ pub fn installed(on: &System, manager: PackageManager) -> io::Result<BTreeMap<St
     Ok(versions(&known_installed(on, manager)?))
 }
 
-/// The names of all packages of which more is there than their configuration: those that failed halfway too.
+/// The names of all packages of which more is there than their configuration: those that failed
+/// halfway too.
 fn present(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>> {
     let known = known(on, manager)?.into_iter();
-    Ok(known.filter(|k| k.state != "not-installed" && k.state != "config-files").map(|k| k.name).collect())
+    Ok(known
+        .filter(|k| k.state != "not-installed" && k.state != "config-files")
+        .map(|k| k.name)
+        .collect())
 }
 
 /// Whether they are all there, and those to go are not.
@@ -330,7 +436,11 @@ pub fn stand(on: &System, wanted: &Packages) -> io::Result<Standing> {
     let other = of_the_plan(wanted, &here).is_err() || are_alike(wanted, &here).is_err();
     let so = wanted.install.iter().all(there) && !wanted.to_go(&here).iter().any(there);
     let so = so && !strange && !other && are_of_branch(wanted, &here);
-    Ok(if so { Standing::Satisfied } else { Standing::Needed })
+    Ok(if so {
+        Standing::Satisfied
+    } else {
+        Standing::Needed
+    })
 }
 
 /// The undo as it is known before: whatever is there beyond the packages of now goes.
@@ -338,18 +448,39 @@ pub fn intend(on: &System, wanted: &Packages) -> io::Result<Transaction> {
     let manager = wanted.manager;
     let now = installed(on, manager)?;
     let to_go = wanted.to_go(&now);
-    let removed = to_go.iter().filter_map(|name| Some((name.clone(), now.get(name)?.clone()))).collect();
+    let removed = to_go
+        .iter()
+        .filter_map(|name| Some((name.clone(), now.get(name)?.clone())))
+        .collect();
     let mut automatic = automatic(on, manager)?;
-    automatic.retain(|name| now.contains_key(name) && wanted.install.iter().chain(&to_go).any(|n| n == name));
+    automatic.retain(|name| {
+        now.contains_key(name) && wanted.install.iter().chain(&to_go).any(|n| n == name)
+    });
     let before = present(on, manager)?.into_iter().collect();
-    let unowned = if now.contains_key(DKMS) { Vec::new() } else { absent(on, &SIGNING_KEY)? };
+    let unowned = if now.contains_key(DKMS) {
+        Vec::new()
+    } else {
+        absent(on, &SIGNING_KEY)?
+    };
     let driver = driver_of(wanted, &to_go, &now);
     let automatic = automatic.into_iter().collect();
-    Ok(Transaction { manager, before, added: None, automatic, unowned, removed, driver })
+    Ok(Transaction {
+        manager,
+        before,
+        added: None,
+        automatic,
+        unowned,
+        removed,
+        driver,
+    })
 }
 
 /// The packages of the driver that a transaction may replace: all that have its version.
-fn driver_of(wanted: &Packages, to_go: &[String], now: &BTreeMap<String, String>) -> BTreeMap<String, Versions> {
+fn driver_of(
+    wanted: &Packages,
+    to_go: &[String],
+    now: &BTreeMap<String, String>,
+) -> BTreeMap<String, Versions> {
     let is_driver = |version: &str| upstream(version).parse::<DriverVersion>().is_ok();
     let named = wanted
         .drivers
@@ -358,9 +489,24 @@ fn driver_of(wanted: &Packages, to_go: &[String], now: &BTreeMap<String, String>
         .chain(&wanted.alike)
         .chain(to_go)
         .filter_map(|name| now.get(name));
-    let drivers: BTreeSet<&str> = named.filter(|version| is_driver(version)).map(|version| upstream(version)).collect();
-    let of_driver = now.iter().filter(|(_, version)| drivers.contains(upstream(version)));
-    of_driver.map(|(name, version)| (name.clone(), Versions { before: version.clone(), after: None })).collect()
+    let drivers: BTreeSet<&str> = named
+        .filter(|version| is_driver(version))
+        .map(|version| upstream(version))
+        .collect();
+    let of_driver = now
+        .iter()
+        .filter(|(_, version)| drivers.contains(upstream(version)));
+    of_driver
+        .map(|(name, version)| {
+            (
+                name.clone(),
+                Versions {
+                    before: version.clone(),
+                    after: None,
+                },
+            )
+        })
+        .collect()
 }
 
 /// Those that have another version now.
@@ -375,42 +521,70 @@ fn changed(
     let now = installed(on, manager)?;
     let versions = |(name, Versions { before, .. }): (String, Versions)| {
         let after = now.get(&name).filter(|after| **after != before).cloned()?;
-        Some((name, Versions { before, after: Some(after) }))
+        Some((
+            name,
+            Versions {
+                before,
+                after: Some(after),
+            },
+        ))
     };
     Ok(driver.into_iter().filter_map(versions).collect())
 }
 
-/// Gives the driver's packages the version that they had, all or none; names those that no repository has in that version.
-/// Packages that somebody changed since stay.
+/// Gives the driver's packages the version that they had, all or none; names those that no
+/// repository has in that version. Packages that somebody changed since stay.
 fn restore_driver(on: &System, done: &Transaction) -> io::Result<Vec<String>> {
     let ours = driver_before(on, done)?;
     if ours.is_empty() {
         return Ok(Vec::new());
     }
     let manager = of(done.manager);
-    let exactly = ours.iter().map(|(name, version)| manager.exactly(name, version));
+    let exactly = ours
+        .iter()
+        .map(|(name, version)| manager.exactly(name, version));
     let argv = words(manager.downgrade).into_iter().chain(exactly);
     if on.run(&program(argv.collect()))?.succeeded() {
         return Ok(Vec::new());
     }
-    Ok(ours.iter().map(|(name, version)| format!("the package {name} {version}")).collect())
+    Ok(ours
+        .iter()
+        .map(|(name, version)| format!("the package {name} {version}"))
+        .collect())
 }
 
-/// The driver's packages that have another version now, each with the one that it had. Those that somebody changed since are left out.
+/// The driver's packages that have another version now, each with the one that it had. Those that
+/// somebody changed since are left out.
 fn driver_before(on: &System, done: &Transaction) -> io::Result<BTreeMap<String, String>> {
     let now = changed(on, done.manager, done.driver.clone())?;
     let is_ours = |(name, versions): &(String, Versions)| {
-        done.driver[name].after.as_ref().is_none_or(|after| Some(after) == versions.after.as_ref())
+        done.driver[name]
+            .after
+            .as_ref()
+            .is_none_or(|after| Some(after) == versions.after.as_ref())
     };
-    Ok(now.into_iter().filter(is_ours).map(|(name, versions)| (name, versions.before)).collect())
+    Ok(now
+        .into_iter()
+        .filter(is_ours)
+        .map(|(name, versions)| (name, versions.before))
+        .collect())
 }
 
-/// Does something while no lock keeps packages of repositories that gpusetup added away: those of another branch of the driver.
-fn without_locks<T>(on: &System, manager: PackageManager, work: impl FnOnce() -> T) -> io::Result<T> {
-    let known = of(manager).added.as_ref().and_then(|format| format.locks.as_ref());
+/// Does something while no lock keeps packages of repositories that gpusetup added away: those of
+/// another branch of the driver.
+fn without_locks<T>(
+    on: &System,
+    manager: PackageManager,
+    work: impl FnOnce() -> T,
+) -> io::Result<T> {
+    let known = of(manager)
+        .added
+        .as_ref()
+        .and_then(|format| format.locks.as_ref());
     let locks = known.map_or_else(|| Ok(Vec::new()), |known| (known.all)(on))?;
-    let run =
-        |argv: &[String]| judge(&argv.join(" "), &on.run(&program(argv.to_vec()))?, None).map_err(io::Error::other);
+    let run = |argv: &[String]| {
+        judge(&argv.join(" "), &on.run(&program(argv.to_vec()))?, None).map_err(io::Error::other)
+    };
     locks.iter().try_for_each(|lock| run(&lock.remove))?;
     let done = work();
     locks.iter().try_for_each(|lock| run(&lock.make))?;
@@ -420,19 +594,29 @@ fn without_locks<T>(on: &System, manager: PackageManager, work: impl FnOnce() ->
 /// The file in which the manager notes the stream that a transaction enables.
 pub fn stream_state(wanted: &Packages) -> Option<PathBuf> {
     let (module, _) = wanted.stream.as_ref()?.split_once(':')?;
-    Some(of(wanted.manager).stream_state?.replace("{module}", module).into())
+    Some(
+        of(wanted.manager)
+            .stream_state?
+            .replace("{module}", module)
+            .into(),
+    )
 }
 
-/// The package that builds kernel modules, and the key that it makes to sign them with. Removing the package leaves the key.
+/// The package that builds kernel modules, and the key that it makes to sign them with. Removing
+/// the package leaves the key.
 const DKMS: &str = "dkms";
 const SIGNING_KEY: [&str; 2] = ["/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub"];
 
 fn absent(on: &System, paths: &[&str]) -> io::Result<Vec<PathBuf>> {
     let absent = |path: &str| Ok((on.node(path)? == Node::Absent).then(|| PathBuf::from(path)));
-    paths.iter().filter_map(|path| absent(path).transpose()).collect()
+    paths
+        .iter()
+        .filter_map(|path| absent(path).transpose())
+        .collect()
 }
 
-/// Removes what the packages left behind, unless DKMS is still there: then other modules may be signed with its key.
+/// Removes what the packages left behind, unless DKMS is still there: then other modules may be
+/// signed with its key.
 fn remove_unowned(on: &System, done: &Transaction, now: &BTreeSet<String>) -> io::Result<()> {
     if now.contains(DKMS) {
         return Ok(());
@@ -449,17 +633,31 @@ fn remove_unowned(on: &System, done: &Transaction, now: &BTreeSet<String>) -> io
 
 /// The packages that the manager notes as installed automatically.
 fn automatic(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>> {
-    let Some(marks) = &of(manager).automatic else { return Ok(BTreeSet::new()) };
-    Ok((marks.read)(&on.read_text_up_to(marks.file, MAX_RECORD)?.unwrap_or_default()))
+    let Some(marks) = &of(manager).automatic else {
+        return Ok(BTreeSet::new());
+    };
+    Ok((marks.read)(
+        &on.read_text_up_to(marks.file, MAX_RECORD)?
+            .unwrap_or_default(),
+    ))
 }
 
 /// Marks packages as installed automatically again, as far as they are there.
 fn mark_automatic(on: &System, done: &Transaction) -> io::Result<()> {
-    let Some(marks) = of(done.manager).automatic.as_ref().filter(|_| !done.automatic.is_empty()) else {
+    let Some(marks) = of(done.manager)
+        .automatic
+        .as_ref()
+        .filter(|_| !done.automatic.is_empty())
+    else {
         return Ok(());
     };
     let now = installed(on, done.manager)?;
-    let names: Vec<_> = done.automatic.iter().filter(|name| now.contains_key(*name)).cloned().collect();
+    let names: Vec<_> = done
+        .automatic
+        .iter()
+        .filter(|name| now.contains_key(*name))
+        .cloned()
+        .collect();
     if names.is_empty() {
         return Ok(());
     }
@@ -467,36 +665,54 @@ fn mark_automatic(on: &System, done: &Transaction) -> io::Result<()> {
     judge(marks.mark, &on.run(&program(argv))?, None).map_err(io::Error::other)
 }
 
-/// The undo as it is known afterwards: packages that were added are removed, those that others installed later are kept.
+/// The undo as it is known afterwards: packages that were added are removed, those that others
+/// installed later are kept.
 pub fn learned(on: &System, intended: Transaction) -> io::Result<Transaction> {
     let before: BTreeSet<_> = intended.before.into_iter().collect();
     let now = present(on, intended.manager)?;
-    let added = now.into_iter().filter(|name| !before.contains(name)).collect();
+    let added = now
+        .into_iter()
+        .filter(|name| !before.contains(name))
+        .collect();
     let driver = changed(on, intended.manager, intended.driver)?;
-    Ok(Transaction { before: Vec::new(), added: Some(added), driver, ..intended })
+    Ok(Transaction {
+        before: Vec::new(),
+        added: Some(added),
+        driver,
+        ..intended
+    })
 }
 
-/// What a transaction would do beside what it is for, by the manager's simulation if it can be read. A simulation that fails is
-/// no answer: lists may have to be fetched first.
+/// What a transaction would do beside what it is for, by the manager's simulation if it can be
+/// read. A simulation that fails is no answer: lists may have to be fetched first.
 pub fn check(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), PackagesError> {
     pinned(on, wanted, || judged(on, wanted, supply))
 }
 
-/// Whether a bundle's packages would install here: its lists are read, and the transaction is simulated. A package manager
-/// that was cut off has to finish first, and says nothing yet.
+/// Whether a bundle's packages would install here: its lists are read, and the transaction is
+/// simulated. A package manager that was cut off has to finish first, and says nothing yet.
 pub fn would_install(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), PackagesError> {
     if wanted.install.is_empty() || supply.is_the_hosts() {
         return Ok(());
     }
     let (manager, simulation) = (wanted.manager, install_argv(wanted, true));
-    let start = |source| ProgramError::Start { program: simulation.join(" "), source };
-    let run = |argv: &[String]| on.run(&program(supply.applied_to(manager, argv.to_vec()))).map_err(start);
+    let start = |source| ProgramError::Start {
+        program: simulation.join(" "),
+        source,
+    };
+    let run = |argv: &[String]| {
+        on.run(&program(supply.applied_to(manager, argv.to_vec())))
+            .map_err(start)
+    };
     pinned(on, wanted, || {
         if let Some(refresh) = refresh_argv(manager) {
             judge(&refresh.join(" "), &run(&refresh)?, None)?;
         }
         let output = run(&simulation)?;
-        if !output.succeeded() && says(&output.text, &LACKING) && !output.text.contains("fix-broken") {
+        if !output.succeeded()
+            && says(&output.text, &LACKING)
+            && !output.text.contains("fix-broken")
+        {
             return Err(PackagesError::Lacking(output.last_lines(4)));
         }
         judged(on, wanted, supply)
@@ -509,7 +725,10 @@ fn pinned(
     wanted: &Packages,
     work: impl FnOnce() -> Result<(), PackagesError>,
 ) -> Result<(), PackagesError> {
-    let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
+    let ask = |source| ProgramError::Start {
+        program: "the package manager".to_owned(),
+        source,
+    };
     pins::put(on, wanted).map_err(ask)?;
     let done = work();
     // Of no consequence where it stays: it is read by nobody who is not told to.
@@ -518,29 +737,55 @@ fn pinned(
 }
 
 fn judged(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), PackagesError> {
-    let Packages { manager, install, versions, .. } = wanted;
+    let Packages {
+        manager,
+        install,
+        versions,
+        ..
+    } = wanted;
     let manager = *manager;
-    let Some(simulation) = &of(manager).simulation else { return Ok(()) };
-    let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
-    let needs_here = !versions.is_empty() || !wanted.alike.is_empty() || !wanted.remove_like.is_empty();
-    let here = if needs_here { installed(on, manager).map_err(ask)? } else { BTreeMap::new() };
+    let Some(simulation) = &of(manager).simulation else {
+        return Ok(());
+    };
+    let ask = |source| ProgramError::Start {
+        program: "the package manager".to_owned(),
+        source,
+    };
+    let needs_here =
+        !versions.is_empty() || !wanted.alike.is_empty() || !wanted.remove_like.is_empty();
+    let here = if needs_here {
+        installed(on, manager).map_err(ask)?
+    } else {
+        BTreeMap::new()
+    };
     let remove = &wanted.to_go(&here);
-    // The manager refuses by itself to change what is held; this only says so before the first change.
-    // A plan releases what gpusetup holds first.
+    // The manager refuses by itself to change what is held; this only says so before the first
+    // change. A plan releases what gpusetup holds first.
     let mut held = (simulation.held)(on).unwrap_or_default();
     let ours = held_by_gpusetup(on).map_err(ask)?;
     held.retain(|name| !ours.contains(name));
     for (verb, names, argv) in [
-        ("installing", install, supply.applied_to(manager, install_argv(wanted, true))),
+        (
+            "installing",
+            install,
+            supply.applied_to(manager, install_argv(wanted, true)),
+        ),
         ("removing", remove, remove_argv(manager, remove, true)),
     ] {
         if names.is_empty() {
             continue;
         }
-        let Ok(output) = on.run(&looking(manager, argv)) else { continue };
+        let Ok(output) = on.run(&looking(manager, argv)) else {
+            continue;
+        };
         if output.succeeded() {
             let simulated = (simulation.read)(&output.text);
-            judge_simulation(&format!("{verb} {}", names.join(", ")), &simulated, remove, &held)?;
+            judge_simulation(
+                &format!("{verb} {}", names.join(", ")),
+                &simulated,
+                remove,
+                &held,
+            )?;
             let strangers = pins::strangers(versions, &simulated.coming, &here);
             if !strangers.is_empty() {
                 return Err(PackagesError::Strangers { strangers });
@@ -555,9 +800,15 @@ fn judged(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), Package
 /// Refuses a driver that the plan is not for: it was made from other lists, or from none.
 fn of_the_plan(wanted: &Packages, coming: &BTreeMap<String, String>) -> Result<(), PackagesError> {
     for (name, planned) in &wanted.drivers {
-        let offered = coming.get(name).and_then(|version| upstream(version).parse::<DriverVersion>().ok());
+        let offered = coming
+            .get(name)
+            .and_then(|version| upstream(version).parse::<DriverVersion>().ok());
         if let Some(offered) = offered.filter(|offered| offered != planned) {
-            return Err(PackagesError::OtherDriver { planned: *planned, offered, package: name.clone() });
+            return Err(PackagesError::OtherDriver {
+                planned: *planned,
+                offered,
+                package: name.clone(),
+            });
         }
     }
     Ok(())
@@ -565,23 +816,46 @@ fn of_the_plan(wanted: &Packages, coming: &BTreeMap<String, String>) -> Result<(
 
 /// Whether the driver's packages that are there are of the branch that is to come.
 fn are_of_branch(wanted: &Packages, here: &BTreeMap<String, String>) -> bool {
-    let branch = |name: &String| Some(upstream(here.get(name)?).parse::<DriverVersion>().ok()?.branch);
-    wanted.branches.iter().all(|(name, planned)| branch(name).is_none_or(|branch| branch == *planned))
+    let branch = |name: &String| {
+        Some(
+            upstream(here.get(name)?)
+                .parse::<DriverVersion>()
+                .ok()?
+                .branch,
+        )
+    };
+    wanted
+        .branches
+        .iter()
+        .all(|(name, planned)| branch(name).is_none_or(|branch| branch == *planned))
 }
 
 /// The versions after a transaction.
-fn after(here: &BTreeMap<String, String>, coming: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    here.iter().chain(coming).map(|(name, version)| (name.clone(), version.clone())).collect()
+fn after(
+    here: &BTreeMap<String, String>,
+    coming: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    here.iter()
+        .chain(coming)
+        .map(|(name, version)| (name.clone(), version.clone()))
+        .collect()
 }
 
 /// Refuses packages in several versions that work together only in one.
 fn are_alike(wanted: &Packages, here: &BTreeMap<String, String>) -> Result<(), PackagesError> {
-    let mut found = wanted.alike.iter().filter_map(|name| Some((name, upstream(here.get(name)?))));
-    let Some(first) = found.next() else { return Ok(()) };
+    let mut found = wanted
+        .alike
+        .iter()
+        .filter_map(|name| Some((name, upstream(here.get(name)?))));
+    let Some(first) = found.next() else {
+        return Ok(());
+    };
     match found.find(|(_, version)| *version != first.1) {
         Some(other) => {
             let shown = |(name, version): (&String, &str)| format!("{name} {version}");
-            Err(PackagesError::Unequal { packages: [shown(first), shown(other)] })
+            Err(PackagesError::Unequal {
+                packages: [shown(first), shown(other)],
+            })
         }
         None => Ok(()),
     }
@@ -593,13 +867,24 @@ fn looking(manager: PackageManager, argv: Vec<String>) -> Program {
 }
 
 /// What removing these takes along: packages that need them.
-pub fn taken_along(on: &System, manager: PackageManager, remove: &[String]) -> io::Result<Vec<String>> {
-    let Some(simulation) = of(manager).simulation.as_ref().filter(|_| !remove.is_empty()) else {
+pub fn taken_along(
+    on: &System,
+    manager: PackageManager,
+    remove: &[String],
+) -> io::Result<Vec<String>> {
+    let Some(simulation) = of(manager)
+        .simulation
+        .as_ref()
+        .filter(|_| !remove.is_empty())
+    else {
         return Ok(Vec::new());
     };
     let output = on.run(&looking(manager, remove_argv(manager, remove, true)))?;
     let all = (simulation.read)(&output.text).removed;
-    Ok(all.into_iter().filter(|name| !remove.contains(name)).collect())
+    Ok(all
+        .into_iter()
+        .filter(|name| !remove.contains(name))
+        .collect())
 }
 
 fn judge_simulation(
@@ -608,25 +893,62 @@ fn judge_simulation(
     remove: &[String],
     held: &BTreeSet<String>,
 ) -> Result<(), PackagesError> {
-    let removed: Vec<_> = simulated.removed.iter().filter(|name| !remove.contains(name)).cloned().collect();
+    let removed: Vec<_> = simulated
+        .removed
+        .iter()
+        .filter(|name| !remove.contains(name))
+        .cloned()
+        .collect();
     if !removed.is_empty() {
-        return Err(PackagesError::WouldRemove { wanted: wanted.to_owned(), removed });
+        return Err(PackagesError::WouldRemove {
+            wanted: wanted.to_owned(),
+            removed,
+        });
     }
-    let held: Vec<_> = simulated.changed.iter().filter(|name| held.contains(*name)).cloned().collect();
-    if held.is_empty() { Ok(()) } else { Err(PackagesError::Held { wanted: wanted.to_owned(), held }) }
+    let held: Vec<_> = simulated
+        .changed
+        .iter()
+        .filter(|name| held.contains(*name))
+        .cloned()
+        .collect();
+    if held.is_empty() {
+        Ok(())
+    } else {
+        Err(PackagesError::Held {
+            wanted: wanted.to_owned(),
+            held,
+        })
+    }
 }
 
-/// What would come to install these, with the versions, and what of them is there already; none if the manager's simulation
-/// cannot be read.
-pub fn transaction(on: &System, wanted: &Packages) -> Result<Option<BTreeMap<String, String>>, PackagesError> {
+/// What would come to install these, with the versions, and what of them is there already; none if
+/// the manager's simulation cannot be read.
+pub fn transaction(
+    on: &System,
+    wanted: &Packages,
+) -> Result<Option<BTreeMap<String, String>>, PackagesError> {
     let manager = of(wanted.manager);
-    let Some(simulation) = &manager.simulation else { return Ok(None) };
-    let start = |source| ProgramError::Start { program: manager.simulate_install.to_owned(), source };
+    let Some(simulation) = &manager.simulation else {
+        return Ok(None);
+    };
+    let start = |source| ProgramError::Start {
+        program: manager.simulate_install.to_owned(),
+        source,
+    };
     let here = installed(on, wanted.manager).map_err(start)?;
-    let output = on.run(&looking(wanted.manager, install_argv(wanted, true))).map_err(start)?;
+    let output = on
+        .run(&looking(wanted.manager, install_argv(wanted, true)))
+        .map_err(start)?;
     judge(manager.simulate_install, &output, None)?;
-    let named = wanted.install.iter().filter_map(|name| Some((name.clone(), here.get(name)?.clone())));
-    Ok(Some(named.chain((simulation.read)(&output.text).coming).collect()))
+    let named = wanted
+        .install
+        .iter()
+        .filter_map(|name| Some((name.clone(), here.get(name)?.clone())));
+    Ok(Some(
+        named
+            .chain((simulation.read)(&output.text).coming)
+            .collect(),
+    ))
 }
 
 /// A manager that was cut off in the middle says so until it is let finish.
@@ -644,7 +966,10 @@ fn repair(on: &System, manager: PackageManager, interruption: &Interruption) -> 
 pub fn said(name: &str, output: Output) -> Result<String, PackagesError> {
     let unreachable = says(&output.text, &UNREACHABLE);
     if !output.succeeded() && (unreachable || says(&output.text, &NOT_THERE)) {
-        return Err(PackagesError::Network { unreachable, last: output.last_lines(4) });
+        return Err(PackagesError::Network {
+            unreachable,
+            last: output.last_lines(4),
+        });
     }
     judge(name, &output, None)?;
     Ok(output.text)
@@ -668,7 +993,12 @@ fn performed(
     log: Option<Log>,
     progress: Progress,
 ) -> Result<(), PackagesError> {
-    let Packages { manager, install, stream, .. } = wanted;
+    let Packages {
+        manager,
+        install,
+        stream,
+        ..
+    } = wanted;
     let manager = *manager;
     let mut run = |argv: Vec<String>| -> Result<String, PackagesError> {
         let name = argv.join(" ");
@@ -676,11 +1006,17 @@ fn performed(
         if let Some(log) = &log {
             asked = asked.log(log.clone());
         }
-        let start = |source| ProgramError::Start { program: name.clone(), source };
+        let start = |source| ProgramError::Start {
+            program: name.clone(),
+            source,
+        };
         said(&name, on.run_telling(&asked, progress).map_err(start)?)
     };
     if let Some(interruption) = &of(manager).interruption {
-        let start = |source| ProgramError::Start { program: interruption.finish.to_owned(), source };
+        let start = |source| ProgramError::Start {
+            program: interruption.finish.to_owned(),
+            source,
+        };
         repair(on, manager, interruption).map_err(start)?;
     }
     if let Some(refresh) = refresh_argv(manager)
@@ -691,20 +1027,32 @@ fn performed(
         let strangers = pins::gone(on, wanted, supply)?;
         match run(install_argv(wanted, true)) {
             Err(PackagesError::Program(e)) if unreachable => {
-                return Err(PackagesError::Network { unreachable, last: e.to_string() });
+                return Err(PackagesError::Network {
+                    unreachable,
+                    last: e.to_string(),
+                });
             }
             _ if strangers.is_empty() => {}
             _ => return Err(PackagesError::Strangers { strangers }),
         }
     }
     // A folder has the packages of one stream, and no list of streams.
-    if let (Some(stream), Some(enable), true) = (stream, of(manager).enable_stream, supply.is_the_hosts()) {
+    if let (Some(stream), Some(enable), true) =
+        (stream, of(manager).enable_stream, supply.is_the_hosts())
+    {
         run(words(enable).into_iter().chain([stream.clone()]).collect())?;
     }
     // The lists may be newer than those that were asked before the first change.
     judged(on, wanted, supply)?;
-    let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
-    let here = if wanted.remove_like.is_empty() { BTreeMap::new() } else { installed(on, manager).map_err(ask)? };
+    let ask = |source| ProgramError::Start {
+        program: "the package manager".to_owned(),
+        source,
+    };
+    let here = if wanted.remove_like.is_empty() {
+        BTreeMap::new()
+    } else {
+        installed(on, manager).map_err(ask)?
+    };
     let remove = wanted.to_go(&here);
     if !remove.is_empty() {
         run(remove_argv(manager, &remove, false))?;
@@ -713,7 +1061,12 @@ fn performed(
         run(install_argv(wanted, true))?;
         match (run(install_argv(wanted, false)), refresh_argv(manager)) {
             // A mirror drops a version on the day that a newer one comes.
-            (Err(PackagesError::Network { unreachable: false, .. }), Some(refresh)) if supply.is_the_hosts() => {
+            (
+                Err(PackagesError::Network {
+                    unreachable: false, ..
+                }),
+                Some(refresh),
+            ) if supply.is_the_hosts() => {
                 run(refresh)?;
                 run(install_argv(wanted, false))?
             }
@@ -725,12 +1078,25 @@ fn performed(
 
 /// An exit status is no proof.
 fn as_wanted(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
-    let ask = |source| ProgramError::Start { program: "the package manager".to_owned(), source };
+    let ask = |source| ProgramError::Start {
+        program: "the package manager".to_owned(),
+        source,
+    };
     let now = known_installed(on, wanted.manager).map_err(ask)?;
     let is_there = |asked: &&String| now.iter().any(|package| package.is(asked));
-    let missing: Vec<_> = wanted.install.iter().filter(|asked| !is_there(asked)).cloned().collect();
+    let missing: Vec<_> = wanted
+        .install
+        .iter()
+        .filter(|asked| !is_there(asked))
+        .cloned()
+        .collect();
     let here = versions(&now);
-    let there: Vec<_> = wanted.to_go(&here).iter().filter(is_there).cloned().collect();
+    let there: Vec<_> = wanted
+        .to_go(&here)
+        .iter()
+        .filter(is_there)
+        .cloned()
+        .collect();
     let strangers = pins::strangers(&wanted.versions, &BTreeMap::new(), &here);
     if !strangers.is_empty() {
         return Err(PackagesError::Strangers { strangers });
@@ -738,13 +1104,19 @@ fn as_wanted(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
     are_alike(wanted, &here)?;
     match (missing.is_empty(), there.is_empty()) {
         (true, true) => Ok(()),
-        (false, _) => Err(PackagesError::Unchanged(format!("{} are not installed", missing.join(", ")))),
-        (true, false) => Err(PackagesError::Unchanged(format!("{} are still installed", there.join(", ")))),
+        (false, _) => Err(PackagesError::Unchanged(format!(
+            "{} are not installed",
+            missing.join(", ")
+        ))),
+        (true, false) => Err(PackagesError::Unchanged(format!(
+            "{} are still installed",
+            there.join(", ")
+        ))),
     }
 }
 
-/// Takes a transaction back; names the packages that no repository has any more. Whatever of it failed, or was cut off, is
-/// not let finish first: it would fail again.
+/// Takes a transaction back; names the packages that no repository has any more. Whatever of it
+/// failed, or was cut off, is not let finish first: it would fail again.
 pub fn take_back(on: &System, done: &Transaction) -> io::Result<Vec<String>> {
     let mut gone = take_packages_back(on, done)?;
     gone.extend(restore_driver(on, done)?);
@@ -761,8 +1133,16 @@ fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>
     let now = present(on, manager)?;
     let before: BTreeSet<_> = done.before.iter().collect();
     let added: Vec<String> = match &done.added {
-        Some(added) => added.iter().filter(|name| now.contains(*name)).cloned().collect(),
-        None => now.iter().filter(|name| !before.contains(name)).cloned().collect(),
+        Some(added) => added
+            .iter()
+            .filter(|name| now.contains(*name))
+            .cloned()
+            .collect(),
+        None => now
+            .iter()
+            .filter(|name| !before.contains(name))
+            .cloned()
+            .collect(),
     };
     let interruption = of(manager).interruption.as_ref();
     let run = |argv: Vec<String>| -> io::Result<()> {
@@ -772,29 +1152,50 @@ fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>
     if !added.is_empty()
         && let Err(e) = run(remove_argv(manager, &added, false))
     {
-        let Some(interruption) = interruption else { return Err(e) };
-        run(words(interruption.remove).into_iter().chain(added).collect())?;
+        let Some(interruption) = interruption else {
+            return Err(e);
+        };
+        run(words(interruption.remove)
+            .into_iter()
+            .chain(added)
+            .collect())?;
     }
     interruption.map_or(Ok(()), |interruption| repair(on, manager, interruption))?;
-    let gone: Vec<_> = done.removed.iter().filter(|(name, _)| !now.contains(*name)).collect();
+    let gone: Vec<_> = done
+        .removed
+        .iter()
+        .filter(|(name, _)| !now.contains(*name))
+        .collect();
     if gone.is_empty() {
         return Ok(Vec::new());
     }
-    let exactly: Vec<_> = gone.iter().map(|(name, version)| of(manager).exactly(name, version)).collect();
+    let exactly: Vec<_> = gone
+        .iter()
+        .map(|(name, version)| of(manager).exactly(name, version))
+        .collect();
     let again = |names| Packages::to_install(manager, names);
     if run(install_argv(&again(exactly.clone()), false)).is_ok() {
         return Ok(Vec::new());
     }
     // They may need the driver's other packages in the version that those had.
-    let others = driver_before(on, done)?.into_iter().map(|(name, version)| of(manager).exactly(&name, &version));
-    let together: Vec<_> = words(of(manager).downgrade).into_iter().chain(exactly).chain(others).collect();
+    let others = driver_before(on, done)?
+        .into_iter()
+        .map(|(name, version)| of(manager).exactly(&name, &version));
+    let together: Vec<_> = words(of(manager).downgrade)
+        .into_iter()
+        .chain(exactly)
+        .chain(others)
+        .collect();
     if without_locks(on, manager, || run(together))?.is_ok() {
         return Ok(Vec::new());
     }
     // One that is no longer to be had must not keep the others away.
     let mut left = Vec::new();
     for (name, version) in gone {
-        let back = run(install_argv(&again(vec![of(manager).exactly(name, version)]), false));
+        let back = run(install_argv(
+            &again(vec![of(manager).exactly(name, version)]),
+            false,
+        ));
         if back.is_err() && run(install_argv(&again(vec![name.clone()]), false)).is_err() {
             left.push(format!("the package {name} {version}"));
         }
@@ -805,7 +1206,10 @@ fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>
 /// For fuzzing.
 #[cfg(fuzzing)]
 pub fn read_anything(text: &str) {
-    for simulation in gpusetup_packages::ALL.iter().filter_map(|manager| of(*manager).simulation.as_ref()) {
+    for simulation in gpusetup_packages::ALL
+        .iter()
+        .filter_map(|manager| of(*manager).simulation.as_ref())
+    {
         let _ = judge_simulation("x", &(simulation.read)(text), &[], &BTreeSet::new());
     }
 }
@@ -818,10 +1222,21 @@ mod tests {
     fn another_driver_than_the_plans_is_refused() {
         let planned: DriverVersion = "535.261.03".parse().expect("a version");
         let manager = PackageManager::Apt;
-        let drivers = ["libcuda1", "nvidia-kernel-dkms"].map(|name| (name.to_owned(), planned)).into();
-        let wanted = Packages { drivers, ..Packages::to_install(manager, vec!["libcuda1".to_owned()]) };
+        let drivers = ["libcuda1", "nvidia-kernel-dkms"]
+            .map(|name| (name.to_owned(), planned))
+            .into();
+        let wanted = Packages {
+            drivers,
+            ..Packages::to_install(manager, vec!["libcuda1".to_owned()])
+        };
         let come = |coming: &[(&str, &str)]| {
-            of_the_plan(&wanted, &coming.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect())
+            of_the_plan(
+                &wanted,
+                &coming
+                    .iter()
+                    .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+                    .collect(),
+            )
         };
         assert!(come(&[("libcuda1", "535.261.03-1~deb12u1"), ("x", "1")]).is_ok());
         assert!(come(&[]).is_ok(), "what is there stays");
@@ -835,50 +1250,123 @@ mod tests {
     #[test]
     fn a_driver_and_companions_of_two_versions_are_refused() {
         let manager = PackageManager::Apt;
-        let alike = ["libcuda1", "nvidia-fabricmanager-580"].map(str::to_owned).to_vec();
-        let wanted = Packages { alike, ..Packages::to_install(manager, Vec::new()) };
+        let alike = ["libcuda1", "nvidia-fabricmanager-580"]
+            .map(str::to_owned)
+            .to_vec();
+        let wanted = Packages {
+            alike,
+            ..Packages::to_install(manager, Vec::new())
+        };
         let here = |all: &[(&str, &str)]| {
-            let all = all.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+            let all = all
+                .iter()
+                .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+                .collect();
             are_alike(&wanted, &all).map_err(|e| e.to_string())
         };
-        assert!(here(&[("libcuda1", "580.95.05-1"), ("nvidia-fabricmanager-580", "1:580.95.05-0ubuntu1")]).is_ok());
-        assert!(here(&[("libcuda1", "580.95.05-1"), ("x", "1")]).is_ok(), "what is not there has no version");
-        let said = here(&[("libcuda1", "580.95.05-1"), ("nvidia-fabricmanager-580", "580.82.07-1")]).expect_err("two");
-        for part in ["libcuda1 580.95.05", "nvidia-fabricmanager-580 580.82.07", "GS801"] {
+        assert!(
+            here(&[
+                ("libcuda1", "580.95.05-1"),
+                ("nvidia-fabricmanager-580", "1:580.95.05-0ubuntu1")
+            ])
+            .is_ok()
+        );
+        assert!(
+            here(&[("libcuda1", "580.95.05-1"), ("x", "1")]).is_ok(),
+            "what is not there has no version"
+        );
+        let said = here(&[
+            ("libcuda1", "580.95.05-1"),
+            ("nvidia-fabricmanager-580", "580.82.07-1"),
+        ])
+        .expect_err("two");
+        for part in [
+            "libcuda1 580.95.05",
+            "nvidia-fabricmanager-580 580.82.07",
+            "GS801",
+        ] {
             assert!(said.contains(part), "{said}");
         }
     }
 
     #[test]
     fn the_drivers_packages_are_those_of_its_version() {
-        let alike = vec!["nvidia-driver-cuda".to_owned(), "nvidia-fabricmanager".to_owned()];
-        let wanted = Packages { alike, ..Packages::to_install(PackageManager::Dnf, Vec::new()) };
-        let now = [("nvidia-driver-cuda", "580.95.05-1.el9"), ("libnvidia-ml", "580.95.05-1.el9"), ("bash", "5.1-1")];
+        let alike = vec![
+            "nvidia-driver-cuda".to_owned(),
+            "nvidia-fabricmanager".to_owned(),
+        ];
+        let wanted = Packages {
+            alike,
+            ..Packages::to_install(PackageManager::Dnf, Vec::new())
+        };
+        let now = [
+            ("nvidia-driver-cuda", "580.95.05-1.el9"),
+            ("libnvidia-ml", "580.95.05-1.el9"),
+            ("bash", "5.1-1"),
+        ];
         let now = now.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
         let names: Vec<_> = driver_of(&wanted, &[], &now).into_keys().collect();
         assert_eq!(names, ["libnvidia-ml", "nvidia-driver-cuda"]);
-        assert!(driver_of(&Packages::to_install(PackageManager::Dnf, Vec::new()), &[], &now).is_empty());
+        assert!(
+            driver_of(
+                &Packages::to_install(PackageManager::Dnf, Vec::new()),
+                &[],
+                &now
+            )
+            .is_empty()
+        );
     }
 
     #[test]
     fn another_generation_goes_with_all_of_its_version() {
         let like = vec!["*-G06*".to_owned()];
-        let wanted = Packages { remove_like: like, ..Packages::to_install(PackageManager::Zypper, Vec::new()) };
-        let here = |all: &[(&str, &str)]| all.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let wanted = Packages {
+            remove_like: like,
+            ..Packages::to_install(PackageManager::Zypper, Vec::new())
+        };
+        let here = |all: &[(&str, &str)]| {
+            all.iter()
+                .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+                .collect()
+        };
         let before = [
-            ("nvidia-open-driver-G06-signed-kmp-default", "580.95.05_k6.4.0_150700.51-150700.3.1"),
+            (
+                "nvidia-open-driver-G06-signed-kmp-default",
+                "580.95.05_k6.4.0_150700.51-150700.3.1",
+            ),
             ("nvidia-compute-G06", "580.95.05-1"),
             ("nvidia-modprobe", "580.95.05-1"),
             ("nvidia-settings", "595.45.04-1"),
             ("bash", "5.2-1"),
         ];
         let gone = wanted.to_go(&here(&before));
-        assert_eq!(gone, ["nvidia-compute-G06", "nvidia-modprobe", "nvidia-open-driver-G06-signed-kmp-default"]);
-        assert_eq!(driver_of(&wanted, &gone, &here(&before)).len(), 2, "what has the driver's version");
-        assert!(wanted.to_go(&here(&[("nvidia-modprobe", "595.45.04-1"), ("nvidia-compute-G07", "1")])).is_empty());
+        assert_eq!(
+            gone,
+            [
+                "nvidia-compute-G06",
+                "nvidia-modprobe",
+                "nvidia-open-driver-G06-signed-kmp-default"
+            ]
+        );
+        assert_eq!(
+            driver_of(&wanted, &gone, &here(&before)).len(),
+            2,
+            "what has the driver's version"
+        );
+        assert!(
+            wanted
+                .to_go(&here(&[
+                    ("nvidia-modprobe", "595.45.04-1"),
+                    ("nvidia-compute-G07", "1")
+                ]))
+                .is_empty()
+        );
         assert_eq!(wanted.describe(), "remove the driver of *-G06*");
         let script = wanted.shell();
-        assert!(script.contains("case $name in *-G06*)") && script.contains("xargs -r zypper"), "{script}");
+        assert!(
+            script.contains("case $name in *-G06*)") && script.contains("xargs -r zypper"),
+            "{script}"
+        );
     }
 
     #[test]
@@ -891,10 +1379,18 @@ mod tests {
         };
         let names = |all: &[&str]| all.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let judged = |remove: &[&str], held: &[&str]| {
-            judge_simulation("installing a", &simulated, &names(remove), &names(held).into_iter().collect())
-                .map_err(|e| e.to_string())
+            judge_simulation(
+                "installing a",
+                &simulated,
+                &names(remove),
+                &names(held).into_iter().collect(),
+            )
+            .map_err(|e| e.to_string())
         };
-        assert_eq!(judged(&["b"], &[]), Err("installing a would also remove nvidia-driver-535 (GS402)".to_owned()));
+        assert_eq!(
+            judged(&["b"], &[]),
+            Err("installing a would also remove nvidia-driver-535 (GS402)".to_owned())
+        );
         assert_eq!(judged(&both, &["c"]), Ok(()));
         assert_eq!(
             judged(&both, &["a"]),
@@ -905,7 +1401,8 @@ mod tests {
     #[test]
     fn a_list_that_cannot_be_had_is_not_an_empty_one() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        // There is no dpkg-query in it; a rollback would remove every package that is not in the list.
+        // There is no dpkg-query in it; a rollback would remove every package that is not in the
+        // list.
         let nothing = Packages::to_install(PackageManager::Apt, Vec::new());
         assert!(intend(&System::at(dir.path()), &nothing).is_err());
     }
@@ -919,26 +1416,51 @@ mod tests {
         assert_eq!(unowned, SIGNING_KEY.map(PathBuf::from));
         let manager = PackageManager::Apt;
         let (before, automatic, removed, driver) = Default::default();
-        let done = Transaction { manager, before, added: None, automatic, unowned, removed, driver };
-        SIGNING_KEY.iter().for_each(|path| on.write(path, b"key", 0o600).expect("written"));
+        let done = Transaction {
+            manager,
+            before,
+            added: None,
+            automatic,
+            unowned,
+            removed,
+            driver,
+        };
+        SIGNING_KEY
+            .iter()
+            .for_each(|path| on.write(path, b"key", 0o600).expect("written"));
         remove_unowned(&on, &done, &[DKMS.to_owned()].into()).expect("left");
-        assert!(SIGNING_KEY.iter().all(|path| on.exists(path)), "DKMS may sign other modules with it");
+        assert!(
+            SIGNING_KEY.iter().all(|path| on.exists(path)),
+            "DKMS may sign other modules with it"
+        );
         remove_unowned(&on, &done, &BTreeSet::new()).expect("removed");
         assert!(!on.exists("/var/lib/dkms"));
         on.make_directories("/var/lib/dkms", 0o755).expect("made");
-        on.write(SIGNING_KEY[0], b"an administrator's", 0o600).expect("written");
-        assert_eq!(absent(&on, &SIGNING_KEY).expect("looked"), [PathBuf::from(SIGNING_KEY[1])]);
+        on.write(SIGNING_KEY[0], b"an administrator's", 0o600)
+            .expect("written");
+        assert_eq!(
+            absent(&on, &SIGNING_KEY).expect("looked"),
+            [PathBuf::from(SIGNING_KEY[1])]
+        );
     }
 
     #[test]
     fn no_manager_asks_anything() {
         let names = ["dkms".to_owned()];
-        for manager in [PackageManager::Apt, PackageManager::Dnf, PackageManager::Tdnf, PackageManager::Zypper] {
+        for manager in [
+            PackageManager::Apt,
+            PackageManager::Dnf,
+            PackageManager::Tdnf,
+            PackageManager::Zypper,
+        ] {
             for argv in [
                 install_argv(&Packages::to_install(manager, names.to_vec()), false),
                 remove_argv(manager, &names, false),
             ] {
-                assert!(argv.iter().any(|a| a == "-y" || a == "--non-interactive"), "{argv:?}");
+                assert!(
+                    argv.iter().any(|a| a == "-y" || a == "--non-interactive"),
+                    "{argv:?}"
+                );
                 assert_eq!(argv.last().map(String::as_str), Some("dkms"));
             }
         }

@@ -48,9 +48,16 @@ pub enum ProgramError {
     },
 }
 
-/// A command in one line for a person. A script of several lines is only named as one: its text is in the plan.
+/// A command in one line for a person. A script of several lines is only named as one: its text is
+/// in the plan.
 pub fn described(argv: &[String]) -> String {
-    let word = |word: &String| if word.contains('\n') { "(a script)".to_owned() } else { one_line(word) };
+    let word = |word: &String| {
+        if word.contains('\n') {
+            "(a script)".to_owned()
+        } else {
+            one_line(word)
+        }
+    };
     argv.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
@@ -59,20 +66,38 @@ pub fn judge(program: &str, output: &Output, expects: Option<&str>) -> Result<()
     const LINES: usize = 12;
     let (program, last) = (program.to_owned(), output.last_lines(LINES));
     if !output.succeeded() {
-        return Err(ProgramError::Failed { program, ended: output.ended.to_string(), last });
+        return Err(ProgramError::Failed {
+            program,
+            ended: output.ended.to_string(),
+            last,
+        });
     }
     match expects.filter(|text| !output.text.contains(text)) {
-        Some(wanted) => Err(ProgramError::Unexpected { program, wanted: wanted.to_owned(), last }),
+        Some(wanted) => Err(ProgramError::Unexpected {
+            program,
+            wanted: wanted.to_owned(),
+            last,
+        }),
         None => Ok(()),
     }
 }
 
 /// Runs a program that asks nothing, and judges it by its exit status.
-pub fn run(on: &System, argv: impl IntoIterator<Item = impl Into<String>>) -> Result<(), ProgramError> {
+pub fn run(
+    on: &System,
+    argv: impl IntoIterator<Item = impl Into<String>>,
+) -> Result<(), ProgramError> {
     let argv: Vec<String> = argv.into_iter().map(Into::into).collect();
     let name = argv.join(" ");
-    let start = |source| ProgramError::Start { program: name.clone(), source };
-    judge(&name, &on.run(&Program::new(argv).undisturbed()).map_err(start)?, None)
+    let start = |source| ProgramError::Start {
+        program: name.clone(),
+        source,
+    };
+    judge(
+        &name,
+        &on.run(&Program::new(argv).undisturbed()).map_err(start)?,
+        None,
+    )
 }
 
 #[cfg(test)]
@@ -83,10 +108,19 @@ mod tests {
     fn a_script_of_several_lines_is_named_as_one() {
         let words = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>();
         assert_eq!(
-            described(&words(&["/bin/sh", "-c", "set -eu\nnvcc\n", "compile-check", "nvcc"])),
+            described(&words(&[
+                "/bin/sh",
+                "-c",
+                "set -eu\nnvcc\n",
+                "compile-check",
+                "nvcc"
+            ])),
             "/bin/sh -c (a script) compile-check nvcc"
         );
-        assert_eq!(described(&words(&["sh", "/x.run", "--silent"])), "sh /x.run --silent");
+        assert_eq!(
+            described(&words(&["sh", "/x.run", "--silent"])),
+            "sh /x.run --silent"
+        );
         assert_eq!(described(&[]), "");
     }
 }

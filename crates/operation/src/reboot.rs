@@ -7,10 +7,15 @@ use std::path::PathBuf;
 
 /// Reboots the host; the plan continues afterwards.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Reboot {
-    /// The certificate that somebody at the console enrolls during this reboot. None if nobody needs to be there.
+    /// The certificate that somebody at the console enrolls during this reboot. None if nobody
+    /// needs to be there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enrolls: Option<PathBuf>,
 }
@@ -19,7 +24,9 @@ impl Reboot {
     /// What it does, in a line.
     pub fn describe(&self) -> String {
         match &self.enrolls {
-            Some(certificate) => format!("reboot, and enrol {} at the console", certificate.display()),
+            Some(certificate) => {
+                format!("reboot, and enrol {} at the console", certificate.display())
+            }
             None => "reboot".to_owned(),
         }
     }
@@ -32,7 +39,9 @@ impl Reboot {
                 let refused = "echo 'The key was not enrolled at the console.' >&2";
                 (
                     " and choose Enroll MOK at the console",
-                    format!("mokutil --test-key {path} | grep -q 'already enrolled' || {{ {refused}; exit 5; }}\n"),
+                    format!(
+                        "mokutil --test-key {path} | grep -q 'already enrolled' || {{ {refused}; exit 5; }}\n"
+                    ),
                 )
             }
             None => ("", String::new()),
@@ -45,6 +54,9 @@ impl Reboot {
 
     /// What it adds and changes.
     pub fn counts(&self) -> Counts {
-        Counts { reboots: 1, ..Counts::default() }
+        Counts {
+            reboots: 1,
+            ..Counts::default()
+        }
     }
 }

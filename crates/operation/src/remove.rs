@@ -16,7 +16,11 @@ pub const DISCARDED: &str = ".gpusetup-discarded";
 
 /// Removes a file, a link, or a directory with all that is in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Remove {
     /// The path that is removed.
@@ -34,7 +38,10 @@ impl Remove {
     pub fn intend(&self, on: &System, backups: &mut Backups) -> io::Result<Vec<Undo>> {
         let path = &self.path;
         Ok(vec![match on.node(path)? {
-            Node::Directory => Undo::Aside { path: path.clone(), aside: aside(path) },
+            Node::Directory => Undo::Aside {
+                path: path.clone(),
+                aside: aside(path),
+            },
             _ => backups.save(on, path, Some(Node::Absent))?,
         }])
     }
@@ -47,7 +54,8 @@ impl Remove {
         }
         nothing_is_mounted_below(on, path)?;
         match on.rename(path, aside(path)) {
-            // A folder of an image below a container's overlay cannot be renamed: then it cannot be undone.
+            // A folder of an image below a container's overlay cannot be renamed: then it cannot be
+            // undone.
             Err(e) if e.kind() == io::ErrorKind::CrossesDevices => on.remove_tree(path),
             renamed => renamed,
         }
@@ -65,12 +73,15 @@ impl Remove {
 
     /// What it adds and changes.
     pub fn counts(&self) -> Counts {
-        Counts { remove: 1, ..Counts::default() }
+        Counts {
+            remove: 1,
+            ..Counts::default()
+        }
     }
 }
 
-/// Where a folder that is to be removed goes until the apply has come to its end: beside itself, so that it is one rename
-/// there and back, however many files are in it.
+/// Where a folder that is to be removed goes until the apply has come to its end: beside itself, so
+/// that it is one rename there and back, however many files are in it.
 pub fn aside(path: &Path) -> std::path::PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}{ASIDE}"))
@@ -81,7 +92,10 @@ pub fn nothing_is_mounted_below(on: &System, path: &Path) -> io::Result<()> {
     match on.mounted_below(path)? {
         None => Ok(()),
         Some(mounted) => {
-            let sentence = format!("something is mounted on {0}: umount {0}", quoted_path(&mounted));
+            let sentence = format!(
+                "something is mounted on {0}: umount {0}",
+                quoted_path(&mounted)
+            );
             Err(io::Error::new(io::ErrorKind::ResourceBusy, sentence))
         }
     }

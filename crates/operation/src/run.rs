@@ -1,5 +1,5 @@
-//! `run`: a program, with what it may change saved before it starts, and the trees that it makes told from those that were
-//! there.
+//! `run`: a program, with what it may change saved before it starts, and the trees that it makes
+//! told from those that were there.
 
 use super::program::{ProgramError, described, judge};
 use super::undo::{Backups, Undo};
@@ -15,7 +15,11 @@ use std::time::Duration;
 
 /// Runs a program: argv and never a shell.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
     /// The program and its arguments.
@@ -23,17 +27,19 @@ pub struct Run {
     /// Variables beside the fixed environment that every child gets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Files of the cache that it executes, with their checksums: they are verified right before, and run from a separate
-    /// folder.
+    /// Files of the cache that it executes, with their checksums: they are verified right before,
+    /// and run from a separate folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verified: Vec<Verified>,
-    /// Trees that it makes. Those that were not there before are removed again by undo; one that was is not ours.
+    /// Trees that it makes. Those that were not there before are removed again by undo; one that
+    /// was is not ours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub creates: Vec<PathBuf>,
     /// Files and links that it may change: they are saved before, and put back by undo.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<PathBuf>,
-    /// Trees that it removes, for good: undo can only name them. Once they are gone there is nothing left to run.
+    /// Trees that it removes, for good: undo can only name them. Once they are gone there is
+    /// nothing left to run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removes: Vec<PathBuf>,
     /// The program and arguments that undo it, run before `creates` and `changes` are put right.
@@ -45,7 +51,8 @@ pub struct Run {
     /// A text that its output must hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expects: Option<String>,
-    /// Files of which one must be there; otherwise there is nothing to do. Empty for a program that is always run.
+    /// Files of which one must be there; otherwise there is nothing to do. Empty for a program that
+    /// is always run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub if_there: Vec<PathBuf>,
     /// The package manager that must not be at work meanwhile.
@@ -57,18 +64,26 @@ pub struct Run {
 
 /// A file of the cache and what it must be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Verified {
     /// The file in the cache.
     pub path: PathBuf,
     /// The SHA-256 that the file must have.
-    #[cfg_attr(feature = "schemas", schemars(with = "gpusetup_database::sum::Sha256Text"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "gpusetup_database::sum::Sha256Text")
+    )]
     pub sha256: String,
 }
 
 impl Run {
-    /// A program that changes the host, for `limit` seconds at most. The methods below say what it makes, changes and removes.
+    /// A program that changes the host, for `limit` seconds at most. The methods below say what it
+    /// makes, changes and removes.
     pub fn new<S: Into<String>>(argv: impl IntoIterator<Item = S>, limit: u64) -> Self {
         Self {
             argv: argv.into_iter().map(Into::into).collect(),
@@ -88,7 +103,11 @@ impl Run {
 
     /// A program that changes nothing: it asks the host, and its output must hold `answer`.
     pub fn ask<S: Into<String>>(argv: impl IntoIterator<Item = S>, answer: Option<String>) -> Self {
-        Self { asks: true, expects: answer, ..Self::new(argv, 60) }
+        Self {
+            asks: true,
+            expects: answer,
+            ..Self::new(argv, 60)
+        }
     }
 
     /// It executes this file of the cache.
@@ -129,10 +148,14 @@ impl Run {
 
     /// It waits for this package manager's locks.
     pub fn locking(self, manager: PackageManager) -> Self {
-        Self { locks: Some(manager), ..self }
+        Self {
+            locks: Some(manager),
+            ..self
+        }
     }
 
-    /// Whether it has been done. A program that the planner found to be done (`planned`) is not run while its trees stand.
+    /// Whether it has been done. A program that the planner found to be done (`planned`) is not run
+    /// while its trees stand.
     pub fn stands(&self, on: &System, planned: bool) -> Standing {
         if !self.if_there.is_empty() && !self.if_there.iter().any(|path| on.exists(path)) {
             return Standing::Satisfied;
@@ -144,8 +167,8 @@ impl Run {
         Standing::satisfied_if(self.is_through(on) || planned && made())
     }
 
-    /// Whether what it removes is gone, or at least the program itself, as NVIDIA's uninstallers are that lie in the tree
-    /// they remove: then there is nothing left to run.
+    /// Whether what it removes is gone, or at least the program itself, as NVIDIA's uninstallers
+    /// are that lie in the tree they remove: then there is nothing left to run.
     fn is_through(&self, on: &System) -> bool {
         let gone = |path: &Path| !on.exists(path);
         let program = self.argv.first();
@@ -153,30 +176,55 @@ impl Run {
             && (self.removes.iter().all(|p| gone(p)) || program.is_some_and(|p| gone(Path::new(p))))
     }
 
-    /// How to undo it, to be kept before it starts: its trees that are not there yet, the files that it may change.
+    /// How to undo it, to be kept before it starts: its trees that are not there yet, the files
+    /// that it may change.
     pub fn intend(&self, on: &System, backups: &mut Backups) -> io::Result<Vec<Undo>> {
         if self.asks {
             return Ok(Vec::new());
         }
         // What an installer that was killed left there is as large as what it installs.
-        let unpacked = self.verified.first().map(|v| Undo::Tree { path: runfile::folder(&v.path) });
+        let unpacked = self.verified.first().map(|v| Undo::Tree {
+            path: runfile::folder(&v.path),
+        });
         let mut undo: Vec<_> = unpacked.into_iter().collect();
         for path in &self.changes {
             undo.push(backups.save(on, path, None)?);
         }
-        undo.extend(self.creates.iter().filter(|p| !on.exists(p)).map(|p| Undo::Tree { path: p.clone() }));
-        undo.extend(self.removes.iter().filter(|p| on.exists(p)).map(|p| Undo::Gone { path: p.clone() }));
+        undo.extend(
+            self.creates
+                .iter()
+                .filter(|p| !on.exists(p))
+                .map(|p| Undo::Tree { path: p.clone() }),
+        );
+        undo.extend(
+            self.removes
+                .iter()
+                .filter(|p| on.exists(p))
+                .map(|p| Undo::Gone { path: p.clone() }),
+        );
         // Undone in reverse: the program's own undo comes first.
-        undo.extend((!self.undo.is_empty()).then(|| Undo::Program { argv: self.undo.clone() }));
+        undo.extend((!self.undo.is_empty()).then(|| Undo::Program {
+            argv: self.undo.clone(),
+        }));
         Ok(undo)
     }
 
     /// Runs it. What it says goes to `log` too.
-    pub fn perform(&self, on: &System, log: Option<Log>, progress: Progress) -> Result<(), ProgramError> {
+    pub fn perform(
+        &self,
+        on: &System,
+        log: Option<Log>,
+        progress: Progress,
+    ) -> Result<(), ProgramError> {
         let name = self.argv.first().cloned().unwrap_or_default();
-        let start = |source| ProgramError::Start { program: name.clone(), source };
+        let start = |source| ProgramError::Start {
+            program: name.clone(),
+            source,
+        };
         let ready = runfile::ready(on, &self.verified)?;
-        let here = ready.as_ref().map_or_else(|| self.argv.clone(), |ready| ready.argv(&self.argv));
+        let here = ready
+            .as_ref()
+            .map_or_else(|| self.argv.clone(), |ready| ready.argv(&self.argv));
         let mut program = Program::new(here).limit(Duration::from_secs(self.limit));
         if self.locks.is_some() {
             program = program.undisturbed();
@@ -198,22 +246,48 @@ impl Run {
     /// What it does, in a line.
     pub fn describe(&self) -> String {
         let run = format!("run {}", described(&self.argv));
-        if self.if_there.is_empty() { run } else { format!("{run}, if it is installed then") }
+        if self.if_there.is_empty() {
+            run
+        } else {
+            format!("{run}, if it is installed then")
+        }
     }
 
     /// The lines of a script that do it.
     pub fn shell(&self) -> String {
-        let folder = self.verified.first().map(|v| quoted_path(&runfile::folder(&v.path)));
+        let folder = self
+            .verified
+            .first()
+            .map(|v| quoted_path(&runfile::folder(&v.path)));
         let (made, removed) = folder.map_or_else(Default::default, |folder| {
-            (format!("install -d -m 0700 {folder}\n"), format!("rm -rf {folder}\n"))
+            (
+                format!("install -d -m 0700 {folder}\n"),
+                format!("rm -rf {folder}\n"),
+            )
         });
-        let variables: String = self.environment.iter().map(|(k, v)| format!("{k}={} ", quoted(v))).collect();
-        let command = self.argv.iter().map(|a| quoted(a)).collect::<Vec<_>>().join(" ");
+        let variables: String = self
+            .environment
+            .iter()
+            .map(|(k, v)| format!("{k}={} ", quoted(v)))
+            .collect();
+        let command = self
+            .argv
+            .iter()
+            .map(|a| quoted(a))
+            .collect::<Vec<_>>()
+            .join(" ");
         let line = match &self.expects {
-            Some(text) => format!("{variables}{command} | grep -F -- {} >/dev/null\n", quoted(text)),
+            Some(text) => format!(
+                "{variables}{command} | grep -F -- {} >/dev/null\n",
+                quoted(text)
+            ),
             None => format!("{variables}{command}\n"),
         };
-        let is_there: Vec<_> = self.if_there.iter().map(|path| format!("[ -e {} ]", quoted_path(path))).collect();
+        let is_there: Vec<_> = self
+            .if_there
+            .iter()
+            .map(|path| format!("[ -e {} ]", quoted_path(path)))
+            .collect();
         let line = match is_there.as_slice() {
             [] => line,
             tests => format!("if {}; then {}; fi\n", tests.join(" || "), line.trim_end()),
@@ -225,9 +299,18 @@ impl Run {
     pub fn counts(&self) -> Counts {
         match self {
             Self { asks: true, .. } => Counts::default(),
-            Self { removes, .. } if !removes.is_empty() => Counts { remove: 1, ..Counts::default() },
-            Self { creates, .. } if !creates.is_empty() => Counts { add: 1, ..Counts::default() },
-            _ => Counts { change: 1, ..Counts::default() },
+            Self { removes, .. } if !removes.is_empty() => Counts {
+                remove: 1,
+                ..Counts::default()
+            },
+            Self { creates, .. } if !creates.is_empty() => Counts {
+                add: 1,
+                ..Counts::default()
+            },
+            _ => Counts {
+                change: 1,
+                ..Counts::default()
+            },
         }
     }
 }

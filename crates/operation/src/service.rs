@@ -1,4 +1,5 @@
-//! `service`: a unit enabled or disabled; started or stopped too if systemd runs. Or one that runs is restarted.
+//! `service`: a unit enabled or disabled; started or stopped too if systemd runs. Or one that runs
+//! is restarted.
 
 use super::program::{ProgramError, judge, run};
 use super::undo::Undo;
@@ -10,14 +11,19 @@ use std::io;
 
 /// Enables or disables a unit, and starts or stops it where systemd runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
     /// The systemd unit.
     pub unit: String,
     /// Whether the unit is to run, now and at every boot.
     pub enabled: bool,
-    /// Only restart the unit if it runs, so that it reads its configuration again. Whether it is enabled is not touched.
+    /// Only restart the unit if it runs, so that it reads its configuration again. Whether it is
+    /// enabled is not touched.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restart: bool,
 }
@@ -25,37 +31,56 @@ pub struct Service {
 impl Service {
     /// A unit that is to run, now and at every boot.
     pub fn start(unit: impl Into<String>) -> Self {
-        Self { unit: unit.into(), enabled: true, restart: false }
+        Self {
+            unit: unit.into(),
+            enabled: true,
+            restart: false,
+        }
     }
 
     /// A unit that reads its configuration again, if it runs.
     pub fn restart(unit: impl Into<String>) -> Self {
-        Self { restart: true, ..Self::start(unit) }
+        Self {
+            restart: true,
+            ..Self::start(unit)
+        }
     }
 
-    /// Whether it is enabled, and running where systemd runs; or neither. The planner knows whether a restart is needed (`planned`:
-    /// it is not).
+    /// Whether it is enabled, and running where systemd runs; or neither. The planner knows whether
+    /// a restart is needed (`planned`: it is not).
     pub fn stands(&self, on: &System, planned: bool) -> io::Result<Standing> {
         if self.restart {
             return Ok(Standing::satisfied_if(planned));
         }
         let runs = || says(on, "is-active", &self.unit);
         let enabled = is_enabled(on, &self.unit)? == self.enabled;
-        Ok(Standing::satisfied_if(enabled && (!on.is_live() || runs()? == self.enabled)))
+        Ok(Standing::satisfied_if(
+            enabled && (!on.is_live() || runs()? == self.enabled),
+        ))
     }
 
-    /// How to undo it, to be kept before it is done. A unit that only did not run was enabled before.
+    /// How to undo it, to be kept before it is done. A unit that only did not run was enabled
+    /// before.
     pub fn intend(&self, on: &System) -> io::Result<Vec<Undo>> {
         if self.restart {
-            return Ok(vec![Undo::Restart { unit: self.unit.clone() }]);
+            return Ok(vec![Undo::Restart {
+                unit: self.unit.clone(),
+            }]);
         }
-        Ok(vec![Undo::Unit { unit: self.unit.clone(), enabled: is_enabled(on, &self.unit)? }])
+        Ok(vec![Undo::Unit {
+            unit: self.unit.clone(),
+            enabled: is_enabled(on, &self.unit)?,
+        }])
     }
 
     /// Enables, disables or restarts it.
     pub fn perform(&self, on: &System) -> Result<(), ProgramError> {
         if self.restart {
-            return if on.is_live() { run(on, ["systemctl", "try-restart", &self.unit]) } else { Ok(()) };
+            return if on.is_live() {
+                run(on, ["systemctl", "try-restart", &self.unit])
+            } else {
+                Ok(())
+            };
         }
         set(on, &self.unit, self.enabled)
     }
@@ -74,7 +99,8 @@ impl Service {
         format!("systemctl {} {now}{}\n", self.verb(), quoted(&self.unit))
     }
 
-    /// The same after the file of the unit was written: one that is active is to run again, with what the file says now.
+    /// The same after the file of the unit was written: one that is active is to run again, with
+    /// what the file says now.
     pub fn shell_again(&self) -> String {
         let unit = quoted(&self.unit);
         format!("systemctl daemon-reload\nsystemctl enable {unit}\nsystemctl restart {unit}\n")
@@ -90,7 +116,10 @@ impl Service {
 
     /// What it adds and changes.
     pub fn counts(&self) -> Counts {
-        Counts { change: 1, ..Counts::default() }
+        Counts {
+            change: 1,
+            ..Counts::default()
+        }
     }
 }
 
@@ -100,10 +129,13 @@ fn is_enabled(on: &System, unit: &str) -> std::io::Result<bool> {
 }
 
 fn says(on: &System, verb: &str, unit: &str) -> std::io::Result<bool> {
-    Ok(on.run(&Program::new(["systemctl", verb, unit]).undisturbed())?.succeeded())
+    Ok(on
+        .run(&Program::new(["systemctl", verb, unit]).undisturbed())?
+        .succeeded())
 }
 
-/// Restarts a unit that runs, with the configuration that was put back; names it if it does not start again.
+/// Restarts a unit that runs, with the configuration that was put back; names it if it does not
+/// start again.
 pub fn restart(on: &System, unit: &str) -> io::Result<Vec<String>> {
     if !on.is_live() || !says(on, "is-active", unit)? || says(on, "restart", unit)? {
         return Ok(Vec::new());
@@ -111,8 +143,8 @@ pub fn restart(on: &System, unit: &str) -> io::Result<Vec<String>> {
     Ok(vec![format!("{unit}, which does not start again")])
 }
 
-/// Gives a unit back the state that it had; names it if it does not start: one that uses a driver starts only with the module of
-/// its version.
+/// Gives a unit back the state that it had; names it if it does not start: one that uses a driver
+/// starts only with the module of its version.
 pub fn restore(on: &System, unit: &str, enabled: bool) -> io::Result<Vec<String>> {
     if !enabled || !on.is_live() {
         set(on, unit, enabled).map_err(io::Error::other)?;
@@ -121,7 +153,11 @@ pub fn restore(on: &System, unit: &str, enabled: bool) -> io::Result<Vec<String>
     let enable = on.run(&Program::new(["systemctl", "enable", unit]).undisturbed())?;
     judge("systemctl enable", &enable, None).map_err(io::Error::other)?;
     let starts = says(on, "start", unit)?;
-    Ok(if starts { Vec::new() } else { vec![format!("{unit}, which does not start before a reboot")] })
+    Ok(if starts {
+        Vec::new()
+    } else {
+        vec![format!("{unit}, which does not start before a reboot")]
+    })
 }
 
 /// Enables or disables it.

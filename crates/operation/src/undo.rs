@@ -1,5 +1,6 @@
-//! The undo of an operation: what stood before, kept where a power cut cannot take it. Undoing twice, or undoing
-//! what never happened, does no harm; what somebody else has changed since is left, and named.
+//! The undo of an operation: what stood before, kept where a power cut cannot take it. Undoing
+//! twice, or undoing what never happened, does no harm; what somebody else has changed since is
+//! left, and named.
 
 use gpusetup_database::compat::PackageManager;
 use gpusetup_nvidia::DeviceState;
@@ -21,7 +22,8 @@ pub enum Undo {
         before: Node,
         /// The copy of its bytes, for a file.
         backup: Option<PathBuf>,
-        /// What the operation leaves there, where that is known before: anything else is somebody's later work.
+        /// What the operation leaves there, where that is known before: anything else is somebody's
+        /// later work.
         after: Option<Node>,
     },
     /// A directory that was made on the way goes, unless something is in it by then.
@@ -45,7 +47,8 @@ pub enum Undo {
         /// Whether they were held.
         held: bool,
     },
-    /// What the package manager noted about a repository that was added goes, keys and locks, and what it had noted before comes back.
+    /// What the package manager noted about a repository that was added goes, keys and locks, and
+    /// what it had noted before comes back.
     Notes {
         /// The package manager.
         manager: PackageManager,
@@ -117,8 +120,8 @@ pub struct Transaction {
     /// What was added, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub added: Option<Vec<String>>,
-    /// Packages of it that were there as dependencies only: a package manager that is asked for one by name marks it as wanted by
-    /// a person, and would keep it for ever.
+    /// Packages of it that were there as dependencies only: a package manager that is asked for one
+    /// by name marks it as wanted by a person, and would keep it for ever.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub automatic: Vec<String>,
     /// Files that were not there, that programs of these packages make, and that no package owns.
@@ -127,7 +130,8 @@ pub struct Transaction {
     /// What was removed, with its version.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub removed: BTreeMap<String, String>,
-    /// The packages of the driver that was there. Once it is known, those that were changed to another version.
+    /// The packages of the driver that was there. Once it is known, those that were changed to
+    /// another version.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub driver: BTreeMap<String, Versions>,
 }
@@ -155,7 +159,8 @@ impl Backups {
         Self { folder, next }
     }
 
-    /// What is needed to give `path` back as it stands now. `after` is what will stand there, where that is known.
+    /// What is needed to give `path` back as it stands now. `after` is what will stand there, where
+    /// that is known.
     pub fn save(&mut self, on: &System, path: &Path, after: Option<Node>) -> io::Result<Undo> {
         let before = on.node(path)?;
         let mut backup = None;
@@ -166,20 +171,39 @@ impl Backups {
             on.copy(&mut on.open(path)?, &copy, 0o600)?;
             backup = Some(copy);
         }
-        Ok(Undo::Path { path: path.to_owned(), before, backup, after })
+        Ok(Undo::Path {
+            path: path.to_owned(),
+            before,
+            backup,
+            after,
+        })
     }
 
-    /// The same for a file that is open, whose text this is: whatever stands at its path by now is not read.
-    pub fn save_text(&mut self, on: &System, path: &Path, text: &str, before: Node, after: Node) -> io::Result<Undo> {
+    /// The same for a file that is open, whose text this is: whatever stands at its path by now is
+    /// not read.
+    pub fn save_text(
+        &mut self,
+        on: &System,
+        path: &Path,
+        text: &str,
+        before: Node,
+        after: Node,
+    ) -> io::Result<Undo> {
         let copy = self.folder.join(self.next.to_string());
         self.next += 1;
         on.make_directories(&self.folder, 0o700)?;
         on.write(&copy, text.as_bytes(), 0o600)?;
-        Ok(Undo::Path { path: path.to_owned(), before, backup: Some(copy), after: Some(after) })
+        Ok(Undo::Path {
+            path: path.to_owned(),
+            before,
+            backup: Some(copy),
+            after: Some(after),
+        })
     }
 }
 
-/// The ways back from making the directories above `path`, outermost first, as undo must take them in reverse.
+/// The ways back from making the directories above `path`, outermost first, as undo must take them
+/// in reverse.
 pub fn missing_parents(on: &System, path: &Path) -> Vec<Undo> {
     let mut missing: Vec<_> = path
         .ancestors()

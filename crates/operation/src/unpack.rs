@@ -1,6 +1,7 @@
-//! `unpack`: a verified archive's folders into place. Everything is unpacked beside its target first; only when the whole
-//! archive has proved to be what it should be is anything moved in. Reading (with the sum, where nobody knows it yet), unpacking,
-//! writing and waiting for the disk have a thread each.
+//! `unpack`: a verified archive's folders into place. Everything is unpacked beside its target
+//! first; only when the whole archive has proved to be what it should be is anything moved in.
+//! Reading (with the sum, where nobody knows it yet), unpacking, writing and waiting for the disk
+//! have a thread each.
 
 mod blocks;
 mod decode;
@@ -28,15 +29,23 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Unpacks a verified archive's folders into place, links kept as links, everything readable by all.
+/// Unpacks a verified archive's folders into place, links kept as links, everything readable by
+/// all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Unpack {
     /// The archive in the cache.
     pub archive: PathBuf,
     /// The SHA-256 of the archive.
-    #[cfg_attr(feature = "schemas", schemars(with = "gpusetup_database::sum::Sha256Text"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "gpusetup_database::sum::Sha256Text")
+    )]
     pub sha256: String,
     /// What of it goes where; a tar archive's outermost folder is left out of the names.
     pub into: Vec<Placement>,
@@ -50,8 +59,17 @@ impl Unpack {
     pub fn describe(&self) -> String {
         let name = Path::new(self.archive.file_name().unwrap_or_default()).display();
         // What goes below another place is in there.
-        let within = |p: &&Placement| self.into.iter().any(|o| o.to != p.to && p.to.starts_with(&o.to));
-        let to: Vec<_> = self.into.iter().filter(|p| !within(p)).map(|p| p.to.display().to_string()).collect();
+        let within = |p: &&Placement| {
+            self.into
+                .iter()
+                .any(|o| o.to != p.to && p.to.starts_with(&o.to))
+        };
+        let to: Vec<_> = self
+            .into
+            .iter()
+            .filter(|p| !within(p))
+            .map(|p| p.to.display().to_string())
+            .collect();
         format!("unpack {name} into {}", to.join(", "))
     }
 
@@ -59,10 +77,15 @@ impl Unpack {
     pub fn shell(&self) -> String {
         let archive = quoted_path(&self.archive);
         let places: String = self.into.iter().map(Placement::shell).collect();
-        let is_wheel = self.archive.extension().is_some_and(|ending| ending == wheel::ENDING);
+        let is_wheel = self
+            .archive
+            .extension()
+            .is_some_and(|ending| ending == wheel::ENDING);
         let unpack = match is_wheel {
             true => format!("unzip -q {archive} -d \"$staging\""),
-            false => format!("tar -xf {archive} -C \"$staging\" --strip-components=1 --no-same-owner"),
+            false => {
+                format!("tar -xf {archive} -C \"$staging\" --strip-components=1 --no-same-owner")
+            }
         };
         format!(
             "echo \"{}  \"{archive} | sha256sum -c\n\
@@ -76,13 +99,20 @@ impl Unpack {
 
     /// What it adds and changes.
     pub fn counts(&self) -> Counts {
-        Counts { add: 1, ..Counts::default() }
+        Counts {
+            add: 1,
+            ..Counts::default()
+        }
     }
 }
 
 /// What of an archive goes where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Placement {
     /// A folder or a file in the archive, `lib`; `.` is all that no placement before it takes.
@@ -109,7 +139,11 @@ impl Placement {
 
 /// How much an archive may hold: what says more is made to fill a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
     /// Files, folders and links together.
@@ -118,8 +152,8 @@ pub struct Limit {
     pub bytes: u64,
 }
 
-/// What an archive may hold that says nothing of it: NVIDIA's unpack to two or three times their size, a runfile to twice.
-/// A bomb has a thousand and more.
+/// What an archive may hold that says nothing of it: NVIDIA's unpack to two or three times their
+/// size, a runfile to twice. A bomb has a thousand and more.
 const LIKELY_RATIO: u64 = 20;
 /// So much even a small one may hold: a page of text packs better than a library.
 const LIKELY_BYTES: u64 = 64 << 20;
@@ -161,14 +195,19 @@ pub enum UnpackError {
 
 /// An entry as it stands behind a sentence; nothing where the archive as a whole is wrong.
 fn in_brackets(entry: &Path) -> String {
-    if entry.as_os_str().is_empty() { String::new() } else { format!(" ({entry:?})") }
+    if entry.as_os_str().is_empty() {
+        String::new()
+    } else {
+        format!(" ({entry:?})")
+    }
 }
 
 /// An archive in its staging folder, which goes with this.
 #[derive(Debug)]
 pub struct Staged {
     folder: Staging,
-    /// What was unpacked: the final path on the host, and the name of the file in the staging folder.
+    /// What was unpacked: the final path on the host, and the name of the file in the staging
+    /// folder.
     entries: BTreeMap<PathBuf, String>,
 }
 
@@ -193,13 +232,17 @@ pub const STAGING: &str = ".gpusetup-unpack-";
 /// The folder beside the targets that an archive of this sum is unpacked in first.
 pub fn staging(on: &System, sha256: &str, into: &[Placement]) -> PathBuf {
     let first = into.first().map_or(Path::new("/"), |p| &p.to);
-    let beside = first.ancestors().find(|a| on.is_directory(a)).unwrap_or(Path::new("/"));
+    let beside = first
+        .ancestors()
+        .find(|a| on.is_directory(a))
+        .unwrap_or(Path::new("/"));
     // Others may be unpacked at the same time.
     beside.join(format!("{STAGING}{}", sha256.get(..12).unwrap_or(sha256)))
 }
 
-/// Unpacks what has a place of a file in the cache into the folder `staging`, and verifies the archive on the way, unless it is
-/// known to be what it was when it was verified. `progress` hears how many bytes of how many were read.
+/// Unpacks what has a place of a file in the cache into the folder `staging`, and verifies the
+/// archive on the way, unless it is known to be what it was when it was verified. `progress` hears
+/// how many bytes of how many were read.
 pub fn stage(
     on: &System,
     archive: &Path,
@@ -209,7 +252,10 @@ pub fn stage(
     staging: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Staged, UnpackError> {
-    let failed = |source| UnpackError::Io { archive: archive.to_owned(), source };
+    let failed = |source| UnpackError::Io {
+        archive: archive.to_owned(),
+        source,
+    };
     // Opened once: what is looked at is what is read.
     let file = on.open(archive).map_err(failed)?;
     let before = Identity::of(&file.metadata().map_err(failed)?);
@@ -218,10 +264,18 @@ pub fn stage(
     let mut read = |bytes| progress(bytes, before.size);
     let (unpacked, found) = unpack(on, &file, !known, into, limit, staging, &mut read);
     let after = Identity::of(&file.metadata().map_err(failed)?);
-    let altered = |found| Err(UnpackError::Altered { archive: archive.to_owned(), found, wanted: sha256.to_owned() });
+    let altered = |found| {
+        Err(UnpackError::Altered {
+            archive: archive.to_owned(),
+            found,
+            wanted: sha256.to_owned(),
+        })
+    };
     // A wrong sum explains every other error.
     match found {
-        _ if after != before => return altered("not known: it was written to while it was read".to_owned()),
+        _ if after != before => {
+            return altered("not known: it was written to while it was read".to_owned());
+        }
         Some(found) if found != sha256 => return altered(found),
         // A folder that cannot be written costs the next one the reading, and no more.
         Some(_) => drop(cache::note_of(on, archive, sha256, after)),
@@ -230,7 +284,8 @@ pub fn stage(
     unpacked.map_err(|wrong| explained(archive, wrong))
 }
 
-/// The same of bytes that somebody else verifies, who is to be asked before anything is moved in; so many are to come.
+/// The same of bytes that somebody else verifies, who is to be asked before anything is moved in;
+/// so many are to come.
 pub fn stage_from(
     on: &System,
     archive: &Path,
@@ -241,20 +296,29 @@ pub fn stage_from(
     staging: &Path,
 ) -> Result<Staged, UnpackError> {
     let limit = limit.unwrap_or_else(|| likely(size.unwrap_or(0)));
-    unpack(on, from, false, into, limit, staging, &mut |_| {}).0.map_err(|wrong| explained(archive, wrong))
+    unpack(on, from, false, into, limit, staging, &mut |_| {})
+        .0
+        .map_err(|wrong| explained(archive, wrong))
 }
 
 fn explained(archive: &Path, wrong: Wrong) -> UnpackError {
     let archive = archive.to_owned();
     match wrong {
         Wrong::Io(source) => UnpackError::Io { archive, source },
-        Wrong::Refused(entry, what) => UnpackError::Refused { archive, entry, what },
+        Wrong::Refused(entry, what) => UnpackError::Refused {
+            archive,
+            entry,
+            what,
+        },
     }
 }
 
 /// What an archive of this size may hold.
 fn likely(size: u64) -> Limit {
-    Limit { files: LIKELY_FILES, bytes: size.saturating_mul(LIKELY_RATIO).max(LIKELY_BYTES) }
+    Limit {
+        files: LIKELY_FILES,
+        bytes: size.saturating_mul(LIKELY_RATIO).max(LIKELY_BYTES),
+    }
 }
 
 /// Unpacks it, and its sum where that is wanted: of all of it, even when it cannot be unpacked.
@@ -288,14 +352,19 @@ fn unpack(
         });
         let flushing = scope.spawn(move || Flusher::flush(&written));
         let staged = in_folder(on, staging, |folder| {
-            let watched = Watched { from: plain, tell: || progress(read.load(Ordering::Relaxed)) };
+            let watched = Watched {
+                from: plain,
+                tell: || progress(read.load(Ordering::Relaxed)),
+            };
             entries::unpack(watched, into, limit, folder, &flusher)
         });
         drop(flusher);
         let broken = |_| Err(io::Error::other("one of its threads broke off"));
         let (flushed, sum) = (
             flushing.join().unwrap_or_else(broken),
-            reading.join().unwrap_or_else(|_| Err(io::Error::other("its reading broke off"))),
+            reading
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("its reading broke off"))),
         );
         let staged = staged.and_then(|staged| flushed.map(|()| staged).map_err(Wrong::Io));
         match sum {
@@ -330,7 +399,11 @@ fn in_folder(
     // Left by a run that was killed; nobody else is at work here.
     on.remove_tree(staging)?;
     let open = on.create_directory(staging, 0o700)?;
-    let folder = Staging { on: on.clone(), path: staging.to_owned(), open };
+    let folder = Staging {
+        on: on.clone(),
+        path: staging.to_owned(),
+        open,
+    };
     let entries = work(&folder.open)?;
     Ok(Staged { folder, entries })
 }
@@ -357,7 +430,10 @@ impl Staged {
                 on.make_directories(parent, 0o755)?;
             }
             if on.node(target)? == Node::Directory {
-                return Err(io::Error::other(format!("{} is a folder", target.display())));
+                return Err(io::Error::other(format!(
+                    "{} is a folder",
+                    target.display()
+                )));
             }
             // The target's folder may be a link to another file system: then it is copied.
             on.take_from(&self.folder.open, OsStr::new(staging), target)?;

@@ -1,13 +1,13 @@
-//! Whether operations, and the undo of them, are such as gpusetup itself makes. A right fingerprint or checksum says that a plan or a
-//! journal is as somebody wrote it, not that it makes sense: everything is checked once, when it is read, and whoever carries
-//! it out may rely on it.
+//! Whether operations, and the undo of them, are such as gpusetup itself makes. A right fingerprint
+//! or checksum says that a plan or a journal is as somebody wrote it, not that it makes sense:
+//! everything is checked once, when it is read, and whoever carries it out may rely on it.
 
 use super::add_repository::MOST_KEY;
 use super::remove::aside;
 use super::undo::{Transaction, Undo};
 use super::{
-    AddRepository, CopyFile, Device, Download, EditFile, EnrollKey, Hold, Link, Operation, Packages, Placement, Reboot,
-    Remove, Run, Service, Unpack, WriteFile,
+    AddRepository, CopyFile, Device, Download, EditFile, EnrollKey, Hold, Link, Operation,
+    Packages, Placement, Reboot, Remove, Run, Service, Unpack, WriteFile,
 };
 use gpusetup_database::sum::is_hex;
 use gpusetup_host::bus_address;
@@ -25,10 +25,12 @@ const MOST_COMPONENTS: usize = 128;
 const MOST_SECONDS: u64 = 7 * 24 * 3600;
 /// Nothing is larger, in bytes.
 const MOST_BYTES: u64 = 1 << 44;
-/// A written file's mode has no other bits: nobody but the owner may write, and none runs as somebody else.
+/// A written file's mode has no other bits: nobody but the owner may write, and none runs as
+/// somebody else.
 const MODES: u32 = 0o755;
 
-/// Whether a path is absolute, names something below the root, and leads nowhere else: `/usr/local/cuda`.
+/// Whether a path is absolute, names something below the root, and leads nowhere else:
+/// `/usr/local/cuda`.
 pub fn path(path: &Path) -> Valid {
     if !path.is_absolute() {
         return Err(format!("the path {path:?} is not absolute"));
@@ -36,14 +38,17 @@ pub fn path(path: &Path) -> Valid {
     below(path.strip_prefix("/").unwrap_or(path), path)
 }
 
-/// Whether toolkits can go below this folder. It stands in files that shells and the loader read, between colons.
+/// Whether toolkits can go below this folder. It stands in files that shells and the loader read,
+/// between colons.
 pub fn prefix(folder: &Path) -> Valid {
     path(folder)?;
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._+-".contains(b);
     if folder.as_os_str().as_encoded_bytes().iter().all(plain) {
         return Ok(());
     }
-    Err(format!("the path {folder:?} has other characters than letters, digits and ._+-"))
+    Err(format!(
+        "the path {folder:?} has other characters than letters, digits and ._+-"
+    ))
 }
 
 /// Whether downloads can be kept in this folder.
@@ -59,18 +64,29 @@ fn relative(path: &Path) -> Valid {
     if path.is_absolute() {
         return Err(format!("the path {path:?} is not relative"));
     }
-    if path == Path::new(".") { Ok(()) } else { below(path, path) }
+    if path == Path::new(".") {
+        Ok(())
+    } else {
+        below(path, path)
+    }
 }
 
 fn below(relative: &Path, shown: &Path) -> Valid {
     let bytes = shown.as_os_str().as_encoded_bytes();
-    let wrong = |why: &str| Err(format!("the path {:?}{why}", short(&shown.to_string_lossy())));
+    let wrong = |why: &str| {
+        Err(format!(
+            "the path {:?}{why}",
+            short(&shown.to_string_lossy())
+        ))
+    };
     let mut count = 0;
     for component in relative.components() {
         match component {
             Component::Normal(_) => count += 1,
             Component::CurDir => {}
-            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return wrong(" has .. in it"),
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return wrong(" has .. in it");
+            }
         }
     }
     match count {
@@ -99,17 +115,29 @@ pub fn checksum(text: &str) -> Valid {
 }
 
 fn size(bytes: u64) -> Valid {
-    if bytes <= MOST_BYTES { Ok(()) } else { Err(format!("{bytes} bytes are more than there can be")) }
+    if bytes <= MOST_BYTES {
+        Ok(())
+    } else {
+        Err(format!("{bytes} bytes are more than there can be"))
+    }
 }
 
 fn no_nul(text: &str) -> Valid {
-    if text.contains('\0') { Err(format!("{:?} has a NUL in it", short(text))) } else { Ok(()) }
+    if text.contains('\0') {
+        Err(format!("{:?} has a NUL in it", short(text)))
+    } else {
+        Ok(())
+    }
 }
 
 /// Whether a text is a line of a file, without its end.
 fn a_line(text: &str) -> Valid {
     no_nul(text)?;
-    if text.contains('\n') { Err(format!("{:?} is more than a line", short(text))) } else { Ok(()) }
+    if text.contains('\n') {
+        Err(format!("{:?} is more than a line", short(text)))
+    } else {
+        Ok(())
+    }
 }
 
 /// Whether an argv can be run: the program is an absolute path or a plain name.
@@ -126,18 +154,28 @@ fn argv(argv: &[String]) -> Valid {
 
 fn variable(name: &str) -> Valid {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(plain) {
+    if !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(plain)
+    {
         return Ok(());
     }
-    Err(format!("{:?} is not the name of an environment variable", short(name)))
+    Err(format!(
+        "{:?} is not the name of an environment variable",
+        short(name)
+    ))
 }
 
-/// Whether a text can be a package's name or version for every package manager: none reads it as an option, and apt reads
-/// none that ends in `-` as one to remove.
+/// Whether a text can be a package's name or version for every package manager: none reads it as an
+/// option, and apt reads none that ends in `-` as one to remove.
 fn package(text: &str) -> Valid {
     let plain = |c: char| c.is_ascii_alphanumeric() || "+-.:~_^=()/".contains(c);
     let begins = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if text.len() <= 256 && text.starts_with(begins) && !text.ends_with('-') && text.chars().all(plain) {
+    if text.len() <= 256
+        && text.starts_with(begins)
+        && !text.ends_with('-')
+        && text.chars().all(plain)
+    {
         return Ok(());
     }
     Err(format!("{:?} is not the name of a package", short(text)))
@@ -151,9 +189,14 @@ fn packages_named(text: &str) -> Valid {
     package(&text.replace('*', "x"))
 }
 
-/// Whether a text can be what a package manager says of a package that is installed; no command reads it as an option.
+/// Whether a text can be what a package manager says of a package that is installed; no command
+/// reads it as an option.
 fn observed(text: &str) -> Valid {
-    if !text.is_empty() && text.len() <= 512 && !text.starts_with('-') && text.chars().all(|c| c.is_ascii_graphic()) {
+    if !text.is_empty()
+        && text.len() <= 512
+        && !text.starts_with('-')
+        && text.chars().all(|c| c.is_ascii_graphic())
+    {
         return Ok(());
     }
     Err(format!("{:?} is not the name of a package", short(text)))
@@ -161,7 +204,10 @@ fn observed(text: &str) -> Valid {
 
 fn unit(name: &str) -> Valid {
     let plain = |c: char| c.is_ascii_alphanumeric() || ":_.@-\\".contains(c);
-    if name.len() <= 256 && name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(plain) {
+    if name.len() <= 256
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.chars().all(plain)
+    {
         return Ok(());
     }
     Err(format!("{:?} is not the name of a unit", short(name)))
@@ -169,25 +215,42 @@ fn unit(name: &str) -> Valid {
 
 /// Whether a text is the bus address of a GPU, or its UUID.
 fn gpu(name: &str) -> Valid {
-    let is_uuid = |id: &str| id.len() == 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-    if name.strip_prefix("GPU-").is_some_and(is_uuid) || bus_address(name).is_some_and(|address| address == name) {
+    let is_uuid =
+        |id: &str| id.len() == 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    if name.strip_prefix("GPU-").is_some_and(is_uuid)
+        || bus_address(name).is_some_and(|address| address == name)
+    {
         return Ok(());
     }
-    Err(format!("{:?} is not the bus address or the UUID of a GPU", short(name)))
+    Err(format!(
+        "{:?} is not the bus address or the UUID of a GPU",
+        short(name)
+    ))
 }
 
 fn url(url: &str) -> Valid {
-    let known = ["https://", "http://", "file:///"].iter().any(|scheme| url.starts_with(scheme));
-    if known && url.len() <= 8192 && !url.contains(|c: char| c.is_whitespace() || gpusetup_text::text::is_hidden(c)) {
+    let known = ["https://", "http://", "file:///"]
+        .iter()
+        .any(|scheme| url.starts_with(scheme));
+    if known
+        && url.len() <= 8192
+        && !url.contains(|c: char| c.is_whitespace() || gpusetup_text::text::is_hidden(c))
+    {
         return Ok(());
     }
-    Err(format!("{:?} is not the address of a file (https, http, file)", short(url)))
+    Err(format!(
+        "{:?} is not the address of a file (https, http, file)",
+        short(url)
+    ))
 }
 
 fn target(target: &Path) -> Valid {
     let bytes = target.as_os_str().as_encoded_bytes();
     if bytes.is_empty() || bytes.len() > MOST_PATH || bytes.contains(&0) {
-        return Err(format!("{:?} is not a valid target of a link", short(&target.to_string_lossy())));
+        return Err(format!(
+            "{:?} is not a valid target of a link",
+            short(&target.to_string_lossy())
+        ));
     }
     Ok(())
 }
@@ -197,43 +260,83 @@ fn within(file: &Path, cache: &Path) -> Valid {
     if file.starts_with(cache) && file != cache {
         return Ok(());
     }
-    Err(format!("{:?} is not in the cache {:?}", short(&file.to_string_lossy()), short(&cache.to_string_lossy())))
+    Err(format!(
+        "{:?} is not in the cache {:?}",
+        short(&file.to_string_lossy()),
+        short(&cache.to_string_lossy())
+    ))
 }
 
 impl Operation {
     /// Whether it can be carried out at all, downloads being kept in `cache`.
     pub fn valid(&self, cache: &Path) -> Valid {
         match self {
-            Self::WriteFile(WriteFile { path: at, mode, content: _, merged_from }) => {
+            Self::WriteFile(WriteFile {
+                path: at,
+                mode,
+                content: _,
+                merged_from,
+            }) => {
                 path(at)?;
                 merged_from.iter().try_for_each(|sum| checksum(sum))?;
-                if mode & !MODES == 0 { Ok(()) } else { Err(format!("{mode:o} is not a valid mode for {at:?}")) }
+                if mode & !MODES == 0 {
+                    Ok(())
+                } else {
+                    Err(format!("{mode:o} is not a valid mode for {at:?}"))
+                }
             }
-            Self::CopyFile(CopyFile { from, sha256, path: at, mode }) => {
+            Self::CopyFile(CopyFile {
+                from,
+                sha256,
+                path: at,
+                mode,
+            }) => {
                 path(from)?;
                 checksum(sha256)?;
                 path(at)?;
-                if mode & !MODES == 0 { Ok(()) } else { Err(format!("{mode:o} is not a valid mode for {at:?}")) }
+                if mode & !MODES == 0 {
+                    Ok(())
+                } else {
+                    Err(format!("{mode:o} is not a valid mode for {at:?}"))
+                }
             }
-            Self::Link(Link { path: at, target: to, soname }) => {
+            Self::Link(Link {
+                path: at,
+                target: to,
+                soname,
+            }) => {
                 path(at)?;
                 target(to)?;
                 soname.iter().try_for_each(|name| no_nul(name))
             }
-            Self::EditFile(EditFile { path: at, owner: _, edits }) => {
+            Self::EditFile(EditFile {
+                path: at,
+                owner: _,
+                edits,
+            }) => {
                 path(at)?;
                 edits.iter().try_for_each(|edit| {
                     a_line(&edit.old).and_then(|()| edit.new.iter().try_for_each(|new| a_line(new)))
                 })
             }
             Self::Remove(Remove { path: at }) => path(at),
-            Self::Download(Download { url: from, sha256, size: bytes, to }) => {
+            Self::Download(Download {
+                url: from,
+                sha256,
+                size: bytes,
+                to,
+            }) => {
                 url(from)?;
                 checksum(sha256)?;
                 bytes.iter().try_for_each(|bytes| size(*bytes))?;
                 within(to, cache)
             }
-            Self::Unpack(Unpack { archive, sha256, into, limit }) => {
+            Self::Unpack(Unpack {
+                archive,
+                sha256,
+                into,
+                limit,
+            }) => {
                 within(archive, cache)?;
                 checksum(sha256)?;
                 limit.iter().try_for_each(|limit| size(limit.bytes))?;
@@ -257,23 +360,44 @@ impl Operation {
                 if !undo.is_empty() {
                     argv(undo)?;
                 }
-                environment.iter().try_for_each(|(name, value)| variable(name).and_then(|()| no_nul(value)))?;
-                verified.iter().try_for_each(|v| within(&v.path, cache).and_then(|()| checksum(&v.sha256)))?;
+                environment
+                    .iter()
+                    .try_for_each(|(name, value)| variable(name).and_then(|()| no_nul(value)))?;
+                verified
+                    .iter()
+                    .try_for_each(|v| within(&v.path, cache).and_then(|()| checksum(&v.sha256)))?;
                 paths(creates.iter().chain(changes).chain(removes).chain(if_there))?;
                 expects.iter().try_for_each(|text| no_nul(text))?;
-                if *limit <= MOST_SECONDS { Ok(()) } else { Err(format!("a limit of {limit} seconds")) }
+                if *limit <= MOST_SECONDS {
+                    Ok(())
+                } else {
+                    Err(format!("a limit of {limit} seconds"))
+                }
             }
             Self::AddRepository(repository) => repository.valid(cache),
             Self::Packages(packages) => packages.valid(),
-            Self::Hold(Hold { manager: _, packages, driver: _, held: _ }) => {
-                packages.iter().try_for_each(|name| packages_named(name))
-            }
-            Self::Service(Service { unit: name, enabled: _, restart: _ }) => unit(name),
-            Self::Device(Device { gpu: name, state, if_supported: _ }) => {
+            Self::Hold(Hold {
+                manager: _,
+                packages,
+                driver: _,
+                held: _,
+            }) => packages.iter().try_for_each(|name| packages_named(name)),
+            Self::Service(Service {
+                unit: name,
+                enabled: _,
+                restart: _,
+            }) => unit(name),
+            Self::Device(Device {
+                gpu: name,
+                state,
+                if_supported: _,
+            }) => {
                 gpu(name)?;
                 state.others().iter().try_for_each(|other| gpu(other))
             }
-            Self::EnrollKey(EnrollKey { certificate, makes }) => paths(makes).and_then(|()| path(certificate)),
+            Self::EnrollKey(EnrollKey { certificate, makes }) => {
+                paths(makes).and_then(|()| path(certificate))
+            }
             Self::Reboot(Reboot { enrolls }) => paths(enrolls),
         }
     }
@@ -289,24 +413,48 @@ impl Placement {
 impl AddRepository {
     /// Its texts become lines of files that package managers read.
     fn valid(&self, cache: &Path) -> Valid {
-        let Self { manager: _, name, url: address, keys, release, packages, any_version, except, branch: _ } = self;
+        let Self {
+            manager: _,
+            name,
+            url: address,
+            keys,
+            release,
+            packages,
+            any_version,
+            except,
+            branch: _,
+        } = self;
         plain(name, "-_")?;
         url(address)?;
         // Variables of package managers, and what ends a word or an option of theirs.
         if address.contains(['$', '[', ']', '"', '\'']) || address.ends_with('/') {
-            return Err(format!("{:?} is not the address of a repository", short(address)));
+            return Err(format!(
+                "{:?} is not the address of a repository",
+                short(address)
+            ));
         }
         release.iter().try_for_each(|text| plain(text, " =,._-"))?;
-        packages.iter().chain(any_version).chain(except).try_for_each(|pattern| plain(pattern, "*+.-"))?;
+        packages
+            .iter()
+            .chain(any_version)
+            .chain(except)
+            .try_for_each(|pattern| plain(pattern, "*+.-"))?;
         if packages.is_empty() && any_version.is_empty() || keys.is_empty() {
-            return Err(format!("the repository {:?} without a key, or without packages", short(name)));
+            return Err(format!(
+                "the repository {:?} without a key, or without packages",
+                short(name)
+            ));
         }
         for key in keys {
             plain(&key.file, "._-")?;
             key.url.iter().try_for_each(|address| url(address))?;
             fingerprint(&key.fingerprint)?;
             within(&key.to, cache)?;
-            if key.content.as_ref().is_some_and(|text| text.len() as u64 > MOST_KEY) {
+            if key
+                .content
+                .as_ref()
+                .is_some_and(|text| text.len() as u64 > MOST_KEY)
+            {
                 return Err(format!("a key of more than {MOST_KEY} bytes"));
             }
         }
@@ -326,12 +474,19 @@ fn plain(text: &str, others: &str) -> Valid {
 fn fingerprint(text: &str) -> Valid {
     let digit = |b: u8| b.is_ascii_digit() || (b'A'..=b'F').contains(&b);
     let is_one = text.len() == 40 && text.bytes().all(digit);
-    if is_one { Ok(()) } else { Err(format!("{:?} is not a fingerprint", short(text))) }
+    if is_one {
+        Ok(())
+    } else {
+        Err(format!("{:?} is not a fingerprint", short(text)))
+    }
 }
 
 impl Packages {
     fn valid(&self) -> Valid {
-        let versions = self.versions.iter().flat_map(|(name, version)| [name, version]);
+        let versions = self
+            .versions
+            .iter()
+            .flat_map(|(name, version)| [name, version]);
         let names = self
             .install
             .iter()
@@ -339,11 +494,19 @@ impl Packages {
             .chain(self.drivers.keys())
             .chain(self.branches.keys())
             .chain(&self.alike);
-        names.chain(versions).chain(&self.stream).try_for_each(|text| package(text))?;
-        self.remove_like.iter().try_for_each(|pattern| package(&pattern.replace('*', "x")))?;
+        names
+            .chain(versions)
+            .chain(&self.stream)
+            .try_for_each(|text| package(text))?;
+        self.remove_like
+            .iter()
+            .try_for_each(|pattern| package(&pattern.replace('*', "x")))?;
         // Its name is that of a file, too.
         match self.stream.as_ref().filter(|stream| stream.contains('/')) {
-            Some(stream) => Err(format!("{:?} is not the name of a module stream", short(stream))),
+            Some(stream) => Err(format!(
+                "{:?} is not the name of a module stream",
+                short(stream)
+            )),
             None => Ok(()),
         }
     }
@@ -353,34 +516,82 @@ impl Undo {
     /// Whether it can be what an operation noted: copies lie below `backups`.
     pub fn valid(&self, backups: &Path) -> Valid {
         match self {
-            Self::Path { path: at, before, backup, after } => {
+            Self::Path {
+                path: at,
+                before,
+                backup,
+                after,
+            } => {
                 path(at)?;
                 backup.iter().try_for_each(|copy| within(copy, backups))?;
-                [Some(before), after.as_ref()].into_iter().flatten().try_for_each(node)
+                [Some(before), after.as_ref()]
+                    .into_iter()
+                    .flatten()
+                    .try_for_each(node)
             }
-            Self::Directory { path: at } | Self::Tree { path: at } | Self::Gone { path: at } => path(at),
+            Self::Directory { path: at } | Self::Tree { path: at } | Self::Gone { path: at } => {
+                path(at)
+            }
             Self::Program { argv: command } => argv(command),
-            Self::Packages(Transaction { manager: _, before, added, removed, automatic, unowned, driver }) => {
+            Self::Packages(Transaction {
+                manager: _,
+                before,
+                added,
+                removed,
+                automatic,
+                unowned,
+                driver,
+            }) => {
                 let removed = removed.iter().flat_map(|(name, version)| [name, version]);
-                let versions =
-                    driver.values().flat_map(|versions| [&versions.before].into_iter().chain(&versions.after));
-                let names = before.iter().chain(added.iter().flatten()).chain(removed).chain(automatic);
+                let versions = driver
+                    .values()
+                    .flat_map(|versions| [&versions.before].into_iter().chain(&versions.after));
+                let names = before
+                    .iter()
+                    .chain(added.iter().flatten())
+                    .chain(removed)
+                    .chain(automatic);
                 let names = names.chain(driver.keys()).chain(versions);
                 names.into_iter().try_for_each(|text| observed(text))?;
                 paths(unowned)
             }
-            Self::Hold { manager: _, packages, held: _ } => packages.iter().try_for_each(|name| package(name)),
-            Self::Notes { manager: _, repository, keys, before: _, again } => {
+            Self::Hold {
+                manager: _,
+                packages,
+                held: _,
+            } => packages.iter().try_for_each(|name| package(name)),
+            Self::Notes {
+                manager: _,
+                repository,
+                keys,
+                before: _,
+                again,
+            } => {
                 plain(repository, "-_")?;
                 again.iter().try_for_each(|command| argv(command))?;
                 keys.iter().try_for_each(|key| fingerprint(key))
             }
-            Self::Unit { unit: name, enabled: _ } | Self::Restart { unit: name } => unit(name),
-            Self::Device { gpu: name, before: _, after: _ } => gpu(name),
+            Self::Unit {
+                unit: name,
+                enabled: _,
+            }
+            | Self::Restart { unit: name } => unit(name),
+            Self::Device {
+                gpu: name,
+                before: _,
+                after: _,
+            } => gpu(name),
             Self::Enrolment { name, sha256 } => no_nul(name).and_then(|()| checksum(sha256)),
-            Self::Aside { path: at, aside: to } => {
+            Self::Aside {
+                path: at,
+                aside: to,
+            } => {
                 path(at)?;
-                if *to == aside(at) { Ok(()) } else { Err(format!("{to:?} is not where {at:?} is moved aside")) }
+                if *to == aside(at) {
+                    Ok(())
+                } else {
+                    Err(format!("{to:?} is not where {at:?} is moved aside"))
+                }
             }
         }
     }
@@ -390,7 +601,11 @@ fn node(node: &Node) -> Valid {
     match node {
         Node::File { sha256, mode, .. } => {
             checksum(sha256)?;
-            if mode & !0o7777 == 0 { Ok(()) } else { Err(format!("{mode:o} is not a valid mode")) }
+            if mode & !0o7777 == 0 {
+                Ok(())
+            } else {
+                Err(format!("{mode:o} is not a valid mode"))
+            }
         }
         Node::Link { target: to } => target(to),
         Node::Absent | Node::Directory | Node::Other => Ok(()),
@@ -409,7 +624,9 @@ mod tests {
     const CACHE: &str = "/var/cache/gpusetup";
 
     fn refused(operation: &Operation) -> String {
-        operation.valid(Path::new(CACHE)).expect_err(&format!("{operation:?}"))
+        operation
+            .valid(Path::new(CACHE))
+            .expect_err(&format!("{operation:?}"))
     }
 
     fn deep(components: usize) -> PathBuf {
@@ -422,20 +639,54 @@ mod tests {
             assert_eq!(path(Path::new(good)), Ok(()), "{good}");
         }
         assert_eq!(path(&deep(MOST_COMPONENTS)), Ok(()));
-        for bad in ["", "/", "//", "/.", "..", "f", "/..", "/../..", "/usr/../..", "/usr/x/..", "/a\0b"] {
+        for bad in [
+            "",
+            "/",
+            "//",
+            "/.",
+            "..",
+            "f",
+            "/..",
+            "/../..",
+            "/usr/../..",
+            "/usr/x/..",
+            "/a\0b",
+        ] {
             assert!(path(Path::new(bad)).is_err(), "{bad:?}");
-            assert!(Operation::Remove(Remove { path: bad.into() }).valid(Path::new(CACHE)).is_err(), "{bad:?}");
-            assert!(Undo::Tree { path: bad.into() }.valid(Path::new("/b")).is_err(), "{bad:?}");
+            assert!(
+                Operation::Remove(Remove { path: bad.into() })
+                    .valid(Path::new(CACHE))
+                    .is_err(),
+                "{bad:?}"
+            );
+            assert!(
+                Undo::Tree { path: bad.into() }
+                    .valid(Path::new("/b"))
+                    .is_err(),
+                "{bad:?}"
+            );
         }
-        assert!(path(&deep(1990)).is_err() && path(Path::new(&format!("/{}", "x".repeat(5000)))).is_err());
+        assert!(
+            path(&deep(1990)).is_err()
+                && path(Path::new(&format!("/{}", "x".repeat(5000)))).is_err()
+        );
     }
 
     #[test]
     fn a_prefix_is_nothing_to_a_shell() {
         assert_eq!(prefix(Path::new("/opt/nvidia-13.4_a+b")), Ok(()));
-        for bad in
-            ["/", "opt", "/opt/..", "/opt/a b", "/opt/$(id)", "/opt/`id`", "/opt/\"", "/opt/a:b", "/opt/a\nb", "/opt/é"]
-        {
+        for bad in [
+            "/",
+            "opt",
+            "/opt/..",
+            "/opt/a b",
+            "/opt/$(id)",
+            "/opt/`id`",
+            "/opt/\"",
+            "/opt/a:b",
+            "/opt/a\nb",
+            "/opt/é",
+        ] {
             assert!(prefix(Path::new(bad)).is_err(), "{bad:?}");
         }
         assert_eq!(cache(Path::new("/home/ann/my é")), Ok(()));
@@ -446,16 +697,38 @@ mod tests {
 
     #[test]
     fn a_command_has_a_program() {
-        for argv in [&[][..], &[""], &["-x"], &["../x"], &["/a/../b"], &["a b"], &["A=b"], &["sh", "a\0b"], &["/"]] {
+        for argv in [
+            &[][..],
+            &[""],
+            &["-x"],
+            &["../x"],
+            &["/a/../b"],
+            &["a b"],
+            &["A=b"],
+            &["sh", "a\0b"],
+            &["/"],
+        ] {
             refused(&Run::new(argv.iter().copied(), 60).into());
             if !argv.is_empty() {
-                refused(&Run::new(["true"], 60).undone_by(argv.iter().copied()).into());
+                refused(
+                    &Run::new(["true"], 60)
+                        .undone_by(argv.iter().copied())
+                        .into(),
+                );
             }
             let argv: Vec<String> = argv.iter().map(|w| (*w).to_owned()).collect();
             assert!(Undo::Program { argv }.valid(Path::new("/b")).is_err());
         }
-        for argv in [&["apt-get", "-q", "update"][..], &["/usr/bin/nvcc", "--version"], &["sh", "/var/cache/x.run"]] {
-            assert_eq!(Operation::from(Run::new(argv.iter().copied(), 60)).valid(Path::new(CACHE)), Ok(()), "{argv:?}");
+        for argv in [
+            &["apt-get", "-q", "update"][..],
+            &["/usr/bin/nvcc", "--version"],
+            &["sh", "/var/cache/x.run"],
+        ] {
+            assert_eq!(
+                Operation::from(Run::new(argv.iter().copied(), 60)).valid(Path::new(CACHE)),
+                Ok(()),
+                "{argv:?}"
+            );
         }
         refused(&Run::new(["true"], u64::MAX).into());
         let mut run = Run::new(["true"], 60);
@@ -466,17 +739,39 @@ mod tests {
     #[test]
     fn a_download_is_what_a_checksum_says_and_goes_to_the_cache() {
         let download = |url: &str, sum: &str, to: &str| {
-            Operation::Download(Download { url: url.to_owned(), sha256: sum.to_owned(), size: Some(1), to: to.into() })
+            Operation::Download(Download {
+                url: url.to_owned(),
+                sha256: sum.to_owned(),
+                size: Some(1),
+                to: to.into(),
+            })
         };
-        let (sum, to, url) = (sha256("x"), "/var/cache/gpusetup/ab/x.run", "https://a.example/x.run");
+        let (sum, to, url) = (
+            sha256("x"),
+            "/var/cache/gpusetup/ab/x.run",
+            "https://a.example/x.run",
+        );
         assert_eq!(download(url, &sum, to).valid(Path::new(CACHE)), Ok(()));
-        for other in ["gopher://x", "file://x", "https://a b", "https://a\nb", "", "-o"] {
+        for other in [
+            "gopher://x",
+            "file://x",
+            "https://a b",
+            "https://a\nb",
+            "",
+            "-o",
+        ] {
             refused(&download(other, &sum, to));
         }
         for other in ["", "00", &sum.to_uppercase(), &format!("{sum}0")] {
             refused(&download(url, other, to));
         }
-        for other in ["/etc/cron.d/x", CACHE, "/var/cache/gpusetup/../x", "/var/cache/gpusetup2/x", "x"] {
+        for other in [
+            "/etc/cron.d/x",
+            CACHE,
+            "/var/cache/gpusetup/../x",
+            "/var/cache/gpusetup2/x",
+            "x",
+        ] {
             refused(&download(url, &sum, other));
         }
     }
@@ -484,7 +779,10 @@ mod tests {
     #[test]
     fn packages_are_held_by_name_and_by_pattern() {
         let held = |name: &str| {
-            Operation::Hold(Hold { packages: vec![name.to_owned()], ..Hold::release(PackageManager::Apt) })
+            Operation::Hold(Hold {
+                packages: vec![name.to_owned()],
+                ..Hold::release(PackageManager::Apt)
+            })
         };
         for name in ["nvidia-imex", "linux-image-*", "kernel6.*", "kernel"] {
             assert_eq!(held(name).valid(Path::new(CACHE)), Ok(()), "{name}");
@@ -500,16 +798,27 @@ mod tests {
             Operation::Unpack(Unpack {
                 archive: format!("{CACHE}/ab/x.tar.xz").into(),
                 sha256: sha256("x"),
-                into: vec![Placement { from: from.into(), to: to.into() }],
+                into: vec![Placement {
+                    from: from.into(),
+                    to: to.into(),
+                }],
                 limit: Some(Limit { files: 1, bytes }),
             })
         };
         for from in [".", "lib", "lib/x"] {
-            assert_eq!(unpack(from, "/usr/local/cuda", 9).valid(Path::new(CACHE)), Ok(()), "{from}");
+            assert_eq!(
+                unpack(from, "/usr/local/cuda", 9).valid(Path::new(CACHE)),
+                Ok(()),
+                "{from}"
+            );
         }
-        for (from, to, bytes) in
-            [("..", "/a", 1), ("/etc", "/a", 1), ("lib/../../x", "/a", 1), ("lib", "a", 1), ("lib", "/a", u64::MAX)]
-        {
+        for (from, to, bytes) in [
+            ("..", "/a", 1),
+            ("/etc", "/a", 1),
+            ("lib/../../x", "/a", 1),
+            ("lib", "a", 1),
+            ("lib", "/a", u64::MAX),
+        ] {
             refused(&unpack(from, to, bytes));
         }
         for mode in [0o4755, 0o666, 0o777, u32::MAX] {
@@ -520,14 +829,33 @@ mod tests {
                 merged_from: None,
             }));
         }
-        refused(&Operation::Link(Link { path: "/etc/f".into(), target: "".into(), soname: None }));
+        refused(&Operation::Link(Link {
+            path: "/etc/f".into(),
+            target: "".into(),
+            soname: None,
+        }));
     }
 
     #[test]
     fn no_name_is_an_option() {
-        for name in ["-o", "--allow-unauthenticated", "", "a b", "nvidia-", "a;id", "a\n", "@all"] {
-            refused(&Operation::Packages(Packages::to_install(PackageManager::Apt, vec![name.to_owned()])));
-            refused(&Operation::Packages(Packages::to_remove(PackageManager::Dnf, vec![name.to_owned()])));
+        for name in [
+            "-o",
+            "--allow-unauthenticated",
+            "",
+            "a b",
+            "nvidia-",
+            "a;id",
+            "a\n",
+            "@all",
+        ] {
+            refused(&Operation::Packages(Packages::to_install(
+                PackageManager::Apt,
+                vec![name.to_owned()],
+            )));
+            refused(&Operation::Packages(Packages::to_remove(
+                PackageManager::Dnf,
+                vec![name.to_owned()],
+            )));
         }
         for name in ["-o", "", "a b", "a\n"] {
             let removed = [(name.to_owned(), "1".to_owned())].into();
@@ -540,28 +868,82 @@ mod tests {
                 unowned: Vec::new(),
                 driver: Default::default(),
             };
-            assert!(Undo::Packages(transaction).valid(Path::new("/b")).is_err(), "{name}");
+            assert!(
+                Undo::Packages(transaction).valid(Path::new("/b")).is_err(),
+                "{name}"
+            );
         }
-        for name in ["g++", "libc6:amd64", "kernel-devel-5.14.0-570.el9.x86_64", "nvidia-driver:580-open"] {
+        for name in [
+            "g++",
+            "libc6:amd64",
+            "kernel-devel-5.14.0-570.el9.x86_64",
+            "nvidia-driver:580-open",
+        ] {
             let packages = Packages::to_install(PackageManager::Apt, vec![name.to_owned()]);
-            assert_eq!(Operation::Packages(packages).valid(Path::new(CACHE)), Ok(()), "{name}");
+            assert_eq!(
+                Operation::Packages(packages).valid(Path::new(CACHE)),
+                Ok(()),
+                "{name}"
+            );
         }
         for name in ["-x", "", "a b", "../x.service", "a\n"] {
-            refused(&Operation::Service(Service { unit: name.to_owned(), enabled: true, restart: false }));
-            assert!(Undo::Unit { unit: name.to_owned(), enabled: true }.valid(Path::new("/b")).is_err(), "{name}");
+            refused(&Operation::Service(Service {
+                unit: name.to_owned(),
+                enabled: true,
+                restart: false,
+            }));
+            assert!(
+                Undo::Unit {
+                    unit: name.to_owned(),
+                    enabled: true
+                }
+                .valid(Path::new("/b"))
+                .is_err(),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn a_gpu_is_named_by_its_address_or_its_uuid() {
-        let device = |gpu: &str| Device { gpu: gpu.to_owned(), state: DeviceState::Ecc(true), if_supported: false };
-        for good in ["0000:17:00.0", "10000:17:00.0", "GPU-8f9d8d0c-1f6e-4f57-bb7e-2f1f3a0c1b2d"] {
-            assert_eq!(Operation::from(device(good)).valid(Path::new(CACHE)), Ok(()), "{good}");
+        let device = |gpu: &str| Device {
+            gpu: gpu.to_owned(),
+            state: DeviceState::Ecc(true),
+            if_supported: false,
+        };
+        for good in [
+            "0000:17:00.0",
+            "10000:17:00.0",
+            "GPU-8f9d8d0c-1f6e-4f57-bb7e-2f1f3a0c1b2d",
+        ] {
+            assert_eq!(
+                Operation::from(device(good)).valid(Path::new(CACHE)),
+                Ok(()),
+                "{good}"
+            );
         }
-        for bad in ["", "0", "17:00.0", "-r", "0000:17:00.0 -r", "GPU-", "GPU-$(id)", "MIG-x"] {
+        for bad in [
+            "",
+            "0",
+            "17:00.0",
+            "-r",
+            "0000:17:00.0 -r",
+            "GPU-",
+            "GPU-$(id)",
+            "MIG-x",
+        ] {
             refused(&device(bad).into());
             let (before, after) = (DeviceState::Ecc(true), DeviceState::Ecc(false));
-            assert!(Undo::Device { gpu: bad.to_owned(), before, after }.valid(Path::new("/b")).is_err(), "{bad}");
+            assert!(
+                Undo::Device {
+                    gpu: bad.to_owned(),
+                    before,
+                    after
+                }
+                .valid(Path::new("/b"))
+                .is_err(),
+                "{bad}"
+            );
         }
     }
 
@@ -569,13 +951,24 @@ mod tests {
     fn an_undo_uses_the_copies_that_were_made_for_it() {
         let undo = |backup: &str| Undo::Path {
             path: "/etc/f".into(),
-            before: Node::File { sha256: sha256("x"), mode: 0o644, uid: 0, gid: 0 },
+            before: Node::File {
+                sha256: sha256("x"),
+                mode: 0o644,
+                uid: 0,
+                gid: 0,
+            },
             backup: Some(backup.into()),
             after: None,
         };
         assert_eq!(undo("/b/0").valid(Path::new("/b")), Ok(()));
         assert!(undo("/etc/shadow").valid(Path::new("/b")).is_err());
-        let moved = |to: &str| Undo::Aside { path: "/usr/src/x".into(), aside: to.into() }.valid(Path::new("/b"));
+        let moved = |to: &str| {
+            Undo::Aside {
+                path: "/usr/src/x".into(),
+                aside: to.into(),
+            }
+            .valid(Path::new("/b"))
+        };
         assert_eq!(moved("/usr/src/.x.gpusetup-removed"), Ok(()));
         assert!(moved("/etc").is_err());
     }

@@ -12,7 +12,11 @@ use std::path::PathBuf;
 
 /// Puts a file there, with these bytes and this mode, owned by root. Directories above it are made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct WriteFile {
     /// The path of the file.
@@ -21,10 +25,13 @@ pub struct WriteFile {
     pub content: String,
     /// The permission bits of the file, as a number: 420 is 0644.
     pub mode: u32,
-    /// The SHA-256 of the text that this one was made from, for a file of somebody else. With any other text, the file has changed
-    /// since the plan was made and is not written.
+    /// The SHA-256 of the text that this one was made from, for a file of somebody else. With any
+    /// other text, the file has changed since the plan was made and is not written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schemas", schemars(with = "Option<gpusetup_database::sum::Sha256Text>"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "Option<gpusetup_database::sum::Sha256Text>")
+    )]
     pub merged_from: Option<String>,
 }
 
@@ -32,23 +39,36 @@ impl WriteFile {
     /// How the file stands to what it should be.
     pub fn stands(&self, on: &System) -> io::Result<Standing> {
         Ok(match on.node(&self.path)? {
-            Node::File { sha256: sum, mode, .. } if mode == self.mode && sum == sha256(&self.content) => {
-                Standing::Satisfied
+            Node::File {
+                sha256: sum, mode, ..
+            } if mode == self.mode && sum == sha256(&self.content) => Standing::Satisfied,
+            Node::Directory | Node::Other => {
+                Standing::Conflict(format!("{} is no file", self.path.display()))
             }
-            Node::Directory | Node::Other => Standing::Conflict(format!("{} is no file", self.path.display())),
-            Node::File { sha256: sum, .. } if self.merged_from.as_ref().is_some_and(|from| *from != sum) => {
-                Standing::Conflict(format!("{} has changed since the plan was made", self.path.display()))
+            Node::File { sha256: sum, .. }
+                if self.merged_from.as_ref().is_some_and(|from| *from != sum) =>
+            {
+                Standing::Conflict(format!(
+                    "{} has changed since the plan was made",
+                    self.path.display()
+                ))
             }
-            Node::Link { .. } if self.merged_from.is_some() => {
-                Standing::Conflict(format!("{} has become a link since the plan was made", self.path.display()))
-            }
+            Node::Link { .. } if self.merged_from.is_some() => Standing::Conflict(format!(
+                "{} has become a link since the plan was made",
+                self.path.display()
+            )),
             Node::Absent | Node::File { .. } | Node::Link { .. } => Standing::Needed,
         })
     }
 
     /// How to undo it, to be kept before it is done.
     pub fn intend(&self, on: &System, backups: &mut Backups) -> io::Result<Vec<Undo>> {
-        let after = Node::File { sha256: sha256(&self.content), mode: self.mode, uid: 0, gid: 0 };
+        let after = Node::File {
+            sha256: sha256(&self.content),
+            mode: self.mode,
+            uid: 0,
+            gid: 0,
+        };
         let mut undo = missing_parents(on, &self.path);
         undo.push(backups.save(on, &self.path, Some(after))?);
         Ok(undo)
@@ -68,7 +88,12 @@ impl WriteFile {
     /// The lines of a script that do it.
     pub fn shell(&self) -> String {
         let path = quoted_path(&self.path);
-        format!("{}{}chmod {:04o} {path}\n", make_folder(&self.path), written(&self.content, &path), self.mode)
+        format!(
+            "{}{}chmod {:04o} {path}\n",
+            make_folder(&self.path),
+            written(&self.content, &path),
+            self.mode
+        )
     }
 
     /// A command for a person to copy; none if that would fill a screen.
@@ -77,13 +102,24 @@ impl WriteFile {
         if self.content.lines().count() > LINES {
             return None;
         }
-        let lines = self.content.replace('\\', "\\\\").replace('%', "%%").replace('\n', "\\n");
-        Some(format!("printf {} | sudo tee {}", quoted(&lines), quoted_path(&self.path)))
+        let lines = self
+            .content
+            .replace('\\', "\\\\")
+            .replace('%', "%%")
+            .replace('\n', "\\n");
+        Some(format!(
+            "printf {} | sudo tee {}",
+            quoted(&lines),
+            quoted_path(&self.path)
+        ))
     }
 
     /// What it adds and changes.
     pub fn counts(&self) -> Counts {
-        Counts { add: 1, ..Counts::default() }
+        Counts {
+            add: 1,
+            ..Counts::default()
+        }
     }
 }
 
@@ -103,15 +139,29 @@ mod tests {
 
     #[test]
     fn a_file_is_written_as_it_is() {
-        for content in ["a\nb\n", "", "no newline", "a\nGPUSETUP\ntouch x\n", "GPUSETUP\n", "it's\r\n", "$(x) `y` \\\n"]
-        {
+        for content in [
+            "a\nb\n",
+            "",
+            "no newline",
+            "a\nGPUSETUP\ntouch x\n",
+            "GPUSETUP\n",
+            "it's\r\n",
+            "$(x) `y` \\\n",
+        ] {
             let folder = tempfile::tempdir().expect("a temporary directory");
             let path = folder.path().join("f");
             let script = written(content, &quoted_path(&path));
-            let ran = std::process::Command::new("sh").args(["-ec", &script]).current_dir(&folder).status();
+            let ran = std::process::Command::new("sh")
+                .args(["-ec", &script])
+                .current_dir(&folder)
+                .status();
             assert!(ran.expect("sh runs").success(), "{script}");
             assert_eq!(std::fs::read_to_string(&path).expect("written"), content);
-            assert_eq!(folder.path().read_dir().expect("listed").count(), 1, "{script}");
+            assert_eq!(
+                folder.path().read_dir().expect("listed").count(),
+                1,
+                "{script}"
+            );
         }
     }
 }

@@ -8,8 +8,8 @@ use gpusetup_system::System;
 use std::collections::BTreeSet;
 use std::io;
 
-/// The output of a simulated transaction can be parsed. Managers without this ability never remove packages to install
-/// others unless requested, and refuse to change locked packages themselves.
+/// The output of a simulated transaction can be parsed. Managers without this ability never remove
+/// packages to install others unless requested, and refuse to change locked packages themselves.
 #[derive(Debug)]
 pub struct Simulation {
     /// Parses the output.
@@ -29,8 +29,9 @@ pub struct Simulated {
     pub changed: Vec<String>,
 }
 
-/// The manager marks packages that were installed as dependencies, and removes the mark when such a package is installed by
-/// name. Managers without this ability do not change the reason for an installed package.
+/// The manager marks packages that were installed as dependencies, and removes the mark when such a
+/// package is installed by name. Managers without this ability do not change the reason for an
+/// installed package.
 #[derive(Debug)]
 pub struct AutomaticMarks {
     /// The file with the marks.
@@ -41,7 +42,8 @@ pub struct AutomaticMarks {
     pub mark: &'static str,
 }
 
-/// Packages can be held at their version, so that no update changes them. The names of packages are appended to the commands.
+/// Packages can be held at their version, so that no update changes them. The names of packages are
+/// appended to the commands.
 #[derive(Debug)]
 pub struct Holds {
     /// Holds installed packages.
@@ -61,7 +63,9 @@ pub struct Holds {
 impl Holds {
     /// Whether a package is a kernel's.
     pub fn is_kernel(&self, name: &str) -> bool {
-        self.kernels.iter().any(|pattern| pattern_matches(pattern.as_bytes(), name.as_bytes()))
+        self.kernels
+            .iter()
+            .any(|pattern| pattern_matches(pattern.as_bytes(), name.as_bytes()))
     }
 
     /// Whether a package is a kernel's or this driver's.
@@ -70,8 +74,9 @@ impl Holds {
     }
 }
 
-/// Versions are requested in a file: with versions on its command line, the manager does not install dependencies in
-/// versions that are not their candidates. Managers without this ability take versions on the command line.
+/// Versions are requested in a file: with versions on its command line, the manager does not
+/// install dependencies in versions that are not their candidates. Managers without this ability
+/// take versions on the command line.
 #[derive(Debug)]
 pub struct Preferences {
     /// The host's own file.
@@ -80,14 +85,15 @@ pub struct Preferences {
     pub options: fn(file: &str) -> Vec<String>,
     /// The text of such a file, followed by the text of the host's own file.
     pub text: fn(&Versions, own: &str) -> String,
-    /// The command that shows packages from the lists; names are appended, each with a version. It may fail if some are
-    /// unknown.
+    /// The command that shows packages from the lists; names are appended, each with a version. It
+    /// may fail if some are unknown.
     pub show: &'static str,
     /// Parses the names and versions from its output.
     pub shown: fn(&str) -> BTreeSet<(&str, &str)>,
 }
 
-/// An interrupted manager leaves packages half installed, and does nothing else until it has finished them.
+/// An interrupted manager leaves packages half installed, and does nothing else until it has
+/// finished them.
 #[derive(Debug)]
 pub struct Interruption {
     /// Whether it was interrupted.

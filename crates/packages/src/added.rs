@@ -1,4 +1,5 @@
-//! A repository that is added to a host: its files, in the manager's format, and the command that fetches its lists.
+//! A repository that is added to a host: its files, in the manager's format, and the command that
+//! fetches its lists.
 
 use gpusetup_system::System;
 use std::io;
@@ -11,7 +12,8 @@ pub struct NewRepository<'a> {
     pub name: &'a str,
     /// Its address, without a slash at its end.
     pub url: &'a str,
-    /// What its list says of itself, if the manager takes packages from it by that: `o=NVIDIA,l=NVIDIA CUDA`.
+    /// What its list says of itself, if the manager takes packages from it by that:
+    /// `o=NVIDIA,l=NVIDIA CUDA`.
     pub release: Option<&'a str>,
     /// Patterns of the packages that may come from it in the driver's branch.
     pub packages: &'a [String],
@@ -25,7 +27,8 @@ pub struct NewRepository<'a> {
     pub keys: &'a [PathBuf],
 }
 
-/// Something that a manager keeps about a repository outside of the repository's files: a trusted key, or a lock.
+/// Something that a manager keeps about a repository outside of the repository's files: a trusted
+/// key, or a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The command that makes it.
@@ -58,7 +61,8 @@ pub struct RepositoryFormat {
     pub paths: fn(name: &str) -> Vec<PathBuf>,
     /// The texts of these files, in the same order.
     pub texts: fn(&NewRepository) -> Vec<String>,
-    /// The host's folders of such files, each with the options that have the manager read another folder instead.
+    /// The host's folders of such files, each with the options that have the manager read another
+    /// folder instead.
     pub folders: &'static [Folder],
     /// The commands that make notes about it, each one note, once its files are there.
     pub notes: fn(&NewRepository) -> Vec<Vec<String>>,
@@ -66,18 +70,29 @@ pub struct RepositoryFormat {
     pub noted: FindNotes,
     /// Its locks, if the manager keeps packages of a repository away with locks.
     pub locks: Option<RepositoryLocks>,
-    /// Whether its files or notes say which branch comes from it, so that new ones change the branch.
+    /// Whether its files or notes say which branch comes from it, so that new ones change the
+    /// branch.
     pub has_branch: bool,
-    /// The command that fetches the lists of this repository alone, by its name, and fails if the keys do not sign them.
+    /// The command that fetches the lists of this repository alone, by its name, and fails if the
+    /// keys do not sign them.
     pub refresh: fn(name: &str) -> Vec<String>,
 }
 
 impl RepositoryFormat {
     /// Every path of a repository with this name and these keys, keys first.
-    pub fn all_paths<'k>(&self, name: &str, fingerprints: impl IntoIterator<Item = &'k str>) -> Vec<PathBuf> {
-        fingerprints.into_iter().map(self.key).chain((self.paths)(name)).collect()
+    pub fn all_paths<'k>(
+        &self,
+        name: &str,
+        fingerprints: impl IntoIterator<Item = &'k str>,
+    ) -> Vec<PathBuf> {
+        fingerprints
+            .into_iter()
+            .map(self.key)
+            .chain((self.paths)(name))
+            .collect()
     }
 }
 
 /// The first line of files that are written: whose they are, and what removes them.
-pub const HEADER: &str = "# Written by gpusetup; `gpusetup uninstall` removes it with what was installed from it.\n";
+pub const HEADER: &str =
+    "# Written by gpusetup; `gpusetup uninstall` removes it with what was installed from it.\n";

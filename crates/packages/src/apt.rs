@@ -35,14 +35,15 @@ const ARCHITECTURES: &str = "/var/lib/dpkg/arch";
 /// The package whose architecture is the host's.
 const DPKG: &str = "dpkg";
 const APT: &str = "apt";
-/// The first apt that knows `Pin: source-version` (its changelog); an older one warns of it and goes on without.
+/// The first apt that knows `Pin: source-version` (its changelog); an older one warns of it and
+/// goes on without.
 const FIRST_WITH_SOURCE_PINS: &str = "2.9.9";
 
 /// The suffixes of a list, by compression; apt uses the first file that exists.
 const ENDINGS: [&str; 7] = ["", ".xz", ".zst", ".gz", ".lz4", ".bz2", ".lzma"];
 
-/// How apt is called. Its refresh succeeds even if some lists cannot be downloaded, as intended: broken third-party
-/// repositories do not concern gpusetup.
+/// How apt is called. Its refresh succeeds even if some lists cannot be downloaded, as intended:
+/// broken third-party repositories do not concern gpusetup.
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/apt-get"],
     initramfs: "initrd.img-{release}",
@@ -60,7 +61,12 @@ pub static MANAGER: Manager = Manager {
                 -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=900 install",
     simulate_remove: "apt-get -s -q purge",
     remove: "apt-get -y -q -o DPkg::Lock::Timeout=900 purge",
-    list: &["dpkg-query", "-W", "-f", "${db:Status-Status} ${Package} ${Version}\\n"],
+    list: &[
+        "dpkg-query",
+        "-W",
+        "-f",
+        "${db:Status-Status} ${Package} ${Version}\\n",
+    ],
     separator: "=",
     enable_stream: None,
     stream_state: None,
@@ -99,15 +105,32 @@ pub static MANAGER: Manager = Manager {
 };
 
 fn without_cache(argv: Vec<String>) -> Vec<String> {
-    behind_program(argv, ["-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="].map(str::to_owned))
+    behind_program(
+        argv,
+        [
+            "-o",
+            "Dir::Cache::pkgcache=",
+            "-o",
+            "Dir::Cache::srcpkgcache=",
+        ]
+        .map(str::to_owned),
+    )
 }
 
 /// The records of packages by name.
 type Records = BTreeMap<String, Vec<Record>>;
 
 /// See [`super::offered_versions`].
-pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versions) -> Result<Versions, Unknown> {
-    let Lists { records, origins, pins } = read_lists(system, names)?;
+pub fn offered_versions(
+    system: &System,
+    names: &BTreeSet<&str>,
+    locked: &Versions,
+) -> Result<Versions, Unknown> {
+    let Lists {
+        records,
+        origins,
+        pins,
+    } = read_lists(system, names)?;
     Ok(chosen(&records, &origins, &pins, locked))
 }
 
@@ -116,7 +139,10 @@ fn dependencies(system: &System, versions: &Versions) -> Result<BTreeMap<String,
     let names = versions.keys().map(String::as_str).collect();
     let Lists { records, .. } = read_lists(system, &names)?;
     let of = |(name, version): (&String, &String)| {
-        let record = records.get(name)?.iter().find(|record| record.version == *version)?;
+        let record = records
+            .get(name)?
+            .iter()
+            .find(|record| record.version == *version)?;
         Some((name.clone(), record.depends.clone()))
     };
     Ok(versions.iter().filter_map(of).collect())
@@ -141,7 +167,9 @@ fn read_lists(system: &System, names: &BTreeSet<&str>) -> Result<Lists, Unknown>
     let status = Status::read(system, names, &budget)?;
     let architectures = architectures(system, &status.native)?;
     let indexes = sources::indexes(system, &architectures)?;
-    let found = indexes.into_iter().filter_map(|index| Some((file_of(&index, &lists)?, index)));
+    let found = indexes
+        .into_iter()
+        .filter_map(|index| Some((file_of(&index, &lists)?, index)));
     let found: Vec<(PathBuf, Index)> = found.collect();
 
     let folder = Path::new(LISTS);
@@ -153,28 +181,47 @@ fn read_lists(system: &System, names: &BTreeSet<&str>) -> Result<Lists, Unknown>
     let mut pins = Vec::new();
     let default_release = settings::default_release(system)?;
     if !default_release.is_empty() {
-        pins.push(pins::of_default_release(&default_release, &origins).map_err(|why| Unknown::at(LISTS, why))?);
+        pins.push(
+            pins::of_default_release(&default_release, &origins)
+                .map_err(|why| Unknown::at(LISTS, why))?,
+        );
     }
     pins.extend(pins::read(system, &status.native)?);
-    pins.retain(|pin| status.knows_source_pins || !matches!(pin.condition, Condition::SourceVersion(_)));
+    pins.retain(|pin| {
+        status.knows_source_pins || !matches!(pin.condition, Condition::SourceVersion(_))
+    });
 
     let mut records = Records::new();
     let read = |at: &usize| read_list(system, &found[*at].0, *at, names, &status.native, &budget);
     let all: Vec<usize> = (0..found.len()).collect();
     for list in on_all_cores(&all, read) {
-        list?.into_iter().for_each(|(name, record)| records.entry(name).or_default().push(record));
+        list?
+            .into_iter()
+            .for_each(|(name, record)| records.entry(name).or_default().push(record));
     }
     for (name, mut record) in status.records {
         record.origin = origins.len() - 1;
         records.entry(name).or_default().push(record);
     }
-    Ok(Lists { records, origins, pins })
+    Ok(Lists {
+        records,
+        origins,
+        pins,
+    })
 }
 
-fn chosen(records: &Records, origins: &[Origin], pins: &[pins::Pin], locked: &Versions) -> Versions {
+fn chosen(
+    records: &Records,
+    origins: &[Origin],
+    pins: &[pins::Pin],
+    locked: &Versions,
+) -> Versions {
     let choose = |(name, records): (&String, &Vec<Record>)| {
         let to_be_had = |r: &&Record| r.is_installed || !origins[r.origin].is_status;
-        let locked = records.iter().filter(to_be_had).find(|r| locked.get(name) == Some(&r.version));
+        let locked = records
+            .iter()
+            .filter(to_be_had)
+            .find(|r| locked.get(name) == Some(&r.version));
         let version = locked.map(|r| r.version.as_str());
         let version = version.or_else(|| policy::candidate(name, records, origins, pins))?;
         Some((name.clone(), version.to_owned()))
@@ -183,15 +230,24 @@ fn chosen(records: &Records, origins: &[Origin], pins: &[pins::Pin], locked: &Ve
 }
 
 fn file_of(index: &Index, lists: &[String]) -> Option<PathBuf> {
-    let names = ENDINGS.iter().map(|ending| format!("{}{ending}", index.list));
+    let names = ENDINGS
+        .iter()
+        .map(|ending| format!("{}{ending}", index.list));
     // The lists are sorted.
-    names.into_iter().find(|name| lists.binary_search(name).is_ok()).map(|name| Path::new(LISTS).join(name))
+    names
+        .into_iter()
+        .find(|name| lists.binary_search(name).is_ok())
+        .map(|name| Path::new(LISTS).join(name))
 }
 
 /// The host's own architecture, and additional ones from which it accepts packages.
 fn architectures(system: &System, native: &str) -> Result<Vec<String>, Unknown> {
     let text = configuration(system, Path::new(ARCHITECTURES))?;
-    let others = text.lines().map(str::trim).filter(|a| !a.is_empty() && *a != native).map(str::to_owned);
+    let others = text
+        .lines()
+        .map(str::trim)
+        .filter(|a| !a.is_empty() && *a != native)
+        .map(str::to_owned);
     Ok([native.to_owned()].into_iter().chain(others).collect())
 }
 
@@ -204,7 +260,8 @@ fn read_list(
     native: &str,
     budget: &Budget,
 ) -> Result<Vec<(String, Record)>, Unknown> {
-    let wanted: std::collections::HashSet<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
+    let wanted: std::collections::HashSet<&[u8]> =
+        names.iter().map(|name| name.as_bytes()).collect();
     let mut records = Vec::new();
     each_record_of(system, path, b"\n\n", budget, |stanza| {
         let stanza = stanza.trim_ascii_start();
@@ -212,7 +269,9 @@ fn read_list(
             return Ok(());
         }
         let name = stanza::package(stanza).ok_or("a stanza has no Package")?;
-        if wanted.contains(&*name) && [native, "all"].contains(&&*stanza::text(stanza, "Architecture")) {
+        if wanted.contains(&*name)
+            && [native, "all"].contains(&&*stanza::text(stanza, "Architecture"))
+        {
             let name = String::from_utf8_lossy(&name).into_owned();
             let record = Record::read(&name, stanza, origin, false);
             records.push((name, record));
@@ -241,7 +300,9 @@ impl Status {
                 native = Some(architecture());
             }
             if name == APT {
-                knows_source_pins = version::compare(&stanza::text(stanza, "Version"), FIRST_WITH_SOURCE_PINS).is_ge();
+                knows_source_pins =
+                    version::compare(&stanza::text(stanza, "Version"), FIRST_WITH_SOURCE_PINS)
+                        .is_ge();
             }
             if names.contains(name) {
                 let record = Record::read(name, stanza, 0, dpkg::is_present(stanza));
@@ -254,8 +315,15 @@ impl Status {
         records.retain(|(_, architecture, record)| {
             [&*native, "all"].contains(&&**architecture) && !record.version.is_empty()
         });
-        let records = records.into_iter().map(|(name, _, record)| (name, record)).collect();
-        Ok(Self { native, records, knows_source_pins })
+        let records = records
+            .into_iter()
+            .map(|(name, _, record)| (name, record))
+            .collect();
+        Ok(Self {
+            native,
+            records,
+            knows_source_pins,
+        })
     }
 }
 

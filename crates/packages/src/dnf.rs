@@ -1,4 +1,5 @@
-//! dnf's repositories: which ones are enabled, where their lists are, and which of their packages are hidden.
+//! dnf's repositories: which ones are enabled, where their lists are, and which of their packages
+//! are hidden.
 
 mod added;
 mod cache;
@@ -20,19 +21,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 const MAIN: &str = "/etc/dnf/dnf.conf";
-const REPOSITORIES: [&str; 3] = ["/etc/yum.repos.d", "/etc/yum/repos.d", "/etc/distro.repos.d"];
-/// Folders that must be empty: their files change repositories or hide packages in unsupported ways.
+const REPOSITORIES: [&str; 3] = [
+    "/etc/yum.repos.d",
+    "/etc/yum/repos.d",
+    "/etc/distro.repos.d",
+];
+/// Folders that must be empty: their files change repositories or hide packages in unsupported
+/// ways.
 const UNSUPPORTED_FOLDERS: [&str; 4] = [
     "/etc/dnf/repos.override.d",
     "/usr/share/dnf5/repos.override.d",
     "/etc/dnf/modules.defaults.d",
     "/etc/dnf/libdnf5.conf.d",
 ];
-const UNSUPPORTED_KEYS: [&str; 6] =
-    ["reposdir", "varsdir", "cachedir", "system_cachedir", "disable_excludes", "module_obsoletes"];
+const UNSUPPORTED_KEYS: [&str; 6] = [
+    "reposdir",
+    "varsdir",
+    "cachedir",
+    "system_cachedir",
+    "disable_excludes",
+    "module_obsoletes",
+];
 
-/// How dnf is called. It waits for its own lock automatically. Without `--best`, which Red Hat's configuration has, it leaves installed
-/// packages as they are.
+/// How dnf is called. It waits for its own lock automatically. Without `--best`, which Red Hat's
+/// configuration has, it leaves installed packages as they are.
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/dnf", "/usr/bin/dnf5"],
     initramfs: "initramfs-{release}.img",
@@ -59,13 +71,17 @@ pub static MANAGER: Manager = Manager {
             "--disablerepo=*".to_owned(),
             format!("--repofrompath=gpusetup,file://{}", folder.display()),
             "--setopt=gpusetup.gpgcheck=0".to_owned(),
-            // The module's stream was chosen when the bundle was made; the bundle has no list of modules.
+            // The module's stream was chosen when the bundle was made; the bundle has no list of
+            // modules.
             "--setopt=gpusetup.module_hotfixes=1".to_owned(),
             format!("--setopt=cachedir={}", folder.join("lists").display()),
         ]
     },
     folder_files: None,
-    fetcher: Fetcher { enable_stream: Some("module enable"), ..rpm::fetcher(fetcher_argv, "--downloadonly install") },
+    fetcher: Fetcher {
+        enable_stream: Some("module enable"),
+        ..rpm::fetcher(fetcher_argv, "--downloadonly install")
+    },
     without_cache: |argv| argv,
     simulation: None,
     automatic: None,
@@ -86,7 +102,11 @@ pub static MANAGER: Manager = Manager {
         refresh: "dnf makecache",
         owner: "rpm -qf",
         remove_old_kernels: "dnf remove --oldinstallonly",
-        add_kernel_parameter: |parameter| vec![format!("sudo grubby --update-kernel=ALL --args={parameter}")],
+        add_kernel_parameter: |parameter| {
+            vec![format!(
+                "sudo grubby --update-kernel=ALL --args={parameter}"
+            )]
+        },
     },
 };
 
@@ -100,11 +120,18 @@ fn fetcher_argv(work: &Path, release: &str) -> Vec<String> {
         // The command-line option differs between versions of dnf; this setting does not.
         format!("--setopt=destdir={}", at("archives")),
     ];
-    manager::words("dnf -y -q").into_iter().chain(options).collect()
+    manager::words("dnf -y -q")
+        .into_iter()
+        .chain(options)
+        .collect()
 }
 
 /// See [`super::offered_versions`].
-pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versions) -> Result<Versions, Unknown> {
+pub fn offered_versions(
+    system: &System,
+    names: &BTreeSet<&str>,
+    locked: &Versions,
+) -> Result<Versions, Unknown> {
     if !cache::is_there(system) {
         return Err(Unknown::NotFetched);
     }
@@ -117,10 +144,15 @@ pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versio
     let mut available = Vec::new();
     for (at, repository) in repositories.iter().enumerate() {
         let folder = cache::folder(system, &repository.id, &repository.address, &variables)?;
-        let repodata = folder.map(|f| Repodata::read(system, &f.join("repodata"), &budget)).transpose()?.flatten();
+        let repodata = folder
+            .map(|f| Repodata::read(system, &f.join("repodata"), &budget))
+            .transpose()?
+            .flatten();
         match repodata {
             Some(repodata) => available.push((at, repodata)),
-            None if repository.skip_if_unavailable.unwrap_or(settings.skip_if_unavailable) => {}
+            None if repository
+                .skip_if_unavailable
+                .unwrap_or(settings.skip_if_unavailable) => {}
             None => return Err(Unknown::NotFetched),
         }
     }
@@ -143,15 +175,26 @@ pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versio
         .filter(|((_, p), hidden)| !hidden && names.contains(&*p.name))
         .map(|(p, _)| p)
         .collect();
-    let files: Vec<&PathBuf> = available.iter().filter_map(|(_, repodata)| repodata.modules.as_ref()).collect();
+    let files: Vec<&PathBuf> = available
+        .iter()
+        .filter_map(|(_, repodata)| repodata.modules.as_ref())
+        .collect();
     let is_hotfix = |at: usize| repositories[at].is_hotfix;
-    modules::hide(system, &files, settings.platform.as_deref(), is_hotfix, &mut packages, &budget)?;
+    modules::hide(
+        system,
+        &files,
+        settings.platform.as_deref(),
+        is_hotfix,
+        &mut packages,
+        &budget,
+    )?;
     let priority = |at: usize| repositories[at].priority;
     Ok(chosen(&packages, architectures, priority, locked))
 }
 
-/// The newest version of each package in the repositories of the best priority; an available locked version is preferred.
-/// Packages of the host's own architecture, or of none, are preferred to all others.
+/// The newest version of each package in the repositories of the best priority; an available locked
+/// version is preferred. Packages of the host's own architecture, or of none, are preferred to all
+/// others.
 pub fn chosen(
     packages: &[(usize, Package)],
     architectures: &[&str],
@@ -163,27 +206,37 @@ pub fn chosen(
     let mut chosen = Versions::new();
     for found in packages {
         let (at, package) = found;
-        if locked.get(&package.name).is_some_and(|l| *l == package.evr() || is_without_epoch(l, package)) {
+        if locked
+            .get(&package.name)
+            .is_some_and(|l| *l == package.evr() || is_without_epoch(l, package))
+        {
             chosen.insert(package.name.clone(), locked[&package.name].clone());
         }
         let rank = |at: usize, p: &Package| (Reverse(is_foreign(p)), Reverse(priority(at)));
         let better = |(other_at, other): &(usize, Package)| {
             let newer = || version::compare(&package.evr(), &other.evr()).is_gt();
-            rank(*at, package).cmp(&rank(*other_at, other)).then_with(|| newer().cmp(&false)).is_gt()
+            rank(*at, package)
+                .cmp(&rank(*other_at, other))
+                .then_with(|| newer().cmp(&false))
+                .is_gt()
         };
         if best.get(&*package.name).is_none_or(|known| better(known)) {
             best.insert(&package.name, found);
         }
     }
     for (name, (_, package)) in best {
-        chosen.entry(name.to_owned()).or_insert_with(|| package.evr());
+        chosen
+            .entry(name.to_owned())
+            .or_insert_with(|| package.evr());
     }
     chosen
 }
 
 /// Whether a locked version without an epoch matches: rpm's own list omits epochs.
 fn is_without_epoch(locked: &str, package: &Package) -> bool {
-    locked.split_once('-').is_some_and(|(v, r)| (v, r) == (package.version.as_str(), package.release.as_str()))
+    locked
+        .split_once('-')
+        .is_some_and(|(v, r)| (v, r) == (package.version.as_str(), package.release.as_str()))
 }
 
 /// The settings in `[main]`.
@@ -197,15 +250,32 @@ struct Settings {
 impl Settings {
     fn read(system: &System) -> Result<Self, Unknown> {
         for folder in UNSUPPORTED_FOLDERS {
-            if system.list(folder).map_err(|e| Unknown::at(folder, e))?.iter().any(|name| !name.starts_with('.')) {
-                return Err(Unknown::at(folder, "the files in this directory are not supported"));
+            if system
+                .list(folder)
+                .map_err(|e| Unknown::at(folder, e))?
+                .iter()
+                .any(|name| !name.starts_with('.'))
+            {
+                return Err(Unknown::at(
+                    folder,
+                    "the files in this directory are not supported",
+                ));
             }
         }
         holds::only_our_own(system)?;
         let all = sections(&configuration(system, Path::new(MAIN))?);
-        let main = all.into_iter().find(|s| s.name == "main").unwrap_or_default();
-        if let Some(key) = UNSUPPORTED_KEYS.iter().find(|key| main.value(key).is_some()) {
-            return Err(Unknown::at(MAIN, format!("the setting {key} is not supported")));
+        let main = all
+            .into_iter()
+            .find(|s| s.name == "main")
+            .unwrap_or_default();
+        if let Some(key) = UNSUPPORTED_KEYS
+            .iter()
+            .find(|key| main.value(key).is_some())
+        {
+            return Err(Unknown::at(
+                MAIN,
+                format!("the setting {key} is not supported"),
+            ));
         }
         let platform = main.value("module_platform_id").map(str::to_owned);
         Ok(Self {
@@ -218,7 +288,10 @@ impl Settings {
 }
 
 fn excludes(section: &Section) -> Vec<String> {
-    ["excludepkgs", "exclude"].iter().flat_map(|key| words(section, key)).collect()
+    ["excludepkgs", "exclude"]
+        .iter()
+        .flat_map(|key| words(section, key))
+        .collect()
 }
 
 fn words(section: &Section, key: &str) -> Vec<String> {
@@ -241,8 +314,12 @@ struct Repository {
 impl Repository {
     fn of(section: &Section, path: &Path) -> Result<Self, Unknown> {
         let value = |key: &str| section.value(key).filter(|v| !v.is_empty());
-        let first = value("baseurl").and_then(|v| v.split([',', ' ', '\t', '\n']).find(|w| !w.is_empty()));
-        let address = value("metalink").or(value("mirrorlist")).or(first).unwrap_or(&section.name);
+        let first =
+            value("baseurl").and_then(|v| v.split([',', ' ', '\t', '\n']).find(|w| !w.is_empty()));
+        let address = value("metalink")
+            .or(value("mirrorlist"))
+            .or(first)
+            .unwrap_or(&section.name);
         Ok(Self {
             id: section.name.clone(),
             is_enabled: section.switch("enabled").unwrap_or(true),
@@ -261,12 +338,23 @@ fn repositories(system: &System) -> Result<Vec<Repository>, Unknown> {
     let mut paths = vec![PathBuf::from(MAIN)];
     for folder in REPOSITORIES {
         let names = system.list(folder).map_err(|e| Unknown::at(folder, e))?;
-        paths.extend(names.iter().filter(|n| n.ends_with(".repo")).map(|n| Path::new(folder).join(n)));
+        paths.extend(
+            names
+                .iter()
+                .filter(|n| n.ends_with(".repo"))
+                .map(|n| Path::new(folder).join(n)),
+        );
     }
     for path in paths {
-        for section in sections(&configuration(system, &path)?).iter().filter(|s| s.name != "main") {
+        for section in sections(&configuration(system, &path)?)
+            .iter()
+            .filter(|s| s.name != "main")
+        {
             if all.iter().any(|other| other.id == section.name) {
-                return Err(Unknown::at(&path, format!("the repository {} is defined twice", section.name)));
+                return Err(Unknown::at(
+                    &path,
+                    format!("the repository {} is defined twice", section.name),
+                ));
             }
             all.push(Repository::of(section, &path)?);
         }
@@ -284,8 +372,16 @@ struct Patterns {
 impl Patterns {
     fn of(settings: &Settings, repositories: &[Repository]) -> Self {
         let patterns = |general: &[String], own: fn(&Repository) -> &[String]| {
-            let own = repositories.iter().enumerate().flat_map(|(at, r)| own(r).iter().map(move |p| (Some(at), p)));
-            general.iter().map(|p| (None, p)).chain(own).map(|(at, p)| (at, Pattern::new(p))).collect()
+            let own = repositories
+                .iter()
+                .enumerate()
+                .flat_map(|(at, r)| own(r).iter().map(move |p| (Some(at), p)));
+            general
+                .iter()
+                .map(|p| (None, p))
+                .chain(own)
+                .map(|(at, p)| (at, Pattern::new(p)))
+                .collect()
         };
         Self {
             excludes: patterns(&settings.excludes, |r| &r.excludes),
@@ -294,7 +390,10 @@ impl Patterns {
     }
 
     fn may_match(&self, name: &str) -> bool {
-        self.excludes.iter().chain(&self.includes).any(|(_, pattern)| pattern.may_match(name))
+        self.excludes
+            .iter()
+            .chain(&self.includes)
+            .any(|(_, pattern)| pattern.may_match(name))
     }
 
     /// Which of the packages are hidden.
@@ -310,10 +409,14 @@ impl Patterns {
             matched
         };
         let (excluded, included) = (matching(&self.excludes), matching(&self.includes));
-        let needs_inclusion =
-            |at: usize| self.includes.iter().any(|(repository, _)| repository.is_none_or(|r| r == at));
+        let needs_inclusion = |at: usize| {
+            self.includes
+                .iter()
+                .any(|(repository, _)| repository.is_none_or(|r| r == at))
+        };
         let all = packages.iter().zip(excluded).zip(included);
-        all.map(|(((at, _), excluded), included)| excluded || needs_inclusion(*at) && !included).collect()
+        all.map(|(((at, _), excluded), included)| excluded || needs_inclusion(*at) && !included)
+            .collect()
     }
 }
 
@@ -335,13 +438,21 @@ mod tests {
             fs::write(path, text).expect("written");
         };
         write("lib64/ld-linux-x86-64.so.2".to_owned(), "");
-        write("etc/os-release".to_owned(), "ID=rocky\nVERSION_ID=\"9.4\"\nPLATFORM_ID=\"platform:el9\"\n");
+        write(
+            "etc/os-release".to_owned(),
+            "ID=rocky\nVERSION_ID=\"9.4\"\nPLATFORM_ID=\"platform:el9\"\n",
+        );
         write("etc/dnf/dnf.conf".to_owned(), main);
         for (id, section, packages) in repositories {
             let url = format!("https://r.example/{id}/9/x86_64");
-            let text = format!("[{id}]\nbaseurl=https://r.example/{id}/$releasever/$basearch\n{section}");
+            let text =
+                format!("[{id}]\nbaseurl=https://r.example/{id}/$releasever/$basearch\n{section}");
             write(format!("etc/yum.repos.d/{id}.repo"), &text);
-            let sum: String = Sha256::digest(url).iter().take(8).map(|b| format!("{b:02x}")).collect();
+            let sum: String = Sha256::digest(url)
+                .iter()
+                .take(8)
+                .map(|b| format!("{b:02x}"))
+                .collect();
             let folder = format!("var/cache/dnf/{id}-{sum}/repodata");
             let repomd = "<repomd><data type=\"primary\"><location href=\"repodata/p.xml\"/></data></repomd>";
             write(format!("{folder}/repomd.xml"), repomd);
@@ -355,51 +466,106 @@ mod tests {
     }
 
     fn offered(dir: &tempfile::TempDir, locked: &[(&str, &str)]) -> Result<Vec<String>, String> {
-        let locked = locked.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        let versions = offered_versions(&System::at(dir.path()), &BTreeSet::from(["a", "b", "c"]), &locked);
-        versions.map(|all| all.iter().map(|(n, v)| format!("{n} {v}")).collect()).map_err(|e| e.to_string())
+        let locked = locked
+            .iter()
+            .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+            .collect();
+        let versions = offered_versions(
+            &System::at(dir.path()),
+            &BTreeSet::from(["a", "b", "c"]),
+            &locked,
+        );
+        versions
+            .map(|all| all.iter().map(|(n, v)| format!("{n} {v}")).collect())
+            .map_err(|e| e.to_string())
     }
 
     #[test]
     fn the_newest_of_the_best_priority_is_offered() {
-        let old: &[_] = &[("a", "1", "1"), ("a", "1", "10"), ("a", "1", "9"), ("x", "1", "1")];
-        let dir = host("", &[("old", "", old), ("new", "priority=50\n", &[("a", "0", "1"), ("b", "1", "1")])]);
+        let old: &[_] = &[
+            ("a", "1", "1"),
+            ("a", "1", "10"),
+            ("a", "1", "9"),
+            ("x", "1", "1"),
+        ];
+        let dir = host(
+            "",
+            &[
+                ("old", "", old),
+                ("new", "priority=50\n", &[("a", "0", "1"), ("b", "1", "1")]),
+            ],
+        );
         assert_eq!(offered(&dir, &[]).expect("known"), ["a 0-1", "b 1-1"]);
-        assert_eq!(offered(&dir, &[("a", "1-9"), ("b", "7-1")]).expect("known"), ["a 1-9", "b 1-1"]);
-        let dir = host("", &[("old", "", old), ("off", "enabled=0\n", &[("a", "9", "1")])]);
+        assert_eq!(
+            offered(&dir, &[("a", "1-9"), ("b", "7-1")]).expect("known"),
+            ["a 1-9", "b 1-1"]
+        );
+        let dir = host(
+            "",
+            &[("old", "", old), ("off", "enabled=0\n", &[("a", "9", "1")])],
+        );
         assert_eq!(offered(&dir, &[]).expect("known"), ["a 1-10"]);
     }
 
     #[test]
     fn excluded_packages_are_hidden() {
-        let all: &[_] = &[("a", "1", "1"), ("a", "2", "1"), ("b", "1", "1"), ("bb", "1", "1")];
-        let of = |main: &str, section: &str| offered(&host(main, &[("r", section, all)]), &[]).expect("known");
+        let all: &[_] = &[
+            ("a", "1", "1"),
+            ("a", "2", "1"),
+            ("b", "1", "1"),
+            ("bb", "1", "1"),
+        ];
+        let of = |main: &str, section: &str| {
+            offered(&host(main, &[("r", section, all)]), &[]).expect("known")
+        };
         assert_eq!(of("[main]\nexcludepkgs=a-2*, x\n", ""), ["a 1-1", "b 1-1"]);
         assert_eq!(of("[main]\nexclude=b*\n", ""), ["a 2-1"]);
         assert_eq!(of("", "excludepkgs=a\n"), ["b 1-1"]);
         assert_eq!(of("", "includepkgs=b a-1-1.noarch\n"), ["a 1-1", "b 1-1"]);
-        assert_eq!(of("[main]\nincludepkgs=a\nexcludepkgs=a-2-1\n", ""), ["a 1-1"]);
+        assert_eq!(
+            of("[main]\nincludepkgs=a\nexcludepkgs=a-2-1\n", ""),
+            ["a 1-1"]
+        );
     }
 
     #[test]
     fn what_was_not_downloaded_or_is_not_supported_is_not_known() {
         let dir = host("", &[("r", "", &[("a", "1", "1")])]);
         let more = |section: &str| {
-            fs::write(dir.path().join("etc/yum.repos.d/s.repo"), format!("[s]\nbaseurl=http://s\n{section}"))
-                .expect("written");
+            fs::write(
+                dir.path().join("etc/yum.repos.d/s.repo"),
+                format!("[s]\nbaseurl=http://s\n{section}"),
+            )
+            .expect("written");
         };
         more("");
-        assert!(offered(&dir, &[]).expect_err("unknown").contains("never downloaded"));
+        assert!(
+            offered(&dir, &[])
+                .expect_err("unknown")
+                .contains("never downloaded")
+        );
         more("skip_if_unavailable=1\n");
         assert_eq!(offered(&dir, &[]).expect("known"), ["a 1-1"]);
         more("priority=x\n");
         assert!(offered(&dir, &[]).is_err());
         more("enabled=0\n");
         fs::create_dir_all(dir.path().join("etc/dnf/plugins")).expect("made");
-        fs::write(dir.path().join("etc/dnf/plugins/versionlock.list"), "# none\n").expect("written");
+        fs::write(
+            dir.path().join("etc/dnf/plugins/versionlock.list"),
+            "# none\n",
+        )
+        .expect("written");
         assert!(offered(&dir, &[]).is_ok());
-        fs::write(dir.path().join("etc/dnf/plugins/versionlock.list"), "a-0:1-1.*\n").expect("written");
-        assert!(offered(&dir, &[]).expect_err("unknown").contains("locked versions"));
+        fs::write(
+            dir.path().join("etc/dnf/plugins/versionlock.list"),
+            "a-0:1-1.*\n",
+        )
+        .expect("written");
+        assert!(
+            offered(&dir, &[])
+                .expect_err("unknown")
+                .contains("locked versions")
+        );
         assert!(offered(&host("[main]\nreposdir=/x\n", &[]), &[]).is_err());
         assert!(offered(&host("", &[]), &[]).is_err());
     }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 /// How a manager downloads packages, for a host without any packages, into a work folder only.
 #[derive(Debug)]
 pub struct Fetcher {
-    /// The program and the options that restrict it to the work folder, for a release of its system.
+    /// The program and the options that restrict it to the work folder, for a release of its
+    /// system.
     pub argv: fn(work: &Path, release: &str) -> Vec<String>,
     /// The folders that it needs in the work folder.
     pub folders: &'static [&'static str],
@@ -52,7 +53,8 @@ pub struct WrittenIndex {
     pub name_and_version: fn(&str) -> (&str, &str),
     /// The file's name in the repository, from the manager's name for it.
     pub file_name: fn(&str) -> String,
-    /// The package's entry in the list: its description, and the name, size and checksum of its file.
+    /// The package's entry in the list: its description, and the name, size and checksum of its
+    /// file.
     pub entry: fn(description: &str, file: &str, size: u64, sum: &str) -> String,
     /// The names and contents of the list files, from the sorted entries and the time of creation.
     pub files: fn(entries: String, created: &str) -> [(&'static str, String); 2],
@@ -63,7 +65,8 @@ pub struct WrittenIndex {
 pub struct MadeIndex {
     /// The command that prints a line `NAME VERSION` for each package; their files are appended.
     pub names: &'static [&'static str],
-    /// The command that makes the lists in a folder, which is appended. None for managers that need no lists.
+    /// The command that makes the lists in a folder, which is appended. None for managers that need
+    /// no lists.
     pub make: Option<&'static str>,
     /// The subfolder of the lists.
     pub lists: &'static str,
@@ -87,18 +90,29 @@ mod tests {
 
     #[test]
     fn a_manager_is_kept_to_its_folder() {
-        let argv = |kind| (crate::of(kind).fetcher.argv)(Path::new("/var/cache/w"), "9.6").join(" ");
+        let argv =
+            |kind| (crate::of(kind).fetcher.argv)(Path::new("/var/cache/w"), "9.6").join(" ");
         let apt = argv(PackageManager::Apt);
         assert!(
-            apt.contains("Dir::State::status=/var/cache/w/status") && apt.contains("Dir::Cache=/var/cache/w"),
+            apt.contains("Dir::State::status=/var/cache/w/status")
+                && apt.contains("Dir::Cache=/var/cache/w"),
             "{apt}"
         );
         let dnf = argv(PackageManager::Dnf);
-        assert!(dnf.contains("--installroot=/var/cache/w/root --releasever=9.6"), "{dnf}");
+        assert!(
+            dnf.contains("--installroot=/var/cache/w/root --releasever=9.6"),
+            "{dnf}"
+        );
         let tdnf = argv(PackageManager::Tdnf);
         let all = "--downloadonly --downloaddir=/var/cache/w/archives";
-        assert!(tdnf.starts_with("tdnf -y --installroot=/var/cache/w/root") && tdnf.ends_with(all), "{tdnf}");
+        assert!(
+            tdnf.starts_with("tdnf -y --installroot=/var/cache/w/root") && tdnf.ends_with(all),
+            "{tdnf}"
+        );
         let zypper = argv(PackageManager::Zypper);
-        assert!(zypper.starts_with("zypper --non-interactive --root /var/cache/w/root"), "{zypper}");
+        assert!(
+            zypper.starts_with("zypper --non-interactive --root /var/cache/w/root"),
+            "{zypper}"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Shell patterns.
 
-/// fnmatch(3) without flags. Only the last `*` is retried, so the time is at most the product of both lengths.
+/// fnmatch(3) without flags. Only the last `*` is retried, so the time is at most the product of
+/// both lengths.
 pub fn pattern_matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t, mut star) = (0, 0, None);
     while t < text.len() {
@@ -13,7 +14,9 @@ pub fn pattern_matches(pattern: &[u8], text: &[u8]) -> bool {
             (p, t) = (p + length, t + 1);
             continue;
         }
-        let Some((after, at)) = star else { return false };
+        let Some((after, at)) = star else {
+            return false;
+        };
         star = Some((after, at + 1));
         (p, t) = (after, at + 1);
     }
@@ -67,7 +70,8 @@ mod tests {
 
     #[test]
     fn patterns_match_as_fnmatch_does() {
-        let matches = |pattern: &str, text: &str| pattern_matches(pattern.as_bytes(), text.as_bytes());
+        let matches =
+            |pattern: &str, text: &str| pattern_matches(pattern.as_bytes(), text.as_bytes());
         for (pattern, text) in [
             ("nvidia-*", "nvidia-smi"),
             ("*", ""),
@@ -82,11 +86,20 @@ mod tests {
         ] {
             assert!(matches(pattern, text), "{pattern} {text}");
         }
-        for (pattern, text) in
-            [("nvidia-*", "libnvidia-x"), ("a", "ab"), ("?", ""), ("[!a]", "a"), ("a\\*", "ab"), ("", "a"), ("*a", "b")]
-        {
+        for (pattern, text) in [
+            ("nvidia-*", "libnvidia-x"),
+            ("a", "ab"),
+            ("?", ""),
+            ("[!a]", "a"),
+            ("a\\*", "ab"),
+            ("", "a"),
+            ("*a", "b"),
+        ] {
             assert!(!matches(pattern, text), "{pattern} {text}");
         }
-        assert!(!matches(&format!("{}b", "*a".repeat(200)), &"a".repeat(5000)));
+        assert!(!matches(
+            &format!("{}b", "*a".repeat(200)),
+            &"a".repeat(5000)
+        ));
     }
 }

@@ -1,4 +1,5 @@
-//! The configuration format of dnf, zypper and dnf's modules: sections of `key = value`. Indented lines continue a value.
+//! The configuration format of dnf, zypper and dnf's modules: sections of `key = value`. Indented
+//! lines continue a value.
 
 use super::Unknown;
 use std::path::Path;
@@ -14,13 +15,21 @@ pub struct Section {
 impl Section {
     /// The value of a key.
     pub fn value(&self, key: &str) -> Option<&str> {
-        self.keys.iter().rev().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
+        self.keys
+            .iter()
+            .rev()
+            .find(|(k, _)| k == key)
+            .map(|(_, value)| value.as_str())
     }
 
     /// The words of a value, separated by commas or white space.
     pub fn words(&self, key: &str) -> Vec<&str> {
         let separators = |c: char| c == ',' || c.is_whitespace();
-        self.value(key).unwrap_or_default().split(separators).filter(|word| !word.is_empty()).collect()
+        self.value(key)
+            .unwrap_or_default()
+            .split(separators)
+            .filter(|word| !word.is_empty())
+            .collect()
     }
 
     /// Whether a switch is on; none if it is missing or has another value.
@@ -34,8 +43,12 @@ impl Section {
 
     /// A whole number; `or` if it is missing.
     pub fn number(&self, key: &str, or: i64, path: &Path) -> Result<i64, Unknown> {
-        let Some(value) = self.value(key) else { return Ok(or) };
-        value.parse().map_err(|_| Unknown::at(path, format!("{key}={value} is not a number")))
+        let Some(value) = self.value(key) else {
+            return Ok(or);
+        };
+        value
+            .parse()
+            .map_err(|_| Unknown::at(path, format!("{key}={value} is not a number")))
     }
 }
 
@@ -44,10 +57,16 @@ pub fn sections(text: &str) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with(['#', ';'])) {
         let trimmed = line.trim();
-        if let Some(name) = trimmed.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(name, _)| name)
+        if let Some(name) = trimmed
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once(']'))
+            .map(|(name, _)| name)
             && !line.starts_with([' ', '\t'])
         {
-            sections.push(Section { name: name.to_owned(), keys: Vec::new() });
+            sections.push(Section {
+                name: name.to_owned(),
+                keys: Vec::new(),
+            });
         } else if let Some(section) = sections.last_mut() {
             section.line(line, trimmed);
         }
@@ -63,7 +82,8 @@ impl Section {
                 value.push_str(trimmed);
             }
         } else if let Some((key, value)) = trimmed.split_once('=') {
-            self.keys.push((key.trim().to_owned(), value.trim().to_owned()));
+            self.keys
+                .push((key.trim().to_owned(), value.trim().to_owned()));
         }
     }
 }
@@ -74,13 +94,28 @@ mod tests {
 
     #[test]
     fn sections_have_keys_with_values_over_several_lines() {
-        let text =
-            "# no\nlost = 1\n[main]\nexcludepkgs = a, b\n  c\n# [x]\nenabled= False\npriority=7\npriority=8\n[r]\nx\n";
+        let text = "# no\nlost = 1\n[main]\nexcludepkgs = a, b\n  c\n# [x]\nenabled= False\npriority=7\npriority=8\n[r]\nx\n";
         let read = sections(text);
-        assert_eq!(read.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["main", "r"]);
+        assert_eq!(
+            read.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
+            ["main", "r"]
+        );
         assert_eq!(read[0].words("excludepkgs"), ["a", "b", "c"]);
-        assert_eq!((read[0].switch("enabled"), read[1].switch("enabled")), (Some(false), None));
-        assert_eq!(read[0].number("priority", 99, Path::new("/x")).expect("a number"), 8);
-        assert_eq!(read[1].number("priority", 99, Path::new("/x")).expect("a number"), 99);
+        assert_eq!(
+            (read[0].switch("enabled"), read[1].switch("enabled")),
+            (Some(false), None)
+        );
+        assert_eq!(
+            read[0]
+                .number("priority", 99, Path::new("/x"))
+                .expect("a number"),
+            8
+        );
+        assert_eq!(
+            read[1]
+                .number("priority", 99, Path::new("/x"))
+                .expect("a number"),
+            99
+        );
     }
 }

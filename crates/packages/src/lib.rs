@@ -1,13 +1,16 @@
-//! The package managers, one file each: their commands, locks and messages, what is installed, which package owns a file,
-//! what the host's repositories offer, and how packages are downloaded for another host.
+//! The package managers, one file each: their commands, locks and messages, what is installed,
+//! which package owns a file, what the host's repositories offer, and how packages are downloaded
+//! for another host.
 //!
-//! All differences between managers are in a [`Manager`] value, returned by [`of`]; no code outside depends on the kind of
-//! manager. Code shared by several managers is in `rpm`, `ini`, `repositories` and `record`. To add a manager, add a
-//! variant to [`PackageManager`], a file with its `MANAGER`, and a row in the table below.
+//! All differences between managers are in a [`Manager`] value, returned by [`of`]; no code outside
+//! depends on the kind of manager. Code shared by several managers is in `rpm`, `ini`,
+//! `repositories` and `record`. To add a manager, add a variant to [`PackageManager`], a file with
+//! its `MANAGER`, and a row in the table below.
 //!
-//! Offers are read from the lists that the package manager has already downloaded. No program is started and nothing is
-//! downloaded, so an untrusted tree can be read as safely as the live host. The results are those of `apt-cache policy`,
-//! `dnf repoquery --available` and `zypper search --details`. Input that is not understood is [`Unknown`], never a guess.
+//! Offers are read from the lists that the package manager has already downloaded. No program is
+//! started and nothing is downloaded, so an untrusted tree can be read as safely as the live host.
+//! The results are those of `apt-cache policy`, `dnf repoquery --available` and `zypper search
+//! --details`. Input that is not understood is [`Unknown`], never a guess.
 
 // clippy.toml lists what only `gpusetup-system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -50,8 +53,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-/// Makes the table of all managers: each variant with the value in its file. A host's manager is the first whose program
-/// exists.
+/// Makes the table of all managers: each variant with the value in its file. A host's manager is
+/// the first whose program exists.
 macro_rules! managers {
     ($($kind:ident => $row:path,)+) => {
         /// All managers, in the order in which they are looked for on a host.
@@ -85,12 +88,18 @@ pub fn of_host(manager: Option<PackageManager>) -> &'static Manager {
 
 /// The names that a kernel's initramfs may have in `/boot`.
 pub fn initramfs_names(release: &str) -> impl Iterator<Item = String> {
-    ALL.iter().map(|manager| of(*manager).initramfs.replace("{release}", release))
+    ALL.iter()
+        .map(|manager| of(*manager).initramfs.replace("{release}", release))
 }
 
 /// The manager of a host, found by its programs.
 pub fn find(is_there: impl Fn(&str) -> bool) -> Option<PackageManager> {
-    ALL.iter().copied().find(|manager| of(*manager).programs.iter().any(|program| is_there(program)))
+    ALL.iter().copied().find(|manager| {
+        of(*manager)
+            .programs
+            .iter()
+            .any(|program| is_there(program))
+    })
 }
 
 /// Versions of packages by name.
@@ -117,12 +126,15 @@ pub enum Unknown {
 
 impl Unknown {
     fn at(path: impl AsRef<Path>, why: impl Display) -> Self {
-        Self::NotUnderstood { path: path.as_ref().to_owned(), why: why.to_string() }
+        Self::NotUnderstood {
+            path: path.as_ref().to_owned(),
+            why: why.to_string(),
+        }
     }
 }
 
-/// The version that would be installed of each package in `names`, if it can be installed. A version in `locked` is
-/// preferred if it is still available.
+/// The version that would be installed of each package in `names`, if it can be installed. A
+/// version in `locked` is preferred if it is still available.
 pub fn offered_versions(
     system: &System,
     manager: PackageManager,
@@ -132,18 +144,21 @@ pub fn offered_versions(
     (of(manager).offered_versions)(system, names, locked)
 }
 
-/// The dependencies of packages in these versions, as the manager's lists have them: `a, b (>= 1)`. Packages that no list has in
-/// that version are missing; so are all of a manager whose lists are not read for them.
+/// The dependencies of packages in these versions, as the manager's lists have them: `a, b (>= 1)`.
+/// Packages that no list has in that version are missing; so are all of a manager whose lists are
+/// not read for them.
 pub fn dependencies(
     system: &System,
     manager: PackageManager,
     versions: &Versions,
 ) -> Result<BTreeMap<String, String>, Unknown> {
-    of(manager).dependencies.map_or_else(|| Ok(BTreeMap::new()), |read| read(system, versions))
+    of(manager)
+        .dependencies
+        .map_or_else(|| Ok(BTreeMap::new()), |read| read(system, versions))
 }
 
-/// Whether a line of the enabled repositories matches a mark: part of its URL (if the mark has a slash), or its name by the
-/// manager's rules.
+/// Whether a line of the enabled repositories matches a mark: part of its URL (if the mark has a
+/// slash), or its name by the manager's rules.
 pub fn is_meant(line: &str, mark: &str, manager: Option<PackageManager>) -> bool {
     if mark.contains('/') {
         return line.contains(mark);
@@ -156,12 +171,20 @@ pub fn is_meant(line: &str, mark: &str, manager: Option<PackageManager>) -> bool
 
 /// The packages that gpusetup holds at their version, as it noted.
 pub fn held_by_gpusetup(system: &System) -> std::io::Result<BTreeSet<String>> {
-    Ok(system.read_text(HELD)?.unwrap_or_default().lines().map(str::to_owned).collect())
+    Ok(system
+        .read_text(HELD)?
+        .unwrap_or_default()
+        .lines()
+        .map(str::to_owned)
+        .collect())
 }
 
 /// The text of a configuration file; empty if it does not exist.
 fn configuration(system: &System, path: &Path) -> Result<String, Unknown> {
-    Ok(system.read_text(path).map_err(|e| Unknown::at(path, e))?.unwrap_or_default())
+    Ok(system
+        .read_text(path)
+        .map_err(|e| Unknown::at(path, e))?
+        .unwrap_or_default())
 }
 
 /// For fuzzing: parses a text as each kind of file that is read here.
@@ -181,19 +204,54 @@ mod tests {
     fn a_repository_is_known_by_its_components_its_name_or_its_address() {
         let (apt, dnf) = (Some(PackageManager::Apt), Some(PackageManager::Dnf));
         for (line, mark, manager, want) in [
-            ("http://deb.debian.org/debian bookworm non-free", "non-free", apt, true),
-            ("http://deb.debian.org/debian bookworm non-free-firmware", "non-free", apt, false),
-            ("http://security.debian.org bullseye-security non-free", "bullseye-security non-free", apt, true),
-            ("http://deb.debian.org/debian bullseye non-free", "bullseye-security non-free", apt, false),
-            ("https://mirrors.example/metalink?repo=epel-9&arch=$basearch epel", "epel", dnf, true),
+            (
+                "http://deb.debian.org/debian bookworm non-free",
+                "non-free",
+                apt,
+                true,
+            ),
+            (
+                "http://deb.debian.org/debian bookworm non-free-firmware",
+                "non-free",
+                apt,
+                false,
+            ),
+            (
+                "http://security.debian.org bullseye-security non-free",
+                "bullseye-security non-free",
+                apt,
+                true,
+            ),
+            (
+                "http://deb.debian.org/debian bullseye non-free",
+                "bullseye-security non-free",
+                apt,
+                false,
+            ),
+            (
+                "https://mirrors.example/metalink?repo=epel-9&arch=$basearch epel",
+                "epel",
+                dnf,
+                true,
+            ),
             (
                 "https://yum.example/repo/OracleLinux/OL9/developer/EPEL/$basearch/ ol9_developer_EPEL",
                 "epel",
                 dnf,
                 true,
             ),
-            ("https://dl.example/pub/rocky/9/BaseOS/x86_64/os baseos", "epel", dnf, false),
-            ("https://cuda.example/compute/cuda/repos/rhel9/x86_64/ cuda", "example/compute/cuda/repos", dnf, true),
+            (
+                "https://dl.example/pub/rocky/9/BaseOS/x86_64/os baseos",
+                "epel",
+                dnf,
+                false,
+            ),
+            (
+                "https://cuda.example/compute/cuda/repos/rhel9/x86_64/ cuda",
+                "example/compute/cuda/repos",
+                dnf,
+                true,
+            ),
         ] {
             assert_eq!(is_meant(line, mark, manager), want, "{line}: {mark}");
         }

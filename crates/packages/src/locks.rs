@@ -1,13 +1,13 @@
-//! Waits for the package manager's locks before a transaction, and names the process that holds them. On a fresh machine,
-//! apt's daily update or unattended-upgrades holds them for minutes.
+//! Waits for the package manager's locks before a transaction, and names the process that holds
+//! them. On a fresh machine, apt's daily update or unattended-upgrades holds them for minutes.
 
 use gpusetup_database::compat::PackageManager;
 use gpusetup_system::{System, interrupt, process_name};
 use rustix::process::{Flock, FlockType, fcntl_getlk};
 use std::time::{Duration, Instant};
 
-/// Waits until no lock is held, at most `limit`; `tell` is called with the holder and the time waited so far. The error is a
-/// sentence.
+/// Waits until no lock is held, at most `limit`; `tell` is called with the holder and the time
+/// waited so far. The error is a sentence.
 pub fn wait(
     on: &System,
     manager: PackageManager,
@@ -18,7 +18,9 @@ pub fn wait(
     while let Some(holder) = holder(on, manager) {
         if began.elapsed() >= limit {
             let waited = limit.as_secs();
-            return Err(format!("the package manager is still locked by {holder} after {waited} s (--lock-timeout)"));
+            return Err(format!(
+                "the package manager is still locked by {holder} after {waited} s (--lock-timeout)"
+            ));
         }
         if interrupt::heard().is_some() {
             return Ok(());
@@ -29,11 +31,16 @@ pub fn wait(
     Ok(())
 }
 
-/// The process that holds a lock: `unattended-upgr (process 812, /var/lib/dpkg/lock-frontend)`. None if there is none, or
-/// it is not visible.
+/// The process that holds a lock: `unattended-upgr (process 812, /var/lib/dpkg/lock-frontend)`.
+/// None if there is none, or it is not visible.
 fn holder(on: &System, manager: PackageManager) -> Option<String> {
     // A lock in a tree is held by a process of this machine.
-    let named = |pid: i32, path: &str| format!("{} (process {pid}, {path})", process_name(&System::live(), pid));
+    let named = |pid: i32, path: &str| {
+        format!(
+            "{} (process {pid}, {path})",
+            process_name(&System::live(), pid)
+        )
+    };
     let at_work = super::of(manager).process.and_then(|file| {
         let pid: i32 = on.read_text(file).ok()??.trim().parse().ok()?;
         (pid > 0 && System::live().exists(format!("/proc/{pid}"))).then(|| named(pid, file))
@@ -58,9 +65,18 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         on.make_directories("/run", 0o755).expect("made");
-        on.write("/run/zypp.pid", format!("{}\n", std::process::id()).as_bytes(), 0o644).expect("written");
-        let refused = wait(&on, PackageManager::Zypper, Duration::ZERO, &mut |_, _| {}).expect_err("held");
-        assert!(refused.contains(&std::process::id().to_string()) && refused.contains("/run/zypp.pid"), "{refused}");
+        on.write(
+            "/run/zypp.pid",
+            format!("{}\n", std::process::id()).as_bytes(),
+            0o644,
+        )
+        .expect("written");
+        let refused =
+            wait(&on, PackageManager::Zypper, Duration::ZERO, &mut |_, _| {}).expect_err("held");
+        assert!(
+            refused.contains(&std::process::id().to_string()) && refused.contains("/run/zypp.pid"),
+            "{refused}"
+        );
         on.write("/run/zypp.pid", b"0\n", 0o644).expect("written");
         wait(&on, PackageManager::Zypper, Duration::ZERO, &mut |_, _| {}).expect("free");
         std::thread::scope(|scope| {
@@ -85,11 +101,17 @@ mod tests {
             .spawn()
             .expect("python3 starts");
         let mut line = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().expect("piped")), &mut line)
-            .expect("it has the lock");
+        std::io::BufRead::read_line(
+            &mut std::io::BufReader::new(child.stdout.take().expect("piped")),
+            &mut line,
+        )
+        .expect("it has the lock");
         let soon = Duration::from_millis(50);
         let refused = wait(on, manager, soon, &mut |_, _| {}).expect_err("held");
-        assert!(refused.contains("python3") && refused.contains(&child.id().to_string()), "{refused}");
+        assert!(
+            refused.contains("python3") && refused.contains(&child.id().to_string()),
+            "{refused}"
+        );
         let mut told = 0;
         wait(on, manager, Duration::from_secs(30), &mut |_, _| told += 1).expect("it ends");
         assert!(told > 0);

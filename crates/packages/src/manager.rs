@@ -1,5 +1,5 @@
-//! The properties of a package manager. Each manager has one [`Manager`] value in its own file with everything specific to
-//! it; no other code depends on the kind of manager.
+//! The properties of a package manager. Each manager has one [`Manager`] value in its own file with
+//! everything specific to it; no other code depends on the kind of manager.
 
 use super::abilities::{AutomaticMarks, Holds, Interruption, Preferences, Simulation};
 use super::added::RepositoryFormat;
@@ -74,7 +74,8 @@ pub struct Manager {
     pub interruption: Option<Interruption>,
     /// The folder from which it executes package scripts; none if that is a temporary folder.
     pub scripts: Option<&'static str>,
-    /// How its lists show the kernel that a header package is for. None if they are not read, or do not show it.
+    /// How its lists show the kernel that a header package is for. None if they are not read, or do
+    /// not show it.
     pub headers: Option<KernelHeaders>,
     /// See [`super::offered_versions`].
     pub offered_versions: fn(&System, &BTreeSet<&str>, &Versions) -> Result<Versions, Unknown>,
@@ -131,7 +132,8 @@ impl Manager {
     }
 }
 
-/// The commands that add a parameter to the kernel's command line in GRUB; `rebuild` is the distribution's own command.
+/// The commands that add a parameter to the kernel's command line in GRUB; `rebuild` is the
+/// distribution's own command.
 pub fn edit_grub(parameter: &str, rebuild: &str) -> Vec<String> {
     let edit = format!("sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{parameter} /' /etc/default/grub");
     vec![edit, format!("sudo {rebuild}")]
@@ -143,7 +145,10 @@ pub fn words(text: &str) -> Vec<String> {
 }
 
 /// A command with more words directly after the program's name.
-pub fn behind_program(mut argv: Vec<String>, more: impl IntoIterator<Item = String>) -> Vec<String> {
+pub fn behind_program(
+    mut argv: Vec<String>,
+    more: impl IntoIterator<Item = String>,
+) -> Vec<String> {
     argv.splice(1..1, more);
     argv
 }

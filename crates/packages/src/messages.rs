@@ -1,6 +1,8 @@
-//! Messages of package managers, grouped by meaning. The managers share libraries, and so they share messages.
+//! Messages of package managers, grouped by meaning. The managers share libraries, and so they
+//! share messages.
 
-/// No server can be reached. If a repository may be skipped, tdnf then also reports unknown packages.
+/// No server can be reached. If a repository may be skipped, tdnf then also reports unknown
+/// packages.
 pub const UNREACHABLE: [&str; 7] = [
     "Temporary failure resolving",
     "Could not resolve",
@@ -11,8 +13,12 @@ pub const UNREACHABLE: [&str; 7] = [
     "Failed to synchronize cache for repo",
 ];
 /// A mirror lacks files that its lists name.
-pub const NOT_THERE: [&str; 4] =
-    ["Failed to fetch", "Error downloading packages", "Download (curl) error", "No more mirrors to try"];
+pub const NOT_THERE: [&str; 4] = [
+    "Failed to fetch",
+    "Error downloading packages",
+    "Download (curl) error",
+    "No more mirrors to try",
+];
 
 /// The repositories lack packages that a transaction needs.
 pub const LACKING: [&str; 9] = [

@@ -1,5 +1,5 @@
-//! The record of installed packages, if it is a file that can be read without the host's programs. rpm's is a database that
-//! only rpm can read.
+//! The record of installed packages, if it is a file that can be read without the host's programs.
+//! rpm's is a database that only rpm can read.
 
 use super::Versions;
 use gpusetup_system::System;
@@ -20,8 +20,8 @@ pub struct RecordFile {
 /// Parses a record and returns the versions of the wanted packages.
 pub type Scan = fn(&mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Installed>;
 
-/// A folder of changes that the package manager merges into its record when it finishes. Remaining changes show an
-/// interruption.
+/// A folder of changes that the package manager merges into its record when it finishes. Remaining
+/// changes show an interruption.
 #[derive(Debug)]
 pub struct Journal {
     /// The folder.
@@ -52,7 +52,8 @@ impl RecordFile {
     }
 }
 
-/// A package's version without epoch and packager's revision: `535.261.03` of `535.261.03-1~deb12u1`.
+/// A package's version without epoch and packager's revision: `535.261.03` of
+/// `535.261.03-1~deb12u1`.
 pub fn upstream(version: &str) -> &str {
     let version = version.split_once(':').map_or(version, |(_, v)| v);
     version.rsplit_once('-').map_or(version, |(v, _)| v)

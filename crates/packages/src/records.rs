@@ -1,4 +1,5 @@
-//! Reads long lists record by record, plain or compressed, in bounded memory, because the lists of a tree are untrusted.
+//! Reads long lists record by record, plain or compressed, in bounded memory, because the lists of
+//! a tree are untrusted.
 
 use super::Unknown;
 use gpusetup_system::limits::DECODER_MEMORY;
@@ -36,7 +37,11 @@ impl<R: Read> Read for Counted<'_, R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(into)?;
         let spend = |left: u64| left.checked_sub(read as u64);
-        match self.left.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend) {
+        match self
+            .left
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend)
+        {
             Ok(_) => Ok(read),
             Err(_) => Err(invalid("the lists are larger than 1 GiB")),
         }
@@ -48,14 +53,21 @@ fn invalid(why: impl Into<String>) -> io::Error {
 }
 
 /// Opens a list and decompresses it while reading. The first bytes determine the format.
-pub fn open<'a>(system: &System, path: &Path, budget: &'a Budget) -> io::Result<Box<dyn Read + 'a>> {
+pub fn open<'a>(
+    system: &System,
+    path: &Path,
+    budget: &'a Budget,
+) -> io::Result<Box<dyn Read + 'a>> {
     let file = system.open(path)?;
     if !file.metadata()?.is_file() {
         return Err(invalid("it is not a regular file"));
     }
     let meter = system.meter(path);
     // What comes out is searched, too.
-    Ok(Box::new(meter.of(Counted { from: decoder(meter.of(file))?, left: budget })))
+    Ok(Box::new(meter.of(Counted {
+        from: decoder(meter.of(file))?,
+        left: budget,
+    })))
 }
 
 fn decoder(file: Metered<File>) -> io::Result<Box<dyn Read>> {
@@ -66,7 +78,10 @@ fn decoder(file: Metered<File>) -> io::Result<Box<dyn Read>> {
     } else if start.starts_with(b"\x1f\x8b") {
         Box::new(flate2::bufread::MultiGzDecoder::new(from))
     } else if start.starts_with(b"\xfd7zXZ\0") {
-        let stream = liblzma::stream::Stream::new_stream_decoder(DECODER_MEMORY, liblzma::stream::CONCATENATED)?;
+        let stream = liblzma::stream::Stream::new_stream_decoder(
+            DECODER_MEMORY,
+            liblzma::stream::CONCATENATED,
+        )?;
         Box::new(liblzma::bufread::XzDecoder::new_stream(from, stream))
     } else if start.starts_with(b"\x28\xb5\x2f\xfd") {
         Box::new(zst::Decoder::with_buffer(from)?.window(ZSTD_WINDOW)?)
@@ -77,8 +92,8 @@ fn decoder(file: Metered<File>) -> io::Result<Box<dyn Read>> {
     })
 }
 
-/// Consecutive LZ4 frames. The decoder stops at the end of each frame and does not detect a file truncated between two
-/// blocks; the last bytes show it.
+/// Consecutive LZ4 frames. The decoder stops at the end of each frame and does not detect a file
+/// truncated between two blocks; the last bytes show it.
 struct Frames {
     decoder: lz4_flex::frame::FrameDecoder<Tail>,
 }
@@ -95,13 +110,23 @@ impl Frames {
     fn new(from: BufReader<Metered<File>>) -> Self {
         // In the byte after the magic number.
         let has_checksum = from.buffer().get(4).is_some_and(|flags| flags & 4 != 0);
-        Self { decoder: lz4_flex::frame::FrameDecoder::new(Tail { from, last: [1; 8], has_checksum }) }
+        Self {
+            decoder: lz4_flex::frame::FrameDecoder::new(Tail {
+                from,
+                last: [1; 8],
+                has_checksum,
+            }),
+        }
     }
 }
 
 impl Tail {
     fn is_complete(&self) -> bool {
-        let mark = if self.has_checksum { &self.last[..4] } else { &self.last[4..] };
+        let mark = if self.has_checksum {
+            &self.last[..4]
+        } else {
+            &self.last[4..]
+        };
         mark == [0; 4]
     }
 }
@@ -130,7 +155,8 @@ impl Read for Frames {
     }
 }
 
-/// Calls `each` with every record of a list. Records are separated by `separator`; the last one needs none.
+/// Calls `each` with every record of a list. Records are separated by `separator`; the last one
+/// needs none.
 pub fn each_record<E: From<io::Error>>(
     mut from: impl Read,
     separator: &[u8],
@@ -175,7 +201,8 @@ pub fn each_record_of(
     mut each: impl FnMut(&[u8]) -> Result<(), String>,
 ) -> Result<(), Unknown> {
     let list = open(system, path, budget).map_err(|e| Unknown::at(path, e))?;
-    each_record(list, separator, |record| each(record).map_err(invalid)).map_err(|e: io::Error| Unknown::at(path, e))
+    each_record(list, separator, |record| each(record).map_err(invalid))
+        .map_err(|e: io::Error| Unknown::at(path, e))
 }
 
 #[cfg(test)]
@@ -214,31 +241,49 @@ pub mod tests {
     fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
         let (_dir, system) = temporary(bytes);
         let mut all = Vec::new();
-        open(&system, Path::new("/list"), &Budget::default())?.read_to_end(&mut all).map(|_| all)
+        open(&system, Path::new("/list"), &Budget::default())?
+            .read_to_end(&mut all)
+            .map(|_| all)
     }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(bytes).and_then(|()| gzip.finish()).expect("packed")
+        gzip.write_all(bytes)
+            .and_then(|()| gzip.finish())
+            .expect("packed")
     }
 
     #[test]
     fn records_do_not_depend_on_how_the_reads_fall() {
         for step in [1, 2, 3, 5, 100] {
-            assert_eq!(records(Slow(b"a\nb\n\nc\n\n\nd", step)).expect("read"), ["a\nb", "c", "\nd"], "{step}");
+            assert_eq!(
+                records(Slow(b"a\nb\n\nc\n\n\nd", step)).expect("read"),
+                ["a\nb", "c", "\nd"],
+                "{step}"
+            );
         }
         let long = vec![b'x'; 3 * BLOCK];
         assert_eq!(records(&long[..]).expect("read")[0].len(), 3 * BLOCK);
         let endless = io::repeat(b'x');
-        assert!(records(endless).expect_err("refused").to_string().contains("8 MiB"));
+        assert!(
+            records(endless)
+                .expect_err("refused")
+                .to_string()
+                .contains("8 MiB")
+        );
     }
 
     #[test]
     fn every_compression_is_read() {
-        let text: Vec<u8> = (0..300_000_u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
+        let text: Vec<u8> = (0..300_000_u32)
+            .flat_map(|n| (n / 7).to_le_bytes())
+            .collect();
         assert!(unpacked(&text).expect("plain") == text);
         assert!(unpacked(&gzip(&text)).expect("gzip") == text);
-        assert!(unpacked(&[gzip(&text), gzip(b"more")].concat()).expect("gzip") == [&text[..], b"more"].concat());
+        assert!(
+            unpacked(&[gzip(&text), gzip(b"more")].concat()).expect("gzip")
+                == [&text[..], b"more"].concat()
+        );
         let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
         xz.write_all(&text).expect("packed");
         assert!(unpacked(&xz.finish().expect("packed")).expect("xz") == text);
@@ -253,7 +298,10 @@ pub mod tests {
         let packed = b"\x04\x22\x4d\x18\x64\x40\xa7\x15\x00\x00\x00\xbf\x50\x61\x63\x6b\x61\x67\x65\x3a\x20\x61\x0a\x0b\x00\x09\x50\x65\x3a\x20\x61\x0a\x00\x00\x00\x00\x41\x32\x2b\x5f";
         let text = "Package: a\n".repeat(4);
         assert_eq!(unpacked(packed).expect("lz4"), text.as_bytes());
-        assert_eq!(unpacked(&[&packed[..], packed].concat()).expect("lz4"), text.repeat(2).as_bytes());
+        assert_eq!(
+            unpacked(&[&packed[..], packed].concat()).expect("lz4"),
+            text.repeat(2).as_bytes()
+        );
         for length in 5..packed.len() {
             assert!(unpacked(&packed[..length]).is_err(), "{length}");
         }
@@ -266,7 +314,8 @@ pub mod tests {
         let (_dir, system) = temporary(&gzip(&[0; 5000]));
         let budget = Budget(AtomicU64::new(4000));
         let mut all = Vec::new();
-        let error = open(&system, Path::new("/list"), &budget).and_then(|mut l| l.read_to_end(&mut all));
+        let error =
+            open(&system, Path::new("/list"), &budget).and_then(|mut l| l.read_to_end(&mut all));
         assert!(error.expect_err("refused").to_string().contains("larger"));
         assert!(open(&system, Path::new("/"), &budget).is_err());
     }

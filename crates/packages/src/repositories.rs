@@ -7,7 +7,7 @@ pub struct Repositories {
     pub path: &'static str,
     /// The suffix of the folder's files; none for a file.
     pub ending: Option<&'static str>,
-    /// Reads a file's text. For apt, one line per component: `URL SUITE COMPONENT`; for others `URL ID`, with variables in
-    /// the URL unchanged.
+    /// Reads a file's text. For apt, one line per component: `URL SUITE COMPONENT`; for others `URL
+    /// ID`, with variables in the URL unchanged.
     pub read: fn(&str) -> Vec<String>,
 }

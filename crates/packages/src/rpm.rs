@@ -18,22 +18,41 @@ pub const RECORD: &str = "rpm";
 pub const CXX: &str = "gcc-c++";
 /// A shell's command that lists the installed packages, each as `NAME VERSION`.
 pub const NAMES: &str = "rpm -qa --qf '%{NAME} %{VERSION}\\n'";
-/// Lists every package as `installed NAME VERSION`. Trusted keys are in the record too, as packages without an architecture.
-pub const LIST: [&str; 4] = ["rpm", "-qa", "--qf", "%|ARCH?{installed %{NAME} %{VERSION}-%{RELEASE}\\n}|"];
+/// Lists every package as `installed NAME VERSION`. Trusted keys are in the record too, as packages
+/// without an architecture.
+pub const LIST: [&str; 4] = [
+    "rpm",
+    "-qa",
+    "--qf",
+    "%|ARCH?{installed %{NAME} %{VERSION}-%{RELEASE}\\n}|",
+];
 /// The files that rpm locks.
 pub const LOCKS: [&str; 2] = ["/usr/lib/sysimage/rpm/.rpm.lock", "/var/lib/rpm/.rpm.lock"];
 
-/// Calls `each` with the name of each package and each of its files. Only rpm can read its database.
+/// Calls `each` with the name of each package and each of its files. Only rpm can read its
+/// database.
 pub fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Result<()> {
-    let said = system.run(&Program::new(["rpm", "-qa", "--qf", "[%{=NAME}\\t%{FILENAMES}\\n]"]))?;
-    said.text.lines().filter_map(|line| line.split_once('\t')).for_each(|(package, file)| each(package, file));
+    let said = system.run(&Program::new([
+        "rpm",
+        "-qa",
+        "--qf",
+        "[%{=NAME}\\t%{FILENAMES}\\n]",
+    ]))?;
+    said.text
+        .lines()
+        .filter_map(|line| line.split_once('\t'))
+        .for_each(|(package, file)| each(package, file));
     Ok(())
 }
 
-/// The architectures of packages that a host accepts, its own first. The dynamic loader shows the host's architecture.
+/// The architectures of packages that a host accepts, its own first. The dynamic loader shows the
+/// host's architecture.
 pub fn architectures(system: &System) -> Result<&'static [&'static str], Unknown> {
     const LOADERS: [(&str, &[&str]); 3] = [
-        ("/lib64/ld-linux-x86-64.so.2", &["x86_64", "noarch", "i686", "i586", "i486", "i386"]),
+        (
+            "/lib64/ld-linux-x86-64.so.2",
+            &["x86_64", "noarch", "i686", "i586", "i486", "i386"],
+        ),
         ("/lib/ld-linux-aarch64.so.1", &["aarch64", "noarch"]),
         ("/lib64/ld64.so.2", &["ppc64le", "noarch"]),
     ];

@@ -1,4 +1,5 @@
-//! Where packages come from: the host's configured repositories, or a folder with a bundle's packages.
+//! Where packages come from: the host's configured repositories, or a folder with a bundle's
+//! packages.
 
 use super::manager::behind_program;
 use gpusetup_database::compat::PackageManager;
@@ -10,24 +11,31 @@ pub enum Supply {
     /// The host's configured repositories.
     #[default]
     Repositories,
-    /// Only a folder of the host: none of the host's lists, sources and caches is read or written. Its files were checked
-    /// against the bundle's checksums, and nobody else can write there.
+    /// Only a folder of the host: none of the host's lists, sources and caches is read or written.
+    /// Its files were checked against the bundle's checksums, and nobody else can write there.
     Folder(PathBuf),
 }
 
 impl Supply {
     /// `argv` with the options, after the program's name, that make it install only from here.
     pub fn applied_to(&self, manager: PackageManager, argv: Vec<String>) -> Vec<String> {
-        let Self::Folder(folder) = self else { return argv };
+        let Self::Folder(folder) = self else {
+            return argv;
+        };
         behind_program(argv, (super::of(manager).from_folder)(folder))
     }
 
     /// The folder, if it is one.
     pub fn folder(&self) -> Option<&Path> {
-        if let Self::Folder(folder) = self { Some(folder) } else { None }
+        if let Self::Folder(folder) = self {
+            Some(folder)
+        } else {
+            None
+        }
     }
 
-    /// Whether these are the host's own repositories, whose lists can be refreshed and which have lists of modules.
+    /// Whether these are the host's own repositories, whose lists can be refreshed and which have
+    /// lists of modules.
     pub fn is_the_hosts(&self) -> bool {
         *self == Self::Repositories
     }
@@ -38,18 +46,33 @@ mod tests {
     use super::*;
 
     fn told(manager: PackageManager, supply: &Supply) -> Vec<String> {
-        supply.applied_to(manager, ["PROGRAM", "-y", "install", "dkms"].map(str::to_owned).to_vec())
+        supply.applied_to(
+            manager,
+            ["PROGRAM", "-y", "install", "dkms"]
+                .map(str::to_owned)
+                .to_vec(),
+        )
     }
 
     #[test]
     fn a_folder_is_all_that_a_manager_is_told_of() {
         let folder = Supply::Folder("/var/cache/b".into());
-        for manager in [PackageManager::Apt, PackageManager::Dnf, PackageManager::Tdnf, PackageManager::Zypper] {
+        for manager in [
+            PackageManager::Apt,
+            PackageManager::Dnf,
+            PackageManager::Tdnf,
+            PackageManager::Zypper,
+        ] {
             let own = told(manager, &folder);
-            assert_eq!(told(manager, &Supply::Repositories), ["PROGRAM", "-y", "install", "dkms"]);
+            assert_eq!(
+                told(manager, &Supply::Repositories),
+                ["PROGRAM", "-y", "install", "dkms"]
+            );
             // The program, the options for the folder, and the unchanged rest.
             assert!(
-                own.len() > 4 && own[0] == "PROGRAM" && own[own.len() - 3..] == ["-y", "install", "dkms"],
+                own.len() > 4
+                    && own[0] == "PROGRAM"
+                    && own[own.len() - 3..] == ["-y", "install", "dkms"],
                 "{own:?}"
             );
         }
@@ -62,8 +85,17 @@ mod tests {
             assert!(all.contains(option), "{option}: {all}");
         }
         let dnf = told(PackageManager::Dnf, &folder);
-        assert_eq!(dnf[1..3], ["--disablerepo=*", "--repofrompath=gpusetup,file:///var/cache/b"]);
+        assert_eq!(
+            dnf[1..3],
+            [
+                "--disablerepo=*",
+                "--repofrompath=gpusetup,file:///var/cache/b"
+            ]
+        );
         let zypper = told(PackageManager::Zypper, &folder);
-        assert!(zypper.iter().position(|w| w == "install") > zypper.iter().position(|w| w == "dir:/var/cache/b"));
+        assert!(
+            zypper.iter().position(|w| w == "install")
+                > zypper.iter().position(|w| w == "dir:/var/cache/b")
+        );
     }
 }

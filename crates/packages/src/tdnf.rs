@@ -1,4 +1,5 @@
-//! tdnf, Azure Linux's dnf. The location of its lists is not known here, so its offers are not known either.
+//! tdnf, Azure Linux's dnf. The location of its lists is not known here, so its offers are not
+//! known either.
 
 use super::Unknown;
 use super::manager::{ByHand, Manager, words};

@@ -23,17 +23,27 @@ const CACHE: &str = "/var/cache/zypp/raw";
 const LOCKS: &str = "/etc/zypp/locks";
 const MAIN: &str = "/etc/zypp/zypp.conf";
 /// Settings that move files read here.
-const UNSUPPORTED_KEYS: [&str; 5] = ["reposdir", "metadatadir", "locksfile.path", "cachedir", "configdir"];
+const UNSUPPORTED_KEYS: [&str; 5] = [
+    "reposdir",
+    "metadatadir",
+    "locksfile.path",
+    "cachedir",
+    "configdir",
+];
 
-/// How zypper is called. zypper and YaST fail instead of waiting for each other. Packages of NVIDIA ask for agreement to its
-/// licence, which gpusetup has asked for by then.
+/// How zypper is called. zypper and YaST fail instead of waiting for each other. Packages of NVIDIA
+/// ask for agreement to its licence, which gpusetup has asked for by then.
 pub static MANAGER: Manager = Manager {
     programs: &["/usr/bin/zypper"],
     initramfs: "initrd-{release}",
     record: rpm::RECORD,
     record_file: None,
     each_file: rpm::each_file,
-    repositories: &[Repositories { path: REPOSITORIES, ending: Some(".repo"), read: rpm::repositories::lines }],
+    repositories: &[Repositories {
+        path: REPOSITORIES,
+        ending: Some(".repo"),
+        read: rpm::repositories::lines,
+    }],
     is_meant: rpm::repositories::is_meant,
     added: Some(added::FORMAT),
     refresh: None,
@@ -65,8 +75,14 @@ pub static MANAGER: Manager = Manager {
         // Its locks are in that root.
         folders: &["root/etc/zypp", "archives", "cache"],
         // It needs no lists in a folder of packages.
-        index: Index::Made(MadeIndex { make: None, ..rpm::INDEX }),
-        ..rpm::fetcher(fetcher_argv, "install --download-only --auto-agree-with-licenses --no-recommends")
+        index: Index::Made(MadeIndex {
+            make: None,
+            ..rpm::INDEX
+        }),
+        ..rpm::fetcher(
+            fetcher_argv,
+            "install --download-only --auto-agree-with-licenses --no-recommends",
+        )
     },
     without_cache: |argv| argv,
     simulation: None,
@@ -105,7 +121,14 @@ const HOLDS: Holds = Holds {
             .collect())
     },
     tool: None,
-    kernels: &["kernel-default*", "kernel-azure*", "kernel-64kb*", "kernel-devel*", "kernel-macros", "kernel-syms*"],
+    kernels: &[
+        "kernel-default*",
+        "kernel-azure*",
+        "kernel-64kb*",
+        "kernel-devel*",
+        "kernel-macros",
+        "kernel-syms*",
+    ],
     list: rpm::NAMES,
 };
 
@@ -116,20 +139,38 @@ fn fetcher_argv(work: &Path, _release: &str) -> Vec<String> {
         ["--cache-dir".to_owned(), at("cache")],
         ["--pkg-cache-dir".to_owned(), at("archives")],
     ];
-    words("zypper --non-interactive").into_iter().chain(options.into_iter().flatten()).collect()
+    words("zypper --non-interactive")
+        .into_iter()
+        .chain(options.into_iter().flatten())
+        .collect()
 }
 
 /// See [`super::offered_versions`].
-pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versions) -> Result<Versions, Unknown> {
-    if system.list(CACHE).map_err(|e| Unknown::at(CACHE, e))?.is_empty() {
+pub fn offered_versions(
+    system: &System,
+    names: &BTreeSet<&str>,
+    locked: &Versions,
+) -> Result<Versions, Unknown> {
+    if system
+        .list(CACHE)
+        .map_err(|e| Unknown::at(CACHE, e))?
+        .is_empty()
+    {
         return Err(Unknown::NotFetched);
     }
     let architectures = architectures(system)?;
     let main = sections(&configuration(system, Path::new(MAIN))?);
-    if let Some(key) = UNSUPPORTED_KEYS.iter().find(|key| main.iter().any(|s| s.value(key).is_some())) {
-        return Err(Unknown::at(MAIN, format!("the setting {key} is not supported")));
+    if let Some(key) = UNSUPPORTED_KEYS
+        .iter()
+        .find(|key| main.iter().any(|s| s.value(key).is_some()))
+    {
+        return Err(Unknown::at(
+            MAIN,
+            format!("the setting {key} is not supported"),
+        ));
     }
-    let mut locks = locks(&configuration(system, Path::new(LOCKS))?).map_err(|why| Unknown::at(LOCKS, why))?;
+    let mut locks =
+        locks(&configuration(system, Path::new(LOCKS))?).map_err(|why| Unknown::at(LOCKS, why))?;
     // gpusetup releases its own before a change.
     let ours = held_by_gpusetup(system).map_err(|e| Unknown::at(LOCKS, e))?;
     locks.retain(|lock| lock.names.iter().any(|name| !ours.contains(name)));
@@ -140,13 +181,18 @@ pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versio
         let folder = Path::new(CACHE).join(repository.alias.replace('/', "_"));
         let Some(repodata) = Repodata::read(system, &folder.join("repodata"), &budget)? else {
             if system.list(&folder).is_ok_and(|names| !names.is_empty()) {
-                return Err(Unknown::at(folder, "this kind of repository is not supported"));
+                return Err(Unknown::at(
+                    folder,
+                    "this kind of repository is not supported",
+                ));
             }
             // zypper ignores repositories that it could not download.
             continue;
         };
         any = true;
-        let found = repodata.packages(system, &budget, |name| names.contains(name))?.into_iter();
+        let found = repodata
+            .packages(system, &budget, |name| names.contains(name))?
+            .into_iter();
         let open = |p: &Package| !locks.iter().any(|lock| lock.matches(p, &repository.alias));
         let taken = found.filter(|p| architectures.contains(&p.architecture.as_str()) && open(p));
         packages.extend(taken.map(|package| (at, package)));
@@ -154,7 +200,12 @@ pub fn offered_versions(system: &System, names: &BTreeSet<&str>, locked: &Versio
     if !any {
         return Err(Unknown::NotFetched);
     }
-    Ok(chosen(&packages, architectures, |at| repositories[at].priority, locked))
+    Ok(chosen(
+        &packages,
+        architectures,
+        |at| repositories[at].priority,
+        locked,
+    ))
 }
 
 struct Repository {
@@ -165,7 +216,10 @@ struct Repository {
 /// The enabled repositories.
 fn repositories(system: &System) -> Result<Vec<Repository>, Unknown> {
     let mut all = Vec::new();
-    for name in system.list(REPOSITORIES).map_err(|e| Unknown::at(REPOSITORIES, e))? {
+    for name in system
+        .list(REPOSITORIES)
+        .map_err(|e| Unknown::at(REPOSITORIES, e))?
+    {
         let path = Path::new(REPOSITORIES).join(&name);
         if !name.ends_with(".repo") {
             continue;
@@ -176,7 +230,10 @@ fn repositories(system: &System) -> Result<Vec<Repository>, Unknown> {
                     0 => 99,
                     priority => priority,
                 };
-                all.push(Repository { priority, alias: section.name });
+                all.push(Repository {
+                    priority,
+                    alias: section.name,
+                });
             }
         }
     }
@@ -202,20 +259,30 @@ impl Lock {
     fn arguments(self) -> Vec<String> {
         let with = |name: &String| match self.conditions.as_slice() {
             [] => vec![name.clone()],
-            conditions => conditions.iter().map(|condition| format!("{name} {condition}")).collect(),
+            conditions => conditions
+                .iter()
+                .map(|condition| format!("{name} {condition}"))
+                .collect(),
         };
         self.names.iter().flat_map(with).collect()
     }
 
     fn matches(&self, package: &Package, repository: &str) -> bool {
         let name = |pattern: &String| match self.is_glob {
-            true => pattern_matches(pattern.to_lowercase().as_bytes(), package.name.to_lowercase().as_bytes()),
+            true => pattern_matches(
+                pattern.to_lowercase().as_bytes(),
+                package.name.to_lowercase().as_bytes(),
+            ),
             false => *pattern == package.name,
         };
         let in_range = |(accepted, limit): &Range| {
             // Without a release in the limit, any release matches.
             let evr = package.evr();
-            let evr = if limit.contains('-') { &evr } else { evr.rsplit_once('-').map_or(&*evr, |(v, _)| v) };
+            let evr = if limit.contains('-') {
+                &evr
+            } else {
+                evr.rsplit_once('-').map_or(&*evr, |(v, _)| v)
+            };
             accepted.contains(&version::compare(evr, limit))
         };
         self.names.iter().any(name)
@@ -228,9 +295,15 @@ fn locks(text: &str) -> Result<Vec<Lock>, String> {
     let mut locks = Vec::new();
     for stanza in text.split("\n\n") {
         let (mut lock, mut is_of_packages, mut any) = (Lock::default(), true, false);
-        for line in stanza.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#')) {
+        for line in stanza
+            .lines()
+            .map(str::trim)
+            .filter(|l| !l.is_empty() && !l.starts_with('#'))
+        {
             any = true;
-            let (key, value) = line.split_once(':').ok_or_else(|| format!("{line:?} is malformed"))?;
+            let (key, value) = line
+                .split_once(':')
+                .ok_or_else(|| format!("{line:?} is malformed"))?;
             let value = value.trim().trim_matches('"');
             match key.trim() {
                 "type" => is_of_packages = value == "package",
@@ -277,9 +350,16 @@ fn range(text: &str) -> Result<Range, String> {
 /// For fuzzing.
 #[cfg(fuzzing)]
 pub fn read_anything(text: &str) {
-    let package =
-        Package { name: "a".to_owned(), version: "1".to_owned(), release: "1".to_owned(), ..Package::default() };
-    let _ = locks(text).unwrap_or_default().iter().any(|lock| lock.matches(&package, "r"));
+    let package = Package {
+        name: "a".to_owned(),
+        version: "1".to_owned(),
+        release: "1".to_owned(),
+        ..Package::default()
+    };
+    let _ = locks(text)
+        .unwrap_or_default()
+        .iter()
+        .any(|lock| lock.matches(&package, "r"));
 }
 
 #[cfg(test)]
@@ -300,21 +380,36 @@ mod tests {
         write("lib64/ld-linux-x86-64.so.2".to_owned(), "");
         write("etc/zypp/locks".to_owned(), locks);
         for (alias, section, packages) in repositories {
-            write(format!("etc/zypp/repos.d/{alias}.repo"), &format!("[{alias}]\nenabled=1\n{section}"));
+            write(
+                format!("etc/zypp/repos.d/{alias}.repo"),
+                &format!("[{alias}]\nenabled=1\n{section}"),
+            );
             let repomd = "<repomd><data type=\"primary\"><location href=\"repodata/p.xml\"/></data></repomd>";
-            write(format!("var/cache/zypp/raw/{alias}/repodata/repomd.xml"), repomd);
+            write(
+                format!("var/cache/zypp/raw/{alias}/repodata/repomd.xml"),
+                repomd,
+            );
             let packages = packages.iter().map(|(name, version)| {
                 let version = format!("<version epoch=\"0\" ver=\"{version}\" rel=\"1\"/>");
                 format!("<package type=\"rpm\"><name>{name}</name><arch>x86_64</arch>{version}</package>\n")
             });
-            write(format!("var/cache/zypp/raw/{alias}/repodata/p.xml"), &packages.collect::<String>());
+            write(
+                format!("var/cache/zypp/raw/{alias}/repodata/p.xml"),
+                &packages.collect::<String>(),
+            );
         }
         dir
     }
 
     fn offered(dir: &tempfile::TempDir) -> Result<Vec<String>, String> {
-        let versions = offered_versions(&System::at(dir.path()), &BTreeSet::from(["a", "b"]), &Versions::new());
-        versions.map(|all| all.iter().map(|(n, v)| format!("{n} {v}")).collect()).map_err(|e| e.to_string())
+        let versions = offered_versions(
+            &System::at(dir.path()),
+            &BTreeSet::from(["a", "b"]),
+            &Versions::new(),
+        );
+        versions
+            .map(|all| all.iter().map(|(n, v)| format!("{n} {v}")).collect())
+            .map_err(|e| e.to_string())
     }
 
     const LOCK: &str = "type: package\nmatch_type: glob\ncase_sensitive: on\nsolvable_name: ";
@@ -322,12 +417,31 @@ mod tests {
     #[test]
     fn the_best_priority_comes_before_the_newest() {
         let two: &[_] = &[("a", "1"), ("b", "1")];
-        let dir = host("", &[("r", "", two), ("s", "priority=90\n", &[("a", "0.9")]), ("o", "enabled=0\n", two)]);
+        let dir = host(
+            "",
+            &[
+                ("r", "", two),
+                ("s", "priority=90\n", &[("a", "0.9")]),
+                ("o", "enabled=0\n", two),
+            ],
+        );
         assert_eq!(offered(&dir).expect("known"), ["a 0.9-1", "b 1-1"]);
-        assert!(offered(&host("", &[])).expect_err("unknown").contains("never downloaded"));
+        assert!(
+            offered(&host("", &[]))
+                .expect_err("unknown")
+                .contains("never downloaded")
+        );
         fs::create_dir_all(dir.path().join("var/cache/zypp/raw/plain/media.1")).expect("made");
-        fs::write(dir.path().join("etc/zypp/repos.d/plain.repo"), "[plain]\ntype=yast2\n").expect("written");
-        assert!(offered(&dir).expect_err("unknown").contains("not supported"));
+        fs::write(
+            dir.path().join("etc/zypp/repos.d/plain.repo"),
+            "[plain]\ntype=yast2\n",
+        )
+        .expect("written");
+        assert!(
+            offered(&dir)
+                .expect_err("unknown")
+                .contains("not supported")
+        );
     }
 
     #[test]
@@ -335,15 +449,27 @@ mod tests {
         let all: &[_] = &[("a", "1"), ("a", "2"), ("b", "1")];
         let of = |locks: &str| offered(&host(locks, &[("r", "", all)]));
         assert_eq!(of(&format!("\n{LOCK}a\n")).expect("known"), ["b 1-1"]);
-        assert_eq!(of(&format!("{LOCK}*\nversion: > 1\n")).expect("known"), ["a 1-1", "b 1-1"]);
         assert_eq!(
-            of(&format!("{LOCK}a\nversion: == 2-1\n\n{LOCK}b\nrepo: other\n")).expect("known"),
+            of(&format!("{LOCK}*\nversion: > 1\n")).expect("known"),
             ["a 1-1", "b 1-1"]
         );
-        assert_eq!(of("type: patch\nmatch_type: glob\nsolvable_name: a\n").expect("known"), ["a 2-1", "b 1-1"]);
-        for odd in
-            ["type package\n", &format!("{LOCK}a\nversion: ~ 1\n"), "match_type: regex\nsolvable_name: a\n", "x: y\n"]
-        {
+        assert_eq!(
+            of(&format!(
+                "{LOCK}a\nversion: == 2-1\n\n{LOCK}b\nrepo: other\n"
+            ))
+            .expect("known"),
+            ["a 1-1", "b 1-1"]
+        );
+        assert_eq!(
+            of("type: patch\nmatch_type: glob\nsolvable_name: a\n").expect("known"),
+            ["a 2-1", "b 1-1"]
+        );
+        for odd in [
+            "type package\n",
+            &format!("{LOCK}a\nversion: ~ 1\n"),
+            "match_type: regex\nsolvable_name: a\n",
+            "x: y\n",
+        ] {
             assert!(of(odd).is_err(), "{odd}");
         }
     }

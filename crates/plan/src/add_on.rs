@@ -1,5 +1,5 @@
-//! The steps that install add-ons, such as cuDNN, from archives into the toolkit, and the links by which programs and compilers
-//! find them.
+//! The steps that install add-ons, such as cuDNN, from archives into the toolkit, and the links by
+//! which programs and compilers find them.
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
@@ -11,26 +11,48 @@ use std::path::Path;
 
 /// The steps for the add-ons of a toolkit beside the default one.
 pub fn install_beside(context: &StepContext) -> Vec<Step> {
-    let add_ons = context.chosen.add_ons.iter().zip(context.toolkit().into_iter().cycle());
-    add_ons.map(|(chosen, toolkit)| install_one(context, chosen, toolkit)).collect()
+    let add_ons = context
+        .chosen
+        .add_ons
+        .iter()
+        .zip(context.toolkit().into_iter().cycle());
+    add_ons
+        .map(|(chosen, toolkit)| install_one(context, chosen, toolkit))
+        .collect()
 }
 
 /// A step for each chosen add-on, and a skipped step for each default add-on that was not chosen.
 pub fn install(context: &StepContext, known: &[AddOn]) -> Vec<Step> {
-    let chosen = |of: &AddOn| context.chosen.add_ons.iter().find(|chosen| chosen.of.id == of.id);
-    let steps = known.iter().filter_map(|of| match chosen(of).zip(context.toolkit()) {
-        Some((chosen, toolkit)) => Some(install_one(context, chosen, toolkit)),
-        None if of.by_default => {
-            let title = format!("Install {} into the toolkit", of.title);
-            Some(skipped(StepId::InstallAddOn(of.id), title, format!("no {} was chosen", of.title)))
-        }
-        None => None,
-    });
+    let chosen = |of: &AddOn| {
+        context
+            .chosen
+            .add_ons
+            .iter()
+            .find(|chosen| chosen.of.id == of.id)
+    };
+    let steps = known
+        .iter()
+        .filter_map(|of| match chosen(of).zip(context.toolkit()) {
+            Some((chosen, toolkit)) => Some(install_one(context, chosen, toolkit)),
+            None if of.by_default => {
+                let title = format!("Install {} into the toolkit", of.title);
+                Some(skipped(
+                    StepId::InstallAddOn(of.id),
+                    title,
+                    format!("no {} was chosen", of.title),
+                ))
+            }
+            None => None,
+        });
     steps.collect()
 }
 
 fn install_one(context: &StepContext, chosen: &ChosenAddOn, toolkit: &Path) -> Step {
-    let (of, version, artifact) = (chosen.of, chosen.artifact.version, &chosen.artifact.artifact);
+    let (of, version, artifact) = (
+        chosen.of,
+        chosen.artifact.version,
+        &chosen.artifact.artifact,
+    );
     let id = StepId::InstallAddOn(of.id);
     let packaged = is_packaged(context, chosen);
     let title = match packaged {
@@ -38,7 +60,8 @@ fn install_one(context: &StepContext, chosen: &ChosenAddOn, toolkit: &Path) -> S
         false => format!("Install {} {version} into {}", of.title, toolkit.display()),
     };
     let is_it = |found: &AddOnFiles| {
-        found.version.is_some_and(|v| v.has_files_of(version)) && found.directory.starts_with(toolkit)
+        found.version.is_some_and(|v| v.has_files_of(version))
+            && found.directory.starts_with(toolkit)
     };
     let satisfied = packaged || context.facts.files_of(of.id).any(is_it);
     let Some((download, layout)) = context.download(artifact).zip(of.layout(&artifact.file)) else {
@@ -50,7 +73,12 @@ fn install_one(context: &StepContext, chosen: &ChosenAddOn, toolkit: &Path) -> S
         into: places(chosen.artifact, layout, toolkit),
         limit: None,
     });
-    let acts = [download, unpack].map(|operation| Act { operation, satisfied }).to_vec();
+    let acts = [download, unpack]
+        .map(|operation| Act {
+            operation,
+            satisfied,
+        })
+        .to_vec();
     let why = match of.by_default {
         _ if packaged => "it is installed and fits; programs find it in the system's directories".to_owned(),
         true => {
@@ -59,38 +87,80 @@ fn install_one(context: &StepContext, chosen: &ChosenAddOn, toolkit: &Path) -> S
         false => format!("for {}; programs find it next to the toolkit's libraries", of.purpose),
     };
     let mut out = step(id, title, why, acts);
-    out.disk_bytes = if satisfied { Some(0) } else { artifact.size.map(|size| size * 2) };
+    out.disk_bytes = if satisfied {
+        Some(0)
+    } else {
+        artifact.size.map(|size| size * 2)
+    };
     out
 }
 
-/// Whether packages have put the chosen release into the system's directories, and the toolkit has none.
+/// Whether packages have put the chosen release into the system's directories, and the toolkit has
+/// none.
 fn is_packaged(context: &StepContext, chosen: &ChosenAddOn) -> bool {
-    let major = context.chosen.cuda.as_ref().map(|cuda| cuda.release.version.major);
+    let major = context
+        .chosen
+        .cuda
+        .as_ref()
+        .map(|cuda| cuda.release.version.major);
     let found = major.and_then(|major| context.facts.packaged(chosen.of.id, major));
-    let in_toolkit = |found: &AddOnFiles| context.toolkit().is_some_and(|toolkit| found.directory.starts_with(toolkit));
+    let in_toolkit = |found: &AddOnFiles| {
+        context
+            .toolkit()
+            .is_some_and(|toolkit| found.directory.starts_with(toolkit))
+    };
     found.is_some_and(|found| found.version == Some(chosen.artifact.version))
         && !context.facts.files_of(chosen.of.id).any(in_toolkit)
 }
 
 fn places(artifact: &AddOnArtifact, layout: &Layout, toolkit: &Path) -> Vec<Placement> {
-    let from =
-        |path: &str| path.replace("{version}", &artifact.version.to_string()).replace("{line}", &artifact.cuda_line);
-    layout.places.iter().map(|p| Placement { from: from(&p.from).into(), to: toolkit.join(&p.to) }).collect()
+    let from = |path: &str| {
+        path.replace("{version}", &artifact.version.to_string())
+            .replace("{line}", &artifact.cuda_line)
+    };
+    layout
+        .places
+        .iter()
+        .map(|p| Placement {
+            from: from(&p.from).into(),
+            to: toolkit.join(&p.to),
+        })
+        .collect()
 }
 
 /// The links of all chosen add-ons' libraries: the SONAMEs, and the names that compilers use.
 pub fn links(context: &StepContext, toolkit: &Path) -> Vec<Act> {
     let mut acts = Vec::new();
     let directory = toolkit.join("lib64");
-    for chosen in context.chosen.add_ons.iter().filter(|chosen| !is_packaged(context, chosen)) {
+    for chosen in context
+        .chosen
+        .add_ons
+        .iter()
+        .filter(|chosen| !is_packaged(context, chosen))
+    {
         let version = chosen.artifact.version;
-        let numbers = chosen.of.layout(&chosen.artifact.artifact.file).map_or(1, |layout| layout.numbers);
-        let there: Vec<_> = context.facts.files_of(chosen.of.id).filter(|f| f.directory.starts_with(toolkit)).collect();
+        let numbers = chosen
+            .of
+            .layout(&chosen.artifact.artifact.file)
+            .map_or(1, |layout| layout.numbers);
+        let there: Vec<_> = context
+            .facts
+            .files_of(chosen.of.id)
+            .filter(|f| f.directory.starts_with(toolkit))
+            .collect();
         let link = |name: &str, target: String, soname: Option<String>| {
-            let is_so = |f: &LibraryFile| f.name == name && f.link.as_deref() == Some(Path::new(&target));
+            let is_so =
+                |f: &LibraryFile| f.name == name && f.link.as_deref() == Some(Path::new(&target));
             let satisfied = there.iter().any(|found| found.files.iter().any(is_so));
             let path = directory.join(name);
-            Act { operation: Operation::Link(Link { path, target: target.into(), soname }), satisfied }
+            Act {
+                operation: Operation::Link(Link {
+                    path,
+                    target: target.into(),
+                    soname,
+                }),
+                satisfied,
+            }
         };
         let (soname_of, file_of) = (version.first(1), version.first(numbers));
         for library in &chosen.range.libraries {
@@ -98,7 +168,11 @@ pub fn links(context: &StepContext, toolkit: &Path) -> Vec<Act> {
             let soname = format!("{name}.{soname_of}");
             // With one number, the file's name is the SONAME itself.
             if numbers > 1 {
-                acts.push(link(&soname, format!("{name}.{file_of}"), Some(soname.clone())));
+                acts.push(link(
+                    &soname,
+                    format!("{name}.{file_of}"),
+                    Some(soname.clone()),
+                ));
             }
             acts.push(link(&name, soname, None));
         }

@@ -1,6 +1,6 @@
-//! Checks that a toolkit compiles: a small program is compiled, linked and started from a login shell, as a user would do
-//! it. That nvcc prints its version proves little: it also needs a C++ host compiler, and headers that work with those of
-//! the C library.
+//! Checks that a toolkit compiles: a small program is compiled, linked and started from a login
+//! shell, as a user would do it. That nvcc prints its version proves little: it also needs a C++
+//! host compiler, and headers that work with those of the C library.
 
 use gpusetup_host::Facts;
 use gpusetup_operation::Run;
@@ -17,25 +17,39 @@ const NO_RESULT: &str = "compile check: the program cannot compute";
 /// Seconds. Compiling takes two to five seconds per architecture, minutes on an emulated machine.
 const LIMIT: u64 = 900;
 
-/// The command that checks `nvcc`, a name or a path, for the GPUs of a host. If no GPU is known, nvcc uses its default
-/// architecture.
+/// The command that checks `nvcc`, a name or a path, for the GPUs of a host. If no GPU is known,
+/// nvcc uses its default architecture.
 pub fn argv(nvcc: &str, facts: &Facts) -> Vec<String> {
-    let capabilities: BTreeSet<_> = facts.gpus.iter().filter_map(|g| g.compute_capability).collect();
+    let capabilities: BTreeSet<_> = facts
+        .gpus
+        .iter()
+        .filter_map(|g| g.compute_capability)
+        .collect();
     let targets = capabilities.into_iter().map(|capability| {
         let sm = capability.sm();
         format!("-gencode=arch={},code={sm}", sm.replace("sm_", "compute_"))
     });
-    ["/bin/sh", "-c", SCRIPT, NAME, nvcc].into_iter().map(str::to_owned).chain(targets).collect()
+    ["/bin/sh", "-c", SCRIPT, NAME, nvcc]
+        .into_iter()
+        .map(str::to_owned)
+        .chain(targets)
+        .collect()
 }
 
 /// The operation that runs the check.
 pub fn operation(nvcc: &str, facts: &Facts) -> Run {
-    Run { limit: LIMIT, ..Run::ask(argv(nvcc, facts), Some(STARTED.to_owned())) }
+    Run {
+        limit: LIMIT,
+        ..Run::ask(argv(nvcc, facts), Some(STARTED.to_owned()))
+    }
 }
 
-/// The line that the compiled program printed, if it started; it also says whether the program could compute.
+/// The line that the compiled program printed, if it started; it also says whether the program
+/// could compute.
 pub fn started(output: &str) -> Option<&str> {
-    output.lines().find(|line| line.starts_with(STARTED) || line.starts_with(NO_RESULT))
+    output
+        .lines()
+        .find(|line| line.starts_with(STARTED) || line.starts_with(NO_RESULT))
 }
 
 /// Why a compile failed.
@@ -43,7 +57,8 @@ pub fn started(output: &str) -> Option<&str> {
 pub enum Cause {
     /// The host has no C++ compiler.
     NoCompiler,
-    /// nvcc is configured to use a host compiler that compiles C++ but does not link the C++ library.
+    /// nvcc is configured to use a host compiler that compiles C++ but does not link the C++
+    /// library.
     LinksC,
     /// The host compiler is newer than nvcc supports.
     NewCompiler,
@@ -63,7 +78,10 @@ impl Cause {
             ("unsupported GNU version", Cause::NewCompiler),
             ("exception specification is incompatible", Cause::NewLibrary),
             ("Unsupported gpu architecture", Cause::Architecture),
-            ("is not defined for option 'gpu-architecture'", Cause::Architecture),
+            (
+                "is not defined for option 'gpu-architecture'",
+                Cause::Architecture,
+            ),
             ("cuda_runtime.h: No such file", Cause::Incomplete),
             ("crt/host_config.h: No such file", Cause::Incomplete),
             ("cannot find -lcudart", Cause::Incomplete),
@@ -72,21 +90,32 @@ impl Cause {
             ("cstdio: No such file", Cause::NoCompiler),
             ("cannot find -lstdc++", Cause::NoCompiler),
             ("undefined reference to `std::", Cause::LinksC),
-            ("Failed to preprocess host compiler properties", Cause::NoCompiler),
+            (
+                "Failed to preprocess host compiler properties",
+                Cause::NoCompiler,
+            ),
         ];
-        SIGNS.iter().find(|(sign, _)| output.contains(sign)).map(|(_, cause)| *cause)
+        SIGNS
+            .iter()
+            .find(|(sign, _)| output.contains(sign))
+            .map(|(_, cause)| *cause)
     }
 
     /// Whether the cause is the host's compiler or C library, and not the toolkit.
     pub fn is_of_the_host(self) -> bool {
-        matches!(self, Self::NoCompiler | Self::LinksC | Self::NewCompiler | Self::NewLibrary)
+        matches!(
+            self,
+            Self::NoCompiler | Self::LinksC | Self::NewCompiler | Self::NewLibrary
+        )
     }
 
     /// The cause and the remedy, in one sentence.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::NoCompiler => "g++ is missing: install g++ (gcc-c++ on RPM systems)",
-            Self::LinksC => "nvcc is configured to use gcc, which does not link the C++ library: use g++ instead",
+            Self::LinksC => {
+                "nvcc is configured to use gcc, which does not link the C++ library: use g++ instead"
+            }
             Self::NewCompiler => {
                 "the host's gcc is newer than this CUDA supports: install an older g++ as well, or choose a newer CUDA"
             }
@@ -113,7 +142,10 @@ mod tests {
               nvcc fatal   : Failed to preprocess host compiler properties.",
                 Cause::NoCompiler,
             ),
-            ("gcc-13: fatal error: cannot execute 'cc1plus': execvp: No such file or directory", Cause::NoCompiler),
+            (
+                "gcc-13: fatal error: cannot execute 'cc1plus': execvp: No such file or directory",
+                Cause::NoCompiler,
+            ),
             (
                 "/x/crt/host_config.h:143:2: error: #error -- unsupported GNU version! gcc versions later than 13 are not supported!",
                 Cause::NewCompiler,
@@ -122,7 +154,10 @@ mod tests {
                 "/usr/include/x86_64-linux-gnu/bits/mathcalls.h(79): error: exception specification is incompatible with that of previous function \"cospi\"",
                 Cause::NewLibrary,
             ),
-            ("nvcc fatal   : Unsupported gpu architecture 'compute_35'", Cause::Architecture),
+            (
+                "nvcc fatal   : Unsupported gpu architecture 'compute_35'",
+                Cause::Architecture,
+            ),
             (
                 "check.cudafe1.cpp:(.text+0x52): undefined reference to `std::__throw_length_error(char const*)'",
                 Cause::LinksC,
@@ -137,8 +172,16 @@ mod tests {
     #[test]
     fn a_program_that_started_is_told_from_one_that_was_only_compiled() {
         let line = "compile check: the program started; cudaGetDeviceCount: no CUDA-capable device is detected (100)";
-        assert_eq!(started(&format!("compile check: compiled and linked\n{line}\n")), Some(line));
-        assert!(started("compile check: the program cannot compute; cudaMalloc: busy (46)\n").is_some());
-        assert_eq!(started("compile check: compiled and linked\nSegmentation fault\n"), None);
+        assert_eq!(
+            started(&format!("compile check: compiled and linked\n{line}\n")),
+            Some(line)
+        );
+        assert!(
+            started("compile check: the program cannot compute; cudaMalloc: busy (46)\n").is_some()
+        );
+        assert_eq!(
+            started("compile check: compiled and linked\nSegmentation fault\n"),
+            None
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The step that assembles a toolkit from NVIDIA's component archives: the same tree as from the runfile, with the requested
-//! components.
+//! The step that assembles a toolkit from NVIDIA's component archives: the same tree as from the
+//! runfile, with the requested components.
 
 use super::context::{StepContext, step};
 use super::{Act, Step, StepId};
@@ -12,23 +12,47 @@ use std::path::Path;
 
 /// The step that installs the missing components.
 pub fn install(context: &StepContext, cuda: &ChosenToolkit, toolkit: &Path) -> Step {
-    let missing: Vec<_> = context.chosen.parts.iter().filter(|part| !part.there).collect();
+    let missing: Vec<_> = context
+        .chosen
+        .parts
+        .iter()
+        .filter(|part| !part.there)
+        .collect();
     // The directory as nvcc names it; each architecture has its own, for headers and libraries.
     let target = format!("targets/{}-linux", cuda_arch(&context.facts.machine.arch));
-    let missing: Vec<_> = missing.into_iter().map(|part| (part, part.artifact())).collect();
-    let downloads = missing.iter().filter_map(|(_, artifact)| context.download(artifact));
+    let missing: Vec<_> = missing
+        .into_iter()
+        .map(|part| (part, part.artifact()))
+        .collect();
+    let downloads = missing
+        .iter()
+        .filter_map(|(_, artifact)| context.download(artifact));
     let link = |path: &str, target: String| {
-        Operation::Link(Link { path: toolkit.join(path), target: target.into(), soname: None })
+        Operation::Link(Link {
+            path: toolkit.join(path),
+            target: target.into(),
+            soname: None,
+        })
     };
     let mut operations: Vec<_> = downloads.collect();
     operations.push(link("include", format!("{target}/include")));
     operations.push(link("lib64", format!("{target}/lib")));
-    if missing.iter().any(|(part, _)| part.component.is_called("cuda_cupti")) {
+    if missing
+        .iter()
+        .any(|(part, _)| part.component.is_called("cuda_cupti"))
+    {
         // Programs look for CUPTI there.
-        operations.push(link("extras/CUPTI/include", format!("../../{target}/include")));
+        operations.push(link(
+            "extras/CUPTI/include",
+            format!("../../{target}/include"),
+        ));
         operations.push(link("extras/CUPTI/lib64", format!("../../{target}/lib")));
     }
-    operations.extend(missing.iter().map(|(part, artifact)| unpack(context, part, artifact, toolkit, &target)));
+    operations.extend(
+        missing
+            .iter()
+            .map(|(part, artifact)| unpack(context, part, artifact, toolkit, &target)),
+    );
     // Last, so that the file lists only components that are complete.
     operations.push(Operation::WriteFile(WriteFile {
         path: toolkit.join("version.json"),
@@ -43,15 +67,29 @@ pub fn install(context: &StepContext, cuda: &ChosenToolkit, toolkit: &Path) -> S
     } else {
         format!("Install CUDA {version} with {}", names.join(", "))
     };
-    let mut out = step(StepId::InstallCuda, title, "", operations.into_iter().map(Act::needed).collect());
+    let mut out = step(
+        StepId::InstallCuda,
+        title,
+        "",
+        operations.into_iter().map(Act::needed).collect(),
+    );
     out.why = why(missing.len(), cuda, out.download_bytes);
     // Archives of programs unpack to three times their size, archives of libraries to less.
     out.disk_bytes = out.download_bytes.map(|bytes| bytes * 3);
     out
 }
 
-fn unpack(context: &StepContext, part: &Part, artifact: &Artifact, toolkit: &Path, target: &str) -> Operation {
-    let place = |from: &str, to: String| Placement { from: from.into(), to: toolkit.join(to) };
+fn unpack(
+    context: &StepContext,
+    part: &Part,
+    artifact: &Artifact,
+    toolkit: &Path,
+    target: &str,
+) -> Operation {
+    let place = |from: &str, to: String| Placement {
+        from: from.into(),
+        to: toolkit.join(to),
+    };
     Operation::Unpack(Unpack {
         archive: context.cached(artifact),
         sha256: artifact.sha256.clone().unwrap_or_default(),
@@ -60,7 +98,10 @@ fn unpack(context: &StepContext, part: &Part, artifact: &Artifact, toolkit: &Pat
             place("lib", format!("{target}/lib")),
             place("LICENSE", format!("share/doc/{}/LICENSE", part.name)),
             // bin, nvvm, extras and everything else that belongs in the toolkit's top directory.
-            Placement { from: ".".into(), to: toolkit.to_owned() },
+            Placement {
+                from: ".".into(),
+                to: toolkit.to_owned(),
+            },
         ],
         limit: None,
     })
@@ -68,14 +109,27 @@ fn unpack(context: &StepContext, part: &Part, artifact: &Artifact, toolkit: &Pat
 
 /// The content of `version.json` after the step, in the runfile's format.
 fn versions(context: &StepContext, cuda: &ChosenToolkit) -> String {
-    let all: Vec<_> = context.chosen.parts.iter().map(|p| (p.name, p.component.title.as_str(), p.version)).collect();
+    let all: Vec<_> = context
+        .chosen
+        .parts
+        .iter()
+        .map(|p| (p.name, p.component.title.as_str(), p.version))
+        .collect();
     version_file(cuda.release.version, &all)
 }
 
 fn why(count: usize, cuda: &ChosenToolkit, download: Option<u64>) -> String {
-    let archives = if count == 1 { "a component archive".to_owned() } else { format!("{count} component archives") };
+    let archives = if count == 1 {
+        "a component archive".to_owned()
+    } else {
+        format!("{count} component archives")
+    };
     let whole = cuda.artifact.and_then(|a| a.artifact.size);
-    let instead = whole.map(|size| format!(" instead of the runfile's {}", bytes(size))).unwrap_or_default();
-    let size = download.map(|size| format!(" of {}", bytes(size))).unwrap_or_default();
+    let instead = whole
+        .map(|size| format!(" instead of the runfile's {}", bytes(size)))
+        .unwrap_or_default();
+    let size = download
+        .map(|size| format!(" of {}", bytes(size)))
+        .unwrap_or_default();
     format!("{archives}{size}{instead}")
 }

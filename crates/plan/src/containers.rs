@@ -1,5 +1,5 @@
-//! The steps that let containers use the GPUs: a container engine if one was asked for, NVIDIA's container toolkit, the engines'
-//! configuration and the CDI specification.
+//! The steps that let containers use the GPUs: a container engine if one was asked for, NVIDIA's
+//! container toolkit, the engines' configuration and the CDI specification.
 
 mod refusals;
 mod removal;
@@ -36,7 +36,10 @@ pub fn install_engine(context: &StepContext) -> Option<Step> {
     let mut acts = Vec::new();
     if let (Some(packages), Some(manager)) = (asked.packages, context.facts.os.package_manager) {
         let satisfied = asked.found.is_some() && !asked.is_replaced;
-        acts.push(Act { operation: Packages::to_install(manager, packages.names.clone()).into(), satisfied });
+        acts.push(Act {
+            operation: Packages::to_install(manager, packages.names.clone()).into(),
+            satisfied,
+        });
         // Some packages only bring the unit.
         let unit = asked.engine.units.first().filter(|_| asked.found.is_none());
         acts.extend(unit.map(|unit| Act::needed(Service::start(unit))));
@@ -56,7 +59,9 @@ pub fn install_engine(context: &StepContext) -> Option<Step> {
 fn engine_title(containers: &Containers, asked: &EngineSetup) -> String {
     let (title, request) = (&asked.engine.title, containers.request);
     match (&request.docker_user, &request.locked_engine) {
-        (_, Some(locked)) if asked.is_replaced => format!("Install {title} {locked}, the version in the lock file"),
+        (_, Some(locked)) if asked.is_replaced => {
+            format!("Install {title} {locked}, the version in the lock file")
+        }
         (Some(user), _) if asked.found.is_some() => format!("Let {user} use {title}"),
         (None, _) if asked.found.is_some() => format!("Use the installed {title}"),
         _ => format!("Install {title}"),
@@ -67,8 +72,16 @@ fn engine_title(containers: &Containers, asked: &EngineSetup) -> String {
 pub fn container_toolkit(context: &StepContext) -> Option<Step> {
     let containers = context.containers.as_ref()?;
     let (toolkit, version) = (containers.toolkit, containers.version);
-    let engines: Vec<_> = containers.engines.iter().map(|engine| engine.engine.title.as_str()).collect();
-    let of_engines = if engines.is_empty() { String::new() } else { format!(" for {}", all_of(&engines)) };
+    let engines: Vec<_> = containers
+        .engines
+        .iter()
+        .map(|engine| engine.engine.title.as_str())
+        .collect();
+    let of_engines = if engines.is_empty() {
+        String::new()
+    } else {
+        format!(" for {}", all_of(&engines))
+    };
     let title = format!("Set up {} {version}{of_engines}", toolkit.title);
     if context.facts.machine.kind == MachineKind::Container {
         return Some(skipped(StepId::ContainerToolkit, title, ON_THE_HOST));
@@ -82,10 +95,20 @@ pub fn container_toolkit(context: &StepContext) -> Option<Step> {
     acts.extend(dev_char(context, containers));
     let mut restarts = Vec::new();
     for setup in &containers.engines {
-        let edits: Vec<_> = containers.edits(setup).into_iter().flatten().map(write).collect();
+        let edits: Vec<_> = containers
+            .edits(setup)
+            .into_iter()
+            .flatten()
+            .map(write)
+            .collect();
         let detects = setup.engine.form == EngineForm::Detects && is_new;
         if detects || edits.iter().any(|act| !act.satisfied) {
-            restarts.extend(setup.units().into_iter().map(|unit| Act::needed(Service::restart(unit))));
+            restarts.extend(
+                setup
+                    .units()
+                    .into_iter()
+                    .map(|unit| Act::needed(Service::restart(unit))),
+            );
         }
         acts.extend(edits);
     }
@@ -95,9 +118,16 @@ pub fn container_toolkit(context: &StepContext) -> Option<Step> {
 }
 
 fn why(containers: &Containers) -> String {
-    let mut reasons =
-        vec!["containers get the driver's files and devices from the host, in the host's version".to_owned()];
-    let has = |form: EngineForm| containers.engines.iter().any(|setup| setup.engine.form == form);
+    let mut reasons = vec![
+        "containers get the driver's files and devices from the host, in the host's version"
+            .to_owned(),
+    ];
+    let has = |form: EngineForm| {
+        containers
+            .engines
+            .iter()
+            .any(|setup| setup.engine.form == form)
+    };
     if has(EngineForm::DaemonJson) {
         reasons.push(
             "for rootless Docker, each user runs nvidia-ctk runtime configure with --config ~/.config/docker/daemon.json, and root \
@@ -106,7 +136,10 @@ fn why(containers: &Containers) -> String {
         );
     }
     if has(EngineForm::Cdi) {
-        reasons.push("Podman, rootless too, reads the CDI specification: --device nvidia.com/gpu=all".to_owned());
+        reasons.push(
+            "Podman, rootless too, reads the CDI specification: --device nvidia.com/gpu=all"
+                .to_owned(),
+        );
     }
     reasons.join("; ")
 }
@@ -116,50 +149,107 @@ fn toolkit_packages(context: &StepContext, containers: &Containers) -> Option<Ac
     let manager = context.facts.os.package_manager?;
     let names = containers.toolkit.packages.clone();
     let version = &containers.package_version;
-    let versions = names.iter().filter(|_| !containers.is_kept).map(|name| (name.clone(), version.clone())).collect();
-    let wanted = Packages { versions, ..Packages::to_install(manager, names) };
-    Some(Act { operation: wanted.into(), satisfied: containers.is_kept })
+    let versions = names
+        .iter()
+        .filter(|_| !containers.is_kept)
+        .map(|name| (name.clone(), version.clone()))
+        .collect();
+    let wanted = Packages {
+        versions,
+        ..Packages::to_install(manager, names)
+    };
+    Some(Act {
+        operation: wanted.into(),
+        satisfied: containers.is_kept,
+    })
 }
 
-/// Names CRI-O's runc or crun in the toolkit's configuration, if NVIDIA's runtime finds none of the programs named there.
+/// Names CRI-O's runc or crun in the toolkit's configuration, if NVIDIA's runtime finds none of the
+/// programs named there.
 fn low_level_runtime(containers: &Containers) -> Option<Act> {
     let program = containers.host.runtime_outside_path.as_ref()?.to_str()?;
     if containers.is_kept {
         return containers.config_with(program).map(write);
     }
-    // The packages write the file, or write it in another form. Only the line with the list is known before.
+    // The packages write the file, or write it in another form. Only the line with the list is
+    // known before.
     let path = PathBuf::from(&containers.toolkit.low_level.as_ref()?.config);
     let edits = vec![line_with_first(program, &containers.low_level_names()?)];
-    Some(Act::needed(EditFile { path, owner: 0, edits }))
+    Some(Act::needed(EditFile {
+        path,
+        owner: 0,
+        edits,
+    }))
 }
 
 /// A merged file. What was there before, undo puts back.
 fn write(edit: FileEdit) -> Act {
-    let FileEdit { path, before, mode, content } = edit;
+    let FileEdit {
+        path,
+        before,
+        mode,
+        content,
+    } = edit;
     let satisfied = before.as_ref() == Some(&content);
     let merged_from = before.map(gpusetup_database::sum::sha256);
-    Act { operation: WriteFile { path, content, mode, merged_from }.into(), satisfied }
+    Act {
+        operation: WriteFile {
+            path,
+            content,
+            mode,
+            merged_from,
+        }
+        .into(),
+        satisfied,
+    }
 }
 
-/// The links below /dev/char, for engines whose containers systemd confines: a rule makes them at every boot.
+/// The links below /dev/char, for engines whose containers systemd confines: a rule makes them at
+/// every boot.
 fn dev_char(context: &StepContext, containers: &Containers) -> Vec<Act> {
     let rule = &containers.toolkit.dev_char;
-    let is_meant = containers.engines.iter().any(|setup| setup.engine.form != EngineForm::Cdi);
+    let is_meant = containers
+        .engines
+        .iter()
+        .any(|setup| setup.engine.form != EngineForm::Cdi);
     if !is_meant || containers.version < rule.since {
         return Vec::new();
     }
-    let content =
-        format!("# Written by gpusetup: systemd finds the GPUs of containers by these links.\n{}\n", rule.rule);
-    let before = containers.host.file(std::path::Path::new(&rule.file)).ok().flatten().map(|file| file.text.clone());
-    let file = write(FileEdit { path: (&rule.file).into(), before, mode: 0o644, content });
+    let content = format!(
+        "# Written by gpusetup: systemd finds the GPUs of containers by these links.\n{}\n",
+        rule.rule
+    );
+    let before = containers
+        .host
+        .file(std::path::Path::new(&rule.file))
+        .ok()
+        .flatten()
+        .map(|file| file.text.clone());
+    let file = write(FileEdit {
+        path: (&rule.file).into(),
+        before,
+        mode: 0o644,
+        content,
+    });
     let program = containers.toolkit.program.as_str();
     let satisfied = file.satisfied;
-    let argv = [program, "system", "create-dev-char-symlinks", "--create-all"];
-    let has_driver = context.chosen.driver.is_some() || context.facts.driver_is_loaded() == Some(true);
-    let links = (has_driver && !context.facts.machine.is_tree)
-        .then(|| Act { operation: Run::new(argv, 120).into(), satisfied });
+    let argv = [
+        program,
+        "system",
+        "create-dev-char-symlinks",
+        "--create-all",
+    ];
+    let has_driver =
+        context.chosen.driver.is_some() || context.facts.driver_is_loaded() == Some(true);
+    let links = (has_driver && !context.facts.machine.is_tree).then(|| Act {
+        operation: Run::new(argv, 120).into(),
+        satisfied,
+    });
     // The links need the driver's modules.
-    let load = links.iter().filter(|act| !act.satisfied).flat_map(|_| load_driver(context));
+    let load = links
+        .iter()
+        .filter(|act| !act.satisfied)
+        .flat_map(|_| load_driver(context));
     let load: Vec<_> = load.collect();
     [file].into_iter().chain(load).chain(links).collect()
 }
@@ -170,12 +260,28 @@ fn refresh_cdi(context: &StepContext, containers: &Containers) -> Vec<Act> {
     if containers.version >= toolkit.cdi_units_since {
         let satisfied = containers.host.refreshes_cdi && containers.is_kept;
         let units = toolkit.cdi_units.iter();
-        return units.map(|unit| Act { operation: Service::start(unit).into(), satisfied }).collect();
+        return units
+            .map(|unit| Act {
+                operation: Service::start(unit).into(),
+                satisfied,
+            })
+            .collect();
     }
-    if context.facts.machine.is_tree || context.chosen.driver.is_none() && context.facts.driver.is_none() {
+    if context.facts.machine.is_tree
+        || context.chosen.driver.is_none() && context.facts.driver.is_none()
+    {
         return Vec::new();
     }
-    let argv = [toolkit.program.as_str(), "cdi", "generate", "--output", SPECIFICATION];
+    let argv = [
+        toolkit.program.as_str(),
+        "cdi",
+        "generate",
+        "--output",
+        SPECIFICATION,
+    ];
     let generate = Run::new(argv, 120).changing([PathBuf::from(SPECIFICATION)]);
-    load_driver(context).into_iter().chain([Act::needed(generate)]).collect()
+    load_driver(context)
+        .into_iter()
+        .chain([Act::needed(generate)])
+        .collect()
 }

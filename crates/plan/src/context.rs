@@ -39,14 +39,29 @@ pub struct StepContext<'a> {
 
 impl<'a> StepContext<'a> {
     /// The context for a request and the versions chosen for it.
-    pub fn new<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request, chosen: &'a Resolution<'d>) -> Self {
+    pub fn new<'d: 'a, 'f: 'a>(
+        host: &KnownHost<'d, 'f>,
+        request: &'a Request,
+        chosen: &'a Resolution<'d>,
+    ) -> Self {
         let companions = Companions::of(host, chosen, request);
-        let further = chosen.further.iter().map(|further| Self::of_toolkit(host, &further.request, &further.chosen));
-        Self { companions, further: further.collect(), ..Self::of_toolkit(host, request, chosen) }
+        let further = chosen
+            .further
+            .iter()
+            .map(|further| Self::of_toolkit(host, &further.request, &further.chosen));
+        Self {
+            companions,
+            further: further.collect(),
+            ..Self::of_toolkit(host, request, chosen)
+        }
     }
 
     /// The context for a toolkit alone.
-    fn of_toolkit<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request, chosen: &'a Resolution<'d>) -> Self {
+    fn of_toolkit<'d: 'a, 'f: 'a>(
+        host: &KnownHost<'d, 'f>,
+        request: &'a Request,
+        chosen: &'a Resolution<'d>,
+    ) -> Self {
         let directory = |series: CudaVersion| request.prefix.join(series.directory());
         Self {
             facts: host.facts,
@@ -57,7 +72,10 @@ impl<'a> StepContext<'a> {
             known_companions: &host.database.companions,
             containers: Containers::of(host, request),
             known_engines: &host.database.engines,
-            toolkit: chosen.cuda.as_ref().map(|cuda| directory(cuda.release.version.series())),
+            toolkit: chosen
+                .cuda
+                .as_ref()
+                .map(|cuda| directory(cuda.release.version.series())),
             further: Vec::new(),
         }
     }
@@ -73,7 +91,10 @@ impl<'a> StepContext<'a> {
 impl StepContext<'_> {
     /// The series of the chosen toolkit.
     pub fn series(&self) -> Option<CudaVersion> {
-        self.chosen.cuda.as_ref().map(|cuda| cuda.release.version.series())
+        self.chosen
+            .cuda
+            .as_ref()
+            .map(|cuda| cuda.release.version.series())
     }
 
     /// The chosen toolkit's directory, `/usr/local/cuda-12.8`.
@@ -87,9 +108,12 @@ impl StepContext<'_> {
         self.facts.toolkits.iter().find(|t| t.path == path)
     }
 
-    /// Whether the driver keeps its version until the user upgrades it, because NVSwitches need companions of the same.
+    /// Whether the driver keeps its version until the user upgrades it, because NVSwitches need
+    /// companions of the same.
     pub fn holds_driver(&self) -> bool {
-        self.companions.as_ref().is_some_and(|companions| companions.joined.is_some())
+        self.companions
+            .as_ref()
+            .is_some_and(|companions| companions.joined.is_some())
     }
 
     /// Whether the toolkit will have a component, by NVIDIA's name.
@@ -113,7 +137,8 @@ impl StepContext<'_> {
         self.request.prefix.join("cuda")
     }
 
-    /// An artifact's path in the cache. It depends on the content, so that files of the same name do not collide.
+    /// An artifact's path in the cache. It depends on the content, so that files of the same name
+    /// do not collide.
     pub fn cached(&self, artifact: &Artifact) -> PathBuf {
         let sum = artifact.sha256.as_deref().unwrap_or_default();
         self.request.cache.join(short(sum)).join(&artifact.file)
@@ -148,29 +173,65 @@ impl StepContext<'_> {
 /// A write operation, and whether the file already has this content and mode.
 pub fn file_act(facts: &Facts, operation: Operation) -> Act {
     let satisfied = match &operation {
-        Operation::WriteFile(WriteFile { path, content, mode: wanted, .. }) => {
+        Operation::WriteFile(WriteFile {
+            path,
+            content,
+            mode: wanted,
+            ..
+        }) => {
             let stands = |s: &PathState| matches!(&s.node, Node::File { sha256: have, mode, .. } if mode == wanted && *have == sha256(content));
             facts.paths.get(path).is_some_and(stands)
         }
         _ => false,
     };
-    Act { operation, satisfied }
+    Act {
+        operation,
+        satisfied,
+    }
 }
 
 impl Act {
     /// An operation that is not done yet.
     pub fn needed(operation: impl Into<Operation>) -> Self {
-        Self { operation: operation.into(), satisfied: false }
+        Self {
+            operation: operation.into(),
+            satisfied: false,
+        }
     }
 }
 
 /// A step with these operations; satisfied if all of them are.
-pub fn step(id: StepId, title: impl Into<String>, why: impl Into<String>, operations: Vec<Act>) -> Step {
-    let state = if operations.iter().all(|a| a.satisfied) { State::Satisfied } else { State::Needed };
-    let needed = || operations.iter().filter(|a| !a.satisfied).map(|a| &a.operation);
-    let download_bytes =
-        needed().map(|operation| if operation.installs_packages() { None } else { size(operation) }).sum();
-    let disk_bytes = if needed().any(Operation::installs_packages) { None } else { Some(0) };
+pub fn step(
+    id: StepId,
+    title: impl Into<String>,
+    why: impl Into<String>,
+    operations: Vec<Act>,
+) -> Step {
+    let state = if operations.iter().all(|a| a.satisfied) {
+        State::Satisfied
+    } else {
+        State::Needed
+    };
+    let needed = || {
+        operations
+            .iter()
+            .filter(|a| !a.satisfied)
+            .map(|a| &a.operation)
+    };
+    let download_bytes = needed()
+        .map(|operation| {
+            if operation.installs_packages() {
+                None
+            } else {
+                size(operation)
+            }
+        })
+        .sum();
+    let disk_bytes = if needed().any(Operation::installs_packages) {
+        None
+    } else {
+        Some(0)
+    };
     Step {
         id,
         title: title.into(),
@@ -188,17 +249,27 @@ pub fn step(id: StepId, title: impl Into<String>, why: impl Into<String>, operat
 
 /// The step of a reboot.
 pub fn reboot_for(why: &str, reboot: Reboot) -> Step {
-    let title =
-        if reboot.enrolls.is_some() { "Reboot the host, and enrol the key at the console" } else { "Reboot the host" };
+    let title = if reboot.enrolls.is_some() {
+        "Reboot the host, and enrol the key at the console"
+    } else {
+        "Reboot the host"
+    };
     step(StepId::Reboot, title, why, vec![Act::needed(reboot)])
 }
 
 /// The download size of an operation in bytes; none if not known.
 fn size(operation: &Operation) -> Option<u64> {
-    if let Operation::Download(Download { size, .. }) = operation { *size } else { Some(0) }
+    if let Operation::Download(Download { size, .. }) = operation {
+        *size
+    } else {
+        Some(0)
+    }
 }
 
 /// A step that is skipped.
 pub fn skipped(id: StepId, title: impl Into<String>, why: impl Into<String>) -> Step {
-    Step { state: State::Skipped, ..step(id, title, why, Vec::new()) }
+    Step {
+        state: State::Skipped,
+        ..step(id, title, why, Vec::new())
+    }
 }

@@ -1,4 +1,5 @@
-//! What the container engines of a host need, and their configuration files with NVIDIA's runtime: merged, never overwritten.
+//! What the container engines of a host need, and their configuration files with NVIDIA's runtime:
+//! merged, never overwritten.
 
 mod containerd;
 mod crio;

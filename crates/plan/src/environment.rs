@@ -1,4 +1,5 @@
-//! The steps that let programs find the toolkit: the loader's search path and cache, and PATH for shells.
+//! The steps that let programs find the toolkit: the loader's search path and cache, and PATH for
+//! shells.
 
 use super::context::{StepContext, skipped, step};
 use super::settings::{loader_path, profile, rebuild_cache};
@@ -16,19 +17,36 @@ pub fn ldconfig(context: &StepContext) -> Step {
     let cached = context.facts.loader_cache.as_ref().is_some_and(|cache| {
         let knows = |soname: &str| {
             cache.entries.iter().any(|(name, path)| {
-                name.starts_with(soname) && (path.starts_with(&libraries) || path.starts_with(toolkit))
+                name.starts_with(soname)
+                    && (path.starts_with(&libraries) || path.starts_with(toolkit))
             })
         };
-        let mut sonames = context.chosen.add_ons.iter().map(|a| a.of.soname(a.artifact.version));
-        let newer = context.written(LOADER_PATH).is_some_and(|written| cache.modified >= written);
+        let mut sonames = context
+            .chosen
+            .add_ons
+            .iter()
+            .map(|a| a.of.soname(a.artifact.version));
+        let newer = context
+            .written(LOADER_PATH)
+            .is_some_and(|written| cache.modified >= written);
         newer
             && (!context.has_component("cuda_cudart") || knows("libcudart.so"))
             && sonames.all(|soname| knows(&soname))
     });
     let satisfied = file.satisfied && cached;
-    let why =
-        "all programs use the loader's cache; LD_LIBRARY_PATH would also affect programs with their own libraries";
-    step(StepId::Ldconfig, TITLE, why, vec![file, Act { operation: rebuild_cache(), satisfied }])
+    let why = "all programs use the loader's cache; LD_LIBRARY_PATH would also affect programs with their own libraries";
+    step(
+        StepId::Ldconfig,
+        TITLE,
+        why,
+        vec![
+            file,
+            Act {
+                operation: rebuild_cache(),
+                satisfied,
+            },
+        ],
+    )
 }
 
 /// The step that adds the toolkit to PATH for shells.

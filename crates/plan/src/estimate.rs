@@ -1,5 +1,5 @@
-//! About how long each step takes, from measured and assumed rates. Nothing is decided by it, and it is not part of a plan's
-//! fingerprint.
+//! About how long each step takes, from measured and assumed rates. Nothing is decided by it, and
+//! it is not part of a plan's fingerprint.
 
 use super::{Act, State, Step, StepId};
 use gpusetup_host::Facts;
@@ -16,39 +16,69 @@ pub struct Rate {
 }
 
 /// Bytes that are downloaded in a second.
-pub const DOWNLOAD: Rate = Rate { value: 12.5e6, source: "assumed: 100 Mbit/s" };
+pub const DOWNLOAD: Rate = Rate {
+    value: 12.5e6,
+    source: "assumed: 100 Mbit/s",
+};
 /// Cores of a host that does not say how many it has.
-pub const CORES: Rate = Rate { value: 4.0, source: "assumed: what cloud instances with one small GPU have" };
+pub const CORES: Rate = Rate {
+    value: 4.0,
+    source: "assumed: what cloud instances with one small GPU have",
+};
 /// Bytes of a driver whose size nobody published.
-pub const DRIVER: Rate =
-    Rate { value: 0.4e9, source: "the runfiles of branches 570 to 595 have 370 to 430 MB; packages are assumed alike" };
+pub const DRIVER: Rate = Rate {
+    value: 0.4e9,
+    source: "the runfiles of branches 570 to 595 have 370 to 430 MB; packages are assumed alike",
+};
 /// Bytes of a toolkit's packages, if the size of its runfile is not known.
-pub const TOOLKIT: Rate =
-    Rate { value: 4.5e9, source: "the runfiles of CUDA 12.4 to 13.3 have 4.3 to 5.9 GB; packages are assumed alike" };
-/// What a toolkit's packages take on the disk, in sizes of the packages: apt and dnf do not say before apply how much it is.
-pub const TOOLKIT_ROOM: Rate = Rate { value: 3.0, source: "assumed: the packages, and twice as much unpacked" };
+pub const TOOLKIT: Rate = Rate {
+    value: 4.5e9,
+    source: "the runfiles of CUDA 12.4 to 13.3 have 4.3 to 5.9 GB; packages are assumed alike",
+};
+/// What a toolkit's packages take on the disk, in sizes of the packages: apt and dnf do not say
+/// before apply how much it is.
+pub const TOOLKIT_ROOM: Rate = Rate {
+    value: 3.0,
+    source: "assumed: the packages, and twice as much unpacked",
+};
 /// Bytes of a compiler, DKMS and kernel headers.
-pub const BUILD_TOOLS: Rate = Rate { value: 80e6, source: "assumed: the packages of Debian 12" };
+pub const BUILD_TOOLS: Rate = Rate {
+    value: 80e6,
+    source: "assumed: the packages of Debian 12",
+};
 /// Bytes of packages that the package manager unpacks in a second.
-pub const PACKAGES: Rate = Rate { value: 10e6, source: "assumed: dpkg waits for the disk after each package" };
+pub const PACKAGES: Rate = Rate {
+    value: 10e6,
+    source: "assumed: dpkg waits for the disk after each package",
+};
 /// Core-seconds to build a driver's kernel modules that use all cores.
 pub const MODULES: Rate = Rate {
     value: 300.0,
     source: "measured: 230 core-seconds (535, 550 and 470 of Debian) to 400 (open modules of 595) on a server core of 2023",
 };
 /// Seconds of that build that use one core: DKMS itself, links, compression.
-pub const MODULES_ALONE: Rate = Rate { value: 20.0, source: "assumed" };
+pub const MODULES_ALONE: Rate = Rate {
+    value: 20.0,
+    source: "assumed",
+};
 /// Bytes of a runfile that its installer unpacks and copies into place in a second.
-pub const RUNFILE: Rate =
-    Rate { value: 40e6, source: "assumed: CUDA 13.3.1 writes twice its 7.9 GB, to a disk of 150 MB/s" };
+pub const RUNFILE: Rate = Rate {
+    value: 40e6,
+    source: "assumed: CUDA 13.3.1 writes twice its 7.9 GB, to a disk of 150 MB/s",
+};
 /// Bytes of a compressed archive that one core unpacks in a second.
-pub const ARCHIVE: Rate =
-    Rate { value: 25e6, source: "measured: xz on a server core of 2023 (cargo bench --bench unpack)" };
+pub const ARCHIVE: Rate = Rate {
+    value: 25e6,
+    source: "measured: xz on a server core of 2023 (cargo bench --bench unpack)",
+};
 /// Seconds to make one initramfs.
-pub const INITRAMFS: Rate =
-    Rate { value: 15.0, source: "assumed: half of the 28 s that update-initramfs takes under QEMU" };
+pub const INITRAMFS: Rate = Rate {
+    value: 15.0,
+    source: "assumed: half of the 28 s that update-initramfs takes under QEMU",
+};
 
-/// Bytes that a toolkit's packages take on the disk; none if the size of its runfile, which has the same content, is not known.
+/// Bytes that a toolkit's packages take on the disk; none if the size of its runfile, which has the
+/// same content, is not known.
 pub fn room_of_toolkit(runfile: Option<u64>) -> Option<u64> {
     runfile.map(|size| (size as f64 * TOOLKIT_ROOM.value) as u64)
 }
@@ -59,7 +89,8 @@ const IMAGE_MAKERS: [&str; 3] = ["update-initramfs", "dracut", "mkinitrd"];
 const PREBUILT: [&str; 3] = ["linux-modules-nvidia", "linux-objects-nvidia", "-kmp"];
 
 impl Step {
-    /// About how many seconds the step takes, downloads included; none if that is not known. Reboots count nothing.
+    /// About how many seconds the step takes, downloads included; none if that is not known.
+    /// Reboots count nothing.
     pub(super) fn estimated(&self, host: &Facts) -> Option<u64> {
         self.sum(|operation| {
             let (arrival, work) = (self.arrival(operation)?, self.work(operation, host)?);
@@ -103,11 +134,15 @@ impl Step {
         let cores = host.machine.cores.map_or(CORES.value, f64::from).max(1.0);
         let modules = MODULES_ALONE.value + MODULES.value / cores;
         Some(match operation {
-            Operation::Unpack(Unpack { archive, .. }) => self.size_of(archive)? / (ARCHIVE.value * cores.min(2.0)),
+            Operation::Unpack(Unpack { archive, .. }) => {
+                self.size_of(archive)? / (ARCHIVE.value * cores.min(2.0))
+            }
             Operation::Packages(packages) => {
                 let is_built = |name: &String| PREBUILT.iter().any(|part| name.contains(part));
-                let builds = self.id == StepId::InstallDriver && !packages.install.iter().any(is_built);
-                self.size_of_packages(packages) / PACKAGES.value + if builds { modules } else { 0.0 }
+                let builds =
+                    self.id == StepId::InstallDriver && !packages.install.iter().any(is_built);
+                self.size_of_packages(packages) / PACKAGES.value
+                    + if builds { modules } else { 0.0 }
             }
             Operation::Run(run) => self.of_program(run, host, modules)?,
             // Reboots take one minute on a virtual machine and ten on a large server.
@@ -128,36 +163,57 @@ impl Step {
     }
 
     fn of_program(&self, run: &Run, host: &Facts, modules: f64) -> Option<f64> {
-        let program = run.argv.first().and_then(|path| Path::new(path).file_name()?.to_str()).unwrap_or_default();
+        let program = run
+            .argv
+            .first()
+            .and_then(|path| Path::new(path).file_name()?.to_str())
+            .unwrap_or_default();
         if IMAGE_MAKERS.contains(&program) {
-            let images = host.kernels.installed.iter().filter(|kernel| kernel.initramfs.is_some()).count();
+            let images = host
+                .kernels
+                .installed
+                .iter()
+                .filter(|kernel| kernel.initramfs.is_some())
+                .count();
             return Some(INITRAMFS.value * images.max(1) as f64);
         }
         if program == "dkms" {
             return Some(modules);
         }
-        let Some(runfile) = run.verified.first() else { return Some(1.0) };
+        let Some(runfile) = run.verified.first() else {
+            return Some(1.0);
+        };
         let unpacked = self.size_of(&runfile.path)? / RUNFILE.value;
-        Some(unpacked + if self.id == StepId::InstallDriver { modules } else { 0.0 })
+        Some(
+            unpacked
+                + if self.id == StepId::InstallDriver {
+                    modules
+                } else {
+                    0.0
+                },
+        )
     }
 
     fn size_of_packages(&self, packages: &Packages) -> f64 {
         match self.id {
             _ if packages.install.is_empty() => 0.0,
             StepId::InstallDriver => DRIVER.value,
-            StepId::InstallCuda | StepId::InstallFurtherCuda(_) => {
-                self.disk_bytes.map_or(TOOLKIT.value, |room| room as f64 / TOOLKIT_ROOM.value)
-            }
+            StepId::InstallCuda | StepId::InstallFurtherCuda(_) => self
+                .disk_bytes
+                .map_or(TOOLKIT.value, |room| room as f64 / TOOLKIT_ROOM.value),
             _ => BUILD_TOOLS.value,
         }
     }
 
     /// The size of a file that the step downloads, or has downloaded.
     fn size_of(&self, file: &Path) -> Option<f64> {
-        let size = self.operations.iter().find_map(|act| match &act.operation {
-            Operation::Download(Download { to, size, .. }) if is_same(to, file) => Some(*size),
-            _ => None,
-        })?;
+        let size = self
+            .operations
+            .iter()
+            .find_map(|act| match &act.operation {
+                Operation::Download(Download { to, size, .. }) if is_same(to, file) => Some(*size),
+                _ => None,
+            })?;
         let typical = (self.id == StepId::InstallDriver).then_some(DRIVER.value);
         size.map(|bytes| bytes as f64).or(typical)
     }
@@ -181,7 +237,11 @@ pub(super) fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 
 /// The seconds of all steps but reboots; none if those of one are not known.
 pub(super) fn total(steps: &[Step]) -> Option<u64> {
-    steps.iter().filter(|step| step.id != StepId::Reboot).map(|step| step.estimate_seconds.flatten()).sum()
+    steps
+        .iter()
+        .filter(|step| step.id != StepId::Reboot)
+        .map(|step| step.estimate_seconds.flatten())
+        .sum()
 }
 
 #[cfg(test)]
@@ -197,21 +257,37 @@ mod tests {
         let mut facts = stock(&database, "debian-12", None).expect("known");
         facts.machine.cores = cores;
         facts.gpus = assumed_gpus(&database, "a100").expect("known");
-        let request = Request { cuda: cuda.parse().expect("a version"), ..Request::no_wishes("2026-11-22") };
+        let request = Request {
+            cuda: cuda.parse().expect("a version"),
+            ..Request::no_wishes("2026-11-22")
+        };
         plan(&database, facts, request).expect("it fits")
     }
 
     fn seconds(plan: &Plan, id: StepId) -> Option<u64> {
-        plan.steps.iter().find(|step| step.id == id).expect("a step").estimate_seconds.expect("estimated")
+        plan.steps
+            .iter()
+            .find(|step| step.id == id)
+            .expect("a step")
+            .estimate_seconds
+            .expect("estimated")
     }
 
     #[test]
     fn more_cores_build_sooner_and_nothing_else_depends_on_them() {
         let [two, many, unknown] = [Some(2), Some(64), None].map(|cores| planned(cores, "13.2.1"));
         let of = |plan: &Plan| seconds(plan, StepId::InstallDriver).expect("known");
-        assert!(of(&two) > of(&many) + 120 && of(&unknown) < of(&two), "{} {}", of(&two), of(&many));
+        assert!(
+            of(&two) > of(&many) + 120 && of(&unknown) < of(&two),
+            "{} {}",
+            of(&two),
+            of(&many)
+        );
         assert_eq!(two.fingerprint(), many.fingerprint());
-        assert_eq!(seconds(&two, StepId::InstallCuda), seconds(&many, StepId::InstallCuda));
+        assert_eq!(
+            seconds(&two, StepId::InstallCuda),
+            seconds(&many, StepId::InstallCuda)
+        );
         let total = two.totals.estimate_seconds.expect("known");
         // 5.3 GB at 100 Mbit/s take seven minutes; nothing of it takes an hour.
         assert!((500..2000).contains(&total), "{total}");
@@ -220,7 +296,13 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_guessed() {
         let plan = planned(Some(2), "11.4.4");
-        assert_eq!((seconds(&plan, StepId::InstallCuda), plan.totals.estimate_seconds), (None, None));
+        assert_eq!(
+            (
+                seconds(&plan, StepId::InstallCuda),
+                plan.totals.estimate_seconds
+            ),
+            (None, None)
+        );
         let skipped = plan.steps.iter().find(|step| step.state == State::Skipped);
         assert!(skipped.is_none_or(|step| step.estimate_seconds == Some(Some(0))));
     }

@@ -1,11 +1,13 @@
-//! Drivers and toolkits that lack fixes of security bulletins (GS513), and what gets one that has them instead.
+//! Drivers and toolkits that lack fixes of security bulletins (GS513), and what gets one that has
+//! them instead.
 use gpusetup_database::compat::{BranchKind, Database};
 use gpusetup_database::version::{CudaVersion, DriverVersion, Want};
 use gpusetup_resolve::{ChosenDriver, Method, Request, Resolution, is_over};
 use std::cmp::Reverse;
 use std::fmt::Display;
 
-/// What a driver lacks, and the option that helps, if one does. `gives` is the driver that a request gets, if it gets one.
+/// What a driver lacks, and the option that helps, if one does. `gives` is the driver that a
+/// request gets, if it gets one.
 pub fn missing(
     database: &Database,
     request: &Request,
@@ -16,19 +18,25 @@ pub fn missing(
         // The newest names the newest release.
         Some((newest, fixed)) => gpusetup_causes::vulnerable(driver.version, newest, fixed),
         None => {
-            let newest = database.bulletin_without(driver.version).filter(|_| !is_over(driver, &request.today))?;
+            let newest = database
+                .bulletin_without(driver.version)
+                .filter(|_| !is_over(driver, &request.today))?;
             gpusetup_causes::branch_without_fixes(driver.version, newest)
         }
     };
     let has_fixes = |version: &DriverVersion| {
-        database.vulnerabilities_of(*version).next().is_none() && database.bulletin_without(*version).is_none()
+        database.vulnerabilities_of(*version).next().is_none()
+            && database.bulletin_without(*version).is_none()
     };
     let others = other_requests(database, request, driver);
-    Some(with_option(lacking, first_given(others, |asked| gives(asked).filter(has_fixes))))
+    Some(with_option(
+        lacking,
+        first_given(others, |asked| gives(asked).filter(has_fixes)),
+    ))
 }
 
-/// What a toolkit lacks, whether it is installed now or was before, and the option that helps, if one does. `gives` is the toolkit
-/// that a request gets, if it gets one.
+/// What a toolkit lacks, whether it is installed now or was before, and the option that helps, if
+/// one does. `gives` is the toolkit that a request gets, if it gets one.
 pub fn missing_in_toolkit(
     database: &Database,
     request: &Request,
@@ -39,12 +47,35 @@ pub fn missing_in_toolkit(
     let version = cuda.version();
     let (newest, fixed) = database.vulnerabilities_of_toolkit(version).next()?;
     let lacking = gpusetup_causes::vulnerable_toolkits(&[version], newest, fixed);
-    let upgrade = cuda.is_kept().then(|| ("--upgrade".to_owned(), Request { upgrade: true, ..request.clone() }));
-    let named =
-        fixed.to_string().parse().ok().map(|cuda| (format!("--cuda {fixed}"), Request { cuda, ..request.clone() }));
-    let has_fixes = |version: &CudaVersion| database.vulnerabilities_of_toolkit(*version).next().is_none();
+    let upgrade = cuda.is_kept().then(|| {
+        (
+            "--upgrade".to_owned(),
+            Request {
+                upgrade: true,
+                ..request.clone()
+            },
+        )
+    });
+    let named = fixed.to_string().parse().ok().map(|cuda| {
+        (
+            format!("--cuda {fixed}"),
+            Request {
+                cuda,
+                ..request.clone()
+            },
+        )
+    });
+    let has_fixes = |version: &CudaVersion| {
+        database
+            .vulnerabilities_of_toolkit(*version)
+            .next()
+            .is_none()
+    };
     let others = upgrade.into_iter().chain(named);
-    Some(with_option(lacking, first_given(others, |asked| gives(asked).filter(has_fixes))))
+    Some(with_option(
+        lacking,
+        first_given(others, |asked| gives(asked).filter(has_fixes)),
+    ))
 }
 
 /// What lacks fixes, with the option that gets a version which has them, if one does.
@@ -69,26 +100,74 @@ pub fn other_requests(
     request: &Request,
     driver: &ChosenDriver,
 ) -> impl Iterator<Item = (String, Request)> {
-    let upgrade = driver.is_kept().then(|| ("--upgrade".to_owned(), Request { upgrade: true, ..request.clone() }));
+    let upgrade = driver.is_kept().then(|| {
+        (
+            "--upgrade".to_owned(),
+            Request {
+                upgrade: true,
+                ..request.clone()
+            },
+        )
+    });
     let named = matches!(request.driver, Want::Meeting(_)) && !driver.is_kept();
-    let unnamed =
-        named.then(|| ("without --driver, the plan".to_owned(), Request { driver: Want::Best, ..request.clone() }));
-    let methods = [(Method::Repository, "repository"), (Method::Packages, "packages"), (Method::Runfile, "runfile")];
+    let unnamed = named.then(|| {
+        (
+            "without --driver, the plan".to_owned(),
+            Request {
+                driver: Want::Best,
+                ..request.clone()
+            },
+        )
+    });
+    let methods = [
+        (Method::Repository, "repository"),
+        (Method::Packages, "packages"),
+        (Method::Runfile, "runfile"),
+    ];
     let may_change = request.driver_file.is_none();
     let is_new = may_change && !driver.is_kept();
-    let methods = methods.into_iter().filter(move |(method, _)| is_new && *method != driver.install.method());
-    let by_method = methods.map(|(method, name)| (format!("--method {name}"), Request { method, ..request.clone() }));
-    let newest = database.bulletins.iter().find(|bulletin| !bulletin.fixed.is_empty());
-    let mut branches: Vec<_> = newest.into_iter().flat_map(|of| &of.fixed).map(|fixed| fixed.branch).collect();
+    let methods = methods
+        .into_iter()
+        .filter(move |(method, _)| is_new && *method != driver.install.method());
+    let by_method = methods.map(|(method, name)| {
+        (
+            format!("--method {name}"),
+            Request {
+                method,
+                ..request.clone()
+            },
+        )
+    });
+    let newest = database
+        .bulletins
+        .iter()
+        .find(|bulletin| !bulletin.fixed.is_empty());
+    let mut branches: Vec<_> = newest
+        .into_iter()
+        .flat_map(|of| &of.fixed)
+        .map(|fixed| fixed.branch)
+        .collect();
     let is_steady = |branch: u16| {
         let kind = database.branch(branch).map(|known| known.kind);
-        matches!(kind, Some(BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy))
+        matches!(
+            kind,
+            Some(BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy)
+        )
     };
     branches.sort_unstable_by_key(|branch| Reverse((is_steady(*branch), *branch)));
-    let others = branches.into_iter().filter(move |branch| may_change && *branch != driver.version.branch);
+    let others = branches
+        .into_iter()
+        .filter(move |branch| may_change && *branch != driver.version.branch);
     let by_branch = others.filter_map(|branch| {
-        let asked = Request { driver: branch.to_string().parse().ok()?, ..request.clone() };
+        let asked = Request {
+            driver: branch.to_string().parse().ok()?,
+            ..request.clone()
+        };
         Some((format!("--driver {branch}"), asked))
     });
-    upgrade.into_iter().chain(by_method).chain(unnamed).chain(by_branch)
+    upgrade
+        .into_iter()
+        .chain(by_method)
+        .chain(unnamed)
+        .chain(by_branch)
 }

@@ -1,5 +1,5 @@
-//! The step that sets pieces of the GPUs' state: at once, and at each boot by a unit, since the driver forgets most of them. The unit
-//! runs only `nvidia-smi`, so it works without gpusetup.
+//! The step that sets pieces of the GPUs' state: at once, and at each boot by a unit, since the
+//! driver forgets most of them. The unit runs only `nvidia-smi`, so it works without gpusetup.
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId, Warning};
@@ -26,18 +26,38 @@ pub fn gpu_settings(context: &StepContext) -> Step {
         return skipped(StepId::GpuSettings, TITLE, why);
     }
     let unit = context.file(unit(context.facts, context.request, states));
-    let enabled = matches!(context.facts.node(Path::new(SETTINGS_WANTED)), Some(Node::Link { .. }));
+    let enabled = matches!(
+        context.facts.node(Path::new(SETTINGS_WANTED)),
+        Some(Node::Link { .. })
+    );
     let mut acts = daemon(context).into_iter().collect::<Vec<_>>();
     acts.extend(devices(context, unit.satisfied));
-    let service = Service { unit: UNIT.to_owned(), enabled: true, restart: false };
-    acts.extend([unit, Act { operation: service.into(), satisfied: enabled }]);
-    let all: Vec<_> = states.iter().map(|state| format!("{}: {}", state.option(), state.value())).collect();
+    let service = Service {
+        unit: UNIT.to_owned(),
+        enabled: true,
+        restart: false,
+    };
+    acts.extend([
+        unit,
+        Act {
+            operation: service.into(),
+            satisfied: enabled,
+        },
+    ]);
+    let all: Vec<_> = states
+        .iter()
+        .map(|state| format!("{}: {}", state.option(), state.value()))
+        .collect();
     let mut why = match context.facts.machine.is_tree && context.facts.gpu_states.is_empty() {
         true => format!("{}; a unit sets them when the tree boots", all.join(", ")),
         false => format!("{}; a unit sets them again at each boot", all.join(", ")),
     };
     // What a driver has that does not run yet is not known; where it is, a step reboots.
-    if context.facts.gpu_states.is_empty() && states.iter().any(|state| matches!(state, DeviceState::Ecc(_))) {
+    if context.facts.gpu_states.is_empty()
+        && states
+            .iter()
+            .any(|state| matches!(state, DeviceState::Ecc(_)))
+    {
         why += "; if that changes error correction (ECC), it does so at the reboot after that";
     }
     step(StepId::GpuSettings, TITLE, why, acts)
@@ -51,30 +71,58 @@ fn not_here(context: &StepContext) -> Option<&'static str> {
     if context.facts.machine.kind == MachineKind::Container {
         return Some("the host of a container sets its GPUs");
     }
-    context.chosen.driver.is_none().then_some("this plan installs no driver")
+    context
+        .chosen
+        .driver
+        .is_none()
+        .then_some("this plan installs no driver")
 }
 
 /// Enables the persistence daemon, where its unit is.
 fn daemon(context: &StepContext) -> Option<Act> {
-    let wants = context.request.settings.states.contains(&DeviceState::Persistence(true));
-    let is_there = |path: &str| !matches!(context.facts.node(Path::new(path)), None | Some(Node::Absent));
+    let wants = context
+        .request
+        .settings
+        .states
+        .contains(&DeviceState::Persistence(true));
+    let is_there = |path: &str| {
+        !matches!(
+            context.facts.node(Path::new(path)),
+            None | Some(Node::Absent)
+        )
+    };
     if !wants || !PERSISTENCE_UNITS.iter().any(|path| is_there(path)) {
         return None;
     }
     let is_on = |of: &DeviceReadings| {
-        of.states.iter().any(|s| s.of == DeviceState::Persistence(true) && s.holds() == Some(true))
+        of.states
+            .iter()
+            .any(|s| s.of == DeviceState::Persistence(true) && s.holds() == Some(true))
     };
     let readings = &context.facts.gpu_states;
-    let satisfied = is_there(PERSISTENCE_WANTED) || !readings.is_empty() && readings.iter().all(is_on);
-    Some(Act { operation: Service { unit: DAEMON.to_owned(), enabled: true, restart: false }.into(), satisfied })
+    let satisfied =
+        is_there(PERSISTENCE_WANTED) || !readings.is_empty() && readings.iter().all(is_on);
+    Some(Act {
+        operation: Service {
+            unit: DAEMON.to_owned(),
+            enabled: true,
+            restart: false,
+        }
+        .into(),
+        satisfied,
+    })
 }
 
-/// One operation for each GPU and state. A driver that does not run yet was not asked which GPUs support what. `planned`: the unit for
-/// the next boots is already there.
+/// One operation for each GPU and state. A driver that does not run yet was not asked which GPUs
+/// support what. `planned`: the unit for the next boots is already there.
 fn devices(context: &StepContext, planned: bool) -> Vec<Act> {
     let (facts, request) = (context.facts, context.request);
     let set = |gpu: &str, state: &DeviceState, if_supported| {
-        Operation::Device(Device { gpu: gpu.to_owned(), state: state.clone(), if_supported })
+        Operation::Device(Device {
+            gpu: gpu.to_owned(),
+            state: state.clone(),
+            if_supported,
+        })
     };
     if !facts.gpu_states.is_empty() {
         let supported = included(facts, request).filter(|(_, state)| !state.is_unsupported());
@@ -87,9 +135,22 @@ fn devices(context: &StepContext, planned: bool) -> Vec<Act> {
     if facts.machine.is_tree {
         return Vec::new();
     }
-    let gpus = facts.gpus.iter().filter(|gpu| !gpu.assumed && is_included(request, gpu));
-    let each = gpus.flat_map(|gpu| request.settings.states.iter().map(|state| set(&gpu.address, state, true)));
-    each.map(|operation| Act { operation, satisfied: false }).collect()
+    let gpus = facts
+        .gpus
+        .iter()
+        .filter(|gpu| !gpu.assumed && is_included(request, gpu));
+    let each = gpus.flat_map(|gpu| {
+        request
+            .settings
+            .states
+            .iter()
+            .map(|state| set(&gpu.address, state, true))
+    });
+    each.map(|operation| Act {
+        operation,
+        satisfied: false,
+    })
+    .collect()
 }
 
 fn is_included(request: &Request, gpu: &Gpu) -> bool {
@@ -101,22 +162,36 @@ fn included<'a>(
     facts: &'a Facts,
     request: &'a Request,
 ) -> impl Iterator<Item = (&'a DeviceReadings, &'a StateReading)> {
-    let all = facts.gpu_states.iter().filter(|of| !request.leave_out.contains(&of.gpu));
+    let all = facts
+        .gpu_states
+        .iter()
+        .filter(|of| !request.leave_out.contains(&of.gpu));
     all.flat_map(|of| of.states.iter().map(move |state| (of, state)))
 }
 
 /// The unit that sets the states at each boot.
 fn unit(facts: &Facts, request: &Request, states: &[DeviceState]) -> Operation {
     // Without a GPU's name the settings follow the GPUs, whatever slot they are moved to.
-    let left_out = facts.gpus.iter().any(|gpu| !gpu.assumed && !is_included(request, gpu));
-    let named = facts.gpus.iter().filter(|gpu| left_out && !gpu.assumed && is_included(request, gpu));
+    let left_out = facts
+        .gpus
+        .iter()
+        .any(|gpu| !gpu.assumed && !is_included(request, gpu));
+    let named = facts
+        .gpus
+        .iter()
+        .filter(|gpu| left_out && !gpu.assumed && is_included(request, gpu));
     let mut chosen: Vec<_> = named.map(|gpu| format!("-i {} ", gpu.address)).collect();
     if chosen.is_empty() {
         chosen.push(String::new());
     }
     let commands = chosen.iter().flat_map(|gpu| {
         // A GPU that does not support one setting must not keep the others from being set.
-        states.iter().map(move |state| format!("ExecStart=-/usr/bin/nvidia-smi {gpu}{}\n", state.smi().join(" ")))
+        states.iter().map(move |state| {
+            format!(
+                "ExecStart=-/usr/bin/nvidia-smi {gpu}{}\n",
+                state.smi().join(" ")
+            )
+        })
     });
     // States are enums, numbers and lists: they can always be written.
     let json = serde_json::to_string(states).unwrap_or_default();
@@ -140,7 +215,12 @@ fn unit(facts: &Facts, request: &Request, states: &[DeviceState]) -> Operation {
          {STATES_KEY}{json}\n",
         commands.collect::<String>()
     );
-    Operation::WriteFile(WriteFile { path: SETTINGS_UNIT.into(), content, mode: 0o644, merged_from: None })
+    Operation::WriteFile(WriteFile {
+        path: SETTINGS_UNIT.into(),
+        content,
+        mode: 0o644,
+        merged_from: None,
+    })
 }
 
 /// Refuses a setting that no GPU supports, or whose value a GPU does not accept.
@@ -150,7 +230,9 @@ pub fn not_refused(facts: &Facts, request: &Request) -> Result<(), Conflict> {
     }
     for (of, state) in included(facts, request) {
         let range = state.reading.as_ref().and_then(|reading| reading.range);
-        let Some(range) = range.filter(|range| !state.of.is_within(*range)) else { continue };
+        let Some(range) = range.filter(|range| !state.of.is_within(*range)) else {
+            continue;
+        };
         let (name, value) = (state.of.name(), state.of.value());
         let sentence = format!(
             "{} accepts {} as {name}, not {value} (--{})",
@@ -158,17 +240,34 @@ pub fn not_refused(facts: &Facts, request: &Request) -> Result<(), Conflict> {
             state.of.shown_range(range),
             state.of.option()
         );
-        let query = if matches!(state.of, DeviceState::PowerLimit(_)) { "POWER" } else { "SUPPORTED_CLOCKS" };
-        return Err(Conflict::blocked(CheckId::GS521, sentence)
-            .hint(format!("nvidia-smi -i {} -q -d {query} shows what it accepts", of.gpu)));
+        let query = if matches!(state.of, DeviceState::PowerLimit(_)) {
+            "POWER"
+        } else {
+            "SUPPORTED_CLOCKS"
+        };
+        return Err(Conflict::blocked(CheckId::GS521, sentence).hint(format!(
+            "nvidia-smi -i {} -q -d {query} shows what it accepts",
+            of.gpu
+        )));
     }
     for wanted in &request.settings.states {
-        let mut all = included(facts, request).filter(|(_, state)| state.of == *wanted).peekable();
-        let Some((first, _)) = all.peek().copied() else { continue };
+        let mut all = included(facts, request)
+            .filter(|(_, state)| state.of == *wanted)
+            .peekable();
+        let Some((first, _)) = all.peek().copied() else {
+            continue;
+        };
         if all.all(|(_, state)| state.is_unsupported()) {
-            let sentence = format!("{} does not support {} (--{})", shown(first), wanted.name(), wanted.option());
-            return Err(Conflict::blocked(CheckId::GS521, sentence)
-                .hint(format!("leave --{} out; nvidia-smi -q shows N/A for what a GPU lacks", wanted.option())));
+            let sentence = format!(
+                "{} does not support {} (--{})",
+                shown(first),
+                wanted.name(),
+                wanted.option()
+            );
+            return Err(Conflict::blocked(CheckId::GS521, sentence).hint(format!(
+                "leave --{} out; nvidia-smi -q shows N/A for what a GPU lacks",
+                wanted.option()
+            )));
         }
     }
     Ok(())
@@ -186,9 +285,15 @@ pub fn warnings(context: &StepContext) -> Vec<Warning> {
     if not_here(context).is_some() {
         return Vec::new();
     }
-    let mut warnings: Vec<_> = forgotten(context).into_iter().chain(dropped(context)).collect();
-    let lacking = included(context.facts, context.request).filter(|(_, state)| state.is_unsupported());
-    let lacking: BTreeSet<_> = lacking.map(|(of, state)| (state.of.name(), shown(of))).collect();
+    let mut warnings: Vec<_> = forgotten(context)
+        .into_iter()
+        .chain(dropped(context))
+        .collect();
+    let lacking =
+        included(context.facts, context.request).filter(|(_, state)| state.is_unsupported());
+    let lacking: BTreeSet<_> = lacking
+        .map(|(of, state)| (state.of.name(), shown(of)))
+        .collect();
     let warning = |(name, gpu): (&str, String)| Warning {
         check: CheckId::GS521.into(),
         text: format!("{gpu} does not support {name}, and is left as it is"),
@@ -197,12 +302,16 @@ pub fn warnings(context: &StepContext) -> Vec<Warning> {
     warnings
 }
 
-/// The warning if the unit for boots had settings that this request does not name: they are no longer set.
+/// The warning if the unit for boots had settings that this request does not name: they are no
+/// longer set.
 fn dropped(context: &StepContext) -> Option<Warning> {
     let states = &context.request.settings.states;
     let is_named = |old: &&DeviceState| states.iter().any(|state| state.option() == old.option());
     let earlier = context.facts.states_at_boot.iter().flatten();
-    let dropped = Settings { states: earlier.filter(|old| !is_named(old)).cloned().collect(), ..Settings::default() };
+    let dropped = Settings {
+        states: earlier.filter(|old| !is_named(old)).cloned().collect(),
+        ..Settings::default()
+    };
     if dropped.states.is_empty() {
         return None;
     }
@@ -212,16 +321,23 @@ fn dropped(context: &StepContext) -> Option<Warning> {
         names.join(", "),
         dropped.options().join(" ")
     );
-    Some(Warning { check: CheckId::GS521.into(), text })
+    Some(Warning {
+        check: CheckId::GS521.into(),
+        text,
+    })
 }
 
 /// The warning if the driver forgets settings as soon as no program uses a GPU.
 /// <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceCommands.html>
 fn forgotten(context: &StepContext) -> Option<Warning> {
     let states = &context.request.settings.states;
-    let is_kept = |state: &DeviceState| matches!(state, DeviceState::Ecc(_) | DeviceState::Persistence(_));
+    let is_kept =
+        |state: &DeviceState| matches!(state, DeviceState::Ecc(_) | DeviceState::Persistence(_));
     let volatile = states.iter().find(|state| !is_kept(state))?;
-    let has_daemon = matches!(context.facts.node(Path::new(PERSISTENCE_WANTED)), Some(Node::Link { .. }));
+    let has_daemon = matches!(
+        context.facts.node(Path::new(PERSISTENCE_WANTED)),
+        Some(Node::Link { .. })
+    );
     if has_daemon || states.contains(&DeviceState::Persistence(true)) {
         return None;
     }
@@ -229,7 +345,10 @@ fn forgotten(context: &StepContext) -> Option<Warning> {
     let text = format!(
         "without persistence mode the driver forgets {name} when no program uses the GPU; add --persistence on"
     );
-    Some(Warning { check: CheckId::GS521.into(), text })
+    Some(Warning {
+        check: CheckId::GS521.into(),
+        text,
+    })
 }
 
 /// Why a setting needs a reboot: error correction changes when a GPU is reset.
@@ -238,16 +357,23 @@ pub fn why_reboot(context: &StepContext) -> Option<String> {
         return None;
     }
     let waits = |(_, state): &(&DeviceReadings, &StateReading)| {
-        let now = state.reading.as_ref().and_then(|reading| reading.now.as_ref());
+        let now = state
+            .reading
+            .as_ref()
+            .and_then(|reading| reading.now.as_ref());
         matches!(state.of, DeviceState::Ecc(_)) && now.is_some_and(|now| *now != state.of)
     };
-    let mut gpus: Vec<_> =
-        included(context.facts, context.request).filter(waits).map(|(of, _)| of.gpu.as_str()).collect();
+    let mut gpus: Vec<_> = included(context.facts, context.request)
+        .filter(waits)
+        .map(|(of, _)| of.gpu.as_str())
+        .collect();
     gpus.dedup();
     let gpus = match gpus.as_slice() {
         [] => return None,
         [gpu] => format!("the GPU {gpu}"),
         several => format!("{} GPUs", several.len()),
     };
-    Some(format!("error correction (ECC) of {gpus} changes when the host reboots"))
+    Some(format!(
+        "error correction (ECC) of {gpus} changes when the host reboots"
+    ))
 }

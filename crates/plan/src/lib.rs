@@ -1,6 +1,6 @@
-//! A plan: the chosen versions, the reasons, and every step to install them. It leaves nothing to decide; `apply` carries
-//! it out unchanged. Each step is a pure function from facts to operations, in its own file below `plan/`. Nothing here
-//! opens a file or starts a program.
+//! A plan: the chosen versions, the reasons, and every step to install them. It leaves nothing to
+//! decide; `apply` carries it out unchanged. Each step is a pure function from facts to operations,
+//! in its own file below `plan/`. Nothing here opens a file or starts a program.
 
 // clippy.toml lists what only `gpusetup-system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -59,8 +59,8 @@ pub use build::plan;
 pub use engines::{Original, runtimes_read, serves_no_pods};
 pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
 pub use mig::{
-    AtBoot as MigAtBoot, GpuPartition, Units as MigUnits, mig_program, of_gpus, partition, partition_of,
-    start as start_unit, units_of,
+    AtBoot as MigAtBoot, GpuPartition, Units as MigUnits, mig_program, of_gpus, partition,
+    partition_of, start as start_unit, units_of,
 };
 pub use mixed::{has_runfile, keep_one_driver};
 pub use needs::Demand;
@@ -110,7 +110,8 @@ pub struct Plan {
     pub reasons: Vec<Reason>,
     /// Candidates that were not chosen, and why.
     pub rejected: Vec<Rejection>,
-    /// How the requested frameworks are installed with Python's package managers; gpusetup does not do that.
+    /// How the requested frameworks are installed with Python's package managers; gpusetup does not
+    /// do that.
     #[serde(default)]
     #[cfg_attr(feature = "schemas", schemars(skip_serializing_if = "Vec::is_empty"))]
     pub python: Vec<PythonPackage>,
@@ -178,19 +179,29 @@ fn with_fingerprint(schema: &mut schemars::Schema) {
 
 /// The version and content of a database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct DatabaseId {
     /// Its version, `2026.11.20`.
     pub version: String,
     /// The SHA-256 of its content.
-    #[cfg_attr(feature = "schemas", schemars(with = "gpusetup_database::sum::Sha256Text"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "gpusetup_database::sum::Sha256Text")
+    )]
     pub sha256: String,
 }
 
 impl DatabaseId {
     /// The id of a database.
     pub fn of(database: &Database) -> Self {
-        Self { version: database.version.clone(), sha256: database.sha256.clone() }
+        Self {
+            version: database.version.clone(),
+            sha256: database.sha256.clone(),
+        }
     }
 }
 
@@ -255,7 +266,11 @@ pub enum StepId {
 
 /// A named part of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Step {
     /// The name of the step.
     pub id: StepId,
@@ -271,26 +286,31 @@ pub struct Step {
     pub download_bytes: Option<u64>,
     /// Disk space needed in bytes, without the downloads; none if not known.
     pub disk_bytes: Option<u64>,
-    /// About how many seconds it takes, downloads at 100 Mbit/s included; none if that is not known, as for a reboot. A host
-    /// whose cores are not known is taken to have four.
+    /// About how many seconds it takes, downloads at 100 Mbit/s included; none if that is not
+    /// known, as for a reboot. A host whose cores are not known is taken to have four.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemas", schemars(schema_with = "estimate::schema"))]
     pub estimate_seconds: Option<Option<u64>>,
-    /// The disk space that it needs by directory. The cache may be listed twice: for downloads and for unpacking.
+    /// The disk space that it needs by directory. The cache may be listed twice: for downloads and
+    /// for unpacking.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub room: Vec<Room>,
     /// It installs files under an NVIDIA licence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub licensed: bool,
-    /// No program may use the driver during the step: programs started later would find another version than the kernel has
-    /// loaded.
+    /// No program may use the driver during the step: programs started later would find another
+    /// version than the kernel has loaded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idle_driver: bool,
 }
 
 /// Disk space that a step needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Room {
     /// A directory on the file system that needs it.
     pub path: PathBuf,
@@ -313,7 +333,11 @@ pub enum State {
 
 /// An operation, and whether it is already done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Act {
     /// The operation.
     #[serde(flatten)]
@@ -325,11 +349,16 @@ pub struct Act {
 
 /// How much a plan downloads and changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Totals {
     /// Bytes to download, as far as known; none if there are downloads but no size is known.
     pub download_bytes: Option<u64>,
-    /// Disk space needed in bytes, without the downloads, as far as known; none if no size is known.
+    /// Disk space needed in bytes, without the downloads, as far as known; none if no size is
+    /// known.
     pub disk_bytes: Option<u64>,
     /// One of the two is a lower bound, because a size is not known.
     #[serde(default)]
@@ -349,7 +378,11 @@ pub struct Totals {
 
 /// What the user should know before applying a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Warning {
     /// The id of the `doctor` check that finds the same problem.
     pub check: Recorded<CheckId>,
@@ -360,13 +393,20 @@ pub struct Warning {
 impl Plan {
     /// Whether the operation at this place is a reboot that needs somebody at the console.
     pub fn needs_console(&self, (step, operation): (usize, usize)) -> bool {
-        let act = self.steps.get(step).and_then(|step| step.operations.get(operation));
-        act.is_some_and(|act| matches!(&act.operation, Operation::Reboot(reboot) if reboot.enrolls.is_some()))
+        let act = self
+            .steps
+            .get(step)
+            .and_then(|step| step.operations.get(operation));
+        act.is_some_and(
+            |act| matches!(&act.operation, Operation::Reboot(reboot) if reboot.enrolls.is_some()),
+        )
     }
 
     /// Whether it has a key enrolled, which needs somebody at the console.
     pub fn enrolls_key(&self) -> bool {
-        self.acts().any(|act| matches!(&act.operation, Operation::Reboot(reboot) if reboot.enrolls.is_some()))
+        self.acts().any(
+            |act| matches!(&act.operation, Operation::Reboot(reboot) if reboot.enrolls.is_some()),
+        )
     }
 
     /// The operations of all steps in order.
@@ -376,11 +416,17 @@ impl Plan {
 
     /// The package-manager transactions in the plan.
     pub fn packages(&self) -> impl Iterator<Item = &Packages> {
-        self.acts().filter_map(|act| if let Operation::Packages(wanted) = &act.operation { Some(wanted) } else { None })
+        self.acts().filter_map(|act| {
+            if let Operation::Packages(wanted) = &act.operation {
+                Some(wanted)
+            } else {
+                None
+            }
+        })
     }
 
-    /// The plan for the host in a tree, if it is one: what its warnings advise is for that tree, not for the machine that it is
-    /// typed on.
+    /// The plan for the host in a tree, if it is one: what its warnings advise is for that tree,
+    /// not for the machine that it is typed on.
     pub fn in_tree(mut self, root: Option<&Path>) -> Self {
         for warning in &mut self.warnings {
             warning.text = tree::sentence_on(&warning.text, root);
@@ -398,8 +444,14 @@ impl Plan {
             if let Operation::Download(Download { url, sha256, .. }) = &mut act.operation {
                 *url = mirrors.of(database.published(sha256).as_deref().unwrap_or(url));
             }
-            if let Operation::AddRepository(AddRepository { name, url, keys, .. }) = &mut act.operation {
-                *url = mirrors.of(database.repository_published_as(name).as_deref().unwrap_or(url));
+            if let Operation::AddRepository(AddRepository {
+                name, url, keys, ..
+            }) = &mut act.operation
+            {
+                *url = mirrors.of(database
+                    .repository_published_as(name)
+                    .as_deref()
+                    .unwrap_or(url));
                 for key in keys {
                     let published = database.key_published_as(&key.fingerprint);
                     key.url = published.or(key.url.as_deref()).map(|url| mirrors.of(url));

@@ -1,5 +1,5 @@
-//! The lock file: the exact versions of a plan. A plan with a lock file installs the same versions, or reports which ones
-//! are no longer available.
+//! The lock file: the exact versions of a plan. A plan with a lock file installs the same versions,
+//! or reports which ones are no longer available.
 
 use super::{DatabaseId, OtherHost, Plan, StepId};
 use gpusetup_database::compat::{
@@ -9,8 +9,8 @@ use gpusetup_database::version::{AddOnVersion, Version, VersionError, Want};
 use gpusetup_host::SystemId;
 use gpusetup_operation::{Download, Operation, Packages};
 use gpusetup_resolve::{
-    ContainerRequest, FurtherRequest, LockedLayers, Method, Request, SelectedAddOn, SelectedComponent, SelectedCuda,
-    SelectedToolkit, Selection, Settings, cuda_arch,
+    ContainerRequest, FurtherRequest, LockedLayers, Method, Request, SelectedAddOn,
+    SelectedComponent, SelectedCuda, SelectedToolkit, Selection, Settings, cuda_arch,
 };
 use gpusetup_text::text::all_of;
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,11 @@ pub const LOCK_SCHEMA: &str = "gpusetup.lock/1";
 
 /// The versions, files and packages that are the same on every host that uses the lock file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct LockFile {
     /// The name and version of this format.
@@ -43,7 +47,8 @@ pub struct LockFile {
     /// Companions of the driver that were requested, such as DCGM.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub companions: BTreeSet<CompanionId>,
-    /// What the plan set up for containers. A plan that follows the lock file does so only if that is requested again.
+    /// What the plan set up for containers. A plan that follows the lock file does so only if that
+    /// is requested again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub containers: Option<ContainerRequest>,
     /// All downloaded files with their checksums.
@@ -54,7 +59,11 @@ pub struct LockFile {
 
 /// A downloaded file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct LockedArtifact {
     /// The name of the file.
@@ -62,7 +71,10 @@ pub struct LockedArtifact {
     /// The published URL. The file may come from a mirror; only the checksum matters.
     pub url: String,
     /// The SHA-256 of the file.
-    #[cfg_attr(feature = "schemas", schemars(with = "gpusetup_database::sum::Sha256Text"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "gpusetup_database::sum::Sha256Text")
+    )]
     pub sha256: String,
     /// The size in bytes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,7 +109,9 @@ impl LockFile {
             tool: env!("CARGO_PKG_VERSION").to_owned(),
             database: plan.database.clone(),
             system: SystemId::of(&plan.host),
-            kernel: { plan.host.kernel() }.filter(|k| packages.keys().any(|name| name.contains(k))).map(str::to_owned),
+            kernel: { plan.host.kernel() }
+                .filter(|k| packages.keys().any(|name| name.contains(k)))
+                .map(str::to_owned),
             selection: plan.selection.clone(),
             companions: plan.request.companions.clone(),
             containers: plan.request.settings.containers.as_ref().map(of_every_host),
@@ -113,8 +127,8 @@ impl LockFile {
     /// If it does not have this schema, or a package name or version is invalid.
     pub fn read(text: &str) -> Result<Self, LockError> {
         let malformed = |e: serde_json::Error| LockError::Malformed(e.to_string());
-        let value: serde_json::Value =
-            serde_json::from_str(text).map_err(|e| LockError::Malformed(format!("it is not JSON ({e})")))?;
+        let value: serde_json::Value = serde_json::from_str(text)
+            .map_err(|e| LockError::Malformed(format!("it is not JSON ({e})")))?;
         match value.get("schema").and_then(|s| s.as_str()) {
             Some(LOCK_SCHEMA) => {}
             Some(other) => return Err(LockError::Schema(other.to_owned())),
@@ -122,10 +136,20 @@ impl LockFile {
         }
         let lock: Self = serde_json::from_value(value).map_err(malformed)?;
         // Names and versions become lines of a file that apt reads.
-        let plain =
-            |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.:~_^".contains(c));
-        match lock.packages.iter().find(|(name, version)| !plain(name) || !plain(version)) {
-            Some((name, version)) => Err(LockError::Malformed(format!("`{name}` `{version}` is not a valid package"))),
+        let plain = |text: &str| {
+            !text.is_empty()
+                && text
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "+-.:~_^".contains(c))
+        };
+        match lock
+            .packages
+            .iter()
+            .find(|(name, version)| !plain(name) || !plain(version))
+        {
+            Some((name, version)) => Err(LockError::Malformed(format!(
+                "`{name}` `{version}` is not a valid package"
+            ))),
             None => Ok(lock),
         }
     }
@@ -134,25 +158,48 @@ impl LockFile {
     pub fn request(&self, database: &Database, mut asked: Request) -> Result<Request, LockError> {
         let selected = &self.selection;
         if let Some(containers) = &mut asked.settings.containers {
-            let toolkit = database.container_toolkit().into_iter().flat_map(|toolkit| &toolkit.packages);
+            let toolkit = database
+                .container_toolkit()
+                .into_iter()
+                .flat_map(|toolkit| &toolkit.packages);
             containers.locked_toolkit = self.version_of(toolkit);
-            let engine = database.engines.iter().filter(|engine| containers.engine == Some(engine.id));
-            let packages = engine.flat_map(|engine| &engine.packages).filter_map(|packages| packages.names.first());
+            let engine = database
+                .engines
+                .iter()
+                .filter(|engine| containers.engine == Some(engine.id));
+            let packages = engine
+                .flat_map(|engine| &engine.packages)
+                .filter_map(|packages| packages.names.first());
             containers.locked_engine = self.version_of(packages);
         }
         Ok(Request {
             driver: exactly(selected.driver.as_ref().map(|d| d.version))?,
             cuda: exactly(selected.cuda.as_ref().map(|c| c.version))?,
-            further: selected.toolkits.iter().skip(1).map(further).collect::<Result<_, LockError>>()?,
+            further: selected
+                .toolkits
+                .iter()
+                .skip(1)
+                .map(further)
+                .collect::<Result<_, LockError>>()?,
             cudnn: exactly(selected.cudnn.as_ref().map(|c| c.version))?,
             add_ons: exact_add_ons(&selected.add_ons)?,
             companions: self.companions.clone(),
             frameworks: Vec::new(),
             brought_cuda: None,
-            components: selected.cuda.as_ref().map_or_else(Vec::new, names_of_components),
+            components: selected
+                .cuda
+                .as_ref()
+                .map_or_else(Vec::new, names_of_components),
             method: selected.driver.as_ref().map_or(asked.method, |d| d.method),
-            toolkit_method: selected.cuda.as_ref().and_then(|c| c.method).unwrap_or_default(),
-            modules: selected.driver.as_ref().map_or(asked.modules, |d| Some(d.modules)),
+            toolkit_method: selected
+                .cuda
+                .as_ref()
+                .and_then(|c| c.method)
+                .unwrap_or_default(),
+            modules: selected
+                .driver
+                .as_ref()
+                .map_or(asked.modules, |d| Some(d.modules)),
             upgrade: false,
             ..asked
         })
@@ -173,7 +220,11 @@ impl LockFile {
         let (mut gone, mut altered) = (Vec::new(), Vec::new());
         if !is_same(&plan.selection, &self.selection) {
             let said = |s: &Selection| gpusetup_resolve::summary(s);
-            gone.push(format!("{} was locked, but {} was chosen", said(&self.selection), said(&plan.selection)));
+            gone.push(format!(
+                "{} was locked, but {} was chosen",
+                said(&self.selection),
+                said(&plan.selection)
+            ));
         }
         for download in downloads(&plan) {
             match self.artifacts.iter().find(|a| a.file == download.file) {
@@ -201,18 +252,29 @@ impl LockFile {
 
     /// How a plan that follows it may still differ from host to host, each in a sentence.
     pub fn notes(&self, plan: &Plan) -> Vec<String> {
-        self.without_containers(plan).into_iter().chain(self.without_versions(plan)).collect()
+        self.without_containers(plan)
+            .into_iter()
+            .chain(self.without_versions(plan))
+            .collect()
     }
 
     /// The sentence if containers were set up or an engine was named, and are not now.
     fn without_containers(&self, plan: &Plan) -> Option<String> {
         let asked = plan.request.settings.containers.as_ref();
-        let is_less =
-            |locked: &ContainerRequest| asked.is_none_or(|now| now.engine.is_none() && locked.engine.is_some());
+        let is_less = |locked: &ContainerRequest| {
+            asked.is_none_or(|now| now.engine.is_none() && locked.engine.is_some())
+        };
         let containers = self.containers.clone().filter(is_less);
-        let settings = Settings { containers: Some(containers?), ..Settings::default() };
+        let settings = Settings {
+            containers: Some(containers?),
+            ..Settings::default()
+        };
         let options = settings.options().join(" ");
-        let lacks = if asked.is_none() { "sets up no containers" } else { "installs no engine" };
+        let lacks = if asked.is_none() {
+            "sets up no containers"
+        } else {
+            "installs no engine"
+        };
         Some(format!(
             "note: this plan {lacks}, but the lock file was written with {options}: add these to install the same"
         ))
@@ -221,38 +283,69 @@ impl LockFile {
     /// The sentence if packages are installed that have no locked version.
     fn without_versions(&self, plan: &Plan) -> Option<String> {
         let needed = plan.acts().filter(|act| !act.satisfied);
-        let transactions =
-            needed.filter_map(|act| if let Operation::Packages(wanted) = &act.operation { Some(wanted) } else { None });
+        let transactions = needed.filter_map(|act| {
+            if let Operation::Packages(wanted) = &act.operation {
+                Some(wanted)
+            } else {
+                None
+            }
+        });
         // The driver's packages come in the driver's version only.
         let is_free = |wanted: &Packages, name: &String| {
-            !self.packages.contains_key(name) && !wanted.drivers.contains_key(name) && !wanted.alike.contains(name)
+            !self.packages.contains_key(name)
+                && !wanted.drivers.contains_key(name)
+                && !wanted.alike.contains(name)
         };
         let mut free = BTreeSet::new();
         for wanted in transactions {
-            free.extend(wanted.install.iter().filter(|name| is_free(wanted, name)).map(String::as_str));
+            free.extend(
+                wanted
+                    .install
+                    .iter()
+                    .filter(|name| is_free(wanted, name))
+                    .map(String::as_str),
+            );
         }
         let names: Vec<&str> = free.into_iter().collect();
-        let (are, versions) = if names.len() == 1 { ("is", "its version") } else { ("are", "their versions") };
-        let sentence =
-            || format!("note: {} {are} not in the lock file: {versions} may differ between hosts", all_of(&names));
+        let (are, versions) = if names.len() == 1 {
+            ("is", "its version")
+        } else {
+            ("are", "their versions")
+        };
+        let sentence = || {
+            format!(
+                "note: {} {are} not in the lock file: {versions} may differ between hosts",
+                all_of(&names)
+            )
+        };
         (!names.is_empty()).then(sentence)
     }
 }
 
 /// The request without what belongs to one host, or is locked elsewhere.
 fn of_every_host(request: &ContainerRequest) -> ContainerRequest {
-    ContainerRequest { engine: request.engine, ..ContainerRequest::default() }
+    ContainerRequest {
+        engine: request.engine,
+        ..ContainerRequest::default()
+    }
 }
 
-/// Whether two selections are the same. Where the repository of a driver's packages was added, it is enabled from then on, and a
-/// toolkit from there is kept.
+/// Whether two selections are the same. Where the repository of a driver's packages was added, it
+/// is enabled from then on, and a toolkit from there is kept.
 fn is_same(one: &Selection, other: &Selection) -> bool {
     let packaged = |selection: &Selection| {
         let mut selection = selection.clone();
-        if let Some(driver) = selection.driver.as_mut().filter(|driver| driver.method == Method::Repository) {
+        if let Some(driver) = selection
+            .driver
+            .as_mut()
+            .filter(|driver| driver.method == Method::Repository)
+        {
             driver.method = Method::Packages;
         }
-        let further = selection.toolkits.iter_mut().map(|toolkit| &mut toolkit.cuda);
+        let further = selection
+            .toolkits
+            .iter_mut()
+            .map(|toolkit| &mut toolkit.cuda);
         for cuda in selection.cuda.iter_mut().chain(further) {
             cuda.method = None;
         }
@@ -267,17 +360,24 @@ where
     Want<V>: FromStr<Err = VersionError>,
 {
     let text = version.map_or_else(|| "none".to_owned(), |v| v.to_string());
-    text.parse().map_err(|e: VersionError| LockError::Malformed(e.to_string()))
+    text.parse()
+        .map_err(|e: VersionError| LockError::Malformed(e.to_string()))
 }
 
 fn exact_add_ons(
     selected: &BTreeMap<AddOnId, SelectedAddOn>,
 ) -> Result<BTreeMap<AddOnId, Want<AddOnVersion>>, LockError> {
-    selected.iter().map(|(id, chosen)| Ok((*id, exactly(Some(chosen.version))?))).collect()
+    selected
+        .iter()
+        .map(|(id, chosen)| Ok((*id, exactly(Some(chosen.version))?)))
+        .collect()
 }
 
 fn names_of_components(cuda: &SelectedCuda) -> Vec<String> {
-    cuda.components.iter().map(|component| component.name.clone()).collect()
+    cuda.components
+        .iter()
+        .map(|component| component.name.clone())
+        .collect()
 }
 
 /// The request for exactly a toolkit beside the default one.
@@ -287,18 +387,32 @@ fn further(selected: &SelectedToolkit) -> Result<FurtherRequest, LockError> {
         add_ons: exact_add_ons(&selected.add_ons)?,
         components: names_of_components(&selected.cuda),
     };
-    Ok(FurtherRequest { cuda: exactly(Some(selected.cuda.version))?, locked: Some(locked) })
+    Ok(FurtherRequest {
+        cuda: exactly(Some(selected.cuda.version))?,
+        locked: Some(locked),
+    })
 }
 
 /// All selected toolkits, the default one first.
 fn toolkits(selection: &Selection) -> impl Iterator<Item = &SelectedCuda> {
-    selection.cuda.iter().chain(selection.toolkits.iter().skip(1).map(|toolkit| &toolkit.cuda))
+    selection.cuda.iter().chain(
+        selection
+            .toolkits
+            .iter()
+            .skip(1)
+            .map(|toolkit| &toolkit.cuda),
+    )
 }
 
 /// All downloads of the plan, including those already done.
 fn downloads(plan: &Plan) -> impl Iterator<Item = LockedArtifact> {
     plan.acts().filter_map(|act| match &act.operation {
-        Operation::Download(Download { url, sha256, size, to }) => Some(LockedArtifact {
+        Operation::Download(Download {
+            url,
+            sha256,
+            size,
+            to,
+        }) => Some(LockedArtifact {
             file: to.file_name()?.to_string_lossy().into_owned(),
             url: url.clone(),
             sha256: sha256.clone(),
@@ -308,32 +422,57 @@ fn downloads(plan: &Plan) -> impl Iterator<Item = LockedArtifact> {
     })
 }
 
-/// All downloads, including the runfiles and archives of versions already installed, because other hosts need them.
+/// All downloads, including the runfiles and archives of versions already installed, because other
+/// hosts need them.
 fn artifacts(database: &Database, plan: &Plan) -> Vec<LockedArtifact> {
     let mut all: Vec<_> = downloads(plan).collect();
     let machine = &plan.host.machine.arch;
     let arch = cuda_arch(machine);
-    for (cuda, release) in toolkits(&plan.selection).filter_map(|c| Some((c, database.component_release(c.version)?))) {
+    for (cuda, release) in
+        toolkits(&plan.selection).filter_map(|c| Some((c, database.component_release(c.version)?)))
+    {
         let of = |c: &SelectedComponent| {
             let part = release.components.iter().find(|part| part.name == c.name)?;
             locked(&release.artifact(part, part.archive(arch)?))
         };
         all.extend(cuda.components.iter().filter_map(of));
     }
-    let steps = std::iter::once(StepId::InstallCuda)
-        .chain(toolkits(&plan.selection).skip(1).map(|cuda| StepId::InstallFurtherCuda(cuda.version.series())));
+    let steps = std::iter::once(StepId::InstallCuda).chain(
+        toolkits(&plan.selection)
+            .skip(1)
+            .map(|cuda| StepId::InstallFurtherCuda(cuda.version.series())),
+    );
     let is_whole = |(cuda, id): &(&SelectedCuda, StepId)| {
         cuda.components.is_empty() && cuda.method.is_none() && !fetches(plan, *id)
     };
     for (chosen, _) in toolkits(&plan.selection).zip(steps).filter(is_whole) {
         let of = |a: &&CudaArtifact| a.version == chosen.version && a.artifact.arch == arch;
-        all.extend(database.cuda_artifacts.iter().find(of).and_then(|a| locked(&a.artifact)));
+        all.extend(
+            database
+                .cuda_artifacts
+                .iter()
+                .find(of)
+                .and_then(|a| locked(&a.artifact)),
+        );
     }
-    let runfile = plan.selection.driver.as_ref().filter(|d| d.method == Method::Runfile);
+    let runfile = plan
+        .selection
+        .driver
+        .as_ref()
+        .filter(|d| d.method == Method::Runfile);
     if let Some(chosen) = runfile.filter(|_| !fetches(plan, StepId::InstallDriver)) {
-        let releases = database.drivers.iter().filter(|d| d.version == chosen.version);
-        let of = |a: &&DriverArtifact| a.variant == DriverVariant::Full && a.artifact.arch == *machine;
-        all.extend(releases.flat_map(|d| &d.artifacts).find(of).and_then(|a| locked(&a.artifact)));
+        let releases = database
+            .drivers
+            .iter()
+            .filter(|d| d.version == chosen.version);
+        let of =
+            |a: &&DriverArtifact| a.variant == DriverVariant::Full && a.artifact.arch == *machine;
+        all.extend(
+            releases
+                .flat_map(|d| &d.artifacts)
+                .find(of)
+                .and_then(|a| locked(&a.artifact)),
+        );
     }
     all.sort();
     all.dedup();
@@ -341,11 +480,20 @@ fn artifacts(database: &Database, plan: &Plan) -> Vec<LockedArtifact> {
 }
 
 fn fetches(plan: &Plan, id: StepId) -> bool {
-    let mut acts = plan.steps.iter().filter(|s| s.id == id).flat_map(|s| &s.operations);
+    let mut acts = plan
+        .steps
+        .iter()
+        .filter(|s| s.id == id)
+        .flat_map(|s| &s.operations);
     acts.any(|a| matches!(a.operation, Operation::Download(_)))
 }
 
 fn locked(artifact: &Artifact) -> Option<LockedArtifact> {
     let (url, sha256) = (artifact.url.clone()?, artifact.sha256.clone()?);
-    Some(LockedArtifact { file: artifact.file.clone(), url, sha256, size: artifact.size })
+    Some(LockedArtifact {
+        file: artifact.file.clone(),
+        url,
+        sha256,
+        size: artifact.size,
+    })
 }

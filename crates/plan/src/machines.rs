@@ -1,5 +1,6 @@
-//! Machines that get their driver another way, where a plan without it or another command is the right way, and machines whose
-//! plans need a word more: Grace, laptops with two GPUs, external GPUs, DGX OS.
+//! Machines that get their driver another way, where a plan without it or another command is the
+//! right way, and machines whose plans need a word more: Grace, laptops with two GPUs, external
+//! GPUs, DGX OS.
 
 use super::Warning;
 use super::context::StepContext;
@@ -7,15 +8,16 @@ use gpusetup_causes::Remedy;
 use gpusetup_database::compat::{Database, Platform, PlatformDriver};
 use gpusetup_host::{Facts, Gpu, MachineKind};
 use gpusetup_resolve::{
-    Change, Conflict, Hint, JetsonBoard, KnownHost, NO_KNOWN_WAY, Request, installed_by_hand, is_power9,
-    linux_driver_in_wsl2, own_platform, own_way_here, power9_setup, removal_by_hand,
+    Change, Conflict, Hint, JetsonBoard, KnownHost, NO_KNOWN_WAY, Request, installed_by_hand,
+    is_power9, linux_driver_in_wsl2, own_platform, own_way_here, power9_setup, removal_by_hand,
 };
 use gpusetup_system::Node;
 use gpusetup_text::ids::CheckId;
 use gpusetup_text::paths::{PERSISTENCE_UNITS, PERSISTENCE_WANTED};
 use std::path::Path;
 
-/// Refuses hosts on which gpusetup does not install drivers, and toolkits on systems that are an image.
+/// Refuses hosts on which gpusetup does not install drivers, and toolkits on systems that are an
+/// image.
 pub fn not_our_driver(host: &KnownHost, request: &Request) -> Result<(), Conflict> {
     let (database, facts) = (host.database, host.facts);
     if let Some(platform) = own_platform(database, facts) {
@@ -32,7 +34,8 @@ pub fn not_our_driver(host: &KnownHost, request: &Request) -> Result<(), Conflic
     }
 }
 
-/// Refuses drivers and toolkits on an image of a system that the database does not know. A container on one can have a toolkit.
+/// Refuses drivers and toolkits on an image of a system that the database does not know. A
+/// container on one can have a toolkit.
 fn not_on_image(facts: &Facts, request: &Request) -> Result<(), Conflict> {
     let wants_driver = request.driver.is_wanted();
     if !facts.os.immutable || (facts.machine.kind == MachineKind::Container && !wants_driver) {
@@ -45,7 +48,11 @@ fn not_on_image(facts: &Facts, request: &Request) -> Result<(), Conflict> {
     })
 }
 
-fn not_on_platform(platform: &Platform, host: &KnownHost, request: &Request) -> Result<(), Conflict> {
+fn not_on_platform(
+    platform: &Platform,
+    host: &KnownHost,
+    request: &Request,
+) -> Result<(), Conflict> {
     let (name, why) = (&platform.name, &platform.why);
     let sentence = match platform.driver {
         PlatformDriver::Vendor => return Ok(()),
@@ -59,8 +66,12 @@ fn not_on_platform(platform: &Platform, host: &KnownHost, request: &Request) -> 
     }
     Err(match platform.driver {
         PlatformDriver::Unavailable if host.distribution.is_none() => conflict,
-        PlatformDriver::Unavailable => conflict.hint(Hint::plan(gpusetup_causes::WITHOUT_DRIVER, Change::Toolkit)),
-        PlatformDriver::Image | PlatformDriver::Vendor => conflict.hint(toolkit_way(platform).to_string()),
+        PlatformDriver::Unavailable => {
+            conflict.hint(Hint::plan(gpusetup_causes::WITHOUT_DRIVER, Change::Toolkit))
+        }
+        PlatformDriver::Image | PlatformDriver::Vendor => {
+            conflict.hint(toolkit_way(platform).to_string())
+        }
     })
 }
 
@@ -72,17 +83,26 @@ fn toolkit_way(platform: &Platform) -> Remedy {
     }
 }
 
-/// Refuses the driver of a Jetson, and says what JetPack has. A host of containers has its toolkits in them.
+/// Refuses the driver of a Jetson, and says what JetPack has. A host of containers has its toolkits
+/// in them.
 fn jetson(host: &KnownHost, request: &Request, without: Hint) -> Conflict {
     let board = JetsonBoard::of(host.database, host.facts);
     let Some(board) = board.filter(|board| board.system.is_some() || !board.may_use_sbsa()) else {
         return Conflict::blocked(CheckId::GS907, gpusetup_causes::JETSON).hint(without);
     };
-    let conflict = Conflict::blocked(CheckId::GS907, format!("{}: this is {}", gpusetup_causes::JETSON, board.named()));
+    let conflict = Conflict::blocked(
+        CheckId::GS907,
+        format!("{}: this is {}", gpusetup_causes::JETSON, board.named()),
+    );
     if board.uses_sbsa() || request.settings.containers.is_some() && !request.cuda.is_wanted() {
         return conflict.hint(without);
     }
-    board.toolkits().into_iter().fold(conflict, |conflict, remedy| conflict.hint(remedy.to_string()))
+    board
+        .toolkits()
+        .into_iter()
+        .fold(conflict, |conflict, remedy| {
+            conflict.hint(remedy.to_string())
+        })
 }
 
 /// What a plan for such a machine needs to say.
@@ -97,11 +117,20 @@ pub fn warnings(database: &Database, context: &StepContext) -> Vec<Warning> {
         (CheckId::GS914, vendors_driver(database, context)),
     ];
     let said = all.into_iter().filter_map(|(id, text)| Some((id, text?)));
-    let said = said.chain(not_run_by_jetpack(database, context).into_iter().map(|text| (CheckId::GS707, text)));
-    said.map(|(id, text)| Warning { check: id.into(), text }).collect()
+    let said = said.chain(
+        not_run_by_jetpack(database, context)
+            .into_iter()
+            .map(|text| (CheckId::GS707, text)),
+    );
+    said.map(|(id, text)| Warning {
+        check: id.into(),
+        text,
+    })
+    .collect()
 }
 
-/// CUDA does not start on POWER9 before it is set up. Where the daemon starts at boot with a driver that stays, it is.
+/// CUDA does not start on POWER9 before it is set up. Where the daemon starts at boot with a driver
+/// that stays, it is.
 fn power9(database: &Database, context: &StepContext) -> Option<String> {
     let (facts, driver) = (context.facts, context.chosen.driver.as_ref()?);
     let is_there = |path: &str| !matches!(facts.node(Path::new(path)), None | Some(Node::Absent));
@@ -125,43 +154,81 @@ fn linux_driver(facts: &Facts) -> Option<String> {
 
 /// GPUs that programs in WSL2 cannot use.
 fn not_in_wsl2(database: &Database, context: &StepContext) -> Option<String> {
-    let known = database.wsl2_gpus.first().filter(|_| context.facts.machine.kind == MachineKind::Wsl2)?;
-    let cards = context.chosen.cards.iter().filter(|card| !known.include(card.capability, card.line.as_deref()));
+    let known = database
+        .wsl2_gpus
+        .first()
+        .filter(|_| context.facts.machine.kind == MachineKind::Wsl2)?;
+    let cards = context
+        .chosen
+        .cards
+        .iter()
+        .filter(|card| !known.include(card.capability, card.line.as_deref()));
     let mut names: Vec<_> = cards.map(|card| card.name.as_str()).collect();
     names.dedup();
-    let text =
-        || format!("WSL2 supports {}, not {}: here, a toolkit can only compile for it", known.text, names.join(" or "));
+    let text = || {
+        format!(
+            "WSL2 supports {}, not {}: here, a toolkit can only compile for it",
+            known.text,
+            names.join(" or ")
+        )
+    };
     (!names.is_empty()).then(text)
 }
 
 /// Toolkits that the driver of a Jetson does not run.
 fn not_run_by_jetpack(database: &Database, context: &StepContext) -> Vec<String> {
-    let Some(board) = JetsonBoard::of(database, context.facts) else { return Vec::new() };
+    let Some(board) = JetsonBoard::of(database, context.facts) else {
+        return Vec::new();
+    };
     let gpu = context.chosen.oldest_gpu();
-    context.chosen.toolkits().filter_map(|cuda| board.not_run(cuda.version(), gpu)).collect()
+    context
+        .chosen
+        .toolkits()
+        .filter_map(|cuda| board.not_run(cuda.version(), gpu))
+        .collect()
 }
 
 /// The parameter of the nvidia module for the memory of superchips.
 const MEMORY_MODE: &str = "NVreg_CoherentGPUMemoryMode";
 
-/// Drivers from 580 on can manage the memory of superchips themselves, and do from 615 on (release notes of NVIDIA HPC SDK 26.11).
+/// Drivers from 580 on can manage the memory of superchips themselves, and do from 615 on (release
+/// notes of NVIDIA HPC SDK 26.11).
 fn memory_mode(database: &Database, context: &StepContext) -> Option<String> {
     let driver = context.chosen.driver.as_ref()?;
     let is_superchip = |gpu: &&Gpu| {
-        let known = gpu.device().and_then(|id| database.gpu(id, gpu.subsystem.as_deref()));
-        known.and_then(|gpu| gpu.form.as_ref()).is_some_and(|form| form.starts_with("superchip"))
+        let known = gpu
+            .device()
+            .and_then(|id| database.gpu(id, gpu.subsystem.as_deref()));
+        known
+            .and_then(|gpu| gpu.form.as_ref())
+            .is_some_and(|form| form.starts_with("superchip"))
     };
     let gpu = context.facts.gpus.iter().find(is_superchip)?;
-    let requested = context.request.settings.module_options.iter().any(|option| option.is_same("nvidia", MEMORY_MODE));
-    let set = context.facts.module_options.iter().any(|set| set.module == "nvidia" && set.name == MEMORY_MODE);
+    let requested = context
+        .request
+        .settings
+        .module_options
+        .iter()
+        .any(|option| option.is_same("nvidia", MEMORY_MODE));
+    let set = context
+        .facts
+        .module_options
+        .iter()
+        .any(|set| set.module == "nvidia" && set.name == MEMORY_MODE);
     let branch = driver.branch.branch;
     if requested || set || !(580..615).contains(&branch) {
         return None;
     }
     let name = gpu.name.as_deref().unwrap_or("the GPU");
-    let asked = Request { assumed_gpus: Vec::new(), ..context.request.clone() }.options();
+    let asked = Request {
+        assumed_gpus: Vec::new(),
+        ..context.request.clone()
+    }
+    .options();
     let option = format!("--module-option nvidia.{MEMORY_MODE}=driver");
-    let command = ["sudo gpusetup apply", asked.as_str(), option.as_str()].into_iter().filter(|part| !part.is_empty());
+    let command = ["sudo gpusetup apply", asked.as_str(), option.as_str()]
+        .into_iter()
+        .filter(|part| !part.is_empty());
     Some(format!(
         "branch {branch} counts the memory of {name} as memory of the host (NUMA mode). On a Kubernetes node, have the driver manage \
          it: {}",
@@ -172,11 +239,17 @@ fn memory_mode(database: &Database, context: &StepContext) -> Option<String> {
 /// Without a desktop nothing draws, and both GPUs are as on other hosts.
 fn two_gpus(context: &StepContext) -> Option<String> {
     let facts = context.facts;
-    let changes = context.chosen.driver.as_ref().is_some_and(|driver| !driver.is_kept());
+    let changes = context
+        .chosen
+        .driver
+        .as_ref()
+        .is_some_and(|driver| !driver.is_kept());
     if !changes || !facts.is_hybrid() || facts.desktop.is_none() {
         return None;
     }
-    let has_prime = context.distribution.is_some_and(|known| !known.hybrid_packages.is_empty());
+    let has_prime = context
+        .distribution
+        .is_some_and(|known| !known.hybrid_packages.is_empty());
     let choose = if has_prime {
         "sudo prime-select on-demand, then __NV_PRIME_RENDER_OFFLOAD=1 __GLX_VENDOR_LIBRARY_NAME=nvidia PROGRAM"
     } else {
@@ -188,7 +261,10 @@ fn two_gpus(context: &StepContext) -> Option<String> {
 }
 
 fn outside(context: &StepContext) -> Option<String> {
-    let (first, driver) = (context.facts.external_gpus.first()?, context.chosen.driver.as_ref()?);
+    let (first, driver) = (
+        context.facts.external_gpus.first()?,
+        context.chosen.driver.as_ref()?,
+    );
     Some(format!(
         "the GPU at {first} is in a case on Thunderbolt or USB4: connect it before boot. Stop the programs that use it before it is \
          unplugged: driver {} does not give it back while they run",
@@ -197,9 +273,16 @@ fn outside(context: &StepContext) -> Option<String> {
 }
 
 fn vendors_driver(database: &Database, context: &StepContext) -> Option<String> {
-    let driver = context.chosen.driver.as_ref().filter(|driver| !driver.is_kept())?;
-    let platform =
-        own_platform(database, context.facts).filter(|platform| platform.driver == PlatformDriver::Vendor)?;
+    let driver = context
+        .chosen
+        .driver
+        .as_ref()
+        .filter(|driver| !driver.is_kept())?;
+    let platform = own_platform(database, context.facts)
+        .filter(|platform| platform.driver == PlatformDriver::Vendor)?;
     let own = own_way_here(platform, database, context.facts);
-    Some(format!("{}: driver {} may not be the one that belongs to it; {own}", platform.why, driver.version))
+    Some(format!(
+        "{}: driver {} may not be the one that belongs to it; {own}",
+        platform.why, driver.version
+    ))
 }

@@ -1,5 +1,6 @@
-//! A plan that partitions GPUs (MIG): units that use the GPUs stop, modes and instances are set, the units start again. Like any plan,
-//! it is shown and journalled, and a rollback gives the GPUs their previous state.
+//! A plan that partitions GPUs (MIG): units that use the GPUs stop, modes and instances are set,
+//! the units start again. Like any plan, it is shown and journalled, and a rollback gives the GPUs
+//! their previous state.
 
 use super::context::step;
 use super::{Act, Plan, StepId};
@@ -54,7 +55,8 @@ const RESTORE: &str = " mig restore";
 /// Seconds that a unit may take to stop or start.
 const UNIT_LIMIT: u64 = 180;
 
-/// The plan that gives GPUs these partitions. Instances do not survive a reboot: `at_boot` has every boot restore them.
+/// The plan that gives GPUs these partitions. Instances do not survive a reboot: `at_boot` has
+/// every boot restore them.
 pub fn partition(
     database: &Database,
     facts: Facts,
@@ -64,46 +66,122 @@ pub fn partition(
     at_boot: Option<&AtBoot>,
 ) -> Plan {
     let mut acts = beside_units(gpus, units);
-    acts.extend(at_boot.into_iter().flat_map(|at_boot| restored(database, at_boot)).map(Act::needed));
-    let each: Vec<_> = gpus.iter().map(|gpu| format!("{} at {}", gpu.name, gpu.gpu)).collect();
+    acts.extend(
+        at_boot
+            .into_iter()
+            .flat_map(|at_boot| restored(database, at_boot))
+            .map(Act::needed),
+    );
+    let each: Vec<_> = gpus
+        .iter()
+        .map(|gpu| format!("{} at {}", gpu.name, gpu.gpu))
+        .collect();
     let (title, why) = if gpus.is_empty() {
-        ("Restore the layout of the GPUs at every boot".to_owned(), "instances do not survive a reboot")
+        (
+            "Restore the layout of the GPUs at every boot".to_owned(),
+            "instances do not survive a reboot",
+        )
     } else {
-        (format!("Partition {}", each.join(", ")), "instances that the layout has, too, stay as they are")
+        (
+            format!("Partition {}", each.join(", ")),
+            "instances that the layout has, too, stay as they are",
+        )
     };
-    let steps = if acts.is_empty() { Vec::new() } else { vec![step(StepId::Mig, title, why, acts)] };
-    let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
+    let steps = if acts.is_empty() {
+        Vec::new()
+    } else {
+        vec![step(StepId::Mig, title, why, acts)]
+    };
+    let request = Request {
+        driver: Want::Nothing,
+        cuda: Want::Nothing,
+        cudnn: Want::Nothing,
+        ..request
+    };
     Plan::of(database, facts, request, steps, Vec::new()).summed()
 }
 
 /// What is set on GPUs, and the units that stop before it and start again afterwards.
 pub fn beside_units(gpus: &[GpuPartition], units: &Units) -> Vec<Act> {
-    let mut acts: Vec<_> = units.paused.iter().map(|unit| unit_act(stop(unit), start(unit))).collect();
-    acts.extend(units.expected.iter().map(|unit| act_where_there(unit, stop(unit), start(unit))));
+    let mut acts: Vec<_> = units
+        .paused
+        .iter()
+        .map(|unit| unit_act(stop(unit), start(unit)))
+        .collect();
+    acts.extend(
+        units
+            .expected
+            .iter()
+            .map(|unit| act_where_there(unit, stop(unit), start(unit))),
+    );
     // Undo runs backwards: a lister is started again after the instances are restored.
-    acts.extend(units.listers.iter().map(|unit| unit_act(stop(unit), start(unit))));
+    acts.extend(
+        units
+            .listers
+            .iter()
+            .map(|unit| unit_act(stop(unit), start(unit))),
+    );
     acts.extend(of_gpus(gpus).into_iter().map(Act::needed));
-    acts.extend(units.listers.iter().map(|unit| Act::needed(Run::new(start(unit), UNIT_LIMIT))));
-    acts.extend(units.expected.iter().rev().map(|unit| act_where_there(unit, start(unit), stop(unit))));
-    acts.extend(units.paused.iter().rev().map(|unit| unit_act(start(unit), stop(unit))));
+    acts.extend(
+        units
+            .listers
+            .iter()
+            .map(|unit| Act::needed(Run::new(start(unit), UNIT_LIMIT))),
+    );
+    acts.extend(
+        units
+            .expected
+            .iter()
+            .rev()
+            .map(|unit| act_where_there(unit, start(unit), stop(unit))),
+    );
+    acts.extend(
+        units
+            .paused
+            .iter()
+            .rev()
+            .map(|unit| unit_act(start(unit), stop(unit))),
+    );
     acts
 }
 
 fn act_where_there(unit: &str, argv: Vec<String>, undo: Vec<String>) -> Act {
-    let files = UNIT_FOLDERS.iter().map(|folder| Path::new(folder).join(unit));
-    Act::needed(Run { undo, ..Run::new(argv, UNIT_LIMIT) }.where_there(files))
+    let files = UNIT_FOLDERS
+        .iter()
+        .map(|folder| Path::new(folder).join(unit));
+    Act::needed(
+        Run {
+            undo,
+            ..Run::new(argv, UNIT_LIMIT)
+        }
+        .where_there(files),
+    )
 }
 
-/// What is to become of a GPU, for a layout that fits. None if nothing changes, or if the GPU is assumed. A GPU whose state is not known
-/// has no instances yet.
-pub fn partition_of(database: &Database, board: &Board, geometry: &Geometry, wanted: &Wanted) -> Option<GpuPartition> {
+/// What is to become of a GPU, for a layout that fits. None if nothing changes, or if the GPU is
+/// assumed. A GPU whose state is not known has no instances yet.
+pub fn partition_of(
+    database: &Database,
+    board: &Board,
+    geometry: &Geometry,
+    wanted: &Wanted,
+) -> Option<GpuPartition> {
     let partition = |mode, instances| {
         let (gpu, name) = (board.address.clone()?, board.name.clone());
-        Some(GpuPartition { gpu, name, mode, resets: board.must_be_idle(database), instances })
+        Some(GpuPartition {
+            gpu,
+            name,
+            mode,
+            resets: board.must_be_idle(database),
+            instances,
+        })
     };
     let mode = |on| (!board.has_mode(on)).then_some(on);
     let Wanted::Layout(layout) = wanted else {
-        let has_instances = board.state.as_ref().is_some_and(|state| !state.instances.is_empty());
+        let has_instances = board
+            .state
+            .as_ref()
+            .is_some_and(|state| !state.instances.is_empty());
         return partition(Some(mode(false)?), has_instances.then(Vec::new));
     };
     let change = needed(board, geometry, layout).ok()?;
@@ -118,47 +196,92 @@ pub fn partition_of(database: &Database, board: &Board, geometry: &Geometry, wan
         id: i.id,
         compute: None,
     };
-    let mut places: Vec<_> = described(geometry, &placed).into_iter().map(place).collect();
+    let mut places: Vec<_> = described(geometry, &placed)
+        .into_iter()
+        .map(place)
+        .collect();
     places.sort_unstable();
     partition(mode(true), Some(places))
 }
 
 fn unit_act(argv: Vec<String>, undo: Vec<String>) -> Act {
-    Act::needed(Run { undo, ..Run::new(argv, UNIT_LIMIT) })
+    Act::needed(Run {
+        undo,
+        ..Run::new(argv, UNIT_LIMIT)
+    })
 }
 
 fn stop(unit: &str) -> Vec<String> {
     ["systemctl", "stop", unit].map(str::to_owned).into()
 }
 
-/// The command that starts a unit, also one that runs, and does not wait: it may be ordered after the unit that gpusetup runs in, and
-/// would wait for its end.
+/// The command that starts a unit, also one that runs, and does not wait: it may be ordered after
+/// the unit that gpusetup runs in, and would wait for its end.
 pub fn start(unit: &str) -> Vec<String> {
-    ["systemctl", "--no-block", "restart", unit].map(str::to_owned).into()
+    ["systemctl", "--no-block", "restart", unit]
+        .map(str::to_owned)
+        .into()
 }
 
-/// What is set on GPUs, in this order: MIG must be on before instances are created, and have none before it goes off; GPUs whose mode
-/// waits for a reset are reset together.
+/// What is set on GPUs, in this order: MIG must be on before instances are created, and have none
+/// before it goes off; GPUs whose mode waits for a reset are reset together.
 pub fn of_gpus(gpus: &[GpuPartition]) -> Vec<Operation> {
-    let set = |gpu: &GpuPartition, state| Device { gpu: gpu.gpu.clone(), state, if_supported: false }.into();
-    let instances = |gpu: &GpuPartition| Some(set(gpu, DeviceState::MigInstances(gpu.instances.clone()?)));
+    let set = |gpu: &GpuPartition, state| {
+        Device {
+            gpu: gpu.gpu.clone(),
+            state,
+            if_supported: false,
+        }
+        .into()
+    };
+    let instances =
+        |gpu: &GpuPartition| Some(set(gpu, DeviceState::MigInstances(gpu.instances.clone()?)));
     let goes_off = |gpu: &&GpuPartition| gpu.mode == Some(false);
     let mut all: Vec<Operation> = gpus.iter().filter(goes_off).filter_map(instances).collect();
-    all.extend(gpus.iter().filter_map(|gpu| Some(set(gpu, DeviceState::MigMode(gpu.mode?)))));
-    let reset: Vec<_> = gpus.iter().filter(|gpu| gpu.resets && gpu.mode.is_some()).collect();
+    all.extend(
+        gpus.iter()
+            .filter_map(|gpu| Some(set(gpu, DeviceState::MigMode(gpu.mode?)))),
+    );
+    let reset: Vec<_> = gpus
+        .iter()
+        .filter(|gpu| gpu.resets && gpu.mode.is_some())
+        .collect();
     all.extend(reset.iter().filter_map(|gpu| {
-        let others = reset.iter().filter(|other| other.gpu != gpu.gpu).map(|other| other.gpu.clone()).collect();
-        Some(set(gpu, DeviceState::MigActive { on: gpu.mode?, others }))
+        let others = reset
+            .iter()
+            .filter(|other| other.gpu != gpu.gpu)
+            .map(|other| other.gpu.clone())
+            .collect();
+        Some(set(
+            gpu,
+            DeviceState::MigActive {
+                on: gpu.mode?,
+                others,
+            },
+        ))
     }));
-    all.extend(gpus.iter().filter(|gpu| !goes_off(gpu)).filter_map(instances));
+    all.extend(
+        gpus.iter()
+            .filter(|gpu| !goes_off(gpu))
+            .filter_map(instances),
+    );
     all
 }
 
 /// The file of layouts, and the unit that restores them at every boot.
 pub fn restored(database: &Database, at_boot: &AtBoot) -> Vec<Operation> {
-    let file = |path: &str, content| WriteFile { path: path.into(), content, mode: 0o644, merged_from: None };
+    let file = |path: &str, content| WriteFile {
+        path: path.into(),
+        content,
+        mode: 0o644,
+        merged_from: None,
+    };
     let target = "../gpusetup-mig.service".into();
-    let wanted = Link { path: MIG_WANTED.into(), target, soname: None };
+    let wanted = Link {
+        path: MIG_WANTED.into(),
+        target,
+        soname: None,
+    };
     vec![
         file(MIG_LAYOUT, at_boot.layouts.clone()).into(),
         file(MIG_UNIT, unit(database, &at_boot.program)).into(),
@@ -166,11 +289,17 @@ pub fn restored(database: &Database, at_boot: &AtBoot) -> Vec<Operation> {
     ]
 }
 
-/// The unit that restores layouts: after the services that keep GPUs ready, and before those that use instances. So it has none to stop.
+/// The unit that restores layouts: after the services that keep GPUs ready, and before those that
+/// use instances. So it has none to stop.
 fn unit(database: &Database, program: &str) -> String {
     let of = |starts_first: bool| {
-        let all = database.mig_clients.iter().filter(|client| client.role.starts_first() == starts_first);
-        all.map(|client| client.unit.as_str()).collect::<Vec<_>>().join(" ")
+        let all = database
+            .mig_clients
+            .iter()
+            .filter(|client| client.role.starts_first() == starts_first);
+        all.map(|client| client.unit.as_str())
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     format!(
         "# Written by gpusetup.\n\
@@ -195,12 +324,23 @@ fn unit(database: &Database, program: &str) -> String {
 
 /// The program that restores layouts at boot, if the operation writes the unit that does.
 pub fn mig_program(operation: &Operation) -> Option<&str> {
-    let Operation::WriteFile(file) = operation else { return None };
+    let Operation::WriteFile(file) = operation else {
+        return None;
+    };
     let command = { file.content.lines() }.find_map(|line| line.strip_prefix("ExecStart="))?;
-    command.strip_suffix(RESTORE).filter(|_| file.path == Path::new(MIG_UNIT))
+    command
+        .strip_suffix(RESTORE)
+        .filter(|_| file.path == Path::new(MIG_UNIT))
 }
 
 /// The units of the database that have one of these roles.
-pub fn units_of(database: &Database, has_role: impl Fn(MigRole) -> bool) -> impl Iterator<Item = &str> {
-    database.mig_clients.iter().filter(move |client| has_role(client.role)).map(|client| client.unit.as_str())
+pub fn units_of(
+    database: &Database,
+    has_role: impl Fn(MigRole) -> bool,
+) -> impl Iterator<Item = &str> {
+    database
+        .mig_clients
+        .iter()
+        .filter(move |client| has_role(client.role))
+        .map(|client| client.unit.as_str())
 }

@@ -1,4 +1,5 @@
-//! The step that partitions every GPU of a host as the request says (`mig:` in the config file), and has every boot restore that.
+//! The step that partitions every GPU of a host as the request says (`mig:` in the config file),
+//! and has every boot restore that.
 
 use super::context::{StepContext, skipped, step};
 use super::mig::{AtBoot, GpuPartition, Units, beside_units, partition_of, restored, units_of};
@@ -20,24 +21,48 @@ const PROGRAM: &str = "/usr/bin/gpusetup";
 pub fn partition_gpus(context: &StepContext, database: &Database) -> Option<Step> {
     let wish = context.request.settings.mig.as_ref()?;
     if context.facts.machine.kind == MachineKind::Container {
-        return Some(skipped(StepId::Mig, TITLE, "the host of a container partitions its GPUs"));
+        return Some(skipped(
+            StepId::Mig,
+            TITLE,
+            "the host of a container partitions its GPUs",
+        ));
     }
     if context.chosen.driver.is_none() {
         return Some(skipped(StepId::Mig, TITLE, "this plan installs no driver"));
     }
-    let tasks: Vec<_> = tasks(database, context.facts, &wish.layout).into_iter().filter_map(Result::ok).collect();
+    let tasks: Vec<_> = tasks(database, context.facts, &wish.layout)
+        .into_iter()
+        .filter_map(Result::ok)
+        .collect();
     let gpus = partitions(database, &tasks);
     let mut acts = Vec::new();
     if !context.facts.machine.is_tree || context.facts.mig.is_some() {
-        acts.extend(beside_units(&gpus, &Units { expected: expected(context, database, &gpus), ..units(wish, &gpus) }));
+        acts.extend(beside_units(
+            &gpus,
+            &Units {
+                expected: expected(context, database, &gpus),
+                ..units(wish, &gpus)
+            },
+        ));
     }
-    let each = tasks.iter().map(|(board, geometry, wanted)| (board, geometry, wanted));
-    let layouts = format!("# Written by gpusetup: the layout that was requested with mig.\n{}", at_boot_for_all(each));
+    let each = tasks
+        .iter()
+        .map(|(board, geometry, wanted)| (board, geometry, wanted));
+    let layouts = format!(
+        "# Written by gpusetup: the layout that was requested with mig.\n{}",
+        at_boot_for_all(each)
+    );
     let program = wish.program.clone().unwrap_or_else(|| PROGRAM.to_owned());
     acts.extend(
-        restored(database, &AtBoot { layouts, program: program.clone() })
-            .into_iter()
-            .map(|operation| standing(context, operation)),
+        restored(
+            database,
+            &AtBoot {
+                layouts,
+                program: program.clone(),
+            },
+        )
+        .into_iter()
+        .map(|operation| standing(context, operation)),
     );
     // GPUs that are only assumed, and those of a tree, are not here to be partitioned.
     let boots = if gpus.is_empty() && context.facts.mig.is_none() {
@@ -45,7 +70,10 @@ pub fn partition_gpus(context: &StepContext, database: &Database) -> Option<Step
     } else {
         "instances do not survive a reboot, so every boot restores them"
     };
-    let why = format!("{}; {boots} with {program}, which must stay installed", wish.layout);
+    let why = format!(
+        "{}; {boots} with {program}, which must stay installed",
+        wish.layout
+    );
     Some(step(StepId::Mig, TITLE, why, acts))
 }
 
@@ -54,29 +82,55 @@ fn units(wish: &MigRequest, gpus: &[GpuPartition]) -> Units {
     if gpus.is_empty() {
         return Units::default();
     }
-    let paused = if gpus.iter().any(must_be_idle) { wish.keepers.clone() } else { Vec::new() };
-    Units { paused, listers: wish.listers.clone(), ..Units::default() }
+    let paused = if gpus.iter().any(must_be_idle) {
+        wish.keepers.clone()
+    } else {
+        Vec::new()
+    };
+    Units {
+        paused,
+        listers: wish.listers.clone(),
+        ..Units::default()
+    }
 }
 
-/// The units that hold GPUs and that come with a driver that does not run yet: its persistence daemon, and what this plan starts.
+/// The units that hold GPUs and that come with a driver that does not run yet: its persistence
+/// daemon, and what this plan starts.
 fn expected(context: &StepContext, database: &Database, gpus: &[GpuPartition]) -> Vec<String> {
     if context.facts.mig.is_some() || !gpus.iter().any(must_be_idle) {
         return Vec::new();
     }
-    let is_started =
-        |unit: &str| context.companions.iter().flat_map(|all| all.units()).any(|(started, _)| started == unit);
+    let is_started = |unit: &str| {
+        context
+            .companions
+            .iter()
+            .flat_map(|all| all.units())
+            .any(|(started, _)| started == unit)
+    };
     let users = units_of(database, |role| role == MigRole::User).filter(|unit| is_started(unit));
     let keepers = units_of(database, |role| role == MigRole::Keeper);
-    let running = context.request.settings.mig.iter().flat_map(|wish| &wish.keepers);
+    let running = context
+        .request
+        .settings
+        .mig
+        .iter()
+        .flat_map(|wish| &wish.keepers);
     let running: Vec<_> = running.map(String::as_str).collect();
-    keepers.chain(users).filter(|unit| !running.contains(unit)).map(str::to_owned).collect()
+    keepers
+        .chain(users)
+        .filter(|unit| !running.contains(unit))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The operation, and whether its file or link is there.
 fn standing(context: &StepContext, operation: Operation) -> Act {
     if let Operation::Link(Link { path, target, .. }) = &operation {
         let satisfied = matches!(context.facts.node(path), Some(Node::Link { target: there }) if there == target);
-        return Act { operation, satisfied };
+        return Act {
+            operation,
+            satisfied,
+        };
     }
     context.file(operation)
 }
@@ -92,30 +146,50 @@ struct Refusal {
 
 /// The GPUs that can be partitioned; a refusal for each that cannot be given the layout.
 fn tasks(database: &Database, facts: &Facts, layout: &str) -> Vec<Result<Task, Refusal>> {
-    boards(database, facts).into_iter().filter(|board| board.is_capable).map(|board| task(board, layout)).collect()
+    boards(database, facts)
+        .into_iter()
+        .filter(|board| board.is_capable)
+        .map(|board| task(board, layout))
+        .collect()
 }
 
 fn task(board: Board, text: &str) -> Result<Task, Refusal> {
     let shown = board.shown();
     let Some(geometry) = board.geometry.clone() else {
         let sentence = format!("the database has no MIG profiles of {shown} (--mig)");
-        return Err(Refusal { sentence, hint: "leave --mig out; gpusetup mig list shows what is known".to_owned() });
+        return Err(Refusal {
+            sentence,
+            hint: "leave --mig out; gpusetup mig list shows what is known".to_owned(),
+        });
     };
     if text.trim() == "off" {
         return Ok((board, geometry, Wanted::Off));
     }
     let layout = Layout::read(&geometry, text).map_err(|e| {
-        let profiles: Vec<_> = geometry.profiles.iter().map(|profile| profile.name.as_str()).collect();
+        let profiles: Vec<_> = geometry
+            .profiles
+            .iter()
+            .map(|profile| profile.name.as_str())
+            .collect();
         Refusal {
             sentence: format!("{shown}: {e} (--mig)"),
             hint: format!("its profiles are: {}", profiles.join(", ")),
         }
     })?;
     if let Err(short) = fit(&geometry, &layout) {
-        let why = short.first().map(|shortage| shortage.text(&geometry)).unwrap_or_default();
-        let similar: Vec<_> = nearest(&geometry, &layout).iter().map(|layout| layout.text(&geometry)).collect();
+        let why = short
+            .first()
+            .map(|shortage| shortage.text(&geometry))
+            .unwrap_or_default();
+        let similar: Vec<_> = nearest(&geometry, &layout)
+            .iter()
+            .map(|layout| layout.text(&geometry))
+            .collect();
         return Err(Refusal {
-            sentence: format!("{} does not fit {shown}: {why} (--mig)", layout.text(&geometry)),
+            sentence: format!(
+                "{} does not fit {shown}: {why} (--mig)",
+                layout.text(&geometry)
+            ),
             hint: format!("these fit: --mig {}", similar.join(", or --mig ")),
         });
     }
@@ -124,55 +198,103 @@ fn task(board: Board, text: &str) -> Result<Task, Refusal> {
 
 /// The GPUs, as their driver reports them; if it does not run yet, as the database has them.
 fn boards(database: &Database, facts: &Facts) -> Vec<Board> {
-    if let Some(MigHost { refused: None, gpus }) = &facts.mig {
-        return gpus.iter().enumerate().map(|(n, gpu)| Board::reported(database, n, gpu)).collect();
+    if let Some(MigHost {
+        refused: None,
+        gpus,
+    }) = &facts.mig
+    {
+        return gpus
+            .iter()
+            .enumerate()
+            .map(|(n, gpu)| Board::reported(database, n, gpu))
+            .collect();
     }
     let known = |(n, gpu): (usize, &gpusetup_host::Gpu)| {
-        let name = gpu.name.as_deref().unwrap_or("a GPU that is not in the database");
+        let name = gpu
+            .name
+            .as_deref()
+            .unwrap_or("a GPU that is not in the database");
         let board = Board::known(database, n, gpu.device(), gpu.subsystem.as_deref(), name);
-        Board { address: (!gpu.assumed).then(|| gpu.address.clone()), ..board }
+        Board {
+            address: (!gpu.assumed).then(|| gpu.address.clone()),
+            ..board
+        }
     };
     facts.gpus.iter().enumerate().map(known).collect()
 }
 
 /// Refuses a layout that a GPU cannot have.
 pub fn not_refused(database: &Database, facts: &Facts, request: &Request) -> Result<(), Conflict> {
-    let Some(wish) = request.settings.mig.as_ref().filter(|_| facts.machine.kind != MachineKind::Container) else {
+    let Some(wish) = request
+        .settings
+        .mig
+        .as_ref()
+        .filter(|_| facts.machine.kind != MachineKind::Container)
+    else {
         return Ok(());
     };
     // NVIDIA's library takes these for instances only.
-    let of_instances = |state: &&DeviceState| matches!(state, DeviceState::ComputeMode(_) | DeviceState::Accounting(_));
-    let state = request.settings.states.iter().find(of_instances).filter(|_| wish.layout.trim() != "off");
+    let of_instances = |state: &&DeviceState| {
+        matches!(
+            state,
+            DeviceState::ComputeMode(_) | DeviceState::Accounting(_)
+        )
+    };
+    let state = request
+        .settings
+        .states
+        .iter()
+        .find(of_instances)
+        .filter(|_| wish.layout.trim() != "off");
     if let Some(state) = state {
-        let sentence = format!("--{} is not for GPUs that are partitioned, and --mig partitions them", state.option());
+        let sentence = format!(
+            "--{} is not for GPUs that are partitioned, and --mig partitions them",
+            state.option()
+        );
         return Err(Conflict::request(sentence).hint("leave one of them out"));
     }
     if !request.leave_out.is_empty() {
-        return Err(Conflict::request("--mig partitions all GPUs, and --leave-out leaves some out")
-            .hint("partition single GPUs with: sudo gpusetup mig apply --at-boot --device 0 LAYOUT"));
+        return Err(Conflict::request(
+            "--mig partitions all GPUs, and --leave-out leaves some out",
+        )
+        .hint("partition single GPUs with: sudo gpusetup mig apply --at-boot --device 0 LAYOUT"));
     }
     let tasks = tasks(database, facts, &wish.layout);
     if tasks.is_empty() {
-        return Err(Conflict::blocked(CheckId::GS802, "no GPU of this host can be partitioned (--mig)")
-            .hint("leave --mig out; gpusetup mig list shows what GPUs can be partitioned into"));
+        return Err(Conflict::blocked(
+            CheckId::GS802,
+            "no GPU of this host can be partitioned (--mig)",
+        )
+        .hint("leave --mig out; gpusetup mig list shows what GPUs can be partitioned into"));
     }
     let tasks = match tasks.into_iter().collect::<Result<Vec<_>, _>>() {
         Ok(tasks) => tasks,
         Err(Refusal { sentence, hint }) => return Err(Conflict::request(sentence).hint(hint)),
     };
     // Before the driver runs, nothing uses the GPUs.
-    if facts.mig.is_some() && !wish.users.is_empty() && partitions(database, &tasks).iter().any(must_be_idle) {
-        let sentence = format!("services use the GPUs: {}; --mig changes the GPUs' MIG mode", wish.users.join(", "));
+    if facts.mig.is_some()
+        && !wish.users.is_empty()
+        && partitions(database, &tasks).iter().any(must_be_idle)
+    {
+        let sentence = format!(
+            "services use the GPUs: {}; --mig changes the GPUs' MIG mode",
+            wish.users.join(", ")
+        );
         return Err(Conflict::blocked(CheckId::GS802, sentence)
             .hint("a GPU that is in use does not change its MIG mode")
-            .hint("add --mig-services stop: gpusetup stops them, and starts them again afterwards"));
+            .hint(
+                "add --mig-services stop: gpusetup stops them, and starts them again afterwards",
+            ));
     }
     Ok(())
 }
 
 /// What is to become of the GPUs that change.
 fn partitions(database: &Database, tasks: &[Task]) -> Vec<GpuPartition> {
-    tasks.iter().filter_map(|(board, geometry, wanted)| partition_of(database, board, geometry, wanted)).collect()
+    tasks
+        .iter()
+        .filter_map(|(board, geometry, wanted)| partition_of(database, board, geometry, wanted))
+        .collect()
 }
 
 /// Whether a GPU is reset for its new mode, so that nothing may use it.
@@ -200,12 +322,24 @@ mod tests {
         };
         let said = |gpus: &[GpuPartition]| {
             let acts = beside_units(gpus, &units(&wish, gpus)).into_iter();
-            let runs =
-                acts.filter_map(|act| if let Operation::Run(run) = act.operation { Some(run.argv) } else { None });
-            runs.map(|argv| argv[1..].join(" ").replace("--no-block ", "")).collect::<Vec<_>>()
+            let runs = acts.filter_map(|act| {
+                if let Operation::Run(run) = act.operation {
+                    Some(run.argv)
+                } else {
+                    None
+                }
+            });
+            runs.map(|argv| argv[1..].join(" ").replace("--no-block ", ""))
+                .collect::<Vec<_>>()
         };
-        let (stop, start) = ("stop nvidia-cdi-refresh.service", "restart nvidia-cdi-refresh.service");
-        let (pause, resume) = ("stop nvidia-persistenced.service", "restart nvidia-persistenced.service");
+        let (stop, start) = (
+            "stop nvidia-cdi-refresh.service",
+            "restart nvidia-cdi-refresh.service",
+        );
+        let (pause, resume) = (
+            "stop nvidia-persistenced.service",
+            "restart nvidia-persistenced.service",
+        );
         assert_eq!(said(&[gpu(Some(true), true)]), [pause, stop, start, resume]);
         assert_eq!(said(&[gpu(None, true)]), [stop, start]);
         assert_eq!(said(&[gpu(Some(true), false)]), [stop, start]);

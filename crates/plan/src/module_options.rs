@@ -1,4 +1,5 @@
-//! The step that writes options of the driver's kernel modules for modprobe, and puts them into each initramfs.
+//! The step that writes options of the driver's kernel modules for modprobe, and puts them into
+//! each initramfs.
 
 use super::blocked::in_boot_loader;
 use super::context::{StepContext, skipped, step};
@@ -26,14 +27,28 @@ pub fn module_options(context: &StepContext, rebuilds: bool) -> Step {
     }
     let file = context.file(file(options, module(context)));
     let written = context.written(MODULE_OPTIONS);
-    let mut images = context.facts.kernels.installed.iter().filter_map(|kernel| kernel.initramfs.as_ref());
-    let fresh = file.satisfied && images.all(|image| written.is_some_and(|written| image.modified >= written));
+    let mut images = context
+        .facts
+        .kernels
+        .installed
+        .iter()
+        .filter_map(|kernel| kernel.initramfs.as_ref());
+    let fresh = file.satisfied
+        && images.all(|image| written.is_some_and(|written| image.modified >= written));
     let mut acts = vec![file];
     if !rebuilds {
-        acts.extend(rebuild_images(context.facts).map(|operation| Act { operation, satisfied: fresh }));
+        acts.extend(rebuild_images(context.facts).map(|operation| Act {
+            operation,
+            satisfied: fresh,
+        }));
     }
     let all: Vec<_> = options.iter().map(ToString::to_string).collect();
-    step(StepId::ModuleOptions, TITLE, format!("{}; they count when the module is loaded", all.join(", ")), acts)
+    step(
+        StepId::ModuleOptions,
+        TITLE,
+        format!("{}; they count when the module is loaded", all.join(", ")),
+        acts,
+    )
 }
 
 /// The name of the driver's main module here: Debian's has another.
@@ -50,23 +65,43 @@ fn module<'a>(context: &'a StepContext) -> &'a str {
 fn file(options: &[ModuleOption], module: &str) -> Operation {
     let line = |option: &ModuleOption| {
         let dashed = option.module.replace('_', "-");
-        let here = if module == "nvidia" { option.module.clone() } else { dashed.replacen("nvidia", module, 1) };
+        let here = if module == "nvidia" {
+            option.module.clone()
+        } else {
+            dashed.replacen("nvidia", module, 1)
+        };
         format!("options {here} {}={}\n", option.name, option.value)
     };
-    let content = format!("# Written by gpusetup.\n{}", options.iter().map(line).collect::<String>());
-    Operation::WriteFile(WriteFile { path: MODULE_OPTIONS.into(), content, mode: 0o644, merged_from: None })
+    let content = format!(
+        "# Written by gpusetup.\n{}",
+        options.iter().map(line).collect::<String>()
+    );
+    Operation::WriteFile(WriteFile {
+        path: MODULE_OPTIONS.into(),
+        content,
+        mode: 0o644,
+        merged_from: None,
+    })
 }
 
-/// Refuses an option that another file sets to another value: which one counts is up to the order in which modprobe reads them.
+/// Refuses an option that another file sets to another value: which one counts is up to the order
+/// in which modprobe reads them.
 pub fn not_set_elsewhere(facts: &Facts, request: &Request) -> Result<(), Conflict> {
     let differs = |wanted: &ModuleOption, set: &SetOption| {
-        set.by != Path::new(MODULE_OPTIONS) && wanted.is_same(&set.module, &set.name) && set.value != wanted.value
+        set.by != Path::new(MODULE_OPTIONS)
+            && wanted.is_same(&set.module, &set.name)
+            && set.value != wanted.value
     };
     for wanted in &request.settings.module_options {
-        let Some(set) = facts.module_options.iter().find(|set| differs(wanted, set)) else { continue };
+        let Some(set) = facts.module_options.iter().find(|set| differs(wanted, set)) else {
+            continue;
+        };
         let (by, text) = (quoted_path(&set.by), format!("{}.{}", set.module, set.name));
         let (place, hint) = match set.line {
-            Some(line) => (format!("{by}:{line}"), format!("remove that line: sudoedit {by}")),
+            Some(line) => (
+                format!("{by}:{line}"),
+                format!("remove that line: sudoedit {by}"),
+            ),
             None => {
                 let find = in_boot_loader(&format!(".{}=", set.name));
                 (
@@ -75,8 +110,10 @@ pub fn not_set_elsewhere(facts: &Facts, request: &Request) -> Result<(), Conflic
                 )
             }
         };
-        let sentence =
-            format!("{place} sets {text} to {}, but {} was requested (--module-option)", set.value, wanted.value);
+        let sentence = format!(
+            "{place} sets {text} to {}, but {} was requested (--module-option)",
+            set.value, wanted.value
+        );
         return Err(Conflict::blocked(CheckId::GS521, sentence).hint(hint));
     }
     Ok(())
@@ -95,14 +132,19 @@ mod tests {
 
     #[test]
     fn the_options_have_the_modules_name_on_this_system() {
-        let options: Vec<ModuleOption> =
-            ["nvidia.NVreg_X=1", "nvidia_uvm.uvm_disable_hmm=1"].map(|text| text.parse().expect("valid")).into();
+        let options: Vec<ModuleOption> = ["nvidia.NVreg_X=1", "nvidia_uvm.uvm_disable_hmm=1"]
+            .map(|text| text.parse().expect("valid"))
+            .into();
         let content = |module| match file(&options, module) {
             Operation::WriteFile(file) => file.content,
             other => panic!("{other:?}"),
         };
-        assert!(content("nvidia").ends_with("options nvidia NVreg_X=1\noptions nvidia_uvm uvm_disable_hmm=1\n"));
-        let debian = "options nvidia-current NVreg_X=1\noptions nvidia-current-uvm uvm_disable_hmm=1\n";
+        assert!(
+            content("nvidia")
+                .ends_with("options nvidia NVreg_X=1\noptions nvidia_uvm uvm_disable_hmm=1\n")
+        );
+        let debian =
+            "options nvidia-current NVreg_X=1\noptions nvidia-current-uvm uvm_disable_hmm=1\n";
         assert!(content("nvidia-current").ends_with(debian));
     }
 }

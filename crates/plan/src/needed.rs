@@ -1,17 +1,19 @@
-//! What a host gets besides the driver, and how each companion comes to the host: what its NVSwitches need, and what the user
-//! asks for.
+//! What a host gets besides the driver, and how each companion comes to the host: what its
+//! NVSwitches need, and what the user asks for.
 
 use gpusetup_database::compat::{Artifact, Companion, PackageRepository, VersionRule};
 use gpusetup_database::version::ComputeCapability;
 use gpusetup_host::InstalledCompanion;
 use gpusetup_resolve::{
-    ChosenDriver, Install, Joined, KnownHost, Method, Request, Resolution, Supply, fits, package_beside,
+    ChosenDriver, Install, Joined, KnownHost, Method, Request, Resolution, Supply, fits,
+    package_beside,
 };
 use gpusetup_text::text::all_of;
 
 /// What a host gets besides the driver that was chosen.
 pub struct Companions<'a> {
-    /// The NVSwitches, if the host has some. The driver is held at its version, because they need companions of the same.
+    /// The NVSwitches, if the host has some. The driver is held at its version, because they need
+    /// companions of the same.
     pub joined: Option<Joined<'a>>,
     parts: Vec<Part<'a>>,
     /// Whether the user named the hosts that a companion connects.
@@ -48,11 +50,20 @@ enum Source<'a> {
 }
 
 impl<'a> Companions<'a> {
-    /// None without a driver, or if nothing is needed or requested. What runs already starts again with another driver.
-    pub fn of(host: &KnownHost<'a, '_>, chosen: &Resolution<'a>, request: &Request) -> Option<Self> {
+    /// None without a driver, or if nothing is needed or requested. What runs already starts again
+    /// with another driver.
+    pub fn of(
+        host: &KnownHost<'a, '_>,
+        chosen: &Resolution<'a>,
+        request: &Request,
+    ) -> Option<Self> {
         let (joined, driver) = (host.joined(), chosen.driver.as_ref()?);
         let part = |companion: &'a Companion| {
-            let installed = host.facts.companions.iter().find(|found| found.id == companion.id);
+            let installed = host
+                .facts
+                .companions
+                .iter()
+                .find(|found| found.id == companion.id);
             let is_requested = request.companions.contains(&companion.id);
             let is_enabled = installed.is_some_and(|found| found.enabled);
             let source = match companion.on_request && !is_requested {
@@ -61,22 +72,45 @@ impl<'a> Companions<'a> {
             };
             let former = installed.filter(|found| is_requested && is_former(companion, found));
             let former = former.and_then(|found| found.package.clone());
-            Part { companion, source, former, is_requested, is_enabled }
+            Part {
+                companion,
+                source,
+                former,
+                is_requested,
+                is_enabled,
+            }
         };
-        let needed = joined.into_iter().flat_map(|joined| joined.needs(host.database)).map(part);
-        let others = host.database.companions.iter().filter(|of| of.on_request).map(part);
+        let needed = joined
+            .into_iter()
+            .flat_map(|joined| joined.needs(host.database))
+            .map(part);
+        let others = host
+            .database
+            .companions
+            .iter()
+            .filter(|of| of.on_request)
+            .map(part);
         let driver_is_kept = driver.is_kept();
         let is_concerned = |part: &Part| part.is_requested || part.is_enabled && !driver_is_kept;
         let parts: Vec<_> = needed.chain(others.filter(is_concerned)).collect();
-        (!parts.is_empty()).then_some(Self { joined, parts, has_peers: !request.imex_peers.is_empty(), driver_is_kept })
+        (!parts.is_empty()).then_some(Self {
+            joined,
+            parts,
+            has_peers: !request.imex_peers.is_empty(),
+            driver_is_kept,
+        })
     }
 
     /// Why the host gets them, for a sentence: `this host has 6 NVSwitches`.
     pub fn reason(&self) -> String {
         let titles = |is_requested| {
-            let others =
-                self.parts.iter().filter(|part| part.companion.on_request && part.is_requested == is_requested);
-            others.map(|part| part.companion.title.as_str()).collect::<Vec<_>>()
+            let others = self
+                .parts
+                .iter()
+                .filter(|part| part.companion.on_request && part.is_requested == is_requested);
+            others
+                .map(|part| part.companion.title.as_str())
+                .collect::<Vec<_>>()
         };
         let said = |titles: Vec<&str>, one: &str, several: &str| {
             let why = if titles.len() == 1 { one } else { several };
@@ -85,54 +119,89 @@ impl<'a> Companions<'a> {
         let needed = self.joined.map(Joined::sentence);
         let others = [
             said(titles(true), "was requested", "were requested"),
-            said(titles(false), "is installed and uses the driver", "are installed and use the driver"),
+            said(
+                titles(false),
+                "is installed and uses the driver",
+                "are installed and use the driver",
+            ),
         ];
-        needed.into_iter().chain(others.into_iter().flatten()).collect::<Vec<_>>().join("; ")
+        needed
+            .into_iter()
+            .chain(others.into_iter().flatten())
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     /// The kernel modules through which the NVSwitches are reached.
     pub fn kernel_modules(&self) -> &'a [String] {
-        self.joined.map(|joined| joined.fabric.kernel_modules.as_slice()).unwrap_or_default()
+        self.joined
+            .map(|joined| joined.fabric.kernel_modules.as_slice())
+            .unwrap_or_default()
     }
 
-    /// The packages that are installed in one transaction with the driver, or added to it, with whether their version follows
-    /// the driver's.
+    /// The packages that are installed in one transaction with the driver, or added to it, with
+    /// whether their version follows the driver's.
     pub fn packages(&self) -> impl Iterator<Item = (&str, bool)> {
-        self.parts.iter().filter(|part| !part.is_built_for_driver()).flat_map(|part| {
-            let follows = part.companion.version == VersionRule::Driver;
-            part.source.names().map(move |name| (name, follows))
-        })
+        self.parts
+            .iter()
+            .filter(|part| !part.is_built_for_driver())
+            .flat_map(|part| {
+                let follows = part.companion.version == VersionRule::Driver;
+                part.source.names().map(move |name| (name, follows))
+            })
     }
 
-    /// The packages that are installed once the driver is there, because they build a kernel module that uses the driver's.
+    /// The packages that are installed once the driver is there, because they build a kernel module
+    /// that uses the driver's.
     pub fn packages_for_driver(&self) -> impl Iterator<Item = &str> {
-        self.parts.iter().filter(|part| part.is_built_for_driver()).flat_map(|part| part.source.names())
+        self.parts
+            .iter()
+            .filter(|part| part.is_built_for_driver())
+            .flat_map(|part| part.source.names())
     }
 
     /// The packages of an older generation that are replaced, each with the units that run.
     pub fn former_packages(&self) -> impl Iterator<Item = (&str, &'a [String])> {
-        self.parts.iter().filter(|part| part.source != Source::Unavailable).filter_map(|part| {
-            let units = if part.is_enabled { part.companion.units.as_slice() } else { &[] };
-            Some((part.former.as_deref()?, units))
-        })
+        self.parts
+            .iter()
+            .filter(|part| part.source != Source::Unavailable)
+            .filter_map(|part| {
+                let units = if part.is_enabled {
+                    part.companion.units.as_slice()
+                } else {
+                    &[]
+                };
+                Some((part.former.as_deref()?, units))
+            })
     }
 
     /// The kernel modules of companions that every boot loads.
     pub fn own_modules(&self) -> impl Iterator<Item = (&'a Companion, &'a str)> {
-        let here = self.parts.iter().filter(|part| part.source != Source::Unavailable);
+        let here = self
+            .parts
+            .iter()
+            .filter(|part| part.source != Source::Unavailable);
         here.filter_map(|part| Some((part.companion, part.companion.kernel_module.as_deref()?)))
     }
 
     /// Those of the kernel modules that are installed, and were built for the driver before.
     pub fn built_modules(&self) -> impl Iterator<Item = (&'a Companion, &'a str)> {
-        let here = self.parts.iter().filter(|part| part.source == Source::Installed);
-        let built = here.map(|part| part.companion).filter(|of| !of.is_part_of_driver());
+        let here = self
+            .parts
+            .iter()
+            .filter(|part| part.source == Source::Installed);
+        let built = here
+            .map(|part| part.companion)
+            .filter(|of| !of.is_part_of_driver());
         built.filter_map(|of| Some((of, of.kernel_module.as_deref()?)))
     }
 
     /// Those that the user asks for.
     pub fn requested(&self) -> impl Iterator<Item = &'a Companion> {
-        self.parts.iter().filter(|part| part.is_requested).map(|part| part.companion)
+        self.parts
+            .iter()
+            .filter(|part| part.is_requested)
+            .map(|part| part.companion)
     }
 
     /// Those that come from archives.
@@ -145,8 +214,13 @@ impl<'a> Companions<'a> {
 
     /// The repository that is added for some of them, and those that come from it.
     pub fn added_repository(&self) -> Option<(&'a PackageRepository, Vec<&'a Companion>)> {
-        let added =
-            |part: &Part<'a>| if let Source::Added(_, repository) = part.source { Some(repository) } else { None };
+        let added = |part: &Part<'a>| {
+            if let Source::Added(_, repository) = part.source {
+                Some(repository)
+            } else {
+                None
+            }
+        };
         let repository = self.parts.iter().find_map(added)?;
         let parts = self.parts.iter().filter(|part| added(part).is_some());
         Some((repository, parts.map(|part| part.companion).collect()))
@@ -164,29 +238,46 @@ impl<'a> Companions<'a> {
 
     /// The one that would connect the hosts that the user named, if gpusetup cannot install it.
     pub fn unconnected(&self) -> Option<&'a Companion> {
-        self.missing().find(|of| self.has_peers && of.peers.is_some())
+        self.missing()
+            .find(|of| self.has_peers && of.peers.is_some())
     }
 
     fn missing(&self) -> impl Iterator<Item = &'a Companion> {
-        self.parts.iter().filter(|part| part.source == Source::Unavailable).map(|part| part.companion)
+        self.parts
+            .iter()
+            .filter(|part| part.source == Source::Unavailable)
+            .map(|part| part.companion)
     }
 
-    /// Those that start only after the user has named the hosts of their domain, with the file that names them.
+    /// Those that start only after the user has named the hosts of their domain, with the file that
+    /// names them.
     pub fn unconfigured(&self) -> impl Iterator<Item = (&'a Companion, &'a str)> {
         self.connecting()
             .filter(|(part, _)| !self.has_peers && !part.is_enabled)
             .map(|(part, file)| (part.companion, file))
     }
 
-    /// The files that name the hosts of the domain, each with the units that read it and run already.
+    /// The files that name the hosts of the domain, each with the units that read it and run
+    /// already.
     pub fn peer_files(&self) -> impl Iterator<Item = (&'a str, &'a [String])> {
-        let running = |part: &Part<'a>| if part.is_enabled { part.companion.units.as_slice() } else { &[] };
-        self.connecting().filter(|_| self.has_peers).map(move |(part, file)| (file, running(part)))
+        let running = |part: &Part<'a>| {
+            if part.is_enabled {
+                part.companion.units.as_slice()
+            } else {
+                &[]
+            }
+        };
+        self.connecting()
+            .filter(|_| self.has_peers)
+            .map(move |(part, file)| (file, running(part)))
     }
 
     /// Those that connect hosts, with the file that names them.
     fn connecting(&self) -> impl Iterator<Item = (&Part<'a>, &'a str)> {
-        let here = self.parts.iter().filter(|part| part.source != Source::Unavailable);
+        let here = self
+            .parts
+            .iter()
+            .filter(|part| part.source != Source::Unavailable);
         here.filter_map(|part| Some((part, part.companion.peers.as_deref()?)))
     }
 
@@ -198,12 +289,21 @@ impl<'a> Companions<'a> {
             false => complete && (self.has_peers || part.companion.peers.is_none()),
         };
         let started = self.parts.iter().filter(is_started);
-        started.flat_map(|part| part.companion.units.iter().map(|unit| (unit.as_str(), part.is_enabled)))
+        started.flat_map(|part| {
+            part.companion
+                .units
+                .iter()
+                .map(|unit| (unit.as_str(), part.is_enabled))
+        })
     }
 
     /// What the plan does with them, for the title of the step. What is incomplete is not started.
     pub fn title(&self) -> String {
-        if self.parts.iter().all(|part| part.source == Source::Unavailable) {
+        if self
+            .parts
+            .iter()
+            .all(|part| part.source == Source::Unavailable)
+        {
             return "Load the kernel modules for the NVSwitches".to_owned();
         }
         let is_complete = self.unavailable().next().is_none() || self.units().next().is_some();
@@ -213,9 +313,19 @@ impl<'a> Companions<'a> {
 
     /// Their titles, for a sentence: of those that the plan sets up, if there are any.
     pub fn titles(&self) -> String {
-        let none = self.parts.iter().all(|part| part.source == Source::Unavailable);
-        let told = self.parts.iter().filter(|part| none || part.source != Source::Unavailable);
-        all_of(&told.map(|part| part.companion.title.as_str()).collect::<Vec<_>>())
+        let none = self
+            .parts
+            .iter()
+            .all(|part| part.source == Source::Unavailable);
+        let told = self
+            .parts
+            .iter()
+            .filter(|part| none || part.source != Source::Unavailable);
+        all_of(
+            &told
+                .map(|part| part.companion.title.as_str())
+                .collect::<Vec<_>>(),
+        )
     }
 }
 
@@ -245,30 +355,46 @@ fn source<'a>(
     installed: Option<&InstalledCompanion>,
 ) -> Source<'a> {
     if companion.is_part_of_driver() {
-        let has_it = companion.driver.from.is_none_or(|from| driver.version >= from);
-        return if has_it { Source::Installed } else { Source::Unavailable };
+        let has_it = companion
+            .driver
+            .from
+            .is_none_or(|from| driver.version >= from);
+        return if has_it {
+            Source::Installed
+        } else {
+            Source::Unavailable
+        };
     }
     let follows = companion.version != VersionRule::Own;
     let package = match (follows, driver.install) {
         // In one transaction with the driver, so that both have one version.
         (true, Install::Packages(offer) | Install::Repository(offer, _)) => {
             let name = offer.companions.get(&companion.id);
-            return name.map_or(Source::Unavailable, |name| Source::Packages(vec![name.clone()]));
+            return name.map_or(Source::Unavailable, |name| {
+                Source::Packages(vec![name.clone()])
+            });
         }
-        (_, install) if is_current(install, installed, companion, driver) => return Source::Installed,
+        (_, install) if is_current(install, installed, companion, driver) => {
+            return Source::Installed;
+        }
         (true, Install::Kept(Method::Packages, _)) => {
             package_beside(host.distribution, host.facts, companion, driver.version)
         }
-        (true, Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) | Install::File) => {
+        (
+            true,
+            Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) | Install::File,
+        ) => {
             return archive(host, driver, companion, installed);
         }
         (false, _) => return independent(host, driver, oldest, companion),
     };
-    package.map_or(Source::Unavailable, |name| Source::Packages(vec![name.to_owned()]))
+    package.map_or(Source::Unavailable, |name| {
+        Source::Packages(vec![name.to_owned()])
+    })
 }
 
-/// Whether an installed companion stays. One from an archive has no version that the package manager knows, so with a new driver
-/// it comes again.
+/// Whether an installed companion stays. One from an archive has no version that the package
+/// manager knows, so with a new driver it comes again.
 fn is_current(
     install: Install,
     installed: Option<&InstalledCompanion>,
@@ -278,15 +404,21 @@ fn is_current(
     let is_known = matches!(install, Install::Kept(..)) || companion.version == VersionRule::Own;
     installed
         .filter(|found| !is_former(companion, found))
-        .is_some_and(|found| fits(found, companion, driver.version) && (is_known || found.version.is_some()))
+        .is_some_and(|found| {
+            fits(found, companion, driver.version) && (is_known || found.version.is_some())
+        })
 }
 
 /// Whether packages of its older generation are installed.
 fn is_former(companion: &Companion, installed: &InstalledCompanion) -> bool {
-    installed.package.as_ref().is_some_and(|name| companion.is_former(name))
+    installed
+        .package
+        .as_ref()
+        .is_some_and(|name| companion.is_former(name))
 }
 
-/// The archive of a companion, for a driver that is not from packages. It would overwrite the files of a package.
+/// The archive of a companion, for a driver that is not from packages. It would overwrite the files
+/// of a package.
 fn archive<'a>(
     host: &KnownHost<'a, '_>,
     driver: &ChosenDriver<'a>,
@@ -296,7 +428,10 @@ fn archive<'a>(
     let arch = &host.facts.machine.arch;
     let is_packaged = installed.is_some_and(|found| found.version.is_some());
     let archive = (!companion.archive.is_empty() && !is_packaged)
-        .then(|| host.database.companion_archive(companion.id, driver.version, arch))
+        .then(|| {
+            host.database
+                .companion_archive(companion.id, driver.version, arch)
+        })
         .flatten();
     archive.map_or(Source::Unavailable, Source::Archive)
 }
@@ -309,15 +444,27 @@ fn independent<'a>(
     companion: &'a Companion,
 ) -> Source<'a> {
     if let Install::Repository(_, repository) = driver.install {
-        let names = companion.packages_for(Some(repository.package_manager), driver.version, oldest);
+        let names =
+            companion.packages_for(Some(repository.package_manager), driver.version, oldest);
         if names.first().is_some_and(|name| repository.names(name)) {
             return Source::Packages(names);
         }
     }
-    match Supply::of(companion, host.database, host.distribution, host.facts, (driver.version, oldest)) {
+    match Supply::of(
+        companion,
+        host.database,
+        host.distribution,
+        host.facts,
+        (driver.version, oldest),
+    ) {
         Some(Supply::Enabled(names)) => Source::Packages(names),
         Some(Supply::Addable(names, repository)) => Source::Added(names, repository),
-        Some(Supply::NotOffered(_) | Supply::OfAnotherSystem(..) | Supply::WithDriver(_) | Supply::NotAddable(_))
+        Some(
+            Supply::NotOffered(_)
+            | Supply::OfAnotherSystem(..)
+            | Supply::WithDriver(_)
+            | Supply::NotAddable(_),
+        )
         | None => Source::Unavailable,
     }
 }

@@ -1,5 +1,5 @@
-//! The step that blocks nouveau and nova: in the running system by modprobe's configuration, and from the next boot on by the
-//! initramfs of every installed kernel, which contains a copy of it.
+//! The step that blocks nouveau and nova: in the running system by modprobe's configuration, and
+//! from the next boot on by the initramfs of every installed kernel, which contains a copy of it.
 
 use super::context::{StepContext, skipped, step};
 use super::settings::{blacklist, rebuild_images};
@@ -13,23 +13,48 @@ const TITLE: &str = "Block the nouveau and nova drivers";
 /// The step that blocks nouveau and nova.
 pub fn blacklist_nouveau(context: &StepContext) -> Step {
     if context.chosen.driver.is_none() {
-        return skipped(StepId::BlacklistNouveau, TITLE, "this plan installs no driver");
+        return skipped(
+            StepId::BlacklistNouveau,
+            TITLE,
+            "this plan installs no driver",
+        );
     }
     let mut acts = vec![context.file(blacklist())];
-    let images: Vec<_> = context.facts.kernels.installed.iter().filter_map(|k| k.initramfs.as_ref()).collect();
+    let images: Vec<_> = context
+        .facts
+        .kernels
+        .installed
+        .iter()
+        .filter_map(|k| k.initramfs.as_ref())
+        .collect();
     if let Some(operation) = rebuild_images(context.facts) {
         let since = context.written(BLACKLIST);
-        let fresh = acts[0].satisfied && images.iter().all(|i| since.is_some_and(|written| i.modified >= written));
-        acts.push(Act { operation, satisfied: fresh });
+        let fresh = acts[0].satisfied
+            && images
+                .iter()
+                .all(|i| since.is_some_and(|written| i.modified >= written));
+        acts.push(Act {
+            operation,
+            satisfied: fresh,
+        });
     }
     let why = match holders(context) {
-        holders if holders.is_empty() => "otherwise they claim the GPU at the next boot, from the initramfs".to_owned(),
-        holders => format!("{} now, and would do so again at the next boot, from the initramfs", holders.join(", ")),
+        holders if holders.is_empty() => {
+            "otherwise they claim the GPU at the next boot, from the initramfs".to_owned()
+        }
+        holders => format!(
+            "{} now, and would do so again at the next boot, from the initramfs",
+            holders.join(", ")
+        ),
     };
     let mut out = step(StepId::BlacklistNouveau, TITLE, why, acts);
     // The old images are kept for undo, so there are two copies.
     let satisfied = out.operations.iter().all(|a| a.satisfied);
-    out.disk_bytes = Some(if satisfied { 0 } else { images.iter().map(|i| 2 * i.size).sum() });
+    out.disk_bytes = Some(if satisfied {
+        0
+    } else {
+        images.iter().map(|i| 2 * i.size).sum()
+    });
     out
 }
 

@@ -1,5 +1,6 @@
-//! Whether a plan or a lock file is for a host. A plan is made from the facts of one host: on a host with other facts it would
-//! install what does not fit there. Only the GPUs may differ, if they were assumed: then the plan must fit those of the host.
+//! Whether a plan or a lock file is for a host. A plan is made from the facts of one host: on a
+//! host with other facts it would install what does not fit there. Only the GPUs may differ, if
+//! they were assumed: then the plan must fit those of the host.
 
 use super::{LockFile, Plan, State, StepId};
 use gpusetup_database::compat::{AddOnId, Database};
@@ -20,7 +21,8 @@ pub struct Begun {
     pub left: Plan,
 }
 
-/// How a host differs from the one that a plan or a lock file was made for, the most important first; never empty.
+/// How a host differs from the one that a plan or a lock file was made for, the most important
+/// first; never empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("was {}", .0.first().map(ToString::to_string).unwrap_or_default())]
 pub struct OtherHost(Vec<Difference>);
@@ -42,12 +44,19 @@ impl fmt::Display for Difference {
 
 impl OtherHost {
     fn of(differences: Vec<Difference>) -> Result<(), Self> {
-        if differences.is_empty() { Ok(()) } else { Err(Self(differences)) }
+        if differences.is_empty() {
+            Ok(())
+        } else {
+            Err(Self(differences))
+        }
     }
 
     /// The differences after the first, each a sentence.
     pub fn others(&self) -> impl Iterator<Item = String> {
-        self.0.iter().skip(1).map(|difference| format!("it was {difference}"))
+        self.0
+            .iter()
+            .skip(1)
+            .map(|difference| format!("it was {difference}"))
     }
 }
 
@@ -71,7 +80,11 @@ enum Kernel<'a> {
 impl Premises<'_> {
     /// Every difference of this host.
     fn differences(&self, here: &Facts) -> Vec<Difference> {
-        let mut all: Vec<_> = self.system(here).into_iter().chain(self.kernel(here)).collect();
+        let mut all: Vec<_> = self
+            .system(here)
+            .into_iter()
+            .chain(self.kernel(here))
+            .collect();
         if let Some((plan, begun)) = self.plan {
             all.extend(machine(&plan.host, here));
             all.extend(secure_boot(&plan.host, here));
@@ -83,35 +96,64 @@ impl Premises<'_> {
 
     fn system(&self, here: &Facts) -> Option<Difference> {
         let found = SystemId::of(here);
-        let is_same_release = (&found.os, &found.version) == (&self.system.os, &self.system.version);
+        let is_same_release =
+            (&found.os, &found.version) == (&self.system.os, &self.system.version);
         if found.arch == self.system.arch && (self.release.is_none() || is_same_release) {
             return None;
         }
-        let Self { system, release, .. } = self;
-        let made_for = release.as_ref().map_or_else(|| system.to_string(), |name| format!("{name} on {}", system.arch));
-        Some(Difference { made_for, here: format!("is {} on {}", name_of(&here.os), found.arch) })
+        let Self {
+            system, release, ..
+        } = self;
+        let made_for = release.as_ref().map_or_else(
+            || system.to_string(),
+            |name| format!("{name} on {}", system.arch),
+        );
+        Some(Difference {
+            made_for,
+            here: format!("is {} on {}", name_of(&here.os), found.arch),
+        })
     }
 
     fn kernel(&self, here: &Facts) -> Option<Difference> {
         let found = here.kernel();
         let (made_for, fits) = match self.kernel.as_ref()? {
             Kernel::Release(release) => (*release, found == Some(release)),
-            Kernel::Series(release) => (*release, found.is_some_and(|found| series(found) == series(release))),
+            Kernel::Series(release) => (
+                *release,
+                found.is_some_and(|found| series(found) == series(release)),
+            ),
         };
-        let here = found.map_or_else(|| "has no kernel that is known".to_owned(), |found| format!("boots {found}"));
-        (!fits).then(|| Difference { made_for: format!("kernel {made_for}"), here })
+        let here = found.map_or_else(
+            || "has no kernel that is known".to_owned(),
+            |found| format!("boots {found}"),
+        );
+        (!fits).then(|| Difference {
+            made_for: format!("kernel {made_for}"),
+            here,
+        })
     }
 }
 
 /// `6.8` and `generic` of `6.8.0-64-generic`.
 fn series(release: &str) -> (Vec<&str>, &str) {
     let numbers = release.split(['.', '-']).take(2).collect();
-    (numbers, release.rsplit('-').next().filter(|last| !last.starts_with(|c: char| c.is_ascii_digit())).unwrap_or(""))
+    (
+        numbers,
+        release
+            .rsplit('-')
+            .next()
+            .filter(|last| !last.starts_with(|c: char| c.is_ascii_digit()))
+            .unwrap_or(""),
+    )
 }
 
 /// `Ubuntu 24.04` of `Ubuntu 24.04.3 LTS`; the id and the version, if the name lacks the version.
 fn name_of(os: &Os) -> String {
-    let end = os.name.find(&os.version).filter(|_| !os.version.is_empty()).map(|at| at + os.version.len());
+    let end = os
+        .name
+        .find(&os.version)
+        .filter(|_| !os.version.is_empty())
+        .map(|at| at + os.version.len());
     match end {
         Some(end) => os.name[..end].replace(" GNU/Linux", ""),
         None => format!("{} {}", os.id, os.version).trim_end().to_owned(),
@@ -120,23 +162,49 @@ fn name_of(os: &Os) -> String {
 
 /// A tree or a running host; what kind of machine; whether its `/usr` is an image.
 fn machine(made: &Facts, here: &Facts) -> Vec<Difference> {
-    let place = |facts: &Facts| if facts.machine.is_tree { "a tree (--root)" } else { "a running host" };
+    let place = |facts: &Facts| {
+        if facts.machine.is_tree {
+            "a tree (--root)"
+        } else {
+            "a running host"
+        }
+    };
     let kind = |facts: &Facts| match facts.machine.kind {
         // A new installation may be on either.
-        MachineKind::Physical | MachineKind::Virtual if made.is_stock() => "a machine with its own kernel",
+        MachineKind::Physical | MachineKind::Virtual if made.is_stock() => {
+            "a machine with its own kernel"
+        }
         MachineKind::Physical => "a physical machine",
         MachineKind::Virtual => "a virtual machine",
         MachineKind::Container => "a container",
         MachineKind::Wsl2 => "WSL2",
         MachineKind::Jetson => "a Jetson",
     };
-    let image =
-        |facts: &Facts| if facts.os.immutable { "an image-based system" } else { "a system with a writable /usr" };
-    let board = |facts: &Facts| facts.machine.board.as_ref().and_then(|board| board.l4t.clone());
+    let image = |facts: &Facts| {
+        if facts.os.immutable {
+            "an image-based system"
+        } else {
+            "a system with a writable /usr"
+        }
+    };
+    let board = |facts: &Facts| {
+        facts
+            .machine
+            .board
+            .as_ref()
+            .and_then(|board| board.l4t.clone())
+    };
     let mut all = Vec::new();
-    for (made_for, found) in [(place(made), place(here)), (kind(made), kind(here)), (image(made), image(here))] {
+    for (made_for, found) in [
+        (place(made), place(here)),
+        (kind(made), kind(here)),
+        (image(made), image(here)),
+    ] {
         if made_for != found {
-            all.push(Difference { made_for: made_for.to_owned(), here: format!("is {found}") });
+            all.push(Difference {
+                made_for: made_for.to_owned(),
+                here: format!("is {found}"),
+            });
         }
     }
     if let (Some(made_for), Some(found)) = (board(made), board(here))
@@ -163,17 +231,29 @@ fn secure_boot(made: &Facts, here: &Facts) -> Option<Difference> {
             here: format!("has {}", state(here)),
         });
     }
-    let enrolled = |facts: &Facts| facts.signing_key.as_ref().filter(|key| key.enrolled).map(|key| key.path.clone());
-    let key = enrolled(made).filter(|_| made.secure_boot == SecureBoot::Enabled && enrolled(here).is_none())?;
+    let enrolled = |facts: &Facts| {
+        facts
+            .signing_key
+            .as_ref()
+            .filter(|key| key.enrolled)
+            .map(|key| key.path.clone())
+    };
+    let key = enrolled(made)
+        .filter(|_| made.secure_boot == SecureBoot::Enabled && enrolled(here).is_none())?;
     let made_for = format!("a host on which the key {} is enrolled", key.display());
-    Some(Difference { made_for, here: "has no enrolled key that signs modules".to_owned() })
+    Some(Difference {
+        made_for,
+        here: "has no enrolled key that signs modules".to_owned(),
+    })
 }
 
-/// The installed driver: as it was, or as the plan leaves it. An apply that was begun may have removed the old one.
+/// The installed driver: as it was, or as the plan leaves it. An apply that was begun may have
+/// removed the old one.
 fn driver(plan: &Plan, is_begun: bool, here: &Facts) -> Option<Difference> {
     let (before, found) = (plan.host.driver.as_ref(), here.driver.as_ref());
-    let same =
-        |one: &InstalledDriver, other: &InstalledDriver| (one.version, one.origin) == (other.version, other.origin);
+    let same = |one: &InstalledDriver, other: &InstalledDriver| {
+        (one.version, one.origin) == (other.version, other.origin)
+    };
     let is_as_before = match (before, found) {
         (Some(before), Some(found)) => same(before, found),
         (before, found) => before.is_none() && found.is_none(),
@@ -190,9 +270,14 @@ fn driver(plan: &Plan, is_begun: bool, here: &Facts) -> Option<Difference> {
         return None;
     }
     Some(Difference {
-        made_for: before
-            .map_or_else(|| "a host without an NVIDIA driver".to_owned(), |d| format!("a host with {}", named(d))),
-        here: found.map_or_else(|| "has no NVIDIA driver".to_owned(), |d| format!("has {}", named(d))),
+        made_for: before.map_or_else(
+            || "a host without an NVIDIA driver".to_owned(),
+            |d| format!("a host with {}", named(d)),
+        ),
+        here: found.map_or_else(
+            || "has no NVIDIA driver".to_owned(),
+            |d| format!("has {}", named(d)),
+        ),
     })
 }
 
@@ -210,30 +295,62 @@ fn named(driver: &InstalledDriver) -> String {
 fn installed(plan: &Plan, here: &Facts) -> Option<Difference> {
     let (made, planned) = (&plan.host, planned(plan));
     // Which ones a plan for NVSwitches installs is not in its selection.
-    let has_step = plan.steps.iter().any(|step| step.id == StepId::InstallCompanions);
+    let has_step = plan
+        .steps
+        .iter()
+        .any(|step| step.id == StepId::InstallCompanions);
     let (before, now) = (pieces(made, !has_step), pieces(here, !has_step));
     let (needed_before, needed_now) = (needed(made), needed(here));
-    let gone = before.difference(&now).chain(needed_before.difference(&needed_now));
+    let gone = before
+        .difference(&now)
+        .chain(needed_before.difference(&needed_now));
     let gone: Vec<_> = gone.map(String::as_str).collect();
-    let new: Vec<_> = now.difference(&before).filter(|piece| !planned.contains(*piece)).map(String::as_str).collect();
+    let new: Vec<_> = now
+        .difference(&before)
+        .filter(|piece| !planned.contains(*piece))
+        .map(String::as_str)
+        .collect();
     let (made_for, here) = match (gone.is_empty(), new.is_empty()) {
         (true, true) => return None,
-        (false, true) => (format!("a host with {}", all_of(&gone)), format!("does not have {}", all_of(&gone))),
-        (true, false) => (format!("a host without {}", all_of(&new)), format!("has {}", all_of(&new))),
-        (false, false) => (format!("a host with {}", all_of(&gone)), format!("has {} instead", all_of(&new))),
+        (false, true) => (
+            format!("a host with {}", all_of(&gone)),
+            format!("does not have {}", all_of(&gone)),
+        ),
+        (true, false) => (
+            format!("a host without {}", all_of(&new)),
+            format!("has {}", all_of(&new)),
+        ),
+        (false, false) => (
+            format!("a host with {}", all_of(&gone)),
+            format!("has {} instead", all_of(&new)),
+        ),
     };
     Some(Difference { made_for, here })
 }
 
-/// The installed pieces that a plan was made from. Packages that are half installed are none: that is so whenever another package
-/// manager is at work, for which apply waits.
+/// The installed pieces that a plan was made from. Packages that are half installed are none: that
+/// is so whenever another package manager is at work, for which apply waits.
 fn pieces(facts: &Facts, with_companions: bool) -> BTreeSet<String> {
-    let others = facts.other_drivers.iter().map(|driver| format!("a second {}", named(driver)));
-    let toolkits = facts.toolkits.iter().map(|toolkit| toolkit_named(toolkit.version));
+    let others = facts
+        .other_drivers
+        .iter()
+        .map(|driver| format!("a second {}", named(driver)));
+    let toolkits = facts
+        .toolkits
+        .iter()
+        .map(|toolkit| toolkit_named(toolkit.version));
     let add_ons = facts.cudnn.iter().chain(&facts.add_ons);
     let add_ons = add_ons.filter_map(|files| Some(format!("{} {}", files.add_on, files.version?)));
-    let companions = facts.companions.iter().filter(|_| with_companions).map(|companion| companion.id.to_string());
-    others.chain(toolkits).chain(add_ons).chain(companions).collect()
+    let companions = facts
+        .companions
+        .iter()
+        .filter(|_| with_companions)
+        .map(|companion| companion.id.to_string());
+    others
+        .chain(toolkits)
+        .chain(add_ons)
+        .chain(companions)
+        .collect()
 }
 
 fn toolkit_named(version: CudaVersion) -> String {
@@ -246,7 +363,9 @@ fn planned(plan: &Plan) -> BTreeSet<String> {
     let add_on = |id: &AddOnId, chosen: &SelectedAddOn| format!("{id} {}", chosen.version);
     let all = |cudnn: &Option<SelectedAddOn>, others: &BTreeMap<AddOnId, SelectedAddOn>| {
         let cudnn = cudnn.iter().map(|chosen| add_on(&AddOnId::CUDNN, chosen));
-        cudnn.chain(others.iter().map(|(id, chosen)| add_on(id, chosen))).collect::<Vec<_>>()
+        cudnn
+            .chain(others.iter().map(|(id, chosen)| add_on(id, chosen)))
+            .collect::<Vec<_>>()
     };
     let mut pieces: BTreeSet<_> = all(&chosen.cudnn, &chosen.add_ons).into_iter().collect();
     pieces.extend(chosen.cuda.iter().map(|cuda| toolkit_named(cuda.version)));
@@ -259,30 +378,53 @@ fn planned(plan: &Plan) -> BTreeSet<String> {
 
 /// What a plan relies on if it is there, and installs otherwise.
 fn needed(facts: &Facts) -> BTreeSet<String> {
-    let gcc = facts.gcc.iter().map(|version| format!("gcc {}", version.split('.').next().unwrap_or_default()));
-    let kernel = facts.kernels.installed.iter().filter(|kernel| Some(kernel.release.as_str()) == facts.kernel());
-    let headers = { kernel }.filter(|kernel| kernel.headers).map(|_| "the headers of its kernel".to_owned());
+    let gcc = facts
+        .gcc
+        .iter()
+        .map(|version| format!("gcc {}", version.split('.').next().unwrap_or_default()));
+    let kernel = facts
+        .kernels
+        .installed
+        .iter()
+        .filter(|kernel| Some(kernel.release.as_str()) == facts.kernel());
+    let headers = { kernel }
+        .filter(|kernel| kernel.headers)
+        .map(|_| "the headers of its kernel".to_owned());
     gcc.chain(headers).collect()
 }
 
 /// The names of GPUs, each once.
 fn names_of(gpus: &[Gpu]) -> String {
-    let names: BTreeSet<_> = gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or(&gpu.pci_id)).collect();
+    let names: BTreeSet<_> = gpus
+        .iter()
+        .map(|gpu| gpu.name.as_deref().unwrap_or(&gpu.pci_id))
+        .collect();
     all_of(&names.into_iter().collect::<Vec<_>>())
 }
 
 impl Plan {
-    /// Checks that it is for this host. What the apply that was begun there has done itself is no difference.
+    /// Checks that it is for this host. What the apply that was begun there has done itself is no
+    /// difference.
     ///
     /// # Errors
     ///
-    /// If a property differs on which the plan depends. GPUs may differ if they were assumed; those of the host must then be
-    /// served by what the plan installs.
-    pub fn is_for(&self, here: &Facts, database: &Database, begun: Option<&Begun>) -> Result<(), OtherHost> {
+    /// If a property differs on which the plan depends. GPUs may differ if they were assumed; those
+    /// of the host must then be served by what the plan installs.
+    pub fn is_for(
+        &self,
+        here: &Facts,
+        database: &Database,
+        begun: Option<&Begun>,
+    ) -> Result<(), OtherHost> {
         let begun = begun.filter(|begun| begun.plan.fingerprint() == self.fingerprint());
         let (system, release) = (SystemId::of(&self.host), Some(name_of(&self.host.os)));
         let kernel = self.kernel_premise(begun);
-        let premises = Premises { system: &system, release, kernel, plan: Some((self, begun)) };
+        let premises = Premises {
+            system: &system,
+            release,
+            kernel,
+            plan: Some((self, begun)),
+        };
         let mut differences = premises.differences(here);
         differences.extend(self.other_gpus(here, database, begun.is_some()));
         OtherHost::of(differences)
@@ -293,9 +435,15 @@ impl Plan {
         let kernel = match self.kernel_premise(None) {
             None => String::new(),
             Some(Kernel::Release(release)) => format!(" with kernel {release}"),
-            Some(Kernel::Series(release)) => format!(" with a kernel {}", series(release).0.join(".")),
+            Some(Kernel::Series(release)) => {
+                format!(" with a kernel {}", series(release).0.join("."))
+            }
         };
-        format!("{} on {}{kernel}", name_of(&self.host.os), self.host.machine.arch)
+        format!(
+            "{} on {}{kernel}",
+            name_of(&self.host.os),
+            self.host.machine.arch
+        )
     }
 
     /// Whether some of its GPUs were not there, and only assumed.
@@ -308,35 +456,63 @@ impl Plan {
         names_of(&self.host.gpus)
     }
 
-    /// Whether a step that is still needed names the kernel that it was made for, such as by the package of its headers.
+    /// Whether a step that is still needed names the kernel that it was made for, such as by the
+    /// package of its headers.
     pub(super) fn names_kernel(&self) -> bool {
-        let Some(kernel) = self.host.kernel() else { return false };
+        let Some(kernel) = self.host.kernel() else {
+            return false;
+        };
         let names = |operation: &Operation| match operation {
-            Operation::Packages(packages) => packages.install.iter().any(|name| name.contains(kernel)),
-            Operation::Run(Run { argv, asks: false, .. }) => argv.iter().any(|word| word.contains(kernel)),
+            Operation::Packages(packages) => {
+                packages.install.iter().any(|name| name.contains(kernel))
+            }
+            Operation::Run(Run {
+                argv, asks: false, ..
+            }) => argv.iter().any(|word| word.contains(kernel)),
             _ => false,
         };
-        let needed = self.steps.iter().filter(|step| step.state == State::Needed).flat_map(|step| &step.operations);
-        needed.into_iter().any(|act| !act.satisfied && names(&act.operation))
+        let needed = self
+            .steps
+            .iter()
+            .filter(|step| step.state == State::Needed)
+            .flat_map(|step| &step.operations);
+        needed
+            .into_iter()
+            .any(|act| !act.satisfied && names(&act.operation))
     }
 
-    /// Which kernel the host must have. An apply that was begun may have brought another one itself, or an update did: that
-    /// matters if what is left names the kernel. A new installation may have a newer one of the same series, unless a step names
-    /// the one that was assumed. A container has the kernel of its host.
+    /// Which kernel the host must have. An apply that was begun may have brought another one
+    /// itself, or an update did: that matters if what is left names the kernel. A new installation
+    /// may have a newer one of the same series, unless a step names the one that was assumed. A
+    /// container has the kernel of its host.
     fn kernel_premise(&self, begun: Option<&Begun>) -> Option<Kernel<'_>> {
         let release = self.host.kernel()?;
-        let has_own = !matches!(self.host.machine.kind, MachineKind::Container | MachineKind::Wsl2);
+        let has_own = !matches!(
+            self.host.machine.kind,
+            MachineKind::Container | MachineKind::Wsl2
+        );
         match begun {
-            Some(begun) => begun.left.names_kernel().then_some(Kernel::Release(release)),
+            Some(begun) => begun
+                .left
+                .names_kernel()
+                .then_some(Kernel::Release(release)),
             None if self.names_kernel() => Some(Kernel::Release(release)),
-            None if self.host.is_stock() => self.selection.driver.as_ref().map(|_| Kernel::Series(release)),
+            None if self.host.is_stock() => self
+                .selection
+                .driver
+                .as_ref()
+                .map(|_| Kernel::Series(release)),
             None => has_own.then_some(Kernel::Release(release)),
         }
     }
 
     fn other_gpus(&self, here: &Facts, database: &Database, is_begun: bool) -> Option<Difference> {
         let ids = |facts: &Facts| -> BTreeSet<_> {
-            facts.gpus.iter().map(|gpu| (gpu.address.clone(), gpu.pci_id.clone())).collect()
+            facts
+                .gpus
+                .iter()
+                .map(|gpu| (gpu.address.clone(), gpu.pci_id.clone()))
+                .collect()
         };
         if ids(&self.host) == ids(here) {
             return None;
@@ -347,61 +523,116 @@ impl Plan {
                 gpus => format!(
                     "{} at {}",
                     names_of(gpus),
-                    all_of(&gpus.iter().map(|gpu| gpu.address.as_str()).collect::<Vec<_>>())
+                    all_of(
+                        &gpus
+                            .iter()
+                            .map(|gpu| gpu.address.as_str())
+                            .collect::<Vec<_>>()
+                    )
                 ),
             };
             let made_for = format!("a host with {}", with(&self.host));
-            return Some(Difference { made_for, here: format!("has {}", with(here)) });
+            return Some(Difference {
+                made_for,
+                here: format!("has {}", with(here)),
+            });
         }
         // What another database says of these GPUs is not what the plan was made by.
         if here.gpus.is_empty() || self.database.sha256 != database.sha256 {
             return None;
         }
         let why = self.not_served(here, database)?;
-        Some(Difference { made_for: self.gpu_names(), here: format!("has {}: {why}", names_of(&here.gpus)) })
+        Some(Difference {
+            made_for: self.gpu_names(),
+            here: format!("has {}: {why}", names_of(&here.gpus)),
+        })
     }
 
-    /// Why what the plan installs does not serve the GPUs of this host, by the rules that it was made by.
+    /// Why what the plan installs does not serve the GPUs of this host, by the rules that it was
+    /// made by.
     fn not_served(&self, here: &Facts, database: &Database) -> Option<String> {
-        let mut host = Facts { gpus: here.gpus.clone(), nvswitches: here.nvswitches.clone(), ..self.host.clone() };
+        let mut host = Facts {
+            gpus: here.gpus.clone(),
+            nvswitches: here.nvswitches.clone(),
+            ..self.host.clone()
+        };
         host.machine.kind = here.machine.kind;
-        let leave_out =
-            self.request.leave_out.iter().filter(|address| host.gpus.iter().any(|g| g.address == **address));
+        let leave_out = self
+            .request
+            .leave_out
+            .iter()
+            .filter(|address| host.gpus.iter().any(|g| g.address == **address));
         let leave_out = leave_out.cloned().collect();
-        let request = Request { assumed_gpus: Vec::new(), leave_out, ..self.request.clone() };
+        let request = Request {
+            assumed_gpus: Vec::new(),
+            leave_out,
+            ..self.request.clone()
+        };
         let exactly = LockFile::of(database, self, BTreeMap::new()).request(database, request);
         let exactly = match exactly {
             Ok(exactly) => exactly,
             Err(e) => return Some(e.to_string()),
         };
         if let Err(conflict) = KnownHost::new(database, &host).choose(&exactly) {
-            return Some(format!("{} cannot be installed for it: {conflict}", summary(&self.selection)));
+            return Some(format!(
+                "{} cannot be installed for it: {conflict}",
+                summary(&self.selection)
+            ));
         }
-        let switches = |facts: &Facts| Joined::of(database, facts).map(|joined| joined.fabric.name.clone());
+        let switches =
+            |facts: &Facts| Joined::of(database, facts).map(|joined| joined.fabric.name.clone());
         let (made_for, found) = (switches(&self.host), switches(&host));
-        self.selection.driver.as_ref().filter(|_| made_for != found).map(|_| match found {
-            Some(found) => format!("its NVSwitches ({found}) need more than this plan installs"),
-            None => "it has no NVSwitches, for which this plan installs Fabric Manager".to_owned(),
-        })
+        self.selection
+            .driver
+            .as_ref()
+            .filter(|_| made_for != found)
+            .map(|_| match found {
+                Some(found) => {
+                    format!("its NVSwitches ({found}) need more than this plan installs")
+                }
+                None => {
+                    "it has no NVSwitches, for which this plan installs Fabric Manager".to_owned()
+                }
+            })
     }
 }
 
 impl LockFile {
-    /// Checks that it is for this host. NVIDIA's files are the same for all distributions; packages belong to a release.
+    /// Checks that it is for this host. NVIDIA's files are the same for all distributions; packages
+    /// belong to a release.
     ///
     /// # Errors
     ///
     /// If the host's architecture differs, or its release if packages are locked.
     pub fn is_for(&self, here: &Facts) -> Result<(), OtherHost> {
-        let release = (!self.packages.is_empty()).then(|| format!("{} {}", self.system.os, self.system.version));
-        let premises = Premises { system: &self.system, release, kernel: None, plan: None };
+        let release = (!self.packages.is_empty())
+            .then(|| format!("{} {}", self.system.os, self.system.version));
+        let premises = Premises {
+            system: &self.system,
+            release,
+            kernel: None,
+            plan: None,
+        };
         OtherHost::of(premises.differences(here))
     }
 
-    /// Checks that a plan that follows it installs nothing for a kernel that it has no packages for.
+    /// Checks that a plan that follows it installs nothing for a kernel that it has no packages
+    /// for.
     pub(super) fn is_for_kernel_of(&self, plan: &Plan) -> Result<(), OtherHost> {
-        let kernel = self.kernel.as_deref().filter(|_| plan.names_kernel()).map(Kernel::Release);
-        OtherHost::of(Premises { system: &self.system, release: None, kernel, plan: None }.differences(&plan.host))
+        let kernel = self
+            .kernel
+            .as_deref()
+            .filter(|_| plan.names_kernel())
+            .map(Kernel::Release);
+        OtherHost::of(
+            Premises {
+                system: &self.system,
+                release: None,
+                kernel,
+                plan: None,
+            }
+            .differences(&plan.host),
+        )
     }
 }
 
@@ -422,9 +653,16 @@ mod tests {
         let mut facts = stock(shared(), "ubuntu-24.04", None).expect("it is known");
         facts.machine.boot_id = Some("1".to_owned());
         facts.gcc = Some("13.2.0".to_owned());
-        facts.kernels.installed.iter_mut().for_each(|kernel| kernel.headers = true);
+        facts
+            .kernels
+            .installed
+            .iter_mut()
+            .for_each(|kernel| kernel.headers = true);
         facts.gpus = assumed_gpus(shared(), gpu).expect("it is known");
-        facts.gpus.iter_mut().for_each(|gpu| (gpu.assumed, gpu.address) = (false, GPU.to_owned()));
+        facts
+            .gpus
+            .iter_mut()
+            .for_each(|gpu| (gpu.assumed, gpu.address) = (false, GPU.to_owned()));
         facts
     }
 
@@ -440,14 +678,23 @@ mod tests {
     }
 
     fn differences(plan: &Plan, here: &Facts, begun: Option<&Begun>) -> Vec<String> {
-        let differences = plan.is_for(here, shared(), begun).err().map_or_else(Vec::new, |other| other.0);
+        let differences = plan
+            .is_for(here, shared(), begun)
+            .err()
+            .map_or_else(Vec::new, |other| other.0);
         differences.iter().map(ToString::to_string).collect()
     }
 
     fn installed_driver(version: &str, origin: Origin) -> InstalledDriver {
         let version = version.parse().expect("a version");
         let evidence = "/usr/lib/libcuda.so.1".to_owned();
-        InstalledDriver { version, origin, modules: Some(ModuleFlavour::Open), evidence, alternative: None }
+        InstalledDriver {
+            version,
+            origin,
+            modules: Some(ModuleFlavour::Open),
+            evidence,
+            alternative: None,
+        }
     }
 
     fn toolkit(version: &str) -> Toolkit {
@@ -473,7 +720,11 @@ mod tests {
     }
 
     fn key(enrolled: bool) -> SigningKey {
-        SigningKey { path: PathBuf::from("/var/lib/dkms/mok.pub"), enrolled, requested: false }
+        SigningKey {
+            path: PathBuf::from("/var/lib/dkms/mok.pub"),
+            enrolled,
+            requested: false,
+        }
     }
 
     fn boots(facts: &mut Facts, release: &str) {
@@ -489,11 +740,17 @@ mod tests {
     #[test]
     fn each_property_makes_another_host_alone() {
         let cases: [Case; 22] = [
-            (|f| f.machine.arch = "aarch64".into(), "Ubuntu 24.04 on x86_64; this host is Ubuntu 24.04 on aarch64"),
+            (
+                |f| f.machine.arch = "aarch64".into(),
+                "Ubuntu 24.04 on x86_64; this host is Ubuntu 24.04 on aarch64",
+            ),
             (
                 |f| {
-                    (f.os.id, f.os.version, f.os.name) =
-                        ("debian".into(), "12".into(), "Debian GNU/Linux 12 (bookworm)".into())
+                    (f.os.id, f.os.version, f.os.name) = (
+                        "debian".into(),
+                        "12".into(),
+                        "Debian GNU/Linux 12 (bookworm)".into(),
+                    )
                 },
                 "Ubuntu 24.04 on x86_64; this host is Debian 12 on x86_64",
             ),
@@ -501,15 +758,42 @@ mod tests {
                 |f| (f.os.version, f.os.name) = ("22.04".into(), "Ubuntu 22.04.5 LTS".into()),
                 "Ubuntu 24.04 on x86_64; this host is Ubuntu 22.04 on x86_64",
             ),
-            (|f| boots(f, "6.8.0-1-generic"), "; this host boots 6.8.0-1-generic"),
-            (|f| f.machine.is_tree = true, "a running host; this host is a tree (--root)"),
-            (|f| f.machine.kind = MachineKind::Container, "a physical machine; this host is a container"),
-            (|f| f.machine.kind = MachineKind::Virtual, "a physical machine; this host is a virtual machine"),
-            (|f| f.machine.kind = MachineKind::Wsl2, "a physical machine; this host is WSL2"),
-            (|f| f.machine.kind = MachineKind::Jetson, "a physical machine; this host is a Jetson"),
-            (|f| f.os.immutable = true, "a system with a writable /usr; this host is an image-based system"),
-            (|f| f.secure_boot = SecureBoot::Enabled, "a host with Secure Boot off; this host has Secure Boot enabled"),
-            (|f| f.secure_boot = SecureBoot::Unknown, "this host has an unknown state of Secure Boot"),
+            (
+                |f| boots(f, "6.8.0-1-generic"),
+                "; this host boots 6.8.0-1-generic",
+            ),
+            (
+                |f| f.machine.is_tree = true,
+                "a running host; this host is a tree (--root)",
+            ),
+            (
+                |f| f.machine.kind = MachineKind::Container,
+                "a physical machine; this host is a container",
+            ),
+            (
+                |f| f.machine.kind = MachineKind::Virtual,
+                "a physical machine; this host is a virtual machine",
+            ),
+            (
+                |f| f.machine.kind = MachineKind::Wsl2,
+                "a physical machine; this host is WSL2",
+            ),
+            (
+                |f| f.machine.kind = MachineKind::Jetson,
+                "a physical machine; this host is a Jetson",
+            ),
+            (
+                |f| f.os.immutable = true,
+                "a system with a writable /usr; this host is an image-based system",
+            ),
+            (
+                |f| f.secure_boot = SecureBoot::Enabled,
+                "a host with Secure Boot off; this host has Secure Boot enabled",
+            ),
+            (
+                |f| f.secure_boot = SecureBoot::Unknown,
+                "this host has an unknown state of Secure Boot",
+            ),
             (
                 |f| f.driver = Some(installed_driver("535.230.02", Origin::Dpkg)),
                 "a host without an NVIDIA driver; this host has driver 535.230.02 (packages)",
@@ -518,17 +802,43 @@ mod tests {
                 |f| f.other_drivers = vec![installed_driver("535.230.02", Origin::Runfile)],
                 "a host without a second driver 535.230.02 (NVIDIA's runfile); this host has",
             ),
-            (|f| f.toolkits = vec![toolkit("11.2")], "a host without CUDA 11.2; this host has CUDA 11.2"),
-            (|f| f.cudnn = vec![cudnn()], "a host without cudnn 8.9.7.29; this host has"),
-            (|f| f.gcc = None, "a host with gcc 13; this host does not have gcc 13"),
-            (|f| f.gcc = Some("14.2.0".into()), "a host with gcc 13; this host does not have gcc 13"),
             (
-                |f| f.kernels.installed.iter_mut().for_each(|kernel| kernel.headers = false),
+                |f| f.toolkits = vec![toolkit("11.2")],
+                "a host without CUDA 11.2; this host has CUDA 11.2",
+            ),
+            (
+                |f| f.cudnn = vec![cudnn()],
+                "a host without cudnn 8.9.7.29; this host has",
+            ),
+            (
+                |f| f.gcc = None,
+                "a host with gcc 13; this host does not have gcc 13",
+            ),
+            (
+                |f| f.gcc = Some("14.2.0".into()),
+                "a host with gcc 13; this host does not have gcc 13",
+            ),
+            (
+                |f| {
+                    f.kernels
+                        .installed
+                        .iter_mut()
+                        .for_each(|kernel| kernel.headers = false)
+                },
                 "a host with the headers of its kernel; this host does not have",
             ),
-            (|f| f.gpus.clear(), "a host with Tesla T4 at 0000:17:00.0; this host has no NVIDIA GPU"),
-            (|f| f.gpus[0].address = "0000:65:00.0".into(), "; this host has Tesla T4 at 0000:65:00.0"),
-            (|f| f.gpus = host("v100").gpus, "a host with Tesla T4 at 0000:17:00.0; this host has Tesla V100"),
+            (
+                |f| f.gpus.clear(),
+                "a host with Tesla T4 at 0000:17:00.0; this host has no NVIDIA GPU",
+            ),
+            (
+                |f| f.gpus[0].address = "0000:65:00.0".into(),
+                "; this host has Tesla T4 at 0000:65:00.0",
+            ),
+            (
+                |f| f.gpus = host("v100").gpus,
+                "a host with Tesla T4 at 0000:17:00.0; this host has Tesla V100",
+            ),
         ];
         let made = host("10de:1eb8");
         let plan = planned(made.clone());
@@ -556,7 +866,12 @@ mod tests {
                 "made for a host on which the key /var/lib/dkms/mok.pub is enrolled; this host has no enrolled key that signs modules"
             ]
         );
-        let board = |l4t: &str| Some(Board { model: None, l4t: Some(l4t.to_owned()) });
+        let board = |l4t: &str| {
+            Some(Board {
+                model: None,
+                l4t: Some(l4t.to_owned()),
+            })
+        };
         (made.machine.kind, made.machine.board) = (MachineKind::Jetson, board("36.4.3"));
         let mut here = made.clone();
         here.machine.board = board("36.3.0");
@@ -573,9 +888,19 @@ mod tests {
         let plan = planned(made.clone());
         let mut here = made;
         let chosen = &plan.selection;
-        here.driver = chosen.driver.as_ref().map(|d| installed_driver(&d.version.to_string(), Origin::Dpkg));
-        here.toolkits = chosen.cuda.iter().map(|cuda| toolkit(&cuda.version.to_string())).collect();
-        here.cudnn = vec![AddOnFiles { version: chosen.cudnn.as_ref().map(|cudnn| cudnn.version), ..cudnn() }];
+        here.driver = chosen
+            .driver
+            .as_ref()
+            .map(|d| installed_driver(&d.version.to_string(), Origin::Dpkg));
+        here.toolkits = chosen
+            .cuda
+            .iter()
+            .map(|cuda| toolkit(&cuda.version.to_string()))
+            .collect();
+        here.cudnn = vec![AddOnFiles {
+            version: chosen.cudnn.as_ref().map(|cudnn| cudnn.version),
+            ..cudnn()
+        }];
         assert_eq!(differences(&plan, &here, None), [""; 0]);
     }
 
@@ -591,15 +916,25 @@ mod tests {
         }
         for (gpu, name) in [("10de:1c03", "GTX 1060"), ("10de:1db1", "V100")] {
             here.gpus = host(gpu).gpus;
-            let [difference] = &differences(&plan, &here, None)[..] else { panic!("{gpu} is not served") };
+            let [difference] = &differences(&plan, &here, None)[..] else {
+                panic!("{gpu} is not served")
+            };
             assert!(
-                difference.starts_with("made for Tesla T4; this host has ") && difference.contains(name),
+                difference.starts_with("made for Tesla T4; this host has ")
+                    && difference.contains(name),
                 "{difference}"
             );
-            assert!(difference.contains("driver") || difference.contains("CUDA"), "{difference}");
+            assert!(
+                difference.contains("driver") || difference.contains("CUDA"),
+                "{difference}"
+            );
         }
         here.gpus.clear();
-        assert_eq!(differences(&plan, &here, None), [""; 0], "apply says that there is none");
+        assert_eq!(
+            differences(&plan, &here, None),
+            [""; 0],
+            "apply says that there is none"
+        );
         // A board with NVSwitches needs more than one card does.
         here.gpus = host("10de:1eb8").gpus;
         let board = assumed("ubuntu-24.04", "h100x8");
@@ -611,7 +946,10 @@ mod tests {
         );
         // Nothing else may differ.
         let foreign = assumed("ubuntu-24.04:aarch64", "gh200");
-        assert!(differences(&foreign, &here, None)[0].starts_with("made for Ubuntu 24.04 on aarch64; this host is"));
+        assert!(
+            differences(&foreign, &here, None)[0]
+                .starts_with("made for Ubuntu 24.04 on aarch64; this host is")
+        );
     }
 
     #[test]
@@ -622,75 +960,134 @@ mod tests {
         here.gcc = None;
         boots(&mut here, "6.8.0-999-generic");
         let packages = |name: &str| BTreeMap::from([(name.to_owned(), "1".to_owned())]);
-        let lock = LockFile::of(shared(), &plan, packages(&format!("linux-headers-{release}")));
+        let lock = LockFile::of(
+            shared(),
+            &plan,
+            packages(&format!("linux-headers-{release}")),
+        );
         assert_eq!(lock.kernel.as_deref(), Some(release.as_str()));
         let mut elsewhere = plan.clone();
         boots(&mut elsewhere.host, "6.8.0-999-generic");
         if plan.names_kernel() {
             assert_eq!(
                 differences(&plan, &here, None),
-                [format!("made for kernel {release}; this host boots 6.8.0-999-generic")]
+                [format!(
+                    "made for kernel {release}; this host boots 6.8.0-999-generic"
+                )]
             );
         }
         let mut plain = plan.clone();
         plain.steps.retain(|step| step.id != StepId::Prerequisites);
         assert!(!plain.names_kernel());
-        assert_eq!(differences(&plain, &here, None), [""; 0], "the series is the same");
+        assert_eq!(
+            differences(&plain, &here, None),
+            [""; 0],
+            "the series is the same"
+        );
         for other in ["6.14.0-1-generic", "6.8.0-1-azure"] {
             boots(&mut here, other);
             assert_eq!(
                 differences(&plain, &here, None),
-                [format!("made for kernel {release}; this host boots {other}")]
+                [format!(
+                    "made for kernel {release}; this host boots {other}"
+                )]
             );
         }
         // A lock file has no headers for another kernel.
         let name = |act: &mut Act| {
             if let Operation::Packages(packages) = &mut act.operation {
-                packages.install.push("linux-headers-6.8.0-999-generic".to_owned());
+                packages
+                    .install
+                    .push("linux-headers-6.8.0-999-generic".to_owned());
             }
         };
-        elsewhere.steps.iter_mut().flat_map(|step| &mut step.operations).for_each(name);
-        let refused = lock.hold(elsewhere.clone()).expect_err("another kernel").to_string();
-        assert!(refused.contains(&format!("made for kernel {release}; this host boots 6.8.0-999")), "{refused}");
+        elsewhere
+            .steps
+            .iter_mut()
+            .flat_map(|step| &mut step.operations)
+            .for_each(name);
+        let refused = lock
+            .hold(elsewhere.clone())
+            .expect_err("another kernel")
+            .to_string();
+        assert!(
+            refused.contains(&format!(
+                "made for kernel {release}; this host boots 6.8.0-999"
+            )),
+            "{refused}"
+        );
         let other = LockFile::of(shared(), &plan, packages("gcc"));
-        assert!(!matches!(other.hold(elsewhere), Err(LockError::OtherHost(_))), "no package is of a kernel");
+        assert!(
+            !matches!(other.hold(elsewhere), Err(LockError::OtherHost(_))),
+            "no package is of a kernel"
+        );
     }
 
     #[test]
     fn an_apply_is_not_stopped_by_what_it_did_itself() {
-        let made = Facts { driver: Some(installed_driver("535.230.02", Origin::Dpkg)), ..host("10de:1eb8") };
+        let made = Facts {
+            driver: Some(installed_driver("535.230.02", Origin::Dpkg)),
+            ..host("10de:1eb8")
+        };
         let mut plan = planned(host("10de:1eb8"));
         plan.host = made.clone();
-        let begun = |plan: &Plan, left: Plan| Begun { plan: plan.clone(), left };
-        let nothing = Plan { steps: Vec::new(), ..plan.clone() };
+        let begun = |plan: &Plan, left: Plan| Begun {
+            plan: plan.clone(),
+            left,
+        };
+        let nothing = Plan {
+            steps: Vec::new(),
+            ..plan.clone()
+        };
         let mut here = made.clone();
-        (here.driver, here.gcc, here.toolkits) = (None, Some("14.1.0".into()), vec![toolkit("12.8")]);
+        (here.driver, here.gcc, here.toolkits) =
+            (None, Some("14.1.0".into()), vec![toolkit("12.8")]);
         boots(&mut here, "6.8.0-999-generic");
-        assert_eq!(differences(&plan, &here, Some(&begun(&plan, nothing.clone()))), [""; 0]);
+        assert_eq!(
+            differences(&plan, &here, Some(&begun(&plan, nothing.clone()))),
+            [""; 0]
+        );
         // Another plan's apply is none of this one's.
         let mut other = plan.clone();
         other.request.upgrade = true;
         assert!(differences(&plan, &here, Some(&begun(&other, nothing.clone()))).len() > 1);
         // What is left would install for the kernel before.
         let mut left = plan.clone();
-        let step = left.steps.iter_mut().find(|step| step.id == StepId::InstallDriver).expect("a driver");
+        let step = left
+            .steps
+            .iter_mut()
+            .find(|step| step.id == StepId::InstallDriver)
+            .expect("a driver");
         let headers = Packages::to_install(
             made.os.package_manager.expect("apt"),
             vec![format!("linux-headers-{}", made.kernel().expect("one"))],
         );
-        step.operations.push(Act { operation: Operation::Packages(headers), satisfied: false });
-        assert!(differences(&plan, &here, Some(&begun(&plan, left)))[0].contains("this host boots 6.8.0-999-generic"));
+        step.operations.push(Act {
+            operation: Operation::Packages(headers),
+            satisfied: false,
+        });
+        assert!(
+            differences(&plan, &here, Some(&begun(&plan, left)))[0]
+                .contains("this host boots 6.8.0-999-generic")
+        );
         // The disk is in another machine, or somebody installed another driver.
         let cases: [Case; 4] = [
             (|f| f.machine.arch = "aarch64".into(), "on aarch64"),
             (|f| f.os.version = "26.04".into(), "26.04"),
-            (|f| f.secure_boot = SecureBoot::Enabled, "Secure Boot enabled"),
-            (|f| f.driver = Some(installed_driver("470.256.02", Origin::Runfile)), "driver 470.256.02"),
+            (
+                |f| f.secure_boot = SecureBoot::Enabled,
+                "Secure Boot enabled",
+            ),
+            (
+                |f| f.driver = Some(installed_driver("470.256.02", Origin::Runfile)),
+                "driver 470.256.02",
+            ),
         ];
         for (change, sentence) in cases {
             let mut here = here.clone();
             change(&mut here);
-            let [difference] = &differences(&plan, &here, Some(&begun(&plan, nothing.clone())))[..] else {
+            let [difference] = &differences(&plan, &here, Some(&begun(&plan, nothing.clone())))[..]
+            else {
                 panic!("{sentence}")
             };
             assert!(difference.contains(sentence), "{difference}");

@@ -1,5 +1,6 @@
-//! Lines by which guides had people put a toolkit on the search paths of their shells and of the loader. What names exactly a removed
-//! toolkit goes; a line that says more is changed where that is certain, and is otherwise left and named.
+//! Lines by which guides had people put a toolkit on the search paths of their shells and of the
+//! loader. What names exactly a removed toolkit goes; a line that says more is changed where that
+//! is certain, and is otherwise left and named.
 
 mod preferred;
 mod values;
@@ -29,10 +30,19 @@ const LISTS: [&str; 9] = [
     "PKG_CONFIG_PATH",
 ];
 /// Variables that name the directory of a toolkit.
-const HOMES: [&str; 6] =
-    ["CUDA_HOME", "CUDADIR", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR", "CUDA_INSTALL_PATH"];
-/// How lines end behind which a shell expects a command: without one the file could not be read. `elif` ends like `if`.
-const OPENERS: [&str; 13] = ["if", "while", "until", "!", "then", "do", "else", "{", "(", ")", "&&", "||", "|"];
+const HOMES: [&str; 6] = [
+    "CUDA_HOME",
+    "CUDADIR",
+    "CUDA_PATH",
+    "CUDA_ROOT",
+    "CUDA_TOOLKIT_ROOT_DIR",
+    "CUDA_INSTALL_PATH",
+];
+/// How lines end behind which a shell expects a command: without one the file could not be read.
+/// `elif` ends like `if`.
+const OPENERS: [&str; 13] = [
+    "if", "while", "until", "!", "then", "do", "else", "{", "(", ")", "&&", "||", "|",
+];
 
 /// What becomes of the lines of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -54,7 +64,8 @@ enum Verdict {
     Changed(Option<String>),
 }
 
-/// The variables such as `CUDA_HOME` that files of the system set to one of these directories: other files find them set.
+/// The variables such as `CUDA_HOME` that files of the system set to one of these directories:
+/// other files find them set.
 pub fn inherited(files: &[PathFile], gone: &[PathBuf]) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for file in files.iter().filter(|file| !file.is_private) {
@@ -63,29 +74,53 @@ pub fn inherited(files: &[PathFile], gone: &[PathBuf]) -> BTreeSet<String> {
             Some(Syntax::Environment) => false,
             Some(Syntax::Loader) | None => continue,
         };
-        let mut homes = Homes { uncertain: all.clone(), ..Homes::default() };
+        let mut homes = Homes {
+            uncertain: all.clone(),
+            ..Homes::default()
+        };
         let _ = homes.verdicts(&file.text, gone, is_shell);
-        all.extend(homes.seen.into_iter().filter(|name| HOMES.contains(&name.as_str())));
+        all.extend(
+            homes
+                .seen
+                .into_iter()
+                .filter(|name| HOMES.contains(&name.as_str())),
+        );
     }
     all
 }
 
-/// The operation that takes the lines out, if there are any, and what is left, as a sentence. `inherited` are variables that
-/// other files set to one of the directories.
-pub fn edit(file: &PathFile, gone: &[PathBuf], inherited: &BTreeSet<String>) -> (Option<Act>, Option<String>) {
+/// The operation that takes the lines out, if there are any, and what is left, as a sentence.
+/// `inherited` are variables that other files set to one of the directories.
+pub fn edit(
+    file: &PathFile,
+    gone: &[PathBuf],
+    inherited: &BTreeSet<String>,
+) -> (Option<Act>, Option<String>) {
     let Scanned { edits, left } = scan(file, gone, inherited);
-    let act = (!edits.is_empty()).then(|| Act::needed(EditFile { path: file.path.clone(), owner: file.owner, edits }));
+    let act = (!edits.is_empty()).then(|| {
+        Act::needed(EditFile {
+            path: file.path.clone(),
+            owner: file.owner,
+            edits,
+        })
+    });
     let numbers: Vec<_> = left.iter().map(ToString::to_string).collect();
     let lines = if numbers.len() == 1 { "line" } else { "lines" };
-    let sentence =
-        format!("{} still names the removed toolkit ({lines} {})", quoted_path(&file.path), numbers.join(", "));
+    let sentence = format!(
+        "{} still names the removed toolkit ({lines} {})",
+        quoted_path(&file.path),
+        numbers.join(", ")
+    );
     (act, (!numbers.is_empty()).then_some(sentence))
 }
 
 /// Looks for lines that name one of these directories.
 fn scan(file: &PathFile, gone: &[PathBuf], inherited: &BTreeSet<String>) -> Scanned {
     match file.syntax {
-        None => Scanned { edits: Vec::new(), left: lines_that_name(&file.text, gone, inherited) },
+        None => Scanned {
+            edits: Vec::new(),
+            left: lines_that_name(&file.text, gone, inherited),
+        },
         Some(Syntax::Loader) => scan_directories(&file.text, gone),
         Some(Syntax::Environment) => scan_assignments(&file.text, gone, inherited, false),
         Some(Syntax::Shell) => scan_assignments(&file.text, gone, inherited, true),
@@ -97,26 +132,55 @@ fn lines_that_name(text: &str, gone: &[PathBuf], inherited: &BTreeSet<String>) -
     let is_one = |(_, line): &(usize, &str)| {
         !is_comment(line) && (mentions(&values.expand(line), gone) || uses(line, inherited))
     };
-    (1..).zip(text.lines()).filter(is_one).map(|(number, _)| number).collect()
+    (1..)
+        .zip(text.lines())
+        .filter(is_one)
+        .map(|(number, _)| number)
+        .collect()
 }
 
 /// Looks through a file of the loader, which has a directory in each line.
 fn scan_directories(text: &str, gone: &[PathBuf]) -> Scanned {
-    let goes = |line: &&str| gone.iter().any(|path| Path::new(line.trim()).starts_with(path));
+    let goes = |line: &&str| {
+        gone.iter()
+            .any(|path| Path::new(line.trim()).starts_with(path))
+    };
     let lines: BTreeSet<_> = text.lines().filter(goes).collect();
-    let left = (1..).zip(text.lines()).filter(|(_, line)| !is_comment(line) && mentions(line, gone) && !goes(line));
+    let left = (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| !is_comment(line) && mentions(line, gone) && !goes(line));
     let left = left.map(|(number, _)| number).collect();
-    Scanned { edits: lines.into_iter().map(|line| LineEdit { old: line.to_owned(), new: None }).collect(), left }
+    Scanned {
+        edits: lines
+            .into_iter()
+            .map(|line| LineEdit {
+                old: line.to_owned(),
+                new: None,
+            })
+            .collect(),
+        left,
+    }
 }
 
 /// Looks through a file that sets variables.
-fn scan_assignments(text: &str, gone: &[PathBuf], inherited: &BTreeSet<String>, is_shell: bool) -> Scanned {
+fn scan_assignments(
+    text: &str,
+    gone: &[PathBuf],
+    inherited: &BTreeSet<String>,
+    is_shell: bool,
+) -> Scanned {
     // What each line says may depend on what the lines before it set.
-    let verdicts = Homes { uncertain: inherited.clone(), ..Homes::default() }.verdicts(text, gone, is_shell);
+    let verdicts = Homes {
+        uncertain: inherited.clone(),
+        ..Homes::default()
+    }
+    .verdicts(text, gone, is_shell);
     // An edit is of every line with this text.
     let mut first = BTreeMap::new();
-    let differing =
-        text.lines().zip(&verdicts).filter(|(line, verdict)| *first.entry(*line).or_insert(*verdict) != *verdict);
+    let differing = text
+        .lines()
+        .zip(&verdicts)
+        .filter(|(line, verdict)| *first.entry(*line).or_insert(*verdict) != *verdict);
     let differing: BTreeSet<_> = differing.map(|(line, _)| line).collect();
     let (mut edits, mut left) = (BTreeMap::<String, Option<String>>::new(), Vec::new());
     let mut before = "";
@@ -144,17 +208,27 @@ fn scan_assignments(text: &str, gone: &[PathBuf], inherited: &BTreeSet<String>, 
             }
         }
     }
-    Scanned { edits: edits.into_iter().map(|(old, new)| LineEdit { old, new }).collect(), left }
+    Scanned {
+        edits: edits
+            .into_iter()
+            .map(|(old, new)| LineEdit { old, new })
+            .collect(),
+        left,
+    }
 }
 
-/// The variables, such as `CUDA_HOME`, that name one of the directories, or a place in one, at a line.
+/// The variables, such as `CUDA_HOME`, that name one of the directories, or a place in one, at a
+/// line.
 #[derive(Default)]
 struct Homes {
-    /// Those that a line above sets, with only assignments between. They are of [`HOMES`], so that these lines go.
+    /// Those that a line above sets, with only assignments between. They are of [`HOMES`], so that
+    /// these lines go.
     certain: BTreeSet<String>,
-    /// Those that something between may have set again, those that another file sets, and others whose lines stay.
+    /// Those that something between may have set again, those that another file sets, and others
+    /// whose lines stay.
     uncertain: BTreeSet<String>,
-    /// Those that a block which is still open set to something else. After it, they may have either value.
+    /// Those that a block which is still open set to something else. After it, they may have either
+    /// value.
     set_in_block: BTreeSet<String>,
     /// How many blocks are open.
     blocks: usize,
@@ -165,14 +239,23 @@ struct Homes {
 impl Homes {
     /// What becomes of each line of a text.
     fn verdicts(&mut self, text: &str, gone: &[PathBuf], is_shell: bool) -> Vec<Verdict> {
-        let whole = if is_shell { whole_lines(text) } else { vec![true; text.lines().count()] };
+        let whole = if is_shell {
+            whole_lines(text)
+        } else {
+            vec![true; text.lines().count()]
+        };
         let (mut verdicts, mut values) = (Vec::new(), Values::without_paths());
         for (line, is_whole) in text.lines().zip(whole) {
             let assignment = Assignment::read(line, is_shell).filter(|_| is_whole);
-            let expanded = if is_shell && !is_comment(line) { values.expand(line) } else { line.to_owned() };
+            let expanded = if is_shell && !is_comment(line) {
+                values.expand(line)
+            } else {
+                line.to_owned()
+            };
             let verdict = self.verdict(line, assignment.as_ref(), gone);
             // With its version in a variable, a toolkit is named and no line is changed.
-            let is_by_value = verdict == Verdict::Other && !is_comment(line) && mentions(&expanded, gone);
+            let is_by_value =
+                verdict == Verdict::Other && !is_comment(line) && mentions(&expanded, gone);
             verdicts.push(if is_by_value { Verdict::Left } else { verdict });
             match assignment {
                 Some(set) if !is_by_value || LISTS.contains(&set.name) => self.assign(&set, gone),
@@ -186,11 +269,14 @@ impl Homes {
     /// What becomes of a line; `assignment` is what it is, if it is one.
     fn verdict(&self, line: &str, assignment: Option<&Assignment>, gone: &[PathBuf]) -> Verdict {
         let is_uncertain = uses(line, &self.uncertain);
-        if is_comment(line) || !(is_uncertain || mentions(line, gone) || uses(line, &self.certain)) {
+        if is_comment(line) || !(is_uncertain || mentions(line, gone) || uses(line, &self.certain))
+        {
             return Verdict::Other;
         }
         let certain = assignment.filter(|_| !is_uncertain);
-        certain.and_then(|set| set.without(gone, &self.certain)).map_or(Verdict::Left, Verdict::Changed)
+        certain
+            .and_then(|set| set.without(gone, &self.certain))
+            .map_or(Verdict::Left, Verdict::Changed)
     }
 
     /// Goes on behind an assignment.
@@ -204,7 +290,11 @@ impl Homes {
         let was_in = self.uncertain.remove(set.name) || was_certain;
         let name = set.name.to_owned();
         if is_surely_in || may_be_in {
-            let certainty = if set.is_of_home() && !may_be_in { &mut self.certain } else { &mut self.uncertain };
+            let certainty = if set.is_of_home() && !may_be_in {
+                &mut self.certain
+            } else {
+                &mut self.uncertain
+            };
             certainty.insert(name.clone());
             self.seen.insert(name);
         } else if was_in && self.blocks > 0 {
@@ -224,7 +314,11 @@ impl Homes {
         let names: Vec<_> = in_these.map(|(name, _)| name.to_owned()).collect();
         self.seen.extend(names.iter().cloned());
         self.uncertain.extend(names);
-        let Blocks { opened, closed, ends_branch } = Blocks::of(line);
+        let Blocks {
+            opened,
+            closed,
+            ends_branch,
+        } = Blocks::of(line);
         self.blocks += opened;
         // Text in quotes or in a here-document may look like an end.
         if is_whole && ends_branch {
@@ -245,22 +339,36 @@ struct Blocks {
 
 impl Blocks {
     fn of(line: &str) -> Self {
-        let mut all = Self { ends_branch: line.contains(";;"), ..Self::default() };
+        let mut all = Self {
+            ends_branch: line.contains(";;"),
+            ..Self::default()
+        };
         for command in line.split([';', '&', '|']) {
             let leads = |word: &&str| ["then", "do", "else", "!"].contains(word);
-            let first = command.split_whitespace().find(|word| !leads(word)).unwrap_or_default();
+            let first = command
+                .split_whitespace()
+                .find(|word| !leads(word))
+                .unwrap_or_default();
             let opens = ["if", "case", "for", "while", "until", "select", "("].contains(&first);
-            all.opened += usize::from(opens) + command.split_whitespace().filter(|word| *word == "{").count();
+            all.opened += usize::from(opens)
+                + command
+                    .split_whitespace()
+                    .filter(|word| *word == "{")
+                    .count();
             let closes = ["fi", "esac", "done", "}", ")"].contains(&first);
             all.closed += usize::from(closes);
-            let changes_branch = command.split_whitespace().next().is_some_and(|word| ["else", "elif"].contains(&word));
+            let changes_branch = command
+                .split_whitespace()
+                .next()
+                .is_some_and(|word| ["else", "elif"].contains(&word));
             all.ends_branch |= closes || changes_branch;
         }
         all
     }
 }
 
-/// Whether a line surely sets no variable: blank, a comment, or `export` of names. Any command may be a function that does.
+/// Whether a line surely sets no variable: blank, a comment, or `export` of names. Any command may
+/// be a function that does.
 fn sets_nothing(line: &str) -> bool {
     let mut words = line.split_whitespace();
     match words.next() {
@@ -271,15 +379,20 @@ fn sets_nothing(line: &str) -> bool {
 
 /// Whether a shell expects a command in the line after this one.
 fn expects_command(before: &str) -> bool {
-    let code = before.split_once(" #").map_or(before, |(code, _)| code.trim_end());
-    OPENERS.iter().any(|opener| before.ends_with(opener) || code.ends_with(opener))
+    let code = before
+        .split_once(" #")
+        .map_or(before, |(code, _)| code.trim_end());
+    OPENERS
+        .iter()
+        .any(|opener| before.ends_with(opener) || code.ends_with(opener))
 }
 
 fn is_comment(line: &str) -> bool {
     line.trim_start().starts_with('#')
 }
 
-/// Whether a text names one of these directories, and not another one whose name only begins or ends like it.
+/// Whether a text names one of these directories, and not another one whose name only begins or
+/// ends like it.
 fn mentions(text: &str, gone: &[PathBuf]) -> bool {
     let is_of_file = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let is_inner = |before: &str| {
@@ -288,19 +401,25 @@ fn mentions(text: &str, gone: &[PathBuf]) -> bool {
     };
     gone.iter().any(|path| {
         let path = path.to_string_lossy();
-        text.match_indices(&*path)
-            .any(|(at, _)| !text[at + path.len()..].starts_with(is_of_file) && !is_inner(&text[..at]))
+        text.match_indices(&*path).any(|(at, _)| {
+            !text[at + path.len()..].starts_with(is_of_file) && !is_inner(&text[..at])
+        })
     })
 }
 
-/// Whether a text uses such a variable: `$CUDA_HOME` or `${CUDA_HOME}`. A test whether it is set (`-n`, `-z`) does not count.
+/// Whether a text uses such a variable: `$CUDA_HOME` or `${CUDA_HOME}`. A test whether it is set
+/// (`-n`, `-z`) does not count.
 fn uses(text: &str, homes: &BTreeSet<String>) -> bool {
     let is_used = |(at, form): (usize, &str)| {
         let is_longer = !form.ends_with('}') && text[at + form.len()..].starts_with(is_of_name);
         let before = text[..at].trim_end_matches('"').trim_end();
         !is_longer && !before.ends_with("-n") && !before.ends_with("-z")
     };
-    homes.iter().any(|name| references(name).iter().any(|form| text.match_indices(form.as_str()).any(is_used)))
+    homes.iter().any(|name| {
+        references(name)
+            .iter()
+            .any(|form| text.match_indices(form.as_str()).any(is_used))
+    })
 }
 
 /// How a shell names the value of a variable: `$CUDA_HOME`, `${CUDA_HOME}`.
@@ -311,7 +430,9 @@ fn references(name: &str) -> [String; 2] {
 /// A line of a shell without the blanks and the `export` at its start.
 fn without_export(line: &str) -> &str {
     let bare = line.trim_start();
-    let exported = bare.strip_prefix("export").filter(|rest| rest.starts_with([' ', '\t']));
+    let exported = bare
+        .strip_prefix("export")
+        .filter(|rest| rest.starts_with([' ', '\t']));
     exported.map_or(bare, str::trim_start)
 }
 
@@ -339,7 +460,11 @@ struct Assignment<'a> {
 impl<'a> Assignment<'a> {
     /// Reads a line; none if it is anything else, or may be.
     fn read(line: &'a str, is_shell: bool) -> Option<Self> {
-        let assignment = if is_shell { without_export(line) } else { line.trim_start() };
+        let assignment = if is_shell {
+            without_export(line)
+        } else {
+            line.trim_start()
+        };
         let (name, rest) = assignment.split_once('=')?;
         if !is_name(name) {
             return None;
@@ -353,7 +478,13 @@ impl<'a> Assignment<'a> {
         let is_plain = |c: char| !"\\`()|&<>\"'*?[]~!".contains(c);
         let ends = end.trim_matches([' ', '\t', ';']);
         let is_end = ends.is_empty() || ends.starts_with('#') && end.starts_with([' ', '\t', ';']);
-        (value.chars().all(is_plain) && is_end).then_some(Self { start, name, quote, value, end })
+        (value.chars().all(is_plain) && is_end).then_some(Self {
+            start,
+            name,
+            quote,
+            value,
+            end,
+        })
     }
 
     /// Whether it sets a variable such as `CUDA_HOME`.
@@ -361,7 +492,8 @@ impl<'a> Assignment<'a> {
         HOMES.contains(&self.name)
     }
 
-    /// The line without these directories; the inner none if nothing is left of it. None if it is not certain what it says.
+    /// The line without these directories; the inner none if nothing is left of it. None if it is
+    /// not certain what it says.
     fn without(&self, gone: &[PathBuf], homes: &BTreeSet<String>) -> Option<Option<String>> {
         if self.is_of_home() {
             return is_in(self.value, gone, homes).then_some(None);
@@ -372,18 +504,29 @@ impl<'a> Assignment<'a> {
         let all = elements(self.value);
         let (last, tail) = split_tail(all.last()?, self.name);
         let all: Vec<_> = all[..all.len() - 1].iter().copied().chain([last]).collect();
-        let stays: Vec<_> = all.iter().copied().filter(|element| !is_in(element, gone, homes)).collect();
+        let stays: Vec<_> = all
+            .iter()
+            .copied()
+            .filter(|element| !is_in(element, gone, homes))
+            .collect();
         if stays.len() == all.len() {
             return None;
         }
-        let is_itself = |element: &&str| element.is_empty() || references(self.name).contains(&(*element).to_owned());
+        let is_itself = |element: &&str| {
+            element.is_empty() || references(self.name).contains(&(*element).to_owned())
+        };
         if stays.iter().all(is_itself) {
             let keeps_path = self.name != "PATH" || !stays.is_empty() || !tail.is_empty();
             return keeps_path.then_some(None);
         }
         let quote = self.quote.map(String::from).unwrap_or_default();
-        let Self { start, name, end, .. } = self;
-        Some(Some(format!("{start}{name}={quote}{}{tail}{quote}{end}", stays.join(":"))))
+        let Self {
+            start, name, end, ..
+        } = self;
+        Some(Some(format!(
+            "{start}{name}={quote}{}{tail}{quote}{end}",
+            stays.join(":")
+        )))
     }
 }
 
@@ -407,7 +550,10 @@ fn elements(value: &str) -> Vec<&str> {
 
 /// An element without the `${PATH:+:${PATH}}` at its end, and that.
 fn split_tail<'a>(element: &'a str, name: &str) -> (&'a str, &'a str) {
-    let tails = [format!("${{{name}:+:${{{name}}}}}"), format!("${{{name}:+:${name}}}")];
+    let tails = [
+        format!("${{{name}:+:${{{name}}}}}"),
+        format!("${{{name}:+:${name}}}"),
+    ];
     let tail = tails.iter().find(|tail| element.ends_with(tail.as_str()));
     element.split_at(element.len() - tail.map_or(0, String::len))
 }
@@ -416,11 +562,14 @@ fn split_tail<'a>(element: &'a str, name: &str) -> (&'a str, &'a str) {
 fn is_in(element: &str, gone: &[PathBuf], homes: &BTreeSet<String>) -> bool {
     let by_variable = |name: &String| {
         references(name).iter().any(|form| {
-            element.strip_prefix(form.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            element
+                .strip_prefix(form.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
     };
     let is_plain = !element.contains("..") && !element.contains('$');
-    is_plain && gone.iter().any(|path| Path::new(element).starts_with(path)) || homes.iter().any(by_variable)
+    is_plain && gone.iter().any(|path| Path::new(element).starts_with(path))
+        || homes.iter().any(by_variable)
 }
 
 #[cfg(test)]
@@ -429,14 +578,29 @@ mod tests {
 
     fn file(syntax: Syntax, text: &str) -> PathFile {
         let (path, text) = (PathBuf::from("/f"), text.to_owned());
-        PathFile { path, owner: 0, text, syntax: Some(syntax), is_private: false }
+        PathFile {
+            path,
+            owner: 0,
+            text,
+            syntax: Some(syntax),
+            is_private: false,
+        }
     }
 
     /// Each edit as `old => new`, and the numbers of the lines that are left.
     fn scanned(syntax: Syntax, text: &str) -> (Vec<String>, Vec<usize>) {
-        let Scanned { edits, left } = scan(&file(syntax, text), &["/usr/local/cuda-11.2".into()], &BTreeSet::new());
-        let shown =
-            |edit: LineEdit| format!("{} => {}", edit.old.trim(), edit.new.unwrap_or_else(|| "gone".to_owned()));
+        let Scanned { edits, left } = scan(
+            &file(syntax, text),
+            &["/usr/local/cuda-11.2".into()],
+            &BTreeSet::new(),
+        );
+        let shown = |edit: LineEdit| {
+            format!(
+                "{} => {}",
+                edit.old.trim(),
+                edit.new.unwrap_or_else(|| "gone".to_owned())
+            )
+        };
         (edits.into_iter().map(shown).collect(), left)
     }
 
@@ -451,21 +615,32 @@ mod tests {
             "export CUDA_HOME=/usr/local/cuda-11.2",
             "export CUDADIR=/usr/local/cuda-11.2/",
         ] {
-            assert_eq!(scanned(Syntax::Shell, line), (vec![format!("{line} => gone")], vec![]), "{line}");
+            assert_eq!(
+                scanned(Syntax::Shell, line),
+                (vec![format!("{line} => gone")], vec![]),
+                "{line}"
+            );
         }
-        let by_variable = "export CUDA_HOME=/usr/local/cuda-11.2\nexport PATH=$CUDA_HOME/bin:$PATH\n";
+        let by_variable =
+            "export CUDA_HOME=/usr/local/cuda-11.2\nexport PATH=$CUDA_HOME/bin:$PATH\n";
         assert_eq!(scanned(Syntax::Shell, by_variable).0.len(), 2);
     }
 
     #[test]
     fn a_line_that_says_more_keeps_the_rest() {
         for (line, new) in [
-            ("export PATH=/opt/x/bin:/usr/local/cuda-11.2/bin:$PATH", "export PATH=/opt/x/bin:$PATH"),
+            (
+                "export PATH=/opt/x/bin:/usr/local/cuda-11.2/bin:$PATH",
+                "export PATH=/opt/x/bin:$PATH",
+            ),
             (
                 "export PATH=/usr/local/cuda-12.4/bin:/usr/local/cuda-11.2/bin${PATH:+:${PATH}}",
                 "export PATH=/usr/local/cuda-12.4/bin${PATH:+:${PATH}}",
             ),
-            ("  PATH=\"$PATH:/usr/local/cuda-11.2/bin:/opt/y\" # both", "  PATH=\"$PATH:/opt/y\" # both"),
+            (
+                "  PATH=\"$PATH:/usr/local/cuda-11.2/bin:/opt/y\" # both",
+                "  PATH=\"$PATH:/opt/y\" # both",
+            ),
         ] {
             let wanted = vec![format!("{} => {new}", line.trim())];
             assert_eq!(scanned(Syntax::Shell, line), (wanted, vec![]));
@@ -475,7 +650,10 @@ mod tests {
             "CUDA_HOME=/usr/local/cuda-11.2 => gone",
             "PATH=\"/usr/sbin:/usr/bin:/usr/local/cuda-11.2/bin\" => PATH=\"/usr/sbin:/usr/bin\"",
         ];
-        assert_eq!(scanned(Syntax::Environment, environment), (wanted.map(str::to_owned).to_vec(), vec![]));
+        assert_eq!(
+            scanned(Syntax::Environment, environment),
+            (wanted.map(str::to_owned).to_vec(), vec![])
+        );
     }
 
     #[test]
@@ -498,18 +676,36 @@ mod tests {
         }
         let line = "export PATH=/usr/local/cuda-11.2/bin:$PATH";
         let twice = format!("cat <<EOF\n{line}\nEOF\n{line}\n");
-        assert_eq!(scanned(Syntax::Shell, &twice), (vec![], vec![2, 4]), "an edit would take both");
+        assert_eq!(
+            scanned(Syntax::Shell, &twice),
+            (vec![], vec![2, 4]),
+            "an edit would take both"
+        );
         let behind = format!("cat <<EOF\nit's\nEOF\n{line}\n");
-        assert_eq!(scanned(Syntax::Shell, &behind), (vec![format!("{line} => gone")], vec![]));
+        assert_eq!(
+            scanned(Syntax::Shell, &behind),
+            (vec![format!("{line} => gone")], vec![])
+        );
     }
 
     #[test]
     fn a_line_with_a_variable_goes_only_if_nothing_may_have_set_it_again() {
         const HOME: &str = "export CUDA_HOME=/usr/local/cuda-11.2";
         const USE: &str = "export PATH=$CUDA_HOME/bin:$PATH";
-        for between in ["", "# mine\n\n", "export CUDA_HOME\n", "CUDA_PATH=/usr/local/cuda-11.2\nX=1\n"] {
-            let (edits, left) = scanned(Syntax::Shell, &format!("f() {{ CUDA_HOME=/x; }}\n{HOME}\n{between}{USE}\n"));
-            assert!(edits.contains(&format!("{USE} => gone")) && left.is_empty(), "{between}: {edits:?} {left:?}");
+        for between in [
+            "",
+            "# mine\n\n",
+            "export CUDA_HOME\n",
+            "CUDA_PATH=/usr/local/cuda-11.2\nX=1\n",
+        ] {
+            let (edits, left) = scanned(
+                Syntax::Shell,
+                &format!("f() {{ CUDA_HOME=/x; }}\n{HOME}\n{between}{USE}\n"),
+            );
+            assert!(
+                edits.contains(&format!("{USE} => gone")) && left.is_empty(),
+                "{between}: {edits:?} {left:?}"
+            );
         }
         for between in [
             "[ -d /usr/local/cuda-12.4 ] && CUDA_HOME=/usr/local/cuda-12.4",
@@ -519,13 +715,25 @@ mod tests {
             "export X=1 CUDA_HOME=/usr/local/cuda-12.4",
         ] {
             let (edits, left) = scanned(Syntax::Shell, &format!("{HOME}\n{between}\n{USE}\n"));
-            assert_eq!((edits, left), (vec![format!("{HOME} => gone")], vec![3]), "{between}");
+            assert_eq!(
+                (edits, left),
+                (vec![format!("{HOME} => gone")], vec![3]),
+                "{between}"
+            );
         }
         let other = "CUDA_HOME=/usr/local/cuda-12.4";
         let again = scanned(Syntax::Shell, &format!("{HOME}\n{other}\n{USE}\n"));
-        assert_eq!(again, (vec![format!("{HOME} => gone")], vec![]), "it names the other toolkit");
+        assert_eq!(
+            again,
+            (vec![format!("{HOME} => gone")], vec![]),
+            "it names the other toolkit"
+        );
         let both = scanned(Syntax::Shell, &format!("{HOME}\n{USE}\n{other}\n{USE}\n"));
-        assert_eq!(both, (vec![format!("{HOME} => gone")], vec![2]), "an edit would take both");
+        assert_eq!(
+            both,
+            (vec![format!("{HOME} => gone")], vec![2]),
+            "an edit would take both"
+        );
     }
 
     #[test]
@@ -535,35 +743,69 @@ mod tests {
             "CUDA_ROOT=/usr/local/cuda-11.2\nCUDA_HOME=\"${CUDA_ROOT}\"\nPATH=$PATH:$CUDA_HOME/bin\n",
         ] {
             let (edits, left) = scanned(Syntax::Shell, text);
-            assert!(edits.iter().all(|edit| edit.ends_with(" => gone")), "{edits:?}");
+            assert!(
+                edits.iter().all(|edit| edit.ends_with(" => gone")),
+                "{edits:?}"
+            );
             assert_eq!((edits.len(), left), (3, vec![]), "{text}");
         }
         const HOME: &str = "export CUDA_HOME=/usr/local/cuda-11.2";
-        for between in
-            ["export CUDA_PATH=\"$CUDA_HOME\" CUDADIR=$CUDA_HOME", "CUDADIR=$CUDA_HOME MORE=1", "CUDADIR=$MINE"]
-        {
-            let text = format!("{HOME}\nMINE=$CUDA_HOME\n{between}\nexport PATH=$CUDADIR/bin:$PATH\n");
-            assert_eq!(scanned(Syntax::Shell, &text), (vec![format!("{HOME} => gone")], vec![2, 3, 4]), "{between}");
+        for between in [
+            "export CUDA_PATH=\"$CUDA_HOME\" CUDADIR=$CUDA_HOME",
+            "CUDADIR=$CUDA_HOME MORE=1",
+            "CUDADIR=$MINE",
+        ] {
+            let text =
+                format!("{HOME}\nMINE=$CUDA_HOME\n{between}\nexport PATH=$CUDADIR/bin:$PATH\n");
+            assert_eq!(
+                scanned(Syntax::Shell, &text),
+                (vec![format!("{HOME} => gone")], vec![2, 3, 4]),
+                "{between}"
+            );
         }
-        let guarded = format!("if [ -z \"$CUDA_HOME\" ]; then\n{HOME}\nfi\n[ -n \"${{CUDA_HOME}}\" ] && echo it\n");
+        let guarded = format!(
+            "if [ -z \"$CUDA_HOME\" ]; then\n{HOME}\nfi\n[ -n \"${{CUDA_HOME}}\" ] && echo it\n"
+        );
         assert_eq!(scanned(Syntax::Shell, &guarded).1, [0_usize; 0]);
     }
 
     #[test]
     fn a_version_in_a_variable_names_a_toolkit() {
         for (text, wanted) in [
-            ("export CUDA_VERSION=11.2\nexport PATH=/usr/local/cuda-${CUDA_VERSION}/bin:$PATH\n", &[2][..]),
-            ("CUDA_VER=11.2; export PATH=/usr/local/cuda-$CUDA_VER/bin:$PATH\n", &[1]),
-            ("V=11.2\nexport CUDA_HOME=/usr/local/cuda-$V\nPATH=$CUDA_HOME/bin:$PATH\n", &[2, 3]),
-            ("V=11.2\nV=12.4\nexport CUDA_HOME=/usr/local/cuda-$V\nPATH=$CUDA_HOME/bin:$PATH\n", &[]),
+            (
+                "export CUDA_VERSION=11.2\nexport PATH=/usr/local/cuda-${CUDA_VERSION}/bin:$PATH\n",
+                &[2][..],
+            ),
+            (
+                "CUDA_VER=11.2; export PATH=/usr/local/cuda-$CUDA_VER/bin:$PATH\n",
+                &[1],
+            ),
+            (
+                "V=11.2\nexport CUDA_HOME=/usr/local/cuda-$V\nPATH=$CUDA_HOME/bin:$PATH\n",
+                &[2, 3],
+            ),
+            (
+                "V=11.2\nV=12.4\nexport CUDA_HOME=/usr/local/cuda-$V\nPATH=$CUDA_HOME/bin:$PATH\n",
+                &[],
+            ),
             ("V=11.2\necho $V\n", &[]),
         ] {
-            assert_eq!(scanned(Syntax::Shell, text), (vec![], wanted.to_vec()), "{text}");
-            let read = PathFile { syntax: None, ..file(Syntax::Shell, text) };
+            assert_eq!(
+                scanned(Syntax::Shell, text),
+                (vec![], wanted.to_vec()),
+                "{text}"
+            );
+            let read = PathFile {
+                syntax: None,
+                ..file(Syntax::Shell, text)
+            };
             let left = scan(&read, &["/usr/local/cuda-11.2".into()], &BTreeSet::new()).left;
             assert_eq!(left.first(), wanted.first(), "{text}");
         }
-        assert_eq!(scanned(Syntax::Environment, "V=11.2\nPATH=/usr/local/cuda-$V/bin\n"), (vec![], vec![]));
+        assert_eq!(
+            scanned(Syntax::Environment, "V=11.2\nPATH=/usr/local/cuda-$V/bin\n"),
+            (vec![], vec![])
+        );
     }
 
     #[test]
@@ -571,30 +813,71 @@ mod tests {
         const USE: &str = "export LD_LIBRARY_PATH=$CUDA_HOME/lib64:$LD_LIBRARY_PATH";
         let home = |version: &str| format!("export CUDA_HOME=/usr/local/cuda-{version}");
         for (first, second) in [("11.2", "12.4"), ("12.4", "11.2")] {
-            let text = format!("if a; then\n{}\nelse\n{}\nfi\n{USE}\n", home(first), home(second));
+            let text = format!(
+                "if a; then\n{}\nelse\n{}\nfi\n{USE}\n",
+                home(first),
+                home(second)
+            );
             assert_eq!(scanned(Syntax::Shell, &text).1, [6], "{first}");
-            let text = format!("case $a in\nb)\n{}\n;;\n*)\n{}\n;;\nesac\n{USE}\n", home(first), home(second));
+            let text = format!(
+                "case $a in\nb)\n{}\n;;\n*)\n{}\n;;\nesac\n{USE}\n",
+                home(first),
+                home(second)
+            );
             assert_eq!(scanned(Syntax::Shell, &text).1, [9], "{first}");
         }
-        let text = format!("{}\nif a &&\\\nb; then\n{}\nfi\n{USE}\n", home("11.2"), home("12.4"));
+        let text = format!(
+            "{}\nif a &&\\\nb; then\n{}\nfi\n{USE}\n",
+            home("11.2"),
+            home("12.4")
+        );
         assert_eq!(scanned(Syntax::Shell, &text).1, [6]);
-        let closed = format!("if a; then b; fi\n{}\n{}\nb\n{USE}\n", home("11.2"), home("12.4"));
-        assert_eq!(scanned(Syntax::Shell, &closed).1, [0_usize; 0], "it names the other toolkit");
+        let closed = format!(
+            "if a; then b; fi\n{}\n{}\nb\n{USE}\n",
+            home("11.2"),
+            home("12.4")
+        );
+        assert_eq!(
+            scanned(Syntax::Shell, &closed).1,
+            [0_usize; 0],
+            "it names the other toolkit"
+        );
     }
 
     #[test]
     fn a_variable_of_another_file_is_named() {
         const USE: &str = "# CUDA\nexport PATH=$CUDA_HOME/bin:$PATH\n";
         let gone: [PathBuf; 1] = ["/usr/local/cuda-11.2".into()];
-        let environment = file(Syntax::Environment, "CUDA_HOME=/usr/local/cuda-11.2\nCUDA_PATH=/usr/local/cuda-12.4\n");
-        let private = PathFile { is_private: true, ..file(Syntax::Shell, "CUDADIR=/usr/local/cuda-11.2\n") };
+        let environment = file(
+            Syntax::Environment,
+            "CUDA_HOME=/usr/local/cuda-11.2\nCUDA_PATH=/usr/local/cuda-12.4\n",
+        );
+        let private = PathFile {
+            is_private: true,
+            ..file(Syntax::Shell, "CUDADIR=/usr/local/cuda-11.2\n")
+        };
         let homes = inherited(&[environment, private], &gone);
-        assert_eq!(homes.iter().map(String::as_str).collect::<Vec<_>>(), ["CUDA_HOME"]);
+        assert_eq!(
+            homes.iter().map(String::as_str).collect::<Vec<_>>(),
+            ["CUDA_HOME"]
+        );
         for syntax in [Some(Syntax::Shell), None] {
-            let user = PathFile { syntax, ..file(Syntax::Shell, USE) };
-            assert_eq!(scan(&user, &gone, &homes), Scanned { edits: vec![], left: vec![2] });
+            let user = PathFile {
+                syntax,
+                ..file(Syntax::Shell, USE)
+            };
+            assert_eq!(
+                scan(&user, &gone, &homes),
+                Scanned {
+                    edits: vec![],
+                    left: vec![2]
+                }
+            );
         }
-        let own = file(Syntax::Shell, &format!("CUDA_HOME=/usr/local/cuda-12.4\n{USE}"));
+        let own = file(
+            Syntax::Shell,
+            &format!("CUDA_HOME=/usr/local/cuda-12.4\n{USE}"),
+        );
         assert_eq!(scan(&own, &gone, &homes), Scanned::default());
     }
 
@@ -622,24 +905,53 @@ mod tests {
     fn a_block_keeps_a_command() {
         let line = "export PATH=/usr/local/cuda-11.2/bin:$PATH";
         for (text, wanted) in [
-            (format!("if true; then\n  {line}\nfi\n"), "if true; then\n  :\nfi\n"),
+            (
+                format!("if true; then\n  {line}\nfi\n"),
+                "if true; then\n  :\nfi\n",
+            ),
             (format!("f() {{\n{line}\n}}\n"), "f() {\n:\n}\n"),
             (
-                format!("for x in a; do\n\n  # why\n  {line}\n  export CUDA_HOME=/usr/local/cuda-11.2\ndone\n"),
+                format!(
+                    "for x in a; do\n\n  # why\n  {line}\n  export CUDA_HOME=/usr/local/cuda-11.2\ndone\n"
+                ),
                 "for x in a; do\n\n  # why\n  :\ndone\n",
             ),
-            (format!("case $- in\n  *i*)\n    {line}\n    ;;\nesac\n"), "case $- in\n  *i*)\n    :\n    ;;\nesac\n"),
+            (
+                format!("case $- in\n  *i*)\n    {line}\n    ;;\nesac\n"),
+                "case $- in\n  *i*)\n    :\n    ;;\nesac\n",
+            ),
             (format!("echo a\n{line}\n"), "echo a\n"),
-            (format!("if true; then # CUDA\n{line}\nfi\n"), "if true; then # CUDA\n:\nfi\n"),
-            (format!("if\n{line}\nthen\necho a\nfi\n"), "if\n:\nthen\necho a\nfi\n"),
-            (format!("if false; then\n:\nelif\n{line}\nthen\n:\nfi\n"), "if false; then\n:\nelif\n:\nthen\n:\nfi\n"),
-            (format!("while\n{line}\nfalse\ndo\n:\ndone\n"), "while\n:\nfalse\ndo\n:\ndone\n"),
+            (
+                format!("if true; then # CUDA\n{line}\nfi\n"),
+                "if true; then # CUDA\n:\nfi\n",
+            ),
+            (
+                format!("if\n{line}\nthen\necho a\nfi\n"),
+                "if\n:\nthen\necho a\nfi\n",
+            ),
+            (
+                format!("if false; then\n:\nelif\n{line}\nthen\n:\nfi\n"),
+                "if false; then\n:\nelif\n:\nthen\n:\nfi\n",
+            ),
+            (
+                format!("while\n{line}\nfalse\ndo\n:\ndone\n"),
+                "while\n:\nfalse\ndo\n:\ndone\n",
+            ),
         ] {
             let gone: [PathBuf; 1] = ["/usr/local/cuda-11.2".into()];
-            let Scanned { edits, left } = scan(&file(Syntax::Shell, &text), &gone, &BTreeSet::new());
-            let edited = EditFile { path: "/f".into(), owner: 0, edits }.edited(&text);
+            let Scanned { edits, left } =
+                scan(&file(Syntax::Shell, &text), &gone, &BTreeSet::new());
+            let edited = EditFile {
+                path: "/f".into(),
+                owner: 0,
+                edits,
+            }
+            .edited(&text);
             assert_eq!((edited.as_str(), left.len()), (wanted, 0));
-            let ran = std::process::Command::new("/bin/sh").args(["-nc", &edited]).status().expect("sh runs");
+            let ran = std::process::Command::new("/bin/sh")
+                .args(["-nc", &edited])
+                .status()
+                .expect("sh runs");
             assert!(ran.success(), "{edited}");
         }
     }

@@ -1,5 +1,5 @@
-//! The packages needed to build kernel modules and compile CUDA programs: headers of the kernel that will run, the compiler
-//! that built it, DKMS, and a host compiler that nvcc supports.
+//! The packages needed to build kernel modules and compile CUDA programs: headers of the kernel
+//! that will run, the compiler that built it, DKMS, and a host compiler that nvcc supports.
 
 use super::context::{StepContext, skipped, step};
 use super::engines::EngineSetup;
@@ -32,12 +32,18 @@ pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
                     names.push(package);
                 }
                 why.push(format!("kernel {} needs its headers", kernel.release));
-                let modules: Vec<_> = distribution.modules_of(&kernel.release, &context.facts.machine.arch).collect();
+                let modules: Vec<_> = distribution
+                    .modules_of(&kernel.release, &context.facts.machine.arch)
+                    .collect();
                 if !modules.is_empty() {
-                    why.push("the driver needs modules that are not in the kernel's main package".to_owned());
+                    why.push(
+                        "the driver needs modules that are not in the kernel's main package"
+                            .to_owned(),
+                    );
                     names.extend(modules);
                 }
-                if let Some(gcc) = side_compiler(distribution, kernel, context.facts.gcc.as_deref()) {
+                if let Some(gcc) = side_compiler(distribution, kernel, context.facts.gcc.as_deref())
+                {
                     why.push(format!("kernel {} was built with {gcc}", kernel.release));
                     names.push(gcc);
                 }
@@ -45,7 +51,11 @@ pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
             Err(warning) => warnings.push(warning),
         }
     }
-    for cuda in context.toolkits().filter(|of| of.has_nvcc()).filter_map(|of| of.chosen.cuda.as_ref()) {
+    for cuda in context
+        .toolkits()
+        .filter(|of| of.has_nvcc())
+        .filter_map(|of| of.chosen.cuda.as_ref())
+    {
         let (compiler, reasons) = host_compiler(distribution, context.facts, cuda);
         missing |= !compiler.is_empty();
         names.extend(compiler);
@@ -61,7 +71,11 @@ pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
     names.sort();
     names.dedup();
     if missing {
-        let added = context.chosen.driver.as_ref().and_then(|driver| driver.install.added());
+        let added = context
+            .chosen
+            .driver
+            .as_ref()
+            .and_then(|driver| driver.install.added());
         let elsewhere = |name: &&String| !added.is_some_and(|added| added.packages.contains(name));
         let names: Vec<_> = names.iter().filter(elsewhere).cloned().collect();
         warnings.extend(unavailable(context.facts, distribution, &names));
@@ -75,80 +89,138 @@ pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
     }
     if !names.is_empty() {
         let operation = Operation::Packages(Packages::to_install(manager, names));
-        acts.push(Act { operation, satisfied: !missing });
+        acts.push(Act {
+            operation,
+            satisfied: !missing,
+        });
     }
     if acts.is_empty() {
         why.push("everything is already installed".to_owned());
     }
-    (step(StepId::Prerequisites, TITLE, why.join("; "), acts), warnings)
+    (
+        step(StepId::Prerequisites, TITLE, why.join("; "), acts),
+        warnings,
+    )
 }
 
 /// The missing packages of a host compiler for nvcc, and why they are needed.
-fn host_compiler(distribution: &Distribution, facts: &Facts, cuda: &ChosenToolkit) -> (Vec<String>, Vec<String>) {
+fn host_compiler(
+    distribution: &Distribution,
+    facts: &Facts,
+    cuda: &ChosenToolkit,
+) -> (Vec<String>, Vec<String>) {
     let (mut names, mut why) = (Vec::new(), Vec::new());
     if facts.gcc.is_none() {
-        names.extend(distribution.build_tools.iter().filter(|p| *p != "dkms").cloned());
+        names.extend(
+            distribution
+                .build_tools
+                .iter()
+                .filter(|p| *p != "dkms")
+                .cloned(),
+        );
         why.push("nvcc needs a host compiler".to_owned());
     }
-    // nvcc preprocesses a file with the default compiler before it looks for an older one next to its cicc.
+    // nvcc preprocesses a file with the default compiler before it looks for an older one next to
+    // its cicc.
     if facts.default_compiler().is_none_or(|c| c.gxx.is_none()) {
         names.extend(distribution.gxx.clone());
         // A changed default gcc needs its own C++ compiler.
-        let others = facts.gcc_major().filter(|have| distributions_gcc(Some(distribution), facts) != Some(*have));
-        names.extend(others.and_then(|have| distribution.compiler_packages(have)).map(|[_, gxx]| gxx));
+        let others = facts
+            .gcc_major()
+            .filter(|have| distributions_gcc(Some(distribution), facts) != Some(*have));
+        names.extend(
+            others
+                .and_then(|have| distribution.compiler_packages(have))
+                .map(|[_, gxx]| gxx),
+        );
         if facts.gcc.is_some() {
             why.push("nvcc compiles C++, but the installed gcc has no C++ compiler".to_owned());
         }
     }
-    if let Some(side) = cuda.side_gcc.filter(|side| facts.side_compiler(*side).is_none()) {
+    if let Some(side) = cuda
+        .side_gcc
+        .filter(|side| facts.side_compiler(*side).is_none())
+    {
         names.extend(distribution.compiler_packages(side).into_iter().flatten());
         let most = cuda.release.gcc_max.unwrap_or(side);
-        why.push(format!("nvcc of CUDA {} supports gcc up to {most}", cuda.release.version));
+        why.push(format!(
+            "nvcc of CUDA {} supports gcc up to {most}",
+            cuda.release.version
+        ));
     }
     (names, why)
 }
 
-/// A warning if the release is not in the database, so that the package names of a known release are used.
+/// A warning if the release is not in the database, so that the package names of a known release
+/// are used.
 fn named_as(context: &StepContext, distribution: &Distribution) -> Option<Warning> {
-    let (os, is_relative) = (&context.facts.os, !context.facts.os.id.eq_ignore_ascii_case(&distribution.id));
-    let known = distribution.named_as.as_ref().or(is_relative.then_some(&distribution.name))?;
+    let (os, is_relative) = (
+        &context.facts.os,
+        !context.facts.os.id.eq_ignore_ascii_case(&distribution.id),
+    );
+    let known = distribution
+        .named_as
+        .as_ref()
+        .or(is_relative.then_some(&distribution.name))?;
     let name = &os.name;
     let text = format!("the database does not know {name}: the package names of {known} are used");
-    Some(Warning { check: CheckId::GS410.into(), text })
+    Some(Warning {
+        check: CheckId::GS410.into(),
+        text,
+    })
 }
 
-/// Warnings about the packages of an engine that the plan installs, if their repository is not enabled.
+/// Warnings about the packages of an engine that the plan installs, if their repository is not
+/// enabled.
 pub fn of_engine(context: &StepContext) -> Vec<Warning> {
-    let asked = context.containers.as_ref().and_then(|containers| containers.asked());
-    let is_to_come =
-        |asked: &&EngineSetup| asked.found.is_none() && context.facts.machine.kind != MachineKind::Container;
+    let asked = context
+        .containers
+        .as_ref()
+        .and_then(|containers| containers.asked());
+    let is_to_come = |asked: &&EngineSetup| {
+        asked.found.is_none() && context.facts.machine.kind != MachineKind::Container
+    };
     let packages = asked.filter(is_to_come).and_then(|asked| asked.packages);
     match (context.distribution, packages) {
-        (Some(distribution), Some(packages)) => unavailable(context.facts, distribution, &packages.names),
+        (Some(distribution), Some(packages)) => {
+            unavailable(context.facts, distribution, &packages.names)
+        }
         _ => Vec::new(),
     }
 }
 
-/// Warnings about packages that the host's repositories do not offer, as far as known: those of a repository that is not
-/// enabled, and the headers of an old kernel.
+/// Warnings about packages that the host's repositories do not offer, as far as known: those of a
+/// repository that is not enabled, and the headers of an old kernel.
 fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> Vec<Warning> {
     let offers = |name: &String| facts.offered.as_ref().map(|all| all.contains_key(name));
     let manager = distribution.package_manager;
-    let warning = |check: CheckId, text: String| Warning { check: check.into(), text };
+    let warning = |check: CheckId, text: String| Warning {
+        check: check.into(),
+        text,
+    };
     let mut warnings = Vec::new();
     for extra in &distribution.extra_repositories {
         let is_missing = |p: &&String| names.contains(p) && offers(p) != Some(true);
         let wanted: Vec<_> = extra.packages.iter().filter(is_missing).cloned().collect();
         if !wanted.is_empty() && !facts.has_enabled(&extra.seen_as) {
-            let enable = extra.enable.replace("{version}", &facts.os.version).replace("{arch}", &facts.machine.arch);
+            let enable = extra
+                .enable
+                .replace("{version}", &facts.os.version)
+                .replace("{arch}", &facts.machine.arch);
             let (name, wanted) = (&extra.name, wanted.join(", "));
-            let text = format!("{wanted} is in {name}, which is not enabled on this host: {enable}");
+            let text =
+                format!("{wanted} is in {name}, which is not enabled on this host: {enable}");
             warnings.push(warning(CheckId::GS411, text));
         }
     }
-    let headers: Vec<_> = kernel_headers(facts, distribution).into_iter().filter(|name| names.contains(name)).collect();
+    let headers: Vec<_> = kernel_headers(facts, distribution)
+        .into_iter()
+        .filter(|name| names.contains(name))
+        .collect();
     let which = |known: Option<bool>| {
-        let these = headers.iter().filter(|name| offers_headers(facts, manager, name) == known);
+        let these = headers
+            .iter()
+            .filter(|name| offers_headers(facts, manager, name) == known);
         these.cloned().collect::<Vec<_>>().join(", ")
     };
     let (gone, unsure) = (which(Some(false)), which(None));
@@ -156,17 +228,25 @@ fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> 
         warnings.push(warning(CheckId::GS101, gpusetup_causes::no_headers(&gone)));
     }
     if !unsure.is_empty() && distribution.drops_old_headers {
-        warnings.push(warning(CheckId::GS101, gpusetup_causes::old_headers(&distribution.name, manager, &unsure)));
+        warnings.push(warning(
+            CheckId::GS101,
+            gpusetup_causes::old_headers(&distribution.name, manager, &unsure),
+        ));
     }
     warnings
 }
 
-/// The package with the library that the installer in CUDA's runfiles needs, if a runfile is used and the library is missing.
+/// The package with the library that the installer in CUDA's runfiles needs, if a runfile is used
+/// and the library is missing.
 fn installers_library(distribution: &Distribution, context: &StepContext) -> Option<String> {
     let by_runfile = |cuda: &ChosenToolkit| !cuda.is_kept() && cuda.packages.is_none();
-    let runs =
-        context.toolkits().any(|of| of.chosen.parts.is_empty() && of.chosen.cuda.as_ref().is_some_and(by_runfile));
-    distribution.libxml2.clone().filter(|_| runs && context.facts.libxml2 == Some(false))
+    let runs = context
+        .toolkits()
+        .any(|of| of.chosen.parts.is_empty() && of.chosen.cuda.as_ref().is_some_and(by_runfile));
+    distribution
+        .libxml2
+        .clone()
+        .filter(|_| runs && context.facts.libxml2 == Some(false))
 }
 
 /// A warning about what the user must install, if the names of the packages are not known.
@@ -180,10 +260,14 @@ fn by_hand(context: &StepContext) -> Option<Warning> {
     }
     let unknown = gpusetup_causes::unknown_packages(&context.facts.os.name);
     let text = format!("{unknown}: install {} before apply", needs.join(", "));
-    (!needs.is_empty()).then(|| Warning { check: CheckId::GS410.into(), text })
+    (!needs.is_empty()).then(|| Warning {
+        check: CheckId::GS410.into(),
+        text,
+    })
 }
 
-/// Refuses a plan that cannot be carried out: build tools are missing, and it is not known which packages contain them.
+/// Refuses a plan that cannot be carried out: build tools are missing, and it is not known which
+/// packages contain them.
 pub fn not_without_tools(context: &StepContext) -> Result<(), Conflict> {
     if context.distribution.is_some() {
         return Ok(());
@@ -195,32 +279,54 @@ pub fn not_without_tools(context: &StepContext) -> Result<(), Conflict> {
         missing.push("gcc".to_owned());
     }
     // Facts without compilers come from an older gpusetup that did not look for them.
-    let without_cxx = facts.default_compiler().map_or(facts.gcc.is_none(), |c| c.gxx.is_none());
+    let without_cxx = facts
+        .default_compiler()
+        .map_or(facts.gcc.is_none(), |c| c.gxx.is_none());
     if context.has_nvcc() && without_cxx {
         missing.push("g++".to_owned());
     }
-    if let Some(kernel) = target_kernel(context).ok().filter(|kernel| builds(context) && !kernel.headers) {
+    if let Some(kernel) = target_kernel(context)
+        .ok()
+        .filter(|kernel| builds(context) && !kernel.headers)
+    {
         missing.push(format!("the headers of kernel {}", kernel.release));
     }
     if missing.is_empty() {
         return Ok(());
     }
-    let (unknown, missing) = (gpusetup_causes::unknown_packages(&facts.os.name), missing.join(", "));
+    let (unknown, missing) = (
+        gpusetup_causes::unknown_packages(&facts.os.name),
+        missing.join(", "),
+    );
     let sentence = format!("{unknown}, and these are missing: {missing}");
-    let also = if builds(context) { ", also make and DKMS, which gpusetup cannot detect here" } else { "" };
-    Err(Conflict::blocked(CheckId::GS410, sentence).hint(format!("install them{also}, then plan again")))
+    let also = if builds(context) {
+        ", also make and DKMS, which gpusetup cannot detect here"
+    } else {
+        ""
+    };
+    Err(Conflict::blocked(CheckId::GS410, sentence)
+        .hint(format!("install them{also}, then plan again")))
 }
 
 /// Whether the plan builds kernel modules.
 fn builds(context: &StepContext) -> bool {
-    context.chosen.driver.as_ref().is_some_and(|d| !d.is_kept() && !d.install.is_signed())
+    context
+        .chosen
+        .driver
+        .as_ref()
+        .is_some_and(|d| !d.is_kept() && !d.install.is_signed())
 }
 
 /// The kernel to build for, or a warning if it was not found.
 fn target_kernel<'a>(context: &'a StepContext) -> Result<&'a Kernel, Warning> {
-    let warning = |text: String| Warning { check: CheckId::GS105.into(), text };
+    let warning = |text: String| Warning {
+        check: CheckId::GS105.into(),
+        text,
+    };
     let Some(release) = context.facts.kernel() else {
-        return Err(warning("which kernel will run is not known: install its headers before apply".to_owned()));
+        return Err(warning(
+            "which kernel will run is not known: install its headers before apply".to_owned(),
+        ));
     };
     context.facts.kernels.installed.iter().find(|k| k.release == release).ok_or_else(|| {
         warning(format!(
@@ -231,15 +337,22 @@ fn target_kernel<'a>(context: &'a StepContext) -> Result<&'a Kernel, Warning> {
     })
 }
 
-/// The package with the headers of a kernel, if they are missing, and the packages that follow later kernels.
+/// The package with the headers of a kernel, if they are missing, and the packages that follow
+/// later kernels.
 pub fn kernel_packages(distribution: &Distribution, kernel: &Kernel, arch: &str) -> Vec<String> {
     let release = &kernel.release;
-    let exact = distribution.headers_of(release, arch).filter(|_| !kernel.headers);
+    let exact = distribution
+        .headers_of(release, arch)
+        .filter(|_| !kernel.headers);
     exact.chain(distribution.following(release, arch)).collect()
 }
 
 /// The compiler that the kernel was built with, if it is not the host's default: `gcc-12`.
-fn side_compiler(distribution: &Distribution, kernel: &Kernel, default: Option<&str>) -> Option<String> {
+fn side_compiler(
+    distribution: &Distribution,
+    kernel: &Kernel,
+    default: Option<&str>,
+) -> Option<String> {
     let built = kernel.gcc_major()?;
     let [gcc, _] = distribution.compiler_packages(built)?;
     (default.unwrap_or_default().split('.').next()? != built.to_string()).then_some(gcc)
@@ -275,34 +388,63 @@ mod tests {
 
     #[test]
     fn headers_follow_the_kernels_flavour() {
-        let cloud = kernel("6.1.0-25-cloud-amd64", "gcc-12 (Debian 12.2.0-14) 12.2.0", false);
+        let cloud = kernel(
+            "6.1.0-25-cloud-amd64",
+            "gcc-12 (Debian 12.2.0-14) 12.2.0",
+            false,
+        );
         assert_eq!(
             kernel_packages(&debian(), &cloud, "x86_64"),
-            ["linux-headers-6.1.0-25-cloud-amd64", "linux-headers-cloud-amd64"]
+            [
+                "linux-headers-6.1.0-25-cloud-amd64",
+                "linux-headers-cloud-amd64"
+            ]
         );
         let plain = kernel("6.1.0-25-amd64", "gcc-12 (Debian 12.2.0-14) 12.2.0", true);
-        assert_eq!(kernel_packages(&debian(), &plain, "x86_64"), ["linux-headers-amd64"]);
+        assert_eq!(
+            kernel_packages(&debian(), &plain, "x86_64"),
+            ["linux-headers-amd64"]
+        );
     }
 
     #[test]
     fn headers_follow_the_kernels_series() {
-        let metas = |release: &str| kernel_packages(&debian(), &kernel(release, "", true), "x86_64");
+        let metas =
+            |release: &str| kernel_packages(&debian(), &kernel(release, "", true), "x86_64");
         assert_eq!(metas("6.8.0-71-generic"), ["linux-headers-generic"]);
-        assert_eq!(metas("6.17.0-19-generic"), ["linux-headers-generic-hwe-24.04"]);
-        assert_eq!(metas("6.80.0-1-generic"), ["linux-headers-generic-hwe-24.04"]);
+        assert_eq!(
+            metas("6.17.0-19-generic"),
+            ["linux-headers-generic-hwe-24.04"]
+        );
+        assert_eq!(
+            metas("6.80.0-1-generic"),
+            ["linux-headers-generic-hwe-24.04"]
+        );
     }
 
     #[test]
     fn another_compiler_than_the_kernels_is_told() {
         for (compiler, default, want) in [
             ("gcc-12 (Debian 12.2.0-14) 12.2.0", "12.2.0", None),
-            ("x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0", "11.4.0", Some("gcc-12")),
-            ("gcc (GCC) 11.4.1 20231218 (Red Hat 11.4.1-3)", "11.5.0", None),
+            (
+                "x86_64-linux-gnu-gcc-12 (Ubuntu 12.3.0-1ubuntu1~22.04) 12.3.0",
+                "11.4.0",
+                Some("gcc-12"),
+            ),
+            (
+                "gcc (GCC) 11.4.1 20231218 (Red Hat 11.4.1-3)",
+                "11.5.0",
+                None,
+            ),
             ("gcc (GCC) 16.1.1 20260501 (Red Hat 16.1.1-1)", "", None),
             ("Debian clang version 16.0.6", "12.2.0", None),
         ] {
             let kernel = kernel("6.1.0-25-amd64", compiler, true);
-            assert_eq!(side_compiler(&debian(), &kernel, Some(default)).as_deref(), want, "{compiler}");
+            assert_eq!(
+                side_compiler(&debian(), &kernel, Some(default)).as_deref(),
+                want,
+                "{compiler}"
+            );
         }
     }
 }

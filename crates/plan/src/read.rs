@@ -1,5 +1,5 @@
-//! Reads a saved plan. Its fingerprint shows that it was not modified; nevertheless all of its content is validated before
-//! anything is shown or carried out.
+//! Reads a saved plan. Its fingerprint shows that it was not modified; nevertheless all of its
+//! content is validated before anything is shown or carried out.
 
 use super::{Plan, SCHEMA};
 use gpusetup_operation::valid;
@@ -9,7 +9,8 @@ use gpusetup_text::text::{hidden_in, visible};
 const MOST_STEPS: usize = 1000;
 /// The maximum number of operations.
 const MOST_OPERATIONS: usize = 100_000;
-/// Keys whose values may have several lines: file contents, and command arguments, one of which may be a script.
+/// Keys whose values may have several lines: file contents, and command arguments, one of which may
+/// be a script.
 const SEVERAL_LINES: [&str; 2] = ["content", "argv"];
 
 /// Why a plan is refused.
@@ -37,14 +38,24 @@ impl Plan {
         let value: serde_json::Value = serde_json::from_slice(bytes).map_err(form)?;
         match value.get("schema").and_then(|s| s.as_str()) {
             Some(SCHEMA) => {}
-            Some(other) => return Err(PlanError::Form(format!("its schema is {other:?}, not {SCHEMA}"))),
+            Some(other) => {
+                return Err(PlanError::Form(format!(
+                    "its schema is {other:?}, not {SCHEMA}"
+                )));
+            }
             None => return Err(PlanError::Form("it has no schema".to_owned())),
         }
         if let Some(text) = hidden_in(&value, &SEVERAL_LINES) {
             let text: String = text.chars().take(100).collect();
-            return Err(PlanError::Senseless(format!("{text:?} contains control characters")));
+            return Err(PlanError::Senseless(format!(
+                "{text:?} contains control characters"
+            )));
         }
-        let written = value.get("fingerprint").and_then(|f| f.as_str()).unwrap_or_default().to_owned();
+        let written = value
+            .get("fingerprint")
+            .and_then(|f| f.as_str())
+            .unwrap_or_default()
+            .to_owned();
         let plan: Self = serde_json::from_value(value).map_err(form)?;
         if plan.fingerprint() != written {
             return Err(PlanError::Altered);
@@ -62,9 +73,18 @@ impl Plan {
         valid::cache(&self.request.cache)?;
         for step in &self.steps {
             let cache = &self.request.cache;
-            let checked = step.operations.iter().try_for_each(|act| act.operation.valid(cache));
-            let room = || step.room.iter().try_for_each(|room| valid::path(&room.path));
-            checked.and_then(|()| room()).map_err(|why| format!("step {}: {why}", step.id))?;
+            let checked = step
+                .operations
+                .iter()
+                .try_for_each(|act| act.operation.valid(cache));
+            let room = || {
+                step.room
+                    .iter()
+                    .try_for_each(|room| valid::path(&room.path))
+            };
+            checked
+                .and_then(|()| room())
+                .map_err(|why| format!("step {}: {why}", step.id))?;
         }
         Ok(())
     }
@@ -97,7 +117,10 @@ mod tests {
 
     #[test]
     fn a_right_fingerprint_does_not_make_sense_of_a_plan() {
-        for operation in [Run::new([""; 0], 60).into(), Operation::Remove(Remove { path: "/..".into() })] {
+        for operation in [
+            Run::new([""; 0], 60).into(),
+            Operation::Remove(Remove { path: "/..".into() }),
+        ] {
             let refused = read(&plan_of(vec![operation])).expect_err("an invalid plan");
             assert!(matches!(refused, PlanError::Senseless(_)), "{refused}");
         }
@@ -116,7 +139,8 @@ mod tests {
             let refused = read(&plan).expect_err("a control character");
             let said = refused.to_string();
             assert!(
-                matches!(refused, PlanError::Senseless(_)) && !said.contains(gpusetup_text::text::is_hidden),
+                matches!(refused, PlanError::Senseless(_))
+                    && !said.contains(gpusetup_text::text::is_hidden),
                 "{said:?}"
             );
         }
@@ -125,10 +149,18 @@ mod tests {
     #[test]
     fn what_is_no_plan_is_told_from_an_altered_one() {
         let plan = plan_of(vec![Operation::Remove(Remove { path: "/f".into() })]);
-        let altered = serde_json::to_string(&plan).expect("a plan").replace("\"/f\"", "\"/g\"");
-        assert!(matches!(Plan::read(altered.as_bytes()), Err(PlanError::Altered)));
+        let altered = serde_json::to_string(&plan)
+            .expect("a plan")
+            .replace("\"/f\"", "\"/g\"");
+        assert!(matches!(
+            Plan::read(altered.as_bytes()),
+            Err(PlanError::Altered)
+        ));
         for text in ["", "{}", "{\"schema\":\"gpusetup.plan/9\"}", "[1]"] {
-            assert!(matches!(Plan::read(text.as_bytes()), Err(PlanError::Form(_))), "{text}");
+            assert!(
+                matches!(Plan::read(text.as_bytes()), Err(PlanError::Form(_))),
+                "{text}"
+            );
         }
     }
 }

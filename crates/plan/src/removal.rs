@@ -1,5 +1,6 @@
-//! Plans for removal, regardless of who installed the software: a driver and toolkits by their own uninstallers or
-//! packages, and gpusetup's settings for them. Like any plan, a removal is shown and journalled.
+//! Plans for removal, regardless of who installed the software: a driver and toolkits by their own
+//! uninstallers or packages, and gpusetup's settings for them. Like any plan, a removal is shown
+//! and journalled.
 
 use super::companions::let_go;
 use super::containers::ContainerRemoval;
@@ -13,15 +14,17 @@ use super::switch::installed;
 use super::{Act, Plan, Step, StepId, Warning, gpu_settings, path_lines, toolkit_packages};
 use gpusetup_database::compat::{Companion, Database, DriverOffer, PackageManager};
 use gpusetup_database::version::{CudaVersion, Requirement, Want};
-use gpusetup_host::{AddOnFiles, Facts, InstalledDriver, Origin, PathFile, PathFiles, RepositoryUse, Syntax, Toolkit};
+use gpusetup_host::{
+    AddOnFiles, Facts, InstalledDriver, Origin, PathFile, PathFiles, RepositoryUse, Syntax, Toolkit,
+};
 use gpusetup_operation::{Link, Operation, Packages, Remove, Run, Service};
 use gpusetup_packages::{Note, pattern_matches};
 use gpusetup_resolve::{Conflict, Hint, Request, distribution, toolkit_repository};
 use gpusetup_system::Node;
 use gpusetup_text::ids::CheckId;
 use gpusetup_text::paths::{
-    BLACKLIST, DKMS_SIGNING, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS, PREFIX,
-    PROFILE, SETTINGS_UNIT, VGPU_TOKEN,
+    BLACKLIST, DKMS_SIGNING, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED,
+    MODULE_OPTIONS, PREFIX, PROFILE, SETTINGS_UNIT, VGPU_TOKEN,
 };
 use gpusetup_text::text::{all_of, quoted_path};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +50,8 @@ pub struct Inventory {
     pub installed: BTreeMap<String, String>,
     /// For each path that may be removed, the packages that own files there.
     pub owners: BTreeMap<PathBuf, BTreeSet<String>>,
-    /// What the package manager has noted about the driver's repository that gpusetup may have added.
+    /// What the package manager has noted about the driver's repository that gpusetup may have
+    /// added.
     pub notes: Vec<Note>,
     /// The same for the toolkit's repository.
     pub toolkit_notes: Vec<Note>,
@@ -69,26 +73,42 @@ impl Unwanted {
 
     /// Whether it may be to remove: a name can mean another one of several.
     fn has(&self, toolkit: &Toolkit) -> bool {
-        self.all_cuda || self.cuda.iter().any(|wanted| wanted.matches(toolkit.version))
+        self.all_cuda
+            || self
+                .cuda
+                .iter()
+                .any(|wanted| wanted.matches(toolkit.version))
     }
 
     /// The paths whose owners [`removal`] must know.
     pub fn places(&self, facts: &Facts) -> BTreeSet<PathBuf> {
-        let toolkits = facts.toolkits.iter().filter(|t| self.has(t)).map(|t| t.path.clone());
-        let libraries = facts.add_on_files().filter(|_| self.all_cuda).flat_map(files);
+        let toolkits = facts
+            .toolkits
+            .iter()
+            .filter(|t| self.has(t))
+            .map(|t| t.path.clone());
+        let libraries = facts
+            .add_on_files()
+            .filter(|_| self.all_cuda)
+            .flat_map(files);
         toolkits.chain(libraries).collect()
     }
 }
 
 fn files(found: &AddOnFiles) -> impl Iterator<Item = PathBuf> {
-    found.files.iter().map(|f| found.directory.join(&f.name)).chain(found.header.clone())
+    found
+        .files
+        .iter()
+        .map(|f| found.directory.join(&f.name))
+        .chain(found.header.clone())
 }
 
 /// The plan that removes it.
 ///
 /// # Errors
 ///
-/// If a named toolkit is not installed, a name is that of several, or it is not known which files belong to it.
+/// If a named toolkit is not installed, a name is that of several, or it is not known which files
+/// belong to it.
 pub fn removal(
     database: &Database,
     facts: Facts,
@@ -96,11 +116,25 @@ pub fn removal(
     unwanted: &Unwanted,
     request: Request,
 ) -> Result<Plan, Conflict> {
-    let named = unwanted.cuda.iter().map(|wanted| Ok(named(&facts, wanted)?.path.clone()));
+    let named = unwanted
+        .cuda
+        .iter()
+        .map(|wanted| Ok(named(&facts, wanted)?.path.clone()));
     let named = named.collect::<Result<BTreeSet<_>, _>>()?;
-    let off = RemovalPlanner { database, facts: &facts, inventory, unwanted, named, prefix: &request.prefix };
+    let off = RemovalPlanner {
+        database,
+        facts: &facts,
+        inventory,
+        unwanted,
+        named,
+        prefix: &request.prefix,
+    };
     let mut warnings = Vec::new();
-    let of_containers = if unwanted.container_toolkit { off.container_toolkit(&mut warnings)? } else { Vec::new() };
+    let of_containers = if unwanted.container_toolkit {
+        off.container_toolkit(&mut warnings)?
+    } else {
+        Vec::new()
+    };
     let mut steps = Vec::new();
     if unwanted.driver {
         steps.extend(off.driver(&mut warnings)?);
@@ -116,20 +150,37 @@ pub fn removal(
         let (of_loader, of_shells) = off.path_lines(&mut warnings);
         steps.extend(off.settings(of_loader, &mut warnings));
         const TITLE: &str = "Remove the toolkit from the startup files of shells";
-        const WHY: &str = "they name a directory that is gone; a copy of each file is kept for rollback";
-        steps.extend((!of_shells.is_empty()).then(|| step(StepId::Environment, TITLE, WHY, of_shells)));
+        const WHY: &str =
+            "they name a directory that is gone; a copy of each file is kept for rollback";
+        steps.extend(
+            (!of_shells.is_empty()).then(|| step(StepId::Environment, TITLE, WHY, of_shells)),
+        );
         steps.extend(off.module_files());
     }
     let steps = [of_containers, steps].concat();
-    let request = Request { driver: Want::Nothing, cuda: Want::Nothing, cudnn: Want::Nothing, ..request };
+    let request = Request {
+        driver: Want::Nothing,
+        cuda: Want::Nothing,
+        cudnn: Want::Nothing,
+        ..request
+    };
     Ok(Plan::of(database, facts, request, steps, warnings).summed())
 }
 
-/// The toolkit that a name means. Beside a copy such as `cuda-12.4-old`, 12.4 is the one in `cuda-12.4`.
+/// The toolkit that a name means. Beside a copy such as `cuda-12.4-old`, 12.4 is the one in
+/// `cuda-12.4`.
 fn named<'f>(facts: &'f Facts, wanted: &Requirement<CudaVersion>) -> Result<&'f Toolkit, Conflict> {
-    let all: Vec<_> = facts.toolkits.iter().filter(|toolkit| wanted.matches(toolkit.version)).collect();
-    let is_usual =
-        |toolkit: &&&Toolkit| toolkit.path.file_name().is_some_and(|name| name == toolkit.version.directory().as_str());
+    let all: Vec<_> = facts
+        .toolkits
+        .iter()
+        .filter(|toolkit| wanted.matches(toolkit.version))
+        .collect();
+    let is_usual = |toolkit: &&&Toolkit| {
+        toolkit
+            .path
+            .file_name()
+            .is_some_and(|name| name == toolkit.version.directory().as_str())
+    };
     let usual: Vec<_> = all.iter().filter(is_usual).copied().collect();
     match (all.as_slice(), usual.as_slice()) {
         ([], _) => {
@@ -141,8 +192,14 @@ fn named<'f>(facts: &'f Facts, wanted: &Requirement<CudaVersion>) -> Result<&'f 
             let names: BTreeSet<_> = all.iter().map(|toolkit| toolkit.version).collect();
             let names: Vec<_> = names.iter().map(ToString::to_string).collect();
             let places: Vec<_> = all.iter().map(|toolkit| shown(&toolkit.path)).collect();
-            let sentence = format!("--cuda {wanted} names several toolkits: {}", all_of(&places));
-            Err(Conflict::request(sentence).hint(format!("name one of them, or all: --cuda {}", names.join(","))))
+            let sentence = format!(
+                "--cuda {wanted} names several toolkits: {}",
+                all_of(&places)
+            );
+            Err(Conflict::request(sentence).hint(format!(
+                "name one of them, or all: --cuda {}",
+                names.join(",")
+            )))
         }
     }
 }
@@ -165,7 +222,12 @@ impl RemovalPlanner<'_> {
 
     /// Removes all drivers found: a mixed installation is removed as a whole.
     fn driver(&self, warnings: &mut Vec<Warning>) -> Result<Vec<Step>, Conflict> {
-        let found: Vec<_> = self.facts.driver.iter().chain(&self.facts.other_drivers).collect();
+        let found: Vec<_> = self
+            .facts
+            .driver
+            .iter()
+            .chain(&self.facts.other_drivers)
+            .collect();
         let mut acts = Vec::new();
         if found.iter().any(|d| d.origin == Origin::Runfile) {
             acts.extend(self.archived_companions());
@@ -181,8 +243,10 @@ impl RemovalPlanner<'_> {
             return match found.first() {
                 None => Ok(Vec::new()),
                 Some(driver) => {
-                    let sentence = gpusetup_causes::unknown_origin(driver.version, &driver.evidence);
-                    Err(Conflict::blocked(CheckId::GS409, sentence).hint(gpusetup_causes::REMOVE_UNKNOWN))
+                    let sentence =
+                        gpusetup_causes::unknown_origin(driver.version, &driver.evidence);
+                    Err(Conflict::blocked(CheckId::GS409, sentence)
+                        .hint(gpusetup_causes::REMOVE_UNKNOWN))
                 }
             };
         }
@@ -196,74 +260,149 @@ impl RemovalPlanner<'_> {
             acts.splice(0..0, let_go(self.facts, manager, &self.database.companions));
         }
         if self.is_file(FABRIC_MODULES) {
-            acts.push(Act::needed(Operation::Remove(Remove { path: FABRIC_MODULES.into() })));
+            acts.push(Act::needed(Operation::Remove(Remove {
+                path: FABRIC_MODULES.into(),
+            })));
         }
-        let of_modules = self.database.companions.iter().filter_map(Companion::module_file);
+        let of_modules = self
+            .database
+            .companions
+            .iter()
+            .filter_map(Companion::module_file);
         let loading = of_modules.filter(|path| self.is_file(path));
-        acts.extend(loading.map(|path| Act::needed(Operation::Remove(Remove { path: path.into() }))));
+        acts.extend(
+            loading.map(|path| Act::needed(Operation::Remove(Remove { path: path.into() }))),
+        );
         // Without the driver, the unit would fail at every boot.
         let restores = [MIG_WANTED, MIG_UNIT, MIG_LAYOUT].map(Path::new);
-        let there = restores.into_iter().filter(|path| !matches!(self.facts.node(path), None | Some(Node::Absent)));
+        let there = restores
+            .into_iter()
+            .filter(|path| !matches!(self.facts.node(path), None | Some(Node::Absent)));
         acts.extend(there.map(|path| Act::needed(Operation::Remove(Remove { path: path.into() }))));
         let versions: Vec<_> = found.iter().map(|d| d.version.to_string()).collect();
         let title = format!("Remove the NVIDIA driver {}", all_of(&versions));
-        let mut steps = vec![step(StepId::RemoveDriver, title, "with the tool that installed it", acts)];
+        let mut steps = vec![step(
+            StepId::RemoveDriver,
+            title,
+            "with the tool that installed it",
+            acts,
+        )];
         steps.extend(self.gpu_settings());
         if self.is_file(BLACKLIST) {
-            let mut acts = vec![Act::needed(Operation::Remove(Remove { path: BLACKLIST.into() }))];
+            let mut acts = vec![Act::needed(Operation::Remove(Remove {
+                path: BLACKLIST.into(),
+            }))];
             acts.extend(rebuild_images(self.facts).map(Act::needed));
             const WHY: &str = "without NVIDIA's driver, nouveau provides the display";
-            steps.push(step(StepId::BlacklistNouveau, "Allow nouveau to use the GPUs again", WHY, acts));
+            steps.push(step(
+                StepId::BlacklistNouveau,
+                "Allow nouveau to use the GPUs again",
+                WHY,
+                acts,
+            ));
         }
         let (driver, toolkit) = self.repositories();
-        let stays = toolkit.is_there(self.database, self.facts) && !self.removes_packaged_toolkits();
+        let stays =
+            toolkit.is_there(self.database, self.facts) && !self.removes_packaged_toolkits();
         steps.extend(driver.removal(self.database, self.facts, stays.then_some(&toolkit)));
         Ok(steps)
     }
 
     /// Removes the toolkit for containers, what engines have of it, and its repository.
     fn container_toolkit(&self, warnings: &mut Vec<Warning>) -> Result<Vec<Step>, Conflict> {
-        let Inventory { installed, originals, specifications, container_notes: notes, .. } = self.inventory;
-        let removal =
-            ContainerRemoval { database: self.database, facts: self.facts, installed, originals, specifications };
-        let repository = Added { of: RepositoryUse::Containers, notes };
+        let Inventory {
+            installed,
+            originals,
+            specifications,
+            container_notes: notes,
+            ..
+        } = self.inventory;
+        let removal = ContainerRemoval {
+            database: self.database,
+            facts: self.facts,
+            installed,
+            originals,
+            specifications,
+        };
+        let repository = Added {
+            of: RepositoryUse::Containers,
+            notes,
+        };
         let steps = removal.step(warnings)?.into_iter();
-        Ok(steps.chain(repository.removal(self.database, self.facts, None)).collect())
+        Ok(steps
+            .chain(repository.removal(self.database, self.facts, None))
+            .collect())
     }
 
     /// The repositories that gpusetup may have added: of the driver, and of the toolkit.
     fn repositories(&self) -> (Added<'_>, Added<'_>) {
-        let Inventory { notes, toolkit_notes, .. } = self.inventory;
-        (Added { of: RepositoryUse::Driver, notes }, Added { of: RepositoryUse::Toolkit, notes: toolkit_notes })
+        let Inventory {
+            notes,
+            toolkit_notes,
+            ..
+        } = self.inventory;
+        (
+            Added {
+                of: RepositoryUse::Driver,
+                notes,
+            },
+            Added {
+                of: RepositoryUse::Toolkit,
+                notes: toolkit_notes,
+            },
+        )
     }
 
     /// Whether no toolkit of packages stays below the prefix.
     fn removes_packaged_toolkits(&self) -> bool {
-        let is_packaged = |t: &&Toolkit| t.origin == Origin::Dpkg && t.path.parent() == Some(self.prefix);
+        let is_packaged =
+            |t: &&Toolkit| t.origin == Origin::Dpkg && t.path.parent() == Some(self.prefix);
         let mut packaged = self.facts.toolkits.iter().filter(is_packaged).peekable();
         packaged.peek().is_some() && packaged.all(|t| self.goes(t))
     }
 
-    /// Removes the toolkit's repository with the last toolkit from there. The driver's repository has the same keys.
+    /// Removes the toolkit's repository with the last toolkit from there. The driver's repository
+    /// has the same keys.
     fn toolkit_repository(&self) -> Option<Step> {
         let (driver, toolkit) = self.repositories();
         let shares = driver.is_there(self.database, self.facts);
         let removal = || toolkit.removal(self.database, self.facts, shares.then_some(&driver));
-        if self.removes_packaged_toolkits() { removal() } else { None }
+        if self.removes_packaged_toolkits() {
+            removal()
+        } else {
+            None
+        }
     }
 
-    /// The installed packages of a toolkit that own no file in its directory, and, with the last toolkit from gpusetup's
-    /// repository, those that all its toolkits share.
+    /// The installed packages of a toolkit that own no file in its directory, and, with the last
+    /// toolkit from gpusetup's repository, those that all its toolkits share.
     fn packages_of_toolkit(&self, toolkit: &Toolkit) -> BTreeSet<String> {
-        let known = toolkit_repository(self.database, distribution(self.database, self.facts), self.facts);
-        let Some((_, packages)) = known.filter(|_| toolkit.origin == Origin::Dpkg) else { return BTreeSet::new() };
+        let known = toolkit_repository(
+            self.database,
+            distribution(self.database, self.facts),
+            self.facts,
+        );
+        let Some((_, packages)) = known.filter(|_| toolkit.origin == Origin::Dpkg) else {
+            return BTreeSet::new();
+        };
         let is_ours = self.repositories().1.is_there(self.database, self.facts);
         let is_last = is_ours && self.removes_packaged_toolkits();
         let series = format!("-{}-{}", toolkit.version.major, toolkit.version.minor);
         let patterns = packages.patterns_for(toolkit.version).into_iter();
-        let patterns: Vec<_> = patterns.filter(|p| is_last || p.starts_with("cuda-") && p.contains(&series)).collect();
-        let is_its = |name: &&String| patterns.iter().any(|p| pattern_matches(p.as_bytes(), name.as_bytes()));
-        self.inventory.installed.keys().filter(is_its).cloned().collect()
+        let patterns: Vec<_> = patterns
+            .filter(|p| is_last || p.starts_with("cuda-") && p.contains(&series))
+            .collect();
+        let is_its = |name: &&String| {
+            patterns
+                .iter()
+                .any(|p| pattern_matches(p.as_bytes(), name.as_bytes()))
+        };
+        self.inventory
+            .installed
+            .keys()
+            .filter(is_its)
+            .cloned()
+            .collect()
     }
 
     /// Removes what sets GPUs and modules of a driver that is no longer there.
@@ -272,22 +411,48 @@ impl RemovalPlanner<'_> {
         const WHY: &str = "they are of the driver that is removed";
         let remove = |path: &str| Act::needed(Operation::Remove(Remove { path: path.into() }));
         if self.is_file(SETTINGS_UNIT) {
-            let disable = Act::needed(Service { unit: gpu_settings::UNIT.to_owned(), enabled: false, restart: false });
+            let disable = Act::needed(Service {
+                unit: gpu_settings::UNIT.to_owned(),
+                enabled: false,
+                restart: false,
+            });
             let acts = vec![disable, remove(SETTINGS_UNIT)];
-            steps.push(step(StepId::GpuSettings, "Remove the settings of the GPUs", WHY, acts));
+            steps.push(step(
+                StepId::GpuSettings,
+                "Remove the settings of the GPUs",
+                WHY,
+                acts,
+            ));
         }
         if self.is_file(VGPU_TOKEN) {
-            steps.push(step(StepId::VgpuLicence, "Remove the licence token", WHY, vec![remove(VGPU_TOKEN)]));
+            steps.push(step(
+                StepId::VgpuLicence,
+                "Remove the licence token",
+                WHY,
+                vec![remove(VGPU_TOKEN)],
+            ));
         }
         if self.is_file(DKMS_SIGNING) {
             let acts = vec![remove(DKMS_SIGNING)];
-            steps.push(step(StepId::SignModules, "Remove the key from DKMS's configuration", WHY, acts));
+            steps.push(step(
+                StepId::SignModules,
+                "Remove the key from DKMS's configuration",
+                WHY,
+                acts,
+            ));
         }
         if self.is_file(MODULE_OPTIONS) {
             // The removal of the blacklist makes them again, too.
-            let images = rebuild_images(self.facts).filter(|_| !self.is_file(BLACKLIST)).map(Act::needed);
+            let images = rebuild_images(self.facts)
+                .filter(|_| !self.is_file(BLACKLIST))
+                .map(Act::needed);
             let acts = [remove(MODULE_OPTIONS)].into_iter().chain(images).collect();
-            steps.push(step(StepId::ModuleOptions, "Remove the options of the kernel modules", WHY, acts));
+            steps.push(step(
+                StepId::ModuleOptions,
+                "Remove the options of the kernel modules",
+                WHY,
+                acts,
+            ));
         }
         steps
     }
@@ -295,12 +460,19 @@ impl RemovalPlanner<'_> {
     /// The packages with the driver's version, and those that gpusetup would install with them.
     fn packages_of(&self, driver: &InstalledDriver) -> Vec<String> {
         let version = driver.version.to_string();
-        let offers = distribution(self.database, self.facts).map(|d| d.drivers.as_slice()).unwrap_or_default();
-        let of = |offer: &DriverOffer, name: &String| offer.packages.contains(name) || offer.has_signed_modules(name);
+        let offers = distribution(self.database, self.facts)
+            .map(|d| d.drivers.as_slice())
+            .unwrap_or_default();
+        let of = |offer: &DriverOffer, name: &String| {
+            offer.packages.contains(name) || offer.has_signed_modules(name)
+        };
         let beside = |name: &String| offers.iter().any(|offer| of(offer, name));
-        let is_its = |name: &String, has: &str| gpusetup_packages::upstream(has) == version || beside(name);
+        let is_its =
+            |name: &String, has: &str| gpusetup_packages::upstream(has) == version || beside(name);
         let all = self.inventory.installed.iter();
-        all.filter(|(name, has)| is_its(name, has)).map(|(name, _)| name.clone()).collect()
+        all.filter(|(name, has)| is_its(name, has))
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     /// The installed packages of companions, which are useless without a driver.
@@ -311,14 +483,34 @@ impl RemovalPlanner<'_> {
 
     /// Removes the files of companions that came from archives, for a driver without packages.
     fn archived_companions(&self) -> Vec<Act> {
-        let is_packaged = |of: &Companion| self.inventory.installed.keys().any(|name| of.is_package(name));
-        let is_there = |to: &&String| self.facts.node(Path::new(to)).is_some_and(|node| *node != Node::Absent);
-        let unpacked = self.database.companions.iter().filter(|of| !is_packaged(of)).flat_map(|of| &of.archive);
+        let is_packaged = |of: &Companion| {
+            self.inventory
+                .installed
+                .keys()
+                .any(|name| of.is_package(name))
+        };
+        let is_there = |to: &&String| {
+            self.facts
+                .node(Path::new(to))
+                .is_some_and(|node| *node != Node::Absent)
+        };
+        let unpacked = self
+            .database
+            .companions
+            .iter()
+            .filter(|of| !is_packaged(of))
+            .flat_map(|of| &of.archive);
         // A folder takes what is in it along.
         let paths: Vec<_> = unpacked.map(|file| &file.to).filter(is_there).collect();
-        let is_within = |to: &str| paths.iter().any(|other| other.as_str() != to && Path::new(to).starts_with(other));
+        let is_within = |to: &str| {
+            paths
+                .iter()
+                .any(|other| other.as_str() != to && Path::new(to).starts_with(other))
+        };
         let outermost = paths.iter().filter(|to| !is_within(to));
-        outermost.map(|to| Act::needed(Operation::Remove(Remove { path: to.into() }))).collect()
+        outermost
+            .map(|to| Act::needed(Operation::Remove(Remove { path: to.into() })))
+            .collect()
     }
 
     fn toolkit(&self, toolkit: &Toolkit) -> Result<Step, Conflict> {
@@ -326,9 +518,12 @@ impl RemovalPlanner<'_> {
         let below = path.parent() == Some(self.prefix);
         if !below && toolkit.origin != Origin::Dpkg {
             let sentence = gpusetup_causes::outside_prefix(version, path, self.prefix);
-            let conflict = self.with_another_default(toolkit, Conflict::blocked(CheckId::GS715, sentence));
+            let conflict =
+                self.with_another_default(toolkit, Conflict::blocked(CheckId::GS715, sentence));
             // By any other name of its directory, gpusetup would not find it there.
-            let is_usual = path.file_name().is_some_and(|name| name == version.directory().as_str());
+            let is_usual = path
+                .file_name()
+                .is_some_and(|name| name == version.directory().as_str());
             return Err(match path.parent().filter(|_| is_usual) {
                 Some(other) => conflict.hint(Hint::Command(format!(
                     "gpusetup uninstall --cuda {version} --prefix {} --dry-run",
@@ -338,15 +533,30 @@ impl RemovalPlanner<'_> {
             });
         }
         let owners = self.inventory.owners.get(path).cloned().unwrap_or_default();
-        let mut acts: Vec<_> = self.packages(&owners | &self.packages_of_toolkit(toolkit)).into_iter().collect();
+        let mut acts: Vec<_> = self
+            .packages(&owners | &self.packages_of_toolkit(toolkit))
+            .into_iter()
+            .collect();
         let mut why = "with the package manager that installed it";
         if toolkit.origin == Origin::Runfile {
             why = "with its own uninstaller; other files in its directory are removed, too";
             let new = path.join("bin/cuda-uninstaller");
-            let old = path.join(format!("bin/uninstall_cuda_{}.{}.pl", version.major, version.minor));
+            let old = path.join(format!(
+                "bin/uninstall_cuda_{}.{}.pl",
+                version.major, version.minor
+            ));
             // The older one is a script without options.
-            let is_new = version >= CudaVersion { major: 10, minor: 1, patch: None };
-            let argv = if is_new { vec![shown(&new), "--silent".to_owned()] } else { vec![shown(&old)] };
+            let is_new = version
+                >= CudaVersion {
+                    major: 10,
+                    minor: 1,
+                    patch: None,
+                };
+            let argv = if is_new {
+                vec![shown(&new), "--silent".to_owned()]
+            } else {
+                vec![shown(&old)]
+            };
             acts.push(uninstaller(argv, vec![path.clone()]));
         } else if toolkit.origin == Origin::Archives {
             why = "unpacked from NVIDIA's component archives; other files in its directory are removed, too";
@@ -354,50 +564,96 @@ impl RemovalPlanner<'_> {
             why = "it is not known what installed it, so its directory is deleted";
         }
         if below {
-            acts.push(Act::needed(Operation::Remove(Remove { path: path.clone() })));
+            acts.push(Act::needed(Operation::Remove(Remove {
+                path: path.clone(),
+            })));
         }
-        Ok(step(StepId::RemoveCuda, format!("Remove CUDA {version} from {}", quoted_path(path)), why, acts))
+        Ok(step(
+            StepId::RemoveCuda,
+            format!("Remove CUDA {version} from {}", quoted_path(path)),
+            why,
+            acts,
+        ))
     }
 
-    /// A refusal to remove a toolkit outside of the prefix, with the command that first makes another one the default.
+    /// A refusal to remove a toolkit outside of the prefix, with the command that first makes
+    /// another one the default.
     fn with_another_default(&self, toolkit: &Toolkit, conflict: Conflict) -> Conflict {
-        let is_default = self.facts.default_toolkit(self.prefix).is_some_and(|default| default.path == toolkit.path);
-        let stays: Vec<_> = self.facts.toolkits.iter().filter(|t| !self.goes(t)).collect();
+        let is_default = self
+            .facts
+            .default_toolkit(self.prefix)
+            .is_some_and(|default| default.path == toolkit.path);
+        let stays: Vec<_> = self
+            .facts
+            .toolkits
+            .iter()
+            .filter(|t| !self.goes(t))
+            .collect();
         match self.next_default(&stays).filter(|_| is_default) {
             Some((next, _)) => conflict
                 .hint("it is the default toolkit: first make another one the default")
-                .hint(Hint::Command(format!("sudo gpusetup use cuda {}", next.version))),
+                .hint(Hint::Command(format!(
+                    "sudo gpusetup use cuda {}",
+                    next.version
+                ))),
             None => conflict,
         }
     }
 
     /// Removes cuDNN and other add-ons outside of toolkits; those in a toolkit are removed with it.
     fn add_ons(&self) -> Vec<Step> {
-        let outside = |c: &&AddOnFiles| !self.facts.toolkits.iter().any(|t| c.directory.starts_with(&t.path));
+        let outside = |c: &&AddOnFiles| {
+            !self
+                .facts
+                .toolkits
+                .iter()
+                .any(|t| c.directory.starts_with(&t.path))
+        };
         let mut steps = Vec::new();
         for found in self.facts.add_on_files().filter(outside) {
-            let owners: BTreeSet<_> =
-                files(found).filter_map(|f| self.inventory.owners.get(&f)).flatten().cloned().collect();
+            let owners: BTreeSet<_> = files(found)
+                .filter_map(|f| self.inventory.owners.get(&f))
+                .flatten()
+                .cloned()
+                .collect();
             let unowned = files(found).filter(|f| !self.inventory.owners.contains_key(f));
             let acts = self.packages(owners).into_iter();
-            let acts = acts.chain(unowned.map(|path| Act::needed(Operation::Remove(Remove { path })))).collect();
+            let acts = acts
+                .chain(unowned.map(|path| Act::needed(Operation::Remove(Remove { path }))))
+                .collect();
             let version = found.version.map(|v| format!(" {v}")).unwrap_or_default();
             let name = self.database.add_on_title(found.add_on);
-            let title = format!("Remove {name}{version} from {}", quoted_path(&found.directory));
-            steps.push(step(StepId::RemoveAddOn(found.add_on), title, "it is outside of any toolkit", acts));
+            let title = format!(
+                "Remove {name}{version} from {}",
+                quoted_path(&found.directory)
+            );
+            steps.push(step(
+                StepId::RemoveAddOn(found.add_on),
+                title,
+                "it is outside of any toolkit",
+                acts,
+            ));
         }
         steps
     }
 
-    /// Updates settings that point to removed software: the default toolkit, the loader's path (with edits of files that others wrote),
-    /// the shells' PATH.
+    /// Updates settings that point to removed software: the default toolkit, the loader's path
+    /// (with edits of files that others wrote), the shells' PATH.
     fn settings(&self, of_loader: Vec<Act>, warnings: &mut Vec<Warning>) -> Vec<Step> {
         let mut steps = Vec::new();
-        let (gone, stays): (Vec<_>, Vec<_>) = self.facts.toolkits.iter().partition(|t| self.goes(t));
-        let was_default =
-            self.facts.default_toolkit(self.prefix).is_some_and(|t| gone.iter().any(|gone| gone.path == t.path));
-        let next = if was_default { self.next_default(&stays) } else { None };
-        let not_run = next.and_then(|(toolkit, _)| default_not_run(self.database, self.facts, toolkit));
+        let (gone, stays): (Vec<_>, Vec<_>) =
+            self.facts.toolkits.iter().partition(|t| self.goes(t));
+        let was_default = self
+            .facts
+            .default_toolkit(self.prefix)
+            .is_some_and(|t| gone.iter().any(|gone| gone.path == t.path));
+        let next = if was_default {
+            self.next_default(&stays)
+        } else {
+            None
+        };
+        let not_run =
+            next.and_then(|(toolkit, _)| default_not_run(self.database, self.facts, toolkit));
         warnings.extend(not_run.filter(|_| !self.unwanted.driver));
         if toolkit_packages::is_alternative(self.facts, self.prefix) {
             steps.extend(self.alternatives(&gone, &stays, next));
@@ -406,57 +662,108 @@ impl RemovalPlanner<'_> {
         }
         steps.extend(self.other_links(warnings));
         let last = !gone.is_empty() && stays.is_empty() && !self.is_default_elsewhere();
-        let ours = |path: &str| (last && self.is_file(path)).then(|| Operation::Remove(Remove { path: path.into() }));
-        let mut loader: Vec<_> = ours(LOADER_PATH).map(Act::needed).into_iter().chain(of_loader).collect();
+        let ours = |path: &str| {
+            (last && self.is_file(path)).then(|| Operation::Remove(Remove { path: path.into() }))
+        };
+        let mut loader: Vec<_> = ours(LOADER_PATH)
+            .map(Act::needed)
+            .into_iter()
+            .chain(of_loader)
+            .collect();
         loader.push(Act::needed(rebuild_cache()));
         const WHY: &str = "programs must not find removed libraries";
-        steps.push(step(StepId::Ldconfig, "Update the loader's configuration", WHY, loader));
+        steps.push(step(
+            StepId::Ldconfig,
+            "Update the loader's configuration",
+            WHY,
+            loader,
+        ));
         if let Some(profile) = ours(PROFILE) {
             const WHY: &str = "no toolkit remains";
-            steps.push(step(StepId::Environment, "Remove the toolkit from PATH", WHY, vec![Act::needed(profile)]));
+            steps.push(step(
+                StepId::Environment,
+                "Remove the toolkit from PATH",
+                WHY,
+                vec![Act::needed(profile)],
+            ));
         }
         steps
     }
 
-    /// Whether gpusetup's settings may be those of a default toolkit below the usual prefix, and this is another prefix.
+    /// Whether gpusetup's settings may be those of a default toolkit below the usual prefix, and
+    /// this is another prefix.
     fn is_default_elsewhere(&self) -> bool {
         let usual = Path::new(PREFIX);
         self.prefix != usual && self.facts.node(&usual.join("cuda")).is_some()
     }
 
-    /// Removes other links to the removed toolkits below the prefix, such as `cuda-12`. Those below the usual prefix are named.
+    /// Removes other links to the removed toolkits below the prefix, such as `cuda-12`. Those below
+    /// the usual prefix are named.
     fn other_links(&self, warnings: &mut Vec<Warning>) -> Option<Step> {
         let is_in = |path: &Path, folder: &Path| path.parent() == Some(folder);
-        let is_of_toolkits = |path: &Path| is_in(path, self.prefix) || is_in(path, Path::new(PREFIX));
-        let leads_to_removed = |path: &Path| self.facts.toolkit_behind(path).is_some_and(|toolkit| self.goes(toolkit));
+        let is_of_toolkits =
+            |path: &Path| is_in(path, self.prefix) || is_in(path, Path::new(PREFIX));
+        let leads_to_removed = |path: &Path| {
+            self.facts
+                .toolkit_behind(path)
+                .is_some_and(|toolkit| self.goes(toolkit))
+        };
         let default = self.prefix.join("cuda");
-        let links = self.facts.paths.keys().filter(|path| **path != default && is_of_toolkits(path));
+        let links = self
+            .facts
+            .paths
+            .keys()
+            .filter(|path| **path != default && is_of_toolkits(path));
         let links = links.filter(|path| leads_to_removed(path));
         let (below, elsewhere): (Vec<_>, Vec<_>) = links.partition(|path| is_in(path, self.prefix));
         warnings.extend(elsewhere.into_iter().map(|path| left_link(path)));
-        let acts: Vec<_> =
-            below.into_iter().map(|path| Act::needed(Operation::Remove(Remove { path: path.clone() }))).collect();
+        let acts: Vec<_> = below
+            .into_iter()
+            .map(|path| Act::needed(Operation::Remove(Remove { path: path.clone() })))
+            .collect();
         const WHY: &str = "they would lead to a directory that is gone";
-        (!acts.is_empty()).then(|| step(StepId::FixSymlinks, "Remove other links to the toolkit", WHY, acts))
+        (!acts.is_empty()).then(|| {
+            step(
+                StepId::FixSymlinks,
+                "Remove other links to the toolkit",
+                WHY,
+                acts,
+            )
+        })
     }
 
     /// The link to the toolkit that becomes the default; without one, its removal.
     fn default_link(&self, next: Option<(&Toolkit, &'static str)>) -> Step {
         let path = self.prefix.join("cuda");
-        let (title, operation, why) = match next.and_then(|(t, why)| Some((t, t.path.file_name()?, why))) {
-            Some((toolkit, name, why)) => {
-                let link = Link { path, target: name.into(), soname: None };
-                (becomes_default(toolkit), Operation::Link(link), why)
-            }
-            None => {
-                let title = format!("Remove the link {}", shown(&path));
-                (title, Operation::Remove(Remove { path }), "no toolkit remains")
-            }
-        };
-        step(StepId::FixSymlinks, title, why, vec![Act::needed(operation)])
+        let (title, operation, why) =
+            match next.and_then(|(t, why)| Some((t, t.path.file_name()?, why))) {
+                Some((toolkit, name, why)) => {
+                    let link = Link {
+                        path,
+                        target: name.into(),
+                        soname: None,
+                    };
+                    (becomes_default(toolkit), Operation::Link(link), why)
+                }
+                None => {
+                    let title = format!("Remove the link {}", shown(&path));
+                    (
+                        title,
+                        Operation::Remove(Remove { path }),
+                        "no toolkit remains",
+                    )
+                }
+            };
+        step(
+            StepId::FixSymlinks,
+            title,
+            why,
+            vec![Act::needed(operation)],
+        )
     }
 
-    /// Takes the removed toolkits out of the system's alternatives, and chooses the one that becomes the default.
+    /// Takes the removed toolkits out of the system's alternatives, and chooses the one that
+    /// becomes the default.
     fn alternatives(
         &self,
         gone: &[&Toolkit],
@@ -465,37 +772,62 @@ impl RemovalPlanner<'_> {
     ) -> Option<Step> {
         // Packages take their own out.
         let is_left = |toolkit: &&&Toolkit| {
-            toolkit.origin != Origin::Dpkg && self.facts.toolkit_alternatives.contains(&toolkit.path)
+            toolkit.origin != Origin::Dpkg
+                && self.facts.toolkit_alternatives.contains(&toolkit.path)
         };
-        let mut acts: Vec<_> = gone.iter().filter(is_left).map(|t| toolkit_packages::deregister(&t.path)).collect();
+        let mut acts: Vec<_> = gone
+            .iter()
+            .filter(is_left)
+            .map(|t| toolkit_packages::deregister(&t.path))
+            .collect();
         let (title, why) = match next {
             Some((toolkit, why)) => {
-                acts.extend(toolkit_packages::choose_next(self.facts, self.prefix, toolkit, stays));
+                acts.extend(toolkit_packages::choose_next(
+                    self.facts,
+                    self.prefix,
+                    toolkit,
+                    stays,
+                ));
                 (becomes_default(toolkit), why)
             }
-            None => ("Remove the toolkit from the alternatives".to_owned(), "its directory is removed"),
+            None => (
+                "Remove the toolkit from the alternatives".to_owned(),
+                "its directory is removed",
+            ),
         };
         let acts: Vec<_> = acts.into_iter().map(Act::needed).collect();
         (!acts.is_empty()).then(|| step(StepId::FixSymlinks, title, why, acts))
     }
 
-    /// The toolkit that becomes the default, and why: the newest that remains, of those whose programs the driver runs if there is one.
+    /// The toolkit that becomes the default, and why: the newest that remains, of those whose
+    /// programs the driver runs if there is one.
     fn next_default<'t>(&self, stays: &[&'t Toolkit]) -> Option<(&'t Toolkit, &'static str)> {
-        let below: Vec<_> = stays.iter().copied().filter(|t| t.path.parent() == Some(self.prefix)).collect();
+        let below: Vec<_> = stays
+            .iter()
+            .copied()
+            .filter(|t| t.path.parent() == Some(self.prefix))
+            .collect();
         let newest = *below.last()?;
-        let runs = |toolkit: &&&Toolkit| self.unwanted.driver || too_old(self.database, self.facts, toolkit).is_none();
+        let runs = |toolkit: &&&Toolkit| {
+            self.unwanted.driver || too_old(self.database, self.facts, toolkit).is_none()
+        };
         match below.iter().rfind(runs) {
-            Some(toolkit) if toolkit.path != newest.path => {
-                Some((toolkit, "it is the newest remaining toolkit whose programs the driver runs"))
-            }
+            Some(toolkit) if toolkit.path != newest.path => Some((
+                toolkit,
+                "it is the newest remaining toolkit whose programs the driver runs",
+            )),
             _ => Some((newest, "it is the newest remaining toolkit")),
         }
     }
 
-    /// Takes lines that name the removed toolkits out of the loader's files, and out of those that shells read at their start.
+    /// Takes lines that name the removed toolkits out of the loader's files, and out of those that
+    /// shells read at their start.
     fn path_lines(&self, warnings: &mut Vec<Warning>) -> (Vec<Act>, Vec<Act>) {
-        let (gone, stays): (Vec<_>, Vec<_>) = self.facts.toolkits.iter().partition(|t| self.goes(t));
-        let gone = gone.into_iter().filter(|toolkit| toolkit.has_own_directory());
+        let (gone, stays): (Vec<_>, Vec<_>) =
+            self.facts.toolkits.iter().partition(|t| self.goes(t));
+        let gone = gone
+            .into_iter()
+            .filter(|toolkit| toolkit.has_own_directory());
         let mut gone: Vec<_> = gone.map(|toolkit| toolkit.path.clone()).collect();
         let (mut of_loader, mut of_shells) = (Vec::new(), Vec::new());
         if gone.is_empty() {
@@ -503,36 +835,77 @@ impl RemovalPlanner<'_> {
         }
         // Without a toolkit, the link goes too.
         gone.extend(stays.is_empty().then(|| self.prefix.join("cuda")));
-        let mut say = |text: String| warnings.push(Warning { check: CheckId::GS701.into(), text });
+        let mut say = |text: String| {
+            warnings.push(Warning {
+                check: CheckId::GS701.into(),
+                text,
+            })
+        };
         let files = &self.inventory.path_files.read;
         let inherited = path_lines::inherited(files, &gone);
         for file in files.iter().filter(|file| !is_module_of(file, &gone)) {
             let (act, left) = path_lines::edit(file, &gone, &inherited);
-            if file.syntax == Some(Syntax::Loader) { &mut of_loader } else { &mut of_shells }.extend(act);
+            if file.syntax == Some(Syntax::Loader) {
+                &mut of_loader
+            } else {
+                &mut of_shells
+            }
+            .extend(act);
             left.into_iter().for_each(&mut say);
         }
         let unread = &self.inventory.path_files.left;
         if !unread.is_empty() {
-            say(format!("not looked at for lines that name the toolkit: {}", unread.join("; ")));
+            say(format!(
+                "not looked at for lines that name the toolkit: {}",
+                unread.join("; ")
+            ));
         }
         (of_loader, of_shells)
     }
 
     /// Removes the module files that gpusetup wrote for the removed toolkits.
     fn module_files(&self) -> Option<Step> {
-        let gone = self.facts.toolkits.iter().filter(|toolkit| self.goes(toolkit));
+        let gone = self
+            .facts
+            .toolkits
+            .iter()
+            .filter(|toolkit| self.goes(toolkit));
         let gone: Vec<_> = gone.map(|toolkit| toolkit.path.clone()).collect();
-        let modules = self.inventory.path_files.read.iter().filter(|file| is_module_of(file, &gone));
-        let acts: Vec<_> =
-            modules.map(|file| Act::needed(Operation::Remove(Remove { path: file.path.clone() }))).collect();
-        const WHY: &str = "gpusetup wrote them (use cuda --module-files), and they name a directory that is gone";
-        (!acts.is_empty()).then(|| step(StepId::Environment, "Remove the module files of the toolkit", WHY, acts))
+        let modules = self
+            .inventory
+            .path_files
+            .read
+            .iter()
+            .filter(|file| is_module_of(file, &gone));
+        let acts: Vec<_> = modules
+            .map(|file| {
+                Act::needed(Operation::Remove(Remove {
+                    path: file.path.clone(),
+                }))
+            })
+            .collect();
+        const WHY: &str =
+            "gpusetup wrote them (use cuda --module-files), and they name a directory that is gone";
+        (!acts.is_empty()).then(|| {
+            step(
+                StepId::Environment,
+                "Remove the module files of the toolkit",
+                WHY,
+                acts,
+            )
+        })
     }
 
     fn packages(&self, names: BTreeSet<String>) -> Option<Act> {
-        let manager = self.facts.os.package_manager.filter(|_| !names.is_empty())?;
+        let manager = self
+            .facts
+            .os
+            .package_manager
+            .filter(|_| !names.is_empty())?;
         let remove = names.into_iter().collect();
-        Some(Act::needed(Operation::Packages(Packages::to_remove(manager, remove))))
+        Some(Act::needed(Operation::Packages(Packages::to_remove(
+            manager, remove,
+        ))))
     }
 
     fn is_file(&self, path: &str) -> bool {
@@ -542,7 +915,9 @@ impl RemovalPlanner<'_> {
 
 /// Whether gpusetup wrote the file for one of these toolkits.
 fn is_module_of(file: &PathFile, toolkits: &[PathBuf]) -> bool {
-    toolkits.iter().any(|toolkit| file.is_own_module_of(toolkit))
+    toolkits
+        .iter()
+        .any(|toolkit| file.is_own_module_of(toolkit))
 }
 
 fn becomes_default(toolkit: &Toolkit) -> String {
@@ -556,8 +931,14 @@ fn left_link(path: &Path) -> Warning {
     } else {
         format!("`sudo rm {}` removes it", quoted_path(path))
     };
-    let text = format!("the link {} leads to the removed toolkit and stays: {fix}", quoted_path(path));
-    Warning { check: CheckId::GS701.into(), text }
+    let text = format!(
+        "the link {} leads to the removed toolkit and stays: {fix}",
+        quoted_path(path)
+    );
+    Warning {
+        check: CheckId::GS701.into(),
+        text,
+    }
 }
 
 fn shown(path: &Path) -> String {
@@ -571,17 +952,26 @@ fn uninstaller<S: Into<String>>(argv: impl IntoIterator<Item = S>, removes: Vec<
 impl Plan {
     /// Warns that these packages are not known, where it removes any.
     pub fn not_knowing_what_goes_along(mut self) -> Self {
-        if self.acts().any(|act| matches!(act.operation, Operation::Packages(_))) {
+        if self
+            .acts()
+            .any(|act| matches!(act.operation, Operation::Packages(_)))
+        {
             let text = "which other packages need the removed ones, and are also removed, is not known: nothing that only looks \
                         runs a program of a tree";
-            self.warnings.push(Warning { check: CheckId::GS402.into(), text: text.to_owned() });
+            self.warnings.push(Warning {
+                check: CheckId::GS402.into(),
+                text: text.to_owned(),
+            });
         }
         self
     }
 
-    /// Adds the packages that must also be removed because they depend on removed ones (`along` returns them for one
-    /// transaction), and a warning that names them.
-    pub fn taking_along(mut self, mut along: impl FnMut(PackageManager, &[String]) -> Vec<String>) -> Self {
+    /// Adds the packages that must also be removed because they depend on removed ones (`along`
+    /// returns them for one transaction), and a warning that names them.
+    pub fn taking_along(
+        mut self,
+        mut along: impl FnMut(PackageManager, &[String]) -> Vec<String>,
+    ) -> Self {
         let mut all = BTreeSet::new();
         for act in self.steps.iter_mut().flat_map(|s| &mut s.operations) {
             if let Operation::Packages(packages) = &mut act.operation {
@@ -594,8 +984,14 @@ impl Plan {
             return self;
         }
         let names: Vec<_> = all.into_iter().collect();
-        let text = format!("packages that depend on the removed ones are also removed: {}", names.join(", "));
-        self.warnings.push(Warning { check: CheckId::GS402.into(), text });
+        let text = format!(
+            "packages that depend on the removed ones are also removed: {}",
+            names.join(", ")
+        );
+        self.warnings.push(Warning {
+            check: CheckId::GS402.into(),
+            text,
+        });
         self.summed()
     }
 }
@@ -609,9 +1005,13 @@ mod tests {
     use gpusetup_system::System;
     use gpusetup_text::paths::{CUDA_ALTERNATIVE, CUDA_ALTERNATIVES_DPKG};
 
-    /// A host with a packaged driver, a toolkit from a runfile with gpusetup's settings, and a toolkit of unknown origin.
+    /// A host with a packaged driver, a toolkit from a runfile with gpusetup's settings, and a
+    /// toolkit of unknown origin.
     fn host() -> (Facts, Inventory) {
-        host_with(|on| on.link("/usr/local/cuda", Path::new("cuda-12.8")).expect("linked"))
+        host_with(|on| {
+            on.link("/usr/local/cuda", Path::new("cuda-12.8"))
+                .expect("linked")
+        })
     }
 
     /// The same with this default toolkit.
@@ -619,12 +1019,19 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         let file = |path: &str, text: &str| {
-            on.make_directories(Path::new(path).parent().expect("absolute"), 0o755).expect("made");
+            on.make_directories(Path::new(path).parent().expect("absolute"), 0o755)
+                .expect("made");
             on.write(path, text.as_bytes(), 0o755).expect("written");
         };
-        file("/etc/os-release", "ID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME=\"Debian 12\"\n");
+        file(
+            "/etc/os-release",
+            "ID=debian\nVERSION_ID=\"12\"\nPRETTY_NAME=\"Debian 12\"\n",
+        );
         file("/usr/bin/apt-get", "");
-        file("/var/lib/dpkg/status", "Package: libcuda1\nStatus: install ok installed\nVersion: 535.261.03-1\n");
+        file(
+            "/var/lib/dpkg/status",
+            "Package: libcuda1\nStatus: install ok installed\nVersion: 535.261.03-1\n",
+        );
         for version in ["11.2", "12.8"] {
             file(&format!("/usr/local/cuda-{version}/bin/nvcc"), "");
         }
@@ -633,25 +1040,58 @@ mod tests {
         for path in [BLACKLIST, LOADER_PATH, PROFILE, MIG_UNIT, MIG_LAYOUT] {
             file(path, "ours\n");
         }
-        let look = Look { prefix: "/usr/local".into(), cache: "/c".into(), gpus: GpuSource::Bus };
+        let look = Look {
+            prefix: "/usr/local".into(),
+            cache: "/c".into(),
+            gpus: GpuSource::Bus,
+        };
         let facts = probe(&on, &embedded(), &look).expect("a host");
-        let installed = [("libcuda1", "535.261.03-1"), ("nvidia-smi", "535.261.03-1"), ("bash", "5.2-1")];
+        let installed = [
+            ("libcuda1", "535.261.03-1"),
+            ("nvidia-smi", "535.261.03-1"),
+            ("bash", "5.2-1"),
+        ];
         let installed = installed.map(|(n, v)| (n.to_owned(), v.to_owned())).into();
-        (facts, Inventory { installed, ..Inventory::default() })
+        (
+            facts,
+            Inventory {
+                installed,
+                ..Inventory::default()
+            },
+        )
     }
 
     fn steps(unwanted: &Unwanted) -> Vec<String> {
         let (facts, inventory) = host();
         let request = Request::no_wishes("2026-11-21");
-        let plan = removal(&embedded(), facts, &inventory, unwanted, request).expect("a removal plan");
-        let operations = |s: &Step| s.operations.iter().map(|a| a.operation.describe()).collect::<Vec<_>>().join("; ");
-        plan.steps.iter().map(|s| format!("{}: {}", s.id, operations(s))).collect()
+        let plan =
+            removal(&embedded(), facts, &inventory, unwanted, request).expect("a removal plan");
+        let operations = |s: &Step| {
+            s.operations
+                .iter()
+                .map(|a| a.operation.describe())
+                .collect::<Vec<_>>()
+                .join("; ")
+        };
+        plan.steps
+            .iter()
+            .map(|s| format!("{}: {}", s.id, operations(s)))
+            .collect()
     }
 
     #[test]
     fn one_toolkit_goes_and_the_others_stay() {
-        let cuda = |version: &str| Unwanted { cuda: vec![version.parse().expect("valid")], ..Unwanted::default() };
-        assert_eq!(steps(&cuda("11.2")), ["remove-cuda: remove /usr/local/cuda-11.2", "ldconfig: run ldconfig"]);
+        let cuda = |version: &str| Unwanted {
+            cuda: vec![version.parse().expect("valid")],
+            ..Unwanted::default()
+        };
+        assert_eq!(
+            steps(&cuda("11.2")),
+            [
+                "remove-cuda: remove /usr/local/cuda-11.2",
+                "ldconfig: run ldconfig"
+            ]
+        );
         assert_eq!(
             steps(&cuda("12.8")),
             [
@@ -662,8 +1102,18 @@ mod tests {
         );
         let (mut facts, inventory) = host();
         facts.toolkits[0].origin = Origin::Archives;
-        let plan = removal(&embedded(), facts, &inventory, &cuda("11.2"), Request::no_wishes("2026-11-21"));
-        assert!(plan.expect("a plan").steps[0].why.contains("component archives"));
+        let plan = removal(
+            &embedded(),
+            facts,
+            &inventory,
+            &cuda("11.2"),
+            Request::no_wishes("2026-11-21"),
+        );
+        assert!(
+            plan.expect("a plan").steps[0]
+                .why
+                .contains("component archives")
+        );
         let (facts, inventory) = host();
         // Its driver runs CUDA 12.8, and would not run CUDA 13.
         let newer = Toolkit {
@@ -671,16 +1121,41 @@ mod tests {
             path: "/usr/local/cuda-13.0".into(),
             ..facts.toolkits[0].clone()
         };
-        let with_newer = Facts { toolkits: facts.toolkits.iter().cloned().chain([newer]).collect(), ..facts };
+        let with_newer = Facts {
+            toolkits: facts.toolkits.iter().cloned().chain([newer]).collect(),
+            ..facts
+        };
         let removal_of = |facts: Facts, version: &str| {
-            removal(&embedded(), facts, &inventory, &cuda(version), Request::no_wishes("2026-11-21"))
+            removal(
+                &embedded(),
+                facts,
+                &inventory,
+                &cuda(version),
+                Request::no_wishes("2026-11-21"),
+            )
         };
         let plan = removal_of(with_newer.clone(), "12.8").expect("a plan");
-        let next = plan.steps.iter().find(|step| step.id == StepId::FixSymlinks).expect("the default goes");
-        assert_eq!((next.title.as_str(), plan.warnings.len()), ("Make CUDA 11.2 the default toolkit", 0));
-        let newest_alone = Facts { toolkits: with_newer.toolkits[1..].to_vec(), ..with_newer };
+        let next = plan
+            .steps
+            .iter()
+            .find(|step| step.id == StepId::FixSymlinks)
+            .expect("the default goes");
+        assert_eq!(
+            (next.title.as_str(), plan.warnings.len()),
+            ("Make CUDA 11.2 the default toolkit", 0)
+        );
+        let newest_alone = Facts {
+            toolkits: with_newer.toolkits[1..].to_vec(),
+            ..with_newer
+        };
         let plan = removal_of(newest_alone.clone(), "12").expect("a plan");
-        assert!(plan.warnings[0].text.contains("CUDA 13.0 do not run on driver 535.261.03"), "{:?}", plan.warnings);
+        assert!(
+            plan.warnings[0]
+                .text
+                .contains("CUDA 13.0 do not run on driver 535.261.03"),
+            "{:?}",
+            plan.warnings
+        );
         let several = removal_of(
             Facts {
                 toolkits: vec![
@@ -696,12 +1171,24 @@ mod tests {
             "12",
         );
         let several = several.expect_err("which one?").to_string();
-        assert!(several.contains("several toolkits: /usr/local/cuda-12.8 and /usr/local/cuda-12.4"), "{several}");
+        assert!(
+            several.contains("several toolkits: /usr/local/cuda-12.8 and /usr/local/cuda-12.4"),
+            "{several}"
+        );
         let (facts, inventory) = host();
-        let conflict = removal(&embedded(), facts, &inventory, &cuda("12.4"), Request::no_wishes("2026-11-21"));
+        let conflict = removal(
+            &embedded(),
+            facts,
+            &inventory,
+            &cuda("12.4"),
+            Request::no_wishes("2026-11-21"),
+        );
         let conflict = conflict.expect_err("it is not installed");
         assert_eq!(conflict.kind, ConflictKind::Request);
-        assert!(conflict.to_string().contains("CUDA 12.4 is not installed"), "{conflict}");
+        assert!(
+            conflict.to_string().contains("CUDA 12.4 is not installed"),
+            "{conflict}"
+        );
     }
 
     #[test]
@@ -710,32 +1197,63 @@ mod tests {
             for folder in ["/etc/alternatives", "/var/lib/dpkg/alternatives"] {
                 on.make_directories(folder, 0o755).expect("made");
             }
-            on.link("/usr/local/cuda", Path::new(CUDA_ALTERNATIVE)).expect("linked");
-            on.link(CUDA_ALTERNATIVE, Path::new("/usr/local/cuda-12.8")).expect("linked");
+            on.link("/usr/local/cuda", Path::new(CUDA_ALTERNATIVE))
+                .expect("linked");
+            on.link(CUDA_ALTERNATIVE, Path::new("/usr/local/cuda-12.8"))
+                .expect("linked");
             let list = "auto\n/usr/local/cuda\n\n/usr/local/cuda-12.8\n1\n\n";
-            on.write(CUDA_ALTERNATIVES_DPKG, list.as_bytes(), 0o644).expect("written");
+            on.write(CUDA_ALTERNATIVES_DPKG, list.as_bytes(), 0o644)
+                .expect("written");
         });
         let fix = |origin: Origin, version: &str| {
             let mut facts = facts.clone();
             facts.toolkits[0].origin = origin;
-            let unwanted = Unwanted { cuda: vec![version.parse().expect("valid")], ..Unwanted::default() };
-            let plan = removal(&embedded(), facts, &inventory, &unwanted, Request::no_wishes("2026-11-21"));
+            let unwanted = Unwanted {
+                cuda: vec![version.parse().expect("valid")],
+                ..Unwanted::default()
+            };
+            let plan = removal(
+                &embedded(),
+                facts,
+                &inventory,
+                &unwanted,
+                Request::no_wishes("2026-11-21"),
+            );
             let steps = plan.expect("a plan").steps;
-            let step = steps.into_iter().find(|step| step.id == StepId::FixSymlinks)?;
-            let acts: Vec<_> = step.operations.iter().map(|act| act.operation.describe()).collect();
-            Some(format!("{}: {}", step.title, acts.join("; ").replace("run update-alternatives ", "")))
+            let step = steps
+                .into_iter()
+                .find(|step| step.id == StepId::FixSymlinks)?;
+            let acts: Vec<_> = step
+                .operations
+                .iter()
+                .map(|act| act.operation.describe())
+                .collect();
+            Some(format!(
+                "{}: {}",
+                step.title,
+                acts.join("; ").replace("run update-alternatives ", "")
+            ))
         };
         let chosen = "Make CUDA 11.2 the default toolkit: --remove cuda /usr/local/cuda-12.8; ";
         let by_hand = "--install /usr/local/cuda cuda /usr/local/cuda-11.2 1; --set cuda /usr/local/cuda-11.2";
-        assert_eq!(fix(Origin::Unknown, "12.8"), Some(format!("{chosen}{by_hand}")));
-        assert_eq!(fix(Origin::Dpkg, "12.8"), Some(format!("{chosen}--auto cuda")));
+        assert_eq!(
+            fix(Origin::Unknown, "12.8"),
+            Some(format!("{chosen}{by_hand}"))
+        );
+        assert_eq!(
+            fix(Origin::Dpkg, "12.8"),
+            Some(format!("{chosen}--auto cuda"))
+        );
         assert_eq!(fix(Origin::Unknown, "11.2"), None, "it is no alternative");
     }
 
     #[test]
     fn a_driver_goes_by_its_packages_and_nouveau_may_come_back() {
         assert_eq!(
-            steps(&Unwanted { driver: true, ..Unwanted::default() }),
+            steps(&Unwanted {
+                driver: true,
+                ..Unwanted::default()
+            }),
             [
                 "remove-driver: remove libcuda1, nvidia-smi; remove /etc/systemd/system/gpusetup-mig.service; \
                  remove /etc/gpusetup/mig.yaml",
@@ -748,24 +1266,49 @@ mod tests {
     #[test]
     fn what_cannot_be_without_it_is_named() {
         let (facts, inventory) = host();
-        let unwanted = Unwanted { driver: true, ..Unwanted::default() };
-        let plan =
-            removal(&embedded(), facts, &inventory, &unwanted, Request::no_wishes("2026-11-21")).expect("a plan");
+        let unwanted = Unwanted {
+            driver: true,
+            ..Unwanted::default()
+        };
+        let plan = removal(
+            &embedded(),
+            facts,
+            &inventory,
+            &unwanted,
+            Request::no_wishes("2026-11-21"),
+        )
+        .expect("a plan");
         let before = plan.fingerprint();
         let plan = plan.taking_along(|_, remove| {
             assert_eq!(remove, ["libcuda1", "nvidia-smi"]);
             vec!["ffmpeg-cuda".to_owned()]
         });
-        assert!(plan.steps[0].operations[0].operation.describe().ends_with(", ffmpeg-cuda"));
-        assert!(plan.warnings[0].text.contains("ffmpeg-cuda") && plan.totals.remove == 6, "{:?}", plan.totals);
+        assert!(
+            plan.steps[0].operations[0]
+                .operation
+                .describe()
+                .ends_with(", ffmpeg-cuda")
+        );
+        assert!(
+            plan.warnings[0].text.contains("ffmpeg-cuda") && plan.totals.remove == 6,
+            "{:?}",
+            plan.totals
+        );
         assert_ne!(plan.fingerprint(), before);
     }
 
     #[test]
     fn with_everything_go_the_settings() {
-        let steps = steps(&Unwanted { driver: true, all_cuda: true, ..Unwanted::default() });
+        let steps = steps(&Unwanted {
+            driver: true,
+            all_cuda: true,
+            ..Unwanted::default()
+        });
         for path in [BLACKLIST, LOADER_PATH, PROFILE, "/usr/local/cuda"] {
-            assert!(steps.iter().any(|s| s.contains(&format!("remove {path}"))), "{path}: {steps:?}");
+            assert!(
+                steps.iter().any(|s| s.contains(&format!("remove {path}"))),
+                "{path}: {steps:?}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The step that adds the repositories of the driver, its companions and the toolkit, and the removal of them.
+//! The step that adds the repositories of the driver, its companions and the toolkit, and the
+//! removal of them.
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
@@ -15,11 +16,18 @@ use std::path::Path;
 /// The folder of keys in the cache.
 const KEYS: &str = "keys";
 
-/// The step that adds repositories that are not enabled: of the driver or, if its repository lacks them, of companions, and of
-/// the toolkit.
+/// The step that adds repositories that are not enabled: of the driver or, if its repository lacks
+/// them, of companions, and of the toolkit.
 pub fn add_repository(context: &StepContext, database: &Database) -> Option<Step> {
-    let of_driver = context.chosen.driver.as_ref().and_then(|driver| of_driver(context, database, driver));
-    let all = of_driver.into_iter().chain(of_toolkit(context, database)).chain(of_containers(context));
+    let of_driver = context
+        .chosen
+        .driver
+        .as_ref()
+        .and_then(|driver| of_driver(context, database, driver));
+    let all = of_driver
+        .into_iter()
+        .chain(of_toolkit(context, database))
+        .chain(of_containers(context));
     let all: Vec<_> = all.collect();
     let mut titles: Vec<_> = all.iter().map(|new| new.title).collect();
     titles.dedup();
@@ -27,13 +35,23 @@ pub fn add_repository(context: &StepContext, database: &Database) -> Option<Step
         return None;
     }
     let title = format!("Add {}", all_of(&titles));
-    let why = all.iter().map(|new| new.why.as_str()).collect::<Vec<_>>().join("; ");
+    let why = all
+        .iter()
+        .map(|new| new.why.as_str())
+        .collect::<Vec<_>>()
+        .join("; ");
     let (facts, cache) = (context.facts, &context.request.cache);
-    let acts: Option<Vec<_>> =
-        all.into_iter().map(|new| Some(Act::needed(new.operation(database, facts, cache)?))).collect();
+    let acts: Option<Vec<_>> = all
+        .into_iter()
+        .map(|new| Some(Act::needed(new.operation(database, facts, cache)?)))
+        .collect();
     Some(match acts {
         Some(acts) => step(StepId::AddRepository, title, why, acts),
-        None => skipped(StepId::AddRepository, title, "it has no packages for this machine"),
+        None => skipped(
+            StepId::AddRepository,
+            title,
+            "it has no packages for this machine",
+        ),
     })
 }
 
@@ -49,7 +67,11 @@ struct Source<'a> {
     branch: u16,
 }
 
-fn of_driver<'a>(context: &'a StepContext, database: &'a Database, driver: &ChosenDriver<'a>) -> Option<Source<'a>> {
+fn of_driver<'a>(
+    context: &'a StepContext,
+    database: &'a Database,
+    driver: &ChosenDriver<'a>,
+) -> Option<Source<'a>> {
     let branch = driver.version.branch;
     let Install::Repository(offer, repository) = driver.install else {
         return for_companions(context, database, branch);
@@ -70,7 +92,11 @@ fn of_driver<'a>(context: &'a StepContext, database: &'a Database, driver: &Chos
 }
 
 /// The repository of companions, if they come from another one than the driver's.
-fn for_companions<'a>(context: &'a StepContext, database: &'a Database, branch: u16) -> Option<Source<'a>> {
+fn for_companions<'a>(
+    context: &'a StepContext,
+    database: &'a Database,
+    branch: u16,
+) -> Option<Source<'a>> {
     let (repository, companions) = context.companions.as_ref()?.added_repository()?;
     let companion = companions.first()?;
     let titles: Vec<_> = companions.iter().map(|of| of.title.as_str()).collect();
@@ -82,28 +108,52 @@ fn for_companions<'a>(context: &'a StepContext, database: &'a Database, branch: 
     let any_version = repository.companions(database);
     let title = &companion.repository.as_ref()?.name;
     let except = repository.except.clone();
-    Some(Source { repository, of: RepositoryUse::Driver, title, why, packages: &[], any_version, except, branch })
+    Some(Source {
+        repository,
+        of: RepositoryUse::Driver,
+        title,
+        why,
+        packages: &[],
+        any_version,
+        except,
+        branch,
+    })
 }
 
 /// The repository of the toolkit's packages. One that somebody else enabled is used as it is.
 fn of_toolkit<'a>(context: &'a StepContext, database: &Database) -> Option<Source<'a>> {
-    let packaged = || context.chosen.toolkits().filter_map(|cuda| Some((cuda.release.version, cuda.packages?)));
+    let packaged = || {
+        context
+            .chosen
+            .toolkits()
+            .filter_map(|cuda| Some((cuda.release.version, cuda.packages?)))
+    };
     let (_, repository) = packaged().next()?;
     if is_enabled_by_others(database, context.facts, repository) {
         return None;
     }
-    let series: Vec<_> = packaged().map(|(release, _)| release.series().to_string()).collect();
+    let series: Vec<_> = packaged()
+        .map(|(release, _)| release.series().to_string())
+        .collect();
     let why = format!(
         "it has the packages of CUDA {}; of its other packages, none comes from it for the toolkit, and none that its key has not \
          signed",
         all_of(&series)
     );
     let toolkit = repository.toolkit.as_ref()?;
-    let mut any_version: Vec<_> = packaged().flat_map(|(release, _)| toolkit.patterns_for(release)).collect();
+    let mut any_version: Vec<_> = packaged()
+        .flat_map(|(release, _)| toolkit.patterns_for(release))
+        .collect();
     let mut said = BTreeSet::new();
     any_version.retain(|pattern| said.insert(pattern.clone()));
     // zypper can only be told which packages do not come from it.
-    let except = [&repository.packages, &repository.any_version, &repository.except].into_iter().flatten();
+    let except = [
+        &repository.packages,
+        &repository.any_version,
+        &repository.except,
+    ]
+    .into_iter()
+    .flatten();
     Some(Source {
         repository,
         of: RepositoryUse::Toolkit,
@@ -112,7 +162,11 @@ fn of_toolkit<'a>(context: &'a StepContext, database: &Database) -> Option<Sourc
         packages: &[],
         any_version,
         except: except.cloned().collect(),
-        branch: context.chosen.driver.as_ref().map_or(0, |driver| driver.version.branch),
+        branch: context
+            .chosen
+            .driver
+            .as_ref()
+            .map_or(0, |driver| driver.version.branch),
     })
 }
 
@@ -121,7 +175,13 @@ fn of_containers<'a>(context: &'a StepContext) -> Option<Source<'a>> {
     let is_host = context.facts.machine.kind != MachineKind::Container;
     let containers = context.containers.as_ref().filter(|_| is_host)?;
     let repository = containers.added?;
-    let packages = all_of(&repository.any_version.iter().map(String::as_str).collect::<Vec<_>>());
+    let packages = all_of(
+        &repository
+            .any_version
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>(),
+    );
     Some(Source {
         repository,
         of: RepositoryUse::Containers,
@@ -134,11 +194,24 @@ fn of_containers<'a>(context: &'a StepContext) -> Option<Source<'a>> {
     })
 }
 
-/// Whether such a repository is enabled, and not by gpusetup for the driver: that one gives no toolkit.
-fn is_enabled_by_others(database: &Database, facts: &Facts, repository: &PackageRepository) -> bool {
-    let path = repository.url.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
-    let Some((folder, _)) = path.and_then(|(_, path)| path.rsplit_once('/')) else { return false };
-    let ours = Added { of: RepositoryUse::Driver, notes: &[] };
+/// Whether such a repository is enabled, and not by gpusetup for the driver: that one gives no
+/// toolkit.
+fn is_enabled_by_others(
+    database: &Database,
+    facts: &Facts,
+    repository: &PackageRepository,
+) -> bool {
+    let path = repository
+        .url
+        .split_once("://")
+        .and_then(|(_, rest)| rest.split_once('/'));
+    let Some((folder, _)) = path.and_then(|(_, path)| path.rsplit_once('/')) else {
+        return false;
+    };
+    let ours = Added {
+        of: RepositoryUse::Driver,
+        notes: &[],
+    };
     facts.has_enabled(&[folder.to_owned()]) && !ours.is_there(database, facts)
 }
 
@@ -190,23 +263,49 @@ impl Added<'_> {
         files.sources.iter().any(|path| is_file(facts, path))
     }
 
-    /// The step that removes it, with its keys unless another source needs them; none if gpusetup added none.
-    pub fn removal(&self, database: &Database, facts: &Facts, other: Option<&Added>) -> Option<Step> {
-        let RepositoryFiles { keys, sources } = repository_files(database, &facts.os, &facts.machine.arch, self.of);
+    /// The step that removes it, with its keys unless another source needs them; none if gpusetup
+    /// added none.
+    pub fn removal(
+        &self,
+        database: &Database,
+        facts: &Facts,
+        other: Option<&Added>,
+    ) -> Option<Step> {
+        let RepositoryFiles { keys, sources } =
+            repository_files(database, &facts.os, &facts.machine.arch, self.of);
         let keys = keys.into_iter().filter(|_| other.is_none());
-        let files: Vec<_> = keys.chain(sources).filter(|path| is_file(facts, path)).collect();
+        let files: Vec<_> = keys
+            .chain(sources)
+            .filter(|path| is_file(facts, path))
+            .collect();
         if files.is_empty() {
             return None;
         }
         let is_others = |note: &&Note| other.is_some_and(|other| other.notes.contains(note));
         // The manager finds its notes by the files, so they go first.
-        let forget = |note: &Note| Act::needed(Run::new(note.remove.clone(), 300).undone_by(note.make.clone()));
-        let remove = files.into_iter().map(|path| Act::needed(Operation::Remove(Remove { path })));
-        let acts = self.notes.iter().filter(|note| !is_others(note)).map(forget).chain(remove).collect();
+        let forget = |note: &Note| {
+            Act::needed(Run::new(note.remove.clone(), 300).undone_by(note.make.clone()))
+        };
+        let remove = files
+            .into_iter()
+            .map(|path| Act::needed(Operation::Remove(Remove { path })));
+        let acts = self
+            .notes
+            .iter()
+            .filter(|note| !is_others(note))
+            .map(forget)
+            .chain(remove)
+            .collect();
         let (whose, why) = match self.of {
-            RepositoryUse::Driver => ("driver's", "gpusetup added it for the driver or its companions"),
+            RepositoryUse::Driver => (
+                "driver's",
+                "gpusetup added it for the driver or its companions",
+            ),
             RepositoryUse::Toolkit => ("toolkit's", "gpusetup added it for the toolkit"),
-            RepositoryUse::Containers => ("container toolkit's", "gpusetup added it for the container toolkit"),
+            RepositoryUse::Containers => (
+                "container toolkit's",
+                "gpusetup added it for the container toolkit",
+            ),
         };
         let and_key = if other.is_none() { " and its key" } else { "" };
         let title = format!("Remove the {whose} repository{and_key}");

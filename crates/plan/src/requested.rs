@@ -1,4 +1,5 @@
-//! Companions that the user asks for, such as DCGM: what cannot be installed is refused, with the reason.
+//! Companions that the user asks for, such as DCGM: what cannot be installed is refused, with the
+//! reason.
 
 use super::context::{StepContext, skipped};
 use super::{Step, StepId};
@@ -34,8 +35,14 @@ pub fn without(context: &StepContext, of: &Companion) -> Hint {
 /// Refuses a requested companion that no repository has which gpusetup can use on this host.
 pub fn not_without_source(database: &Database, context: &StepContext) -> Result<(), Conflict> {
     let is_host = context.facts.machine.kind != MachineKind::Container;
-    let missing = context.companions.as_ref().filter(|_| is_host).and_then(|all| all.refused().next());
-    let Some((of, driver)) = missing.zip(context.chosen.driver.as_ref()) else { return Ok(()) };
+    let missing = context
+        .companions
+        .as_ref()
+        .filter(|_| is_host)
+        .and_then(|all| all.refused().next());
+    let Some((of, driver)) = missing.zip(context.chosen.driver.as_ref()) else {
+        return Ok(());
+    };
     let (title, id) = (&of.title, of.id);
     let supply = (driver.version, context.chosen.oldest_gpu());
     let supply = Supply::of(of, database, context.distribution, context.facts, supply);
@@ -45,7 +52,10 @@ pub fn not_without_source(database: &Database, context: &StepContext) -> Result<
         _ => None,
     };
     let with_driver = by_hand.as_ref().map(|_| {
-        let asked = Request { method: Method::Repository, ..context.request.clone() };
+        let asked = Request {
+            method: Method::Repository,
+            ..context.request.clone()
+        };
         Hint::asking("with a driver from that repository", asked)
     });
     let why = match (supply, oldest) {
@@ -62,12 +72,18 @@ pub fn not_without_source(database: &Database, context: &StepContext) -> Result<
             folders.join(", "),
             context.facts.os.name
         ),
-        (_, Some(oldest)) => format!("it needs driver branch {} or newer, not {}", oldest.branch, driver.version),
+        (_, Some(oldest)) => format!(
+            "it needs driver branch {} or newer, not {}",
+            oldest.branch, driver.version
+        ),
         (_, None) => format!("no package of it is known for {}", context.facts.os.name),
     };
     let conflict = Conflict::request(format!("{title} cannot be installed (--with {id}): {why}"));
     let conflict = by_hand.into_iter().fold(conflict, Conflict::hint);
-    Err(with_driver.into_iter().fold(conflict, Conflict::hint).hint(without(context, of)))
+    Err(with_driver
+        .into_iter()
+        .fold(conflict, Conflict::hint)
+        .hint(without(context, of)))
 }
 
 /// Where a driver comes from, after its version.

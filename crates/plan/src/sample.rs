@@ -14,16 +14,30 @@ pub fn plan_of(operations: Vec<Operation>) -> Plan {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let on = System::at(dir.path());
     on.make_directories("/etc", 0o755).expect("made");
-    on.write("/etc/os-release", b"ID=debian\nVERSION_ID=12\n", 0o644).expect("written");
+    on.write("/etc/os-release", b"ID=debian\nVERSION_ID=12\n", 0o644)
+        .expect("written");
     let gpus = GpuSource::Lspci("17:00.0 3D controller [0302]: X [10de:20b0]".to_owned());
-    let look = Look { prefix: "/usr/local".into(), cache: "/var/cache/gpusetup".into(), gpus };
+    let look = Look {
+        prefix: "/usr/local".into(),
+        cache: "/var/cache/gpusetup".into(),
+        gpus,
+    };
     let database = embedded();
     let mut facts = probe(&on, &database, &look).expect("a host");
     facts.machine.arch = "x86_64".to_owned();
-    let request = Request { driver: Want::Nothing, ..Request::no_wishes("2026-11-20") };
+    let request = Request {
+        driver: Want::Nothing,
+        ..Request::no_wishes("2026-11-20")
+    };
     let mut plan = plan(&database, facts, request).expect("a toolkit fits");
     plan.steps.truncate(1);
     plan.steps[0].state = State::Needed;
-    plan.steps[0].operations = operations.into_iter().map(|operation| Act { operation, satisfied: false }).collect();
+    plan.steps[0].operations = operations
+        .into_iter()
+        .map(|operation| Act {
+            operation,
+            satisfied: false,
+        })
+        .collect();
     plan
 }

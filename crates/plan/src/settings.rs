@@ -6,12 +6,17 @@ use gpusetup_operation::{Operation, Run, WriteFile};
 use gpusetup_text::paths::{BLACKLIST, FABRIC_MODULES, LOADER_PATH, PROFILE};
 use std::path::{Path, PathBuf};
 
-/// Seconds allowed for the initramfs of one kernel. It usually takes about ten; on an emulated machine, five minutes were
-/// measured.
+/// Seconds allowed for the initramfs of one kernel. It usually takes about ten; on an emulated
+/// machine, five minutes were measured.
 const IMAGE: u64 = 900;
 
 fn file(path: &str, content: String) -> Operation {
-    Operation::WriteFile(WriteFile { path: path.into(), content, mode: 0o644, merged_from: None })
+    Operation::WriteFile(WriteFile {
+        path: path.into(),
+        content,
+        mode: 0o644,
+        merged_from: None,
+    })
 }
 
 /// Prevents nouveau and nova from loading.
@@ -28,16 +33,25 @@ pub fn fabric_modules(names: &[String]) -> Operation {
     let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
     file(
         FABRIC_MODULES,
-        format!("# Written by gpusetup: Fabric Manager reaches the NVSwitches through these.\n{lines}"),
+        format!(
+            "# Written by gpusetup: Fabric Manager reaches the NVSwitches through these.\n{lines}"
+        ),
     )
 }
 
 /// Loads the kernel module of a companion at every boot.
 pub fn module_at_boot(path: &str, of: &Companion, module: &str) -> Operation {
-    file(path, format!("# Written by gpusetup: {} {}.\n{module}\n", of.title, of.purpose))
+    file(
+        path,
+        format!(
+            "# Written by gpusetup: {} {}.\n{module}\n",
+            of.title, of.purpose
+        ),
+    )
 }
 
-/// Rebuilds the initramfs of every kernel; none if the host has no kernels of its own (a container, some clouds).
+/// Rebuilds the initramfs of every kernel; none if the host has no kernels of its own (a container,
+/// some clouds).
 pub fn rebuild_images(facts: &Facts) -> Option<Operation> {
     let kernels = &facts.kernels.installed;
     let tool = facts.os.initramfs.filter(|_| !kernels.is_empty())?;
@@ -46,13 +60,23 @@ pub fn rebuild_images(facts: &Facts) -> Option<Operation> {
         InitramfsTool::Dracut => &["dracut", "--force", "--regenerate-all"],
         InitramfsTool::Mkinitcpio => &["mkinitcpio", "-P"],
     };
-    let images = kernels.iter().filter_map(|k| k.initramfs.as_ref()).map(|i| i.path.clone());
-    Some(Run::new(argv.iter().copied(), IMAGE * kernels.len() as u64).changing(images).into())
+    let images = kernels
+        .iter()
+        .filter_map(|k| k.initramfs.as_ref())
+        .map(|i| i.path.clone());
+    Some(
+        Run::new(argv.iter().copied(), IMAGE * kernels.len() as u64)
+            .changing(images)
+            .into(),
+    )
 }
 
 /// Rebuilds the initramfs of one kernel, if it has one.
 pub fn rebuild_image(facts: &Facts, kernel: &Kernel) -> Option<Operation> {
-    let (image, release) = (kernel.initramfs.as_ref()?.path.clone(), kernel.release.as_str());
+    let (image, release) = (
+        kernel.initramfs.as_ref()?.path.clone(),
+        kernel.release.as_str(),
+    );
     let shown = image.display().to_string();
     let argv: Vec<&str> = match facts.os.initramfs? {
         InitramfsTool::UpdateInitramfs => vec!["update-initramfs", "-u", "-k", release],
@@ -65,7 +89,13 @@ pub fn rebuild_image(facts: &Facts, kernel: &Kernel) -> Option<Operation> {
 
 /// Adds the default toolkit's libraries to the loader's search path.
 pub fn loader_path(default_toolkit: &Path) -> Operation {
-    file(LOADER_PATH, format!("# Written by gpusetup.\n{}\n", default_toolkit.join("lib64").display()))
+    file(
+        LOADER_PATH,
+        format!(
+            "# Written by gpusetup.\n{}\n",
+            default_toolkit.join("lib64").display()
+        ),
+    )
 }
 
 /// Rebuilds the loader's cache.

@@ -1,9 +1,12 @@
-//! The step that prepares the key for the driver's modules, with Secure Boot on: DKMS signs with it for every kernel, and somebody
-//! at the console enrolls it during a reboot. It comes before the driver, whose modules then load at once.
+//! The step that prepares the key for the driver's modules, with Secure Boot on: DKMS signs with it
+//! for every kernel, and somebody at the console enrolls it during a reboot. It comes before the
+//! driver, whose modules then load at once.
 
 use super::context::{StepContext, reboot_for, step};
 use super::{Act, Step, StepId};
-use gpusetup_database::compat::{Distribution, DriverOffer, ModuleSigning, OnlySigner, is_version_of};
+use gpusetup_database::compat::{
+    Distribution, DriverOffer, ModuleSigning, OnlySigner, is_version_of,
+};
 use gpusetup_database::version::DriverVersion;
 use gpusetup_host::{Enrolment, Facts, SecureBoot, SigningKey, compare_kernels};
 use gpusetup_operation::{EnrollKey, Operation, Packages, Reboot, WriteFile};
@@ -35,9 +38,15 @@ enum Origin {
     Missing,
 }
 
-/// The steps that make the key known: none where the modules need none, or where the firmware trusts it already and DKMS uses it.
+/// The steps that make the key known: none where the modules need none, or where the firmware
+/// trusts it already and DKMS uses it.
 pub fn sign_modules(context: &StepContext) -> Vec<Step> {
-    let Some(key) = key_for(context.facts, context.distribution, context.request, context.chosen) else {
+    let Some(key) = key_for(
+        context.facts,
+        context.distribution,
+        context.request,
+        context.chosen,
+    ) else {
         return Vec::new();
     };
     let acts = acts(context, &key);
@@ -58,23 +67,35 @@ pub fn sign_modules(context: &StepContext) -> Vec<Step> {
     steps.push(step(StepId::SignModules, TITLE, why, acts));
     let console = "someone at the console enrolls the key: shim's menu (MokManager) appears, Enroll MOK > Continue > Yes > \
                    one-time password > Reboot";
-    steps.push(reboot_for(console, Reboot { enrolls: Some(key.certificate) }));
+    steps.push(reboot_for(
+        console,
+        Reboot {
+            enrolls: Some(key.certificate),
+        },
+    ));
     steps
 }
 
-/// What a person must know before an apply: nobody else can enrol the key, or whether one is needed is not known.
+/// What a person must know before an apply: nobody else can enrol the key, or whether one is needed
+/// is not known.
 pub fn warning(context: &StepContext) -> Option<String> {
     let (facts, request) = (context.facts, context.request);
     if builds(context.chosen) && !signs(facts, request) {
         return match facts.secure_boot {
             SecureBoot::Unknown => Some(with_state_unknown(context)),
-            _ => request.settings.module_key.as_ref().map(|_| UNUSED_KEY.to_owned()),
+            _ => request
+                .settings
+                .module_key
+                .as_ref()
+                .map(|_| UNUSED_KEY.to_owned()),
         };
     }
     let key = key_for(facts, context.distribution, request, context.chosen)?;
     let certificate = key.certificate.display();
     let built = why_built(facts, context.distribution, request, context.chosen);
-    let unsigned = built.filter(|_| key.origin != Origin::Given).map(|built| format!(". {}", built.why));
+    let unsigned = built
+        .filter(|_| key.origin != Origin::Given)
+        .map(|built| format!(". {}", built.why));
     (key.enrolment != Enrolment::Enrolled).then(|| {
         format!(
             "Secure Boot is on, and the key {certificate} is not enrolled: apply prepares that, shows a one-time password, and needs \
@@ -84,18 +105,30 @@ pub fn warning(context: &StepContext) -> Option<String> {
     })
 }
 
-const UNUSED_KEY: &str = "Secure Boot is off, so no module is signed: --mok-key and --mok-cert have no effect";
+const UNUSED_KEY: &str =
+    "Secure Boot is off, so no module is signed: --mok-key and --mok-cert have no effect";
 
 /// What Secure Boot would mean for modules that no trusted key signs.
 fn with_state_unknown(context: &StepContext) -> String {
-    let signing = context.distribution.and_then(|known| known.module_signing.as_ref());
-    let (unknown, remedy) = match (context.facts.machine.is_tree, signing.is_some_and(|signing| signing.drop_ins)) {
+    let signing = context
+        .distribution
+        .and_then(|known| known.module_signing.as_ref());
+    let (unknown, remedy) = match (
+        context.facts.machine.is_tree,
+        signing.is_some_and(|signing| signing.drop_ins),
+    ) {
         (true, true) => (
             "a tree does not show whether Secure Boot will be on",
             "for such hosts, name a key that they have enrolled (--mok-key, --mok-cert)",
         ),
-        (true, false) => ("a tree does not show whether Secure Boot will be on", "turn it off on such hosts"),
-        (false, _) => ("whether Secure Boot is on is not known", "read its state first (mokutil --sb-state)"),
+        (true, false) => (
+            "a tree does not show whether Secure Boot will be on",
+            "turn it off on such hosts",
+        ),
+        (false, _) => (
+            "whether Secure Boot is on is not known",
+            "read its state first (mokutil --sb-state)",
+        ),
     };
     let unused = match context.request.settings.module_key {
         Some(_) => ". Until it is known, --mok-key and --mok-cert have no effect",
@@ -107,14 +140,16 @@ fn with_state_unknown(context: &StepContext) -> String {
     )
 }
 
-/// Why modules are built on the host although the distribution signs those of such drivers for its kernels.
+/// Why modules are built on the host although the distribution signs those of such drivers for its
+/// kernels.
 struct WhyBuilt {
     why: String,
     /// Whether it says how to get the signed ones.
     has_remedy: bool,
 }
 
-/// Why modules are built on the host where the distribution signs those of such drivers for its kernels, and what would help.
+/// Why modules are built on the host where the distribution signs those of such drivers for its
+/// kernels, and what would help.
 fn why_built(
     facts: &Facts,
     distribution: Option<&Distribution>,
@@ -138,12 +173,19 @@ fn why_built(
         listed.map(move |(package, version)| (offer, package, version))
     });
     let mut listed: Vec<_> = listed.collect();
-    // Those for the kernel that will run come first, then those for newer ones, and of these the ones that would be preferred.
+    // Those for the kernel that will run come first, then those for newer ones, and of these the
+    // ones that would be preferred.
     let is_for_servers = |offer: &DriverOffer| facts.desktop.is_some() && offer.for_servers;
     listed.sort_by_key(|(offer, _, version)| {
-        (!is_version_of(version, release), compare_kernels(version, release).is_lt(), is_for_servers(offer))
+        (
+            !is_version_of(version, release),
+            compare_kernels(version, release).is_lt(),
+            is_for_servers(offer),
+        )
     });
-    let refresh = gpusetup_packages::of(distribution.package_manager).by_hand.refresh;
+    let refresh = gpusetup_packages::of(distribution.package_manager)
+        .by_hand
+        .refresh;
     let (why, has_remedy) = match (&facts.offered, listed.first()) {
         (None, _) => {
             let why = format!(
@@ -154,30 +196,52 @@ fn why_built(
         }
         (Some(_), Some((_, package, version))) if !is_version_of(version, release) => {
             let remedy = for_other_kernel(facts, version, release, refresh);
-            (format!("{package} has signed modules, which need no key, but for kernel {version}{remedy}"), true)
+            (
+                format!(
+                    "{package} has signed modules, which need no key, but for kernel {version}{remedy}"
+                ),
+                true,
+            )
         }
         (Some(all), Some((offer, package, _))) => {
             let (but, has_remedy) = why_unfit(facts, all, request, offer, package);
-            (format!("{package} has signed modules, but {but}"), has_remedy)
+            (
+                format!("{package} has signed modules, but {but}"),
+                has_remedy,
+            )
         }
-        (Some(_), None) => {
-            (format!("no signed modules of such a driver are known for kernel {release} of {name}"), false)
-        }
+        (Some(_), None) => (
+            format!("no signed modules of such a driver are known for kernel {release} of {name}"),
+            false,
+        ),
     };
     Some(WhyBuilt { why, has_remedy })
 }
 
-/// What helps if the modules in a package of this version are for another kernel than the one that boots next.
+/// What helps if the modules in a package of this version are for another kernel than the one that
+/// boots next.
 fn for_other_kernel(facts: &Facts, version: &str, release: &str, refresh: &str) -> String {
-    let mut known = facts.kernels.installed.iter().map(|kernel| &kernel.release).chain(&facts.kernels.running);
-    let installed = known.find(|other| is_version_of(version, other) && flavour(other) == flavour(release));
+    let mut known = facts
+        .kernels
+        .installed
+        .iter()
+        .map(|kernel| &kernel.release)
+        .chain(&facts.kernels.running);
+    let installed =
+        known.find(|other| is_version_of(version, other) && flavour(other) == flavour(release));
     if compare_kernels(version, release).is_lt() {
-        let or_boot = installed.map(|other| format!(", or remove {release} and boot {other}")).unwrap_or_default();
-        return format!(", and {release} is newer: fetch the package lists (sudo {refresh}), then plan again{or_boot}");
+        let or_boot = installed
+            .map(|other| format!(", or remove {release} and boot {other}"))
+            .unwrap_or_default();
+        return format!(
+            ", and {release} is newer: fetch the package lists (sudo {refresh}), then plan again{or_boot}"
+        );
     }
     match installed {
         Some(other) => {
-            format!(", and {release} boots next: have the boot loader start {other} (installed), then plan again")
+            format!(
+                ", and {release} boots next: have the boot loader start {other} (installed), then plan again"
+            )
         }
         None => format!(": upgrade the kernel from {release} and reboot, then plan again"),
     }
@@ -188,7 +252,8 @@ fn flavour(release: &str) -> Option<&str> {
     release.splitn(3, '-').nth(2)
 }
 
-/// Why the driver of modules that are signed for this kernel was not chosen, and whether that says how to get it.
+/// Why the driver of modules that are signed for this kernel was not chosen, and whether that says
+/// how to get it.
 fn why_unfit(
     facts: &Facts,
     offered: &Versions,
@@ -197,22 +262,42 @@ fn why_unfit(
     package: &str,
 ) -> (String, bool) {
     if facts.has_enabled(&offer.not_beside) {
-        return ("another repository has the driver's other packages in other versions".to_owned(), false);
+        return (
+            "another repository has the driver's other packages in other versions".to_owned(),
+            false,
+        );
     }
-    let first = offer.packages_for(facts.desktop.is_some()).first().and_then(|name| offered.get(name));
-    let version = first.and_then(|version| gpusetup_packages::upstream(version).parse::<DriverVersion>().ok());
+    let first = offer
+        .packages_for(facts.desktop.is_some())
+        .first()
+        .and_then(|name| offered.get(name));
+    let version = first.and_then(|version| {
+        gpusetup_packages::upstream(version)
+            .parse::<DriverVersion>()
+            .ok()
+    });
     match (version, facts.signed_drivers.get(package)) {
-        (None, _) => ("the repositories do not have the driver's other packages".to_owned(), false),
+        (None, _) => (
+            "the repositories do not have the driver's other packages".to_owned(),
+            false,
+        ),
         (Some(version), Some(of)) if version != *of => (
             format!(
                 "of driver {of}, and the driver's other packages have version {version}: plan again when both have one version"
             ),
             true,
         ),
-        (Some(version), _) if !request.driver.accepts(version) => {
-            (format!("of driver {version}, and --driver {} was requested", request.driver), true)
-        }
-        (Some(version), _) => (format!("of driver {version}, which does not fit this host or this request"), false),
+        (Some(version), _) if !request.driver.accepts(version) => (
+            format!(
+                "of driver {version}, and --driver {} was requested",
+                request.driver
+            ),
+            true,
+        ),
+        (Some(version), _) => (
+            format!("of driver {version}, which does not fit this host or this request"),
+            false,
+        ),
     }
 }
 
@@ -220,8 +305,13 @@ fn acts(context: &StepContext, key: &Key) -> Vec<Act> {
     let mut acts = Vec::new();
     let signing = context.distribution.and_then(|d| d.module_signing.as_ref());
     if let Some(signing) = signing.filter(|_| key.enrolment != Enrolment::Enrolled) {
-        let manager = context.distribution.map_or(gpusetup_packages::ASSUMED, |d| d.package_manager);
-        acts.push(Act::needed(Packages::to_install(manager, signing.packages.clone())));
+        let manager = context
+            .distribution
+            .map_or(gpusetup_packages::ASSUMED, |d| d.package_manager);
+        acts.push(Act::needed(Packages::to_install(
+            manager,
+            signing.packages.clone(),
+        )));
     }
     if key.origin == Origin::Given {
         acts.push(context.file(drop_in(key)));
@@ -229,7 +319,14 @@ fn acts(context: &StepContext, key: &Key) -> Vec<Act> {
     if key.enrolment != Enrolment::Enrolled {
         let satisfied = key.enrolment == Enrolment::Requested;
         let makes = (key.origin == Origin::Missing).then(|| key.key.clone());
-        acts.push(Act { operation: EnrollKey { certificate: key.certificate.clone(), makes }.into(), satisfied });
+        acts.push(Act {
+            operation: EnrollKey {
+                certificate: key.certificate.clone(),
+                makes,
+            }
+            .into(),
+            satisfied,
+        });
     }
     acts
 }
@@ -237,22 +334,44 @@ fn acts(context: &StepContext, key: &Key) -> Vec<Act> {
 /// Has DKMS sign with a key of the user's.
 fn drop_in(key: &Key) -> Operation {
     let (private, certificate) = (key.key.display(), key.certificate.display());
-    let content = format!("# Written by gpusetup.\nmok_signing_key=\"{private}\"\nmok_certificate=\"{certificate}\"\n");
-    WriteFile { path: DKMS_SIGNING.into(), content, mode: 0o644, merged_from: None }.into()
+    let content = format!(
+        "# Written by gpusetup.\nmok_signing_key=\"{private}\"\nmok_certificate=\"{certificate}\"\n"
+    );
+    WriteFile {
+        path: DKMS_SIGNING.into(),
+        content,
+        mode: 0o644,
+        merged_from: None,
+    }
+    .into()
 }
 
 /// The options with which nvidia-installer signs the modules that it builds.
 pub fn installer_options(context: &StepContext) -> Vec<String> {
-    let key = key_for(context.facts, context.distribution, context.request, context.chosen);
+    let key = key_for(
+        context.facts,
+        context.distribution,
+        context.request,
+        context.chosen,
+    );
     let options = |key: Key| {
         let (private, certificate) = (key.key.display(), key.certificate.display());
-        [format!("--module-signing-secret-key={private}"), format!("--module-signing-public-key={certificate}")]
+        [
+            format!("--module-signing-secret-key={private}"),
+            format!("--module-signing-public-key={certificate}"),
+        ]
     };
     key.map(options).into_iter().flatten().collect()
 }
 
-/// The key for the modules that a plan builds; none if it builds none, or if the kernel loads unsigned ones.
-fn key_for(facts: &Facts, distribution: Option<&Distribution>, request: &Request, chosen: &Resolution) -> Option<Key> {
+/// The key for the modules that a plan builds; none if it builds none, or if the kernel loads
+/// unsigned ones.
+fn key_for(
+    facts: &Facts,
+    distribution: Option<&Distribution>,
+    request: &Request,
+    chosen: &Resolution,
+) -> Option<Key> {
     if !signs(facts, request) || !builds(chosen) {
         return None;
     }
@@ -263,8 +382,12 @@ fn key_for(facts: &Facts, distribution: Option<&Distribution>, request: &Request
         return None;
     }
     let signing = distribution?.module_signing.as_ref()?;
-    let configured = facts.firmware.as_ref().and_then(|firmware| firmware.dkms_certificate.as_ref());
-    // DKMS's own configuration names another key: it is found, or it is the administrator's to make.
+    let configured = facts
+        .firmware
+        .as_ref()
+        .and_then(|firmware| firmware.dkms_certificate.as_ref());
+    // DKMS's own configuration names another key: it is found, or it is the administrator's to
+    // make.
     if configured.is_some_and(|path| *path != Path::new(&signing.certificate)) {
         return None;
     }
@@ -273,10 +396,14 @@ fn key_for(facts: &Facts, distribution: Option<&Distribution>, request: &Request
 
 /// Whether a plan builds modules on the host.
 fn builds(chosen: &Resolution) -> bool {
-    chosen.driver.as_ref().is_some_and(|driver| !driver.is_kept() && !driver.install.is_signed())
+    chosen
+        .driver
+        .as_ref()
+        .is_some_and(|driver| !driver.is_kept() && !driver.install.is_signed())
 }
 
-/// Whether modules are signed: the firmware demands it, or the user names a key for a tree, whose firmware is not here.
+/// Whether modules are signed: the firmware demands it, or the user names a key for a tree, whose
+/// firmware is not here.
 fn signs(facts: &Facts, request: &Request) -> bool {
     let is_tree = facts.machine.is_tree && facts.secure_boot == SecureBoot::Unknown;
     facts.secure_boot == SecureBoot::Enabled || is_tree && request.settings.module_key.is_some()
@@ -289,32 +416,59 @@ fn of_user(facts: &Facts, given: &ModuleKey) -> Key {
         None if facts.machine.is_tree => Enrolment::Enrolled,
         None => Enrolment::Absent,
     };
-    Key { key: given.key.clone(), certificate: given.certificate.clone(), origin: Origin::Given, enrolment }
+    Key {
+        key: given.key.clone(),
+        certificate: given.certificate.clone(),
+        origin: Origin::Given,
+        enrolment,
+    }
 }
 
 fn of_distribution(facts: &Facts, signing: &ModuleSigning) -> Key {
     let certificate = PathBuf::from(&signing.certificate);
     // Facts of older versions have one key.
-    let older = facts.signing_key.as_ref().filter(|_| facts.signing_keys.is_empty());
-    let found = facts.signing_keys.iter().find(|key| key.path == certificate).or(older);
+    let older = facts
+        .signing_key
+        .as_ref()
+        .filter(|_| facts.signing_keys.is_empty());
+    let found = facts
+        .signing_keys
+        .iter()
+        .find(|key| key.path == certificate)
+        .or(older);
     let enrolment = match found {
         Some(key) if key.enrolled => Enrolment::Enrolled,
         Some(key) if key.requested => Enrolment::Requested,
         _ => Enrolment::Absent,
     };
-    let origin = if found.is_some() { Origin::Found } else { Origin::Missing };
-    Key { key: PathBuf::from(&signing.key), certificate, origin, enrolment }
+    let origin = if found.is_some() {
+        Origin::Found
+    } else {
+        Origin::Missing
+    };
+    Key {
+        key: PathBuf::from(&signing.key),
+        certificate,
+        origin,
+        enrolment,
+    }
 }
 
 fn builds_with_akmods(chosen: &Resolution) -> bool {
-    let offer = chosen.driver.as_ref().and_then(|driver| driver.install.offer());
+    let offer = chosen
+        .driver
+        .as_ref()
+        .and_then(|driver| driver.install.offer());
     offer.is_some_and(DriverOffer::uses_akmods)
 }
 
 /// The key that was found on the host and that signs modules there, if gpusetup does not choose it.
 fn found<'f>(facts: &'f Facts, chosen: &Resolution) -> Option<&'f SigningKey> {
     let of = |path: &Path| facts.signing_keys.iter().find(|key| key.path == path);
-    let configured = facts.firmware.as_ref().and_then(|firmware| firmware.dkms_certificate.as_ref());
+    let configured = facts
+        .firmware
+        .as_ref()
+        .and_then(|firmware| firmware.dkms_certificate.as_ref());
     match (facts.signing_keys.is_empty(), configured) {
         // Facts of older versions have one key.
         (true, _) => facts.signing_key.as_ref(),
@@ -324,8 +478,8 @@ fn found<'f>(facts: &'f Facts, chosen: &Resolution) -> Option<&'f SigningKey> {
     }
 }
 
-/// Refuses to build modules that the kernel would not load, which shows only after the reboot: their key is not enrolled, and
-/// gpusetup cannot prepare that.
+/// Refuses to build modules that the kernel would not load, which shows only after the reboot:
+/// their key is not enrolled, and gpusetup cannot prepare that.
 pub fn not_unsigned(
     facts: &Facts,
     distribution: Option<&Distribution>,
@@ -341,7 +495,10 @@ pub fn not_unsigned(
         None => found(facts, chosen).is_some_and(|key| key.enrolled),
     };
     if let Some((distribution, only)) = only_signer(distribution).filter(|_| !is_enrolled) {
-        let conflict = Conflict::blocked(CheckId::GS301, gpusetup_causes::not_of_only_signer(only, &distribution.name));
+        let conflict = Conflict::blocked(
+            CheckId::GS301,
+            gpusetup_causes::not_of_only_signer(only, &distribution.name),
+        );
         return Err(conflict.hint(gpusetup_causes::without_secure_boot(only).to_string()));
     }
     if let Some(given) = &request.settings.module_key {
@@ -351,7 +508,10 @@ pub fn not_unsigned(
     if is_enrolled {
         return Ok(());
     }
-    let path = key.as_ref().filter(|key| key.origin != Origin::Missing).map(|key| key.certificate.as_path());
+    let path = key
+        .as_ref()
+        .filter(|key| key.origin != Origin::Missing)
+        .map(|key| key.certificate.as_path());
     let path = path.or(found(facts, chosen).map(|key| key.path.as_path()));
     let prebuilt = prebuilt(facts, distribution, request, chosen);
     if let Some(way) = prebuilt.filter(|_| path.is_none() && key.is_none()) {
@@ -360,22 +520,37 @@ pub fn not_unsigned(
     // Signed modules need no key, so they come first.
     let built = why_built(facts, distribution, request, chosen).filter(|built| built.has_remedy);
     let refused = |sentence: String, remedy: gpusetup_causes::Remedy| {
-        let conflict =
-            built.iter().fold(Conflict::blocked(CheckId::GS301, sentence), |all, built| all.hint(built.why.clone()));
+        let conflict = built
+            .iter()
+            .fold(Conflict::blocked(CheckId::GS301, sentence), |all, built| {
+                all.hint(built.why.clone())
+            });
         Err(conflict.hint(remedy.to_string()))
     };
-    let unsigned = |remedy: gpusetup_causes::Remedy| refused(gpusetup_causes::unsigned(path), remedy);
+    let unsigned =
+        |remedy: gpusetup_causes::Remedy| refused(gpusetup_causes::unsigned(path), remedy);
     match (&facts.firmware, &key) {
         _ if builds_with_akmods(chosen) => unsigned(gpusetup_causes::enrol_akmods_key()),
-        (Some(firmware), _) if !firmware.shim => {
-            refused(gpusetup_causes::WITHOUT_SHIM.to_owned(), gpusetup_causes::add_to_firmware(path))
-        }
+        (Some(firmware), _) if !firmware.shim => refused(
+            gpusetup_causes::WITHOUT_SHIM.to_owned(),
+            gpusetup_causes::add_to_firmware(path),
+        ),
         // Facts of older versions do not say whether shim is there.
         (Some(_), Some(_)) => Ok(()),
         (None, _) | (_, None) => {
-            let by_hand = || distribution?.key_by_hand.as_ref().map(gpusetup_causes::make_key);
+            let by_hand = || {
+                distribution?
+                    .key_by_hand
+                    .as_ref()
+                    .map(gpusetup_causes::make_key)
+            };
             let signing = distribution.filter(|_| key.is_some());
-            let make = || signing.and_then(make_key).or_else(by_hand).unwrap_or_else(make_usual_key);
+            let make = || {
+                signing
+                    .and_then(make_key)
+                    .or_else(by_hand)
+                    .unwrap_or_else(make_usual_key)
+            };
             unsigned(path.map_or_else(make, gpusetup_causes::enrol_key))
         }
     }
@@ -387,7 +562,8 @@ fn only_signer(distribution: Option<&Distribution>) -> Option<(&Distribution, &O
     Some((distribution, distribution.only_signer.as_ref()?))
 }
 
-/// Refuses a key of the user's that the distribution's DKMS does not sign with, or if that is not known.
+/// Refuses a key of the user's that the distribution's DKMS does not sign with, or if that is not
+/// known.
 fn takes_key(
     facts: &Facts,
     distribution: Option<&Distribution>,
@@ -401,15 +577,18 @@ fn takes_key(
     let by_hand = distribution.and_then(|d| d.key_by_hand.as_ref());
     if signing.is_some() || by_hand.is_some() {
         let sentence = "the DKMS of this release signs with no other key than its own (--mok-key)";
-        return Err(Conflict::blocked(CheckId::GS301, sentence).hint("leave --mok-key and --mok-cert out"));
+        return Err(
+            Conflict::blocked(CheckId::GS301, sentence).hint("leave --mok-key and --mok-cert out")
+        );
     }
     let sentence = format!(
         "gpusetup does not know which DKMS {} has, and only 3.0.4 and newer sign with a key of yours (--mok-key)",
         facts.os.name
     );
     let conflict = Conflict::blocked(CheckId::GS301, sentence);
-    let conflict =
-        prebuilt().into_iter().fold(conflict, |all, way| all.hint(format!("{way} without --mok-key and --mok-cert")));
+    let conflict = prebuilt().into_iter().fold(conflict, |all, way| {
+        all.hint(format!("{way} without --mok-key and --mok-cert"))
+    });
     Err(conflict.hint(name_key(facts, given).to_string()))
 }
 
@@ -418,24 +597,35 @@ fn name_key(facts: &Facts, given: &ModuleKey) -> gpusetup_causes::Remedy {
     let (key, certificate) = (quoted_path(&given.key), quoted_path(&given.certificate));
     let lines = format!("mok_signing_key={key} mok_certificate={certificate}");
     let name = format!("printf '%s\\n' {lines} | sudo tee /etc/dkms/framework.conf.d/mok.conf");
-    let gpusetup_causes::Remedy { commands: enrol, .. } = gpusetup_causes::enrol_key(&given.certificate);
-    let commands = [name].into_iter().chain(enrol).filter(|_| !facts.machine.is_tree);
+    let gpusetup_causes::Remedy {
+        commands: enrol, ..
+    } = gpusetup_causes::enrol_key(&given.certificate);
+    let commands = [name]
+        .into_iter()
+        .chain(enrol)
+        .filter(|_| !facts.machine.is_tree);
     let text = "if `dkms --version` is 3.0.4 or newer, name the key in /etc/dkms/framework.conf.d (mok_signing_key and \
                 mok_certificate) and enrol it, then plan again without --mok-key and --mok-cert";
     gpusetup_causes::Remedy::new(text, commands)
 }
 
-/// Makes the key where the distribution's DKMS looks for it, and enrols it. Not every DKMS has a command for that.
+/// Makes the key where the distribution's DKMS looks for it, and enrols it. Not every DKMS has a
+/// command for that.
 fn make_key(distribution: &Distribution) -> Option<gpusetup_causes::Remedy> {
     let signing = distribution.module_signing.as_ref()?;
     let by_hand = &gpusetup_packages::of(distribution.package_manager).by_hand;
     let install = format!("sudo {} {}", by_hand.install, signing.packages.join(" "));
     let make = make_with_openssl(Path::new(&signing.key), Path::new(&signing.certificate));
-    let gpusetup_causes::Remedy { text, commands } = gpusetup_causes::enrol_key(Path::new(&signing.certificate));
-    Some(gpusetup_causes::Remedy::new(text, [install].into_iter().chain(make).chain(commands)))
+    let gpusetup_causes::Remedy { text, commands } =
+        gpusetup_causes::enrol_key(Path::new(&signing.certificate));
+    Some(gpusetup_causes::Remedy::new(
+        text,
+        [install].into_iter().chain(make).chain(commands),
+    ))
 }
 
-/// Makes the key where DKMS looks for it unless configured, and enrols it: for releases whose DKMS the database does not know.
+/// Makes the key where DKMS looks for it unless configured, and enrols it: for releases whose DKMS
+/// the database does not know.
 fn make_usual_key() -> gpusetup_causes::Remedy {
     let certificate = Path::new(gpusetup_causes::DKMS_KEY);
     let gpusetup_causes::Remedy { commands, .. } = gpusetup_causes::enrol_key(certificate);
@@ -443,20 +633,36 @@ fn make_usual_key() -> gpusetup_causes::Remedy {
                 and confirm it at the console";
     gpusetup_causes::Remedy::new(
         text,
-        make_with_openssl(&certificate.with_extension("key"), certificate).into_iter().chain(commands),
+        make_with_openssl(&certificate.with_extension("key"), certificate)
+            .into_iter()
+            .chain(commands),
     )
 }
 
 /// The commands that make a key and its certificate.
 fn make_with_openssl(key: &Path, certificate: &Path) -> Vec<String> {
-    let folder = key.parent().map(|folder| format!("sudo mkdir -p {}", quoted_path(folder)));
-    let make = EnrollKey { certificate: certificate.to_owned(), makes: Some(key.to_owned()) }.openssl();
-    let make = make.map(|argv| argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "));
-    folder.into_iter().chain(make.map(|openssl| format!("sudo {openssl}"))).collect()
+    let folder = key
+        .parent()
+        .map(|folder| format!("sudo mkdir -p {}", quoted_path(folder)));
+    let make = EnrollKey {
+        certificate: certificate.to_owned(),
+        makes: Some(key.to_owned()),
+    }
+    .openssl();
+    let make = make.map(|argv| {
+        argv.iter()
+            .map(|word| quoted(word))
+            .collect::<Vec<_>>()
+            .join(" ")
+    });
+    folder
+        .into_iter()
+        .chain(make.map(|openssl| format!("sudo {openssl}")))
+        .collect()
 }
 
-/// The way to modules that the distribution signs for all of its kernels of a kind: only the lists tell their version, so without
-/// the lists no plan has them.
+/// The way to modules that the distribution signs for all of its kernels of a kind: only the lists
+/// tell their version, so without the lists no plan has them.
 fn prebuilt(
     facts: &Facts,
     distribution: Option<&Distribution>,
@@ -464,20 +670,38 @@ fn prebuilt(
     chosen: &Resolution,
 ) -> Option<String> {
     let (distribution, release) = (distribution?, facts.kernel()?);
-    let is_listed = |name: &str| facts.offered.as_ref().is_some_and(|all| all.contains_key(name));
+    let is_listed = |name: &str| {
+        facts
+            .offered
+            .as_ref()
+            .is_some_and(|all| all.contains_key(name))
+    };
     let fits = |offer: &&DriverOffer| {
         offer.is_signed_for(release)
             && offer.archs.contains(&facts.machine.arch)
             && request.driver.may_accept(offer.branch)
-            && request.modules.is_none_or(|modules| modules == offer.modules)
-            && chosen.cards.iter().all(|card| card.modules.contains(&offer.modules) && card.is_served_by(offer.branch))
+            && request
+                .modules
+                .is_none_or(|modules| modules == offer.modules)
+            && chosen.cards.iter().all(|card| {
+                card.modules.contains(&offer.modules) && card.is_served_by(offer.branch)
+            })
     };
-    let offers = distribution.drivers.iter().filter(|_| request.method != Method::Runfile).filter(fits);
-    let names: Vec<_> = offers.filter_map(|offer| offer.packages.first()).map(String::as_str).collect();
+    let offers = distribution
+        .drivers
+        .iter()
+        .filter(|_| request.method != Method::Runfile)
+        .filter(fits);
+    let names: Vec<_> = offers
+        .filter_map(|offer| offer.packages.first())
+        .map(String::as_str)
+        .collect();
     if names.is_empty() || names.iter().any(|&name| is_listed(name)) {
         return None;
     }
-    let refresh = gpusetup_packages::of(distribution.package_manager).by_hand.refresh;
+    let refresh = gpusetup_packages::of(distribution.package_manager)
+        .by_hand
+        .refresh;
     Some(format!(
         "{} has signed modules for its kernels, which need no key ({}): fetch the package lists (sudo {refresh}), then plan \
          again",

@@ -46,7 +46,12 @@ impl fmt::Display for StepId {
             Self::RemoveAddOn(id) => write!(f, "{REMOVE}{id}"),
             Self::InstallFurtherCuda(series) => write!(f, "{}-{series}", Self::InstallCuda),
             Self::InstallFurtherAddOn(id, series) => write!(f, "{INSTALL}{id}-{series}"),
-            other => f.write_str(NAMES.iter().find(|(id, _)| id == other).map_or("", |(_, name)| name)),
+            other => f.write_str(
+                NAMES
+                    .iter()
+                    .find(|(id, _)| id == other)
+                    .map_or("", |(_, name)| name),
+            ),
         }
     }
 }
@@ -62,7 +67,10 @@ impl FromStr for StepId {
         if let Some((id, _)) = NAMES.iter().find(|(_, name)| *name == text) {
             return Ok(*id);
         }
-        if let Some((step, series)) = text.rsplit_once('-').and_then(|(step, text)| Some((step, series(text)?))) {
+        if let Some((step, series)) = text
+            .rsplit_once('-')
+            .and_then(|(step, text)| Some((step, series(text)?)))
+        {
             return match step.parse() {
                 Ok(Self::InstallCuda) => Ok(Self::InstallFurtherCuda(series)),
                 Ok(Self::InstallAddOn(id)) => Ok(Self::InstallFurtherAddOn(id, series)),
@@ -70,7 +78,9 @@ impl FromStr for StepId {
             };
         }
         let add_on = |prefix: &str| text.strip_prefix(prefix)?.parse().ok();
-        let found = add_on(INSTALL).map(Self::InstallAddOn).or_else(|| add_on(REMOVE).map(Self::RemoveAddOn));
+        let found = add_on(INSTALL)
+            .map(Self::InstallAddOn)
+            .or_else(|| add_on(REMOVE).map(Self::RemoveAddOn));
         found.ok_or_else(|| StepIdError(text.to_owned()))
     }
 }
@@ -88,7 +98,9 @@ impl StepId {
 
 /// A series as it is written, such as `11.8`.
 fn series(text: &str) -> Option<CudaVersion> {
-    text.parse().ok().filter(|version: &CudaVersion| version.patch.is_none() && version.to_string() == text)
+    text.parse()
+        .ok()
+        .filter(|version: &CudaVersion| version.patch.is_none() && version.to_string() == text)
 }
 
 impl Serialize for StepId {
@@ -111,7 +123,8 @@ impl schemars::JsonSchema for StepId {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let names: Vec<_> = NAMES.iter().map(|(_, name)| *name).collect();
         let (most, series) = (AddOnId::MOST, "[0-9]+[.][0-9]+");
-        let add_ons = format!("(install|remove)-[a-z0-9]{{1,{most}}}|install-[a-z0-9]{{1,{most}}}-{series}");
+        let add_ons =
+            format!("(install|remove)-[a-z0-9]{{1,{most}}}|install-[a-z0-9]{{1,{most}}}-{series}");
         schemars::json_schema!({
             "type": "string",
             "pattern": format!("^({}|{add_ons})$", names.join("|")),
@@ -127,15 +140,40 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        let add_ons = [StepId::InstallAddOn(AddOnId::CUDNN), StepId::RemoveAddOn(AddOnId::CUDNN)];
+        let add_ons = [
+            StepId::InstallAddOn(AddOnId::CUDNN),
+            StepId::RemoveAddOn(AddOnId::CUDNN),
+        ];
         let series = "11.8".parse().expect("a series");
-        let further = [StepId::InstallCuda.beside(series), add_ons[0].beside(series)];
-        for id in NAMES.iter().map(|(id, _)| *id).chain(add_ons).chain(further) {
+        let further = [
+            StepId::InstallCuda.beside(series),
+            add_ons[0].beside(series),
+        ];
+        for id in NAMES
+            .iter()
+            .map(|(id, _)| *id)
+            .chain(add_ons)
+            .chain(further)
+        {
             assert_eq!(id.to_string().parse(), Ok(id));
         }
-        assert_eq!(add_ons.map(|id| id.to_string()), ["install-cudnn", "remove-cudnn"]);
-        assert_eq!(further.map(|id| id.to_string()), ["install-cuda-11.8", "install-cudnn-11.8"]);
-        for text in ["", "install-", "install-cuDNN", "uninstall-cudnn", "fly", "verify-11.8", "install-cuda-11.8.0"] {
+        assert_eq!(
+            add_ons.map(|id| id.to_string()),
+            ["install-cudnn", "remove-cudnn"]
+        );
+        assert_eq!(
+            further.map(|id| id.to_string()),
+            ["install-cuda-11.8", "install-cudnn-11.8"]
+        );
+        for text in [
+            "",
+            "install-",
+            "install-cuDNN",
+            "uninstall-cudnn",
+            "fly",
+            "verify-11.8",
+            "install-cuda-11.8.0",
+        ] {
             assert!(text.parse::<StepId>().is_err(), "{text}");
         }
     }

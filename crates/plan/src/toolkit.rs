@@ -1,4 +1,5 @@
-//! The steps that install the CUDA toolkit from its runfile, and that create the links to it and to its libraries.
+//! The steps that install the CUDA toolkit from its runfile, and that create the links to it and to
+//! its libraries.
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
@@ -29,9 +30,15 @@ pub fn install_cuda(context: &StepContext) -> Step {
     if !context.chosen.parts.is_empty() {
         return super::components::install(context, cuda, toolkit);
     }
-    let Some((artifact, download)) = cuda.artifact.and_then(|a| Some((&a.artifact, context.download(&a.artifact)?)))
+    let Some((artifact, download)) = cuda
+        .artifact
+        .and_then(|a| Some((&a.artifact, context.download(&a.artifact)?)))
     else {
-        return skipped(StepId::InstallCuda, title, "the checksum of its runfile is not known");
+        return skipped(
+            StepId::InstallCuda,
+            title,
+            "the checksum of its runfile is not known",
+        );
     };
     let file = context.cached(artifact);
     let argv = [
@@ -47,13 +54,24 @@ pub fn install_cuda(context: &StepContext) -> Step {
     let run = Run::new(argv, 3600)
         .executing(file, artifact.sha256.clone().unwrap_or_default())
         .creating([toolkit.to_owned()])
-        .changing([context.default_toolkit(), "/var/log/cuda-installer.log".into()]);
+        .changing([
+            context.default_toolkit(),
+            "/var/log/cuda-installer.log".into(),
+        ]);
     let why = match cuda.artifact.and_then(|a| a.bundled_driver) {
-        Some(bundled) => format!("from the runfile, without its driver {bundled}; a separate step installs the driver"),
+        Some(bundled) => format!(
+            "from the runfile, without its driver {bundled}; a separate step installs the driver"
+        ),
         None => "from the runfile, which contains no driver".to_owned(),
     };
-    let mut out = step(StepId::InstallCuda, title, why, vec![Act::needed(download), Act::needed(run)]);
-    // The 4.3 GB of CUDA 13.3.1 unpack to 7.9 GB, once in the temporary directory and once in place.
+    let mut out = step(
+        StepId::InstallCuda,
+        title,
+        why,
+        vec![Act::needed(download), Act::needed(run)],
+    );
+    // The 4.3 GB of CUDA 13.3.1 unpack to 7.9 GB, once in the temporary directory and once in
+    // place.
     out.disk_bytes = artifact.size.map(|size| size * 4);
     out
 }
@@ -61,8 +79,14 @@ pub fn install_cuda(context: &StepContext) -> Step {
 /// The steps that install the toolkits beside the default one, each with its add-ons.
 pub fn install_further(context: &StepContext) -> Vec<Step> {
     let of_toolkit = |toolkit: &StepContext| {
-        let steps = std::iter::once(install_cuda(toolkit)).chain(super::add_on::install_beside(toolkit));
-        let named = |step: Step| toolkit.series().map(|series| Step { id: step.id.beside(series), ..step });
+        let steps =
+            std::iter::once(install_cuda(toolkit)).chain(super::add_on::install_beside(toolkit));
+        let named = |step: Step| {
+            toolkit.series().map(|series| Step {
+                id: step.id.beside(series),
+                ..step
+            })
+        };
         steps.filter_map(named).collect::<Vec<_>>()
     };
     context.further.iter().flat_map(of_toolkit).collect()
@@ -79,25 +103,46 @@ pub fn fix_symlinks(context: &StepContext) -> Step {
     let mut why =
         "programs load libX.so.N and compilers use libX.so; links instead of copies, so that one update changes both"
             .to_owned();
-    for (of, toolkit) in context.toolkits().filter_map(|of| Some((of, of.toolkit()?))) {
+    for (of, toolkit) in context
+        .toolkits()
+        .filter_map(|of| Some((of, of.toolkit()?)))
+    {
         acts.extend(super::add_on::links(of, toolkit));
-        if let Some(gcc) = of.chosen.cuda.as_ref().and_then(|c| c.side_gcc).filter(|_| of.has_nvcc()) {
+        if let Some(gcc) = of
+            .chosen
+            .cuda
+            .as_ref()
+            .and_then(|c| c.side_gcc)
+            .filter(|_| of.has_nvcc())
+        {
             acts.extend(host_compiler(of, toolkit, gcc));
-            let nvcc = of.series().filter(|_| !context.further.is_empty()).map(|series| format!(" of CUDA {series}"));
-            why += &format!("; nvcc{} uses gcc {gcc} by a link next to its cicc", nvcc.unwrap_or_default());
+            let nvcc = of
+                .series()
+                .filter(|_| !context.further.is_empty())
+                .map(|series| format!(" of CUDA {series}"));
+            why += &format!(
+                "; nvcc{} uses gcc {gcc} by a link next to its cicc",
+                nvcc.unwrap_or_default()
+            );
         }
     }
     step(StepId::FixSymlinks, TITLE, why, acts)
 }
 
-/// Why a toolkit becomes the default one, if several are requested, or another one was the default until now.
+/// Why a toolkit becomes the default one, if several are requested, or another one was the default
+/// until now.
 pub fn why_default(context: &StepContext) -> Option<Reason> {
     let (series, toolkit) = (context.series()?, context.toolkit()?);
-    let before = context.facts.default_toolkit(&context.request.prefix).filter(|before| before.path != toolkit);
+    let before = context
+        .facts
+        .default_toolkit(&context.request.prefix)
+        .filter(|before| before.path != toolkit);
     let before = before.map(|before| before.version.series());
     let named = match (context.further.is_empty(), before) {
         (true, None) => return None,
-        (true, Some(_)) if context.request.cuda == Want::Best => "it is the one that this plan sets up",
+        (true, Some(_)) if context.request.cuda == Want::Best => {
+            "it is the one that this plan sets up"
+        }
         (true, Some(_)) => "it was requested",
         (false, _) => "it was named first",
     };
@@ -106,13 +151,17 @@ pub fn why_default(context: &StepContext) -> Option<Reason> {
     });
     Some(Reason {
         subject: "default".to_owned(),
-        text: format!("CUDA {series} becomes the default, because {named}{}", stays.unwrap_or_default()),
+        text: format!(
+            "CUDA {series} becomes the default, because {named}{}",
+            stays.unwrap_or_default()
+        ),
         rule: Recorded::Known(RuleId::CudaWanted.into()),
         source: String::new(),
     })
 }
 
-/// What makes a toolkit the default one: a link or, if packages keep that link as an alternative, their tool.
+/// What makes a toolkit the default one: a link or, if packages keep that link as an alternative,
+/// their tool.
 fn default_link(context: &StepContext, toolkit: &Path) -> Option<Act> {
     if super::toolkit_packages::has_alternative(context) {
         return super::toolkit_packages::choose(context, toolkit);
@@ -120,26 +169,49 @@ fn default_link(context: &StepContext, toolkit: &Path) -> Option<Act> {
     Some(link_to(context.facts, &context.request.prefix, toolkit))
 }
 
-/// The link that makes a toolkit the default one; relative if it is below the prefix, so that both can be moved together.
+/// The link that makes a toolkit the default one; relative if it is below the prefix, so that both
+/// can be moved together.
 pub fn link_to(facts: &Facts, prefix: &Path, toolkit: &Path) -> Act {
     let path = prefix.join("cuda");
-    let name = toolkit.file_name().filter(|_| toolkit.parent() == Some(prefix));
+    let name = toolkit
+        .file_name()
+        .filter(|_| toolkit.parent() == Some(prefix));
     let target = name.map_or(toolkit, Path::new).to_owned();
     let is_it = |now: &PathBuf| *now == target || now == toolkit;
     let satisfied = matches!(facts.node(&path), Some(Node::Link { target: now }) if is_it(now));
-    Act { operation: Operation::Link(Link { path, target, soname: None }), satisfied }
+    Act {
+        operation: Operation::Link(Link {
+            path,
+            target,
+            soname: None,
+        }),
+        satisfied,
+    }
 }
 
 /// The links by which a toolkit's nvcc uses an older host compiler than the default one.
 fn host_compiler(context: &StepContext, toolkit: &Path, gcc: u16) -> [Act; 2] {
     let there = context.facts.side_compiler(gcc);
-    let program =
-        |name: &str, seen: Option<&PathBuf>| seen.cloned().unwrap_or_else(|| format!("/usr/bin/{name}-{gcc}").into());
-    let programs = [program("gcc", there.map(|c| &c.gcc)), program("g++", there.and_then(|c| c.gxx.as_ref()))];
+    let program = |name: &str, seen: Option<&PathBuf>| {
+        seen.cloned()
+            .unwrap_or_else(|| format!("/usr/bin/{name}-{gcc}").into())
+    };
+    let programs = [
+        program("gcc", there.map(|c| &c.gcc)),
+        program("g++", there.and_then(|c| c.gxx.as_ref())),
+    ];
     let [c, cxx] = host_compilers(toolkit);
     let [gcc, gxx] = programs;
     [(c, gcc), (cxx, gxx)].map(|(path, target)| {
-        let satisfied = matches!(context.facts.node(&path), Some(Node::Link { target: now }) if *now == target);
-        Act { operation: Operation::Link(Link { path, target, soname: None }), satisfied }
+        let satisfied =
+            matches!(context.facts.node(&path), Some(Node::Link { target: now }) if *now == target);
+        Act {
+            operation: Operation::Link(Link {
+                path,
+                target,
+                soname: None,
+            }),
+            satisfied,
+        }
     })
 }

@@ -1,5 +1,5 @@
-//! The step that installs the toolkit from packages of NVIDIA's repository. Their scripts make `/usr/local/cuda` an alternative
-//! of the system, so its default is chosen with the system's tool.
+//! The step that installs the toolkit from packages of NVIDIA's repository. Their scripts make
+//! `/usr/local/cuda` an alternative of the system, so its default is chosen with the system's tool.
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId, estimate};
@@ -15,7 +15,8 @@ use std::path::Path;
 const TOOL: &str = "update-alternatives";
 /// The name of the alternative.
 const NAME: &str = "cuda";
-/// The priority of a toolkit that no package registered: the system never chooses it by itself before one of packages.
+/// The priority of a toolkit that no package registered: the system never chooses it by itself
+/// before one of packages.
 const UNPACKAGED: &str = "1";
 
 /// The step that installs the toolkit's packages.
@@ -35,14 +36,23 @@ pub fn install(cuda: &ChosenToolkit, repository: &PackageRepository) -> Step {
         "{name} from NVIDIA's network repository, which installs no driver; its components are updated with the system, within \
          CUDA {series}"
     );
-    let mut out = step(StepId::InstallCuda, title, why, vec![Act::needed(Operation::Packages(transaction))]);
-    out.disk_bytes = estimate::room_of_toolkit(cuda.artifact.and_then(|runfile| runfile.artifact.size));
+    let mut out = step(
+        StepId::InstallCuda,
+        title,
+        why,
+        vec![Act::needed(Operation::Packages(transaction))],
+    );
+    out.disk_bytes =
+        estimate::room_of_toolkit(cuda.artifact.and_then(|runfile| runfile.artifact.size));
     out
 }
 
 /// Whether `/usr/local/cuda` is an alternative of packages, or becomes one.
 pub fn has_alternative(context: &StepContext) -> bool {
-    context.chosen.toolkits().any(|cuda| cuda.packages.is_some())
+    context
+        .chosen
+        .toolkits()
+        .any(|cuda| cuda.packages.is_some())
         || is_alternative(context.facts, &context.request.prefix)
 }
 
@@ -52,7 +62,8 @@ pub fn is_alternative(facts: &Facts, prefix: &Path) -> bool {
     matches!(link, Some(Node::Link { target }) if target == Path::new(CUDA_ALTERNATIVE))
 }
 
-/// What chooses a toolkit among the alternatives; none if the default toolkit's link is no alternative.
+/// What chooses a toolkit among the alternatives; none if the default toolkit's link is no
+/// alternative.
 pub fn alternative(facts: &Facts, prefix: &Path, toolkit: &Toolkit) -> Option<Vec<Act>> {
     if !is_alternative(facts, prefix) {
         return None;
@@ -64,17 +75,26 @@ pub fn alternative(facts: &Facts, prefix: &Path, toolkit: &Toolkit) -> Option<Ve
     // Packages register their own toolkits only.
     if !is_registered(facts, toolkit) {
         let install = register(prefix, &path).undone_by([TOOL, "--remove", NAME, &path]);
-        acts.push(Act { operation: install.into(), satisfied });
+        acts.push(Act {
+            operation: install.into(),
+            satisfied,
+        });
     }
     // By itself the system chooses the newest toolkit of packages.
-    let newest = facts.toolkits.iter().rfind(|t| t.origin == Origin::Dpkg && t.has_own_directory());
+    let newest = facts
+        .toolkits
+        .iter()
+        .rfind(|t| t.origin == Origin::Dpkg && t.has_own_directory());
     let before = now.filter(|now| newest.is_none_or(|newest| newest.path != now.path));
     let set = Run::new([TOOL, "--set", NAME, &path], 60);
     let set = match before {
         Some(before) => set.undone_by([TOOL, "--set", NAME, &before.path.display().to_string()]),
         None => set.undone_by([TOOL, "--auto", NAME]),
     };
-    acts.push(Act { operation: set.into(), satisfied });
+    acts.push(Act {
+        operation: set.into(),
+        satisfied,
+    });
     Some(acts)
 }
 
@@ -89,16 +109,27 @@ fn register(prefix: &Path, path: &str) -> Run {
     Run::new([TOOL, "--install", &link, NAME, path, UNPACKAGED], 60)
 }
 
-/// Chooses a toolkit of those that stay once the default one is removed. Nothing undoes that: the removed one does not come back.
-pub fn choose_next(facts: &Facts, prefix: &Path, toolkit: &Toolkit, stays: &[&Toolkit]) -> Vec<Run> {
+/// Chooses a toolkit of those that stay once the default one is removed. Nothing undoes that: the
+/// removed one does not come back.
+pub fn choose_next(
+    facts: &Facts,
+    prefix: &Path,
+    toolkit: &Toolkit,
+    stays: &[&Toolkit],
+) -> Vec<Run> {
     // By itself the system chooses the newest toolkit of packages.
-    let newest = stays.iter().rfind(|t| t.origin == Origin::Dpkg && t.has_own_directory());
+    let newest = stays
+        .iter()
+        .rfind(|t| t.origin == Origin::Dpkg && t.has_own_directory());
     if newest.is_some_and(|newest| newest.path == toolkit.path) {
         return vec![Run::new([TOOL, "--auto", NAME], 60)];
     }
     let path = toolkit.path.display().to_string();
     let install = (!is_registered(facts, toolkit)).then(|| register(prefix, &path));
-    install.into_iter().chain([Run::new([TOOL, "--set", NAME, &path], 60)]).collect()
+    install
+        .into_iter()
+        .chain([Run::new([TOOL, "--set", NAME, &path], 60)])
+        .collect()
 }
 
 /// Takes a toolkit out of the alternatives, if it is one.
@@ -106,19 +137,24 @@ pub fn deregister(toolkit: &Path) -> Run {
     Run::new([TOOL, "--remove", NAME, &toolkit.display().to_string()], 60)
 }
 
-/// Chooses a toolkit among the alternatives, where the system would choose another one by itself: it prefers the newest.
+/// Chooses a toolkit among the alternatives, where the system would choose another one by itself:
+/// it prefers the newest.
 pub fn choose(context: &StepContext, toolkit: &Path) -> Option<Act> {
     let cuda = context.chosen.cuda.as_ref()?;
-    let chosen =
-        matches!(context.facts.node(Path::new(CUDA_ALTERNATIVE)), Some(Node::Link { target }) if target == toolkit);
+    let chosen = matches!(context.facts.node(Path::new(CUDA_ALTERNATIVE)), Some(Node::Link { target }) if target == toolkit);
     let version = cuda.version();
     let is_newer = |t: &Toolkit| t.origin == Origin::Dpkg && t.version.series() > version.series();
-    let newer_comes =
-        context.chosen.toolkits().any(|t| t.packages.is_some() && t.version().series() > version.series());
+    let newer_comes = context
+        .chosen
+        .toolkits()
+        .any(|t| t.packages.is_some() && t.version().series() > version.series());
     if cuda.packages.is_some() && !newer_comes && !context.facts.toolkits.iter().any(is_newer) {
         return None;
     }
     let path = toolkit.display().to_string();
     let set = Run::new([TOOL, "--set", NAME, &path], 60).undone_by([TOOL, "--auto", NAME]);
-    Some(Act { operation: set.into(), satisfied: chosen })
+    Some(Act {
+        operation: set.into(),
+        satisfied: chosen,
+    })
 }

@@ -2,15 +2,20 @@
 
 use gpusetup_database::version::Want;
 use gpusetup_host::{Facts, Origin};
-use gpusetup_resolve::{Conflict, Hint, Install, Method, Request, Resolution, changes_branch, summary};
+use gpusetup_resolve::{
+    Conflict, Hint, Install, Method, Request, Resolution, changes_branch, summary,
+};
 use gpusetup_text::ids::CheckId;
 use std::borrow::Borrow;
 
-/// Refuses to install packages of a repository that is added over those of another vendor: some have the same names, and each
-/// upgrade would mix them.
+/// Refuses to install packages of a repository that is added over those of another vendor: some
+/// have the same names, and each upgrade would mix them.
 pub fn not_two_vendors(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
-    let (Some(installed), Some(driver)) = (&facts.driver, &chosen.driver) else { return Ok(()) };
-    let (Origin::Dpkg | Origin::Rpm, Install::Repository(offer, repository)) = (installed.origin, driver.install)
+    let (Some(installed), Some(driver)) = (&facts.driver, &chosen.driver) else {
+        return Ok(());
+    };
+    let (Origin::Dpkg | Origin::Rpm, Install::Repository(offer, repository)) =
+        (installed.origin, driver.install)
     else {
         return Ok(());
     };
@@ -27,8 +32,8 @@ pub fn not_two_vendors(facts: &Facts, chosen: &Resolution) -> Result<(), Conflic
         .hint("remove the installed driver first: sudo gpusetup uninstall --driver"))
 }
 
-/// Suggests a driver from the enabled repositories if one was refused by the rule above, or the installed one. `gives` is what a
-/// request gets, if it gets anything.
+/// Suggests a driver from the enabled repositories if one was refused by the rule above, or the
+/// installed one. `gives` is what a request gets, if it gets anything.
 pub fn with_enabled<'a, Chosen: Borrow<Resolution<'a>>>(
     request: &Request,
     mut conflict: Conflict,
@@ -37,10 +42,24 @@ pub fn with_enabled<'a, Chosen: Borrow<Resolution<'a>>>(
     if conflict.check != Some(CheckId::GS402) {
         return conflict;
     }
-    let from_enabled = Request { method: Method::Packages, ..request.clone() };
-    let method = if request.method == Method::Repository { Method::Auto } else { request.method };
-    let as_it_is = Request { method, upgrade: false, ..request.clone() };
-    let in_any_version = Request { driver: Want::Best, ..as_it_is.clone() };
+    let from_enabled = Request {
+        method: Method::Packages,
+        ..request.clone()
+    };
+    let method = if request.method == Method::Repository {
+        Method::Auto
+    } else {
+        request.method
+    };
+    let as_it_is = Request {
+        method,
+        upgrade: false,
+        ..request.clone()
+    };
+    let in_any_version = Request {
+        driver: Want::Best,
+        ..as_it_is.clone()
+    };
     let ways = [
         ("from the enabled repositories", from_enabled, false),
         ("keep the installed driver", as_it_is, true),
@@ -49,8 +68,14 @@ pub fn with_enabled<'a, Chosen: Borrow<Resolution<'a>>>(
     let tried = ways.into_iter().find_map(|(why, asked, keeps)| {
         let given = gives(&asked)?;
         let chosen: &Resolution = given.borrow();
-        let is_kept = chosen.driver.as_ref().is_some_and(|driver| driver.is_kept());
-        let hint = || Hint::asking(why, asked.clone()).giving(format!("fits: {}", summary(&chosen.selection())));
+        let is_kept = chosen
+            .driver
+            .as_ref()
+            .is_some_and(|driver| driver.is_kept());
+        let hint = || {
+            Hint::asking(why, asked.clone())
+                .giving(format!("fits: {}", summary(&chosen.selection())))
+        };
         (is_kept == keeps).then(hint)
     });
     conflict.hints.extend(tried);

@@ -1,4 +1,5 @@
-//! The step that gives the guest driver of virtual GPUs (vGPU) the token with which it gets a licence.
+//! The step that gives the guest driver of virtual GPUs (vGPU) the token with which it gets a
+//! licence.
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
@@ -25,22 +26,68 @@ pub fn vgpu_licence(context: &StepContext) -> Step {
         return skipped(StepId::VgpuLicence, TITLE, "this plan installs no driver");
     }
     let path = Path::new(VGPU_TOKEN);
-    let copy = CopyFile { from: token.from.clone(), sha256: token.sha256.clone(), path: path.to_owned(), mode: MODE };
-    let satisfied = context.facts.node(path).is_some_and(|node| copy.is_copy(node));
-    let enable = Service { unit: DAEMON.to_owned(), enabled: true, restart: false };
-    let mut acts = vec![Act { operation: copy.into(), satisfied }, Act { operation: enable.into(), satisfied }];
+    let copy = CopyFile {
+        from: token.from.clone(),
+        sha256: token.sha256.clone(),
+        path: path.to_owned(),
+        mode: MODE,
+    };
+    let satisfied = context
+        .facts
+        .node(path)
+        .is_some_and(|node| copy.is_copy(node));
+    let enable = Service {
+        unit: DAEMON.to_owned(),
+        enabled: true,
+        restart: false,
+    };
+    let mut acts = vec![
+        Act {
+            operation: copy.into(),
+            satisfied,
+        },
+        Act {
+            operation: enable.into(),
+            satisfied,
+        },
+    ];
     if !context.facts.machine.is_tree {
-        acts.push(Act { operation: Run::new(["systemctl", "try-restart", DAEMON], 60).into(), satisfied });
+        acts.push(Act {
+            operation: Run::new(["systemctl", "try-restart", DAEMON], 60).into(),
+            satisfied,
+        });
     }
-    step(StepId::VgpuLicence, TITLE, "a virtual GPU without a licence slows down after some time", acts)
+    step(
+        StepId::VgpuLicence,
+        TITLE,
+        "a virtual GPU without a licence slows down after some time",
+        acts,
+    )
 }
 
 /// Refuses a token for a driver that cannot use it.
-pub fn not_without_guest_driver(facts: &Facts, request: &Request, chosen: &Resolution) -> Result<(), Conflict> {
-    let Some(driver) = chosen.driver.as_ref().filter(|_| request.settings.vgpu_token.is_some()) else { return Ok(()) };
+pub fn not_without_guest_driver(
+    facts: &Facts,
+    request: &Request,
+    chosen: &Resolution,
+) -> Result<(), Conflict> {
+    let Some(driver) = chosen
+        .driver
+        .as_ref()
+        .filter(|_| request.settings.vgpu_token.is_some())
+    else {
+        return Ok(());
+    };
     // Facts of older gpusetup versions do not have the units.
-    let lacks_daemon = LICENCE_UNITS.iter().all(|path| matches!(facts.node(Path::new(path)), Some(Node::Absent)));
-    if driver.is_kept() && !lacks_daemon || request.driver_file.as_ref().is_some_and(|file| file.is.guest) {
+    let lacks_daemon = LICENCE_UNITS
+        .iter()
+        .all(|path| matches!(facts.node(Path::new(path)), Some(Node::Absent)));
+    if driver.is_kept() && !lacks_daemon
+        || request
+            .driver_file
+            .as_ref()
+            .is_some_and(|file| file.is.guest)
+    {
         return Ok(());
     }
     let sentence = format!(

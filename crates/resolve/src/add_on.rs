@@ -1,4 +1,5 @@
-//! Chooses the add-ons, such as cuDNN, that fit a toolkit, its driver, the GPUs and the host's C library.
+//! Chooses the add-ons, such as cuDNN, that fit a toolkit, its driver, the GPUs and the host's C
+//! library.
 
 use super::cuda::{SearchContext, Toolkit};
 use super::driver::Candidate;
@@ -23,18 +24,35 @@ pub struct ChosenAddOn<'a> {
 
 /// Refuses requested add-ons that are unknown, or that need a toolkit when none is requested.
 pub fn none_is_impossible(database: &Database, request: &Request) -> Result<(), Conflict> {
-    if let Some(id) = request.add_ons.keys().find(|id| database.add_on(**id).is_none()) {
+    if let Some(id) = request
+        .add_ons
+        .keys()
+        .find(|id| database.add_on(**id).is_none())
+    {
         let others = database.add_ons.iter().filter(|a| a.id != AddOnId::CUDNN);
-        let companions = database.companions.iter().filter(|of| of.on_request).map(|of| of.id.to_string());
+        let companions = database
+            .companions
+            .iter()
+            .filter(|of| of.on_request)
+            .map(|of| of.id.to_string());
         let known: Vec<_> = others.map(|a| a.id.to_string()).chain(companions).collect();
-        return Err(Conflict::request(format!("no add-on is called `{id}` (--with)"))
-            .hint(format!("known add-ons: {}", known.join(", ")))
-            .hint(Hint::Command("gpusetup db list add-ons".to_owned())));
+        return Err(
+            Conflict::request(format!("no add-on is called `{id}` (--with)"))
+                .hint(format!("known add-ons: {}", known.join(", ")))
+                .hint(Hint::Command("gpusetup db list add-ons".to_owned())),
+        );
     }
     let required = database.add_ons.iter().find(|a| request.requires(a.id));
     if let Some(of) = required.filter(|_| !request.cuda.is_wanted()) {
-        let sentence = format!("{} needs a CUDA toolkit, which --profile driver and --cuda none leave out", of.title);
-        let with_toolkit = Request { cuda: Want::Best, cudnn: Want::Best, ..request.clone() };
+        let sentence = format!(
+            "{} needs a CUDA toolkit, which --profile driver and --cuda none leave out",
+            of.title
+        );
+        let with_toolkit = Request {
+            cuda: Want::Best,
+            cudnn: Want::Best,
+            ..request.clone()
+        };
         return Err(Conflict::request(sentence).hint(Hint::asking("with a toolkit", with_toolkit)));
     }
     Ok(())
@@ -50,10 +68,18 @@ pub fn newest<'a>(
     let fitting = |row: &ArchiveRow| {
         let archive = on.published.archive(row);
         let range = fits(on, driver, toolkit, &archive).ok()?;
-        Some(ChosenAddOn { of: wanted.of, artifact: archive.artifact, range })
+        Some(ChosenAddOn {
+            of: wanted.of,
+            artifact: archive.artifact,
+            range,
+        })
     };
     let is_kept = |row: &&ArchiveRow| wanted.keeps(on.published.archive(row).artifact);
-    let kept = if wanted.kept.is_empty() { None } else { wanted.accepted.iter().filter(is_kept).find_map(fitting) };
+    let kept = if wanted.kept.is_empty() {
+        None
+    } else {
+        wanted.accepted.iter().filter(is_kept).find_map(fitting)
+    };
     kept.or_else(|| wanted.accepted.iter().find_map(fitting))
 }
 
@@ -66,31 +92,55 @@ pub fn rejected<'a>(
     chosen: &ChosenAddOn<'a>,
 ) -> Vec<(&'a AddOnArtifact, Refusal)> {
     let is_newer = |archive: &PublishedAddOn| archive.artifact.version > chosen.artifact.version;
-    let all = || on.published.archives(wanted.of.id).iter().map(|row| on.published.archive(row));
-    let refusal = |archive: PublishedAddOn<'a>| (archive.artifact, fits(on, driver, toolkit, &archive).err());
-    let kept_first = all().filter(|a| wanted.keeps(a.artifact)).chain(all().filter(|a| !wanted.keeps(a.artifact)));
-    let tried = kept_first.take_while(|a| !std::ptr::eq(a.artifact, chosen.artifact)).filter(is_newer);
-    let mut rejected: Vec<_> = tried.map(refusal).filter_map(|(a, refusal)| Some((a, refusal?))).collect();
+    let all = || {
+        on.published
+            .archives(wanted.of.id)
+            .iter()
+            .map(|row| on.published.archive(row))
+    };
+    let refusal =
+        |archive: PublishedAddOn<'a>| (archive.artifact, fits(on, driver, toolkit, &archive).err());
+    let kept_first = all()
+        .filter(|a| wanted.keeps(a.artifact))
+        .chain(all().filter(|a| !wanted.keeps(a.artifact)));
+    let tried = kept_first
+        .take_while(|a| !std::ptr::eq(a.artifact, chosen.artifact))
+        .filter(is_newer);
+    let mut rejected: Vec<_> = tried
+        .map(refusal)
+        .filter_map(|(a, refusal)| Some((a, refusal?)))
+        .collect();
     if wanted.keeps(chosen.artifact) {
-        let was_tried = |a: &PublishedAddOn| rejected.iter().any(|(r, _)| std::ptr::eq(*r, a.artifact));
+        let was_tried =
+            |a: &PublishedAddOn| rejected.iter().any(|(r, _)| std::ptr::eq(*r, a.artifact));
         let newer = all().filter(|a| is_newer(a) && !was_tried(a)).map(refusal);
-        let newer: Vec<_> = newer.map(|(a, refusal)| (a, refusal.unwrap_or(Refusal::Installed))).collect();
+        let newer: Vec<_> = newer
+            .map(|(a, refusal)| (a, refusal.unwrap_or(Refusal::Installed)))
+            .collect();
         rejected.extend(newer);
     }
     rejected
 }
 
-/// The newest release that is newer than the chosen one and fits as well, but cannot be downloaded and verified.
+/// The newest release that is newer than the chosen one and fits as well, but cannot be downloaded
+/// and verified.
 pub fn newer_unpublished<'a>(
     on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
     toolkit: &Toolkit,
     chosen: &ChosenAddOn<'a>,
 ) -> Option<&'a AddOnArtifact> {
-    let all = on.published.archives(chosen.of.id).iter().map(|row| on.published.archive(row));
+    let all = on
+        .published
+        .archives(chosen.of.id)
+        .iter()
+        .map(|row| on.published.archive(row));
     let newer = all.take_while(|archive| archive.artifact.version > chosen.artifact.version);
-    let unpublished = newer.filter(|a| matches!(fits(on, driver, toolkit, a), Err(Refusal::NoSum(_))));
-    unpublished.map(|archive| archive.artifact).max_by_key(|artifact| artifact.version)
+    let unpublished =
+        newer.filter(|a| matches!(fits(on, driver, toolkit, a), Err(Refusal::NoSum(_))));
+    unpublished
+        .map(|archive| archive.artifact)
+        .max_by_key(|artifact| artifact.version)
 }
 
 /// Why none of the requested releases fits, the kept ones first.
@@ -101,8 +151,12 @@ pub fn refused<'a>(
     wanted: &WantedAddOn<'a>,
 ) -> Vec<(&'a AddOnArtifact, Refusal)> {
     let all = || wanted.accepted.iter().map(|row| on.published.archive(row));
-    let kept_first = all().filter(|a| wanted.keeps(a.artifact)).chain(all().filter(|a| !wanted.keeps(a.artifact)));
-    kept_first.filter_map(|a| Some((a.artifact, fits(on, driver, toolkit, &a).err()?))).collect()
+    let kept_first = all()
+        .filter(|a| wanted.keeps(a.artifact))
+        .chain(all().filter(|a| !wanted.keeps(a.artifact)));
+    kept_first
+        .filter_map(|a| Some((a.artifact, fits(on, driver, toolkit, &a).err()?)))
+        .collect()
 }
 
 fn fits<'a>(
@@ -111,23 +165,37 @@ fn fits<'a>(
     toolkit: &Toolkit,
     archive: &PublishedAddOn<'a>,
 ) -> Result<&'a AddOnRange, Refusal> {
-    let PublishedAddOn { artifact, range, glibc_min } = *archive;
-    let Some(range) = range else { return Err(Refusal::Unknown) };
+    let PublishedAddOn {
+        artifact,
+        range,
+        glibc_min,
+    } = *archive;
+    let Some(range) = range else {
+        return Err(Refusal::Unknown);
+    };
     let series = toolkit.release.version.series();
     if !range.is_for(series) {
         return Err(Refusal::OtherLine(series));
     }
     for (n, card, _) in on.kinds.iter().copied() {
-        let Some(capability) = card.capability else { continue };
+        let Some(capability) = card.capability else {
+            continue;
+        };
         if !range.runs_on(capability) {
             return Err(match range.highest_capability {
-                _ if capability < range.lowest_capability => Refusal::BelowLowest(n, range.lowest_capability),
+                _ if capability < range.lowest_capability => {
+                    Refusal::BelowLowest(n, range.lowest_capability)
+                }
                 Some(highest) if capability > highest => Refusal::AboveHighest(n, highest),
                 _ => Refusal::NoKernels(n, capability),
             });
         }
     }
-    if on.glibc.zip(glibc_min).is_some_and(|(have, min)| have < min) {
+    if on
+        .glibc
+        .zip(glibc_min)
+        .is_some_and(|(have, min)| have < min)
+    {
         return Err(Refusal::OldLibrary);
     }
     if let (Some(driver), Some(min)) = (driver, range.minimum_driver)
@@ -144,15 +212,17 @@ fn fits<'a>(
     Ok(range)
 }
 
-/// If a requested release is built only for refused toolkits: the refusal of the toolkit that came nearest. `refused` are
-/// toolkits that the request accepts.
+/// If a requested release is built only for refused toolkits: the refusal of the toolkit that came
+/// nearest. `refused` are toolkits that the request accepts.
 pub fn refused_for<'a>(
     on: &SearchContext<'a, '_>,
     of: &AddOn,
     refused: &[(CudaVersion, Refusal)],
 ) -> Option<(&'a AddOnArtifact, CudaVersion, Refusal)> {
     let wanted = on.add_ons.iter().find(|wanted| wanted.of.id == of.id)?;
-    let other = refused.iter().filter(|(_, r)| !matches!(r, Refusal::NotWanted | Refusal::NoAddOn(_)));
+    let other = refused
+        .iter()
+        .filter(|(_, r)| !matches!(r, Refusal::NotWanted | Refusal::NoAddOn(_)));
     let both = other.flat_map(|(v, r)| {
         let builds = wanted.accepted.iter().map(|row| on.published.archive(row));
         let its = builds.filter(|a| a.range.is_some_and(|range| range.is_for(v.series())));
@@ -166,7 +236,9 @@ fn unpublished(archive: &Artifact) -> Option<&'static str> {
     match (&archive.url, &archive.sha256) {
         (Some(_), Some(_)) => None,
         (None, Some(_)) => Some("the URL of its archive is not known, so it cannot be downloaded"),
-        (Some(_), None) => Some("the checksum of its archive is not known, so it cannot be verified"),
+        (Some(_), None) => {
+            Some("the checksum of its archive is not known, so it cannot be verified")
+        }
         (None, None) => Some("neither the URL nor the checksum of its archive is known"),
     }
 }

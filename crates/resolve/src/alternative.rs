@@ -6,7 +6,9 @@ use super::known_host::KnownHost;
 use super::search::{Telling, nearest, summary};
 use super::wanted::eased;
 use super::{Method, Prefer, Request, Resolution, ToolkitMethod};
-use gpusetup_database::compat::{AddOnId, Database, FrameworkBuild, FrameworkNeeds, framework_and_version};
+use gpusetup_database::compat::{
+    AddOnId, Database, FrameworkBuild, FrameworkNeeds, framework_and_version,
+};
 use gpusetup_database::version::{AddOnVersion, CudaVersion, Want};
 use gpusetup_host::assumed_gpus;
 use gpusetup_text::ids::RuleId;
@@ -19,11 +21,12 @@ use std::rc::Rc;
 /// The smallest toolkit that compiles, suggested when the runfile cannot be used.
 const COMPILER: [&str; 2] = ["nvcc", "cudart"];
 
-/// Whether the host can have what fits a request, as far as the caller knows: something else may stand in the way.
+/// Whether the host can have what fits a request, as far as the caller knows: something else may
+/// stand in the way.
 pub type CanBePlanned<'j> = &'j dyn Fn(&Request) -> bool;
 
-/// Adds alternatives to a refusal. Those that cannot be planned are added only if there are no others, for the caller to say what
-/// blocks them.
+/// Adds alternatives to a refusal. Those that cannot be planned are added only if there are no
+/// others, for the caller to say what blocks them.
 pub fn with_alternative(
     host: &KnownHost,
     request: &Request,
@@ -35,16 +38,32 @@ pub fn with_alternative(
         return possible;
     }
     let out = with_nearest(host, request, conflict, &|_| true);
-    if out.alternative.is_some() { out } else { kinds_alone(host, request, out) }
+    if out.alternative.is_some() {
+        out
+    } else {
+        kinds_alone(host, request, out)
+    }
 }
 
-/// Adds alternatives that are possible: the same request without the GPUs that no driver supports here, the same with component
-/// archives instead of the runfile, and the nearest smaller request.
-fn with_nearest(host: &KnownHost, request: &Request, conflict: Conflict, can_be_planned: CanBePlanned) -> Conflict {
+/// Adds alternatives that are possible: the same request without the GPUs that no driver supports
+/// here, the same with component archives instead of the runfile, and the nearest smaller request.
+fn with_nearest(
+    host: &KnownHost,
+    request: &Request,
+    conflict: Conflict,
+    can_be_planned: CanBePlanned,
+) -> Conflict {
     let database = host.database;
     let served = host.served(request);
-    let without = served.cards.is_err().then(|| without_hopeless(host, &served.wish)).flatten();
-    let without = without.map(|leave_out| Request { leave_out, ..request.clone() });
+    let without = served
+        .cards
+        .is_err()
+        .then(|| without_hopeless(host, &served.wish))
+        .flatten();
+    let without = without.map(|leave_out| Request {
+        leave_out,
+        ..request.clone()
+    });
     let (request, same) = (without.as_ref().unwrap_or(request), without.clone());
     let by_components = || Request {
         components: COMPILER.map(str::to_owned).to_vec(),
@@ -53,49 +72,103 @@ fn with_nearest(host: &KnownHost, request: &Request, conflict: Conflict, can_be_
     };
     let is_whole = request.components.is_empty() && request.cuda.is_wanted();
     let by_components = is_whole.then(by_components);
-    let is_of_files = [RuleId::CudaPublished, RuleId::CudaComponents].iter().any(|rule| conflict.rule == *rule);
-    let from_repository = || Request { toolkit_method: ToolkitMethod::Repository, ..request.clone() };
-    let by_repository = (is_whole && is_of_files).then(from_repository).filter(|other| other != request);
-    let trials = &Trials { host, can_be_planned, failed: RefCell::default() };
+    let is_of_files = [RuleId::CudaPublished, RuleId::CudaComponents]
+        .iter()
+        .any(|rule| conflict.rule == *rule);
+    let from_repository = || Request {
+        toolkit_method: ToolkitMethod::Repository,
+        ..request.clone()
+    };
+    let by_repository = (is_whole && is_of_files)
+        .then(from_repository)
+        .filter(|other| other != request);
+    let trials = &Trials {
+        host,
+        can_be_planned,
+        failed: RefCell::default(),
+    };
     let fits = |smaller: Request| {
         let answer = trials.choice(&smaller)?;
         let chosen = answer.cuda.as_ref().map(|toolkit| toolkit.release.version);
-        let Some(chosen) = chosen.filter(|_| smaller.cuda != request.cuda) else { return Some((smaller, answer)) };
+        let Some(chosen) = chosen.filter(|_| smaller.cuda != request.cuda) else {
+            return Some((smaller, answer));
+        };
         // The command names the exact release, and must give the same result.
-        let exact = Request { cuda: chosen.to_string().parse().ok()?, ..smaller };
+        let exact = Request {
+            cuda: chosen.to_string().parse().ok()?,
+            ..smaller
+        };
         let answer = trials.choice(&exact)?;
         Some((exact, answer))
     };
     let is_served = without.is_some() || host.served(request).cards.is_ok();
-    let whole = if is_served { same } else { toolkit_alone(request, &conflict) }.and_then(fits);
+    let whole = if is_served {
+        same
+    } else {
+        toolkit_alone(request, &conflict)
+    }
+    .and_then(fits);
     let asks_less = is_served && whole.is_none();
     let by_repository = by_repository.filter(|_| asks_less).and_then(fits);
     let by_components = by_components.filter(|_| asks_less).and_then(fits);
-    let wheels_alone = (asks_less && concerns_compiler(&conflict)).then(|| wheels_alone(database, request, &conflict));
+    let wheels_alone = (asks_less && concerns_compiler(&conflict))
+        .then(|| wheels_alone(database, request, &conflict));
     let wheels_alone = wheels_alone.flatten().and_then(fits);
-    let mut smaller = asks_less.then(|| smaller(database, request)).into_iter().flatten();
+    let mut smaller = asks_less
+        .then(|| smaller(database, request))
+        .into_iter()
+        .flatten();
     let instead = whole.or_else(|| smaller.find_map(fits));
-    let instead = instead.filter(|(instead, _)| wheels_alone.as_ref().is_none_or(|(alone, _)| alone != instead));
+    let instead = instead.filter(|(instead, _)| {
+        wheels_alone
+            .as_ref()
+            .is_none_or(|(alone, _)| alone != instead)
+    });
     let mut out = conflict;
-    out.hints.retain(|hint| hint.asks().is_none_or(|asked| trials.choice(asked).is_some()));
-    let alone = "without a toolkit, which wheels do not need if pip installs the CUDA libraries with them";
+    out.hints.retain(|hint| {
+        hint.asks()
+            .is_none_or(|asked| trials.choice(asked).is_some())
+    });
+    let alone =
+        "without a toolkit, which wheels do not need if pip installs the CUDA libraries with them";
     let packaged = "from packages of NVIDIA's repository";
-    for (why, found) in [(packaged, by_repository), ("", by_components), (alone, wheels_alone), ("", instead)] {
-        let Some((instead, answer)) = found else { continue };
+    for (why, found) in [
+        (packaged, by_repository),
+        ("", by_components),
+        (alone, wheels_alone),
+        ("", instead),
+    ] {
+        let Some((instead, answer)) = found else {
+            continue;
+        };
         let selection = answer.selection();
         // The same request may be suggested already, without what it gives.
-        let before = out.hints.iter().position(|hint| hint.asks() == Some(&instead));
+        let before = out
+            .hints
+            .iter()
+            .position(|hint| hint.asks() == Some(&instead));
         let why = match before.map(|at| out.hints.remove(at)) {
             Some(Hint::Plan { why, .. }) => why,
             _ => why,
         };
-        out = out.hint(as_hint(host, instead, why, format!("fits: {}", summary(&selection))));
-        out.alternative.get_or_insert_with(|| Box::new(Alternative { selection, reasons: answer.reasons.clone() }));
+        out = out.hint(as_hint(
+            host,
+            instead,
+            why,
+            format!("fits: {}", summary(&selection)),
+        ));
+        out.alternative.get_or_insert_with(|| {
+            Box::new(Alternative {
+                selection,
+                reasons: answer.reasons.clone(),
+            })
+        });
     }
     out
 }
 
-/// Tries requests and remembers those that failed: several ways to request less often give the same request.
+/// Tries requests and remembers those that failed: several ways to request less often give the same
+/// request.
 struct Trials<'h, 'a, 'f> {
     host: &'h KnownHost<'a, 'f>,
     can_be_planned: CanBePlanned<'h>,
@@ -108,7 +181,11 @@ impl<'a> Trials<'_, 'a, '_> {
         if self.failed.borrow().contains(request) {
             return None;
         }
-        let answer = self.host.choice(request, Telling::Trial).ok().filter(|_| (self.can_be_planned)(request));
+        let answer = self
+            .host
+            .choice(request, Telling::Trial)
+            .ok()
+            .filter(|_| (self.can_be_planned)(request));
         if answer.is_none() {
             self.failed.borrow_mut().push(request.clone());
         }
@@ -118,75 +195,150 @@ impl<'a> Trials<'_, 'a, '_> {
 
 /// Whether a toolkit was refused for what only its compiler needs: wheels may run all the same.
 fn concerns_compiler(conflict: &Conflict) -> bool {
-    [RuleId::CudaHostCompiler, RuleId::CudaHostHeaders, RuleId::CudaTargetsGpu]
-        .iter()
-        .any(|rule| conflict.rule == *rule)
+    [
+        RuleId::CudaHostCompiler,
+        RuleId::CudaHostHeaders,
+        RuleId::CudaTargetsGpu,
+    ]
+    .iter()
+    .any(|rule| conflict.rule == *rule)
 }
 
 /// The driver alone, if no requested framework is compiled on the host.
 fn wheels_alone(database: &Database, request: &Request, conflict: &Conflict) -> Option<Request> {
     let is_compiled = |framework: &String| {
         let release = database.framework_release(framework);
-        release.is_some_and(|r| r.builds.iter().any(|build| build.needs == FrameworkNeeds::Compiler))
+        release.is_some_and(|r| {
+            r.builds
+                .iter()
+                .any(|build| build.needs == FrameworkNeeds::Compiler)
+        })
     };
     // Without a toolkit, its limits do not apply, so the limits of the wheels must be known.
     let is_of_gpu = conflict.rule == RuleId::CudaTargetsGpu;
     let is_limited = |build: &FrameworkBuild| {
-        // Whether a build has kernels for a GPU that is newer than its CUDA, only its highest capability tells.
+        // Whether a build has kernels for a GPU that is newer than its CUDA, only its highest
+        // capability tells.
         build.highest_capability.is_some() || !is_of_gpu && build.lowest_capability.is_some()
     };
     let is_known = |framework: &String| {
-        database.framework_release(framework).is_some_and(|release| release.builds.iter().all(is_limited))
+        database
+            .framework_release(framework)
+            .is_some_and(|release| release.builds.iter().all(is_limited))
     };
     let has_wheels = !request.frameworks.is_empty()
         && request.frameworks.iter().all(is_known)
         && !request.frameworks.iter().any(is_compiled);
-    let with_frameworks = || Request { frameworks: request.frameworks.clone(), ..request.driver_alone() };
+    let with_frameworks = || Request {
+        frameworks: request.frameworks.clone(),
+        ..request.driver_alone()
+    };
     (has_wheels && request.driver.is_wanted()).then(with_frameworks)
 }
 
-/// The toolkit without a driver, if no driver supports any GPU here and the refusal does not suggest it already.
+/// The toolkit without a driver, if no driver supports any GPU here and the refusal does not
+/// suggest it already.
 fn toolkit_alone(request: &Request, conflict: &Conflict) -> Option<Request> {
-    let is_news = request.cuda.is_wanted() && conflict.hints.iter().all(|hint| hint.command().is_none());
-    is_news.then(|| Request { driver: Want::Nothing, ..request.clone() })
+    let is_news =
+        request.cuda.is_wanted() && conflict.hints.iter().all(|hint| hint.command().is_none());
+    is_news.then(|| Request {
+        driver: Want::Nothing,
+        ..request.clone()
+    })
 }
 
-/// Requests with fewer conditions, the nearest first. Each is made when it is asked for: mostly one of the first fits.
+/// Requests with fewer conditions, the nearest first. Each is made when it is asked for: mostly one
+/// of the first fits.
 fn smaller<'r>(database: &'r Database, request: &'r Request) -> impl Iterator<Item = Request> + 'r {
-    let of_version =
-        |version: &CudaVersion| Some(Request { cuda: version.to_string().parse().ok()?, ..request.clone() });
-    let known = nearest(database, &request.cuda).into_iter().filter_map(move |version| of_version(&version));
-    let less_exact = shortened(&request.driver).map(|driver| Request { driver, ..request.clone() });
-    let shorter = less_exact.chain(shortened(&request.cudnn).map(|cudnn| Request { cudnn, ..request.clone() }));
-    let shorter = shorter.chain(shortened(&request.cuda).map(|cuda| Request { cuda, ..request.clone() }));
-    let alone = request.driver.is_wanted().then_some(DRIVER_ALONE).into_iter().flatten();
-    let eased = EASINGS.into_iter().chain(alone).map(|ease| ease(request)).chain(without_companions(request));
+    let of_version = |version: &CudaVersion| {
+        Some(Request {
+            cuda: version.to_string().parse().ok()?,
+            ..request.clone()
+        })
+    };
+    let known = nearest(database, &request.cuda)
+        .into_iter()
+        .filter_map(move |version| of_version(&version));
+    let less_exact = shortened(&request.driver).map(|driver| Request {
+        driver,
+        ..request.clone()
+    });
+    let shorter = less_exact.chain(shortened(&request.cudnn).map(|cudnn| Request {
+        cudnn,
+        ..request.clone()
+    }));
+    let shorter = shorter.chain(shortened(&request.cuda).map(|cuda| Request {
+        cuda,
+        ..request.clone()
+    }));
+    let alone = request
+        .driver
+        .is_wanted()
+        .then_some(DRIVER_ALONE)
+        .into_iter()
+        .flatten();
+    let eased = EASINGS
+        .into_iter()
+        .chain(alone)
+        .map(|ease| ease(request))
+        .chain(without_companions(request));
     let known = known.chain(request.nearest_beside(database));
-    let all = request.without_one().chain(other_frameworks(database, request)).chain(known).chain(shorter).chain(eased);
+    let all = request
+        .without_one()
+        .chain(other_frameworks(database, request))
+        .chain(known)
+        .chain(shorter)
+        .chain(eased);
     all.filter(move |smaller| smaller != request)
 }
 
-/// The layers in any version without companions and hosts of an NVLink domain, if any were requested.
+/// The layers in any version without companions and hosts of an NVLink domain, if any were
+/// requested.
 fn without_companions(request: &Request) -> Option<Request> {
     let has_companions = !request.companions.is_empty() || !request.imex_peers.is_empty();
-    let eased = || Request { companions: BTreeSet::new(), imex_peers: Vec::new(), ..request.eased() };
+    let eased = || Request {
+        companions: BTreeSet::new(),
+        imex_peers: Vec::new(),
+        ..request.eased()
+    };
     has_companions.then(eased)
 }
 
 /// The other releases of the requested framework or, of several frameworks, each one alone.
 fn other_frameworks(database: &Database, request: &Request) -> Vec<Request> {
-    let with = |framework: String| Request { frameworks: vec![framework], ..request.clone() };
-    let [only] = request.frameworks.as_slice() else { return request.frameworks.iter().cloned().map(with).collect() };
+    let with = |framework: String| Request {
+        frameworks: vec![framework],
+        ..request.clone()
+    };
+    let [only] = request.frameworks.as_slice() else {
+        return request.frameworks.iter().cloned().map(with).collect();
+    };
     let (name, _) = framework_and_version(only);
-    let releases = database.framework(name.trim()).map(|f| f.releases.as_slice()).unwrap_or_default();
-    releases.iter().map(|release| with(format!("{}=={}", name.trim(), release.version))).collect()
+    let releases = database
+        .framework(name.trim())
+        .map(|f| f.releases.as_slice())
+        .unwrap_or_default();
+    releases
+        .iter()
+        .map(|release| with(format!("{}=={}", name.trim(), release.version)))
+        .collect()
 }
 
 /// Ways to ask for less.
 const EASINGS: [fn(&Request) -> Request; 8] = [
-    |request| Request { add_ons: request.eased_add_ons(), ..request.clone() },
-    |request| Request { cudnn: eased(&request.cudnn), add_ons: request.eased_add_ons(), ..request.clone() },
-    |request| Request { add_ons: BTreeMap::new(), ..request.clone() },
+    |request| Request {
+        add_ons: request.eased_add_ons(),
+        ..request.clone()
+    },
+    |request| Request {
+        cudnn: eased(&request.cudnn),
+        add_ons: request.eased_add_ons(),
+        ..request.clone()
+    },
+    |request| Request {
+        add_ons: BTreeMap::new(),
+        ..request.clone()
+    },
     |request| Request {
         cuda: eased(&request.cuda),
         further: Vec::new(),
@@ -194,36 +346,65 @@ const EASINGS: [fn(&Request) -> Request; 8] = [
         add_ons: request.eased_add_ons(),
         ..request.clone()
     },
-    |request| Request { driver: eased(&request.driver), ..request.clone() },
+    |request| Request {
+        driver: eased(&request.driver),
+        ..request.clone()
+    },
     Request::eased,
-    |request| Request { add_ons: BTreeMap::new(), ..request.eased() },
-    |request| Request { components: Vec::new(), ..request.eased() },
+    |request| Request {
+        add_ons: BTreeMap::new(),
+        ..request.eased()
+    },
+    |request| Request {
+        components: Vec::new(),
+        ..request.eased()
+    },
 ];
 
 /// Ways to ask for the driver alone.
-const DRIVER_ALONE: [fn(&Request) -> Request; 2] = [Request::driver_alone, |request| request.eased().driver_alone()];
+const DRIVER_ALONE: [fn(&Request) -> Request; 2] = [Request::driver_alone, |request| {
+    request.eased().driver_alone()
+}];
 
 /// Suggests each GPU model alone, if several models exclude each other.
 fn kinds_alone(host: &KnownHost, request: &Request, conflict: Conflict) -> Conflict {
     let served = host.served(request);
-    let Ok(cards) = &served.cards else { return conflict };
+    let Ok(cards) = &served.cards else {
+        return conflict;
+    };
     let there = host.facts.gpus.iter().filter(|g| !request.leaves_out(g));
-    let named: Vec<_> = cards.iter().map(|card| card.name.as_str()).zip(there.map(|g| &g.address)).collect();
+    let named: Vec<_> = cards
+        .iter()
+        .map(|card| card.name.as_str())
+        .zip(there.map(|g| &g.address))
+        .collect();
     let mut kinds: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
     kinds.dedup();
     let mut out = conflict;
     for kind in kinds.iter().filter(|_| kinds.len() > 1) {
-        let others = named.iter().filter(|(name, _)| name != kind).map(|(_, address)| (*address).clone());
+        let others = named
+            .iter()
+            .filter(|(name, _)| name != kind)
+            .map(|(_, address)| (*address).clone());
         let leave_out = request.leave_out.iter().cloned().chain(others).collect();
-        let alone = Request { leave_out, ..request.clone() };
+        let alone = Request {
+            leave_out,
+            ..request.clone()
+        };
         if let Ok(answer) = host.choice(&alone, Telling::Trial) {
-            out = out.hint(as_hint(host, alone, "", format!("{kind} alone: {}", summary(&answer.selection()))));
+            out = out.hint(as_hint(
+                host,
+                alone,
+                "",
+                format!("{kind} alone: {}", summary(&answer.selection())),
+            ));
         }
     }
     out
 }
 
-/// A version without its last numbers: `580.95` and `580` for `580.95.05`. Nothing for ranges and words.
+/// A version without its last numbers: `580.95` and `580` for `580.95.05`. Nothing for ranges and
+/// words.
 fn shortened<V>(want: &Want<V>) -> impl Iterator<Item = Want<V>>
 where
     Want<V>: std::fmt::Display + std::str::FromStr,
@@ -238,11 +419,18 @@ where
 /// A hint with the command for a request and its result.
 fn as_hint(host: &KnownHost, asks: Request, why: &'static str, gives: String) -> Hint {
     let request = without_left_out(host, &asks).options();
-    Hint::Plan { why, host: String::new(), request, change: None, asks: Some(Box::new(asks)), gives: Some(gives) }
+    Hint::Plan {
+        why,
+        host: String::new(),
+        request,
+        change: None,
+        asks: Some(Box::new(asks)),
+        gives: Some(gives),
+    }
 }
 
-/// The same request, in which assumed GPUs are not named in place of being left out: they have no bus address of their own. One that
-/// was described with the host (`--facts`) keeps its place.
+/// The same request, in which assumed GPUs are not named in place of being left out: they have no
+/// bus address of their own. One that was described with the host (`--facts`) keeps its place.
 fn without_left_out(host: &KnownHost, request: &Request) -> Request {
     let assumed = host.facts.gpus.iter().filter(|gpu| gpu.assumed);
     let mut addresses = assumed.map(|gpu| gpu.address.as_str());
@@ -252,11 +440,19 @@ fn without_left_out(host: &KnownHost, request: &Request) -> Request {
         named.push((spec, addresses.by_ref().take(count).collect::<Vec<_>>()));
     }
     let is_left = |address: &&str| request.leave_out.iter().any(|left| left == address);
-    let (dropped, kept): (Vec<_>, Vec<_>) = named.into_iter().partition(|(_, at)| at.iter().all(is_left));
-    let is_dropped = |address: &String| dropped.iter().any(|(_, at)| at.contains(&address.as_str()));
+    let (dropped, kept): (Vec<_>, Vec<_>) = named
+        .into_iter()
+        .partition(|(_, at)| at.iter().all(is_left));
+    let is_dropped =
+        |address: &String| dropped.iter().any(|(_, at)| at.contains(&address.as_str()));
     Request {
         assumed_gpus: kept.into_iter().map(|(spec, _)| spec.clone()).collect(),
-        leave_out: request.leave_out.iter().filter(|address| !is_dropped(address)).cloned().collect(),
+        leave_out: request
+            .leave_out
+            .iter()
+            .filter(|address| !is_dropped(address))
+            .cloned()
+            .collect(),
         ..request.clone()
     }
 }
@@ -279,7 +475,10 @@ impl Request {
 
     /// The same add-ons in any version.
     pub(super) fn eased_add_ons(&self) -> BTreeMap<AddOnId, Want<AddOnVersion>> {
-        self.add_ons.iter().map(|(id, want)| (*id, eased(want))).collect()
+        self.add_ons
+            .iter()
+            .map(|(id, want)| (*id, eased(want)))
+            .collect()
     }
 
     /// The same driver without a toolkit and without frameworks.
@@ -296,15 +495,21 @@ impl Request {
         }
     }
 
-    /// The same request with the nearest known releases instead of an unknown one beside the default toolkit.
+    /// The same request with the nearest known releases instead of an unknown one beside the
+    /// default toolkit.
     fn nearest_beside<'r>(&'r self, database: &'r Database) -> impl Iterator<Item = Self> + 'r {
-        self.further.iter().enumerate().flat_map(move |(n, further)| {
-            nearest(database, &further.cuda).into_iter().filter_map(move |version| {
-                let mut request = self.clone();
-                request.further[n].cuda = version.to_string().parse().ok()?;
-                Some(request)
+        self.further
+            .iter()
+            .enumerate()
+            .flat_map(move |(n, further)| {
+                nearest(database, &further.cuda)
+                    .into_iter()
+                    .filter_map(move |version| {
+                        let mut request = self.clone();
+                        request.further[n].cuda = version.to_string().parse().ok()?;
+                        Some(request)
+                    })
             })
-        })
     }
 
     /// What a request adds to a lock file, which has the versions.
@@ -328,7 +533,9 @@ impl Request {
         let mut say = |flag: &str, value: &str| words.push(format!("{flag} {}", quoted(value)));
         let all = |values: &[String]| values.join(",");
         self.assumed_gpus.iter().for_each(|spec| say("--gpu", spec));
-        self.frameworks.iter().for_each(|framework| say("--for", framework));
+        self.frameworks
+            .iter()
+            .for_each(|framework| say("--for", framework));
         let profile = match (self.driver.is_wanted(), self.cuda.is_wanted()) {
             // It is among the settings.
             _ if self.settings.containers.is_some() => None,
@@ -339,11 +546,15 @@ impl Request {
         if self.driver != Want::Best && profile != Some("toolkit") {
             say("--driver", &self.driver.to_string());
         }
-        profile.into_iter().for_each(|profile| say("--profile", profile));
+        profile
+            .into_iter()
+            .for_each(|profile| say("--profile", profile));
         if self.cuda.is_wanted() && self.cuda != Want::Best {
             say("--cuda", &self.cuda.to_string());
         }
-        self.further.iter().for_each(|further| say("--cuda", &further.cuda.to_string()));
+        self.further
+            .iter()
+            .for_each(|further| say("--cuda", &further.cuda.to_string()));
         if self.cudnn != Want::Best && self.cuda.is_wanted() {
             say("--cudnn", &self.cudnn.to_string());
         }
@@ -354,7 +565,9 @@ impl Request {
                 asked => say("--with", &format!("{id}=={asked}")),
             }
         }
-        self.companions.iter().for_each(|id| say("--with", id.as_str()));
+        self.companions
+            .iter()
+            .for_each(|id| say("--with", id.as_str()));
         if !self.components.is_empty() {
             say("--components", &all(&self.components));
         }
@@ -390,7 +603,14 @@ impl Request {
             say("--leave-out", &all(&self.leave_out));
         }
         if !self.imex_peers.is_empty() {
-            say("--imex-peers", &all(&self.imex_peers.iter().map(ToString::to_string).collect::<Vec<_>>()));
+            say(
+                "--imex-peers",
+                &all(&self
+                    .imex_peers
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()),
+            );
         }
         words.extend(self.upgrade.then(|| "--upgrade".to_owned()));
         words.extend(self.library_path.then(|| "--library-path".to_owned()));

@@ -1,4 +1,5 @@
-//! Toolkits beside the default one: each is chosen for the same driver and GPUs, with the add-ons that fit it.
+//! Toolkits beside the default one: each is chosen for the same driver and GPUs, with the add-ons
+//! that fit it.
 
 use super::conflict::Conflict;
 use super::cuda::SearchContext;
@@ -13,18 +14,27 @@ use std::collections::BTreeMap;
 
 /// A requested toolkit beside the default one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct FurtherRequest {
     /// The toolkit: `latest`, a series, a release or a range.
     pub cuda: Want<CudaVersion>,
-    /// Its components and add-ons, if they were locked; otherwise those of the default toolkit that fit it.
+    /// Its components and add-ons, if they were locked; otherwise those of the default toolkit that
+    /// fit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked: Option<LockedLayers>,
 }
 
 /// The locked components and add-ons of a toolkit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct LockedLayers {
     /// The release of cuDNN, or `none`.
     pub cudnn: Want<AddOnVersion>,
@@ -46,8 +56,8 @@ pub struct Further<'a> {
 }
 
 impl Request {
-    /// Requests for a further toolkit alone, the preferred first: with the add-ons in the versions of the default toolkit, in any
-    /// version, and without those that were named.
+    /// Requests for a further toolkit alone, the preferred first: with the add-ons in the versions
+    /// of the default toolkit, in any version, and without those that were named.
     pub(super) fn alone(&self, further: &FurtherRequest) -> Vec<Self> {
         let plain = Self {
             driver: Want::Nothing,
@@ -58,11 +68,28 @@ impl Request {
             brought_cuda: None,
             ..self.clone()
         };
-        if let Some(LockedLayers { cudnn, add_ons, components }) = further.locked.clone() {
-            return vec![Self { cudnn, add_ons, components, ..plain }];
+        if let Some(LockedLayers {
+            cudnn,
+            add_ons,
+            components,
+        }) = further.locked.clone()
+        {
+            return vec![Self {
+                cudnn,
+                add_ons,
+                components,
+                ..plain
+            }];
         }
-        let any_version = Self { cudnn: eased(&plain.cudnn), add_ons: plain.eased_add_ons(), ..plain.clone() };
-        let unnamed = Self { add_ons: BTreeMap::new(), ..any_version.clone() };
+        let any_version = Self {
+            cudnn: eased(&plain.cudnn),
+            add_ons: plain.eased_add_ons(),
+            ..plain.clone()
+        };
+        let unnamed = Self {
+            add_ons: BTreeMap::new(),
+            ..any_version.clone()
+        };
         let mut all = vec![plain, any_version, unnamed];
         all.dedup();
         all
@@ -77,18 +104,35 @@ impl Request {
     pub(super) fn without_one(&self) -> impl Iterator<Item = Self> + '_ {
         let rest = self.further.split_first();
         let without_default = rest.map(|(next, rest)| {
-            let LockedLayers { cudnn, add_ons, components } = next.locked.clone().unwrap_or_else(|| LockedLayers {
+            let LockedLayers {
+                cudnn,
+                add_ons,
+                components,
+            } = next.locked.clone().unwrap_or_else(|| LockedLayers {
                 cudnn: self.cudnn.clone(),
                 add_ons: self.add_ons.clone(),
                 components: self.components.clone(),
             });
-            Self { cuda: next.cuda.clone(), further: rest.to_vec(), cudnn, add_ons, components, ..self.clone() }
+            Self {
+                cuda: next.cuda.clone(),
+                further: rest.to_vec(),
+                cudnn,
+                add_ons,
+                components,
+                ..self.clone()
+            }
         });
         let without = |left: usize| {
             let others = self.further.iter().enumerate().filter(|(n, _)| *n != left);
-            Self { further: others.map(|(_, other)| other.clone()).collect(), ..self.clone() }
+            Self {
+                further: others.map(|(_, other)| other.clone()).collect(),
+                ..self.clone()
+            }
         };
-        (0..self.further.len()).rev().map(without).chain(without_default)
+        (0..self.further.len())
+            .rev()
+            .map(without)
+            .chain(without_default)
     }
 }
 
@@ -111,16 +155,24 @@ pub fn are_apart(request: &Request, chosen: &Resolution) -> Result<(), Conflict>
                 "--cuda {other} and --cuda {wanted} both choose CUDA {series}, but there is one directory for it, {}",
                 directory.display()
             );
-            return Err(Conflict::request(sentence).hint("name each series once: --cuda 12.8 --cuda 11.8"));
+            return Err(
+                Conflict::request(sentence).hint("name each series once: --cuda 12.8 --cuda 11.8")
+            );
         }
         before.push((series, wanted));
     }
     Ok(())
 }
 
-/// Why the add-ons of a further toolkit differ from those that were requested; `way` is the number of the way to ask that gave them.
+/// Why the add-ons of a further toolkit differ from those that were requested; `way` is the number
+/// of the way to ask that gave them.
 pub fn other_add_ons(asked: &Request, chosen: &Resolution, way: usize) -> Vec<Reason> {
-    let Some(series) = chosen.cuda.as_ref().filter(|_| way > 0).map(|toolkit| toolkit.release.version.series()) else {
+    let Some(series) = chosen
+        .cuda
+        .as_ref()
+        .filter(|_| way > 0)
+        .map(|toolkit| toolkit.release.version.series())
+    else {
         return Vec::new();
     };
     let ids = std::iter::once(AddOnId::CUDNN).chain(asked.add_ons.keys().copied());
@@ -129,12 +181,19 @@ pub fn other_add_ons(asked: &Request, chosen: &Resolution, way: usize) -> Vec<Re
         let has = chosen.add_ons.iter().find(|add_on| add_on.of.id == id);
         let text = match has {
             Some(add_on) if wanted.accepts(add_on.artifact.version) => return None,
-            Some(_) => format!("for CUDA {series} the newest that fits it: the requested {wanted} does not"),
+            Some(_) => format!(
+                "for CUDA {series} the newest that fits it: the requested {wanted} does not"
+            ),
             None if asked.requires(id) => format!("CUDA {series} gets none: no release fits it"),
             None => return None,
         };
         let rule = Recorded::Known(Rule::AddOn(id, AddOnRule::ForCuda));
-        Some(Reason { subject: id.to_string(), text, rule, source: String::new() })
+        Some(Reason {
+            subject: id.to_string(),
+            text,
+            rule,
+            source: String::new(),
+        })
     });
     differing.collect()
 }
@@ -142,6 +201,9 @@ pub fn other_add_ons(asked: &Request, chosen: &Resolution, way: usize) -> Vec<Re
 impl Conflict {
     /// The same refusal with the one of several requested toolkits that it is about.
     pub(super) fn of_toolkit(self, wanted: &Want<CudaVersion>) -> Self {
-        Self { sentence: format!("--cuda {wanted}: {}", self.sentence), ..self }
+        Self {
+            sentence: format!("--cuda {wanted}: {}", self.sentence),
+            ..self
+        }
     }
 }

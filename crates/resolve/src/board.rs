@@ -1,4 +1,5 @@
-//! Jetson boards: which toolkits run there. The driver and, on most boards, the toolkit come with JetPack.
+//! Jetson boards: which toolkits run there. The driver and, on most boards, the toolkit come with
+//! JetPack.
 
 use super::{Change, Conflict, Hint};
 use gpusetup_causes::Remedy;
@@ -25,7 +26,10 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
             return None;
         }
         let board = facts.machine.board.as_ref();
-        let (model, l4t) = (board.and_then(|b| b.model.as_deref()), board.and_then(|b| b.l4t.as_deref()));
+        let (model, l4t) = (
+            board.and_then(|b| b.model.as_deref()),
+            board.and_then(|b| b.l4t.as_deref()),
+        );
         Some(Self {
             database,
             system: model.and_then(|model| of_model(database, model)),
@@ -36,29 +40,44 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
 
     /// The compute capability of its GPU.
     pub fn capability(&self) -> Option<ComputeCapability> {
-        let gpu = self.system?.gpu.and_then(|device| self.database.gpu(device, None)?.compute_capability);
+        let gpu = self
+            .system?
+            .gpu
+            .and_then(|device| self.database.gpu(device, None)?.compute_capability);
         gpu.or(self.system?.compute_capability)
     }
 
     /// Whether NVIDIA's toolkits for servers (sbsa) are for this board.
     pub fn uses_sbsa(&self) -> bool {
-        self.capability().zip(self.jetpack).is_some_and(|(board, jetpack)| jetpack.uses_sbsa(board))
+        self.capability()
+            .zip(self.jetpack)
+            .is_some_and(|(board, jetpack)| jetpack.uses_sbsa(board))
     }
 
-    /// Whether toolkits for servers may be for a board with this release of Jetson Linux. Older ones than the first with such a
-    /// board have them on none, whichever the board is.
+    /// Whether toolkits for servers may be for a board with this release of Jetson Linux. Older
+    /// ones than the first with such a board have them on none, whichever the board is.
     pub fn may_use_sbsa(&self) -> bool {
         if let Some(jetpack) = self.jetpack {
             return !jetpack.sbsa.is_empty();
         }
-        let with_sbsa = self.database.jetpacks.iter().filter(|jetpack| !jetpack.sbsa.is_empty());
+        let with_sbsa = self
+            .database
+            .jetpacks
+            .iter()
+            .filter(|jetpack| !jetpack.sbsa.is_empty());
         let first = with_sbsa.filter_map(|jetpack| major(&jetpack.l4t)).min();
-        self.l4t.and_then(major).zip(first).is_none_or(|(major, first)| major >= first)
+        self.l4t
+            .and_then(major)
+            .zip(first)
+            .is_none_or(|(major, first)| major >= first)
     }
 
     /// `Jetson AGX Orin with Jetson Linux 36.4.3 (JetPack 6.2, CUDA 12.6)`.
     pub fn named(&self) -> String {
-        let mut name = self.system.map_or("a Jetson", |system| &system.name).to_owned();
+        let mut name = self
+            .system
+            .map_or("a Jetson", |system| &system.name)
+            .to_owned();
         if let Some(l4t) = self.l4t {
             name += &format!(" with Jetson Linux {l4t}");
         }
@@ -68,13 +87,21 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
         name
     }
 
-    /// The warning if the driver of its JetPack does not run programs of a toolkit, or only with a package. `gpu` is the compute
-    /// capability that was named, for a board that is not known.
+    /// The warning if the driver of its JetPack does not run programs of a toolkit, or only with a
+    /// package. `gpu` is the compute capability that was named, for a board that is not known.
     pub fn not_run(&self, cuda: CudaVersion, gpu: Option<ComputeCapability>) -> Option<String> {
-        let jetpack = self.jetpack.filter(|jetpack| cuda.series() > jetpack.cuda.series())?;
-        let is_compatible = jetpack.compatible.is_some_and(|newest| cuda.series() <= newest.series());
-        let package = jetpack.upgrade_package(self.capability().or(gpu)).filter(|_| is_compatible);
-        let package = package.map(|name| format!("; or they run with NVIDIA's package {name}")).unwrap_or_default();
+        let jetpack = self
+            .jetpack
+            .filter(|jetpack| cuda.series() > jetpack.cuda.series())?;
+        let is_compatible = jetpack
+            .compatible
+            .is_some_and(|newest| cuda.series() <= newest.series());
+        let package = jetpack
+            .upgrade_package(self.capability().or(gpu))
+            .filter(|_| is_compatible);
+        let package = package
+            .map(|name| format!("; or they run with NVIDIA's package {name}"))
+            .unwrap_or_default();
         let (of, runs) = (&jetpack.jetpack, jetpack.cuda);
         Some(format!(
             "the driver of JetPack {of} stays, and programs of CUDA {cuda} do not run on it; --cuda {runs} gets one that it \
@@ -116,7 +143,11 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
             self.named()
         );
         let conflict = Conflict::new(RuleId::CudaTargetsGpu, sentence).check(CheckId::GS907);
-        self.toolkits().into_iter().fold(conflict, |conflict, remedy| conflict.hint(remedy.to_string()))
+        self.toolkits()
+            .into_iter()
+            .fold(conflict, |conflict, remedy| {
+                conflict.hint(remedy.to_string())
+            })
     }
 
     fn unknown(&self) -> Conflict {
@@ -125,7 +156,12 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
             Some(jetpack) => jetpack.uses_sbsa(a.compute_capability),
             None => a.sbsa_from.is_some() || first(a).is_some(),
         };
-        let served: Vec<_> = self.database.architectures.iter().filter(is_served).collect();
+        let served: Vec<_> = self
+            .database
+            .architectures
+            .iter()
+            .filter(is_served)
+            .collect();
         let named = |a: &&Architecture| {
             let from = match (a.sbsa_from, self.jetpack.map_or_else(|| first(a), |_| None)) {
                 (Some(cuda), _) => format!(" (from CUDA {cuda} on)"),
@@ -135,8 +171,14 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
             format!("{}{from}", a.embedded.as_deref().unwrap_or(&a.name))
         };
         let (of_release, unknown) = match (self.jetpack, self.l4t) {
-            (Some(_), Some(l4t)) => (format!(" with Jetson Linux {l4t}"), "the model of this board is"),
-            _ => (String::new(), "the model of this board, or its release of Jetson Linux, is"),
+            (Some(_), Some(l4t)) => (
+                format!(" with Jetson Linux {l4t}"),
+                "the model of this board is",
+            ),
+            _ => (
+                String::new(),
+                "the model of this board, or its release of Jetson Linux, is",
+            ),
         };
         let sentence = format!(
             "{}. NVIDIA's toolkits for servers (sbsa) support only these Jetson boards{of_release}: {}; {unknown} not known",
@@ -145,11 +187,19 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
         );
         let conflict = Conflict::new(RuleId::CudaTargetsGpu, sentence).check(CheckId::GS907);
         // Others need a JetPack that is known.
-        let planned = served.iter().filter(|a| self.jetpack.is_some() || a.sbsa_from.is_some());
+        let planned = served
+            .iter()
+            .filter(|a| self.jetpack.is_some() || a.sbsa_from.is_some());
         let conflict = planned
             .map(|a| a.compute_capability.sm())
-            .fold(conflict, |conflict, gpu| conflict.hint(Hint::plan("on such a board", Change::ToolkitFor(gpu))));
-        self.toolkits().into_iter().fold(conflict, |conflict, remedy| conflict.hint(remedy.to_string()))
+            .fold(conflict, |conflict, gpu| {
+                conflict.hint(Hint::plan("on such a board", Change::ToolkitFor(gpu)))
+            });
+        self.toolkits()
+            .into_iter()
+            .fold(conflict, |conflict, remedy| {
+                conflict.hint(remedy.to_string())
+            })
     }
 }
 
@@ -165,7 +215,8 @@ fn of_model<'a>(database: &'a Database, model: &str) -> Option<&'a System> {
     let boards = database.systems.iter().filter(|system| system.boards);
     let named = boards.flat_map(|system| system.names().map(move |name| (system, name)));
     let fits = named.filter(|(_, name)| model.contains(&spaced(name)));
-    fits.max_by_key(|(_, name)| name.len()).map(|(system, _)| system)
+    fits.max_by_key(|(_, name)| name.len())
+        .map(|(system, _)| system)
 }
 
 #[cfg(test)]
@@ -177,15 +228,31 @@ mod tests {
     fn boards_are_known_by_the_device_trees_model() {
         let database = embedded();
         for (model, name) in [
-            ("NVIDIA Jetson AGX Orin Developer Kit", Some("Jetson AGX Orin")),
-            ("NVIDIA Jetson Orin Nano Engineering Reference Developer Kit Super", Some("Jetson Orin Nano")),
+            (
+                "NVIDIA Jetson AGX Orin Developer Kit",
+                Some("Jetson AGX Orin"),
+            ),
+            (
+                "NVIDIA Jetson Orin Nano Engineering Reference Developer Kit Super",
+                Some("Jetson Orin Nano"),
+            ),
             ("NVIDIA Orin NX Developer Kit", Some("Jetson Orin NX")),
-            ("NVIDIA Jetson AGX Thor Developer Kit", Some("Jetson AGX Thor")),
-            ("NVIDIA Jetson Xavier NX Developer Kit", Some("Jetson Xavier NX")),
+            (
+                "NVIDIA Jetson AGX Thor Developer Kit",
+                Some("Jetson AGX Thor"),
+            ),
+            (
+                "NVIDIA Jetson Xavier NX Developer Kit",
+                Some("Jetson Xavier NX"),
+            ),
             ("NVIDIA Jetson Nano Developer Kit", Some("Jetson Nano")),
             ("Raspberry Pi 5", None),
         ] {
-            assert_eq!(of_model(&database, model).map(|system| system.name.as_str()), name, "{model}");
+            assert_eq!(
+                of_model(&database, model).map(|system| system.name.as_str()),
+                name,
+                "{model}"
+            );
         }
     }
 }

@@ -15,9 +15,14 @@ pub fn cards(host: &KnownHost, request: &DriverWish) -> Result<Vec<Rc<Card>>, Co
     for address in &request.leave_out {
         if !facts.gpus.iter().any(|g| g.address == *address) {
             let there: Vec<_> = facts.gpus.iter().map(|g| g.address.as_str()).collect();
-            return Err(Conflict::request(format!("no GPU has the bus address {address} (--leave-out)"))
-                .hint(format!("the GPUs of this host are at: {}", there.join(", ")))
-                .hint(Hint::Command("gpusetup facts".to_owned())));
+            return Err(Conflict::request(format!(
+                "no GPU has the bus address {address} (--leave-out)"
+            ))
+            .hint(format!(
+                "the GPUs of this host are at: {}",
+                there.join(", ")
+            ))
+            .hint(Hint::Command("gpusetup facts".to_owned())));
         }
     }
     let mut all = Vec::with_capacity(facts.gpus.len());
@@ -32,7 +37,8 @@ pub fn cards(host: &KnownHost, request: &DriverWish) -> Result<Vec<Rc<Card>>, Co
         last = Some((gpu, card));
     }
     // The GPUs of most boards do not show on the PCI bus.
-    let board = JetsonBoard::of(host.database, facts).filter(|board| all.is_empty() && board.uses_sbsa());
+    let board =
+        JetsonBoard::of(host.database, facts).filter(|board| all.is_empty() && board.uses_sbsa());
     if let Some(gpu) = board.and_then(|board| of_capability(host.database, board.capability()?)) {
         all.push(Rc::new(card(host, &gpu, request)?));
     }
@@ -41,10 +47,12 @@ pub fn cards(host: &KnownHost, request: &DriverWish) -> Result<Vec<Rc<Card>>, Co
 
 /// Whether two GPUs differ at most in their place.
 fn is_alike(a: &Gpu, b: &Gpu) -> bool {
-    (&a.pci_id, &a.subsystem, &a.name, a.compute_capability) == (&b.pci_id, &b.subsystem, &b.name, b.compute_capability)
+    (&a.pci_id, &a.subsystem, &a.name, a.compute_capability)
+        == (&b.pci_id, &b.subsystem, &b.name, b.compute_capability)
 }
 
-/// The GPUs to leave out, including those that no driver supports here. None if that adds no GPU, or would leave none.
+/// The GPUs to leave out, including those that no driver supports here. None if that adds no GPU,
+/// or would leave none.
 pub fn without_hopeless(host: &KnownHost, request: &DriverWish) -> Option<Vec<String>> {
     let (hopeless, others): (Vec<_>, Vec<_>) =
         served(host.facts, request).partition(|gpu| card(host, gpu, request).is_err());
@@ -54,17 +62,30 @@ pub fn without_hopeless(host: &KnownHost, request: &DriverWish) -> Option<Vec<St
 }
 
 fn served<'a>(facts: &'a Facts, request: &'a DriverWish) -> impl Iterator<Item = &'a Gpu> {
-    facts.gpus.iter().filter(|g| !request.leave_out.contains(&g.address))
+    facts
+        .gpus
+        .iter()
+        .filter(|g| !request.leave_out.contains(&g.address))
 }
 
 fn card(host: &KnownHost, gpu: &Gpu, request: &DriverWish) -> Result<Card, Conflict> {
     let arch = host.facts.machine.arch.as_str();
-    match (known_card(host.database, gpu), request.modules, &request.driver) {
+    match (
+        known_card(host.database, gpu),
+        request.modules,
+        &request.driver,
+    ) {
         (Err(conflict), Some(modules), Want::Meeting(_)) if conflict.rule == RuleId::GpuKnown => {
-            Ok(Card { name: format!("the unknown GPU {}", gpu.pci_id), modules: vec![modules], ..Card::default() })
+            Ok(Card {
+                name: format!("the unknown GPU {}", gpu.pci_id),
+                modules: vec![modules],
+                ..Card::default()
+            })
         }
         (Ok(card), ..) if request.driver.is_wanted() => {
-            no_driver(host.database, request, &card, gpu, arch).or_else(|| outlived(host, &card)).map_or(Ok(card), Err)
+            no_driver(host.database, request, &card, gpu, arch)
+                .or_else(|| outlived(host, &card))
+                .map_or(Ok(card), Err)
         }
         (known, ..) => known,
     }
@@ -72,9 +93,13 @@ fn card(host: &KnownHost, gpu: &Gpu, request: &DriverWish) -> Result<Card, Confl
 
 /// The database's facts about a GPU.
 pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
-    let known = gpu.device().and_then(|device| database.gpu(device, gpu.subsystem.as_deref()));
+    let known = gpu
+        .device()
+        .and_then(|device| database.gpu(device, gpu.subsystem.as_deref()));
     if let Some(known) = known {
-        let architecture = known.compute_capability.and_then(|c| database.architecture(c));
+        let architecture = known
+            .compute_capability
+            .and_then(|c| database.architecture(c));
         let last_branch = match known.last_driver_branch.as_deref() {
             None => None,
             Some(text) => match text.parse() {
@@ -96,32 +121,62 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
             is_listed: database.is_listed(known),
             line: known.line.clone(),
             data_center: known.line.as_deref() == Some("Tesla/Data Center"),
-            is_virtual: gpu.subsystem.as_deref().is_some_and(|id| database.is_virtual_gpu(known.device, id)),
+            is_virtual: gpu
+                .subsystem
+                .as_deref()
+                .is_some_and(|id| database.is_virtual_gpu(known.device, id)),
             only_on: known.only_on.clone(),
             embedded: architecture.and_then(|a| a.embedded.clone()),
             sources: known.sources.clone(),
         });
     }
     // A capability without a model (`--gpu sm_80`), or a GPU newer than the database.
-    if let Some(architecture) = gpu.compute_capability.and_then(|c| database.architecture(c)) {
-        let name = gpu.name.clone().unwrap_or_else(|| format!("a GPU of {}", architecture.name));
+    if let Some(architecture) = gpu
+        .compute_capability
+        .and_then(|c| database.architecture(c))
+    {
+        let name = gpu
+            .name
+            .clone()
+            .unwrap_or_else(|| format!("a GPU of {}", architecture.name));
         return Ok(Card::from_architecture(name, architecture));
     }
     // An assumed GPU has no address.
     let (place, selects) = if gpu.assumed {
         (String::new(), format!("-d {}", gpu.pci_id))
     } else {
-        (format!(" at {}", gpu.address), format!("-s {}", quoted(&gpu.address)))
+        (
+            format!(" at {}", gpu.address),
+            format!("-s {}", quoted(&gpu.address)),
+        )
     };
-    let sentence = format!("the GPU {}{place} is not in the database {}", gpu.pci_id, database.version);
-    let conflict = Conflict::new(RuleId::GpuKnown, sentence).hint(gpusetup_causes::report_gpu(&selects).to_string());
-    let branches = database.driver_branches.iter().filter(|branch| branch.kind == BranchKind::Production);
-    let Some(newest) = branches.map(|branch| branch.branch).max() else { return Err(conflict) };
-    Err(conflict.hint(Hint::plan("if this is the driver and the flavour that it needs", Change::OpenDriver(newest))))
+    let sentence = format!(
+        "the GPU {}{place} is not in the database {}",
+        gpu.pci_id, database.version
+    );
+    let conflict = Conflict::new(RuleId::GpuKnown, sentence)
+        .hint(gpusetup_causes::report_gpu(&selects).to_string());
+    let branches = database
+        .driver_branches
+        .iter()
+        .filter(|branch| branch.kind == BranchKind::Production);
+    let Some(newest) = branches.map(|branch| branch.branch).max() else {
+        return Err(conflict);
+    };
+    Err(conflict.hint(Hint::plan(
+        "if this is the driver and the flavour that it needs",
+        Change::OpenDriver(newest),
+    )))
 }
 
 /// Why no driver at all can be installed for a GPU on a machine of this architecture.
-fn no_driver(database: &Database, request: &DriverWish, card: &Card, gpu: &Gpu, arch: &str) -> Option<Conflict> {
+fn no_driver(
+    database: &Database,
+    request: &DriverWish,
+    card: &Card,
+    gpu: &Gpu,
+    arch: &str,
+) -> Option<Conflict> {
     if card.is_virtual && !request.file.as_ref().is_some_and(|file| file.is.guest) {
         return Some(virtual_gpu(&card.name, gpu, request.file.as_ref()));
     }
@@ -132,26 +187,49 @@ fn no_driver(database: &Database, request: &DriverWish, card: &Card, gpu: &Gpu, 
         );
         let conflict = Conflict::new(RuleId::GpuHasBoardDriver, sentence);
         // Of many boards the toolkit is JetPack's, too.
-        let is_served = card.capability.and_then(|c| database.architecture(c)).is_some_and(|a| a.sbsa_from.is_some());
+        let is_served = card
+            .capability
+            .and_then(|c| database.architecture(c))
+            .is_some_and(|a| a.sbsa_from.is_some());
         return Some(if is_served {
-            conflict.hint(Hint::plan("the toolkit alone; the driver comes with JetPack", Change::Toolkit))
+            conflict.hint(Hint::plan(
+                "the toolkit alone; the driver comes with JetPack",
+                Change::Toolkit,
+            ))
         } else {
-            let first = card.capability.and_then(|board| database.first_jetpack_with_sbsa(board));
-            let later = first.map(|first| format!(", or from JetPack {} on one for servers (sbsa)", first.jetpack));
-            conflict.hint(format!("use the toolkit of JetPack, too{}", later.unwrap_or_default()))
+            let first = card
+                .capability
+                .and_then(|board| database.first_jetpack_with_sbsa(board));
+            let later = first.map(|first| {
+                format!(
+                    ", or from JetPack {} on one for servers (sbsa)",
+                    first.jetpack
+                )
+            });
+            conflict.hint(format!(
+                "use the toolkit of JetPack, too{}",
+                later.unwrap_or_default()
+            ))
         });
     }
     let machine = card.only_on.as_deref().filter(|machine| *machine != arch)?;
-    let sentence = format!("{} exists only in machines with {machine} processors; this host is {arch}", card.name);
+    let sentence = format!(
+        "{} exists only in machines with {machine} processors; this host is {arch}",
+        card.name
+    );
     let hint = "plan on such a machine, or save its facts there (gpusetup facts --json) and plan here with --facts";
     Some(Conflict::new(RuleId::GpuFitsMachine, sentence).hint(hint))
 }
 
-/// Why no driver can be installed: the GPU's last branch is older than every driver known for this architecture.
+/// Why no driver can be installed: the GPU's last branch is older than every driver known for this
+/// architecture.
 fn outlived(host: &KnownHost, card: &Card) -> Option<Conflict> {
     let last = card.last_branch?;
     oldest_branch(host).filter(|oldest| last < *oldest)?;
-    let elsewhere = host.database.branch(last).map(|_| format!("but none is known for {}", host.facts.machine.arch));
+    let elsewhere = host
+        .database
+        .branch(last)
+        .map(|_| format!("but none is known for {}", host.facts.machine.arch));
     let why = elsewhere.unwrap_or_else(|| TOO_OLD.to_owned());
     Some(needs_branch(&card.name, &last.to_string(), &why))
 }
@@ -159,23 +237,36 @@ fn outlived(host: &KnownHost, card: &Card) -> Option<Conflict> {
 /// Why a virtual GPU gets no driver: only a guest driver supports it, and NVIDIA publishes none.
 fn virtual_gpu(name: &str, gpu: &Gpu, file: Option<&DriverFile>) -> Conflict {
     let id = gpu.subsystem.as_deref().unwrap_or_default();
-    let place = if gpu.assumed { "assumed here" } else { gpu.address.as_str() };
+    let place = if gpu.assumed {
+        "assumed here"
+    } else {
+        gpu.address.as_str()
+    };
     let need = match file {
-        Some(file) => format!("{} is none: the name of a guest driver ends in -grid.run", file.file),
+        Some(file) => format!(
+            "{} is none: the name of a guest driver ends in -grid.run",
+            file.file
+        ),
         None => "NVIDIA hands it out to its customers and to cloud providers only".to_owned(),
     };
     let sentence = format!(
         "the GPU at {place} is a virtual GPU (vGPU) of {name} (subsystem {id}). It needs NVIDIA's vGPU guest driver (GRID); {need}"
     );
-    let toolkit = Hint::plan("the toolkit alone, beside a guest driver that is installed otherwise", Change::Toolkit);
+    let toolkit = Hint::plan(
+        "the toolkit alone, beside a guest driver that is installed otherwise",
+        Change::Toolkit,
+    );
     Conflict::new(RuleId::GpuIsPhysical, sentence)
         .hint("name the guest driver's file with --driver-file FILE; it is the one for the host's vGPU release")
         .hint(toolkit)
 }
 
 fn needs_branch(name: &str, branch: &str, why: &str) -> Conflict {
-    Conflict::new(RuleId::DriverKnowsGpu, format!("{name} needs a driver of branch {branch}, {why}"))
-        .hint("keep the GPU on nouveau")
+    Conflict::new(
+        RuleId::DriverKnowsGpu,
+        format!("{name} needs a driver of branch {branch}, {why}"),
+    )
+    .hint("keep the GPU on nouveau")
 }
 
 const TOO_OLD: &str = "which supports no current kernel";

@@ -10,7 +10,11 @@ use gpusetup_database::version::Want;
 ///
 /// If a version of a companion is requested: it comes as the repository has it.
 pub fn with_companions(database: &Database, mut request: Request) -> Result<Request, Conflict> {
-    let ids: Vec<_> = request.add_ons.keys().filter_map(|id| Some((*id, named(database, *id)?))).collect();
+    let ids: Vec<_> = request
+        .add_ons
+        .keys()
+        .filter_map(|id| Some((*id, named(database, *id)?)))
+        .collect();
     for (id, of) in ids {
         let wanted = request.add_ons.remove(&id);
         request.companions.insert(of.id);
@@ -19,7 +23,8 @@ pub fn with_companions(database: &Database, mut request: Request) -> Result<Requ
                 "{} {version} was requested (--with), but gpusetup installs the version that the repository has",
                 of.title
             );
-            return Err(Conflict::request(sentence).hint(Hint::asking("in the version of the repository", request)));
+            return Err(Conflict::request(sentence)
+                .hint(Hint::asking("in the version of the repository", request)));
         }
     }
     Ok(request)

@@ -2,7 +2,8 @@
 
 use super::{Conflict, Request};
 use gpusetup_database::compat::{
-    AddOnId, Artifact, Component, ComponentArchive, ComponentNeed, ComponentRelease, Database, ReleasedComponent,
+    AddOnId, Artifact, Component, ComponentArchive, ComponentNeed, ComponentRelease, Database,
+    ReleasedComponent,
 };
 use gpusetup_host::Toolkit;
 
@@ -45,33 +46,48 @@ impl Part<'_> {
 }
 
 /// The named components without duplicates; an unknown name is an error in the request.
-pub fn named<'a>(database: &'a Database, request: &Request) -> Result<Vec<&'a Component>, Conflict> {
+pub fn named<'a>(
+    database: &'a Database,
+    request: &Request,
+) -> Result<Vec<&'a Component>, Conflict> {
     let mut all: Vec<&Component> = Vec::new();
     for name in &request.components {
         let Some(component) = database.component_named(name) else {
             let near = database.components_near(name).join(", ");
-            return Err(Conflict::request(format!("CUDA has no component `{name}` (--components)"))
-                .hint(format!("similar: {near}; list all: gpusetup db list components")));
+            return Err(Conflict::request(format!(
+                "CUDA has no component `{name}` (--components)"
+            ))
+            .hint(format!(
+                "similar: {near}; list all: gpusetup db list components"
+            )));
         };
         if !all.contains(&component) {
             all.push(component);
         }
     }
     if !all.is_empty() && !request.cuda.is_wanted() {
-        return Err(Conflict::request("--components needs a CUDA toolkit, but none is requested"));
+        return Err(Conflict::request(
+            "--components needs a CUDA toolkit, but none is requested",
+        ));
     }
     Ok(all)
 }
 
 /// The components for which a release has archives.
-pub fn published<'a>(database: &'a Database, release: &'a ComponentRelease, arch: &str) -> Vec<&'a Component> {
+pub fn published<'a>(
+    database: &'a Database,
+    release: &'a ComponentRelease,
+    arch: &str,
+) -> Vec<&'a Component> {
     let all = database.components.iter().zip(database.released(release));
-    let published = all.filter(|(_, released)| released.is_some_and(|released| released.archive(arch).is_some()));
+    let published = all
+        .filter(|(_, released)| released.is_some_and(|released| released.archive(arch).is_some()));
     published.map(|(component, _)| component).collect()
 }
 
-/// The named components and their dependencies, as far as the release has archives of them, each after the component that needs
-/// it; then the other components of `installed`, the existing toolkit.
+/// The named components and their dependencies, as far as the release has archives of them, each
+/// after the component that needs it; then the other components of `installed`, the existing
+/// toolkit.
 pub fn parts<'a>(
     database: &'a Database,
     release: &'a ComponentRelease,
@@ -80,22 +96,41 @@ pub fn parts<'a>(
     arch: &str,
     installed: Option<&Toolkit>,
 ) -> Vec<Part<'a>> {
-    let mut wanted = Selected { taken: vec![false; database.components.len()], all: Vec::new() };
+    let mut wanted = Selected {
+        taken: vec![false; database.components.len()],
+        all: Vec::new(),
+    };
     for component in named {
-        wanted.add(database.components.iter().position(|c| std::ptr::eq(c, *component)), None);
+        wanted.add(
+            database
+                .components
+                .iter()
+                .position(|c| std::ptr::eq(c, *component)),
+            None,
+        );
     }
     for add_on in add_ons {
-        for need in database.component_needs.iter().filter(|need| need.of == add_on.as_str()) {
+        for need in database
+            .component_needs
+            .iter()
+            .filter(|need| need.of == add_on.as_str())
+        {
             wanted.add(database.component_position(&need.needs), Some(need));
         }
     }
     let mut at = 0;
     while let Some((component, _)) = wanted.all.get(at).copied() {
-        database.needs_of(component).for_each(|(need, needed)| wanted.add(needed, Some(need)));
+        database
+            .needs_of(component)
+            .for_each(|(need, needed)| wanted.add(needed, Some(need)));
         at += 1;
     }
     let asked = wanted.all.len();
-    for name in installed.and_then(|t| t.components.as_ref()).into_iter().flatten() {
+    for name in installed
+        .and_then(|t| t.components.as_ref())
+        .into_iter()
+        .flatten()
+    {
         wanted.add(database.component_position(name), None);
     }
     let released: Vec<_> = database.released(release).collect();
@@ -104,12 +139,29 @@ pub fn parts<'a>(
         let found = released[position]?;
         let archive = found.archive(arch)?;
         let there = installed.is_some_and(|t| has(t, component));
-        let add_on = need.and_then(|need| database.add_ons.iter().find(|a| need.of == a.id.as_str()));
+        let add_on =
+            need.and_then(|need| database.add_ons.iter().find(|a| need.of == a.id.as_str()));
         let add_on = add_on.map(|a| a.title.as_str());
         let (name, version) = (found.name.as_str(), found.version.as_str());
-        Some(Part { component, name, version, release, released: found, archive, need, add_on, there, beside })
+        Some(Part {
+            component,
+            name,
+            version,
+            release,
+            released: found,
+            archive,
+            need,
+            add_on,
+            there,
+            beside,
+        })
     };
-    wanted.all.into_iter().enumerate().filter_map(part).collect()
+    wanted
+        .all
+        .into_iter()
+        .enumerate()
+        .filter_map(part)
+        .collect()
 }
 
 /// Components by their position in the database, each once, with what they are needed for.
@@ -127,8 +179,11 @@ impl<'a> Selected<'a> {
     }
 }
 
-/// Whether a toolkit has the component. A toolkit that was not assembled from component archives counts as complete: nothing is
-/// unpacked into a directory managed by a runfile or by packages.
+/// Whether a toolkit has the component. A toolkit that was not assembled from component archives
+/// counts as complete: nothing is unpacked into a directory managed by a runfile or by packages.
 fn has(toolkit: &Toolkit, component: &Component) -> bool {
-    toolkit.components.as_ref().is_none_or(|all| all.iter().any(|name| component.is_called(name)))
+    toolkit
+        .components
+        .as_ref()
+        .is_none_or(|all| all.iter().any(|name| component.is_called(name)))
 }

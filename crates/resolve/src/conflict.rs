@@ -54,32 +54,67 @@ pub enum Hint {
 }
 
 impl Hint {
-    /// Another plan for the same host, which was not tried: its purpose, and how it differs from what was asked for.
+    /// Another plan for the same host, which was not tried: its purpose, and how it differs from
+    /// what was asked for.
     pub fn plan(why: &'static str, change: Change) -> Self {
         let request = change.of(&Request::no_wishes(String::new())).options();
-        Self::Plan { why, host: String::new(), request, change: Some(change), asks: None, gives: None }
+        Self::Plan {
+            why,
+            host: String::new(),
+            request,
+            change: Some(change),
+            asks: None,
+            gives: None,
+        }
     }
 
     /// A plan that must be tried before it is suggested.
     pub fn asking(why: &'static str, request: Request) -> Self {
         let options = request.options();
         let asks = Some(Box::new(request));
-        Self::Plan { why, host: String::new(), request: options, change: None, asks, gives: None }
+        Self::Plan {
+            why,
+            host: String::new(),
+            request: options,
+            change: None,
+            asks,
+            gives: None,
+        }
     }
 
     /// The same hint with its result.
     pub fn giving(self, result: String) -> Self {
         match self {
-            Self::Plan { why, host, request, change, asks, gives: _ } => {
-                Self::Plan { why, host, request, change, asks, gives: Some(result) }
-            }
+            Self::Plan {
+                why,
+                host,
+                request,
+                change,
+                asks,
+                gives: _,
+            } => Self::Plan {
+                why,
+                host,
+                request,
+                change,
+                asks,
+                gives: Some(result),
+            },
             Self::Words(_) | Self::Command(_) => self,
         }
     }
 
     /// The request, if known.
     pub fn asks(&self) -> Option<&Request> {
-        if let Self::Plan { asks: Some(request), .. } = self { Some(request) } else { None }
+        if let Self::Plan {
+            asks: Some(request),
+            ..
+        } = self
+        {
+            Some(request)
+        } else {
+            None
+        }
     }
 
     /// The command that plans it.
@@ -89,12 +124,15 @@ impl Hint {
             Self::Command(command) => return Some(command.clone()),
             Self::Plan { host, request, .. } => (host, request),
         };
-        let parts = ["gpusetup plan", host.as_str(), request.as_str()].into_iter().filter(|part| !part.is_empty());
+        let parts = ["gpusetup plan", host.as_str(), request.as_str()]
+            .into_iter()
+            .filter(|part| !part.is_empty());
         Some(parts.collect::<Vec<_>>().join(" "))
     }
 }
 
-/// A difference between what was asked for and what is suggested instead. Everything else stays as it was asked for.
+/// A difference between what was asked for and what is suggested instead. Everything else stays as
+/// it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// The toolkit without a driver.
@@ -118,9 +156,17 @@ impl Change {
             Self::Toolkit => {
                 let asked = request.clone();
                 // Without a toolkit nobody said anything of cuDNN.
-                let cudnn = if asked.cuda.is_wanted() { asked.cudnn } else { Want::Best };
+                let cudnn = if asked.cuda.is_wanted() {
+                    asked.cudnn
+                } else {
+                    Want::Best
+                };
                 // A host of containers keeps its toolkits in them.
-                let cuda = if asked.settings.containers.is_some() { asked.cuda } else { or_best(asked.cuda) };
+                let cuda = if asked.settings.containers.is_some() {
+                    asked.cuda
+                } else {
+                    or_best(asked.cuda)
+                };
                 Request {
                     driver: Want::Nothing,
                     driver_file: None,
@@ -131,20 +177,31 @@ impl Change {
                     ..asked
                 }
             }
-            Self::ToolkitFor(gpu) => {
-                Request { assumed_gpus: vec![gpu.clone()], cuda: Want::Best, ..Self::Toolkit.of(request) }
-            }
+            Self::ToolkitFor(gpu) => Request {
+                assumed_gpus: vec![gpu.clone()],
+                cuda: Want::Best,
+                ..Self::Toolkit.of(request)
+            },
             Self::Driver => {
                 let alone = request.driver_alone();
-                Request { driver: or_best(alone.driver), ..alone }
+                Request {
+                    driver: or_best(alone.driver),
+                    ..alone
+                }
             }
             Self::OpenDriver(branch) => Request {
                 driver: branch.to_string().parse().unwrap_or(Want::Best),
                 modules: Some(ModuleFlavour::Open),
                 ..request.driver_alone()
             },
-            Self::AllGpus => Request { leave_out: Vec::new(), ..request.clone() },
-            Self::Gpu(gpu) => Request { assumed_gpus: vec![(*gpu).to_owned()], ..request.clone() },
+            Self::AllGpus => Request {
+                leave_out: Vec::new(),
+                ..request.clone()
+            },
+            Self::Gpu(gpu) => Request {
+                assumed_gpus: vec![(*gpu).to_owned()],
+                ..request.clone()
+            },
         }
     }
 }
@@ -174,7 +231,11 @@ impl fmt::Display for Hint {
                 f.write_str(&self.command().unwrap_or_default())?;
                 let comment = [Some(*why).filter(|why| !why.is_empty()), gives.as_deref()];
                 let comment = comment.into_iter().flatten().collect::<Vec<_>>().join(": ");
-                if comment.is_empty() { Ok(()) } else { write!(f, "  # {comment}") }
+                if comment.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, "  # {comment}")
+                }
             }
         }
     }
@@ -209,7 +270,8 @@ pub enum ConflictKind {
 }
 
 impl Conflict {
-    /// Nothing fits because of `rule`; includes the id of the doctor check that finds the same, if there is one.
+    /// Nothing fits because of `rule`; includes the id of the doctor check that finds the same, if
+    /// there is one.
     pub fn new(rule: impl Into<Rule>, sentence: impl Into<String>) -> Self {
         let rule = rule.into();
         Self {
@@ -231,32 +293,48 @@ impl Conflict {
     /// Nothing fits: the refusal of the candidate that came nearest.
     pub fn refused(of: &Subject, refusal: Refusal, told: &Explanation) -> Self {
         let sentence = format!("{} does not fit: {}", of.named(), refusal.because(of, told));
-        Self { derivation: premises(refusal, of, told), ..Self::new(refusal.rule(of.layer()), sentence) }
+        Self {
+            derivation: premises(refusal, of, told),
+            ..Self::new(refusal.rule(of.layer()), sentence)
+        }
     }
 
     /// The request itself is invalid.
     pub fn request(sentence: impl Into<String>) -> Self {
-        Self { kind: ConflictKind::Request, ..Self::new(RuleId::Request, sentence) }
+        Self {
+            kind: ConflictKind::Request,
+            ..Self::new(RuleId::Request, sentence)
+        }
     }
 
     /// The host requires manual action first.
     pub fn blocked(check: CheckId, sentence: impl Into<String>) -> Self {
-        Self { kind: ConflictKind::Blocked, ..Self::new(RuleId::Blocked, sentence) }.check(check)
+        Self {
+            kind: ConflictKind::Blocked,
+            ..Self::new(RuleId::Blocked, sentence)
+        }
+        .check(check)
     }
 
     /// There is no GPU.
     pub fn no_gpu() -> Self {
         Self {
             kind: ConflictKind::NoGpu,
-            ..Self::new(RuleId::GpuPresent, "this host has no NVIDIA GPU on its PCI bus")
+            ..Self::new(
+                RuleId::GpuPresent,
+                "this host has no NVIDIA GPU on its PCI bus",
+            )
         }
         .hint(Hint::plan("plan as if there were one", Change::Gpu("h100")))
     }
 
     /// There are GPUs, and the request leaves all of them out.
     pub fn all_left_out() -> Self {
-        Self { kind: ConflictKind::NoGpu, ..Self::new(RuleId::GpuPresent, "--leave-out leaves no GPU to plan for") }
-            .hint(Hint::plan("with all GPUs", Change::AllGpus))
+        Self {
+            kind: ConflictKind::NoGpu,
+            ..Self::new(RuleId::GpuPresent, "--leave-out leaves no GPU to plan for")
+        }
+        .hint(Hint::plan("with all GPUs", Change::AllGpus))
     }
 
     /// Sets the id of the doctor check that finds the same problem.
@@ -284,7 +362,12 @@ impl Conflict {
     /// Makes the suggested plans that were not tried into changes of this request.
     pub fn for_request(mut self, asked: &Request) -> Self {
         for hint in &mut self.hints {
-            if let Hint::Plan { request, change: Some(change), .. } = hint {
+            if let Hint::Plan {
+                request,
+                change: Some(change),
+                ..
+            } = hint
+            {
                 *request = change.of(asked).options();
             }
         }

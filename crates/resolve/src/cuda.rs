@@ -7,8 +7,9 @@ use super::refusal::Refusal;
 use super::wanted::{WantedAddOn, wanted};
 use super::{Card, JetsonBoard, Request, ToolkitMethod, toolkit_repository};
 use gpusetup_database::compat::{
-    AddOnId, Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, Database, Distribution, NotTargeted,
-    PackageRepository, Published, PublishedToolkit, ToolkitPackages, targets as targets_capability,
+    AddOnId, Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, Database,
+    Distribution, NotTargeted, PackageRepository, Published, PublishedToolkit, ToolkitPackages,
+    targets as targets_capability,
 };
 use gpusetup_database::version::{CudaVersion, Want, dotted};
 use gpusetup_host::{Facts, Toolkit as InstalledToolkit};
@@ -35,7 +36,8 @@ pub struct SearchContext<'a, 'f> {
     pub glibc: Option<(u32, u32)>,
     /// The requested components; empty for the whole toolkit.
     pub named: Rc<[&'a Component]>,
-    /// Whether the library that the installer in CUDA's runfiles loads is installed, or a package provides it.
+    /// Whether the library that the installer in CUDA's runfiles loads is installed, or a package
+    /// provides it.
     runfiles_run: bool,
     /// The repository that the toolkit is requested from.
     packages: Option<(&'a PackageRepository, &'a ToolkitPackages)>,
@@ -50,17 +52,29 @@ pub struct SearchContext<'a, 'f> {
 impl<'a, 'f> SearchContext<'a, 'f> {
     /// For a host and a request.
     pub fn new(host: &KnownHost<'a, 'f>, request: &'f Request, cards: &'f [Rc<Card>]) -> Self {
-        let KnownHost { database, facts, distribution, .. } = *host;
+        let KnownHost {
+            database,
+            facts,
+            distribution,
+            ..
+        } = *host;
         // Unknown names were refused earlier.
         let named = host.named(request).unwrap_or_default();
-        let of_use = |t: &&InstalledToolkit| t.has_nvcc || !named.is_empty() && t.components.is_some();
+        let of_use =
+            |t: &&InstalledToolkit| t.has_nvcc || !named.is_empty() && t.components.is_some();
         let here = |t: &&InstalledToolkit| t.path.parent() == Some(&request.prefix);
         Self {
             installed: facts.toolkits.iter().filter(of_use).filter(here).collect(),
-            default: facts.default_toolkit(&request.prefix).map(|toolkit| toolkit.version.series()),
-            kinds: Card::kinds(cards).map(|(n, card)| (n, card, architecture(database, card))).collect(),
+            default: facts
+                .default_toolkit(&request.prefix)
+                .map(|toolkit| toolkit.version.series()),
+            kinds: Card::kinds(cards)
+                .map(|(n, card)| (n, card, architecture(database, card)))
+                .collect(),
             arch: super::cuda_arch(&facts.machine.arch),
-            gcc: facts.gcc_major().or_else(|| distributions_gcc(distribution, facts)),
+            gcc: facts
+                .gcc_major()
+                .or_else(|| distributions_gcc(distribution, facts)),
             glibc: facts.glibc.as_deref().map(dotted),
             runfiles_run: facts.libxml2 == Some(true)
                 || distribution.map_or(facts.libxml2 != Some(false), |d| d.libxml2.is_some()),
@@ -89,26 +103,38 @@ impl<'a, 'f> SearchContext<'a, 'f> {
 
     /// The installed toolkit of this release in the prefix.
     pub fn installed(&self, release: CudaVersion) -> Option<&'f InstalledToolkit> {
-        self.installed
-            .iter()
-            .copied()
-            .find(|t| t.version.series() == release.series() && (t.version == release || t.version.patch.is_none()))
+        self.installed.iter().copied().find(|t| {
+            t.version.series() == release.series()
+                && (t.version == release || t.version.patch.is_none())
+        })
     }
 
-    /// The components that a toolkit is assembled from, if archives of its release are known: the requested ones or, if its
-    /// runfile does not run, all of them, or those of the installed toolkit.
+    /// The components that a toolkit is assembled from, if archives of its release are known: the
+    /// requested ones or, if its runfile does not run, all of them, or those of the installed
+    /// toolkit.
     pub fn parts(&self, toolkit: &Toolkit<'a>, add_ons: &[AddOnId]) -> Vec<Part<'a>> {
-        let Some(release) = toolkit.archives else { return Vec::new() };
+        let Some(release) = toolkit.archives else {
+            return Vec::new();
+        };
         let installed = self.installed(toolkit.release.version);
         if !self.named.is_empty() {
-            return parts(self.database, release, &self.named, add_ons, self.arch, installed);
+            return parts(
+                self.database,
+                release,
+                &self.named,
+                add_ons,
+                self.arch,
+                installed,
+            );
         }
         let all = || published(self.database, release, self.arch).into_iter();
         let named: Vec<_> = match installed.map(|toolkit| &toolkit.components) {
             _ if self.runs_runfiles() || toolkit.packages.is_some() => return Vec::new(),
             None => all().collect(),
             Some(None) => return Vec::new(),
-            Some(Some(there)) => all().filter(|c| there.iter().any(|name| c.is_called(name))).collect(),
+            Some(Some(there)) => all()
+                .filter(|c| there.iter().any(|name| c.is_called(name)))
+                .collect(),
         };
         parts(self.database, release, &named, &[], self.arch, installed)
     }
@@ -125,7 +151,8 @@ pub struct Toolkit<'a> {
     pub archives: Option<&'a ComponentRelease>,
     /// The repository whose packages install it, if it is not installed yet.
     pub packages: Option<&'a PackageRepository>,
-    /// The version if it is already installed; only the series if its files do not name the release.
+    /// The version if it is already installed; only the series if its files do not name the
+    /// release.
     pub installed: Option<CudaVersion>,
     /// The major version of the gcc that it needs in addition to the default one.
     pub side_gcc: Option<u16>,
@@ -143,23 +170,39 @@ impl Toolkit<'_> {
     }
 }
 
-/// All releases in order of preference: installed ones (unless an upgrade is requested), those native to the driver's branch,
-/// then those that run through minor-version compatibility; in each group the newest first. `driver` is none if no driver is
-/// chosen.
+/// All releases in order of preference: installed ones (unless an upgrade is requested), those
+/// native to the driver's branch, then those that run through minor-version compatibility; in each
+/// group the newest first. `driver` is none if no driver is chosen.
 pub fn preferred<'a, 's>(
     on: &'s SearchContext<'a, '_>,
     driver: Option<&'s Candidate>,
 ) -> impl Iterator<Item = PublishedToolkit<'a>> + use<'a, 's> {
     // Newest first, so that those native to the branch come last.
-    let later = on.published.toolkits().position(|t| driver.is_none_or(|d| is_native(t.release, d)));
+    let later = on
+        .published
+        .toolkits()
+        .position(|t| driver.is_none_or(|d| is_native(t.release, d)));
     let later = later.unwrap_or_else(|| on.published.toolkits().count());
-    let natives_first = move || on.published.toolkits().skip(later).chain(on.published.toolkits().take(later));
+    let natives_first = move || {
+        on.published
+            .toolkits()
+            .skip(later)
+            .chain(on.published.toolkits().take(later))
+    };
     let keeps = on.keeps_toolkits() && !on.installed.is_empty();
     let is_kept = move |t: &PublishedToolkit| keeps && on.installed(t.release.version).is_some();
-    let kept = move || keeps.then(natives_first).into_iter().flatten().filter(is_kept);
+    let kept = move || {
+        keeps
+            .then(natives_first)
+            .into_iter()
+            .flatten()
+            .filter(is_kept)
+    };
     // The default one, which somebody may have chosen, stays the default.
     let is_default = move |t: &PublishedToolkit| on.default == Some(t.release.version.series());
-    let kept = kept().filter(is_default).chain(kept().filter(move |t| !is_default(t)));
+    let kept = kept()
+        .filter(is_default)
+        .chain(kept().filter(move |t| !is_default(t)));
     kept.chain(natives_first().filter(move |t| !is_kept(t)))
 }
 
@@ -169,11 +212,26 @@ pub fn toolkit<'a>(
     driver: Option<&Candidate>,
     published: PublishedToolkit<'a>,
 ) -> Result<Toolkit<'a>, Refusal> {
-    let PublishedToolkit { release, runfile: artifact, archives, .. } = published;
+    let PublishedToolkit {
+        release,
+        runfile: artifact,
+        archives,
+        ..
+    } = published;
     let installed = on.installed(release.version).map(|toolkit| toolkit.version);
     let side_gcc = examine(on, driver, published, installed.is_some())?;
-    let packages = on.packages.filter(|_| installed.is_none()).map(|(repository, _)| repository);
-    Ok(Toolkit { release, artifact, archives, packages, installed, side_gcc })
+    let packages = on
+        .packages
+        .filter(|_| installed.is_none())
+        .map(|(repository, _)| repository);
+    Ok(Toolkit {
+        release,
+        artifact,
+        archives,
+        packages,
+        installed,
+        side_gcc,
+    })
 }
 
 /// The additional gcc that the release needs, or why the release is refused.
@@ -183,7 +241,12 @@ fn examine(
     published: PublishedToolkit,
     kept: bool,
 ) -> Result<Option<u16>, Refusal> {
-    let PublishedToolkit { release, runfile: artifact, archives, .. } = published;
+    let PublishedToolkit {
+        release,
+        runfile: artifact,
+        archives,
+        ..
+    } = published;
     for (n, card, architecture) in &on.kinds {
         targets(release, *n, card, *architecture)?;
         serves_board(on, release, *n, *architecture)?;
@@ -202,7 +265,9 @@ fn examine(
             return Err(Refusal::NewLibrary);
         }
     }
-    let whole = on.installed(release.version).is_some_and(|t| t.components.is_none());
+    let whole = on
+        .installed(release.version)
+        .is_some_and(|t| t.components.is_none());
     if !on.named.is_empty() && !whole {
         has_all(archives, &on.named, on.arch)?;
     }
@@ -226,19 +291,29 @@ fn examine(
     let side_gcc = host_compiler(on, release)?;
     // Last: a release refused for its checksum fits in every other way.
     match artifact.filter(|a| by_runfile && !a.artifact.is_verifiable()) {
-        Some(_) => Err(Refusal::NoSum("the checksum of its runfile is not known, so it cannot be verified")),
+        Some(_) => Err(Refusal::NoSum(
+            "the checksum of its runfile is not known, so it cannot be verified",
+        )),
         None => Ok(side_gcc),
     }
 }
 
-/// Refuses a release that a repository does not install: of a series that no source names for it, or with a newer update, whose
-/// packages its own package asks for.
-fn are_packaged(on: &SearchContext, packages: &ToolkitPackages, release: &CudaRelease) -> Result<(), Refusal> {
+/// Refuses a release that a repository does not install: of a series that no source names for it,
+/// or with a newer update, whose packages its own package asks for.
+fn are_packaged(
+    on: &SearchContext,
+    packages: &ToolkitPackages,
+    release: &CudaRelease,
+) -> Result<(), Refusal> {
     let series = release.version.series();
     if series < packages.since.series() {
         return Err(Refusal::NotPackagedBefore(packages.since));
     }
-    let updates = on.published.toolkits().map(|t| t.release.version).filter(|v| v.series() == series);
+    let updates = on
+        .published
+        .toolkits()
+        .map(|t| t.release.version)
+        .filter(|v| v.series() == series);
     match updates.max().filter(|newest| *newest > release.version) {
         Some(newest) => Err(Refusal::OlderUpdate(newest)),
         None => Ok(()),
@@ -246,10 +321,24 @@ fn are_packaged(on: &SearchContext, packages: &ToolkitPackages, release: &CudaRe
 }
 
 /// Refuses a release that lacks archives of the requested components.
-fn has_all(release: Option<&ComponentRelease>, named: &[&Component], arch: &str) -> Result<(), Refusal> {
-    let Some(release) = release else { return Err(Refusal::NoArchives) };
-    let missing = |c: &&Component| release.component(c).and_then(|part| part.archive(arch)).is_none();
-    named.iter().position(missing).map_or(Ok(()), |n| Err(Refusal::NoComponent(n)))
+fn has_all(
+    release: Option<&ComponentRelease>,
+    named: &[&Component],
+    arch: &str,
+) -> Result<(), Refusal> {
+    let Some(release) = release else {
+        return Err(Refusal::NoArchives);
+    };
+    let missing = |c: &&Component| {
+        release
+            .component(c)
+            .and_then(|part| part.archive(arch))
+            .is_none()
+    };
+    named
+        .iter()
+        .position(missing)
+        .map_or(Ok(()), |n| Err(Refusal::NoComponent(n)))
 }
 
 /// Whether the release targets the GPU.
@@ -259,42 +348,64 @@ pub fn serves(database: &Database, release: &CudaRelease, card: &Card) -> bool {
 
 /// Why the release does not target the GPU; none if it does.
 pub fn refused_series(database: &Database, release: &CudaRelease, card: &Card) -> Option<String> {
-    Some(match targets(release, 0, card, architecture(database, card)).err()? {
-        Refusal::BelowLowest(_, lowest) => format!("it targets {lowest} and up"),
-        Refusal::AboveHighest(_, highest) => format!("it targets {highest} at most"),
-        Refusal::BeforeArchitecture(_, first) => format!("CUDA {first} is the first that targets it"),
-        Refusal::AfterArchitecture(_, last) => format!("CUDA {last} is the last that targets it"),
-        _ => "not known from any source".to_owned(),
-    })
+    Some(
+        match targets(release, 0, card, architecture(database, card)).err()? {
+            Refusal::BelowLowest(_, lowest) => format!("it targets {lowest} and up"),
+            Refusal::AboveHighest(_, highest) => format!("it targets {highest} at most"),
+            Refusal::BeforeArchitecture(_, first) => {
+                format!("CUDA {first} is the first that targets it")
+            }
+            Refusal::AfterArchitecture(_, last) => {
+                format!("CUDA {last} is the last that targets it")
+            }
+            _ => "not known from any source".to_owned(),
+        },
+    )
 }
 
 fn architecture<'a>(database: &'a Database, card: &Card) -> Option<&'a Architecture> {
-    card.capability.and_then(|capability| database.architecture(capability))
+    card.capability
+        .and_then(|capability| database.architecture(capability))
 }
 
-fn targets(release: &CudaRelease, n: usize, card: &Card, architecture: Option<&Architecture>) -> Result<(), Refusal> {
-    let Some(capability) = card.capability else { return Err(Refusal::NoCapability(n)) };
-    targets_capability(release.version, Some(release), capability, architecture).map_err(|why| match why {
-        NotTargeted::BelowLowest(lowest) => Refusal::BelowLowest(n, lowest),
-        NotTargeted::AboveHighest(highest) => Refusal::AboveHighest(n, highest),
-        NotTargeted::BeforeFirst(first) => Refusal::BeforeArchitecture(n, first),
-        NotTargeted::AfterLast(last) => Refusal::AfterArchitecture(n, last),
+fn targets(
+    release: &CudaRelease,
+    n: usize,
+    card: &Card,
+    architecture: Option<&Architecture>,
+) -> Result<(), Refusal> {
+    let Some(capability) = card.capability else {
+        return Err(Refusal::NoCapability(n));
+    };
+    targets_capability(release.version, Some(release), capability, architecture).map_err(|why| {
+        match why {
+            NotTargeted::BelowLowest(lowest) => Refusal::BelowLowest(n, lowest),
+            NotTargeted::AboveHighest(highest) => Refusal::AboveHighest(n, highest),
+            NotTargeted::BeforeFirst(first) => Refusal::BeforeArchitecture(n, first),
+            NotTargeted::AfterLast(last) => Refusal::AfterArchitecture(n, last),
+        }
     })
 }
 
-/// Refuses a release for servers on an embedded platform that it does not support. On other machines a toolkit may compile for
-/// any platform.
+/// Refuses a release for servers on an embedded platform that it does not support. On other
+/// machines a toolkit may compile for any platform.
 fn serves_board(
     on: &SearchContext,
     release: &CudaRelease,
     n: usize,
     architecture: Option<&Architecture>,
 ) -> Result<(), Refusal> {
-    let Some(board) = architecture.filter(|a| a.embedded.is_some() && on.arch == "sbsa") else { return Ok(()) };
+    let Some(board) = architecture.filter(|a| a.embedded.is_some() && on.arch == "sbsa") else {
+        return Ok(());
+    };
     let here = JetsonBoard::of(on.database, on.facts).and_then(|here| here.jetpack);
-    let of_jetpack = here.filter(|jetpack| jetpack.uses_sbsa(board.compute_capability)).map(|jetpack| jetpack.cuda);
+    let of_jetpack = here
+        .filter(|jetpack| jetpack.uses_sbsa(board.compute_capability))
+        .map(|jetpack| jetpack.cuda);
     let is_named = matches!(on.request.cuda, Want::Meeting(_));
-    if let Some(cuda) = of_jetpack.filter(|cuda| !is_named && release.version.series() > cuda.series()) {
+    if let Some(cuda) =
+        of_jetpack.filter(|cuda| !is_named && release.version.series() > cuda.series())
+    {
         return Err(Refusal::AfterJetPack(cuda));
     }
     match board.sbsa_from.or(of_jetpack) {
@@ -303,14 +414,19 @@ fn serves_board(
     }
 }
 
-/// Whether the driver runs programs built with this release, possibly only through minor-version compatibility.
+/// Whether the driver runs programs built with this release, possibly only through minor-version
+/// compatibility.
 pub fn runs_on(release: &CudaRelease, driver: &Candidate) -> Result<(), Refusal> {
     let refusal = Refusal::OldDriver(release.minimum_driver, driver.version);
-    if release.runs_on(driver.version) { Ok(()) } else { Err(refusal) }
+    if release.runs_on(driver.version) {
+        Ok(())
+    } else {
+        Err(refusal)
+    }
 }
 
-/// Whether the driver's branch was released with this toolkit or a newer one. Newer toolkits run through CUDA's minor-version
-/// compatibility, which does not load PTX.
+/// Whether the driver's branch was released with this toolkit or a newer one. Newer toolkits run
+/// through CUDA's minor-version compatibility, which does not load PTX.
 pub fn is_native(release: &CudaRelease, driver: &Candidate) -> bool {
     driver.branch.is_native(release.version).unwrap_or(true)
 }
@@ -318,50 +434,72 @@ pub fn is_native(release: &CudaRelease, driver: &Candidate) -> bool {
 /// Why a newer toolkit that fits was not chosen.
 pub fn passed_over(on: &SearchContext, driver: Option<&Candidate>, chosen: &Toolkit) -> Refusal {
     match driver.and_then(|d| Some((d.branch.branch, d.branch.max_cuda?))) {
-        Some((branch, native)) if !(chosen.is_kept() && on.keeps_toolkits()) => Refusal::NotNative(branch, native),
+        Some((branch, native)) if !(chosen.is_kept() && on.keeps_toolkits()) => {
+            Refusal::NotNative(branch, native)
+        }
         _ => Refusal::Installed,
     }
 }
 
-/// The newest release that is newer than the chosen one and was passed over only because gpusetup cannot download or verify it, and
-/// why; none if there is no such release.
+/// The newest release that is newer than the chosen one and was passed over only because gpusetup
+/// cannot download or verify it, and why; none if there is no such release.
 pub fn newer_without_files(
     on: &SearchContext,
     driver: Option<&Candidate>,
     chosen: &Toolkit,
 ) -> Option<(CudaVersion, Refusal)> {
     let must_be_native = driver.filter(|d| is_native(chosen.release, d));
-    let newer = on.published.toolkits().take_while(|t| t.release.version > chosen.release.version);
+    let newer = on
+        .published
+        .toolkits()
+        .take_while(|t| t.release.version > chosen.release.version);
     let mut alike = newer.filter(|t| must_be_native.is_none_or(|d| is_native(t.release, d)));
     alike.find_map(|t| {
-        let refusal = toolkit(on, driver, t).err().filter(|refusal| refusal.of_files().is_some())?;
+        let refusal = toolkit(on, driver, t)
+            .err()
+            .filter(|refusal| refusal.of_files().is_some())?;
         Some((t.release.version, refusal))
     })
 }
 
 /// The major version of the distribution's default gcc, if known.
 pub fn distributions_gcc(distribution: Option<&Distribution>, facts: &Facts) -> Option<u16> {
-    distribution.and_then(|d| d.gcc).or_else(|| facts.kernels_gcc())
+    distribution
+        .and_then(|d| d.gcc)
+        .or_else(|| facts.kernels_gcc())
 }
 
-/// The additional gcc needed because the default one is too new: the newest installed one that fits and has a C++ compiler,
-/// otherwise the newest one that can be installed.
+/// The additional gcc needed because the default one is too new: the newest installed one that fits
+/// and has a C++ compiler, otherwise the newest one that can be installed.
 fn host_compiler(on: &SearchContext, release: &CudaRelease) -> Result<Option<u16>, Refusal> {
     let Some(have) = on.gcc else { return Ok(None) };
-    let Some(max) = release.gcc_max.filter(|max| have > *max) else { return Ok(None) };
+    let Some(max) = release.gcc_max.filter(|max| have > *max) else {
+        return Ok(None);
+    };
     let fits = |major: &u16| *major <= max && release.gcc_min.is_none_or(|min| *major >= min);
-    let there = on.facts.compilers.iter().filter(|c| on.facts.side_compiler(c.major) == Some(c)).map(|c| c.major);
-    let side = there.filter(fits).max().or_else(|| packaged(on, max).into_iter().filter(fits).max());
+    let there = on
+        .facts
+        .compilers
+        .iter()
+        .filter(|c| on.facts.side_compiler(c.major) == Some(c))
+        .map(|c| c.major);
+    let side = there
+        .filter(fits)
+        .max()
+        .or_else(|| packaged(on, max).into_iter().filter(fits).max());
     side.map(Some).ok_or(Refusal::NewCompiler(max, have))
 }
 
-/// The additional gcc versions that the distribution packages. If no source lists them: `max`, unless it is much older than the
-/// default one.
+/// The additional gcc versions that the distribution packages. If no source lists them: `max`,
+/// unless it is much older than the default one.
 fn packaged(on: &SearchContext, max: u16) -> Vec<u16> {
-    let Some(distribution) = on.distribution.filter(|d| d.gcc_package.is_some()) else { return Vec::new() };
+    let Some(distribution) = on.distribution.filter(|d| d.gcc_package.is_some()) else {
+        return Vec::new();
+    };
     if !distribution.gccs.is_empty() {
         return distribution.gccs.clone();
     }
-    let recent = distributions_gcc(on.distribution, on.facts).is_none_or(|default| max + 2 >= default);
+    let recent =
+        distributions_gcc(on.distribution, on.facts).is_none_or(|default| max + 2 >= default);
     Vec::from_iter(recent.then_some(max))
 }

@@ -1,5 +1,5 @@
-//! Chooses the driver: each candidate from the database and the host's repositories either fits the GPUs or is refused by a
-//! rule. Those that fit are in order of preference.
+//! Chooses the driver: each candidate from the database and the host's repositories either fits the
+//! GPUs or is refused by a rule. Those that fit are in order of preference.
 
 use super::another_system::of_another_system;
 use super::fabric::{fits, has_only_others, is_offered};
@@ -7,8 +7,9 @@ use super::refusal::{Explanation, Refusal, Subject};
 use super::signed_modules::signed_modules;
 use super::{Card, Conflict, DriverFile, KnownHost, Method, Prefer, Request};
 use gpusetup_database::compat::{
-    BranchKind, Companion, CompanionId, CudaArtifact, Database, Distribution, DriverArtifact, DriverBranch,
-    DriverOffer, DriverRelease, Maturity, ModuleFlavour, PackageRepository, Published, VersionRule,
+    BranchKind, Companion, CompanionId, CudaArtifact, Database, Distribution, DriverArtifact,
+    DriverBranch, DriverOffer, DriverRelease, Maturity, ModuleFlavour, PackageRepository,
+    Published, VersionRule,
 };
 use gpusetup_database::version::{DriverVersion, Want, dotted};
 use gpusetup_host::{Facts, InstalledCompanion, MachineKind, SecureBoot};
@@ -57,7 +58,11 @@ pub enum Install<'a> {
 impl<'a> Install<'a> {
     /// The repository that is added for it, if one is.
     pub fn added(&self) -> Option<&'a PackageRepository> {
-        if let Self::Repository(_, repository) = self { Some(repository) } else { None }
+        if let Self::Repository(_, repository) = self {
+            Some(repository)
+        } else {
+            None
+        }
     }
 }
 
@@ -91,7 +96,8 @@ impl Install<'_> {
     }
 }
 
-/// The part of a request about GPUs and drivers. Requests that differ only in the rest have the same candidates.
+/// The part of a request about GPUs and drivers. Requests that differ only in the rest have the
+/// same candidates.
 #[derive(Debug)]
 pub struct DriverWish {
     /// The requested driver.
@@ -133,7 +139,12 @@ impl DriverWish {
     /// Whether a request has the same values.
     pub fn is_of(&self, request: &Request) -> bool {
         (self.method, self.modules, self.prefer, self.upgrade)
-            == (request.method, request.modules, request.prefer, request.upgrade)
+            == (
+                request.method,
+                request.modules,
+                request.prefer,
+                request.upgrade,
+            )
             && self.driver == request.driver
             && self.file == request.driver_file
             && self.has_module_key == request.settings.module_key.is_some()
@@ -164,34 +175,52 @@ struct Examination<'a, 'h> {
     kinds: Vec<(usize, &'h Card)>,
     /// The companions that the host needs in a version that follows the driver's.
     needed: Vec<&'a Companion>,
-    /// Those of them that are no longer offered for the packaged driver that is installed, while another one can replace it.
+    /// Those of them that are no longer offered for the packaged driver that is installed, while
+    /// another one can replace it.
     gone: Vec<CompanionId>,
 }
 
 impl<'a, 'h> Examination<'a, 'h> {
     fn new(host: &KnownHost<'a, 'h>, request: &'h DriverWish, cards: &'h [Rc<Card>]) -> Self {
-        let needed = host.joined().into_iter().flat_map(|joined| joined.needs(host.database));
+        let needed = host
+            .joined()
+            .into_iter()
+            .flat_map(|joined| joined.needs(host.database));
         let on = Self {
             published: host.published,
             facts: host.facts,
             request,
             kinds: Card::kinds(cards).collect(),
-            needed: needed.filter(|companion| companion.version != VersionRule::Own).collect(),
+            needed: needed
+                .filter(|companion| companion.version != VersionRule::Own)
+                .collect(),
             gone: Vec::new(),
         };
-        Self { gone: on.gone_from(host), ..on }
+        Self {
+            gone: on.gone_from(host),
+            ..on
+        }
     }
 
     fn gone_from(&self, host: &KnownHost<'a, 'h>) -> Vec<CompanionId> {
         let by_packages = |driver: &&Known| matches!(driver.2, Install::Kept(Method::Packages, _));
-        let Some(installed) = host.own_drivers.iter().find(by_packages) else { return Vec::new() };
+        let Some(installed) = host.own_drivers.iter().find(by_packages) else {
+            return Vec::new();
+        };
         let is_here = |of: &Companion| {
-            let fits = |found: &InstalledCompanion| found.id == of.id && fits(found, of, installed.0);
+            let fits =
+                |found: &InstalledCompanion| found.id == of.id && fits(found, of, installed.0);
             self.facts.companions.iter().any(fits)
         };
-        let is_gone =
-            |of: &&&Companion| !is_here(of) && has_only_others(host.distribution, self.facts, of, installed.0);
-        let gone: Vec<_> = self.needed.iter().filter(is_gone).map(|companion| companion.id).collect();
+        let is_gone = |of: &&&Companion| {
+            !is_here(of) && has_only_others(host.distribution, self.facts, of, installed.0)
+        };
+        let gone: Vec<_> = self
+            .needed
+            .iter()
+            .filter(is_gone)
+            .map(|companion| companion.id)
+            .collect();
         let replaces = |driver: &Known| {
             let branch = host.database.branch(driver.0.branch);
             matches!(driver.2, Install::Packages(_))
@@ -199,7 +228,11 @@ impl<'a, 'h> Examination<'a, 'h> {
                 && branch.is_some_and(|branch| self.verdict(driver, branch).is_ok())
         };
         let is_named = self.request.driver.is_exactly(installed.0);
-        if !gone.is_empty() && !is_named && host.own_drivers.iter().any(replaces) { gone } else { Vec::new() }
+        if !gone.is_empty() && !is_named && host.own_drivers.iter().any(replaces) {
+            gone
+        } else {
+            Vec::new()
+        }
     }
 
     /// The flavour to install, or why the driver is refused.
@@ -215,26 +248,59 @@ impl<'a, 'h> Examination<'a, 'h> {
         Ok(modules)
     }
 
-    fn candidate(&self, driver: &Known<'a>, branch: &'a DriverBranch) -> Result<Candidate<'a>, Refusal> {
+    fn candidate(
+        &self,
+        driver: &Known<'a>,
+        branch: &'a DriverBranch,
+    ) -> Result<Candidate<'a>, Refusal> {
         let modules = self.verdict(driver, branch)?;
-        Ok(Candidate { version: driver.0, branch, modules, install: driver.2 })
+        Ok(Candidate {
+            version: driver.0,
+            branch,
+            modules,
+            install: driver.2,
+        })
     }
 }
 
 /// The candidates, preferred first.
-pub fn candidates<'a>(host: &KnownHost<'a, '_>, request: &DriverWish, cards: &[Rc<Card>]) -> Candidates<'a> {
+pub fn candidates<'a>(
+    host: &KnownHost<'a, '_>,
+    request: &DriverWish,
+    cards: &[Rc<Card>],
+) -> Candidates<'a> {
     let on = Examination::new(host, request, cards);
     let accepted = |driver: &Known| request.driver.accepts(driver.0);
-    let of_branch = |driver: &Known<'a>| on.candidate(driver, host.database.branch(driver.0.branch)?).ok();
+    let of_branch = |driver: &Known<'a>| {
+        on.candidate(driver, host.database.branch(driver.0.branch)?)
+            .ok()
+    };
     if let Some(file) = &request.file {
-        return Candidates { fit: of_file(host, file).iter().filter_map(of_branch).collect(), over: Vec::new() };
+        return Candidates {
+            fit: of_file(host, file).iter().filter_map(of_branch).collect(),
+            over: Vec::new(),
+        };
     }
     let mut fit = Vec::with_capacity(16);
-    fit.extend(host.own_drivers.iter().copied().filter(accepted).filter_map(|d| of_branch(&d)));
+    fit.extend(
+        host.own_drivers
+            .iter()
+            .copied()
+            .filter(accepted)
+            .filter_map(|d| of_branch(&d)),
+    );
     let is_possible = |branch: &DriverBranch| {
-        request.driver.may_accept(branch.branch) && on.kinds.iter().all(|(_, card)| card.is_served_by(branch.branch))
+        request.driver.may_accept(branch.branch)
+            && on
+                .kinds
+                .iter()
+                .all(|(_, card)| card.is_served_by(branch.branch))
     };
-    for (branch, runfiles) in host.published.runfiles_by_branch().filter(|(branch, _)| is_possible(branch)) {
+    for (branch, runfiles) in host
+        .published
+        .runfiles_by_branch()
+        .filter(|(branch, _)| is_possible(branch))
+    {
         for driver in runfiles.map(by_runfile).filter(accepted) {
             match on.candidate(&driver, branch) {
                 Ok(newest) => {
@@ -246,7 +312,13 @@ pub fn candidates<'a>(host: &KnownHost<'a, '_>, request: &DriverWish, cards: &[R
             }
         }
     }
-    for candidate in host.published.bundles().map(in_bundle).filter(accepted).filter_map(|d| of_branch(&d)) {
+    for candidate in host
+        .published
+        .bundles()
+        .map(in_bundle)
+        .filter(accepted)
+        .filter_map(|d| of_branch(&d))
+    {
         match fit.iter_mut().find(|c| differ_in_age_only(c, &candidate)) {
             Some(newest) if newest.version < candidate.version => *newest = candidate,
             Some(_) => {}
@@ -275,8 +347,8 @@ pub fn candidates<'a>(host: &KnownHost<'a, '_>, request: &DriverWish, cards: &[R
     Candidates { fit, over }
 }
 
-/// Why drivers are no candidates: all those that a driver rule refuses and that are newer than `chosen` or, if nothing was
-/// chosen, requested.
+/// Why drivers are no candidates: all those that a driver rule refuses and that are newer than
+/// `chosen` or, if nothing was chosen, requested.
 pub fn refused<'a>(
     host: &KnownHost<'a, '_>,
     request: &DriverWish,
@@ -292,19 +364,30 @@ pub fn refused<'a>(
     let mut refused = Vec::with_capacity(64);
     let others: Vec<_> = match &request.file {
         Some(file) => of_file(host, file),
-        None => host.own_drivers.iter().copied().chain(host.published.bundles().map(in_bundle)).collect(),
+        None => host
+            .own_drivers
+            .iter()
+            .copied()
+            .chain(host.published.bundles().map(in_bundle))
+            .collect(),
     };
     for driver in others.into_iter().filter(|driver| is_meant(driver.0)) {
         let branch = host.database.branch(driver.0.branch);
-        refused.extend(branch.and_then(|branch| Some((driver.0, on.verdict(&driver, branch).err()?))));
+        refused
+            .extend(branch.and_then(|branch| Some((driver.0, on.verdict(&driver, branch).err()?))));
     }
     if request.file.is_some() {
         return refused;
     }
     // Newest first.
-    let is_newer = |branch: &DriverBranch| chosen.is_none_or(|chosen| branch.branch >= chosen.branch);
-    let is_asked = |branch: &DriverBranch| chosen.is_some() || request.driver.may_accept(branch.branch);
-    let branches = host.published.runfiles_by_branch().take_while(|(branch, _)| is_newer(branch));
+    let is_newer =
+        |branch: &DriverBranch| chosen.is_none_or(|chosen| branch.branch >= chosen.branch);
+    let is_asked =
+        |branch: &DriverBranch| chosen.is_some() || request.driver.may_accept(branch.branch);
+    let branches = host
+        .published
+        .runfiles_by_branch()
+        .take_while(|(branch, _)| is_newer(branch));
     for (branch, runfiles) in branches.filter(|(branch, _)| is_asked(branch)) {
         let mut of_branch = None;
         for driver in runfiles.map(by_runfile).filter(|driver| is_meant(driver.0)) {
@@ -313,7 +396,13 @@ pub fn refused<'a>(
             refused.extend(refusal.map(|refusal| (driver.0, refusal)));
         }
     }
-    refused.extend(candidates.over.iter().copied().filter(|(version, _)| is_meant(*version)));
+    refused.extend(
+        candidates
+            .over
+            .iter()
+            .copied()
+            .filter(|(version, _)| is_meant(*version)),
+    );
     refused
 }
 
@@ -327,38 +416,64 @@ fn differ_in_age_only(a: &Candidate, b: &Candidate) -> bool {
         Install::CudaRunfile(_) => 4,
         Install::File => 5,
     };
-    let same = (a.branch.branch, a.modules, kind(&a.install)) == (b.branch.branch, b.modules, kind(&b.install));
-    same && !matches!(a.install, Install::Kept(..) | Install::Packages(_) | Install::Repository(..))
+    let same = (a.branch.branch, a.modules, kind(&a.install))
+        == (b.branch.branch, b.modules, kind(&b.install));
+    same && !matches!(
+        a.install,
+        Install::Kept(..) | Install::Packages(_) | Install::Repository(..)
+    )
 }
 
 /// The driver of a runfile that the user named, which is kept where it is installed already.
 fn of_file<'a>(host: &KnownHost<'a, '_>, file: &DriverFile) -> Vec<Known<'a>> {
     let version = file.is.version;
-    let installed = host.own_drivers.iter().find(|known| matches!(known.2, Install::Kept(..)) && known.0 == version);
-    vec![installed.copied().unwrap_or((version, Maturity::Production, Install::File))]
+    let installed = host
+        .own_drivers
+        .iter()
+        .find(|known| matches!(known.2, Install::Kept(..)) && known.0 == version);
+    vec![
+        installed
+            .copied()
+            .unwrap_or((version, Maturity::Production, Install::File)),
+    ]
 }
 
 /// A driver that the host or the database knows.
 pub type Known<'a> = (DriverVersion, Maturity, Install<'a>);
 
 fn by_runfile<'a>((release, artifact): (&'a DriverRelease, &'a DriverArtifact)) -> Known<'a> {
-    (release.version, release.maturity, Install::Runfile(artifact))
+    (
+        release.version,
+        release.maturity,
+        Install::Runfile(artifact),
+    )
 }
 
 fn in_bundle((version, artifact): (DriverVersion, &CudaArtifact)) -> Known<'_> {
-    (version, Maturity::CudaRunfileOnly, Install::CudaRunfile(artifact))
+    (
+        version,
+        Maturity::CudaRunfileOnly,
+        Install::CudaRunfile(artifact),
+    )
 }
 
 /// The oldest branch of all drivers that could be installed on a host.
 pub fn oldest_branch(host: &KnownHost) -> Option<u16> {
     // Runfiles are in order.
-    let runfile = host.published.runfiles().next_back().map(|(release, _)| release.version.branch);
+    let runfile = host
+        .published
+        .runfiles()
+        .next_back()
+        .map(|(release, _)| release.version.branch);
     let others = host.own_drivers.iter().map(|driver| driver.0.branch);
-    others.chain(host.published.bundles().map(|(version, _)| version.branch)).chain(runfile).min()
+    others
+        .chain(host.published.bundles().map(|(version, _)| version.branch))
+        .chain(runfile)
+        .min()
 }
 
-/// The drivers that depend on the host: the installed one, those in its repositories, and those in repositories that can be
-/// added.
+/// The drivers that depend on the host: the installed one, those in its repositories, and those in
+/// repositories that can be added.
 pub fn own_drivers<'a>(
     database: &'a Database,
     published: Published<'a>,
@@ -367,33 +482,54 @@ pub fn own_drivers<'a>(
 ) -> Vec<Known<'a>> {
     let mut all = Vec::new();
     if let Some(driver) = &facts.driver {
-        let method = if driver.origin == gpusetup_host::Origin::Runfile { Method::Runfile } else { Method::Packages };
-        all.push((driver.version, Maturity::Production, Install::Kept(method, driver.modules)));
+        let method = if driver.origin == gpusetup_host::Origin::Runfile {
+            Method::Runfile
+        } else {
+            Method::Packages
+        };
+        all.push((
+            driver.version,
+            Maturity::Production,
+            Install::Kept(method, driver.modules),
+        ));
     }
     // For a release that is not in the database, only its repositories tell which drivers exist.
     let told = |d: &&Distribution| d.named_as.is_none() || facts.offered.is_some();
     let has_foreign = of_another_system(database, distribution, facts).is_some();
-    for offer in distribution.filter(told).map(|d| d.drivers.as_slice()).unwrap_or_default() {
+    for offer in distribution
+        .filter(told)
+        .map(|d| d.drivers.as_slice())
+        .unwrap_or_default()
+    {
         if has_foreign && offer.repository.adds.is_some() {
             continue;
         }
         if !offer.signed_modules.is_empty() {
-            let has_modules = |driver: &DriverVersion| signed_modules(distribution, offer, facts, *driver).is_some();
+            let has_modules = |driver: &DriverVersion| {
+                signed_modules(distribution, offer, facts, *driver).is_some()
+            };
             let version = offered(published, offer, facts).filter(has_modules);
-            all.extend(version.map(|version| (version, Maturity::Production, Install::Packages(offer))));
+            all.extend(
+                version.map(|version| (version, Maturity::Production, Install::Packages(offer))),
+            );
         } else if offer.signed_for.is_some() {
             all.extend(signed(database, offer, facts));
         } else if let Some(version) = offered(published, offer, facts) {
             all.push((version, Maturity::Production, Install::Packages(offer)));
         } else if let Some((version, repository)) = addable(database, published, offer, facts) {
-            all.push((version, Maturity::Production, Install::Repository(offer, repository)));
+            all.push((
+                version,
+                Maturity::Production,
+                Install::Repository(offer, repository),
+            ));
         }
     }
     all
 }
 
-/// The driver that is there and stays if a request leaves the driver out: toolkits should run on it. The one of a container is its
-/// host's, which is loaded. In WSL2 it is that of Windows, whose version is not known; one for Linux has no device there.
+/// The driver that is there and stays if a request leaves the driver out: toolkits should run on
+/// it. The one of a container is its host's, which is loaded. In WSL2 it is that of Windows, whose
+/// version is not known; one for Linux has no device there.
 pub fn staying<'a>(host: &KnownHost<'a, '_>) -> Option<Candidate<'a>> {
     let facts = host.facts;
     let loaded = || facts.loaded_driver()?.parse().ok();
@@ -404,48 +540,77 @@ pub fn staying<'a>(host: &KnownHost<'a, '_>) -> Option<Candidate<'a>> {
         _ => installed().or_else(loaded),
     }?;
     let flavour = facts.driver.as_ref().and_then(|driver| driver.modules);
-    let (modules, install) = (flavour.unwrap_or(ModuleFlavour::Proprietary), Install::Kept(Method::Auto, flavour));
-    Some(Candidate { version, branch: host.database.branch(version.branch)?, modules, install })
+    let (modules, install) = (
+        flavour.unwrap_or(ModuleFlavour::Proprietary),
+        Install::Kept(Method::Auto, flavour),
+    );
+    Some(Candidate {
+        version,
+        branch: host.database.branch(version.branch)?,
+        modules,
+        install,
+    })
 }
 
 /// The host's distribution in the database.
 pub fn distribution<'a>(database: &'a Database, facts: &Facts) -> Option<&'a Distribution> {
     let found = database.distribution(&facts.os.id, &facts.os.version, &facts.os.like)?;
-    // A release that is not in the database may have another package manager than the releases that are.
+    // A release that is not in the database may have another package manager than the releases that
+    // are.
     let is_meant = found.version != "*" || facts.os.package_manager == Some(found.package_manager);
     is_meant.then_some(found)
 }
 
-/// The version that the host's repositories offer: according to its package manager, otherwise to the database.
+/// The version that the host's repositories offer: according to its package manager, otherwise to
+/// the database.
 fn offered(published: Published, offer: &DriverOffer, facts: &Facts) -> Option<DriverVersion> {
     let arch = facts.machine.arch.as_str();
     if !offer.archs.iter().any(|a| a == arch) {
         return None;
     }
     // If no source names the version: the one expected in a repository that follows the branch.
-    let published = || offer.version.or_else(|| published.newest_driver(offer.branch));
+    let published = || {
+        offer
+            .version
+            .or_else(|| published.newest_driver(offer.branch))
+    };
     match &facts.offered {
-        // Packages of a module stream are hidden until it is enabled, so their absence says nothing.
+        // Packages of a module stream are hidden until it is enabled, so their absence says
+        // nothing.
         Some(all) if offer.module_stream.is_none() => {
             let desktop = facts.desktop.is_some();
-            if offer.packages_for(desktop).iter().any(|package| !all.contains_key(package)) {
+            if offer
+                .packages_for(desktop)
+                .iter()
+                .any(|package| !all.contains_key(package))
+            {
                 return None;
             }
             // Kernel modules work only with the libcuda of the same version.
-            let mut parts = offer.versioned_packages(desktop).iter().filter_map(|package| upstream(&all[package]));
+            let mut parts = offer
+                .versioned_packages(desktop)
+                .iter()
+                .filter_map(|package| upstream(&all[package]));
             let first = parts.next();
-            let version = if parts.all(|other| Some(other) == first) { first.or_else(published) } else { None };
-            // A repository that has all branches under the same names gives the one that its preferences say.
-            version.filter(|version| offer.repository.adds.is_none() || version.branch == offer.branch)
+            let version = if parts.all(|other| Some(other) == first) {
+                first.or_else(published)
+            } else {
+                None
+            };
+            // A repository that has all branches under the same names gives the one that its
+            // preferences say.
+            version
+                .filter(|version| offer.repository.adds.is_none() || version.branch == offer.branch)
         }
-        _ => {
-            published().filter(|_| offer.repository.seen_as.is_empty() || facts.has_enabled(&offer.repository.seen_as))
-        }
+        _ => published().filter(|_| {
+            offer.repository.seen_as.is_empty() || facts.has_enabled(&offer.repository.seen_as)
+        }),
     }
 }
 
-/// The repository that an offer's packages come from once it is added, and the version that is expected there. One that is
-/// enabled already is not added: whoever enabled it may have had reasons for how.
+/// The repository that an offer's packages come from once it is added, and the version that is
+/// expected there. One that is enabled already is not added: whoever enabled it may have had
+/// reasons for how.
 fn addable<'a>(
     database: &'a Database,
     published: Published,
@@ -455,22 +620,37 @@ fn addable<'a>(
     let arch = facts.machine.arch.as_str();
     let repository = database.package_repository(offer.repository.adds.as_deref()?)?;
     let is_here = offer.archs.iter().any(|a| a == arch) && repository.archs.contains_key(arch);
-    let is_read = facts.os.package_manager.is_none_or(|manager| manager == repository.package_manager);
-    if !is_here || !is_read || facts.has_enabled(&offer.repository.seen_as) && !changes_branch(facts, repository) {
+    let is_read = facts
+        .os
+        .package_manager
+        .is_none_or(|manager| manager == repository.package_manager);
+    if !is_here
+        || !is_read
+        || facts.has_enabled(&offer.repository.seen_as) && !changes_branch(facts, repository)
+    {
         return None;
     }
-    Some((offer.version.or_else(|| published.newest_driver(offer.branch))?, repository))
+    Some((
+        offer
+            .version
+            .or_else(|| published.newest_driver(offer.branch))?,
+        repository,
+    ))
 }
 
-/// A driver with the modules that the distribution signs, in their version: the repository of the other packages has those of every
-/// version.
+/// A driver with the modules that the distribution signs, in their version: the repository of the
+/// other packages has those of every version.
 fn signed<'a>(database: &'a Database, offer: &'a DriverOffer, facts: &Facts) -> Option<Known<'a>> {
-    let is_for_kernel = facts.kernel().is_some_and(|kernel| offer.is_signed_for(kernel));
+    let is_for_kernel = facts
+        .kernel()
+        .is_some_and(|kernel| offer.is_signed_for(kernel));
     let is_here = is_for_kernel && offer.archs.contains(&facts.machine.arch);
     let modules = offer.packages.first().filter(|_| is_here)?;
-    let version = upstream(facts.offered.as_ref()?.get(modules)?).filter(|version| version.branch == offer.branch)?;
+    let version = upstream(facts.offered.as_ref()?.get(modules)?)
+        .filter(|version| version.branch == offer.branch)?;
     let repository = database.package_repository(offer.repository.adds.as_deref()?)?;
-    let is_enabled = facts.has_enabled(&offer.repository.seen_as) && !changes_branch(facts, repository);
+    let is_enabled =
+        facts.has_enabled(&offer.repository.seen_as) && !changes_branch(facts, repository);
     let is_addable = repository.archs.contains_key(&facts.machine.arch);
     let install = match is_enabled {
         true => Install::Packages(offer),
@@ -481,29 +661,52 @@ fn signed<'a>(database: &'a Database, offer: &'a DriverOffer, facts: &Facts) -> 
 
 /// Whether gpusetup added the repository to the host, and adds it again for another branch.
 pub fn changes_branch(facts: &Facts, repository: &PackageRepository) -> bool {
-    let format = gpusetup_packages::of(repository.package_manager).added.as_ref().filter(|format| format.has_branch);
+    let format = gpusetup_packages::of(repository.package_manager)
+        .added
+        .as_ref()
+        .filter(|format| format.has_branch);
     let name = repository.name_for(&facts.machine.arch);
-    let files = format.zip(name).map(|(format, name)| (format.paths)(&name)).unwrap_or_default();
-    files.iter().any(|path| matches!(facts.node(path), Some(Node::File { .. })))
+    let files = format
+        .zip(name)
+        .map(|(format, name)| (format.paths)(&name))
+        .unwrap_or_default();
+    files
+        .iter()
+        .any(|path| matches!(facts.node(path), Some(Node::File { .. })))
 }
 
-/// Refuses a repository whose packages may need another one that is not enabled, unless it was requested: apply could fail where
-/// the runfile would not.
+/// Refuses a repository whose packages may need another one that is not enabled, unless it was
+/// requested: apply could fail where the runfile would not.
 fn is_complete(install: &Install, on: &Examination) -> Result<(), Refusal> {
-    let Install::Repository(_, repository) = install else { return Ok(()) };
-    let is_enabled = repository.needs.as_ref().is_none_or(|other| on.facts.has_enabled(&other.seen_as));
-    if is_enabled || on.request.method == Method::Repository { Ok(()) } else { Err(Refusal::RepositoryNeedsAnother) }
+    let Install::Repository(_, repository) = install else {
+        return Ok(());
+    };
+    let is_enabled = repository
+        .needs
+        .as_ref()
+        .is_none_or(|other| on.facts.has_enabled(&other.seen_as));
+    if is_enabled || on.request.method == Method::Repository {
+        Ok(())
+    } else {
+        Err(Refusal::RepositoryNeedsAnother)
+    }
 }
 
-/// Refuses a driver without the companions that NVSwitches need, in a version that matches the driver's. Packaged
-/// companions must be in the driver's repository. For runfiles, NVIDIA publishes companions with data-centre drivers; not
-/// all of them are known, so a version that is named with all of its numbers is not refused.
-fn has_companions(on: &Examination, version: DriverVersion, install: &Install) -> Result<(), Refusal> {
+/// Refuses a driver without the companions that NVSwitches need, in a version that matches the
+/// driver's. Packaged companions must be in the driver's repository. For runfiles, NVIDIA publishes
+/// companions with data-centre drivers; not all of them are known, so a version that is named with
+/// all of its numbers is not refused.
+fn has_companions(
+    on: &Examination,
+    version: DriverVersion,
+    install: &Install,
+) -> Result<(), Refusal> {
     let is_there = |companion: &Companion| match install {
         Install::Packages(offer) => {
             // Of a repository that has every version, lists show the newest.
             let offered = |name: &String| {
-                offer.signed_for.is_some() || is_offered(on.facts, offer, name, companion.version, version)
+                offer.signed_for.is_some()
+                    || is_offered(on.facts, offer, name, companion.version, version)
             };
             offer.companions.get(&companion.id).is_some_and(offered)
         }
@@ -521,25 +724,39 @@ fn has_companions(on: &Examination, version: DriverVersion, install: &Install) -
     }
 }
 
-/// Whether an archive of a companion that matches the driver is known, or of the companion that NVIDIA publishes it with.
+/// Whether an archive of a companion that matches the driver is known, or of the companion that
+/// NVIDIA publishes it with.
 fn is_published(published: Published, companion: &Companion, version: DriverVersion) -> bool {
     let all = published.companions(companion.published_with.unwrap_or(companion.id));
     // Newest first.
     let first = all.partition_point(|release| release.branch > version.branch);
-    let of_branch = all[first..].iter().take_while(|release| release.branch == version.branch);
-    of_branch.copied().any(|release| companion.version.accepts(release, version))
+    let of_branch = all[first..]
+        .iter()
+        .take_while(|release| release.branch == version.branch);
+    of_branch
+        .copied()
+        .any(|release| companion.version.accepts(release, version))
 }
 
 /// Refuses a branch that does not support a kernel as old as the one that will run.
 fn runs_kernel(branch: &DriverBranch, facts: &Facts) -> Result<(), Refusal> {
-    let (Some(oldest), Some(have)) = (branch.oldest_kernel.as_deref(), facts.kernel()) else { return Ok(()) };
-    if dotted(have) < dotted(oldest) { Err(Refusal::OldKernel(branch.branch)) } else { Ok(()) }
+    let (Some(oldest), Some(have)) = (branch.oldest_kernel.as_deref(), facts.kernel()) else {
+        return Ok(());
+    };
+    if dotted(have) < dotted(oldest) {
+        Err(Refusal::OldKernel(branch.branch))
+    } else {
+        Ok(())
+    }
 }
 
-/// The driver version in a package version, without epoch and distribution suffix: `580.105.08` of `3:580.105.08-2.el9`.
+/// The driver version in a package version, without epoch and distribution suffix: `580.105.08` of
+/// `3:580.105.08-2.el9`.
 fn upstream(version: &str) -> Option<DriverVersion> {
     let version = version.split_once(':').map_or(version, |(_, v)| v);
-    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    let end = version
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(version.len());
     version[..end].parse().ok()
 }
 
@@ -573,7 +790,9 @@ pub fn examine(
         return Err(Refusal::NotWanted);
     }
     match (request.method, install.method()) {
-        (Method::Packages, Method::Runfile | Method::Repository) => return Err(Refusal::NotPackaged),
+        (Method::Packages, Method::Runfile | Method::Repository) => {
+            return Err(Refusal::NotPackaged);
+        }
         (Method::Runfile, Method::Packages | Method::Repository) => return Err(Refusal::Packaged),
         (Method::Repository, Method::Runfile) => return Err(Refusal::NotInRepository),
         (Method::Repository, Method::Packages) if is_of_another_repository(install) => {
@@ -582,23 +801,30 @@ pub fn examine(
         _ => {}
     }
     match install {
-        Install::Runfile(artifact) if !artifact.artifact.is_verifiable() => {
-            Err(Refusal::NoSum("the checksum of its runfile is not known, so it cannot be verified"))
-        }
-        Install::CudaRunfile(artifact) if !artifact.artifact.is_verifiable() => {
-            Err(Refusal::NoSum("the checksum of the CUDA runfile that contains it is not known"))
-        }
+        Install::Runfile(artifact) if !artifact.artifact.is_verifiable() => Err(Refusal::NoSum(
+            "the checksum of its runfile is not known, so it cannot be verified",
+        )),
+        Install::CudaRunfile(artifact) if !artifact.artifact.is_verifiable() => Err(
+            Refusal::NoSum("the checksum of the CUDA runfile that contains it is not known"),
+        ),
         _ => Ok(modules),
     }
 }
 
-/// Whether packages come from a repository other than those that can be added. Installed ones are kept, wherever they are from.
+/// Whether packages come from a repository other than those that can be added. Installed ones are
+/// kept, wherever they are from.
 fn is_of_another_repository(install: &Install) -> bool {
-    install.offer().is_some_and(|offer| offer.repository.adds.is_none())
+    install
+        .offer()
+        .is_some_and(|offer| offer.repository.adds.is_none())
 }
 
 /// Refuses test releases unless the exact version is requested, or `--prefer latest`.
-fn is_ripe(version: DriverVersion, maturity: Maturity, request: &DriverWish) -> Result<(), Refusal> {
+fn is_ripe(
+    version: DriverVersion,
+    maturity: Maturity,
+    request: &DriverWish,
+) -> Result<(), Refusal> {
     match maturity {
         Maturity::Production
         | Maturity::Legacy
@@ -606,8 +832,13 @@ fn is_ripe(version: DriverVersion, maturity: Maturity, request: &DriverWish) -> 
         | Maturity::NewFeature
         | Maturity::CudaRunfileOnly => Ok(()),
         Maturity::Beta | Maturity::VulkanBeta | Maturity::Unknown => {
-            let exactly = matches!(&request.driver, Want::Meeting(r) if r.to_string() == version.to_string());
-            if exactly || request.prefer == Prefer::Latest { Ok(()) } else { Err(Refusal::Unripe(maturity)) }
+            let exactly =
+                matches!(&request.driver, Want::Meeting(r) if r.to_string() == version.to_string());
+            if exactly || request.prefer == Prefer::Latest {
+                Ok(())
+            } else {
+                Err(Refusal::Unripe(maturity))
+            }
         }
     }
 }
@@ -620,37 +851,51 @@ fn flavour(
     cards: &[(usize, &Card)],
 ) -> Result<ModuleFlavour, Refusal> {
     let offered = match install {
-        Install::Packages(offer) | Install::Repository(offer, _) => std::slice::from_ref(&offer.modules),
+        Install::Packages(offer) | Install::Repository(offer, _) => {
+            std::slice::from_ref(&offer.modules)
+        }
         Install::Kept(_, Some(modules)) => std::slice::from_ref(modules),
         _ => branch.modules.as_slice(),
     };
-    let fits = |f: ModuleFlavour| offered.contains(&f) && request.modules.is_none_or(|asked| asked == f);
+    let fits =
+        |f: ModuleFlavour| offered.contains(&f) && request.modules.is_none_or(|asked| asked == f);
     let (open, proprietary) = (ModuleFlavour::Open, ModuleFlavour::Proprietary);
-    // NVIDIA develops the open modules: since branch 560 they are the default for every GPU that supports them.
+    // NVIDIA develops the open modules: since branch 560 they are the default for every GPU that
+    // supports them.
     let order = match branch.default_modules {
         ModuleFlavour::Open => [open, proprietary],
         ModuleFlavour::Proprietary => [proprietary, open],
     };
-    if let Some(chosen) = order.into_iter().find(|f| fits(*f) && cards.iter().all(|(_, c)| c.modules.contains(f))) {
+    if let Some(chosen) = order
+        .into_iter()
+        .find(|f| fits(*f) && cards.iter().all(|(_, c)| c.modules.contains(f)))
+    {
         return Ok(chosen);
     }
-    let without = |flavour| cards.iter().find(|(_, c)| !c.modules.contains(&flavour)).map(|(n, _)| *n);
+    let without = |flavour| {
+        cards
+            .iter()
+            .find(|(_, c)| !c.modules.contains(&flavour))
+            .map(|(n, _)| *n)
+    };
     if let (Some(open_only), Some(old)) = (without(proprietary), without(open)) {
         return Err(Refusal::FlavoursExclude(open_only, old));
     }
     let unserved = |c: &Card| !offered.iter().any(|f| fits(*f) && c.modules.contains(f));
     let card = cards.iter().find(|(_, c)| unserved(c)).map(|(n, _)| *n);
     Err(match (request.modules, card) {
-        (Some(asked), _) if !offered.contains(&asked) => {
-            without(asked).map_or(Refusal::FlavourNotOffered(asked), |card| Refusal::FlavourUnfit(card, asked))
-        }
+        (Some(asked), _) if !offered.contains(&asked) => without(asked)
+            .map_or(Refusal::FlavourNotOffered(asked), |card| {
+                Refusal::FlavourUnfit(card, asked)
+            }),
         (Some(asked), Some(card)) => Refusal::FlavourUnfit(card, asked),
         (None, Some(card)) => Refusal::NoFlavour(card, branch.branch),
         (asked, None) => Refusal::FlavourNotOffered(asked.unwrap_or(branch.default_modules)),
     })
 }
 
-/// Whether NVIDIA no longer supports its branch: by the published end of life, otherwise after a year without a release.
+/// Whether NVIDIA no longer supports its branch: by the published end of life, otherwise after a
+/// year without a release.
 pub fn is_over(candidate: &Candidate, today: &str) -> bool {
     let branch = candidate.branch;
     if let Some(end) = &branch.end_of_life {
@@ -668,12 +913,21 @@ pub fn is_over(candidate: &Candidate, today: &str) -> bool {
     }
 }
 
-/// The order of preference: the smallest value first. With Secure Boot on and no key of the user's, modules that the distribution
-/// signs come before all that are built on the host. On a desktop, a branch's packages for servers come after its others.
-fn rank<'c>(c: &'c Candidate, request: &DriverWish, secure: bool, desktop: bool) -> impl Ord + use<'c> {
+/// The order of preference: the smallest value first. With Secure Boot on and no key of the user's,
+/// modules that the distribution signs come before all that are built on the host. On a desktop, a
+/// branch's packages for servers come after its others.
+fn rank<'c>(
+    c: &'c Candidate,
+    request: &DriverWish,
+    secure: bool,
+    desktop: bool,
+) -> impl Ord + use<'c> {
     let kept = c.is_kept() && request.keeps_driver();
     let is_built = !c.install.is_signed();
-    let steady = u8::from(!matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy));
+    let steady = u8::from(!matches!(
+        c.branch.kind,
+        BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy
+    ));
     let tier = match request.prefer {
         Prefer::Latest => 0,
         Prefer::Stable | Prefer::LongestSupport => steady,
@@ -682,8 +936,9 @@ fn rank<'c>(c: &'c Candidate, request: &DriverWish, secure: bool, desktop: bool)
         Prefer::LongestSupport => Reverse(c.branch.end_of_life.as_deref()),
         Prefer::Stable | Prefer::Latest => Reverse(None),
     };
-    // Within a branch, packages come before the runfile, because they follow kernel updates automatically; those of repositories
-    // that are enabled come first. Of two offers of one version, the branch's default flavour comes first.
+    // Within a branch, packages come before the runfile, because they follow kernel updates
+    // automatically; those of repositories that are enabled come first. Of two offers of one
+    // version, the branch's default flavour comes first.
     let effort = match c.install.method() {
         Method::Auto | Method::Packages => 0,
         Method::Repository => 1,
@@ -692,14 +947,29 @@ fn rank<'c>(c: &'c Candidate, request: &DriverWish, secure: bool, desktop: bool)
     let unusual = c.modules != c.branch.default_modules;
     let (unsigned, old) = (secure && is_built, !secure && !is_built);
     let misplaced = desktop && c.install.is_for_servers();
-    (!kept, unsigned, tier, life, Reverse(c.version.branch), effort, unusual, old, misplaced, Reverse(c.version))
+    (
+        !kept,
+        unsigned,
+        tier,
+        life,
+        Reverse(c.version.branch),
+        effort,
+        unusual,
+        old,
+        misplaced,
+        Reverse(c.version),
+    )
 }
 
 /// Why a newer candidate that fits was not chosen: the first preference in which it differs.
 pub fn outranked(chosen: &Candidate, other: &Candidate, request: &DriverWish) -> Refusal {
     let is_kept = |c: &Candidate| c.is_kept() && request.keeps_driver();
-    let steady =
-        |c: &Candidate| matches!(c.branch.kind, BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy);
+    let steady = |c: &Candidate| {
+        matches!(
+            c.branch.kind,
+            BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy
+        )
+    };
     if is_kept(chosen) && !is_kept(other) {
         Refusal::Installed
     } else if chosen.install.is_signed() && !other.install.is_signed() {
@@ -709,8 +979,15 @@ pub fn outranked(chosen: &Candidate, other: &Candidate, request: &DriverWish) ->
     } else if chosen.branch.branch != other.branch.branch {
         Refusal::ShorterLife
     } else if chosen.install.method() != other.install.method() {
-        if other.install.method() == Method::Repository { Refusal::RepositoryLater } else { Refusal::RunfileLast }
-    } else if other.modules == chosen.modules && other.install.is_for_servers() && !chosen.install.is_for_servers() {
+        if other.install.method() == Method::Repository {
+            Refusal::RepositoryLater
+        } else {
+            Refusal::RunfileLast
+        }
+    } else if other.modules == chosen.modules
+        && other.install.is_for_servers()
+        && !chosen.install.is_for_servers()
+    {
         Refusal::ForServers
     } else {
         Refusal::UnusualFlavour
@@ -718,28 +995,44 @@ pub fn outranked(chosen: &Candidate, other: &Candidate, request: &DriverWish) ->
 }
 
 /// A placeholder for refusals that concern no specific driver.
-const NO_DRIVER: DriverVersion = DriverVersion { branch: 0, minor: 0, patch: None };
+const NO_DRIVER: DriverVersion = DriverVersion {
+    branch: 0,
+    minor: 0,
+    patch: None,
+};
 
 /// Why no driver fits: the refusal of the newest requested candidate that came nearest.
 pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Conflict {
     let cards = told.cards;
     let excluded = |old: usize| {
-        let newer =
-            |new: &Rc<Card>| cards[old].last_branch.is_some_and(|last| new.first_branch.is_some_and(|f| f > last));
+        let newer = |new: &Rc<Card>| {
+            cards[old]
+                .last_branch
+                .is_some_and(|last| new.first_branch.is_some_and(|f| f > last))
+        };
         cards.iter().position(newer).map(|new| (old, new))
     };
     if let Some((old, new)) = (0..cards.len()).find_map(excluded) {
         let why = Refusal::BranchesExclude(old, new);
-        let sentence = format!("no driver supports all GPUs: {}", why.because(&Subject::Driver(NO_DRIVER), told));
+        let sentence = format!(
+            "no driver supports all GPUs: {}",
+            why.because(&Subject::Driver(NO_DRIVER), told)
+        );
         let derivation = super::derive::premises(why, &Subject::Driver(NO_DRIVER), told);
-        return Conflict { derivation, ..Conflict::new(RuleId::DriverKnowsGpu, sentence) };
+        return Conflict {
+            derivation,
+            ..Conflict::new(RuleId::DriverKnowsGpu, sentence)
+        };
     }
     // How many rules were passed before: the later a rule is examined, the nearer the candidate.
     let near = |refusal: Refusal| match refusal {
         Refusal::Unripe(_) | Refusal::OldKernel(_) => 6,
         Refusal::NoCompanion(_) => 5,
         Refusal::NoSum(_) => 4,
-        Refusal::NotPackaged | Refusal::NotInRepository | Refusal::RepositoryNeedsAnother | Refusal::Packaged => 3,
+        Refusal::NotPackaged
+        | Refusal::NotInRepository
+        | Refusal::RepositoryNeedsAnother
+        | Refusal::Packaged => 3,
         Refusal::FlavoursExclude(..)
         | Refusal::FlavourUnfit(..)
         | Refusal::FlavourNotOffered(_)
@@ -750,16 +1043,29 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Co
         | Refusal::NotYetListed(..) => 1,
         _ => 0,
     };
-    let wanted = refused.iter().filter(|(v, r)| told.request.driver.accepts(*v) && near(*r) > 0);
+    let wanted = refused
+        .iter()
+        .filter(|(v, r)| told.request.driver.accepts(*v) && near(*r) > 0);
     if let Some((version, refusal)) = wanted.max_by_key(|(v, r)| (near(*r), *v)) {
         let is_named = matches!(told.request.driver, Want::Meeting(_));
         if let Some((asked, lacking)) = refusal.of_method(told).filter(|_| !is_named) {
             let sentence = format!("{asked}, but {lacking}");
             let derivation = super::derive::request_and_host(asked, &lacking);
-            return Conflict { derivation, ..Conflict::new(refusal.rule(super::refusal::Layer::Driver), sentence) };
+            return Conflict {
+                derivation,
+                ..Conflict::new(refusal.rule(super::refusal::Layer::Driver), sentence)
+            };
         }
         return Conflict::refused(&Subject::Driver(*version), *refusal, told);
     }
-    let who = told.cards.iter().map(|c| c.name.as_str()).collect::<Vec<_>>().join(" + ");
-    Conflict::new(RuleId::DriverWanted, format!("no driver {} for {who} is known", told.request.driver))
+    let who = told
+        .cards
+        .iter()
+        .map(|c| c.name.as_str())
+        .collect::<Vec<_>>()
+        .join(" + ");
+    Conflict::new(
+        RuleId::DriverWanted,
+        format!("no driver {} for {who} is known", told.request.driver),
+    )
 }

@@ -1,10 +1,10 @@
-//! Turns requested frameworks into a request for CUDA and cuDNN: finds builds that run on the GPUs and combinations of builds
-//! that work together.
+//! Turns requested frameworks into a request for CUDA and cuDNN: finds builds that run on the GPUs
+//! and combinations of builds that work together.
 
 use super::{Card, Conflict, Hint, PythonPackage, Request};
 use gpusetup_database::compat::{
-    Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, build_label, framework_and_version,
-    named_cuda, package_of, without_label,
+    Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, build_label,
+    framework_and_version, named_cuda, package_of, without_label,
 };
 use gpusetup_database::version::{AddOnVersion, Want, dotted};
 use gpusetup_host::Facts;
@@ -38,25 +38,42 @@ pub struct Combination {
     pub python: Vec<PythonPackage>,
 }
 
-/// The releases that match the requested frameworks, newest first: a framework without a version matches all of its releases, a
-/// range all releases in it.
+/// The releases that match the requested frameworks, newest first: a framework without a version
+/// matches all of its releases, a range all releases in it.
 pub fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<Vec<String>> {
     /// Limits the product of several frameworks without a version.
     const MOST: usize = 500;
     let mut all = vec![Vec::new()];
     for text in frameworks {
         let (_, version) = framework_and_version(text);
-        let is_open = version.is_empty() || version.starts_with(['<', '>', '~', '^', '!']) || version.contains(',');
+        let is_open = version.is_empty()
+            || version.starts_with(['<', '>', '~', '^', '!'])
+            || version.contains(',');
         let package = package_of(text);
         let named = |r: &FrameworkRelease| format!("{package}=={}", r.version);
-        let mut meant: Vec<String> = database.framework_releases(text).filter(|_| is_open).map(named).collect();
+        let mut meant: Vec<String> = database
+            .framework_releases(text)
+            .filter(|_| is_open)
+            .map(named)
+            .collect();
         if meant.is_empty() {
-            let exact = version.trim_start_matches('=').trim().trim_end_matches(".*");
-            meant.push(if is_open { text.clone() } else { format!("{package}=={exact}") });
+            let exact = version
+                .trim_start_matches('=')
+                .trim()
+                .trim_end_matches(".*");
+            meant.push(if is_open {
+                text.clone()
+            } else {
+                format!("{package}=={exact}")
+            });
         }
         all = all
             .iter()
-            .flat_map(|some| meant.iter().map(|one| [some.as_slice(), std::slice::from_ref(one)].concat()))
+            .flat_map(|some| {
+                meant
+                    .iter()
+                    .map(|one| [some.as_slice(), std::slice::from_ref(one)].concat())
+            })
             .collect();
         all.truncate(MOST);
     }
@@ -79,18 +96,24 @@ pub fn combinations<'a>(
     let mut choices: Vec<Choice> = vec![Vec::new()];
     for wish in &wishes {
         let with = |choice: Choice<'a>| {
-            wish.builds.iter().map(|b| [choice.as_slice(), &[*b]].concat()).collect::<Vec<Choice>>()
+            wish.builds
+                .iter()
+                .map(|b| [choice.as_slice(), &[*b]].concat())
+                .collect::<Vec<Choice>>()
         };
         choices = choices.into_iter().flat_map(with).collect();
     }
     beside(database, &wishes, &mut choices)?;
     // A toolkit has one major version and one cuDNN.
-    for (layer, major) in
-        [("CUDA", cuda_major as fn(&FrameworkBuild) -> Option<u16>), ("cuDNN", |b| b.first_cudnn().map(|v| v.major))]
-    {
+    for (layer, major) in [
+        ("CUDA", cuda_major as fn(&FrameworkBuild) -> Option<u16>),
+        ("cuDNN", |b| b.first_cudnn().map(|v| v.major)),
+    ] {
         choices.retain(|choice| {
             let mut majors = choice.iter().filter_map(|build| major(build));
-            majors.next().is_none_or(|first| majors.all(|other| other == first))
+            majors
+                .next()
+                .is_none_or(|first| majors.all(|other| other == first))
         });
         if choices.is_empty() {
             let all: Vec<_> = wishes
@@ -99,27 +122,56 @@ pub fn combinations<'a>(
                 .filter(|(_, majors)| !majors.is_empty())
                 .map(|(text, majors)| format!("{text} needs {layer} {}", majors.join(" or ")))
                 .collect();
-            let sentence = format!("the frameworks need different major versions of {layer}: {}", all.join("; "));
+            let sentence = format!(
+                "the frameworks need different major versions of {layer}: {}",
+                all.join("; ")
+            );
             return Err(Conflict::new(RuleId::FrameworksTogether, sentence)
                 .hint("plan for one of them, and run the others in a container".to_owned()));
         }
     }
     // A refusal is about the first: not about a build for CUDA 13 if CUDA 12.4 was asked for.
-    let asked = |major: u16| database.cuda.iter().any(|c| c.version.major == major && request.cuda.accepts(c.version));
+    let asked = |major: u16| {
+        database
+            .cuda
+            .iter()
+            .any(|c| c.version.major == major && request.cuda.accepts(c.version))
+    };
     if request.cuda.is_required() {
-        choices.sort_by_key(|choice| !choice.iter().filter_map(|build| cuda_major(build)).all(asked));
+        choices.sort_by_key(|choice| {
+            !choice
+                .iter()
+                .filter_map(|build| cuda_major(build))
+                .all(asked)
+        });
     }
-    Ok(choices.iter().map(|choice| combined(database, facts, request, &wishes, choice, cards)).collect())
+    Ok(choices
+        .iter()
+        .map(|choice| combined(database, facts, request, &wishes, choice, cards))
+        .collect())
 }
 
 /// Refuses two releases of one framework: a Python environment has one.
 fn named_once(frameworks: &[String]) -> Result<(), Conflict> {
     let name = |text: &String| framework_and_version(text).0.trim().to_lowercase();
-    let again = |(at, text): &(usize, &String)| frameworks[..*at].iter().any(|other| name(other) == name(text));
-    let Some((_, twice)) = frameworks.iter().enumerate().find(again) else { return Ok(()) };
-    let all: Vec<_> = frameworks.iter().filter(|text| name(text) == name(twice)).map(String::as_str).collect();
-    let sentence =
-        format!("--for names {} more than once ({}); one environment has one release", name(twice), all.join(", "));
+    let again = |(at, text): &(usize, &String)| {
+        frameworks[..*at]
+            .iter()
+            .any(|other| name(other) == name(text))
+    };
+    let Some((_, twice)) = frameworks.iter().enumerate().find(again) else {
+        return Ok(());
+    };
+    let all: Vec<_> = frameworks
+        .iter()
+        .filter(|text| name(text) == name(twice))
+        .map(String::as_str)
+        .collect();
+    let sentence = format!(
+        "--for names {} more than once ({}); one environment has one release",
+        name(twice),
+        all.join(", ")
+    );
     Err(Conflict::request(sentence).hint("plan for each environment separately"))
 }
 
@@ -128,10 +180,18 @@ fn cuda_major(build: &FrameworkBuild) -> Option<u16> {
     (build.needs != FrameworkNeeds::Driver).then_some(build.cuda.major)
 }
 
-/// Keeps only choices in which an extension is built for the same CUDA as the framework that it extends.
+/// Keeps only choices in which an extension is built for the same CUDA as the framework that it
+/// extends.
 fn beside(database: &Database, wishes: &[Wish], choices: &mut Vec<Choice>) -> Result<(), Conflict> {
     for (at, wish) in wishes.iter().enumerate() {
-        let Some(leader) = wish.framework.beside.as_ref().and_then(|name| database.framework(name)) else { continue };
+        let Some(leader) = wish
+            .framework
+            .beside
+            .as_ref()
+            .and_then(|name| database.framework(name))
+        else {
+            continue;
+        };
         let Some(leads) = wishes.iter().position(|w| w.framework.name == leader.name) else {
             return Err(unaccompanied(wish, leader));
         };
@@ -166,18 +226,38 @@ fn unaccompanied(wish: &Wish, leader: &Framework) -> Conflict {
 
 /// The newest release of the framework with which an extension works.
 fn together(wish: &Wish, leader: &Framework) -> Option<String> {
-    let goes = |r: &&FrameworkRelease| r.builds.first().is_some_and(|b| wish.builds.iter().any(|w| w.takes(b.cuda)));
+    let goes = |r: &&FrameworkRelease| {
+        r.builds
+            .first()
+            .is_some_and(|b| wish.builds.iter().any(|w| w.takes(b.cuda)))
+    };
     let release = leader.releases.iter().find(goes)?;
-    Some(format!("name both: --for {}=={},{}", leader.name, release.version, wish.text))
+    Some(format!(
+        "name both: --for {}=={},{}",
+        leader.name, release.version, wish.text
+    ))
 }
 
 /// The CUDA series that a build needs: "12.8", or "12.0 or newer".
 fn cuda_range(build: &FrameworkBuild) -> String {
-    format!("{}{}", build.first_cuda(), if build.cuda_min.is_some() { " or newer" } else { "" })
+    format!(
+        "{}{}",
+        build.first_cuda(),
+        if build.cuda_min.is_some() {
+            " or newer"
+        } else {
+            ""
+        }
+    )
 }
 
 fn majors(wish: &Wish, major: fn(&FrameworkBuild) -> Option<u16>) -> Vec<String> {
-    let mut all: Vec<_> = wish.builds.iter().filter_map(|build| major(build)).map(|v| v.to_string()).collect();
+    let mut all: Vec<_> = wish
+        .builds
+        .iter()
+        .filter_map(|build| major(build))
+        .map(|v| v.to_string())
+        .collect();
     all.dedup();
     all
 }
@@ -195,29 +275,63 @@ fn wish<'a>(
         return Err(unknown(database, request, text));
     };
     let Some(release) = database.framework_release(text) else {
-        let known: Vec<_> = framework.releases.iter().map(|r| r.version.as_str()).collect();
+        let known: Vec<_> = framework
+            .releases
+            .iter()
+            .map(|r| r.version.as_str())
+            .collect();
         return Err(Conflict::new(
             RuleId::FrameworkKnown,
-            format!("{} {} is not known (--for)", framework.title, version.trim()),
+            format!(
+                "{} {} is not known (--for)",
+                framework.title,
+                version.trim()
+            ),
         )
         .hint(format!(
             "known versions: {}",
-            nearest(&known, version.trim_start_matches(['<', '>', '=', '~', '^', '!', ' '])).join(", ")
+            nearest(
+                &known,
+                version.trim_start_matches(['<', '>', '=', '~', '^', '!', ' '])
+            )
+            .join(", ")
         )));
     };
-    let builds = labelled(published(facts, framework, release, request)?, framework, release, request, text)?;
+    let builds = labelled(
+        published(facts, framework, release, request)?,
+        framework,
+        release,
+        request,
+        text,
+    )?;
     let unfit = |b: &FrameworkBuild| cards.iter().find(|card| card.lacks_kernels_in(b));
-    let runs: Vec<_> = builds.iter().copied().filter(|b| unfit(b).is_none()).collect();
+    let runs: Vec<_> = builds
+        .iter()
+        .copied()
+        .filter(|b| unfit(b).is_none())
+        .collect();
     if let (true, Some(card)) = (runs.is_empty(), builds.iter().find_map(|b| unfit(b))) {
         let capability = card.capability.map(|c| c.to_string()).unwrap_or_default();
         let kernels = |b: &FrameworkBuild| {
             let end = |c: Option<_>, open: &str| {
-                c.map_or(open.to_owned(), |c: gpusetup_database::version::ComputeCapability| c.to_string())
+                c.map_or(
+                    open.to_owned(),
+                    |c: gpusetup_database::version::ComputeCapability| c.to_string(),
+                )
             };
-            let majors = b.without_kernels_for.iter().map(|major| format!(" without {major}.x"));
-            let single = b.without_capabilities.iter().map(|capability| format!(" without {capability}"));
+            let majors = b
+                .without_kernels_for
+                .iter()
+                .map(|major| format!(" without {major}.x"));
+            let single = b
+                .without_capabilities
+                .iter()
+                .map(|capability| format!(" without {capability}"));
             let without: Vec<_> = majors.chain(single).collect();
-            let (from, to) = (end(b.lowest_capability, "?"), end(b.highest_capability, "newest"));
+            let (from, to) = (
+                end(b.lowest_capability, "?"),
+                end(b.highest_capability, "newest"),
+            );
             format!("{from} to {to}{} (CUDA {})", without.concat(), b.cuda)
         };
         let sentence = format!(
@@ -225,12 +339,21 @@ fn wish<'a>(
             framework.title,
             release.version,
             card.name,
-            builds.iter().map(|b| kernels(b)).collect::<Vec<_>>().join(", ")
+            builds
+                .iter()
+                .map(|b| kernels(b))
+                .collect::<Vec<_>>()
+                .join(", ")
         );
         return Err(Conflict::new(RuleId::FrameworkRunsOnGpu, sentence));
     }
     loads(facts, framework, release, request)?;
-    Ok(Wish { text, builds: runs, framework, release })
+    Ok(Wish {
+        text,
+        builds: runs,
+        framework,
+        release,
+    })
 }
 
 /// The refusal of a name that no framework has, and the framework that was probably meant.
@@ -241,42 +364,72 @@ fn unknown(database: &Database, request: &Request, text: &str) -> Conflict {
         let other = |wish: &String| if wish == text { meant } else { wish }.to_owned();
         let mut frameworks: Vec<_> = request.frameworks.iter().map(other).collect();
         frameworks.dedup();
-        Hint::asking("", Request { frameworks, ..request.clone() })
+        Hint::asking(
+            "",
+            Request {
+                frameworks,
+                ..request.clone()
+            },
+        )
     };
     if let Some(with) = database.framework_released_with(name) {
-        let sentence = format!("{name} is released with {} and needs the same CUDA: plan for that", with.title);
+        let sentence = format!(
+            "{name} is released with {} and needs the same CUDA: plan for that",
+            with.title
+        );
         return Conflict::request(sentence).hint(instead(&with.name));
     }
     let conflict = match meant(database, text) {
-        Some(meant) => Conflict::request(format!("{sentence}; did you mean {meant}?")).hint(instead(&meant)),
+        Some(meant) => {
+            Conflict::request(format!("{sentence}; did you mean {meant}?")).hint(instead(&meant))
+        }
         None => {
-            let known: Vec<_> = database.frameworks.iter().map(|f| f.name.as_str()).collect();
+            let known: Vec<_> = database
+                .frameworks
+                .iter()
+                .map(|f| f.name.as_str())
+                .collect();
             Conflict::request(sentence).hint(format!("known frameworks: {}", known.join(", ")))
         }
     };
     conflict.hint(Hint::Command("gpusetup db list frameworks".to_owned()))
 }
 
-/// What an unknown name probably means: `torch==2.7` for `torch2.7`, or the framework with the most similar name.
+/// What an unknown name probably means: `torch==2.7` for `torch2.7`, or the framework with the most
+/// similar name.
 fn meant(database: &Database, text: &str) -> Option<String> {
     let (name, version) = framework_and_version(text);
     let letters = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     let number = &name[letters.len()..];
-    if let Some(known) = database.framework(letters).filter(|_| version.is_empty() && !number.is_empty()) {
+    if let Some(known) = database
+        .framework(letters)
+        .filter(|_| version.is_empty() && !number.is_empty())
+    {
         return Some(format!("{}=={number}", known.name));
     }
     let small = name.to_lowercase();
     let names = database.frameworks.iter().flat_map(|f| {
         let all = std::iter::once(&f.name).chain(&f.aliases);
-        all.map(|called| (strsim::osa_distance(&small, &called.to_lowercase()), &f.name))
+        all.map(|called| {
+            (
+                strsim::osa_distance(&small, &called.to_lowercase()),
+                &f.name,
+            )
+        })
     });
     // `numba` for `numba-cuda`
-    let longer = |f: &&Framework| f.name.strip_prefix(&small).is_some_and(|rest| rest.starts_with('-'));
+    let longer = |f: &&Framework| {
+        f.name
+            .strip_prefix(&small)
+            .is_some_and(|rest| rest.starts_with('-'))
+    };
     if let Some(longer) = database.frameworks.iter().find(longer) {
         return Some(format!("{}{version}", longer.name));
     }
     let most = small.chars().count() / 3;
-    let (_, name) = names.filter(|(distance, _)| *distance <= most).min_by_key(|(distance, _)| *distance)?;
+    let (_, name) = names
+        .filter(|(distance, _)| *distance <= most)
+        .min_by_key(|(distance, _)| *distance)?;
     Some(format!("{name}{version}"))
 }
 
@@ -292,19 +445,40 @@ fn published<'a>(
     if !builds.is_empty() {
         return Ok(builds);
     }
-    let what = if release.cpu_only.contains(arch) { "do not include CUDA" } else { "do not exist" };
-    let sentence = format!("the wheels of {} {} for {arch} {what}", framework.title, release.version);
+    let what = if release.cpu_only.contains(arch) {
+        "do not include CUDA"
+    } else {
+        "do not exist"
+    };
+    let sentence = format!(
+        "the wheels of {} {} for {arch} {what}",
+        framework.title, release.version
+    );
     let conflict = Conflict::new(RuleId::FrameworkPublished, sentence);
     // The nearest newer release has most of what the user wants; otherwise the newest.
     let is_for = |r: &&FrameworkRelease| r.builds.iter().any(|b| b.is_for(arch));
-    let newer = framework.releases.iter().take_while(|r| r.version != release.version).filter(is_for).last();
+    let newer = framework
+        .releases
+        .iter()
+        .take_while(|r| r.version != release.version)
+        .filter(is_for)
+        .last();
     let other = newer.or_else(|| framework.releases.iter().find(is_for));
-    let other = other.map(|r| format!("{} {} supports CUDA on {arch}: --for {0}=={1}", framework.name, r.version));
-    let hints = other.map(Hint::from).into_iter().chain(otherwise(release, request));
+    let other = other.map(|r| {
+        format!(
+            "{} {} supports CUDA on {arch}: --for {0}=={1}",
+            framework.name, r.version
+        )
+    });
+    let hints = other
+        .map(Hint::from)
+        .into_iter()
+        .chain(otherwise(release, request));
     Err(hints.fold(conflict, Conflict::hint))
 }
 
-/// The builds that the request names after the version: `torch==2.9+cu128` is the one for CUDA 12.8.
+/// The builds that the request names after the version: `torch==2.9+cu128` is the one for CUDA
+/// 12.8.
 fn labelled<'a>(
     builds: Choice<'a>,
     framework: &Framework,
@@ -312,33 +486,58 @@ fn labelled<'a>(
     request: &Request,
     text: &str,
 ) -> Result<Choice<'a>, Conflict> {
-    let Some(label) = build_label(text) else { return of_named_cuda(builds, framework, release, text) };
+    let Some(label) = build_label(text) else {
+        return of_named_cuda(builds, framework, release, text);
+    };
     let of = |build: &FrameworkBuild| format!("cu{}{}", build.cuda.major, build.cuda.minor);
-    let meant: Vec<_> = builds.iter().copied().filter(|build| of(build).eq_ignore_ascii_case(label)).collect();
+    let meant: Vec<_> = builds
+        .iter()
+        .copied()
+        .filter(|build| of(build).eq_ignore_ascii_case(label))
+        .collect();
     if !meant.is_empty() {
         return Ok(meant);
     }
-    let known: Vec<_> = builds.iter().map(|build| format!("+{}", of(build))).collect();
+    let known: Vec<_> = builds
+        .iter()
+        .map(|build| format!("+{}", of(build)))
+        .collect();
     let sentence = format!(
         "{} {} has no build +{label} with CUDA; its builds are {}",
         framework.title,
         release.version,
         known.join(", ")
     );
-    let plain = |wish: &String| if wish == text { without_label(wish) } else { wish }.to_owned();
+    let plain = |wish: &String| {
+        if wish == text {
+            without_label(wish)
+        } else {
+            wish
+        }
+        .to_owned()
+    };
     let frameworks = request.frameworks.iter().map(plain).collect();
-    let hint = Hint::asking("with one of them", Request { frameworks, ..request.clone() });
+    let hint = Hint::asking(
+        "with one of them",
+        Request {
+            frameworks,
+            ..request.clone()
+        },
+    );
     Err(Conflict::new(RuleId::FrameworkPublished, sentence).hint(hint))
 }
 
-/// The builds for the CUDA that the package's name or its extras have: those of `jax[cuda13]` are for CUDA 13.
+/// The builds for the CUDA that the package's name or its extras have: those of `jax[cuda13]` are
+/// for CUDA 13.
 fn of_named_cuda<'a>(
     builds: Choice<'a>,
     framework: &Framework,
     release: &FrameworkRelease,
     text: &str,
 ) -> Result<Choice<'a>, Conflict> {
-    let Some(named) = named_cuda(text) else { return Ok(builds) };
+    let Some(named) = named_cuda(text) else {
+        return Ok(builds);
+    };
     let is_it = |build: &&FrameworkBuild| {
         let (major, minor) = (build.cuda.major, build.cuda.minor);
         named == major || named == 10 * major + minor
@@ -347,7 +546,10 @@ fn of_named_cuda<'a>(
     if !meant.is_empty() {
         return Ok(meant);
     }
-    let known: Vec<_> = builds.iter().map(|build| build.cuda.series().to_string()).collect();
+    let known: Vec<_> = builds
+        .iter()
+        .map(|build| build.cuda.series().to_string())
+        .collect();
     let sentence = format!(
         "{} {} has no build for the CUDA in `{}`; its builds are for CUDA {}",
         framework.title,
@@ -355,49 +557,89 @@ fn of_named_cuda<'a>(
         package_of(text),
         known.join(", ")
     );
-    let hint = Hint::Command(format!("gpusetup explain {}=={}", framework.name, release.version));
+    let hint = Hint::Command(format!(
+        "gpusetup explain {}=={}",
+        framework.name, release.version
+    ));
     Err(Conflict::new(RuleId::FrameworkPublished, sentence).hint(hint))
 }
 
 /// Alternatives to wheels: a plan for a container, and a plan for a build from source.
 fn otherwise(release: &FrameworkRelease, request: &Request) -> Vec<Hint> {
-    let without = Request { frameworks: Vec::new(), components: Vec::new(), ..request.clone() };
+    let without = Request {
+        frameworks: Vec::new(),
+        components: Vec::new(),
+        ..request.clone()
+    };
     let driver = || Hint::asking("for a container", request.driver_alone());
-    let mut hints: Vec<_> = request.driver.is_wanted().then(driver).into_iter().collect();
+    let mut hints: Vec<_> = request
+        .driver
+        .is_wanted()
+        .then(driver)
+        .into_iter()
+        .collect();
     if let Some(build) = release.builds.first() {
-        let cudnn = build.first_cudnn().map_or(Want::Best, |v| meeting(&format!("{}.{}", v.major, v.minor)));
-        let toolkit = Request { cuda: meeting(&build.cuda.series().to_string()), cudnn, ..without };
+        let cudnn = build
+            .first_cudnn()
+            .map_or(Want::Best, |v| meeting(&format!("{}.{}", v.major, v.minor)));
+        let toolkit = Request {
+            cuda: meeting(&build.cuda.series().to_string()),
+            cudnn,
+            ..without
+        };
         hints.push(Hint::asking("for a build from source", toolkit));
     }
     hints
 }
 
 /// Refuses a release whose wheels need a newer glibc than the host's.
-fn loads(facts: &Facts, framework: &Framework, release: &FrameworkRelease, request: &Request) -> Result<(), Conflict> {
-    let Some(have) = facts.glibc.as_deref() else { return Ok(()) };
+fn loads(
+    facts: &Facts,
+    framework: &Framework,
+    release: &FrameworkRelease,
+    request: &Request,
+) -> Result<(), Conflict> {
+    let Some(have) = facts.glibc.as_deref() else {
+        return Ok(());
+    };
     let needed = |r: &FrameworkRelease| r.glibc_min.get(&facts.machine.arch).cloned();
     let too_new = |r: &FrameworkRelease| needed(r).filter(|min| dotted(have) < dotted(min));
-    let Some(min) = too_new(release) else { return Ok(()) };
+    let Some(min) = too_new(release) else {
+        return Ok(());
+    };
     let sentence = format!(
         "the wheels of {} {} need glibc {min} or newer, but this system has {have}",
         framework.title, release.version
     );
-    Err(otherwise(release, request).into_iter().fold(Conflict::new(RuleId::FrameworkLoads, sentence), Conflict::hint))
+    Err(otherwise(release, request).into_iter().fold(
+        Conflict::new(RuleId::FrameworkLoads, sentence),
+        Conflict::hint,
+    ))
 }
 
 /// The known versions nearest to an unknown one.
 fn nearest<'k>(known: &[&'k str], wanted: &str) -> Vec<&'k str> {
     const AROUND: usize = 5;
-    let numbers = |v: &str| v.split('.').map_while(|n| n.parse::<u32>().ok()).collect::<Vec<_>>();
+    let numbers = |v: &str| {
+        v.split('.')
+            .map_while(|n| n.parse::<u32>().ok())
+            .collect::<Vec<_>>()
+    };
     // Newest first: the first version that is not newer is where the unknown one would be.
-    let at = known.iter().position(|k| numbers(k) <= numbers(wanted)).unwrap_or(known.len());
-    let from = at.saturating_sub(AROUND / 2).min(known.len().saturating_sub(AROUND));
+    let at = known
+        .iter()
+        .position(|k| numbers(k) <= numbers(wanted))
+        .unwrap_or(known.len());
+    let from = at
+        .saturating_sub(AROUND / 2)
+        .min(known.len().saturating_sub(AROUND));
     known[from..known.len().min(from + AROUND)].to_vec()
 }
 
-/// The request for one choice of builds: the highest CUDA series that any build starts with, because newer libraries work for
-/// builds made with older ones of the same major version. A newer series is allowed only if all builds allow it. The same holds
-/// for cuDNN. Builds that bundle CUDA need no toolkit and get one only if it is requested.
+/// The request for one choice of builds: the highest CUDA series that any build starts with,
+/// because newer libraries work for builds made with older ones of the same major version. A newer
+/// series is allowed only if all builds allow it. The same holds for cuDNN. Builds that bundle CUDA
+/// need no toolkit and get one only if it is requested.
 fn combined(
     database: &Database,
     facts: &Facts,
@@ -406,8 +648,11 @@ fn combined(
     choice: &[&FrameworkBuild],
     cards: &[Rc<Card>],
 ) -> Combination {
-    let (brings, uses): (Choice, Choice) = choice.iter().partition(|b| b.needs == FrameworkNeeds::Driver);
-    let asked = request.cuda.is_required() || request.cudnn.is_required() || !request.components.is_empty();
+    let (brings, uses): (Choice, Choice) = choice
+        .iter()
+        .partition(|b| b.needs == FrameworkNeeds::Driver);
+    let asked =
+        request.cuda.is_required() || request.cudnn.is_required() || !request.components.is_empty();
     let cuda = match (uses.iter().map(|b| b.first_toolkit()).max(), &request.cuda) {
         (_, Want::Nothing) => Want::Nothing,
         (None, Want::Best) if request.driver.is_wanted() && !asked => Want::Nothing,
@@ -419,14 +664,24 @@ fn combined(
                 Want::Meeting(r) => meeting(&format!("{r}, {range}")),
                 Want::Best if uses.iter().any(|b| b.cuda_min.is_none()) => {
                     let series = first.series();
-                    meeting(&if first == series { format!("={series}") } else { format!("={series}, >={first}") })
+                    meeting(&if first == series {
+                        format!("={series}")
+                    } else {
+                        format!("={series}, >={first}")
+                    })
                 }
                 _ => meeting(&range),
             }
         }
     };
-    let open = choice.iter().all(|b| b.cudnn.is_none() || b.cudnn_min.is_some());
-    let theirs = choice.iter().filter_map(|b| b.first_cudnn()).max().map(|v| cudnn_from(v, open));
+    let open = choice
+        .iter()
+        .all(|b| b.cudnn.is_none() || b.cudnn_min.is_some());
+    let theirs = choice
+        .iter()
+        .filter_map(|b| b.first_cudnn())
+        .max()
+        .map(|v| cudnn_from(v, open));
     let cudnn = match (&request.cudnn, theirs) {
         (Want::Meeting(r), Some(theirs)) => meeting(&format!("{r}, {theirs}")),
         (Want::Best | Want::Latest, Some(theirs)) => meeting(&theirs),
@@ -434,49 +689,119 @@ fn combined(
         _ => Want::Nothing,
     };
     // Without a toolkit, the CUDA libraries of the framework's packages are used.
-    let from_packages = uses.iter().filter(|b| !cuda.is_wanted() && b.needs == FrameworkNeeds::Libraries);
-    let brought_cuda = brings.iter().map(|b| b.cuda.series()).chain(from_packages.map(|b| b.first_cuda())).max();
+    let from_packages = uses
+        .iter()
+        .filter(|b| !cuda.is_wanted() && b.needs == FrameworkNeeds::Libraries);
+    let brought_cuda = brings
+        .iter()
+        .map(|b| b.cuda.series())
+        .chain(from_packages.map(|b| b.first_cuda()))
+        .max();
     let caution = |(wish, build): (&Wish, &&FrameworkBuild)| {
-        let concerns = |from| cards.iter().any(|card| card.capability.is_some_and(|have| have >= from));
-        let concerning = build.cautions.iter().filter(|caution| concerns(caution.from));
-        concerning.map(|caution| format!("{}: {}", wish.text, caution.text)).collect::<Vec<_>>()
+        let concerns = |from| {
+            cards
+                .iter()
+                .any(|card| card.capability.is_some_and(|have| have >= from))
+        };
+        let concerning = build
+            .cautions
+            .iter()
+            .filter(|caution| concerns(caution.from));
+        concerning
+            .map(|caution| format!("{}: {}", wish.text, caution.text))
+            .collect::<Vec<_>>()
     };
     let python = |(wish, build): (&Wish, &&FrameworkBuild)| {
-        PythonPackage::of(database, wish.framework, wish.release, build, wish.text, &facts.machine.arch)
+        PythonPackage::of(
+            database,
+            wish.framework,
+            wish.release,
+            build,
+            wish.text,
+            &facts.machine.arch,
+        )
     };
     Combination {
-        request: Request { cuda, cudnn, brought_cuda, ..request.clone() },
-        reason: wishes.iter().zip(choice).map(|(w, b)| needs(facts, w, b)).collect::<Vec<_>>().join("; "),
-        sources: wishes.iter().flat_map(|w| &w.release.sources).cloned().collect::<Vec<_>>().join(", "),
+        request: Request {
+            cuda,
+            cudnn,
+            brought_cuda,
+            ..request.clone()
+        },
+        reason: wishes
+            .iter()
+            .zip(choice)
+            .map(|(w, b)| needs(facts, w, b))
+            .collect::<Vec<_>>()
+            .join("; "),
+        sources: wishes
+            .iter()
+            .flat_map(|w| &w.release.sources)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", "),
         cautions: wishes.iter().zip(choice).flat_map(caution).collect(),
         python: wishes.iter().zip(choice).map(python).collect(),
     }
 }
 
-/// The versions that a build was made with or needs: "torch==2.9 is built with CUDA 12.8 and cuDNN 9.10.2".
+/// The versions that a build was made with or needs: "torch==2.9 is built with CUDA 12.8 and cuDNN
+/// 9.10.2".
 fn needs(facts: &Facts, wish: &Wish, build: &FrameworkBuild) -> String {
     let verb = match build.needs {
-        FrameworkNeeds::Driver => return format!("{} bundles CUDA {} and needs only a driver", wish.text, build.cuda),
+        FrameworkNeeds::Driver => {
+            return format!(
+                "{} bundles CUDA {} and needs only a driver",
+                wish.text, build.cuda
+            );
+        }
         FrameworkNeeds::Compiler => "is built from source",
         FrameworkNeeds::Libraries if build.cuda_min.is_some() => "runs",
         FrameworkNeeds::Libraries => "is built",
     };
-    let nvcc = build.nvcc_min.map(|v| format!(", nvcc {v} or newer")).unwrap_or_default();
-    let newer = if build.cudnn_min.is_some() { " or newer" } else { "" };
-    let cudnn = build.first_cudnn().map(|v| format!(" and cuDNN {v}{newer}")).unwrap_or_default();
+    let nvcc = build
+        .nvcc_min
+        .map(|v| format!(", nvcc {v} or newer"))
+        .unwrap_or_default();
+    let newer = if build.cudnn_min.is_some() {
+        " or newer"
+    } else {
+        ""
+    };
+    let cudnn = build
+        .first_cudnn()
+        .map(|v| format!(" and cuDNN {v}{newer}"))
+        .unwrap_or_default();
     let arch = &facts.machine.arch;
     let index = if wish.release.cpu_only.contains(arch) {
-        format!(" (from {}'s own index: its PyPI wheels for {arch} do not include CUDA)", wish.framework.title)
+        format!(
+            " (from {}'s own index: its PyPI wheels for {arch} do not include CUDA)",
+            wish.framework.title
+        )
     } else {
         String::new()
     };
-    format!("{} {verb} with CUDA {}{nvcc}{cudnn}{index}", wish.text, cuda_range(build))
+    format!(
+        "{} {verb} with CUDA {}{nvcc}{cudnn}{index}",
+        wish.text,
+        cuda_range(build)
+    )
 }
 
-/// The range of cuDNN versions from this one on, within its major version (`open`) or its minor version.
+/// The range of cuDNN versions from this one on, within its major version (`open`) or its minor
+/// version.
 fn cudnn_from(v: AddOnVersion, open: bool) -> String {
-    let next = if open { format!("{}", v.major + 1) } else { format!("{}.{}", v.major, v.minor + 1) };
-    format!(">={}.{}.{}, <{next}", v.major, v.minor, v.patch.unwrap_or(0))
+    let next = if open {
+        format!("{}", v.major + 1)
+    } else {
+        format!("{}.{}", v.major, v.minor + 1)
+    };
+    format!(
+        ">={}.{}.{}, <{next}",
+        v.major,
+        v.minor,
+        v.patch.unwrap_or(0)
+    )
 }
 
 /// Parses a range built from numbers and operators; it is always valid.

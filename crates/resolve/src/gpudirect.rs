@@ -1,10 +1,12 @@
-//! GPUDirect RDMA: by which way RDMA adapters read and write the memory of GPUs. Plans and doctor decide by it alike.
+//! GPUDirect RDMA: by which way RDMA adapters read and write the memory of GPUs. Plans and doctor
+//! decide by it alike.
 
 use gpusetup_database::compat::ModuleFlavour;
 use gpusetup_database::version::{DriverVersion, dotted};
 use gpusetup_host::Facts;
 
-/// The driver's module for adapters whose RDMA modules have the interface of MLNX_OFED and DOCA-OFED.
+/// The driver's module for adapters whose RDMA modules have the interface of MLNX_OFED and
+/// DOCA-OFED.
 const PEERMEM: &str = "nvidia_peermem";
 
 /// The first branch with open modules whose CUDA (11.7) exports memory.
@@ -28,14 +30,21 @@ pub enum GpuDirect {
     Unknown,
 }
 
-/// How they do with a driver that has these kernel modules, on a kernel. `stays`: the modules that are loaded are of this driver.
+/// How they do with a driver that has these kernel modules, on a kernel. `stays`: the modules that
+/// are loaded are of this driver.
 pub fn gpudirect(
     facts: &Facts,
     kernel: Option<&str>,
     (driver, modules): (DriverVersion, Option<ModuleFlavour>),
     stays: bool,
 ) -> GpuDirect {
-    if stays && facts.loaded_modules.iter().flatten().any(|module| module.name == PEERMEM) {
+    if stays
+        && facts
+            .loaded_modules
+            .iter()
+            .flatten()
+            .any(|module| module.name == PEERMEM)
+    {
         return GpuDirect::Peermem;
     }
     let lacks = match modules {
@@ -67,26 +76,108 @@ mod tests {
         let (new, old) = (Some("6.8.0-60-generic"), Some("5.4.0-216-generic"));
         let mut facts = stock(&embedded(), "ubuntu-22.04", None).expect("a known system");
         for (version, modules, kernel, has_peer_memory, is_loaded, expected) in [
-            ("580.95.05", open, new, Some(false), false, GpuDirect::DmaBuf),
+            (
+                "580.95.05",
+                open,
+                new,
+                Some(false),
+                false,
+                GpuDirect::DmaBuf,
+            ),
             ("580.95.05", open, new, None, false, GpuDirect::DmaBuf),
-            ("580.95.05", open, old, Some(true), false, GpuDirect::Unloaded("kernel 5.12 or newer")),
-            ("580.95.05", open, old, Some(false), false, GpuDirect::None("kernel 5.12 or newer")),
-            ("580.95.05", open, None, Some(true), false, GpuDirect::Unknown),
-            ("580.95.05", proprietary, new, Some(true), false, GpuDirect::Unloaded("the open kernel modules")),
-            ("580.95.05", proprietary, new, Some(true), true, GpuDirect::Peermem),
-            ("580.95.05", proprietary, new, Some(false), false, GpuDirect::None("the open kernel modules")),
-            ("580.95.05", proprietary, new, None, false, GpuDirect::Unknown),
-            ("580.95.05", None, new, Some(true), false, GpuDirect::Unknown),
-            ("510.108.03", open, new, Some(true), false, GpuDirect::Unloaded("driver branch 515 or newer")),
+            (
+                "580.95.05",
+                open,
+                old,
+                Some(true),
+                false,
+                GpuDirect::Unloaded("kernel 5.12 or newer"),
+            ),
+            (
+                "580.95.05",
+                open,
+                old,
+                Some(false),
+                false,
+                GpuDirect::None("kernel 5.12 or newer"),
+            ),
+            (
+                "580.95.05",
+                open,
+                None,
+                Some(true),
+                false,
+                GpuDirect::Unknown,
+            ),
+            (
+                "580.95.05",
+                proprietary,
+                new,
+                Some(true),
+                false,
+                GpuDirect::Unloaded("the open kernel modules"),
+            ),
+            (
+                "580.95.05",
+                proprietary,
+                new,
+                Some(true),
+                true,
+                GpuDirect::Peermem,
+            ),
+            (
+                "580.95.05",
+                proprietary,
+                new,
+                Some(false),
+                false,
+                GpuDirect::None("the open kernel modules"),
+            ),
+            (
+                "580.95.05",
+                proprietary,
+                new,
+                None,
+                false,
+                GpuDirect::Unknown,
+            ),
+            (
+                "580.95.05",
+                None,
+                new,
+                Some(true),
+                false,
+                GpuDirect::Unknown,
+            ),
+            (
+                "510.108.03",
+                open,
+                new,
+                Some(true),
+                false,
+                GpuDirect::Unloaded("driver branch 515 or newer"),
+            ),
         ] {
-            let loaded = is_loaded.then(|| LoadedModule { name: PEERMEM.to_owned(), version: None });
+            let loaded = is_loaded.then(|| LoadedModule {
+                name: PEERMEM.to_owned(),
+                version: None,
+            });
             facts.loaded_modules = Some(loaded.into_iter().collect());
-            facts.rdma = Some(Rdma { adapters: vec!["mlx5_0".into()], has_peer_memory });
+            facts.rdma = Some(Rdma {
+                adapters: vec!["mlx5_0".into()],
+                has_peer_memory,
+            });
             let driver = (version.parse().expect("a version"), modules);
             let found = gpudirect(&facts, kernel, driver, true);
-            assert_eq!(found, expected, "{version} {modules:?} {kernel:?} {has_peer_memory:?}");
+            assert_eq!(
+                found, expected,
+                "{version} {modules:?} {kernel:?} {has_peer_memory:?}"
+            );
         }
-        facts.loaded_modules = Some(vec![LoadedModule { name: PEERMEM.to_owned(), version: None }]);
+        facts.loaded_modules = Some(vec![LoadedModule {
+            name: PEERMEM.to_owned(),
+            version: None,
+        }]);
         let replaced = ("580.95.05".parse().expect("a version"), open);
         assert_eq!(gpudirect(&facts, new, replaced, false), GpuDirect::DmaBuf);
     }

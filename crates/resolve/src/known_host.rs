@@ -30,7 +30,8 @@ pub struct KnownHost<'a, 'f> {
 /// The components that a list of names selects.
 type Named<'a> = (Vec<String>, Rc<[&'a Component]>);
 
-/// The GPUs that must be supported, and the drivers that support them: the same for all requests with this driver wish.
+/// The GPUs that must be supported, and the drivers that support them: the same for all requests
+/// with this driver wish.
 pub struct Served<'a> {
     /// The part of the request about the driver.
     pub wish: DriverWish,
@@ -59,17 +60,28 @@ impl<'a, 'f> KnownHost<'a, 'f> {
 
     /// Its NVSwitches.
     pub fn joined(&self) -> Option<Joined<'a>> {
-        *self.joined.get_or_init(|| Joined::of(self.database, self.facts))
+        *self
+            .joined
+            .get_or_init(|| Joined::of(self.database, self.facts))
     }
 
     /// The GPUs that a request is about, and the drivers that support them.
     pub fn served(&self, request: &Request) -> Rc<Served<'a>> {
-        if let Some(before) = self.served.borrow().iter().find(|served| served.wish.is_of(request)) {
+        if let Some(before) = self
+            .served
+            .borrow()
+            .iter()
+            .find(|served| served.wish.is_of(request))
+        {
             return Rc::clone(before);
         }
         let wish = DriverWish::of(request);
         let cards = driver_file::fits(self, &wish).and_then(|()| cards(self, &wish));
-        let served = Rc::new(Served { wish, cards, drivers: OnceCell::new() });
+        let served = Rc::new(Served {
+            wish,
+            cards,
+            drivers: OnceCell::new(),
+        });
         self.served.borrow_mut().push(Rc::clone(&served));
         served
     }
@@ -80,13 +92,16 @@ impl<'a, 'f> KnownHost<'a, 'f> {
     ///
     /// If a name is unknown, or no toolkit is requested.
     pub fn named(&self, request: &Request) -> Result<Rc<[&'a Component]>, Conflict> {
-        let before =
-            |(names, known): &&Named| *names == request.components && (known.is_empty() || request.cuda.is_wanted());
+        let before = |(names, known): &&Named| {
+            *names == request.components && (known.is_empty() || request.cuda.is_wanted())
+        };
         if let Some((_, known)) = self.named.borrow().iter().find(before) {
             return Ok(Rc::clone(known));
         }
         let named: Rc<[_]> = super::component::named(self.database, request)?.into();
-        self.named.borrow_mut().push((request.components.clone(), Rc::clone(&named)));
+        self.named
+            .borrow_mut()
+            .push((request.components.clone(), Rc::clone(&named)));
         Ok(named)
     }
 }
@@ -94,6 +109,7 @@ impl<'a, 'f> KnownHost<'a, 'f> {
 impl<'a> Served<'a> {
     /// The drivers for these GPUs, if all of them can be supported.
     pub fn drivers(&self, host: &KnownHost<'a, '_>) -> &Candidates<'a> {
-        self.drivers.get_or_init(|| candidates(host, &self.wish, self.cards.as_deref().unwrap_or_default()))
+        self.drivers
+            .get_or_init(|| candidates(host, &self.wish, self.cards.as_deref().unwrap_or_default()))
     }
 }

@@ -1,5 +1,6 @@
-//! Resolves facts, a request and the database to one [`Selection`]: the newest stable set in which everything fits, with a
-//! reason for each choice and each refusal. Pure: no clock (the day is part of the request), no files, no network.
+//! Resolves facts, a request and the database to one [`Selection`]: the newest stable set in which
+//! everything fits, with a reason for each choice and each refusal. Pure: no clock (the day is part
+//! of the request), no files, no network.
 
 // clippy.toml lists what only `gpusetup-system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
@@ -58,7 +59,9 @@ pub use own_way::{NO_KNOWN_WAY, own_platform, own_way, own_way_here};
 pub use power::{is_power9, power9_setup};
 pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
 pub use search::{Resolution, summary};
-pub use settings::{CONTAINER_HOST, ContainerRequest, ModuleKey, ModuleOption, Settings, TokenFile, Updates};
+pub use settings::{
+    CONTAINER_HOST, ContainerRequest, ModuleKey, ModuleOption, Settings, TokenFile, Updates,
+};
 pub use signed_modules::{listed_modules, signed_modules};
 pub use supply::Supply;
 pub use toolkit_method::{ToolkitMethod, toolkit_repository};
@@ -80,7 +83,11 @@ use std::rc::Rc;
 
 /// What the user requested.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Request {
     /// The driver: `best`, `latest`, `none`, a branch, a version or a range.
     pub driver: Want<DriverVersion>,
@@ -100,7 +107,8 @@ pub struct Request {
     /// Frameworks that must run, `torch==2.9`.
     #[serde(default)]
     pub frameworks: Vec<String>,
-    /// The CUDA series bundled with the frameworks: the driver must support it, whichever toolkit is chosen.
+    /// The CUDA series bundled with the frameworks: the driver must support it, whichever toolkit
+    /// is chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub brought_cuda: Option<CudaVersion>,
     /// The toolkit components as the user named them; empty for the whole toolkit.
@@ -110,7 +118,10 @@ pub struct Request {
     pub method: Method,
     /// How the toolkit is installed.
     #[serde(default, skip_serializing_if = "ToolkitMethod::is_auto")]
-    #[cfg_attr(feature = "schemas", schemars(skip_serializing_if = "ToolkitMethod::is_auto"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(skip_serializing_if = "ToolkitMethod::is_auto")
+    )]
     pub toolkit_method: ToolkitMethod,
     /// The runfile of the driver, if the user names one; then no other driver is chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -136,10 +147,16 @@ pub struct Request {
     pub library_path: bool,
     /// Settings of the GPUs, the driver's kernel modules and updates.
     #[serde(default, skip_serializing_if = "Settings::is_empty")]
-    #[cfg_attr(feature = "schemas", schemars(skip_serializing_if = "Settings::is_empty"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(skip_serializing_if = "Settings::is_empty")
+    )]
     pub settings: Settings,
     /// The day of the plan, `2026-11-20`. It decides which branches are past their end of life.
-    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+Z)?$")))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+Z)?$"))
+    )]
     pub today: String,
 }
 
@@ -189,7 +206,11 @@ impl Request {
 /// # Errors
 ///
 /// If nothing fits: the facts that conflict, each with its source, and requests that would work.
-pub fn resolve<'a>(database: &'a Database, facts: &Facts, request: &Request) -> Result<Resolution<'a>, Conflict> {
+pub fn resolve<'a>(
+    database: &'a Database,
+    facts: &Facts,
+    request: &Request,
+) -> Result<Resolution<'a>, Conflict> {
     KnownHost::new(database, facts).resolve(request, &|_| true)
 }
 
@@ -199,12 +220,22 @@ impl<'a> KnownHost<'a, '_> {
     /// # Errors
     ///
     /// As for [`resolve`].
-    pub fn resolve(&self, request: &Request, can_be_planned: CanBePlanned) -> Result<Resolution<'a>, Conflict> {
+    pub fn resolve(
+        &self,
+        request: &Request,
+        can_be_planned: CanBePlanned,
+    ) -> Result<Resolution<'a>, Conflict> {
         is_possible(self.database, self.facts, request)?;
         attempt(self, request, Telling::All).map_err(|conflict| {
             let can_be_helped = conflict.kind == ConflictKind::NothingFits
-                && !WITHOUT_ALTERNATIVE.iter().any(|rule| conflict.rule == *rule);
-            if can_be_helped { with_alternative(self, request, conflict, can_be_planned) } else { conflict }
+                && !WITHOUT_ALTERNATIVE
+                    .iter()
+                    .any(|rule| conflict.rule == *rule);
+            if can_be_helped {
+                with_alternative(self, request, conflict, can_be_planned)
+            } else {
+                conflict
+            }
         })
     }
 
@@ -218,13 +249,21 @@ impl<'a> KnownHost<'a, '_> {
         self.choice(request, Telling::Choice)
     }
 
-    /// Remembers what it chose: an alternative is first tried, and then examined for what blocks it.
+    /// Remembers what it chose: an alternative is first tried, and then examined for what blocks
+    /// it.
     fn choice(&self, request: &Request, telling: Telling) -> Result<Rc<Resolution<'a>>, Conflict> {
-        if let Some((_, chosen)) = self.chosen.borrow().iter().find(|(asked, _)| asked == request) {
+        if let Some((_, chosen)) = self
+            .chosen
+            .borrow()
+            .iter()
+            .find(|(asked, _)| asked == request)
+        {
             return Ok(Rc::clone(chosen));
         }
         let chosen = Rc::new(attempt(self, request, telling)?);
-        self.chosen.borrow_mut().push((request.clone(), Rc::clone(&chosen)));
+        self.chosen
+            .borrow_mut()
+            .push((request.clone(), Rc::clone(&chosen)));
         Ok(chosen)
     }
 }
@@ -233,32 +272,49 @@ impl<'a> KnownHost<'a, '_> {
 fn is_possible(database: &Database, facts: &Facts, request: &Request) -> Result<(), Conflict> {
     if !MACHINES.contains(&facts.machine.arch.as_str()) {
         if facts.machine.arch == UNKNOWN_ARCHITECTURE {
-            let sentence =
-                "the machine architecture is unknown: the tree has no program, loader or dpkg record that shows it";
-            let hint =
-                "plan for a new installation of its system, such as gpusetup plan --os ubuntu-24.04:x86_64 --gpu h100";
+            let sentence = "the machine architecture is unknown: the tree has no program, loader or dpkg record that shows it";
+            let hint = "plan for a new installation of its system, such as gpusetup plan --os ubuntu-24.04:x86_64 --gpu h100";
             return Err(Conflict::new(RuleId::Architecture, sentence).hint(hint));
         }
-        let sentence = format!("CUDA does not exist for the machine architecture {}", facts.machine.arch);
-        return Err(Conflict::new(RuleId::Architecture, sentence).hint(format!("supported: {}", MACHINES.join(", "))));
+        let sentence = format!(
+            "CUDA does not exist for the machine architecture {}",
+            facts.machine.arch
+        );
+        return Err(Conflict::new(RuleId::Architecture, sentence)
+            .hint(format!("supported: {}", MACHINES.join(", "))));
     }
-    if let Some(system) = OTHER_SYSTEMS.iter().find(|id| facts.os.id.eq_ignore_ascii_case(id)) {
-        let sentence = format!("gpusetup supports only Linux; {} is {system}", facts.os.name);
+    if let Some(system) = OTHER_SYSTEMS
+        .iter()
+        .find(|id| facts.os.id.eq_ignore_ascii_case(id))
+    {
+        let sentence = format!(
+            "gpusetup supports only Linux; {} is {system}",
+            facts.os.name
+        );
         return Err(Conflict::new(RuleId::System, sentence)
             .hint("download the driver from https://www.nvidia.com/drivers".to_owned()));
     }
     let sets_up_containers = request.settings.containers.is_some();
-    if !request.driver.is_wanted() && !request.cuda.is_wanted() && request.frameworks.is_empty() && !sets_up_containers
+    if !request.driver.is_wanted()
+        && !request.cuda.is_wanted()
+        && request.frameworks.is_empty()
+        && !sets_up_containers
     {
-        return Err(Conflict::request("nothing was requested: the driver and the toolkit are both left out")
-            .hint(Hint::plan("with a driver", Change::Driver))
-            .hint(Hint::plan("with a toolkit", Change::Toolkit)));
+        return Err(Conflict::request(
+            "nothing was requested: the driver and the toolkit are both left out",
+        )
+        .hint(Hint::plan("with a driver", Change::Driver))
+        .hint(Hint::plan("with a toolkit", Change::Toolkit)));
     }
     none_is_impossible(database, request)
 }
 
 /// Rules about the host's hardware or a mistyped name: a smaller request does not help.
-const WITHOUT_ALTERNATIVE: [RuleId; 3] = [RuleId::GpuKnown, RuleId::GpuIsPhysical, RuleId::FrameworkKnown];
+const WITHOUT_ALTERNATIVE: [RuleId; 3] = [
+    RuleId::GpuKnown,
+    RuleId::GpuIsPhysical,
+    RuleId::FrameworkKnown,
+];
 
 /// Systems that can have a facts file but no Linux driver.
 const OTHER_SYSTEMS: [&str; 4] = ["windows", "macos", "darwin", "freebsd"];
@@ -268,7 +324,8 @@ const OTHER_SYSTEMS: [&str; 4] = ["windows", "macos", "darwin", "freebsd"];
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// Packages of the enabled repositories if they offer a branch that fits, then NVIDIA's repository, then the runfile.
+    /// Packages of the enabled repositories if they offer a branch that fits, then NVIDIA's
+    /// repository, then the runfile.
     Auto,
     /// The package manager, with the repositories that are enabled.
     Packages,
@@ -293,7 +350,11 @@ pub enum Prefer {
 
 /// The chosen versions; a layer that is not installed is none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Selection {
     /// The chosen driver.
     pub driver: Option<SelectedDriver>,
@@ -311,7 +372,11 @@ pub struct Selection {
 
 /// One of several toolkits, with its add-ons.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct SelectedToolkit {
     /// The toolkit.
     pub cuda: SelectedCuda,
@@ -324,7 +389,11 @@ pub struct SelectedToolkit {
 
 /// A chosen driver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct SelectedDriver {
     /// The version; for packages, the one in the repository when the database was made.
     pub version: DriverVersion,
@@ -339,15 +408,19 @@ pub struct SelectedDriver {
 
 /// A chosen toolkit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct SelectedCuda {
     /// The CUDA release.
     pub version: CudaVersion,
     /// The components, if the toolkit is assembled from component archives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<SelectedComponent>,
-    /// `repository` if packages of NVIDIA's repository install it; none if it is installed already, or comes from a runfile or
-    /// from component archives.
+    /// `repository` if packages of NVIDIA's repository install it; none if it is installed already,
+    /// or comes from a runfile or from component archives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schemas", schemars(extend("enum" = ["repository"])))]
     pub method: Option<ToolkitMethod>,
@@ -355,7 +428,11 @@ pub struct SelectedCuda {
 
 /// A component of the chosen toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct SelectedComponent {
     /// NVIDIA's name, `cuda_nvcc`.
     pub name: String,
@@ -365,7 +442,11 @@ pub struct SelectedComponent {
 
 /// A chosen release of an add-on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct SelectedAddOn {
     /// The add-on's version.
     pub version: AddOnVersion,
@@ -375,7 +456,11 @@ pub struct SelectedAddOn {
 
 /// Why something was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Reason {
     /// What was chosen: `driver`, `cuda`, an add-on's name such as `cudnn`, `modules` or `method`.
     pub subject: String,
@@ -389,7 +474,11 @@ pub struct Reason {
 
 /// Why something was not chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Rejection {
     /// What was not chosen, `cuda 13.3.0`.
     pub candidate: String,

@@ -7,8 +7,7 @@ use gpusetup_host::Facts;
 use gpusetup_text::text::quoted;
 
 /// What to do on an image-based system that the database does not know.
-pub const NO_KNOWN_WAY: &str =
-    "no way to a driver is known for this system: see what its documentation says of NVIDIA's driver";
+pub const NO_KNOWN_WAY: &str = "no way to a driver is known for this system: see what its documentation says of NVIDIA's driver";
 
 /// The system with its own way to a driver that this host is, if it is one.
 pub fn own_platform<'d>(database: &'d Database, facts: &Facts) -> Option<&'d Platform> {
@@ -18,17 +17,26 @@ pub fn own_platform<'d>(database: &'d Database, facts: &Facts) -> Option<&'d Pla
 
 /// The way to a driver for the GPUs of this host.
 pub fn own_way_here(platform: &Platform, database: &Database, facts: &Facts) -> Remedy {
-    let cards: Vec<_> = facts.gpus.iter().filter_map(|gpu| known_card(database, gpu).ok()).collect();
+    let cards: Vec<_> = facts
+        .gpus
+        .iter()
+        .filter_map(|gpu| known_card(database, gpu).ok())
+        .collect();
     own_way(platform, facts.os.variant.as_deref(), cards.iter())
 }
 
-/// The way to a driver that supports all of these GPUs, or that none is known. The image of this `VARIANT_ID` may have it already.
+/// The way to a driver that supports all of these GPUs, or that none is known. The image of this
+/// `VARIANT_ID` may have it already.
 pub fn own_way<'c>(
     platform: &Platform,
     variant: Option<&str>,
     cards: impl Iterator<Item = &'c Card> + Clone,
 ) -> Remedy {
-    let Some(way) = platform.ways.iter().find(|way| cards.clone().all(|card| supports(way, card))) else {
+    let Some(way) = platform
+        .ways
+        .iter()
+        .find(|way| cards.clone().all(|card| supports(way, card)))
+    else {
         return unknown(platform, cards);
     };
     match variant.filter(|variant| way.is_in(variant)) {
@@ -39,20 +47,26 @@ pub fn own_way<'c>(
 
 /// On an image with NVIDIA's driver, another one would change nothing.
 fn in_the_image(variant: &str) -> Remedy {
-    let text = format!("the image {variant} has NVIDIA's driver already: see what the kernel says of it");
+    let text =
+        format!("the image {variant} has NVIDIA's driver already: see what the kernel says of it");
     Remedy::new(text, ["sudo dmesg | grep -E 'NVRM|nvidia'"])
 }
 
 fn supports(way: &PlatformWay, card: &Card) -> bool {
-    way.modules.is_none_or(|modules| card.modules.contains(&modules))
+    way.modules
+        .is_none_or(|modules| card.modules.contains(&modules))
         && way.branch.is_none_or(|branch| card.is_served_by(branch))
-        && way.oldest.is_none_or(|oldest| card.last_branch.is_none_or(|last| last >= oldest))
+        && way
+            .oldest
+            .is_none_or(|oldest| card.last_branch.is_none_or(|last| last >= oldest))
 }
 
 fn unknown<'c>(platform: &Platform, cards: impl Iterator<Item = &'c Card>) -> Remedy {
     let mut names: Vec<_> = cards.map(|card| card.name.as_str()).collect();
     names.dedup();
-    let explain = names.iter().map(|name| format!("gpusetup explain {}", quoted(name)));
+    let explain = names
+        .iter()
+        .map(|name| format!("gpusetup explain {}", quoted(name)));
     let text = format!(
         "no way to a driver for {} on {} is known; see which driver branches and kernel modules support it",
         names.join(" and "),

@@ -1,4 +1,5 @@
-//! What a user of Python installs for a framework: the commands, whether a driver is enough, and what compiling extensions needs.
+//! What a user of Python installs for a framework: the commands, whether a driver is enough, and
+//! what compiling extensions needs.
 
 use super::Card;
 use gpusetup_database::compat::{
@@ -12,21 +13,28 @@ use std::rc::Rc;
 
 /// How a build of a framework is installed, and what it needs from the host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct PythonPackage {
     /// The framework as requested, `torch==2.9`.
     pub framework: String,
-    /// The CUDA series of the build; the first that it runs with if it runs with newer ones of the same major version.
+    /// The CUDA series of the build; the first that it runs with if it runs with newer ones of the
+    /// same major version.
     pub cuda: CudaVersion,
     /// The cuDNN of the build, if it uses one; the first that it runs with.
     pub cudnn: Option<AddOnVersion>,
-    /// It runs with newer versions of the same major version, too. Its packages then bring the newest.
+    /// It runs with newer versions of the same major version, too. Its packages then bring the
+    /// newest.
     pub or_newer: bool,
     /// Where CUDA and cuDNN come from.
     pub libraries: Libraries,
     /// The oldest driver that runs programs of this CUDA; in a plan also the host's GPUs.
     pub minimum_driver: Option<DriverVersion>,
-    /// The commands that install the build, each for one package manager. Empty if no source says where it is published.
+    /// The commands that install the build, each for one package manager. Empty if no source says
+    /// where it is published.
     pub commands: Vec<PythonCommand>,
     /// What compiling extensions for it needs. None for builds that do not use the toolkit.
     pub extensions: Option<Extensions>,
@@ -51,7 +59,11 @@ pub enum Libraries {
 
 /// A command that installs a build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct PythonCommand {
     /// The package manager.
     #[cfg_attr(feature = "schemas", schemars(extend("enum" = ["pip", "uv", "conda"])))]
@@ -62,7 +74,11 @@ pub struct PythonCommand {
 
 /// What compiling extensions needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Extensions {
     /// The CUDA series of the nvcc.
     pub nvcc: CudaVersion,
@@ -82,16 +98,35 @@ impl PythonPackage {
         wish: &str,
         architecture: &str,
     ) -> Self {
-        let of_series = || database.cuda.iter().filter(|c| c.version.series() == build.cuda.series());
+        let of_series = || {
+            database
+                .cuda
+                .iter()
+                .filter(|c| c.version.series() == build.cuda.series())
+        };
         let install = framework.python_install(release, build, architecture);
         let conda = framework.conda_install(release, build, architecture);
         let version = version(release, wish);
-        let mut commands = install.as_ref().map(|install| pip(install, &version)).unwrap_or_default();
+        let mut commands = install
+            .as_ref()
+            .map(|install| pip(install, &version))
+            .unwrap_or_default();
         commands.extend(conda.as_ref().map(|(words, _)| PythonCommand {
             tool: "conda".to_owned(),
-            command: format!("conda install {}", words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ")),
+            command: format!(
+                    "conda install {}",
+                    words
+                        .iter()
+                        .map(|w| quoted(w))
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                ),
         }));
-        let mut sources: Vec<String> = install.iter().flat_map(|install| install.sources).cloned().collect();
+        let mut sources: Vec<String> = install
+            .iter()
+            .flat_map(|install| install.sources)
+            .cloned()
+            .collect();
         sources.extend(conda.iter().flat_map(|(_, sources)| *sources).cloned());
         sources.dedup();
         let newest = of_series().next();
@@ -103,11 +138,13 @@ impl PythonPackage {
             libraries: libraries(build, install.as_ref()),
             minimum_driver: newest.map(|c| c.minimum_driver),
             commands,
-            extensions: newest.filter(|_| build.needs != FrameworkNeeds::Driver).map(|c| Extensions {
-                nvcc: build.first_toolkit().max(build.cuda).series(),
-                gcc_min: c.gcc_min,
-                gcc_max: c.gcc_max,
-            }),
+            extensions: newest
+                .filter(|_| build.needs != FrameworkNeeds::Driver)
+                .map(|c| Extensions {
+                    nvcc: build.first_toolkit().max(build.cuda).series(),
+                    gcc_min: c.gcc_min,
+                    gcc_max: c.gcc_max,
+                }),
             sources,
         }
     }
@@ -115,14 +152,25 @@ impl PythonPackage {
     /// With the oldest driver that also knows these GPUs.
     pub fn on(self, database: &Database, cards: &[Rc<Card>]) -> Self {
         let first = cards.iter().filter_map(|card| card.first_branch).max();
-        let Some(first) = first.filter(|first| self.minimum_driver.is_none_or(|driver| driver.branch < *first)) else {
+        let Some(first) = first.filter(|first| {
+            self.minimum_driver
+                .is_none_or(|driver| driver.branch < *first)
+        }) else {
             return self;
         };
-        let known = database.drivers.iter().map(|release| release.version).filter(|version| version.branch >= first);
-        Self { minimum_driver: known.min().or(self.minimum_driver), ..self }
+        let known = database
+            .drivers
+            .iter()
+            .map(|release| release.version)
+            .filter(|version| version.branch >= first);
+        Self {
+            minimum_driver: known.min().or(self.minimum_driver),
+            ..self
+        }
     }
 
-    /// With what this toolkit needs to compile extensions: it may be newer than the build's own, within its major version.
+    /// With what this toolkit needs to compile extensions: it may be newer than the build's own,
+    /// within its major version.
     pub fn compiled_with(self, toolkit: Option<&CudaRelease>) -> Self {
         let of = |release: &CudaRelease| Extensions {
             nvcc: release.version.series(),
@@ -145,17 +193,28 @@ impl PythonPackage {
 
     /// Whether a driver is enough, in a sentence.
     pub fn needs(&self) -> String {
-        let driver = self.minimum_driver.map(|driver| format!("driver {driver} or newer"));
+        let driver = self
+            .minimum_driver
+            .map(|driver| format!("driver {driver} or newer"));
         let driver = driver.unwrap_or_else(|| "driver".to_owned());
         let newer = if self.or_newer { " or newer" } else { "" };
         let cuda = format!("CUDA {}{newer}", self.cuda);
-        let cudnn = self.cudnn.map(|cudnn| format!(" and cuDNN {cudnn}{newer}")).unwrap_or_default();
+        let cudnn = self
+            .cudnn
+            .map(|cudnn| format!(" and cuDNN {cudnn}{newer}"))
+            .unwrap_or_default();
         match self.libraries {
             Libraries::Packages => format!("brings its own {cuda}{cudnn}: {driver} is enough"),
-            Libraries::Cuda => format!("brings its own {cuda}, but not cuDNN; the host needs {driver}{cudnn}"),
-            Libraries::Host => format!("does not bring CUDA: the host needs {driver}, {cuda}{cudnn}"),
+            Libraries::Cuda => {
+                format!("brings its own {cuda}, but not cuDNN; the host needs {driver}{cudnn}")
+            }
+            Libraries::Host => {
+                format!("does not bring CUDA: the host needs {driver}, {cuda}{cudnn}")
+            }
             Libraries::Unknown => {
-                format!("uses {cuda}{cudnn}: no source says whether its packages bring them; it needs {driver}")
+                format!(
+                    "uses {cuda}{cudnn}: no source says whether its packages bring them; it needs {driver}"
+                )
             }
         }
     }
@@ -180,7 +239,9 @@ fn libraries(build: &FrameworkBuild, install: Option<&PythonInstall>) -> Librari
         FrameworkNeeds::Compiler => Libraries::Host,
         FrameworkNeeds::Libraries if install.is_none() => Libraries::Unknown,
         FrameworkNeeds::Libraries if !brings(Brought::Cuda) => Libraries::Host,
-        FrameworkNeeds::Libraries if build.first_cudnn().is_none() || brings(Brought::Cudnn) => Libraries::Packages,
+        FrameworkNeeds::Libraries if build.first_cudnn().is_none() || brings(Brought::Cudnn) => {
+            Libraries::Packages
+        }
         FrameworkNeeds::Libraries => Libraries::Cuda,
     }
 }
@@ -190,18 +251,34 @@ fn version(release: &FrameworkRelease, wish: &str) -> String {
     let (_, asked) = framework_and_version(wish);
     let asked = without_label(asked).trim_start_matches('=').trim();
     let is_plain = !asked.is_empty() && asked.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let exact = if is_plain && asked.starts_with(&release.version) { asked } else { &release.version };
+    let exact = if is_plain && asked.starts_with(&release.version) {
+        asked
+    } else {
+        &release.version
+    };
     // A release with three numbers is one version, one with fewer is a series.
-    if exact.split('.').count() >= 3 { exact.to_owned() } else { format!("{exact}.*") }
+    if exact.split('.').count() >= 3 {
+        exact.to_owned()
+    } else {
+        format!("{exact}.*")
+    }
 }
 
 fn pip(install: &PythonInstall, version: &str) -> Vec<PythonCommand> {
     let mut words = vec![quoted(&format!("{}=={version}", install.package))];
     words.extend(install.options.iter().map(|option| quoted(option)));
-    words.extend(install.index.iter().map(|index| format!("--index-url {}", quoted(index))));
+    words.extend(
+        install
+            .index
+            .iter()
+            .map(|index| format!("--index-url {}", quoted(index))),
+    );
     let words = words.join(" ");
     [("pip", "pip install"), ("uv", "uv pip install")]
-        .map(|(tool, command)| PythonCommand { tool: tool.to_owned(), command: format!("{command} {words}") })
+        .map(|(tool, command)| PythonCommand {
+            tool: tool.to_owned(),
+            command: format!("{command} {words}"),
+        })
         .into()
 }
 
@@ -212,13 +289,26 @@ mod tests {
 
     fn package(wish: &str, build: usize, architecture: &str) -> PythonPackage {
         let database = embedded();
-        let framework = database.framework(framework_and_version(wish).0).expect("a framework");
+        let framework = database
+            .framework(framework_and_version(wish).0)
+            .expect("a framework");
         let release = database.framework_release(wish).expect("a release");
-        PythonPackage::of(&database, framework, release, &release.builds[build], wish, architecture)
+        PythonPackage::of(
+            &database,
+            framework,
+            release,
+            &release.builds[build],
+            wish,
+            architecture,
+        )
     }
 
     fn commands(wish: &str, build: usize, architecture: &str) -> Vec<String> {
-        package(wish, build, architecture).commands.into_iter().map(|c| c.command).collect()
+        package(wish, build, architecture)
+            .commands
+            .into_iter()
+            .map(|c| c.command)
+            .collect()
     }
 
     #[test]
@@ -226,27 +316,51 @@ mod tests {
         let cu126 = "'torch==2.9.*' --index-url https://download.pytorch.org/whl/cu126";
         assert_eq!(
             commands("torch==2.9", 3, "x86_64"),
-            [format!("pip install {cu126}"), format!("uv pip install {cu126}")]
+            [
+                format!("pip install {cu126}"),
+                format!("uv pip install {cu126}")
+            ]
         );
-        assert_eq!(commands("torch==2.9.1", 0, "x86_64")[0], "pip install torch==2.9.1");
-        assert_eq!(commands("torch>=2.9,<2.10", 0, "x86_64")[0], "pip install 'torch==2.9.*'");
+        assert_eq!(
+            commands("torch==2.9.1", 0, "x86_64")[0],
+            "pip install torch==2.9.1"
+        );
+        assert_eq!(
+            commands("torch>=2.9,<2.10", 0, "x86_64")[0],
+            "pip install 'torch==2.9.*'"
+        );
         assert_eq!(
             commands("torch==2.5", 0, "x86_64")[2],
             "conda install pytorch=2.5 pytorch-cuda=12.4 -c pytorch -c nvidia"
         );
-        assert_eq!(commands("jax==0.12", 0, "x86_64")[0], "pip install 'jax[cuda13]==0.12.*'");
-        assert_eq!(commands("flash-attn", 0, "x86_64")[0], "pip install 'flash-attn==2.8.*' --no-build-isolation");
+        assert_eq!(
+            commands("jax==0.12", 0, "x86_64")[0],
+            "pip install 'jax[cuda13]==0.12.*'"
+        );
+        assert_eq!(
+            commands("flash-attn", 0, "x86_64")[0],
+            "pip install 'flash-attn==2.8.*' --no-build-isolation"
+        );
         assert_eq!(commands("tensorrt", 0, "x86_64"), [""; 0]);
     }
 
     #[test]
     fn a_driver_is_enough_for_wheels_that_bring_cuda() {
         let torch = package("torch==2.9", 0, "x86_64");
-        assert_eq!(torch.needs(), "brings its own CUDA 12.8 and cuDNN 9.10.2: driver 525.60.13 or newer is enough");
-        assert_eq!(torch.extensions.map(|e| e.needs()), Some("nvcc of CUDA 12.8 and g++ 6 to 14".to_owned()));
+        assert_eq!(
+            torch.needs(),
+            "brings its own CUDA 12.8 and cuDNN 9.10.2: driver 525.60.13 or newer is enough"
+        );
+        assert_eq!(
+            torch.extensions.map(|e| e.needs()),
+            Some("nvcc of CUDA 12.8 and g++ 6 to 14".to_owned())
+        );
         let old = package("tensorflow==2.13", 0, "x86_64");
         assert!(!old.needs_only_driver(), "{}", old.needs());
         assert!(package("xgboost", 0, "x86_64").extensions.is_none());
-        assert_eq!(package("flash-attn", 0, "x86_64").libraries, Libraries::Host);
+        assert_eq!(
+            package("flash-attn", 0, "x86_64").libraries,
+            Libraries::Host
+        );
     }
 }

@@ -24,13 +24,21 @@ pub fn reasons(
     let Explanation { cards, request, .. } = *told;
     let mut reasons = Vec::new();
     let mut say = |subject: &str, rule: Rule, text: String, source: String| {
-        reasons.push(Reason { subject: subject.to_owned(), text, rule: Recorded::Known(rule), source });
+        reasons.push(Reason {
+            subject: subject.to_owned(),
+            text,
+            rule: Recorded::Known(rule),
+            source,
+        });
     };
     if let Some(d) = driver.filter(|_| request.driver.is_wanted()) {
         let (rule, text) = driver_reason(cards, request, d);
         say("driver", rule.into(), text, d.branch.sources.join(", "));
         let (rule, text) = modules_reason(cards, request, d);
-        let source = cards.first().map(|c| c.sources.join(", ")).unwrap_or_default();
+        let source = cards
+            .first()
+            .map(|c| c.sources.join(", "))
+            .unwrap_or_default();
         say("modules", rule.into(), text, source);
         let (rule, text, source) = method_reason(facts, told, d);
         say("method", rule.into(), text, source);
@@ -39,8 +47,15 @@ pub fn reasons(
         let release = c.release;
         let what = what_fits(c, request, without_files);
         let (rule, text) = cuda_reason(c, &what, driver, cards, request);
-        let of_branch = driver.filter(|_| rule == RuleId::CudaNativeDriver).map(|d| d.branch.sources.as_slice());
-        let sources: Vec<_> = of_branch.into_iter().flatten().chain(&release.sources).map(String::as_str).collect();
+        let of_branch = driver
+            .filter(|_| rule == RuleId::CudaNativeDriver)
+            .map(|d| d.branch.sources.as_slice());
+        let sources: Vec<_> = of_branch
+            .into_iter()
+            .flatten()
+            .chain(&release.sources)
+            .map(String::as_str)
+            .collect();
         say("cuda", rule.into(), text, sources.join(", "));
     }
     let cuda = cuda.map(|(toolkit, _)| toolkit);
@@ -49,25 +64,46 @@ pub fn reasons(
         let (series, capabilities) = (c.release.version.series(), n.range.capabilities());
         let newer = unpublished.iter().find(|a| a.add_on == n.of.id);
         let known = newer.map(|_| " with a known checksum").unwrap_or_default();
-        let but = newer.map(|a| format!(" ({} has none)", a.version)).unwrap_or_default();
+        let but = newer
+            .map(|a| format!(" ({} has none)", a.version))
+            .unwrap_or_default();
         let version = n.artifact.version.to_string();
         let wanted = request.add_on(n.of.id);
-        let is_here = |found: &AddOnFiles| found.version == Some(n.artifact.version) && is_in_use(found, request);
-        let suits = format!("it is for CUDA {series} and runs on compute capability {capabilities}");
+        let is_here = |found: &AddOnFiles| {
+            found.version == Some(n.artifact.version) && is_in_use(found, request)
+        };
+        let suits =
+            format!("it is for CUDA {series} and runs on compute capability {capabilities}");
         let text = if wanted.to_string() == version {
             format!("{version} was requested; {suits}")
         } else if request.keeps(wanted) && facts.files_of(n.of.id).any(is_here) {
             format!("{version} is installed and fits; {suits}")
         } else {
-            format!("{newest}{known} {and} CUDA {series} that runs on compute capability {capabilities}{but}")
+            format!(
+                "{newest}{known} {and} CUDA {series} that runs on compute capability {capabilities}{but}"
+            )
         };
-        say(n.of.id.as_str(), Rule::AddOn(n.of.id, AddOnRule::ForCuda), text, n.range.sources.join(", "));
+        say(
+            n.of.id.as_str(),
+            Rule::AddOn(n.of.id, AddOnRule::ForCuda),
+            text,
+            n.range.sources.join(", "),
+        );
     }
     let mut rests_on = vec![
-        ("driver", driver.filter(|_| request.driver.is_wanted()).and_then(|d| d.branch.assumed.as_ref())),
+        (
+            "driver",
+            driver
+                .filter(|_| request.driver.is_wanted())
+                .and_then(|d| d.branch.assumed.as_ref()),
+        ),
         ("cuda", cuda.and_then(|c| c.release.assumed.as_ref())),
     ];
-    rests_on.extend(add_ons.iter().map(|n| (n.of.id.as_str(), n.range.assumed.as_ref())));
+    rests_on.extend(
+        add_ons
+            .iter()
+            .map(|n| (n.of.id.as_str(), n.range.assumed.as_ref())),
+    );
     for (subject, assumed) in rests_on {
         if let Some(assumed) = assumed {
             say(
@@ -81,7 +117,8 @@ pub fn reasons(
     reasons
 }
 
-/// "The newest" with the request: "the newest 12.4", "the newest for torch==2.9". Ranges are not repeated.
+/// "The newest" with the request: "the newest 12.4", "the newest for torch==2.9". Ranges are not
+/// repeated.
 fn newest<V>(want: &Want<V>, request: &Request) -> String
 where
     Want<V>: std::fmt::Display,
@@ -90,7 +127,11 @@ where
     // Of "13.2, >=13.0, <14" the user asked for the first, and the frameworks for the rest.
     let own = asked.split(',').next().unwrap_or_default();
     let is_version = own.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let own = if is_version { format!(" {own}") } else { String::new() };
+    let own = if is_version {
+        format!(" {own}")
+    } else {
+        String::new()
+    };
     match want {
         Want::Meeting(_) if is_for_frameworks(want, request) => {
             format!("the newest{own} for {}", request.frameworks.join(", "))
@@ -100,8 +141,13 @@ where
     }
 }
 
-/// What fits: the newest that was meant, or the release itself if exactly that was requested. A newer one without files is named.
-fn what_fits(toolkit: &Toolkit, request: &Request, without_files: Option<(CudaVersion, Refusal)>) -> String {
+/// What fits: the newest that was meant, or the release itself if exactly that was requested. A
+/// newer one without files is named.
+fn what_fits(
+    toolkit: &Toolkit,
+    request: &Request,
+    without_files: Option<(CudaVersion, Refusal)>,
+) -> String {
     if let Some(version) = requested_exactly(toolkit, request) {
         return format!("{version} was requested, and it");
     }
@@ -114,17 +160,28 @@ fn what_fits(toolkit: &Toolkit, request: &Request, without_files: Option<(CudaVe
 
 /// The release, if exactly that was requested.
 fn requested_exactly(toolkit: &Toolkit, request: &Request) -> Option<String> {
-    let (asked, version) = (request.cuda.to_string(), toolkit.release.version.to_string());
+    let (asked, version) = (
+        request.cuda.to_string(),
+        toolkit.release.version.to_string(),
+    );
     (asked.split(',').next() == Some(version.as_str())).then_some(version)
 }
 
-/// "The newest" for an add-on, and the word before CUDA's series. Of the add-ons, frameworks need only cuDNN.
+/// "The newest" for an add-on, and the word before CUDA's series. Of the add-ons, frameworks need
+/// only cuDNN.
 fn newest_add_on(id: AddOnId, request: &Request) -> (String, &'static str) {
     if id == AddOnId::CUDNN {
-        let and = if is_for_frameworks(&request.cudnn, request) { "and" } else { "for" };
+        let and = if is_for_frameworks(&request.cudnn, request) {
+            "and"
+        } else {
+            "for"
+        };
         return (newest(&request.cudnn, request), and);
     }
-    let alone = Request { frameworks: Vec::new(), ..request.clone() };
+    let alone = Request {
+        frameworks: Vec::new(),
+        ..request.clone()
+    };
     (newest(request.add_on(id), &alone), "for")
 }
 
@@ -141,24 +198,38 @@ fn cuda_reason(
     request: &Request,
 ) -> (RuleId, String) {
     let release = toolkit.release;
-    if toolkit.installed.is_some_and(|version| version.patch.is_none()) {
+    if toolkit
+        .installed
+        .is_some_and(|version| version.patch.is_none())
+    {
         let have = toolkit.version();
         let text = match requested_exactly(toolkit, request) {
             Some(asked) => format!(
                 "the installed CUDA {have} is kept; its files do not name the exact release, so whether it is {asked}, as requested, is \
                  not known"
             ),
-            None => format!("the installed CUDA {have} fits; its files do not name the exact release"),
+            None => {
+                format!("the installed CUDA {have} fits; its files do not name the exact release")
+            }
         };
         return (RuleId::CudaKept, text);
     }
     if toolkit.is_kept() {
-        return (RuleId::CudaKept, format!("CUDA {} is installed and fits", release.version));
+        return (
+            RuleId::CudaKept,
+            format!("CUDA {} is installed and fits", release.version),
+        );
     }
     let Some(driver) = driver else {
-        let fits =
-            if cards.is_empty() { format!("{what} fits this host; no GPU is known") } else { format!("{what} fits") };
-        let text = format!("{fits}; it needs driver {} or newer", release.minimum_driver);
+        let fits = if cards.is_empty() {
+            format!("{what} fits this host; no GPU is known")
+        } else {
+            format!("{what} fits")
+        };
+        let text = format!(
+            "{fits}; it needs driver {} or newer",
+            release.minimum_driver
+        );
         return (RuleId::CudaTargetsGpu, text);
     };
     let branch = driver.branch.branch;
@@ -175,26 +246,41 @@ fn cuda_reason(
             RuleId::CudaNativeDriver,
             format!("{what} fits and is native to driver branch {branch} (CUDA {native} or older)"),
         ),
-        None => (RuleId::CudaRunsOnDriver, format!("{what} fits driver branch {branch}")),
+        None => (
+            RuleId::CudaRunsOnDriver,
+            format!("{what} fits driver branch {branch}"),
+        ),
     }
 }
 
 fn driver_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (RuleId, String) {
     let branch = d.branch.branch;
     if d.is_kept() {
-        return (RuleId::DriverKept, format!("driver {} is installed and fits", d.version));
+        return (
+            RuleId::DriverKept,
+            format!("driver {} is installed and fits", d.version),
+        );
     }
     if let Some(file) = &request.driver_file {
         return (RuleId::DriverFile, format!("{} is this version", file.file));
     }
     if let Some(card) = cards.iter().find(|c| c.last_branch == Some(branch)) {
-        return (RuleId::DriverKnowsGpu, gpusetup_causes::last_branch(branch, &card.name));
+        return (
+            RuleId::DriverKnowsGpu,
+            gpusetup_causes::last_branch(branch, &card.name),
+        );
     }
     if matches!(request.driver, Want::Meeting(_)) {
-        return (RuleId::DriverWanted, format!("{} was requested", request.driver));
+        return (
+            RuleId::DriverWanted,
+            format!("{} was requested", request.driver),
+        );
     }
     if is_over(d, &request.today) {
-        return (RuleId::DriverBranchLife, format!("branch {branch} is past its end of life, but no newer one fits"));
+        return (
+            RuleId::DriverBranchLife,
+            format!("branch {branch} is past its end of life, but no newer one fits"),
+        );
     }
     let kind = match d.branch.kind {
         gpusetup_database::compat::BranchKind::LongTerm => "long-term",
@@ -203,28 +289,53 @@ fn driver_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (RuleI
         gpusetup_database::compat::BranchKind::Legacy => "legacy",
         gpusetup_database::compat::BranchKind::Unknown => "driver",
     };
-    let life = d.branch.end_of_life.as_ref().map(|e| format!(", supported until {e}")).unwrap_or_default();
-    (RuleId::DriverBranchLife, format!("{branch} is the newest {kind} branch that fits{life}"))
+    let life = d
+        .branch
+        .end_of_life
+        .as_ref()
+        .map(|e| format!(", supported until {e}"))
+        .unwrap_or_default();
+    (
+        RuleId::DriverBranchLife,
+        format!("{branch} is the newest {kind} branch that fits{life}"),
+    )
 }
 
 fn modules_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (RuleId, String) {
     let only = cards.iter().find(|c| c.modules.len() == 1);
     match (request.modules, only, d.modules) {
-        (Some(asked), _, _) => (RuleId::ModulesWanted, format!("{asked} modules were requested")),
-        (None, Some(card), ModuleFlavour::Open) => {
-            (RuleId::ModulesFitGpu, format!("{} needs the open kernel modules", card.name))
-        }
-        (None, Some(card), ModuleFlavour::Proprietary) => {
-            (RuleId::ModulesFitGpu, format!("{} has no GSP, so it needs the proprietary kernel modules", card.name))
-        }
-        (None, None, flavour) => {
-            (RuleId::ModulesDefault, format!("{flavour} is the default of branch {} for these GPUs", d.branch.branch))
-        }
+        (Some(asked), _, _) => (
+            RuleId::ModulesWanted,
+            format!("{asked} modules were requested"),
+        ),
+        (None, Some(card), ModuleFlavour::Open) => (
+            RuleId::ModulesFitGpu,
+            format!("{} needs the open kernel modules", card.name),
+        ),
+        (None, Some(card), ModuleFlavour::Proprietary) => (
+            RuleId::ModulesFitGpu,
+            format!(
+                "{} has no GSP, so it needs the proprietary kernel modules",
+                card.name
+            ),
+        ),
+        (None, None, flavour) => (
+            RuleId::ModulesDefault,
+            format!(
+                "{flavour} is the default of branch {} for these GPUs",
+                d.branch.branch
+            ),
+        ),
     }
 }
 
 fn method_reason(facts: &Facts, told: &Explanation, d: &Candidate) -> (RuleId, String, String) {
-    let Explanation { request, unpackaged, incomplete, .. } = *told;
+    let Explanation {
+        request,
+        unpackaged,
+        incomplete,
+        ..
+    } = *told;
     let (source, name) = (d.branch.sources.join(", "), &facts.os.name);
     match d.install {
         Install::Kept(..) => (RuleId::MethodKept, "already installed".to_owned(), source),
@@ -251,7 +362,10 @@ fn method_reason(facts: &Facts, told: &Explanation, d: &Candidate) -> (RuleId, S
                 Some(_) if offer.module_stream.is_none() => {
                     format!("the package manager currently offers {}", d.version)
                 }
-                _ => format!("{} offers branch {}", offer.repository.name, d.branch.branch),
+                _ => format!(
+                    "{} offers branch {}",
+                    offer.repository.name, d.branch.branch
+                ),
             };
             (RuleId::MethodPackages, text, offer.sources.join(", "))
         }
@@ -260,36 +374,64 @@ fn method_reason(facts: &Facts, told: &Explanation, d: &Candidate) -> (RuleId, S
             let (rule, why) = if request.method == Method::Repository {
                 (RuleId::MethodWanted, "was requested".to_owned())
             } else {
-                (RuleId::MethodRepository, format!("has branch {branch}, and no enabled repository has it"))
+                (
+                    RuleId::MethodRepository,
+                    format!("has branch {branch}, and no enabled repository has it"),
+                )
             };
-            (rule, format!("{} {why}", offer.repository.name), offer.sources.join(", "))
+            (
+                rule,
+                format!("{} {why}", offer.repository.name),
+                offer.sources.join(", "),
+            )
         }
-        Install::Runfile(a) if request.method == Method::Runfile => {
-            (RuleId::MethodWanted, "the runfile was requested".to_owned(), a.artifact.sources.join(", "))
-        }
+        Install::Runfile(a) if request.method == Method::Runfile => (
+            RuleId::MethodWanted,
+            "the runfile was requested".to_owned(),
+            a.artifact.sources.join(", "),
+        ),
         Install::Runfile(a) => {
             let text = match unpackaged {
-                Some(Unpackaged::Unknown) => format!("the database does not know the packages of {name}"),
-                Some(Unpackaged::Unlisted) => format!("the database lists no driver packages of {name}"),
+                Some(Unpackaged::Unknown) => {
+                    format!("the database does not know the packages of {name}")
+                }
+                Some(Unpackaged::Unlisted) => {
+                    format!("the database lists no driver packages of {name}")
+                }
                 Some(Unpackaged::Untold) => {
                     format!("the package lists of {name}, which name its drivers, are missing")
                 }
                 None => {
                     let branch = d.branch.branch;
-                    let other = incomplete.filter(|(of, _)| *of == branch).map_or_else(String::new, |(_, needs)| {
-                        format!(" (--method repository adds NVIDIA's, which needs {needs})")
-                    });
-                    format!("no enabled repository has a driver of branch {branch} that fits{other}")
+                    let other = incomplete.filter(|(of, _)| *of == branch).map_or_else(
+                        String::new,
+                        |(_, needs)| {
+                            format!(" (--method repository adds NVIDIA's, which needs {needs})")
+                        },
+                    );
+                    format!(
+                        "no enabled repository has a driver of branch {branch} that fits{other}"
+                    )
                 }
             };
             (RuleId::MethodRunfile, text, a.artifact.sources.join(", "))
         }
         Install::File => {
-            let file = request.driver_file.as_ref().map_or("", |given| given.file.as_str());
-            (RuleId::MethodWanted, format!("{file} was named (--driver-file)"), source)
+            let file = request
+                .driver_file
+                .as_ref()
+                .map_or("", |given| given.file.as_str());
+            (
+                RuleId::MethodWanted,
+                format!("{file} was named (--driver-file)"),
+                source,
+            )
         }
         Install::CudaRunfile(a) => {
-            let text = format!("for this architecture it is published only inside the CUDA {} runfile", a.version);
+            let text = format!(
+                "for this architecture it is published only inside the CUDA {} runfile",
+                a.version
+            );
             (RuleId::MethodRunfile, text, a.artifact.sources.join(", "))
         }
     }
@@ -299,7 +441,12 @@ fn method_reason(facts: &Facts, told: &Explanation, d: &Candidate) -> (RuleId, S
 pub fn along(part: &Part) -> Option<Reason> {
     let text = format!("{} is included as a dependency: {}", part.name, part.why()?);
     let source = part.need?.sources.join(", ");
-    Some(Reason { subject: "cuda".to_owned(), text, rule: Recorded::Known(Rule::Of(RuleId::CudaComponents)), source })
+    Some(Reason {
+        subject: "cuda".to_owned(),
+        text,
+        rule: Recorded::Known(Rule::Of(RuleId::CudaComponents)),
+        source,
+    })
 }
 
 /// Why packages of NVIDIA's repository install the toolkit.

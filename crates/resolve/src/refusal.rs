@@ -1,11 +1,14 @@
-//! Why a candidate is refused: the rule, as a value. A search refuses thousands of candidates but reports only a few, so
-//! messages are created only for those. The same values give the facts of a derivation, each with its source.
+//! Why a candidate is refused: the rule, as a value. A search refuses thousands of candidates but
+//! reports only a few, so messages are created only for those. The same values give the facts of a
+//! derivation, each with its source.
 
 use super::{Card, Method, Rejection, Request, ToolkitMethod};
 use gpusetup_database::compat::{
     AddOn, AddOnId, CompanionId, Database, DriverBranch, Maturity, ModuleFlavour, VersionRule,
 };
-use gpusetup_database::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion, Want};
+use gpusetup_database::version::{
+    AddOnVersion, ComputeCapability, CudaVersion, DriverVersion, Want,
+};
 use gpusetup_host::Os;
 use gpusetup_text::ids::{AddOnRule, Rule, RuleId};
 use std::fmt::Write;
@@ -21,7 +24,8 @@ macro_rules! text {
     }};
 }
 
-/// A rule that refuses a candidate, with the values for its message. GPUs are indexes into [`Explanation::cards`].
+/// A rule that refuses a candidate, with the values for its message. GPUs are indexes into
+/// [`Explanation::cards`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The driver branch is newer than the last one (given) that supports the GPU.
@@ -32,7 +36,8 @@ pub enum Refusal {
     NotListed(usize, u16),
     /// The GPU is first listed by a later release (given), and the driver was not named.
     NotYetListed(usize, DriverVersion),
-    /// The last branch that supports the first GPU is older than the first branch that supports the second one.
+    /// The last branch that supports the first GPU is older than the first branch that supports the
+    /// second one.
     BranchesExclude(usize, usize),
     /// The first GPU needs the open kernel modules, the second one the proprietary ones.
     FlavoursExclude(usize, usize),
@@ -74,13 +79,15 @@ pub enum Refusal {
     AfterArchitecture(usize, CudaVersion),
     /// Toolkits for servers do not support the embedded platform, or only from this series on.
     NotForBoard(usize, Option<CudaVersion>),
-    /// The toolkit is newer than the driver of the board's JetPack (its CUDA is given), and was not named.
+    /// The toolkit is newer than the driver of the board's JetPack (its CUDA is given), and was not
+    /// named.
     AfterJetPack(CudaVersion),
     /// The kernel is older than this branch supports.
     OldKernel(u16),
     /// It needs a newer driver: the minimum, and the driver considered.
     OldDriver(DriverVersion, DriverVersion),
-    /// It fits, but an older one is native to the driver branch: the branch, and its newest native series.
+    /// It fits, but an older one is native to the driver branch: the branch, and its newest native
+    /// series.
     NotNative(u16, CudaVersion),
     /// The C library is too old for it.
     OldLibrary,
@@ -88,15 +95,18 @@ pub enum Refusal {
     NewLibrary,
     /// It has no runfile for the machine's architecture.
     NoRunfile,
-    /// The installer in its runfile needs a library that is not packaged for the host, and its archives are not known.
+    /// The installer in its runfile needs a library that is not packaged for the host, and its
+    /// archives are not known.
     NoInstallerLibrary,
     /// Its component archives are not known.
     NoArchives,
-    /// No source names packages of its series in the host's repository: the first series that one names.
+    /// No source names packages of its series in the host's repository: the first series that one
+    /// names.
     NotPackagedBefore(CudaVersion),
     /// The host's repository installs a newer update of its series.
     OlderUpdate(CudaVersion),
-    /// It has no archive of a requested component for the machine's architecture: the index among the requested components.
+    /// It has no archive of a requested component for the machine's architecture: the index among
+    /// the requested components.
     NoComponent(usize),
     /// The newest gcc that its nvcc supports, and the host's newer gcc.
     NewCompiler(u16, u16),
@@ -156,7 +166,8 @@ pub struct Explanation<'a> {
     pub unpackaged: Option<Unpackaged>,
     /// Whether the database knows a repository of drivers for the host that is or can be added.
     pub addable: bool,
-    /// The newest branch in such a repository that depends on another one, and that one's name, if it is not enabled.
+    /// The newest branch in such a repository that depends on another one, and that one's name, if
+    /// it is not enabled.
     pub incomplete: Option<(u16, &'a str)>,
 }
 
@@ -172,27 +183,38 @@ pub enum Unpackaged {
 }
 
 impl Refusal {
-    /// What was asked for, and what is lacking for it, if the refusal is of a method and concerns no driver in particular.
+    /// What was asked for, and what is lacking for it, if the refusal is of a method and concerns
+    /// no driver in particular.
     pub fn of_method(self, told: &Explanation) -> Option<(&'static str, String)> {
         let os = &told.os.name;
         match self {
             Self::NotPackaged => {
                 let lacking = match told.unpackaged {
                     None => "no enabled repository has a driver that fits".to_owned(),
-                    Some(Unpackaged::Unknown) => text!("the database does not know the packages of {os}"),
-                    Some(Unpackaged::Unlisted) => text!("the database lists no driver packages of {os}"),
+                    Some(Unpackaged::Unknown) => {
+                        text!("the database does not know the packages of {os}")
+                    }
+                    Some(Unpackaged::Unlisted) => {
+                        text!("the database lists no driver packages of {os}")
+                    }
                     Some(Unpackaged::Untold) => text!(
                         "the package lists of {os}, which name its drivers, are missing ({})",
-                        gpusetup_causes::fetch_lists(told.os.package_manager).commands.concat()
+                        gpusetup_causes::fetch_lists(told.os.package_manager)
+                            .commands
+                            .concat()
                     ),
                 };
                 Some(("packages were requested", lacking))
             }
-            Self::NotInRepository if told.addable => {
-                Some(("NVIDIA's repository was requested", "it has no driver here that fits".to_owned()))
-            }
+            Self::NotInRepository if told.addable => Some((
+                "NVIDIA's repository was requested",
+                "it has no driver here that fits".to_owned(),
+            )),
             Self::NotInRepository => {
-                let lacking = text!("the database knows none with a driver for {os} on {}", told.arch);
+                let lacking = text!(
+                    "the database knows none with a driver for {os} on {}",
+                    told.arch
+                );
                 Some(("NVIDIA's repository was requested", lacking))
             }
             _ => None,
@@ -200,14 +222,18 @@ impl Refusal {
     }
 
     fn of_no_driver(self, told: &Explanation) -> String {
-        self.of_method(told).map(|(asked, lacking)| text!("{asked}, but {lacking}")).unwrap_or_default()
+        self.of_method(told)
+            .map(|(asked, lacking)| text!("{asked}, but {lacking}"))
+            .unwrap_or_default()
     }
 
     /// What a toolkit lacks, if it is refused for its files.
     pub fn of_files(self) -> Option<&'static str> {
         match self {
             Self::NoRunfile | Self::NoSum(_) => Some("a verified runfile"),
-            Self::NoArchives | Self::NoInstallerLibrary | Self::NoComponent(_) => Some("known archives"),
+            Self::NoArchives | Self::NoInstallerLibrary | Self::NoComponent(_) => {
+                Some("known archives")
+            }
             _ => None,
         }
     }
@@ -226,7 +252,9 @@ impl Refusal {
     fn add_on_rule(self) -> AddOnRule {
         match self {
             Self::OtherLine(_) => AddOnRule::ForCuda,
-            Self::BelowLowest(..) | Self::AboveHighest(..) | Self::NoKernels(..) => AddOnRule::RunsOnGpu,
+            Self::BelowLowest(..) | Self::AboveHighest(..) | Self::NoKernels(..) => {
+                AddOnRule::RunsOnGpu
+            }
             Self::OldDriver(..) => AddOnRule::RunsOnDriver,
             Self::OldLibrary => AddOnRule::CLibrary,
             Self::NotWanted => AddOnRule::Wanted,
@@ -246,19 +274,31 @@ impl Refusal {
                 | Self::BranchesExclude(..),
                 _,
             ) => RuleId::DriverKnowsGpu,
-            (Self::FlavoursExclude(..) | Self::FlavourUnfit(..) | Self::NoFlavour(..), _) => RuleId::DriverHasModules,
-            (Self::FlavourNotOffered(_), _) => RuleId::ModulesWanted,
-            (Self::NotPackaged | Self::NotInRepository | Self::RepositoryNeedsAnother | Self::Packaged, _) => {
-                RuleId::DriverMethod
+            (Self::FlavoursExclude(..) | Self::FlavourUnfit(..) | Self::NoFlavour(..), _) => {
+                RuleId::DriverHasModules
             }
+            (Self::FlavourNotOffered(_), _) => RuleId::ModulesWanted,
+            (
+                Self::NotPackaged
+                | Self::NotInRepository
+                | Self::RepositoryNeedsAnother
+                | Self::Packaged,
+                _,
+            ) => RuleId::DriverMethod,
             (Self::Unripe(_), _) => RuleId::DriverReleaseKind,
             (Self::BranchOver(_), _) => RuleId::DriverBranchLife,
             (Self::NotWanted, Layer::Driver) => RuleId::DriverWanted,
-            (Self::NotWanted | Self::Unknown | Self::OtherLine(_) | Self::NoAddOn(_), _) => RuleId::CudaWanted,
-            (Self::NoSum(_), Layer::Driver) | (Self::NoCompanion(_), _) => RuleId::DriverPublished,
-            (Self::NoSum(_) | Self::NoRunfile | Self::NotPackagedBefore(_) | Self::OlderUpdate(_), _) => {
-                RuleId::CudaPublished
+            (Self::NotWanted | Self::Unknown | Self::OtherLine(_) | Self::NoAddOn(_), _) => {
+                RuleId::CudaWanted
             }
+            (Self::NoSum(_), Layer::Driver) | (Self::NoCompanion(_), _) => RuleId::DriverPublished,
+            (
+                Self::NoSum(_)
+                | Self::NoRunfile
+                | Self::NotPackagedBefore(_)
+                | Self::OlderUpdate(_),
+                _,
+            ) => RuleId::CudaPublished,
             (
                 Self::NoCapability(_)
                 | Self::BelowLowest(..)
@@ -274,7 +314,9 @@ impl Refusal {
             (Self::NotNative(..), _) => RuleId::CudaNativeDriver,
             (Self::OldLibrary, _) => RuleId::CudaCLibrary,
             (Self::NewLibrary, _) => RuleId::CudaHostHeaders,
-            (Self::NoArchives | Self::NoComponent(_) | Self::NoInstallerLibrary, _) => RuleId::CudaComponents,
+            (Self::NoArchives | Self::NoComponent(_) | Self::NoInstallerLibrary, _) => {
+                RuleId::CudaComponents
+            }
             (Self::NewCompiler(..), _) => RuleId::CudaHostCompiler,
             (Self::Installed, Layer::Driver) => RuleId::DriverKept,
             (Self::Installed, _) => RuleId::CudaKept,
@@ -291,7 +333,8 @@ impl Refusal {
         }
     }
 
-    /// The reason, to follow the candidate's name: "it targets 7.5 and up; Tesla V100 has compute capability 7.0".
+    /// The reason, to follow the candidate's name: "it targets 7.5 and up; Tesla V100 has compute
+    /// capability 7.0".
     pub fn because(self, of: &Subject, told: &Explanation) -> String {
         let name = |card: usize| told.cards.get(card).map_or("a GPU", |c| c.name.as_str());
         let whose = |card: usize| match told.cards.get(card).and_then(|c| c.capability) {
@@ -510,10 +553,15 @@ impl Refusal {
 
     /// The entry in a plan's `rejected`.
     pub fn rejection(self, of: &Subject, told: &Explanation) -> Rejection {
-        Rejection { candidate: text!("{of}"), because: self.because(of, told), rule: self.rule(of.layer()).into() }
+        Rejection {
+            candidate: text!("{of}"),
+            because: self.because(of, told),
+            rule: self.rule(of.layer()).into(),
+        }
     }
 
-    /// How near the candidate came to being chosen: of several refusals, the nearest is reported. Checksums are checked last.
+    /// How near the candidate came to being chosen: of several refusals, the nearest is reported.
+    /// Checksums are checked last.
     pub fn came_far(self) -> usize {
         match self {
             Self::NoSum(_) => 6,
@@ -572,14 +620,25 @@ impl std::fmt::Display for Subject<'_> {
     }
 }
 
-fn release<'a>(of: &Subject, told: &Explanation<'a>) -> Option<&'a gpusetup_database::compat::CudaRelease> {
-    if let Subject::Cuda(version) = of { told.database.cuda(*version) } else { None }
+fn release<'a>(
+    of: &Subject,
+    told: &Explanation<'a>,
+) -> Option<&'a gpusetup_database::compat::CudaRelease> {
+    if let Subject::Cuda(version) = of {
+        told.database.cuda(*version)
+    } else {
+        None
+    }
 }
 
 /// The oldest glibc that a toolkit or an add-on supports.
 fn oldest_library<'a>(of: &Subject, told: &Explanation<'a>) -> Option<&'a str> {
     match of {
-        Subject::AddOn(of, version, line) => told.database.add_on_range(of.id, *version, line)?.glibc_min.as_deref(),
+        Subject::AddOn(of, version, line) => told
+            .database
+            .add_on_range(of.id, *version, line)?
+            .glibc_min
+            .as_deref(),
         _ => release(of, told)?.glibc_min.as_deref(),
     }
 }
@@ -596,8 +655,15 @@ pub fn end(branch: &DriverBranch) -> String {
 /// The companion that NVSwitches need, and its version.
 pub fn needed_companion(id: CompanionId, told: &Explanation) -> String {
     let title = told.database.companion_title(id);
-    let is_of_branch = told.database.companion(id).is_some_and(|c| c.version == VersionRule::Branch);
-    let version = if is_of_branch { "the driver's branch" } else { "exactly the driver's version" };
+    let is_of_branch = told
+        .database
+        .companion(id)
+        .is_some_and(|c| c.version == VersionRule::Branch);
+    let version = if is_of_branch {
+        "the driver's branch"
+    } else {
+        "exactly the driver's version"
+    };
     format!("the NVSwitches of this host need {title} of {version}")
 }
 
@@ -611,5 +677,7 @@ pub fn lacking_companion(method: Method) -> &'static str {
 
 /// Why a runfile cannot be used on a system.
 pub fn installer_library(system: &str) -> String {
-    format!("the installer in its runfile needs libxml2.so.2, but no package of it is known for {system}")
+    format!(
+        "the installer in its runfile needs libxml2.so.2, but no package of it is known for {system}"
+    )
 }

@@ -1,10 +1,13 @@
-//! The search: the preferred driver for which a toolkit fits, the newest toolkit that fits it, and the newest add-ons that fit
-//! both. There are so few candidates that no solver is needed; each refusal keeps its rule.
+//! The search: the preferred driver for which a toolkit fits, the newest toolkit that fits it, and
+//! the newest add-ons that fit both. There are so few candidates that no solver is needed; each
+//! refusal keeps its rule.
 
 use super::add_on::{self, ChosenAddOn, refused_for};
 use super::beside::{Further, FurtherSearch, are_apart, other_add_ons};
 use super::component::Part;
-use super::cuda::{SearchContext, Toolkit, newer_without_files, passed_over, preferred, runs_on, toolkit};
+use super::cuda::{
+    SearchContext, Toolkit, newer_without_files, passed_over, preferred, runs_on, toolkit,
+};
 use super::driver::{Candidate, Candidates, none_fits, outranked, refused, staying};
 use super::framework::{Combination, combinations, releases_meant};
 use super::known_host::{KnownHost, Served};
@@ -13,8 +16,9 @@ use super::refusal::{Explanation, Refusal, Subject, Unpackaged};
 use super::repositories::not_enabled;
 use super::wanted::WantedAddOn;
 use super::{
-    Card, Conflict, JetsonBoard, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn, SelectedComponent,
-    SelectedCuda, SelectedDriver, SelectedToolkit, Selection, ToolkitMethod, toolkit_method,
+    Card, Conflict, JetsonBoard, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn,
+    SelectedComponent, SelectedCuda, SelectedDriver, SelectedToolkit, Selection, ToolkitMethod,
+    toolkit_method,
 };
 use gpusetup_database::compat::{
     AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, DriverOffer, short,
@@ -55,7 +59,11 @@ pub struct Resolution<'a> {
 impl<'a> Resolution<'a> {
     /// All toolkits, the default one first.
     pub fn toolkits(&self) -> impl Iterator<Item = &Toolkit<'a>> {
-        self.cuda.iter().chain(self.further.iter().filter_map(|further| further.chosen.cuda.as_ref()))
+        self.cuda.iter().chain(
+            self.further
+                .iter()
+                .filter_map(|further| further.chosen.cuda.as_ref()),
+        )
     }
 }
 
@@ -75,7 +83,10 @@ impl Resolution<'_> {
     pub fn selection(&self) -> Selection {
         let mut add_ons = self.selected_add_ons();
         let all = std::iter::once(self).chain(self.further.iter().map(|further| &further.chosen));
-        let toolkits = all.filter(|_| !self.further.is_empty()).filter_map(Self::selected_toolkit).collect();
+        let toolkits = all
+            .filter(|_| !self.further.is_empty())
+            .filter_map(Self::selected_toolkit)
+            .collect();
         Selection {
             driver: self.driver.as_ref().map(|d| SelectedDriver {
                 version: d.version,
@@ -93,31 +104,56 @@ impl Resolution<'_> {
     fn selected_cuda(&self) -> Option<SelectedCuda> {
         self.cuda.as_ref().map(|c| SelectedCuda {
             version: c.version(),
-            components: self.parts.iter().filter(|part| !part.beside).map(selected).collect(),
+            components: self
+                .parts
+                .iter()
+                .filter(|part| !part.beside)
+                .map(selected)
+                .collect(),
             method: c.packages.map(|_| ToolkitMethod::Repository),
         })
     }
 
     fn selected_toolkit(&self) -> Option<SelectedToolkit> {
         let mut add_ons = self.selected_add_ons();
-        Some(SelectedToolkit { cuda: self.selected_cuda()?, cudnn: add_ons.remove(&AddOnId::CUDNN), add_ons })
+        Some(SelectedToolkit {
+            cuda: self.selected_cuda()?,
+            cudnn: add_ons.remove(&AddOnId::CUDNN),
+            add_ons,
+        })
     }
 
     fn selected_add_ons(&self) -> BTreeMap<AddOnId, SelectedAddOn> {
-        let Some(cuda) = &self.cuda else { return BTreeMap::new() };
-        let selected =
-            |a: &ChosenAddOn| SelectedAddOn { version: a.artifact.version, cuda_major: cuda.release.version.major };
-        self.add_ons.iter().map(|a| (a.of.id, selected(a))).collect()
+        let Some(cuda) = &self.cuda else {
+            return BTreeMap::new();
+        };
+        let selected = |a: &ChosenAddOn| SelectedAddOn {
+            version: a.artifact.version,
+            cuda_major: cuda.release.version.major,
+        };
+        self.add_ons
+            .iter()
+            .map(|a| (a.of.id, selected(a)))
+            .collect()
     }
 }
 
 fn selected(part: &Part) -> SelectedComponent {
-    SelectedComponent { name: part.name.to_owned(), version: part.version.to_owned() }
+    SelectedComponent {
+        name: part.name.to_owned(),
+        version: part.version.to_owned(),
+    }
 }
 
 /// Resolves exactly this request, without searching for alternatives.
-pub fn attempt<'a>(host: &KnownHost<'a, '_>, request: &Request, telling: Telling) -> Result<Resolution<'a>, Conflict> {
-    let KnownHost { database, facts, .. } = *host;
+pub fn attempt<'a>(
+    host: &KnownHost<'a, '_>,
+    request: &Request,
+    telling: Telling,
+) -> Result<Resolution<'a>, Conflict> {
+    let KnownHost {
+        database, facts, ..
+    } = *host;
     host.named(request)?;
     toolkit_method::is_possible(host, request)?;
     let served = &*host.served(request);
@@ -146,7 +182,10 @@ pub fn attempt<'a>(host: &KnownHost<'a, '_>, request: &Request, telling: Telling
     }
     let (mut first, mut passed_over) = (None::<Conflict>, Vec::new());
     for frameworks in releases_meant(database, &request.frameworks) {
-        let named = Request { frameworks, ..request.clone() };
+        let named = Request {
+            frameworks,
+            ..request.clone()
+        };
         match for_frameworks(host, served, &named, cards, telling) {
             Ok(mut found) => {
                 found.rejected.extend(passed_over);
@@ -158,9 +197,13 @@ pub fn attempt<'a>(host: &KnownHost<'a, '_>, request: &Request, telling: Telling
                     because: conflict.sentence.clone(),
                     rule: conflict.rule.into(),
                 });
-                // What keeps a release away that runs on the GPUs says more than that newer ones do not.
+                // What keeps a release away that runs on the GPUs says more than that newer ones do
+                // not.
                 let is_of_gpu = |conflict: &Conflict| conflict.rule == RuleId::FrameworkRunsOnGpu;
-                if first.as_ref().is_none_or(|first| is_of_gpu(first) && !is_of_gpu(&conflict)) {
+                if first
+                    .as_ref()
+                    .is_none_or(|first| is_of_gpu(first) && !is_of_gpu(&conflict))
+                {
                     first = Some(conflict);
                 }
             }
@@ -181,18 +224,40 @@ fn for_frameworks<'a>(
     for combination in combinations(host.database, host.facts, request, cards)? {
         match search(host, served, &combination.request, cards, telling) {
             Ok(mut found) => {
-                let Combination { reason: text, sources: source, cautions, python, .. } = combination;
+                let Combination {
+                    reason: text,
+                    sources: source,
+                    cautions,
+                    python,
+                    ..
+                } = combination;
                 found.cautions = cautions;
                 let toolkit = found.cuda.as_ref().map(|toolkit| toolkit.release);
-                let package = |package: PythonPackage| package.on(host.database, cards).compiled_with(toolkit);
+                let package = |package: PythonPackage| {
+                    package.on(host.database, cards).compiled_with(toolkit)
+                };
                 found.python = python.into_iter().map(package).collect();
-                let (subject, rule) = ("for".to_owned(), Recorded::Known(Rule::Of(RuleId::FrameworkBuild)));
-                found.reasons.insert(0, Reason { subject, text, rule, source });
+                let (subject, rule) = (
+                    "for".to_owned(),
+                    Recorded::Known(Rule::Of(RuleId::FrameworkBuild)),
+                );
+                found.reasons.insert(
+                    0,
+                    Reason {
+                        subject,
+                        text,
+                        rule,
+                        source,
+                    },
+                );
                 return Ok(found);
             }
             Err(conflict) => {
                 let sentence = format!("{}, but {}", combination.reason, conflict.sentence);
-                first.get_or_insert(Conflict { sentence, ..conflict });
+                first.get_or_insert(Conflict {
+                    sentence,
+                    ..conflict
+                });
             }
         }
     }
@@ -206,15 +271,23 @@ fn no_framework() -> Conflict {
 /// No GPU on the bus. One in a case on Thunderbolt shows only once that is authorised.
 fn no_gpu(facts: &Facts) -> Conflict {
     match facts.thunderbolt.iter().find(|device| !device.authorized) {
-        Some(device) => Conflict::no_gpu().hint(gpusetup_causes::authorise(&device.name).to_string()),
+        Some(device) => {
+            Conflict::no_gpu().hint(gpusetup_causes::authorise(&device.name).to_string())
+        }
         None => Conflict::no_gpu(),
     }
 }
 
 fn unreadable_gpus(count: usize) -> Conflict {
-    let gpus = if count == 1 { "an NVIDIA GPU".to_owned() } else { format!("{count} NVIDIA GPUs") };
-    let sentence = format!("the lspci output names {gpus} without the numeric ids that identify the model");
-    Conflict::blocked(CheckId::GS511, sentence).hint("include the ids: lspci -nn | gpusetup plan --lspci -".to_owned())
+    let gpus = if count == 1 {
+        "an NVIDIA GPU".to_owned()
+    } else {
+        format!("{count} NVIDIA GPUs")
+    };
+    let sentence =
+        format!("the lspci output names {gpus} without the numeric ids that identify the model");
+    Conflict::blocked(CheckId::GS511, sentence)
+        .hint("include the ids: lspci -nn | gpusetup plan --lspci -".to_owned())
 }
 
 /// How detailed an answer is.
@@ -237,68 +310,118 @@ fn search<'a>(
 ) -> Result<Resolution<'a>, Conflict> {
     let told = &told(host, request, cards);
     let none = Candidates::default();
-    let drivers = if request.driver.is_wanted() { served.drivers(host) } else { &none };
+    let drivers = if request.driver.is_wanted() {
+        served.drivers(host)
+    } else {
+        &none
+    };
     let refused = |chosen| refused(host, &served.wish, cards, drivers, chosen);
     if request.driver.is_wanted() && drivers.fit.is_empty() {
         if telling == Telling::Trial {
             return Err(Conflict::untold());
         }
         let conflict = none_fits(&refused(None), told);
-        let is_method =
-            conflict.rule == RuleId::DriverMethod && request.method == Method::Packages && told.unpackaged.is_none();
-        return Err(match not_enabled(host, request, cards).filter(|_| is_method) {
-            Some(offers) => {
-                let sentence =
-                    format!("packages were requested, but no enabled repository has a driver that fits: {offers}");
-                let hint = "enable that repository and update the package lists, or leave out --method packages";
-                let conflict = Conflict { sentence, ..conflict }.hint(hint);
-                let by_repository = Request { method: Method::Repository, ..request.clone() };
-                let has_driver = !host.served(&by_repository).drivers(host).fit.is_empty();
-                if has_driver { conflict.hint(gpusetup_causes::ADD_REPOSITORY) } else { conflict }
-            }
-            None => conflict,
-        });
+        let is_method = conflict.rule == RuleId::DriverMethod
+            && request.method == Method::Packages
+            && told.unpackaged.is_none();
+        return Err(
+            match not_enabled(host, request, cards).filter(|_| is_method) {
+                Some(offers) => {
+                    let sentence = format!(
+                        "packages were requested, but no enabled repository has a driver that fits: {offers}"
+                    );
+                    let hint = "enable that repository and update the package lists, or leave out --method packages";
+                    let conflict = Conflict {
+                        sentence,
+                        ..conflict
+                    }
+                    .hint(hint);
+                    let by_repository = Request {
+                        method: Method::Repository,
+                        ..request.clone()
+                    };
+                    let has_driver = !host.served(&by_repository).drivers(host).fit.is_empty();
+                    if has_driver {
+                        conflict.hint(gpusetup_causes::ADD_REPOSITORY)
+                    } else {
+                        conflict
+                    }
+                }
+                None => conflict,
+            },
+        );
     }
     let is_left_out = !request.driver.is_wanted();
     let staying = if is_left_out { staying(host) } else { None };
     // A toolkit that the driver does not run can still compile.
     let without = is_left_out.then_some(None);
     let ground = SearchContext::new(host, request, cards);
-    let alone: Vec<_> = request.further.iter().map(|further| (&further.cuda, request.alone(further))).collect();
+    let alone: Vec<_> = request
+        .further
+        .iter()
+        .map(|further| (&further.cuda, request.alone(further)))
+        .collect();
     let further = &searches(host, &alone, cards)?;
     // Drivers for which nothing fits.
     let mut tried: Vec<Option<&Candidate>> = Vec::new();
     for driver in drivers.fit.iter().chain(&staying).map(Some).chain(without) {
         // An older driver runs no toolkit that a newer one could not run.
-        let hopeless = |d: &Candidate| tried.iter().flatten().any(|tried| d.version <= tried.version);
+        let hopeless = |d: &Candidate| {
+            tried
+                .iter()
+                .flatten()
+                .any(|tried| d.version <= tried.version)
+        };
         if driver.is_some_and(hopeless) {
             continue;
         }
-        let Some((layers, beside)) = layers(&ground, driver).zip(layers_beside(further, driver)) else {
+        let Some((layers, beside)) = layers(&ground, driver).zip(layers_beside(further, driver))
+        else {
             tried.push(driver);
             continue;
         };
         let mut rejected = Vec::new();
         if let Some(driver) = driver.filter(|_| telling == Telling::All) {
             let newer = refused(Some(driver.version)).into_iter();
-            let mut all: Vec<_> = newer.map(|(version, refusal)| (version, PassedOver::Refused(refusal))).collect();
-            let tried = tried.iter().flatten().filter(|d| d.version > driver.version);
+            let mut all: Vec<_> = newer
+                .map(|(version, refusal)| (version, PassedOver::Refused(refusal)))
+                .collect();
+            let tried = tried
+                .iter()
+                .flatten()
+                .filter(|d| d.version > driver.version);
             all.extend(tried.map(|d| (d.version, PassedOver::Tried(d))));
             let behind = drivers.fit.iter().filter(|d| d.version > driver.version);
-            all.extend(behind.map(|d| (d.version, PassedOver::Refused(outranked(driver, d, &served.wish)))));
+            all.extend(behind.map(|d| {
+                (
+                    d.version,
+                    PassedOver::Refused(outranked(driver, d, &served.wish)),
+                )
+            }));
             all.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
             all.dedup_by_key(|(version, _)| *version);
             // Some versions have several reasons; only one of them is put into words.
             rejected.extend(all.into_iter().map(|(version, why)| match why {
                 PassedOver::Refused(refusal) => refusal.rejection(&Subject::Driver(version), told),
-                PassedOver::Tried(driver) => without_layers(&ground, told, further, Some(driver)).of_driver(driver),
+                PassedOver::Tried(driver) => {
+                    without_layers(&ground, told, further, Some(driver)).of_driver(driver)
+                }
             }));
         }
         if telling == Telling::All {
-            rejected.extend(layers.rejected(&ground, driver).into_iter().map(|(of, r)| r.rejection(&of, told)));
+            rejected.extend(
+                layers
+                    .rejected(&ground, driver)
+                    .into_iter()
+                    .map(|(of, r)| r.rejection(&of, told)),
+            );
         }
         let stays = |found| match is_left_out {
-            true => Resolution { driver: None, staying: staying.clone(), ..found },
+            true => Resolution {
+                driver: None,
+                staying: staying.clone(),
+                ..found
+            },
             false => found,
         };
         let mut found = stays(resolution(&ground, told, driver, layers, rejected));
@@ -306,13 +429,20 @@ fn search<'a>(
             let (on, told) = &search.ways[way];
             let chosen = stays(resolution(on, told, driver, layers, Vec::new()));
             found.reasons.extend(reasons_beside(request, &chosen, way));
-            found.further.push(Further { request: on.request.clone(), chosen });
+            found.further.push(Further {
+                request: on.request.clone(),
+                chosen,
+            });
         }
         are_apart(request, &found)?;
         return Ok(found);
     }
     // Why there is no toolkit even for none says more than that the driver runs none.
-    let first = if is_left_out { tried.last() } else { tried.first() };
+    let first = if is_left_out {
+        tried.last()
+    } else {
+        tried.first()
+    };
     Err(match (telling, first) {
         (Telling::Trial, _) => Conflict::untold(),
         (_, Some(first)) => without_layers(&ground, told, further, *first),
@@ -338,18 +468,45 @@ fn resolution<'a>(
 ) -> Resolution<'a> {
     let Layers { cuda, add_ons, .. } = layers;
     let add_ons: Vec<_> = add_ons.into_iter().flatten().collect();
-    let newer = |(chosen, cuda): (&ChosenAddOn<'a>, &Toolkit)| add_on::newer_unpublished(on, driver, cuda, chosen);
-    let unpublished: Vec<_> = add_ons.iter().zip(cuda.iter().cycle()).filter_map(newer).collect();
+    let newer = |(chosen, cuda): (&ChosenAddOn<'a>, &Toolkit)| {
+        add_on::newer_unpublished(on, driver, cuda, chosen)
+    };
+    let unpublished: Vec<_> = add_ons
+        .iter()
+        .zip(cuda.iter().cycle())
+        .filter_map(newer)
+        .collect();
     let ids: Vec<_> = add_ons.iter().map(|a| a.of.id).collect();
     let parts = cuda.as_ref().map(|c| on.parts(c, &ids)).unwrap_or_default();
-    let without_files = cuda.as_ref().and_then(|chosen| newer_without_files(on, driver, chosen));
-    let mut reasons =
-        reasons(told, on.facts, driver, cuda.as_ref().map(|c| (c, without_files)), &add_ons, &unpublished);
+    let without_files = cuda
+        .as_ref()
+        .and_then(|chosen| newer_without_files(on, driver, chosen));
+    let mut reasons = reasons(
+        told,
+        on.facts,
+        driver,
+        cuda.as_ref().map(|c| (c, without_files)),
+        &add_ons,
+        &unpublished,
+    );
     reasons.extend(parts.iter().filter_map(along));
     reasons.extend(without_runfile(on.facts, on.request, &parts));
-    reasons.extend(cuda.as_ref().and_then(|toolkit| toolkit.packages).map(from_repository));
+    reasons.extend(
+        cuda.as_ref()
+            .and_then(|toolkit| toolkit.packages)
+            .map(from_repository),
+    );
     let (cards, driver) = (told.cards.to_vec(), driver.cloned());
-    Resolution { cards, driver, cuda, parts, add_ons, reasons, rejected, ..Resolution::default() }
+    Resolution {
+        cards,
+        driver,
+        cuda,
+        parts,
+        add_ons,
+        reasons,
+        rejected,
+        ..Resolution::default()
+    }
 }
 
 /// Why the host's driver packages are not known; none if they are.
@@ -357,27 +514,61 @@ fn unpackaged(host: &KnownHost) -> Option<Unpackaged> {
     match host.distribution {
         None => Some(Unpackaged::Unknown),
         Some(d) if d.drivers.is_empty() => Some(Unpackaged::Unlisted),
-        Some(d) => (d.named_as.is_some() && host.facts.offered.is_none()).then_some(Unpackaged::Untold),
+        Some(d) => {
+            (d.named_as.is_some() && host.facts.offered.is_none()).then_some(Unpackaged::Untold)
+        }
     }
 }
 
-fn told<'t, 'a: 't, 'f: 't>(host: &KnownHost<'a, 'f>, request: &'t Request, cards: &'t [Rc<Card>]) -> Explanation<'t> {
-    let KnownHost { database, facts, .. } = *host;
+fn told<'t, 'a: 't, 'f: 't>(
+    host: &KnownHost<'a, 'f>,
+    request: &'t Request,
+    cards: &'t [Rc<Card>],
+) -> Explanation<'t> {
+    let KnownHost {
+        database, facts, ..
+    } = *host;
     let unpackaged = unpackaged(host);
-    let (arch, glibc, kernel) = (facts.machine.arch.as_str(), facts.glibc.as_deref(), facts.kernel());
-    let adds = |offer: &DriverOffer| offer.repository.adds.is_some() && offer.archs.contains(&facts.machine.arch);
-    let addable = host.distribution.is_some_and(|d| d.drivers.iter().any(adds));
+    let (arch, glibc, kernel) = (
+        facts.machine.arch.as_str(),
+        facts.glibc.as_deref(),
+        facts.kernel(),
+    );
+    let adds = |offer: &DriverOffer| {
+        offer.repository.adds.is_some() && offer.archs.contains(&facts.machine.arch)
+    };
+    let addable = host
+        .distribution
+        .is_some_and(|d| d.drivers.iter().any(adds));
     let incomplete = host.own_drivers.iter().filter_map(|(version, _, install)| {
         let needs = install.added()?.needs.as_ref()?;
         (!facts.has_enabled(&needs.seen_as)).then_some((version.branch, needs.name.as_str()))
     });
     let (os, incomplete) = (&facts.os, incomplete.max());
-    Explanation { database, cards, request, arch, glibc, kernel, os, unpackaged, addable, incomplete }
+    Explanation {
+        database,
+        cards,
+        request,
+        arch,
+        glibc,
+        kernel,
+        os,
+        unpackaged,
+        addable,
+        incomplete,
+    }
 }
 
-/// For data-centre GPUs, a hint to work around a driver that is too old: forward compatibility, a newer user-space part alone.
-fn forward_compatible(version: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<String> {
-    let Refusal::OldDriver(_, have) = refusal else { return None };
+/// For data-centre GPUs, a hint to work around a driver that is too old: forward compatibility, a
+/// newer user-space part alone.
+fn forward_compatible(
+    version: CudaVersion,
+    refusal: Refusal,
+    told: &Explanation,
+) -> Option<String> {
+    let Refusal::OldDriver(_, have) = refusal else {
+        return None;
+    };
     let found = told.database.forward_compatibility(version, have.branch)?;
     told.cards.iter().all(|c| c.data_center).then(|| {
         format!(
@@ -392,12 +583,19 @@ fn forward_compatible(version: CudaVersion, refusal: Refusal, told: &Explanation
 
 /// If no release was named and all are too new for a GPU: a sentence about all of them.
 fn too_old(oldest: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<String> {
-    let Refusal::BelowLowest(card, lowest) = refusal else { return None };
-    let card = told.cards.get(card).filter(|_| told.request.cuda == Want::Best)?;
+    let Refusal::BelowLowest(card, lowest) = refusal else {
+        return None;
+    };
+    let card = told
+        .cards
+        .get(card)
+        .filter(|_| told.request.cuda == Want::Best)?;
     let (name, arch, capability) = (&card.name, told.arch, card.capability?);
     // Older ones are refused for another reason.
     if let Some(board) = card.embedded.as_ref().filter(|_| arch != "x86_64") {
-        return Some(format!("no toolkit for servers (sbsa) supports {board}; use the toolkit of JetPack"));
+        return Some(format!(
+            "no toolkit for servers (sbsa) supports {board}; use the toolkit of JetPack"
+        ));
     }
     Some(format!(
         "no known CUDA toolkit for {arch} supports {name} (compute capability {capability}): the oldest, CUDA {oldest}, targets \
@@ -405,18 +603,26 @@ fn too_old(oldest: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<
     ))
 }
 
-/// If the C library is too new for a toolkit's headers: a hint to compile in a container of an older system.
+/// If the C library is too new for a toolkit's headers: a hint to compile in a container of an
+/// older system.
 fn older_system(version: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<String> {
     let from = told
         .database
         .cuda(version)?
         .first_breaking_glibc(super::cuda_arch(told.arch))
         .filter(|_| refusal == Refusal::NewLibrary)?;
-    let older = told.database.distributions.iter().filter_map(|d| Some((d, d.glibc.as_deref()?)));
-    let older = older.filter(|(d, glibc)| dotted(glibc) < dotted(from) && compiles(d, told.database.cuda(version)));
+    let older = told
+        .database
+        .distributions
+        .iter()
+        .filter_map(|d| Some((d, d.glibc.as_deref()?)));
+    let older = older.filter(|(d, glibc)| {
+        dotted(glibc) < dotted(from) && compiles(d, told.database.cuda(version))
+    });
     let release = told.database.cuda(version)?;
     let by_default = |d: &Distribution| d.gcc.is_some_and(|gcc| takes(release, gcc));
-    let (system, glibc) = older.max_by_key(|(d, glibc)| (by_default(d), d.id == told.os.id, dotted(glibc)))?;
+    let (system, glibc) =
+        older.max_by_key(|(d, glibc)| (by_default(d), d.id == told.os.id, dotted(glibc)))?;
     let system = &system.name;
     Some(format!(
         "compile in a container of an older system, such as {system} (glibc {glibc}); the host needs only the driver"
@@ -425,7 +631,10 @@ fn older_system(version: CudaVersion, refusal: Refusal, told: &Explanation) -> O
 
 /// Whether a distribution has a gcc that a release supports.
 fn compiles(distribution: &Distribution, release: Option<&CudaRelease>) -> bool {
-    let mut all = distribution.gcc.into_iter().chain(distribution.gccs.iter().copied());
+    let mut all = distribution
+        .gcc
+        .into_iter()
+        .chain(distribution.gccs.iter().copied());
     release.is_some_and(|release| all.any(|gcc| takes(release, gcc)))
 }
 
@@ -434,7 +643,8 @@ fn takes(release: &CudaRelease, gcc: u16) -> bool {
     release.gcc_max.is_none_or(|max| gcc <= max) && release.gcc_min.is_none_or(|min| gcc >= min)
 }
 
-/// Why no toolkit or add-ons fit a driver: the refusal to report; none if no release matches the request.
+/// Why no toolkit or add-ons fit a driver: the refusal to report; none if no release matches the
+/// request.
 #[derive(Debug, Clone)]
 enum Unlayered<'a> {
     Cuda(Option<(CudaVersion, Refusal)>),
@@ -448,18 +658,27 @@ impl Unlayered<'_> {
         match self {
             Self::Cuda(Some((version, refusal))) => {
                 let conflict = Conflict::refused(&Subject::Cuda(*version), *refusal, told);
-                let hint =
-                    forward_compatible(*version, *refusal, told).or_else(|| older_system(*version, *refusal, told));
+                let hint = forward_compatible(*version, *refusal, told)
+                    .or_else(|| older_system(*version, *refusal, told));
                 let conflict = match too_old(*version, *refusal, told) {
-                    Some(sentence) => Conflict { sentence, ..conflict },
+                    Some(sentence) => Conflict {
+                        sentence,
+                        ..conflict
+                    },
                     None => conflict,
                 };
                 hint.into_iter().fold(conflict, Conflict::hint)
             }
             Self::Cuda(None) => {
                 let wanted = &told.request.cuda;
-                let conflict = Conflict::new(RuleId::CudaWanted, format!("no CUDA release {wanted} is known"));
-                let near: Vec<_> = nearest(told.database, wanted).iter().map(ToString::to_string).collect();
+                let conflict = Conflict::new(
+                    RuleId::CudaWanted,
+                    format!("no CUDA release {wanted} is known"),
+                );
+                let near: Vec<_> = nearest(told.database, wanted)
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect();
                 if near.is_empty() {
                     conflict
                 } else {
@@ -475,7 +694,10 @@ impl Unlayered<'_> {
                     "{} {} does not fit: it is built for CUDA {}, and {}",
                     of.title, a.version, a.cuda_line, conflict.sentence
                 );
-                Conflict { sentence, ..conflict }
+                Conflict {
+                    sentence,
+                    ..conflict
+                }
             }
             Self::AddOn(of, None) => {
                 let sentence = match told.request.add_on(of.id) {
@@ -491,7 +713,11 @@ impl Unlayered<'_> {
 impl Conflict {
     /// The rejection of a driver by this refusal.
     fn of_driver(self, driver: &Candidate) -> Rejection {
-        Rejection { candidate: format!("driver {}", driver.version), because: self.sentence, rule: self.rule.into() }
+        Rejection {
+            candidate: format!("driver {}", driver.version),
+            because: self.sentence,
+            rule: self.rule.into(),
+        }
     }
 }
 
@@ -501,22 +727,32 @@ struct Layers<'a> {
     cuda: Option<Toolkit<'a>>,
     /// For each requested add-on, in order.
     add_ons: Vec<Option<ChosenAddOn<'a>>>,
-    /// The toolkits that fit and are preferred to the chosen one, each with a required add-on that does not fit it.
+    /// The toolkits that fit and are preferred to the chosen one, each with a required add-on that
+    /// does not fit it.
     lacking: Vec<(CudaVersion, AddOnId)>,
 }
 
 impl<'a> Layers<'a> {
     /// The newer toolkits and add-ons that were not chosen.
-    fn rejected(&self, on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Vec<(Subject<'a>, Refusal)> {
-        let Some(chosen) = &self.cuda else { return Vec::new() };
-        let refusal = |version: CudaVersion| match self.lacking.iter().find(|(v, _)| *v == version) {
+    fn rejected(
+        &self,
+        on: &SearchContext<'a, '_>,
+        driver: Option<&Candidate>,
+    ) -> Vec<(Subject<'a>, Refusal)> {
+        let Some(chosen) = &self.cuda else {
+            return Vec::new();
+        };
+        let refusal = |version: CudaVersion| match self.lacking.iter().find(|(v, _)| *v == version)
+        {
             Some((_, add_on)) => Refusal::NoAddOn(*add_on),
             None => passed_over(on, driver, chosen),
         };
         let newer = on.published.toolkits().map(|t| (t.release.version, t));
         let newer = newer.take_while(|(version, _)| *version > chosen.release.version);
         let toolkits = newer.map(|(version, published)| {
-            let refusal = toolkit(on, driver, published).err().unwrap_or_else(|| refusal(version));
+            let refusal = toolkit(on, driver, published)
+                .err()
+                .unwrap_or_else(|| refusal(version));
             (Subject::Cuda(version), refusal)
         });
         let of_add_on = |(wanted, newest): (&WantedAddOn<'a>, &Option<ChosenAddOn<'a>>)| {
@@ -525,16 +761,30 @@ impl<'a> Layers<'a> {
                 None => add_on::refused(on, driver, chosen, wanted),
             };
             let of = wanted.of;
-            rejected.into_iter().map(move |(a, r)| (Subject::AddOn(of, a.version, &a.cuda_line), r))
+            rejected
+                .into_iter()
+                .map(move |(a, r)| (Subject::AddOn(of, a.version, &a.cuda_line), r))
         };
-        toolkits.chain(on.add_ons.iter().zip(&self.add_ons).flat_map(of_add_on)).collect()
+        toolkits
+            .chain(on.add_ons.iter().zip(&self.add_ons).flat_map(of_add_on))
+            .collect()
     }
 }
 
 /// Whether the driver runs the CUDA that the frameworks bring along; why not, otherwise.
-fn runs_brought(on: &SearchContext, driver: Option<&Candidate>) -> Result<(), (CudaVersion, Refusal)> {
-    let Some((series, driver)) = on.request.brought_cuda.zip(driver) else { return Ok(()) };
-    match on.database.cuda.iter().find(|release| release.version.series() == series) {
+fn runs_brought(
+    on: &SearchContext,
+    driver: Option<&Candidate>,
+) -> Result<(), (CudaVersion, Refusal)> {
+    let Some((series, driver)) = on.request.brought_cuda.zip(driver) else {
+        return Ok(());
+    };
+    match on
+        .database
+        .cuda
+        .iter()
+        .find(|release| release.version.series() == series)
+    {
         Some(release) => runs_on(release, driver).map_err(|refusal| (release.version, refusal)),
         None => Ok(()),
     }
@@ -548,9 +798,17 @@ fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Option<
     }
     let mut lacking = Vec::new();
     for published in preferred(on, driver).filter(|t| on.request.cuda.accepts(t.release.version)) {
-        let Ok(cuda) = toolkit(on, driver, published) else { continue };
+        let Ok(cuda) = toolkit(on, driver, published) else {
+            continue;
+        };
         match fitting_add_ons(on, driver, &cuda) {
-            Ok(add_ons) => return Some(Layers { cuda: Some(cuda), add_ons, lacking }),
+            Ok(add_ons) => {
+                return Some(Layers {
+                    cuda: Some(cuda),
+                    add_ons,
+                    lacking,
+                });
+            }
             Err(missing) => lacking.push((cuda.release.version, missing.of.id)),
         }
     }
@@ -566,20 +824,28 @@ fn searches<'s, 'a: 's, 'f: 's>(
     let search = |(wanted, ways): &'s (&'s Want<CudaVersion>, Vec<Request>)| {
         let way = |request: &'s Request| {
             host.named(request)?;
-            Ok((SearchContext::new(host, request, cards), told(host, request, cards)))
+            Ok((
+                SearchContext::new(host, request, cards),
+                told(host, request, cards),
+            ))
         };
-        Ok(FurtherSearch { wanted, ways: ways.iter().map(way).collect::<Result<_, Conflict>>()? })
+        Ok(FurtherSearch {
+            wanted,
+            ways: ways.iter().map(way).collect::<Result<_, Conflict>>()?,
+        })
     };
     alone.iter().map(search).collect()
 }
 
-/// The layers of each toolkit beside the default one, with the number of the way to ask that gave them; none if one does not fit.
+/// The layers of each toolkit beside the default one, with the number of the way to ask that gave
+/// them; none if one does not fit.
 fn layers_beside<'a>(
     further: &[FurtherSearch<'_, 'a>],
     driver: Option<&Candidate>,
 ) -> Option<Vec<(usize, Layers<'a>)>> {
     let first = |search: &FurtherSearch<'_, 'a>| {
-        { search.ways.iter().enumerate() }.find_map(|(way, (on, _))| Some((way, layers(on, driver)?)))
+        { search.ways.iter().enumerate() }
+            .find_map(|(way, (on, _))| Some((way, layers(on, driver)?)))
     };
     further.iter().map(first).collect()
 }
@@ -591,28 +857,54 @@ fn without_layers(
     further: &[FurtherSearch],
     driver: Option<&Candidate>,
 ) -> Conflict {
-    let fits_none = |search: &&FurtherSearch| search.ways.iter().all(|(on, _)| layers(on, driver).is_none());
-    let beside = further.iter().find(fits_none).filter(|_| layers(on, driver).is_some());
-    let (wanted, on, told) = match beside.and_then(|search| Some((search.wanted, search.ways.last()?))) {
-        Some((wanted, (on, told))) => (wanted, on, told),
-        None => (&told.request.cuda, on, told),
+    let fits_none = |search: &&FurtherSearch| {
+        search
+            .ways
+            .iter()
+            .all(|(on, _)| layers(on, driver).is_none())
     };
+    let beside = further
+        .iter()
+        .find(fits_none)
+        .filter(|_| layers(on, driver).is_some());
+    let (wanted, on, told) =
+        match beside.and_then(|search| Some((search.wanted, search.ways.last()?))) {
+            Some((wanted, (on, told))) => (wanted, on, told),
+            None => (&told.request.cuda, on, told),
+        };
     let conflict = unlayered(on, driver).conflict(told);
-    if further.is_empty() { conflict } else { conflict.of_toolkit(wanted) }
+    if further.is_empty() {
+        conflict
+    } else {
+        conflict.of_toolkit(wanted)
+    }
 }
 
 /// The reasons of a toolkit beside the default one, which name it.
 fn reasons_beside(request: &Request, chosen: &Resolution, way: usize) -> Vec<Reason> {
-    let Some(series) = chosen.cuda.as_ref().map(|toolkit| toolkit.release.version.series()) else { return Vec::new() };
+    let Some(series) = chosen
+        .cuda
+        .as_ref()
+        .map(|toolkit| toolkit.release.version.series())
+    else {
+        return Vec::new();
+    };
     let differing = other_add_ons(request, chosen, way);
-    let explains = |reason: &&Reason| differing.iter().all(|other| other.subject != reason.subject);
+    let explains = |reason: &&Reason| {
+        differing
+            .iter()
+            .all(|other| other.subject != reason.subject)
+    };
     let usual = chosen.reasons.iter().filter(explains).cloned();
-    let named = |reason: Reason| Reason { subject: format!("{} {series}", reason.subject), ..reason };
+    let named = |reason: Reason| Reason {
+        subject: format!("{} {series}", reason.subject),
+        ..reason
+    };
     usual.chain(differing.iter().cloned()).map(named).collect()
 }
 
-/// The release of each requested add-on that fits a toolkit, or the first required add-on of which none does. Another one that
-/// does not fit is left out: a stack without it is better than none.
+/// The release of each requested add-on that fits a toolkit, or the first required add-on of which
+/// none does. Another one that does not fit is left out: a stack without it is better than none.
 fn fitting_add_ons<'a, 's>(
     on: &'s SearchContext<'a, '_>,
     driver: Option<&Candidate>,
@@ -637,7 +929,9 @@ fn unlayered<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Unla
             Err(refusal) => refusal,
             Ok(cuda) => {
                 // Nothing fits, so an add-on is missing.
-                let Err(missing) = fitting_add_ons(on, driver, &cuda) else { continue };
+                let Err(missing) = fitting_add_ons(on, driver, &cuda) else {
+                    continue;
+                };
                 let why = add_on::refused(on, driver, &cuda, missing);
                 lacking = Some(Lacking::with(lacking, missing.of, why));
                 Refusal::NoAddOn(missing.of.id)
@@ -646,19 +940,24 @@ fn unlayered<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Unla
         refused.push((published.release.version, refusal));
     }
     match lacking {
-        Some(Lacking { of, nearest: Some((_, Refusal::OtherLine(_))) })
-            if let Some((a, v, r)) = refused_for(on, of, &refused) =>
-        {
+        Some(Lacking {
+            of,
+            nearest: Some((_, Refusal::OtherLine(_))),
+        }) if let Some((a, v, r)) = refused_for(on, of, &refused) => {
             Unlayered::OtherCuda(of, a, v, r)
         }
         Some(Lacking { of, nearest }) => Unlayered::AddOn(of, nearest),
         None => {
-            let nearest = refused.iter().copied().max_by_key(|(v, r)| (r.came_far(), *v));
+            let nearest = refused
+                .iter()
+                .copied()
+                .max_by_key(|(v, r)| (r.came_far(), *v));
             // If nobody named a release, the oldest one shows best that the GPU is too old for all.
             let oldest = match nearest {
-                Some((_, Refusal::BelowLowest(..))) if on.request.cuda == Want::Best => {
-                    refused.into_iter().filter(|(_, r)| matches!(r, Refusal::BelowLowest(..))).min_by_key(|(v, _)| *v)
-                }
+                Some((_, Refusal::BelowLowest(..))) if on.request.cuda == Want::Best => refused
+                    .into_iter()
+                    .filter(|(_, r)| matches!(r, Refusal::BelowLowest(..)))
+                    .min_by_key(|(v, _)| *v),
                 _ => None,
             };
             Unlayered::Cuda(oldest.or(nearest))
@@ -666,17 +965,27 @@ fn unlayered<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Unla
     }
 }
 
-/// The releases nearest to one that does not exist: those of its series, else those of the nearest series of its major version.
-/// The newest come first; none if no release was named.
+/// The releases nearest to one that does not exist: those of its series, else those of the nearest
+/// series of its major version. The newest come first; none if no release was named.
 pub fn nearest(database: &Database, wanted: &Want<CudaVersion>) -> Vec<CudaVersion> {
     let named = wanted.to_string();
-    if !named.starts_with(|c: char| c.is_ascii_digit()) || database.cuda.iter().any(|r| wanted.accepts(r.version)) {
+    if !named.starts_with(|c: char| c.is_ascii_digit())
+        || database.cuda.iter().any(|r| wanted.accepts(r.version))
+    {
         return Vec::new();
     }
     let (major, minor) = dotted(&named);
-    let of_major = || database.cuda.iter().map(|r| r.version).filter(|v| u64::from(v.major) == u64::from(major));
+    let of_major = || {
+        database
+            .cuda
+            .iter()
+            .map(|r| r.version)
+            .filter(|v| u64::from(v.major) == u64::from(major))
+    };
     let off = |v: &CudaVersion| u64::from(v.minor).abs_diff(u64::from(minor));
-    let Some(least) = of_major().map(|v| off(&v)).min() else { return Vec::new() };
+    let Some(least) = of_major().map(|v| off(&v)).min() else {
+        return Vec::new();
+    };
     let mut all: Vec<_> = of_major().filter(|v| off(v) == least).collect();
     all.sort_by(|a, b| b.cmp(a));
     all
@@ -690,14 +999,29 @@ struct Lacking<'a> {
 }
 
 impl<'a> Lacking<'a> {
-    /// Adds another toolkit's missing add-on, and why its releases do not fit. If it is a different add-on, the first one counts.
-    fn with(before: Option<Self>, of: &'a AddOn, refused: Vec<(&'a AddOnArtifact, Refusal)>) -> Self {
+    /// Adds another toolkit's missing add-on, and why its releases do not fit. If it is a different
+    /// add-on, the first one counts.
+    fn with(
+        before: Option<Self>,
+        of: &'a AddOn,
+        refused: Vec<(&'a AddOnArtifact, Refusal)>,
+    ) -> Self {
         if let Some(before) = before.as_ref().filter(|before| before.of.id != of.id) {
-            return Self { of: before.of, nearest: before.nearest };
+            return Self {
+                of: before.of,
+                nearest: before.nearest,
+            };
         }
-        // Of equally near ones, the newest toolkit and the newest line: `max_by_key` returns the last of equals.
-        let all = refused.into_iter().rev().chain(before.and_then(|before| before.nearest));
-        Self { of, nearest: all.max_by_key(|(a, r)| (r.came_far(), a.version)) }
+        // Of equally near ones, the newest toolkit and the newest line: `max_by_key` returns the
+        // last of equals.
+        let all = refused
+            .into_iter()
+            .rev()
+            .chain(before.and_then(|before| before.nearest));
+        Self {
+            of,
+            nearest: all.max_by_key(|(a, r)| (r.came_far(), a.version)),
+        }
     }
 }
 
@@ -706,18 +1030,55 @@ const LISTED: usize = 12;
 
 /// A selection in one line.
 pub fn summary(selection: &Selection) -> String {
-    let driver = selection.driver.as_ref().map(|d| format!("driver {} ({} modules)", d.version, d.modules));
+    let driver = selection
+        .driver
+        .as_ref()
+        .map(|d| format!("driver {} ({} modules)", d.version, d.modules));
     let parts = |c: &SelectedCuda| match c.components.as_slice() {
-        few if few.len() <= LISTED => few.iter().map(|part| short(&part.name)).collect::<Vec<_>>().join(", "),
+        few if few.len() <= LISTED => few
+            .iter()
+            .map(|part| short(&part.name))
+            .collect::<Vec<_>>()
+            .join(", "),
         all => format!("{} components", all.len()),
     };
-    let of = |c: &SelectedCuda| if c.components.is_empty() { String::new() } else { format!(" ({})", parts(c)) };
-    let cuda = selection.cuda.as_ref().map(|c| format!("CUDA {}{}", c.version, of(c)));
-    let cudnn = selection.cudnn.as_ref().map(|c| format!("cuDNN {}", c.version));
-    let add_ons = selection.add_ons.iter().map(|(id, chosen)| format!("{id} {}", chosen.version));
+    let of = |c: &SelectedCuda| {
+        if c.components.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", parts(c))
+        }
+    };
+    let cuda = selection
+        .cuda
+        .as_ref()
+        .map(|c| format!("CUDA {}{}", c.version, of(c)));
+    let cudnn = selection
+        .cudnn
+        .as_ref()
+        .map(|c| format!("cuDNN {}", c.version));
+    let add_ons = selection
+        .add_ons
+        .iter()
+        .map(|(id, chosen)| format!("{id} {}", chosen.version));
     let further = selection.toolkits.iter().skip(1).map(|toolkit| {
-        let SelectedToolkit { cuda, cudnn, add_ons } = toolkit.clone();
-        summary(&Selection { cuda: Some(cuda), cudnn, add_ons, ..Selection::default() })
+        let SelectedToolkit {
+            cuda,
+            cudnn,
+            add_ons,
+        } = toolkit.clone();
+        summary(&Selection {
+            cuda: Some(cuda),
+            cudnn,
+            add_ons,
+            ..Selection::default()
+        })
     });
-    [driver, cuda, cudnn].into_iter().flatten().chain(add_ons).chain(further).collect::<Vec<_>>().join(" + ")
+    [driver, cuda, cudnn]
+        .into_iter()
+        .flatten()
+        .chain(add_ons)
+        .chain(further)
+        .collect::<Vec<_>>()
+        .join(" + ")
 }

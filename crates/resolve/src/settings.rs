@@ -1,5 +1,5 @@
-//! The settings that a request has for GPUs, for the driver's kernel modules, and for updates. They do not influence which
-//! versions are chosen.
+//! The settings that a request has for GPUs, for the driver's kernel modules, and for updates. They
+//! do not influence which versions are chosen.
 
 use super::mig::MigRequest;
 use gpusetup_database::compat::EngineId;
@@ -12,7 +12,11 @@ use std::str::FromStr;
 
 /// The requested settings.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Settings {
     /// The state that every GPU that supports it gets; each kind of state once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -39,7 +43,11 @@ pub struct Settings {
 
 /// What is set up for containers: NVIDIA's container toolkit for the engines of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct ContainerRequest {
     /// The engine to install if the host does not have it.
@@ -47,9 +55,13 @@ pub struct ContainerRequest {
     pub engine: Option<EngineId>,
     /// The user who may use Docker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^[a-z_][a-z0-9_.-]*$")))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(regex(pattern = r"^[a-z_][a-z0-9_.-]*$"))
+    )]
     pub docker_user: Option<String>,
-    /// The version of the container toolkit's packages in a lock file, as the package manager writes it: `1.20.0-1`.
+    /// The version of the container toolkit's packages in a lock file, as the package manager
+    /// writes it: `1.20.0-1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked_toolkit: Option<String>,
     /// The version of the engine's package in a lock file: `26.1.5+dfsg1-9+b1`.
@@ -62,19 +74,30 @@ pub const CONTAINER_HOST: &str = "container-host";
 
 /// A file with a token. Its content is nobody's but the owner's, so only its checksum is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct TokenFile {
     /// The file.
     pub from: PathBuf,
     /// The SHA-256 of its content.
-    #[cfg_attr(feature = "schemas", schemars(with = "gpusetup_database::sum::Sha256Text"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "gpusetup_database::sum::Sha256Text")
+    )]
     pub sha256: String,
 }
 
 /// A key that signs kernel modules. It stays where it is: DKMS reads it for every new kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct ModuleKey {
     /// The file of the private key.
@@ -82,13 +105,20 @@ pub struct ModuleKey {
     /// Its certificate, in DER.
     pub certificate: PathBuf,
     /// The SHA-256 of the certificate.
-    #[cfg_attr(feature = "schemas", schemars(with = "gpusetup_database::sum::Sha256Text"))]
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(with = "gpusetup_database::sum::Sha256Text")
+    )]
     pub sha256: String,
 }
 
 /// An option of a kernel module.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct ModuleOption {
     /// The module, with underscores: `nvidia`, `nvidia_uvm`.
     #[cfg_attr(feature = "schemas", schemars(regex(pattern = r"^nvidia(_[a-z]+)?$")))]
@@ -118,12 +148,20 @@ pub struct ModuleOptionError {
 }
 
 /// The driver's kernel modules that take options.
-const MODULES: [&str; 5] = ["nvidia", "nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nvidia_peermem"];
+const MODULES: [&str; 5] = [
+    "nvidia",
+    "nvidia_uvm",
+    "nvidia_modeset",
+    "nvidia_drm",
+    "nvidia_peermem",
+];
 
 /// Whether another option follows behind a comma: `0,nvidia.NVreg_X=1`.
 fn has_another(value: &str) -> bool {
     value.split(',').skip(1).any(|part| {
-        let module = part.split_once('.').map(|(module, _)| module.trim().replace('-', "_"));
+        let module = part
+            .split_once('.')
+            .map(|(module, _)| module.trim().replace('-', "_"));
         part.contains('=') && module.is_some_and(|module| MODULES.contains(&&*module))
     })
 }
@@ -136,20 +174,36 @@ impl FromStr for ModuleOption {
             let (option, value) = text.trim().split_once('=')?;
             let (module, name) = option.split_once('.')?;
             // The value has no blanks, so these do nothing.
-            let bare = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
+            let bare = value
+                .strip_prefix('"')
+                .and_then(|rest| rest.strip_suffix('"'))
+                .unwrap_or(value);
             Some((module.replace('-', "_"), name, bare))
         };
-        let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let is_name = |name: &str| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
         // modprobe splits a line at blanks, and quotes protect only whole values.
         let is_value = |value: &str| {
             let plain = |c: char| c.is_ascii_graphic() && !"\"'\\#".contains(c);
-            !value.is_empty() && value.len() <= 256 && value.chars().all(plain) && !has_another(value)
+            !value.is_empty()
+                && value.len() <= 256
+                && value.chars().all(plain)
+                && !has_another(value)
         };
         match parts() {
-            Some((module, name, value)) if MODULES.contains(&&*module) && is_name(name) && is_value(value) => {
-                Ok(Self { module, name: name.to_owned(), value: value.to_owned() })
+            Some((module, name, value))
+                if MODULES.contains(&&*module) && is_name(name) && is_value(value) =>
+            {
+                Ok(Self {
+                    module,
+                    name: name.to_owned(),
+                    value: value.to_owned(),
+                })
             }
-            _ => Err(ModuleOptionError { text: text.to_owned() }),
+            _ => Err(ModuleOptionError {
+                text: text.to_owned(),
+            }),
         }
     }
 }
@@ -185,25 +239,50 @@ impl Settings {
 
     /// The command-line options that give these settings.
     pub fn options(&self) -> Vec<String> {
-        self.keys().into_iter().map(|(key, value)| format!("--{key} {}", quoted(&value))).collect()
+        self.keys()
+            .into_iter()
+            .map(|(key, value)| format!("--{key} {}", quoted(&value)))
+            .collect()
     }
 
-    /// The keys of the config file that give these settings, with their values; `module-option` as often as there are options.
+    /// The keys of the config file that give these settings, with their values; `module-option` as
+    /// often as there are options.
     pub fn keys(&self) -> Vec<(&'static str, String)> {
-        let states = self.states.iter().map(|state| (state.option(), state.option_value()));
-        let modules = self.module_options.iter().map(|option| ("module-option", option.to_string()));
-        let token = self.vgpu_token.iter().map(|token| ("vgpu-token", token.from.display().to_string()));
+        let states = self
+            .states
+            .iter()
+            .map(|state| (state.option(), state.option_value()));
+        let modules = self
+            .module_options
+            .iter()
+            .map(|option| ("module-option", option.to_string()));
+        let token = self
+            .vgpu_token
+            .iter()
+            .map(|token| ("vgpu-token", token.from.display().to_string()));
         let key = self.module_key.iter().flat_map(|key| {
             [("mok-key", &key.key), ("mok-cert", &key.certificate)]
                 .map(|(name, path)| (name, path.display().to_string()))
         });
-        let updates = self.updates.map(|updates| ("updates", updates.as_str().to_owned()));
+        let updates = self
+            .updates
+            .map(|updates| ("updates", updates.as_str().to_owned()));
         let mig = self.mig.iter().map(|mig| ("mig", mig.layout.clone()));
-        let services = self.mig.iter().filter(|mig| mig.stops_users).map(|_| ("mig-services", "stop".to_owned()));
+        let services = self
+            .mig
+            .iter()
+            .filter(|mig| mig.stops_users)
+            .map(|_| ("mig-services", "stop".to_owned()));
         let containers = self.containers.iter().flat_map(|containers| {
             let engine = containers.engine.map(|id| ("engine", id.to_string()));
-            let user = containers.docker_user.clone().map(|name| ("docker-user", name));
-            [("profile", CONTAINER_HOST.to_owned())].into_iter().chain(engine).chain(user)
+            let user = containers
+                .docker_user
+                .clone()
+                .map(|name| ("docker-user", name));
+            [("profile", CONTAINER_HOST.to_owned())]
+                .into_iter()
+                .chain(engine)
+                .chain(user)
         });
         states
             .chain(modules)
@@ -225,7 +304,10 @@ mod tests {
     #[test]
     fn an_option_of_a_module_is_one_word_of_its_configuration() {
         let option = |text: &str| text.parse::<ModuleOption>().map(|o| o.to_string());
-        assert_eq!(option("nvidia-uvm.uvm_disable_hmm=1").as_deref(), Ok("nvidia_uvm.uvm_disable_hmm=1"));
+        assert_eq!(
+            option("nvidia-uvm.uvm_disable_hmm=1").as_deref(),
+            Ok("nvidia_uvm.uvm_disable_hmm=1")
+        );
         let registry = "nvidia.NVreg_RegistryDwords=RMUseSwI2c=0x01;RMI2cSpeed=100";
         assert_eq!(option(registry).as_deref(), Ok(registry));
         let quoted = "nvidia.NVreg_RegistryDwords=\"RMUseSwI2c=0x01;RMI2cSpeed=100\"";
@@ -254,15 +336,28 @@ mod tests {
         let settings = Settings {
             states: vec![
                 DeviceState::PowerLimit(82_500),
-                DeviceState::GpuClocks(Some(Clocks { least: 210, most: 1410 })),
+                DeviceState::GpuClocks(Some(Clocks {
+                    least: 210,
+                    most: 1410,
+                })),
                 DeviceState::MemoryClocks(None),
                 DeviceState::ComputeMode(ComputeMode::Exclusive),
             ],
             module_options: vec!["nvidia.NVreg_X=1".parse().expect("valid")],
-            vgpu_token: Some(TokenFile { from: "/root/a b.tok".into(), sha256: String::new() }),
-            module_key: Some(ModuleKey { key: "/root/k".into(), certificate: "/root/c".into(), sha256: String::new() }),
+            vgpu_token: Some(TokenFile {
+                from: "/root/a b.tok".into(),
+                sha256: String::new(),
+            }),
+            module_key: Some(ModuleKey {
+                key: "/root/k".into(),
+                certificate: "/root/c".into(),
+                sha256: String::new(),
+            }),
             updates: Some(Updates::Hold),
-            mig: Some(MigRequest { stops_users: true, ..MigRequest::of("3g.20gb,2x2g.10gb".to_owned()) }),
+            mig: Some(MigRequest {
+                stops_users: true,
+                ..MigRequest::of("3g.20gb,2x2g.10gb".to_owned())
+            }),
             containers: Some(ContainerRequest {
                 engine: "podman".parse().ok(),
                 docker_user: Some("alice".to_owned()),

@@ -1,4 +1,5 @@
-//! How the toolkit is installed: NVIDIA's runfile, component archives, or packages of NVIDIA's repository.
+//! How the toolkit is installed: NVIDIA's runfile, component archives, or packages of NVIDIA's
+//! repository.
 
 use super::known_host::KnownHost;
 use super::{Conflict, Hint, Request};
@@ -14,7 +15,8 @@ use std::path::Path;
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ToolkitMethod {
-    /// From component archives if components are named or the runfile does not run, otherwise from the runfile.
+    /// From component archives if components are named or the runfile does not run, otherwise from
+    /// the runfile.
     #[default]
     Auto,
     /// From NVIDIA's runfile.
@@ -49,11 +51,17 @@ pub fn toolkit_repository<'a>(
     facts: &Facts,
 ) -> Option<(&'a PackageRepository, &'a ToolkitPackages)> {
     let distribution = distribution?;
-    let of_drivers = distribution.drivers.iter().filter_map(|offer| offer.repository.adds.as_deref());
+    let of_drivers = distribution
+        .drivers
+        .iter()
+        .filter_map(|offer| offer.repository.adds.as_deref());
     let mut all = of_drivers.chain(distribution.companion_repository.as_deref());
     all.find_map(|id| {
         let repository = database.package_repository(id)?;
-        let is_read = facts.os.package_manager.is_none_or(|manager| manager == repository.package_manager);
+        let is_read = facts
+            .os
+            .package_manager
+            .is_none_or(|manager| manager == repository.package_manager);
         let is_here = is_read && repository.archs.contains_key(&facts.machine.arch);
         Some((repository, repository.toolkit.as_ref().filter(|_| is_here)?))
     })
@@ -68,7 +76,8 @@ pub fn is_possible(host: &KnownHost, request: &Request) -> Result<(), Conflict> 
     }
     let option = format!("--toolkit-method {}", method.as_str());
     if !request.components.is_empty() && method != ToolkitMethod::Components {
-        let sentence = format!("{option} installs whole toolkits, but --components names parts of one");
+        let sentence =
+            format!("{option} installs whole toolkits, but --components names parts of one");
         return Err(Conflict::request(sentence).hint("leave one of the two options out"));
     }
     if method != ToolkitMethod::Repository {
@@ -87,10 +96,12 @@ pub fn is_possible(host: &KnownHost, request: &Request) -> Result<(), Conflict> 
             "NVIDIA's repository was requested for the toolkit ({option}), but the database knows none with toolkits for \
              {os} on {arch}"
         );
-        let asks = Request { toolkit_method: ToolkitMethod::Auto, ..request.clone() };
-        return Err(
-            Conflict::new(RuleId::CudaPublished, sentence).hint(Hint::asking("from NVIDIA's archives instead", asks))
-        );
+        let asks = Request {
+            toolkit_method: ToolkitMethod::Auto,
+            ..request.clone()
+        };
+        return Err(Conflict::new(RuleId::CudaPublished, sentence)
+            .hint(Hint::asking("from NVIDIA's archives instead", asks)));
     }
     Ok(())
 }

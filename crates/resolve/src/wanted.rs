@@ -12,24 +12,37 @@ pub struct WantedAddOn<'a> {
     pub of: &'a AddOn,
     /// Those of the requested releases, newest first.
     pub accepted: Cow<'a, [ArchiveRow]>,
-    /// The installed releases that are kept if they fit, each with the CUDA major version that it is for, if that is known.
+    /// The installed releases that are kept if they fit, each with the CUDA major version that it
+    /// is for, if that is known.
     pub kept: Vec<(AddOnVersion, Option<u16>)>,
 }
 
 /// Any version of what is wanted.
 pub fn eased<V>(want: &Want<V>) -> Want<V> {
-    if want.is_wanted() { Want::Best } else { Want::Nothing }
+    if want.is_wanted() {
+        Want::Best
+    } else {
+        Want::Nothing
+    }
 }
 
 impl Request {
     /// The requested version of an add-on.
     pub fn add_on(&self, id: AddOnId) -> &Want<AddOnVersion> {
-        if id == AddOnId::CUDNN { &self.cudnn } else { self.add_ons.get(&id).unwrap_or(&Want::Nothing) }
+        if id == AddOnId::CUDNN {
+            &self.cudnn
+        } else {
+            self.add_ons.get(&id).unwrap_or(&Want::Nothing)
+        }
     }
 
     /// Whether the add-on was requested by name, so that a selection without it is no answer.
     pub fn requires(&self, id: AddOnId) -> bool {
-        if id == AddOnId::CUDNN { self.cudnn.is_required() } else { self.add_on(id).is_wanted() }
+        if id == AddOnId::CUDNN {
+            self.cudnn.is_required()
+        } else {
+            self.add_on(id).is_wanted()
+        }
     }
 }
 
@@ -48,15 +61,33 @@ pub fn wanted<'a>(
             Want::Best | Want::Latest | Want::Nothing => Cow::Borrowed(all),
         };
         let here = |found: &&AddOnFiles| is_in_use(found, request);
-        let installed =
-            || facts.files_of(of.id).filter(here).filter_map(|found| Some((found.version?, found.cuda_major)));
-        WantedAddOn { of, accepted, kept: if request.keeps(want) { installed().collect() } else { Vec::new() } }
+        let installed = || {
+            facts
+                .files_of(of.id)
+                .filter(here)
+                .filter_map(|found| Some((found.version?, found.cuda_major)))
+        };
+        WantedAddOn {
+            of,
+            accepted,
+            kept: if request.keeps(want) {
+                installed().collect()
+            } else {
+                Vec::new()
+            },
+        }
     };
     let is_wanted = |of: &&AddOn| request.cuda.is_wanted() && request.add_on(of.id).is_wanted();
-    database.add_ons.iter().filter(is_wanted).map(with_archives).collect()
+    database
+        .add_ons
+        .iter()
+        .filter(is_wanted)
+        .map(with_archives)
+        .collect()
 }
 
-/// Whether programs find these files of an add-on: packages are in the system's directories, whichever toolkit programs use.
+/// Whether programs find these files of an add-on: packages are in the system's directories,
+/// whichever toolkit programs use.
 pub fn is_in_use(found: &AddOnFiles, request: &Request) -> bool {
     found.directory.starts_with(&request.prefix) || found.origin == Origin::Dpkg
 }
@@ -64,7 +95,11 @@ pub fn is_in_use(found: &AddOnFiles, request: &Request) -> bool {
 impl WantedAddOn<'_> {
     /// Whether a release is installed, and kept if it fits.
     pub fn keeps(&self, artifact: &AddOnArtifact) -> bool {
-        let line = artifact.cuda_line.split('.').next().and_then(|major| major.parse::<u16>().ok());
+        let line = artifact
+            .cuda_line
+            .split('.')
+            .next()
+            .and_then(|major| major.parse::<u16>().ok());
         let is_it = |(version, major): &(AddOnVersion, Option<u16>)| {
             *version == artifact.version && (major.is_none() || line.is_none() || *major == line)
         };

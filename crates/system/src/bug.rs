@@ -1,5 +1,6 @@
-//! A bug: what the program does if it panics. Releases cannot unwind, so a panic ends the process, with the exit code of an
-//! unexpected error. doctor is many independent parts: it starts again and leaves out the part with the bug.
+//! A bug: what the program does if it panics. Releases cannot unwind, so a panic ends the process,
+//! with the exit code of an unexpected error. doctor is many independent parts: it starts again and
+//! leaves out the part with the bug.
 
 use super::{environment, hooks};
 use std::cell::Cell;
@@ -32,8 +33,8 @@ pub fn ends_the_program(tell: impl Fn(&str) -> u8 + Send + Sync + 'static) {
     }));
 }
 
-/// From now on, a bug in a part starts the program again without that part. Only for programs that have printed nothing, changed
-/// nothing and read nothing from standard input.
+/// From now on, a bug in a part starts the program again without that part. Only for programs that
+/// have printed nothing, changed nothing and read nothing from standard input.
 pub fn starts_the_program_again() {
     STARTS_AGAIN.store(true, Ordering::Relaxed);
 }
@@ -41,14 +42,22 @@ pub fn starts_the_program_again() {
 /// The parts to leave out, because they had a bug.
 pub fn left_out() -> BTreeSet<String> {
     let parts = environment::variable(LEFT_OUT).unwrap_or_default();
-    parts.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    parts
+        .split(',')
+        .filter(|part| !part.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
-/// Does the work of a part. A build for tests has a bug in the parts that it is told (`GPUSETUP_BUGS`).
+/// Does the work of a part. A build for tests has a bug in the parts that it is told
+/// (`GPUSETUP_BUGS`).
 pub fn in_part<T>(part: &'static str, work: impl FnOnce() -> T) -> T {
     let outer = PART.replace(Some(part));
     let has_bug = |told: String| told.split(',').any(|name| name == part);
-    assert!(!hooks::told("GPUSETUP_BUGS").is_some_and(has_bug), "as the test wants it");
+    assert!(
+        !hooks::told("GPUSETUP_BUGS").is_some_and(has_bug),
+        "as the test wants it"
+    );
     let done = work();
     PART.set(outer);
     done
@@ -73,14 +82,26 @@ fn start_again_without(part: &str) {
     }
     let parts: Vec<_> = parts.into_iter().collect();
     let mut arguments = std::env::args_os();
-    let name = arguments.next().unwrap_or_else(|| OsString::from("gpusetup"));
-    let _ = Command::new("/proc/self/exe").arg0(name).args(arguments).env(LEFT_OUT, parts.join(",")).exec();
+    let name = arguments
+        .next()
+        .unwrap_or_else(|| OsString::from("gpusetup"));
+    let _ = Command::new("/proc/self/exe")
+        .arg0(name)
+        .args(arguments)
+        .env(LEFT_OUT, parts.join(","))
+        .exec();
 }
 
 /// What panicked, and where.
 fn message(panic: &PanicHookInfo) -> String {
     let payload = panic.payload();
-    let text = payload.downcast_ref::<&str>().copied().or_else(|| Some(payload.downcast_ref::<String>()?.as_str()));
-    let place = panic.location().map(|at| format!(" ({}:{})", at.file(), at.line())).unwrap_or_default();
+    let text = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| Some(payload.downcast_ref::<String>()?.as_str()));
+    let place = panic
+        .location()
+        .map(|at| format!(" ({}:{})", at.file(), at.line()))
+        .unwrap_or_default();
     format!("{}{place}", text.unwrap_or("panicked"))
 }

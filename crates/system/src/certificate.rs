@@ -1,5 +1,6 @@
-//! X.509 certificates in DER (RFC 5280), as far as keys of kernel modules need them: whose a certificate is, when it is valid and
-//! what it may be used for. No signature is checked here: that is what the firmware, shim and the kernel do.
+//! X.509 certificates in DER (RFC 5280), as far as keys of kernel modules need them: whose a
+//! certificate is, when it is valid and what it may be used for. No signature is checked here: that
+//! is what the firmware, shim and the kernel do.
 
 /// `SEQUENCE`.
 pub const SEQUENCE: u8 = 0x30;
@@ -17,12 +18,16 @@ const BITS: u8 = 0x03;
 const PKCS_1: [u8; 8] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1];
 /// `rsaEncryption`, the first of them.
 const RSA: [u8; 9] = [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1];
-/// `sha256WithRSAEncryption` (11), `sha384WithRSAEncryption`, `sha512WithRSAEncryption` and `sha224WithRSAEncryption` (14): RSA with the
-/// padding of PKCS#1 v1.5 (RFC 4055, section 5).
+/// `sha256WithRSAEncryption` (11), `sha384WithRSAEncryption`, `sha512WithRSAEncryption` and
+/// `sha224WithRSAEncryption` (14): RSA with the padding of PKCS#1 v1.5 (RFC 4055, section 5).
 const RSA_SHA2: std::ops::RangeInclusive<u8> = 11..=14;
-/// The kinds of keys that openssl makes beside RSA, by their `AlgorithmIdentifier` (RFC 3279, 4055 and 8410).
+/// The kinds of keys that openssl makes beside RSA, by their `AlgorithmIdentifier` (RFC 3279, 4055
+/// and 8410).
 const OTHER_KEYS: [(&[u8], &str); 5] = [
-    (&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 10], "RSASSA-PSS"),
+    (
+        &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 10],
+        "RSASSA-PSS",
+    ),
     (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1], "elliptic-curve"),
     (&[0x2a, 0x86, 0x48, 0xce, 0x38, 4, 1], "DSA"),
     (&[0x2b, 0x65, 0x70], "Ed25519"),
@@ -46,7 +51,8 @@ pub struct Certificate<'a> {
     pub not_before: String,
     /// The last second at which it is valid, in the same form.
     pub not_after: String,
-    /// Whether its extension for usages has code signing. None without that extension: then any use is allowed.
+    /// Whether its extension for usages has code signing. None without that extension: then any use
+    /// is allowed.
     pub signs_code: Option<bool>,
     /// The public key: a whole `SubjectPublicKeyInfo`.
     pub public_key: &'a [u8],
@@ -80,7 +86,9 @@ impl<'a> Certificate<'a> {
         let (_, subject, rest) = element(rest)?;
         let (_, _, after) = element(rest)?;
         let public_key = &rest[..rest.len() - after.len()];
-        let extensions = elements(after).find(|(tag, _)| *tag == EXTENSIONS).and_then(|(_, all)| inside(all, SEQUENCE));
+        let extensions = elements(after)
+            .find(|(tag, _)| *tag == EXTENSIONS)
+            .and_then(|(_, all)| inside(all, SEQUENCE));
         Some(Self {
             name: common_name(subject).unwrap_or_default(),
             not_before,
@@ -93,21 +101,32 @@ impl<'a> Certificate<'a> {
 
     /// Whether its signature is RSA with the padding of PKCS#1 v1.5 and a sum of SHA-2.
     pub fn is_signed_by_rsa_sha2(&self) -> bool {
-        self.signature.strip_prefix(&PKCS_1).is_some_and(|rest| matches!(rest, [n] if RSA_SHA2.contains(n)))
+        self.signature
+            .strip_prefix(&PKCS_1)
+            .is_some_and(|rest| matches!(rest, [n] if RSA_SHA2.contains(n)))
     }
 }
 
-/// The kind of a key that is no RSA key, from a whole `SubjectPublicKeyInfo`, in the field's word; None for an RSA key.
+/// The kind of a key that is no RSA key, from a whole `SubjectPublicKeyInfo`, in the field's word;
+/// None for an RSA key.
 pub fn other_kind(public_key: &[u8]) -> Option<&'static str> {
     let kind = inside(public_key, SEQUENCE).and_then(|whole| inside(whole, SEQUENCE));
-    let kind = kind.and_then(|algorithm| inside(algorithm, OID)).unwrap_or_default();
+    let kind = kind
+        .and_then(|algorithm| inside(algorithm, OID))
+        .unwrap_or_default();
     if kind == RSA {
         return None;
     }
-    Some(OTHER_KEYS.iter().find(|(id, _)| *id == kind).map_or("unknown", |(_, name)| *name))
+    Some(
+        OTHER_KEYS
+            .iter()
+            .find(|(id, _)| *id == kind)
+            .map_or("unknown", |(_, name)| *name),
+    )
 }
 
-/// The bits of an RSA key's modulus, from a whole `SubjectPublicKeyInfo`; None for keys of other kinds.
+/// The bits of an RSA key's modulus, from a whole `SubjectPublicKeyInfo`; None for keys of other
+/// kinds.
 pub fn rsa_bits(public_key: &[u8]) -> Option<usize> {
     let whole = inside(public_key, SEQUENCE)?;
     let (_, algorithm, rest) = element(whole)?;
@@ -127,22 +146,31 @@ pub fn common_name(name: &[u8]) -> Option<String> {
     let pairs = elements(name).filter_map(|(_, set)| inside(set, SEQUENCE));
     let common = pairs.filter_map(|pair| {
         let (tag, kind, value) = element(pair)?;
-        (tag == OID && kind == COMMON_NAME).then(|| element(value)).flatten().map(|(_, text, _)| text)
+        (tag == OID && kind == COMMON_NAME)
+            .then(|| element(value))
+            .flatten()
+            .map(|(_, text, _)| text)
     });
-    common.last().map(|text| String::from_utf8_lossy(text).into_owned())
+    common
+        .last()
+        .map(|text| String::from_utf8_lossy(text).into_owned())
 }
 
 fn signs_code(extensions: &[u8]) -> Option<bool> {
     let usages = elements(extensions).find_map(|(_, extension)| {
         let (tag, id, rest) = element(extension)?;
         let is_it = tag == OID && id == EXTENDED_USAGE;
-        let value = elements(rest).find(|(tag, _)| *tag == OCTETS).filter(|_| is_it)?.1;
+        let value = elements(rest)
+            .find(|(tag, _)| *tag == OCTETS)
+            .filter(|_| is_it)?
+            .1;
         inside(value, SEQUENCE)
     })?;
     Some(elements(usages).any(|(tag, id)| tag == OID && id == CODE_SIGNING))
 }
 
-/// A time as `YYYYMMDDhhmmss`. `UTCTime` has two digits of the year: those from 50 on are of the last century.
+/// A time as `YYYYMMDDhhmmss`. `UTCTime` has two digits of the year: those from 50 on are of the
+/// last century.
 fn time((tag, text): (u8, &[u8])) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
     let century = match (tag == UTC_TIME, text.as_bytes().first()?) {
@@ -163,7 +191,10 @@ pub fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
         // Nothing here needs more than four bytes of length.
         long @ 0x81..=0x84 => {
             let (bytes, rest) = rest.split_at_checked(usize::from(long & 0x7f))?;
-            (bytes.iter().fold(0usize, |n, b| n << 8 | usize::from(*b)), rest)
+            (
+                bytes.iter().fold(0usize, |n, b| n << 8 | usize::from(*b)),
+                rest,
+            )
         }
         _ => return None,
     };
@@ -196,28 +227,72 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let at = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
         let (key, der) = (at("key"), at("der"));
-        let base = ["req", "-new", "-x509", "-nodes", "-days", "1", "-newkey", "rsa:2048", "-subj", "/O=us/CN=our key"];
+        let base = [
+            "req",
+            "-new",
+            "-x509",
+            "-nodes",
+            "-days",
+            "1",
+            "-newkey",
+            "rsa:2048",
+            "-subj",
+            "/O=us/CN=our key",
+        ];
         let run = |arguments: &[&str]| {
-            let output = Command::new("openssl").args(arguments).output().expect("openssl is there");
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let output = Command::new("openssl")
+                .args(arguments)
+                .output()
+                .expect("openssl is there");
+            assert!(
+                output.status.success(),
+                "{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
         };
-        run(&[&base[..], more, &["-keyout", &key, "-outform", "DER", "-out", &der]].concat());
+        run(&[
+            &base[..],
+            more,
+            &["-keyout", &key, "-outform", "DER", "-out", &der],
+        ]
+        .concat());
         let public = at("public");
-        run(&["pkey", "-in", &key, "-pubout", "-outform", "DER", "-out", &public]);
-        (std::fs::read(der).expect("written"), std::fs::read(public).expect("written"))
+        run(&[
+            "pkey", "-in", &key, "-pubout", "-outform", "DER", "-out", &public,
+        ]);
+        (
+            std::fs::read(der).expect("written"),
+            std::fs::read(public).expect("written"),
+        )
     }
 
     #[test]
     fn it_reads_what_openssl_writes() {
         let (der, public) = made(&["-addext", "extendedKeyUsage=codeSigning"]);
         let read = Certificate::of(&der).expect("a certificate");
-        assert_eq!((read.name.as_str(), read.signs_code, read.public_key), ("our key", Some(true), &*public));
-        assert!(read.not_before < read.not_after && read.not_before.starts_with("20"), "{read:?}");
+        assert_eq!(
+            (read.name.as_str(), read.signs_code, read.public_key),
+            ("our key", Some(true), &*public)
+        );
+        assert!(
+            read.not_before < read.not_after && read.not_before.starts_with("20"),
+            "{read:?}"
+        );
         let (der, _) = made(&["-addext", "extendedKeyUsage=serverAuth"]);
-        assert_eq!(Certificate::of(&der).map(|c| c.signs_code), Some(Some(false)));
+        assert_eq!(
+            Certificate::of(&der).map(|c| c.signs_code),
+            Some(Some(false))
+        );
         let (mut der, public) = made(&[]);
         let read = Certificate::of(&der).expect("a certificate");
-        assert_eq!((read.signs_code, read.is_signed_by_rsa_sha2(), other_kind(&public)), (None, true, None));
+        assert_eq!(
+            (
+                read.signs_code,
+                read.is_signed_by_rsa_sha2(),
+                other_kind(&public)
+            ),
+            (None, true, None)
+        );
         // Each byte is changed in turn: parsing must always end.
         for at in 0..der.len() {
             for with in [0, SEQUENCE, 0x84, 0xff] {
@@ -235,12 +310,22 @@ mod tests {
     fn kinds_of_keys_and_signatures_are_told_apart() {
         for (options, kind) in [
             (["-newkey", "ed25519"].as_slice(), Some("Ed25519")),
-            (["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"].as_slice(), Some("elliptic-curve")),
-            (["-sha256", "-sigopt", "rsa_padding_mode:pss"].as_slice(), None),
+            (
+                ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"].as_slice(),
+                Some("elliptic-curve"),
+            ),
+            (
+                ["-sha256", "-sigopt", "rsa_padding_mode:pss"].as_slice(),
+                None,
+            ),
         ] {
             let (der, public) = made(options);
             let read = Certificate::of(&der).expect("a certificate");
-            assert_eq!((other_kind(&public), read.is_signed_by_rsa_sha2()), (kind, false), "{options:?}");
+            assert_eq!(
+                (other_kind(&public), read.is_signed_by_rsa_sha2()),
+                (kind, false),
+                "{options:?}"
+            );
         }
         let (der, _) = made(&["-sha512"]);
         assert!(Certificate::of(&der).is_some_and(|read| read.is_signed_by_rsa_sha2()));
@@ -249,9 +334,18 @@ mod tests {
     #[test]
     fn both_kinds_of_time_are_read() {
         let read = |tag, text: &str| time((tag, text.as_bytes()));
-        assert_eq!(read(UTC_TIME, "261126153622Z").as_deref(), Some("20261126153622"));
-        assert_eq!(read(UTC_TIME, "990101000000Z").as_deref(), Some("19990101000000"));
-        assert_eq!(read(0x18, "21261102153622Z").as_deref(), Some("21261102153622"));
+        assert_eq!(
+            read(UTC_TIME, "261126153622Z").as_deref(),
+            Some("20261126153622")
+        );
+        assert_eq!(
+            read(UTC_TIME, "990101000000Z").as_deref(),
+            Some("19990101000000")
+        );
+        assert_eq!(
+            read(0x18, "21261102153622Z").as_deref(),
+            Some("21261102153622")
+        );
         for bad in ["", "Z", "2611261536Z", "261126153622", "26112615362xZ"] {
             assert_eq!(read(UTC_TIME, bad), None, "{bad}");
         }

@@ -31,7 +31,8 @@ impl<T> Parallel<'_, T> {
     }
 }
 
-/// Starts work in another thread. If the system has none left (`EAGAIN`), this one does it, before it goes on.
+/// Starts work in another thread. If the system has none left (`EAGAIN`), this one does it, before
+/// it goes on.
 pub fn in_parallel<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: &'scope (impl Fn() -> T + Sync),
@@ -42,9 +43,13 @@ pub fn in_parallel<'scope, T: Send + 'scope>(
     }
 }
 
-/// The results of `work` for each item, in the items' order; runs as many at once as there are cores.
+/// The results of `work` for each item, in the items' order; runs as many at once as there are
+/// cores.
 pub fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
+    let (next, done) = (
+        AtomicUsize::new(0),
+        Mutex::new(Vec::with_capacity(items.len())),
+    );
     let part = bug::part();
     let run = || {
         bug::in_part_of(part);
@@ -52,7 +57,9 @@ pub fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(item) = items.get(at) else { return };
             let result = work(item);
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((at, result));
+            done.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push((at, result));
         }
     };
     thread::scope(|scope| {

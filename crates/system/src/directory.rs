@@ -1,11 +1,11 @@
-//! An open directory. Operations on its names happen in that very directory, whatever its path refers to by then. A name that
-//! is a link is never followed.
+//! An open directory. Operations on its names happen in that very directory, whatever its path
+//! refers to by then. A name that is a link is never followed.
 
 use super::is_absent;
 use super::trust::is_ours;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat, linkat, mkdirat, openat, openat2,
-    readlinkat, renameat, statat, symlinkat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat, linkat, mkdirat,
+    openat, openat2, readlinkat, renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -38,23 +38,36 @@ impl From<OwnedFd> for Directory {
 impl Directory {
     /// Creates a new file for reading and writing; fails if it exists.
     pub fn create_new(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<File> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = File::from(openat(&self.0, name.as_ref(), flags, Mode::from_raw_mode(mode))?);
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(openat(
+            &self.0,
+            name.as_ref(),
+            flags,
+            Mode::from_raw_mode(mode),
+        )?);
         // The umask applied when the file was created.
         file.set_permissions(Permissions::from_mode(mode))?;
         Ok(file)
     }
 
-    /// Opens a file that gpusetup keeps; creates it if missing. It must be a regular file with this single name, owned by root
-    /// or the current user. A symbolic or hard link could redirect the writes to any file.
+    /// Opens a file that gpusetup keeps; creates it if missing. It must be a regular file with this
+    /// single name, owned by root or the current user. A symbolic or hard link could redirect the
+    /// writes to any file.
     pub(super) fn open_own(&self, name: &OsStr, mode: u32, append: bool) -> io::Result<File> {
-        let mut flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let mut flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         flags.set(OFlags::APPEND, append);
-        let opened =
-            openat(&self.0, name, flags | OFlags::CLOEXEC, Mode::from_raw_mode(mode)).map_err(|e| match e {
-                Errno::LOOP | Errno::NXIO => refused(name, "is not a regular file"),
-                e => e.into(),
-            })?;
+        let opened = openat(
+            &self.0,
+            name,
+            flags | OFlags::CLOEXEC,
+            Mode::from_raw_mode(mode),
+        )
+        .map_err(|e| match e {
+            Errno::LOOP | Errno::NXIO => refused(name, "is not a regular file"),
+            e => e.into(),
+        })?;
         let stat = fstat(&opened)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(refused(name, "is not a regular file"));
@@ -75,7 +88,9 @@ impl Directory {
 
     /// The target of a link, as stored.
     pub(super) fn link_target(&self, name: &OsStr) -> io::Result<PathBuf> {
-        Ok(PathBuf::from(OsString::from_vec(readlinkat(&self.0, name, Vec::new())?.into_bytes())))
+        Ok(PathBuf::from(OsString::from_vec(
+            readlinkat(&self.0, name, Vec::new())?.into_bytes(),
+        )))
     }
 
     /// Creates a link.
@@ -85,7 +100,13 @@ impl Directory {
 
     /// Creates a hard link to a file in this directory.
     pub fn hard_link(&self, name: impl AsRef<OsStr>, second: impl AsRef<OsStr>) -> io::Result<()> {
-        Ok(linkat(&self.0, name.as_ref(), &self.0, second.as_ref(), AtFlags::empty())?)
+        Ok(linkat(
+            &self.0,
+            name.as_ref(),
+            &self.0,
+            second.as_ref(),
+            AtFlags::empty(),
+        )?)
     }
 
     /// Creates a hard link to an open file: that very file, whatever its first name refers to now.
@@ -95,13 +116,19 @@ impl Directory {
     }
 
     /// Moves a name to another directory, or within this one, and replaces a file or link there.
-    pub fn rename(&self, name: impl AsRef<OsStr>, to: &Self, to_name: impl AsRef<OsStr>) -> io::Result<()> {
+    pub fn rename(
+        &self,
+        name: impl AsRef<OsStr>,
+        to: &Self,
+        to_name: impl AsRef<OsStr>,
+    ) -> io::Result<()> {
         Ok(renameat(&self.0, name.as_ref(), &to.0, to_name.as_ref())?)
     }
 
     /// Opens a file for reading; a link is not followed, and only a regular file is opened.
     pub fn open(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = openat(&self.0, name.as_ref(), flags, Mode::empty())?;
         match FileType::from_raw_mode(fstat(&opened)?.st_mode) {
             FileType::RegularFile => Ok(File::from(opened)),
@@ -130,14 +157,27 @@ impl Directory {
 
     /// Changes the owner and group of a name; of a link itself.
     pub(super) fn own(&self, name: &OsStr, uid: u32, gid: u32) -> io::Result<()> {
-        let (uid, gid) = (rustix::fs::Uid::from_raw(uid), rustix::fs::Gid::from_raw(gid));
-        Ok(chownat(&self.0, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?)
+        let (uid, gid) = (
+            rustix::fs::Uid::from_raw(uid),
+            rustix::fs::Gid::from_raw(gid),
+        );
+        Ok(chownat(
+            &self.0,
+            name,
+            Some(uid),
+            Some(gid),
+            AtFlags::SYMLINK_NOFOLLOW,
+        )?)
     }
 
     /// Removes a file, a link or an empty directory.
     pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
         let is_directory = FileType::from_raw_mode(self.stat(name)?.st_mode) == FileType::Directory;
-        let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let flags = if is_directory {
+            AtFlags::REMOVEDIR
+        } else {
+            AtFlags::empty()
+        };
         Ok(unlinkat(&self.0, name, flags)?)
     }
 
@@ -149,25 +189,34 @@ impl Directory {
         }
     }
 
-    /// Opens a subdirectory on the same mount: a file system mounted there belongs to somebody else.
+    /// Opens a subdirectory on the same mount: a file system mounted there belongs to somebody
+    /// else.
     fn open_own_directory(&self, name: &OsStr) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mounted =
-            || io::Error::new(io::ErrorKind::ResourceBusy, format!("something is mounted on {}", name.display()));
+        let mounted = || {
+            io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                format!("something is mounted on {}", name.display()),
+            )
+        };
         match openat2(&self.0, name, flags, Mode::empty(), ResolveFlags::NO_XDEV) {
             Ok(opened) => Ok(opened.into()),
             Err(Errno::XDEV) => Err(mounted()),
             // Before Linux 5.6 a mount is recognised by its file system.
             Err(Errno::NOSYS | Errno::PERM) => {
                 let opened = self.open_directory(name)?;
-                if fstat(&opened.0)?.st_dev == fstat(&self.0)?.st_dev { Ok(opened) } else { Err(mounted()) }
+                if fstat(&opened.0)?.st_dev == fstat(&self.0)?.st_dev {
+                    Ok(opened)
+                } else {
+                    Err(mounted())
+                }
             }
             Err(e) => Err(e.into()),
         }
     }
 
-    /// Removes a directory with its contents, or any other node. Links in it are removed, not followed, and mounts are not
-    /// entered.
+    /// Removes a directory with its contents, or any other node. Links in it are removed, not
+    /// followed, and mounts are not entered.
     pub(super) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
         let is_gone = || self.stat(name).is_err_and(|e| is_absent(&e));
         if is_gone() {
@@ -185,7 +234,8 @@ impl Directory {
         }
     }
 
-    /// The same, down to `levels` nested directories; deeper ones are moved into `outermost` and counted.
+    /// The same, down to `levels` nested directories; deeper ones are moved into `outermost` and
+    /// counted.
     fn remove_levels(
         &self,
         name: &OsStr,
@@ -204,8 +254,10 @@ impl Directory {
                 match self.rename(name, outermost, format!(".gpusetup-deep-{moved}")) {
                     // The name is taken.
                     Err(e)
-                        if matches!(Errno::from_io_error(&e), Some(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR)) => {
-                    }
+                        if matches!(
+                            Errno::from_io_error(&e),
+                            Some(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR)
+                        ) => {}
                     renamed => return renamed,
                 }
             }
@@ -215,7 +267,12 @@ impl Directory {
             let entry = entry?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name != "." && name != ".." {
-                directory.remove_levels(name, levels - 1, Some(outermost.unwrap_or(&directory)), moved)?;
+                directory.remove_levels(
+                    name,
+                    levels - 1,
+                    Some(outermost.unwrap_or(&directory)),
+                    moved,
+                )?;
             }
         }
         drop(directory);
@@ -234,5 +291,8 @@ impl Directory {
 }
 
 fn refused(name: &OsStr, why: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("{} {why}", name.display()))
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("{} {why}", name.display()),
+    )
 }

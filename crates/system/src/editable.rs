@@ -1,4 +1,5 @@
-//! Text files that belong to somebody else, opened to be edited: nothing that could lead to another file is opened.
+//! Text files that belong to somebody else, opened to be edited: nothing that could lead to another
+//! file is opened.
 
 use super::limits::MAX_CONFIG;
 use super::{System, is_absent};
@@ -22,8 +23,8 @@ pub struct Editable {
 }
 
 impl System {
-    /// Opens a file without following a link at its end. None if it is not there; a sentence if it must not be edited: a link, a file
-    /// with a second name, a large file, and what is no text.
+    /// Opens a file without following a link at its end. None if it is not there; a sentence if it
+    /// must not be edited: a link, a file with a second name, a large file, and what is no text.
     ///
     /// # Errors
     ///
@@ -32,13 +33,21 @@ impl System {
         let shown = quoted_path(path);
         let room = self.room(MAX_CONFIG);
         if room == 0 {
-            return Ok(Err(format!("{shown}: {}", self.too_large(path, 0, MAX_CONFIG))));
+            return Ok(Err(format!(
+                "{shown}: {}",
+                self.too_large(path, 0, MAX_CONFIG)
+            )));
         }
         if let Some(target) = self.link_target(path) {
             self.spend(path, 0);
-            return Ok(Err(format!("{shown} is a link to {}", quoted_path(&target))));
+            return Ok(Err(format!(
+                "{shown} is a link to {}",
+                quoted_path(&target)
+            )));
         }
-        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Ok(Ok(None)) };
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(Ok(None));
+        };
         let file = match self.directory(folder).and_then(|folder| folder.open(name)) {
             Err(e) if is_absent(&e) => return Ok(Ok(None)),
             Err(e) => return Ok(Err(format!("{shown}: {e}"))),
@@ -50,12 +59,20 @@ impl System {
             return Ok(Err(format!("{shown} has a second name")));
         }
         if meta.len() > room {
-            return Ok(Err(format!("{shown}: {}", self.too_large(path, meta.len(), MAX_CONFIG))));
+            return Ok(Err(format!(
+                "{shown}: {}",
+                self.too_large(path, meta.len(), MAX_CONFIG)
+            )));
         }
         self.spend(path, meta.len());
         Ok(match whole(file)? {
             None => Err(format!("{shown} is not a UTF-8 text")),
-            Some(text) => Ok(Some(Editable { text, mode: meta.mode() & 0o7777, uid: meta.uid(), gid: meta.gid() })),
+            Some(text) => Ok(Some(Editable {
+                text,
+                mode: meta.mode() & 0o7777,
+                uid: meta.uid(),
+                gid: meta.gid(),
+            })),
         })
     }
 }

@@ -1,5 +1,6 @@
-//! Test hooks, set in the environment: deaths at a given change, stand-ins for NVIDIA's libraries, shorter limits. They exist
-//! only with the feature `test-hooks`, which releases lack and `cargo test` enables.
+//! Test hooks, set in the environment: deaths at a given change, stand-ins for NVIDIA's libraries,
+//! shorter limits. They exist only with the feature `test-hooks`, which releases lack and `cargo
+//! test` enables.
 
 use std::time::Duration;
 
@@ -17,10 +18,14 @@ pub fn told(_: &str) -> Option<String> {
 
 /// A number of seconds from a variable.
 pub fn seconds(name: &str) -> Option<Duration> {
-    told(name).and_then(|text| text.parse().ok()).map(Duration::from_secs)
+    told(name)
+        .and_then(|text| text.parse().ok())
+        .map(Duration::from_secs)
 }
 
 /// A number of milliseconds from a variable.
 pub fn milliseconds(name: &str) -> Option<Duration> {
-    told(name).and_then(|text| text.parse().ok()).map(Duration::from_millis)
+    told(name)
+        .and_then(|text| text.parse().ok())
+        .map(Duration::from_millis)
 }

@@ -1,9 +1,11 @@
-//! Files named by the caller: plans, facts, lock files, bundles, reports, keys, the config file. Their content is untrusted.
-//! Each is opened once, without blocking (a pipe could block for ever), checked by its open descriptor, and read only up to the
-//! limit of its kind. Anything but a regular file is refused.
+//! Files named by the caller: plans, facts, lock files, bundles, reports, keys, the config file.
+//! Their content is untrusted. Each is opened once, without blocking (a pipe could block for ever),
+//! checked by its open descriptor, and read only up to the limit of its kind. Anything but a
+//! regular file is refused.
 //!
-//! A link at the end of a path is followed. If root acts on the file's content, the link must belong to a trusted user:
-//! otherwise anyone who may write to the folder could point it at any trusted file.
+//! A link at the end of a path is followed. If root acts on the file's content, the link must
+//! belong to a trusted user: otherwise anyone who may write to the folder could point it at any
+//! trusted file.
 
 use super::limits::{MAX_JSON, MAX_JSON_WEIGHT, MAX_LOG, is_light_json};
 use super::trust::{Distrust, Trust};
@@ -92,7 +94,8 @@ pub fn open_trusted(path: &Path, trust: &Trust) -> Result<File, InputError> {
     open_kind(path, trust, |kind| kind.is_file())
 }
 
-/// The metadata of a path named by the caller; a link at its end is followed. None if it does not exist or cannot be read.
+/// The metadata of a path named by the caller; a link at its end is followed. None if it does not
+/// exist or cannot be read.
 pub fn metadata(path: &Path) -> Option<Metadata> {
     path.metadata().ok()
 }
@@ -120,7 +123,10 @@ pub struct Entry {
 pub fn entries(directory: &Path) -> io::Result<Vec<Entry>> {
     let entry = |entry: io::Result<DirEntry>| {
         let entry = entry?;
-        Ok(Entry { is_directory: entry.file_type()?.is_dir(), path: entry.path() })
+        Ok(Entry {
+            is_directory: entry.file_type()?.is_dir(),
+            path: entry.path(),
+        })
     };
     std::fs::read_dir(directory)?.map(entry).collect()
 }
@@ -132,37 +138,59 @@ pub fn open_any(path: &Path, trust: &Trust) -> Result<File, InputError> {
 
 /// Whether the user named a directory.
 pub fn is_directory(path: &Path) -> bool {
-    open_any(path, &Trust::Anybody).is_ok_and(|file| file.metadata().is_ok_and(|meta| meta.is_dir()))
+    open_any(path, &Trust::Anybody)
+        .is_ok_and(|file| file.metadata().is_ok_and(|meta| meta.is_dir()))
 }
 
-/// The kind is judged before the trust: to make a directory such as /tmp trusted would be bad advice.
-fn open_kind(path: &Path, trust: &Trust, is_meant: fn(FileType) -> bool) -> Result<File, InputError> {
+/// The kind is judged before the trust: to make a directory such as /tmp trusted would be bad
+/// advice.
+fn open_kind(
+    path: &Path,
+    trust: &Trust,
+    is_meant: fn(FileType) -> bool,
+) -> Result<File, InputError> {
     let file = match trust {
-        Trust::Users(users) if rustix::process::geteuid().is_root() && !beneath::is_descriptor(path) => {
+        Trust::Users(users)
+            if rustix::process::geteuid().is_root() && !beneath::is_descriptor(path) =>
+        {
             by_trusted_links(path, users)?
         }
         _ => opened(path).map_err(|e| unopened(path, e))?,
     };
     let kind = file.metadata().map_err(InputError::io(path))?.file_type();
     if !is_meant(kind) {
-        return Err(InputError::Kind { path: path.to_owned(), kind: kind_of(kind) });
+        return Err(InputError::Kind {
+            path: path.to_owned(),
+            kind: kind_of(kind),
+        });
     }
     let judged = trust.judge(&file).map_err(InputError::io(path))?;
-    judged.map_err(|why| InputError::Untrusted { path: path.to_owned(), why })?;
+    judged.map_err(|why| InputError::Untrusted {
+        path: path.to_owned(),
+        why,
+    })?;
     Ok(file)
 }
 
 fn opened(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
 }
 
-/// Opens a path if each link on it belongs to one of these users: the owner of a link could point it at any trusted file. A
-/// device is not opened.
+/// Opens a path if each link on it belongs to one of these users: the owner of a link could point
+/// it at any trusted file. A device is not opened.
 fn by_trusted_links(path: &Path, users: &[u32]) -> Result<File, InputError> {
     let found = beneath::by_trusted_links(path, &|link| users.contains(&link.st_uid));
-    let (place, missing) = found.map_err(|e| match e.get_ref().is_some_and(|inner| inner.is::<beneath::Misled>()) {
-        true => InputError::Link(path.to_owned()),
-        false => InputError::io(path)(e),
+    let (place, missing) = found.map_err(|e| {
+        match e
+            .get_ref()
+            .is_some_and(|inner| inner.is::<beneath::Misled>())
+        {
+            true => InputError::Link(path.to_owned()),
+            false => InputError::io(path)(e),
+        }
     })?;
     if missing.is_some() {
         return Err(InputError::io(path)(rustix::io::Errno::NOENT.into()));
@@ -170,18 +198,24 @@ fn by_trusted_links(path: &Path, users: &[u32]) -> Result<File, InputError> {
     let place = File::from(place);
     let kind = place.metadata().map_err(InputError::io(path))?.file_type();
     if !kind.is_file() && !kind.is_dir() {
-        return Err(InputError::Kind { path: path.to_owned(), kind: kind_of(kind) });
+        return Err(InputError::Kind {
+            path: path.to_owned(),
+            kind: kind_of(kind),
+        });
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    beneath::reopen_named(place.as_fd(), path, flags).map(File::from).map_err(InputError::io(path))
+    beneath::reopen_named(place.as_fd(), path, flags)
+        .map(File::from)
+        .map_err(InputError::io(path))
 }
 
 /// Why a path could not be opened. Its current kind is used for the message only.
 fn unopened(path: &Path, e: io::Error) -> InputError {
     match path.metadata() {
-        Ok(meta) if !meta.is_file() && !meta.is_dir() => {
-            InputError::Kind { path: path.to_owned(), kind: kind_of(meta.file_type()) }
-        }
+        Ok(meta) if !meta.is_file() && !meta.is_dir() => InputError::Kind {
+            path: path.to_owned(),
+            kind: kind_of(meta.file_type()),
+        },
         _ => InputError::io(path)(e),
     }
 }
@@ -199,11 +233,16 @@ fn kind_of(kind: std::fs::FileType) -> &'static str {
 /// Reads an open file, unless it is longer than `most` bytes.
 pub fn bytes(file: File, path: &Path, most: u64) -> Result<Vec<u8>, InputError> {
     let length = file.metadata().map_err(InputError::io(path))?.len();
-    let too_long = || InputError::TooLong { path: path.to_owned(), most };
+    let too_long = || InputError::TooLong {
+        path: path.to_owned(),
+        most,
+    };
     if length > most {
         return Err(too_long());
     }
-    limited(file, most).map_err(InputError::io(path))?.ok_or_else(too_long)
+    limited(file, most)
+        .map_err(InputError::io(path))?
+        .ok_or_else(too_long)
 }
 
 /// The text of a file that only trusted users can have written.
@@ -214,20 +253,27 @@ pub fn text(path: &Path, most: u64, trust: &Trust) -> Result<String, InputError>
 
 /// A path as messages name it.
 fn named(path: &Path) -> &Path {
-    if path == Path::new(STANDARD_INPUT) { Path::new("standard input") } else { path }
+    if path == Path::new(STANDARD_INPUT) {
+        Path::new("standard input")
+    } else {
+        path
+    }
 }
 
 /// The text of a file that anybody may have written; `-` is standard input.
 pub fn text_or_standard_input(path: &Path, most: u64) -> Result<String, InputError> {
     let name = named(path);
-    String::from_utf8(bytes_or_standard_input(path, most)?).map_err(|_| InputError::NotText(name.to_owned()))
+    String::from_utf8(bytes_or_standard_input(path, most)?)
+        .map_err(|_| InputError::NotText(name.to_owned()))
 }
 
-/// The end of a text in which anything may be, from the beginning of a line on, and whether it is not all of it. What is not UTF-8
-/// is replaced. Of a text without an end, no more than [`MAX_LOG`] bytes are read.
+/// The end of a text in which anything may be, from the beginning of a line on, and whether it is
+/// not all of it. What is not UTF-8 is replaced. Of a text without an end, no more than [`MAX_LOG`]
+/// bytes are read.
 pub fn end_of_text(path: &Path, most: u64) -> Result<(String, bool), InputError> {
     let name = named(path);
-    let failed = |e| interrupt::heard().map_or_else(|| InputError::io(name)(e), InputError::Interrupted);
+    let failed =
+        |e| interrupt::heard().map_or_else(|| InputError::io(name)(e), InputError::Interrupted);
     let (mut bytes, is_cut) = if path == Path::new(STANDARD_INPUT) {
         end_of(StandardInput, most).map_err(failed)?
     } else {
@@ -238,7 +284,10 @@ pub fn end_of_text(path: &Path, most: u64) -> Result<(String, bool), InputError>
         (bytes, is_cut || skipped > 0)
     };
     if is_cut {
-        let whole_lines = bytes.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let whole_lines = bytes
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
         bytes.drain(..whole_lines);
     }
     Ok((text_in_place(bytes), is_cut))
@@ -247,7 +296,8 @@ pub fn end_of_text(path: &Path, most: u64) -> Result<(String, bool), InputError>
 /// The last `most` bytes, and whether there were more.
 fn end_of(from: impl Read, most: u64) -> io::Result<(Vec<u8>, bool)> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
-    let (mut from, mut end, mut block, mut is_cut) = (from.take(MAX_LOG), Vec::new(), vec![0; 64 << 10], false);
+    let (mut from, mut end, mut block, mut is_cut) =
+        (from.take(MAX_LOG), Vec::new(), vec![0; 64 << 10], false);
     loop {
         match from.read(&mut block)? {
             0 => break,
@@ -269,8 +319,13 @@ fn bytes_or_standard_input(path: &Path, most: u64) -> Result<Vec<u8>, InputError
     }
     let name = Path::new("standard input");
     match limited(StandardInput, most) {
-        Ok(bytes) => bytes.ok_or_else(|| InputError::TooLong { path: name.to_owned(), most }),
-        Err(e) => Err(interrupt::heard().map_or_else(|| InputError::io(name)(e), InputError::Interrupted)),
+        Ok(bytes) => bytes.ok_or_else(|| InputError::TooLong {
+            path: name.to_owned(),
+            most,
+        }),
+        Err(e) => {
+            Err(interrupt::heard().map_or_else(|| InputError::io(name)(e), InputError::Interrupted))
+        }
     }
 }
 
@@ -295,7 +350,11 @@ pub fn json_or_standard_input(path: &Path) -> Result<String, InputError> {
 }
 
 fn light(text: String, path: &Path) -> Result<String, InputError> {
-    if is_light_json(text.as_bytes()) { Ok(text) } else { Err(InputError::TooManyValues(path.to_owned())) }
+    if is_light_json(text.as_bytes()) {
+        Ok(text)
+    } else {
+        Err(InputError::TooManyValues(path.to_owned()))
+    }
 }
 
 /// Reads all of a stream; none if it is longer than `most` bytes.
@@ -305,14 +364,17 @@ pub fn limited(from: impl Read, most: u64) -> io::Result<Option<Vec<u8>>> {
     Ok((bytes.len() as u64 <= most).then_some(bytes))
 }
 
-/// Standard input whose reads end when a handled signal arrives. Nothing beyond the requested bytes is buffered.
+/// Standard input whose reads end when a handled signal arrives. Nothing beyond the requested bytes
+/// is buffered.
 struct StandardInput;
 
 impl Read for StandardInput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let input = io::stdin();
         wait(input.as_fd())?;
-        Ok(rustix::io::retry_on_intr(|| rustix::io::read(&input, &mut *buffer))?)
+        Ok(rustix::io::retry_on_intr(|| {
+            rustix::io::read(&input, &mut *buffer)
+        })?)
     }
 }
 

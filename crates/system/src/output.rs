@@ -11,7 +11,11 @@ use std::path::Path;
 
 /// Creates a new file with these permission bits, independent of the umask.
 pub fn create(path: &Path, mode: u32) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)?;
     file.set_permissions(PermissionsExt::from_mode(mode))?;
     Ok(file)
 }
@@ -49,9 +53,9 @@ pub fn settle(directory: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(directory)?)?)
 }
 
-/// Writes a file and replaces its content. For root, links and files of other users are refused and nothing blocks: in a folder
-/// that others may write to, they could redirect root's write to any file, or hang it. The user who called `sudo` counts as
-/// root here.
+/// Writes a file and replaces its content. For root, links and files of other users are refused and
+/// nothing blocks: in a folder that others may write to, they could redirect root's write to any
+/// file, or hang it. The user who called `sudo` counts as root here.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() || beneath::is_descriptor(path) {
         return std::fs::write(path, bytes);
@@ -67,7 +71,9 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     };
     let meta = file.metadata()?;
     if !meta.is_file() || meta.nlink() != 1 || !users.contains(&meta.uid()) {
-        return Err(io::Error::other("it is not a regular file of this user, or it has a second hard link"));
+        return Err(io::Error::other(
+            "it is not a regular file of this user, or it has a second hard link",
+        ));
     }
     file.set_len(0)?;
     file.write_all(bytes)

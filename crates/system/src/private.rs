@@ -1,6 +1,7 @@
-//! Which directories root may keep its own files in. Whoever can write to a directory can replace what root put there: the journal
-//! that says what to undo, the installer that was verified, the log that root appends to. Owner and mode are those of the open
-//! directory, not of whatever its name meant a moment before.
+//! Which directories root may keep its own files in. Whoever can write to a directory can replace
+//! what root put there: the journal that says what to undo, the installer that was verified, the
+//! log that root appends to. Owner and mode are those of the open directory, not of whatever its
+//! name meant a moment before.
 
 use crate::{System, is_absent, trust};
 use gpusetup_text::paths::{CACHE, LOGS, RUN, STATE};
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 pub enum Extent {
     /// The directory and all above it: for what root runs or acts on later.
     Path,
-    /// The directory alone: for logs. Distributions give `/var/log` itself to a group (Ubuntu's is root:syslog, mode 0775).
+    /// The directory alone: for logs. Distributions give `/var/log` itself to a group (Ubuntu's is
+    /// root:syslog, mode 0775).
     Directory,
 }
 
@@ -57,11 +59,15 @@ impl Untrusted {
             // What is in it may be somebody's trap as well.
             Self::Shared { path, .. } if GPUSETUPS.iter().any(|own| path == Path::new(own)) => {
                 let path = quoted_path(path);
-                Some(format!("look at what is in it, then move it away: mv {path} {path}.untrusted"))
+                Some(format!(
+                    "look at what is in it, then move it away: mv {path} {path}.untrusted"
+                ))
             }
             Self::Shared { path, .. } => {
                 let path = quoted_path(path);
-                Some(format!("chown root:root {path} && chmod go-w {path}, or name another folder"))
+                Some(format!(
+                    "chown root:root {path} && chmod go-w {path}, or name another folder"
+                ))
             }
             Self::Link(path) | Self::NoDirectory(path) => Some(format!("rm {}", quoted_path(path))),
             Self::Unreadable { .. } => None,
@@ -79,7 +85,8 @@ pub fn own_directories(on: &System) -> Result<(), Untrusted> {
     private_directory(on, Path::new(RUN), Extent::Path)
 }
 
-/// Whether only root (or whoever runs this) owns a directory and may write to it. What is not there yet, root will make.
+/// Whether only root (or whoever runs this) owns a directory and may write to it. What is not there
+/// yet, root will make.
 pub fn private_directory(on: &System, path: &Path, extent: Extent) -> Result<(), Untrusted> {
     // As many links as Linux follows.
     judge(on, path, extent, 40)
@@ -98,12 +105,23 @@ fn judge(on: &System, path: &Path, extent: Extent, links: u8) -> Result<(), Untr
             }
             judge(on, &parent.join(target), extent, links - 1)?;
         }
-        let Some(access) = access(on, directory)? else { continue };
-        // In a sticky directory (/tmp) nobody can replace what another made; but anybody can add to it.
-        let shared = if n == 0 { access.is_shared() } else { access.is_shared() && !access.is_sticky() };
+        let Some(access) = access(on, directory)? else {
+            continue;
+        };
+        // In a sticky directory (/tmp) nobody can replace what another made; but anybody can add to
+        // it.
+        let shared = if n == 0 {
+            access.is_shared()
+        } else {
+            access.is_shared() && !access.is_sticky()
+        };
         if shared || !trust::is_ours(access.uid) {
             let (owner, mode) = (owner(on, access.uid), access.mode & 0o7777);
-            return Err(Untrusted::Shared { path: directory.to_owned(), owner, mode });
+            return Err(Untrusted::Shared {
+                path: directory.to_owned(),
+                owner,
+                mode,
+            });
         }
     }
     Ok(())
@@ -128,7 +146,10 @@ impl Access {
 
 /// None where nothing is.
 fn access(on: &System, directory: &Path) -> Result<Option<Access>, Untrusted> {
-    let unreadable = |source| Untrusted::Unreadable { path: directory.to_owned(), source };
+    let unreadable = |source| Untrusted::Unreadable {
+        path: directory.to_owned(),
+        source,
+    };
     let meta = match on.open(directory).and_then(|open| open.metadata()) {
         Ok(meta) => meta,
         Err(e) if is_absent(&e) => return Ok(None),
@@ -137,7 +158,10 @@ fn access(on: &System, directory: &Path) -> Result<Option<Access>, Untrusted> {
     if !meta.is_dir() {
         return Err(Untrusted::NoDirectory(directory.to_owned()));
     }
-    Ok(Some(Access { uid: meta.uid(), mode: meta.mode() }))
+    Ok(Some(Access {
+        uid: meta.uid(),
+        mode: meta.mode(),
+    }))
 }
 
 /// A user as an administrator knows them.
@@ -163,13 +187,22 @@ mod tests {
     }
 
     fn judged(on: &System, path: &str, extent: Extent) -> String {
-        private_directory(on, Path::new(path), extent).map_or_else(|e| e.to_string(), |()| "private".to_owned())
+        private_directory(on, Path::new(path), extent)
+            .map_or_else(|e| e.to_string(), |()| "private".to_owned())
     }
 
     #[test]
     fn what_others_may_write_to_is_refused() {
-        let (on, _dir) = host(&[("/var", 0o755), ("/var/log", 0o775), ("/var/log/gpusetup", 0o750)]);
-        assert_eq!(judged(&on, LOGS, Extent::Directory), "private", "as Ubuntu has /var/log");
+        let (on, _dir) = host(&[
+            ("/var", 0o755),
+            ("/var/log", 0o775),
+            ("/var/log/gpusetup", 0o750),
+        ]);
+        assert_eq!(
+            judged(&on, LOGS, Extent::Directory),
+            "private",
+            "as Ubuntu has /var/log"
+        );
         assert!(judged(&on, LOGS, Extent::Path).starts_with("/var/log is not private"));
         for mode in [0o770, 0o757, 0o1777] {
             let (on, _dir) = host(&[("/var/log", 0o755), (LOGS, mode)]);
@@ -177,7 +210,11 @@ mod tests {
             assert!(said.contains(&format!("mode {mode:04o}")), "{said}");
         }
         let (on, _dir) = host(&[("/tmp", 0o1777), ("/tmp/cache", 0o700)]);
-        assert_eq!(judged(&on, "/tmp/cache", Extent::Path), "private", "nobody can replace it");
+        assert_eq!(
+            judged(&on, "/tmp/cache", Extent::Path),
+            "private",
+            "nobody can replace it"
+        );
         assert_eq!(judged(&on, "/tmp/not/there/yet", Extent::Path), "private");
     }
 
@@ -186,11 +223,25 @@ mod tests {
         let (on, _dir) = host(&[("/var", 0o755), ("/var/log", 0o775), ("/etc", 0o755)]);
         on.link(LOGS, Path::new("/etc")).expect("linked");
         assert!(judged(&on, LOGS, Extent::Directory).contains("symbolic link"));
-        let (on, _dir) = host(&[("/var/lib", 0o755), ("/data/state", 0o700), ("/open", 0o777), ("/open/state", 0o700)]);
+        let (on, _dir) = host(&[
+            ("/var/lib", 0o755),
+            ("/data/state", 0o700),
+            ("/open", 0o777),
+            ("/open/state", 0o700),
+        ]);
         on.link(STATE, Path::new("/data/state")).expect("linked");
-        assert_eq!(judged(&on, STATE, Extent::Path), "private", "root's own link");
-        on.link(STATE, Path::new("../../open/state")).expect("linked");
-        assert!(judged(&on, STATE, Extent::Path).contains("not private"), "{}", judged(&on, STATE, Extent::Path));
+        assert_eq!(
+            judged(&on, STATE, Extent::Path),
+            "private",
+            "root's own link"
+        );
+        on.link(STATE, Path::new("../../open/state"))
+            .expect("linked");
+        assert!(
+            judged(&on, STATE, Extent::Path).contains("not private"),
+            "{}",
+            judged(&on, STATE, Extent::Path)
+        );
     }
 
     #[test]
@@ -206,11 +257,24 @@ mod tests {
             return;
         }
         let (on, dir) = host(&[("/etc", 0o755), ("/var/log", 0o755), (LOGS, 0o755)]);
-        on.write("/etc/passwd", b"root:x:0:0::/root:/bin/sh\nsyslog:x:102:102::/:/bin/false\n", 0o644)
-            .expect("written");
+        on.write(
+            "/etc/passwd",
+            b"root:x:0:0::/root:/bin/sh\nsyslog:x:102:102::/:/bin/false\n",
+            0o644,
+        )
+        .expect("written");
         chown(dir.path().join("var/log/gpusetup"), Some(102), None).expect("root may");
         let refused = own_directories(&on).expect_err("it is syslog's");
-        assert!(refused.to_string().contains("belongs to syslog (user 102) and has mode 0755"), "{refused}");
-        assert!(refused.hint().is_some_and(|hint| hint.contains("mv /var/log/gpusetup ")));
+        assert!(
+            refused
+                .to_string()
+                .contains("belongs to syslog (user 102) and has mode 0755"),
+            "{refused}"
+        );
+        assert!(
+            refused
+                .hint()
+                .is_some_and(|hint| hint.contains("mv /var/log/gpusetup "))
+        );
     }
 }

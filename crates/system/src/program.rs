@@ -1,5 +1,5 @@
-//! Runs programs: an argv and never a shell, a fixed environment, no terminal, a time limit for the whole process group, and
-//! all output captured.
+//! Runs programs: an argv and never a shell, a fixed environment, no terminal, a time limit for the
+//! whole process group, and all output captured.
 
 use super::limits::MAX_OUTPUT;
 use super::{System, crash, enter, interrupt, lossy_text};
@@ -12,10 +12,14 @@ use std::os::unix::process::CommandExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The environment of children. Nothing of the caller's is passed on: PATH is not trusted, `DISPLAY` and `SUDO_USER` change the
-/// behaviour of NVIDIA's installers, and a locale changes the output of tools.
+/// The environment of children. Nothing of the caller's is passed on: PATH is not trusted,
+/// `DISPLAY` and `SUDO_USER` change the behaviour of NVIDIA's installers, and a locale changes the
+/// output of tools.
 const ENVIRONMENT: [(&str, &str); 8] = [
-    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    (
+        "PATH",
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ),
     ("LANG", "C.UTF-8"),
     ("LC_ALL", "C.UTF-8"),
     ("DEBIAN_FRONTEND", "noninteractive"),
@@ -25,13 +29,20 @@ const ENVIRONMENT: [(&str, &str); 8] = [
     ("UCF_FORCE_CONFFOLD", "1"),
 ];
 
-/// Closes inherited files from descriptor 3 on for children: a directory outside a tree would let the tree's programs escape.
-/// Needs Linux 5.11; older kernels pass the files on.
+/// Closes inherited files from descriptor 3 on for children: a directory outside a tree would let
+/// the tree's programs escape. Needs Linux 5.11; older kernels pass the files on.
 pub fn keep_inherited_files_from_children() {
     const FIRST: libc::c_uint = 3;
     const CLOSE_ON_EXEC: libc::c_uint = 1 << 2;
     // SAFETY: it only marks descriptors and closes none.
-    let _ = unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, CLOSE_ON_EXEC) };
+    let _ = unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            FIRST,
+            libc::c_uint::MAX,
+            CLOSE_ON_EXEC,
+        )
+    };
 }
 
 /// A program to run on a host.
@@ -122,7 +133,8 @@ impl Program {
         self
     }
 
-    /// Lets it finish even if gpusetup is interrupted: ending it halfway would do more harm than waiting.
+    /// Lets it finish even if gpusetup is interrupted: ending it halfway would do more harm than
+    /// waiting.
     pub fn undisturbed(mut self) -> Self {
         self.undisturbed = true;
         self
@@ -136,23 +148,32 @@ impl Program {
             let (program, arguments) = enter::command(on.place()?, on.root(), &self.argv);
             cmd(program, arguments)
         };
-        let fixed = ENVIRONMENT.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        let fixed = ENVIRONMENT
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
         let environment: Vec<_> = fixed.chain(self.environment.iter().cloned()).collect();
-        let expression = expression.full_env(environment).unchecked().before_spawn(|command| {
-            command.process_group(0);
-            Ok(())
-        });
+        let expression = expression
+            .full_env(environment)
+            .unchecked()
+            .before_spawn(|command| {
+                command.process_group(0);
+                Ok(())
+            });
         let expression = match &self.input {
             Some(text) => expression.stdin_bytes(text.as_bytes()),
             None => expression.stdin_null(),
         };
-        Ok(if on.is_live() { expression.dir("/") } else { expression })
+        Ok(if on.is_live() {
+            expression.dir("/")
+        } else {
+            expression
+        })
     }
 }
 
 impl System {
-    /// Runs a program on the host and waits for its end. A missing program is an error; a failing one is not: check
-    /// [`Output::ended`].
+    /// Runs a program on the host and waits for its end. A missing program is an error; a failing
+    /// one is not: check [`Output::ended`].
     pub fn run(&self, program: &Program) -> io::Result<Output> {
         self.run_telling(program, &mut |_| {})
     }
@@ -173,17 +194,28 @@ impl System {
         let start_of_log = log.metadata()?.len();
         let started = Instant::now();
         crash::point();
-        let handle = program.expression(self)?.stdout_file(log.try_clone()?).stderr_file(log.try_clone()?).start()?;
+        let handle = program
+            .expression(self)?
+            .stdout_file(log.try_clone()?)
+            .stderr_file(log.try_clone()?)
+            .start()?;
         let status = loop {
-            let ended = handle.wait_timeout(Duration::from_millis(100))?.map(|output| output.status);
-            // Since the last look it may have printed any amount, and ended. A log of what was done to the end is as long as it is.
+            let ended = handle
+                .wait_timeout(Duration::from_millis(100))?
+                .map(|output| output.status);
+            // Since the last look it may have printed any amount, and ended. A log of what was done
+            // to the end is as long as it is.
             let is_done = ended.is_some() && program.log.is_some();
             if log.metadata()?.len().saturating_sub(start_of_log) > program.most && !is_done {
                 if ended.is_none() {
                     end_group(&handle.pids());
                     handle.wait_timeout(PATIENCE)?;
                 }
-                let why = format!("{} was ended: it printed more than {} MiB", program.argv[0], program.most >> 20);
+                let why = format!(
+                    "{} was ended: it printed more than {} MiB",
+                    program.argv[0],
+                    program.most >> 20
+                );
                 return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
             }
             if ended.is_some() {
@@ -193,12 +225,16 @@ impl System {
             let stopped = interrupt::heard().is_some() && !program.undisturbed;
             if stopped || started.elapsed() > program.limit {
                 end_group(&handle.pids());
-                // A process that hangs in the kernel cannot be ended and is left behind; waiting for it would hang too.
+                // A process that hangs in the kernel cannot be ended and is left behind; waiting
+                // for it would hang too.
                 handle.wait_timeout(PATIENCE)?;
                 break None;
             }
         };
-        Ok(Output { ended: ended(status), text: text_from(log, start_of_log)? })
+        Ok(Output {
+            ended: ended(status),
+            text: text_from(log, start_of_log)?,
+        })
     }
 }
 
@@ -216,8 +252,8 @@ fn ended(status: Option<std::process::ExitStatus>) -> Ended {
 /// The time a program has to exit after SIGTERM. The unit tests have one that never does.
 const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 5 });
 
-/// Ends the group and all its descendants, first with SIGTERM and then with SIGKILL: nothing the program started may keep
-/// writing. apt's dpkg has its own session and outlives apt.
+/// Ends the group and all its descendants, first with SIGTERM and then with SIGKILL: nothing the
+/// program started may keep writing. apt's dpkg has its own session and outlives apt.
 fn end_group(pids: &[u32]) {
     let groups: Vec<_> = pids.iter().filter_map(|p| i32::try_from(*p).ok()).collect();
     let mut family = Vec::new();
@@ -229,7 +265,10 @@ fn end_group(pids: &[u32]) {
             let _ = kill_process_group(pid, signal);
         }
         for (pid, start) in &family {
-            if let (true, Some(pid)) = (process(*pid).is_some_and(|p| p.start == *start), Pid::from_raw(*pid)) {
+            if let (true, Some(pid)) = (
+                process(*pid).is_some_and(|p| p.start == *start),
+                Pid::from_raw(*pid),
+            ) {
                 let _ = kill_process(pid, signal);
             }
         }
@@ -243,9 +282,14 @@ fn end_group(pids: &[u32]) {
 /// Whether any process of these groups or of this family still runs.
 fn any_runs(groups: &[i32], family: &[(i32, String)]) -> bool {
     let of_them = |pid: i32, p: &Process| {
-        groups.contains(&p.group) || family.iter().any(|(member, start)| *member == pid && *start == p.start)
+        groups.contains(&p.group)
+            || family
+                .iter()
+                .any(|(member, start)| *member == pid && *start == p.start)
     };
-    processes().iter().any(|(pid, p)| !p.is_over && of_them(*pid, p))
+    processes()
+        .iter()
+        .any(|(pid, p)| !p.is_over && of_them(*pid, p))
 }
 
 /// Opens the executable of this process for reading, even if it was renamed or deleted.
@@ -255,11 +299,20 @@ pub fn own_program() -> io::Result<File> {
 
 /// The name of a process, for messages; `another` if it cannot be read.
 pub fn process_name(on: &System, pid: impl std::fmt::Display) -> String {
-    let name = on.read_text(format!("/proc/{pid}/comm")).ok().flatten().unwrap_or_default();
-    if name.is_empty() { "another".to_owned() } else { name.trim().to_owned() }
+    let name = on
+        .read_text(format!("/proc/{pid}/comm"))
+        .ok()
+        .flatten()
+        .unwrap_or_default();
+    if name.is_empty() {
+        "another".to_owned()
+    } else {
+        name.trim().to_owned()
+    }
 }
 
-/// A process: its parent, its group, and its start time, which distinguishes it from a later one with the same id.
+/// A process: its parent, its group, and its start time, which distinguishes it from a later one
+/// with the same id.
 struct Process {
     /// It has exited and was not waited for yet.
     is_over: bool,
@@ -270,8 +323,8 @@ struct Process {
 
 fn process(pid: i32) -> Option<Process> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // A name may contain blanks and parentheses. After the last parenthesis come the state, the parent, the group, and as the
-    // 20th field the start.
+    // A name may contain blanks and parentheses. After the last parenthesis come the state, the
+    // parent, the group, and as the 20th field the start.
     let mut words = stat.rsplit_once(')')?.1.split_whitespace();
     Some(Process {
         is_over: matches!(words.next()?, "Z" | "X"),
@@ -336,28 +389,49 @@ mod tests {
 
     #[test]
     fn a_program_sees_a_fixed_environment_and_no_input() {
-        let out = System::live().run(&Program::new(["env"]).env("A", "b")).expect("env is everywhere");
+        let out = System::live()
+            .run(&Program::new(["env"]).env("A", "b"))
+            .expect("env is everywhere");
         assert!(out.succeeded());
-        assert!(out.text.contains("A=b\n") && out.text.contains("LC_ALL=C.UTF-8\n"), "{}", out.text);
+        assert!(
+            out.text.contains("A=b\n") && out.text.contains("LC_ALL=C.UTF-8\n"),
+            "{}",
+            out.text
+        );
         assert!(!out.text.contains("CARGO"), "{}", out.text);
-        let out = System::live().run(&Program::new(["cat"])).expect("cat is everywhere");
+        let out = System::live()
+            .run(&Program::new(["cat"]))
+            .expect("cat is everywhere");
         assert!(out.succeeded() && out.text.is_empty());
     }
 
     #[test]
     fn both_streams_are_kept_and_the_status_told() {
-        let out = System::live().run(&Program::new(["ls", "/does-not-exist"])).expect("ls is everywhere");
+        let out = System::live()
+            .run(&Program::new(["ls", "/does-not-exist"]))
+            .expect("ls is everywhere");
         assert!(matches!(out.ended, Ended::Status(s) if s != 0));
         assert!(out.last_lines(1).contains("does-not-exist"));
-        assert!(System::live().run(&Program::new(["/no/such/program"])).is_err());
+        assert!(
+            System::live()
+                .run(&Program::new(["/no/such/program"]))
+                .is_err()
+        );
     }
 
     #[test]
     fn a_program_prints_no_more_than_it_may() {
         let program = |script: &str| Program::new(["sh", "-c", script]).output_up_to(1 << 20);
         let system = System::live();
-        assert!(system.run(&program("head -c 1048576 /dev/zero")).is_ok_and(|output| output.succeeded()));
-        for script in ["head -c 1048577 /dev/zero", "head -c 1048577 /dev/zero; exec sleep 60"] {
+        assert!(
+            system
+                .run(&program("head -c 1048576 /dev/zero"))
+                .is_ok_and(|output| output.succeeded())
+        );
+        for script in [
+            "head -c 1048577 /dev/zero",
+            "head -c 1048577 /dev/zero; exec sleep 60",
+        ] {
             let why = system.run(&program(script)).expect_err(script).to_string();
             assert!(why.contains("more than 1 MiB"), "{why}");
         }
@@ -367,18 +441,26 @@ mod tests {
     fn a_program_that_ends_when_it_is_told_is_not_waited_for() {
         let began = Instant::now();
         let program = Program::new(["sleep", "60"]).limit(Duration::from_millis(300));
-        assert_eq!(System::live().run(&program).expect("sleep is everywhere").ended, Ended::TimedOut);
+        assert_eq!(
+            System::live()
+                .run(&program)
+                .expect("sleep is everywhere")
+                .ended,
+            Ended::TimedOut
+        );
         assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
     }
 
     #[test]
     fn a_program_whose_time_is_over_is_ended_with_its_children() {
         // The second process has its own group and ignores SIGTERM.
-        let script = "sleep 60 & echo $!; setsid sh -c 'trap \"\" TERM HUP; sleep 60; true' & echo $!; wait";
+        let script =
+            "sleep 60 & echo $!; setsid sh -c 'trap \"\" TERM HUP; sleep 60; true' & echo $!; wait";
         let program = Program::new(["sh", "-c", script]).limit(Duration::from_secs(1));
         let out = System::live().run(&program).expect("sh is everywhere");
         assert_eq!((out.ended, out.text.lines().count()), (Ended::TimedOut, 2));
-        let state = |child: &str| fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        let state =
+            |child: &str| fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
         let alive = |child: &str| !state(child).is_empty() && !state(child).contains(") Z ");
         // The kernel needs a moment.
         let gone = |child: &str| {
@@ -387,6 +469,10 @@ mod tests {
                 !alive(child)
             })
         };
-        assert!(out.text.lines().all(gone), "a grandchild still runs: {}", out.text);
+        assert!(
+            out.text.lines().all(gone),
+            "a grandchild still runs: {}",
+            out.text
+        );
     }
 }

@@ -13,7 +13,8 @@ pub fn digest(from: impl Read) -> io::Result<String> {
     digest_on(Sha256::new(), from)
 }
 
-/// The same for a file whose length others control. A sparse file is refused, because it could have any length.
+/// The same for a file whose length others control. A sparse file is refused, because it could have
+/// any length.
 pub fn digest_of_file(file: File) -> io::Result<String> {
     refuse_holes(&file)?;
     digest(file)
@@ -22,7 +23,10 @@ pub fn digest_of_file(file: File) -> io::Result<String> {
 /// Refuses a sparse file.
 pub fn refuse_holes(file: &File) -> io::Result<()> {
     match consists_of_holes(file)? {
-        true => Err(io::Error::new(io::ErrorKind::InvalidData, "it is a sparse file")),
+        true => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it is a sparse file",
+        )),
         false => Ok(()),
     }
 }
@@ -32,8 +36,8 @@ pub const LEAST_OF_HOLES: u64 = 64 << 20;
 /// A file with less data than this part of it is one of holes.
 pub const PART_OF_DATA: u64 = 64;
 
-/// Whether a large file has almost no data, according to its file system. The number of blocks is only a hint: some file
-/// systems count those of a new file later (ZFS), or never.
+/// Whether a large file has almost no data, according to its file system. The number of blocks is
+/// only a hint: some file systems count those of a new file later (ZFS), or never.
 pub fn consists_of_holes(file: &File) -> io::Result<bool> {
     let meta = file.metadata()?;
     let enough = meta.len() / PART_OF_DATA;
@@ -76,7 +80,10 @@ pub fn copy_summed(from: impl Read, mut to: impl Write) -> io::Result<String> {
     Ok(hex(&sum.finalize()))
 }
 
-fn each_block(mut from: impl Read, mut then: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+fn each_block(
+    mut from: impl Read,
+    mut then: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
     let mut block = vec![0; 1 << 17];
     loop {
         match from.read(&mut block) {
@@ -97,7 +104,10 @@ mod tests {
         let file = || tempfile::tempfile().expect("a temporary file");
         let (holes, data) = (file(), file());
         holes.set_len(1 << 41).expect("sparse");
-        assert_eq!(digest_of_file(holes).expect_err("holes").kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            digest_of_file(holes).expect_err("holes").kind(),
+            io::ErrorKind::InvalidData
+        );
         // Not on disk yet, and with a hole.
         data.set_len(65 << 20).expect("sparse");
         let mut writer = &data;
@@ -105,6 +115,9 @@ mod tests {
         let mut whole = vec![0; 65 << 20];
         whole[..2 << 20].fill(1);
         seek(&data, SeekFrom::Start(0)).expect("a file");
-        assert_eq!(digest_of_file(data).expect("data"), digest(&whole[..]).expect("read"));
+        assert_eq!(
+            digest_of_file(data).expect("data"),
+            digest(&whole[..]).expect("read")
+        );
     }
 }

@@ -20,8 +20,8 @@ pub struct Usage {
 }
 
 impl System {
-    /// The disk space of `path` with all that is in it, as `du -x` counts it: links are not followed, a file with several names
-    /// counts once, and other file systems are left out.
+    /// The disk space of `path` with all that is in it, as `du -x` counts it: links are not
+    /// followed, a file with several names counts once, and other file systems are left out.
     pub fn usage(&self, path: impl Into<PathBuf>) -> Usage {
         let (mut sum, mut seen, mut device) = (Usage::default(), BTreeSet::new(), None);
         let mut open = vec![path.into()];
@@ -30,7 +30,9 @@ impl System {
                 sum.at_least = true;
                 continue;
             };
-            if *device.get_or_insert(meta.dev()) != meta.dev() || meta.nlink() > 1 && !seen.insert(meta.ino()) {
+            if *device.get_or_insert(meta.dev()) != meta.dev()
+                || meta.nlink() > 1 && !seen.insert(meta.ino())
+            {
                 continue;
             }
             sum.bytes += meta.blocks() * BLOCK;
@@ -66,8 +68,14 @@ mod tests {
         let one = on.usage("/t");
         std::fs::hard_link(dir.path().join("t/lib/a"), dir.path().join("t/lib/c")).expect("linked");
         let two = on.usage("/t");
-        assert!((100_000..130_000).contains(&(one.bytes - empty.bytes)), "{empty:?} {one:?}");
-        assert!(two.bytes - one.bytes < 100_000 && !two.at_least, "{one:?} {two:?}");
+        assert!(
+            (100_000..130_000).contains(&(one.bytes - empty.bytes)),
+            "{empty:?} {one:?}"
+        );
+        assert!(
+            two.bytes - one.bytes < 100_000 && !two.at_least,
+            "{one:?} {two:?}"
+        );
         assert!(on.usage("/gone").at_least);
     }
 }

@@ -1,6 +1,7 @@
-//! Work on what a look does not keep: finding files, and going through bytes that it searches, sums or unpacks. A small tree can make
-//! much of it: a file of holes, one that unpacks to a thousand times its size, one that a thousand links lead to, a chain of links with
-//! long targets. Neither bytes nor steps tell how much it is, so the processor's time is measured
+//! Work on what a look does not keep: finding files, and going through bytes that it searches, sums
+//! or unpacks. A small tree can make much of it: a file of holes, one that unpacks to a thousand
+//! times its size, one that a thousand links lead to, a chain of links with long targets. Neither
+//! bytes nor steps tell how much it is, so the processor's time is measured
 //! ([`MAX_WORK`](super::limits::MAX_WORK)).
 
 use super::limits::{Limit, Work};
@@ -12,17 +13,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const ENOUGH: &str =
-    "finding, searching, summing and unpacking the files before it took as much work as a look may take";
+const ENOUGH: &str = "finding, searching, summing and unpacking the files before it took as much work as a look may take";
 
 /// The processor's time that this thread has taken, in nanoseconds.
 fn taken() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
+    (time.tv_sec as u64)
+        .saturating_mul(1_000_000_000)
+        .saturating_add(time.tv_nsec as u64)
 }
 
-/// Counts the time in which a file is gone through, from its opening on: what its readers do between two reads, too. Several readers of
-/// one file, one around the other, share a meter, which counts their time once.
+/// Counts the time in which a file is gone through, from its opening on: what its readers do
+/// between two reads, too. Several readers of one file, one around the other, share a meter, which
+/// counts their time once.
 #[derive(Debug, Clone)]
 pub struct Meter {
     system: System,
@@ -34,14 +37,19 @@ pub struct Meter {
 impl Meter {
     /// What is read `from` the file, or out of it.
     pub fn of<R>(&self, from: R) -> Metered<R> {
-        Metered { from, meter: self.clone() }
+        Metered {
+            from,
+            meter: self.clone(),
+        }
     }
 
     /// Fails when a look has done enough.
     fn check(&self) -> io::Result<()> {
         match self.system.works().all(Work::is_left_for_bytes) {
             true => Ok(()),
-            false => Err(self.system.refused(&self.path, ENOUGH.to_owned(), Some(Limit::File))),
+            false => Err(self
+                .system
+                .refused(&self.path, ENOUGH.to_owned(), Some(Limit::File))),
         }
     }
 
@@ -49,7 +57,8 @@ impl Meter {
         if self.system.is_counted() {
             let now = taken();
             // Less than before only where another thread goes on.
-            self.system.took(now.saturating_sub(self.counted.swap(now, Ordering::Relaxed)));
+            self.system
+                .took(now.saturating_sub(self.counted.swap(now, Ordering::Relaxed)));
         }
     }
 }
@@ -93,8 +102,13 @@ impl System {
         self.works().for_each(|work| work.take(time));
     }
 
-    /// Counts the time that it takes to `find` the file at `path`. Refuses it when the looks have done enough: nothing is found then.
-    pub(super) fn finding<T>(&self, path: &Path, find: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    /// Counts the time that it takes to `find` the file at `path`. Refuses it when the looks have
+    /// done enough: nothing is found then.
+    pub(super) fn finding<T>(
+        &self,
+        path: &Path,
+        find: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
         if !self.is_counted() {
             return find();
         }
@@ -123,7 +137,11 @@ impl System {
     /// The meter of a file, which this thread goes through from now on.
     pub fn meter(&self, path: impl Into<PathBuf>) -> Meter {
         let now = if self.is_counted() { taken() } else { 0 };
-        Meter { system: self.clone(), path: path.into(), counted: Arc::new(AtomicU64::new(now)) }
+        Meter {
+            system: self.clone(),
+            path: path.into(),
+            counted: Arc::new(AtomicU64::new(now)),
+        }
     }
 
     /// Opens a file that is searched, and not kept.
@@ -158,7 +176,11 @@ mod tests {
     }
 
     fn left_out(system: &System) -> Vec<(PathBuf, Option<Limit>)> {
-        system.left_out().into_iter().map(|one| (one.path, one.limit)).collect()
+        system
+            .left_out()
+            .into_iter()
+            .map(|one| (one.path, one.limit))
+            .collect()
     }
 
     #[test]
@@ -171,26 +193,44 @@ mod tests {
         let before = left(&system);
         assert!((1..nanoseconds(MAX_WORK)).contains(&before), "{before}");
         system.took(before - nanoseconds(FOR_NAMES));
-        for error in [read().map(|_| ()), system.sum("/file").map(|_| ()), system.working("/file", || ())] {
+        for error in [
+            read().map(|_| ()),
+            system.sum("/file").map(|_| ()),
+            system.working("/file", || ()),
+        ] {
             let why = error.expect_err("too much").to_string();
             assert!(why.contains("as much work as a look may take"), "{why}");
         }
         assert_eq!(left_out(&system), [("/file".into(), Some(Limit::File))]);
-        assert!(system.exists("/file") && system.read("/file").is_ok(), "files are still found");
+        assert!(
+            system.exists("/file") && system.read("/file").is_ok(),
+            "files are still found"
+        );
         // All looks at a host share it.
-        let again = System { look: None, ..system.clone() }.looked_at();
+        let again = System {
+            look: None,
+            ..system.clone()
+        }
+        .looked_at();
         assert!(again.open_metered("/file").is_err());
         again.took(nanoseconds(MAX_WORK));
-        assert!(!again.exists("/file") && again.list("/").is_err() && again.canonical("/file").is_err());
+        assert!(
+            !again.exists("/file") && again.list("/").is_err() && again.canonical("/file").is_err()
+        );
         let whole = ["/file", "/"].map(|path| (path.into(), Some(Limit::Whole)));
         assert_eq!(left_out(&again)[1..], whole, "nothing is read after them");
-        assert!(again.to_be_changed().sum("/file").is_ok(), "who changes a host goes on");
+        assert!(
+            again.to_be_changed().sum("/file").is_ok(),
+            "who changes a host goes on"
+        );
     }
 
     #[test]
     fn readers_around_each_other_are_counted_once() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        File::create(dir.path().join("file")).and_then(|file| file.set_len(64 << 20)).expect("a sparse file");
+        File::create(dir.path().join("file"))
+            .and_then(|file| file.set_len(64 << 20))
+            .expect("a sparse file");
         let system = System::at(dir.path()).looked_at();
         let began = taken();
         let meter = system.meter("/file");
@@ -212,10 +252,15 @@ mod tests {
         }
         let system = System::at(dir.path()).looked_at();
         let home = system.at_home();
-        let tried = (0..100_000).take_while(|_| home.canonical(format!("/{last}/z")).is_ok()).count();
+        let tried = (0..100_000)
+            .take_while(|_| home.canonical(format!("/{last}/z")).is_ok())
+            .count();
         assert!(tried < 1000 && home.left_out().len() == 1, "{tried}");
         assert!(system.exists(format!("/{last}/z")) && system.left_out().is_empty());
         let taken = nanoseconds(MAX_WORK) - left(&system);
-        assert!(taken >= nanoseconds(MAX_WORK_AT_HOME), "a home's is the tree's, too: {taken}");
+        assert!(
+            taken >= nanoseconds(MAX_WORK_AT_HOME),
+            "a home's is the tree's, too: {taken}"
+        );
     }
 }

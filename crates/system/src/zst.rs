@@ -1,4 +1,5 @@
-//! zstd streams, read. The decoder is built without its error texts, so that its errors get words here.
+//! zstd streams, read. The decoder is built without its error texts, so that its errors get words
+//! here.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -52,8 +53,14 @@ impl<R: BufRead> Read for Decoder<R> {
 }
 
 fn worded(e: io::Error) -> io::Error {
-    match e.get_ref().is_some_and(|inner| inner.to_string() == STRIPPED) {
-        true => io::Error::new(io::ErrorKind::InvalidData, "the zstd data in it is not valid"),
+    match e
+        .get_ref()
+        .is_some_and(|inner| inner.to_string() == STRIPPED)
+    {
+        true => io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the zstd data in it is not valid",
+        ),
         false => e,
     }
 }
@@ -64,21 +71,29 @@ mod tests {
 
     fn read(bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut all = Vec::new();
-        Decoder::with_buffer(bytes)?.window(20)?.read_to_end(&mut all)?;
+        Decoder::with_buffer(bytes)?
+            .window(20)?
+            .read_to_end(&mut all)?;
         Ok(all)
     }
 
     #[test]
     fn errors_have_words() {
         let packed = zstd::encode_all(&b"some bytes, some bytes"[..], 1).expect("packed");
-        assert_eq!(read(&packed).expect("it is sound"), b"some bytes, some bytes");
+        assert_eq!(
+            read(&packed).expect("it is sound"),
+            b"some bytes, some bytes"
+        );
         let mut damaged = packed.clone();
         damaged[5] ^= 0xff;
         for bytes in [&b"\x7fELF is a program"[..], &damaged] {
             let e = read(bytes).expect_err("it is not sound");
             assert_eq!(
                 (e.kind(), e.to_string().as_str()),
-                (io::ErrorKind::InvalidData, "the zstd data in it is not valid")
+                (
+                    io::ErrorKind::InvalidData,
+                    "the zstd data in it is not valid"
+                )
             );
         }
         let cut = read(&packed[..packed.len() - 3]).expect_err("it is cut off");

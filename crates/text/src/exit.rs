@@ -35,7 +35,10 @@ pub enum Exit {
 
 /// Every exit code with its meaning, as scripts rely on it.
 pub const EXITS: [(Exit, &str); 14] = [
-    (Exit::Done, "done; nothing to do; healthy; or the user said no"),
+    (
+        Exit::Done,
+        "done; nothing to do; healthy; or the user said no",
+    ),
     (Exit::Unexpected, "unexpected internal or I/O error"),
     (
         Exit::Usage,
@@ -50,24 +53,52 @@ pub const EXITS: [(Exit, &str); 14] = [
         Exit::Blocked,
         "manual action is required first: Secure Boot, mixed installs, a busy device, disk space; or a plan or lock file was made for another host",
     ),
-    (Exit::Later, "try again later: a lock is held, or the network is unavailable"),
+    (
+        Exit::Later,
+        "try again later: a lock is held, or the network is unavailable",
+    ),
     (
         Exit::StepFailed,
         "a step failed; the journal is kept: fix the cause and run gpusetup resume, or gpusetup rollback",
     ),
-    (Exit::NotWorking, "installed, but verification failed: run gpusetup doctor"),
-    (Exit::NoGpu, "no NVIDIA GPU found, doctor included (--if-no-gpu skip accepts that)"),
-    (Exit::Integrity, "integrity error: a checksum, a signature, a plan, a bundle or a database is wrong"),
-    (Exit::Findings, "doctor found failures (with --strict: or warnings)"),
-    (Exit::Signal(2), "interrupted from the keyboard; the journal is complete"),
-    (Exit::Signal(15), "ended by SIGTERM; the journal is complete"),
+    (
+        Exit::NotWorking,
+        "installed, but verification failed: run gpusetup doctor",
+    ),
+    (
+        Exit::NoGpu,
+        "no NVIDIA GPU found, doctor included (--if-no-gpu skip accepts that)",
+    ),
+    (
+        Exit::Integrity,
+        "integrity error: a checksum, a signature, a plan, a bundle or a database is wrong",
+    ),
+    (
+        Exit::Findings,
+        "doctor found failures (with --strict: or warnings)",
+    ),
+    (
+        Exit::Signal(2),
+        "interrupted from the keyboard; the journal is complete",
+    ),
+    (
+        Exit::Signal(15),
+        "ended by SIGTERM; the journal is complete",
+    ),
 ];
 
 impl Exit {
     /// The one with this number. One that gpusetup does not have is an unexpected one.
     pub fn of(code: u8) -> Self {
-        let known = EXITS.iter().map(|(exit, _)| *exit).find(|exit| exit.code() == code);
-        known.unwrap_or(if code > 128 { Self::Signal(code - 128) } else { Self::Unexpected })
+        let known = EXITS
+            .iter()
+            .map(|(exit, _)| *exit)
+            .find(|exit| exit.code() == code);
+        known.unwrap_or(if code > 128 {
+            Self::Signal(code - 128)
+        } else {
+            Self::Unexpected
+        })
     }
 
     /// The number that the process ends with.

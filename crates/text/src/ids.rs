@@ -1,12 +1,13 @@
-//! Names that users, scripts and tests may rely on: the ids of checks, and the names of the resolver's rules. Each set is
-//! closed, so that a typo does not compile.
+//! Names that users, scripts and tests may rely on: the ids of checks, and the names of the
+//! resolver's rules. Each set is closed, so that a typo does not compile.
 
 use gpusetup_database::compat::{AddOnId, CompanionId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// A closed set of names: an enum that is written, printed and read as text. The doc comment of each variant is also its title.
+/// A closed set of names: an enum that is written, printed and read as text. The doc comment of
+/// each variant is also its title.
 macro_rules! ids {
     ($(#[$about:meta])* $name:ident: $($(#[doc = $title:literal])+ $id:ident = $text:literal,)+) => {
         $(#[$about])*
@@ -39,7 +40,8 @@ macro_rules! ids {
         }
 
         impl $name {
-            /// The thing that is checked, or the condition that holds on a healthy host: a few words without a full stop.
+            /// The thing that is checked, or the condition that holds on a healthy host: a few
+            /// words without a full stop.
             pub fn title(self) -> &'static str {
                 let documented = match self {
                     $(Self::$id => concat!($($title),+),)+
@@ -143,8 +145,8 @@ impl<'de, T: FromStr + fmt::Display> Deserialize<'de> for Recorded<T> {
 }
 
 ids! {
-    /// Problems of a host or an installation. A plan's refusal, a failed apply and a finding of doctor with the same cause have
-    /// the same id.
+    /// Problems of a host or an installation. A plan's refusal, a failed apply and a finding of
+    /// doctor with the same cause have the same id.
     CheckId:
     /// Kernel headers are installed.
     GS101 = "GS101",
@@ -500,7 +502,9 @@ impl FromStr for Rule {
             let (id, rule) = text.split_once('-')?;
             Some(Self::AddOn(id.parse().ok()?, rule.parse().ok()?))
         };
-        text.parse().map(Self::Of).or_else(|unknown| of_row().ok_or(unknown))
+        text.parse()
+            .map(Self::Of)
+            .or_else(|unknown| of_row().ok_or(unknown))
     }
 }
 
@@ -519,22 +523,47 @@ mod tests {
     fn every_name_is_read_as_it_is_written_and_means_one_thing() {
         let checks: BTreeSet<_> = CheckId::ALL.iter().map(|id| id.as_str()).collect();
         let rules: BTreeSet<_> = RuleId::ALL.iter().map(|id| id.as_str()).collect();
-        assert_eq!((checks.len(), rules.len()), (CheckId::ALL.len(), RuleId::ALL.len()));
+        assert_eq!(
+            (checks.len(), rules.len()),
+            (CheckId::ALL.len(), RuleId::ALL.len())
+        );
         assert!(CheckId::ALL.is_sorted_by_key(|id| id.as_str()));
         for id in CheckId::ALL {
-            assert_eq!((id.as_str().parse(), format!("{id:?}")), (Ok(*id), id.to_string()));
+            assert_eq!(
+                (id.as_str().parse(), format!("{id:?}")),
+                (Ok(*id), id.to_string())
+            );
             assert_eq!(id.as_str().to_lowercase().parse(), Ok(*id));
         }
-        assert!(RuleId::ALL.iter().all(|rule| rule.as_str().parse() == Ok(*rule)));
+        assert!(
+            RuleId::ALL
+                .iter()
+                .all(|rule| rule.as_str().parse() == Ok(*rule))
+        );
         let imex = Rule::DriverHas("imex".parse().expect("an id"));
-        assert_eq!(("driver-has-imex".parse(), imex.to_string()), (Ok(imex), "driver-has-imex".to_owned()));
-        assert_eq!("driver-has-modules".parse(), Ok(Rule::Of(RuleId::DriverHasModules)));
-        assert!("GS000".parse::<CheckId>().is_err_and(|e| e.to_string() == "`GS000` is not known"));
+        assert_eq!(
+            ("driver-has-imex".parse(), imex.to_string()),
+            (Ok(imex), "driver-has-imex".to_owned())
+        );
+        assert_eq!(
+            "driver-has-modules".parse(),
+            Ok(Rule::Of(RuleId::DriverHasModules))
+        );
+        assert!(
+            "GS000"
+                .parse::<CheckId>()
+                .is_err_and(|e| e.to_string() == "`GS000` is not known")
+        );
     }
 
     #[test]
     fn a_name_of_another_version_stays_as_it_is() {
-        for (text, known) in [("\"GS201\"", true), ("\"GS999\"", false), ("\"gs201\"", false), ("\"\"", false)] {
+        for (text, known) in [
+            ("\"GS201\"", true),
+            ("\"GS999\"", false),
+            ("\"gs201\"", false),
+            ("\"\"", false),
+        ] {
             let read: Recorded<CheckId> = serde_json::from_str(text).expect("a text");
             assert_eq!(matches!(read, Recorded::Known(_)), known, "{text}");
             assert_eq!(serde_json::to_string(&read).expect("a text"), text);

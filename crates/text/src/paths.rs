@@ -98,7 +98,8 @@ pub const UNIT_FOLDERS: [&str; 5] = [
     "/lib/systemd/system",
 ];
 
-/// Where the unit of the daemon that gets licences for virtual GPUs may be; only guest drivers have it.
+/// Where the unit of the daemon that gets licences for virtual GPUs may be; only guest drivers have
+/// it.
 pub const LICENCE_UNITS: [&str; 3] = [
     "/etc/systemd/system/nvidia-gridd.service",
     "/usr/lib/systemd/system/nvidia-gridd.service",
@@ -112,20 +113,22 @@ pub const PERSISTENCE_UNITS: [&str; 3] = [
     "/lib/systemd/system/nvidia-persistenced.service",
 ];
 /// The link that enables it.
-pub const PERSISTENCE_WANTED: &str = "/etc/systemd/system/multi-user.target.wants/nvidia-persistenced.service";
+pub const PERSISTENCE_WANTED: &str =
+    "/etc/systemd/system/multi-user.target.wants/nvidia-persistenced.service";
 
 /// Where `systemctl enable` links the units that the host starts.
 pub const STARTED_AT_BOOT: &str = "/etc/systemd/system/multi-user.target.wants";
 
-/// Where the nvcc of a toolkit finds `gcc` and `g++` before it looks on PATH: beside its own cicc. Every release does,
-/// whoever starts it, and no other program looks there (tried, see compat/compilers.yaml). NVCC_CCBIN is unknown to nvcc
-/// 12.4 and older, and what a profile sets reaches login shells only.
+/// Where the nvcc of a toolkit finds `gcc` and `g++` before it looks on PATH: beside its own cicc.
+/// Every release does, whoever starts it, and no other program looks there (tried, see
+/// compat/compilers.yaml). NVCC_CCBIN is unknown to nvcc 12.4 and older, and what a profile sets
+/// reaches login shells only.
 pub fn host_compilers(toolkit: &Path) -> [PathBuf; 2] {
     ["gcc", "g++"].map(|name| toolkit.join("nvvm/bin").join(name))
 }
 
-/// A name in its shortest form, relative to the root, as container engines read it (Go's `path.Clean`): `usr/local` for
-/// `./usr//local/`.
+/// A name in its shortest form, relative to the root, as container engines read it (Go's
+/// `path.Clean`): `usr/local` for `./usr//local/`.
 pub fn clean(name: &str) -> String {
     let mut parts = Vec::new();
     for part in name.split('/') {

@@ -1,5 +1,6 @@
-//! Text from elsewhere: facts, plans, archives, programs and servers may say anything. What could move a terminal's cursor,
-//! begin a new line or hide letters is made visible before it is shown or stored.
+//! Text from elsewhere: facts, plans, archives, programs and servers may say anything. What could
+//! move a terminal's cursor, begin a new line or hide letters is made visible before it is shown or
+//! stored.
 
 pub mod link;
 
@@ -10,8 +11,8 @@ use std::borrow::Cow;
 use std::path::Path;
 use unicode_width::UnicodeWidthStr;
 
-/// Whether a character does something else than stand where it is written: control characters, line and paragraph
-/// separators, bidirectional controls, and letters without a width or a shape.
+/// Whether a character does something else than stand where it is written: control characters, line
+/// and paragraph separators, bidirectional controls, and letters without a width or a shape.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -26,7 +27,17 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.chars().map(|c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c }).collect())
+    Cow::Owned(
+        text.chars()
+            .map(|c| {
+                if is_hidden(c) {
+                    char::REPLACEMENT_CHARACTER
+                } else {
+                    c
+                }
+            })
+            .collect(),
+    )
 }
 
 /// The same with a blank for what only separates words: tabs and the ends of lines.
@@ -34,8 +45,8 @@ pub fn one_line(text: &str) -> String {
     visible(&text.replace(['\n', '\r', '\t'], " ")).into_owned()
 }
 
-/// The text without a terminal's escape sequences: colours and the cursor (CSI), titles and links (OSC). None reaches beyond
-/// its line.
+/// The text without a terminal's escape sequences: colours and the cursor (CSI), titles and links
+/// (OSC). None reaches beyond its line.
 pub fn without_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains('\x1b') {
         return Cow::Borrowed(text);
@@ -45,7 +56,10 @@ pub fn without_escapes(text: &str) -> Cow<'_, str> {
     let visible = pieces.map(|piece| {
         let (line_end, mut chars) = (piece.find('\n').unwrap_or(piece.len()), piece.chars());
         let end = match chars.next() {
-            Some('[') => chars.as_str().find(|c| matches!(c, '\x40'..='\x7e')).map(|at| at + 2),
+            Some('[') => chars
+                .as_str()
+                .find(|c| matches!(c, '\x40'..='\x7e'))
+                .map(|at| at + 2),
             // The other end is a bell, or an escape of its own with a backslash.
             Some(']') => piece.find('\x07').map(|at| at + 1).or(Some(piece.len())),
             Some(c) => Some(c.len_utf8()),
@@ -76,10 +90,14 @@ pub fn ascii(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A message of one line or several: the second and later ones are indented, so that none of them passes for a message of
-/// its own.
+/// A message of one line or several: the second and later ones are indented, so that none of them
+/// passes for a message of its own.
 pub fn message(text: &str) -> String {
-    text.trim_end().lines().map(one_line).collect::<Vec<_>>().join("\n    ")
+    text.trim_end()
+        .lines()
+        .map(one_line)
+        .collect::<Vec<_>>()
+        .join("\n    ")
 }
 
 /// A path as a shell reads it back unchanged.
@@ -87,7 +105,8 @@ pub fn quoted_path(path: &Path) -> String {
     quoted(&path.display().to_string())
 }
 
-/// A word as a shell reads it back unchanged. zsh puts the path of a command in place of `=command`.
+/// A word as a shell reads it back unchanged. zsh puts the path of a command in place of
+/// `=command`.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
     if !word.is_empty() && !word.starts_with('=') && word.chars().all(plain) {
@@ -120,14 +139,16 @@ pub fn visible_json(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(visible(&text).into_owned()),
         Value::Array(values) => Value::Array(values.into_iter().map(visible_json).collect()),
-        Value::Object(map) => {
-            map.into_iter().map(|(key, value)| (visible(&key).into_owned(), visible_json(value))).collect()
-        }
+        Value::Object(map) => map
+            .into_iter()
+            .map(|(key, value)| (visible(&key).into_owned(), visible_json(value)))
+            .collect(),
         other => other,
     }
 }
 
-/// JSON text in which hidden characters are written by their numbers: it says the same. Line ends are JSON's own.
+/// JSON text in which hidden characters are written by their numbers: it says the same. Line ends
+/// are JSON's own.
 pub fn json(text: &str) -> Cow<'_, str> {
     let hidden = |c: char| c != '\n' && is_hidden(c);
     if !text.contains(hidden) {
@@ -136,7 +157,10 @@ pub fn json(text: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match hidden(c) {
-            true => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out += &format!("\\u{unit:04x}")),
+            true => c
+                .encode_utf16(&mut [0; 2])
+                .iter()
+                .for_each(|unit| out += &format!("\\u{unit:04x}")),
             false => out.push(c),
         }
     }
@@ -145,16 +169,21 @@ pub fn json(text: &str) -> Cow<'_, str> {
 
 /// A value whose texts are all [`visible`]; the value as it is where it has no form in JSON.
 pub fn made_visible<T: Serialize + DeserializeOwned>(value: T) -> T {
-    let Ok(text) = serde_json::to_string(&value) else { return value };
+    let Ok(text) = serde_json::to_string(&value) else {
+        return value;
+    };
     // JSON escapes what is below U+0020. Nearly always there is nothing to do.
     if !text.contains(|c| c == '\\' || is_hidden(c)) {
         return value;
     }
-    serde_json::from_str(&text).map(visible_json).and_then(serde_json::from_value).unwrap_or(value)
+    serde_json::from_str(&text)
+        .map(visible_json)
+        .and_then(serde_json::from_value)
+        .unwrap_or(value)
 }
 
-/// The first hidden character of a text of several lines, and where it begins. Tabs are none, nor ends of lines, those of Windows
-/// included, nor the byte-order mark at the beginning.
+/// The first hidden character of a text of several lines, and where it begins. Tabs are none, nor
+/// ends of lines, those of Windows included, nor the byte-order mark at the beginning.
 pub fn hidden_in_lines(text: &str) -> Option<(usize, char)> {
     let is_plain = |(at, c): (usize, char)| match c {
         '\n' | '\t' => true,
@@ -165,15 +194,21 @@ pub fn hidden_in_lines(text: &str) -> Option<(usize, char)> {
     text.char_indices().find(|found| !is_plain(*found))
 }
 
-/// The line and the column of a place in a text, given in bytes. Both count from 1, the column in characters.
+/// The line and the column of a place in a text, given in bytes. Both count from 1, the column in
+/// characters.
 pub fn line_and_column(text: &str, at: usize) -> (usize, usize) {
     let before = text.get(..at).unwrap_or_default();
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
+    let column = before
+        .rsplit('\n')
+        .next()
+        .unwrap_or_default()
+        .chars()
+        .count();
     (before.matches('\n').count() + 1, column + 1)
 }
 
-/// The first text or key of a JSON value that holds a hidden character. The text below a key in `except`, or each text of
-/// a list there, may have several lines, and tabs.
+/// The first text or key of a JSON value that holds a hidden character. The text below a key in
+/// `except`, or each text of a list there, may have several lines, and tabs.
 pub fn hidden_in<'a>(value: &'a Value, except: &[&str]) -> Option<&'a str> {
     let in_lines = |text: &&str| hidden_in_lines(text).is_some();
     match value {
@@ -181,8 +216,12 @@ pub fn hidden_in<'a>(value: &'a Value, except: &[&str]) -> Option<&'a str> {
         Value::Array(values) => values.iter().find_map(|value| hidden_in(value, except)),
         Value::Object(map) => map.iter().find_map(|(key, value)| match value {
             _ if key.contains(is_hidden) => Some(key.as_str()),
-            Value::String(text) if except.contains(&key.as_str()) => Some(text.as_str()).filter(in_lines),
-            Value::Array(texts) if except.contains(&key.as_str()) && texts.iter().all(Value::is_string) => {
+            Value::String(text) if except.contains(&key.as_str()) => {
+                Some(text.as_str()).filter(in_lines)
+            }
+            Value::Array(texts)
+                if except.contains(&key.as_str()) && texts.iter().all(Value::is_string) =>
+            {
                 texts.iter().filter_map(Value::as_str).find(in_lines)
             }
             value => hidden_in(value, except),
@@ -202,7 +241,11 @@ pub fn bytes(count: u64) -> String {
         value /= 1000.0;
         unit += 1;
     }
-    if value < 9.95 { format!("{value:.1} {}", UNITS[unit]) } else { format!("{value:.0} {}", UNITS[unit]) }
+    if value < 9.95 {
+        format!("{value:.1} {}", UNITS[unit])
+    } else {
+        format!("{value:.0} {}", UNITS[unit])
+    }
 }
 
 /// An estimated time as people say it: `about 12 min`, no more exact than it can be known.
@@ -218,8 +261,8 @@ pub fn about(seconds: u64) -> String {
     }
 }
 
-/// `text` in lines of at most `width` columns, the first behind `first`, the others behind as many spaces. A word that is
-/// longer than a line has a line of its own.
+/// `text` in lines of at most `width` columns, the first behind `first`, the others behind as many
+/// spaces. A word that is longer than a line has a line of its own.
 pub fn wrapped(first: &str, text: &str, width: usize) -> String {
     let indent = columns(first);
     let (mut out, mut column) = (first.to_owned(), indent);
@@ -244,7 +287,8 @@ pub fn wrapped(first: &str, text: &str, width: usize) -> String {
     out
 }
 
-/// How many columns of a terminal a text takes: Hangul and other East Asian letters take two each, colours and links none.
+/// How many columns of a terminal a text takes: Hangul and other East Asian letters take two each,
+/// colours and links none.
 pub fn columns(text: &str) -> usize {
     without_escapes(text).width()
 }
@@ -252,7 +296,9 @@ pub fn columns(text: &str) -> usize {
 /// The text with blanks after it, so that it takes at least `width` columns.
 pub fn padded(text: &str, width: usize) -> String {
     let blanks = width.saturating_sub(columns(text));
-    text.chars().chain(std::iter::repeat_n(' ', blanks)).collect()
+    text.chars()
+        .chain(std::iter::repeat_n(' ', blanks))
+        .collect()
 }
 
 /// One of something, or several: `1 reboot`, `2 reboots`.
@@ -269,9 +315,16 @@ pub fn counted(number: u64, one: &str, several: &str) -> String {
 pub const MOST_EDITS: usize = 2;
 
 /// The one of these words that takes the fewest edits to get from a typo, if `most` are enough.
-pub fn nearest<'a>(typo: &str, words: impl Iterator<Item = &'a str>, most: usize) -> Option<&'a str> {
+pub fn nearest<'a>(
+    typo: &str,
+    words: impl Iterator<Item = &'a str>,
+    most: usize,
+) -> Option<&'a str> {
     let with_edits = words.map(|word| (strsim::damerau_levenshtein(typo, word), word));
-    with_edits.min_by_key(|(edits, _)| *edits).filter(|(edits, _)| *edits <= most).map(|(_, word)| word)
+    with_edits
+        .min_by_key(|(edits, _)| *edits)
+        .filter(|(edits, _)| *edits <= most)
+        .map(|(_, word)| word)
 }
 
 /// The words of a line, without quotation marks. What is in quotes is of one word.
@@ -300,8 +353,9 @@ pub fn all_of<S: AsRef<str>>(things: &[S]) -> String {
     }
 }
 
-/// GPUs in a sentence, by their bus addresses, of so many that the host has: `GPU 0000:17:00.0`, `GPUs 0000:17:00.0 and 0000:2a:00.0`,
-/// `GPUs 0000:17:00.0, 0000:2a:00.0 and 3 more`, `all 8 GPUs`.
+/// GPUs in a sentence, by their bus addresses, of so many that the host has: `GPU 0000:17:00.0`,
+/// `GPUs 0000:17:00.0 and 0000:2a:00.0`, `GPUs 0000:17:00.0, 0000:2a:00.0 and 3 more`, `all 8
+/// GPUs`.
 pub fn gpus_at<S: AsRef<str>>(addresses: &[S], of: usize) -> String {
     let each: Vec<_> = addresses.iter().map(AsRef::as_ref).collect();
     match each.as_slice() {
@@ -319,11 +373,13 @@ pub fn public_path(path: &Path) -> String {
     public_address(&path.to_string_lossy()).into_owned()
 }
 
-/// An address without what lets anyone download the file: its login, and its query, in which signed addresses have it, or fragment.
+/// An address without what lets anyone download the file: its login, and its query, in which signed
+/// addresses have it, or fragment.
 pub fn public_address(address: &str) -> Cow<'_, str> {
     // The login first: a password may have a question mark.
     let shown = without_logins(address);
-    let is_address = matches!(shown, Cow::Owned(_)) || address.contains("://") || address.starts_with("http");
+    let is_address =
+        matches!(shown, Cow::Owned(_)) || address.contains("://") || address.starts_with("http");
     match shown.find(['?', '#']).filter(|_| is_address) {
         Some(end) => Cow::Owned(shown[..end].to_owned()),
         None => shown,
@@ -331,11 +387,13 @@ pub fn public_address(address: &str) -> Cow<'_, str> {
 }
 
 /// What ends the host of an address, or stands before an address.
-const BESIDE_ADDRESSES: &[char] =
-    &['/', '?', '#', '"', '\'', '`', '<', '>', '|', '\\', '=', '(', '[', '{', ',', ';', ':', '&'];
+const BESIDE_ADDRESSES: &[char] = &[
+    '/', '?', '#', '"', '\'', '`', '<', '>', '|', '\\', '=', '(', '[', '{', ',', ';', ':', '&',
+];
 
-/// A text without the logins of the addresses in it: `https://user:password@mirror.example`. Who is told that an address is wrong may
-/// have misspelt it, or have a slash in the password: what looks like `user:password@` is a login without an address, too.
+/// A text without the logins of the addresses in it: `https://user:password@mirror.example`. Who is
+/// told that an address is wrong may have misspelt it, or have a slash in the password: what looks
+/// like `user:password@` is a login without an address, too.
 pub fn without_logins(text: &str) -> Cow<'_, str> {
     if !text.contains('@') {
         return Cow::Borrowed(text);
@@ -343,7 +401,10 @@ pub fn without_logins(text: &str) -> Cow<'_, str> {
     let (mut rest, mut out) = (text, String::new());
     while let Some(word) = rest.split_inclusive(char::is_whitespace).next() {
         rest = &rest[word.len()..];
-        match start_of_cut_login(word).zip(end_of_cut_login(rest)).filter(|_| !word.ends_with('\n')) {
+        match start_of_cut_login(word)
+            .zip(end_of_cut_login(rest))
+            .filter(|_| !word.ends_with('\n'))
+        {
             Some((start, end)) => {
                 out += &word[..start];
                 rest = &rest[end..];
@@ -351,22 +412,33 @@ pub fn without_logins(text: &str) -> Cow<'_, str> {
             None => out += &without_logins_in_word(word),
         }
     }
-    if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
+    if out == text {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(out)
+    }
 }
 
-/// Where a login begins whose password has a blank: `https://user:pass word@host`. What follows the colon is no port.
+/// Where a login begins whose password has a blank: `https://user:pass word@host`. What follows the
+/// colon is no port.
 fn start_of_cut_login(word: &str) -> Option<usize> {
     let start = word.rfind("://")? + 3;
     let (user, password) = word[start..].trim_end().split_once(':')?;
     let after_digits = password.trim_start_matches(|c: char| c.is_ascii_digit());
-    let is_port = after_digits.len() < password.len() && !after_digits.starts_with(char::is_alphanumeric);
-    let is_cut = !password.is_empty() && !password.starts_with(BESIDE_ADDRESSES) && !word.contains('@');
+    let is_port =
+        after_digits.len() < password.len() && !after_digits.starts_with(char::is_alphanumeric);
+    let is_cut =
+        !password.is_empty() && !password.starts_with(BESIDE_ADDRESSES) && !word.contains('@');
     (is_cut && !is_port && !user.contains(BESIDE_ADDRESSES)).then_some(start)
 }
 
-/// Where such a login ends: behind the last @ of the next word on the line that has one, unless that is far away.
+/// Where such a login ends: behind the last @ of the next word on the line that has one, unless
+/// that is far away.
 fn end_of_cut_login(rest: &str) -> Option<usize> {
-    let near = rest.bytes().take(LONGEST_PASSWORD).take_while(|byte| *byte != b'\n');
+    let near = rest
+        .bytes()
+        .take(LONGEST_PASSWORD)
+        .take_while(|byte| *byte != b'\n');
     let at = { near }.position(|byte| byte == b'@')?;
     let word = rest[at..].split(char::is_whitespace).next()?;
     Some(at + word.rfind('@')? + 1)
@@ -401,25 +473,41 @@ fn without_logins_in_word(word: &str) -> String {
 /// Where a login begins that would end with this text, in front of an @; none if it is no login.
 fn start_of_login(before: &str, after: &str) -> Option<usize> {
     let of_host = |c: char| !"/?#\"'`<>|\\".contains(c);
-    if let Some(start) = before.rfind("://").map(|at| at + 3).filter(|start| before[*start..].chars().all(of_host)) {
+    if let Some(start) = before
+        .rfind("://")
+        .map(|at| at + 3)
+        .filter(|start| before[*start..].chars().all(of_host))
+    {
         return Some(start);
     }
     let is_digest = after.starts_with("sha256:") || after.starts_with("sha512:");
     before.match_indices(':').find_map(|(colon, _)| {
-        let start = before[..colon].rfind(BESIDE_ADDRESSES).map_or(0, |at| at + 1);
-        let (front, user, password) = (&before[..start], &before[start..colon], &before[colon + 1..]);
+        let start = before[..colon]
+            .rfind(BESIDE_ADDRESSES)
+            .map_or(0, |at| at + 1);
+        let (front, user, password) = (
+            &before[..start],
+            &before[start..colon],
+            &before[colon + 1..],
+        );
         // `nas:/data@snapshot` is none, and `https:/me:pw@host` is.
-        let is_path = password.starts_with('/') && !password.contains(':') && !user.starts_with("http");
+        let is_path =
+            password.starts_with('/') && !password.contains(':') && !user.starts_with("http");
         // `3b:00.0@x` and `12:30@x` are none, and `2me:pw@host` is.
         let has_letter = user.contains(|c: char| c.is_ascii_alphabetic() && !c.is_ascii_hexdigit());
         let begins = |c: char| c.is_ascii_alphabetic() || c.is_ascii_digit() && has_letter;
         let is_name = user.starts_with(begins) && user != "mailto";
-        let is_alone = is_name && !front.ends_with(['/', ':']) && !is_digest && !is_path && !password.starts_with("//");
-        // In an address with a slash behind it, a number is rather the beginning of a password than the port of a host that has no
-        // domain: `https://me:1234/pw@host`.
+        let is_alone = is_name
+            && !front.ends_with(['/', ':'])
+            && !is_digest
+            && !is_path
+            && !password.starts_with("//");
+        // In an address with a slash behind it, a number is rather the beginning of a password than
+        // the port of a host that has no domain: `https://me:1234/pw@host`.
         let is_host = !front.ends_with("//") || user.contains('.') || user == "localhost";
-        let is_port =
-            |end: usize| password[..end].parse::<u16>().is_ok() && (is_host || !password[end..].starts_with('/'));
+        let is_port = |end: usize| {
+            password[..end].parse::<u16>().is_ok() && (is_host || !password[end..].starts_with('/'))
+        };
         // Where the login has ended before, this @ is of a path.
         let rest = password.trim_start_matches('/');
         let has_login = |end: usize| rest[..end].contains('@');
@@ -437,7 +525,13 @@ mod tests {
 
     #[test]
     fn a_word_is_quoted_for_every_shell() {
-        for (word, written) in [("a=b", "a=b"), ("=id", "'=id'"), ("", "''"), ("it's", "'it'\\''s'"), ("~", "'~'")] {
+        for (word, written) in [
+            ("a=b", "a=b"),
+            ("=id", "'=id'"),
+            ("", "''"),
+            ("it's", "'it'\\''s'"),
+            ("~", "'~'"),
+        ] {
             assert_eq!(quoted(word), written);
         }
     }
@@ -445,13 +539,31 @@ mod tests {
     #[test]
     fn what_a_signed_address_gives_away_is_left_out() {
         let signed = "https://x.example/a/NVIDIA-grid.run?sig=secret&se=2027#part";
-        assert_eq!(public_address(signed), "https://x.example/a/NVIDIA-grid.run");
-        assert_eq!(public_address("https://me:pw@x.example/a?sig=secret"), "https://x.example/a");
-        assert_eq!(public_address("https://me:p?w@x.example/a?sig=secret"), "https://x.example/a");
-        assert_eq!(public_address("https:/me:pw@x.example/a?sig=secret"), "x.example/a");
-        assert_eq!(public_address("https:/x.example/a?sig=secret"), "https:/x.example/a");
+        assert_eq!(
+            public_address(signed),
+            "https://x.example/a/NVIDIA-grid.run"
+        );
+        assert_eq!(
+            public_address("https://me:pw@x.example/a?sig=secret"),
+            "https://x.example/a"
+        );
+        assert_eq!(
+            public_address("https://me:p?w@x.example/a?sig=secret"),
+            "https://x.example/a"
+        );
+        assert_eq!(
+            public_address("https:/me:pw@x.example/a?sig=secret"),
+            "x.example/a"
+        );
+        assert_eq!(
+            public_address("https:/x.example/a?sig=secret"),
+            "https:/x.example/a"
+        );
         assert_eq!(public_address("/srv/what?.run#1"), "/srv/what?.run#1");
-        assert_eq!(public_address("https://x.example/a#secret"), "https://x.example/a");
+        assert_eq!(
+            public_address("https://x.example/a#secret"),
+            "https://x.example/a"
+        );
     }
 
     #[test]
@@ -462,8 +574,14 @@ mod tests {
                 "cannot reach http://me:a@b@x:80: refused; try ftp://token@y",
                 "cannot reach http://x:80: refused; try ftp://y",
             ),
-            ("'https://me:pw@x' and \"https://me:pw@y\"", "'https://x' and \"https://y\""),
-            ("[\"https://me:pw@x\",\"ftp://me:pw@y\"]", "[\"https://x\",\"ftp://y\"]"),
+            (
+                "'https://me:pw@x' and \"https://me:pw@y\"",
+                "'https://x' and \"https://y\"",
+            ),
+            (
+                "[\"https://me:pw@x\",\"ftp://me:pw@y\"]",
+                "[\"https://x\",\"ftp://y\"]",
+            ),
             // Passwords with what ends a host.
             ("https://me:S3/CRET@x/d", "https://x/d"),
             ("https://me:/S3//CRET@x/d", "https://x/d"),
@@ -485,28 +603,58 @@ mod tests {
             ("2me:S3@x", "x"),
             ("https://me:1234/S3@x/d", "https://x/d"),
             ("https://me:S3 CRET@x/d", "https://x/d"),
-            ("'https://me:S3 C R@E@x/d' and mail me@x", "'https://x/d' and mail me@x"),
+            (
+                "'https://me:S3 C R@E@x/d' and mail me@x",
+                "'https://x/d' and mail me@x",
+            ),
             // What is no login.
             ("https://x.example/a@b?c=d@e", "https://x.example/a@b?c=d@e"),
-            ("https://x.example, mail me@x.example", "https://x.example, mail me@x.example"),
-            ("https://x.example:8080/@a/b:c@d", "https://x.example:8080/@a/b:c@d"),
+            (
+                "https://x.example, mail me@x.example",
+                "https://x.example, mail me@x.example",
+            ),
+            (
+                "https://x.example:8080/@a/b:c@d",
+                "https://x.example:8080/@a/b:c@d",
+            ),
             ("https://[::1]:8080/a@b", "https://[::1]:8080/a@b"),
             ("file:///srv/a@b", "file:///srv/a@b"),
             ("/srv/a:b@c", "/srv/a:b@c"),
-            ("root@host user@10.0.0.1:/path", "root@host user@10.0.0.1:/path"),
+            (
+                "root@host user@10.0.0.1:/path",
+                "root@host user@10.0.0.1:/path",
+            ),
             ("mailto:root@host", "mailto:root@host"),
             ("nas:/data@snapshot", "nas:/data@snapshot"),
             ("at 12:30@x, 0000:17:00.0@x", "at 12:30@x, 0000:17:00.0@x"),
             ("config.yaml:12:3@x", "config.yaml:12:3@x"),
-            ("3b:00.0@x 10de:2331@x 10:30:00@x", "3b:00.0@x 10de:2331@x 10:30:00@x"),
-            ("http://x:80 and http://y:80/, mail me@x", "http://x:80 and http://y:80/, mail me@x"),
-            ("http://x: refused, mail me@x", "http://x: refused, mail me@x"),
+            (
+                "3b:00.0@x 10de:2331@x 10:30:00@x",
+                "3b:00.0@x 10de:2331@x 10:30:00@x",
+            ),
+            (
+                "http://x:80 and http://y:80/, mail me@x",
+                "http://x:80 and http://y:80/, mail me@x",
+            ),
+            (
+                "http://x: refused, mail me@x",
+                "http://x: refused, mail me@x",
+            ),
             ("http://me:x\nme@x", "http://me:x\nme@x"),
             ("http://localhost:5000/a@b", "http://localhost:5000/a@b"),
             ("ubuntu:24.04@sha256:ab", "ubuntu:24.04@sha256:ab"),
-            ("nvcr.io/nvidia/cuda:12.4@sha256:ab", "nvcr.io/nvidia/cuda:12.4@sha256:ab"),
-            ("localhost:5000/repo/name@sha256:ab", "localhost:5000/repo/name@sha256:ab"),
-            ("cuda=12.4@x cuda@12.4 getty@tty1.service", "cuda=12.4@x cuda@12.4 getty@tty1.service"),
+            (
+                "nvcr.io/nvidia/cuda:12.4@sha256:ab",
+                "nvcr.io/nvidia/cuda:12.4@sha256:ab",
+            ),
+            (
+                "localhost:5000/repo/name@sha256:ab",
+                "localhost:5000/repo/name@sha256:ab",
+            ),
+            (
+                "cuda=12.4@x cuda@12.4 getty@tty1.service",
+                "cuda=12.4@x cuda@12.4 getty@tty1.service",
+            ),
         ] {
             assert_eq!(without_logins(text), shown);
         }
@@ -515,20 +663,35 @@ mod tests {
     #[test]
     fn a_quoted_word_is_read_back() {
         for word in ["/a b", "/it's", "/'", "/a: b", "/'\\''"] {
-            assert_eq!(quoted_at_start(&format!("{}: why, 'so'", quoted(word))).as_deref(), Some(word));
+            assert_eq!(
+                quoted_at_start(&format!("{}: why, 'so'", quoted(word))).as_deref(),
+                Some(word)
+            );
         }
-        assert_eq!([quoted_at_start("/a: 'b'"), quoted_at_start("'a")], [None, None]);
+        assert_eq!(
+            [quoted_at_start("/a: 'b'"), quoted_at_start("'a")],
+            [None, None]
+        );
     }
 
     #[test]
     fn several_things_are_one_enumeration() {
-        assert_eq!([all_of(&["a"]), all_of(&["a", "b"]), all_of(&["a", "b", "c"])], ["a", "a and b", "a, b and c"]);
+        assert_eq!(
+            [
+                all_of(&["a"]),
+                all_of(&["a", "b"]),
+                all_of(&["a", "b", "c"])
+            ],
+            ["a", "a and b", "a, b and c"]
+        );
         assert_eq!(all_of::<&str>(&[]), "");
     }
 
     #[test]
     fn many_gpus_are_named_in_few_words() {
-        let all: Vec<_> = (0..8).map(|n| format!("0000:{:02x}:00.0", 0x17 + n)).collect();
+        let all: Vec<_> = (0..8)
+            .map(|n| format!("0000:{:02x}:00.0", 0x17 + n))
+            .collect();
         for (count, of, text) in [
             (1, 1, "GPU 0000:17:00.0"),
             (2, 2, "GPUs 0000:17:00.0 and 0000:18:00.0"),
@@ -557,15 +720,25 @@ mod tests {
 
     #[test]
     fn a_shell_reads_a_word_back() {
-        for word in ["", "plain", "a b", "it's", "$(id)", "a;b", "\\", "-n", "a\nb"] {
-            let ran = std::process::Command::new("sh").args(["-c", &format!("printf %s. {}", quoted(word))]).output();
-            assert_eq!(String::from_utf8_lossy(&ran.expect("sh runs").stdout), format!("{word}."));
+        for word in [
+            "", "plain", "a b", "it's", "$(id)", "a;b", "\\", "-n", "a\nb",
+        ] {
+            let ran = std::process::Command::new("sh")
+                .args(["-c", &format!("printf %s. {}", quoted(word))])
+                .output();
+            assert_eq!(
+                String::from_utf8_lossy(&ran.expect("sh runs").stdout),
+                format!("{word}.")
+            );
         }
     }
 
     #[test]
     fn what_moves_the_cursor_or_hides_letters_is_replaced() {
-        for hidden in ["\n", "\r", "\u{1b}", "\0", "\u{7f}", "\u{9b}", "\u{202e}", "\u{2066}", "\u{2028}", "\u{200d}"] {
+        for hidden in [
+            "\n", "\r", "\u{1b}", "\0", "\u{7f}", "\u{9b}", "\u{202e}", "\u{2066}", "\u{2028}",
+            "\u{200d}",
+        ] {
             assert_eq!(visible(&format!("a{hidden}b")), "a\u{fffd}b", "{hidden:?}");
         }
         assert!(matches!(visible("Prüfung, 日本, 🎉"), Cow::Borrowed(_)));
@@ -573,22 +746,47 @@ mod tests {
 
     #[test]
     fn a_later_line_of_a_message_is_indented() {
-        assert_eq!(message("failed:\nhint: rm -rf /\u{1b}[2J\n"), "failed:\n    hint: rm -rf /\u{fffd}[2J");
+        assert_eq!(
+            message("failed:\nhint: rm -rf /\u{1b}[2J\n"),
+            "failed:\n    hint: rm -rf /\u{fffd}[2J"
+        );
     }
 
     #[test]
     fn a_hidden_character_is_found_wherever_it_stands() {
         let found = |value: Value| hidden_in(&value, &["content"]).map(str::to_owned);
-        assert_eq!(found(json!({"a": ["x", {"b": "y\n"}]})), Some("y\n".to_owned()));
+        assert_eq!(
+            found(json!({"a": ["x", {"b": "y\n"}]})),
+            Some("y\n".to_owned())
+        );
         assert_eq!(found(json!({"a\u{1b}": 1})), Some("a\u{1b}".to_owned()));
         assert_eq!(found(json!({"content": "two\n\tlines", "mode": 420})), None);
-        assert_eq!(found(json!({"content": "\u{feff}two\r\nlines\r\n"})), None, "as Windows writes it");
+        assert_eq!(
+            found(json!({"content": "\u{feff}two\r\nlines\r\n"})),
+            None,
+            "as Windows writes it"
+        );
         assert_eq!(found(json!({"content": "a\rb"})), Some("a\rb".to_owned()));
-        assert_eq!((hidden_in_lines("a\u{feff}"), line_and_column("a\nb\u{200b}", 3)), (Some((1, '\u{feff}')), (2, 2)));
-        assert_eq!(found(json!({"content": "\u{1b}[2J"})), Some("\u{1b}[2J".to_owned()));
+        assert_eq!(
+            (
+                hidden_in_lines("a\u{feff}"),
+                line_and_column("a\nb\u{200b}", 3)
+            ),
+            (Some((1, '\u{feff}')), (2, 2))
+        );
+        assert_eq!(
+            found(json!({"content": "\u{1b}[2J"})),
+            Some("\u{1b}[2J".to_owned())
+        );
         assert_eq!(found(json!({"content": ["two\nlines"]})), None);
-        assert_eq!(found(json!({"content": ["two\nlines", "\r"]})), Some("\r".to_owned()));
-        assert_eq!(found(json!({"content": [["two\nlines"]]})), Some("two\nlines".to_owned()));
+        assert_eq!(
+            found(json!({"content": ["two\nlines", "\r"]})),
+            Some("\r".to_owned())
+        );
+        assert_eq!(
+            found(json!({"content": [["two\nlines"]]})),
+            Some("two\nlines".to_owned())
+        );
         assert_eq!(found(visible_json(json!({"a\n": ["x\u{1b}"]}))), None);
     }
 
@@ -626,14 +824,26 @@ mod tests {
     #[test]
     fn lines_are_filled_and_no_wider() {
         let text = wrapped("why  ", "one two three four five six seven", 16);
-        assert_eq!(text, "why  one two\n     three four\n     five six\n     seven\n");
+        assert_eq!(
+            text,
+            "why  one two\n     three four\n     five six\n     seven\n"
+        );
         // Two columns for each letter, and no line ends inside a word.
-        assert_eq!(wrapped("뜻  ", "커널 모듈이 없습니다", 14), "뜻  커널\n    모듈이\n    없습니다\n");
-        assert_eq!((padded("뜻", 4), padded("means", 4)), ("뜻  ".to_owned(), "means".to_owned()));
+        assert_eq!(
+            wrapped("뜻  ", "커널 모듈이 없습니다", 14),
+            "뜻  커널\n    모듈이\n    없습니다\n"
+        );
+        assert_eq!(
+            (padded("뜻", 4), padded("means", 4)),
+            ("뜻  ".to_owned(), "means".to_owned())
+        );
         assert_eq!(
             wrapped("\x1b[1mwhy\x1b[0m  ", "one \x1b[2mtwo\x1b[0m three", 12),
             "\x1b[1mwhy\x1b[0m  one \x1b[2mtwo\x1b[0m\n     three\n"
         );
-        assert_eq!(wrapped("- ", "a-word-that-is-longer-than-that b", 10), "- a-word-that-is-longer-than-that\n  b\n");
+        assert_eq!(
+            wrapped("- ", "a-word-that-is-longer-than-that b", 10),
+            "- a-word-that-is-longer-than-that\n  b\n"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! A command line as far as the cursor, as bash has it in `COMP_LINE`: its words, and what readline will replace.
+//! A command line as far as the cursor, as bash has it in `COMP_LINE`: its words, and what readline
+//! will replace.
 
 /// A command line.
 #[derive(Debug, PartialEq, Eq)]
@@ -15,8 +16,8 @@ struct Word {
     text: String,
     /// The quote that is open at the cursor.
     quote: Option<char>,
-    /// Where in `text` the part begins that readline replaces: after an opening quote, or after a character like `=` that breaks
-    /// words.
+    /// Where in `text` the part begins that readline replaces: after an opening quote, or after a
+    /// character like `=` that breaks words.
     replaced: usize,
 }
 
@@ -47,7 +48,10 @@ impl Line {
                 _ => current.text.push(letter),
             }
         }
-        let current = Word { quote, ..word.unwrap_or_default() };
+        let current = Word {
+            quote,
+            ..word.unwrap_or_default()
+        };
         // `NAME=value gpusetup …`, and what sudo leaves of its line.
         let is_program = |word: &String| word.rsplit('/').next() == Some("gpusetup");
         let at = words.iter().position(is_program).unwrap_or(0);
@@ -57,7 +61,13 @@ impl Line {
 
     /// A line of another shell, which replaces whole words.
     pub fn of_words(words: Vec<String>, current: String) -> Self {
-        Self { words, current: Word { text: current, ..Word::default() } }
+        Self {
+            words,
+            current: Word {
+                text: current,
+                ..Word::default()
+            },
+        }
     }
 
     /// What was typed of the current word.
@@ -65,10 +75,14 @@ impl Line {
         &self.current.text
     }
 
-    /// What bash is to put in place of the part that it replaces, quoted, for a word that completes the current one. None if
-    /// the word does not.
+    /// What bash is to put in place of the part that it replaces, quoted, for a word that completes
+    /// the current one. None if the word does not.
     pub fn completed(&self, word: &str) -> Option<String> {
-        let Word { text, quote, replaced } = &self.current;
+        let Word {
+            text,
+            quote,
+            replaced,
+        } = &self.current;
         let rest = word.strip_prefix(&text[..*replaced])?;
         let is_plain = |c: char| c.is_alphanumeric() || "-_./:=@,+%".contains(c);
         let mut out = String::new();
@@ -98,11 +112,19 @@ mod tests {
     #[test]
     fn words_are_those_of_the_shell() {
         let line = read("gpusetup plan --gpu \"rtx 3090\" --cuda '>=12' a\\ b x");
-        assert_eq!(line.words, ["gpusetup", "plan", "--gpu", "rtx 3090", "--cuda", ">=12", "a b"]);
+        assert_eq!(
+            line.words,
+            [
+                "gpusetup", "plan", "--gpu", "rtx 3090", "--cuda", ">=12", "a b"
+            ]
+        );
         assert_eq!(line.current(), "x");
         assert_eq!(read("gpusetup plan ").words, ["gpusetup", "plan"]);
         assert_eq!(read("gpusetup plan ").current(), "");
-        assert_eq!(read("A=1 B=2 ./gpusetup plan x").words, ["./gpusetup", "plan"]);
+        assert_eq!(
+            read("A=1 B=2 ./gpusetup plan x").words,
+            ["./gpusetup", "plan"]
+        );
         assert_eq!(read("").words, Vec::<String>::new());
         assert_eq!(read("gpusetup \\").current(), "");
     }
@@ -119,11 +141,20 @@ mod tests {
             ("gpusetup plan --gpu 'h", "h100 pcie", "h100 pcie"),
             ("gpusetup plan --gpu \"", "$x`\"", "\\$x\\`\\\""),
         ] {
-            assert_eq!(read(typed).completed(candidate).as_deref(), Some(replacement), "{typed}");
+            assert_eq!(
+                read(typed).completed(candidate).as_deref(),
+                Some(replacement),
+                "{typed}"
+            );
         }
         assert_eq!(read("gpusetup plan --gpu=h").completed("h100"), None);
         assert_eq!(read("gpusetup plan --gpu 'h").completed("it's"), None);
         // A break that the user took out of COMP_WORDBREAKS breaks nothing.
-        assert_eq!(Line::read("gpusetup --gpu=h", " ").completed("--gpu=h100").as_deref(), Some("--gpu=h100"));
+        assert_eq!(
+            Line::read("gpusetup --gpu=h", " ")
+                .completed("--gpu=h100")
+                .as_deref(),
+            Some("--gpu=h100")
+        );
     }
 }

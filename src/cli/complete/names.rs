@@ -21,27 +21,43 @@ const BRANDS: [&str; 4] = ["nvidia", "geforce", "tesla", "quadro"];
 /// Kepler: drivers for older GPUs do not build on the kernels of today.
 const OLDEST: (u16, u16) = (3, 0);
 
-/// GeForce cards of the latest generations are popular; so are the GPUs that clouds and DGX systems have.
+/// GeForce cards of the latest generations are popular; so are the GPUs that clouds and DGX systems
+/// have.
 const POPULAR_GENERATIONS: usize = 2;
 
-/// The names of the GPUs that drivers list, the popular ones first, then the newest. Names that several GPUs with different
-/// needs share are left out.
+/// The names of the GPUs that drivers list, the popular ones first, then the newest. Names that
+/// several GPUs with different needs share are left out.
 pub fn gpu_names(database: &Database) -> Vec<GpuName> {
     // Boards may share a name; hyphens do not tell names apart.
     let mut named: BTreeMap<String, (String, Vec<&Gpu>)> = BTreeMap::new();
     for gpu in database.gpus.iter().filter(|gpu| database.is_listed(gpu)) {
         for name in gpu.name.split(" / ").map(typed) {
-            named.entry(name.replace('-', "")).or_insert_with(|| (name, Vec::new())).1.push(gpu);
+            named
+                .entry(name.replace('-', ""))
+                .or_insert_with(|| (name, Vec::new()))
+                .1
+                .push(gpu);
         }
     }
     tell_quadros(&mut named);
-    let mut generations: Vec<_> = database.gpus.iter().filter(|gpu| is_geforce(gpu)).map(capability).collect();
+    let mut generations: Vec<_> = database
+        .gpus
+        .iter()
+        .filter(|gpu| is_geforce(gpu))
+        .map(capability)
+        .collect();
     generations.sort_unstable_by_key(|capability| Reverse(*capability));
     generations.dedup();
     generations.truncate(POPULAR_GENERATIONS);
     let in_clouds = |gpu: &Gpu| {
-        database.instances.iter().any(|instance| instance.gpu == gpu.device && !instance.part)
-            || database.systems.iter().any(|system| system.gpu == Some(gpu.device))
+        database
+            .instances
+            .iter()
+            .any(|instance| instance.gpu == gpu.device && !instance.part)
+            || database
+                .systems
+                .iter()
+                .any(|system| system.gpu == Some(gpu.device))
     };
     let mut all: Vec<_> = named
         .into_values()
@@ -51,9 +67,24 @@ pub fn gpu_names(database: &Database) -> Vec<GpuName> {
         })
         .map(|(name, gpus)| {
             let cloud = gpus.iter().any(|gpu| in_clouds(gpu));
-            let desktop = gpus.iter().any(|gpu| is_geforce(gpu) && generations.contains(&capability(gpu)));
-            let rank = (!cloud, !desktop, Reverse(capability(gpus[0])), Reverse(number(&name)), name.len());
-            (rank, GpuName { name, about: about(gpus[0]), is_popular: cloud || desktop })
+            let desktop = gpus
+                .iter()
+                .any(|gpu| is_geforce(gpu) && generations.contains(&capability(gpu)));
+            let rank = (
+                !cloud,
+                !desktop,
+                Reverse(capability(gpus[0])),
+                Reverse(number(&name)),
+                name.len(),
+            );
+            (
+                rank,
+                GpuName {
+                    name,
+                    about: about(gpus[0]),
+                    is_popular: cloud || desktop,
+                },
+            )
         })
         .collect();
     // A board that is meant by a shorter name than its own.
@@ -61,22 +92,47 @@ pub fn gpu_names(database: &Database) -> Vec<GpuName> {
         let Some(known) = &gpu.known_as else { continue };
         let name = typed(known);
         all.retain(|(_, other)| other.name != name);
-        let rank = (false, false, Reverse(capability(gpu)), Reverse(number(&name)), 0);
-        all.push((rank, GpuName { name, about: about(gpu), is_popular: true }));
+        let rank = (
+            false,
+            false,
+            Reverse(capability(gpu)),
+            Reverse(number(&name)),
+            0,
+        );
+        all.push((
+            rank,
+            GpuName {
+                name,
+                about: about(gpu),
+                is_popular: true,
+            },
+        ));
     }
     all.sort_by(|(a, of_a), (b, of_b)| a.cmp(b).then_with(|| of_a.name.cmp(&of_b.name)));
     all.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Adds the brand to the names of Quadros whose successors are called the same and more: `RTX 4000` may be an RTX 4000 Ada.
+/// Adds the brand to the names of Quadros whose successors are called the same and more: `RTX 4000`
+/// may be an RTX 4000 Ada.
 fn tell_quadros(named: &mut BTreeMap<String, (String, Vec<&Gpu>)>) {
     let is_quadro = |gpu: &&Gpu| gpu.name.contains("Quadro");
     let has_successor = |key: &String| {
-        let longer = named.range(key.clone()..).skip(1).take_while(|(other, _)| other.starts_with(key.as_str()));
-        longer.flat_map(|(_, (_, gpus))| gpus).any(|gpu| !is_quadro(gpu))
+        let longer = named
+            .range(key.clone()..)
+            .skip(1)
+            .take_while(|(other, _)| other.starts_with(key.as_str()));
+        longer
+            .flat_map(|(_, (_, gpus))| gpus)
+            .any(|gpu| !is_quadro(gpu))
     };
-    let of_quadros = named.iter().filter(|(_, (_, gpus))| gpus.iter().all(is_quadro)).map(|(key, _)| key);
-    let shared: Vec<String> = of_quadros.filter(|key| has_successor(key)).cloned().collect();
+    let of_quadros = named
+        .iter()
+        .filter(|(_, (_, gpus))| gpus.iter().all(is_quadro))
+        .map(|(key, _)| key);
+    let shared: Vec<String> = of_quadros
+        .filter(|key| has_successor(key))
+        .cloned()
+        .collect();
     for key in shared {
         if let Some((name, _)) = named.get_mut(&key) {
             name.insert_str(0, "quadro-");
@@ -90,12 +146,19 @@ fn is_geforce(gpu: &Gpu) -> bool {
 
 /// As a number that can be compared; 0 if it is not known.
 fn capability(gpu: &Gpu) -> (u16, u16) {
-    gpu.compute_capability.map_or((0, 0), |capability| (capability.major.into(), capability.minor.into()))
+    gpu.compute_capability.map_or((0, 0), |capability| {
+        (capability.major.into(), capability.minor.into())
+    })
 }
 
 /// What two GPUs of one name must share for it to name both.
 fn needs(gpu: &Gpu) -> impl PartialEq + use<'_> {
-    (gpu.compute_capability, &gpu.modules, &gpu.last_driver_branch, &gpu.only_on)
+    (
+        gpu.compute_capability,
+        &gpu.modules,
+        &gpu.last_driver_branch,
+        &gpu.only_on,
+    )
 }
 
 fn about(gpu: &Gpu) -> String {
@@ -109,7 +172,9 @@ fn about(gpu: &Gpu) -> String {
 /// A name in the form that is typed: `NVIDIA GeForce RTX 3090 Ti` is `rtx3090-ti`.
 pub fn typed(name: &str) -> String {
     let small = name.to_lowercase();
-    let words = small.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty() && !BRANDS.contains(word));
+    let words = small
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty() && !BRANDS.contains(word));
     let mut out = String::new();
     for (n, word) in words.enumerate() {
         let is_number = word.starts_with(|c: char| c.is_ascii_digit());
@@ -125,7 +190,9 @@ pub fn typed(name: &str) -> String {
 /// The first number in a name.
 fn number(name: &str) -> u32 {
     let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let end = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
     digits[..end].parse().unwrap_or(0)
 }
 
@@ -155,12 +222,21 @@ mod tests {
         let database = embedded();
         let all = gpu_names(&database);
         assert!(all.len() > 300, "{}", all.len());
-        for GpuName { name, about: expected, .. } in &all {
+        for GpuName {
+            name,
+            about: expected,
+            ..
+        } in &all
+        {
             let gpus = assumed_gpus(&database, name).unwrap_or_else(|e| panic!("{name}: {e}"));
-            let found = database.gpu(gpus[0].device().expect("a known one"), None).expect("it is in the database");
+            let found = database
+                .gpu(gpus[0].device().expect("a known one"), None)
+                .expect("it is in the database");
             let capability = expected.rsplit(' ').next();
             assert!(
-                found.compute_capability.is_none_or(|c| capability == Some(c.to_string().as_str())),
+                found
+                    .compute_capability
+                    .is_none_or(|c| capability == Some(c.to_string().as_str())),
                 "{name} is {}, not {expected}",
                 found.name
             );
@@ -170,9 +246,26 @@ mod tests {
     #[test]
     fn popular_names_come_first() {
         let all = gpu_names(&embedded());
-        let at = |name: &str| all.iter().position(|gpu| gpu.name == name).unwrap_or_else(|| panic!("no {name}"));
-        for name in ["h100", "h200", "a100", "t4", "l4", "rtx4090", "rtx5090", "v100-sxm2-16gb"] {
-            assert!(at(name) < at("gtx1080") && all[at(name)].is_popular, "{name} is at {}", at(name));
+        let at = |name: &str| {
+            all.iter()
+                .position(|gpu| gpu.name == name)
+                .unwrap_or_else(|| panic!("no {name}"))
+        };
+        for name in [
+            "h100",
+            "h200",
+            "a100",
+            "t4",
+            "l4",
+            "rtx4090",
+            "rtx5090",
+            "v100-sxm2-16gb",
+        ] {
+            assert!(
+                at(name) < at("gtx1080") && all[at(name)].is_popular,
+                "{name} is at {}",
+                at(name)
+            );
         }
         let popular = all.iter().filter(|gpu| gpu.is_popular).count();
         assert!((30..100).contains(&popular), "{popular}");

@@ -2,7 +2,8 @@
 
 use super::names::typed as as_typed;
 use super::values::{
-    Candidate, add_on_versions, checks, completing, cuda, drivers, frameworks_of, gpus, gpus_of, systems_of,
+    Candidate, add_on_versions, checks, completing, cuda, drivers, frameworks_of, gpus, gpus_of,
+    systems_of,
 };
 use crate::compat::Database;
 use crate::database::shared;
@@ -35,26 +36,46 @@ pub fn of_explain(typed: &str, words: &[String]) -> Vec<Candidate> {
     match lower.as_deref() {
         None => {}
         Some("xid") => {
-            let all = database.xids.iter().map(|xid| Candidate::new(xid.xid.to_string(), &xid.name));
+            let all = database
+                .xids
+                .iter()
+                .map(|xid| Candidate::new(xid.xid.to_string(), &xid.name));
             return completing(typed, all);
         }
         Some("sxid") => {
-            let all = database.sxids.iter().map(|sxid| Candidate::new(sxid.sxid.to_string(), &sxid.name));
+            let all = database
+                .sxids
+                .iter()
+                .map(|sxid| Candidate::new(sxid.sxid.to_string(), &sxid.name));
             return completing(typed, all);
         }
         Some("exit") => {
-            return completing(typed, EXITS.iter().map(|(exit, meaning)| Candidate::new(exit.to_string(), *meaning)));
+            return completing(
+                typed,
+                EXITS
+                    .iter()
+                    .map(|(exit, meaning)| Candidate::new(exit.to_string(), *meaning)),
+            );
         }
         Some("error") => return errors(typed),
         Some("option") => {
-            return completing(typed, crate::cli::option_names().into_iter().map(|name| Candidate::new(name, "")));
+            return completing(
+                typed,
+                crate::cli::option_names()
+                    .into_iter()
+                    .map(|name| Candidate::new(name, "")),
+            );
         }
         Some("gpu") => return gpus(typed),
         Some(word) => return version_of(database, word, typed).unwrap_or_default(),
     }
     let known = subjects();
-    let terms = known.iter().filter_map(|s| Some(Candidate::new(s.names.first()?.replace(' ', "-"), &s.title)));
-    let kinds = KINDS.iter().map(|(kind, about)| Candidate::new(*kind, *about));
+    let terms = known
+        .iter()
+        .filter_map(|s| Some(Candidate::new(s.names.first()?.replace(' ', "-"), &s.title)));
+    let kinds = KINDS
+        .iter()
+        .map(|(kind, about)| Candidate::new(*kind, *about));
     let mut all = completing(typed, kinds.chain(terms));
     // All the rest is a thousand names.
     if !typed.is_empty() {
@@ -72,14 +93,22 @@ pub fn of_database(typed: &str, words: &[String]) -> Vec<Candidate> {
     match before(words, "show").map(str::to_lowercase).as_deref() {
         None => {}
         // Two releases are compared.
-        Some(release) if words.iter().rev().nth(1).is_some_and(|word| word == "cuda") && !release.starts_with('-') => {
+        Some(release)
+            if words.iter().rev().nth(1).is_some_and(|word| word == "cuda")
+                && !release.starts_with('-') =>
+        {
             return cuda(typed);
         }
         Some(word) => return version_of(database, word, typed).unwrap_or_default(),
     }
     let kinds = [("cuda", "a CUDA release"), ("driver", "a driver branch")];
-    let kinds = kinds.into_iter().map(|(kind, about)| Candidate::new(kind, about));
-    let add_ons = database.add_ons.iter().map(|of| Candidate::new(of.id.to_string(), &of.title));
+    let kinds = kinds
+        .into_iter()
+        .map(|(kind, about)| Candidate::new(kind, about));
+    let add_ons = database
+        .add_ons
+        .iter()
+        .map(|of| Candidate::new(of.id.to_string(), &of.title));
     let mut all = completing(typed, kinds.chain(add_ons));
     all.extend(frameworks_of(database, typed));
     all.extend(systems_of(database, typed));
@@ -93,19 +122,33 @@ pub fn of_manual(typed: &str, words: &[String]) -> Vec<Candidate> {
     let mut command = &all;
     // `man db list`
     for word in words.iter().skip_while(|word| *word != "man").skip(1) {
-        let Some(below) = command.get_subcommands().find(|sub| sub.get_name() == word.as_str()) else { break };
+        let Some(below) = command
+            .get_subcommands()
+            .find(|sub| sub.get_name() == word.as_str())
+        else {
+            break;
+        };
         command = below;
     }
     let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
     let about = |sub: &clap::Command| sub.get_about().map(ToString::to_string).unwrap_or_default();
-    completing(typed, shown.map(|sub| Candidate::new(sub.get_name(), about(sub))))
+    completing(
+        typed,
+        shown.map(|sub| Candidate::new(sub.get_name(), about(sub))),
+    )
 }
 
 fn errors(typed: &str) -> Vec<Candidate> {
     let known = error_codes();
-    let all = known.iter().filter(|error| !error.is_success()).filter_map(|error| {
-        Some(Candidate::new(error.names.first()?, format!("{} error {}", error.api.title(), error.code)))
-    });
+    let all = known
+        .iter()
+        .filter(|error| !error.is_success())
+        .filter_map(|error| {
+            Some(Candidate::new(
+                error.names.first()?,
+                format!("{} error {}", error.api.title(), error.code),
+            ))
+        });
     completing(typed, all)
 }
 
@@ -141,11 +184,16 @@ mod tests {
         let explain = |line: &str, typed: &str| values(of_explain(typed, &words(line)));
         assert_eq!(explain("gpusetup explain", "")[..2], ["cuda", "driver"]);
         assert!(explain("gpusetup explain", "nou").contains(&"nouveau".to_owned()));
-        assert!(explain("gpusetup explain", "cudaErrorNo").contains(&"cudaErrorNoDevice".to_owned()));
+        assert!(
+            explain("gpusetup explain", "cudaErrorNo").contains(&"cudaErrorNoDevice".to_owned())
+        );
         assert!(explain("gpusetup explain xid", "7").contains(&"79".to_owned()));
         assert!(explain("gpusetup explain exit", "").contains(&"4".to_owned()));
         assert_eq!(explain("gpusetup explain cuda", "12.8")[0], "12.8");
-        assert_eq!(explain("gpusetup explain nccl", "2.")[0].split('.').next(), Some("2"));
+        assert_eq!(
+            explain("gpusetup explain nccl", "2.")[0].split('.').next(),
+            Some("2")
+        );
         assert!(explain("gpusetup explain option", "lock-").contains(&"lock-timeout".to_owned()));
         assert!(explain("gpusetup explain nosuch", "").is_empty());
         let show = |line: &str, typed: &str| values(of_database(typed, &words(line)));
@@ -160,7 +208,10 @@ mod tests {
         let known = subjects();
         for Candidate { value, .. } in of_explain("", &words("gpusetup explain")) {
             let is_kind = KINDS.iter().any(|(kind, _)| *kind == value);
-            assert!(is_kind || crate::subject::find(&known, &value).is_some(), "{value}");
+            assert!(
+                is_kind || crate::subject::find(&known, &value).is_some(),
+                "{value}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What the options that name GPUs, versions, frameworks and systems can be, out of the built-in database.
+//! What the options that name GPUs, versions, frameworks and systems can be, out of the built-in
+//! database.
 
 use super::names::{GpuName, gpu_names, typed as as_typed};
 use crate::compat::{AddOn, Database};
@@ -21,26 +22,41 @@ pub struct Candidate {
 impl Candidate {
     /// A value with a few words about it.
     pub fn new(value: impl Into<String>, about: impl Into<String>) -> Self {
-        Self { value: value.into(), about: about.into() }
+        Self {
+            value: value.into(),
+            about: about.into(),
+        }
     }
 
     /// With something before it.
     pub fn after(self, prefix: &str) -> Self {
-        Self { value: format!("{prefix}{}", self.value), ..self }
+        Self {
+            value: format!("{prefix}{}", self.value),
+            ..self
+        }
     }
 }
 
 /// Those of some candidates that begin with what was typed. Case does not count.
 pub fn completing(typed: &str, all: impl IntoIterator<Item = Candidate>) -> Vec<Candidate> {
     let begins = |candidate: &Candidate| {
-        candidate.value.get(..typed.len()).is_some_and(|start| start.eq_ignore_ascii_case(typed))
+        candidate
+            .value
+            .get(..typed.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(typed))
     };
     all.into_iter().filter(begins).collect()
 }
 
-/// The same for names of GPUs, which are understood without their hyphens, too. What was typed stays: `RTX30` becomes `RTX3090-ti`.
+/// The same for names of GPUs, which are understood without their hyphens, too. What was typed
+/// stays: `RTX30` becomes `RTX3090-ti`.
 fn loosely(typed: &str, all: impl IntoIterator<Item = Candidate>) -> Vec<Candidate> {
-    let fitting = |c: Candidate| Some(Candidate { value: completed(typed, &c.value)?, ..c });
+    let fitting = |c: Candidate| {
+        Some(Candidate {
+            value: completed(typed, &c.value)?,
+            ..c
+        })
+    };
     all.into_iter().filter_map(fitting).collect()
 }
 
@@ -58,7 +74,11 @@ fn completed(typed: &str, name: &str) -> Option<String> {
     }
     let rest = &name[end..];
     // A hyphen that was typed already.
-    let rest = if typed.ends_with(['-', '_']) { rest.trim_start_matches(['-', '_']) } else { rest };
+    let rest = if typed.ends_with(['-', '_']) {
+        rest.trim_start_matches(['-', '_'])
+    } else {
+        rest
+    };
     Some(format!("{typed}{rest}"))
 }
 
@@ -67,35 +87,63 @@ fn after_last<'a>(text: &'a str, separators: &[char]) -> (&'a str, &'a str) {
     text.split_at(text.rfind(separators).map_or(0, |at| at + 1))
 }
 
-/// GPUs: the popular ones until something is typed; then all names, instance types, systems and compute capabilities.
+/// GPUs: the popular ones until something is typed; then all names, instance types, systems and
+/// compute capabilities.
 pub fn gpus(typed: &str) -> Vec<Candidate> {
     let database = embedded();
     // `8x` of something.
     let digits = typed.trim_start_matches(|c: char| c.is_ascii_digit());
     let counted = digits.len() < typed.len() && digits.starts_with(['x', 'X']);
-    let (number, typed) = typed.split_at(if counted { typed.len() - digits.len() + 1 } else { 0 });
-    gpus_of(&database, typed).into_iter().map(|candidate| candidate.after(number)).collect()
+    let (number, typed) = typed.split_at(if counted {
+        typed.len() - digits.len() + 1
+    } else {
+        0
+    });
+    gpus_of(&database, typed)
+        .into_iter()
+        .map(|candidate| candidate.after(number))
+        .collect()
 }
 
 /// The same, without a count.
 pub fn gpus_of(database: &Database, typed: &str) -> Vec<Candidate> {
     if typed.contains(':') {
         let ids = database.gpus.iter().filter(|gpu| gpu.subsystem.is_none());
-        return completing(typed, ids.map(|gpu| Candidate::new(format!("10de:{}", gpu.device), &gpu.name)));
+        return completing(
+            typed,
+            ids.map(|gpu| Candidate::new(format!("10de:{}", gpu.device), &gpu.name)),
+        );
     }
-    let names = gpu_names(database).into_iter().filter(|gpu| gpu.is_popular || !typed.is_empty());
-    let mut all = loosely(typed, names.map(|GpuName { name, about, .. }| Candidate::new(name, about)));
+    let names = gpu_names(database)
+        .into_iter()
+        .filter(|gpu| gpu.is_popular || !typed.is_empty());
+    let mut all = loosely(
+        typed,
+        names.map(|GpuName { name, about, .. }| Candidate::new(name, about)),
+    );
     if typed.is_empty() {
         return all;
     }
     all.extend(loosely(
         typed,
-        database.instances.iter().filter(|i| !i.part).map(|instance| {
-            let gpu = database.gpu(instance.gpu, None).map_or("", |gpu| gpu.name.as_str());
-            Candidate::new(&instance.name, format!("{}: {}x {gpu}", instance.provider.as_str(), instance.count))
-        }),
+        database
+            .instances
+            .iter()
+            .filter(|i| !i.part)
+            .map(|instance| {
+                let gpu = database
+                    .gpu(instance.gpu, None)
+                    .map_or("", |gpu| gpu.name.as_str());
+                Candidate::new(
+                    &instance.name,
+                    format!("{}: {}x {gpu}", instance.provider.as_str(), instance.count),
+                )
+            }),
     ));
-    let systems = database.systems.iter().filter(|system| system.gpu.is_some() || system.compute_capability.is_some());
+    let systems = database
+        .systems
+        .iter()
+        .filter(|system| system.gpu.is_some() || system.compute_capability.is_some());
     all.extend(loosely(
         typed,
         systems.map(|system| {
@@ -104,20 +152,40 @@ pub fn gpus_of(database: &Database, typed: &str) -> Vec<Candidate> {
         }),
     ));
     let capabilities = database.architectures.iter().rev();
-    all.extend(loosely(typed, capabilities.map(|a| Candidate::new(a.compute_capability.sm(), &a.name))));
-    let alone = |name: &str| database.architectures.iter().filter(|a| a.name == name).count() == 1;
-    let families = database.architectures.iter().rev().filter(|a| alone(&a.name));
     all.extend(loosely(
         typed,
-        families.map(|a| Candidate::new(a.name.to_lowercase(), format!("compute capability {}", a.compute_capability))),
+        capabilities.map(|a| Candidate::new(a.compute_capability.sm(), &a.name)),
+    ));
+    let alone = |name: &str| {
+        database
+            .architectures
+            .iter()
+            .filter(|a| a.name == name)
+            .count()
+            == 1
+    };
+    let families = database
+        .architectures
+        .iter()
+        .rev()
+        .filter(|a| alone(&a.name));
+    all.extend(loosely(
+        typed,
+        families.map(|a| {
+            Candidate::new(
+                a.name.to_lowercase(),
+                format!("compute capability {}", a.compute_capability),
+            )
+        }),
     ));
     let mut seen = std::collections::BTreeSet::new();
     all.retain(|candidate| seen.insert(candidate.value.clone()));
     all
 }
 
-/// Version requirements: `latest`, `none` and `lines` while nothing is typed; then the lines that begin so, and below a whole line
-/// its versions. `all` has full versions, newest first; a line is their first `numbers` numbers.
+/// Version requirements: `latest`, `none` and `lines` while nothing is typed; then the lines that
+/// begin so, and below a whole line its versions. `all` has full versions, newest first; a line is
+/// their first `numbers` numbers.
 fn versions(typed: &str, numbers: usize, words: &[&str], all: &[Candidate]) -> Vec<Candidate> {
     let (operator, typed) = after_last(typed, &['<', '>', '=', '~', '!', '^', ' ', ',']);
     let mut lines: Vec<Candidate> = Vec::new();
@@ -132,14 +200,24 @@ fn versions(typed: &str, numbers: usize, words: &[&str], all: &[Candidate]) -> V
     lines.retain(begins);
     let mut found = lines;
     if is_line || found.is_empty() {
-        let below = all.iter().filter(|c| begins(c) && (!is_line || c.value[typed.len()..].starts_with('.')));
+        let below = all
+            .iter()
+            .filter(|c| begins(c) && (!is_line || c.value[typed.len()..].starts_with('.')));
         found.extend(below.cloned());
     }
     if operator.is_empty() {
-        found.extend(words.iter().map(|word| Candidate::new(*word, "")).filter(begins));
+        found.extend(
+            words
+                .iter()
+                .map(|word| Candidate::new(*word, ""))
+                .filter(begins),
+        );
     }
     found.dedup_by(|a, b| a.value == b.value);
-    found.into_iter().map(|candidate| candidate.after(operator)).collect()
+    found
+        .into_iter()
+        .map(|candidate| candidate.after(operator))
+        .collect()
 }
 
 const WORDS: [&str; 2] = ["latest", "none"];
@@ -151,7 +229,9 @@ pub fn drivers(typed: &str) -> Vec<Candidate> {
         .drivers
         .iter()
         .map(|release| {
-            let kind = database.branch(release.version.branch).map_or("", |branch| branch.kind.as_str());
+            let kind = database
+                .branch(release.version.branch)
+                .map_or("", |branch| branch.kind.as_str());
             Candidate::new(release.version.to_string(), kind)
         })
         .collect();
@@ -162,34 +242,63 @@ pub fn drivers(typed: &str) -> Vec<Candidate> {
 pub fn cuda(typed: &str) -> Vec<Candidate> {
     let database = embedded();
     let about = |release: &crate::compat::CudaRelease| {
-        let date = release.date.as_ref().map(|date| format!("{date}, ")).unwrap_or_default();
+        let date = release
+            .date
+            .as_ref()
+            .map(|date| format!("{date}, "))
+            .unwrap_or_default();
         format!("{date}driver {} or newer", release.minimum_driver)
     };
-    let all: Vec<_> = database.cuda.iter().map(|r| Candidate::new(r.version.to_string(), about(r))).collect();
+    let all: Vec<_> = database
+        .cuda
+        .iter()
+        .map(|r| Candidate::new(r.version.to_string(), about(r)))
+        .collect();
     versions(typed, 2, &WORDS, &all)
 }
 
-/// The toolkits that this host has, newest first: the folders `cuda-12.8` where toolkits are, or below the line's own `--prefix`.
+/// The toolkits that this host has, newest first: the folders `cuda-12.8` where toolkits are, or
+/// below the line's own `--prefix`.
 pub fn installed_toolkits(typed: &str, before: &[String]) -> Vec<Candidate> {
-    let given = before.windows(2).rev().find(|two| two[0] == "--prefix").map(|two| two[1].as_str());
-    let names = System::live().list(given.unwrap_or(paths::PREFIX)).unwrap_or_default();
+    let given = before
+        .windows(2)
+        .rev()
+        .find(|two| two[0] == "--prefix")
+        .map(|two| two[1].as_str());
+    let names = System::live()
+        .list(given.unwrap_or(paths::PREFIX))
+        .unwrap_or_default();
     let version = |name: &String| name.strip_prefix("cuda-")?.parse::<CudaVersion>().ok();
     let mut found: Vec<_> = names.iter().filter_map(version).collect();
     found.sort_unstable_by(|a, b| b.cmp(a));
-    completing(typed, found.iter().map(|version| Candidate::new(version.to_string(), "installed")))
+    completing(
+        typed,
+        found
+            .iter()
+            .map(|version| Candidate::new(version.to_string(), "installed")),
+    )
 }
 
 /// cuDNN.
 pub fn cudnn(typed: &str) -> Vec<Candidate> {
     let database = embedded();
     let cudnn = database.add_on_named("cudnn");
-    cudnn.map(|of| add_on_versions(&database, of, typed, &WORDS)).unwrap_or_default()
+    cudnn
+        .map(|of| add_on_versions(&database, of, typed, &WORDS))
+        .unwrap_or_default()
 }
 
 /// The versions of an add-on, newest first.
-pub fn add_on_versions(database: &Database, of: &AddOn, typed: &str, words: &[&str]) -> Vec<Candidate> {
-    let mut all: Vec<_> =
-        database.add_on_archives(of.id).map(|archive| Candidate::new(archive.version.to_string(), "")).collect();
+pub fn add_on_versions(
+    database: &Database,
+    of: &AddOn,
+    typed: &str,
+    words: &[&str],
+) -> Vec<Candidate> {
+    let mut all: Vec<_> = database
+        .add_on_archives(of.id)
+        .map(|archive| Candidate::new(archive.version.to_string(), ""))
+        .collect();
     all.dedup();
     versions(typed, 2, words, &all)
 }
@@ -200,17 +309,29 @@ fn named(typed: &str) -> Option<(&str, &str)> {
     Some(typed.split_at(at))
 }
 
-/// Add-ons besides cuDNN, and after an operator their versions; then the companions that are installed on request.
+/// Add-ons besides cuDNN, and after an operator their versions; then the companions that are
+/// installed on request.
 pub fn add_ons(typed: &str) -> Vec<Candidate> {
     let database = embedded();
     let Some((name, requirement)) = named(typed) else {
-        let others = database.add_ons.iter().filter(|of| of.id != crate::compat::AddOnId::CUDNN);
+        let others = database
+            .add_ons
+            .iter()
+            .filter(|of| of.id != crate::compat::AddOnId::CUDNN);
         let others = others.map(|of| Candidate::new(of.id.to_string(), &of.title));
         let companions = database.companions.iter().filter(|of| of.on_request);
-        return completing(typed, others.chain(companions.map(|of| Candidate::new(of.id.to_string(), &of.title))));
+        return completing(
+            typed,
+            others.chain(companions.map(|of| Candidate::new(of.id.to_string(), &of.title))),
+        );
     };
-    let Some(of) = database.add_on_named(name) else { return Vec::new() };
-    add_on_versions(&database, of, requirement, &[]).into_iter().map(|candidate| candidate.after(name)).collect()
+    let Some(of) = database.add_on_named(name) else {
+        return Vec::new();
+    };
+    add_on_versions(&database, of, requirement, &[])
+        .into_iter()
+        .map(|candidate| candidate.after(name))
+        .collect()
 }
 
 /// Frameworks, and after an operator their versions.
@@ -221,19 +342,43 @@ pub fn frameworks(typed: &str) -> Vec<Candidate> {
 /// The same, of a database that is at hand.
 pub fn frameworks_of(database: &Database, typed: &str) -> Vec<Candidate> {
     let Some((name, requirement)) = named(typed) else {
-        return completing(typed, database.frameworks.iter().map(|f| Candidate::new(&f.name, &f.title)));
+        return completing(
+            typed,
+            database
+                .frameworks
+                .iter()
+                .map(|f| Candidate::new(&f.name, &f.title)),
+        );
     };
-    let Some(framework) = database.framework(name) else { return Vec::new() };
+    let Some(framework) = database.framework(name) else {
+        return Vec::new();
+    };
     let about = |release: &crate::compat::FrameworkRelease| {
-        release.builds.first().map_or_else(String::new, |build| format!("CUDA {}", build.cuda))
+        release
+            .builds
+            .first()
+            .map_or_else(String::new, |build| format!("CUDA {}", build.cuda))
     };
-    let all: Vec<_> = framework.releases.iter().map(|r| Candidate::new(&r.version, about(r))).collect();
-    versions(requirement, 2, &[], &all).into_iter().map(|candidate| candidate.after(name)).collect()
+    let all: Vec<_> = framework
+        .releases
+        .iter()
+        .map(|r| Candidate::new(&r.version, about(r)))
+        .collect();
+    versions(requirement, 2, &[], &all)
+        .into_iter()
+        .map(|candidate| candidate.after(name))
+        .collect()
 }
 
 /// Parts of toolkits.
 pub fn components(typed: &str) -> Vec<Candidate> {
-    completing(typed, embedded().components.iter().map(|c| Candidate::new(c.short(), &c.title)))
+    completing(
+        typed,
+        embedded()
+            .components
+            .iter()
+            .map(|c| Candidate::new(c.short(), &c.title)),
+    )
 }
 
 /// Systems of which a new installation is known; after a colon, machine architectures.
@@ -244,20 +389,33 @@ pub fn systems(typed: &str) -> Vec<Candidate> {
 /// The same, of a database that is at hand.
 pub fn systems_of(database: &Database, typed: &str) -> Vec<Candidate> {
     let known = database.distributions.iter().filter(|d| d.version != "*");
-    let known = known.filter_map(|d| Some((format!("{}-{}", d.id, d.version), d, d.stock.as_ref()?)));
+    let known =
+        known.filter_map(|d| Some((format!("{}-{}", d.id, d.version), d, d.stock.as_ref()?)));
     if let Some((system, arch)) = typed.split_once(':') {
-        let kernels = known.filter(|(name, ..)| name == system).flat_map(|(.., stock)| &stock.kernels);
+        let kernels = known
+            .filter(|(name, ..)| name == system)
+            .flat_map(|(.., stock)| &stock.kernels);
         let all = kernels.map(|(arch, kernel)| Candidate::new(arch, format!("kernel {kernel}")));
-        return completing(arch, all).into_iter().map(|c| c.after(&format!("{system}:"))).collect();
+        return completing(arch, all)
+            .into_iter()
+            .map(|c| c.after(&format!("{system}:")))
+            .collect();
     }
-    completing(typed, known.map(|(name, system, _)| Candidate::new(name, &system.name)))
+    completing(
+        typed,
+        known.map(|(name, system, _)| Candidate::new(name, &system.name)),
+    )
 }
 
 /// doctor's checks.
 pub fn checks(typed: &str) -> Vec<Candidate> {
     let mut ids: Vec<_> = CHECKS.iter().map(|check| check.id).collect();
     ids.sort_unstable_by_key(|id| id.as_str());
-    completing(typed, ids.into_iter().map(|id| Candidate::new(id.as_str(), id.title())))
+    completing(
+        typed,
+        ids.into_iter()
+            .map(|id| Candidate::new(id.as_str(), id.title())),
+    )
 }
 
 #[cfg(test)]
@@ -265,7 +423,9 @@ mod tests {
     use super::*;
 
     fn values(all: &[Candidate]) -> Vec<&str> {
-        all.iter().map(|candidate| candidate.value.as_str()).collect()
+        all.iter()
+            .map(|candidate| candidate.value.as_str())
+            .collect()
     }
 
     #[test]
@@ -286,10 +446,16 @@ mod tests {
     #[test]
     fn gpus_are_the_popular_ones_until_something_is_typed() {
         let all = gpus("");
-        assert!(all.len() < 100 && values(&all).contains(&"h100"), "{:?}", values(&all));
+        assert!(
+            all.len() < 100 && values(&all).contains(&"h100"),
+            "{:?}",
+            values(&all)
+        );
         assert!(values(&gpus("p4")).contains(&"p4d.24xlarge"));
         assert!(
-            values(&gpus("standard_nd")).iter().any(|v| v.starts_with("standard_nd96asr")),
+            values(&gpus("standard_nd"))
+                .iter()
+                .any(|v| v.starts_with("standard_nd96asr")),
             "{:?}",
             gpus("standard_nd")
         );
@@ -304,9 +470,13 @@ mod tests {
     #[test]
     fn every_gpu_that_is_offered_is_accepted() {
         let database = embedded();
-        let letters = ('a'..='z').map(String::from).chain(["1".into(), "2".into(), "3".into()]);
+        let letters = ('a'..='z')
+            .map(String::from)
+            .chain(["1".into(), "2".into(), "3".into()]);
         let offered = letters.flat_map(|letter| gpus(&letter));
-        let refused: Vec<_> = offered.filter_map(|c| crate::host::assumed_gpus(&database, &c.value).err()).collect();
+        let refused: Vec<_> = offered
+            .filter_map(|c| crate::host::assumed_gpus(&database, &c.value).err())
+            .collect();
         assert!(refused.is_empty(), "{refused:#?}");
     }
 
@@ -318,13 +488,25 @@ mod tests {
         let series = cuda("12.");
         let series = values(&series);
         assert_eq!(series[..2], ["12.9", "12.8"], "newest first");
-        assert_eq!(values(&cuda("12.8")), ["12.8", "12.8.2", "12.8.1", "12.8.0"]);
+        assert_eq!(
+            values(&cuda("12.8")),
+            ["12.8", "12.8.2", "12.8.1", "12.8.0"]
+        );
         assert_eq!(values(&cuda("12.8."))[0], "12.8.2");
-        assert_eq!(values(&cuda(">=12.8.")), [">=12.8.2", ">=12.8.1", ">=12.8.0"]);
-        assert_eq!(values(&cuda(">=12.4, <13"))[0].split(", ").next(), Some(">=12.4"));
+        assert_eq!(
+            values(&cuda(">=12.8.")),
+            [">=12.8.2", ">=12.8.1", ">=12.8.0"]
+        );
+        assert_eq!(
+            values(&cuda(">=12.4, <13"))[0].split(", ").next(),
+            Some(">=12.4")
+        );
         assert_eq!(values(&drivers("58")), ["580"]);
         let of_580 = drivers("580");
-        assert!(of_580.len() > 3 && values(&of_580)[1].starts_with("580."), "{of_580:?}");
+        assert!(
+            of_580.len() > 3 && values(&of_580)[1].starts_with("580."),
+            "{of_580:?}"
+        );
         assert!(values(&cudnn("9."))[0].starts_with("9."));
         assert_eq!(values(&drivers("lat")), ["latest"]);
     }
@@ -335,9 +517,15 @@ mod tests {
         assert!(values(&frameworks("torch==2."))[0].starts_with("torch==2."));
         assert!(values(&frameworks("torch>=2.4,<"))[0].starts_with("torch>=2.4,<"));
         assert!(values(&add_ons("nccl=="))[0].starts_with("nccl==2."));
-        assert!(!values(&add_ons("")).contains(&"cudnn"), "it has its own option");
+        assert!(
+            !values(&add_ons("")).contains(&"cudnn"),
+            "it has its own option"
+        );
         assert!(frameworks("nosuch==").is_empty());
-        assert_eq!(values(&systems("ubuntu-24.04:aa")), ["ubuntu-24.04:aarch64"]);
+        assert_eq!(
+            values(&systems("ubuntu-24.04:aa")),
+            ["ubuntu-24.04:aarch64"]
+        );
         assert_eq!(values(&checks("gs501")), ["GS501"]);
     }
 }

@@ -1,14 +1,20 @@
-//! Where on the command line the cursor is, by the definition that clap has: after an option that takes a value, on an option, or on
-//! a command or an argument.
+//! Where on the command line the cursor is, by the definition that clap has: after an option that
+//! takes a value, on an option, or on a command or an argument.
 
 use super::values::Candidate;
 use clap::{Arg, Command};
 
-/// What an argument of a command can be, by what was typed of it. Without an answer it has the values of its definition.
+/// What an argument of a command can be, by what was typed of it. Without an answer it has the
+/// values of its definition.
 pub type ValuesOf<'a> = dyn Fn(&str, &Arg, &str) -> Option<Vec<Candidate>> + 'a;
 
 /// What fits there.
-pub fn candidates(all: &Command, words: &[String], current: &str, values: &ValuesOf<'_>) -> Vec<Candidate> {
+pub fn candidates(
+    all: &Command,
+    words: &[String],
+    current: &str,
+    values: &ValuesOf<'_>,
+) -> Vec<Candidate> {
     let mut command = all;
     let mut waiting: Option<&Arg> = None;
     let mut arguments = 0;
@@ -20,7 +26,10 @@ pub fn candidates(all: &Command, words: &[String], current: &str, values: &Value
         } else if word == "--" {
             options_ended = true;
         } else if let Some(name) = word.strip_prefix("--") {
-            waiting = command.get_arguments().find(|arg| arg.get_long() == Some(name)).filter(takes_value);
+            waiting = command
+                .get_arguments()
+                .find(|arg| arg.get_long() == Some(name))
+                .filter(takes_value);
         } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
             waiting = last_letter(command, letters);
         } else if let Some(below) = command.find_subcommand(word).filter(|_| arguments == 0) {
@@ -34,11 +43,20 @@ pub fn candidates(all: &Command, words: &[String], current: &str, values: &Value
         return of(arg, current);
     }
     if !options_ended && current.starts_with('-') {
-        return match current.strip_prefix("--").and_then(|rest| rest.split_once('=')) {
+        return match current
+            .strip_prefix("--")
+            .and_then(|rest| rest.split_once('='))
+        {
             Some((name, typed)) => {
-                let arg = command.get_arguments().find(|arg| arg.get_long() == Some(name)).filter(takes_value);
+                let arg = command
+                    .get_arguments()
+                    .find(|arg| arg.get_long() == Some(name))
+                    .filter(takes_value);
                 let found = arg.map(|arg| of(arg, typed)).unwrap_or_default();
-                found.into_iter().map(|candidate| candidate.after(&format!("--{name}="))).collect()
+                found
+                    .into_iter()
+                    .map(|candidate| candidate.after(&format!("--{name}=")))
+                    .collect()
             }
             None => options(command, current),
         };
@@ -47,11 +65,17 @@ pub fn candidates(all: &Command, words: &[String], current: &str, values: &Value
     if arguments == 0 {
         let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
         let about = |sub: &Command| sub.get_about().map(ToString::to_string).unwrap_or_default();
-        found = begun(current, shown.map(|sub| Candidate::new(sub.get_name(), about(sub))));
+        found = begun(
+            current,
+            shown.map(|sub| Candidate::new(sub.get_name(), about(sub))),
+        );
     }
     let positional = command.get_positionals().nth(arguments);
     // The last one may take several.
-    let several = |arg: &&Arg| arg.get_num_args().is_some_and(|count| count.max_values() > 1);
+    let several = |arg: &&Arg| {
+        arg.get_num_args()
+            .is_some_and(|count| count.max_values() > 1)
+    };
     let positional = positional.or_else(|| command.get_positionals().last().filter(several));
     found.extend(positional.map(|arg| of(arg, current)).unwrap_or_default());
     if found.is_empty() && current.is_empty() && positional.is_none() && !options_ended {
@@ -66,8 +90,15 @@ fn takes_value(arg: &&Arg) -> bool {
 
 /// The option of the last letter of `-vo`, if its value is the next word.
 fn last_letter<'a>(command: &'a Command, letters: &str) -> Option<&'a Arg> {
-    let of = |letter| command.get_arguments().find(|arg| arg.get_short() == Some(letter)).filter(takes_value);
-    let at = letters.char_indices().find(|(_, letter)| of(*letter).is_some())?;
+    let of = |letter| {
+        command
+            .get_arguments()
+            .find(|arg| arg.get_short() == Some(letter))
+            .filter(takes_value)
+    };
+    let at = letters
+        .char_indices()
+        .find(|(_, letter)| of(*letter).is_some())?;
     // `-oFILE`: the value is there.
     (at.0 + at.1.len_utf8() == letters.len()).then(|| of(at.1))?
 }
@@ -83,18 +114,35 @@ fn options(command: &Command, typed: &str) -> Vec<Candidate> {
 
 /// Those that begin with what was typed, to the letter.
 fn begun(typed: &str, all: impl Iterator<Item = Candidate>) -> Vec<Candidate> {
-    all.filter(|candidate| candidate.value.starts_with(typed)).collect()
+    all.filter(|candidate| candidate.value.starts_with(typed))
+        .collect()
 }
 
 fn of_value(command: &Command, arg: &Arg, typed: &str, values: &ValuesOf<'_>) -> Vec<Candidate> {
-    // `a100,t4`: the last of a list. `--cuda` has lists, too, but divides them itself, because ranges have commas.
-    let delimiter = arg.get_value_delimiter().or((arg.get_id() == "cuda").then_some(','));
-    let begins = delimiter.and_then(|delimiter| typed.rfind(delimiter)).map_or(0, |at| at + 1);
+    // `a100,t4`: the last of a list. `--cuda` has lists, too, but divides them itself, because
+    // ranges have commas.
+    let delimiter = arg
+        .get_value_delimiter()
+        .or((arg.get_id() == "cuda").then_some(','));
+    let begins = delimiter
+        .and_then(|delimiter| typed.rfind(delimiter))
+        .map_or(0, |at| at + 1);
     let (before, typed) = typed.split_at(begins);
     let found = values(command.get_name(), arg, typed).unwrap_or_else(|| {
-        let shown = arg.get_possible_values().into_iter().filter(|value| !value.is_hide_set());
-        let about = |help: Option<&clap::builder::StyledStr>| help.map(ToString::to_string).unwrap_or_default();
-        begun(typed, shown.map(|value| Candidate::new(value.get_name(), about(value.get_help()))))
+        let shown = arg
+            .get_possible_values()
+            .into_iter()
+            .filter(|value| !value.is_hide_set());
+        let about = |help: Option<&clap::builder::StyledStr>| {
+            help.map(ToString::to_string).unwrap_or_default()
+        };
+        begun(
+            typed,
+            shown.map(|value| Candidate::new(value.get_name(), about(value.get_help()))),
+        )
     });
-    found.into_iter().map(|candidate| candidate.after(before)).collect()
+    found
+        .into_iter()
+        .map(|candidate| candidate.after(before))
+        .collect()
 }

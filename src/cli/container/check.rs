@@ -18,19 +18,28 @@ use std::path::{Path, PathBuf};
 /// Flags of `container check`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// An archive of `docker save` or `podman save`, an OCI layout, or the name of an image that an engine here has
+    /// An archive of `docker save` or `podman save`, an OCI layout, or the name of an image that an
+    /// engine here has
     #[arg(value_name = "IMAGE")]
     image: String,
-    /// Check only this image of an archive with several: nvidia/cuda:12.4.1-base-ubuntu22.04 [default: all]
+    /// Check only this image of an archive with several: nvidia/cuda:12.4.1-base-ubuntu22.04
+    /// [default: all]
     #[arg(long = "image", value_name = "NAME")]
     only: Option<String>,
-    /// Check against this driver instead of the installed one: 550.54.15, or all releases of a branch such as 535
+    /// Check against this driver instead of the installed one: 550.54.15, or all releases of a
+    /// branch such as 535
     #[arg(long, value_name = "VERSION", help_heading = "Host")]
     driver: Option<String>,
     /// Check against these GPUs instead of this host's: a100, "rtx 3090", 10de:20b2
     ///
     /// May be given several times, or as a list with commas.
-    #[arg(long, value_name = "SPEC", env = "GPUSETUP_GPU", value_delimiter = ',', help_heading = "Host")]
+    #[arg(
+        long,
+        value_name = "SPEC",
+        env = "GPUSETUP_GPU",
+        value_delimiter = ',',
+        help_heading = "Host"
+    )]
     gpu: Vec<String>,
     /// Use the tree at DIR as the host: an image, a chroot, a mounted disk
     #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT", help_heading = "Host")]
@@ -53,12 +62,19 @@ impl Options {
     }
 
     fn driver_flag(&self) -> String {
-        self.driver.iter().map(|driver| format!(" --driver {}", quoted(driver))).collect()
+        self.driver
+            .iter()
+            .map(|driver| format!(" --driver {}", quoted(driver)))
+            .collect()
     }
 
     /// The flags that name the host, for another command about it.
     fn host_flags(&self) -> String {
-        let root: String = self.root.iter().map(|root| format!(" --root {}", quoted_path(root))).collect();
+        let root: String = self
+            .root
+            .iter()
+            .map(|root| format!(" --root {}", quoted_path(root)))
+            .collect();
         root + &gpus::options(&self.gpu)
     }
 }
@@ -68,9 +84,17 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let database = options.database.open()?;
     let system = system_of(options.root.as_ref());
     let host = host(options, &system, database)?;
-    let images = images(options, &system, host.architecture.as_deref().unwrap_or("amd64"))?;
+    let images = images(
+        options,
+        &system,
+        host.architecture.as_deref().unwrap_or("amd64"),
+    )?;
     let mut checked = container::check(&options.image, &images, &host, database);
-    for command in checked.images.iter_mut().flat_map(|image| &mut image.commands) {
+    for command in checked
+        .images
+        .iter_mut()
+        .flat_map(|image| &mut image.commands)
+    {
         if command.starts_with("gpusetup container check ") {
             command.push_str(&options.driver_flag());
         }
@@ -81,10 +105,16 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     if options.form.json {
         print_json(&checked)?
     } else {
-        print_text(rendered::checked(&checked, width()), ColorOption::Auto, false)?
+        print_text(
+            rendered::checked(&checked, width()),
+            ColorOption::Auto,
+            false,
+        )?
     }
     Ok(match checked.answer {
-        ImageAnswer::Runs | ImageAnswer::RunsWithForwardCompatibility | ImageAnswer::NeedsNoCuda => Exit::Done,
+        ImageAnswer::Runs
+        | ImageAnswer::RunsWithForwardCompatibility
+        | ImageAnswer::NeedsNoCuda => Exit::Done,
         ImageAnswer::DoesNotRun => Exit::NothingFits,
         ImageAnswer::Unknown => Exit::Blocked,
     })
@@ -96,12 +126,18 @@ const ENDINGS: [&str; 6] = [".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".
 /// A path that exists, and what is named like one, is a file; everything else is a name.
 fn images(options: &Options, system: &System, architecture: &str) -> Result<Vec<Image>, Problem> {
     let path = Path::new(&options.image);
-    let is_named_like_one = |name: &str| name.starts_with(['/', '.']) || ENDINGS.iter().any(|end| name.ends_with(end));
-    let is_path = crate::system::input::metadata(path).is_some() || is_named_like_one(&options.image);
+    let is_named_like_one =
+        |name: &str| name.starts_with(['/', '.']) || ENDINGS.iter().any(|end| name.ends_with(end));
+    let is_path =
+        crate::system::input::metadata(path).is_some() || is_named_like_one(&options.image);
     if is_path {
-        return container::in_file(path, architecture, options.only.as_deref()).map_err(|e| unread(e, options));
+        return container::in_file(path, architecture, options.only.as_deref())
+            .map_err(|e| unread(e, options));
     }
-    if options.image.is_empty() || options.image.starts_with('-') || options.image.contains(crate::text::is_hidden) {
+    if options.image.is_empty()
+        || options.image.starts_with('-')
+        || options.image.contains(crate::text::is_hidden)
+    {
         return Err(Problem::usage(format!(
             "{:?} is neither a file nor the name of an image",
             public_address(&options.image)
@@ -113,7 +149,9 @@ fn images(options: &Options, system: &System, architecture: &str) -> Result<Vec<
             public_address(&options.image)
         )));
     }
-    container::in_engine(system, &options.image).map(|image| vec![image]).map_err(|e| unread(e, options))
+    container::in_engine(system, &options.image)
+        .map(|image| vec![image])
+        .map_err(|e| unread(e, options))
 }
 
 fn unread(e: ImageError, options: &Options) -> Problem {
@@ -133,9 +171,14 @@ fn unread(e: ImageError, options: &Options) -> Problem {
     }
 }
 
-/// This host, with what the flags replace. With a driver and GPUs that are named, it need not be a host that can be read.
+/// This host, with what the flags replace. With a driver and GPUs that are named, it need not be a
+/// host that can be read.
 fn host(options: &Options, system: &System, database: &Database) -> Result<Host, Problem> {
-    let driver = options.driver.as_deref().map(|text| named_driver(text, database)).transpose()?;
+    let driver = options
+        .driver
+        .as_deref()
+        .map(|text| named_driver(text, database))
+        .transpose()?;
     let mut gpus = Vec::new();
     for spec in &options.gpu {
         gpus.extend(assumed_gpus(database, spec).map_err(|e| no_such_gpu(spec, &e))?);
@@ -143,14 +186,21 @@ fn host(options: &Options, system: &System, database: &Database) -> Result<Host,
     let is_named = driver.is_some() && !gpus.is_empty() && options.root.is_none();
     let facts = match probe(system, database, &Look::default()) {
         Ok(facts) => facts,
-        Err(_) if is_named => return Ok(Host { driver, gpus: known(database, &gpus), ..Host::default() }),
+        Err(_) if is_named => {
+            return Ok(Host {
+                driver,
+                gpus: known(database, &gpus),
+                ..Host::default()
+            });
+        }
         Err(e) => return Err(Problem::usage(e.to_string())),
     };
-    let installed = facts
-        .driver
-        .as_ref()
-        .map(|installed| HostDriver { name: installed.version.to_string(), releases: vec![installed.version] });
-    let platform = own_platform(database, &facts).filter(|platform| platform.driver != PlatformDriver::Vendor);
+    let installed = facts.driver.as_ref().map(|installed| HostDriver {
+        name: installed.version.to_string(),
+        releases: vec![installed.version],
+    });
+    let platform =
+        own_platform(database, &facts).filter(|platform| platform.driver != PlatformDriver::Vendor);
     let own_way = platform.map(|platform| own_way_here(platform, database, &facts).text);
     let gpus = if gpus.is_empty() { &facts.gpus } else { &gpus };
     Ok(Host {
@@ -166,30 +216,52 @@ fn host(options: &Options, system: &System, database: &Database) -> Result<Host,
 /// A version, or a branch: any of its releases may be installed.
 fn named_driver(text: &str, database: &Database) -> Result<HostDriver, Problem> {
     let refused = |why: String| Problem::usage(why).attempt("gpusetup db list drivers");
-    let wanted: Requirement<DriverVersion> =
-        text.parse().map_err(|_| refused(format!("--driver {text:?} is neither a driver version nor a branch")))?;
+    let wanted: Requirement<DriverVersion> = text.parse().map_err(|_| {
+        refused(format!(
+            "--driver {text:?} is neither a driver version nor a branch"
+        ))
+    })?;
     let name = wanted.to_string();
     if let Ok(version) = name.parse() {
-        return Ok(HostDriver { name, releases: vec![version] });
+        return Ok(HostDriver {
+            name,
+            releases: vec![version],
+        });
     }
     let wanted = Want::Meeting(wanted);
-    let known = database.drivers.iter().map(|release| release.version).filter(|version| wanted.accepts(*version));
-    let releases: Vec<_> = known.collect::<std::collections::BTreeSet<_>>().into_iter().collect();
+    let known = database
+        .drivers
+        .iter()
+        .map(|release| release.version)
+        .filter(|version| wanted.accepts(*version));
+    let releases: Vec<_> = known
+        .collect::<std::collections::BTreeSet<_>>()
+        .into_iter()
+        .collect();
     if releases.is_empty() {
-        let says = format!("no release of driver branch {name} is known: name the whole version, such as {name}.10.01");
+        let says = format!(
+            "no release of driver branch {name} is known: name the whole version, such as {name}.10.01"
+        );
         return Err(refused(says));
     }
     Ok(HostDriver { name, releases })
 }
 
 fn known(database: &Database, gpus: &[Gpu]) -> Vec<Card> {
-    let named = |gpu: &Gpu| Card { name: gpu.name.clone().unwrap_or_else(|| gpu.pci_id.clone()), ..Card::default() };
-    gpus.iter().map(|gpu| known_card(database, gpu).unwrap_or_else(|_| named(gpu))).collect()
+    let named = |gpu: &Gpu| Card {
+        name: gpu.name.clone().unwrap_or_else(|| gpu.pci_id.clone()),
+        ..Card::default()
+    };
+    gpus.iter()
+        .map(|gpu| known_card(database, gpu).unwrap_or_else(|_| named(gpu)))
+        .collect()
 }
 
 /// As images name it. A GPU that exists on one architecture only, such as that of GH200, shows it.
 fn architecture(facts: &Facts, gpus: &[Gpu], database: &Database) -> Option<String> {
-    let only = gpus.iter().find_map(|gpu| known_card(database, gpu).ok()?.only_on);
+    let only = gpus
+        .iter()
+        .find_map(|gpu| known_card(database, gpu).ok()?.only_on);
     let name = match only.as_deref().unwrap_or(&facts.machine.arch) {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

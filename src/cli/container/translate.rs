@@ -2,7 +2,9 @@
 
 use super::super::options::JsonOption;
 use super::super::{Problem, print, print_json, say};
-use crate::container::{Form, MAX_LINE, Unreadable, Written, not_a_file, translate, translate_words};
+use crate::container::{
+    Form, MAX_LINE, Unreadable, Written, not_a_file, translate, translate_words,
+};
 use crate::exit::Exit;
 use crate::render::container as rendered;
 use crate::system::input;
@@ -12,7 +14,8 @@ use std::path::Path;
 /// Flags of `container translate`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// One docker, nvidia-docker or podman command line, in quotes or after --, or - for standard input
+    /// One docker, nvidia-docker or podman command line, in quotes or after --, or - for standard
+    /// input
     #[arg(value_name = "COMMAND", required = true)]
     words: Vec<String>,
     /// Print only this form
@@ -23,14 +26,22 @@ pub struct Options {
 }
 
 fn form() -> impl TypedValueParser<Value = Form> {
-    let named = |text: String| Form::ALL.into_iter().find(|(_, name, ..)| *name == text).map(|(form, ..)| form);
+    let named = |text: String| {
+        Form::ALL
+            .into_iter()
+            .find(|(_, name, ..)| *name == text)
+            .map(|(form, ..)| form)
+    };
     PossibleValuesParser::new(Form::ALL.map(|(_, name, ..)| name))
         .try_map(move |text| named(text).ok_or("this is not a form"))
 }
 
 /// Does it.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
-    let forms = options.to.map_or_else(|| Form::ALL.map(|(form, ..)| form).to_vec(), |form| vec![form]);
+    let forms = options.to.map_or_else(
+        || Form::ALL.map(|(form, ..)| form).to_vec(),
+        |form| vec![form],
+    );
     let translated = match options.words.as_slice() {
         [word] if word == "-" => {
             let line = input::text_or_standard_input(Path::new(word), MAX_LINE as u64)?;
@@ -45,19 +56,36 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     if options.form.json {
         print_json(&translated)?;
         let is_expressed = alone.is_none_or(|written| written.text.is_some());
-        return Ok(if is_expressed { Exit::Done } else { Exit::NothingFits });
+        return Ok(if is_expressed {
+            Exit::Done
+        } else {
+            Exit::NothingFits
+        });
     }
-    let Some(Written { form, text, differences, notes }) = alone else {
-        // What terminals without Unicode get in place of other characters would change the commands.
+    let Some(Written {
+        form,
+        text,
+        differences,
+        notes,
+    }) = alone
+    else {
+        // What terminals without Unicode get in place of other characters would change the
+        // commands.
         print(&rendered::translated(&translated))?;
         return Ok(Exit::Done);
     };
     let Some(text) = text else {
         let gpus = translated.request.gpus.described();
         let says = format!("{} cannot express this request: {gpus}", form.name());
-        return Err(differences.iter().cloned().fold(Problem::new(Exit::NothingFits, says), Problem::hint));
+        return Err(differences
+            .iter()
+            .cloned()
+            .fold(Problem::new(Exit::NothingFits, says), Problem::hint));
     };
-    translated.request_only.iter().for_each(|why| say(&rendered::request_only(why)));
+    translated
+        .request_only
+        .iter()
+        .for_each(|why| say(&rendered::request_only(why)));
     translated.notes.iter().for_each(|note| say(note));
     differences.iter().chain(notes).for_each(|note| say(note));
     print(&format!("{}\n", text.trim_end()))?;
@@ -65,11 +93,16 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
 }
 
 fn is_file(word: &str) -> bool {
-    let ends = [".yaml", ".yml", ".json"].iter().any(|end| word.ends_with(end));
+    let ends = [".yaml", ".yml", ".json"]
+        .iter()
+        .any(|end| word.ends_with(end));
     ends && !word.contains(char::is_whitespace)
 }
 
 fn problem(e: Unreadable) -> Problem {
-    let problem = e.hint.into_iter().fold(Problem::usage(e.says), Problem::hint);
+    let problem = e
+        .hint
+        .into_iter()
+        .fold(Problem::usage(e.says), Problem::hint);
     e.attempt.into_iter().fold(problem, Problem::attempt)
 }

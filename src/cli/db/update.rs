@@ -20,13 +20,15 @@ const DATABASE: &str = "database.tar.xz";
 /// What `db update` is told.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// The database: a file that `db pack` made, or its address [default: that of the newest release]
+    /// The database: a file that `db pack` made, or its address [default: that of the newest
+    /// release]
     #[arg(long, value_name = "URL|FILE")]
     from: Option<String>,
     /// Trust this minisign public key instead of the release keys: for a database of your own
     ///
-    /// May be given several times: each of the keys must have signed it, one signature after the other in the .minisig file.
-    /// minisign signs a file under its name, so a renamed file is refused.
+    /// May be given several times: each of the keys must have signed it, one signature after the
+    /// other in the .minisig file. minisign signs a file under its name, so a renamed file is
+    /// refused.
     #[arg(long, value_name = "FILE", env = "GPUSETUP_KEY", value_delimiter = ',')]
     key: Vec<PathBuf>,
     /// Accept a database that has expired, or that is older than one that was accepted here before
@@ -55,9 +57,18 @@ struct Update<'a> {
 }
 
 impl<'a> Update<'a> {
-    fn tell(options: &Options, database: &'a str, changed: bool, text: &str) -> Result<(), Problem> {
+    fn tell(
+        options: &Options,
+        database: &'a str,
+        changed: bool,
+        text: &str,
+    ) -> Result<(), Problem> {
         if options.form.json {
-            return super::super::print_json(&Update { schema: "gpusetup.db-update/1", database, changed });
+            return super::super::print_json(&Update {
+                schema: "gpusetup.db-update/1",
+                database,
+                changed,
+            });
         }
         print(text)
     }
@@ -68,62 +79,112 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let store = options.database.store();
     if options.built_in {
         let was = store.forget().map_err(told)?;
-        let what = if was { "the installed database is gone" } else { "none was installed" };
-        Update::tell(options, VERSION, was, &format!("{what}: the one in this binary is in use\n"))?;
+        let what = if was {
+            "the installed database is gone"
+        } else {
+            "none was installed"
+        };
+        Update::tell(
+            options,
+            VERSION,
+            was,
+            &format!("{what}: the one in this binary is in use\n"),
+        )?;
         return Ok(Exit::Done);
     }
     let from = match &options.from {
         Some(from) => from.clone(),
         None => upstream::address(DATABASE).ok_or_else(|| {
-            Problem::usage("this gpusetup was built without the address of its releases")
-                .attempt("gpusetup db update --from https://mirror.example/gpusetup/database.tar.xz")
+            Problem::usage("this gpusetup was built without the address of its releases").attempt(
+                "gpusetup db update --from https://mirror.example/gpusetup/database.tar.xz",
+            )
         })?,
     };
     let from = from.as_str();
     must_be_private(&System::live(), options.database.folder_of_the_store())?;
-    let refused =
-        |why: &dyn std::fmt::Display| Problem::integrity(format!("{} is refused: {why}", public_address(from)));
-    let sources = Sources { ca_cert: options.ca_cert.clone(), ..Sources::default() };
-    let lists = Lists { at: upstream::beside(from, KEYS), store: &store, keep: true, sources: &sources };
+    let refused = |why: &dyn std::fmt::Display| {
+        Problem::integrity(format!("{} is refused: {why}", public_address(from)))
+    };
+    let sources = Sources {
+        ca_cert: options.ca_cert.clone(),
+        ..Sources::default()
+    };
+    let lists = Lists {
+        at: upstream::beside(from, KEYS),
+        store: &store,
+        keep: true,
+        sources: &sources,
+    };
     let signers = upstream::signers(&options.key, "databases", &lists)?;
     let bytes = upstream::read(from, MOST_BYTES, &sources)?
         .ok_or_else(|| Problem::usage(format!("there is no {}", public_address(from))))?;
     let signature = format!("{from}.minisig");
-    let unsigned = || refused(&format_args!("it is not signed, there is no {}", public_address(&signature)));
+    let unsigned = || {
+        refused(&format_args!(
+            "it is not signed, there is no {}",
+            public_address(&signature)
+        ))
+    };
     let signature = upstream::read(&signature, MOST_SIGNATURES, &sources)?.ok_or_else(unsigned)?;
     let signature = String::from_utf8_lossy(&signature);
     let today = today();
     let last_day = (!options.allow_older).then_some(today.as_str());
-    signers.verify(upstream::name_at(from), &bytes, &signature, last_day).map_err(|e| match e {
-        SignatureError::Expired { .. } => refused(&e).hint("if you mean it: --allow-older"),
-        e => refused(&e),
-    })?;
+    signers
+        .verify(upstream::name_at(from), &bytes, &signature, last_day)
+        .map_err(|e| match e {
+            SignatureError::Expired { .. } => refused(&e).hint("if you mean it: --allow-older"),
+            e => refused(&e),
+        })?;
     let database = archive::unpack(&bytes).map_err(|e| refused(&e))?;
     if let Some(day) = &database.expires {
-        let last: jiff::civil::Date =
-            day.parse().map_err(|_| refused(&format_args!("it expires on `{}`, which is not a day", visible(day))))?;
+        let last: jiff::civil::Date = day.parse().map_err(|_| {
+            refused(&format_args!(
+                "it expires on `{}`, which is not a day",
+                visible(day)
+            ))
+        })?;
         if last_day.is_some_and(|today| last.to_string().as_str() < today) {
-            return Err(refused(&format_args!("it expired on {day}: it may be an old database sent again"))
-                .hint("if you mean it: --allow-older"));
+            return Err(refused(&format_args!(
+                "it expired on {day}: it may be an old database sent again"
+            ))
+            .hint("if you mean it: --allow-older"));
         }
     }
     // What cannot be used any more must not stand in the way of its own replacement.
-    let used = store.newer_than(VERSION).ok().flatten().unwrap_or_else(embedded);
+    let used = store
+        .newer_than(VERSION)
+        .ok()
+        .flatten()
+        .unwrap_or_else(embedded);
     let used = to_the_end(used);
-    let done = store.install(&bytes, &signature, &database, used, options.allow_older.then_some(VERSION)).map_err(
-        |e| match e {
+    let done = store
+        .install(
+            &bytes,
+            &signature,
+            &database,
+            used,
+            options.allow_older.then_some(VERSION),
+        )
+        .map_err(|e| match e {
             StoreError::Replayed { .. } => refused(&e).hint("if you mean it: --allow-older"),
             StoreError::NotNewer { .. } | StoreError::Other(_) => refused(&e),
             e => told(e),
-        },
-    )?;
+        })?;
     let version = &database.version;
     match done {
         Updated::Already => {
-            Update::tell(options, version, false, &format!("database {version} is in use already\n"))?;
+            Update::tell(
+                options,
+                version,
+                false,
+                &format!("database {version} is in use already\n"),
+            )?;
         }
         Updated::Installed => {
-            let text = format!("database {version} is in use now, {} before\n", used.version);
+            let text = format!(
+                "database {version} is in use now, {} before\n",
+                used.version
+            );
             Update::tell(options, version, true, &text)?;
         }
     }
@@ -131,10 +192,13 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
 }
 
 fn told(error: StoreError) -> Problem {
-    let denied =
-        matches!(&error, StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied);
+    let denied = matches!(&error, StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied);
     if denied {
-        return Problem::new(Exit::Blocked, "only root may change the database of this host").hint("run it with sudo");
+        return Problem::new(
+            Exit::Blocked,
+            "only root may change the database of this host",
+        )
+        .hint("run it with sudo");
     }
     Problem::unexpected(format!("the database cannot be installed: {error}"))
 }

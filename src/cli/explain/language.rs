@@ -11,7 +11,8 @@ const LOCALE: [&str; 3] = ["LC_ALL", "LC_MESSAGES", "LANG"];
 /// The value of TERM on the kernel's own console. It has a few hundred letters, and no Hangul.
 const CONSOLE: &str = "linux";
 
-/// The language that was asked for, else that of the locale. On the kernel's console a locale does not count.
+/// The language that was asked for, else that of the locale. On the kernel's console a locale does
+/// not count.
 pub fn wanted(options: &LanguageOptions) -> Translation {
     let code = options.lang.filter(|code| !code.is_empty());
     let languages = languages();
@@ -23,6 +24,10 @@ fn locale() -> String {
         return String::new();
     }
     // A value that is not UTF-8 is set all the same, and is no language's.
-    let set = LOCALE.iter().filter_map(|name| environment::raw(name)).find(|value| !value.is_empty());
-    set.and_then(|value| value.into_string().ok()).unwrap_or_default()
+    let set = LOCALE
+        .iter()
+        .filter_map(|name| environment::raw(name))
+        .find(|value| !value.is_empty());
+    set.and_then(|value| value.into_string().ok())
+        .unwrap_or_default()
 }

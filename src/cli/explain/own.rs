@@ -15,16 +15,28 @@ pub fn article(name: &str, language: &Translation) -> Option<Article> {
         "command" => command(rest),
         "option" | "flag" => option(rest),
         "file" => file(rest, language),
-        _ => rule(name, language).or_else(|| file(name, language)).or_else(|| command(name)).or_else(|| option(name)),
+        _ => rule(name, language)
+            .or_else(|| file(name, language))
+            .or_else(|| command(name))
+            .or_else(|| option(name)),
     }
 }
 
 fn rule(name: &str, language: &Translation) -> Option<Article> {
     let of_resolver = RuleId::ALL.iter().find(|rule| rule.as_str() == name);
     // `nccl-runs-on-gpu` is the add-on's rule `runs-on-gpu`.
-    let is_its = |known: &str| name == known || name.strip_suffix(known).is_some_and(|start| start.ends_with('-'));
-    let of_add_ons =
-        || AddOnRule::ALL.iter().filter(|rule| is_its(rule.as_str())).max_by_key(|rule| rule.as_str().len());
+    let is_its = |known: &str| {
+        name == known
+            || name
+                .strip_suffix(known)
+                .is_some_and(|start| start.ends_with('-'))
+    };
+    let of_add_ons = || {
+        AddOnRule::ALL
+            .iter()
+            .filter(|rule| is_its(rule.as_str()))
+            .max_by_key(|rule| rule.as_str().len())
+    };
     let (kind, id, title) = match of_resolver {
         Some(rule) => ("rules", rule.as_str(), rule.title()),
         None => of_add_ons().map(|rule| ("add-on-rules", rule.as_str(), rule.title()))?,
@@ -40,7 +52,10 @@ fn file(name: &str, language: &Translation) -> Option<Article> {
     let is_it = |text: &str| text.eq_ignore_ascii_case(name);
     let called = |path: &str| is_it(path) || path.rsplit('/').next().is_some_and(is_it);
     let (path, text) = paths::ALL.iter().find(|(path, _)| called(path))?;
-    Some(Article::new(*path, "").with("means", language.text(&format!("files.{path}"), text.trim())))
+    Some(Article::new(*path, "").with(
+        "means",
+        language.text(&format!("files.{path}"), text.trim()),
+    ))
 }
 
 fn command(name: &str) -> Option<Article> {
@@ -50,7 +65,10 @@ fn command(name: &str) -> Option<Article> {
     for word in name.split_whitespace() {
         found = found.get_subcommands().find(|sub| sub.get_name() == word)?;
     }
-    let about = found.get_long_about().or_else(|| found.get_about())?.to_string();
+    let about = found
+        .get_long_about()
+        .or_else(|| found.get_about())?
+        .to_string();
     let mut article = Article::new(format!("gpusetup {name}"), "").with("does", about);
     article.run = vec![format!("gpusetup {name} -h")];
     Some(article)
@@ -64,7 +82,11 @@ fn option(name: &str) -> Option<Article> {
         .get_subcommands()
         .flat_map(|sub| sub.get_subcommands().chain([sub]))
         .filter_map(|sub| {
-            Some((sub, sub.get_arguments().find(|arg| arg.get_long() == Some(name) && !arg.is_hide_set())?))
+            Some((
+                sub,
+                sub.get_arguments()
+                    .find(|arg| arg.get_long() == Some(name) && !arg.is_hide_set())?,
+            ))
         })
         .collect();
     let (_, arg) = having.first()?;
@@ -72,7 +94,12 @@ fn option(name: &str) -> Option<Article> {
     let mut titles: Vec<_> = having.iter().map(|(_, arg)| help(arg)).collect();
     // That of most commands; of equally many, the first.
     let uses = |title: &String| titles.iter().filter(|other| *other == title).count();
-    let title = titles.iter().rev().max_by_key(|title| uses(title)).cloned().unwrap_or_default();
+    let title = titles
+        .iter()
+        .rev()
+        .max_by_key(|title| uses(title))
+        .cloned()
+        .unwrap_or_default();
     titles.retain(|other| *other != title);
     let mut article = Article::new(format!("--{name}"), title);
     if let Some(more) = arg.get_long_help().map(ToString::to_string) {
@@ -81,9 +108,14 @@ fn option(name: &str) -> Option<Article> {
             article = article.with("means", more);
         }
     }
-    for (label, of) in [("values", values as fn(&Arg) -> String), ("default", default)] {
+    for (label, of) in [
+        ("values", values as fn(&Arg) -> String),
+        ("default", default),
+    ] {
         for (text, commands) in by_command(&having, of) {
-            let commands = commands.filter(|_| !text.is_empty()).map(|names| format!(" (gpusetup {names})"));
+            let commands = commands
+                .filter(|_| !text.is_empty())
+                .map(|names| format!(" (gpusetup {names})"));
             if !text.is_empty() {
                 article = article.with(label, text + &commands.unwrap_or_default());
             }
@@ -98,7 +130,10 @@ fn option(name: &str) -> Option<Article> {
 }
 
 /// What an option has in each command that takes it; without the commands if all have the same.
-fn by_command(having: &[(&Command, &Arg)], of: fn(&Arg) -> String) -> Vec<(String, Option<String>)> {
+fn by_command(
+    having: &[(&Command, &Arg)],
+    of: fn(&Arg) -> String,
+) -> Vec<(String, Option<String>)> {
     let mut all: Vec<(String, Vec<String>)> = Vec::new();
     for (command, arg) in having {
         let (text, name) = (of(arg), name_of(command));
@@ -108,7 +143,9 @@ fn by_command(having: &[(&Command, &Arg)], of: fn(&Arg) -> String) -> Vec<(Strin
         }
     }
     let differ = all.len() > 1;
-    all.into_iter().map(|(text, names)| (text, differ.then(|| names.join(", ")))).collect()
+    all.into_iter()
+        .map(|(text, names)| (text, differ.then(|| names.join(", "))))
+        .collect()
 }
 
 fn values(arg: &Arg) -> String {
@@ -130,12 +167,20 @@ fn default(arg: &Arg) -> String {
     if !arg.get_action().takes_values() {
         return String::new();
     }
-    let all: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
+    let all: Vec<_> = arg
+        .get_default_values()
+        .iter()
+        .map(|value| value.to_string_lossy())
+        .collect();
     all.join(", ")
 }
 
 fn name_of(command: &Command) -> String {
-    command.get_bin_name().unwrap_or_default().trim_start_matches("gpusetup ").to_owned()
+    command
+        .get_bin_name()
+        .unwrap_or_default()
+        .trim_start_matches("gpusetup ")
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -148,15 +193,27 @@ mod tests {
         for rule in RuleId::ALL {
             assert!(article(rule.as_str(), english).is_some(), "{rule}");
         }
-        assert!(article("nccl-runs-on-gpu", english).is_some_and(|a| a.title == AddOnRule::RunsOnGpu.title()));
+        assert!(
+            article("nccl-runs-on-gpu", english)
+                .is_some_and(|a| a.title == AddOnRule::RunsOnGpu.title())
+        );
         for (path, text) in paths::ALL {
-            assert!(article(path, english).is_some() && text.ends_with('.'), "{path}");
+            assert!(
+                article(path, english).is_some() && text.ends_with('.'),
+                "{path}"
+            );
         }
         let mut all = crate::cli::command();
         all.build();
-        for sub in all.get_subcommands().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+        for sub in all
+            .get_subcommands()
+            .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
+        {
             assert!(command(sub.get_name()).is_some(), "{}", sub.get_name());
-            let options = sub.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long);
+            let options = sub
+                .get_arguments()
+                .filter(|arg| !arg.is_hide_set())
+                .filter_map(Arg::get_long);
             for long in options {
                 let told = option(long).unwrap_or_else(|| panic!("--{long}"));
                 assert!(!told.title.is_empty(), "--{long}");

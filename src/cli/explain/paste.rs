@@ -1,4 +1,5 @@
-//! `gpusetup explain -`: what a text says that a person would paste into a search engine, and what this host says to that.
+//! `gpusetup explain -`: what a text says that a person would paste into a search engine, and what
+//! this host says to that.
 
 use super::Options;
 use crate::cli::Problem;
@@ -41,17 +42,28 @@ pub fn recognises(pasted: &str) -> Result<bool, Problem> {
         || !errors_in(pasted, &error_codes())?.is_empty())
 }
 
-fn examined(pasted: &str, options: &Options, language: &Translation) -> Result<PasteReport, Problem> {
+fn examined(
+    pasted: &str,
+    options: &Options,
+    language: &Translation,
+) -> Result<PasteReport, Problem> {
     // A colour before a word hides it from no search.
     let pasted = &*without_escapes(pasted);
     let database = options.host.database()?;
     let mut messages = messages();
-    messages.iter_mut().for_each(|message| language.translate_message(message));
+    messages
+        .iter_mut()
+        .for_each(|message| language.translate_message(message));
     let recogniser = Recogniser::new(&messages).map_err(|e| Problem::unexpected(e.to_string()))?;
     let found = recogniser.find(pasted);
     let checks: BTreeSet<CheckId> = found
         .iter()
-        .flat_map(|r| r.message.causes.iter().flat_map(|cause| cause.checks.iter().filter_map(|id| id.parse().ok())))
+        .flat_map(|r| {
+            r.message
+                .causes
+                .iter()
+                .flat_map(|cause| cause.checks.iter().filter_map(|id| id.parse().ok()))
+        })
         .collect();
     let findings = if checks.is_empty() || !options.host.is_meant() || options.stock.os.is_some() {
         Vec::new()
@@ -60,18 +72,41 @@ fn examined(pasted: &str, options: &Options, language: &Translation) -> Result<P
     };
     let mut codes = error_codes();
     let known = messages.len() + codes.len();
-    codes.iter_mut().for_each(|error| language.translate_error(error));
+    codes
+        .iter_mut()
+        .for_each(|error| language.translate_error(error));
     let errors = errors_in(pasted, &codes)?;
     // What a message explains is not told twice.
     let explained: BTreeSet<_> = found.iter().map(|recognised| recognised.line).collect();
-    let quoted: BTreeSet<_> = explained.iter().copied().chain(errors.iter().map(|named| named.line)).collect();
-    let quoted: BTreeMap<_, _> = (1..).zip(pasted.lines()).filter(|(line, _)| quoted.contains(line)).collect();
+    let quoted: BTreeSet<_> = explained
+        .iter()
+        .copied()
+        .chain(errors.iter().map(|named| named.line))
+        .collect();
+    let quoted: BTreeMap<_, _> = (1..)
+        .zip(pasted.lines())
+        .filter(|(line, _)| quoted.contains(line))
+        .collect();
     let line = |number: usize| quoted.get(&number).copied().unwrap_or_default();
-    let messages = found.iter().map(|recognised| Explained::of(recognised, line(recognised.line), &findings, language));
-    let errors = errors.iter().filter(|named| !explained.contains(&named.line));
+    let messages = found
+        .iter()
+        .map(|recognised| Explained::of(recognised, line(recognised.line), &findings, language));
+    let errors = errors
+        .iter()
+        .filter(|named| !explained.contains(&named.line));
     let errors = errors.map(|named| ExplainedError::of(named, line(named.line)));
-    let logged = Logged { xids: xids(pasted), sxids: sxids(pasted) };
-    Ok(PasteReport::new(messages.collect(), errors.collect(), logged, database, known, language))
+    let logged = Logged {
+        xids: xids(pasted),
+        sxids: sxids(pasted),
+    };
+    Ok(PasteReport::new(
+        messages.collect(),
+        errors.collect(),
+        logged,
+        database,
+        known,
+        language,
+    ))
 }
 
 fn errors_in<'a>(pasted: &str, codes: &'a [ErrorCode]) -> Result<Vec<NamedError<'a>>, Problem> {
@@ -79,9 +114,19 @@ fn errors_in<'a>(pasted: &str, codes: &'a [ErrorCode]) -> Result<Vec<NamedError<
 }
 
 /// What doctor's checks of these ids find on this host.
-fn here(options: &Options, database: &'static Database, checks: BTreeSet<CheckId>) -> Result<Vec<Finding>, Problem> {
+fn here(
+    options: &Options,
+    database: &'static Database,
+    checks: BTreeSet<CheckId>,
+) -> Result<Vec<Finding>, Problem> {
     let (facts, _) = look(&options.host, database)?;
     let sources = EvidenceSources::default();
-    let evidence = gather(&system(&options.host), database, facts, &options.host.prefix, &sources);
+    let evidence = gather(
+        &system(&options.host),
+        database,
+        facts,
+        &options.host.prefix,
+        &sources,
+    );
     Ok(examine(evidence, database, &checks.into_iter().collect::<Vec<_>>()).checks)
 }

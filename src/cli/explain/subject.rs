@@ -1,4 +1,5 @@
-//! The subjects that `explain` knows by name: checks, exit codes, Xids, GPUs, frameworks, terms and error codes.
+//! The subjects that `explain` knows by name: checks, exit codes, Xids, GPUs, frameworks, terms and
+//! error codes.
 
 use super::{Options, own};
 use crate::causes;
@@ -28,19 +29,31 @@ const MOST_NEAR: usize = 3;
 const RELEASED: [&str; 3] = ["driver", "toolkit", "cudnn"];
 
 /// The article about what these words name, in lower case; none if they name nothing.
-pub fn article(words: &[&str], options: &Options, language: &Translation) -> Result<Option<Article>, Problem> {
+pub fn article(
+    words: &[&str],
+    options: &Options,
+    language: &Translation,
+) -> Result<Option<Article>, Problem> {
     let name = words.join(" ");
     match words {
         [id] if id.starts_with("gs") && id[2..].starts_with(|c: char| c.is_ascii_digit()) => {
             return check(id, language).map(Some);
         }
-        ["exit" | "exit-code", code] | ["exit", "code", code] => return exit(code, language).map(Some),
+        ["exit" | "exit-code", code] | ["exit", "code", code] => {
+            return exit(code, language).map(Some);
+        }
         ["xid", number] => return xid(number, options.host.database()?, language).map(Some),
         ["sxid", number] => return sxid(number, options.host.database()?, language).map(Some),
-        [joined] if let Some(number) = joined.strip_prefix("xid").filter(|n| n.parse::<u16>().is_ok()) => {
+        [joined]
+            if let Some(number) = joined
+                .strip_prefix("xid")
+                .filter(|n| n.parse::<u16>().is_ok()) =>
+        {
             return xid(number, options.host.database()?, language).map(Some);
         }
-        ["gpu", rest @ ..] if !rest.is_empty() => return gpu(&rest.join(" "), options.host.database()?).map(Some),
+        ["gpu", rest @ ..] if !rest.is_empty() => {
+            return gpu(&rest.join(" "), options.host.database()?).map(Some);
+        }
         _ => {}
     }
     let known = subjects();
@@ -59,11 +72,22 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
         return Ok(Some(of_subject(found, language)));
     }
     let database = options.host.database()?;
-    let framework =
-        |cards: &[Rc<Card>]| pages::framework(database, &name, Some(&architecture(options)), cards, language);
+    let framework = |cards: &[Rc<Card>]| {
+        pages::framework(
+            database,
+            &name,
+            Some(&architecture(options)),
+            cards,
+            language,
+        )
+    };
     if let Some(article) = framework(&[]) {
         let gpus = &options.host.gpu;
-        let of_gpus = if gpus.is_empty() { Some(article) } else { framework(&cards(options, database)?) };
+        let of_gpus = if gpus.is_empty() {
+            Some(article)
+        } else {
+            framework(&cards(options, database)?)
+        };
         return Ok(of_gpus.map(|article| article.for_gpus(gpus)));
     }
     if let Some(problem) = unknown_release(database, &name) {
@@ -72,7 +96,11 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
     if let Some(article) = own::article(&name, language) {
         return Ok(Some(article));
     }
-    if let Some(row) = database.xids.iter().find(|row| row.name.eq_ignore_ascii_case(&name)) {
+    if let Some(row) = database
+        .xids
+        .iter()
+        .find(|row| row.name.eq_ignore_ascii_case(&name))
+    {
         return xid(&row.xid.to_string(), database, language).map(Some);
     }
     if let Some(article) = releases::of_branch(database, &name) {
@@ -83,20 +111,32 @@ pub fn article(words: &[&str], options: &Options, language: &Translation) -> Res
         return Ok(None);
     }
     match assumed_gpus(database, &name) {
-        Ok(found) => Ok(found.first().and_then(|found| page(&name, found, database).ok())),
-        Err(e @ (SpecError::Ambiguous { .. } | SpecError::Family { .. } | SpecError::Foreign { .. })) => {
-            pages::architecture(database, &name).map(Some).ok_or_else(|| named_gpu(&name, &e))
-        }
+        Ok(found) => Ok(found
+            .first()
+            .and_then(|found| page(&name, found, database).ok())),
+        Err(
+            e
+            @ (SpecError::Ambiguous { .. } | SpecError::Family { .. } | SpecError::Foreign { .. }),
+        ) => pages::architecture(database, &name)
+            .map(Some)
+            .ok_or_else(|| named_gpu(&name, &e)),
         Err(_) => Ok(releases::of_system_or_release(database, &name)),
     }
 }
 
-/// The problem with a release that a known framework does not have, as far as the database knows: `torch==99`.
+/// The problem with a release that a known framework does not have, as far as the database knows:
+/// `torch==99`.
 fn unknown_release(database: &Database, name: &str) -> Option<Problem> {
     let (called, version) = framework_and_version(name);
     let version = version.trim_start_matches('=').trim();
-    let framework = database.framework(called).filter(|_| version.starts_with(|c: char| c.is_ascii_digit()))?;
-    let known: Vec<_> = framework.releases.iter().map(|release| release.version.as_str()).collect();
+    let framework = database
+        .framework(called)
+        .filter(|_| version.starts_with(|c: char| c.is_ascii_digit()))?;
+    let known: Vec<_> = framework
+        .releases
+        .iter()
+        .map(|release| release.version.as_str())
+        .collect();
     let problem = Problem::usage(format!("{} {version} is not known", framework.title))
         .hint(format!("known versions: {}", known.join(", ")));
     Some(problem.attempt(format!("gpusetup explain {}", framework.name)))
@@ -113,8 +153,10 @@ fn cards(options: &Options, database: &Database) -> Result<Vec<Rc<Card>>, Proble
 
 /// The architecture of the system that is named with --os, or of this machine.
 fn architecture(options: &Options) -> String {
-    let named =
-        options.stock.os.as_deref().map(|os| os.split_once(':').map_or(USUAL_ARCHITECTURE, |(_, arch)| machine(arch)));
+    let named = options.stock.os.as_deref().map(|os| {
+        os.split_once(':')
+            .map_or(USUAL_ARCHITECTURE, |(_, arch)| machine(arch))
+    });
     named.unwrap_or(std::env::consts::ARCH).to_owned()
 }
 
@@ -128,9 +170,12 @@ pub fn numbered(words: &[&str], language: &Translation) -> Option<Article> {
 /// The problem with a pasted text in which nothing is known.
 pub fn unknown_text(text: &str) -> Problem {
     let known = gpusetup_data::messages().len() + error_codes().len();
-    Problem::usage(format!("none of the {known} messages and errors that gpusetup knows is in `{}`", short(text)))
-        .hint("open an issue at the project with the whole text and the cause, once you know it")
-        .attempt("gpusetup doctor  # examines this host itself")
+    Problem::usage(format!(
+        "none of the {known} messages and errors that gpusetup knows is in `{}`",
+        short(text)
+    ))
+    .hint("open an issue at the project with the whole text and the cause, once you know it")
+    .attempt("gpusetup doctor  # examines this host itself")
 }
 
 /// The first characters of a text that somebody typed or pasted.
@@ -152,19 +197,30 @@ pub fn unknown(name: &str, options: &Options, language: &Translation) -> Problem
             ("sxid", "an error of an NVSwitch"),
             ("exit", "an exit code"),
         ];
-        let is_known = |(kind, _): &(&str, &str)| matches!(article(&[kind, name], options, language), Ok(Some(_)));
+        let is_known = |(kind, _): &(&str, &str)| {
+            matches!(article(&[kind, name], options, language), Ok(Some(_)))
+        };
         let known: Vec<_> = kinds.into_iter().filter(is_known).collect();
         if !known.is_empty() {
             let ask = |kind, what| format!("gpusetup explain {kind} {name}  # {what}");
-            return known.into_iter().fold(problem, |problem, (kind, what)| problem.attempt(ask(kind, what)));
+            return known.into_iter().fold(problem, |problem, (kind, what)| {
+                problem.attempt(ask(kind, what))
+            });
         }
     }
     let known = subjects();
-    let distance = |other: &str| strsim::damerau_levenshtein(&subject::key(name), &subject::key(other));
+    let distance =
+        |other: &str| strsim::damerau_levenshtein(&subject::key(name), &subject::key(other));
     let errors = error_codes();
-    let all = known.iter().flat_map(|s| &s.names).chain(errors.iter().flat_map(|e| &e.names)).map(String::as_str);
-    let mut near: Vec<_> =
-        all.map(|other| (distance(other), other)).filter(|(d, other)| *d <= 1 + other.len() / 5).collect();
+    let all = known
+        .iter()
+        .flat_map(|s| &s.names)
+        .chain(errors.iter().flat_map(|e| &e.names))
+        .map(String::as_str);
+    let mut near: Vec<_> = all
+        .map(|other| (distance(other), other))
+        .filter(|(d, other)| *d <= 1 + other.len() / 5)
+        .collect();
     near.sort_unstable();
     if near.is_empty() {
         return problem
@@ -174,14 +230,26 @@ pub fn unknown(name: &str, options: &Options, language: &Translation) -> Problem
     }
     near.into_iter()
         .take(MOST_NEAR)
-        .fold(problem, |problem, (_, other)| problem.attempt(format!("gpusetup explain {other}")))
+        .fold(problem, |problem, (_, other)| {
+            problem.attempt(format!("gpusetup explain {other}"))
+        })
 }
 
 fn of_subject(found: &subject::Subject, language: &Translation) -> Article {
     let mut found = found.clone();
     language.translate_subject(&mut found);
-    let subject::Subject { names, title, means, causes, remedy, run, see, sources } = found;
-    let mut article = Article::new(names.into_iter().next().unwrap_or_default(), title).with("means", means);
+    let subject::Subject {
+        names,
+        title,
+        means,
+        causes,
+        remedy,
+        run,
+        see,
+        sources,
+    } = found;
+    let mut article =
+        Article::new(names.into_iter().next().unwrap_or_default(), title).with("means", means);
     if let Some(causes) = causes {
         article = article.with("causes", causes);
     }
@@ -198,19 +266,32 @@ fn of_error(found: &ErrorCode, language: &Translation) -> Article {
         article = article.with("message", text);
     }
     article = article.with("means", found.means);
-    let ErrorCode { remedy, run, see, api, .. } = found;
-    (article.remedy, article.run, article.see, article.sources) = (remedy, run, see, vec![api.source().to_owned()]);
+    let ErrorCode {
+        remedy,
+        run,
+        see,
+        api,
+        ..
+    } = found;
+    (article.remedy, article.run, article.see, article.sources) =
+        (remedy, run, see, vec![api.source().to_owned()]);
     article
 }
 
 /// What plan, apply and doctor mean by an id, and what helps.
 fn check(text: &str, language: &Translation) -> Result<Article, Problem> {
     let id: CheckId = text.parse().map_err(|_| {
-        Problem::usage(format!("there is no check {}", text.to_uppercase())).attempt("gpusetup doctor --list-checks")
+        Problem::usage(format!("there is no check {}", text.to_uppercase()))
+            .attempt("gpusetup doctor --list-checks")
     })?;
-    let of = |field: &str, english: &str| language.text(&format!("checks.{id}.{field}"), english).to_owned();
+    let of = |field: &str, english: &str| {
+        language
+            .text(&format!("checks.{id}.{field}"), english)
+            .to_owned()
+    };
     let cause = causes::of(id);
-    let mut article = Article::new(id.as_str(), of("title", id.title())).with("means", of("means", cause.means));
+    let mut article =
+        Article::new(id.as_str(), of("title", id.title())).with("means", of("means", cause.means));
     if let Some(place) = cause.elsewhere {
         article = article.with("no check", of("elsewhere", place));
     }
@@ -218,7 +299,10 @@ fn check(text: &str, language: &Translation) -> Result<Article, Problem> {
         article = article.with("reads", of("reads", check.reads));
         if !check.follows_from.is_empty() {
             let others: Vec<_> = check.follows_from.iter().map(|id| id.as_str()).collect();
-            article = article.with("follows", language.filled(words::POSSIBLY_FROM, &[("ids", &others.join(", "))]));
+            article = article.with(
+                "follows",
+                language.filled(words::POSSIBLY_FROM, &[("ids", &others.join(", "))]),
+            );
         }
         article = article.with("look now", format!("gpusetup doctor {id}"));
     }
@@ -230,10 +314,17 @@ fn check(text: &str, language: &Translation) -> Result<Article, Problem> {
 
 fn exit(code: &str, language: &Translation) -> Result<Article, Problem> {
     let found = EXITS.iter().find(|(exit, _)| exit.to_string() == code);
-    let codes = || EXITS.map(|(exit, _): (Exit, _)| exit.to_string()).join(", ");
+    let codes = || {
+        EXITS
+            .map(|(exit, _): (Exit, _)| exit.to_string())
+            .join(", ")
+    };
     let (_, meaning) = found.ok_or_else(|| {
-        Problem::usage(format!("gpusetup has no exit code {code}; it has {}", codes()))
-            .attempt("gpusetup explain exit 4")
+        Problem::usage(format!(
+            "gpusetup has no exit code {code}; it has {}",
+            codes()
+        ))
+        .attempt("gpusetup explain exit 4")
     })?;
     let name = language.filled(words::EXIT_CODE, &[("code", code)]);
     Ok(Article::new(name, "").with("means", language.text(&format!("exits.{code}"), meaning)))
@@ -245,7 +336,11 @@ fn xid(number: &str, database: &Database, language: &Translation) -> Result<Arti
             .hint(format!("NVIDIA's list: {}", causes::xid::CATALOG))
             .attempt("gpusetup explain xid 79")
     };
-    let row = number.parse().ok().and_then(|number| database.xid(number)).ok_or_else(wrong)?;
+    let row = number
+        .parse()
+        .ok()
+        .and_then(|number| database.xid(number))
+        .ok_or_else(wrong)?;
     let means = language.text(&language::of_xid(row.xid), &row.means);
     let mut article = Article::new(format!("Xid {}", row.xid), &row.name).with("means", means);
     match remedy_of(row.xid, row.action, "ADDRESS", language) {
@@ -259,12 +354,21 @@ fn xid(number: &str, database: &Database, language: &Translation) -> Result<Arti
 
 /// An error of an NVSwitch.
 fn sxid(number: &str, database: &Database, language: &Translation) -> Result<Article, Problem> {
-    let found = number.parse().ok().and_then(|number| database.sxid(number)).ok_or_else(|| {
-        Problem::usage(format!("the database has no SXid `{number}`")).attempt("gpusetup explain sxid 12028")
-    })?;
+    let found = number
+        .parse()
+        .ok()
+        .and_then(|number| database.sxid(number))
+        .ok_or_else(|| {
+            Problem::usage(format!("the database has no SXid `{number}`"))
+                .attempt("gpusetup explain sxid 12028")
+        })?;
     let means = language.word(words::ABOUT_SXIDS);
-    let mut article = Article::new(format!("SXid {}", found.sxid), &found.name).with("means", means);
-    article.run = vec![format!("gpusetup doctor {}", CheckId::GS903), "journalctl -u nvidia-fabricmanager".to_owned()];
+    let mut article =
+        Article::new(format!("SXid {}", found.sxid), &found.name).with("means", means);
+    article.run = vec![
+        format!("gpusetup doctor {}", CheckId::GS903),
+        "journalctl -u nvidia-fabricmanager".to_owned(),
+    ];
     article.sources = locations(database, &found.sources);
     Ok(article)
 }

@@ -52,10 +52,19 @@ impl Boards {
     /// Says what the driver did not.
     pub fn tell(&self) {
         if let Some(why) = &self.silent {
-            say(&format!("the driver was not asked ({why}): profiles are those of the database"));
+            say(&format!(
+                "the driver was not asked ({why}): profiles are those of the database"
+            ));
         }
-        for (board, why) in self.all.iter().filter_map(|board| Some((board, board.unread.as_ref()?))) {
-            say(&format!("the driver did not report the instances of {}: {why}", board.shown()));
+        for (board, why) in self
+            .all
+            .iter()
+            .filter_map(|board| Some((board, board.unread.as_ref()?)))
+        {
+            say(&format!(
+                "the driver did not report the instances of {}: {why}",
+                board.shown()
+            ));
         }
     }
 }
@@ -72,24 +81,35 @@ impl BoardOptions {
                 all.push(described(database, all.len(), &gpu));
             }
         }
-        Ok(Boards { all: self.here.chosen(all)?, silent: None })
+        Ok(Boards {
+            all: self.here.chosen(all)?,
+            silent: None,
+        })
     }
 }
 
 impl HereOptions {
-    /// This host's GPUs, as their driver reports them. If it does not answer, as they are on the bus.
+    /// This host's GPUs, as their driver reports them. If it does not answer, as they are on the
+    /// bus.
     pub fn boards(&self, database: &Database) -> Result<Boards, Problem> {
         let system = self.system();
         match reported(&system, database)? {
-            Ok(all) => Ok(Boards { all: self.chosen(all)?, silent: None }),
+            Ok(all) => Ok(Boards {
+                all: self.chosen(all)?,
+                silent: None,
+            }),
             Err(why) => {
                 let facts = facts(&system, database)?;
-                let all: Vec<_> =
-                    { facts.gpus.iter().enumerate() }.map(|(n, gpu)| described(database, n, gpu)).collect();
+                let all: Vec<_> = { facts.gpus.iter().enumerate() }
+                    .map(|(n, gpu)| described(database, n, gpu))
+                    .collect();
                 if all.is_empty() {
                     return Err(no_gpu());
                 }
-                Ok(Boards { all: self.chosen(all)?, silent: Some(why) })
+                Ok(Boards {
+                    all: self.chosen(all)?,
+                    silent: Some(why),
+                })
             }
         }
     }
@@ -114,8 +134,10 @@ impl HereOptions {
         for word in &self.device {
             if !all.iter().any(|board| is_named(board, word)) {
                 let there: Vec<_> = all.iter().map(Board::shown).collect();
-                return Err(Problem::usage(format!("no GPU has the index, bus address or UUID {word} (--device)"))
-                    .hint(format!("there are: {}", there.join(", "))));
+                return Err(Problem::usage(format!(
+                    "no GPU has the index, bus address or UUID {word} (--device)"
+                ))
+                .hint(format!("there are: {}", there.join(", "))));
             }
         }
         if !self.device.is_empty() {
@@ -128,7 +150,10 @@ impl HereOptions {
 /// All GPUs of a host, as their driver reports them.
 pub fn every_of(system: &System, database: &Database) -> Result<Vec<Board>, Problem> {
     let all = reported(system, database)?.map_err(|why| no_report(&why))?;
-    match all.iter().find_map(|board| Some((board, board.unread.as_ref()?))) {
+    match all
+        .iter()
+        .find_map(|board| Some((board, board.unread.as_ref()?)))
+    {
         Some((board, why)) => Err(unread(board, why)),
         None => Ok(all),
     }
@@ -137,27 +162,54 @@ pub fn every_of(system: &System, database: &Database) -> Result<Vec<Board>, Prob
 fn is_named(board: &Board, word: &str) -> bool {
     let address = |text: &str| crate::host::bus_address(text);
     word.parse() == Ok(board.index)
-        || board.uuid.as_deref().is_some_and(|uuid| uuid.eq_ignore_ascii_case(word))
-        || board.address.as_deref().is_some_and(|at| address(word).is_some_and(|word| Some(word) == address(at)))
+        || board
+            .uuid
+            .as_deref()
+            .is_some_and(|uuid| uuid.eq_ignore_ascii_case(word))
+        || board
+            .address
+            .as_deref()
+            .is_some_and(|at| address(word).is_some_and(|word| Some(word) == address(at)))
 }
 
 fn unread(board: &Board, why: &str) -> Problem {
-    Problem::new(Exit::Blocked, format!("the driver did not report how {} is partitioned: {why}", board.shown()))
-        .hint("only root may see GPU instances: run it with sudo")
+    Problem::new(
+        Exit::Blocked,
+        format!(
+            "the driver did not report how {} is partitioned: {why}",
+            board.shown()
+        ),
+    )
+    .hint("only root may see GPU instances: run it with sudo")
 }
 
 fn no_report(why: &str) -> Problem {
-    Problem::new(Exit::Blocked, format!("the driver did not report on the GPUs: {why}")).attempt("gpusetup doctor")
+    Problem::new(
+        Exit::Blocked,
+        format!("the driver did not report on the GPUs: {why}"),
+    )
+    .attempt("gpusetup doctor")
 }
 
 fn no_gpu() -> Problem {
-    Problem::new(Exit::NoGpu, "this host has no NVIDIA GPU")
-        .attempt(format!("gpusetup mig plan --gpu {} 7x1g.5gb", quoted("a100-sxm4-40gb")))
+    Problem::new(Exit::NoGpu, "this host has no NVIDIA GPU").attempt(format!(
+        "gpusetup mig plan --gpu {} 7x1g.5gb",
+        quoted("a100-sxm4-40gb")
+    ))
 }
 
 fn described(database: &Database, index: usize, gpu: &Gpu) -> Board {
-    let name = gpu.name.as_deref().unwrap_or("a GPU that is not in the database");
-    let board = Board::known(database, index, gpu.device(), gpu.subsystem.as_deref(), name);
+    let name = gpu
+        .name
+        .as_deref()
+        .unwrap_or("a GPU that is not in the database");
+    let board = Board::known(
+        database,
+        index,
+        gpu.device(),
+        gpu.subsystem.as_deref(),
+        name,
+    );
     let address = (!gpu.assumed).then(|| gpu.address.clone());
     Board { address, ..board }
 }
@@ -173,11 +225,20 @@ fn reported(system: &System, database: &Database) -> Result<Result<Vec<Board>, S
         return Ok(Err(why));
     }
     Ok(match crate::gpus::partitions() {
-        Answer::Is(MigHost { refused: None, gpus }) if gpus.is_empty() => return Err(no_gpu()),
-        Answer::Is(MigHost { refused: None, gpus }) => {
-            Ok({ gpus.iter().enumerate() }.map(|(n, gpu)| Board::reported(database, n, gpu)).collect())
-        }
-        Answer::Is(MigHost { refused: Some(refused), .. }) => Err(refused.to_string()),
+        Answer::Is(MigHost {
+            refused: None,
+            gpus,
+        }) if gpus.is_empty() => return Err(no_gpu()),
+        Answer::Is(MigHost {
+            refused: None,
+            gpus,
+        }) => Ok({ gpus.iter().enumerate() }
+            .map(|(n, gpu)| Board::reported(database, n, gpu))
+            .collect()),
+        Answer::Is(MigHost {
+            refused: Some(refused),
+            ..
+        }) => Err(refused.to_string()),
         Answer::Failed(why) | Answer::NotAsked(why) => Err(why),
     })
 }

@@ -1,4 +1,5 @@
-//! The programs and services that use the GPUs: those that keep a change from being made are named, and services can be stopped.
+//! The programs and services that use the GPUs: those that keep a change from being made are named,
+//! and services can be stopped.
 
 use super::super::{Problem, say};
 use super::wanted::{Task, Tasks};
@@ -10,46 +11,86 @@ use crate::plan::{MigUnits, start_unit, units_of};
 use crate::system::{Program, System};
 use std::collections::BTreeSet;
 
-/// What happens to units while these GPUs are partitioned. A GPU whose mode changes must not be in use.
-pub fn units(system: &System, database: &Database, tasks: &Tasks, may_stop: bool) -> Result<MigUnits, Problem> {
+/// What happens to units while these GPUs are partitioned. A GPU whose mode changes must not be in
+/// use.
+pub fn units(
+    system: &System,
+    database: &Database,
+    tasks: &Tasks,
+    may_stop: bool,
+) -> Result<MigUnits, Problem> {
     let running = running(system, database, MigRole::holds_gpus);
     let others: Vec<Holder> = { holders_and_displays(system).into_iter() }
-        .filter(|holder| holder.unit.as_ref().is_none_or(|unit| !running.contains(unit)))
+        .filter(|holder| {
+            holder
+                .unit
+                .as_ref()
+                .is_none_or(|unit| !running.contains(unit))
+        })
         .collect();
-    let changes_mode = |task: &&Task| !task.board.has_mode(matches!(task.wanted, Wanted::Layout(_)));
+    let changes_mode = |task: &&Task| {
+        !task
+            .board
+            .has_mode(matches!(task.wanted, Wanted::Layout(_)))
+    };
     let changing: Vec<_> = tasks.all.iter().filter(changes_mode).collect();
-    let must_be_idle = changing.iter().any(|task| task.board.must_be_idle(database));
+    let must_be_idle = changing
+        .iter()
+        .any(|task| task.board.must_be_idle(database));
     let all: Vec<_> = tasks.all.iter().collect();
-    let blocking = if must_be_idle { others.iter().map(shown).collect() } else { among(&others, &changing) };
+    let blocking = if must_be_idle {
+        others.iter().map(shown).collect()
+    } else {
+        among(&others, &changing)
+    };
     if !changing.is_empty() && !blocking.is_empty() {
         return Err(in_use(system, must_be_idle, &blocking));
     }
     let computing = among(&others, &all);
     if !computing.is_empty() {
         let names = computing.join(", ");
-        say(&format!("these programs compute on the GPUs; instances that they use cannot be removed: {names}"));
+        say(&format!(
+            "these programs compute on the GPUs; instances that they use cannot be removed: {names}"
+        ));
     }
     if must_be_idle && !running.is_empty() && !may_stop {
-        return Err(Problem::new(Exit::Blocked, format!("services use the GPUs: {}", running.join(", ")))
-            .hint("a GPU that is in use does not change its MIG mode")
-            .hint("add --stop-services: gpusetup stops them, and starts them again afterwards"));
+        return Err(Problem::new(
+            Exit::Blocked,
+            format!("services use the GPUs: {}", running.join(", ")),
+        )
+        .hint("a GPU that is in use does not change its MIG mode")
+        .hint("add --stop-services: gpusetup stops them, and starts them again afterwards"));
     }
     if must_be_idle && kernel_drives_displays(system) {
         say(DISPLAYS);
     }
     let paused = if may_stop { running } else { Vec::new() };
-    Ok(MigUnits { paused, listers: listers(system, database), ..MigUnits::default() })
+    Ok(MigUnits {
+        paused,
+        listers: listers(system, database),
+        ..MigUnits::default()
+    })
 }
 
 /// The units with such a role that run.
-pub fn running(system: &System, database: &Database, has_role: impl Fn(MigRole) -> bool) -> Vec<String> {
-    units_of(database, has_role).filter(|unit| is_active(system, unit)).map(str::to_owned).collect()
+pub fn running(
+    system: &System,
+    database: &Database,
+    has_role: impl Fn(MigRole) -> bool,
+) -> Vec<String> {
+    units_of(database, has_role)
+        .filter(|unit| is_active(system, unit))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The units that list instances for others, as far as the host has them.
 pub fn listers(system: &System, database: &Database) -> Vec<String> {
     let is_there = |unit: &&str| succeeds(system, &["systemctl", "cat", unit]);
-    units_of(database, |role| role == MigRole::Lister).filter(is_there).map(str::to_owned).collect()
+    units_of(database, |role| role == MigRole::Lister)
+        .filter(is_there)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Starts units again that were stopped, or that list instances.
@@ -57,7 +98,9 @@ pub fn start(system: &System, units: &[String]) {
     for unit in units {
         let argv = start_unit(unit);
         if !succeeds(system, &argv.iter().map(String::as_str).collect::<Vec<_>>()) {
-            say(&format!("{unit} could not be started: sudo systemctl start {unit}"));
+            say(&format!(
+                "{unit} could not be started: sudo systemctl start {unit}"
+            ));
         }
     }
 }
@@ -66,16 +109,27 @@ const DISPLAYS: &str = "nvidia_drm is loaded with modeset=1 and keeps the GPUs o
                         the display manager and unload it: sudo modprobe -r nvidia_drm";
 
 fn in_use(system: &System, must_be_idle: bool, blocking: &[String]) -> Problem {
-    let problem = Problem::new(Exit::Blocked, format!("programs use the GPUs: {}", blocking.join(", ")))
-        .hint("a GPU that is in use does not change its MIG mode; end them first");
-    if must_be_idle && kernel_drives_displays(system) { problem.hint(DISPLAYS) } else { problem }
+    let problem = Problem::new(
+        Exit::Blocked,
+        format!("programs use the GPUs: {}", blocking.join(", ")),
+    )
+    .hint("a GPU that is in use does not change its MIG mode; end them first");
+    if must_be_idle && kernel_drives_displays(system) {
+        problem.hint(DISPLAYS)
+    } else {
+        problem
+    }
 }
 
 /// Those that compute on these GPUs.
 fn among(holders: &[Holder], tasks: &[&Task]) -> Vec<String> {
     let states = tasks.iter().filter_map(|task| task.board.state.as_ref());
     let processes: BTreeSet<u32> = states.flat_map(|state| state.processes.clone()).collect();
-    holders.iter().filter(|holder| processes.contains(&holder.process)).map(shown).collect()
+    holders
+        .iter()
+        .filter(|holder| processes.contains(&holder.process))
+        .map(shown)
+        .collect()
 }
 
 fn shown(holder: &Holder) -> String {

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 /// Where packages and administrators put it.
 const PLACES: [&str; 2] = ["/usr/local/bin/gpusetup", "/usr/bin/gpusetup"];
 
-/// The path of the gpusetup that boots of this host can run: of this program, or else where it is usually installed.
+/// The path of the gpusetup that boots of this host can run: of this program, or else where it is
+/// usually installed.
 pub fn installed(system: &System) -> Result<String, Problem> {
     let own = input::canonical(Path::new("/proc/self/exe"));
     let own = Some(own).filter(|_| system.is_live());
@@ -23,18 +24,32 @@ pub fn installed(system: &System) -> Result<String, Problem> {
             let sentence = "no gpusetup is installed where only root can write, and a boot must not run another";
             // In a tree the copy is made from here: a command with sudo would run in the tree.
             let to = system.root().join(PLACES[0].trim_start_matches('/'));
-            let command = format!("install -D -m 755 {} {}", quoted_path(&from), quoted_path(&to));
-            let command = if system.is_live() { format!("sudo {command}") } else { command };
+            let command = format!(
+                "install -D -m 755 {} {}",
+                quoted_path(&from),
+                quoted_path(&to)
+            );
+            let command = if system.is_live() {
+                format!("sudo {command}")
+            } else {
+                command
+            };
             Err(Problem::new(Exit::Blocked, sentence).attempt(command))
         }
     }
 }
 
-/// The path as text, if it is a file that only root can replace or change, and that a unit can name without quotes.
+/// The path as text, if it is a file that only root can replace or change, and that a unit can name
+/// without quotes.
 fn fit(system: &System, path: &Path) -> Option<String> {
-    let text = path.to_str().filter(|text| text.chars().all(|c| c.is_ascii_alphanumeric() || "/._+-".contains(c)))?;
+    let text = path.to_str().filter(|text| {
+        text.chars()
+            .all(|c| c.is_ascii_alphanumeric() || "/._+-".contains(c))
+    })?;
     let folder = path.parent()?;
     let meta = system.open(path).and_then(|file| file.metadata()).ok()?;
-    let only_root = meta.is_file() && is_ours_alone(&meta) && private_directory(system, folder, Extent::Path).is_ok();
+    let only_root = meta.is_file()
+        && is_ours_alone(&meta)
+        && private_directory(system, folder, Extent::Path).is_ok();
     only_root.then(|| text.to_owned())
 }

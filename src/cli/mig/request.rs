@@ -9,8 +9,9 @@ use crate::nvidia::Answer;
 use crate::resolve::Request;
 use crate::system::System;
 
-/// Adds how the GPUs are partitioned to the facts, and to the request the gpusetup that boots can run and the units that stop or
-/// start again meanwhile, if it partitions GPUs. A plan that is carried out (`is_applied`) needs that gpusetup.
+/// Adds how the GPUs are partitioned to the facts, and to the request the gpusetup that boots can
+/// run and the units that stop or start again meanwhile, if it partitions GPUs. A plan that is
+/// carried out (`is_applied`) needs that gpusetup.
 pub fn prepare(
     system: &System,
     database: &Database,
@@ -19,7 +20,9 @@ pub fn prepare(
     is_applied: bool,
 ) -> Result<(), Problem> {
     let is_container = facts.machine.kind == MachineKind::Container;
-    let Some(wish) = request.settings.mig.as_mut().filter(|_| !is_container) else { return Ok(()) };
+    let Some(wish) = request.settings.mig.as_mut().filter(|_| !is_container) else {
+        return Ok(());
+    };
     match program::installed(system) {
         Ok(path) => wish.program = Some(path),
         Err(problem) if is_applied => return Err(problem),
@@ -31,9 +34,12 @@ pub fn prepare(
     }
     if system.is_live() || facts.mig.is_some() {
         let stops_users = wish.stops_users;
-        wish.keepers =
-            clients::running(system, database, |role| role == MigRole::Keeper || stops_users && role.holds_gpus());
-        wish.users = clients::running(system, database, |role| role == MigRole::User && !stops_users);
+        wish.keepers = clients::running(system, database, |role| {
+            role == MigRole::Keeper || stops_users && role.holds_gpus()
+        });
+        wish.users = clients::running(system, database, |role| {
+            role == MigRole::User && !stops_users
+        });
         wish.listers = clients::listers(system, database);
     }
     Ok(())

@@ -1,5 +1,6 @@
-//! `gpusetup mig restore`: gives the GPUs the layouts that `mig apply --at-boot` wrote. Every boot runs it. Instances do not survive a
-//! reboot, so there is nothing to undo, and it is not noted in the journal.
+//! `gpusetup mig restore`: gives the GPUs the layouts that `mig apply --at-boot` wrote. Every boot
+//! runs it. Instances do not survive a reboot, so there is nothing to undo, and it is not noted in
+//! the journal.
 
 use super::super::host::{must_be_a_host, only_root};
 use super::super::options::JsonOption;
@@ -32,25 +33,35 @@ pub struct Options {
     form: JsonOption,
 }
 
-/// Restores the layouts. A GPU that is missing, or whose layout fails, does not keep the others from theirs.
+/// Restores the layouts. A GPU that is missing, or whose layout fails, does not keep the others
+/// from theirs.
 pub fn run(options: &Options) -> Result<Exit, Problem> {
     let database = options.here.database.open()?;
     let system = options.here.system();
     must_be_a_host(&system)?;
     only_root(&system)?;
-    let text =
-        system.read_text(MIG_LAYOUT).map_err(|e| Problem::unexpected(format!("cannot read {MIG_LAYOUT}: {e}")))?;
+    let text = system
+        .read_text(MIG_LAYOUT)
+        .map_err(|e| Problem::unexpected(format!("cannot read {MIG_LAYOUT}: {e}")))?;
     let Some(text) = text else {
         let sentence = format!("{MIG_LAYOUT} does not exist: no layout is restored at boot");
-        return Err(Problem::new(Exit::Blocked, sentence).attempt("sudo gpusetup mig apply --at-boot 7x1g.5gb"));
+        return Err(Problem::new(Exit::Blocked, sentence)
+            .attempt("sudo gpusetup mig apply --at-boot 7x1g.5gb"));
     };
     let _lock = Lock::take(&system, PATIENCE, &mut |_| {})?;
     private::own_directories(&system).map_err(Failure::from)?;
-    interrupt::listen().map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
+    interrupt::listen()
+        .map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
     let path = Path::new(MIG_LAYOUT);
     let file = read(path, &text)?;
-    let (name, entries) = file.named(None).map_err(|e| Problem::usage(format!("{MIG_LAYOUT}: {e}")))?;
-    let source = LayoutSource { path, name, entries };
+    let (name, entries) = file
+        .named(None)
+        .map_err(|e| Problem::usage(format!("{MIG_LAYOUT}: {e}")))?;
+    let source = LayoutSource {
+        path,
+        name,
+        entries,
+    };
     let every = every_of(&system, database)?;
     let mut failures = source.missing(&every);
     let mut gpus = Vec::new();
@@ -64,7 +75,11 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         for task in &tasks.all {
             let (index, name) = (task.board.index, task.board.name.clone());
             match restore(&system, task, database) {
-                Ok(changed) => gpus.push(RestoredGpu { index, name, changed }),
+                Ok(changed) => gpus.push(RestoredGpu {
+                    index,
+                    name,
+                    changed,
+                }),
                 Err(why) => failures.push(format!("{}: {why}", task.board.shown())),
             }
         }
@@ -73,12 +88,17 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         start(&system, &listers(&system, database));
     }
     if let Some((first, more)) = failures.split_first() {
-        let mut problem = Problem::new(Exit::StepFailed, first.clone()).hint(HELPS).attempt("sudo gpusetup mig list");
+        let mut problem = Problem::new(Exit::StepFailed, first.clone())
+            .hint(HELPS)
+            .attempt("sudo gpusetup mig list");
         problem.because = more.to_vec();
         return Err(problem);
     }
     if options.form.json {
-        print_json(&RestoredHost { schema: "gpusetup.mig-restore/1", gpus })?;
+        print_json(&RestoredHost {
+            schema: "gpusetup.mig-restore/1",
+            gpus,
+        })?;
     } else {
         print(&told(gpus.iter().filter(|gpu| gpu.changed).count()))?;
     }
@@ -93,15 +113,20 @@ fn told(changed: usize) -> String {
     }
 }
 
-const HELPS: &str = "to give the GPUs other layouts at boot: sudo gpusetup mig apply --at-boot LAYOUT";
+const HELPS: &str =
+    "to give the GPUs other layouts at boot: sudo gpusetup mig apply --at-boot LAYOUT";
 
 /// Gives a GPU its layout; false if it has it.
 fn restore(system: &System, task: &Task, database: &Database) -> Result<bool, String> {
     let says = |problem: Problem| problem.message;
     task.fits(&[]).map_err(says)?;
-    let Some(gpu) = of_task(task, database).map_err(says)? else { return Ok(false) };
+    let Some(gpu) = of_task(task, database).map_err(says)? else {
+        return Ok(false);
+    };
     for operation in of_gpus(&[gpu]) {
-        let Operation::Device(device) = operation else { continue };
+        let Operation::Device(device) = operation else {
+            continue;
+        };
         match device.stands(system, false).map_err(|e| e.to_string())? {
             Standing::Satisfied => {}
             Standing::Needed => device.perform(system).map_err(|e| e.to_string())?,

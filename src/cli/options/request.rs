@@ -1,4 +1,5 @@
-//! The flags of a request: versions, layers, methods and settings, as the user gave them, and the request that they come to.
+//! The flags of a request: versions, layers, methods and settings, as the user gave them, and the
+//! request that they come to.
 
 use super::super::Problem;
 use super::super::settings::SettingsOptions;
@@ -9,7 +10,8 @@ use crate::database::age;
 use crate::exit::Exit;
 use crate::host::{MachineKind, bus_address};
 use crate::resolve::{
-    CONTAINER_HOST, ContainerRequest, DriverFile, FurtherRequest, Method, Prefer, Request, Settings, ToolkitMethod,
+    CONTAINER_HOST, ContainerRequest, DriverFile, FurtherRequest, Method, Prefer, Request,
+    Settings, ToolkitMethod,
 };
 use crate::text::{count, quoted};
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Want};
@@ -29,9 +31,10 @@ pub struct RequestOptions {
     pub driver: Option<String>,
     /// CUDA toolkit version: 12.8, 12.8.1, ">=12.4, <13", latest, none
     ///
-    /// Of the versions that match and fit, gpusetup chooses an installed one (unless `latest`), then the newest that the driver branch
-    /// runs natively, then the newest that runs through minor-version compatibility. May be given several times, for toolkits side by
-    /// side: the first is the default, and each gets the add-ons that fit it.
+    /// Of the versions that match and fit, gpusetup chooses an installed one (unless `latest`),
+    /// then the newest that the driver branch runs natively, then the newest that runs through
+    /// minor-version compatibility. May be given several times, for toolkits side by side: the
+    /// first is the default, and each gets the add-ons that fit it.
     #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDA")]
     pub cuda: Vec<String>,
     /// cuDNN version: 9, 9.10.2.21, latest, none
@@ -39,49 +42,75 @@ pub struct RequestOptions {
     pub cudnn: Option<String>,
     /// Add-on to install too: nccl, tensorrt==10.13, "cutensor>=2.2, <3"
     ///
-    /// May be given several times. `gpusetup db list add-ons` lists them. `dcgm` and `gds` install DCGM and GPUDirect Storage from NVIDIA's
-    /// repository, `peermem` loads nvidia-peermem: `gpusetup db list companions`.
+    /// May be given several times. `gpusetup db list add-ons` lists them. `dcgm` and `gds` install
+    /// DCGM and GPUDirect Storage from NVIDIA's repository, `peermem` loads nvidia-peermem:
+    /// `gpusetup db list companions`.
     #[arg(long, value_name = "ADD-ON[==REQ]", env = "GPUSETUP_WITH")]
     pub with: Vec<String>,
     /// Choose versions for this framework: torch==2.9, "torch>=2.4,<2.6", jax
     ///
     /// May be given several times. `gpusetup db list frameworks` lists them.
-    #[arg(long = "for", value_name = "FRAMEWORK", env = "GPUSETUP_FOR", value_delimiter = ',')]
+    #[arg(
+        long = "for",
+        value_name = "FRAMEWORK",
+        env = "GPUSETUP_FOR",
+        value_delimiter = ','
+    )]
     pub frameworks: Vec<String>,
     /// Install only these parts of the toolkit and their dependencies: nvcc,cudart,cublas
     ///
-    /// They come from NVIDIA's component archives instead of the runfile: megabytes instead of gigabytes. `gpusetup db list components`
-    /// lists them.
-    #[arg(long, value_name = "LIST", env = "GPUSETUP_COMPONENTS", value_delimiter = ',')]
+    /// They come from NVIDIA's component archives instead of the runfile: megabytes instead of
+    /// gigabytes. `gpusetup db list components` lists them.
+    #[arg(
+        long,
+        value_name = "LIST",
+        env = "GPUSETUP_COMPONENTS",
+        value_delimiter = ','
+    )]
     pub components: Vec<String>,
-    /// Layers to install: compute (all; the default), driver, toolkit (with cuDNN; the default in a container, WSL2 and on a Jetson), container-host
+    /// Layers to install: compute (all; the default), driver, toolkit (with cuDNN; the default in a
+    /// container, WSL2 and on a Jetson), container-host
     ///
-    /// The driver of a container is its host's. `container-host` is the driver with NVIDIA Container Toolkit, which is set up for the
-    /// container engines of the host: CUDA comes in the images.
+    /// The driver of a container is its host's. `container-host` is the driver with NVIDIA
+    /// Container Toolkit, which is set up for the container engines of the host: CUDA comes in the
+    /// images.
     #[arg(long, value_enum, env = "GPUSETUP_PROFILE")]
     profile: Option<Profile>,
-    /// Container engine to install if the host does not have it: docker, podman (with --profile container-host)
+    /// Container engine to install if the host does not have it: docker, podman (with --profile
+    /// container-host)
     ///
-    /// It comes from the distribution's packages. Engines that are installed are set up without this option.
+    /// It comes from the distribution's packages. Engines that are installed are set up without
+    /// this option.
     #[arg(long, value_name = "ENGINE", env = "GPUSETUP_ENGINE")]
     pub engine: Option<EngineId>,
-    /// User who may use Docker, which makes that user root in effect (with --profile container-host)
+    /// User who may use Docker, which makes that user root in effect (with --profile
+    /// container-host)
     ///
-    /// The user joins the group docker, and leaves it with `gpusetup rollback` unless it was a member before.
+    /// The user joins the group docker, and leaves it with `gpusetup rollback` unless it was a
+    /// member before.
     #[arg(long, value_name = "NAME", env = "GPUSETUP_DOCKER_USER", value_parser = user_name)]
     pub docker_user: Option<String>,
     /// Install the driver from packages or from NVIDIA's runfile
     #[arg(long, value_enum, env = "GPUSETUP_METHOD", default_value = "auto")]
     pub method: MethodOption,
-    /// Install the toolkit from NVIDIA's runfile, its component archives, or packages of its repository
+    /// Install the toolkit from NVIDIA's runfile, its component archives, or packages of its
+    /// repository
     ///
-    /// cuDNN and other add-ons come from their archives in each case. A toolkit that is installed already is kept.
-    #[arg(long, value_enum, env = "GPUSETUP_TOOLKIT_METHOD", default_value = "auto")]
+    /// cuDNN and other add-ons come from their archives in each case. A toolkit that is installed
+    /// already is kept.
+    #[arg(
+        long,
+        value_enum,
+        env = "GPUSETUP_TOOLKIT_METHOD",
+        default_value = "auto"
+    )]
     pub toolkit_method: ToolkitMethodOption,
     /// Install the driver from this runfile, which may be a vGPU guest driver (GRID)
     ///
-    /// NVIDIA hands these out to its customers and to cloud providers only, so the database has none. The file keeps the name that it
-    /// was given, such as NVIDIA-Linux-x86_64-570.211.01-grid.run. It is run only with the content that the plan was made for.
+    /// NVIDIA hands these out to its customers and to cloud providers only, so the database has
+    /// none. The file keeps the name that it was given, such as
+    /// NVIDIA-Linux-x86_64-570.211.01-grid.run. It is run only with the content that the plan was
+    /// made for.
     #[arg(long, value_name = "FILE|URL", env = "GPUSETUP_DRIVER_FILE")]
     pub driver_file: Option<String>,
     /// The SHA-256 of the file at --driver-file, required for an address
@@ -104,12 +133,18 @@ pub struct RequestOptions {
                             "upgrade"])]
     pub locked: Option<PathBuf>,
     /// Ignore the GPU at this bus address
-    #[arg(long, value_name = "BUS_ID", env = "GPUSETUP_LEAVE_OUT", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "BUS_ID",
+        env = "GPUSETUP_LEAVE_OUT",
+        value_delimiter = ','
+    )]
     pub leave_out: Vec<String>,
     /// Addresses of all hosts of the NVLink domain, this one included, for IMEX (GB200, GB300)
     ///
-    /// They are written to /etc/nvidia-imex/nodes_config.cfg, and IMEX is started. Name the same addresses on every host, in any order.
-    /// May be given several times. Hosts of other kinds ignore them.
+    /// They are written to /etc/nvidia-imex/nodes_config.cfg, and IMEX is started. Name the same
+    /// addresses on every host, in any order. May be given several times. Hosts of other kinds
+    /// ignore them.
     #[arg(long, value_name = "ADDRESS", env = "GPUSETUP_IMEX_PEERS", value_delimiter = ',', value_parser = peer)]
     pub imex_peers: Vec<IpAddr>,
     /// Set LD_LIBRARY_PATH too
@@ -149,7 +184,8 @@ pub enum Profile {
 /// How the driver is installed.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum MethodOption {
-    /// Packages if an enabled repository offers a branch that fits, then NVIDIA's repository, then the runfile
+    /// Packages if an enabled repository offers a branch that fits, then NVIDIA's repository, then
+    /// the runfile
     Auto,
     /// The package manager, with the enabled repositories
     Packages,
@@ -203,12 +239,15 @@ pub enum IfNoGpu {
     Skip,
 }
 
-/// What was split at its commas, with the parts of a range put together again: `torch>=2.4` and `<2.6`.
+/// What was split at its commas, with the parts of a range put together again: `torch>=2.4` and
+/// `<2.6`.
 fn whole_ranges<'p>(parts: impl Iterator<Item = &'p str>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for part in parts.map(str::trim) {
         match all.last_mut() {
-            Some(last) if part.starts_with(['<', '>', '=', '~', '!', '^']) => *last += &format!(", {part}"),
+            Some(last) if part.starts_with(['<', '>', '=', '~', '!', '^']) => {
+                *last += &format!(", {part}")
+            }
             _ => all.push(part.to_owned()),
         }
     }
@@ -231,62 +270,109 @@ impl RequestOptions {
         match self.max_database_age {
             Some(most) if age > most => {
                 let version = &database.version;
-                let sentence = format!("--max-database-age: the database {version} is {} old", count(age, "day"));
+                let sentence = format!(
+                    "--max-database-age: the database {version} is {} old",
+                    count(age, "day")
+                );
                 Err(Problem::new(Exit::Blocked, sentence).attempt("sudo gpusetup db update"))
             }
             _ => Ok(()),
         }
     }
 
-    /// The driver and the flavour of its modules, which may be named together as Ubuntu's packages do: `580-open`.
-    fn driver_and_modules(&self, layer: bool) -> Result<(Want<DriverVersion>, Option<ModuleFlavour>), Problem> {
+    /// The driver and the flavour of its modules, which may be named together as Ubuntu's packages
+    /// do: `580-open`.
+    fn driver_and_modules(
+        &self,
+        layer: bool,
+    ) -> Result<(Want<DriverVersion>, Option<ModuleFlavour>), Problem> {
         let modules = match self.modules {
             ModulesOption::Auto => None,
             ModulesOption::Open => Some(ModuleFlavour::Open),
             ModulesOption::Proprietary => Some(ModuleFlavour::Proprietary),
         };
-        let Some(text) = self.driver.as_deref() else { return Ok((want("driver", None, layer)?, modules)) };
+        let Some(text) = self.driver.as_deref() else {
+            return Ok((want("driver", None, layer)?, modules));
+        };
         let flavours = [ModuleFlavour::Open, ModuleFlavour::Proprietary];
-        let named = flavours.into_iter().find_map(|f| Some((f, text.trim_end().strip_suffix(&f.to_string())?)));
-        let Some((flavour, version)) = named else { return Ok((want("driver", Some(text), layer)?, modules)) };
+        let named = flavours
+            .into_iter()
+            .find_map(|f| Some((f, text.trim_end().strip_suffix(&f.to_string())?)));
+        let Some((flavour, version)) = named else {
+            return Ok((want("driver", Some(text), layer)?, modules));
+        };
         if let Some(other) = modules.filter(|modules| *modules != flavour) {
-            return Err(Problem::usage(format!("--driver {text} and --modules {other} contradict each other"))
-                .attempt(format!("gpusetup plan --driver {}", quoted(text))));
+            return Err(Problem::usage(format!(
+                "--driver {text} and --modules {other} contradict each other"
+            ))
+            .attempt(format!("gpusetup plan --driver {}", quoted(text))));
         }
-        let version = Some(version.trim_end_matches(['-', ' '])).filter(|version| !version.is_empty());
+        let version =
+            Some(version.trim_end_matches(['-', ' '])).filter(|version| !version.is_empty());
         Ok((want("driver", version, true)?, Some(flavour)))
     }
 
     /// The default toolkit, and those beside it.
-    fn toolkits(&self, layer: bool, gpus: &[String]) -> Result<(Want<CudaVersion>, Vec<FurtherRequest>), Problem> {
+    fn toolkits(
+        &self,
+        layer: bool,
+        gpus: &[String],
+    ) -> Result<(Want<CudaVersion>, Vec<FurtherRequest>), Problem> {
         // One text may have several, but a range is never put together from two of them.
-        let texts: Vec<_> = self.cuda.iter().flat_map(|text| whole_ranges(text.split(','))).collect();
-        let Some((first, others)) = texts.split_first() else { return Ok((want("cuda", None, layer)?, Vec::new())) };
-        let further =
-            others.iter().map(|text| Ok(FurtherRequest { cuda: want("cuda", Some(text), true)?, locked: None }));
+        let texts: Vec<_> = self
+            .cuda
+            .iter()
+            .flat_map(|text| whole_ranges(text.split(',')))
+            .collect();
+        let Some((first, others)) = texts.split_first() else {
+            return Ok((want("cuda", None, layer)?, Vec::new()));
+        };
+        let further = others.iter().map(|text| {
+            Ok(FurtherRequest {
+                cuda: want("cuda", Some(text), true)?,
+                locked: None,
+            })
+        });
         let further: Vec<_> = further.collect::<Result<_, Problem>>()?;
         let first = want("cuda", Some(first), true)?;
         let leaves_out = !first.is_wanted() || further.iter().any(|other| !other.cuda.is_wanted());
         if leaves_out && !further.is_empty() {
-            let named = texts.iter().find(|text| *text != "none").map_or("none", |text| text);
-            return Err(Problem::usage("--cuda: `none` leaves the toolkit out, but another --cuda names one")
-                .attempt(format!("gpusetup plan{} --cuda {}", causes::gpus::options(gpus), quoted(named))));
+            let named = texts
+                .iter()
+                .find(|text| *text != "none")
+                .map_or("none", |text| text);
+            return Err(Problem::usage(
+                "--cuda: `none` leaves the toolkit out, but another --cuda names one",
+            )
+            .attempt(format!(
+                "gpusetup plan{} --cuda {}",
+                causes::gpus::options(gpus),
+                quoted(named)
+            )));
         }
         Ok((first, further))
     }
 
     /// The driver's runfile that is named.
     fn given_driver(&self, driver_is_wanted: bool) -> Result<Option<DriverFile>, Problem> {
-        let Some(file) = self.driver_file.as_deref() else { return Ok(None) };
+        let Some(file) = self.driver_file.as_deref() else {
+            return Ok(None);
+        };
         if !driver_is_wanted {
-            return Err(Problem::usage("--driver-file names a driver, but the request leaves the driver out"));
+            return Err(Problem::usage(
+                "--driver-file names a driver, but the request leaves the driver out",
+            ));
         }
         super::super::driver_file::read(file, self.driver_file_sha256.as_deref()).map(Some)
     }
 
     /// The layers that are installed on such a machine.
     fn profile_on(&self, machine: MachineKind) -> Profile {
-        let of_machine = if left_out(machine).is_some() { Profile::Toolkit } else { Profile::Compute };
+        let of_machine = if left_out(machine).is_some() {
+            Profile::Toolkit
+        } else {
+            Profile::Compute
+        };
         self.profile.unwrap_or(of_machine)
     }
 
@@ -296,17 +382,32 @@ impl RequestOptions {
     }
 
     /// What is set up for containers on a host with these GPUs, if they were assumed.
-    fn containers(&self, machine: MachineKind, gpus: &[String]) -> Result<Option<ContainerRequest>, Problem> {
+    fn containers(
+        &self,
+        machine: MachineKind,
+        gpus: &[String],
+    ) -> Result<Option<ContainerRequest>, Problem> {
         if self.profile_on(machine) == Profile::ContainerHost {
             let (engine, docker_user) = (self.engine, self.docker_user.clone());
-            return Ok(Some(ContainerRequest { engine, docker_user, ..ContainerRequest::default() }));
+            return Ok(Some(ContainerRequest {
+                engine,
+                docker_user,
+                ..ContainerRequest::default()
+            }));
         }
         let engine = self.engine.map(|engine| ("--engine", engine.to_string()));
         let user = self.docker_user.clone().map(|user| ("--docker-user", user));
-        let Some((option, _)) = engine.clone().or(user.clone()) else { return Ok(None) };
+        let Some((option, _)) = engine.clone().or(user.clone()) else {
+            return Ok(None);
+        };
         let options = engine.into_iter().chain(user);
-        let options: String = options.map(|(option, value)| format!(" {option} {}", quoted(&value))).collect();
-        let again = format!("gpusetup plan --profile {CONTAINER_HOST}{options}{}", causes::gpus::options(gpus));
+        let options: String = options
+            .map(|(option, value)| format!(" {option} {}", quoted(&value)))
+            .collect();
+        let again = format!(
+            "gpusetup plan --profile {CONTAINER_HOST}{options}{}",
+            causes::gpus::options(gpus)
+        );
         Err(Problem::usage(format!("{option} is for --profile {CONTAINER_HOST}")).attempt(again))
     }
 
@@ -321,11 +422,17 @@ impl RequestOptions {
         assumed_gpus: Vec<String>,
         machine: MachineKind,
     ) -> Result<Request, Problem> {
-        self.request(&host.prefix, &host.cache, assumed_gpus, machine, host.root.as_deref())
+        self.request(
+            &host.prefix,
+            &host.cache,
+            assumed_gpus,
+            machine,
+            host.root.as_deref(),
+        )
     }
 
-    /// What was asked for, read once and never guessed at again. Files that the host reads later are those of the tree at `root`, if
-    /// there is one.
+    /// What was asked for, read once and never guessed at again. Files that the host reads later
+    /// are those of the tree at `root`, if there is one.
     pub fn request(
         &self,
         prefix: &Path,
@@ -377,10 +484,19 @@ impl RequestOptions {
             prefix: prefix.to_owned(),
             cache: cache.to_owned(),
             assumed_gpus,
-            leave_out: self.leave_out.iter().map(|at| bus_address(at).unwrap_or_else(|| at.clone())).collect(),
-            imex_peers: BTreeSet::from_iter(self.imex_peers.iter().copied()).into_iter().collect(),
+            leave_out: self
+                .leave_out
+                .iter()
+                .map(|at| bus_address(at).unwrap_or_else(|| at.clone()))
+                .collect(),
+            imex_peers: BTreeSet::from_iter(self.imex_peers.iter().copied())
+                .into_iter()
+                .collect(),
             library_path: self.library_path,
-            settings: Settings { containers, ..self.settings.settings(root)? },
+            settings: Settings {
+                containers,
+                ..self.settings.settings(root)?
+            },
             today: self.today(),
         })
     }
@@ -392,40 +508,63 @@ fn left_out(machine: MachineKind) -> Option<&'static str> {
         MachineKind::Container => Some(
             "This is a container, and its driver is its host's: the plan has no driver (--profile compute plans one, too).",
         ),
-        MachineKind::Wsl2 => Some("This is WSL2, and its driver is that of Windows: the plan has no driver."),
-        MachineKind::Jetson => Some("This is a Jetson, and its driver is part of JetPack: the plan has no driver."),
+        MachineKind::Wsl2 => {
+            Some("This is WSL2, and its driver is that of Windows: the plan has no driver.")
+        }
+        MachineKind::Jetson => {
+            Some("This is a Jetson, and its driver is part of JetPack: the plan has no driver.")
+        }
         MachineKind::Physical | MachineKind::Virtual => None,
     }
 }
 
-/// The add-ons that `--with` names: `nccl`, `tensorrt==10.13`, `cutensor>=2.2, <3`; commas separate several.
+/// The add-ons that `--with` names: `nccl`, `tensorrt==10.13`, `cutensor>=2.2, <3`; commas separate
+/// several.
 fn add_ons(texts: &[String]) -> Result<BTreeMap<AddOnId, Want<AddOnVersion>>, Problem> {
-    let refused =
-        |e: &dyn std::fmt::Display| Problem::usage(format!("--with: {e}")).attempt("gpusetup db list add-ons");
+    let refused = |e: &dyn std::fmt::Display| {
+        Problem::usage(format!("--with: {e}")).attempt("gpusetup db list add-ons")
+    };
     let mut asked: Vec<String> = Vec::new();
     // `nccl,` and an empty GPUSETUP_WITH name nothing more.
-    for piece in texts.iter().flat_map(|text| text.split(',')).filter(|piece| !piece.trim().is_empty()) {
+    for piece in texts
+        .iter()
+        .flat_map(|text| text.split(','))
+        .filter(|piece| !piece.trim().is_empty())
+    {
         match asked.last_mut() {
             // The other half of a range.
-            Some(last) if piece.trim_start().starts_with(['<', '>', '=']) => *last += &format!(",{piece}"),
+            Some(last) if piece.trim_start().starts_with(['<', '>', '=']) => {
+                *last += &format!(",{piece}")
+            }
             _ => asked.push(piece.to_owned()),
         }
     }
     let mut all = BTreeMap::new();
     for text in &asked {
         let (name, wanted) = text.split_at(text.find(['=', '<', '>']).unwrap_or(text.len()));
-        let id: AddOnId = name.trim().to_lowercase().parse().map_err(|e| refused(&e))?;
-        let version = wanted.strip_prefix("==").or_else(|| wanted.strip_prefix('=')).unwrap_or(wanted).trim();
+        let id: AddOnId = name
+            .trim()
+            .to_lowercase()
+            .parse()
+            .map_err(|e| refused(&e))?;
+        let version = wanted
+            .strip_prefix("==")
+            .or_else(|| wanted.strip_prefix('='))
+            .unwrap_or(wanted)
+            .trim();
         let want = match version {
             "" if wanted.is_empty() => Want::Best,
             "" => return Err(refused(&format!("{id}{wanted} has no version"))),
             version => version.parse().map_err(|e| refused(&e))?,
         };
         if id == AddOnId::CUDNN {
-            let version = if version.is_empty() { "latest" } else { version };
-            return Err(
-                Problem::usage("--with: cuDNN has a separate option").attempt(format!("--cudnn {}", quoted(version)))
-            );
+            let version = if version.is_empty() {
+                "latest"
+            } else {
+                version
+            };
+            return Err(Problem::usage("--with: cuDNN has a separate option")
+                .attempt(format!("--cudnn {}", quoted(version))));
         }
         if all.insert(id, want).is_some() {
             return Err(refused(&format!("{id} is named twice")));
@@ -437,12 +576,19 @@ fn add_ons(texts: &[String]) -> Result<BTreeMap<AddOnId, Want<AddOnVersion>>, Pr
 /// A SHA-256 in hexadecimal.
 pub fn sum(text: &str) -> Result<String, String> {
     let hexadecimal = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
-    if hexadecimal { Ok(text.to_lowercase()) } else { Err("64 hexadecimal digits are expected".to_owned()) }
+    if hexadecimal {
+        Ok(text.to_lowercase())
+    } else {
+        Err("64 hexadecimal digits are expected".to_owned())
+    }
 }
 
 /// The address of one host.
 fn peer(text: &str) -> Result<IpAddr, String> {
-    let address: IpAddr = text.trim().parse().map_err(|_| "an IP address is expected, such as 10.0.0.1".to_owned())?;
+    let address: IpAddr = text
+        .trim()
+        .parse()
+        .map_err(|_| "an IP address is expected, such as 10.0.0.1".to_owned())?;
     if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
         return Err("an address is expected by which other hosts reach this one".to_owned());
     }
@@ -457,7 +603,9 @@ fn user_name(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit()) {
-        return Err("the name of a user is expected, not its number: getent passwd shows both".to_owned());
+        return Err(
+            "the name of a user is expected, not its number: getent passwd shows both".to_owned(),
+        );
     }
     Err("a name of a user begins with a lower-case letter or an underscore; digits, dashes and dots may follow"
         .to_owned())
@@ -466,7 +614,8 @@ fn user_name(text: &str) -> Result<String, String> {
 /// A day, as `2026-11-20`.
 pub fn day(text: &str) -> Result<String, String> {
     let day: Result<jiff::civil::Date, _> = text.parse();
-    day.map(|d| d.to_string()).map_err(|_| "a day is written 2026-11-20".to_owned())
+    day.map(|d| d.to_string())
+        .map_err(|_| "a day is written 2026-11-20".to_owned())
 }
 
 fn want<V>(flag: &str, text: Option<&str>, layer: bool) -> Result<Want<V>, Problem>

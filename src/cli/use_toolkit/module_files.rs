@@ -52,7 +52,8 @@ impl Place for Here {
         if !output::is_taken(path) {
             return Standing::Nothing;
         }
-        let text = (!input::is_link(path)).then(|| input::text(path, LARGEST, &Trust::Anybody).ok());
+        let text =
+            (!input::is_link(path)).then(|| input::text(path, LARGEST, &Trust::Anybody).ok());
         text.flatten().map_or(Standing::Other, Standing::Text)
     }
 }
@@ -70,22 +71,38 @@ impl Place for System {
     fn standing(&self, path: &Path) -> Standing {
         match self.node(path) {
             Ok(Node::Absent) => Standing::Nothing,
-            Ok(Node::File { .. }) => self.read_text(path).ok().flatten().map_or(Standing::Other, Standing::Text),
+            Ok(Node::File { .. }) => self
+                .read_text(path)
+                .ok()
+                .flatten()
+                .map_or(Standing::Other, Standing::Text),
             _ => Standing::Other,
         }
     }
 }
 
-/// Writes the module files of these toolkits as `cuda/12.8` in the folder, and returns their paths. None is written if something
-/// that is not gpusetup's has the name of one.
-pub fn write(system: &System, toolkits: &[&Toolkit], folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+/// Writes the module files of these toolkits as `cuda/12.8` in the folder, and returns their paths.
+/// None is written if something that is not gpusetup's has the name of one.
+pub fn write(
+    system: &System,
+    toolkits: &[&Toolkit],
+    folder: &Path,
+) -> Result<Vec<PathBuf>, Failure> {
     let place: &dyn Place = if system.is_live() { &Here } else { system };
     let folder = folder.join("cuda");
-    let paths: Vec<_> = toolkits.iter().map(|toolkit| folder.join(toolkit.version.series().to_string())).collect();
-    if let Some(path) = paths.iter().find(|path| is_of_others(&place.standing(path))) {
+    let paths: Vec<_> = toolkits
+        .iter()
+        .map(|toolkit| folder.join(toolkit.version.series().to_string()))
+        .collect();
+    if let Some(path) = paths
+        .iter()
+        .find(|path| is_of_others(&place.standing(path)))
+    {
         return Err(Failure::OfOthers(path.clone()));
     }
-    place.make_directories(&folder).map_err(|e| Failure::Unwritten(folder.clone(), e))?;
+    place
+        .make_directories(&folder)
+        .map_err(|e| Failure::Unwritten(folder.clone(), e))?;
     for (toolkit, path) in toolkits.iter().zip(&paths) {
         let has_manuals = system.is_directory(toolkit.path.join("share/man"));
         let written = place.write(path, module_file(toolkit, has_manuals).as_bytes());

@@ -1,9 +1,11 @@
-//! The database's lists, whole or only what fits: `gpusetup db list drivers --cuda 12.8 --kernel 6.18`.
+//! The database's lists, whole or only what fits: `gpusetup db list drivers --cuda 12.8 --kernel
+//! 6.18`.
 
 use super::table::{Table, cell};
 use crate::compat::{
-    AddOnId, Companion, Component, ComponentRelease, CudaRelease, Database, Distribution, DriverBranch, DriverOffer,
-    Fabric, FrameworkBuild, FrameworkNeeds, ModuleFlavour, PciDevice, VersionRule,
+    AddOnId, Companion, Component, ComponentRelease, CudaRelease, Database, Distribution,
+    DriverBranch, DriverOffer, Fabric, FrameworkBuild, FrameworkNeeds, ModuleFlavour, PciDevice,
+    VersionRule,
 };
 use crate::host::Gpu;
 use crate::resolve::{Card, cuda_arch, known_card, serves};
@@ -28,7 +30,14 @@ pub struct Filter<'a> {
 
 impl Default for Filter<'_> {
     fn default() -> Self {
-        Self { gpu: None, text: None, cuda: Want::Best, driver: Want::Best, kernel: None, system: None }
+        Self {
+            gpu: None,
+            text: None,
+            cuda: Want::Best,
+            driver: Want::Best,
+            kernel: None,
+            system: None,
+        }
     }
 }
 
@@ -38,15 +47,29 @@ impl<'a> Filter<'a> {
     }
 
     /// The releases that the condition names, newest first; none without one.
-    fn releases<'d>(&'d self, database: &'d Database) -> Option<impl Iterator<Item = &'d CudaRelease>> {
+    fn releases<'d>(
+        &'d self,
+        database: &'d Database,
+    ) -> Option<impl Iterator<Item = &'d CudaRelease>> {
         let wanted = !matches!(self.cuda, Want::Best);
-        wanted.then(|| database.cuda.iter().filter(|release| self.cuda.accepts(release.version)))
+        wanted.then(|| {
+            database
+                .cuda
+                .iter()
+                .filter(|release| self.cuda.accepts(release.version))
+        })
     }
 
     /// The newest driver that the condition names; none without one.
     fn newest_driver(&self, database: &Database) -> Option<DriverVersion> {
         let wanted = !matches!(self.driver, Want::Best);
-        wanted.then(|| database.drivers.iter().map(|d| d.version).find(|version| self.driver.accepts(*version)))?
+        wanted.then(|| {
+            database
+                .drivers
+                .iter()
+                .map(|d| d.version)
+                .find(|version| self.driver.accepts(*version))
+        })?
     }
 }
 
@@ -54,7 +77,11 @@ impl<'a> Filter<'a> {
 const UNVERIFIED: &str = "no verified file";
 
 fn flavours(modules: &[ModuleFlavour]) -> String {
-    modules.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    modules
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// GPUs.
@@ -63,7 +90,9 @@ pub fn gpus(database: &Database, filter: &Filter) -> Table {
     let newest = filter.newest_driver(database);
     let fits = |g: &&crate::compat::Gpu| {
         let held = |text: &String| {
-            [g.name.to_lowercase(), id(g.device), g.chip.to_lowercase()].iter().any(|t| t.contains(text.as_str()))
+            [g.name.to_lowercase(), id(g.device), g.chip.to_lowercase()]
+                .iter()
+                .any(|t| t.contains(text.as_str()))
         };
         if !filter.text.as_ref().is_none_or(held) {
             return false;
@@ -72,9 +101,13 @@ pub fn gpus(database: &Database, filter: &Filter) -> Table {
             return true;
         }
         let found = crate::host::known_gpu(g);
-        let Ok(card) = known_card(database, &found) else { return false };
+        let Ok(card) = known_card(database, &found) else {
+            return false;
+        };
         newest.is_none_or(|driver| card.is_served_by(driver.branch))
-            && filter.releases(database).is_none_or(|mut all| all.any(|release| serves(database, release, &card)))
+            && filter
+                .releases(database)
+                .is_none_or(|mut all| all.any(|release| serves(database, release, &card)))
     };
     let rows = database.gpus.iter().filter(fits).map(|g| {
         vec![
@@ -82,29 +115,60 @@ pub fn gpus(database: &Database, filter: &Filter) -> Table {
             g.subsystem.clone().unwrap_or_default(),
             g.name.clone(),
             cell(g.compute_capability),
-            g.last_driver_branch.clone().unwrap_or_else(|| "current".to_owned()),
+            g.last_driver_branch
+                .clone()
+                .unwrap_or_else(|| "current".to_owned()),
             flavours(&g.modules),
         ]
     });
-    Table::new(&["PCI ID", "BOARD", "NAME", "COMPUTE", "LAST BRANCH", "MODULES"], rows.collect())
+    Table::new(
+        &[
+            "PCI ID",
+            "BOARD",
+            "NAME",
+            "COMPUTE",
+            "LAST BRANCH",
+            "MODULES",
+        ],
+        rows.collect(),
+    )
 }
 
 /// Driver branches.
 pub fn drivers(database: &Database, filter: &Filter) -> Table {
-    let mut headings = vec!["BRANCH", "KIND", "NEWEST", "RELEASED", "LIFE ENDS", "CUDA", "KERNELS", "MODULES"];
+    let mut headings = vec![
+        "BRANCH",
+        "KIND",
+        "NEWEST",
+        "RELEASED",
+        "LIFE ENDS",
+        "CUDA",
+        "KERNELS",
+        "MODULES",
+    ];
     headings.extend((!matches!(filter.cuda, Want::Best)).then_some("RUNS"));
     headings.extend(filter.kernel.as_ref().map(|_| "BUILDS"));
     headings.extend(filter.system.map(|_| "PACKAGES"));
     let row = |b: &DriverBranch| {
-        if filter.card().is_some_and(|card| !card.is_served_by(b.branch)) {
+        if filter
+            .card()
+            .is_some_and(|card| !card.is_served_by(b.branch))
+        {
             return None;
         }
-        let newest = database.drivers.iter().find(|d| d.version.branch == b.branch);
+        let newest = database
+            .drivers
+            .iter()
+            .find(|d| d.version.branch == b.branch);
         let mut row = vec![
             b.branch.to_string(),
             b.kind.as_str().to_owned(),
             cell(newest.map(|d| d.version)),
-            cell(newest.and_then(|d| d.date.clone()).or_else(|| b.latest_release.clone())),
+            cell(
+                newest
+                    .and_then(|d| d.date.clone())
+                    .or_else(|| b.latest_release.clone()),
+            ),
             cell(b.end_of_life.as_ref()),
             cell(b.max_cuda),
             kernels(b),
@@ -127,14 +191,27 @@ pub fn drivers(database: &Database, filter: &Filter) -> Table {
 
 /// Whether the modules of a branch's last release build on a kernel; none if they do not.
 fn builds_on(branch: &DriverBranch, kernel: &str) -> Option<&'static str> {
-    let is_old_enough = branch.newest_kernel.as_deref().map(|newest| dotted(kernel) <= dotted(newest));
-    if branch.oldest_kernel.as_deref().is_some_and(|oldest| dotted(kernel) < dotted(oldest))
+    let is_old_enough = branch
+        .newest_kernel
+        .as_deref()
+        .map(|newest| dotted(kernel) <= dotted(newest));
+    if branch
+        .oldest_kernel
+        .as_deref()
+        .is_some_and(|oldest| dotted(kernel) < dotted(oldest))
         || is_old_enough == Some(false)
-        || branch.kernel_limits.iter().any(|limit| limit.excludes(kernel))
+        || branch
+            .kernel_limits
+            .iter()
+            .any(|limit| limit.excludes(kernel))
     {
         return None;
     }
-    Some(if is_old_enough.is_some() { "yes" } else { "not known" })
+    Some(if is_old_enough.is_some() {
+        "yes"
+    } else {
+        "not known"
+    })
 }
 
 /// The kernels of a branch: `3.10 to 6.14`.
@@ -158,8 +235,11 @@ fn runs<'a>(
         None => branch.branch >= release.minimum_driver.branch,
     };
     let release = releases.find(is_new_enough)?;
-    let how =
-        if branch.is_native(release.version).unwrap_or(true) { "natively" } else { "by minor-version compatibility" };
+    let how = if branch.is_native(release.version).unwrap_or(true) {
+        "natively"
+    } else {
+        "by minor-version compatibility"
+    };
     Some(format!("{} {how}", release.version))
 }
 
@@ -167,11 +247,15 @@ fn runs<'a>(
 fn packages(system: &Distribution, arch: &str, branch: u16) -> Option<String> {
     // Offers with signed modules have the same driver in the same repository.
     let of = |offer: &&DriverOffer| {
-        offer.branch == branch && offer.archs.iter().any(|a| a == arch) && offer.signed_modules.is_empty()
+        offer.branch == branch
+            && offer.archs.iter().any(|a| a == arch)
+            && offer.signed_modules.is_empty()
     };
     let told = |offer: &DriverOffer| {
         let name = offer.packages.first().map_or("", String::as_str);
-        offer.version.map_or_else(|| name.to_owned(), |version| format!("{name} {version}"))
+        offer
+            .version
+            .map_or_else(|| name.to_owned(), |version| format!("{name} {version}"))
     };
     let all: Vec<_> = system.drivers.iter().filter(of).map(told).collect();
     (!all.is_empty()).then(|| all.join(", "))
@@ -179,7 +263,9 @@ fn packages(system: &Distribution, arch: &str, branch: u16) -> Option<String> {
 
 /// CUDA releases.
 pub fn cuda(database: &Database, filter: &Filter) -> Table {
-    let mut headings = vec!["CUDA", "DATE", "DRIVER", "COMPUTE", "GCC", "GLIBC", "RUNFILES"];
+    let mut headings = vec![
+        "CUDA", "DATE", "DRIVER", "COMPUTE", "GCC", "GLIBC", "RUNFILES",
+    ];
     headings.extend(filter.system.map(|_| "COMPILES WITH"));
     let newest = filter.newest_driver(database);
     let row = |c: &CudaRelease| {
@@ -189,7 +275,10 @@ pub fn cuda(database: &Database, filter: &Filter) -> Table {
         {
             return None;
         }
-        let files = database.cuda_artifacts.iter().filter(|a| a.version == c.version && a.artifact.is_verifiable());
+        let files = database
+            .cuda_artifacts
+            .iter()
+            .filter(|a| a.version == c.version && a.artifact.is_verifiable());
         let mut archs: Vec<_> = files.map(|a| a.artifact.arch.as_str()).collect();
         archs.dedup();
         let mut row = vec![
@@ -198,8 +287,15 @@ pub fn cuda(database: &Database, filter: &Filter) -> Table {
             c.minimum_driver.to_string(),
             format!("{}-{}", c.lowest_capability, c.highest_capability),
             compilers(c),
-            libraries(c, filter.system.map_or("x86_64", |(_, arch)| cuda_arch(arch))),
-            if archs.is_empty() { UNVERIFIED.to_owned() } else { archs.join(", ") },
+            libraries(
+                c,
+                filter.system.map_or("x86_64", |(_, arch)| cuda_arch(arch)),
+            ),
+            if archs.is_empty() {
+                UNVERIFIED.to_owned()
+            } else {
+                archs.join(", ")
+            },
         ];
         if let Some((system, arch)) = filter.system {
             row.push(compiles_with(c, system, cuda_arch(arch))?);
@@ -229,27 +325,45 @@ pub fn libraries(release: &CudaRelease, arch: &str) -> String {
     }
 }
 
-/// The gcc of a system that a release compiles with; none if it runs or compiles with none of them, as far as that is known.
+/// The gcc of a system that a release compiles with; none if it runs or compiles with none of them,
+/// as far as that is known.
 pub fn compiles_with(release: &CudaRelease, system: &Distribution, arch: &str) -> Option<String> {
     if let Some(glibc) = system.glibc.as_deref() {
-        let too_old = release.glibc_min.as_deref().is_some_and(|oldest| dotted(glibc) < dotted(oldest));
-        let too_new = release.first_breaking_glibc(arch).is_some_and(|breaks| dotted(glibc) >= dotted(breaks));
+        let too_old = release
+            .glibc_min
+            .as_deref()
+            .is_some_and(|oldest| dotted(glibc) < dotted(oldest));
+        let too_new = release
+            .first_breaking_glibc(arch)
+            .is_some_and(|breaks| dotted(glibc) >= dotted(breaks));
         if too_old || too_new {
             return None;
         }
     }
-    let takes =
-        |gcc: &u16| release.gcc_max.is_none_or(|max| *gcc <= max) && release.gcc_min.is_none_or(|min| *gcc >= min);
+    let takes = |gcc: &u16| {
+        release.gcc_max.is_none_or(|max| *gcc <= max)
+            && release.gcc_min.is_none_or(|min| *gcc >= min)
+    };
     match system.gcc {
         None => Some("gcc not known".to_owned()),
         Some(default) if takes(&default) => Some(format!("gcc {default} (the default)")),
-        Some(_) => system.gccs.iter().rev().find(|gcc| takes(gcc)).map(|gcc| format!("gcc {gcc}")),
+        Some(_) => system
+            .gccs
+            .iter()
+            .rev()
+            .find(|gcc| takes(gcc))
+            .map(|gcc| format!("gcc {gcc}")),
     }
 }
 
 /// The archives of every add-on.
 pub fn add_ons(database: &Database, filter: &Filter) -> Vec<Table> {
-    database.add_ons.iter().map(|of| add_on(database, of.id, filter)).filter(|table| !table.is_empty()).collect()
+    database
+        .add_ons
+        .iter()
+        .map(|of| add_on(database, of.id, filter))
+        .filter(|table| !table.is_empty())
+        .collect()
 }
 
 /// The archives of an add-on.
@@ -257,18 +371,31 @@ pub fn add_on(database: &Database, id: AddOnId, filter: &Filter) -> Table {
     let newest = filter.newest_driver(database);
     let mut rows: Vec<Vec<String>> = Vec::new();
     for a in database.add_on_archives(id) {
-        let Some(range) = database.range_of(a) else { continue };
+        let Some(range) = database.range_of(a) else {
+            continue;
+        };
         let is_for = |mut all: Box<dyn Iterator<Item = &CudaRelease> + '_>| {
             all.any(|release| range.is_for(release.version.series()))
         };
-        if filter.card().and_then(|c| c.capability).is_some_and(|c| !range.runs_on(c))
-            || !filter.releases(database).is_none_or(|all| is_for(Box::new(all)))
-            || newest.zip(range.minimum_driver).is_some_and(|(driver, minimum)| driver < minimum)
+        if filter
+            .card()
+            .and_then(|c| c.capability)
+            .is_some_and(|c| !range.runs_on(c))
+            || !filter
+                .releases(database)
+                .is_none_or(|all| is_for(Box::new(all)))
+            || newest
+                .zip(range.minimum_driver)
+                .is_some_and(|(driver, minimum)| driver < minimum)
         {
             continue;
         }
         let (version, line) = (a.version.to_string(), a.cuda_line.clone());
-        let arch = if a.artifact.is_verifiable() { a.artifact.arch.as_str() } else { UNVERIFIED };
+        let arch = if a.artifact.is_verifiable() {
+            a.artifact.arch.as_str()
+        } else {
+            UNVERIFIED
+        };
         match rows.last_mut().filter(|r| r[1] == version && r[2] == line) {
             Some(row) => match row[5].as_str() {
                 UNVERIFIED => row[5] = arch.to_owned(),
@@ -285,18 +412,30 @@ pub fn add_on(database: &Database, id: AddOnId, filter: &Filter) -> Table {
             ]),
         }
     }
-    Table::new(&["ADD-ON", "VERSION", "FOR CUDA", "COMPUTE", "DRIVER", "ARCHIVES"], rows)
+    Table::new(
+        &[
+            "ADD-ON", "VERSION", "FOR CUDA", "COMPUTE", "DRIVER", "ARCHIVES",
+        ],
+        rows,
+    )
 }
 
 /// Parts of toolkits that can be had alone.
 pub fn components(database: &Database, filter: &Filter) -> Table {
     let fits = |r: &&ComponentRelease| {
-        let target = |card: &Card| database.cuda(r.version).is_some_and(|release| serves(database, release, card));
+        let target = |card: &Card| {
+            database
+                .cuda(r.version)
+                .is_some_and(|release| serves(database, release, card))
+        };
         filter.card().is_none_or(target) && filter.cuda.accepts(r.version)
     };
     let releases: Vec<_> = database.component_releases.iter().filter(fits).collect();
     let row = |component: &Component| {
-        let having: Vec<_> = releases.iter().filter_map(|r| Some((r.version, r.component(component)?))).collect();
+        let having: Vec<_> = releases
+            .iter()
+            .filter_map(|r| Some((r.version, r.component(component)?)))
+            .collect();
         let ((newest, part), (oldest, _)) = (having.first()?, having.last()?);
         let archs: Vec<_> = part.archives.iter().map(|a| a.arch.as_str()).collect();
         Some(vec![
@@ -308,15 +447,33 @@ pub fn components(database: &Database, filter: &Filter) -> Table {
         ])
     };
     let rows = database.components.iter().filter_map(row).collect();
-    Table::new(&["NAME", "NVIDIA'S NAME", "CUDA", "ARCHITECTURES", "WHAT IT IS"], rows)
+    Table::new(
+        &[
+            "NAME",
+            "NVIDIA'S NAME",
+            "CUDA",
+            "ARCHITECTURES",
+            "WHAT IT IS",
+        ],
+        rows,
+    )
 }
 
 /// Packages that go with the driver; those that boards with a GPU may need.
 pub fn companions(database: &Database, filter: &Filter) -> Table {
     let is_needed = |companion: &&Companion| {
-        let Some((gpu, _)) = filter.gpu else { return true };
-        let has = |fabric: &&Fabric| gpu.device().is_some_and(|device| fabric.gpus.contains(&device));
-        database.fabrics.iter().filter(has).any(|fabric| fabric.needs.contains(&companion.id))
+        let Some((gpu, _)) = filter.gpu else {
+            return true;
+        };
+        let has = |fabric: &&Fabric| {
+            gpu.device()
+                .is_some_and(|device| fabric.gpus.contains(&device))
+        };
+        database
+            .fabrics
+            .iter()
+            .filter(has)
+            .any(|fabric| fabric.needs.contains(&companion.id))
     };
     let row = |companion: &Companion| {
         let version = match companion.version {
@@ -324,27 +481,60 @@ pub fn companions(database: &Database, filter: &Filter) -> Table {
             VersionRule::Branch => "the branch's",
             VersionRule::Own => "its own",
         };
-        let units = if companion.units.is_empty() { cell(None::<String>) } else { companion.units.join(", ") };
-        vec![companion.id.to_string(), companion.title.clone(), version.to_owned(), units, companion.purpose.clone()]
+        let units = if companion.units.is_empty() {
+            cell(None::<String>)
+        } else {
+            companion.units.join(", ")
+        };
+        vec![
+            companion.id.to_string(),
+            companion.title.clone(),
+            version.to_owned(),
+            units,
+            companion.purpose.clone(),
+        ]
     };
-    let rows = database.companions.iter().filter(is_needed).map(row).collect();
-    Table::new(&["COMPANION", "TITLE", "VERSION", "UNITS", "WHAT IT DOES"], rows)
+    let rows = database
+        .companions
+        .iter()
+        .filter(is_needed)
+        .map(row)
+        .collect();
+    Table::new(
+        &["COMPANION", "TITLE", "VERSION", "UNITS", "WHAT IT DOES"],
+        rows,
+    )
 }
 
 /// Builds of frameworks. The driver is the oldest that runs the build's CUDA.
 pub fn frameworks(database: &Database, filter: &Filter) -> Table {
     let newest = filter.newest_driver(database);
-    let of_series = |series: CudaVersion| database.cuda.iter().find(|c| c.version.series() == series.series());
+    let of_series = |series: CudaVersion| {
+        database
+            .cuda
+            .iter()
+            .find(|c| c.version.series() == series.series())
+    };
     let fits = |b: &&FrameworkBuild| {
-        let has_kernels = filter.card().and_then(|c| c.capability).is_none_or(|have| b.has_kernels_for(have));
+        let has_kernels = filter
+            .card()
+            .and_then(|c| c.capability)
+            .is_none_or(|have| b.has_kernels_for(have));
         let is_of = filter
             .releases(database)
             .is_none_or(|mut all| all.any(|release| release.version.series() == b.cuda.series()));
-        let runs = newest.zip(of_series(b.cuda)).is_none_or(|(driver, release)| driver >= release.minimum_driver);
-        let cudnn_runs = b.first_cudnn().zip(filter.card().and_then(|c| c.capability)).is_none_or(|(version, have)| {
-            let line = b.cuda.major.to_string();
-            database.add_on_range(AddOnId::CUDNN, version, &line).is_none_or(|range| range.runs_on(have))
-        });
+        let runs = newest
+            .zip(of_series(b.cuda))
+            .is_none_or(|(driver, release)| driver >= release.minimum_driver);
+        let cudnn_runs = b
+            .first_cudnn()
+            .zip(filter.card().and_then(|c| c.capability))
+            .is_none_or(|(version, have)| {
+                let line = b.cuda.major.to_string();
+                database
+                    .add_on_range(AddOnId::CUDNN, version, &line)
+                    .is_none_or(|range| range.runs_on(have))
+            });
         has_kernels && cudnn_runs && is_of && runs
     };
     let mut rows = Vec::new();
@@ -356,10 +546,18 @@ pub fn frameworks(database: &Database, filter: &Filter) -> Table {
                     format!("{}=={}", framework.name, release.version),
                     match build.needs {
                         FrameworkNeeds::Driver => format!("brings {}", build.cuda),
-                        _ => format!("{}{}", build.first_toolkit(), newer(build.cuda_min.is_some())),
+                        _ => format!(
+                            "{}{}",
+                            build.first_toolkit(),
+                            newer(build.cuda_min.is_some())
+                        ),
                     },
                     cell(of_series(build.cuda).map(|release| release.minimum_driver)),
-                    cell(build.first_cudnn().map(|c| format!("{c}{}", newer(build.cudnn_min.is_some())))),
+                    cell(
+                        build
+                            .first_cudnn()
+                            .map(|c| format!("{c}{}", newer(build.cudnn_min.is_some()))),
+                    ),
                     match (build.lowest_capability, build.highest_capability) {
                         (None, _) => cell(None::<String>),
                         (Some(lowest), None) => format!("{lowest} and up"),
@@ -378,21 +576,34 @@ pub fn instances(database: &Database, filter: &Filter) -> Table {
         let is_gpu = |(gpu, _): (&Gpu, &Card)| gpu.device() == Some(i.gpu);
         let name = i.name.to_lowercase();
         filter.gpu.is_none_or(is_gpu)
-            && filter.text.as_ref().is_none_or(|text| filter.gpu.is_some() || name.contains(text))
+            && filter
+                .text
+                .as_ref()
+                .is_none_or(|text| filter.gpu.is_some() || name.contains(text))
     };
     let row = |i: &crate::compat::Instance| {
-        let gpu = database.gpu(i.gpu, None).map_or_else(|| format!("10de:{}", i.gpu), |gpu| gpu.name.clone());
+        let gpu = database
+            .gpu(i.gpu, None)
+            .map_or_else(|| format!("10de:{}", i.gpu), |gpu| gpu.name.clone());
         vec![
             i.name.clone(),
             i.provider.as_str().to_owned(),
             i.count.to_string(),
             gpu,
             i.arch.clone().unwrap_or_else(|| "x86_64".to_owned()),
-            if i.part { "vGPU: driver of the provider" } else { "" }.to_owned(),
+            if i.part {
+                "vGPU: driver of the provider"
+            } else {
+                ""
+            }
+            .to_owned(),
         ]
     };
     let rows = database.instances.iter().filter(fits).map(row).collect();
-    Table::new(&["INSTANCE", "PROVIDER", "GPUS", "GPU", "MACHINE", "NOTE"], rows)
+    Table::new(
+        &["INSTANCE", "PROVIDER", "GPUS", "GPU", "MACHINE", "NOTE"],
+        rows,
+    )
 }
 
 /// Distributions, with what a new installation has.
@@ -412,8 +623,22 @@ pub fn systems(database: &Database) -> Table {
                 .map_or_else(|| "not known, so not for --os".to_owned(), Clone::clone),
             cell(d.glibc.as_ref()),
             cell(d.gcc),
-            if branches.is_empty() { cell(None::<String>) } else { branches.join(", ") },
+            if branches.is_empty() {
+                cell(None::<String>)
+            } else {
+                branches.join(", ")
+            },
         ]
     };
-    Table::new(&["SYSTEM", "NAME", "KERNEL", "GLIBC", "GCC", "PACKAGED BRANCHES"], known.map(row).collect())
+    Table::new(
+        &[
+            "SYSTEM",
+            "NAME",
+            "KERNEL",
+            "GLIBC",
+            "GCC",
+            "PACKAGED BRANCHES",
+        ],
+        known.map(row).collect(),
+    )
 }

@@ -20,7 +20,10 @@ impl Table {
     /// A table; every row has a cell for each heading.
     pub fn new(headings: &[&'static str], rows: Vec<Vec<String>>) -> Self {
         debug_assert!(rows.iter().all(|row| row.len() == headings.len()));
-        Self { headings: headings.to_vec(), rows }
+        Self {
+            headings: headings.to_vec(),
+            rows,
+        }
     }
 
     /// Whether it has no row.
@@ -28,28 +31,39 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// For a terminal, each column as wide as its widest cell. Where that is wider than `width`, the cells of the widest columns
-    /// have several lines, broken between words.
+    /// For a terminal, each column as wide as its widest cell. Where that is wider than `width`,
+    /// the cells of the widest columns have several lines, broken between words.
     pub fn text(&self, width: Option<usize>) -> String {
-        let headings: Vec<_> = self.headings.iter().map(|name| (*name).to_owned()).collect();
+        let headings: Vec<_> = self
+            .headings
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect();
         let lines = || std::iter::once(&headings).chain(&self.rows);
-        let most = |n: usize, of: fn(&str) -> usize| lines().map(|row| of(&row[n])).max().unwrap_or(0);
+        let most =
+            |n: usize, of: fn(&str) -> usize| lines().map(|row| of(&row[n])).max().unwrap_or(0);
         let word = |cell: &str| cell.split_whitespace().map(columns).max().unwrap_or(0);
         let mut widths: Vec<_> = (0..headings.len()).map(|n| most(n, columns)).collect();
         let least: Vec<_> = (0..headings.len()).map(|n| most(n, word)).collect();
         let limit = width.unwrap_or(usize::MAX);
         let gaps = widths.len().saturating_sub(1);
-        let gap = if least.iter().sum::<usize>() + GAP * gaps > limit { 1 } else { GAP };
+        let gap = if least.iter().sum::<usize>() + GAP * gaps > limit {
+            1
+        } else {
+            GAP
+        };
         while widths.iter().sum::<usize>() + gap * gaps > limit {
             let shrinks = |n: &usize| widths[*n] > least[*n];
-            let Some(widest) = (0..widths.len()).filter(shrinks).max_by_key(|n| widths[*n]) else { break };
+            let Some(widest) = (0..widths.len()).filter(shrinks).max_by_key(|n| widths[*n]) else {
+                break;
+            };
             widths[widest] -= 1;
         }
         lines().map(|row| in_lines(row, &widths, gap)).collect()
     }
 
-    /// For programs: an object for each row, with the headings as keys (`LIFE ENDS` is `life_ends`). A cell with nothing in it
-    /// is null.
+    /// For programs: an object for each row, with the headings as keys (`LIFE ENDS` is
+    /// `life_ends`). A cell with nothing in it is null.
     pub fn json(&self) -> Vec<Value> {
         let key = |heading: &str| heading.to_lowercase().replace([' ', '\''], "_");
         let value = |cell: &String| match cell.as_str() {
@@ -57,7 +71,11 @@ impl Table {
             text => Value::from(text),
         };
         let object = |row: &Vec<String>| {
-            let pairs = self.headings.iter().zip(row).map(|(heading, cell)| (key(heading), value(cell)));
+            let pairs = self
+                .headings
+                .iter()
+                .zip(row)
+                .map(|(heading, cell)| (key(heading), value(cell)));
             Value::Object(pairs.collect::<Map<_, _>>())
         };
         self.rows.iter().map(object).collect()
@@ -66,16 +84,27 @@ impl Table {
 
 /// A row, each cell in its column, with so many spaces between columns.
 fn in_lines(row: &[String], widths: &[usize], gap: usize) -> String {
-    let cells: Vec<String> = row.iter().zip(widths).map(|(cell, width)| wrapped("", cell, *width)).collect();
+    let cells: Vec<String> = row
+        .iter()
+        .zip(widths)
+        .map(|(cell, width)| wrapped("", cell, *width))
+        .collect();
     let mut cells: Vec<_> = cells.iter().map(|cell| cell.lines()).collect();
-    let height = cells.iter().map(|lines| lines.clone().count()).max().unwrap_or(0);
+    let height = cells
+        .iter()
+        .map(|lines| lines.clone().count())
+        .max()
+        .unwrap_or(0);
     let mut out = String::new();
     for _ in 0..height {
         let mut line = String::new();
         for (lines, width) in cells.iter_mut().zip(widths) {
             let text = lines.next().unwrap_or_default();
             line += text;
-            line.extend(std::iter::repeat_n(' ', width.saturating_sub(columns(text)) + gap));
+            line.extend(std::iter::repeat_n(
+                ' ',
+                width.saturating_sub(columns(text)) + gap,
+            ));
         }
         out += line.trim_end();
         out.push('\n');
@@ -94,18 +123,34 @@ mod tests {
 
     #[test]
     fn a_row_is_a_line_or_an_object() {
-        let table = Table::new(&["A", "LIFE ENDS"], vec![vec!["long".into(), cell(None::<u8>)]]);
+        let table = Table::new(
+            &["A", "LIFE ENDS"],
+            vec![vec!["long".into(), cell(None::<u8>)]],
+        );
         assert_eq!(table.text(None), "A     LIFE ENDS\nlong  -\n");
-        assert_eq!(table.json(), [serde_json::json!({"a": "long", "life_ends": null})]);
+        assert_eq!(
+            table.json(),
+            [serde_json::json!({"a": "long", "life_ends": null})]
+        );
     }
 
     #[test]
     fn wide_cells_are_broken_between_words() {
         let table = Table::new(
             &["A", "NAME"],
-            vec![vec!["1".into(), "four long words here".into()], vec!["2".into(), "x".into()]],
+            vec![
+                vec!["1".into(), "four long words here".into()],
+                vec!["2".into(), "x".into()],
+            ],
         );
-        assert_eq!(table.text(Some(12)), "A  NAME\n1  four long\n   words\n   here\n2  x\n");
-        assert_eq!(table.text(Some(3)), "A NAME\n1 four\n  long\n  words\n  here\n2 x\n", "no word is broken");
+        assert_eq!(
+            table.text(Some(12)),
+            "A  NAME\n1  four long\n   words\n   here\n2  x\n"
+        );
+        assert_eq!(
+            table.text(Some(3)),
+            "A NAME\n1 four\n  long\n  words\n  here\n2 x\n",
+            "no word is broken"
+        );
     }
 }

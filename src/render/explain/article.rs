@@ -1,4 +1,5 @@
-//! What one subject is, in labelled paragraphs: the same for a check, an exit code, a GPU, an error number and a term.
+//! What one subject is, in labelled paragraphs: the same for a check, an exit code, a GPU, an error
+//! number and a term.
 
 use crate::causes::{gpus, tree};
 use crate::render::Paint;
@@ -48,18 +49,30 @@ pub struct Paragraph {
 impl Article {
     /// About a subject.
     pub fn new(subject: impl Into<String>, title: impl Into<String>) -> Self {
-        Self { schema: "gpusetup.article/1", subject: subject.into(), title: title.into(), ..Self::default() }
+        Self {
+            schema: "gpusetup.article/1",
+            subject: subject.into(),
+            title: title.into(),
+            ..Self::default()
+        }
     }
 
     /// With a paragraph.
     pub fn with(mut self, label: &'static str, text: impl Into<String>) -> Self {
-        self.paragraphs.push(Paragraph { label, text: text.into() });
+        self.paragraphs.push(Paragraph {
+            label,
+            text: text.into(),
+        });
         self
     }
 
     /// With commands that plan for these GPUs.
     pub fn for_gpus(mut self, specs: &[String]) -> Self {
-        for command in self.run.iter_mut().filter(|command| command.starts_with("gpusetup plan ")) {
+        for command in self
+            .run
+            .iter_mut()
+            .filter(|command| command.starts_with("gpusetup plan "))
+        {
             *command = gpus::command(command, specs);
         }
         self
@@ -67,7 +80,11 @@ impl Article {
 
     /// With commands for the host in a tree instead of this one.
     pub fn in_tree(mut self, root: &Path) -> Self {
-        self.run = self.run.iter().filter_map(|command| tree::command(command, root)).collect();
+        self.run = self
+            .run
+            .iter()
+            .filter_map(|command| tree::command(command, root))
+            .collect();
         for paragraph in &mut self.paragraphs {
             paragraph.text = tree::sentence(&paragraph.text, root);
         }
@@ -80,9 +97,18 @@ impl Article {
     }
 
     /// The same with labels in this language.
-    pub fn text_in(&self, language: &Translation, paint: Paint, verbose: bool, width: usize) -> String {
+    pub fn text_in(
+        &self,
+        language: &Translation,
+        paint: Paint,
+        verbose: bool,
+        width: usize,
+    ) -> String {
         // A title that contains the name says it all: "cuDNN".
-        let named = self.title.to_lowercase().contains(&self.subject.to_lowercase());
+        let named = self
+            .title
+            .to_lowercase()
+            .contains(&self.subject.to_lowercase());
         let head = match (self.title.is_empty(), named) {
             (true, _) => self.subject.clone(),
             (false, true) => self.title.clone(),
@@ -104,28 +130,45 @@ impl Article {
                 out += &line("", "No source says where it is published.");
             }
             if let Some(extensions) = package.extensions {
-                out += &line("", &format!("Compiling extensions for it needs {}.", extensions.needs()));
+                out += &line(
+                    "",
+                    &format!("Compiling extensions for it needs {}.", extensions.needs()),
+                );
             }
         }
         if let Some(remedy) = &self.remedy {
             out += &line("do", remedy);
         }
         for (n, command) in self.run.iter().enumerate() {
-            let label = if n == 0 && self.remedy.is_none() { "try" } else { "" };
+            let label = if n == 0 && self.remedy.is_none() {
+                "try"
+            } else {
+                ""
+            };
             let indent = if self.remedy.is_none() { "" } else { "  " };
             out += &format!("{}{indent}{}\n", first(label), paint.bold(command));
         }
         if !self.see.is_empty() {
-            let all: Vec<_> = self.see.iter().map(|other| format!("gpusetup explain {other}")).collect();
+            let all: Vec<_> = self
+                .see
+                .iter()
+                .map(|other| format!("gpusetup explain {other}"))
+                .collect();
             out += &line("see", &all.join("; "));
         }
         match self.sources.as_slice() {
             [] => {}
-            all if verbose => out.extend(all.iter().map(|source| format!("{}{source}\n", first("source")))),
+            all if verbose => out.extend(
+                all.iter()
+                    .map(|source| format!("{}{source}\n", first("source"))),
+            ),
             [only] => out += &line("source", only),
             [one, rest @ ..] => {
                 let count = rest.len().to_string();
-                out += &line("source", &language.filled(AND_MORE, &[("first", one), ("count", &count)]));
+                out += &line(
+                    "source",
+                    &language.filled(AND_MORE, &[("first", one), ("count", &count)]),
+                );
             }
         }
         out

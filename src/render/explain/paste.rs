@@ -20,7 +20,8 @@ use std::path::Path;
 /// The most characters of the text that are quoted for a message.
 const MOST_QUOTED: usize = 200;
 
-/// The most error numbers of the driver, and of NVSwitches, that a report has: a log can have thousands.
+/// The most error numbers of the driver, and of NVSwitches, that a report has: a log can have
+/// thousands.
 const MOST_LOGGED: usize = 100;
 
 /// The most GPUs that a line names.
@@ -108,10 +109,28 @@ pub struct ExplainedError {
 impl ExplainedError {
     /// An error, and the line that names it.
     pub fn of(named: &NamedError<'_>, quoted: &str) -> Self {
-        let ErrorCode { api, code, names, means, remedy, run, .. } = named.error.clone();
+        let ErrorCode {
+            api,
+            code,
+            names,
+            means,
+            remedy,
+            run,
+            ..
+        } = named.error.clone();
         let (interface, source) = (api.title(), api.source());
         let (line, quoted) = (named.line, quoted_or(quoted, &named.near));
-        Self { interface, code, names, line, quoted, means, remedy, run, source }
+        Self {
+            interface,
+            code,
+            names,
+            line,
+            quoted,
+            means,
+            remedy,
+            run,
+            source,
+        }
     }
 }
 
@@ -152,10 +171,18 @@ pub struct Logged {
 
 impl Explained {
     /// A recognised message, its line of the text, and what doctor found on this host.
-    pub fn of(recognised: &Recognised<'_>, quoted: &str, findings: &[Finding], language: &Translation) -> Self {
+    pub fn of(
+        recognised: &Recognised<'_>,
+        quoted: &str,
+        findings: &[Finding],
+        language: &Translation,
+    ) -> Self {
         let message = recognised.message;
-        let mut causes: Vec<_> =
-            message.causes.iter().map(|cause| ExplainedCause::of(cause, findings, language)).collect();
+        let mut causes: Vec<_> = message
+            .causes
+            .iter()
+            .map(|cause| ExplainedCause::of(cause, findings, language))
+            .collect();
         // What this host supports comes first, what it contradicts last.
         causes.sort_by_key(|cause| match cause.here.as_ref().map(|here| here.verdict) {
             Some(Verdict::Supported) => 0,
@@ -177,27 +204,56 @@ impl Explained {
 
 impl ExplainedCause {
     fn of(cause: &MessageCause, findings: &[Finding], language: &Translation) -> Self {
-        let own: Vec<_> = findings.iter().filter(|f| cause.checks.iter().any(|id| id == f.id.as_str())).collect();
-        let ill = own.iter().find(|f| matches!(f.status, Status::Fail | Status::Warn));
+        let own: Vec<_> = findings
+            .iter()
+            .filter(|f| cause.checks.iter().any(|id| id == f.id.as_str()))
+            .collect();
+        let ill = own
+            .iter()
+            .find(|f| matches!(f.status, Status::Fail | Status::Warn));
         let here = match ill {
             Some(finding) => Some(Here {
                 verdict: Verdict::Supported,
                 text: format!(
                     "{}: {}",
                     finding.id,
-                    finding.cause.as_deref().unwrap_or(language.text(&title_of(finding.id), finding.title))
+                    finding
+                        .cause
+                        .as_deref()
+                        .unwrap_or(language.text(&title_of(finding.id), finding.title))
                 ),
             }),
             None if !own.is_empty() && own.iter().all(|f| f.status == Status::Pass) => {
                 let ids: Vec<_> = own.iter().map(|f| f.id.as_str()).collect();
-                let sentence = if ids.len() == 1 { words::PASSES } else { words::PASS };
+                let sentence = if ids.len() == 1 {
+                    words::PASSES
+                } else {
+                    words::PASS
+                };
                 let text = language.filled(sentence, &[("ids", &ids.join(", "))]);
-                Some(Here { verdict: Verdict::Contradicted, text })
+                Some(Here {
+                    verdict: Verdict::Contradicted,
+                    text,
+                })
             }
             None => None,
         };
-        let MessageCause { because, tell, look, remedy, run, .. } = cause.clone();
-        Self { because, tell, look, remedy, run, here }
+        let MessageCause {
+            because,
+            tell,
+            look,
+            remedy,
+            run,
+            ..
+        } = cause.clone();
+        Self {
+            because,
+            tell,
+            look,
+            remedy,
+            run,
+            here,
+        }
     }
 }
 
@@ -217,19 +273,24 @@ impl PasteReport {
             let action = row.map_or(XidAction::AskNvidia, |row| row.action);
             let remedy = match worst.get(&logged.gpu) {
                 Some(number) if is_covered(action) => {
-                    let text = language.filled(words::AS_FOR_XID, &[("number", &number.to_string())]);
+                    let text =
+                        language.filled(words::AS_FOR_XID, &[("number", &number.to_string())]);
                     Some(Remedy::new::<&str>(text, []))
                 }
                 _ => remedy_of(logged.number, action, &logged.gpu, language),
             };
-            let (remedy, run) = remedy.map(|r| (Some(r.text), r.commands)).unwrap_or_default();
+            let (remedy, run) = remedy
+                .map(|r| (Some(r.text), r.commands))
+                .unwrap_or_default();
             ExplainedXid {
                 xid: logged.number,
                 name: row.map(|row| row.name.clone()),
                 gpu: one_line(&logged.gpu),
                 quoted: shortened(&logged.text),
                 means: match row {
-                    Some(row) => language.text(&language::of_xid(row.xid), &row.means).to_owned(),
+                    Some(row) => language
+                        .text(&language::of_xid(row.xid), &row.means)
+                        .to_owned(),
                     None => language.word(words::UNKNOWN_XID).to_owned(),
                 },
                 remedy,
@@ -238,8 +299,9 @@ impl PasteReport {
         };
         let of_sxid = |logged: LoggedSxid| {
             let remedy = logged.is_fatal.then(xid::of_switch);
-            let (remedy, run) =
-                remedy.map(|r| (Some(language.word(&r.text).to_owned()), r.commands)).unwrap_or_default();
+            let (remedy, run) = remedy
+                .map(|r| (Some(language.word(&r.text).to_owned()), r.commands))
+                .unwrap_or_default();
             ExplainedSxid {
                 sxid: logged.number,
                 name: database.sxid(logged.number).map(|row| row.name.clone()),
@@ -252,11 +314,24 @@ impl PasteReport {
         };
         let beyond = |all: usize| all.saturating_sub(MOST_LOGGED);
         let left_out = beyond(logged.xids.len()) + beyond(logged.sxids.len());
-        let xids: Vec<_> = logged.xids.into_iter().take(MOST_LOGGED).map(of_xid).collect();
-        let sxids: Vec<_> = logged.sxids.into_iter().take(MOST_LOGGED).map(of_sxid).collect();
+        let xids: Vec<_> = logged
+            .xids
+            .into_iter()
+            .take(MOST_LOGGED)
+            .map(of_xid)
+            .collect();
+        let sxids: Vec<_> = logged
+            .sxids
+            .into_iter()
+            .take(MOST_LOGGED)
+            .map(of_sxid)
+            .collect();
         Self {
             schema: "gpusetup.explanation/1",
-            recognised: !messages.is_empty() || !errors.is_empty() || !xids.is_empty() || !sxids.is_empty(),
+            recognised: !messages.is_empty()
+                || !errors.is_empty()
+                || !xids.is_empty()
+                || !sxids.is_empty(),
             messages,
             errors,
             xids,
@@ -271,8 +346,16 @@ impl PasteReport {
 fn worst_of_gpus(xids: &[LoggedXid], database: &Database) -> BTreeMap<String, u16> {
     let mut worst = BTreeMap::new();
     for needed in [XidAction::ResetGpu, XidAction::Reboot] {
-        let is_such = |logged: &&LoggedXid| database.xid(logged.number).is_some_and(|row| row.action == needed);
-        worst.extend(xids.iter().filter(is_such).map(|logged| (logged.gpu.clone(), logged.number)));
+        let is_such = |logged: &&LoggedXid| {
+            database
+                .xid(logged.number)
+                .is_some_and(|row| row.action == needed)
+        };
+        worst.extend(
+            xids.iter()
+                .filter(is_such)
+                .map(|logged| (logged.gpu.clone(), logged.number)),
+        );
     }
     worst
 }
@@ -285,14 +368,24 @@ fn is_covered(action: XidAction) -> bool {
 /// A line of somebody else's text; of a long one, the part that was recognised.
 fn quoted_or(line: &str, near: &str) -> String {
     let is_long = line.chars().nth(MOST_QUOTED).is_some();
-    if is_long && !near.is_empty() { format!("…{}…", shortened(near)) } else { shortened(line) }
+    if is_long && !near.is_empty() {
+        format!("…{}…", shortened(near))
+    } else {
+        shortened(line)
+    }
 }
 
 impl PasteReport {
     /// With commands for the host in a tree instead of this one.
     pub fn in_tree(mut self, root: &Path) -> Self {
-        let in_tree = |run: &mut Vec<String>| *run = run.iter().filter_map(|c| tree::command(c, root)).collect();
-        for cause in self.messages.iter_mut().flat_map(|message| &mut message.causes) {
+        let in_tree = |run: &mut Vec<String>| {
+            *run = run.iter().filter_map(|c| tree::command(c, root)).collect()
+        };
+        for cause in self
+            .messages
+            .iter_mut()
+            .flat_map(|message| &mut message.causes)
+        {
             in_tree(&mut cause.run);
             if let Some(tell) = &cause.tell {
                 cause.tell = tree::command(tell, root);
@@ -301,19 +394,33 @@ impl PasteReport {
                 cause.look = None;
             }
         }
-        self.errors.iter_mut().for_each(|error| in_tree(&mut error.run));
+        self.errors
+            .iter_mut()
+            .for_each(|error| in_tree(&mut error.run));
         self.xids.iter_mut().for_each(|xid| in_tree(&mut xid.run));
-        self.sxids.iter_mut().for_each(|sxid| in_tree(&mut sxid.run));
+        self.sxids
+            .iter_mut()
+            .for_each(|sxid| in_tree(&mut sxid.run));
         self
     }
 }
 
 /// What helps against an Xid, in this language.
-pub fn remedy_of(number: u16, action: XidAction, gpu: &str, language: &Translation) -> Option<Remedy> {
+pub fn remedy_of(
+    number: u16,
+    action: XidAction,
+    gpu: &str,
+    language: &Translation,
+) -> Option<Remedy> {
     let remedy = xid::remedy(number, action, gpu)?;
     let text = match xid::name(action) {
-        Some(name) => language.text(&format!("xid-actions.{name}"), &remedy.text).to_owned(),
-        None => language.filled(words::FOLLOW, &[("number", &number.to_string()), ("list", xid::CATALOG)]),
+        Some(name) => language
+            .text(&format!("xid-actions.{name}"), &remedy.text)
+            .to_owned(),
+        None => language.filled(
+            words::FOLLOW,
+            &[("number", &number.to_string()), ("list", xid::CATALOG)],
+        ),
     };
     Some(Remedy { text, ..remedy })
 }
@@ -336,72 +443,139 @@ fn shortened(line: &str) -> String {
 
 /// The report for a person: root messages first, symptoms in a line each.
 pub fn text(report: &PasteReport, look: Look<'_>) -> String {
-    let Look { paint, verbose, width, language } = look;
+    let Look {
+        paint,
+        verbose,
+        width,
+        language,
+    } = look;
     let first = |word: &str| first(language.word(word));
     let mut out = String::new();
     if !report.recognised {
         let sentence = language.filled(words::NONE_KNOWN, &[("count", &report.known.to_string())]);
-        out += &wrapped(&format!("{}  ", language.word(words::NOT_RECOGNISED)), &sentence, width);
-        let doctor = language.filled(words::EXAMINES, &[("command", &paint.bold("gpusetup doctor"))]);
-        out += &wrapped(&format!("{} ", padded(language.word("Try"), 7)), &doctor, width);
-        out += &wrapped(&format!("{} ", language.word("Missing?")), language.word(words::OPEN_ISSUE), width);
+        out += &wrapped(
+            &format!("{}  ", language.word(words::NOT_RECOGNISED)),
+            &sentence,
+            width,
+        );
+        let doctor = language.filled(
+            words::EXAMINES,
+            &[("command", &paint.bold("gpusetup doctor"))],
+        );
+        out += &wrapped(
+            &format!("{} ", padded(language.word("Try"), 7)),
+            &doctor,
+            width,
+        );
+        out += &wrapped(
+            &format!("{} ", language.word("Missing?")),
+            language.word(words::OPEN_ISSUE),
+            width,
+        );
         return out;
     }
     let xids = groups(&report.xids, |xid| xid.xid);
-    let xids: Vec<_> = xids.iter().map(|same| LoggedError::of_xids(same, language)).collect();
+    let xids: Vec<_> = xids
+        .iter()
+        .map(|same| LoggedError::of_xids(same, language))
+        .collect();
     let sxids = groups(&report.sxids, |sxid| (sxid.sxid, sxid.fatal));
-    let sxids: Vec<_> = sxids.iter().map(|same| LoggedError::of_sxids(same, language)).collect();
+    let sxids: Vec<_> = sxids
+        .iter()
+        .map(|same| LoggedError::of_sxids(same, language))
+        .collect();
     let mut left_out = report.left_out;
     for kind in [xids, sxids] {
-        kind.iter().take(MOST_KINDS).for_each(|error| out += &error.text(look));
-        left_out += kind.iter().skip(MOST_KINDS).map(|error| error.count).sum::<usize>();
+        kind.iter()
+            .take(MOST_KINDS)
+            .for_each(|error| out += &error.text(look));
+        left_out += kind
+            .iter()
+            .skip(MOST_KINDS)
+            .map(|error| error.count)
+            .sum::<usize>();
     }
     if left_out > 0 {
-        out += &wrapped("", &language.filled(words::MORE_XIDS, &[("count", &left_out.to_string())]), width);
+        out += &wrapped(
+            "",
+            &language.filled(words::MORE_XIDS, &[("count", &left_out.to_string())]),
+            width,
+        );
         out.push('\n');
     }
-    let (symptoms, roots): (Vec<_>, Vec<_>) = report.messages.iter().partition(|m| m.symptom && !verbose);
+    let (symptoms, roots): (Vec<_>, Vec<_>) =
+        report.messages.iter().partition(|m| m.symptom && !verbose);
     for message in roots {
         out += &wrapped("", &paint.bold(&message.title), width);
         out += &quote(&message.quoted, look);
         out += &wrapped(&first("says"), &message.says, width);
         let several = message.causes.len() > 1;
         for (n, cause) in message.causes.iter().enumerate() {
-            let number = if several { format!("{} {}", language.word("cause"), n + 1) } else { "cause".to_owned() };
+            let number = if several {
+                format!("{} {}", language.word("cause"), n + 1)
+            } else {
+                "cause".to_owned()
+            };
             out += &wrapped(&first(&number), &cause.because, width);
             if let Some(here) = &cause.here {
                 let (word, text) = match here.verdict {
                     Verdict::Supported => (paint.red(&first("here")), here.text.clone()),
-                    Verdict::Contradicted => {
-                        (paint.green(&first("here")), language.filled(words::SPEAKS_AGAINST, &[("check", &here.text)]))
-                    }
+                    Verdict::Contradicted => (
+                        paint.green(&first("here")),
+                        language.filled(words::SPEAKS_AGAINST, &[("check", &here.text)]),
+                    ),
                 };
                 out += &wrapped("          ", &text, width).replacen("          ", &word, 1);
             }
-            if let Some(tell) = cause.tell.as_ref().filter(|_| several || cause.here.is_none()) {
+            if let Some(tell) = cause
+                .tell
+                .as_ref()
+                .filter(|_| several || cause.here.is_none())
+            {
                 out += &format!("{}{}\n", first("check"), paint.bold(tell));
-                out += &cause.look.as_ref().map(|seen| wrapped("          ", seen, width)).unwrap_or_default();
+                out += &cause
+                    .look
+                    .as_ref()
+                    .map(|seen| wrapped("          ", seen, width))
+                    .unwrap_or_default();
             }
             out += &remedy(&cause.remedy, &cause.run, look);
         }
         if message.causes.is_empty() {
-            out += &wrapped(&first("cause"), language.word(words::NOT_ESTABLISHED), width);
+            out += &wrapped(
+                &first("cause"),
+                language.word(words::NOT_ESTABLISHED),
+                width,
+            );
         }
         if verbose {
-            out += &message.sources.iter().map(|source| format!("{}{source}\n", first("source"))).collect::<String>();
+            out += &message
+                .sources
+                .iter()
+                .map(|source| format!("{}{source}\n", first("source")))
+                .collect::<String>();
         }
         out.push('\n');
     }
     for error in &report.errors {
         let (number, names) = (error.code.to_string(), error.names.join(", "));
-        let values = [("interface", error.interface), ("number", &number), ("names", &names)];
+        let values = [
+            ("interface", error.interface),
+            ("number", &number),
+            ("names", &names),
+        ];
         let title = language.filled(words::ERROR_OF, &values);
         out += &wrapped("", &paint.bold(&title), width);
         out += &quote(&error.quoted, look);
         out += &wrapped(&first("says"), &error.means, width);
         match &error.remedy {
             Some(text) => out += &remedy(text, &error.run, look),
-            None => out.extend(error.run.iter().map(|command| format!("{}{}\n", first("look"), paint.bold(command)))),
+            None => out.extend(
+                error
+                    .run
+                    .iter()
+                    .map(|command| format!("{}{}\n", first("look"), paint.bold(command))),
+            ),
         }
         if verbose {
             out += &format!("{}{}\n", first("source"), error.source);
@@ -409,7 +583,11 @@ pub fn text(report: &PasteReport, look: Look<'_>) -> String {
         out.push('\n');
     }
     for message in symptoms {
-        out += &wrapped(&format!("{} ", language.word(words::FOLLOWS_FROM)), &message.title, width);
+        out += &wrapped(
+            &format!("{} ", language.word(words::FOLLOWS_FROM)),
+            &message.title,
+            width,
+        );
     }
     out.truncate(out.trim_end().len());
     out.push('\n');
@@ -432,9 +610,17 @@ impl<'a> LoggedError<'a> {
     fn of_xids(same: &[&'a ExplainedXid], language: &Translation) -> Self {
         let xid = same[0];
         let gpus: Vec<_> = same.iter().map(|xid| xid.gpu.as_str()).collect();
-        let words = if gpus.len() == 1 { words::XID_OF } else { words::XIDS_OF };
+        let words = if gpus.len() == 1 {
+            words::XID_OF
+        } else {
+            words::XIDS_OF
+        };
         let (number, name) = (xid.xid.to_string(), in_brackets(xid.name.as_deref()));
-        let values = [("number", &*number), ("gpu", &places(&gpus, language)), ("name", &name)];
+        let values = [
+            ("number", &*number),
+            ("gpu", &places(&gpus, language)),
+            ("name", &name),
+        ];
         Self {
             count: same.len(),
             head: language.filled(words, &values),
@@ -449,28 +635,49 @@ impl<'a> LoggedError<'a> {
     fn of_sxids(same: &[&'a ExplainedSxid], language: &'a Translation) -> Self {
         let sxid = same[0];
         let switches: Vec<_> = same.iter().map(|sxid| sxid.switch.as_str()).collect();
-        let words = if switches.len() == 1 { words::SXID_OF } else { words::SXIDS_OF };
+        let words = if switches.len() == 1 {
+            words::SXID_OF
+        } else {
+            words::SXIDS_OF
+        };
         let (number, name) = (sxid.sxid.to_string(), in_brackets(sxid.name.as_deref()));
-        let values = [("number", &*number), ("switch", &places(&switches, language)), ("name", &name)];
+        let values = [
+            ("number", &*number),
+            ("switch", &places(&switches, language)),
+            ("name", &name),
+        ];
         Self {
             count: same.len(),
             head: language.filled(words, &values),
             quoted: &sxid.quoted,
-            says: language.word(if sxid.fatal { words::FATAL } else { words::NOT_FATAL }),
+            says: language.word(if sxid.fatal {
+                words::FATAL
+            } else {
+                words::NOT_FATAL
+            }),
             remedy: sxid.remedy.as_deref(),
             run: commands(same.iter().flat_map(|sxid| &sxid.run)),
         }
     }
 
     fn text(&self, look: Look<'_>) -> String {
-        let Look { paint, width, language, .. } = look;
+        let Look {
+            paint,
+            width,
+            language,
+            ..
+        } = look;
         let mut out = wrapped("", &paint.bold(&self.head), width);
         // A line may have the number alone.
         if !self.quoted.is_empty() {
             out += &quote(self.quoted, look);
         }
         out += &wrapped(&first(language.word("says")), self.says, width);
-        out += &remedy(self.remedy.unwrap_or(language.word(words::NOTHING)), &self.run, look);
+        out += &remedy(
+            self.remedy.unwrap_or(language.word(words::NOTHING)),
+            &self.run,
+            look,
+        );
         out + "\n"
     }
 }
@@ -496,7 +703,10 @@ fn places(all: &[&str], language: &Translation) -> String {
     let named = all[..all.len().min(MOST_NAMED)].join(", ");
     match all.len().saturating_sub(MOST_NAMED) {
         0 => named,
-        more => language.filled(words::PLACES_AND_MORE, &[("places", &named), ("count", &more.to_string())]),
+        more => language.filled(
+            words::PLACES_AND_MORE,
+            &[("places", &named), ("count", &more.to_string())],
+        ),
     }
 }
 
@@ -518,11 +728,18 @@ fn first(label: &str) -> String {
 
 fn quote(line: &str, look: Look<'_>) -> String {
     let quoted = wrapped("  > ", line, look.width);
-    quoted.lines().map(|line| look.paint.dim(line) + "\n").collect()
+    quoted
+        .lines()
+        .map(|line| look.paint.dim(line) + "\n")
+        .collect()
 }
 
 fn remedy(text: &str, commands: &[String], look: Look<'_>) -> String {
     let mut out = wrapped(&first(look.language.word("do")), text, look.width);
-    out.extend(commands.iter().map(|command| format!("            {}\n", look.paint.bold(command))));
+    out.extend(
+        commands
+            .iter()
+            .map(|command| format!("            {}\n", look.paint.bold(command))),
+    );
     out
 }

@@ -1,4 +1,5 @@
-//! A table that is wider than the terminal: its columns in several bands below each other, each with the first column.
+//! A table that is wider than the terminal: its columns in several bands below each other, each
+//! with the first column.
 
 use crate::text::{columns, padded};
 
@@ -8,7 +9,13 @@ const GAP: usize = 2;
 /// Rows under headings. No cell is broken into lines; one that is wider than the terminal is cut.
 pub fn bands(headings: &[String], rows: &[Vec<String>], width: usize) -> String {
     let lines = || std::iter::once(headings).chain(rows.iter().map(Vec::as_slice));
-    let widest = |n: usize| lines().filter_map(|line| line.get(n)).map(|cell| columns(cell)).max().unwrap_or(0);
+    let widest = |n: usize| {
+        lines()
+            .filter_map(|line| line.get(n))
+            .map(|cell| columns(cell))
+            .max()
+            .unwrap_or(0)
+    };
     let first = widest(0);
     let room = width.saturating_sub(first + GAP).max(1);
     let widths: Vec<_> = (0..headings.len()).map(|n| widest(n).min(room)).collect();
@@ -30,7 +37,10 @@ pub fn bands(headings: &[String], rows: &[Vec<String>], width: usize) -> String 
         let line = |line: &[String]| {
             let cells = std::iter::once(&0).chain(band).map(|n| {
                 let own = if *n == 0 { first } else { widths[*n] };
-                padded(&cut(line.get(*n).map_or("", String::as_str), own), own + GAP)
+                padded(
+                    &cut(line.get(*n).map_or("", String::as_str), own),
+                    own + GAP,
+                )
             });
             cells.collect::<String>().trim_end().to_owned() + "\n"
         };
@@ -65,10 +75,22 @@ mod tests {
 
     #[test]
     fn columns_without_room_begin_a_band() {
-        let table = |width| bands(&row(&["GPU", "NAME", "TEMP"]), &[row(&["0", "A100-SXM4", "31 C"])], width);
+        let table = |width| {
+            bands(
+                &row(&["GPU", "NAME", "TEMP"]),
+                &[row(&["0", "A100-SXM4", "31 C"])],
+                width,
+            )
+        };
         assert_eq!(table(40), "GPU  NAME       TEMP\n0    A100-SXM4  31 C\n");
-        assert_eq!(table(15), "GPU  NAME\n0    A100-SXM4\n\nGPU  TEMP\n0    31 C\n");
-        assert_eq!(table(12), "GPU  NAME\n0    A100...\n\nGPU  TEMP\n0    31 C\n");
+        assert_eq!(
+            table(15),
+            "GPU  NAME\n0    A100-SXM4\n\nGPU  TEMP\n0    31 C\n"
+        );
+        assert_eq!(
+            table(12),
+            "GPU  NAME\n0    A100...\n\nGPU  TEMP\n0    31 C\n"
+        );
         assert!(!table(1).is_empty());
     }
 }

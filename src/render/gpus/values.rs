@@ -2,9 +2,9 @@
 
 use crate::gpu_guide::GpuField;
 use crate::nvidia::{
-    Clock, ClockLimit, ClockReadings, ComputeMode, EccReading, ErrorCounts, Fabric, FabricState, GpuReading,
-    MemoryReading, MigReading, NvLink, PcieLink, PowerReading, Recovery, Refused, Temperature, VgpuLicence,
-    Virtualization, codes,
+    Clock, ClockLimit, ClockReadings, ComputeMode, EccReading, ErrorCounts, Fabric, FabricState,
+    GpuReading, MemoryReading, MigReading, NvLink, PcieLink, PowerReading, Recovery, Refused,
+    Temperature, VgpuLicence, Virtualization, codes,
 };
 use crate::text::count;
 
@@ -49,23 +49,39 @@ fn gibibytes(bytes: u64) -> String {
 
 /// `0.4/40.0 GiB`.
 pub fn short_memory(memory: MemoryReading) -> String {
-    format!("{}/{} GiB", gibibytes(memory.used_bytes), gibibytes(memory.total_bytes))
+    format!(
+        "{}/{} GiB",
+        gibibytes(memory.used_bytes),
+        gibibytes(memory.total_bytes)
+    )
 }
 
 /// `P0`.
 pub fn state(number: u32) -> String {
     // NVML's number for a state that is not known.
-    if number >= 32 { "unknown".to_owned() } else { format!("P{number}") }
+    if number >= 32 {
+        "unknown".to_owned()
+    } else {
+        format!("P{number}")
+    }
 }
 
 /// The uncorrected errors since the driver was loaded, or `off`.
 pub fn short_ecc(ecc: EccReading) -> String {
-    if ecc.enabled { or_nothing(ecc.volatile.uncorrected.map(|count| count.to_string())) } else { "off".to_owned() }
+    if ecc.enabled {
+        or_nothing(ecc.volatile.uncorrected.map(|count| count.to_string()))
+    } else {
+        "off".to_owned()
+    }
 }
 
 /// `off`, or `on, 7`.
 pub fn short_mig(mig: &MigReading) -> String {
-    if mig.enabled { format!("on, {}", mig.devices.len()) } else { "off".to_owned() }
+    if mig.enabled {
+        format!("on, {}", mig.devices.len())
+    } else {
+        "off".to_owned()
+    }
 }
 
 /// The compute mode.
@@ -92,7 +108,9 @@ pub fn display(gpu: &GpuReading) -> Option<String> {
 pub fn why_absent(refused: &Refused) -> String {
     match refused.code {
         // Functions for one of several things (links) call it an invalid argument.
-        Some(codes::INVALID_ARGUMENT | codes::NOT_SUPPORTED) => "this GPU does not support it".to_owned(),
+        Some(codes::INVALID_ARGUMENT | codes::NOT_SUPPORTED) => {
+            "this GPU does not support it".to_owned()
+        }
         Some(codes::NO_PERMISSION) => "this user may not see it".to_owned(),
         Some(codes::NO_FUNCTION) => "this driver is too old to report it".to_owned(),
         Some(codes::NO_DATA) => "there is no data".to_owned(),
@@ -165,26 +183,53 @@ fn temperature(t: &Temperature) -> String {
 }
 
 fn power(power: PowerReading) -> String {
-    let of = |label: &str, value: Option<u32>| value.map(|value| format!(", {label} {} W", watts(value)));
-    let range = power.lowest_limit_milliwatts.zip(power.highest_limit_milliwatts);
-    let range = range.map(|(least, most)| format!(", can be set from {} to {} W", watts(least), watts(most)));
-    let parts = [of("limit", power.limit_milliwatts), of("default", power.default_limit_milliwatts), range];
-    format!("{} W{}", watts(power.draw_milliwatts), parts.into_iter().flatten().collect::<String>())
+    let of = |label: &str, value: Option<u32>| {
+        value.map(|value| format!(", {label} {} W", watts(value)))
+    };
+    let range = power
+        .lowest_limit_milliwatts
+        .zip(power.highest_limit_milliwatts);
+    let range = range
+        .map(|(least, most)| format!(", can be set from {} to {} W", watts(least), watts(most)));
+    let parts = [
+        of("limit", power.limit_milliwatts),
+        of("default", power.default_limit_milliwatts),
+        range,
+    ];
+    format!(
+        "{} W{}",
+        watts(power.draw_milliwatts),
+        parts.into_iter().flatten().collect::<String>()
+    )
 }
 
 fn memory(memory: MemoryReading) -> String {
-    let reserved = memory.reserved_bytes.map(|bytes| format!(", {} reserved", mebibytes(bytes))).unwrap_or_default();
-    format!("{} of {} used{reserved}", mebibytes(memory.used_bytes), mebibytes(memory.total_bytes))
+    let reserved = memory
+        .reserved_bytes
+        .map(|bytes| format!(", {} reserved", mebibytes(bytes)))
+        .unwrap_or_default();
+    format!(
+        "{} of {} used{reserved}",
+        mebibytes(memory.used_bytes),
+        mebibytes(memory.total_bytes)
+    )
 }
 
 fn clocks(clocks: &ClockReadings) -> String {
     let of = |label: &str, clock: Option<Clock>| {
         let clock = clock?;
-        let highest = clock.highest_megahertz.map(|highest| format!(" of {highest}")).unwrap_or_default();
+        let highest = clock
+            .highest_megahertz
+            .map(|highest| format!(" of {highest}"))
+            .unwrap_or_default();
         Some(format!("{label} {}{highest} MHz", clock.now_megahertz))
     };
-    let all =
-        [of("graphics", clocks.graphics), of("SM", clocks.sm), of("memory", clocks.memory), of("video", clocks.video)];
+    let all = [
+        of("graphics", clocks.graphics),
+        of("SM", clocks.sm),
+        of("memory", clocks.memory),
+        of("video", clocks.video),
+    ];
     all.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
@@ -207,44 +252,90 @@ fn clock_limits(limits: &[ClockLimit]) -> String {
 }
 
 fn ecc(ecc: EccReading) -> String {
-    let pending =
-        if ecc.pending == ecc.enabled { String::new() } else { format!(", {} after a reboot", on(ecc.pending)) };
+    let pending = if ecc.pending == ecc.enabled {
+        String::new()
+    } else {
+        format!(", {} after a reboot", on(ecc.pending))
+    };
     let counts = |label: &str, counts: ErrorCounts| {
         let (corrected, uncorrected) = (counts.corrected, counts.uncorrected);
         let parts = [("corrected", corrected), ("uncorrected", uncorrected)];
-        let told: Vec<_> = parts.iter().filter_map(|(word, count)| Some(format!("{} {word}", (*count)?))).collect();
-        if told.is_empty() { String::new() } else { format!("; {label}: {}", told.join(", ")) }
+        let told: Vec<_> = parts
+            .iter()
+            .filter_map(|(word, count)| Some(format!("{} {word}", (*count)?)))
+            .collect();
+        if told.is_empty() {
+            String::new()
+        } else {
+            format!("; {label}: {}", told.join(", "))
+        }
     };
-    format!("{}{pending}{}{}", on(ecc.enabled), counts("volatile", ecc.volatile), counts("aggregate", ecc.aggregate))
+    format!(
+        "{}{pending}{}{}",
+        on(ecc.enabled),
+        counts("volatile", ecc.volatile),
+        counts("aggregate", ecc.aggregate)
+    )
 }
 
 fn mig(mig: &MigReading) -> String {
-    let pending =
-        if mig.pending == mig.enabled { String::new() } else { format!(", {} after a reset", on(mig.pending)) };
+    let pending = if mig.pending == mig.enabled {
+        String::new()
+    } else {
+        format!(", {} after a reset", on(mig.pending))
+    };
     let device = |device: &crate::nvidia::MigDevice| {
         let ids = device.gpu_instance.zip(device.compute_instance);
-        let ids = ids.map(|(gpu, compute)| format!(" (GPU instance {gpu}, compute instance {compute})"));
+        let ids =
+            ids.map(|(gpu, compute)| format!(" (GPU instance {gpu}, compute instance {compute})"));
         let name = device.name.as_deref().unwrap_or("MIG device");
         // The name of the GPU stands before that of the profile.
-        let profile = name.rsplit_once("MIG ").map_or(name, |(_, profile)| profile);
-        let used = device.memory.map(|m| format!(", {} of {} used", mebibytes(m.used_bytes), mebibytes(m.total_bytes)));
-        format!("{profile}{}{}", ids.unwrap_or_default(), used.unwrap_or_default())
+        let profile = name
+            .rsplit_once("MIG ")
+            .map_or(name, |(_, profile)| profile);
+        let used = device.memory.map(|m| {
+            format!(
+                ", {} of {} used",
+                mebibytes(m.used_bytes),
+                mebibytes(m.total_bytes)
+            )
+        });
+        format!(
+            "{profile}{}{}",
+            ids.unwrap_or_default(),
+            used.unwrap_or_default()
+        )
     };
     let devices: Vec<_> = mig.devices.iter().map(device).collect();
-    let devices = if devices.is_empty() { String::new() } else { format!(": {}", devices.join("; ")) };
+    let devices = if devices.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", devices.join("; "))
+    };
     format!("{}{pending}{devices}", on(mig.enabled))
 }
 
 fn pcie(link: PcieLink) -> String {
     let highest = link.highest_generation.zip(link.highest_width);
-    let highest = highest.map(|(generation, width)| format!(" (at most {generation} x{width})")).unwrap_or_default();
-    let replays = link.replays.map(|n| format!(", {}", count(n.into(), "replay"))).unwrap_or_default();
-    format!("generation {} x{}{highest}{replays}", link.generation, link.width)
+    let highest = highest
+        .map(|(generation, width)| format!(" (at most {generation} x{width})"))
+        .unwrap_or_default();
+    let replays = link
+        .replays
+        .map(|n| format!(", {}", count(n.into(), "replay")))
+        .unwrap_or_default();
+    format!(
+        "generation {} x{}{highest}{replays}",
+        link.generation, link.width
+    )
 }
 
 fn nvlinks(links: &[NvLink]) -> String {
     let up: Vec<_> = links.iter().filter(|link| link.active).collect();
-    let mut speeds: Vec<_> = up.iter().filter_map(|link| link.megabytes_per_second).collect();
+    let mut speeds: Vec<_> = up
+        .iter()
+        .filter_map(|link| link.megabytes_per_second)
+        .collect();
     speeds.sort_unstable();
     speeds.dedup();
     let speed = match speeds.as_slice() {
@@ -252,9 +343,16 @@ fn nvlinks(links: &[NvLink]) -> String {
         [one] => format!(", {one} MB/s each"),
         [slowest, .., fastest] => format!(", {slowest} to {fastest} MB/s"),
     };
-    let down = links.iter().filter(|link| !link.active).map(|link| link.link.to_string());
+    let down = links
+        .iter()
+        .filter(|link| !link.active)
+        .map(|link| link.link.to_string());
     let down: Vec<_> = down.collect();
-    let down = if down.is_empty() || up.is_empty() { String::new() } else { format!("; down: {}", down.join(", ")) };
+    let down = if down.is_empty() || up.is_empty() {
+        String::new()
+    } else {
+        format!("; down: {}", down.join(", "))
+    };
     format!("{} of {} up{speed}{down}", up.len(), links.len())
 }
 
@@ -288,6 +386,18 @@ fn virtualization(mode: Virtualization) -> &'static str {
 }
 
 fn licence(licence: &VgpuLicence) -> String {
-    let ends = licence.ends.as_ref().map(|day| format!(" until {day}")).unwrap_or_default();
-    format!("{}: {}{ends}", licence.product, if licence.licensed { "licensed" } else { "not licensed" })
+    let ends = licence
+        .ends
+        .as_ref()
+        .map(|day| format!(" until {day}"))
+        .unwrap_or_default();
+    format!(
+        "{}: {}{ends}",
+        licence.product,
+        if licence.licensed {
+            "licensed"
+        } else {
+            "not licensed"
+        }
+    )
 }

@@ -9,11 +9,18 @@ const LEFT: usize = 84;
 const TITLE: usize = 30;
 const GAP: usize = 10;
 /// Fill colours by profile, light enough for black text on them.
-const FILLS: [&str; 8] = ["#a6d854", "#8da0cb", "#fc8d62", "#66c2a5", "#e78ac3", "#ffd92f", "#e5c494", "#b3b3b3"];
+const FILLS: [&str; 8] = [
+    "#a6d854", "#8da0cb", "#fc8d62", "#66c2a5", "#e78ac3", "#ffd92f", "#e5c494", "#b3b3b3",
+];
 
 /// The picture of all GPUs, one below the other.
 pub fn svg(host: &PlannedHost) -> String {
-    let cells = host.gpus.iter().map(|gpu| gpu.slots.total.max(gpu.compute_slices.total)).max().unwrap_or(0);
+    let cells = host
+        .gpus
+        .iter()
+        .map(|gpu| gpu.slots.total.max(gpu.compute_slices.total))
+        .max()
+        .unwrap_or(0);
     let width = LEFT + usize::from(cells) * CELL + GAP;
     let height_of_one = TITLE + 2 * (ROW + GAP);
     let height = host.gpus.len() * height_of_one + GAP;
@@ -37,13 +44,27 @@ fn one(out: &mut String, gpu: &PlannedGpu, top: usize) {
     let memory = top + TITLE;
     row(out, "memory", memory, gpu.slots.total);
     for i in &gpu.instances {
-        part(out, usize::from(i.start), memory, usize::from(i.size), &i.profile, fill(&i.profile));
+        part(
+            out,
+            usize::from(i.start),
+            memory,
+            usize::from(i.size),
+            &i.profile,
+            fill(&i.profile),
+        );
     }
     let compute = memory + ROW + GAP;
     row(out, "compute", compute, gpu.compute_slices.total);
     let mut at = 0;
     for i in &gpu.instances {
-        part(out, at, compute, usize::from(i.compute_slices), &i.profile, fill(&i.profile));
+        part(
+            out,
+            at,
+            compute,
+            usize::from(i.compute_slices),
+            &i.profile,
+            fill(&i.profile),
+        );
         at += usize::from(i.compute_slices);
     }
 }
@@ -70,6 +91,12 @@ fn part(out: &mut String, at: usize, y: usize, slices: usize, name: &str, fill: 
 }
 
 fn text(out: &mut String, x: usize, y: usize, anchor: &str, text: &str) {
-    let escaped = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let _ = writeln!(out, "<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\" fill=\"#000000\">{escaped}</text>");
+    let escaped = text
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;");
+    let _ = writeln!(
+        out,
+        "<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\" fill=\"#000000\">{escaped}</text>"
+    );
 }

@@ -1,4 +1,5 @@
-//! What stands around driver and toolkit: NVIDIA's repositories, containers, the bus between GPUs, memory that is shared.
+//! What stands around driver and toolkit: NVIDIA's repositories, containers, the bus between GPUs,
+//! memory that is shared.
 
 use super::case::{Case, sick, twin};
 

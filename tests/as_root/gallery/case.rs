@@ -36,7 +36,9 @@ impl Stage {
     pub fn script(self) -> &'static str {
         match self {
             Self::Sound => "quick_images; boots \"$K\"; loads \"$V\"",
-            Self::Bare => "boots \"$K\"; echo 'nouveau 2510848 1 - Live 0x0000000000000000' >>$live/proc/modules",
+            Self::Bare => {
+                "boots \"$K\"; echo 'nouveau 2510848 1 - Live 0x0000000000000000' >>$live/proc/modules"
+            }
             Self::Nouveau => "no_denials; image_with nouveau; denials",
             Self::Nova => {
                 "no_denials; nova=/lib/modules/$K/kernel/drivers/gpu/nova-core; mkdir $nova
@@ -77,12 +79,30 @@ pub const fn sick(
     found: &'static [&'static str],
     first: &'static str,
 ) -> Case {
-    Case { what, from: Stage::Sound, script, runs: true, found, first, arguments: &[], of: &[] }
+    Case {
+        what,
+        from: Stage::Sound,
+        script,
+        runs: true,
+        found,
+        first,
+        arguments: &[],
+        of: &[],
+    }
 }
 
 /// A healthy host that these checks might take for a sick one.
 pub const fn twin(what: &'static str, of: &'static [&'static str], script: &'static str) -> Case {
-    Case { what, from: Stage::Sound, script, runs: true, found: &[], first: "", arguments: &[], of }
+    Case {
+        what,
+        from: Stage::Sound,
+        script,
+        runs: true,
+        found: &[],
+        first: "",
+        arguments: &[],
+        of,
+    }
 }
 
 impl Case {
@@ -108,7 +128,8 @@ impl Case {
         !self.found.is_empty()
     }
 
-    /// What is found of the illness itself. A second one would claim the same evidence without a relation to the first.
+    /// What is found of the illness itself. A second one would claim the same evidence without a
+    /// relation to the first.
     pub fn own(&self) -> impl Iterator<Item = &str> {
         self.found.iter().copied().filter(|f| !f.contains('<'))
     }
@@ -163,8 +184,13 @@ impl Finding {
             Some(cause) => format!("{id} {status} < {cause}"),
             None => format!("{id} {status}"),
         };
-        let command = check["remediation"]["commands"][0].as_str().unwrap_or_default();
-        Some(Self { short, remedy: format!("{id}: {}", command.replace(kernel, "KERNEL")) })
+        let command = check["remediation"]["commands"][0]
+            .as_str()
+            .unwrap_or_default();
+        Some(Self {
+            short,
+            remedy: format!("{id}: {}", command.replace(kernel, "KERNEL")),
+        })
     }
 
     fn is_consequence(&self) -> bool {
@@ -172,11 +198,25 @@ impl Finding {
     }
 }
 
-/// What differs between what a host should be found to have and what was found; `said` is all that was said.
-pub fn differs(what: &str, should: &[&str], first: &str, found: &[Finding], said: &str) -> Option<String> {
+/// What differs between what a host should be found to have and what was found; `said` is all that
+/// was said.
+pub fn differs(
+    what: &str,
+    should: &[&str],
+    first: &str,
+    found: &[Finding],
+    said: &str,
+) -> Option<String> {
     let short: Vec<_> = found.iter().map(|f| f.short.as_str()).collect();
-    let worst = |status| found.iter().find(|f| !f.is_consequence() && f.short.contains(status));
-    let remedy = worst(" fail").or_else(|| worst(" error")).or_else(|| worst(" warn")).map_or("", |f| &f.remedy);
+    let worst = |status| {
+        found
+            .iter()
+            .find(|f| !f.is_consequence() && f.short.contains(status))
+    };
+    let remedy = worst(" fail")
+        .or_else(|| worst(" error"))
+        .or_else(|| worst(" warn"))
+        .map_or("", |f| &f.remedy);
     if short == should && is_meant(remedy, first) {
         return None;
     }

@@ -1,4 +1,5 @@
-//! The driver as a whole: which GPUs it knows, where it comes from, whether it is loaded, what belongs to it.
+//! The driver as a whole: which GPUs it knows, where it comes from, whether it is loaded, what
+//! belongs to it.
 
 use super::case::{Case, Stage, sick, twin};
 

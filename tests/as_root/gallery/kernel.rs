@@ -1,4 +1,5 @@
-//! Kernels: their headers, their compiler, their modules, their initramfs, and who takes the GPU first.
+//! Kernels: their headers, their compiler, their modules, their initramfs, and who takes the GPU
+//! first.
 
 use super::case::{Case, Stage, sick, twin};
 

@@ -1,4 +1,5 @@
-//! What NVIDIA's libraries say: by those that stand in for them, whose answers are lines in /live/answers.
+//! What NVIDIA's libraries say: by those that stand in for them, whose answers are lines in
+//! /live/answers.
 
 use super::case::{Case, sick, twin};
 
@@ -22,14 +23,23 @@ pub const CASES: &[Case] = &[
         &["GS505 fail"],
         "GS505: sudo modprobe -r nvidia_uvm",
     ),
-    sick("a GPU computes wrongly", "echo 0.wrong=1 >$live/answers", &["GS505 fail"], "GS505: dcgmi diag"),
+    sick(
+        "a GPU computes wrongly",
+        "echo 0.wrong=1 >$live/answers",
+        &["GS505 fail"],
+        "GS505: dcgmi diag",
+    ),
     sick(
         "the driver was updated under a program's feet",
         "printf '%s\\n' nvmlInit_v2=18 cuInit=803 >$live/answers",
         &["GS501 fail", "GS505 fail < GS501"],
         "GS501: sudo reboot",
     ),
-    twin("GPUs whose memory others have filled", &["GS505", "GS710"], "echo cuMemAlloc_v2=2 >$live/answers"),
+    twin(
+        "GPUs whose memory others have filled",
+        &["GS505", "GS710"],
+        "echo cuMemAlloc_v2=2 >$live/answers",
+    ),
     // GS904: memory, heat, power.
     sick(
         "rows of the memory wait for a reset",
@@ -37,7 +47,11 @@ pub const CASES: &[Case] = &[
         &["GS904 warn"],
         "GS904: sudo nvidia-smi --gpu-reset",
     ),
-    twin("rows of the memory that others stand in for", &["GS904"], "echo '0.rows=0 1 0 0' >$live/answers"),
+    twin(
+        "rows of the memory that others stand in for",
+        &["GS904"],
+        "echo '0.rows=0 1 0 0' >$live/answers",
+    ),
     // GS905: persistence.
     sick(
         "the driver drops an A100 that nobody uses",
@@ -51,7 +65,11 @@ pub const CASES: &[Case] = &[
         &["GS905 warn"],
         "GS905: sudo nvidia-smi -pm 1",
     ),
-    twin("a screen that keeps the driver up", &["GS905"], "printf '%s\\n' persistence=0 display=1 >$live/answers"),
+    twin(
+        "a screen that keeps the driver up",
+        &["GS905"],
+        "printf '%s\\n' persistence=0 display=1 >$live/answers",
+    ),
     // GS521: settings.
     sick(
         "a power limit that somebody raised after it was applied",
@@ -71,7 +89,11 @@ pub const CASES: &[Case] = &[
         &["GS802 warn"],
         "GS802: sudo nvidia-smi --gpu-reset",
     ),
-    twin("a GPU that is divided", &["GS802"], "echo '0.mig=1 1 2' >$live/answers"),
+    twin(
+        "a GPU that is divided",
+        &["GS802"],
+        "echo '0.mig=1 1 2' >$live/answers",
+    ),
     // GS707: the toolkit and the driver.
     sick(
         "a default toolkit that is too new for the driver",

@@ -4,9 +4,19 @@ use super::case::{Case, Stage, sick, twin};
 
 pub const CASES: &[Case] = &[
     // GS906: WSL2. Its healthy twin is among the drivers.
-    sick("a driver for Linux in WSL2", "wsl2", &["GS906 fail"], "GS906: sudo apt-get remove libcuda1"),
-    sick("WSL2, and Windows gives it no GPU", "wsl2; rm $live/dev/dxg", &["GS906 fail"], "GS906: wsl.exe --update")
-        .on(Stage::Bare),
+    sick(
+        "a driver for Linux in WSL2",
+        "wsl2",
+        &["GS906 fail"],
+        "GS906: sudo apt-get remove libcuda1",
+    ),
+    sick(
+        "WSL2, and Windows gives it no GPU",
+        "wsl2; rm $live/dev/dxg",
+        &["GS906 fail"],
+        "GS906: wsl.exe --update",
+    )
+    .on(Stage::Bare),
     sick(
         "WSL2, and no driver in Windows",
         "wsl2; rm /usr/lib/wsl/lib/libcuda.so.1",
@@ -15,7 +25,12 @@ pub const CASES: &[Case] = &[
     )
     .on(Stage::Bare),
     // GS907: Jetson. Its healthy twin is among the drivers.
-    sick("a driver for graphics cards on a Jetson", "jetson", &["GS907 fail"], "GS907: sudo apt-get remove libcuda1"),
+    sick(
+        "a driver for graphics cards on a Jetson",
+        "jetson",
+        &["GS907 fail"],
+        "GS907: sudo apt-get remove libcuda1",
+    ),
     // GS908: systems that are images.
     sick(
         "Silverblue without a driver",
@@ -47,10 +62,23 @@ pub const CASES: &[Case] = &[
         &["GS912"],
         "chassis 10; desktop; touch $system/libEGL_nvidia.so.0; mode_setting Y",
     ),
-    twin("a server with a desktop, and a second display adapter", &["GS912"], "chassis 23; desktop"),
+    twin(
+        "a server with a desktop, and a second display adapter",
+        &["GS912"],
+        "chassis 23; desktop",
+    ),
     // GS913: GPUs outside the case.
-    sick("a case for a GPU that nobody authorised", "enclosure 0", &["GS913 warn"], "GS913: boltctl list"),
-    twin("a GPU outside the case", &["GS913"], "enclosure 1; echo removable >$gpu/removable"),
+    sick(
+        "a case for a GPU that nobody authorised",
+        "enclosure 0",
+        &["GS913 warn"],
+        "GS913: boltctl list",
+    ),
+    twin(
+        "a GPU outside the case",
+        &["GS913"],
+        "enclosure 1; echo removable >$gpu/removable",
+    ),
     // GS914: DGX OS.
     sick(
         "DGX OS with a driver of no package",
@@ -58,5 +86,9 @@ pub const CASES: &[Case] = &[
         &["GS914 warn"],
         "GS914: sudo apt update && sudo apt full-upgrade",
     ),
-    twin("DGX OS with the driver of its packages", &["GS914"], "os ubuntu 24.04; touch /etc/dgx-release"),
+    twin(
+        "DGX OS with the driver of its packages",
+        &["GS914"],
+        "os ubuntu 24.04; touch /etc/dgx-release",
+    ),
 ];

@@ -41,14 +41,19 @@ impl Ran {
         match self.status {
             None => Some("hung"),
             Some(status) if status.signal().is_some() => Some("died"),
-            Some(status) if status.code() == Some(101) || self.said.contains("panicked at") => Some("panicked"),
+            Some(status) if status.code() == Some(101) || self.said.contains("panicked at") => {
+                Some("panicked")
+            }
             Some(_) => None,
         }
     }
 
     /// From an exit status (none: it was killed after the time limit) and its output.
     pub fn new(status: Option<ExitStatus>, said: Vec<u8>) -> Self {
-        Self { status, said: String::from_utf8_lossy(&said).into_owned() }
+        Self {
+            status,
+            said: String::from_utf8_lossy(&said).into_owned(),
+        }
     }
 
     /// The exit code, unless a signal ended it.
@@ -59,17 +64,28 @@ impl Ran {
 
 /// SHA-256 in hexadecimal.
 pub fn sum(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// The program to attack.
 fn attacked() -> PathBuf {
-    std::env::var_os("GPUSETUP_BINARY").map_or_else(|| env!("CARGO_BIN_EXE_gpusetup").into(), PathBuf::from)
+    std::env::var_os("GPUSETUP_BINARY")
+        .map_or_else(|| env!("CARGO_BIN_EXE_gpusetup").into(), PathBuf::from)
 }
 
 fn tool(program: &str, arguments: &[&str]) {
-    let done = Command::new(program).args(arguments).output().unwrap_or_else(|e| panic!("{program}: {e}"));
-    assert!(done.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    let done = Command::new(program)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|e| panic!("{program}: {e}"));
+    assert!(
+        done.status.success(),
+        "{program} {arguments:?}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
 }
 
 fn text(path: &Path) -> &str {
@@ -83,7 +99,9 @@ pub fn give(path: &Path) {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        let _ = Command::new("umount").args(["--lazy", text(self.folder.path())]).status();
+        let _ = Command::new("umount")
+            .args(["--lazy", text(self.folder.path())])
+            .status();
     }
 }
 
@@ -91,15 +109,44 @@ impl Bench {
     /// Mounts the tmpfs and prepares programs, downloads, the host and its plans.
     pub fn new() -> Self {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
-        let folder = tempfile::Builder::new().prefix("hostile-").tempdir().expect("a temporary folder");
+        let folder = tempfile::Builder::new()
+            .prefix("hostile-")
+            .tempdir()
+            .expect("a temporary folder");
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("ours");
         // strictatime: every read of a file outside the tree must be visible.
-        tool("mount", &["-t", "tmpfs", "-o", "size=3g,mode=755,strictatime", "hostile", text(folder.path())]);
-        let mut bench = Self { folder, host: Model::default() };
+        tool(
+            "mount",
+            &[
+                "-t",
+                "tmpfs",
+                "-o",
+                "size=3g,mode=755,strictatime",
+                "hostile",
+                text(folder.path()),
+            ],
+        );
+        let mut bench = Self {
+            folder,
+            host: Model::default(),
+        };
         // Without debug information it starts faster, and copies of it take less space.
-        tool("strip", &["-o", text(&bench.path("gpusetup")), text(&attacked())]);
+        tool(
+            "strip",
+            &["-o", text(&bench.path("gpusetup")), text(&attacked())],
+        );
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/as_root/hostile/program.c");
-        tool("cc", &["-static", "-Os", "-s", "-o", text(&bench.path("program")), text(&source)]);
+        tool(
+            "cc",
+            &[
+                "-static",
+                "-Os",
+                "-s",
+                "-o",
+                text(&bench.path("program")),
+                text(&source),
+            ],
+        );
         fs::create_dir(bench.path("pub")).expect("made");
         fs::copy(bench.path("program"), bench.path("pub/program.run")).expect("copied");
         bench.archive("archive.tar.xz", "library");
@@ -120,7 +167,16 @@ impl Bench {
             fs::create_dir_all(path.parent().expect("in a folder")).expect("made");
             fs::write(path, content).expect("written");
         }
-        tool("tar", &["-cJf", text(&self.path("pub").join(name)), "-C", text(folder.path()), "x"]);
+        tool(
+            "tar",
+            &[
+                "-cJf",
+                text(&self.path("pub").join(name)),
+                "-C",
+                text(folder.path()),
+                "x",
+            ],
+        );
     }
 
     /// Ubuntu with an A100, a driver and a toolkit. All its programs are program.c.
@@ -129,7 +185,13 @@ impl Bench {
         let tree = Tree::ubuntu_24_04().gpu("0000:17:00.0", "20b2", None);
         fs::remove_file(tree.path().join("bin/sh")).expect("there");
         fs::remove_file(tree.path().join("usr/bin/apt-get")).expect("there");
-        for name in ["bin/sh", "sbin/ldconfig", "usr/bin/apt-get", "usr/bin/apt-cache", "usr/bin/dpkg-query"] {
+        for name in [
+            "bin/sh",
+            "sbin/ldconfig",
+            "usr/bin/apt-get",
+            "usr/bin/apt-cache",
+            "usr/bin/dpkg-query",
+        ] {
             tree.link(name, "/usr/bin/program");
         }
         let files = [
@@ -139,17 +201,32 @@ impl Bench {
             ("etc/ld.so.conf.d/other.conf", "/usr/local/lib\n"),
             ("etc/modprobe.d/other.conf", "blacklist pcspkr\n"),
             ("etc/apt/sources.list.d/old.sources", "Types: deb\n"),
-            ("etc/apt/sources.list.d/cuda.list", "deb [signed-by=/usr/share/keyrings/k.gpg] https://x/ /\n"),
+            (
+                "etc/apt/sources.list.d/cuda.list",
+                "deb [signed-by=/usr/share/keyrings/k.gpg] https://x/ /\n",
+            ),
             ("usr/share/keyrings/k.gpg", "key"),
-            ("var/lib/dpkg/status", "Package: base-files\nStatus: install ok installed\nVersion: 13\n"),
+            (
+                "var/lib/dpkg/status",
+                "Package: base-files\nStatus: install ok installed\nVersion: 13\n",
+            ),
             ("var/lib/dpkg/info/base-files.list", "/.\n/etc\n"),
-            ("var/lib/apt/lists/archive_ubuntu_dists_noble_main_binary-amd64_Packages", "Package: gcc\nVersion: 13\n"),
-            ("proc/sys/kernel/random/boot_id", "11111111-1111-1111-1111-111111111111\n"),
+            (
+                "var/lib/apt/lists/archive_ubuntu_dists_noble_main_binary-amd64_Packages",
+                "Package: gcc\nVersion: 13\n",
+            ),
+            (
+                "proc/sys/kernel/random/boot_id",
+                "11111111-1111-1111-1111-111111111111\n",
+            ),
             ("proc/sys/kernel/osrelease", "6.8.0-64-generic\n"),
             ("proc/cpuinfo", "processor : 0\n"),
             ("proc/modules", "nvidia 1 0 - Live 0x0\n"),
             ("proc/mounts", "/dev/sda / ext4 rw 0 0\n"),
-            ("usr/local/cuda-12.4/version.json", "{\"cuda\": {\"version\": \"12.4.1\"}}\n"),
+            (
+                "usr/local/cuda-12.4/version.json",
+                "{\"cuda\": {\"version\": \"12.4.1\"}}\n",
+            ),
             ("usr/local/cuda-12.4/bin/nvcc", "x"),
             ("usr/local/cuda-12.4/lib64/libcudart.so.12.4.127", "x"),
             ("usr/lib/x86_64-linux-gnu/libcuda.so.550.54.15", "x"),
@@ -157,8 +234,13 @@ impl Bench {
             ("var/log/dpkg.log", "nothing\n"),
             ("run/utmp", ""),
         ];
-        files.iter().for_each(|(path, content)| tree.write(path, content));
-        tree.link("usr/lib/x86_64-linux-gnu/libcuda.so.1", "libcuda.so.550.54.15");
+        files
+            .iter()
+            .for_each(|(path, content)| tree.write(path, content));
+        tree.link(
+            "usr/lib/x86_64-linux-gnu/libcuda.so.1",
+            "libcuda.so.550.54.15",
+        );
         tree.write(&format!("lib/modules/{KERNEL}/updates/dkms/nvidia.ko"), "x");
         let program = tree.path().join("usr/bin/program");
         fs::copy(self.path("program"), &program).expect("copied");
@@ -173,26 +255,48 @@ impl Bench {
     pub fn printed(&self) -> String {
         let area = self.path("planned");
         self.host.make(&area);
-        let ran = self.run(&area, &["plan", "--root", "{}/tree", "--driver", "none", "--cuda", "12.4", "--json"]);
+        let ran = self.run(
+            &area,
+            &[
+                "plan", "--root", "{}/tree", "--driver", "none", "--cuda", "12.4", "--json",
+            ],
+        );
         fs::remove_dir_all(&area).expect("removed");
-        let object = ran.said.find('{').and_then(|at| ran.said[at..].rfind('}').map(|end| &ran.said[at..=at + end]));
-        object.unwrap_or_else(|| panic!("no plan: {}", ran.said)).to_owned()
+        let object = ran.said.find('{').and_then(|at| {
+            ran.said[at..]
+                .rfind('}')
+                .map(|end| &ran.said[at..=at + end])
+        });
+        object
+            .unwrap_or_else(|| panic!("no plan: {}", ran.said))
+            .to_owned()
     }
 
     /// Adds plans and bundles to the host.
     fn with_plans(&self) -> Model {
         use plans::{cached, download, link, remove, run, unpack, write_file};
         let printed = self.printed();
-        let (archive, program) = (self.path("pub/archive.tar.xz"), self.path("pub/program.run"));
+        let (archive, program) = (
+            self.path("pub/archive.tar.xz"),
+            self.path("pub/program.run"),
+        );
         let installer = cached(&program);
-        let verified =
-            format!(r#""verified":[{{"path":"{installer}","sha256":"{}"}}],"#, sum(&fs::read(&program).expect("made")));
+        let verified = format!(
+            r#""verified":[{{"path":"{installer}","sha256":"{}"}}],"#,
+            sum(&fs::read(&program).expect("made"))
+        );
         let files = || {
             vec![
                 download(&archive),
                 download(&program),
                 write_file("/etc/modprobe.d/good.conf", "blacklist nouveau"),
-                unpack(&archive, &[("lib", "/usr/local/x-1.0/lib64"), ("include", "/usr/local/x-1.0/include")]),
+                unpack(
+                    &archive,
+                    &[
+                        ("lib", "/usr/local/x-1.0/lib64"),
+                        ("include", "/usr/local/x-1.0/include"),
+                    ],
+                ),
                 link("/usr/local/x", "x-1.0"),
                 remove("/etc/apt/sources.list.d/old.sources"),
                 write_file("/etc/ld.so.conf.d/x.conf", "/usr/local/x/lib64"),
@@ -201,7 +305,12 @@ impl Bench {
         let programs = || {
             vec![
                 run(
-                    &["/usr/bin/program", "make", "/usr/local/by-installer", &installer],
+                    &[
+                        "/usr/bin/program",
+                        "make",
+                        "/usr/local/by-installer",
+                        &installer,
+                    ],
                     &(verified.clone() + r#""creates":["/usr/local/by-installer"],"#),
                 ),
                 run(
@@ -212,13 +321,31 @@ impl Bench {
         };
         let fails = || vec![run(&["/usr/bin/program", "fail"], "")];
         let reboot = || vec![r#"{"op":"reboot"}"#.to_owned()];
-        let whole = plans::with_steps(&printed, &[("fix-symlinks", files()), ("repair", programs())]);
-        let booted =
-            plans::with_steps(&printed, &[("fix-symlinks", files()), ("reboot", reboot()), ("repair", programs())]);
-        let failing = plans::with_steps(&printed, &[("fix-symlinks", files()), ("repair", fails())]);
-        let evil = plans::with_steps(&printed, &[("repair", vec![write_file(EVIL, "install x /bin/evil")])]);
-        let good =
-            plans::with_steps(&printed, &[("repair", vec![write_file("/etc/modprobe.d/good.conf", "options x")])]);
+        let whole = plans::with_steps(
+            &printed,
+            &[("fix-symlinks", files()), ("repair", programs())],
+        );
+        let booted = plans::with_steps(
+            &printed,
+            &[
+                ("fix-symlinks", files()),
+                ("reboot", reboot()),
+                ("repair", programs()),
+            ],
+        );
+        let failing =
+            plans::with_steps(&printed, &[("fix-symlinks", files()), ("repair", fails())]);
+        let evil = plans::with_steps(
+            &printed,
+            &[("repair", vec![write_file(EVIL, "install x /bin/evil")])],
+        );
+        let good = plans::with_steps(
+            &printed,
+            &[(
+                "repair",
+                vec![write_file("/etc/modprobe.d/good.conf", "options x")],
+            )],
+        );
         self.host
             .clone()
             .with("in/plan.json", &whole)
@@ -229,13 +356,24 @@ impl Bench {
             .with("in/good.tar.zst", plans::bundle_archive(&good))
             .with("in/evil.tar.zst", plans::bundle_archive(&evil))
             .with("in/bundle.tar.zst", plans::bundle_archive(&whole))
-            .and(|area| plans::bundle_folder(&whole, &area.join("in/bundle")), self)
+            .and(
+                |area| plans::bundle_folder(&whole, &area.join("in/bundle")),
+                self,
+            )
     }
 
     /// `db update` when an older database is already installed.
     pub fn update(&self) -> Scenario {
-        const UPDATE: [&str; 8] =
-            ["db", "update", "--key", "{}/in/key.pub", "--from", "{}/in/db.tar.xz", "--database-store", "{}/store"];
+        const UPDATE: [&str; 8] = [
+            "db",
+            "update",
+            "--key",
+            "{}/in/key.pub",
+            "--from",
+            "{}/in/db.tar.xz",
+            "--database-store",
+            "{}/store",
+        ];
         let area = self.path("update");
         fs::create_dir_all(area.join("facts")).expect("made");
         for folder in ["compat", "manifests"] {
@@ -243,19 +381,38 @@ impl Bench {
             tool("cp", &["-r", text(&from), text(&area.join("facts"))]);
         }
         let file = |name: &str| area.join(name).display().to_string();
-        tool("minisign", &["-G", "-W", "-p", &file("key.pub"), "-s", &file("key")]);
+        tool(
+            "minisign",
+            &["-G", "-W", "-p", &file("key.pub"), "-s", &file("key")],
+        );
         let pack = |version: &str| {
-            fs::write(area.join("facts/compat/version.yaml"), format!("version: \"{version}\"\n")).expect("written");
+            fs::write(
+                area.join("facts/compat/version.yaml"),
+                format!("version: \"{version}\"\n"),
+            )
+            .expect("written");
             let ran = self.run(&area, &["db", "pack", "{}/facts", "--out", "{}/db.tar.xz"]);
             assert_eq!(ran.code(), Some(0), "{}", ran.said);
-            tool("minisign", &["-S", "-m", &file("db.tar.xz"), "-s", &file("key")]);
-            ["key.pub", "db.tar.xz", "db.tar.xz.minisig"].into_iter().fold(Model::default(), |all, name| {
-                all.with(&format!("in/{name}"), fs::read(area.join(name)).expect("made"))
-            })
+            tool(
+                "minisign",
+                &["-S", "-m", &file("db.tar.xz"), "-s", &file("key")],
+            );
+            ["key.pub", "db.tar.xz", "db.tar.xz.minisig"]
+                .into_iter()
+                .fold(Model::default(), |all, name| {
+                    all.with(
+                        &format!("in/{name}"),
+                        fs::read(area.join(name)).expect("made"),
+                    )
+                })
         };
         let (older, newer) = (self.after(&pack("2030.1.1"), &UPDATE, 0), pack("2030.2.1"));
         fs::remove_dir_all(&area).expect("removed");
-        Scenario { name: "db update", host: older.under(newer), arguments: UPDATE.to_vec() }
+        Scenario {
+            name: "db update",
+            host: older.under(newer),
+            arguments: UPDATE.to_vec(),
+        }
     }
 
     /// The host after a command, which must end with this exit code.
@@ -279,7 +436,9 @@ impl Bench {
         let mut command = self.gpusetup_under(starter, area, arguments);
         let said = area.with_extension("said");
         let file = File::create(&said).expect("made");
-        command.stdout(file.try_clone().expect("a file")).stderr(file);
+        command
+            .stdout(file.try_clone().expect("a file"))
+            .stderr(file);
         let status = wait(&mut command.spawn().expect("it starts"), PATIENCE);
         Ran::new(status, fs::read(said).expect("made"))
     }
@@ -294,8 +453,13 @@ impl Bench {
         let gpusetup = self.path("gpusetup");
         let mut words = starter.iter().copied().chain([text(&gpusetup)]);
         let mut command = Command::new(words.next().expect("a program"));
-        command.args(words).args(arguments.iter().map(|a| a.replace("{}", text(area))));
-        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").current_dir(area);
+        command
+            .args(words)
+            .args(arguments.iter().map(|a| a.replace("{}", text(area))));
+        command
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .current_dir(area);
         command.stdin(Stdio::null()).process_group(0);
         command
     }

@@ -35,9 +35,17 @@ impl Model {
             _ => Node::File(fs::read(&path).expect("readable").into()),
         };
         if name != Path::new("") {
-            self.0.insert(name.to_owned(), (node, meta.permissions().mode() & 0o7777));
+            self.0
+                .insert(name.to_owned(), (node, meta.permissions().mode() & 0o7777));
         }
-        for entry in kind.is_dir().then(|| fs::read_dir(&path)).into_iter().flatten().flatten().flatten() {
+        for entry in kind
+            .is_dir()
+            .then(|| fs::read_dir(&path))
+            .into_iter()
+            .flatten()
+            .flatten()
+            .flatten()
+        {
             self.gather(from, &name.join(entry.file_name()));
         }
     }
@@ -62,9 +70,12 @@ impl Model {
     pub fn with(mut self, path: &str, bytes: impl AsRef<[u8]>) -> Self {
         let path = PathBuf::from(path);
         for folder in path.ancestors().skip(1).filter(|f| *f != Path::new("")) {
-            self.0.entry(folder.to_owned()).or_insert((Node::Directory, 0o755));
+            self.0
+                .entry(folder.to_owned())
+                .or_insert((Node::Directory, 0o755));
         }
-        self.0.insert(path, (Node::File(bytes.as_ref().into()), 0o644));
+        self.0
+            .insert(path, (Node::File(bytes.as_ref().into()), 0o644));
         self
     }
 
@@ -76,8 +87,16 @@ impl Model {
 
     /// The content of a subdirectory.
     pub fn below(&self, folder: &Path) -> Self {
-        let below = self.0.iter().filter_map(|(path, node)| Some((path.strip_prefix(folder).ok()?, node)));
-        Self(below.filter(|(path, _)| *path != Path::new("")).map(|(p, n)| (p.to_owned(), n.clone())).collect())
+        let below = self
+            .0
+            .iter()
+            .filter_map(|(path, node)| Some((path.strip_prefix(folder).ok()?, node)));
+        Self(
+            below
+                .filter(|(path, _)| *path != Path::new(""))
+                .map(|(p, n)| (p.to_owned(), n.clone()))
+                .collect(),
+        )
     }
 
     /// Whether the path is a directory.
@@ -87,10 +106,15 @@ impl Model {
 
     /// Whether the path can be created: every parent is a directory or does not exist.
     pub fn has_room(&self, path: &Path) -> bool {
-        path.ancestors().skip(1).all(|above| self.0.get(above).is_none_or(|(node, _)| matches!(node, Node::Directory)))
+        path.ancestors().skip(1).all(|above| {
+            self.0
+                .get(above)
+                .is_none_or(|(node, _)| matches!(node, Node::Directory))
+        })
     }
 
-    /// Resolves the links in a path, except for its last component. The first component is the root directory for absolute links.
+    /// Resolves the links in a path, except for its last component. The first component is the root
+    /// directory for absolute links.
     pub fn resolve(&self, path: &Path) -> Option<PathBuf> {
         let mut todo: VecDeque<_> = names(path).into();
         let root = PathBuf::from(todo.pop_front()?);
@@ -112,7 +136,10 @@ impl Model {
                 if target.is_absolute() {
                     at.clone_from(&root);
                 }
-                names(target).into_iter().rev().for_each(|name| todo.push_front(name));
+                names(target)
+                    .into_iter()
+                    .rev()
+                    .for_each(|name| todo.push_front(name));
             }
         }
         Some(at)

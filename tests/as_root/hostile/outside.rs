@@ -26,7 +26,8 @@ struct Trait {
     read: (i64, i64),
 }
 
-/// The times of all files before an attack, in seconds since 1970: old enough to differ from any access.
+/// The times of all files before an attack, in seconds since 1970: old enough to differ from any
+/// access.
 const LONG_AGO: i64 = 1_000_000_000;
 
 impl Outside {
@@ -36,25 +37,38 @@ impl Outside {
         fs::create_dir_all(folder.join("folder/sub")).expect("made");
         for name in ["file", "folder/f", "folder/sub/g"] {
             fs::write(folder.join(name), format!("precious\n{SECRET}\n")).expect("written");
-            fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o640)).expect("ours");
+            fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o640))
+                .expect("ours");
         }
-        Self { folder: folder.to_owned(), before: BTreeMap::new() }
+        Self {
+            folder: folder.to_owned(),
+            before: BTreeMap::new(),
+        }
     }
 
     /// Records the current state.
     pub fn remember(&mut self) {
         let mut paths = BTreeSet::new();
         list(&self.folder, &mut paths);
-        let long_ago = Timespec { tv_sec: LONG_AGO, tv_nsec: 0 };
-        let times = Timestamps { last_access: long_ago, last_modification: long_ago };
+        let long_ago = Timespec {
+            tv_sec: LONG_AGO,
+            tv_nsec: 0,
+        };
+        let times = Timestamps {
+            last_access: long_ago,
+            last_modification: long_ago,
+        };
         for path in &paths {
             utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).expect("ours");
         }
-        self.before = paths.into_iter().map(|path| (path.clone(), look(&path).expect("it is there"))).collect();
+        self.before = paths
+            .into_iter()
+            .map(|path| (path.clone(), look(&path).expect("it is there")))
+            .collect();
     }
 
-    /// What happened to the files since then. `linked`: a path in the tree is a hard link to one of them. Then reading it is allowed,
-    /// and removing that path changes the link count.
+    /// What happened to the files since then. `linked`: a path in the tree is a hard link to one of
+    /// them. Then reading it is allowed, and removing that path changes the link count.
     pub fn harm(&self, linked: bool) -> BTreeSet<&'static str> {
         let mut harm = BTreeSet::new();
         for (path, before) in &self.before {
@@ -94,6 +108,9 @@ fn look(path: &Path) -> Option<Trait> {
 fn list(path: &Path, all: &mut BTreeSet<PathBuf>) {
     all.insert(path.to_owned());
     if path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
-        fs::read_dir(path).expect("listed").flatten().for_each(|entry| list(&entry.path(), all));
+        fs::read_dir(path)
+            .expect("listed")
+            .flatten()
+            .for_each(|entry| list(&entry.path(), all));
     }
 }

@@ -1,5 +1,5 @@
-//! Placements: a path that gpusetup opens is replaced by a link out of the tree, a hard link to a file outside, or something that is
-//! not a regular file.
+//! Placements: a path that gpusetup opens is replaced by a link out of the tree, a hard link to a
+//! file outside, or something that is not a regular file.
 
 use super::bench::{Bench, Ran};
 use super::model::Model;
@@ -21,7 +21,8 @@ pub enum Kind {
     /// A dangling symbolic link: gpusetup would create the file outside.
     AbsoluteToNew,
     RelativeToNew,
-    /// A symbolic link to a directory outside. If it replaces a directory, the one outside has the same content.
+    /// A symbolic link to a directory outside. If it replaces a directory, the one outside has the
+    /// same content.
     AbsoluteToFolder,
     RelativeToFolder,
     /// A hard link to a file outside.
@@ -54,7 +55,15 @@ impl Kind {
         let at = area.join(path);
         remove(&at);
         fs::create_dir_all(at.parent().expect("below the area")).expect("made");
-        let device = |kind, major, minor| mknodat(CWD, &at, kind, Mode::from_raw_mode(0o666), makedev(major, minor));
+        let device = |kind, major, minor| {
+            mknodat(
+                CWD,
+                &at,
+                kind,
+                Mode::from_raw_mode(0o666),
+                makedev(major, minor),
+            )
+        };
         let folder = match host.is_directory(path) {
             true => "same",
             false => "folder",
@@ -73,7 +82,11 @@ impl Kind {
                 if folder == "same" {
                     host.below(path).make(&outside.join(folder));
                 }
-                if self == Self::AbsoluteToFolder { absolute(folder) } else { relative(folder) }
+                if self == Self::AbsoluteToFolder {
+                    absolute(folder)
+                } else {
+                    relative(folder)
+                }
             }
             Self::HardLink => fs::hard_link(outside.join("file"), &at).expect("linked"),
             Self::Fifo => device(FileType::Fifo, 0, 0).expect("made"),
@@ -110,16 +123,27 @@ impl<'a> Scenario {
     /// All placements for this command.
     pub fn placements(&'a self, bench: &Bench) -> Vec<Placement<'a>> {
         let paths = super::trace::paths(bench, &self.host, &self.arguments);
-        let all =
-            paths.iter().flat_map(|path| Kind::ALL.map(|kind| Placement { scenario: self, path: path.clone(), kind }));
+        let all = paths.iter().flat_map(|path| {
+            Kind::ALL.map(|kind| Placement {
+                scenario: self,
+                path: path.clone(),
+                kind,
+            })
+        });
         // Replacing a directory by a directory changes nothing.
-        all.filter(|p| p.kind != Kind::Folder || !self.host.is_directory(&p.path)).collect()
+        all.filter(|p| p.kind != Kind::Folder || !self.host.is_directory(&p.path))
+            .collect()
     }
 }
 
 impl Placement<'_> {
     pub fn describe(&self) -> String {
-        format!("{}: {} {:?}", self.scenario.name, self.path.display(), self.kind)
+        format!(
+            "{}: {} {:?}",
+            self.scenario.name,
+            self.path.display(),
+            self.kind
+        )
     }
 
     /// Runs the attack; the harm is empty if gpusetup withstands it.
@@ -127,7 +151,8 @@ impl Placement<'_> {
         let _ = fs::remove_dir_all(area);
         self.scenario.host.make(area);
         let mut outside = Outside::make(&area.join("outside"));
-        self.kind.put(&self.scenario.host, area, &self.path, &area.join("outside"));
+        self.kind
+            .put(&self.scenario.host, area, &self.path, &area.join("outside"));
         outside.remember();
         let ran = bench.run(area, &self.scenario.arguments);
         let mut harm = outside.harm(self.kind == Kind::HardLink);
@@ -160,7 +185,9 @@ pub fn attack(bench: &Bench, placements: &[Placement]) -> Tally {
         let area = bench.path(&format!("area-{number}"));
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(placement) = placements.get(number) else { break };
+            let Some(placement) = placements.get(number) else {
+                break;
+            };
             if number % 1000 == 999 {
                 println!("  {} of {}", number + 1, placements.len());
             }
@@ -169,7 +196,8 @@ pub fn attack(bench: &Bench, placements: &[Placement]) -> Tally {
             let (count, escaped) = tally.commands.entry(placement.scenario.name).or_default();
             *count += 1;
             *escaped += usize::from(!harm.is_empty());
-            harm.iter().for_each(|harm| *tally.harms.entry(harm).or_default() += 1);
+            harm.iter()
+                .for_each(|harm| *tally.harms.entry(harm).or_default() += 1);
             if !harm.is_empty() {
                 let last = ran.said.lines().last().unwrap_or_default();
                 let line = format!("{}: {harm:?} ({last})", placement.describe());
@@ -180,6 +208,8 @@ pub fn attack(bench: &Bench, placements: &[Placement]) -> Tally {
         let _ = fs::remove_dir_all(area);
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| (0..cores).for_each(|number| drop(scope.spawn(move || worker(number)))));
+    std::thread::scope(|scope| {
+        (0..cores).for_each(|number| drop(scope.spawn(move || worker(number))))
+    });
     tally.into_inner().expect("no panic")
 }

@@ -1,5 +1,6 @@
-//! Plans and bundles as an attacker makes them: a plan printed by gpusetup, with other operations and a matching fingerprint. They are
-//! made as text, with the fields in gpusetup's order, so that any version of gpusetup can be attacked.
+//! Plans and bundles as an attacker makes them: a plan printed by gpusetup, with other operations
+//! and a matching fingerprint. They are made as text, with the fields in gpusetup's order, so that
+//! any version of gpusetup can be attacked.
 
 use super::bench::sum;
 use serde_json::{Value, json};
@@ -22,17 +23,26 @@ pub fn with_steps(printed: &str, steps: &[(&str, Vec<String>)]) -> String {
     };
     let steps = format!("[{}]", steps.iter().map(step).collect::<Vec<_>>().join(","));
     let print = fingerprint(&plan, &blank(&steps));
-    plan.replace(part(&plan, "steps"), &steps).replace(part(&plan, "fingerprint"), &format!("\"{print}\""))
+    plan.replace(part(&plan, "steps"), &steps)
+        .replace(part(&plan, "fingerprint"), &format!("\"{print}\""))
 }
 
 /// SHA-256 of the database, the host, the request, the selection and the steps without URLs.
 fn fingerprint(plan: &str, steps: &str) -> String {
     let host: Value = serde_json::from_str(part(plan, "host")).expect("JSON");
-    let gpus = host["gpus"].as_array().expect("GPUs").iter().map(|g| format!("[{},{}]", g["address"], g["pci_id"]));
+    let gpus = host["gpus"]
+        .as_array()
+        .expect("GPUs")
+        .iter()
+        .map(|g| format!("[{},{}]", g["address"], g["pci_id"]));
     let gpus = gpus.collect::<Vec<_>>().join(",");
     let (arch, os) = (&host["machine"]["arch"], &host["os"]);
-    let host = format!(r#"{{"arch":{arch},"os":[{},{}],"gpus":[{gpus}]}}"#, os["id"], os["version"]);
-    let [database, request, selection] = ["database", "request", "selection"].map(|name| part(plan, name));
+    let host = format!(
+        r#"{{"arch":{arch},"os":[{},{}],"gpus":[{gpus}]}}"#,
+        os["id"], os["version"]
+    );
+    let [database, request, selection] =
+        ["database", "request", "selection"].map(|name| part(plan, name));
     sum(format!("[{database},{host},{request},{selection},{steps}]").as_bytes())
 }
 
@@ -40,11 +50,17 @@ fn fingerprint(plan: &str, steps: &str) -> String {
 fn without_needs(steps: &str) -> String {
     let mut parts = steps.split(r#","room":["#);
     let first = parts.next().unwrap_or_default().to_owned();
-    let steps = parts.fold(first, |all, next| all + next.split_once(']').expect("an end").1);
+    let steps = parts.fold(first, |all, next| {
+        all + next.split_once(']').expect("an end").1
+    });
     let mut parts = steps.split(r#","estimate_seconds":"#);
     let first = parts.next().unwrap_or_default().to_owned();
-    let steps = parts.fold(first, |all, next| all + &next[next.find([',', '}']).expect("an end")..]);
-    steps.replace(r#","licensed":true"#, "").replace(r#","idle_driver":true"#, "")
+    let steps = parts.fold(first, |all, next| {
+        all + &next[next.find([',', '}']).expect("an end")..]
+    });
+    steps
+        .replace(r#","licensed":true"#, "")
+        .replace(r#","idle_driver":true"#, "")
 }
 
 /// Removes the URLs of downloads from steps.
@@ -118,28 +134,49 @@ pub fn run(words: &[&str], more: &str) -> String {
 /// The path of a download in the cache.
 pub fn cached(file: &Path) -> String {
     let name = file.file_name().expect("a name").to_string_lossy();
-    format!("/var/cache/gpusetup/{}/{name}", &sum(&fs::read(file).expect("made"))[..16])
+    format!(
+        "/var/cache/gpusetup/{}/{name}",
+        &sum(&fs::read(file).expect("made"))[..16]
+    )
 }
 
 /// `download` of a local file.
 pub fn download(file: &Path) -> String {
     let bytes = fs::read(file).expect("made");
     let (url, to) = (file.display(), cached(file));
-    format!(r#"{{"op":"download","url":"file://{url}","sha256":"{}","size":{},"to":"{to}"}}"#, sum(&bytes), bytes.len())
+    format!(
+        r#"{{"op":"download","url":"file://{url}","sha256":"{}","size":{},"to":"{to}"}}"#,
+        sum(&bytes),
+        bytes.len()
+    )
 }
 
 /// `unpack`.
 pub fn unpack(file: &Path, into: &[(&str, &str)]) -> String {
     let sum = sum(&fs::read(file).expect("made"));
-    let into: Vec<_> = into.iter().map(|(from, to)| format!(r#"{{"from":"{from}","to":"{to}"}}"#)).collect();
-    format!(r#"{{"op":"unpack","archive":"{}","sha256":"{sum}","into":[{}]}}"#, cached(file), into.join(","))
+    let into: Vec<_> = into
+        .iter()
+        .map(|(from, to)| format!(r#"{{"from":"{from}","to":"{to}"}}"#))
+        .collect();
+    format!(
+        r#"{{"op":"unpack","archive":"{}","sha256":"{sum}","into":[{}]}}"#,
+        cached(file),
+        into.join(",")
+    )
 }
 
 /// The files of a bundle with one plan.
 fn bundled(plan: &str) -> Vec<(String, Vec<u8>)> {
-    let files = [("database.bin", "database"), ("gpusetup", "program"), ("plans/plan.json", plan)];
+    let files = [
+        ("database.bin", "database"),
+        ("gpusetup", "program"),
+        ("plans/plan.json", plan),
+    ];
     let entry = |text: &str| json!({"size": text.len(), "sha256": sum(text.as_bytes())});
-    let sums: serde_json::Map<_, _> = files.iter().map(|(name, text)| ((*name).to_owned(), entry(text))).collect();
+    let sums: serde_json::Map<_, _> = files
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), entry(text)))
+        .collect();
     let value: Value = serde_json::from_str(plan).expect("JSON");
     let (os, arch) = (&value["host"]["os"], &value["host"]["machine"]["arch"]);
     let manifest = json!({
@@ -149,7 +186,10 @@ fn bundled(plan: &str) -> Vec<(String, Vec<u8>)> {
             "system": {"os": os["id"], "version": os["version"], "arch": arch}}],
     });
     let first = ("bundle.json".to_owned(), manifest.to_string().into_bytes());
-    [first].into_iter().chain(files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()))).collect()
+    [first]
+        .into_iter()
+        .chain(files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())))
+        .collect()
 }
 
 /// Writes a bundle with one plan as a directory.
@@ -168,7 +208,8 @@ pub fn bundle_archive(plan: &str) -> Vec<u8> {
         let mut header = tar::Header::new_ustar();
         header.set_size(bytes.len() as u64);
         header.set_mode(0o644);
-        tar.append_data(&mut header, name, bytes.as_slice()).expect("appended");
+        tar.append_data(&mut header, name, bytes.as_slice())
+            .expect("appended");
     }
     zstd::encode_all(tar.into_inner().expect("a tar").as_slice(), 1).expect("compressed")
 }

@@ -16,8 +16,10 @@ struct Swapper(libc::pid_t);
 impl Swapper {
     /// Starts the exchange, as the user nobody. It ends when this is dropped.
     fn start(one: &Path, other: &Path) -> Self {
-        let [one, other] = [one, other].map(|path| CString::new(path.as_os_str().as_bytes()).expect("no zero in it"));
-        // SAFETY: the child makes system calls and nothing else: it takes no lock and asks for no memory.
+        let [one, other] = [one, other]
+            .map(|path| CString::new(path.as_os_str().as_bytes()).expect("no zero in it"));
+        // SAFETY: the child makes system calls and nothing else: it takes no lock and asks for no
+        // memory.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0, "a process");
         if pid == 0 {
@@ -28,7 +30,14 @@ impl Swapper {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 loop {
                     let (here, exchange) = (libc::AT_FDCWD, libc::RENAME_EXCHANGE);
-                    libc::syscall(libc::SYS_renameat2, here, one.as_ptr(), here, other.as_ptr(), exchange);
+                    libc::syscall(
+                        libc::SYS_renameat2,
+                        here,
+                        one.as_ptr(),
+                        here,
+                        other.as_ptr(),
+                        exchange,
+                    );
                 }
             }
         }
@@ -46,8 +55,8 @@ impl Drop for Swapper {
     }
 }
 
-/// Delays every lookup of a path by 200 µs, as a busy machine or a network file system would. Without it only microseconds lie between
-/// a check and the use of a name.
+/// Delays every lookup of a path by 200 µs, as a busy machine or a network file system would.
+/// Without it only microseconds lie between a check and the use of a name.
 const SLOWLY: [&str; 7] = [
     "strace",
     "-f",
@@ -95,17 +104,30 @@ impl Story {
             let ran = bench.run_under(if slowly { &SLOWLY } else { &[] }, &area, &self.arguments);
             drop(swapper);
             races.rounds += 1;
-            let unpacked = fs::read_to_string(area.join("tree/usr/local/x-1.0/lib64/libx.so.1.2")).unwrap_or_default();
+            let unpacked = fs::read_to_string(area.join("tree/usr/local/x-1.0/lib64/libx.so.1.2"))
+                .unwrap_or_default();
             let evil = area.join("tree").join(&EVIL[1..]).exists() || unpacked == "evil";
             races.wins += usize::from(evil || !outside.harm(false).is_empty());
-            races.troubles.extend(ran.trouble().map(|trouble| format!("{}: {trouble}: {}", self.name, ran.said)));
+            races.troubles.extend(
+                ran.trouble()
+                    .map(|trouble| format!("{}: {trouble}: {}", self.name, ran.said)),
+            );
         }
         let _ = fs::remove_dir_all(&area);
         races
     }
 }
 
-const APPLY: [&str; 8] = ["apply", "--root", "{}/tree", "--yes", "--accept-eula", "--offline", "--lock-timeout", "0"];
+const APPLY: [&str; 8] = [
+    "apply",
+    "--root",
+    "{}/tree",
+    "--yes",
+    "--accept-eula",
+    "--offline",
+    "--lock-timeout",
+    "0",
+];
 
 fn apply(what: &[&'static str]) -> Vec<&'static str> {
     [&APPLY, what].concat()
@@ -117,12 +139,19 @@ fn theirs(area: &Path, folder: &str) {
     give(&area.join(folder));
 }
 
-/// Creates a link to a path outside the tree. The same path exists inside the tree too: code that resolves names first and opens the
-/// result later needs both.
+/// Creates a link to a path outside the tree. The same path exists inside the tree too: code that
+/// resolves names first and opens the result later needs both.
 fn out_of_the_tree(area: &Path, from: &str, to: &str) {
     let to = area.join("outside").join(to);
-    let within = area.join("tree").join(to.strip_prefix("/").expect("absolute"));
-    fs::create_dir_all(if to.is_dir() { &within } else { within.parent().expect("in a folder") }).expect("made");
+    let within = area
+        .join("tree")
+        .join(to.strip_prefix("/").expect("absolute"));
+    fs::create_dir_all(if to.is_dir() {
+        &within
+    } else {
+        within.parent().expect("in a folder")
+    })
+    .expect("made");
     symlink(to, area.join(from)).expect("linked");
 }
 
@@ -173,7 +202,11 @@ pub fn stories() -> Vec<Story> {
             arguments: apply(&["--bundle", "{}/att/bundle.tar.zst"]),
             set: |area| {
                 theirs(area, "att");
-                fs::copy(area.join("in/good.tar.zst"), area.join("att/bundle.tar.zst")).expect("copied");
+                fs::copy(
+                    area.join("in/good.tar.zst"),
+                    area.join("att/bundle.tar.zst"),
+                )
+                .expect("copied");
                 fs::copy(area.join("in/evil.tar.zst"), area.join("att/swapped")).expect("copied");
                 give(&area.join("att/swapped"));
             },
@@ -184,10 +217,23 @@ pub fn stories() -> Vec<Story> {
             arguments: apply(&["--bundle", "{}/att/bundle"]),
             set: |area| {
                 theirs(area, "att");
-                for (plan, folder) in [("in/good.json", "att/bundle"), ("in/evil.json", "att/swapped")] {
-                    plans::bundle_folder(&fs::read_to_string(area.join(plan)).expect("there"), &area.join(folder));
+                for (plan, folder) in [
+                    ("in/good.json", "att/bundle"),
+                    ("in/evil.json", "att/swapped"),
+                ] {
+                    plans::bundle_folder(
+                        &fs::read_to_string(area.join(plan)).expect("there"),
+                        &area.join(folder),
+                    );
                 }
-                for path in ["", "bundle.json", "plans", "plans/plan.json", "database.bin", "gpusetup"] {
+                for path in [
+                    "",
+                    "bundle.json",
+                    "plans",
+                    "plans/plan.json",
+                    "database.bin",
+                    "gpusetup",
+                ] {
                     give(&area.join("att/swapped").join(path));
                 }
             },
@@ -221,7 +267,10 @@ pub fn stories() -> Vec<Story> {
             name: "the log of what happens",
             arguments: apply(&["{}/in/good.json"]),
             set: |area| file_and_link(area, "tree/var/log/gpusetup/events.jsonl"),
-            swapped: ["tree/var/log/gpusetup/events.jsonl", "tree/var/log/gpusetup/swapped"],
+            swapped: [
+                "tree/var/log/gpusetup/events.jsonl",
+                "tree/var/log/gpusetup/swapped",
+            ],
         },
         Story {
             name: "the lock",
@@ -244,23 +293,40 @@ pub fn stories() -> Vec<Story> {
                 theirs(area, &folder);
                 let shared = area.with_file_name("pub");
                 fs::copy(shared.join("archive.tar.xz"), area.join(&file)).expect("copied");
-                fs::copy(shared.join("evil.tar.xz"), area.join(&folder).join("swapped")).expect("copied");
+                fs::copy(
+                    shared.join("evil.tar.xz"),
+                    area.join(&folder).join("swapped"),
+                )
+                .expect("copied");
             },
             swapped: ["cache/archive.tar.xz", "cache/swapped"],
         },
     ]
 }
 
-/// The race that commit e836608 does not lose: it refuses a cache directory that another user owns. It loses all others.
+/// The race that commit e836608 does not lose: it refuses a cache directory that another user owns.
+/// It loses all others.
 pub const NEVER_WON: &str = "a download that was verified";
 
 /// Creates a bundle, with downloads in the tree's cache.
-pub const CREATE: [&str; 9] =
-    ["bundle", "create", "--plan", "{}/in/plan.json", "--offline", "--root", "{}/tree", "-o", "{}/made"];
+pub const CREATE: [&str; 9] = [
+    "bundle",
+    "create",
+    "--plan",
+    "{}/in/plan.json",
+    "--offline",
+    "--root",
+    "{}/tree",
+    "-o",
+    "{}/made",
+];
 
 /// The path of a download in the tree's cache. `cache` becomes a short name for its directory.
 fn cached(area: &Path, name: &str) -> String {
-    let path = format!("tree{}", plans::cached(&area.with_file_name("pub").join(name)));
+    let path = format!(
+        "tree{}",
+        plans::cached(&area.with_file_name("pub").join(name))
+    );
     let folder = Path::new(&path).parent().expect("in a folder");
     fs::create_dir_all(area.join(folder)).expect("made");
     symlink(folder, area.join("cache")).expect("linked");

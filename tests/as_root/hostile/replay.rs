@@ -1,4 +1,5 @@
-//! The attacks that succeeded on commit e836608, a function each. The function returns whether the attack succeeds.
+//! The attacks that succeeded on commit e836608, a function each. The function returns whether the
+//! attack succeeds.
 
 use super::bench::{Bench, NOBODY, Ran, give, wait};
 use super::model::Model;
@@ -20,29 +21,67 @@ pub struct Attack {
 }
 
 const fn attack(finding: &'static str, what: &'static str, succeeds: fn(&Bench) -> bool) -> Attack {
-    Attack { finding, what, succeeds }
+    Attack {
+        finding,
+        what,
+        succeeds,
+    }
 }
 
 /// All attacks.
 pub const ATTACKS: &[Attack] = &[
-    attack("R1", "the lock is a link", |b| written_through(b, "run/gpusetup.lock", &ROLLBACK)),
-    attack("R1", "the journal is a link", |b| written_through(b, "var/lib/gpusetup/journal", &APPLY)),
-    attack("R1", "a program's log is a link", |b| written_through(b, "var/log/gpusetup/step-2-1.log", &APPLY)),
-    attack("R1", "the log of what happens is a link", |b| written_through(b, "var/log/gpusetup/events.jsonl", &APPLY)),
-    attack("R1", "a download that arrives is a link", |b| written_through(b, &cached(b, ".part"), &APPLY)),
-    attack("R1", "its note is a link", |b| written_through(b, &cached(b, ".part.begun-new"), &APPLY)),
-    attack("R1", "the note of its sum is a link", |b| written_through(b, &cached(b, ".verified-new"), &APPLY)),
-    attack("R2", "facts run the tree's program", |b| program_escapes(b, &["facts"])),
-    attack("R2", "plan runs the tree's program", |b| program_escapes(b, &["plan", "--gpu", "h100"])),
-    attack("R2", "doctor runs the tree's program", |b| program_escapes(b, &["doctor"])),
-    attack("R2", "doctor --fix --dry-run runs it", |b| program_escapes(b, &["doctor", "--fix", "--dry-run", "--yes"])),
-    attack("R3", "a plan is exchanged for nobody's", |b| raced(b, "links to plans")),
-    attack("R4", "facts put a line into a script", |b| {
-        said_of_facts(b, "Ubuntu\ntouch injected\n#", &["--format", "sh"]).lines().any(|line| line == "touch injected")
+    attack("R1", "the lock is a link", |b| {
+        written_through(b, "run/gpusetup.lock", &ROLLBACK)
     }),
-    attack("R4", "facts speak to the terminal", |b| said_of_facts(b, "Ubuntu\u{1b}[2J", &[]).contains('\u{1b}')),
-    attack("R5", "a folder is exchanged for a link", |b| raced(b, "the folder that a file is written to")),
-    attack("R6", "on a live host a log is nobody's link", log_of_nobodys),
+    attack("R1", "the journal is a link", |b| {
+        written_through(b, "var/lib/gpusetup/journal", &APPLY)
+    }),
+    attack("R1", "a program's log is a link", |b| {
+        written_through(b, "var/log/gpusetup/step-2-1.log", &APPLY)
+    }),
+    attack("R1", "the log of what happens is a link", |b| {
+        written_through(b, "var/log/gpusetup/events.jsonl", &APPLY)
+    }),
+    attack("R1", "a download that arrives is a link", |b| {
+        written_through(b, &cached(b, ".part"), &APPLY)
+    }),
+    attack("R1", "its note is a link", |b| {
+        written_through(b, &cached(b, ".part.begun-new"), &APPLY)
+    }),
+    attack("R1", "the note of its sum is a link", |b| {
+        written_through(b, &cached(b, ".verified-new"), &APPLY)
+    }),
+    attack("R2", "facts run the tree's program", |b| {
+        program_escapes(b, &["facts"])
+    }),
+    attack("R2", "plan runs the tree's program", |b| {
+        program_escapes(b, &["plan", "--gpu", "h100"])
+    }),
+    attack("R2", "doctor runs the tree's program", |b| {
+        program_escapes(b, &["doctor"])
+    }),
+    attack("R2", "doctor --fix --dry-run runs it", |b| {
+        program_escapes(b, &["doctor", "--fix", "--dry-run", "--yes"])
+    }),
+    attack("R3", "a plan is exchanged for nobody's", |b| {
+        raced(b, "links to plans")
+    }),
+    attack("R4", "facts put a line into a script", |b| {
+        said_of_facts(b, "Ubuntu\ntouch injected\n#", &["--format", "sh"])
+            .lines()
+            .any(|line| line == "touch injected")
+    }),
+    attack("R4", "facts speak to the terminal", |b| {
+        said_of_facts(b, "Ubuntu\u{1b}[2J", &[]).contains('\u{1b}')
+    }),
+    attack("R5", "a folder is exchanged for a link", |b| {
+        raced(b, "the folder that a file is written to")
+    }),
+    attack(
+        "R6",
+        "on a live host a log is nobody's link",
+        log_of_nobodys,
+    ),
     attack("R7", "a bundle is nobody's", |b| {
         nobodys_bundle(b, |area, evil| {
             fs::write(area, plans::bundle_archive(evil)).expect("written");
@@ -52,21 +91,51 @@ pub const ATTACKS: &[Attack] = &[
     attack("R7", "a bundle that is a folder is nobody's", |b| {
         nobodys_bundle(b, |area, evil| {
             plans::bundle_folder(evil, area);
-            for path in ["plans/plan.json", "plans", "bundle.json", "database.bin", "gpusetup", ""] {
+            for path in [
+                "plans/plan.json",
+                "plans",
+                "bundle.json",
+                "database.bin",
+                "gpusetup",
+                "",
+            ] {
                 give(&area.join(path));
             }
         })
     }),
-    attack("R8", "a bundle is gathered in nobody's cache", nobodys_cache),
+    attack(
+        "R8",
+        "a bundle is gathered in nobody's cache",
+        nobodys_cache,
+    ),
     attack("R14", "a plan that is a pipe is waited for", plan_is_a_pipe),
-    attack("R15", "a program without words panics", program_without_words),
-    attack("R16", "completions into a closed pipe panic", |b| broken_pipe(b, &["completions", "bash"])),
+    attack(
+        "R15",
+        "a program without words panics",
+        program_without_words,
+    ),
+    attack("R16", "completions into a closed pipe panic", |b| {
+        broken_pipe(b, &["completions", "bash"])
+    }),
     attack("R17", "a deep path takes minutes", deep_path),
-    attack("R18", "a journal removes the whole tree", journal_removes_all),
+    attack(
+        "R18",
+        "a journal removes the whole tree",
+        journal_removes_all,
+    ),
 ];
 
-const APPLY: [&str; 9] =
-    ["apply", "{}/in/plan.json", "--root", "{}/tree", "--yes", "--accept-eula", "--offline", "--lock-timeout", "0"];
+const APPLY: [&str; 9] = [
+    "apply",
+    "{}/in/plan.json",
+    "--root",
+    "{}/tree",
+    "--yes",
+    "--accept-eula",
+    "--offline",
+    "--lock-timeout",
+    "0",
+];
 const ROLLBACK: [&str; 4] = ["rollback", "--yes", "--root", "{}/tree"];
 
 /// A directory that holds the host. Dropping this removes it.
@@ -134,8 +203,15 @@ fn program_escapes(bench: &Bench, arguments: &[&str]) -> bool {
 
 fn raced(bench: &Bench, name: &str) -> bool {
     let stories = stories();
-    let story = stories.iter().find(|story| story.name == name).expect("a story");
-    let rounds = if super::is_vulnerable() { super::ROUNDS_UNTIL_WON } else { super::ROUNDS };
+    let story = stories
+        .iter()
+        .find(|story| story.name == name)
+        .expect("a story");
+    let rounds = if super::is_vulnerable() {
+        super::ROUNDS_UNTIL_WON
+    } else {
+        super::ROUNDS
+    };
     story.run(bench, &bench.host, rounds, true).wins > 0
 }
 
@@ -146,7 +222,8 @@ fn said_of_facts(bench: &Bench, name: &str, more: &[&str]) -> String {
     let mut facts: Value = serde_json::from_str(&facts).unwrap_or_else(|e| panic!("{e}: {facts}"));
     facts["os"]["name"] = name.into();
     fs::write(area.path.join("facts.json"), facts.to_string()).expect("written");
-    area.run(&[&["plan", "--facts", "{}/facts.json"], more].concat()).said
+    area.run(&[&["plan", "--facts", "{}/facts.json"], more].concat())
+        .said
 }
 
 /// Runs gpusetup on the tree as on a live host: in a chroot, without `--root`.
@@ -154,8 +231,14 @@ fn live(area: &Area, arguments: &[&str]) -> Ran {
     let root = area.path.join("tree");
     let program = area.bench.path("gpusetup");
     fs::copy(&program, root.join("gpusetup")).expect("copied");
-    let needs = Command::new("ldd").arg(&program).output().expect("ldd starts");
-    for word in String::from_utf8_lossy(&needs.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
+    let needs = Command::new("ldd")
+        .arg(&program)
+        .output()
+        .expect("ldd starts");
+    for word in String::from_utf8_lossy(&needs.stdout)
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'))
+    {
         let to = area.tree(word);
         fs::copy(word, to).expect("copied");
     }
@@ -164,15 +247,29 @@ fn live(area: &Area, arguments: &[&str]) -> Ran {
     let said = area.path.join("said");
     let file = fs::File::create(&said).expect("made");
     let mut command = Command::new("chroot");
-    command.arg(&root).arg("/gpusetup").args(arguments).env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    command.stdin(Stdio::null()).stdout(file.try_clone().expect("a file")).stderr(file);
-    let status = wait(&mut command.spawn().expect("chroot starts"), Duration::from_secs(15));
+    command
+        .arg(&root)
+        .arg("/gpusetup")
+        .args(arguments)
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().expect("a file"))
+        .stderr(file);
+    let status = wait(
+        &mut command.spawn().expect("chroot starts"),
+        Duration::from_secs(15),
+    );
     Ran::new(status, fs::read(said).expect("made"))
 }
 
 fn log_of_nobodys(bench: &Bench) -> bool {
     let area = Area::of(bench, &bench.host);
-    let plan = area.plan(vec![run(&["/usr/bin/program", "say", "* * * * * root /bin/evil"], "")]);
+    let plan = area.plan(vec![run(
+        &["/usr/bin/program", "say", "* * * * * root /bin/evil"],
+        "",
+    )]);
     fs::copy(plan, area.tree("root/plan.json")).expect("copied");
     fs::create_dir_all(area.tree("etc/cron.d")).expect("made");
     fs::create_dir_all(area.tree("var/log/gpusetup")).expect("made");
@@ -182,7 +279,18 @@ fn log_of_nobodys(bench: &Bench) -> bool {
     let log = area.tree("var/log/gpusetup/step-1-1.log");
     symlink("/etc/cron.d/evil", &log).expect("linked");
     std::os::unix::fs::lchown(&log, Some(NOBODY), Some(NOBODY)).expect("given");
-    live(&area, &["apply", "/root/plan.json", "--yes", "--accept-eula", "--offline", "--lock-timeout", "0"]);
+    live(
+        &area,
+        &[
+            "apply",
+            "/root/plan.json",
+            "--yes",
+            "--accept-eula",
+            "--offline",
+            "--lock-timeout",
+            "0",
+        ],
+    );
     area.tree("etc/cron.d/evil").exists()
 }
 
@@ -220,10 +328,24 @@ fn nobodys_cache(bench: &Bench) -> bool {
 /// Whether gpusetup ignores SIGTERM while it waits for a FIFO.
 fn plan_is_a_pipe(bench: &Bench) -> bool {
     let area = Area::of(bench, &bench.host);
-    let made = Command::new("mkfifo").arg(area.path.join("in/pipe")).status().expect("mkfifo starts");
+    let made = Command::new("mkfifo")
+        .arg(area.path.join("in/pipe"))
+        .status()
+        .expect("mkfifo starts");
     assert!(made.success());
-    let arguments = ["apply", "{}/in/pipe", "--root", "{}/tree", "--yes", "--accept-eula"];
-    let mut running = bench.gpusetup(&area.path, &arguments).stderr(Stdio::null()).spawn().expect("it starts");
+    let arguments = [
+        "apply",
+        "{}/in/pipe",
+        "--root",
+        "{}/tree",
+        "--yes",
+        "--accept-eula",
+    ];
+    let mut running = bench
+        .gpusetup(&area.path, &arguments)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
     std::thread::sleep(Duration::from_secs(3));
     let pid = rustix::process::Pid::from_child(&running);
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
@@ -234,7 +356,19 @@ fn program_without_words(bench: &Bench) -> bool {
     let area = Area::of(bench, &bench.host);
     let plan = area.plan(vec![run(&[], "")]);
     fs::copy(plan, area.tree("root/plan.json")).expect("copied");
-    live(&area, &["apply", "/root/plan.json", "--yes", "--accept-eula", "--offline", "--lock-timeout", "0"]).trouble()
+    live(
+        &area,
+        &[
+            "apply",
+            "/root/plan.json",
+            "--yes",
+            "--accept-eula",
+            "--offline",
+            "--lock-timeout",
+            "0",
+        ],
+    )
+    .trouble()
         == Some("panicked")
 }
 
@@ -242,7 +376,11 @@ fn program_without_words(bench: &Bench) -> bool {
 fn broken_pipe(bench: &Bench, arguments: &[&str]) -> bool {
     let area = Area::of(bench, &bench.host);
     let mut command = bench.gpusetup(&area.path, arguments);
-    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut running = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
     drop(running.stdout.take());
     wait(&mut running, Duration::from_secs(15)).and_then(|status| status.code()) == Some(101)
 }
@@ -251,8 +389,17 @@ fn deep_path(bench: &Bench) -> bool {
     let area = Area::of(bench, &bench.host);
     let path = "/d".repeat(1990);
     area.plan(vec![write_file(&path, "x")]);
-    let apply =
-        ["apply", "{}/in/made.json", "--root", "{}/tree", "--yes", "--accept-eula", "--offline", "--lock-timeout", "0"];
+    let apply = [
+        "apply",
+        "{}/in/made.json",
+        "--root",
+        "{}/tree",
+        "--yes",
+        "--accept-eula",
+        "--offline",
+        "--lock-timeout",
+        "0",
+    ];
     area.run(&apply).trouble() == Some("hung")
 }
 
@@ -263,7 +410,9 @@ fn journal_removes_all(bench: &Bench) -> bool {
     let journal = fs::read_to_string(&path).expect("there");
     let (before, last) = journal.trim_end().rsplit_once('\n').expect("records");
     let record = |json: &str| format!("{} {json}\n", &super::bench::sum(json.as_bytes())[..16]);
-    let intent = record(r#"{"event":"intent","at":[0,2],"undo":[{"undo":"tree","path":"/../.."}],"boot":null}"#);
+    let intent = record(
+        r#"{"event":"intent","at":[0,2],"undo":[{"undo":"tree","path":"/../.."}],"boot":null}"#,
+    );
     let done = record(r#"{"event":"done","at":[0,2]}"#);
     fs::write(&path, format!("{before}\n{intent}{done}{last}\n")).expect("written");
     area.run(&ROLLBACK);

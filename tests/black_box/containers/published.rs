@@ -5,7 +5,8 @@ use gpusetup::container::{Form, translate};
 
 /// A command line as somebody published it, and by hand what the documentation says for it.
 struct Published {
-    /// The address of the thread or page; for a file of a repository, its number in an index of public files.
+    /// The address of the thread or page; for a file of a repository, its number in an index of
+    /// public files.
     source: &'static str,
     line: &'static str,
     /// The same command line for Docker as gpusetup quotes it, with `{}` in place of the request.
@@ -33,7 +34,14 @@ const fn published(
     gpus: Which,
     flag: &'static str,
 ) -> Published {
-    Published { source, line, docker, gpus, flag, capabilities: "" }
+    Published {
+        source,
+        line,
+        docker,
+        gpus,
+        flag,
+        capabilities: "",
+    }
 }
 
 const PUBLISHED: [Published; 35] = [
@@ -292,7 +300,8 @@ const PUBLISHED: [Published; 35] = [
 ];
 
 impl Published {
-    /// The value of `NVIDIA_VISIBLE_DEVICES`. A number is the first ones, as moby's daemon counts them.
+    /// The value of `NVIDIA_VISIBLE_DEVICES`. A number is the first ones, as moby's daemon counts
+    /// them.
     fn visible(&self) -> Vec<String> {
         match self.gpus {
             All => vec!["all".to_owned()],
@@ -316,11 +325,22 @@ impl Published {
                     "" => String::new(),
                     names => format!(" -e NVIDIA_DRIVER_CAPABILITIES={names}"),
                 };
-                format!("--runtime=nvidia -e NVIDIA_VISIBLE_DEVICES={}{of_driver}", visible.join(","))
+                format!(
+                    "--runtime=nvidia -e NVIDIA_VISIBLE_DEVICES={}{of_driver}",
+                    visible.join(",")
+                )
             }
-            _ => visible.iter().map(|name| format!("--device nvidia.com/gpu={name}")).collect::<Vec<_>>().join(" "),
+            _ => visible
+                .iter()
+                .map(|name| format!("--device nvidia.com/gpu={name}"))
+                .collect::<Vec<_>>()
+                .join(" "),
         };
-        if self.is_literal() { self.docker.replacen("{}", &request, 1) } else { request }
+        if self.is_literal() {
+            self.docker.replacen("{}", &request, 1)
+        } else {
+            request
+        }
     }
 }
 
@@ -328,7 +348,12 @@ impl Published {
 fn published_command_lines_are_translated() {
     for published in &PUBLISHED {
         let translated = read(published.line);
-        assert_eq!(translated.request_only.is_none(), published.is_literal(), "{}", published.source);
+        assert_eq!(
+            translated.request_only.is_none(),
+            published.is_literal(),
+            "{}",
+            published.source
+        );
         for form in [Form::Docker, Form::Runtime, Form::Cdi, Form::Podman] {
             let mut expected = published.expected(form);
             if form == Form::Podman {
@@ -345,16 +370,33 @@ fn files_ask_for_the_same_gpus() {
     for published in &PUBLISHED {
         let text = |form: Form| read(published.line).forms[form as usize].text.clone();
         let device_ids = |names: &[&str]| {
-            format!("device_ids: [{}]", names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", "))
+            format!(
+                "device_ids: [{}]",
+                names
+                    .iter()
+                    .map(|name| format!("{name:?}"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            )
         };
-        let is_mig = |names: &[&str]| names.iter().any(|name| name.contains(':') || name.starts_with("MIG-"));
+        let is_mig = |names: &[&str]| {
+            names
+                .iter()
+                .any(|name| name.contains(':') || name.starts_with("MIG-"))
+        };
         let (compose, limit) = match published.gpus {
             All => ("count: all".to_owned(), Some("NUMBER".to_owned())),
             Count(count) => (format!("count: {count}"), Some(count.to_string())),
-            These(names) => (device_ids(names), (!is_mig(names)).then(|| names.len().to_string())),
+            These(names) => (
+                device_ids(names),
+                (!is_mig(names)).then(|| names.len().to_string()),
+            ),
         };
         let reserved = text(Form::Compose).expect("Compose has words for all of them");
-        assert!(reserved.contains(&format!("- driver: nvidia\n              {compose}\n")), "{reserved}");
+        assert!(
+            reserved.contains(&format!("- driver: nvidia\n              {compose}\n")),
+            "{reserved}"
+        );
         let ends = limit.map(|count| format!("limits:\n          nvidia.com/gpu: {count}\n"));
         match (text(Form::Kubernetes), ends) {
             (Some(text), Some(end)) => assert!(text.ends_with(&end), "{text}"),
@@ -369,11 +411,21 @@ fn what_is_written_is_read_back() {
     let mut compared = 0;
     for published in PUBLISHED.iter().filter(|published| published.is_literal()) {
         let translated = read(published.line);
-        for written in translated.forms.iter().filter(|written| written.form < Form::Compose) {
-            let (Some(text), true) = (&written.text, written.differences.is_empty()) else { continue };
-            let back =
-                translate(text, &[written.form]).unwrap_or_else(|e| panic!("{}: {e:?}\n{text}", published.source));
-            assert_eq!(back.request, translated.request, "{}\n{text}", published.source);
+        for written in translated
+            .forms
+            .iter()
+            .filter(|written| written.form < Form::Compose)
+        {
+            let (Some(text), true) = (&written.text, written.differences.is_empty()) else {
+                continue;
+            };
+            let back = translate(text, &[written.form])
+                .unwrap_or_else(|e| panic!("{}: {e:?}\n{text}", published.source));
+            assert_eq!(
+                back.request, translated.request,
+                "{}\n{text}",
+                published.source
+            );
             assert_eq!(
                 back.forms[0].text.as_ref(),
                 Some(text),

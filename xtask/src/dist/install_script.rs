@@ -6,7 +6,8 @@ use std::path::Path;
 
 /// Writes it.
 pub fn write(home: Option<&str>, keys: Option<&str>, out: &Path) -> Result<()> {
-    let mut text = fs::read_to_string(project().join("install.sh")).map_err(|e| format!("install.sh: {e}"))?;
+    let mut text =
+        fs::read_to_string(project().join("install.sh")).map_err(|e| format!("install.sh: {e}"))?;
     let base = home.map(|home| format!("{home}/releases"));
     // A list of keys has blanks, and no quotes.
     let keys = keys.map(|list| format!("'{list}'"));

@@ -19,15 +19,30 @@ pub fn write(release: &Release, out: &Path) -> Result<()> {
         other => format!("{other}-unknown-linux-gnu"),
     };
     let tree = Command::new("cargo")
-        .args(["tree", "--locked", "--offline", "--package", "gpusetup", "--edges", "normal,build", "--no-dedupe"])
-        .args(["--target", &triple, "--prefix", "depth", "--format", "|{p}|{l}"])
+        .args([
+            "tree",
+            "--locked",
+            "--offline",
+            "--package",
+            "gpusetup",
+            "--edges",
+            "normal,build",
+            "--no-dedupe",
+        ])
+        .args([
+            "--target", &triple, "--prefix", "depth", "--format", "|{p}|{l}",
+        ])
         .current_dir(project())
         .output()
         .map_err(|e| format!("cargo: {e}"))?;
     if !tree.status.success() {
-        return Err(format!("cargo tree: {}", String::from_utf8_lossy(&tree.stderr)));
+        return Err(format!(
+            "cargo tree: {}",
+            String::from_utf8_lossy(&tree.stderr)
+        ));
     }
-    let lock = fs::read_to_string(project().join("Cargo.lock")).map_err(|e| format!("Cargo.lock: {e}"))?;
+    let lock =
+        fs::read_to_string(project().join("Cargo.lock")).map_err(|e| format!("Cargo.lock: {e}"))?;
     let materials = Materials::read(&String::from_utf8_lossy(&tree.stdout), &checksums(&lock))?;
     let rustc = output(Command::new("rustc").arg("--version"))?;
     let document = json!({
@@ -67,7 +82,9 @@ impl Materials {
         let mut above: Vec<Crate> = Vec::new();
         for line in tree.lines() {
             let unread = || format!("cargo tree: `{line}`");
-            let [depth, id, licence] = line.split('|').collect::<Vec<_>>()[..] else { return Err(unread()) };
+            let [depth, id, licence] = line.split('|').collect::<Vec<_>>()[..] else {
+                return Err(unread());
+            };
             let depth: usize = depth.parse().map_err(|_| unread())?;
             let mut words = id.split(' ');
             let (name, version) = words.next().zip(words.next()).ok_or_else(unread)?;
@@ -112,7 +129,9 @@ fn reference((name, version): &Crate) -> String {
 fn checksums(lock: &str) -> BTreeMap<Crate, String> {
     let of = |package: &str| {
         let value = |key: &str| {
-            let line = package.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+            let line = package
+                .lines()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
             line.map(|value| value.trim_matches('"').to_owned())
         };
         Some(((value("name")?, value("version")?), value("checksum")?))
@@ -131,12 +150,21 @@ mod tests {
         let made = Materials::read(tree, &checksums(lock)).expect("it is read");
         assert_eq!(made.components.len(), 2);
         assert_eq!(made.components[0]["hashes"][0]["content"], "00ff");
-        assert_eq!(made.components[0]["licenses"][0]["expression"], "MIT OR Apache-2.0");
+        assert_eq!(
+            made.components[0]["licenses"][0]["expression"],
+            "MIT OR Apache-2.0"
+        );
         assert_eq!(made.components[1]["purl"], "pkg:cargo/b@2.0.0+x");
         let of = |name: &str| {
-            made.dependencies.iter().find(|d| d["ref"].as_str().is_some_and(|r| r.contains(name))).expect("there")
+            made.dependencies
+                .iter()
+                .find(|d| d["ref"].as_str().is_some_and(|r| r.contains(name)))
+                .expect("there")
         };
-        assert_eq!(of("gpusetup")["dependsOn"], json!(["pkg:cargo/a@1.0.0", "pkg:cargo/b@2.0.0+x"]));
+        assert_eq!(
+            of("gpusetup")["dependsOn"],
+            json!(["pkg:cargo/a@1.0.0", "pkg:cargo/b@2.0.0+x"])
+        );
         assert_eq!(of("/a@")["dependsOn"], json!(["pkg:cargo/b@2.0.0+x"]));
         assert!(Materials::read("0|x\n", &BTreeMap::new()).is_err());
     }

@@ -6,15 +6,23 @@ use std::path::Path;
 
 /// Writes them.
 pub fn write(version: &str, out: &Path) -> Result<()> {
-    let text = fs::read_to_string(project().join("CHANGELOG.md")).map_err(|e| format!("CHANGELOG.md: {e}"))?;
+    let text = fs::read_to_string(project().join("CHANGELOG.md"))
+        .map_err(|e| format!("CHANGELOG.md: {e}"))?;
     let notes = part(&text, version).or_else(|| part(&text, "Unreleased"));
     let notes = notes.ok_or_else(|| format!("CHANGELOG.md has no part for {version}"))?;
-    super::write(&out.join("NOTES.md"), format!("# gpusetup {version}\n\n{notes}\n").as_bytes())
+    super::write(
+        &out.join("NOTES.md"),
+        format!("# gpusetup {version}\n\n{notes}\n").as_bytes(),
+    )
 }
 
 /// What is below the heading of a version, up to the next.
 fn part<'t>(text: &'t str, version: &str) -> Option<&'t str> {
-    let heading = |part: &&str| part.lines().next().is_some_and(|line| line.split(' ').next() == Some(version));
+    let heading = |part: &&str| {
+        part.lines()
+            .next()
+            .is_some_and(|line| line.split(' ').next() == Some(version))
+    };
     let part = text.split("\n## ").skip(1).find(heading)?;
     Some(part.split_once('\n').map_or("", |(_, rest)| rest).trim())
 }

@@ -25,13 +25,23 @@ impl Program {
     /// Reads it.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let architecture = elf::architecture(&bytes)
-            .ok_or_else(|| format!("{} is no program for x86_64, aarch64 or ppc64le", path.display()))?;
+        let architecture = elf::architecture(&bytes).ok_or_else(|| {
+            format!(
+                "{} is no program for x86_64, aarch64 or ppc64le",
+                path.display()
+            )
+        })?;
         let [major, minor] = elf::glibc(&bytes).map_err(|e| format!("{}: {e}", path.display()))?;
-        Ok(Self { path: path.to_owned(), bytes, architecture, glibc: format!("{major}.{minor}") })
+        Ok(Self {
+            path: path.to_owned(),
+            bytes,
+            architecture,
+            glibc: format!("{major}.{minor}"),
+        })
     }
 
-    /// Runs it: on another architecture than its own with QEMU (Debian's package qemu-user), whether or not the kernel would do that.
+    /// Runs it: on another architecture than its own with QEMU (Debian's package qemu-user),
+    /// whether or not the kernel would do that.
     pub fn command(&self) -> Command {
         if self.architecture == this_architecture() {
             return Command::new(&self.path);
@@ -50,7 +60,8 @@ fn this_architecture() -> &'static str {
     }
 }
 
-/// What becomes part of the program beside its sources: variables, and the time in seconds since 1970.
+/// What becomes part of the program beside its sources: variables, and the time in seconds since
+/// 1970.
 pub struct Pinned<'a> {
     /// Variables that the compiler sees; none are not set.
     pub variables: &'a [(&'a str, Option<&'a str>)],
@@ -58,12 +69,16 @@ pub struct Pinned<'a> {
     pub time: u64,
 }
 
-/// Builds the program for each of some platforms, such as `aarch64-unknown-linux-gnu`, or for this machine's.
+/// Builds the program for each of some platforms, such as `aarch64-unknown-linux-gnu`, or for this
+/// machine's.
 pub fn build(targets: &[String], glibc: Option<&str>, pinned: &Pinned) -> Result<Vec<PathBuf>> {
     if targets.is_empty() {
         return Ok(vec![build_one(&triple()?, glibc, pinned)?]);
     }
-    targets.iter().map(|target| build_one(target, glibc, pinned)).collect()
+    targets
+        .iter()
+        .map(|target| build_one(target, glibc, pinned))
+        .collect()
 }
 
 /// Builds the program for a platform. It contains no names of folders.
@@ -82,9 +97,15 @@ fn build_one(triple: &str, glibc: Option<&str>, pinned: &Pinned) -> Result<PathB
     command.args(["--target", linked.as_deref().unwrap_or(triple)]);
     let folders = [(root.clone(), "/gpusetup"), (cargo_home()?, "/cargo")];
     let flags = |option: &str| -> Vec<String> {
-        folders.iter().map(|(folder, name)| format!("{option}={}={name}", folder.display())).collect()
+        folders
+            .iter()
+            .map(|(folder, name)| format!("{option}={}={name}", folder.display()))
+            .collect()
     };
-    command.env("CARGO_ENCODED_RUSTFLAGS", flags("--remap-path-prefix").join("\u{1f}"));
+    command.env(
+        "CARGO_ENCODED_RUSTFLAGS",
+        flags("--remap-path-prefix").join("\u{1f}"),
+    );
     command.env("CFLAGS", flags("-ffile-prefix-map").join(" "));
     for (name, value) in pinned.variables {
         match value {
@@ -92,25 +113,32 @@ fn build_one(triple: &str, glibc: Option<&str>, pinned: &Pinned) -> Result<PathB
             None => command.env_remove(name),
         };
     }
-    command.env("SOURCE_DATE_EPOCH", pinned.time.to_string()).env("CARGO_INCREMENTAL", "0").current_dir(&root);
+    command
+        .env("SOURCE_DATE_EPOCH", pinned.time.to_string())
+        .env("CARGO_INCREMENTAL", "0")
+        .current_dir(&root);
     let status = command.status().map_err(|e| format!("cargo: {e}"))?;
     if !status.success() {
         return Err(format!("cargo: {status}"));
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let path = target.join(triple).join("dist/gpusetup");
     if let Some(glibc) = glibc {
         mark_optional(&path)?;
         let needed = Program::read(&path)?.glibc;
         if numbers(&needed) > numbers(glibc) {
-            return Err(format!("{} needs glibc {needed}, not {glibc}", path.display()));
+            return Err(format!(
+                "{} needs glibc {needed}, not {glibc}",
+                path.display()
+            ));
         }
     }
     Ok(path)
 }
 
-/// The glibc that zig links with for another one. It has ppc64le's from 2.19 on, the first with that architecture; Red Hat added it to
-/// 2.17 before, and its symbols have that version.
+/// The glibc that zig links with for another one. It has ppc64le's from 2.19 on, the first with
+/// that architecture; Red Hat added it to 2.17 before, and its symbols have that version.
 fn linked_with<'a>(triple: &str, glibc: &'a str) -> &'a str {
     let is_too_old = triple.starts_with("powerpc64le") && numbers(glibc) < numbers("2.19");
     if is_too_old { "2.19" } else { glibc }
@@ -129,14 +157,16 @@ fn triple() -> Result<String> {
     let told = output(Command::new("rustc").arg("-vV"))?;
     let told = String::from_utf8_lossy(&told).into_owned();
     let host = told.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).ok_or_else(|| "rustc names no host".to_owned())
+    host.map(str::to_owned)
+        .ok_or_else(|| "rustc names no host".to_owned())
 }
 
 /// Where cargo keeps the sources of dependencies.
 fn cargo_home() -> Result<PathBuf> {
     let told = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let usual = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
-    told.or_else(usual).ok_or_else(|| "neither CARGO_HOME nor HOME is set".to_owned())
+    told.or_else(usual)
+        .ok_or_else(|| "neither CARGO_HOME nor HOME is set".to_owned())
 }
 
 #[cfg(test)]
@@ -145,9 +175,17 @@ mod tests {
 
     #[test]
     fn this_program_is_for_this_machine() {
-        let own = Program::read(&std::env::current_exe().expect("it runs")).expect("it is a program");
+        let own =
+            Program::read(&std::env::current_exe().expect("it runs")).expect("it is a program");
         assert_eq!(own.architecture, this_architecture());
         assert!(own.glibc.starts_with("2."), "{}", own.glibc);
-        assert!(Program::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").as_path()).is_err());
+        assert!(
+            Program::read(
+                Path::new(env!("CARGO_MANIFEST_DIR"))
+                    .join("Cargo.toml")
+                    .as_path()
+            )
+            .is_err()
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Repositories for apt and for dnf and zypper: folders that any web server can offer. What is signed: apt's `InRelease`, rpm's
-//! `repomd.xml`, and each rpm package. Packages of earlier releases stay.
+//! Repositories for apt and for dnf and zypper: folders that any web server can offer. What is
+//! signed: apt's `InRelease`, rpm's `repomd.xml`, and each rpm package. Packages of earlier
+//! releases stay.
 //!
 //! ```text
 //! gpusetup.asc                                  the public key
@@ -21,9 +22,16 @@ use std::process::Command;
 /// Adds the packages in a release's folder.
 pub fn add(release: &Path, folder: &Path, key: &str) -> Result<()> {
     let packages = files(release)?;
-    let of = |end: &'static str| packages.iter().filter(move |path| path.extension().is_some_and(|e| e == end));
+    let of = |end: &'static str| {
+        packages
+            .iter()
+            .filter(move |path| path.extension().is_some_and(|e| e == end))
+    };
     if of("deb").next().is_none() || of("rpm").next().is_none() {
-        return Err(format!("{} has no packages; `cargo xtask dist` makes them", release.display()));
+        return Err(format!(
+            "{} has no packages; `cargo xtask dist` makes them",
+            release.display()
+        ));
     }
     let pool = made(folder.join("apt/pool"))?;
     for package in of("deb") {
@@ -31,11 +39,16 @@ pub fn add(release: &Path, folder: &Path, key: &str) -> Result<()> {
     }
     apt(&folder.join("apt"), key)?;
     for package in of("rpm") {
-        let name = package.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = package
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let architecture = name.rsplit('.').next().unwrap_or_default();
         let to = made(folder.join("rpm").join(architecture))?;
         let place = to.join(package.file_name().unwrap_or_default());
-        // It was signed when it came: other bytes of the same version would break what hosts know of it.
+        // It was signed when it came: other bytes of the same version would break what hosts know
+        // of it.
         if place.exists() {
             println!("{} is there already", place.display());
             continue;
@@ -50,7 +63,10 @@ pub fn add(release: &Path, folder: &Path, key: &str) -> Result<()> {
         fs::rename(&unsigned, &place).map_err(|e| format!("{}: {e}", place.display()))?;
         rpm(&to, key)?;
     }
-    write(&folder.join("gpusetup.asc"), &output(gpg(key).args(["--armor", "--export", key]))?)?;
+    write(
+        &folder.join("gpusetup.asc"),
+        &output(gpg(key).args(["--armor", "--export", key]))?,
+    )?;
     println!("repositories: {}", folder.display());
     Ok(())
 }
@@ -59,17 +75,27 @@ pub fn add(release: &Path, folder: &Path, key: &str) -> Result<()> {
 fn apt(root: &Path, key: &str) -> Result<()> {
     let mut architectures = BTreeSet::new();
     for package in files(&root.join("pool"))? {
-        let name = package.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let name = package
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         architectures.extend(name.rsplit('_').next().map(str::to_owned));
     }
     let suite = root.join("dists/stable");
     for architecture in &architectures {
         let folder = made(suite.join("main").join(format!("binary-{architecture}")))?;
         let list = output(
-            Command::new("apt-ftparchive").args(["--arch", architecture, "packages", "pool"]).current_dir(root),
+            Command::new("apt-ftparchive")
+                .args(["--arch", architecture, "packages", "pool"])
+                .current_dir(root),
         )?;
         write(&folder.join("Packages"), &list)?;
-        output(Command::new("xz").args(["--keep", "--force"]).arg(folder.join("Packages")))?;
+        output(
+            Command::new("xz")
+                .args(["--keep", "--force"])
+                .arg(folder.join("Packages")),
+        )?;
         // A host that has the Release of a minute ago still gets the lists that belong to it.
         let by_hash = made(folder.join("by-hash/SHA256"))?;
         for name in ["Packages", "Packages.xz"] {
@@ -99,17 +125,38 @@ fn apt(root: &Path, key: &str) -> Result<()> {
     let _ = fs::remove_file(&unsigned);
     let release = output(command.arg("release").arg("dists/stable").current_dir(root))?;
     write(&unsigned, &release)?;
-    output(gpg(key).arg("--clearsign").arg("--output").arg(signed).arg(&unsigned))?;
-    output(gpg(key).args(["--armor", "--detach-sign", "--output"]).arg(suite.join("Release.gpg")).arg(unsigned))
-        .map(drop)
+    output(
+        gpg(key)
+            .arg("--clearsign")
+            .arg("--output")
+            .arg(signed)
+            .arg(&unsigned),
+    )?;
+    output(
+        gpg(key)
+            .args(["--armor", "--detach-sign", "--output"])
+            .arg(suite.join("Release.gpg"))
+            .arg(unsigned),
+    )
+    .map(drop)
 }
 
 /// Writes rpm's lists of the packages in a folder, and signs them.
 fn rpm(folder: &Path, key: &str) -> Result<()> {
-    output(Command::new("createrepo_c").args(["--quiet", "--update", "--no-database"]).arg(folder))?;
+    output(
+        Command::new("createrepo_c")
+            .args(["--quiet", "--update", "--no-database"])
+            .arg(folder),
+    )?;
     let lists = folder.join("repodata/repomd.xml");
     let signature = folder.join("repodata/repomd.xml.asc");
-    output(gpg(key).args(["--armor", "--detach-sign", "--output"]).arg(signature).arg(lists)).map(drop)
+    output(
+        gpg(key)
+            .args(["--armor", "--detach-sign", "--output"])
+            .arg(signature)
+            .arg(lists),
+    )
+    .map(drop)
 }
 
 /// gpg, signing with this key. It asks for the key's password itself.
@@ -120,7 +167,9 @@ fn gpg(key: &str) -> Command {
 }
 
 fn made(folder: PathBuf) -> Result<PathBuf> {
-    fs::create_dir_all(&folder).map(|()| folder.clone()).map_err(|e| format!("{}: {e}", folder.display()))
+    fs::create_dir_all(&folder)
+        .map(|()| folder.clone())
+        .map_err(|e| format!("{}: {e}", folder.display()))
 }
 
 /// Copies a file into a folder, unless it is there.
@@ -133,7 +182,10 @@ fn copy_once(file: &Path, folder: &Path) -> Result<()> {
     if fs::read(&to).map_err(failed)? == fs::read(file).map_err(failed)? {
         return Ok(());
     }
-    Err(format!("{} is another package of the same version", to.display()))
+    Err(format!(
+        "{} is another package of the same version",
+        to.display()
+    ))
 }
 
 /// The files of a folder, sorted.

@@ -22,17 +22,33 @@ pub fn write(release: &Release, out: &Path) -> Result<()> {
         defined("release_day", &date(release.time, "+%a %b %d %Y")?),
         defined("release_description", description.trim_end()),
     ];
-    macros.extend(release.home.as_ref().map(|home| defined("release_home", home)));
+    macros.extend(
+        release
+            .home
+            .as_ref()
+            .map(|home| defined("release_home", home)),
+    );
     let architecture = release.program.architecture;
     let mut command = Command::new("rpmbuild");
-    command.args(["-bb", "--quiet", "--target", &format!("{architecture}-linux")]);
+    command.args([
+        "-bb",
+        "--quiet",
+        "--target",
+        &format!("{architecture}-linux"),
+    ]);
     for value in &macros {
         command.args(["--define", value]);
     }
     command.arg(project().join("packaging/rpm/gpusetup.spec"));
     // Debian's rpm keeps a record of packages in the home of whoever builds some.
-    output(command.env("HOME", &place).env("SOURCE_DATE_EPOCH", release.time.to_string()))?;
+    output(
+        command
+            .env("HOME", &place)
+            .env("SOURCE_DATE_EPOCH", release.time.to_string()),
+    )?;
     let name = format!("gpusetup-{}-1.{architecture}.rpm", release.version);
     let made = place.join("RPMS").join(architecture).join(&name);
-    fs::copy(&made, out.join(name)).map(drop).map_err(|e| format!("{}: {e}", made.display()))
+    fs::copy(&made, out.join(name))
+        .map(drop)
+        .map_err(|e| format!("{}: {e}", made.display()))
 }

@@ -1,5 +1,6 @@
-//! What a change of the database does for the golden hosts (`tests/golden/hosts.yaml`): gpusetup plans for each with the old and
-//! with the new facts. Hosts have the facts of `tests/black_box/golden.rs`, as far as a choice depends on them.
+//! What a change of the database does for the golden hosts (`tests/golden/hosts.yaml`): gpusetup
+//! plans for each with the old and with the new facts. Hosts have the facts of
+//! `tests/black_box/golden.rs`, as far as a choice depends on them.
 
 use super::report::{Report, shown};
 use crate::{Result, pypi};
@@ -68,8 +69,10 @@ struct Host {
 impl Host {
     /// The host's facts, as `gpusetup facts --json` prints them.
     fn facts(&self, database: &Database) -> Result<Value> {
-        let (id, version) =
-            self.os.split_once(' ').ok_or_else(|| format!("{}: no version in `{}`", self.name, self.os))?;
+        let (id, version) = self
+            .os
+            .split_once(' ')
+            .ok_or_else(|| format!("{}: no version in `{}`", self.name, self.os))?;
         let d = database
             .distribution(id, version, &[])
             .ok_or_else(|| format!("{}: {} is not known", self.name, self.os))?;
@@ -81,9 +84,15 @@ impl Host {
         };
         let is_known = d.named_as.is_none();
         let gcc = if is_known { d.gcc } else { Some(16) };
-        let glibc = if is_known { d.glibc.as_deref() } else { Some("2.43") };
-        let compilers: Vec<_> =
-            gcc.iter().map(|major| json!({"major": major, "gcc": "/usr/bin/gcc", "gxx": "/usr/bin/g++"})).collect();
+        let glibc = if is_known {
+            d.glibc.as_deref()
+        } else {
+            Some("2.43")
+        };
+        let compilers: Vec<_> = gcc
+            .iter()
+            .map(|major| json!({"major": major, "gcc": "/usr/bin/gcc", "gxx": "/usr/bin/g++"}))
+            .collect();
         // NVIDIA's is one that no system comes with.
         let known = d.drivers.iter().flat_map(|offer| &offer.repository.seen_as);
         let known = known.filter(|mark| !mark.contains("/cuda/repos"));
@@ -116,7 +125,9 @@ impl Host {
             "repositories": repositories, "space": [], "paths": {}, "unreadable": [], "companions": companions, "offered": self.offered, "desktop": self.desktop.then_some("/usr/bin/Xorg"),
         });
         for (place, value) in &self.set {
-            let parent = place.rsplit_once('/').and_then(|(parent, key)| Some((facts.pointer_mut(parent)?, key)));
+            let parent = place
+                .rsplit_once('/')
+                .and_then(|(parent, key)| Some((facts.pointer_mut(parent)?, key)));
             let (parent, key) = parent.ok_or_else(|| format!("{}: no {place}", self.name))?;
             parent[key] = value.clone();
         }
@@ -127,8 +138,13 @@ impl Host {
         let mut all = Vec::new();
         for text in &self.gpus {
             let (count, name) = text.split_once(" x ").unwrap_or(("1", text));
-            let gpu: &Gpu = database.gpu_named(name).map_err(|e| format!("{}: {e}", self.name))?;
-            for _ in 0..count.parse().map_err(|_| format!("{}: `{text}`", self.name))? {
+            let gpu: &Gpu = database
+                .gpu_named(name)
+                .map_err(|e| format!("{}: {e}", self.name))?;
+            for _ in 0..count
+                .parse()
+                .map_err(|_| format!("{}: `{text}`", self.name))?
+            {
                 all.push(json!({
                     "address": format!("0000:{:02x}:00.0", all.len()), "pci_id": format!("10de:{}", gpu.device),
                     "subsystem": self.subsystem.as_ref().or(gpu.subsystem.as_ref()), "class": "0302", "bound_to": "nouveau", "name": gpu.name,
@@ -141,13 +157,29 @@ impl Host {
 
     /// The options that request what the host wants.
     fn options(&self) -> Vec<String> {
-        let mut all: Vec<_> = self.frameworks.iter().map(|wish| format!("--for={wish}")).collect();
+        let mut all: Vec<_> = self
+            .frameworks
+            .iter()
+            .map(|wish| format!("--for={wish}"))
+            .collect();
         all.extend(self.cuda.iter().map(|wish| format!("--cuda={wish}")));
-        all.extend(self.prefer.iter().map(|prefer| format!("--prefer={prefer}")));
-        all.extend(self.method.iter().map(|method| format!("--method={method}")));
+        all.extend(
+            self.prefer
+                .iter()
+                .map(|prefer| format!("--prefer={prefer}")),
+        );
+        all.extend(
+            self.method
+                .iter()
+                .map(|method| format!("--method={method}")),
+        );
         all.extend(self.upgrade.then(|| "--upgrade".to_owned()));
         // On some machines the driver is left out unless it is asked for.
-        let profile = if self.toolkit_alone { "toolkit" } else { "compute" };
+        let profile = if self.toolkit_alone {
+            "toolkit"
+        } else {
+            "compute"
+        };
         all.push(format!("--profile={profile}"));
         all
     }
@@ -156,24 +188,47 @@ impl Host {
 /// A golden host's name, and what gpusetup chooses for it.
 pub type Choice = (String, String);
 
-/// The choices for all hosts with the database in a folder. `scratch` is an existing folder for the hosts' facts.
-pub fn choices(gpusetup: &Path, project: &Path, database: &Path, scratch: &Path) -> Result<Vec<Choice>> {
+/// The choices for all hosts with the database in a folder. `scratch` is an existing folder for the
+/// hosts' facts.
+pub fn choices(
+    gpusetup: &Path,
+    project: &Path,
+    database: &Path,
+    scratch: &Path,
+) -> Result<Vec<Choice>> {
     let path = project.join("tests/golden/hosts.yaml");
     let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let hosts: Hosts = serde_yaml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+    let hosts: Hosts =
+        serde_yaml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
     let known = gpusetup_database::compat::load(database).map_err(|e| e.to_string())?;
     let mut jobs = Vec::new();
     for host in &hosts.hosts {
         let file = scratch.join(format!("{}.json", host.name));
-        fs::write(&file, host.facts(&known)?.to_string()).map_err(|e| format!("{}: {e}", file.display()))?;
+        fs::write(&file, host.facts(&known)?.to_string())
+            .map_err(|e| format!("{}: {e}", file.display()))?;
         jobs.push((host, file));
     }
     pypi::for_each(&jobs, PLANNERS, |(host, facts)| {
         let mut command = Command::new(gpusetup);
-        command.arg("plan").arg("--json").arg("--offline").arg("--facts").arg(facts).arg("--database").arg(database);
-        let out = command.args(host.options()).output().map_err(|e| format!("{}: {e}", gpusetup.display()))?;
-        let answer: Value = serde_json::from_slice(&out.stdout)
-            .map_err(|_| format!("{}: {}", host.name, String::from_utf8_lossy(&out.stderr).trim()))?;
+        command
+            .arg("plan")
+            .arg("--json")
+            .arg("--offline")
+            .arg("--facts")
+            .arg(facts)
+            .arg("--database")
+            .arg(database);
+        let out = command
+            .args(host.options())
+            .output()
+            .map_err(|e| format!("{}: {e}", gpusetup.display()))?;
+        let answer: Value = serde_json::from_slice(&out.stdout).map_err(|_| {
+            format!(
+                "{}: {}",
+                host.name,
+                String::from_utf8_lossy(&out.stderr).trim()
+            )
+        })?;
         Ok((host.name.clone(), choice(&answer)))
     })
 }
@@ -183,38 +238,68 @@ fn choice(plan: &Value) -> String {
     if let Some(error) = plan.get("error").and_then(Value::as_str) {
         return format!("refused: {error}");
     }
-    let text = |path: &str| plan.pointer(&format!("/selection/{path}")).and_then(Value::as_str);
+    let text = |path: &str| {
+        plan.pointer(&format!("/selection/{path}"))
+            .and_then(Value::as_str)
+    };
     let driver = text("driver/version").map(|version| {
-        let (modules, method) = (text("driver/modules").unwrap_or("?"), text("driver/method").unwrap_or("?"));
+        let (modules, method) = (
+            text("driver/modules").unwrap_or("?"),
+            text("driver/method").unwrap_or("?"),
+        );
         format!("driver {version} ({modules}, {method})")
     });
     let cuda = text("cuda/version").map(|version| format!("CUDA {version}"));
     let cudnn = text("cudnn/version").map(|version| format!("cuDNN {version}"));
     let parts: Vec<_> = [driver, cuda, cudnn].into_iter().flatten().collect();
-    if parts.is_empty() { "nothing".to_owned() } else { parts.join(" + ") }
+    if parts.is_empty() {
+        "nothing".to_owned()
+    } else {
+        parts.join(" + ")
+    }
 }
 
 /// Reports the hosts for which the choice changed, by what changed.
 pub fn compare(before: &[Choice], after: &[Choice], report: &mut Report) {
     let mut changes: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
     for ((name, old), (_, new)) in before.iter().zip(after).filter(|(old, new)| old != new) {
-        changes.entry(changed_parts(old, new)).or_default().push(name);
+        changes
+            .entry(changed_parts(old, new))
+            .or_default()
+            .push(name);
     }
     let count: usize = changes.values().map(Vec::len).sum();
-    report.hosts.push(format!("{count} of {} hosts get another choice of driver, CUDA or cuDNN", before.len()));
+    report.hosts.push(format!(
+        "{count} of {} hosts get another choice of driver, CUDA or cuDNN",
+        before.len()
+    ));
     for ((old, new), hosts) in changes {
-        report.hosts.push(format!("{} becomes {}: {}", shown(old), shown(new), hosts.join(", ")));
+        report.hosts.push(format!(
+            "{} becomes {}: {}",
+            shown(old),
+            shown(new),
+            hosts.join(", ")
+        ));
     }
 }
 
-/// The parts that differ between two choices, if both have the same parts; otherwise the whole choices.
+/// The parts that differ between two choices, if both have the same parts; otherwise the whole
+/// choices.
 fn changed_parts(old: &str, new: &str) -> (String, String) {
     let [olds, news] = [old, new].map(|choice| choice.split(" + ").collect::<Vec<_>>());
     let kind = |part: &str| part.split(' ').next().map(str::to_owned);
-    if !olds.iter().map(|part| kind(part)).eq(news.iter().map(|part| kind(part))) {
+    if !olds
+        .iter()
+        .map(|part| kind(part))
+        .eq(news.iter().map(|part| kind(part)))
+    {
         return (old.to_owned(), new.to_owned());
     }
-    let (olds, news): (Vec<_>, Vec<_>) = olds.iter().zip(&news).filter(|(old, new)| old != new).unzip();
+    let (olds, news): (Vec<_>, Vec<_>) = olds
+        .iter()
+        .zip(&news)
+        .filter(|(old, new)| old != new)
+        .unzip();
     let joined = |parts: Vec<&&str>| parts.into_iter().copied().collect::<Vec<_>>().join(" + ");
     (joined(olds), joined(news))
 }
@@ -225,10 +310,12 @@ mod tests {
 
     #[test]
     fn every_golden_host_has_facts() {
-        let text = fs::read_to_string(crate::project().join("tests/golden/hosts.yaml")).expect("hosts");
+        let text =
+            fs::read_to_string(crate::project().join("tests/golden/hosts.yaml")).expect("hosts");
         let hosts: Hosts = serde_yaml::from_str(&text).expect("hosts");
         for host in &hosts.hosts {
-            host.facts(super::super::tests::known()).unwrap_or_else(|e| panic!("{e}"));
+            host.facts(super::super::tests::known())
+                .unwrap_or_else(|e| panic!("{e}"));
         }
     }
 
@@ -243,15 +330,25 @@ mod tests {
         let choices = choices(Path::new(&gpusetup), &project, &project, &scratch);
         let _ = fs::remove_dir_all(&scratch);
         for (name, choice) in choices.expect("choices") {
-            let snapshot = fs::read_to_string(project.join(format!("tests/golden/{name}.snap"))).expect("a snapshot");
-            let first = snapshot.lines().nth(3).expect("the first line of the answer");
+            let snapshot = fs::read_to_string(project.join(format!("tests/golden/{name}.snap")))
+                .expect("a snapshot");
+            let first = snapshot
+                .lines()
+                .nth(3)
+                .expect("the first line of the answer");
             match choice.strip_prefix("refused: ") {
                 Some(refusal) => {
-                    assert!(first.starts_with("exit ") && first.contains(refusal), "{name}: {first}\n{refusal}")
+                    assert!(
+                        first.starts_with("exit ") && first.contains(refusal),
+                        "{name}: {first}\n{refusal}"
+                    )
                 }
                 None => {
                     let words = |text: &str| -> Vec<String> {
-                        text.split_whitespace().filter(|word| word.contains('.')).map(str::to_owned).collect()
+                        text.split_whitespace()
+                            .filter(|word| word.contains('.'))
+                            .map(str::to_owned)
+                            .collect()
                     };
                     assert_eq!(words(&choice), words(first), "{name}");
                 }
@@ -265,7 +362,9 @@ mod tests {
             "cuda": {"version": "13.2.1"}, "cudnn": {"version": "9.28.0.42"}}});
         let with = |cudnn: &str| choice(&plan).replace("9.28.0.42", cudnn);
         let named = |name: &str, choice: String| (name.to_owned(), choice);
-        let old: Vec<_> = ["a", "b", "c", "d"].map(|name| named(name, choice(&plan))).to_vec();
+        let old: Vec<_> = ["a", "b", "c", "d"]
+            .map(|name| named(name, choice(&plan)))
+            .to_vec();
         let refusal = choice(&json!({"error": "it does not fit"}));
         let new = [
             named("a", with("9.29.0.1")),

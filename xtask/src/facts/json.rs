@@ -1,4 +1,5 @@
-//! JSON as strangers publish it: a name that an object has twice is an error, because readers differ on which of the two counts.
+//! JSON as strangers publish it: a name that an object has twice is an error, because readers
+//! differ on which of the two counts.
 
 use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -24,20 +25,35 @@ impl Json {
     }
 
     pub fn text(&self) -> Option<&str> {
-        if let Self::Text(text) = self { Some(text) } else { None }
+        if let Self::Text(text) = self {
+            Some(text)
+        } else {
+            None
+        }
     }
 
     pub fn list(&self) -> Option<&[Self]> {
-        if let Self::List(all) = self { Some(all) } else { None }
+        if let Self::List(all) = self {
+            Some(all)
+        } else {
+            None
+        }
     }
 
     pub fn object(&self) -> Option<&[(String, Self)]> {
-        if let Self::Object(members) = self { Some(members) } else { None }
+        if let Self::Object(members) = self {
+            Some(members)
+        } else {
+            None
+        }
     }
 
     /// The member of an object with this name.
     pub fn get(&self, name: &str) -> Option<&Self> {
-        self.object()?.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+        self.object()?
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value)
     }
 }
 
@@ -110,7 +126,13 @@ mod tests {
         assert!(Json::parse(r#"{"a": "1"} {"a": "2"}"#).is_err());
         assert!(Json::parse(&"[".repeat(10_000)).is_err());
         let json = Json::parse(r#"{"a": ["x", 7, -1, 1.5, null]}"#).expect("JSON");
-        let all = [Json::Text("x".to_owned()), Json::Number(7), Json::Other, Json::Other, Json::Other];
+        let all = [
+            Json::Text("x".to_owned()),
+            Json::Number(7),
+            Json::Other,
+            Json::Other,
+            Json::Other,
+        ];
         assert_eq!(json.get("a").and_then(Json::list), Some(&all[..]));
     }
 }

@@ -1,5 +1,5 @@
-//! NVIDIA's lists of archives: `cuda/redist/redistrib_13.0.2.json` names the archives of a release with checksum and size. A list
-//! in which anything is malformed is refused as a whole.
+//! NVIDIA's lists of archives: `cuda/redist/redistrib_13.0.2.json` names the archives of a release
+//! with checksum and size. A list in which anything is malformed is refused as a whole.
 
 use super::json::Json;
 use super::report::shown;
@@ -59,14 +59,18 @@ impl Archive {
 /// The product and the release of `cudnn/redist/redistrib_9.12.0.json`.
 pub fn named(path: &str) -> Option<(&str, &str)> {
     let mut parts = path.rsplit('/');
-    let release = parts.next()?.strip_prefix("redistrib_")?.strip_suffix(".json")?;
+    let release = parts
+        .next()?
+        .strip_prefix("redistrib_")?
+        .strip_suffix(".json")?;
     let product = parts.find(|part| *part != "redist")?;
     Some((product, release))
 }
 
 /// Reads a list. `path` is the input's, `text` its content.
 pub fn read(path: &str, text: &str, sha256: &str) -> Result<List> {
-    let (product, release) = named(path).ok_or("its name is not PRODUCT/redist/redistrib_RELEASE.json")?;
+    let (product, release) =
+        named(path).ok_or("its name is not PRODUCT/redist/redistrib_RELEASE.json")?;
     if !is_name(product, "_") || !is_version(release) {
         return Err("its name has no product and release".to_owned());
     }
@@ -93,7 +97,8 @@ pub fn read(path: &str, text: &str, sha256: &str) -> Result<List> {
                 if !is_name(name, "_") {
                     return Err(format!("{} is not the name of a component", shown(name)));
                 }
-                let component = component(name, of, &mut list.unknown).map_err(|e| format!("{name}: {e}"))?;
+                let component =
+                    component(name, of, &mut list.unknown).map_err(|e| format!("{name}: {e}"))?;
                 list.components.push(component);
             }
             _ => list.unknown.push(name.clone()),
@@ -105,12 +110,17 @@ pub fn read(path: &str, text: &str, sha256: &str) -> Result<List> {
     Ok(list)
 }
 
-fn component(name: &str, members: &[(String, Json)], unknown: &mut Vec<String>) -> Result<Component> {
+fn component(
+    name: &str,
+    members: &[(String, Json)],
+    unknown: &mut Vec<String>,
+) -> Result<Component> {
     let mut archives = Vec::new();
     let mut version = None;
     for (key, value) in members {
         match (key.as_str(), value) {
-            ("name" | "license" | "license_path", Json::Text(_)) | ("cuda_variant", Json::List(_)) => {}
+            ("name" | "license" | "license_path", Json::Text(_))
+            | ("cuda_variant", Json::List(_)) => {}
             ("version", Json::Text(text)) if is_version(text) => version = Some(text.clone()),
             ("version", _) => return Err("its version is not made of numbers and dots".to_owned()),
             (platform, Json::Object(of)) => {
@@ -125,7 +135,11 @@ fn component(name: &str, members: &[(String, Json)], unknown: &mut Vec<String>) 
         }
     }
     let version = version.ok_or("it has no version")?;
-    Ok(Component { name: name.to_owned(), version, archives })
+    Ok(Component {
+        name: name.to_owned(),
+        version,
+        archives,
+    })
 }
 
 /// The archives of one platform: one, or one for each CUDA line.
@@ -142,7 +156,10 @@ fn of_platform(
     for (key, value) in members {
         let line = key.strip_prefix("cuda").filter(|line| is_version(line));
         let (Some(line), Some(of)) = (line, value.object()) else {
-            return Err(format!("{} is neither an archive nor a CUDA line", shown(key)));
+            return Err(format!(
+                "{} is neither an archive nor a CUDA line",
+                shown(key)
+            ));
         };
         let found = archive(platform, Some(line), of, &format!("{place}.{key}"), unknown);
         all.push(found.map_err(|e| format!("{key}: {e}"))?);
@@ -170,8 +187,12 @@ fn archive(
     Ok(Archive {
         platform: platform.to_owned(),
         line: line.map(str::to_owned),
-        path: path.ok_or("relative_path is missing or not a path below the list's folder")?.to_owned(),
-        sha256: sha256.ok_or("sha256 is missing or not 64 hexadecimal digits")?.to_lowercase(),
+        path: path
+            .ok_or("relative_path is missing or not a path below the list's folder")?
+            .to_owned(),
+        sha256: sha256
+            .ok_or("sha256 is missing or not 64 hexadecimal digits")?
+            .to_lowercase(),
         size: size.ok_or("size is missing or not a number of bytes")?,
     })
 }
@@ -194,7 +215,10 @@ fn is_digits(text: &str) -> bool {
 
 /// Whether a text is up to six numbers with dots between them.
 pub fn is_version(text: &str) -> bool {
-    text.split('.').count() <= 6 && text.split('.').all(|number| is_digits(number) && number.len() <= 9)
+    text.split('.').count() <= 6
+        && text
+            .split('.')
+            .all(|number| is_digits(number) && number.len() <= 9)
 }
 
 /// Whether a text is a SHA-256 in hexadecimal.
@@ -212,15 +236,21 @@ fn is_name(text: &str, signs: &str) -> bool {
 pub fn is_path(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     text.len() <= 300
-        && text.split('/').all(|name| !name.is_empty() && !name.starts_with('.') && name.chars().all(is_plain))
+        && text
+            .split('/')
+            .all(|name| !name.is_empty() && !name.starts_with('.') && name.chars().all(is_plain))
 }
 
 /// Whether a text is a day, `2025-10-09`.
 fn is_date(text: &str) -> bool {
     let parts: Vec<_> = text.split('-').collect();
-    let [year, month, day] = parts.as_slice() else { return false };
+    let [year, month, day] = parts.as_slice() else {
+        return false;
+    };
     let is_number = |text: &str, digits: usize, most: u16| {
-        text.len() == digits && is_digits(text) && text.parse().is_ok_and(|n: u16| (1..=most).contains(&n))
+        text.len() == digits
+            && is_digits(text)
+            && text.parse().is_ok_and(|n: u16| (1..=most).contains(&n))
     };
     is_number(year, 4, 9999) && is_number(month, 2, 12) && is_number(day, 2, 31)
 }

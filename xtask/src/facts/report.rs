@@ -9,7 +9,8 @@ const SHOWN: usize = 120;
 /// The most names of one kind that the summary shows; the rest is counted.
 const NAMES: usize = 200;
 
-/// What a refresh found. Each line is Markdown; texts from inputs are in it as [`shown`] gives them.
+/// What a refresh found. Each line is Markdown; texts from inputs are in it as [`shown`] gives
+/// them.
 #[derive(Default)]
 pub struct Report {
     /// Checksums and sizes that differ for the same file.
@@ -36,25 +37,42 @@ pub struct Report {
     pub same: usize,
 }
 
-/// A text from an input on one line of Markdown: control characters are escaped, and long texts are cut.
+/// A text from an input on one line of Markdown: control characters are escaped, and long texts are
+/// cut.
 pub fn shown(text: impl Display) -> String {
     let text = text.to_string();
-    let mut plain: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
+    let mut plain: String = text
+        .chars()
+        .take(SHOWN)
+        .flat_map(char::escape_debug)
+        .collect();
     if text.chars().count() > SHOWN {
         plain.push('…');
     }
-    format!("`{}`", plain.replace("\\'", "'").replace("\\\"", "\"").replace('`', "'"))
+    format!(
+        "`{}`",
+        plain
+            .replace("\\'", "'")
+            .replace("\\\"", "\"")
+            .replace('`', "'")
+    )
 }
 
 impl Report {
     /// Notes something that was not understood.
     pub fn unknown(&mut self, reason: impl Into<String>, name: impl Display) {
-        self.unknown.entry(reason.into()).or_default().insert(shown(name));
+        self.unknown
+            .entry(reason.into())
+            .or_default()
+            .insert(shown(name));
     }
 
     /// Notes something that the database leaves out on purpose.
     pub fn leave_out(&mut self, reason: impl Into<String>, name: impl Display) {
-        self.left_out.entry(reason.into()).or_default().insert(shown(name));
+        self.left_out
+            .entry(reason.into())
+            .or_default()
+            .insert(shown(name));
     }
 
     /// Whether nothing may be written.
@@ -65,12 +83,22 @@ impl Report {
     /// The whole summary; `outcome` says what was written.
     pub fn markdown(&self, from: &str, outcome: &str) -> String {
         let mut out = format!("# Facts from {}\n\n{outcome}\n", shown(from));
-        let new = if self.forbids_writing() { "New, and not written" } else { "New" };
+        let new = if self.forbids_writing() {
+            "New, and not written"
+        } else {
+            "New"
+        };
         let lists: [(&str, &[String]); 4] = [
-            ("ALARM: published checksums or sizes differ from the database", &self.alarms),
+            (
+                "ALARM: published checksums or sizes differ from the database",
+                &self.alarms,
+            ),
             ("Refused inputs", &self.refused),
             (new, &self.new),
-            ("Facts that differ; the database was left as it is", &self.differ),
+            (
+                "Facts that differ; the database was left as it is",
+                &self.differ,
+            ),
         ];
         for (title, lines) in lists {
             if !lines.is_empty() {
@@ -85,15 +113,26 @@ impl Report {
             section(&mut out, "Requires manual action", &self.manual);
         }
         let nothing = BTreeMap::from([("nothing".to_owned(), BTreeSet::new())]);
-        let unknown = if self.unknown.is_empty() { &nothing } else { &self.unknown };
+        let unknown = if self.unknown.is_empty() {
+            &nothing
+        } else {
+            &self.unknown
+        };
         section(&mut out, "Not understood", &grouped(unknown));
         if !self.left_out.is_empty() {
             section(&mut out, "Left out on purpose", &grouped(&self.left_out));
         }
-        let same = format!("{} listed archives have the checksum and the size of the database", self.same);
+        let same = format!(
+            "{} listed archives have the checksum and the size of the database",
+            self.same
+        );
         section(&mut out, "Checks", &[&self.checks[..], &[same]].concat());
         if !self.commands.is_empty() {
-            let _ = write!(out, "\n## Next\n\n```sh\n{}\n```\n", self.commands.join("\n"));
+            let _ = write!(
+                out,
+                "\n## Next\n\n```sh\n{}\n```\n",
+                self.commands.join("\n")
+            );
         }
         out
     }

@@ -1,4 +1,5 @@
-//! CUDA's lists: component archives (`manifests/components/`), and the releases themselves (`compat/cuda.yaml`).
+//! CUDA's lists: component archives (`manifests/components/`), and the releases themselves
+//! (`compat/cuda.yaml`).
 
 use super::lists::{Archive, Component, List};
 use super::notes::Notes;
@@ -44,18 +45,40 @@ pub fn release(list: &List, report: &mut Report) -> Option<CudaVersion> {
 }
 
 /// Adds what CUDA's lists and release notes have, oldest release first.
-pub fn refresh(lists: &[&List], notes: &Notes, also: &Also, database: &Database, tree: &mut Tree, report: &mut Report) {
-    let mut releases: Vec<_> = lists.iter().filter_map(|list| Some((release(list, report)?, *list))).collect();
+pub fn refresh(
+    lists: &[&List],
+    notes: &Notes,
+    also: &Also,
+    database: &Database,
+    tree: &mut Tree,
+    report: &mut Report,
+) {
+    let mut releases: Vec<_> = lists
+        .iter()
+        .filter_map(|list| Some((release(list, report)?, *list)))
+        .collect();
     releases.sort_by_key(|(release, _)| *release);
     let newest = |series: CudaVersion| {
         let known = database.component_releases.iter().map(|r| r.version);
-        known.chain(releases.iter().map(|(release, _)| *release)).filter(|r| r.series() == series).max()
+        known
+            .chain(releases.iter().map(|(release, _)| *release))
+            .filter(|r| r.series() == series)
+            .max()
     };
     let mut added: Vec<CudaRelease> = Vec::new();
     for (release, list) in &releases {
-        let nvcc = list.components.iter().find(|component| component.name == "cuda_nvcc");
-        if let Some(nvcc) = nvcc.filter(|nvcc| !nvcc.version.starts_with(&format!("{}.", release.series()))) {
-            report.refused.push(format!("{}: it has cuda_nvcc {}", shown(&list.input), nvcc.version));
+        let nvcc = list
+            .components
+            .iter()
+            .find(|component| component.name == "cuda_nvcc");
+        if let Some(nvcc) =
+            nvcc.filter(|nvcc| !nvcc.version.starts_with(&format!("{}.", release.series())))
+        {
+            report.refused.push(format!(
+                "{}: it has cuda_nvcc {}",
+                shown(&list.input),
+                nvcc.version
+            ));
             continue;
         }
         let kept = kept(list, database, report);
@@ -63,7 +86,10 @@ pub fn refresh(lists: &[&List], notes: &Notes, also: &Also, database: &Database,
         if let Some(known) = database.component_release(*release) {
             complete(known, &kept, list, tree, report);
         } else if newest(release.series()).is_some_and(|newest| newest > *release) {
-            report.leave_out("releases that are not the newest of their series", &list.input);
+            report.leave_out(
+                "releases that are not the newest of their series",
+                &list.input,
+            );
         } else if database.cuda(*release).is_some()
             || add_release(*release, list, notes, database, &mut added, tree, report)
         {
@@ -78,7 +104,10 @@ fn kept<'l>(list: &'l List, database: &Database, report: &mut Report) -> Vec<Kep
     let mut all = Vec::new();
     for component in &list.components {
         let archives = of_hosts(component, list, report);
-        if let Some((name, why)) = OF_NO_TOOLKIT.iter().find(|(name, _)| *name == component.name) {
+        if let Some((name, why)) = OF_NO_TOOLKIT
+            .iter()
+            .find(|(name, _)| *name == component.name)
+        {
             report.leave_out(format!("no components of toolkits: {why}"), name);
             continue;
         }
@@ -99,7 +128,10 @@ fn kept<'l>(list: &'l List, database: &Database, report: &mut Report) -> Vec<Kep
         }
         archives.sort_by_key(|(arch, _)| ARCHITECTURES.iter().position(|known| known == arch));
         if !archives.is_empty() {
-            all.push(Kept { component, archives });
+            all.push(Kept {
+                component,
+                archives,
+            });
         }
     }
     all.sort_by(|a, b| a.component.name.cmp(&b.component.name));
@@ -107,15 +139,24 @@ fn kept<'l>(list: &'l List, database: &Database, report: &mut Report) -> Vec<Kep
 }
 
 /// A component's archives for the architectures of hosts. Other platforms are named in the report.
-fn of_hosts<'l>(component: &'l Component, list: &List, report: &mut Report) -> Vec<(&'static str, &'l Archive)> {
+fn of_hosts<'l>(
+    component: &'l Component,
+    list: &List,
+    report: &mut Report,
+) -> Vec<(&'static str, &'l Archive)> {
     let mut archives = Vec::new();
     for archive in &component.archives {
-        let arch = ARCHITECTURES.into_iter().find(|arch| archive.platform.strip_prefix("linux-") == Some(arch));
+        let arch = ARCHITECTURES
+            .into_iter()
+            .find(|arch| archive.platform.strip_prefix("linux-") == Some(arch));
         match arch {
             Some(arch) => archives.push((arch, archive)),
             None if super::is_left_out(&archive.platform, report) => {}
             None => {
-                let name = format!("{} of {} in {}", archive.platform, component.name, list.input);
+                let name = format!(
+                    "{} of {} in {}",
+                    archive.platform, component.name, list.input
+                );
                 report.unknown("architectures", name);
             }
         }
@@ -124,13 +165,23 @@ fn of_hosts<'l>(component: &'l Component, list: &List, report: &mut Report) -> V
 }
 
 fn line(kept: &Kept<'_>) -> String {
-    let archives: Vec<_> = kept.archives.iter().map(|(arch, archive)| entry(arch, archive)).collect();
+    let archives: Vec<_> = kept
+        .archives
+        .iter()
+        .map(|(arch, archive)| entry(arch, archive))
+        .collect();
     let Component { name, version, .. } = kept.component;
-    format!("      - {{name: {name}, version: \"{version}\", archives: [{}]}}", archives.join(", "))
+    format!(
+        "      - {{name: {name}, version: \"{version}\", archives: [{}]}}",
+        archives.join(", ")
+    )
 }
 
 fn entry(arch: &str, archive: &Archive) -> String {
-    format!("{{arch: {arch}, size: {}, sha256: \"{}\"}}", archive.size, archive.sha256)
+    format!(
+        "{{arch: {arch}, size: {}, sha256: \"{}\"}}",
+        archive.size, archive.sha256
+    )
 }
 
 fn file(release: CudaVersion) -> String {
@@ -153,9 +204,15 @@ fn add_archives(
     let name = format!("redistrib_{}.json", list.release);
     let others = also.sources(&list.published_as(), &list.sha256, report);
     let verified = match others.is_empty() {
-        false => format!("{name} was read whole and has the sum that is published of it, {}", list.sha256),
+        false => format!(
+            "{name} was read whole and has the sum that is published of it, {}",
+            list.sha256
+        ),
         true => {
-            format!("{name} was read whole; its checksum is {}, which was compared with no other source", list.sha256)
+            format!(
+                "{name} was read whole; its checksum is {}, which was compared with no other source",
+                list.sha256
+            )
         }
     };
     let sources = [&[SOURCE.to_owned()], others.as_slice()].concat();
@@ -179,32 +236,58 @@ fn add_archives(
         tree.set(&name, header);
     }
     tree.edit(&name, |lines| insert_release(lines, release, new));
-    report.new.push(format!("CUDA {release}: archives of {} components, in `{name}`", kept.len()));
+    report.new.push(format!(
+        "CUDA {release}: archives of {} components, in `{name}`",
+        kept.len()
+    ));
 }
 
 /// Inserts a record of a release before the next older one.
 fn insert_release(lines: &mut Lines, release: CudaVersion, new: Vec<String>) {
-    let of = |line: &str| line.strip_prefix("  - version: \"")?.strip_suffix('"')?.parse::<CudaVersion>().ok();
-    lines.insert_in_order(new, |line| of(line).is_some_and(|known| known < release), |line| line.starts_with("  "));
+    let of = |line: &str| {
+        line.strip_prefix("  - version: \"")?
+            .strip_suffix('"')?
+            .parse::<CudaVersion>()
+            .ok()
+    };
+    lines.insert_in_order(
+        new,
+        |line| of(line).is_some_and(|known| known < release),
+        |line| line.starts_with("  "),
+    );
 }
 
 /// Adds what the archives of a known release lack. Whether checksums differ was compared before.
-fn complete(known: &ComponentRelease, kept: &[Kept<'_>], list: &List, tree: &mut Tree, report: &mut Report) {
+fn complete(
+    known: &ComponentRelease,
+    kept: &[Kept<'_>],
+    list: &List,
+    tree: &mut Tree,
+    report: &mut Report,
+) {
     for kept in kept {
         let Component { name, version, .. } = kept.component;
         let release = known.version;
         let first = format!("  - version: \"{release}\"");
         let Some(ours) = known.components.iter().find(|c| c.name == *name) else {
             tree.edit(&file(release), |lines| {
-                let Some(record) = lines.record(&first) else { return };
-                let of = |line: &str| {
-                    line.strip_prefix("      - {name: ").and_then(|rest| rest.split(',').next()).map(str::to_owned)
+                let Some(record) = lines.record(&first) else {
+                    return;
                 };
-                let at =
-                    record.clone().find(|n| of(&lines.0[*n]).is_some_and(|other| other > *name)).unwrap_or(record.end);
+                let of = |line: &str| {
+                    line.strip_prefix("      - {name: ")
+                        .and_then(|rest| rest.split(',').next())
+                        .map(str::to_owned)
+                };
+                let at = record
+                    .clone()
+                    .find(|n| of(&lines.0[*n]).is_some_and(|other| other > *name))
+                    .unwrap_or(record.end);
                 lines.0.insert(at, line(kept));
             });
-            report.new.push(format!("CUDA {release}: the component `{name}` {version}"));
+            report
+                .new
+                .push(format!("CUDA {release}: the component `{name}` {version}"));
             continue;
         };
         if ours.version != *version {
@@ -215,31 +298,49 @@ fn complete(known: &ComponentRelease, kept: &[Kept<'_>], list: &List, tree: &mut
             ));
             continue;
         }
-        for (arch, archive) in kept.archives.iter().filter(|(arch, _)| ours.archive(arch).is_none()) {
+        for (arch, archive) in kept
+            .archives
+            .iter()
+            .filter(|(arch, _)| ours.archive(arch).is_none())
+        {
             let begin = format!("      - {{name: {name}, ");
             tree.edit(&file(release), |lines| {
-                let Some(record) = lines.record(&first) else { return };
-                if let Some(line) =
-                    lines.0[record].iter_mut().find(|line| line.starts_with(&begin) && line.ends_with("]}"))
+                let Some(record) = lines.record(&first) else {
+                    return;
+                };
+                if let Some(line) = lines.0[record]
+                    .iter_mut()
+                    .find(|line| line.starts_with(&begin) && line.ends_with("]}"))
                 {
                     line.truncate(line.len() - 2);
                     let _ = write!(line, ", {}]}}", entry(arch, archive));
                 }
             });
-            report.new.push(format!("CUDA {release}: `{name}` {version} for {arch}"));
+            report
+                .new
+                .push(format!("CUDA {release}: `{name}` {version} for {arch}"));
         }
     }
 }
 
 /// Compares the day and nvcc's version of a release, and adds them if they are missing.
-fn facts_of(release: CudaVersion, list: &List, database: &Database, tree: &mut Tree, report: &mut Report) {
-    let Some(known) = database.cuda(release) else { return };
+fn facts_of(
+    release: CudaVersion,
+    list: &List,
+    database: &Database,
+    tree: &mut Tree,
+    report: &mut Report,
+) {
+    let Some(known) = database.cuda(release) else {
+        return;
+    };
     let day = list.date.as_deref().unwrap_or_default();
     match &known.date {
         Some(date) if !day.starts_with(date.as_str()) => {
-            report
-                .differ
-                .push(format!("CUDA {release}: {} has the date {day}; the database has {date}", shown(&list.input)));
+            report.differ.push(format!(
+                "CUDA {release}: {} has the date {day}; the database has {date}",
+                shown(&list.input)
+            ));
         }
         Some(_) => {}
         None => insert_field(
@@ -251,12 +352,20 @@ fn facts_of(release: CudaVersion, list: &List, database: &Database, tree: &mut T
             report,
         ),
     }
-    let Some(nvcc) = list.components.iter().find(|c| c.name == "cuda_nvcc").map(|c| &c.version) else { return };
+    let Some(nvcc) = list
+        .components
+        .iter()
+        .find(|c| c.name == "cuda_nvcc")
+        .map(|c| &c.version)
+    else {
+        return;
+    };
     match &known.nvcc {
         Some(ours) if ours != nvcc => {
-            report
-                .differ
-                .push(format!("CUDA {release}: {} has nvcc {nvcc}; the database has {ours}", shown(&list.input)));
+            report.differ.push(format!(
+                "CUDA {release}: {} has nvcc {nvcc}; the database has {ours}",
+                shown(&list.input)
+            ));
         }
         Some(_) => {}
         None => {
@@ -269,25 +378,45 @@ fn facts_of(release: CudaVersion, list: &List, database: &Database, tree: &mut T
                 "    gcc_min: ",
                 "    highest_capability: ",
             ];
-            insert_field(release, &before, &format!("    nvcc: \"{nvcc}\""), SOURCE, tree, report);
+            insert_field(
+                release,
+                &before,
+                &format!("    nvcc: \"{nvcc}\""),
+                SOURCE,
+                tree,
+                report,
+            );
         }
     }
 }
 
 /// Inserts a field of a release after the first of `after` that it has.
-fn insert_field(release: CudaVersion, after: &[&str], field: &str, source: &str, tree: &mut Tree, report: &mut Report) {
+fn insert_field(
+    release: CudaVersion,
+    after: &[&str],
+    field: &str,
+    source: &str,
+    tree: &mut Tree,
+    report: &mut Report,
+) {
     tree.edit(FILE, |lines| {
-        let Some(record) = lines.record(&format!("  - version: \"{release}\"")) else { return };
-        let place = after.iter().find_map(|begin| record.clone().find(|n| lines.0[*n].starts_with(begin)));
+        let Some(record) = lines.record(&format!("  - version: \"{release}\"")) else {
+            return;
+        };
+        let place = after
+            .iter()
+            .find_map(|begin| record.clone().find(|n| lines.0[*n].starts_with(begin)));
         let Some(place) = place else { return };
         lines.0.insert(place + 1, field.to_owned());
         lines.add_source(record.start..record.end + 1, source);
     });
-    report.new.push(format!("CUDA {release}: `{}`, in `{FILE}`", field.trim()));
+    report
+        .new
+        .push(format!("CUDA {release}: `{}`, in `{FILE}`", field.trim()));
 }
 
-/// Adds a release to `compat/cuda.yaml`. What its list does not have is taken from the release before it, and called assumed.
-/// Returns whether it was added.
+/// Adds a release to `compat/cuda.yaml`. What its list does not have is taken from the release
+/// before it, and called assumed. Returns whether it was added.
 fn add_release(
     release: CudaVersion,
     list: &List,
@@ -297,18 +426,29 @@ fn add_release(
     tree: &mut Tree,
     report: &mut Report,
 ) -> bool {
-    let older =
-        database.cuda.iter().chain(added.iter()).filter(|r| r.version.major == release.major && r.version < release);
+    let older = database
+        .cuda
+        .iter()
+        .chain(added.iter())
+        .filter(|r| r.version.major == release.major && r.version < release);
     let Some(before) = older.max_by_key(|r| r.version).cloned() else {
         report.manual.push(format!(
             "CUDA {release} is the first of its major version: add it to `{FILE}` with the driver, the compute capabilities, the compilers and the glibc that it needs, then refresh again"
         ));
         return false;
     };
-    let quoted = |key: &str, value: Option<String>| value.map(|value| format!("    {key}: \"{value}\""));
+    let quoted =
+        |key: &str, value: Option<String>| value.map(|value| format!("    {key}: \"{value}\""));
     let number = |key: &str, value: Option<u16>| value.map(|value| format!("    {key}: {value}"));
-    let native = notes.native.get(&release).filter(|native| **native >= before.minimum_driver);
-    let nvcc = list.components.iter().find(|c| c.name == "cuda_nvcc").map(|c| c.version.clone());
+    let native = notes
+        .native
+        .get(&release)
+        .filter(|native| **native >= before.minimum_driver);
+    let nvcc = list
+        .components
+        .iter()
+        .find(|c| c.name == "cuda_nvcc")
+        .map(|c| c.version.clone());
     let mut sources = vec![SOURCE];
     sources.extend(native.map(|_| NOTES));
     let assumed = format!(
@@ -320,19 +460,30 @@ fn add_release(
         quoted("date", list.date.as_ref().map(|day| day[..7].to_owned())),
         quoted("minimum_driver", Some(before.minimum_driver.to_string())),
         quoted("native_driver", native.map(ToString::to_string)),
-        quoted("lowest_capability", Some(before.lowest_capability.to_string())),
-        quoted("highest_capability", Some(before.highest_capability.to_string())),
+        quoted(
+            "lowest_capability",
+            Some(before.lowest_capability.to_string()),
+        ),
+        quoted(
+            "highest_capability",
+            Some(before.highest_capability.to_string()),
+        ),
         number("gcc_min", before.gcc_min),
         number("gcc_max", before.gcc_max),
         quoted("clang_max", before.clang_max.clone()),
         quoted("glibc_min", before.glibc_min.clone()),
         quoted("glibc_breaks_from", before.glibc_breaks_from.clone()),
-        quoted("glibc_breaks_from_sbsa", before.glibc_breaks_from_sbsa.clone()),
+        quoted(
+            "glibc_breaks_from_sbsa",
+            before.glibc_breaks_from_sbsa.clone(),
+        ),
         quoted("nvcc", nvcc.clone()),
         quoted("assumed", Some(assumed)),
         Some(format!("    sources: [{}]", sources.join(", "))),
     ];
-    tree.edit(FILE, |lines| insert_release(lines, release, fields.into_iter().flatten().collect()));
+    tree.edit(FILE, |lines| {
+        insert_release(lines, release, fields.into_iter().flatten().collect())
+    });
     report.new.push(format!("CUDA {release}, in `{FILE}`"));
     report.manual.push(format!(
         "CUDA {release}: compute capabilities, compilers and glibc are assumed to be those of {}; measure them with `tests/host/toolchains.txt` and the compile matrix, then remove `assumed`",
@@ -343,7 +494,11 @@ fn add_release(
             "CUDA {release}: `native_driver` is missing; it is in the release notes' table (`--release-notes`)"
         ));
     }
-    added.push(CudaRelease { version: release, nvcc, ..before });
+    added.push(CudaRelease {
+        version: release,
+        nvcc,
+        ..before
+    });
     true
 }
 
@@ -351,8 +506,14 @@ fn add_release(
 fn drivers(notes: &Notes, database: &Database, tree: &mut Tree, report: &mut Report) {
     for (release, driver) in &notes.native {
         let Some(known) = database.cuda(*release) else {
-            if tree.text(FILE).is_none_or(|text| !text.contains(&format!("  - version: \"{release}\"\n"))) {
-                report.unknown("releases in the notes that the database does not have", release);
+            if tree
+                .text(FILE)
+                .is_none_or(|text| !text.contains(&format!("  - version: \"{release}\"\n")))
+            {
+                report.unknown(
+                    "releases in the notes that the database does not have",
+                    release,
+                );
             }
             continue;
         };
@@ -381,8 +542,15 @@ fn drivers(notes: &Notes, database: &Database, tree: &mut Tree, report: &mut Rep
     }
     for (major, driver) in &notes.minimum {
         // Before 11 each release has its own.
-        let Some(known) = database.cuda.iter().find(|r| r.version.major == *major && *major >= 11) else {
-            report.unknown("major versions in the notes that the database does not have", major);
+        let Some(known) = database
+            .cuda
+            .iter()
+            .find(|r| r.version.major == *major && *major >= 11)
+        else {
+            report.unknown(
+                "major versions in the notes that the database does not have",
+                major,
+            );
             continue;
         };
         let ours = known.minimum_driver.to_string();

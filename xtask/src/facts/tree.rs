@@ -1,5 +1,5 @@
-//! The database's files as text. Facts are added by inserting lines and fields, so that comments, order and everything else
-//! that people typed stay as they are.
+//! The database's files as text. Facts are added by inserting lines and fields, so that comments,
+//! order and everything else that people typed stay as they are.
 
 use crate::Result;
 use gpusetup_database::compat::{self, Database};
@@ -19,12 +19,19 @@ impl Tree {
     /// Reads the files of a database's folder.
     pub fn load(folder: &Path) -> Result<Self> {
         let files = compat::files(folder).map_err(|e| e.to_string())?;
-        Ok(Self { files: files.into_iter().collect() })
+        Ok(Self {
+            files: files.into_iter().collect(),
+        })
     }
 
     /// Parses and checks the files.
     pub fn database(&self) -> Result<Database> {
-        compat::parse(self.files.iter().map(|(name, text)| (name.as_str(), text.as_str()))).map_err(|e| e.to_string())
+        compat::parse(
+            self.files
+                .iter()
+                .map(|(name, text)| (name.as_str(), text.as_str())),
+        )
+        .map_err(|e| e.to_string())
     }
 
     /// The text of a file.
@@ -34,7 +41,10 @@ impl Tree {
 
     /// The names of the files in a folder.
     pub fn names<'t>(&'t self, folder: &'t str) -> impl Iterator<Item = &'t str> {
-        self.files.keys().map(String::as_str).filter(move |name| name.starts_with(folder))
+        self.files
+            .keys()
+            .map(String::as_str)
+            .filter(move |name| name.starts_with(folder))
     }
 
     /// Replaces the text of a file, or adds the file.
@@ -53,11 +63,15 @@ impl Tree {
 
     /// The files that differ from those of another tree.
     pub fn changed<'t>(&'t self, before: &'t Self) -> impl Iterator<Item = (&'t str, &'t str)> {
-        let all = self.files.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        let all = self
+            .files
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str()));
         all.filter(move |(name, text)| before.text(name) != Some(text))
     }
 
-    /// Writes the files that differ from those of another tree below a folder. A file is replaced as a whole.
+    /// Writes the files that differ from those of another tree below a folder. A file is replaced
+    /// as a whole.
     pub fn write(&self, folder: &Path, before: &Self) -> Result<()> {
         for (name, text) in self.changed(before) {
             let path = folder.join(name);
@@ -85,18 +99,23 @@ impl Tree {
 pub struct Lines(pub Vec<String>);
 
 impl Lines {
-    /// The lines of the record that begins with this line, with what belongs to it: everything that is indented deeper than its
-    /// dash.
+    /// The lines of the record that begins with this line, with what belongs to it: everything that
+    /// is indented deeper than its dash.
     pub fn record(&self, first: &str) -> Option<Range<usize>> {
         let start = self.0.iter().position(|line| line == first)?;
         let belongs = |line: &&String| line.starts_with("    ") || line.is_empty();
         let length = self.0[start + 1..].iter().take_while(belongs).count();
-        let blank = self.0[start + 1..start + 1 + length].iter().rev().take_while(|line| line.is_empty()).count();
+        let blank = self.0[start + 1..start + 1 + length]
+            .iter()
+            .rev()
+            .take_while(|line| line.is_empty())
+            .count();
         Some(start..start + 1 + length - blank)
     }
 
-    /// Inserts lines before the first one for which `is_after` holds; comments directly above that line stay with it. If there
-    /// is none, they are inserted behind the last line for which `is_before` holds, or at the end.
+    /// Inserts lines before the first one for which `is_after` holds; comments directly above that
+    /// line stay with it. If there is none, they are inserted behind the last line for which
+    /// `is_before` holds, or at the end.
     pub fn insert_in_order(
         &mut self,
         new: Vec<String>,
@@ -104,15 +123,28 @@ impl Lines {
         is_before: impl Fn(&str) -> bool,
     ) {
         let at = match self.0.iter().position(|line| is_after(line)) {
-            Some(at) => at - self.0[..at].iter().rev().take_while(|line| line.trim_start().starts_with('#')).count(),
-            None => self.0.iter().rposition(|line| is_before(line)).map_or(self.0.len(), |at| at + 1),
+            Some(at) => {
+                at - self.0[..at]
+                    .iter()
+                    .rev()
+                    .take_while(|line| line.trim_start().starts_with('#'))
+                    .count()
+            }
+            None => self
+                .0
+                .iter()
+                .rposition(|line| is_before(line))
+                .map_or(self.0.len(), |at| at + 1),
         };
         self.0.splice(at..at, new);
     }
 
     /// Adds a source to the line of a record that names its sources.
     pub fn add_source(&mut self, record: Range<usize>, source: &str) {
-        if let Some(line) = self.0[record].iter_mut().find(|line| line.contains("sources: [")) {
+        if let Some(line) = self.0[record]
+            .iter_mut()
+            .find(|line| line.contains("sources: ["))
+        {
             *line = with_source(line, source);
         }
     }
@@ -120,18 +152,29 @@ impl Lines {
 
 /// A line whose `sources` end with one more, unless it names that already.
 pub fn with_source(line: &str, source: &str) -> String {
-    let Some((before, rest)) = line.rsplit_once("sources: [") else { return line.to_owned() };
-    let Some((sources, after)) = rest.split_once(']') else { return line.to_owned() };
+    let Some((before, rest)) = line.rsplit_once("sources: [") else {
+        return line.to_owned();
+    };
+    let Some((sources, after)) = rest.split_once(']') else {
+        return line.to_owned();
+    };
     if sources.split(", ").any(|known| known == source) {
         return line.to_owned();
     }
     format!("{before}sources: [{sources}, {source}]{after}")
 }
 
-/// The value of a field in a line such as `{device: "2331", name: "NVIDIA H100 PCIe"}`, without quotes.
+/// The value of a field in a line such as `{device: "2331", name: "NVIDIA H100 PCIe"}`, without
+/// quotes.
 pub fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
-    let begin = [format!("{{{name}: "), format!(", {name}: "), format!("- {name}: ")];
-    let at = begin.iter().find_map(|begin| line.find(begin.as_str()).map(|at| at + begin.len()))?;
+    let begin = [
+        format!("{{{name}: "),
+        format!(", {name}: "),
+        format!("- {name}: "),
+    ];
+    let at = begin
+        .iter()
+        .find_map(|begin| line.find(begin.as_str()).map(|at| at + begin.len()))?;
     let rest = &line[at..];
     match rest.strip_prefix('"') {
         Some(quoted) => quoted.split('"').next(),
@@ -145,7 +188,11 @@ mod tests {
 
     #[test]
     fn comments_stay_with_the_line_below_them() {
-        let mut lines = Lines(["a:", "  - 3", "  # about 1", "  - 1"].map(str::to_owned).to_vec());
+        let mut lines = Lines(
+            ["a:", "  - 3", "  # about 1", "  - 1"]
+                .map(str::to_owned)
+                .to_vec(),
+        );
         lines.insert_in_order(vec!["  - 2".to_owned()], |line| line == "  - 1", |_| false);
         assert_eq!(lines.0, ["a:", "  - 3", "  - 2", "  # about 1", "  - 1"]);
     }
@@ -162,7 +209,15 @@ mod tests {
 
     #[test]
     fn a_record_ends_before_the_next() {
-        let lines = ["cuda:", "  - version: \"2\"", "    a: 1", "  - version: \"1\"", "    a: 2", "", "x:"];
+        let lines = [
+            "cuda:",
+            "  - version: \"2\"",
+            "    a: 1",
+            "  - version: \"1\"",
+            "    a: 2",
+            "",
+            "x:",
+        ];
         let lines = Lines(lines.map(str::to_owned).to_vec());
         assert_eq!(lines.record("  - version: \"2\""), Some(1..3));
         assert_eq!(lines.record("  - version: \"1\""), Some(3..5));

@@ -1,5 +1,6 @@
-//! A database as one file to distribute: `compat/` and `manifests/` in a `.tar.xz`, with a minisign signature beside it
-//! (`.minisig`). It contains the YAML files because they outlive the compact form, which changes with gpusetup's types.
+//! A database as one file to distribute: `compat/` and `manifests/` in a `.tar.xz`, with a minisign
+//! signature beside it (`.minisig`). It contains the YAML files because they outlive the compact
+//! form, which changes with gpusetup's types.
 
 use gpusetup_database::compat::{Database, LoadError, files, parse};
 use liblzma::{read::XzDecoder, write::XzEncoder};
@@ -26,8 +27,8 @@ pub enum ArchiveError {
 /// The file that has the version.
 const VERSION: &str = "compat/version.yaml";
 
-/// Creates the archive of a folder with valid facts, which expires on a day (`2027-03-01`) if one is given. The same folder and day
-/// always give the same bytes.
+/// Creates the archive of a folder with valid facts, which expires on a day (`2027-03-01`) if one
+/// is given. The same folder and day always give the same bytes.
 pub fn pack(folder: &Path, expires: Option<&str>) -> Result<Vec<u8>, LoadError> {
     let mut files = files(folder)?;
     if let Some((_, text)) = files.iter_mut().find(|(name, _)| name == VERSION)
@@ -35,14 +36,22 @@ pub fn pack(folder: &Path, expires: Option<&str>) -> Result<Vec<u8>, LoadError> 
     {
         text.push_str(&format!("expires: \"{day}\"\n"));
     }
-    parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))?;
-    let failed = |source| LoadError::Read { path: folder.to_owned(), source };
+    parse(
+        files
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str())),
+    )?;
+    let failed = |source| LoadError::Read {
+        path: folder.to_owned(),
+        source,
+    };
     let mut tar = tar::Builder::new(XzEncoder::new(Vec::new(), 6));
     for (name, text) in &files {
         let mut header = tar::Header::new_gnu();
         header.set_size(text.len() as u64);
         header.set_mode(0o644);
-        tar.append_data(&mut header, name, text.as_bytes()).map_err(failed)?;
+        tar.append_data(&mut header, name, text.as_bytes())
+            .map_err(failed)?;
     }
     tar.into_inner().and_then(XzEncoder::finish).map_err(failed)
 }
@@ -55,7 +64,9 @@ pub fn unpack(archive: &[u8]) -> Result<Database, ArchiveError> {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
         let name = path.display().to_string();
-        let ours = ["compat", "manifests"].iter().any(|folder| path.starts_with(folder))
+        let ours = ["compat", "manifests"]
+            .iter()
+            .any(|folder| path.starts_with(folder))
             && path.components().all(|c| matches!(c, Component::Normal(_)))
             && path.extension().is_some_and(|e| e == "yaml");
         if entry.header().entry_type().is_dir() {
@@ -69,5 +80,10 @@ pub fn unpack(archive: &[u8]) -> Result<Database, ArchiveError> {
         files.push((name, text));
     }
     files.sort();
-    parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str()))).map_err(ArchiveError::Facts)
+    parse(
+        files
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str())),
+    )
+    .map_err(ArchiveError::Facts)
 }

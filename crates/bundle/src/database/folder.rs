@@ -1,4 +1,5 @@
-//! A database in a folder named by the caller. Anyone who can write to the folder controls what is installed.
+//! A database in a folder named by the caller. Anyone who can write to the folder controls what is
+//! installed.
 
 use gpusetup_database::compat::{Database, LoadError, parse};
 use gpusetup_system::input::{self, Entry, InputError};
@@ -39,7 +40,8 @@ pub enum FolderError {
     Facts(#[from] LoadError),
 }
 
-/// Loads the database from a folder with `compat/` and `manifests/`, if every file belongs to a trusted user.
+/// Loads the database from a folder with `compat/` and `manifests/`, if every file belongs to a
+/// trusted user.
 ///
 /// # Errors
 ///
@@ -49,12 +51,20 @@ pub fn load(folder: &Path, trust: &Trust) -> Result<Database, FolderError> {
     for kind in ["compat", "manifests"] {
         let path = folder.join(kind);
         if !is_directory(&path) {
-            return Err(LoadError::NoDatabase { path: folder.to_owned(), folder: kind }.into());
+            return Err(LoadError::NoDatabase {
+                path: folder.to_owned(),
+                folder: kind,
+            }
+            .into());
         }
         read(&path, folder, trust, DEEPEST, &mut files)?;
     }
     files.sort();
-    Ok(parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))?)
+    Ok(parse(
+        files
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str())),
+    )?)
 }
 
 fn is_directory(path: &Path) -> bool {
@@ -70,8 +80,15 @@ fn read(
 ) -> Result<(), FolderError> {
     // Checked before it is listed: from then on nobody else can add anything to it.
     input::open_any(folder, trust)?;
-    let failed = |source| FolderError::List { path: folder.to_owned(), source };
-    for Entry { path, is_directory: deeper } in input::entries(folder).map_err(failed)? {
+    let failed = |source| FolderError::List {
+        path: folder.to_owned(),
+        source,
+    };
+    for Entry {
+        path,
+        is_directory: deeper,
+    } in input::entries(folder).map_err(failed)?
+    {
         if deeper {
             if deepest > 0 {
                 read(&path, top, trust, deepest - 1, files)?;
@@ -79,7 +96,11 @@ fn read(
         } else if is_directory(&path) {
             return Err(FolderError::Link(path));
         } else if path.extension().is_some_and(|e| e == "yaml") {
-            let name = path.strip_prefix(top).unwrap_or(&path).display().to_string();
+            let name = path
+                .strip_prefix(top)
+                .unwrap_or(&path)
+                .display()
+                .to_string();
             files.push((name, input::text(&path, MOST_BYTES, trust)?));
             let bytes: usize = files.iter().map(|(_, text)| text.len()).sum();
             if files.len() > MOST_FILES || bytes > MOST_IN_ALL {

@@ -1,5 +1,5 @@
-//! Selects the compatibility database: the one in the binary, a newer one installed by `db update`, or a folder named by the
-//! user.
+//! Selects the compatibility database: the one in the binary, a newer one installed by `db update`,
+//! or a folder named by the user.
 
 pub mod archive;
 pub mod folder;
@@ -7,7 +7,11 @@ pub mod store;
 
 /// Whether the database of version `a` is newer than that of version `b`.
 pub fn is_newer(a: &str, b: &str) -> bool {
-    let numbers = |text: &str| text.split('.').map(|n| n.parse().unwrap_or(0)).collect::<Vec<u32>>();
+    let numbers = |text: &str| {
+        text.split('.')
+            .map(|n| n.parse().unwrap_or(0))
+            .collect::<Vec<u32>>()
+    };
     numbers(a) > numbers(b)
 }
 

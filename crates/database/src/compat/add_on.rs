@@ -1,6 +1,7 @@
-//! Add-ons: libraries that are installed into a toolkit besides its own components, such as cuDNN, NCCL and TensorRT. Each is a
-//! row of data: the names of its files, where they go, how its version is read. The requirements and archives of its releases
-//! are rows too, so no code is specific to one of them.
+//! Add-ons: libraries that are installed into a toolkit besides its own components, such as cuDNN,
+//! NCCL and TensorRT. Each is a row of data: the names of its files, where they go, how its version
+//! is read. The requirements and archives of its releases are rows too, so no code is specific to
+//! one of them.
 
 use super::short_name::short_name;
 use super::{Artifact, Database, SourceId};
@@ -32,7 +33,8 @@ pub struct AddOn {
     /// Whether a plan that names no add-on includes it if a release fits.
     #[serde(default)]
     pub by_default: bool,
-    /// The library that programs load, without `.so`. Its SONAME ends in the release's first number.
+    /// The library that programs load, without `.so`. Its SONAME ends in the release's first
+    /// number.
     pub library: String,
     /// The prefix of all its libraries: `libcudnn` for `libcudnn_ops.so.9`.
     pub prefixes: Vec<String>,
@@ -56,13 +58,21 @@ impl AddOn {
 
     /// Whether this is the name of one of its shared libraries or of a link to one.
     pub fn has_library(&self, name: &str) -> bool {
-        let is_shared = || name.split_once(".so").is_some_and(|(_, end)| end.is_empty() || end.starts_with('.'));
-        self.prefixes.iter().any(|prefix| name.starts_with(prefix.as_str())) && is_shared()
+        let is_shared = || {
+            name.split_once(".so")
+                .is_some_and(|(_, end)| end.is_empty() || end.starts_with('.'))
+        };
+        self.prefixes
+            .iter()
+            .any(|prefix| name.starts_with(prefix.as_str()))
+            && is_shared()
     }
 
     /// The layout for an archive with this name.
     pub fn layout(&self, file: &str) -> Option<&Layout> {
-        self.layouts.iter().find(|layout| file.ends_with(&layout.ending))
+        self.layouts
+            .iter()
+            .find(|layout| file.ends_with(&layout.ending))
     }
 }
 
@@ -72,8 +82,8 @@ impl AddOn {
 pub struct Layout {
     /// The suffixes of such archives: `.tar.xz`, `.whl`.
     pub ending: String,
-    /// How many numbers of the version end the names of the library files: 3 for `libcudnn.so.9.10.2`; 1 if the files are named
-    /// by their SONAMEs.
+    /// How many numbers of the version end the names of the library files: 3 for
+    /// `libcudnn.so.9.10.2`; 1 if the files are named by their SONAMEs.
     pub numbers: usize,
     /// The files and their destinations.
     pub places: Vec<Place>,
@@ -83,8 +93,8 @@ pub struct Layout {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// Its path in the archive; for a tar archive without the top-level folder. `{version}` is the release, `{line}` the CUDA
-    /// line.
+    /// Its path in the archive; for a tar archive without the top-level folder. `{version}` is the
+    /// release, `{line}` the CUDA line.
     pub from: String,
     /// Its path in the toolkit, `lib64`.
     pub to: String,
@@ -98,7 +108,8 @@ pub struct VersionCall {
     pub function: String,
     /// How it is called.
     pub form: CallForm,
-    /// How the single number is composed, for the highest releases first; empty if the function returns the numbers separately.
+    /// How the single number is composed, for the highest releases first; empty if the function
+    /// returns the numbers separately.
     #[serde(default)]
     pub codes: Vec<VersionCode>,
 }
@@ -113,12 +124,18 @@ pub enum CallForm {
     Written,
     /// `void f(int *, int *, int *)`: it writes the first three.
     WrittenApart,
-    /// `int f(int which, int *)`: it writes the first, second or third number, as CUDA's `libraryPropertyType` counts them.
+    /// `int f(int which, int *)`: it writes the first, second or third number, as CUDA's
+    /// `libraryPropertyType` counts them.
     Property,
 }
 
 impl CallForm {
-    const ALL: [Self; 4] = [Self::Returned, Self::Written, Self::WrittenApart, Self::Property];
+    const ALL: [Self; 4] = [
+        Self::Returned,
+        Self::Written,
+        Self::WrittenApart,
+        Self::Property,
+    ];
 
     /// The name in the data.
     pub fn as_str(self) -> &'static str {
@@ -151,11 +168,17 @@ pub struct VersionCode {
 impl VersionCall {
     /// The version encoded in a number; none if the number is not valid.
     pub fn decoded(&self, number: u32) -> Option<AddOnVersion> {
-        let VersionCode { major, minor, .. } = *self.codes.iter().find(|code| number >= code.from)?;
+        let VersionCode { major, minor, .. } =
+            *self.codes.iter().find(|code| number >= code.from)?;
         let part = |n: u32| u16::try_from(n).ok();
         let patch = part(number % major % minor)?;
         let (major, minor) = (part(number / major)?, part(number % major / minor)?);
-        Some(AddOnVersion { major, minor, patch: Some(patch), build: None })
+        Some(AddOnVersion {
+            major,
+            minor,
+            patch: Some(patch),
+            build: None,
+        })
     }
 }
 
@@ -191,8 +214,8 @@ pub struct AddOnRange {
     /// The oldest C library that they work with, `"2.27"`.
     #[serde(default)]
     pub glibc_min: Option<String>,
-    /// The shared libraries that need a link named by the SONAME and one for compilers, without `.so`: `libcudnn`,
-    /// `libcudnn_ops`.
+    /// The shared libraries that need a link named by the SONAME and one for compilers, without
+    /// `.so`: `libcudnn`, `libcudnn_ops`.
     pub libraries: Vec<String>,
     /// A note for readers.
     #[serde(default)]
@@ -232,7 +255,9 @@ impl AddOnRange {
     /// Whether its archives support a CUDA series.
     pub fn is_for(&self, series: CudaVersion) -> bool {
         let (first, last) = (self.cuda_min, self.cuda_max);
-        series.major == first.major && series >= first.series() && last.is_none_or(|last| series <= last.series())
+        series.major == first.major
+            && series >= first.series()
+            && last.is_none_or(|last| series <= last.series())
     }
 }
 
@@ -254,7 +279,9 @@ impl Database {
     /// The add-on with this name or usual name.
     pub fn add_on_named(&self, name: &str) -> Option<&AddOn> {
         let asked = name.trim().to_lowercase();
-        self.add_ons.iter().find(|a| a.id.as_str() == asked || a.title.to_lowercase() == asked)
+        self.add_ons
+            .iter()
+            .find(|a| a.id.as_str() == asked || a.title.to_lowercase() == asked)
     }
 
     /// The add-on with this id.
@@ -264,24 +291,40 @@ impl Database {
 
     /// The usual name of an add-on; its id if the database does not know it.
     pub fn add_on_title(&self, id: AddOnId) -> String {
-        self.add_on(id).map_or_else(|| id.to_string(), |a| a.title.clone())
+        self.add_on(id)
+            .map_or_else(|| id.to_string(), |a| a.title.clone())
     }
 
     /// The archives of an add-on, newest first.
     pub fn add_on_archives(&self, id: AddOnId) -> impl Iterator<Item = &AddOnArtifact> + Clone {
         let start = self.add_on_artifacts.partition_point(|a| a.add_on < id);
-        self.add_on_artifacts[start..].iter().take_while(move |a| a.add_on == id)
+        self.add_on_artifacts[start..]
+            .iter()
+            .take_while(move |a| a.add_on == id)
     }
 
     /// The requirements of a release of an add-on for a CUDA line.
-    pub fn add_on_range(&self, id: AddOnId, version: AddOnVersion, line: &str) -> Option<&AddOnRange> {
-        self.range_position(id, version, line).map(|at| &self.add_on_ranges[at])
+    pub fn add_on_range(
+        &self,
+        id: AddOnId,
+        version: AddOnVersion,
+        line: &str,
+    ) -> Option<&AddOnRange> {
+        self.range_position(id, version, line)
+            .map(|at| &self.add_on_ranges[at])
     }
 
     /// The position of these requirements in [`Self::add_on_ranges`].
-    pub(super) fn range_position(&self, id: AddOnId, version: AddOnVersion, line: &str) -> Option<usize> {
+    pub(super) fn range_position(
+        &self,
+        id: AddOnId,
+        version: AddOnVersion,
+        line: &str,
+    ) -> Option<usize> {
         let start = self.add_on_ranges.partition_point(|r| r.add_on < id);
-        let mut ranges = self.add_on_ranges[start..].iter().take_while(|r| r.add_on == id);
+        let mut ranges = self.add_on_ranges[start..]
+            .iter()
+            .take_while(|r| r.add_on == id);
         Some(start + ranges.position(|r| r.covers(version) && r.cuda_line == line)?)
     }
 
@@ -299,7 +342,10 @@ mod tests {
     #[test]
     fn names_are_small_and_short() {
         for good in ["cudnn", "nccl", "a1", "abcdefghijklmnop"] {
-            assert_eq!(good.parse::<AddOnId>().map(|id| id.to_string()), Ok(good.to_owned()));
+            assert_eq!(
+                good.parse::<AddOnId>().map(|id| id.to_string()),
+                Ok(good.to_owned())
+            );
         }
         for bad in ["", "cuDNN", "a b", "a-b", "é", "abcdefghijklmnopq", "a\0"] {
             assert!(bad.parse::<AddOnId>().is_err(), "{bad}");

@@ -1,5 +1,6 @@
-//! NVIDIA's security bulletins: below which release of its branch a driver is known to be vulnerable, and below which release a
-//! CUDA toolkit, NVIDIA's container toolkit or a companion such as DCGM is.
+//! NVIDIA's security bulletins: below which release of its branch a driver is known to be
+//! vulnerable, and below which release a CUDA toolkit, NVIDIA's container toolkit or a companion
+//! such as DCGM is.
 
 use super::{CompanionId, Database, SourceId};
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
@@ -47,7 +48,10 @@ pub struct FixedCompanion {
 impl Bulletin {
     /// The release of the driver's branch that has the fixes, if this driver lacks them.
     pub fn missing_from(&self, driver: DriverVersion) -> Option<DriverVersion> {
-        self.fixed.iter().copied().find(|fixed| fixed.branch == driver.branch && driver < *fixed)
+        self.fixed
+            .iter()
+            .copied()
+            .find(|fixed| fixed.branch == driver.branch && driver < *fixed)
     }
 
     /// The first CUDA release that has the fixes, if this toolkit lacks them.
@@ -57,33 +61,62 @@ impl Bulletin {
 
     /// The first release of NVIDIA's container toolkit that has the fixes, if this one lacks them.
     pub fn missing_from_container_toolkit(&self, toolkit: AddOnVersion) -> Option<AddOnVersion> {
-        self.fixed_container_toolkit.filter(|fixed| toolkit < *fixed)
+        self.fixed_container_toolkit
+            .filter(|fixed| toolkit < *fixed)
     }
 
     /// The first release of a companion that has the fixes, if this one lacks them.
-    pub fn missing_from_companion(&self, id: CompanionId, version: AddOnVersion) -> Option<AddOnVersion> {
+    pub fn missing_from_companion(
+        &self,
+        id: CompanionId,
+        version: AddOnVersion,
+    ) -> Option<AddOnVersion> {
         let fixed = self.fixed_companion.filter(|fixed| fixed.id == id)?;
         (version < fixed.version).then_some(fixed.version)
     }
 }
 
 impl Database {
-    /// The bulletins whose fixes a driver lacks, newest first, each with the release of its branch that has them.
-    pub fn vulnerabilities_of(&self, driver: DriverVersion) -> impl Iterator<Item = (&Bulletin, DriverVersion)> {
-        self.bulletins.iter().filter_map(move |bulletin| Some((bulletin, bulletin.missing_from(driver)?)))
+    /// The bulletins whose fixes a driver lacks, newest first, each with the release of its branch
+    /// that has them.
+    pub fn vulnerabilities_of(
+        &self,
+        driver: DriverVersion,
+    ) -> impl Iterator<Item = (&Bulletin, DriverVersion)> {
+        self.bulletins
+            .iter()
+            .filter_map(move |bulletin| Some((bulletin, bulletin.missing_from(driver)?)))
     }
 
-    /// The newest bulletin about drivers, if it names newer branches and not this driver's, whose fixes nobody published then.
+    /// The newest bulletin about drivers, if it names newer branches and not this driver's, whose
+    /// fixes nobody published then.
     pub fn bulletin_without(&self, driver: DriverVersion) -> Option<&Bulletin> {
-        let newest = self.bulletins.iter().find(|bulletin| !bulletin.fixed.is_empty())?;
-        let is_named = newest.fixed.iter().any(|fixed| fixed.branch == driver.branch);
-        (!is_named && newest.fixed.iter().any(|fixed| fixed.branch > driver.branch)).then_some(newest)
+        let newest = self
+            .bulletins
+            .iter()
+            .find(|bulletin| !bulletin.fixed.is_empty())?;
+        let is_named = newest
+            .fixed
+            .iter()
+            .any(|fixed| fixed.branch == driver.branch);
+        (!is_named
+            && newest
+                .fixed
+                .iter()
+                .any(|fixed| fixed.branch > driver.branch))
+        .then_some(newest)
     }
 
-    /// The bulletins whose fixes a toolkit lacks, newest first, each with the first release that has them.
-    pub fn vulnerabilities_of_toolkit(&self, toolkit: CudaVersion) -> impl Iterator<Item = (&Bulletin, CudaVersion)> {
+    /// The bulletins whose fixes a toolkit lacks, newest first, each with the first release that
+    /// has them.
+    pub fn vulnerabilities_of_toolkit(
+        &self,
+        toolkit: CudaVersion,
+    ) -> impl Iterator<Item = (&Bulletin, CudaVersion)> {
         let missing = move |bulletin: &Bulletin| bulletin.missing_from_toolkit(toolkit);
-        self.bulletins.iter().filter_map(move |bulletin| Some((bulletin, missing(bulletin)?)))
+        self.bulletins
+            .iter()
+            .filter_map(move |bulletin| Some((bulletin, missing(bulletin)?)))
     }
 }
 
@@ -96,22 +129,34 @@ mod tests {
     fn a_driver_lacks_the_fixes_of_its_branch_only() {
         let months = |version: &str| {
             let driver: DriverVersion = version.parse().expect("a version");
-            known().vulnerabilities_of(driver).map(|(bulletin, _)| bulletin.published.clone()).collect::<Vec<_>>()
+            known()
+                .vulnerabilities_of(driver)
+                .map(|(bulletin, _)| bulletin.published.clone())
+                .collect::<Vec<_>>()
         };
         assert_eq!(months("570.195.03"), ["2026-01"]);
         assert_eq!(months("570.133.20"), ["2026-01", "2025-10", "2025-07"]);
         assert_eq!(months("580.159.03"), ["2026-09"]);
         assert_eq!(months("580.178.04"), [""; 0]);
-        assert_eq!(months("470.256.02"), [""; 0], "no bulletin names it: its end of life is told instead");
+        assert_eq!(
+            months("470.256.02"),
+            [""; 0],
+            "no bulletin names it: its end of life is told instead"
+        );
     }
 
     #[test]
     fn a_branch_between_those_of_the_newest_bulletin_has_no_fixes() {
         let month = |version: &str| {
             let driver: DriverVersion = version.parse().expect("a version");
-            known().bulletin_without(driver).map(|bulletin| bulletin.published.as_str())
+            known()
+                .bulletin_without(driver)
+                .map(|bulletin| bulletin.published.as_str())
         };
-        assert_eq!((month("590.48.01"), month("580.178.04"), month("580.65.06")), (Some("2026-09"), None, None));
+        assert_eq!(
+            (month("590.48.01"), month("580.178.04"), month("580.65.06")),
+            (Some("2026-09"), None, None)
+        );
         assert_eq!(month("999.1.1"), None, "it is newer than the bulletin");
     }
 
@@ -124,11 +169,21 @@ mod tests {
                 .map(|(bulletin, _)| bulletin.published.clone())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(months("13.1"), [""; 0], "a toolkit that does not say which update it is");
+        assert_eq!(
+            months("13.1"),
+            [""; 0],
+            "a toolkit that does not say which update it is"
+        );
         assert_eq!(months("13.0.3"), ["2026-01"]);
         assert_eq!(months("12.8.1"), ["2026-01", "2025-09", "2025-05"]);
-        assert_eq!(months("12.6.1"), ["2026-01", "2025-09", "2025-05", "2025-02", "2024-10"]);
-        assert_eq!(months("12.6.2"), ["2026-01", "2025-09", "2025-05", "2025-02"]);
+        assert_eq!(
+            months("12.6.1"),
+            ["2026-01", "2025-09", "2025-05", "2025-02", "2024-10"]
+        );
+        assert_eq!(
+            months("12.6.2"),
+            ["2026-01", "2025-09", "2025-05", "2025-02"]
+        );
     }
 
     #[test]
@@ -141,14 +196,24 @@ mod tests {
                 .filter(|bulletin| bulletin.missing_from_container_toolkit(version).is_some())
                 .count()
         };
-        assert_eq!(["1.19.1", "1.17.8", "1.17.7", "1.16.2", "1.16.1"].map(count), [0, 1, 2, 5, 6]);
+        assert_eq!(
+            ["1.19.1", "1.17.8", "1.17.7", "1.16.2", "1.16.1"].map(count),
+            [0, 1, 2, 5, 6]
+        );
     }
 
     #[test]
     fn a_companion_lacks_the_fixes_of_its_own_bulletins_only() {
         let count = |id: &str, version: &str| {
-            let (id, version) = (id.parse().expect("an id"), version.parse().expect("a version"));
-            known().bulletins.iter().filter(|bulletin| bulletin.missing_from_companion(id, version).is_some()).count()
+            let (id, version) = (
+                id.parse().expect("an id"),
+                version.parse().expect("a version"),
+            );
+            known()
+                .bulletins
+                .iter()
+                .filter(|bulletin| bulletin.missing_from_companion(id, version).is_some())
+                .count()
         };
         assert_eq!(
             ["4.5.3", "4.5.2", "3.1.7", "3.1.6", "2.3.1"].map(|version| count("dcgm", version)),

@@ -1,10 +1,11 @@
-//! Consistency checks across all files: no duplicate fact, no dangling reference, no inverted range, and a source for every
-//! fact. They work on a database in memory; [`super::problem`] finds the place of a wrong fact in the files.
+//! Consistency checks across all files: no duplicate fact, no dangling reference, no inverted
+//! range, and a source for every fact. They work on a database in memory; [`super::problem`] finds
+//! the place of a wrong fact in the files.
 
 use super::problem::{Problem, Record};
 use super::{
-    AddOn, AddOnId, Artifact, CallForm, Companion, CompanionId, Database, DriverVariant, EngineForm, Fabric,
-    FrameworkNeeds, Gpu, PciDevice, SourceId, VersionRule,
+    AddOn, AddOnId, Artifact, CallForm, Companion, CompanionId, Database, DriverVariant,
+    EngineForm, Fabric, FrameworkNeeds, Gpu, PciDevice, SourceId, VersionRule,
 };
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -19,14 +20,29 @@ struct Checker {
 
 /// Returns everything that is wrong with a database.
 pub fn check(database: &Database) -> Vec<Problem> {
-    let mut c = Checker { sources: database.sources.iter().map(|s| s.id.clone()).collect(), ..Checker::default() };
+    let mut c = Checker {
+        sources: database.sources.iter().map(|s| s.id.clone()).collect(),
+        ..Checker::default()
+    };
     let version = Record::of("version", "", "");
     if database.version.is_empty() {
         c.wrong(&version, "version", "is missing");
-    } else if database.version.split('.').any(|part| part.parse::<u32>().is_err()) {
-        c.wrong(&version, "version", format!("{} is not a day, such as 2026.11.20", database.version));
+    } else if database
+        .version
+        .split('.')
+        .any(|part| part.parse::<u32>().is_err())
+    {
+        c.wrong(
+            &version,
+            "version",
+            format!("{} is not a day, such as 2026.11.20", database.version),
+        );
     }
-    c.unique("sources", "id", database.sources.iter().map(|s| s.id.clone()));
+    c.unique(
+        "sources",
+        "id",
+        database.sources.iter().map(|s| s.id.clone()),
+    );
     hardware(database, &mut c);
     machines(database, &mut c);
     platforms(database, &mut c);
@@ -49,12 +65,27 @@ pub fn check(database: &Database) -> Vec<Problem> {
 }
 
 fn packages(database: &Database, c: &mut Checker) {
-    c.unique("forward_compatibility", "package", database.forward_compatibility.iter().map(|f| f.package.clone()));
+    c.unique(
+        "forward_compatibility",
+        "package",
+        database
+            .forward_compatibility
+            .iter()
+            .map(|f| f.package.clone()),
+    );
     for f in &database.forward_compatibility {
         let record = Record::of("forward_compatibility", "package", &f.package);
         c.sourced(&record, &f.sources);
-        if !database.cuda.iter().any(|release| release.version.series() == f.cuda) {
-            c.wrong(&record, "cuda", format!("{} is not a series in the database", f.cuda));
+        if !database
+            .cuda
+            .iter()
+            .any(|release| release.version.series() == f.cuda)
+        {
+            c.wrong(
+                &record,
+                "cuda",
+                format!("{} is not a series in the database", f.cuda),
+            );
         }
         for branch in &f.base_branches {
             c.known_branch(database, &record, "base_branches", Some(*branch));
@@ -64,7 +95,11 @@ fn packages(database: &Database, c: &mut Checker) {
     for g in &database.cuda_guides {
         let record = Record::of("cuda_guides", "cuda", g.cuda);
         c.sourced(&record, &g.sources);
-        if !database.cuda.iter().any(|release| release.version.series() == g.cuda) {
+        if !database
+            .cuda
+            .iter()
+            .any(|release| release.version.series() == g.cuda)
+        {
             c.wrong(&record, "cuda", "is not a series in the database");
         }
     }
@@ -77,37 +112,87 @@ fn packages(database: &Database, c: &mut Checker) {
 const MOST_SLOTS: u8 = 32;
 
 fn mig(database: &Database, c: &mut Checker) {
-    c.unique("mig_clients", "unit", database.mig_clients.iter().map(|client| client.unit.clone()));
+    c.unique(
+        "mig_clients",
+        "unit",
+        database
+            .mig_clients
+            .iter()
+            .map(|client| client.unit.clone()),
+    );
     for client in &database.mig_clients {
-        c.sourced(&Record::of("mig_clients", "unit", &client.unit), &client.sources);
+        c.sourced(
+            &Record::of("mig_clients", "unit", &client.unit),
+            &client.sources,
+        );
     }
     let mut seen = HashSet::new();
     let mut ids = HashSet::new();
     for p in &database.mig_profiles {
         let record = Record::of("mig_profiles", "name", &p.name);
         c.sourced(&record, &p.sources);
-        c.known_branch(database, &record, "first_driver_branch", p.first_driver_branch);
+        c.known_branch(
+            database,
+            &record,
+            "first_driver_branch",
+            p.first_driver_branch,
+        );
         if p.compute_slices == 0 || p.instances == 0 {
-            c.wrong(&record, "instances", "compute_slices and instances must not be 0");
+            c.wrong(
+                &record,
+                "instances",
+                "compute_slices and instances must not be 0",
+            );
         }
         if let Some(placement) = &p.placement {
-            if placement.size == 0 || placement.starts.is_empty() || !placement.starts.is_sorted_by(|a, b| a < b) {
-                c.wrong(&record, "placement", "the size must not be 0, and the starts must be ascending");
-            } else if placement.starts.iter().any(|start| start.saturating_add(placement.size) > MOST_SLOTS) {
-                c.wrong(&record, "placement", format!("a GPU has at most {MOST_SLOTS} slots"));
+            if placement.size == 0
+                || placement.starts.is_empty()
+                || !placement.starts.is_sorted_by(|a, b| a < b)
+            {
+                c.wrong(
+                    &record,
+                    "placement",
+                    "the size must not be 0, and the starts must be ascending",
+                );
+            } else if placement
+                .starts
+                .iter()
+                .any(|start| start.saturating_add(placement.size) > MOST_SLOTS)
+            {
+                c.wrong(
+                    &record,
+                    "placement",
+                    format!("a GPU has at most {MOST_SLOTS} slots"),
+                );
             } else if placement.starts.len() < usize::from(p.instances) {
-                c.wrong(&record, "placement", format!("{} instances need as many starts", p.instances));
+                c.wrong(
+                    &record,
+                    "placement",
+                    format!("{} instances need as many starts", p.instances),
+                );
             }
         }
         for gpu in &p.gpus {
             if !database.gpu(*gpu, None).is_some_and(|g| g.mig) {
-                c.wrong(&record, "gpus", format!("10de:{gpu} is not a GPU that can be partitioned"));
+                c.wrong(
+                    &record,
+                    "gpus",
+                    format!("10de:{gpu} is not a GPU that can be partitioned"),
+                );
             }
             if !seen.insert((gpu, &p.subsystems, &p.name)) {
-                c.wrong(&record, "gpus", format!("10de:{gpu} has this profile twice"));
+                c.wrong(
+                    &record,
+                    "gpus",
+                    format!("10de:{gpu} has this profile twice"),
+                );
             }
             if p.id.is_some_and(|id| !ids.insert((gpu, &p.subsystems, id))) {
-                c.wrong(&record, "id", format!("10de:{gpu} has two profiles with this id"));
+                c.wrong(
+                    &record,
+                    "id",
+                    format!("10de:{gpu} has two profiles with this id"),
+                );
             }
         }
     }
@@ -115,8 +200,16 @@ fn mig(database: &Database, c: &mut Checker) {
 
 fn machines(database: &Database, c: &mut Checker) {
     let lower = |name: &str| name.to_ascii_lowercase();
-    c.unique("instances", "name", database.instances.iter().map(|i| lower(&i.name)));
-    c.unique("systems", "name", database.systems.iter().flat_map(|s| s.names().map(lower)));
+    c.unique(
+        "instances",
+        "name",
+        database.instances.iter().map(|i| lower(&i.name)),
+    );
+    c.unique(
+        "systems",
+        "name",
+        database.systems.iter().flat_map(|s| s.names().map(lower)),
+    );
     for i in &database.instances {
         let record = Record::of("instances", "name", &i.name);
         c.machine(database, &record, Some(i.gpu), i.count, i.arch());
@@ -127,9 +220,20 @@ fn machines(database: &Database, c: &mut Checker) {
         c.machine(database, &record, s.gpu, s.count, s.arch());
         c.sourced(&record, &s.sources);
         match s.compute_capability {
-            None if s.gpu.is_none() => c.wrong(&record, "gpu", "neither a PCI id nor a compute capability"),
-            Some(of) if database.architectures.iter().all(|a| a.compute_capability != of) => {
-                c.wrong(&record, "compute_capability", format!("{of} is not in the database"));
+            None if s.gpu.is_none() => {
+                c.wrong(&record, "gpu", "neither a PCI id nor a compute capability")
+            }
+            Some(of)
+                if database
+                    .architectures
+                    .iter()
+                    .all(|a| a.compute_capability != of) =>
+            {
+                c.wrong(
+                    &record,
+                    "compute_capability",
+                    format!("{of} is not in the database"),
+                );
             }
             _ => {}
         }
@@ -142,7 +246,11 @@ fn platforms(database: &Database, c: &mut Checker) {
         let record = Record::of("platforms", "id", &p.id);
         c.sourced(&record, &p.sources);
         if p.os.is_empty() && p.files.is_empty() {
-            c.wrong(&record, "os", "nothing shows this system: neither os-release nor a file");
+            c.wrong(
+                &record,
+                "os",
+                "nothing shows this system: neither os-release nor a file",
+            );
         }
         if p.files.iter().any(|file| file.is_relative()) {
             c.wrong(&record, "files", "must be absolute");
@@ -160,18 +268,37 @@ fn platforms(database: &Database, c: &mut Checker) {
         let record = Record::of("jetpacks", "l4t", &j.l4t);
         c.sourced(&record, &j.sources);
         if j.compatible.is_none() && !j.compatible_packages.is_empty() {
-            c.wrong(&record, "compatible_packages", "without a CUDA that they are for");
+            c.wrong(
+                &record,
+                "compatible_packages",
+                "without a CUDA that they are for",
+            );
         }
         if j.compatible.is_some_and(|newest| newest < j.cuda) {
-            c.wrong(&record, "compatible", format!("is older than CUDA {}", j.cuda));
+            c.wrong(
+                &record,
+                "compatible",
+                format!("is older than CUDA {}", j.cuda),
+            );
         }
         for of in &j.sbsa {
-            if database.architecture(*of).is_none_or(|a| a.embedded.is_none()) {
-                c.wrong(&record, "sbsa", format!("{of} is not the compute capability of a board"));
+            if database
+                .architecture(*of)
+                .is_none_or(|a| a.embedded.is_none())
+            {
+                c.wrong(
+                    &record,
+                    "sbsa",
+                    format!("{of} is not the compute capability of a board"),
+                );
             }
         }
     }
-    c.unique("hotplug_rules", "file", database.hotplug_rules.iter().map(|r| &r.file));
+    c.unique(
+        "hotplug_rules",
+        "file",
+        database.hotplug_rules.iter().map(|r| &r.file),
+    );
     for r in &database.hotplug_rules {
         let record = Record::of("hotplug_rules", "file", &r.file);
         c.sourced(&record, &r.sources);
@@ -185,21 +312,47 @@ fn platforms(database: &Database, c: &mut Checker) {
 }
 
 fn frameworks(database: &Database, c: &mut Checker) {
-    c.unique("frameworks", "name", database.frameworks.iter().map(|f| f.name.clone()));
+    c.unique(
+        "frameworks",
+        "name",
+        database.frameworks.iter().map(|f| f.name.clone()),
+    );
     for f in &database.frameworks {
         let record = Record::of("frameworks", "name", &f.name);
-        if let Some(beside) = f.beside.as_ref().filter(|name| database.frameworks.iter().all(|f| f.name != **name)) {
-            c.wrong(&record, "beside", format!("{beside} is not a framework in the database"));
+        if let Some(beside) = f
+            .beside
+            .as_ref()
+            .filter(|name| database.frameworks.iter().all(|f| f.name != **name))
+        {
+            c.wrong(
+                &record,
+                "beside",
+                format!("{beside} is not a framework in the database"),
+            );
         }
-        for sources in f.install.iter().map(|way| &way.sources).chain(f.conda.iter().map(|conda| &conda.sources)) {
+        for sources in f
+            .install
+            .iter()
+            .map(|way| &way.sources)
+            .chain(f.conda.iter().map(|conda| &conda.sources))
+        {
             c.sourced(&record, sources);
         }
         let places = ["{major}", "{series}", "{cuda}", "{version}"];
-        let templates = f.install.iter().flat_map(|way| std::iter::once(&way.package).chain(&way.index));
+        let templates = f
+            .install
+            .iter()
+            .flat_map(|way| std::iter::once(&way.package).chain(&way.index));
         for template in templates.chain(f.conda.iter().flat_map(|conda| &conda.words)) {
-            let rest = places.iter().fold(template.clone(), |rest, place| rest.replace(place, ""));
+            let rest = places
+                .iter()
+                .fold(template.clone(), |rest, place| rest.replace(place, ""));
             if rest.contains(['{', '}', ' ', '\'']) || rest.is_empty() {
-                c.wrong(&record, "install", format!("`{template}` is not a package, an index or a word of a command"));
+                c.wrong(
+                    &record,
+                    "install",
+                    format!("`{template}` is not a package, an index or a word of a command"),
+                );
             }
         }
         let mut seen = HashSet::new();
@@ -213,22 +366,47 @@ fn frameworks(database: &Database, c: &mut Checker) {
             }
             for build in &r.builds {
                 for (key, series) in [("cuda", build.cuda), ("cuda_min", build.first_cuda())] {
-                    if !database.cuda.iter().any(|release| release.version.series() == series.series()) {
-                        c.wrong(&record, key, format!("{series} is not a series in the database"));
+                    if !database
+                        .cuda
+                        .iter()
+                        .any(|release| release.version.series() == series.series())
+                    {
+                        c.wrong(
+                            &record,
+                            key,
+                            format!("{series} is not a series in the database"),
+                        );
                     }
                 }
-                if build.first_cuda().major != build.cuda.major || build.first_cuda() > build.cuda.series() {
+                if build.first_cuda().major != build.cuda.major
+                    || build.first_cuda() > build.cuda.series()
+                {
                     c.wrong(
                         &record,
                         "cuda_min",
-                        format!("{} does not fit a build made with {}", build.first_cuda(), build.cuda),
+                        format!(
+                            "{} does not fit a build made with {}",
+                            build.first_cuda(),
+                            build.cuda
+                        ),
                     );
                 }
-                if let Some(nvcc) = build.nvcc_min.filter(|nvcc| database.cuda.iter().all(|r| r.version != *nvcc)) {
-                    c.wrong(&record, "nvcc_min", format!("{nvcc} is not a release in the database"));
+                if let Some(nvcc) = build
+                    .nvcc_min
+                    .filter(|nvcc| database.cuda.iter().all(|r| r.version != *nvcc))
+                {
+                    c.wrong(
+                        &record,
+                        "nvcc_min",
+                        format!("{nvcc} is not a release in the database"),
+                    );
                 }
                 if build.needs == FrameworkNeeds::Driver && build.first_cudnn().is_some() {
-                    c.wrong(&record, "needs", format!("{} uses cuDNN but needs only a driver", r.version));
+                    c.wrong(
+                        &record,
+                        "needs",
+                        format!("{} uses cuDNN but needs only a driver", r.version),
+                    );
                 }
                 for architecture in build.architectures.iter().chain(&r.cpu_only) {
                     c.known_architecture(&record, architecture);
@@ -236,12 +414,23 @@ fn frameworks(database: &Database, c: &mut Checker) {
                 if let (Some(min), Some(made)) = (build.cudnn_min, build.cudnn)
                     && (min.major != made.major || min > made)
                 {
-                    c.wrong(&record, "cudnn_min", format!("{min} does not fit a build made with {made}"));
+                    c.wrong(
+                        &record,
+                        "cudnn_min",
+                        format!("{min} does not fit a build made with {made}"),
+                    );
                 }
             }
             for (arch, glibc) in &r.glibc_min {
-                if !glibc.split_once('.').is_some_and(|(_, minor)| minor.parse::<u32>().is_ok_and(|minor| minor > 17)) {
-                    c.wrong(&record, "glibc_min", format!("{glibc} on {arch}, in {}", r.version));
+                if !glibc
+                    .split_once('.')
+                    .is_some_and(|(_, minor)| minor.parse::<u32>().is_ok_and(|minor| minor > 17))
+                {
+                    c.wrong(
+                        &record,
+                        "glibc_min",
+                        format!("{glibc} on {arch}, in {}", r.version),
+                    );
                 }
             }
         }
@@ -252,28 +441,45 @@ fn hardware(database: &Database, c: &mut Checker) {
     c.unique(
         "architectures",
         "compute_capability",
-        database.architectures.iter().map(|a| a.compute_capability.to_string()),
+        database
+            .architectures
+            .iter()
+            .map(|a| a.compute_capability.to_string()),
     );
     for a in &database.architectures {
         let record = Record::of("architectures", "compute_capability", a.compute_capability);
         c.sourced(&record, &a.sources);
         c.ordered(&record, "first_cuda", a.first_cuda, a.last_cuda);
-        c.ordered(&record, "first_driver_branch", a.first_driver_branch, a.last_driver_branch);
+        c.ordered(
+            &record,
+            "first_driver_branch",
+            a.first_driver_branch,
+            a.last_driver_branch,
+        );
         if a.modules.is_empty() {
             c.wrong(&record, "modules", "is empty");
         }
-        for (key, branch) in
-            [("first_driver_branch", a.first_driver_branch), ("last_driver_branch", a.last_driver_branch)]
-        {
+        for (key, branch) in [
+            ("first_driver_branch", a.first_driver_branch),
+            ("last_driver_branch", a.last_driver_branch),
+        ] {
             c.known_branch(database, &record, key, branch);
         }
     }
-    let key = |g: &Gpu| format!("{} {}", g.device, g.subsystem.as_deref().unwrap_or("")).trim_end().to_owned();
+    let key = |g: &Gpu| {
+        format!("{} {}", g.device, g.subsystem.as_deref().unwrap_or(""))
+            .trim_end()
+            .to_owned()
+    };
     c.unique("gpus", "device", database.gpus.iter().map(key));
     for g in &database.gpus {
         gpu(database, g, &Record::of("gpus", "device", key(g)), c);
     }
-    c.unique("virtual_gpus", "device", database.virtual_gpus.iter().map(|v| v.device.to_string()));
+    c.unique(
+        "virtual_gpus",
+        "device",
+        database.virtual_gpus.iter().map(|v| v.device.to_string()),
+    );
     for v in &database.virtual_gpus {
         let record = Record::of("virtual_gpus", "device", v.device);
         c.sourced(&record, &v.sources);
@@ -281,50 +487,118 @@ fn hardware(database: &Database, c: &mut Checker) {
             c.wrong(&record, "device", "is not a GPU in the database");
         }
     }
-    c.unique("nvswitches", "device", database.nvswitches.iter().map(|s| s.device.to_string()));
+    c.unique(
+        "nvswitches",
+        "device",
+        database.nvswitches.iter().map(|s| s.device.to_string()),
+    );
     for s in &database.nvswitches {
         let record = Record::of("nvswitches", "device", s.device);
         c.sourced(&record, &s.sources);
         if database.gpu(s.device, None).is_some() {
             c.wrong(&record, "device", "is also the id of a GPU");
         }
-        if !database.fabrics.iter().any(|f| f.generation == s.generation) {
-            c.wrong(&record, "generation", format!("{} is not the generation of a fabric", s.generation));
+        if !database
+            .fabrics
+            .iter()
+            .any(|f| f.generation == s.generation)
+        {
+            c.wrong(
+                &record,
+                "generation",
+                format!("{} is not the generation of a fabric", s.generation),
+            );
         }
     }
-    c.unique("nvlinks", "gpus", database.nvlinks.iter().flat_map(|n| &n.gpus).map(ToString::to_string));
+    c.unique(
+        "nvlinks",
+        "gpus",
+        database
+            .nvlinks
+            .iter()
+            .flat_map(|n| &n.gpus)
+            .map(ToString::to_string),
+    );
     for n in &database.nvlinks {
-        let record = Record::of("nvlinks", "gpus", n.gpus.first().map(ToString::to_string).unwrap_or_default());
+        let record = Record::of(
+            "nvlinks",
+            "gpus",
+            n.gpus.first().map(ToString::to_string).unwrap_or_default(),
+        );
         c.sourced(&record, &n.sources);
-        for gpu in n.gpus.iter().filter(|gpu| database.gpu(**gpu, None).is_none()) {
-            c.wrong(&record, "gpus", format!("{gpu} is not a GPU in the database"));
+        for gpu in n
+            .gpus
+            .iter()
+            .filter(|gpu| database.gpu(**gpu, None).is_none())
+        {
+            c.wrong(
+                &record,
+                "gpus",
+                format!("{gpu} is not a GPU in the database"),
+            );
         }
         if n.links == 0 && (n.generation.is_some() || !n.joined_by.is_empty()) {
-            c.wrong(&record, "links", "a board without links has no generation, and nothing joins it");
+            c.wrong(
+                &record,
+                "links",
+                "a board without links has no generation, and nothing joins it",
+            );
         } else if n.links > 0 && (n.generation.is_none() || n.joined_by.is_empty()) {
-            c.wrong(&record, "links", "links need a generation and what joins them");
+            c.wrong(
+                &record,
+                "links",
+                "links need a generation and what joins them",
+            );
         }
     }
-    c.unique("fabrics", "generation", database.fabrics.iter().map(|f| f.generation));
+    c.unique(
+        "fabrics",
+        "generation",
+        database.fabrics.iter().map(|f| f.generation),
+    );
     for f in &database.fabrics {
         let record = Record::of("fabrics", "generation", f.generation);
         c.sourced(&record, &f.sources);
-        for gpu in f.gpus.iter().filter(|gpu| database.gpu(**gpu, None).is_none()) {
-            c.wrong(&record, "gpus", format!("{gpu} is not a GPU in the database"));
+        for gpu in f
+            .gpus
+            .iter()
+            .filter(|gpu| database.gpu(**gpu, None).is_none())
+        {
+            c.wrong(
+                &record,
+                "gpus",
+                format!("{gpu} is not a GPU in the database"),
+            );
         }
         if f.gpus_per_board < 2 {
             c.wrong(&record, "gpus_per_board", "must be at least 2");
         }
-        for gpu in f.unjoined_if_single.iter().filter(|gpu| !f.gpus.contains(*gpu)) {
-            c.wrong(&record, "unjoined_if_single", format!("{gpu} is not one of the gpus"));
+        for gpu in f
+            .unjoined_if_single
+            .iter()
+            .filter(|gpu| !f.gpus.contains(*gpu))
+        {
+            c.wrong(
+                &record,
+                "unjoined_if_single",
+                format!("{gpu} is not one of the gpus"),
+            );
         }
         needs_of_fabric(database, f, &record, c);
     }
-    c.unique("sxids", "sxid", database.sxids.iter().map(|x| x.sxid.to_string()));
+    c.unique(
+        "sxids",
+        "sxid",
+        database.sxids.iter().map(|x| x.sxid.to_string()),
+    );
     for x in &database.sxids {
         c.sourced(&Record::of("sxids", "sxid", x.sxid), &x.sources);
     }
-    c.unique("xids", "xid", database.xids.iter().map(|x| x.xid.to_string()));
+    c.unique(
+        "xids",
+        "xid",
+        database.xids.iter().map(|x| x.xid.to_string()),
+    );
     for x in &database.xids {
         c.sourced(&Record::of("xids", "xid", x.xid), &x.sources);
     }
@@ -332,51 +606,101 @@ fn hardware(database: &Database, c: &mut Checker) {
 
 fn needs_of_fabric(database: &Database, f: &Fabric, record: &Record, c: &mut Checker) {
     for (key, companions) in [("needs", &f.needs), ("elsewhere", &f.elsewhere)] {
-        companions.iter().for_each(|id| c.known_companion(database, record, key, *id));
+        companions
+            .iter()
+            .for_each(|id| c.known_companion(database, record, key, *id));
     }
     let is_requested = |id: &&CompanionId| database.companion(**id).is_some_and(|of| of.on_request);
     if let Some(id) = f.needs.iter().find(is_requested) {
-        c.wrong(record, "needs", format!("{id} is installed only on request"));
+        c.wrong(
+            record,
+            "needs",
+            format!("{id} is installed only on request"),
+        );
     }
     // A driver is selected by the companions that must have its version.
-    let follows = |id: &CompanionId| database.companion(*id).is_none_or(|of| of.version != VersionRule::Own);
+    let follows = |id: &CompanionId| {
+        database
+            .companion(*id)
+            .is_none_or(|of| of.version != VersionRule::Own)
+    };
     if !f.needs.iter().any(follows) {
-        c.wrong(record, "needs", "names no companion whose version follows the driver's");
+        c.wrong(
+            record,
+            "needs",
+            "names no companion whose version follows the driver's",
+        );
     }
     if let Some(both) = f.elsewhere.iter().find(|id| f.needs.contains(*id)) {
-        c.wrong(record, "elsewhere", format!("{both} is needed on the host as well"));
+        c.wrong(
+            record,
+            "elsewhere",
+            format!("{both} is needed on the host as well"),
+        );
     }
 }
 
 fn companions(database: &Database, c: &mut Checker) {
-    c.unique("companions", "id", database.companions.iter().map(|of| of.id));
+    c.unique(
+        "companions",
+        "id",
+        database.companions.iter().map(|of| of.id),
+    );
     for of in &database.companions {
         companion(database, of, &Record::of("companions", "id", of.id), c);
     }
 }
 
 fn engines(database: &Database, c: &mut Checker) {
-    c.unique("engines", "id", database.engines.iter().map(|engine| engine.id));
+    c.unique(
+        "engines",
+        "id",
+        database.engines.iter().map(|engine| engine.id),
+    );
     for engine in &database.engines {
         let record = Record::of("engines", "id", engine.id);
         c.sourced(&record, &engine.sources);
-        engine.settings.iter().for_each(|settings| c.sourced(&record, &settings.sources));
-        engine.removed_types.iter().for_each(|removed| c.sourced(&record, &removed.sources));
-        let paths = engine.programs.iter().chain(&engine.used_by).chain(&engine.config).chain(&engine.drop_in);
+        engine
+            .settings
+            .iter()
+            .for_each(|settings| c.sourced(&record, &settings.sources));
+        engine
+            .removed_types
+            .iter()
+            .for_each(|removed| c.sourced(&record, &removed.sources));
+        let paths = engine
+            .programs
+            .iter()
+            .chain(&engine.used_by)
+            .chain(&engine.config)
+            .chain(&engine.drop_in);
         let paths = paths
             .chain(&engine.other_configs)
             .chain(&engine.other_parts)
             .chain(&engine.option_files)
             .chain(&engine.templates)
-            .chain(engine.snap.iter().flat_map(|snap| [&snap.program, &snap.config]));
+            .chain(
+                engine
+                    .snap
+                    .iter()
+                    .flat_map(|snap| [&snap.program, &snap.config]),
+            );
         if engine.programs.is_empty() || paths.clone().any(|path| !path.starts_with('/')) {
-            c.wrong(&record, "programs", "names no program, or a path that is not absolute");
+            c.wrong(
+                &record,
+                "programs",
+                "names no program, or a path that is not absolute",
+            );
         }
         let needs_file = matches!(engine.form, EngineForm::DaemonJson | EngineForm::Containerd);
-        if needs_file && engine.config.is_none() || engine.form == EngineForm::Crio && engine.drop_in.is_none() {
+        if needs_file && engine.config.is_none()
+            || engine.form == EngineForm::Crio && engine.drop_in.is_none()
+        {
             c.wrong(&record, "form", "needs a file that is not named");
         }
-        if !engine.option_files.is_empty() && !matches!(engine.form, EngineForm::Detects | EngineForm::Cdi) {
+        if !engine.option_files.is_empty()
+            && !matches!(engine.form, EngineForm::Detects | EngineForm::Cdi)
+        {
             c.wrong(
                 &record,
                 "option_files",
@@ -384,50 +708,109 @@ fn engines(database: &Database, c: &mut Checker) {
             );
         }
         if let Some(folder) = &engine.data_dir
-            && engine.templates.iter().any(|path| !path.starts_with(folder))
+            && engine
+                .templates
+                .iter()
+                .any(|path| !path.starts_with(folder))
         {
-            c.wrong(&record, "data_dir", "does not begin the paths of the templates");
+            c.wrong(
+                &record,
+                "data_dir",
+                "does not begin the paths of the templates",
+            );
         }
         if !engine.default_runtimes.is_sorted_by_key(|of| of.since) {
-            c.wrong(&record, "default_runtimes", "is not in the order of the versions");
+            c.wrong(
+                &record,
+                "default_runtimes",
+                "is not in the order of the versions",
+            );
         }
         if engine.restart.is_some() == engine.units.is_empty() {
-            c.wrong(&record, "restart", "goes with units, which are missing or say nothing of a restart");
+            c.wrong(
+                &record,
+                "restart",
+                "goes with units, which are missing or say nothing of a restart",
+            );
         }
-        if engine.part_of.is_some_and(|id| database.engine(id).is_none()) {
+        if engine
+            .part_of
+            .is_some_and(|id| database.engine(id).is_none())
+        {
             c.wrong(&record, "part_of", "is not an engine in the database");
         }
         c.ordered(&record, "cdi", engine.cdi, engine.cdi_by_default);
         let reads = &engine.reads_cdi;
-        if reads.windows(2).any(|pair| pair[0].cdi >= pair[1].cdi || pair[0].since >= pair[1].since) {
+        if reads
+            .windows(2)
+            .any(|pair| pair[0].cdi >= pair[1].cdi || pair[0].since >= pair[1].since)
+        {
             c.wrong(&record, "reads_cdi", "is not in the order of both versions");
         }
         for packages in &engine.packages {
             c.sourced(&record, &packages.sources);
-            if packages.package_manager.is_some() != packages.distributions.is_empty() || packages.names.is_empty() {
-                c.wrong(&record, "packages", "need names, and either a package manager or distributions");
+            if packages.package_manager.is_some() != packages.distributions.is_empty()
+                || packages.names.is_empty()
+            {
+                c.wrong(
+                    &record,
+                    "packages",
+                    "need names, and either a package manager or distributions",
+                );
             }
-            let is_known = |release: &&String| database.distributions.iter().any(|known| known.release() == **release);
-            for release in packages.versions.keys().filter(|release| !is_known(release)) {
-                c.wrong(&record, "packages", format!("{release} is not a distribution in the database"));
+            let is_known = |release: &&String| {
+                database
+                    .distributions
+                    .iter()
+                    .any(|known| known.release() == **release)
+            };
+            for release in packages
+                .versions
+                .keys()
+                .filter(|release| !is_known(release))
+            {
+                c.wrong(
+                    &record,
+                    "packages",
+                    format!("{release} is not a distribution in the database"),
+                );
             }
         }
     }
     for toolkit in &database.container_toolkits {
         let record = Record::of("container_toolkits", "title", &toolkit.title);
         c.sourced(&record, &toolkit.sources);
-        toolkit.own_containerds.iter().for_each(|own| c.sourced(&record, &own.sources));
+        toolkit
+            .own_containerds
+            .iter()
+            .for_each(|own| c.sourced(&record, &own.sources));
         if toolkit.packages.is_empty() || !toolkit.package_version.contains("{version}") {
-            c.wrong(&record, "packages", "are missing, or package_version lacks the placeholder {version}");
+            c.wrong(
+                &record,
+                "packages",
+                "are missing, or package_version lacks the placeholder {version}",
+            );
         }
-        for id in toolkit.repositories.iter().filter(|id| database.package_repository(id).is_none()) {
-            c.wrong(&record, "repositories", format!("{id} is not a package repository in the database"));
+        for id in toolkit
+            .repositories
+            .iter()
+            .filter(|id| database.package_repository(id).is_none())
+        {
+            c.wrong(
+                &record,
+                "repositories",
+                format!("{id} is not a package repository in the database"),
+            );
         }
     }
 }
 
 fn bulletins(database: &Database, c: &mut Checker) {
-    c.unique("bulletins", "title", database.bulletins.iter().map(|b| &b.title));
+    c.unique(
+        "bulletins",
+        "title",
+        database.bulletins.iter().map(|b| &b.title),
+    );
     for b in &database.bulletins {
         let record = Record::of("bulletins", "title", &b.title);
         c.sourced(&record, &b.sources);
@@ -450,49 +833,109 @@ fn bulletins(database: &Database, c: &mut Checker) {
         if let Some(fixed) = b.fixed_companion {
             c.known_companion(database, &record, "fixed_companion", fixed.id);
         }
-        if let Some(fixed) = b.fixed.iter().find(|fixed| database.branch(fixed.branch).is_none()) {
-            c.wrong(&record, "fixed", format!("{} is not a branch in the database", fixed.branch));
+        if let Some(fixed) = b
+            .fixed
+            .iter()
+            .find(|fixed| database.branch(fixed.branch).is_none())
+        {
+            c.wrong(
+                &record,
+                "fixed",
+                format!("{} is not a branch in the database", fixed.branch),
+            );
         }
         let mut seen = HashSet::new();
         if let Some(twice) = b.fixed.iter().find(|fixed| !seen.insert(fixed.branch)) {
-            c.wrong(&record, "fixed", format!("branch {} is there twice", twice.branch));
+            c.wrong(
+                &record,
+                "fixed",
+                format!("branch {} is there twice", twice.branch),
+            );
         }
     }
 }
 
 fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Checker) {
     c.sourced(record, &of.sources);
-    // Its id may be used in the same places as the kind of a driver download or the name of a rule (`driver-has-modules`).
+    // Its id may be used in the same places as the kind of a driver download or the name of a rule
+    // (`driver-has-modules`).
     if DriverVariant::of_driver(of.id.as_str()).is_some() || of.id.as_str() == "modules" {
-        c.wrong(record, "id", "is a word with another meaning in the same places");
+        c.wrong(
+            record,
+            "id",
+            "is a word with another meaning in the same places",
+        );
     }
-    let is_offered = || database.offers().any(|offer| offer.companions.contains_key(&of.id));
+    let is_offered = || {
+        database
+            .offers()
+            .any(|offer| offer.companions.contains_key(&of.id))
+    };
     if of.packages.is_empty() && !of.is_part_of_driver() && !is_offered() {
         c.wrong(record, "packages", "no repository offers it");
     }
-    if of.kernel_module.as_ref().is_some_and(|name| !is_plain(name, "_-")) {
-        c.wrong(record, "kernel_module", "is not the name of a kernel module");
+    if of
+        .kernel_module
+        .as_ref()
+        .is_some_and(|name| !is_plain(name, "_-"))
+    {
+        c.wrong(
+            record,
+            "kernel_module",
+            "is not the name of a kernel module",
+        );
     }
     let mut seen = HashSet::new();
     for package in &of.packages {
         c.sourced(record, &package.sources);
         if package.name.matches("{branch}").count() > 1 {
-            c.wrong(record, "packages", format!("{} has the placeholder {{branch}} twice", package.name));
+            c.wrong(
+                record,
+                "packages",
+                format!("{} has the placeholder {{branch}} twice", package.name),
+            );
         }
         if package.name.replace("{branch}", "").contains(['{', '}']) {
-            c.wrong(record, "packages", format!("{} has a placeholder other than {{branch}}", package.name));
+            c.wrong(
+                record,
+                "packages",
+                format!("{} has a placeholder other than {{branch}}", package.name),
+            );
         }
-        if let Some(name) =
-            package.with.iter().chain(&of.depends).chain(&of.replaces).find(|name| !is_plain(name, "+.-"))
+        if let Some(name) = package
+            .with
+            .iter()
+            .chain(&of.depends)
+            .chain(&of.replaces)
+            .find(|name| !is_plain(name, "+.-"))
         {
-            c.wrong(record, "packages", format!("{name} is not the name of a package"));
+            c.wrong(
+                record,
+                "packages",
+                format!("{name} is not the name of a package"),
+            );
         }
         if !seen.insert((package.package_manager, package.from)) {
-            c.wrong(record, "packages", format!("{} is a second name for the same drivers", package.name));
+            c.wrong(
+                record,
+                "packages",
+                format!("{} is a second name for the same drivers", package.name),
+            );
         }
     }
-    if let Some(file) = of.archive.iter().find(|file| file.from.starts_with('/') || !file.to.starts_with('/')) {
-        c.wrong(record, "archive", format!("{} goes from a path in the archive to an absolute one", file.from));
+    if let Some(file) = of
+        .archive
+        .iter()
+        .find(|file| file.from.starts_with('/') || !file.to.starts_with('/'))
+    {
+        c.wrong(
+            record,
+            "archive",
+            format!(
+                "{} goes from a path in the archive to an absolute one",
+                file.from
+            ),
+        );
     }
     for (key, path) in [("program", &of.program), ("peers", &of.peers)] {
         if path.as_ref().is_some_and(|path| !path.starts_with('/')) {
@@ -500,13 +943,28 @@ fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Check
         }
     }
     if of.repository.is_some() && of.version != VersionRule::Own {
-        c.wrong(record, "repository", "a companion whose version follows the driver's is in the driver's repository");
+        c.wrong(
+            record,
+            "repository",
+            "a companion whose version follows the driver's is in the driver's repository",
+        );
     }
-    if of.on_request && !of.is_part_of_driver() && (of.repository.is_none() || of.packages.is_empty()) {
-        c.wrong(record, "on_request", "needs a repository that has its packages, or a kernel module of the driver");
+    if of.on_request
+        && !of.is_part_of_driver()
+        && (of.repository.is_none() || of.packages.is_empty())
+    {
+        c.wrong(
+            record,
+            "on_request",
+            "needs a repository that has its packages, or a kernel module of the driver",
+        );
     }
     if let Some(unit) = of.units.iter().find(|unit| !unit.contains('.')) {
-        c.wrong(record, "units", format!("{unit} lacks the suffix of its unit type"));
+        c.wrong(
+            record,
+            "units",
+            format!("{unit} lacks the suffix of its unit type"),
+        );
     }
     if let Some(other) = of.published_with {
         c.known_companion(database, record, "published_with", other);
@@ -520,29 +978,60 @@ fn gpu(database: &Database, g: &Gpu, record: &Record, c: &mut Checker) {
     }
     let last = g.last_driver_branch.as_ref().and_then(|b| b.parse().ok());
     c.known_branch(database, record, "last_driver_branch", last);
-    c.known_branch(database, record, "first_driver_branch", g.first_driver_branch);
+    c.known_branch(
+        database,
+        record,
+        "first_driver_branch",
+        g.first_driver_branch,
+    );
     c.ordered(record, "first_driver_branch", g.first_driver_branch, last);
-    c.ordered(record, "absent_from_branch", g.absent_from_branch, g.first_driver_branch);
+    c.ordered(
+        record,
+        "absent_from_branch",
+        g.absent_from_branch,
+        g.first_driver_branch,
+    );
     if !g.listed_from.is_sorted_by(|a, b| a.branch < b.branch) {
-        c.wrong(record, "listed_from", "names a branch twice or out of order");
+        c.wrong(
+            record,
+            "listed_from",
+            "names a branch twice or out of order",
+        );
     }
-    if !g.listed_from.is_empty() && (g.first_driver_branch.is_some() || g.absent_from_branch.is_some()) {
-        c.wrong(record, "listed_from", "repeats first_driver_branch and absent_from_branch");
+    if !g.listed_from.is_empty()
+        && (g.first_driver_branch.is_some() || g.absent_from_branch.is_some())
+    {
+        c.wrong(
+            record,
+            "listed_from",
+            "repeats first_driver_branch and absent_from_branch",
+        );
     }
     let first = g.listed_from.first().map(|release| release.branch);
     c.known_branch(database, record, "listed_from", first);
     c.ordered(record, "listed_from", first, last);
-    let Some(capability) = g.compute_capability else { return };
+    let Some(capability) = g.compute_capability else {
+        return;
+    };
     let Some(architecture) = database.architecture(capability) else {
         // No CUDA release in these files targets 1.x, but drivers still know the GPUs.
         if capability.major > 1 {
-            c.wrong(record, "compute_capability", format!("{capability} is not among the architectures"));
+            c.wrong(
+                record,
+                "compute_capability",
+                format!("{capability} is not among the architectures"),
+            );
         }
         return;
     };
-    // A GPU may support fewer flavours than its architecture (Grace Hopper only the open modules), never more.
+    // A GPU may support fewer flavours than its architecture (Grace Hopper only the open modules),
+    // never more.
     if let Some(more) = g.modules.iter().find(|m| !architecture.modules.contains(m)) {
-        c.wrong(record, "modules", format!("compute capability {capability} does not support the {more} modules"));
+        c.wrong(
+            record,
+            "modules",
+            format!("compute capability {capability} does not support the {more} modules"),
+        );
     }
     c.ordered(
         record,
@@ -553,7 +1042,11 @@ fn gpu(database: &Database, g: &Gpu, record: &Record, c: &mut Checker) {
 }
 
 fn drivers(database: &Database, c: &mut Checker) {
-    c.unique("driver_branches", "branch", database.driver_branches.iter().map(|b| b.branch));
+    c.unique(
+        "driver_branches",
+        "branch",
+        database.driver_branches.iter().map(|b| b.branch),
+    );
     for b in &database.driver_branches {
         let record = Record::of("driver_branches", "branch", b.branch);
         c.sourced(&record, &b.sources);
@@ -566,20 +1059,37 @@ fn drivers(database: &Database, c: &mut Checker) {
         for limit in &b.release_limits {
             c.sourced(&record, &limit.sources);
             if limit.up_to.branch != b.branch {
-                c.wrong(&record, "release_limits", format!("{} belongs to another branch", limit.up_to));
+                c.wrong(
+                    &record,
+                    "release_limits",
+                    format!("{} belongs to another branch", limit.up_to),
+                );
             }
         }
     }
-    c.unique("drivers", "version", database.drivers.iter().map(|d| d.version));
+    c.unique(
+        "drivers",
+        "version",
+        database.drivers.iter().map(|d| d.version),
+    );
     for d in &database.drivers {
         let record = Record::of("drivers", "version", d.version);
         if database.branch(d.version.branch).is_none() {
-            c.wrong(&record, "version", format!("{} is not a branch in the database", d.version.branch));
+            c.wrong(
+                &record,
+                "version",
+                format!("{} is not a branch in the database", d.version.branch),
+            );
         }
         for a in &d.artifacts {
             c.artifact("drivers", &a.artifact, d.version);
             if let DriverVariant::Companion(id) = a.variant {
-                c.known_companion(database, &Record::of("drivers", "file", &a.artifact.file), "variant", id);
+                c.known_companion(
+                    database,
+                    &Record::of("drivers", "file", &a.artifact.file),
+                    "variant",
+                    id,
+                );
             }
         }
     }
@@ -590,14 +1100,29 @@ fn toolkits(database: &Database, c: &mut Checker) {
     for r in &database.cuda {
         let record = Record::of("cuda", "version", r.version);
         c.sourced(&record, &r.sources);
-        c.ordered(&record, "lowest_capability", Some(r.lowest_capability), Some(r.highest_capability));
+        c.ordered(
+            &record,
+            "lowest_capability",
+            Some(r.lowest_capability),
+            Some(r.highest_capability),
+        );
         c.ordered(&record, "gcc_min", r.gcc_min, r.gcc_max);
-        c.ordered(&record, "minimum_driver", Some(r.minimum_driver), r.native_driver);
-        for (key, capability) in
-            [("lowest_capability", r.lowest_capability), ("highest_capability", r.highest_capability)]
-        {
+        c.ordered(
+            &record,
+            "minimum_driver",
+            Some(r.minimum_driver),
+            r.native_driver,
+        );
+        for (key, capability) in [
+            ("lowest_capability", r.lowest_capability),
+            ("highest_capability", r.highest_capability),
+        ] {
             if database.architecture(capability).is_none() {
-                c.wrong(&record, key, format!("{capability} is not among the architectures"));
+                c.wrong(
+                    &record,
+                    key,
+                    format!("{capability} is not among the architectures"),
+                );
             }
         }
     }
@@ -605,24 +1130,43 @@ fn toolkits(database: &Database, c: &mut Checker) {
         c.artifact("cuda_artifacts", &a.artifact, a.version);
         if database.cuda(a.version).is_none() {
             let record = Record::of("cuda_artifacts", "file", &a.artifact.file);
-            c.wrong(&record, "version", format!("{} is not a CUDA release in the database", a.version));
+            c.wrong(
+                &record,
+                "version",
+                format!("{} is not a CUDA release in the database", a.version),
+            );
         }
     }
     for l in &database.compiler_limits {
-        c.sourced(&Record::of("compiler_limits", "excluded", &l.excluded), &l.sources);
+        c.sourced(
+            &Record::of("compiler_limits", "excluded", &l.excluded),
+            &l.sources,
+        );
     }
 }
 
 fn components(database: &Database, c: &mut Checker) {
-    c.unique("components", "name", database.components.iter().map(|part| part.name.clone()));
+    c.unique(
+        "components",
+        "name",
+        database.components.iter().map(|part| part.name.clone()),
+    );
     for part in &database.components {
         let record = Record::of("components", "name", &part.name);
         for alias in &part.aliases {
             if database.component_named(alias) != Some(part) {
-                c.wrong(&record, "aliases", format!("{alias} is the name of another component"));
+                c.wrong(
+                    &record,
+                    "aliases",
+                    format!("{alias} is the name of another component"),
+                );
             }
         }
-        if !database.component_releases.iter().any(|r| r.component(part).is_some()) {
+        if !database
+            .component_releases
+            .iter()
+            .any(|r| r.component(part).is_some())
+        {
             c.wrong(&record, "name", "is in no release");
         }
     }
@@ -636,14 +1180,22 @@ fn components(database: &Database, c: &mut Checker) {
             }
         }
     }
-    c.unique("component_releases", "version", database.component_releases.iter().map(|r| r.version));
+    c.unique(
+        "component_releases",
+        "version",
+        database.component_releases.iter().map(|r| r.version),
+    );
     for r in &database.component_releases {
         let record = Record::of("component_releases", "version", r.version);
         if database.cuda(r.version).is_none() {
             c.wrong(&record, "version", "is not a CUDA release in the database");
         }
         if r.base.ends_with('/') || !r.base.contains("://") {
-            c.wrong(&record, "base", format!("{} must be an address without a slash at the end", r.base));
+            c.wrong(
+                &record,
+                "base",
+                format!("{} must be an address without a slash at the end", r.base),
+            );
         }
         if r.verified.is_empty() {
             c.wrong(&record, "verified", "is empty");
@@ -651,16 +1203,32 @@ fn components(database: &Database, c: &mut Checker) {
         let mut seen = HashSet::new();
         for part in &r.components {
             if database.component(&part.name).is_none() {
-                c.wrong(&record, "components", format!("{} is not among the components", part.name));
+                c.wrong(
+                    &record,
+                    "components",
+                    format!("{} is not among the components", part.name),
+                );
             }
             if part.archives.is_empty() {
-                c.wrong(&record, "components", format!("{} has no archive", part.name));
+                c.wrong(
+                    &record,
+                    "components",
+                    format!("{} has no archive", part.name),
+                );
             }
             for archive in &part.archives {
                 if !seen.insert((&part.name, &archive.arch)) {
-                    c.wrong(&record, "components", format!("{} has two archives for {}", part.name, archive.arch));
+                    c.wrong(
+                        &record,
+                        "components",
+                        format!("{} has two archives for {}", part.name, archive.arch),
+                    );
                 }
-                let record = Record::of("component_releases", "name", format!("{} {}", part.name, part.version));
+                let record = Record::of(
+                    "component_releases",
+                    "name",
+                    format!("{} {}", part.name, part.version),
+                );
                 c.file(&record, &r.artifact(part, archive), &part.version);
             }
         }
@@ -678,38 +1246,77 @@ fn add_ons(database: &Database, c: &mut Checker) {
         c.known_add_on(database, &record, r.add_on);
         c.ordered(&record, "from", Some(r.from), r.to);
         c.ordered(&record, "cuda_min", Some(r.cuda_min), r.cuda_max);
-        c.ordered(&record, "lowest_capability", Some(r.lowest_capability), r.highest_capability);
+        c.ordered(
+            &record,
+            "lowest_capability",
+            Some(r.lowest_capability),
+            r.highest_capability,
+        );
         for capability in &r.without_capabilities {
-            c.ordered(&record, "without_capabilities", Some(r.lowest_capability), Some(*capability));
-            c.ordered(&record, "without_capabilities", Some(*capability), r.highest_capability);
+            c.ordered(
+                &record,
+                "without_capabilities",
+                Some(r.lowest_capability),
+                Some(*capability),
+            );
+            c.ordered(
+                &record,
+                "without_capabilities",
+                Some(*capability),
+                r.highest_capability,
+            );
         }
         if r.libraries.is_empty() {
             c.wrong(&record, "libraries", "is empty");
         }
-        let strange =
-            |library: &&String| database.add_on(r.add_on).is_some_and(|a| !a.has_library(&format!("{library}.so")));
+        let strange = |library: &&String| {
+            database
+                .add_on(r.add_on)
+                .is_some_and(|a| !a.has_library(&format!("{library}.so")))
+        };
         if let Some(library) = r.libraries.iter().find(strange) {
-            c.wrong(&record, "libraries", format!("{library} has none of the add-on's library prefixes"));
+            c.wrong(
+                &record,
+                "libraries",
+                format!("{library} has none of the add-on's library prefixes"),
+            );
         }
     }
     for a in &database.add_on_artifacts {
         let record = Record::of("add_on_artifacts", "file", &a.artifact.file);
         c.known_add_on(database, &record, a.add_on);
         c.artifact("add_on_artifacts", &a.artifact, a.version);
-        let of_line =
-            |r: &&super::AddOnRange| r.add_on == a.add_on && r.cuda_line == a.cuda_line && r.covers(a.version);
+        let of_line = |r: &&super::AddOnRange| {
+            r.add_on == a.add_on && r.cuda_line == a.cuda_line && r.covers(a.version)
+        };
         let ranges = database.add_on_ranges.iter().filter(of_line).count();
         if ranges > 1 {
-            c.wrong(&record, "version", format!("is in {ranges} ranges of CUDA line {}", a.cuda_line));
+            c.wrong(
+                &record,
+                "version",
+                format!("is in {ranges} ranges of CUDA line {}", a.cuda_line),
+            );
         }
-        // An artifact that can be downloaded can be chosen. A database without any range knows no requirements of the add-on,
-        // so none is ever chosen.
+        // An artifact that can be downloaded can be chosen. A database without any range knows no
+        // requirements of the add-on, so none is ever chosen.
         let fetchable = a.artifact.url.is_some() && a.artifact.sha256.is_some();
         if ranges == 0 && fetchable && database.add_on_ranges.iter().any(|r| r.add_on == a.add_on) {
-            c.wrong(&record, "version", format!("is in no range of CUDA line {}", a.cuda_line));
+            c.wrong(
+                &record,
+                "version",
+                format!("is in no range of CUDA line {}", a.cuda_line),
+            );
         }
-        if fetchable && database.add_on(a.add_on).is_some_and(|of| of.layout(&a.artifact.file).is_none()) {
-            c.wrong(&record, "file", "the add-on has no layout for such archives");
+        if fetchable
+            && database
+                .add_on(a.add_on)
+                .is_some_and(|of| of.layout(&a.artifact.file).is_none())
+        {
+            c.wrong(
+                &record,
+                "file",
+                "the add-on has no layout for such archives",
+            );
         }
     }
 }
@@ -718,67 +1325,148 @@ fn add_on(a: &AddOn, c: &mut Checker) {
     let record = Record::of("add_ons", "id", a.id);
     c.sourced(&record, &a.sources);
     if !a.has_library(&format!("{}.so", a.library)) {
-        c.wrong(&record, "library", "has none of the add-on's library prefixes");
+        c.wrong(
+            &record,
+            "library",
+            "has none of the add-on's library prefixes",
+        );
     }
     if a.headers.is_empty() || !(2..=4).contains(&a.macros.len()) {
-        c.wrong(&record, "macros", "a header and two to four macros are required");
+        c.wrong(
+            &record,
+            "macros",
+            "a header and two to four macros are required",
+        );
     }
-    let apart = matches!(a.version_call.form, CallForm::Property | CallForm::WrittenApart);
+    let apart = matches!(
+        a.version_call.form,
+        CallForm::Property | CallForm::WrittenApart
+    );
     if apart != a.version_call.codes.is_empty() {
-        c.wrong(&record, "version_call", "a single number needs codes, and several numbers must have none");
+        c.wrong(
+            &record,
+            "version_call",
+            "a single number needs codes, and several numbers must have none",
+        );
     }
-    if a.version_call.codes.iter().any(|code| code.minor == 0 || code.major <= code.minor) {
-        c.wrong(&record, "version_call", "the first number must have the highest factor");
+    if a.version_call
+        .codes
+        .iter()
+        .any(|code| code.minor == 0 || code.major <= code.minor)
+    {
+        c.wrong(
+            &record,
+            "version_call",
+            "the first number must have the highest factor",
+        );
     }
     for place in a.layouts.iter().flat_map(|layout| &layout.places) {
-        let leads_out = |path: &String| path.starts_with('/') || path.split('/').any(|part| part == "..");
+        let leads_out =
+            |path: &String| path.starts_with('/') || path.split('/').any(|part| part == "..");
         if [&place.from, &place.to].into_iter().any(leads_out) {
-            c.wrong(&record, "layouts", format!("{} is outside the toolkit", place.to));
+            c.wrong(
+                &record,
+                "layouts",
+                format!("{} is outside the toolkit", place.to),
+            );
         }
     }
 }
 
 fn repositories(database: &Database, c: &mut Checker) {
-    c.unique("signing_keys", "id", database.signing_keys.iter().map(|key| key.id.clone()));
+    c.unique(
+        "signing_keys",
+        "id",
+        database.signing_keys.iter().map(|key| key.id.clone()),
+    );
     for key in &database.signing_keys {
         let record = Record::of("signing_keys", "id", &key.id);
         c.sourced(&record, &key.sources);
         let digit = |b: u8| b.is_ascii_digit() || (b'A'..=b'F').contains(&b);
         if key.fingerprint.len() != 40 || !key.fingerprint.bytes().all(digit) {
-            c.wrong(&record, "fingerprint", format!("{} is not 40 upper-case hexadecimal digits", key.fingerprint));
+            c.wrong(
+                &record,
+                "fingerprint",
+                format!(
+                    "{} is not 40 upper-case hexadecimal digits",
+                    key.fingerprint
+                ),
+            );
         }
-        if key.url.as_ref().is_some_and(|url| !url.starts_with("https://") || url.contains(char::is_whitespace)) {
+        if key
+            .url
+            .as_ref()
+            .is_some_and(|url| !url.starts_with("https://") || url.contains(char::is_whitespace))
+        {
             c.wrong(&record, "url", "is not an https address");
         }
         if !is_plain(&key.file, "._-") {
-            c.wrong(&record, "file", format!("{} is not the name of a file", key.file));
+            c.wrong(
+                &record,
+                "file",
+                format!("{} is not the name of a file", key.file),
+            );
         }
     }
-    c.unique("package_repositories", "id", database.package_repositories.iter().map(|r| r.id.clone()));
+    c.unique(
+        "package_repositories",
+        "id",
+        database.package_repositories.iter().map(|r| r.id.clone()),
+    );
     for r in &database.package_repositories {
         let record = Record::of("package_repositories", "id", &r.id);
         c.sourced(&record, &r.sources);
         if !is_plain(&r.id, "-") || !r.archs.values().all(|folder| is_plain(folder, "_")) {
-            c.wrong(&record, "id", "it and the folders name files: letters, digits and dashes only");
+            c.wrong(
+                &record,
+                "id",
+                "it and the folders name files: letters, digits and dashes only",
+            );
         }
-        if r.url.ends_with('/') || !["https://", "http://", "file:///"].iter().any(|scheme| r.url.starts_with(scheme)) {
-            c.wrong(&record, "url", format!("{} is not an address without a slash at its end", r.url));
+        if r.url.ends_with('/')
+            || !["https://", "http://", "file:///"]
+                .iter()
+                .any(|scheme| r.url.starts_with(scheme))
+        {
+            c.wrong(
+                &record,
+                "url",
+                format!("{} is not an address without a slash at its end", r.url),
+            );
         }
-        r.archs.keys().for_each(|arch| c.known_architecture(&record, arch));
+        r.archs
+            .keys()
+            .for_each(|arch| c.known_architecture(&record, arch));
         let is_signed = !r.keys.is_empty() && database.keys_of(r).count() == r.keys.len();
         if !is_signed {
-            c.wrong(&record, "keys", "names no key, or one that is not in signing_keys");
+            c.wrong(
+                &record,
+                "keys",
+                "names no key, or one that is not in signing_keys",
+            );
         }
         let mut patterns = r.packages.iter().chain(&r.any_version).peekable();
-        if patterns.peek().is_none() || !patterns.chain(&r.except).all(|pattern| is_plain(pattern, "*+.-")) {
-            c.wrong(&record, "packages", "names no package, or something that is not the pattern of one");
+        if patterns.peek().is_none()
+            || !patterns
+                .chain(&r.except)
+                .all(|pattern| is_plain(pattern, "*+.-"))
+        {
+            c.wrong(
+                &record,
+                "packages",
+                "names no package, or something that is not the pattern of one",
+            );
         }
         if let Some(of) = &r.toolkit {
             let parts = of.packages.iter().chain([&of.package, &of.version]);
             let filled = |text: &String| {
-                ["{series}", "{major}", "{release}"].iter().fold(text.clone(), |t, p| t.replace(p, "1"))
+                ["{series}", "{major}", "{release}"]
+                    .iter()
+                    .fold(text.clone(), |t, p| t.replace(p, "1"))
             };
-            if !of.package.contains("{series}") || !parts.map(filled).all(|text| is_plain(&text, "*+.-")) {
+            if !of.package.contains("{series}")
+                || !parts.map(filled).all(|text| is_plain(&text, "*+.-"))
+            {
                 c.wrong(
                     &record,
                     "toolkit",
@@ -786,7 +1474,10 @@ fn repositories(database: &Database, c: &mut Checker) {
                 );
             }
         }
-        if r.release.iter().any(|text| text.contains(|ch: char| ch.is_control())) {
+        if r.release
+            .iter()
+            .any(|text| text.contains(|ch: char| ch.is_control()))
+        {
             c.wrong(&record, "release", "has control characters");
         }
     }
@@ -794,21 +1485,38 @@ fn repositories(database: &Database, c: &mut Checker) {
 
 /// Whether a text is not empty and has only letters, digits and these characters.
 fn is_plain(text: &str, others: &str) -> bool {
-    !text.is_empty() && text.chars().all(|ch| ch.is_ascii_alphanumeric() || others.contains(ch))
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|ch| ch.is_ascii_alphanumeric() || others.contains(ch))
 }
 
 fn distributions(database: &Database, c: &mut Checker) {
-    c.unique("distributions", "id", database.distributions.iter().map(super::Distribution::release));
+    c.unique(
+        "distributions",
+        "id",
+        database
+            .distributions
+            .iter()
+            .map(super::Distribution::release),
+    );
     for d in &database.distributions {
         let record = Record::of("distributions", "id", d.release());
         c.sourced(&record, &d.sources);
-        for (key, pattern) in [("gcc_package", &d.gcc_package), ("gxx_package", &d.gxx_package)] {
+        for (key, pattern) in [
+            ("gcc_package", &d.gcc_package),
+            ("gxx_package", &d.gxx_package),
+        ] {
             if pattern.as_ref().is_some_and(|p| !p.contains("{major}")) {
                 c.wrong(&record, key, "lacks the placeholder {major}");
             }
         }
         if d.gxx_package.is_some() != d.gcc_package.is_some() {
-            c.wrong(&record, "gxx_package", "must be given for both compilers or for neither");
+            c.wrong(
+                &record,
+                "gxx_package",
+                "must be given for both compilers or for neither",
+            );
         }
         if !d.gccs.is_sorted() || !d.gccs.is_empty() && d.gcc_package.is_none() {
             c.wrong(&record, "gccs", "are not sorted, or gcc_package is missing");
@@ -816,8 +1524,14 @@ fn distributions(database: &Database, c: &mut Checker) {
         if let Some(signing) = &d.module_signing {
             c.sourced(&record, &signing.sources);
             let paths = [&signing.key, &signing.certificate];
-            if signing.packages.is_empty() || paths.iter().any(|path| !path.starts_with("/var/lib/")) {
-                c.wrong(&record, "module_signing", "needs packages, and a key and a certificate below /var/lib");
+            if signing.packages.is_empty()
+                || paths.iter().any(|path| !path.starts_with("/var/lib/"))
+            {
+                c.wrong(
+                    &record,
+                    "module_signing",
+                    "needs packages, and a key and a certificate below /var/lib",
+                );
             }
         }
         if let Some(names) = &d.signed_names {
@@ -828,59 +1542,111 @@ fn distributions(database: &Database, c: &mut Checker) {
             }
         }
         if d.signed_names.is_some() != d.drivers.iter().any(|offer| offer.signed_as.is_some()) {
-            c.wrong(&record, "signed_names", "are for offers with signed_as, and these need them");
+            c.wrong(
+                &record,
+                "signed_names",
+                "are for offers with signed_as, and these need them",
+            );
         }
         if let Some(only) = &d.only_signer {
             c.sourced(&record, &only.sources);
             if d.module_signing.is_some() || d.key_by_hand.is_some() {
-                c.wrong(&record, "only_signer", "is for releases without module_signing and key_by_hand");
+                c.wrong(
+                    &record,
+                    "only_signer",
+                    "is for releases without module_signing and key_by_hand",
+                );
             }
         }
         if let Some(by_hand) = &d.key_by_hand {
             c.sourced(&record, &by_hand.sources);
             if d.module_signing.is_some() || !by_hand.certificate.starts_with('/') {
-                c.wrong(&record, "key_by_hand", "needs an absolute path, and is for releases without module_signing");
+                c.wrong(
+                    &record,
+                    "key_by_hand",
+                    "needs an absolute path, and is for releases without module_signing",
+                );
             }
         }
         if let Some(stock) = &d.stock {
             c.sourced(&record, &stock.sources);
             if stock.kernels.is_empty() || d.named_as.is_some() {
-                c.wrong(&record, "stock", "needs a kernel, and a record of one release");
+                c.wrong(
+                    &record,
+                    "stock",
+                    "needs a kernel, and a record of one release",
+                );
             }
         }
         if let Some(id) = &d.companion_repository
-            && database.package_repository(id).is_none_or(|r| r.package_manager != d.package_manager)
+            && database
+                .package_repository(id)
+                .is_none_or(|r| r.package_manager != d.package_manager)
         {
-            c.wrong(&record, "companion_repository", format!("{id} is not a package repository for {}", d.name));
+            c.wrong(
+                &record,
+                "companion_repository",
+                format!("{id} is not a package repository for {}", d.name),
+            );
         }
         for offer in &d.drivers {
             c.sourced(&record, &offer.sources);
             let Some(branch) = database.branch(offer.branch) else {
-                c.wrong(&record, "drivers", format!("{} is not a branch in the database", offer.branch));
+                c.wrong(
+                    &record,
+                    "drivers",
+                    format!("{} is not a branch in the database", offer.branch),
+                );
                 continue;
             };
             if !branch.modules.contains(&offer.modules) {
-                c.wrong(&record, "drivers", format!("branch {} has no {} modules", offer.branch, offer.modules));
+                c.wrong(
+                    &record,
+                    "drivers",
+                    format!("branch {} has no {} modules", offer.branch, offer.modules),
+                );
             }
             if offer.version.is_some_and(|v| v.branch != offer.branch) {
-                c.wrong(&record, "drivers", format!("the offered version does not belong to branch {}", offer.branch));
+                c.wrong(
+                    &record,
+                    "drivers",
+                    format!(
+                        "the offered version does not belong to branch {}",
+                        offer.branch
+                    ),
+                );
             }
             if offer.packages.is_empty() {
                 c.wrong(&record, "drivers", "an offer has no packages");
             }
             if let Some(id) = &offer.repository.adds {
                 match database.package_repository(id) {
-                    Some(r) if r.package_manager == d.package_manager && !offer.repository.seen_as.is_empty() => {}
-                    Some(_) => {
-                        c.wrong(&record, "adds", format!("{id} is of another package manager, or seen_as is empty"))
-                    }
-                    None => c.wrong(&record, "adds", format!("{id} is not a package repository in the database")),
+                    Some(r)
+                        if r.package_manager == d.package_manager
+                            && !offer.repository.seen_as.is_empty() => {}
+                    Some(_) => c.wrong(
+                        &record,
+                        "adds",
+                        format!("{id} is of another package manager, or seen_as is empty"),
+                    ),
+                    None => c.wrong(
+                        &record,
+                        "adds",
+                        format!("{id} is not a package repository in the database"),
+                    ),
                 }
             }
             for id in offer.companions.keys() {
                 c.known_companion(database, &record, "companions", *id);
-                if database.companion(*id).is_some_and(|of| of.version == VersionRule::Own) {
-                    c.wrong(&record, "companions", format!("the version of {id} is independent of the driver's"));
+                if database
+                    .companion(*id)
+                    .is_some_and(|of| of.version == VersionRule::Own)
+                {
+                    c.wrong(
+                        &record,
+                        "companions",
+                        format!("the version of {id} is independent of the driver's"),
+                    );
                 }
             }
         }
@@ -894,13 +1660,27 @@ impl Checker {
 
     fn known_add_on(&mut self, database: &Database, record: &Record, id: AddOnId) {
         if database.add_on(id).is_none() {
-            self.wrong(record, "add_on", format!("{id} is not an add-on in the database"));
+            self.wrong(
+                record,
+                "add_on",
+                format!("{id} is not an add-on in the database"),
+            );
         }
     }
 
-    fn known_companion(&mut self, database: &Database, record: &Record, key: &'static str, id: CompanionId) {
+    fn known_companion(
+        &mut self,
+        database: &Database,
+        record: &Record,
+        key: &'static str,
+        id: CompanionId,
+    ) {
         if database.companion(id).is_none() {
-            self.wrong(record, key, format!("{id} is not a companion in the database"));
+            self.wrong(
+                record,
+                key,
+                format!("{id} is not a companion in the database"),
+            );
         }
     }
 
@@ -908,7 +1688,12 @@ impl Checker {
         if sources.is_empty() {
             self.wrong(record, "sources", "must not be empty");
         }
-        for source in sources.iter().filter(|s| !self.sources.contains(*s)).cloned().collect::<Vec<_>>() {
+        for source in sources
+            .iter()
+            .filter(|s| !self.sources.contains(*s))
+            .cloned()
+            .collect::<Vec<_>>()
+        {
             self.wrong(record, "sources", format!("{source} is not in the sources"));
         }
     }
@@ -928,7 +1713,13 @@ impl Checker {
         }
     }
 
-    fn ordered<T: Ord + fmt::Display>(&mut self, record: &Record, key: &'static str, low: Option<T>, high: Option<T>) {
+    fn ordered<T: Ord + fmt::Display>(
+        &mut self,
+        record: &Record,
+        key: &'static str,
+        low: Option<T>,
+        high: Option<T>,
+    ) {
         if let (Some(low), Some(high)) = (low, high)
             && low > high
         {
@@ -937,7 +1728,14 @@ impl Checker {
     }
 
     /// Checks what an instance type and a system have in common.
-    fn machine(&mut self, database: &Database, record: &Record, gpu: Option<PciDevice>, count: u8, arch: &str) {
+    fn machine(
+        &mut self,
+        database: &Database,
+        record: &Record,
+        gpu: Option<PciDevice>,
+        count: u8,
+        arch: &str,
+    ) {
         self.known_architecture(record, arch);
         if count == 0 {
             self.wrong(record, "count", "no GPU");
@@ -946,7 +1744,11 @@ impl Checker {
         match database.gpu(id, None) {
             None => self.wrong(record, "gpu", format!("10de:{id} is not in the database")),
             Some(gpu) if gpu.only_on.as_deref().is_some_and(|only| only != arch) => {
-                self.wrong(record, "arch", format!("{arch}, but 10de:{id} is built into other machines"));
+                self.wrong(
+                    record,
+                    "arch",
+                    format!("{arch}, but 10de:{id} is built into other machines"),
+                );
             }
             Some(_) => {}
         }
@@ -955,14 +1757,28 @@ impl Checker {
     /// The valid names of a host's architecture.
     fn known_architecture(&mut self, record: &Record, architecture: &str) {
         if !matches!(architecture, "x86_64" | "aarch64" | "ppc64le") {
-            self.wrong(record, "architectures", format!("{architecture} is not the architecture of a host"));
+            self.wrong(
+                record,
+                "architectures",
+                format!("{architecture} is not the architecture of a host"),
+            );
         }
     }
 
     /// Branches before 340 are named but have no record.
-    fn known_branch(&mut self, database: &Database, record: &Record, key: &'static str, branch: Option<u16>) {
+    fn known_branch(
+        &mut self,
+        database: &Database,
+        record: &Record,
+        key: &'static str,
+        branch: Option<u16>,
+    ) {
         if let Some(branch) = branch.filter(|b| *b >= 340 && database.branch(*b).is_none()) {
-            self.wrong(record, key, format!("{branch} is not a branch in the database"));
+            self.wrong(
+                record,
+                key,
+                format!("{branch} is not a branch in the database"),
+            );
         }
     }
 
@@ -978,16 +1794,36 @@ impl Checker {
         // Some file names omit the dots: vulkan-beta-5809418-linux.
         let plain = |text: &str| text.replace('.', "");
         if a.sha256.is_some() && !plain(&a.file).contains(&plain(&version.to_string())) {
-            self.wrong(record, "file", format!("does not have {version} in its name"));
+            self.wrong(
+                record,
+                "file",
+                format!("does not have {version} in its name"),
+            );
         }
         if (a.agree > 0) != a.sha256.is_some() {
-            self.wrong(record, "agree", "must be given if and only if there is a checksum");
+            self.wrong(
+                record,
+                "agree",
+                "must be given if and only if there is a checksum",
+            );
         }
         let Some(sum) = &a.sha256 else { return };
-        if sum.len() != 64 || !sum.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)) {
-            self.wrong(record, "sha256", format!("{sum} is not 64 lower-case hexadecimal digits"));
+        if sum.len() != 64
+            || !sum
+                .bytes()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+        {
+            self.wrong(
+                record,
+                "sha256",
+                format!("{sum} is not 64 lower-case hexadecimal digits"),
+            );
         }
-        if let Some(other) = self.sums.insert(sum.clone(), a.file.clone()).filter(|other| *other != a.file) {
+        if let Some(other) = self
+            .sums
+            .insert(sum.clone(), a.file.clone())
+            .filter(|other| *other != a.file)
+        {
             self.wrong(record, "sha256", format!("is also the checksum of {other}"));
         }
     }

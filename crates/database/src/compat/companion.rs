@@ -1,15 +1,16 @@
-//! Companions: packages tied to the driver that some hosts need besides it, such as Fabric Manager and IMEX. Each is a row of
-//! data: its purpose, its version rule, the names of its packages and units. The hosts that need it follow from the rows of the
-//! hardware ([`Fabric::needs`]), and the repositories that have it from their driver offers ([`DriverOffer::companions`]). Others
-//! are installed only if the user asks for them, such as DCGM.
+//! Companions: packages tied to the driver that some hosts need besides it, such as Fabric Manager
+//! and IMEX. Each is a row of data: its purpose, its version rule, the names of its packages and
+//! units. The hosts that need it follow from the rows of the hardware ([`Fabric::needs`]), and the
+//! repositories that have it from their driver offers ([`DriverOffer::companions`]). Others are
+//! installed only if the user asks for them, such as DCGM.
 //!
 //! [`Fabric::needs`]: super::Fabric::needs
 //! [`DriverOffer::companions`]: super::DriverOffer::companions
 
 use super::short_name::short_name;
 use super::{
-    Artifact, Database, DriverArtifact, DriverOffer, DriverVariant, ModuleFlavour, PackageManager, Repository,
-    SourceId, cuda_arch,
+    Artifact, Database, DriverArtifact, DriverOffer, DriverVariant, ModuleFlavour, PackageManager,
+    Repository, SourceId, cuda_arch,
 };
 use crate::version::{ComputeCapability, DriverVersion};
 use serde::{Deserialize, Serialize};
@@ -51,7 +52,8 @@ pub struct Companion {
     /// What it needs of the driver besides its version.
     #[serde(default)]
     pub driver: DriverNeeds,
-    /// The kernel module that every boot loads: `nvidia-fs`. Without packages, it is one of the driver's own.
+    /// The kernel module that every boot loads: `nvidia-fs`. Without packages, it is one of the
+    /// driver's own.
     #[serde(default)]
     pub kernel_module: Option<String>,
     /// The names of its package in NVIDIA's own repositories.
@@ -60,10 +62,12 @@ pub struct Companion {
     /// Packages that its packages depend on and nothing else does. They are removed with it.
     #[serde(default)]
     pub depends: Vec<String>,
-    /// Packages of its older generation, which conflict with its own. They are removed before it is installed.
+    /// Packages of its older generation, which conflict with its own. They are removed before it is
+    /// installed.
     #[serde(default)]
     pub replaces: Vec<String>,
-    /// The repository that has it, if its version does not depend on the driver's. Others are in the driver's repository.
+    /// The repository that has it, if its version does not depend on the driver's. Others are in
+    /// the driver's repository.
     #[serde(default)]
     pub repository: Option<Repository>,
     /// The lines of GPUs that its documentation names, `GeForce`; empty if it names none.
@@ -75,13 +79,16 @@ pub struct Companion {
     /// Its systemd units, `nvidia-imex.service`; empty if another program starts it.
     #[serde(default)]
     pub units: Vec<String>,
-    /// A file in which the user names the hosts that it connects; without it, its units cannot start.
+    /// A file in which the user names the hosts that it connects; without it, its units cannot
+    /// start.
     #[serde(default)]
     pub peers: Option<String>,
-    /// Where the files of its archive go, which NVIDIA publishes for each driver. It serves drivers that are not from packages.
+    /// Where the files of its archive go, which NVIDIA publishes for each driver. It serves drivers
+    /// that are not from packages.
     #[serde(default)]
     pub archive: Vec<ArchivedFile>,
-    /// The companion whose archives prove that this one exists: NVIDIA publishes both for the same drivers.
+    /// The companion whose archives prove that this one exists: NVIDIA publishes both for the same
+    /// drivers.
     #[serde(default)]
     pub published_with: Option<CompanionId>,
     /// The sources.
@@ -102,7 +109,8 @@ pub struct ArchivedFile {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverNeeds {
-    /// The first driver with its module, if that is one of the driver's own; `470.00` is the whole branch.
+    /// The first driver with its module, if that is one of the driver's own; `470.00` is the whole
+    /// branch.
     #[serde(default)]
     pub from: Option<DriverVersion>,
     /// The flavour of the kernel modules; none if it works with both.
@@ -151,10 +159,12 @@ pub struct CompanionPackage {
     /// The package manager, if names differ by package manager.
     #[serde(default)]
     pub package_manager: Option<PackageManager>,
-    /// The first driver release with this name; none for the oldest name. `580.00` is the whole branch.
+    /// The first driver release with this name; none for the oldest name. `580.00` is the whole
+    /// branch.
     #[serde(default)]
     pub from: Option<DriverVersion>,
-    /// The compute capability that all GPUs of the host have at least, if older GPUs need another package.
+    /// The compute capability that all GPUs of the host have at least, if older GPUs need another
+    /// package.
     #[serde(default)]
     pub least_capability: Option<ComputeCapability>,
     /// The name; `{branch}` stands for the driver's branch.
@@ -174,13 +184,18 @@ impl CompanionPackage {
 }
 
 impl Companion {
-    /// The name of its package in NVIDIA's own repositories for this driver; none if no source states it.
-    pub fn package(&self, manager: Option<PackageManager>, driver: DriverVersion) -> Option<String> {
+    /// The name of its package in NVIDIA's own repositories for this driver; none if no source
+    /// states it.
+    pub fn package(
+        &self,
+        manager: Option<PackageManager>,
+        driver: DriverVersion,
+    ) -> Option<String> {
         self.packages_for(manager, driver, None).into_iter().next()
     }
 
-    /// The same with the packages that are installed with it, for a host whose oldest GPU has this compute capability. Empty if
-    /// no source states one.
+    /// The same with the packages that are installed with it, for a host whose oldest GPU has this
+    /// compute capability. Empty if no source states one.
     pub fn packages_for(
         &self,
         manager: Option<PackageManager>,
@@ -190,25 +205,40 @@ impl Companion {
         let is_meant = |p: &&CompanionPackage| {
             (p.package_manager.is_none() || p.package_manager == manager)
                 && p.from.is_none_or(|from| driver >= from)
-                && p.least_capability.zip(oldest).is_none_or(|(least, have)| have >= least)
+                && p.least_capability
+                    .zip(oldest)
+                    .is_none_or(|(least, have)| have >= least)
         };
         let meant = self.packages.iter().filter(is_meant).max_by_key(|p| p.from);
-        meant.map(|p| [p.beside(driver)].into_iter().chain(p.with.iter().cloned()).collect()).unwrap_or_default()
+        meant
+            .map(|p| {
+                [p.beside(driver)]
+                    .into_iter()
+                    .chain(p.with.iter().cloned())
+                    .collect()
+            })
+            .unwrap_or_default()
     }
 
-    /// Whether it is one of the driver's own kernel modules, which no package has to be installed for.
+    /// Whether it is one of the driver's own kernel modules, which no package has to be installed
+    /// for.
     pub fn is_part_of_driver(&self) -> bool {
         self.packages.is_empty() && self.kernel_module.is_some()
     }
 
     /// The file with which gpusetup has every boot load its kernel module.
     pub fn module_file(&self) -> Option<String> {
-        self.kernel_module.as_ref().map(|_| format!("/etc/modules-load.d/gpusetup-{}.conf", self.id))
+        self.kernel_module
+            .as_ref()
+            .map(|_| format!("/etc/modules-load.d/gpusetup-{}.conf", self.id))
     }
 
-    /// The oldest driver that has its module, or for which a package is known; none if the first package has no bound.
+    /// The oldest driver that has its module, or for which a package is known; none if the first
+    /// package has no bound.
     pub fn oldest_driver(&self) -> Option<DriverVersion> {
-        self.driver.from.or_else(|| self.packages.iter().map(|p| p.from).min().flatten())
+        self.driver
+            .from
+            .or_else(|| self.packages.iter().map(|p| p.from).min().flatten())
     }
 
     /// Whether this is the name of its package for some driver in NVIDIA's own repositories.
@@ -216,8 +246,12 @@ impl Companion {
         let is_named = |pattern: &str| match pattern.split_once("{branch}") {
             None => name == pattern,
             Some((before, after)) => {
-                let branch = name.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
-                branch.is_some_and(|branch| !branch.is_empty() && branch.bytes().all(|b| b.is_ascii_digit()))
+                let branch = name
+                    .strip_prefix(before)
+                    .and_then(|rest| rest.strip_suffix(after));
+                branch.is_some_and(|branch| {
+                    !branch.is_empty() && branch.bytes().all(|b| b.is_ascii_digit())
+                })
             }
         };
         self.packages.iter().any(|p| is_named(&p.name))
@@ -230,7 +264,12 @@ impl Companion {
 
     /// Whether this package belongs to it, or came with it.
     pub fn has_part(&self, name: &str) -> bool {
-        let mut others = self.packages.iter().flat_map(|p| &p.with).chain(&self.depends).chain(&self.replaces);
+        let mut others = self
+            .packages
+            .iter()
+            .flat_map(|p| &p.with)
+            .chain(&self.depends)
+            .chain(&self.replaces);
         self.is_package(name) || others.any(|other| other == name)
     }
 }
@@ -241,17 +280,26 @@ impl Database {
         self.companions.iter().find(|c| c.id == id)
     }
 
-    /// The archive of a companion in the version of this driver; none if no checksum of one is known.
-    pub fn companion_archive(&self, id: CompanionId, driver: DriverVersion, machine: &str) -> Option<&Artifact> {
+    /// The archive of a companion in the version of this driver; none if no checksum of one is
+    /// known.
+    pub fn companion_archive(
+        &self,
+        id: CompanionId,
+        driver: DriverVersion,
+        machine: &str,
+    ) -> Option<&Artifact> {
         let arch = cuda_arch(machine);
-        let of = |a: &&DriverArtifact| a.variant == DriverVariant::Companion(id) && a.artifact.arch == arch;
+        let of = |a: &&DriverArtifact| {
+            a.variant == DriverVariant::Companion(id) && a.artifact.arch == arch
+        };
         let found = self.driver(driver)?.artifacts.iter().find(of)?;
         Some(&found.artifact).filter(|artifact| artifact.is_verifiable())
     }
 
     /// The usual name of a companion; its id if the database does not know it.
     pub fn companion_title(&self, id: CompanionId) -> String {
-        self.companion(id).map_or_else(|| id.to_string(), |c| c.title.clone())
+        self.companion(id)
+            .map_or_else(|| id.to_string(), |c| c.title.clone())
     }
 
     /// Every driver offered by a repository.
@@ -270,9 +318,16 @@ mod tests {
         let id = |text: &str| text.parse::<CompanionId>().map(|id| id.to_string());
         assert_eq!(id("fabric-manager"), Ok("fabric-manager".to_owned()));
         assert_eq!("fabric-manager".parse(), Ok(CompanionId::FABRIC_MANAGER));
-        for wrong in ["", "Fabric-Manager", "fabric manager", "a-name-of-twenty-five-let"] {
+        for wrong in [
+            "",
+            "Fabric-Manager",
+            "fabric manager",
+            "a-name-of-twenty-five-let",
+        ] {
             assert!(
-                id(wrong).is_err_and(|e| e.to_string().starts_with(&format!("`{wrong}` is not a companion's name"))),
+                id(wrong).is_err_and(|e| e
+                    .to_string()
+                    .starts_with(&format!("`{wrong}` is not a companion's name"))),
                 "{wrong}"
             );
         }
@@ -282,24 +337,67 @@ mod tests {
     fn a_package_is_named_by_manager_and_driver() {
         let driver = |text: &str| text.parse::<DriverVersion>().expect("a version");
         for (id, manager, version, name) in [
-            ("fabric-manager", PackageManager::Apt, "575.57.08", Some("nvidia-fabricmanager-575")),
-            ("fabric-manager", PackageManager::Apt, "580.65.06", Some("nvidia-fabricmanager")),
-            ("fabric-manager", PackageManager::Dnf, "570.211.01", Some("nvidia-fabric-manager")),
-            ("fabric-manager", PackageManager::Dnf, "595.71.05", Some("nvidia-fabricmanager")),
-            ("fabric-manager", PackageManager::Zypper, "595.71.05", Some("nvidia-fabricmanager")),
+            (
+                "fabric-manager",
+                PackageManager::Apt,
+                "575.57.08",
+                Some("nvidia-fabricmanager-575"),
+            ),
+            (
+                "fabric-manager",
+                PackageManager::Apt,
+                "580.65.06",
+                Some("nvidia-fabricmanager"),
+            ),
+            (
+                "fabric-manager",
+                PackageManager::Dnf,
+                "570.211.01",
+                Some("nvidia-fabric-manager"),
+            ),
+            (
+                "fabric-manager",
+                PackageManager::Dnf,
+                "595.71.05",
+                Some("nvidia-fabricmanager"),
+            ),
+            (
+                "fabric-manager",
+                PackageManager::Zypper,
+                "595.71.05",
+                Some("nvidia-fabricmanager"),
+            ),
             ("fabric-manager", PackageManager::Zypper, "570.211.01", None),
-            ("imex", PackageManager::Apt, "570.211.01", Some("nvidia-imex-570")),
-            ("imex", PackageManager::Dnf, "580.65.06", Some("nvidia-imex")),
+            (
+                "imex",
+                PackageManager::Apt,
+                "570.211.01",
+                Some("nvidia-imex-570"),
+            ),
+            (
+                "imex",
+                PackageManager::Dnf,
+                "580.65.06",
+                Some("nvidia-imex"),
+            ),
             ("nvlsm", PackageManager::Zypper, "570.211.01", Some("nvlsm")),
         ] {
-            let companion = known().companion(id.parse().expect("an id")).expect("known");
-            assert_eq!(companion.package(Some(manager), driver(version)).as_deref(), name, "{id} {manager} {version}");
+            let companion = known()
+                .companion(id.parse().expect("an id"))
+                .expect("known");
+            assert_eq!(
+                companion.package(Some(manager), driver(version)).as_deref(),
+                name,
+                "{id} {manager} {version}"
+            );
         }
     }
 
     #[test]
     fn a_package_depends_on_the_oldest_gpu_of_the_host() {
-        let dcgm = known().companion("dcgm".parse().expect("an id")).expect("known");
+        let dcgm = known()
+            .companion("dcgm".parse().expect("an id"))
+            .expect("known");
         for (driver, oldest, cuda) in [
             ("470.256.02", "8.0", Some(11)),
             ("570.211.01", "8.0", Some(12)),
@@ -309,7 +407,11 @@ mod tests {
             ("440.118.02", "7.0", None),
         ] {
             let oldest = Some(oldest.parse().expect("a capability"));
-            let names = dcgm.packages_for(Some(PackageManager::Apt), driver.parse().expect("a version"), oldest);
+            let names = dcgm.packages_for(
+                Some(PackageManager::Apt),
+                driver.parse().expect("a version"),
+                oldest,
+            );
             let name = cuda.map(|cuda| format!("datacenter-gpu-manager-4-cuda{cuda}"));
             assert_eq!(names.first(), name.as_ref(), "{driver} {oldest:?}");
         }
@@ -318,7 +420,9 @@ mod tests {
 
     #[test]
     fn a_package_is_recognized_by_its_name_of_any_branch() {
-        let manager = known().companion(CompanionId::FABRIC_MANAGER).expect("known");
+        let manager = known()
+            .companion(CompanionId::FABRIC_MANAGER)
+            .expect("known");
         for (name, is) in [
             ("nvidia-fabricmanager", true),
             ("nvidia-fabricmanager-535", true),
@@ -334,10 +438,22 @@ mod tests {
     fn a_rule_compares_versions() {
         let (driver, other, older) = ("580.95.05", "580.82.07", "575.57.08");
         let accepts = |rule: VersionRule, version: &str| {
-            rule.accepts(version.parse().expect("a version"), driver.parse().expect("a version"))
+            rule.accepts(
+                version.parse().expect("a version"),
+                driver.parse().expect("a version"),
+            )
         };
-        assert_eq!([driver, other, older].map(|v| accepts(VersionRule::Driver, v)), [true, false, false]);
-        assert_eq!([driver, other, older].map(|v| accepts(VersionRule::Branch, v)), [true, true, false]);
-        assert_eq!([driver, other, older].map(|v| accepts(VersionRule::Own, v)), [true, true, true]);
+        assert_eq!(
+            [driver, other, older].map(|v| accepts(VersionRule::Driver, v)),
+            [true, false, false]
+        );
+        assert_eq!(
+            [driver, other, older].map(|v| accepts(VersionRule::Branch, v)),
+            [true, true, false]
+        );
+        assert_eq!(
+            [driver, other, older].map(|v| accepts(VersionRule::Own, v)),
+            [true, true, true]
+        );
     }
 }

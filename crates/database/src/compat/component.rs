@@ -1,5 +1,6 @@
-//! Toolkit components that NVIDIA publishes separately: the contents of a release's `redistrib_X.Y.Z.json`, their usual names,
-//! and their dependencies. Only facts; `resolve` decides which components a request includes.
+//! Toolkit components that NVIDIA publishes separately: the contents of a release's
+//! `redistrib_X.Y.Z.json`, their usual names, and their dependencies. Only facts; `resolve` decides
+//! which components a request includes.
 
 use super::{Artifact, Database, SourceId};
 use crate::version::CudaVersion;
@@ -30,7 +31,8 @@ pub struct Component {
 pub struct ComponentNeed {
     /// The component, or the id of the add-on.
     pub of: String,
-    /// The dependencies, if the release has them as separate components: before CUDA 13 some were part of others.
+    /// The dependencies, if the release has them as separate components: before CUDA 13 some were
+    /// part of others.
     pub needs: String,
     /// The reason, phrased to follow the dependent's name: "compiles with its headers".
     pub why: String,
@@ -68,7 +70,8 @@ pub struct ReleasedComponent {
     pub archives: Vec<ComponentArchive>,
 }
 
-/// An archive of a component. Its name and address follow from the component, the architecture and the version.
+/// An archive of a component. Its name and address follow from the component, the architecture and
+/// the version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComponentArchive {
@@ -94,7 +97,10 @@ impl Component {
 
 /// NVIDIA's name of a component without its usual prefix: `nvcc`.
 pub fn short(name: &str) -> &str {
-    PREFIXES[1..].iter().find_map(|p| name.strip_prefix(p)).unwrap_or(name)
+    PREFIXES[1..]
+        .iter()
+        .find_map(|p| name.strip_prefix(p))
+        .unwrap_or(name)
 }
 
 impl ComponentRelease {
@@ -132,8 +138,13 @@ impl Database {
     /// The component archive with this checksum.
     pub fn component_archive(&self, sha256: &str) -> Option<Artifact> {
         self.component_releases.iter().find_map(|release| {
-            let mut archives = release.components.iter().flat_map(|c| c.archives.iter().map(move |a| (c, a)));
-            archives.find(|(_, a)| a.sha256 == sha256).map(|(component, archive)| release.artifact(component, archive))
+            let mut archives = release
+                .components
+                .iter()
+                .flat_map(|c| c.archives.iter().map(move |a| (c, a)));
+            archives
+                .find(|(_, a)| a.sha256 == sha256)
+                .map(|(component, archive)| release.artifact(component, archive))
         })
     }
 
@@ -141,7 +152,9 @@ impl Database {
     pub fn component_named(&self, name: &str) -> Option<&Component> {
         let asked = name.trim().to_lowercase().replace('-', "_");
         let of = |name: &str| self.components.iter().find(|c| c.is_called(name));
-        let by_name = PREFIXES.iter().find_map(|prefix| of(&format!("{prefix}{asked}")));
+        let by_name = PREFIXES
+            .iter()
+            .find_map(|prefix| of(&format!("{prefix}{asked}")));
         by_name.or_else(|| self.components.iter().find(|c| c.aliases.contains(&asked)))
     }
 
@@ -149,9 +162,16 @@ impl Database {
     pub fn components_near(&self, name: &str) -> Vec<&str> {
         const SHOWN: usize = 3;
         let asked = name.trim().to_lowercase().replace('-', "_");
-        let mut all: Vec<_> = self.components.iter().map(|c| (edits(short(&asked), c.short()), c.short())).collect();
+        let mut all: Vec<_> = self
+            .components
+            .iter()
+            .map(|c| (edits(short(&asked), c.short()), c.short()))
+            .collect();
         all.sort();
-        all.into_iter().take(SHOWN).map(|(_, short)| short).collect()
+        all.into_iter()
+            .take(SHOWN)
+            .map(|(_, short)| short)
+            .collect()
     }
 
     /// The component that has this name in some release of NVIDIA's.
@@ -167,12 +187,16 @@ impl Database {
     /// The component archives of a release.
     pub fn component_release(&self, version: CudaVersion) -> Option<&ComponentRelease> {
         // Newest first.
-        let at = self.component_releases.binary_search_by(|r| version.cmp(&r.version)).ok()?;
+        let at = self
+            .component_releases
+            .binary_search_by(|r| version.cmp(&r.version))
+            .ok()?;
         Some(&self.component_releases[at])
     }
 }
 
-/// The number of letters to insert, delete or change to turn one word into the other (Levenshtein distance).
+/// The number of letters to insert, delete or change to turn one word into the other (Levenshtein
+/// distance).
 fn edits(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -205,7 +229,11 @@ mod tests {
             // Its name since 13.3.
             ("cccl", "cuda_cccl"),
         ] {
-            assert_eq!(database.component_named(asked).map(|c| c.name.as_str()), Some(name), "{asked}");
+            assert_eq!(
+                database.component_named(asked).map(|c| c.name.as_str()),
+                Some(name),
+                "{asked}"
+            );
         }
         assert_eq!(database.component_named("cublass"), None);
         assert_eq!(database.component_named(""), None);
@@ -215,7 +243,13 @@ mod tests {
 
     #[test]
     fn edits_are_counted() {
-        for (a, b, n) in [("", "", 0), ("nvcc", "nvcc", 0), ("", "abc", 3), ("abc", "", 3), ("cudart", "curand", 3)] {
+        for (a, b, n) in [
+            ("", "", 0),
+            ("nvcc", "nvcc", 0),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("cudart", "curand", 3),
+        ] {
             assert_eq!(edits(a, b), n, "{a} {b}");
         }
     }

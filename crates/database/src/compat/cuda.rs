@@ -72,7 +72,8 @@ pub struct CudaRelease {
     /// The first C library that its headers do not compile with.
     #[serde(default)]
     pub glibc_breaks_from: Option<String>,
-    /// The same on aarch64, if it is older there: glibc 2.38 declares vector types that nvcc before 12.5 does not know.
+    /// The same on aarch64, if it is older there: glibc 2.38 declares vector types that nvcc before
+    /// 12.5 does not know.
     #[serde(default)]
     pub glibc_breaks_from_sbsa: Option<String>,
     /// The version that `nvcc --version` prints, `12.8.93`.
@@ -91,7 +92,10 @@ pub struct CudaRelease {
 impl CudaRelease {
     /// The first glibc that its headers do not compile with, on `sbsa`, `x86_64` or `ppc64le`.
     pub fn first_breaking_glibc(&self, arch: &str) -> Option<&str> {
-        let of_arch = self.glibc_breaks_from_sbsa.as_deref().filter(|_| arch == "sbsa");
+        let of_arch = self
+            .glibc_breaks_from_sbsa
+            .as_deref()
+            .filter(|_| arch == "sbsa");
         of_arch.or(self.glibc_breaks_from.as_deref())
     }
 }

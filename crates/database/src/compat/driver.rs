@@ -4,7 +4,8 @@ use super::{Artifact, CompanionId, ModuleFlavour, SourceId};
 use crate::version::{CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
 
-/// A package with the user-space driver of a newer branch, for kernel modules of an older one (forward compatibility).
+/// A package with the user-space driver of a newer branch, for kernel modules of an older one
+/// (forward compatibility).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ForwardCompatibility {
@@ -78,10 +79,12 @@ pub struct DriverBranch {
     /// The oldest kernel that its release notes require, `"3.10"`.
     #[serde(default)]
     pub oldest_kernel: Option<String>,
-    /// The newest kernel series on which its last release was seen to build without patches, `"6.9"`.
+    /// The newest kernel series on which its last release was seen to build without patches,
+    /// `"6.9"`.
     #[serde(default)]
     pub newest_kernel: Option<String>,
-    /// Distribution kernels whose backports break its build although the kernel series did not change.
+    /// Distribution kernels whose backports break its build although the kernel series did not
+    /// change.
     #[serde(default)]
     pub kernel_limits: Vec<KernelLimit>,
     /// Older releases that do not build on kernels on which its last release builds.
@@ -104,7 +107,8 @@ pub struct DriverBranch {
     pub sources: Vec<SourceId>,
 }
 
-/// The first kernel of a distribution on which the modules of a branch's last release do not build without patches.
+/// The first kernel of a distribution on which the modules of a branch's last release do not build
+/// without patches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelLimit {
@@ -116,7 +120,8 @@ pub struct KernelLimit {
     pub sources: Vec<SourceId>,
 }
 
-/// The first kernel series on which the modules of a branch's older releases do not build without patches.
+/// The first kernel series on which the modules of a branch's older releases do not build without
+/// patches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseLimit {

@@ -1,5 +1,5 @@
-//! Container engines, and the toolkit that gives their containers GPUs. Each engine is a row of data: how it is found, how it is
-//! configured, which packages install it.
+//! Container engines, and the toolkit that gives their containers GPUs. Each engine is a row of
+//! data: how it is found, how it is configured, which packages install it.
 
 use super::short_name::short_name;
 use super::{Database, Distribution, PackageManager, PackageRepository, SourceId};
@@ -33,7 +33,8 @@ pub struct Engine {
     /// A configuration file that gpusetup may add.
     #[serde(default)]
     pub drop_in: Option<String>,
-    /// Other configuration files with runtimes: those that it reads, too, or writes itself when it starts.
+    /// Other configuration files with runtimes: those that it reads, too, or writes itself when it
+    /// starts.
     #[serde(default)]
     pub other_configs: Vec<String>,
     /// Folders of files that systems have it read, too.
@@ -51,12 +52,13 @@ pub struct Engine {
     /// The first version that reads a configuration file with a byte-order mark.
     #[serde(default)]
     pub reads_mark: Option<AddOnVersion>,
-    /// Files that it reads and gpusetup never changes: those with its options, as K3s has them, or Podman's. A `*` stands for any
-    /// text. Later ones count more.
+    /// Files that it reads and gpusetup never changes: those with its options, as K3s has them, or
+    /// Podman's. A `*` stands for any text. Later ones count more.
     #[serde(default)]
     pub option_files: Vec<String>,
-    /// Templates of containerd's configuration, as K3s has them. It fills in the first that exists, or its own, at each start. Its
-    /// own imports the files of a folder, `config-v3.toml.d` for `config-v3.toml.tmpl`.
+    /// Templates of containerd's configuration, as K3s has them. It fills in the first that exists,
+    /// or its own, at each start. Its own imports the files of a folder, `config-v3.toml.d` for
+    /// `config-v3.toml.tmpl`.
     #[serde(default)]
     pub templates: Vec<String>,
     /// The folder of its state, which has the templates, unless one of its options names another.
@@ -83,7 +85,8 @@ pub struct Engine {
     /// What a restart does to containers that run. None for an engine without a daemon.
     #[serde(default)]
     pub restart: Option<RestartEffect>,
-    /// Options in the command line of its units with which it refuses the configuration that is written, or does not read it.
+    /// Options in the command line of its units with which it refuses the configuration that is
+    /// written, or does not read it.
     #[serde(default)]
     pub conflicting_options: Vec<String>,
     /// The keys of its configuration file; none if no source states all of them.
@@ -104,13 +107,15 @@ pub struct Engine {
     /// The first version that reads them without a setting.
     #[serde(default)]
     pub cdi_by_default: Option<AddOnVersion>,
-    /// The versions of CDI whose specifications it reads, each with the first version that does, oldest first.
+    /// The versions of CDI whose specifications it reads, each with the first version that does,
+    /// oldest first.
     #[serde(default)]
     pub reads_cdi: Vec<CdiSince>,
     /// The newest version whose code was read for that: a newer one may read more.
     #[serde(default)]
     pub cdi_known_until: Option<AddOnVersion>,
-    /// The first version whose option `--gpus` uses a CDI specification, if the host has one, and not the toolkit's hook.
+    /// The first version whose option `--gpus` uses a CDI specification, if the host has one, and
+    /// not the toolkit's hook.
     #[serde(default)]
     pub gpus_by_cdi: Option<AddOnVersion>,
     /// The distributions' packages that install it; empty if gpusetup does not install it.
@@ -133,8 +138,8 @@ pub struct CdiSince {
     pub since: AddOnVersion,
 }
 
-/// What an engine takes from its command line and its environment. A name with a dash is an option, `--config`, and one without
-/// is a variable, `CONTAINER_CONFIG`, which counts less.
+/// What an engine takes from its command line and its environment. A name with a dash is an option,
+/// `--config`, and one without is a variable, `CONTAINER_CONFIG`, which counts less.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartOptions {
@@ -147,7 +152,8 @@ pub struct StartOptions {
     /// The runtime of containers that name none.
     #[serde(default)]
     pub default_runtime: Vec<String>,
-    /// Runtimes with their programs: `name=program`, or `name:program:folder`, several with commas between them.
+    /// Runtimes with their programs: `name=program`, or `name:program:folder`, several with commas
+    /// between them.
     #[serde(default)]
     pub runtimes: Vec<String>,
     /// The folder of its state.
@@ -155,7 +161,8 @@ pub struct StartOptions {
     pub data_dir: Vec<String>,
 }
 
-/// The types of runtimes that an engine no longer has, as its configuration names them: `io.containerd.runc.v1`.
+/// The types of runtimes that an engine no longer has, as its configuration names them:
+/// `io.containerd.runc.v1`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemovedTypes {
@@ -238,12 +245,18 @@ pub enum SettingKind {
 impl EngineSettings {
     /// The kind of a key's value; none if no version has the key.
     pub fn kind(&self, key: &str) -> Option<SettingKind> {
-        self.keys.iter().find(|of| of.keys.iter().any(|known| known == key)).map(|of| of.kind)
+        self.keys
+            .iter()
+            .find(|of| of.keys.iter().any(|known| known == key))
+            .map(|of| of.kind)
     }
 
     /// The options of the command line that set the same as a key: `--host` and `-H` for `hosts`.
     pub fn options_of(&self, key: &str) -> Vec<String> {
-        self.options.get(key).cloned().unwrap_or_else(|| vec![format!("--{key}")])
+        self.options
+            .get(key)
+            .cloned()
+            .unwrap_or_else(|| vec![format!("--{key}")])
     }
 
     /// Whether this version is known not to start with a key.
@@ -251,7 +264,12 @@ impl EngineSettings {
         let is_removed = self.until.get(key).is_some_and(|first| version >= *first);
         let is_too_new = || self.since.get(key).is_some_and(|first| version < *first);
         // The name of an option is no error, and has no effect.
-        let is_option = || self.options.values().flatten().any(|option| option.strip_prefix("--") == Some(key));
+        let is_option = || {
+            self.options
+                .values()
+                .flatten()
+                .any(|option| option.strip_prefix("--") == Some(key))
+        };
         let is_known = || self.kind(key).is_some() || is_option();
         let all_are_known = (self.known_since..=self.known_until).contains(&version);
         is_removed || all_are_known && (is_too_new() || !is_known())
@@ -319,7 +337,8 @@ pub struct EnginePackages {
     pub distributions: Vec<String>,
     /// The names.
     pub names: Vec<String>,
-    /// The versions in the archives of releases, by ids and versions of distributions, `debian 12`, if a source states them.
+    /// The versions in the archives of releases, by ids and versions of distributions, `debian 12`,
+    /// if a source states them.
     #[serde(default)]
     pub versions: BTreeMap<String, AddOnVersion>,
     /// The sources.
@@ -334,33 +353,51 @@ impl Engine {
 
     /// The folders of files that add to its configuration.
     pub fn parts(&self) -> impl Iterator<Item = &Path> {
-        let own = self.drop_in.iter().filter_map(|file| Path::new(file).parent());
+        let own = self
+            .drop_in
+            .iter()
+            .filter_map(|file| Path::new(file).parent());
         own.chain(self.other_parts.iter().map(Path::new))
     }
 
-    /// The runtime that a version of it chooses for containers that name none. If the version is not known, these are all.
+    /// The runtime that a version of it chooses for containers that name none. If the version is
+    /// not known, these are all.
     pub fn own_default_runtimes(&self, version: Option<AddOnVersion>) -> Vec<&str> {
-        let began = |of: &&DefaultRuntime| of.since.zip(version).is_none_or(|(since, version)| version >= since);
-        let mut all: Vec<_> = self.default_runtimes.iter().filter(began).map(|of| of.name.as_str()).collect();
+        let began = |of: &&DefaultRuntime| {
+            of.since
+                .zip(version)
+                .is_none_or(|(since, version)| version >= since)
+        };
+        let mut all: Vec<_> = self
+            .default_runtimes
+            .iter()
+            .filter(began)
+            .map(|of| of.name.as_str())
+            .collect();
         match version {
             Some(_) => all.split_off(all.len().saturating_sub(1)),
             None => all,
         }
     }
 
-    /// The first version that reads specifications of this version of CDI; none if no known one does.
+    /// The first version that reads specifications of this version of CDI; none if no known one
+    /// does.
     pub fn reads(&self, cdi: AddOnVersion) -> Option<AddOnVersion> {
-        self.reads_cdi.iter().find(|known| known.cdi >= cdi).map(|known| known.since)
+        self.reads_cdi
+            .iter()
+            .find(|known| known.cdi >= cdi)
+            .map(|known| known.since)
     }
 
     /// Whether a version of it is known not to read specifications of this version of CDI.
     pub fn refuses(&self, version: AddOnVersion, cdi: AddOnVersion) -> bool {
         let is_known = || self.cdi_known_until.is_some_and(|newest| version <= newest);
-        self.reads(cdi).map_or_else(is_known, |first| version < first)
+        self.reads(cdi)
+            .map_or_else(is_known, |first| version < first)
     }
 
-    /// Whether containers of a version of it get GPUs by a CDI specification alone if the host has one, and not by the toolkit's
-    /// runtime or hook.
+    /// Whether containers of a version of it get GPUs by a CDI specification alone if the host has
+    /// one, and not by the toolkit's runtime or hook.
     pub fn needs_cdi(&self, version: AddOnVersion) -> bool {
         self.form == EngineForm::Cdi || self.gpus_by_cdi.is_some_and(|since| version >= since)
     }
@@ -368,9 +405,17 @@ impl Engine {
     /// The packages that install it on a distribution; none if no source states any.
     pub fn packages_on(&self, distribution: &Distribution) -> Option<&EnginePackages> {
         let release = distribution.release();
-        let is_named = |p: &&EnginePackages| p.distributions.iter().any(|d| *d == distribution.id || *d == release);
-        let is_managed = |p: &&EnginePackages| p.package_manager == Some(distribution.package_manager);
-        self.packages.iter().find(is_named).or_else(|| self.packages.iter().find(is_managed))
+        let is_named = |p: &&EnginePackages| {
+            p.distributions
+                .iter()
+                .any(|d| *d == distribution.id || *d == release)
+        };
+        let is_managed =
+            |p: &&EnginePackages| p.package_manager == Some(distribution.package_manager);
+        self.packages
+            .iter()
+            .find(is_named)
+            .or_else(|| self.packages.iter().find(is_managed))
     }
 }
 
@@ -395,13 +440,15 @@ pub struct ContainerToolkit {
     pub package_version: String,
     /// The repositories that have it, one for each package manager.
     pub repositories: Vec<String>,
-    /// Marks of such a repository that is enabled, as in [`Repository::seen_as`](super::Repository::seen_as).
+    /// Marks of such a repository that is enabled, as in
+    /// [`Repository::seen_as`](super::Repository::seen_as).
     pub seen_as: Vec<String>,
     /// Its program.
     pub program: String,
     /// The runtime that engines are told of.
     pub runtime: String,
-    /// The first version whose runtime uses CDI, and not the hook, unless its configuration says otherwise.
+    /// The first version whose runtime uses CDI, and not the hook, unless its configuration says
+    /// otherwise.
     pub runtime_by_cdi: AddOnVersion,
     /// The units that refresh the CDI specification.
     pub cdi_units: Vec<String>,
@@ -462,7 +509,8 @@ pub struct DevChar {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LowLevelRuntimes {
-    /// The toolkit's configuration. Its list `runtimes` has names and paths, of which the first that exists counts.
+    /// The toolkit's configuration. Its list `runtimes` has names and paths, of which the first
+    /// that exists counts.
     pub config: String,
     /// The names in the list of a new configuration, in one line: `runtimes = ["runc", "crun"]`.
     pub names: Vec<String>,
@@ -478,7 +526,8 @@ impl ContainerToolkit {
 
     /// The version of its packages.
     pub fn package_version(&self, version: AddOnVersion) -> String {
-        self.package_version.replace("{version}", &version.to_string())
+        self.package_version
+            .replace("{version}", &version.to_string())
     }
 }
 
@@ -496,7 +545,8 @@ impl Database {
     /// The repository that has the container toolkit for a package manager.
     pub fn container_repository(&self, manager: PackageManager) -> Option<&PackageRepository> {
         let ids = self.container_toolkit()?.repositories.iter();
-        ids.filter_map(|id| self.package_repository(id)).find(|r| r.package_manager == manager)
+        ids.filter_map(|id| self.package_repository(id))
+            .find(|r| r.package_manager == manager)
     }
 }
 
@@ -508,8 +558,12 @@ mod tests {
     fn an_engine_reads_a_specification_of_a_version_that_it_knows() {
         let database = known();
         let first = |engine: &str, cdi: &str| {
-            let engine = database.engine(engine.parse().expect("an id")).expect("known");
-            engine.reads(cdi.parse().expect("a version")).map(|first| first.to_string())
+            let engine = database
+                .engine(engine.parse().expect("an id"))
+                .expect("known");
+            engine
+                .reads(cdi.parse().expect("a version"))
+                .map(|first| first.to_string())
         };
         for (engine, cdi, version) in [
             ("docker", "0.5.0", Some("25.0.0")),
@@ -520,7 +574,11 @@ mod tests {
             ("containerd", "0.8.0", Some("1.7.27")),
             ("cri-o", "1.1.0", Some("1.35.0")),
         ] {
-            assert_eq!(first(engine, cdi).as_deref(), version, "{engine} and CDI {cdi}");
+            assert_eq!(
+                first(engine, cdi).as_deref(),
+                version,
+                "{engine} and CDI {cdi}"
+            );
         }
     }
 
@@ -528,21 +586,31 @@ mod tests {
     fn the_own_default_runtime_goes_by_the_version() {
         let database = known();
         let of = |engine: &str, version: Option<&str>| {
-            let engine = database.engine(engine.parse().expect("an id")).expect("known");
-            engine.own_default_runtimes(version.map(|version| version.parse().expect("a version"))).join(" ")
+            let engine = database
+                .engine(engine.parse().expect("an id"))
+                .expect("known");
+            engine
+                .own_default_runtimes(version.map(|version| version.parse().expect("a version")))
+                .join(" ")
         };
         assert_eq!(of("cri-o", Some("1.30.14")), "runc");
         assert_eq!(of("cri-o", Some("1.31.0")), "crun");
         assert_eq!(of("cri-o", None), "runc crun");
-        assert_eq!((of("containerd", None), of("docker", None)), ("runc".to_owned(), String::new()));
+        assert_eq!(
+            (of("containerd", None), of("docker", None)),
+            ("runc".to_owned(), String::new())
+        );
     }
 
     #[test]
     fn the_keys_of_dockers_file_go_by_its_version() {
         let database = known();
-        let docker = database.engine("docker".parse().expect("an id")).expect("known");
+        let docker = database
+            .engine("docker".parse().expect("an id"))
+            .expect("known");
         let settings = docker.settings.as_ref().expect("known");
-        let refuses = |version: &str, key: &str| settings.refuses(version.parse().expect("a version"), key);
+        let refuses =
+            |version: &str, key: &str| settings.refuses(version.parse().expect("a version"), key);
         for (version, key, expected) in [
             ("28.3.3", "hosts", false),
             ("28.3.3", "default_runtime", true),
@@ -558,9 +626,16 @@ mod tests {
             assert_eq!(refuses(version, key), expected, "{version}: {key}");
         }
         let all: Vec<_> = settings.keys.iter().flat_map(|of| &of.keys).collect();
-        let named = settings.options.keys().chain(settings.since.keys()).chain(settings.until.keys());
+        let named = settings
+            .options
+            .keys()
+            .chain(settings.since.keys())
+            .chain(settings.until.keys());
         named.for_each(|key| assert!(all.contains(&key), "{key} has a kind"));
-        let twice = all.iter().enumerate().find(|(at, key)| all[..*at].contains(*key));
+        let twice = all
+            .iter()
+            .enumerate()
+            .find(|(at, key)| all[..*at].contains(*key));
         assert_eq!(twice, None, "each key has one kind");
     }
 
@@ -568,18 +643,36 @@ mod tests {
     fn an_engine_refuses_what_no_version_read_so_far() {
         let database = known();
         let refuses = |engine: &str, version: &str, cdi: &str| {
-            let engine = database.engine(engine.parse().expect("an id")).expect("known");
-            engine.refuses(version.parse().expect("a version"), cdi.parse().expect("a version"))
+            let engine = database
+                .engine(engine.parse().expect("an id"))
+                .expect("known");
+            engine.refuses(
+                version.parse().expect("a version"),
+                cdi.parse().expect("a version"),
+            )
         };
         assert!(refuses("podman", "5.4.2", "1.1.0") && refuses("podman", "5.4.2", "1.0.0"));
         assert!(!refuses("podman", "5.4.2", "0.8.0"));
-        let newest = database.engine("podman".parse().expect("an id")).expect("known").cdi_known_until.expect("known");
+        let newest = database
+            .engine("podman".parse().expect("an id"))
+            .expect("known")
+            .cdi_known_until
+            .expect("known");
         assert!(refuses("podman", &newest.to_string(), "1.1.0"));
         assert!(!refuses("podman", "99.0.0", "1.1.0"), "nobody has looked");
         assert!(!refuses("k3s", "1.32.2", "1.1.0"), "nothing is known of it");
         let toolkit = database.container_toolkit().expect("known");
-        for (version, is_released) in [("0.7.0", true), ("1.1.0", true), ("1.2.0", false), ("9.9.9", false)] {
-            assert_eq!(toolkit.knows_cdi(version.parse().expect("a version")), is_released, "{version}");
+        for (version, is_released) in [
+            ("0.7.0", true),
+            ("1.1.0", true),
+            ("1.2.0", false),
+            ("9.9.9", false),
+        ] {
+            assert_eq!(
+                toolkit.knows_cdi(version.parse().expect("a version")),
+                is_released,
+                "{version}"
+            );
         }
     }
 
@@ -587,9 +680,14 @@ mod tests {
     fn a_release_has_an_engine_in_a_version() {
         let database = known();
         let version = |engine: &str, id: &str, version: &str| {
-            let engine = database.engine(engine.parse().expect("an id")).expect("known");
+            let engine = database
+                .engine(engine.parse().expect("an id"))
+                .expect("known");
             let distribution = database.distribution(id, version, &[]).expect("known");
-            engine.packages_on(distribution)?.version_on(distribution).map(|version| version.to_string())
+            engine
+                .packages_on(distribution)?
+                .version_on(distribution)
+                .map(|version| version.to_string())
         };
         for (engine, id, release, expected) in [
             ("podman", "debian", "12", Some("4.3.1")),
@@ -598,7 +696,11 @@ mod tests {
             ("docker", "debian", "13", Some("26.1.5")),
             ("podman", "rocky", "9", None),
         ] {
-            assert_eq!(version(engine, id, release).as_deref(), expected, "{engine} on {id} {release}");
+            assert_eq!(
+                version(engine, id, release).as_deref(),
+                expected,
+                "{engine} on {id} {release}"
+            );
         }
     }
 
@@ -606,7 +708,9 @@ mod tests {
     fn an_engine_has_packages_by_distribution_and_manager() {
         let database = known();
         let packages = |engine: &str, id: &str, version: &str| {
-            let engine = database.engine(engine.parse().expect("an id")).expect("known");
+            let engine = database
+                .engine(engine.parse().expect("an id"))
+                .expect("known");
             let distribution = database.distribution(id, version, &[]).expect("known");
             engine.packages_on(distribution).map(|p| p.names.join(" "))
         };
@@ -623,7 +727,11 @@ mod tests {
             ("podman", "debian", "13", Some("podman")),
             ("k3s", "debian", "12", None),
         ] {
-            assert_eq!(packages(engine, id, version).as_deref(), names, "{engine} on {id} {version}");
+            assert_eq!(
+                packages(engine, id, version).as_deref(),
+                names,
+                "{engine} on {id} {version}"
+            );
         }
     }
 
@@ -631,12 +739,22 @@ mod tests {
     fn the_toolkit_has_a_repository_for_each_package_manager() {
         let database = known();
         let toolkit = database.container_toolkit().expect("known");
-        assert_eq!(toolkit.package_version(toolkit.newest), format!("{}-1", toolkit.newest));
-        let urls = [crate::compat::PackageManager::Apt, crate::compat::PackageManager::Dnf].map(|manager| {
+        assert_eq!(
+            toolkit.package_version(toolkit.newest),
+            format!("{}-1", toolkit.newest)
+        );
+        let urls = [
+            crate::compat::PackageManager::Apt,
+            crate::compat::PackageManager::Dnf,
+        ]
+        .map(|manager| {
             let repository = database.container_repository(manager).expect("known");
             repository.url_for("aarch64").expect("an address")
         });
         let root = "https://nvidia.github.io/libnvidia-container/stable";
-        assert_eq!(urls, [format!("{root}/deb/arm64"), format!("{root}/rpm/aarch64")]);
+        assert_eq!(
+            urls,
+            [format!("{root}/deb/arm64"), format!("{root}/rpm/aarch64")]
+        );
     }
 }

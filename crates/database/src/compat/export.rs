@@ -1,9 +1,11 @@
-//! The database in the format for scripts, `gpusetup.db/1`: records under the key names of that format, each artifact next to
-//! its release. This is only a format: nothing is looked up or decided here.
+//! The database in the format for scripts, `gpusetup.db/1`: records under the key names of that
+//! format, each artifact next to its release. This is only a format: nothing is looked up or
+//! decided here.
 
 use super::{
-    AddOn, AddOnId, AddOnRange, Architecture, Artifact, Companion, CompanionId, ComponentRelease, Database,
-    DriverBranch, DriverOffer, DriverVariant, Gpu, Maturity, PackageManager, Rename, Role, SourceId,
+    AddOn, AddOnId, AddOnRange, Architecture, Artifact, Companion, CompanionId, ComponentRelease,
+    Database, DriverBranch, DriverOffer, DriverVariant, Gpu, Maturity, PackageManager, Rename,
+    Role, SourceId,
 };
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion};
 use serde::{Serialize, Serializer};
@@ -152,8 +154,10 @@ impl<'a> ExportedRename<'a> {
 fn renames_of(companion: &Companion) -> impl Iterator<Item = ExportedRename<'_>> {
     companion.packages.iter().filter_map(|package| {
         let from = package.from?;
-        let earlier =
-            companion.packages.iter().filter(|p| p.package_manager == package.package_manager && p.from < Some(from));
+        let earlier = companion
+            .packages
+            .iter()
+            .filter(|p| p.package_manager == package.package_manager && p.from < Some(from));
         Some(ExportedRename {
             role: RenamedRole::Companion(companion.id),
             package_manager: package.package_manager,
@@ -172,7 +176,14 @@ impl Database {
             schema: "gpusetup.db/1",
             version: &self.version,
             sha256: &self.sha256,
-            gpus: self.gpus.iter().map(|gpu| ExportedGpu { pci_id: format!("10de:{}", gpu.device), gpu }).collect(),
+            gpus: self
+                .gpus
+                .iter()
+                .map(|gpu| ExportedGpu {
+                    pci_id: format!("10de:{}", gpu.device),
+                    gpu,
+                })
+                .collect(),
             architectures: &self.architectures,
             driver_branches: &self.driver_branches,
             drivers: self
@@ -192,15 +203,28 @@ impl Database {
             cuda: self
                 .cuda_artifacts
                 .iter()
-                .map(|a| ExportedCuda { version: a.version, bundled_driver: a.bundled_driver, artifact: &a.artifact })
+                .map(|a| ExportedCuda {
+                    version: a.version,
+                    bundled_driver: a.bundled_driver,
+                    artifact: &a.artifact,
+                })
                 .collect(),
             cuda_releases: &self.cuda,
-            cuda_components: self.component_releases.iter().flat_map(exported_components).collect(),
+            cuda_components: self
+                .component_releases
+                .iter()
+                .flat_map(exported_components)
+                .collect(),
             components: &self.components,
             component_needs: &self.component_needs,
             cudnn: self.exported_archives(AddOnId::CUDNN),
             cudnn_ranges: self.ranges(AddOnId::CUDNN),
-            add_ons: self.add_ons.iter().filter(|a| a.id != AddOnId::CUDNN).map(|a| self.exported_add_on(a)).collect(),
+            add_ons: self
+                .add_ons
+                .iter()
+                .filter(|a| a.id != AddOnId::CUDNN)
+                .map(|a| self.exported_add_on(a))
+                .collect(),
             distributions: &self.distributions,
             package_repositories: &self.package_repositories,
             signing_keys: &self.signing_keys,
@@ -224,7 +248,13 @@ impl Database {
 impl Database {
     fn exported_add_on<'a>(&'a self, a: &'a AddOn) -> ExportedAddOn<'a> {
         let (releases, ranges) = (self.exported_archives(a.id), self.ranges(a.id));
-        ExportedAddOn { id: a.id, title: &a.title, purpose: &a.purpose, releases, ranges }
+        ExportedAddOn {
+            id: a.id,
+            title: &a.title,
+            purpose: &a.purpose,
+            releases,
+            ranges,
+        }
     }
 
     fn exported_archives(&self, id: AddOnId) -> Vec<ExportedArchive<'_>> {
@@ -241,7 +271,10 @@ impl Database {
     }
 
     fn ranges(&self, id: AddOnId) -> Vec<&AddOnRange> {
-        self.add_on_ranges.iter().filter(|r| r.add_on == id).collect()
+        self.add_on_ranges
+            .iter()
+            .filter(|r| r.add_on == id)
+            .collect()
     }
 }
 

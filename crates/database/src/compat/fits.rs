@@ -1,6 +1,8 @@
 //! Which GPU, driver and CUDA fit each other: each rule once, for whoever asks.
 
-use super::{Architecture, CudaRelease, Database, DriverBranch, FrameworkBuild, ModuleFlavour, SourceId};
+use super::{
+    Architecture, CudaRelease, Database, DriverBranch, FrameworkBuild, ModuleFlavour, SourceId,
+};
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion};
 use std::rc::Rc;
 
@@ -17,12 +19,13 @@ pub struct Card {
     pub first_branch: Option<u16>,
     /// The oldest branch whose list contains it: an older branch is chosen only if it is named.
     pub sure_branch: Option<u16>,
-    /// The first release of each branch that lists it, as [`super::Gpu::listed_from`]: an older release is chosen
-    /// only if it is named.
+    /// The first release of each branch that lists it, as [`super::Gpu::listed_from`]: an older
+    /// release is chosen only if it is named.
     pub listed_from: Vec<DriverVersion>,
     /// The last driver branch that supports it; none if the newest does.
     pub last_branch: Option<u16>,
-    /// Whether a driver's list of supported GPUs contains it, or it cannot be listed because only its capability is known.
+    /// Whether a driver's list of supported GPUs contains it, or it cannot be listed because only
+    /// its capability is known.
     pub is_listed: bool,
     /// NVIDIA's line that it belongs to, `GeForce`, if known.
     pub line: Option<String>,
@@ -57,12 +60,16 @@ impl Card {
 
     /// Whether a framework's build is known to have no kernels for it.
     pub fn lacks_kernels_in(&self, build: &FrameworkBuild) -> bool {
-        self.capability.is_some_and(|have| !build.has_kernels_for(have))
+        self.capability
+            .is_some_and(|have| !build.has_kernels_for(have))
     }
 
     /// The distinct GPUs, each with its index: a rule treats equal GPUs alike.
     pub fn kinds(cards: &[Rc<Self>]) -> impl Iterator<Item = (usize, &Self)> {
-        let all = cards.iter().enumerate().filter(|(n, card)| !cards[..*n].contains(card));
+        let all = cards
+            .iter()
+            .enumerate()
+            .filter(|(n, card)| !cards[..*n].contains(card));
         all.map(|(n, card)| (n, card.as_ref()))
     }
 
@@ -71,9 +78,14 @@ impl Card {
         is_within(branch, self.first_branch, self.last_branch)
     }
 
-    /// If this driver does not list the GPU yet: the next release that does, in the same branch or a newer one.
+    /// If this driver does not list the GPU yet: the next release that does, in the same branch or
+    /// a newer one.
     pub fn listed_later(&self, driver: DriverVersion) -> Option<DriverVersion> {
-        self.listed_from.iter().find(|first| first.branch >= driver.branch).copied().filter(|first| driver < *first)
+        self.listed_from
+            .iter()
+            .find(|first| first.branch >= driver.branch)
+            .copied()
+            .filter(|first| driver < *first)
     }
 }
 
@@ -97,7 +109,8 @@ impl NotTargeted {
     }
 }
 
-/// Whether a CUDA targets a compute capability, by the record of its release and that of the architecture, as far as there are any.
+/// Whether a CUDA targets a compute capability, by the record of its release and that of the
+/// architecture, as far as there are any.
 ///
 /// # Errors
 ///
@@ -108,8 +121,12 @@ pub fn targets(
     capability: ComputeCapability,
     architecture: Option<&Architecture>,
 ) -> Result<(), NotTargeted> {
-    let first = architecture.and_then(|a| a.first_cuda).filter(|first| cuda.series() < first.series());
-    let last = architecture.and_then(|a| a.last_cuda).filter(|last| cuda.series() > last.series());
+    let first = architecture
+        .and_then(|a| a.first_cuda)
+        .filter(|first| cuda.series() < first.series());
+    let last = architecture
+        .and_then(|a| a.last_cuda)
+        .filter(|last| cuda.series() > last.series());
     match (release, first, last) {
         (Some(release), ..) if capability < release.lowest_capability => {
             Err(NotTargeted::BelowLowest(release.lowest_capability))
@@ -136,15 +153,16 @@ impl Architecture {
 }
 
 impl DriverBranch {
-    /// Whether it was released with this CUDA or a newer one, if that is known. Newer ones run through CUDA's minor-version
-    /// compatibility, which does not load PTX.
+    /// Whether it was released with this CUDA or a newer one, if that is known. Newer ones run
+    /// through CUDA's minor-version compatibility, which does not load PTX.
     pub fn is_native(&self, cuda: CudaVersion) -> Option<bool> {
         self.max_cuda.map(|native| cuda.series() <= native.series())
     }
 }
 
 impl CudaRelease {
-    /// Whether a driver runs programs of this release, possibly only through minor-version compatibility.
+    /// Whether a driver runs programs of this release, possibly only through minor-version
+    /// compatibility.
     pub fn runs_on(&self, driver: DriverVersion) -> bool {
         driver >= self.minimum_driver
     }
@@ -153,6 +171,8 @@ impl CudaRelease {
 impl Database {
     /// The newest release of the series of a CUDA.
     pub fn newest_of_series(&self, cuda: CudaVersion) -> Option<&CudaRelease> {
-        self.cuda.iter().find(|release| release.version.series() == cuda.series())
+        self.cuda
+            .iter()
+            .find(|release| release.version.series() == cuda.series())
     }
 }

@@ -35,7 +35,8 @@ pub struct Framework {
     /// Other names.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// The framework whose CUDA version it must match, as `torch` is for its extensions. A request has to name both.
+    /// The framework whose CUDA version it must match, as `torch` is for its extensions. A request
+    /// has to name both.
     #[serde(default)]
     pub beside: Option<String>,
     /// Packages that are released with it and need the same: `torchvision` for `torch`.
@@ -57,12 +58,15 @@ pub struct Framework {
 pub struct FrameworkRelease {
     /// The version; `2.9` is every 2.9.x.
     pub version: String,
-    /// The builds: first the one that a plain `pip install` gets, or that the project's guide shows first.
+    /// The builds: first the one that a plain `pip install` gets, or that the project's guide shows
+    /// first.
     pub builds: Vec<FrameworkBuild>,
-    /// The oldest glibc that its wheels on PyPI support, by machine architecture. Omitted up to 2.17, which every system has.
+    /// The oldest glibc that its wheels on PyPI support, by machine architecture. Omitted up to
+    /// 2.17, which every system has.
     #[serde(default)]
     pub glibc_min: BTreeMap<String, String>,
-    /// The machine architectures for which PyPI has no wheels with CUDA. Builds for them come from the project's own index.
+    /// The machine architectures for which PyPI has no wheels with CUDA. Builds for them come from
+    /// the project's own index.
     #[serde(default)]
     pub cpu_only: Vec<String>,
     /// The sources.
@@ -88,8 +92,8 @@ pub enum FrameworkNeeds {
 pub struct FrameworkBuild {
     /// The CUDA series it is built with; if no source names one, the first it runs with.
     pub cuda: CudaVersion,
-    /// The first CUDA series it runs with. It then runs with every newer one of the same major version. Without this value, it
-    /// runs only with the one it is built with.
+    /// The first CUDA series it runs with. It then runs with every newer one of the same major
+    /// version. Without this value, it runs only with the one it is built with.
     #[serde(default)]
     pub cuda_min: Option<CudaVersion>,
     /// The first CUDA release whose nvcc and ptxas it accepts, if that is newer.
@@ -104,14 +108,15 @@ pub struct FrameworkBuild {
     /// The cuDNN version it is built with.
     #[serde(default)]
     pub cudnn: Option<AddOnVersion>,
-    /// The first cuDNN it runs with, with the same rule as for CUDA. Without this value, it gets the minor version it is built
-    /// with.
+    /// The first cuDNN it runs with, with the same rule as for CUDA. Without this value, it gets
+    /// the minor version it is built with.
     #[serde(default)]
     pub cudnn_min: Option<AddOnVersion>,
     /// The lowest compute capability that it has kernels for.
     #[serde(default)]
     pub lowest_capability: Option<ComputeCapability>,
-    /// The compute capability of its newest kernels, if it has no PTX: it does not run on GPUs of later major versions.
+    /// The compute capability of its newest kernels, if it has no PTX: it does not run on GPUs of
+    /// later major versions.
     #[serde(default)]
     pub highest_capability: Option<ComputeCapability>,
     /// Major versions in between without kernels or PTX.
@@ -146,7 +151,9 @@ impl FrameworkBuild {
 
     /// The first toolkit it works with, including the compiler.
     pub fn first_toolkit(&self) -> CudaVersion {
-        self.nvcc_min.unwrap_or(self.first_cuda()).max(self.first_cuda())
+        self.nvcc_min
+            .unwrap_or(self.first_cuda())
+            .max(self.first_cuda())
     }
 
     /// Whether it runs with this CUDA series.
@@ -160,7 +167,9 @@ impl FrameworkBuild {
     /// Whether its kernels run on a GPU.
     pub fn has_kernels_for(&self, gpu: ComputeCapability) -> bool {
         self.lowest_capability.is_none_or(|lowest| gpu >= lowest)
-            && self.highest_capability.is_none_or(|highest| gpu.major <= highest.major)
+            && self
+                .highest_capability
+                .is_none_or(|highest| gpu.major <= highest.major)
             && !self.without_kernels_for.contains(&gpu.major)
             && !self.without_capabilities.contains(&gpu)
     }

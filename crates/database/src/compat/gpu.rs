@@ -12,7 +12,8 @@ pub struct Architecture {
     pub compute_capability: ComputeCapability,
     /// The architecture, `Hopper`.
     pub name: String,
-    /// What NVIDIA's GPU Feature Discovery calls it in node labels, if that is not its name in small letters.
+    /// What NVIDIA's GPU Feature Discovery calls it in node labels, if that is not its name in
+    /// small letters.
     #[serde(default)]
     pub node_label: Option<String>,
     /// The first CUDA series that targets it, if known.
@@ -32,7 +33,8 @@ pub struct Architecture {
     /// The embedded platform whose driver NVIDIA ships differently (`Jetson AGX Orin`).
     #[serde(default)]
     pub embedded: Option<String>,
-    /// For an embedded platform: the first CUDA series whose server toolkits (sbsa) support it; none if no such series does.
+    /// For an embedded platform: the first CUDA series whose server toolkits (sbsa) support it;
+    /// none if no such series does.
     #[serde(default)]
     pub sbsa_from: Option<CudaVersion>,
     /// The only machine architecture that its GPUs are built into, if there is just one.
@@ -75,7 +77,8 @@ impl ModuleFlavour {
 pub struct Gpu {
     /// PCI device id, four lower-case hexadecimal digits.
     pub device: PciDevice,
-    /// The subsystem id of the only board this entry describes, `10de:1463`; none for every other board of the device.
+    /// The subsystem id of the only board this entry describes, `10de:1463`; none for every other
+    /// board of the device.
     #[serde(default)]
     pub subsystem: Option<String>,
     /// The marketing name.
@@ -89,17 +92,20 @@ pub struct Gpu {
     pub compute_capability: Option<ComputeCapability>,
     /// Kernel module flavours that support it.
     pub modules: Vec<ModuleFlavour>,
-    /// The last driver branch that supports it; none is "current". A string if it is not a current branch number (`173.14`).
+    /// The last driver branch that supports it; none is "current". A string if it is not a current
+    /// branch number (`173.14`).
     #[serde(default)]
     pub last_driver_branch: Option<String>,
     /// The oldest driver branch whose published GPU list contains it.
     #[serde(default)]
     pub first_driver_branch: Option<u16>,
-    /// The newest older branch whose list is known to lack it. The branches in between were not checked.
+    /// The newest older branch whose list is known to lack it. The branches in between were not
+    /// checked.
     #[serde(default)]
     pub absent_from_branch: Option<u16>,
-    /// The first release of each branch that lists it, oldest first, up to a branch that lists it from its first release on. A
-    /// branch that is missing in between does not list it. Empty if not every list was read.
+    /// The first release of each branch that lists it, oldest first, up to a branch that lists it
+    /// from its first release on. A branch that is missing in between does not list it. Empty if
+    /// not every list was read.
     #[serde(default)]
     pub listed_from: Vec<DriverVersion>,
     /// `GeForce`, `Tesla/Data Center`, …
@@ -108,7 +114,8 @@ pub struct Gpu {
     /// `PCIe`, `SXM4`, …
     #[serde(default)]
     pub form: Option<String>,
-    /// The machine architecture it is built into, if it is not a separate board: `aarch64` for Grace.
+    /// The machine architecture it is built into, if it is not a separate board: `aarch64` for
+    /// Grace.
     #[serde(default)]
     pub only_on: Option<String>,
     /// The name that usually means this board when several boards share it: `H100`.
@@ -134,7 +141,8 @@ pub struct Gpu {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciDevice(pub u16);
 
-/// The virtual GPUs (vGPU) that guests see instead of a GPU. They have its device id and separate subsystem ids.
+/// The virtual GPUs (vGPU) that guests see instead of a GPU. They have its device id and separate
+/// subsystem ids.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VirtualGpus {

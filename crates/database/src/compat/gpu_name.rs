@@ -38,7 +38,8 @@ fn suggestion(nearest: &[String]) -> String {
 /// Words that may be omitted from every name.
 const BRANDS: [&str; 4] = ["nvidia", "geforce", "tesla", QUADRO];
 
-/// The brand that NVIDIA gave up while it kept the names: `RTX 4000` is a Quadro RTX 4000, or one of its successors.
+/// The brand that NVIDIA gave up while it kept the names: `RTX 4000` is a Quadro RTX 4000, or one
+/// of its successors.
 const QUADRO: &str = "quadro";
 
 /// Words that say nothing without a number, and may be omitted from a name without one (`titan x`).
@@ -56,23 +57,31 @@ struct Match<'a> {
     gpu: &'a Gpu,
     /// How many words of its name were not requested.
     surplus: usize,
-    /// Whether the requested words tell the model, and not the memory or the form of some board alone.
+    /// Whether the requested words tell the model, and not the memory or the form of some board
+    /// alone.
     is_of_model: bool,
 }
 
 impl Database {
-    /// The GPU with this marketing name: the requested words must appear in its name, in the same order, and tell its model.
-    /// Spaces between words do not matter (`rtx4090` is `RTX 4090`), and the board's form and memory may be added (`h100 sxm`,
-    /// `t4 16gb`). Several matches with the same needs count as one.
+    /// The GPU with this marketing name: the requested words must appear in its name, in the same
+    /// order, and tell its model. Spaces between words do not matter (`rtx4090` is `RTX 4090`), and
+    /// the board's form and memory may be added (`h100 sxm`, `t4 16gb`). Several matches with the
+    /// same needs count as one.
     ///
     /// # Errors
     ///
     /// If no GPU has such a name, or if several with different needs have.
     pub fn gpu_named(&self, name: &str) -> Result<&Gpu, Ambiguous> {
         let asked = asked_words(name);
-        let unknown = |nearest| Err(Ambiguous::Unknown { name: name.to_owned(), nearest });
+        let unknown = |nearest| {
+            Err(Ambiguous::Unknown {
+                name: name.to_owned(),
+                nearest,
+            })
+        };
         let mut found = self.matching(name, &asked);
-        // A name that no driver lists often belongs to another GPU, on a chip that was never sold under it.
+        // A name that no driver lists often belongs to another GPU, on a chip that was never sold
+        // under it.
         if found.iter().any(|m| self.is_listed(m.gpu)) {
             found.retain(|m| self.is_listed(m.gpu));
         }
@@ -80,27 +89,48 @@ impl Database {
         if found.iter().any(|m| m.gpu.compute_capability.is_some()) {
             found.retain(|m| m.gpu.compute_capability.is_some());
         }
-        // The sort is stable: among those with the fewest extra words, the general entry, the one that drivers list first and the
-        // lowest id win. A later one on another chip is rare.
+        // The sort is stable: among those with the fewest extra words, the general entry, the one
+        // that drivers list first and the lowest id win. A later one on another chip is rare.
         let first_branch = |gpu: &Gpu| {
             let listed = gpu.listed_from.first().map(|release| release.branch);
-            listed.max(gpu.first_driver_branch).max(gpu.absent_from_branch)
+            listed
+                .max(gpu.first_driver_branch)
+                .max(gpu.absent_from_branch)
         };
         found.sort_by_key(|m| (m.surplus, m.gpu.subsystem.is_some(), first_branch(m.gpu)));
         let is_of_model = found.iter().any(|m| m.is_of_model);
-        let is_known_as =
-            |g: &&Gpu| g.known_as.as_deref().is_some_and(|name| of_name(g, &words(name), &asked) == Some(0));
+        let is_known_as = |g: &&Gpu| {
+            g.known_as
+                .as_deref()
+                .is_some_and(|name| of_name(g, &words(name), &asked) == Some(0))
+        };
         let known_as = self.gpus.iter().find(is_known_as);
-        let found: Vec<_> = known_as.into_iter().chain(found.into_iter().map(|m| m.gpu)).collect();
-        let needs =
-            |g: &Gpu| (g.compute_capability, g.modules.clone(), g.last_driver_branch.clone(), g.only_on.clone());
-        let Some(first) = found.first() else { return unknown(self.spelled_like(&asked.concat())) };
+        let found: Vec<_> = known_as
+            .into_iter()
+            .chain(found.into_iter().map(|m| m.gpu))
+            .collect();
+        let needs = |g: &Gpu| {
+            (
+                g.compute_capability,
+                g.modules.clone(),
+                g.last_driver_branch.clone(),
+                g.only_on.clone(),
+            )
+        };
+        let Some(first) = found.first() else {
+            return unknown(self.spelled_like(&asked.concat()));
+        };
         if found.iter().all(|g| needs(g) == needs(first)) {
             if is_of_model || known_as.is_some() {
                 return Ok(first);
             }
             let listed = found.iter().find(|g| self.is_listed(g));
-            return unknown(listed.map(|g| spoken(&g.name).to_owned()).into_iter().collect());
+            return unknown(
+                listed
+                    .map(|g| spoken(&g.name).to_owned())
+                    .into_iter()
+                    .collect(),
+            );
         }
         let mut kinds: Vec<&Gpu> = Vec::new();
         for gpu in &found {
@@ -110,20 +140,34 @@ impl Database {
         }
         kinds.sort_by_key(|gpu| Reverse(gpu.compute_capability));
         let candidates = kinds.into_iter().map(Gpu::described).collect();
-        Err(Ambiguous::Several { name: name.to_owned(), count: found.len(), candidates })
+        Err(Ambiguous::Several {
+            name: name.to_owned(),
+            count: found.len(),
+            candidates,
+        })
     }
 
     /// The GPUs that a name may mean.
     fn matching(&self, name: &str, asked: &[String]) -> Vec<Match<'_>> {
-        let mut found: Vec<_> = self.gpus.iter().filter_map(|g| matched(g, asked, words)).collect();
+        let mut found: Vec<_> = self
+            .gpus
+            .iter()
+            .filter_map(|g| matched(g, asked, words))
+            .collect();
         if found.is_empty() {
-            found = self.gpus.iter().filter_map(|g| matched(g, asked, words_without_letter)).collect();
+            found = self
+                .gpus
+                .iter()
+                .filter_map(|g| matched(g, asked, words_without_letter))
+                .collect();
         }
         let brand = brand(name);
         if let Some(brand) = brand.filter(|brand| found.iter().any(|m| has_brand(m.gpu, brand))) {
             found.retain(|m| has_brand(m.gpu, brand));
         }
-        let has_digit = asked.iter().any(|word| word.bytes().any(|b| b.is_ascii_digit()));
+        let has_digit = asked
+            .iter()
+            .any(|word| word.bytes().any(|b| b.is_ascii_digit()));
         let is_of_model = found.iter().any(|m| m.is_of_model);
         if has_digit && is_of_model {
             found.retain(|m| m.is_of_model);
@@ -134,11 +178,19 @@ impl Database {
             if number.len() < SHORTEST_NUMBER {
                 return Vec::new();
             }
-            // GeForces are called by their number. Of others the letters tell the generation: `6000` may be an A6000.
-            if !found.iter().any(|m| m.is_of_model && has_brand(m.gpu, "geforce")) {
+            // GeForces are called by their number. Of others the letters tell the generation:
+            // `6000` may be an A6000.
+            if !found
+                .iter()
+                .any(|m| m.is_of_model && has_brand(m.gpu, "geforce"))
+            {
                 found.retain(|m| m.is_of_model);
                 let is_new = |gpu: &Gpu| !found.iter().any(|m| std::ptr::eq(m.gpu, gpu));
-                let with_letters = self.gpus.iter().filter(|g| is_new(g)).filter_map(|g| numbered(g, number));
+                let with_letters = self
+                    .gpus
+                    .iter()
+                    .filter(|g| is_new(g))
+                    .filter_map(|g| numbered(g, number));
                 let with_letters: Vec<_> = with_letters.collect();
                 found.extend(with_letters);
                 return found;
@@ -154,8 +206,9 @@ impl Database {
         found
     }
 
-    /// The names of GPUs in driver lists, architectures, systems and instance types that need the fewest changed letters. Names
-    /// with the same beginning come first, then those with the nearest number.
+    /// The names of GPUs in driver lists, architectures, systems and instance types that need the
+    /// fewest changed letters. Names with the same beginning come first, then those with the
+    /// nearest number.
     fn spelled_like(&self, asked: &str) -> Vec<String> {
         const LONGEST: usize = 40;
         if asked.is_empty() || asked.len() > LONGEST {
@@ -164,25 +217,48 @@ impl Database {
         // One letter in three may differ.
         let most = (asked.chars().count() / 3).min(3);
         let mut near = Vec::new();
-        let mut consider = |name: &str, is_mobile: bool, rank: (bool, Reverse<Option<ComputeCapability>>)| {
-            let plain = words(name).concat().to_lowercase();
-            let distance = strsim::osa_distance(asked, &plain);
-            if distance <= most {
-                let begins = asked.bytes().zip(plain.bytes()).take_while(|(a, b)| a == b).count();
-                let off = number(asked).abs_diff(number(&plain));
-                near.push(((distance, Reverse(begins), off, is_mobile, rank), spoken(name).to_owned()));
-            }
-        };
+        let mut consider =
+            |name: &str, is_mobile: bool, rank: (bool, Reverse<Option<ComputeCapability>>)| {
+                let plain = words(name).concat().to_lowercase();
+                let distance = strsim::osa_distance(asked, &plain);
+                if distance <= most {
+                    let begins = asked
+                        .bytes()
+                        .zip(plain.bytes())
+                        .take_while(|(a, b)| a == b)
+                        .count();
+                    let off = number(asked).abs_diff(number(&plain));
+                    near.push((
+                        (distance, Reverse(begins), off, is_mobile, rank),
+                        spoken(name).to_owned(),
+                    ));
+                }
+            };
         for gpu in self.gpus.iter().filter(|g| self.is_listed(g)) {
-            let names = gpu.known_as.as_deref().into_iter().chain(gpu.name.split(" / "));
+            let names = gpu
+                .known_as
+                .as_deref()
+                .into_iter()
+                .chain(gpu.name.split(" / "));
             for name in names.filter(|name| !name.contains("Engineering")) {
-                consider(name, gpu.mobile, (gpu.known_as.is_none(), Reverse(gpu.compute_capability)));
+                consider(
+                    name,
+                    gpu.mobile,
+                    (gpu.known_as.is_none(), Reverse(gpu.compute_capability)),
+                );
             }
         }
         for architecture in &self.architectures {
-            consider(&architecture.name, false, (true, Reverse(Some(architecture.compute_capability))));
+            consider(
+                &architecture.name,
+                false,
+                (true, Reverse(Some(architecture.compute_capability))),
+            );
         }
-        let systems = self.systems.iter().flat_map(|s| std::iter::once(&s.name).chain(&s.aliases));
+        let systems = self
+            .systems
+            .iter()
+            .flat_map(|s| std::iter::once(&s.name).chain(&s.aliases));
         for machine in systems.chain(self.instances.iter().map(|i| &i.name)) {
             consider(machine, false, (true, Reverse(None)));
         }
@@ -198,7 +274,8 @@ impl Database {
     }
 }
 
-/// A GPU whose name has these words, with the board's form and memory beside them. A name is split into its words by `words`.
+/// A GPU whose name has these words, with the board's form and memory beside them. A name is split
+/// into its words by `words`.
 fn matched<'a>(gpu: &'a Gpu, asked: &[String], words: fn(&str) -> Vec<&str>) -> Option<Match<'a>> {
     if asked.is_empty() {
         return None;
@@ -208,26 +285,41 @@ fn matched<'a>(gpu: &'a Gpu, asked: &[String], words: fn(&str) -> Vec<&str>) -> 
         let words = words(name);
         let skipped = skipped(gpu, &words, asked)?;
         let surplus = skipped.count_ones() as usize;
-        Some(Match { gpu, surplus, is_of_model: tells_model(&words, skipped) })
+        Some(Match {
+            gpu,
+            surplus,
+            is_of_model: tells_model(&words, skipped),
+        })
     };
-    gpu.name.split(" / ").filter_map(of_board).min_by_key(|m| m.surplus)
+    gpu.name
+        .split(" / ")
+        .filter_map(of_board)
+        .min_by_key(|m| m.surplus)
 }
 
 /// A GPU whose model is this number with letters before it: `A6000` for 6000.
 fn numbered<'a>(gpu: &'a Gpu, number: &str) -> Option<Match<'a>> {
-    let has_number =
-        |word: &&str| word.strip_suffix(number).is_some_and(|letters| letters.bytes().all(|b| b.is_ascii_alphabetic()));
+    let has_number = |word: &&str| {
+        word.strip_suffix(number)
+            .is_some_and(|letters| letters.bytes().all(|b| b.is_ascii_alphabetic()))
+    };
     let of_board = |name: &str| {
         let words = words(name);
         let model = words.get(model(&words)?).filter(|word| has_number(word));
-        model.map(|_| Match { gpu, surplus: words.len(), is_of_model: true })
+        model.map(|_| Match {
+            gpu,
+            surplus: words.len(),
+            is_of_model: true,
+        })
     };
     gpu.name.split(" / ").find_map(of_board)
 }
 
 /// Where in a name the model is: its first word with a number that is not the memory.
 fn model(name: &[&str]) -> Option<usize> {
-    name.iter().position(|word| memory(&word.to_lowercase()).is_none() && word.bytes().any(|b| b.is_ascii_digit()))
+    name.iter().position(|word| {
+        memory(&word.to_lowercase()).is_none() && word.bytes().any(|b| b.is_ascii_digit())
+    })
 }
 
 /// Whether a name is told from others without the skipped words.
@@ -236,8 +328,14 @@ fn tells_model(name: &[&str], skipped: u32) -> bool {
     match model(name) {
         Some(at) => !is_skipped(at),
         None => {
-            let is_series = |word: &str| SERIES.iter().any(|series| word.eq_ignore_ascii_case(series));
-            name.iter().enumerate().all(|(at, word)| !is_skipped(at) || is_series(word))
+            let is_series = |word: &str| {
+                SERIES
+                    .iter()
+                    .any(|series| word.eq_ignore_ascii_case(series))
+            };
+            name.iter()
+                .enumerate()
+                .all(|(at, word)| !is_skipped(at) || is_series(word))
         }
     }
 }
@@ -250,11 +348,15 @@ pub fn is_brand(name: &str) -> bool {
 /// The brand in a requested name, other than NVIDIA's own.
 fn brand(name: &str) -> Option<&'static str> {
     let small = name.to_lowercase();
-    BRANDS.into_iter().find(|brand| *brand != "nvidia" && small.contains(brand))
+    BRANDS
+        .into_iter()
+        .find(|brand| *brand != "nvidia" && small.contains(brand))
 }
 
 fn has_brand(gpu: &Gpu, brand: &str) -> bool {
-    gpu.name.split(|c: char| !c.is_alphanumeric()).any(|word| word.eq_ignore_ascii_case(brand))
+    gpu.name
+        .split(|c: char| !c.is_alphanumeric())
+        .any(|word| word.eq_ignore_ascii_case(brand))
 }
 
 /// A name as people say it.
@@ -265,7 +367,9 @@ fn spoken(name: &str) -> &str {
 /// The first number in a name, 3090 in `rtx3090ti`; 0 if there is none.
 fn number(name: &str) -> u64 {
     let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let end = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
     digits[..end].parse().unwrap_or(0)
 }
 
@@ -276,13 +380,23 @@ fn words(name: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The words of a name in the database without the letter of a board after the model's number: `K40` for `Tesla K40m`.
+/// The words of a name in the database without the letter of a board after the model's number:
+/// `K40` for `Tesla K40m`.
 fn words_without_letter(name: &str) -> Vec<&str> {
     let without_letter = |word: &'_ str| {
-        let rest = word.strip_suffix(|c: char| c.is_ascii_alphabetic()).unwrap_or(word);
-        if rest.ends_with(|c: char| c.is_ascii_digit()) { rest.len() } else { word.len() }
+        let rest = word
+            .strip_suffix(|c: char| c.is_ascii_alphabetic())
+            .unwrap_or(word);
+        if rest.ends_with(|c: char| c.is_ascii_digit()) {
+            rest.len()
+        } else {
+            word.len()
+        }
     };
-    words(name).into_iter().map(|word| &word[..without_letter(word)]).collect()
+    words(name)
+        .into_iter()
+        .map(|word| &word[..without_letter(word)])
+        .collect()
 }
 
 /// The words of a requested name, in lower case. `teslat4` becomes `t4`.
@@ -290,7 +404,10 @@ fn asked_words(name: &str) -> Vec<String> {
     let small = name.to_lowercase();
     // `GeForce2` and `Quadro4` are names.
     let without_brand = |word: &str| {
-        let rest = BRANDS.iter().find_map(|brand| word.strip_prefix(brand)).filter(|rest| rest.len() > 1);
+        let rest = BRANDS
+            .iter()
+            .find_map(|brand| word.strip_prefix(brand))
+            .filter(|rest| rest.len() > 1);
         rest.unwrap_or(word).to_owned()
     };
     words(&small).into_iter().map(without_brand).collect()
@@ -306,26 +423,41 @@ fn skipped(gpu: &Gpu, name: &[&str], asked: &[String]) -> Option<u32> {
     if let Some(skipped) = unmatched(name, asked) {
         return Some(skipped);
     }
-    let rest: Vec<_> = asked.iter().filter(|word| !is_of_board(gpu, word)).cloned().collect();
-    if rest.is_empty() || rest.len() == asked.len() { None } else { unmatched(name, &rest) }
+    let rest: Vec<_> = asked
+        .iter()
+        .filter(|word| !is_of_board(gpu, word))
+        .cloned()
+        .collect();
+    if rest.is_empty() || rest.len() == asked.len() {
+        None
+    } else {
+        unmatched(name, &rest)
+    }
 }
 
 /// Whether a word is the board's form (`sxm` or `sxm5`, `pcie`) or its memory (`80gb`).
 fn is_of_board(gpu: &Gpu, word: &str) -> bool {
     let form = gpu.form.as_deref().unwrap_or_default();
     let is_form = form.eq_ignore_ascii_case(word)
-        || form.trim_end_matches(|c: char| c.is_ascii_digit()).eq_ignore_ascii_case(word);
+        || form
+            .trim_end_matches(|c: char| c.is_ascii_digit())
+            .eq_ignore_ascii_case(word);
     let memory = memory(word);
     !form.is_empty() && is_form || memory.is_some() && memory == gpu.memory_gb
 }
 
 /// The gigabytes in `80gb`, `80gib` and `80g`.
 fn memory(word: &str) -> Option<u16> {
-    ["gb", "gib", "g"].iter().find_map(|unit| word.strip_suffix(unit))?.parse().ok()
+    ["gb", "gib", "g"]
+        .iter()
+        .find_map(|unit| word.strip_suffix(unit))?
+        .parse()
+        .ok()
 }
 
-/// The words of the name that remain, a bit each, if the requested words appear in it in their order. Words may be split
-/// differently: `gtx1080` is the two words `GTX 1080`, and `h 100` the one word `H100`.
+/// The words of the name that remain, a bit each, if the requested words appear in it in their
+/// order. Words may be split differently: `gtx1080` is the two words `GTX 1080`, and `h 100` the
+/// one word `H100`.
 fn unmatched(name: &[&str], asked: &[String]) -> Option<u32> {
     if asked.len() > MOST_WORDS || name.len() > MOST_WORDS {
         return None;
@@ -334,9 +466,13 @@ fn unmatched(name: &[&str], asked: &[String]) -> Option<u32> {
         return Some((1 << name.len()) - 1);
     }
     let (_, rest) = name.split_first()?;
-    let joined = alike(name, asked).and_then(|(n, a)| Some(unmatched(&name[n..], &asked[a..])? << n));
+    let joined =
+        alike(name, asked).and_then(|(n, a)| Some(unmatched(&name[n..], &asked[a..])? << n));
     let skipped = unmatched(rest, asked).map(|left| left << 1 | 1);
-    joined.into_iter().chain(skipped).min_by_key(|skipped| skipped.count_ones())
+    joined
+        .into_iter()
+        .chain(skipped)
+        .min_by_key(|skipped| skipped.count_ones())
 }
 
 /// The fewest leading words of the name and of the request that give the same text when joined.
@@ -369,7 +505,13 @@ mod tests {
     use crate::compat::known;
 
     fn named(name: &str) -> Result<String, Ambiguous> {
-        known().gpu_named(name).map(|g| format!("{} {}", g.device, g.compute_capability.expect("it computes")))
+        known().gpu_named(name).map(|g| {
+            format!(
+                "{} {}",
+                g.device,
+                g.compute_capability.expect("it computes")
+            )
+        })
     }
 
     #[test]
@@ -387,18 +529,40 @@ mod tests {
             ("rtx 2080 ti", "7.5"),
             ("p100", "6.0"),
         ] {
-            assert!(named(name).is_ok_and(|found| found.ends_with(capability)), "{name}: {:?}", named(name));
+            assert!(
+                named(name).is_ok_and(|found| found.ends_with(capability)),
+                "{name}: {:?}",
+                named(name)
+            );
         }
         assert_eq!(named("rtx 3090"), Ok("2204 8.6".to_owned()));
-        assert!(named("k40").is_ok_and(|found| found.ends_with("3.5")), "K40c, K40m and K40s have the same needs");
+        assert!(
+            named("k40").is_ok_and(|found| found.ends_with("3.5")),
+            "K40c, K40m and K40s have the same needs"
+        );
         assert_eq!(named("h100 80g"), named("h100"));
         assert_eq!(named("a100 80GiB"), named("a100 80gb"));
-        assert_eq!(named("h100"), Ok("2330 9.0".to_owned()), "the usual meaning");
+        assert_eq!(
+            named("h100"),
+            Ok("2330 9.0".to_owned()),
+            "the usual meaning"
+        );
         assert_eq!(named("a100"), Ok("20b0 8.0".to_owned()));
-        assert_eq!(named("gt 1030"), Ok("1d01 6.1".to_owned()), "the one in driver lists");
-        assert_eq!(named("b100"), Ok("2920 10.0".to_owned()), "the one with a published compute capability");
+        assert_eq!(
+            named("gt 1030"),
+            Ok("1d01 6.1".to_owned()),
+            "the one in driver lists"
+        );
+        assert_eq!(
+            named("b100"),
+            Ok("2920 10.0".to_owned()),
+            "the one with a published compute capability"
+        );
         let several = named("gt 730").expect_err("three chips").to_string();
-        assert!(several.contains("10de:0f02, compute capability 2.1, driver branch 390 at most"), "{several}");
+        assert!(
+            several.contains("10de:0f02, compute capability 2.1, driver branch 390 at most"),
+            "{several}"
+        );
         assert!(matches!(named("titan"), Err(Ambiguous::Several { .. })));
         assert!(matches!(named("h1000"), Err(Ambiguous::Unknown { .. })));
         assert!(matches!(named(""), Err(Ambiguous::Unknown { .. })));
@@ -409,14 +573,20 @@ mod tests {
         for (typed, differing) in [
             ("100", ["H100", "A100", "GV100"]),
             ("6000", ["RTX PRO 6000", "RTX A6000", "Quadro K6000"]),
-            ("rtx 4000", ["RTX PRO 4000", "RTX 4000 Ada", "Quadro RTX 4000"]),
+            (
+                "rtx 4000",
+                ["RTX PRO 4000", "RTX 4000 Ada", "Quadro RTX 4000"],
+            ),
             ("titan", ["TITAN RTX", "TITAN V", "GTX TITAN"]),
         ] {
             let Err(Ambiguous::Several { candidates, .. }) = named(typed) else {
                 panic!("{typed}: {:?}", named(typed))
             };
             for name in differing {
-                assert!(candidates.iter().any(|one| one.contains(name)), "{typed}: no {name} in {candidates:?}");
+                assert!(
+                    candidates.iter().any(|one| one.contains(name)),
+                    "{typed}: no {name} in {candidates:?}"
+                );
             }
         }
         for (typed, means) in [
@@ -429,8 +599,12 @@ mod tests {
             ("480", "2.0"),
             ("titan v", "7.0"),
         ] {
-            let found = known().gpu_named(typed).unwrap_or_else(|e| panic!("{typed}: {e}"));
-            let capability = found.compute_capability.map_or("no compute capability".to_owned(), |c| c.to_string());
+            let found = known()
+                .gpu_named(typed)
+                .unwrap_or_else(|e| panic!("{typed}: {e}"));
+            let capability = found
+                .compute_capability
+                .map_or("no compute capability".to_owned(), |c| c.to_string());
             assert_eq!(capability, means, "{typed}: {}", found.name);
         }
     }
@@ -487,7 +661,10 @@ mod tests {
     fn a_part_of_a_word_is_not_a_name() {
         for typed in ["409", "rtx 409", "h10", "gtx 1080 ti ti", "4090 rtx"] {
             let found = named(typed);
-            assert!(matches!(found, Err(Ambiguous::Unknown { .. })), "{typed}: {found:?}");
+            assert!(
+                matches!(found, Err(Ambiguous::Unknown { .. })),
+                "{typed}: {found:?}"
+            );
         }
     }
 
@@ -499,12 +676,27 @@ mod tests {
             ("h1000", "H100"),
             ("gxt 1080", "GeForce GTX 1080"),
         ] {
-            let Err(Ambiguous::Unknown { nearest: names, .. }) = named(typed) else { panic!("{typed} is known") };
-            assert!(names.len() <= 3 && names.iter().any(|name| name == nearest), "{typed}: {names:?}");
-            assert!(names.iter().all(|name| !name.contains("Engineering")), "{typed}: {names:?}");
+            let Err(Ambiguous::Unknown { nearest: names, .. }) = named(typed) else {
+                panic!("{typed} is known")
+            };
+            assert!(
+                names.len() <= 3 && names.iter().any(|name| name == nearest),
+                "{typed}: {names:?}"
+            );
+            assert!(
+                names.iter().all(|name| !name.contains("Engineering")),
+                "{typed}: {names:?}"
+            );
         }
-        for typed in ["voodoo 2", &"x".repeat(100_000), &"rtx ".repeat(10_000), "é"] {
-            let Err(Ambiguous::Unknown { nearest, .. }) = named(typed) else { panic!("{typed} is known") };
+        for typed in [
+            "voodoo 2",
+            &"x".repeat(100_000),
+            &"rtx ".repeat(10_000),
+            "é",
+        ] {
+            let Err(Ambiguous::Unknown { nearest, .. }) = named(typed) else {
+                panic!("{typed} is known")
+            };
             assert_eq!(nearest, [""; 0], "{typed:.20}");
         }
     }

@@ -1,13 +1,14 @@
-//! The database arranged for searches: what is published for one machine architecture, in the order in which it is tried, each
-//! archive beside its requirements, and texts that are compared as numbers parsed. Planning for many hosts would otherwise scan
-//! and compare the whole database for each of them.
+//! The database arranged for searches: what is published for one machine architecture, in the order
+//! in which it is tried, each archive beside its requirements, and texts that are compared as
+//! numbers parsed. Planning for many hosts would otherwise scan and compare the whole database for
+//! each of them.
 //!
-//! An index holds positions in the database's lists. Each part is made when it is first asked for, because a single plan needs
-//! few of them.
+//! An index holds positions in the database's lists. Each part is made when it is first asked for,
+//! because a single plan needs few of them.
 
 use super::{
-    AddOnArtifact, AddOnId, AddOnRange, CompanionId, CudaArtifact, CudaRelease, Database, DriverArtifact, DriverBranch,
-    DriverRelease, DriverVariant, Maturity,
+    AddOnArtifact, AddOnId, AddOnRange, CompanionId, CudaArtifact, CudaRelease, Database,
+    DriverArtifact, DriverBranch, DriverRelease, DriverVariant, Maturity,
 };
 use super::{Component, ComponentNeed, ComponentRelease, ReleasedComponent, Source};
 use crate::version::{DriverVersion, dotted};
@@ -18,13 +19,18 @@ use std::sync::OnceLock;
 /// The machine architectures that CUDA exists for, as `uname -m` prints them.
 pub const MACHINES: [&str; 3] = ["x86_64", "aarch64", "ppc64le"];
 
-/// The name of a machine architecture in the file names of CUDA and of add-ons: `sbsa` for `aarch64`.
+/// The name of a machine architecture in the file names of CUDA and of add-ons: `sbsa` for
+/// `aarch64`.
 pub fn cuda_arch(machine: &str) -> &str {
-    if machine == "aarch64" { "sbsa" } else { machine }
+    if machine == "aarch64" {
+        "sbsa"
+    } else {
+        machine
+    }
 }
 
-/// The index of a database, made when it is first used. A copy of a database starts without one, because copies are made to be
-/// changed; a database must not be changed after its first search.
+/// The index of a database, made when it is first used. A copy of a database starts without one,
+/// because copies are made to be changed; a database must not be changed after its first search.
 #[derive(Default)]
 pub(super) struct Indexed(OnceLock<Index>);
 
@@ -132,18 +138,26 @@ impl Database {
         self.index.0.get_or_init(|| Index::of(self))
     }
 
-    /// What is published for a machine architecture, `aarch64`; nothing for one that CUDA does not exist for.
+    /// What is published for a machine architecture, `aarch64`; nothing for one that CUDA does not
+    /// exist for.
     pub fn published_for(&self, machine: &str) -> Published<'_> {
         static NOTHING: Rows = Rows::NOTHING;
         let at = MACHINES.iter().position(|name| *name == machine);
-        let rows = at.map_or(&NOTHING, |at| self.index().machines[at].get_or_init(|| Rows::of(self, machine)));
-        Published { database: self, rows }
+        let rows = at.map_or(&NOTHING, |at| {
+            self.index().machines[at].get_or_init(|| Rows::of(self, machine))
+        });
+        Published {
+            database: self,
+            rows,
+        }
     }
 
     /// The source with this id.
     pub fn source(&self, id: &str) -> Option<&Source> {
         let sorted = &self.index().sources;
-        let at = sorted.binary_search_by(|at| self.sources[*at as usize].id.as_str().cmp(id)).ok()?;
+        let at = sorted
+            .binary_search_by(|at| self.sources[*at as usize].id.as_str().cmp(id))
+            .ok()?;
         Some(&self.sources[sorted[at] as usize])
     }
 
@@ -152,39 +166,77 @@ impl Database {
         &'a self,
         release: &'a ComponentRelease,
     ) -> impl ExactSizeIterator<Item = Option<&'a ReleasedComponent>> + Clone {
-        let at = self.component_releases.binary_search_by(|r| release.version.cmp(&r.version)).unwrap_or_default();
+        let at = self
+            .component_releases
+            .binary_search_by(|r| release.version.cmp(&r.version))
+            .unwrap_or_default();
         let entry = |c: &Component| {
-            release.components.iter().position(|released| c.is_called(&released.name)).map(|at| at as u32)
+            release
+                .components
+                .iter()
+                .position(|released| c.is_called(&released.name))
+                .map(|at| at as u32)
         };
-        let entries = self.index().entries[at].get_or_init(|| self.components.iter().map(entry).collect());
-        entries.iter().map(|at| at.map(|at| &release.components[at as usize]))
+        let entries =
+            self.index().entries[at].get_or_init(|| self.components.iter().map(entry).collect());
+        entries
+            .iter()
+            .map(|at| at.map(|at| &release.components[at as usize]))
     }
 
-    /// What a component, given by its position, needs: each need with the position of the component needed.
-    pub fn needs_of(&self, component: usize) -> impl Iterator<Item = (&ComponentNeed, Option<usize>)> {
+    /// What a component, given by its position, needs: each need with the position of the component
+    /// needed.
+    pub fn needs_of(
+        &self,
+        component: usize,
+    ) -> impl Iterator<Item = (&ComponentNeed, Option<usize>)> {
         let position = |name: &str| self.component_position(name).map(|at| at as u32);
         let of = |c: &Component| {
-            let all = self.component_needs.iter().enumerate().filter(|(_, need)| need.of == c.name);
-            all.map(|(at, need)| (at as u32, position(&need.needs))).collect()
+            let all = self
+                .component_needs
+                .iter()
+                .enumerate()
+                .filter(|(_, need)| need.of == c.name);
+            all.map(|(at, need)| (at as u32, position(&need.needs)))
+                .collect()
         };
-        let needs = self.index().needs.get_or_init(|| self.components.iter().map(of).collect());
-        needs[component].iter().map(|(at, needed)| (&self.component_needs[*at as usize], needed.map(|n| n as usize)))
+        let needs = self
+            .index()
+            .needs
+            .get_or_init(|| self.components.iter().map(of).collect());
+        needs[component].iter().map(|(at, needed)| {
+            (
+                &self.component_needs[*at as usize],
+                needed.map(|n| n as usize),
+            )
+        })
     }
 }
 
 impl<'a> Published<'a> {
-    /// The driver runfiles, newest first: one for each release, preferably one that can be verified.
-    pub fn runfiles(self) -> impl DoubleEndedIterator<Item = (&'a DriverRelease, &'a DriverArtifact)> {
+    /// The driver runfiles, newest first: one for each release, preferably one that can be
+    /// verified.
+    pub fn runfiles(
+        self,
+    ) -> impl DoubleEndedIterator<Item = (&'a DriverRelease, &'a DriverArtifact)> {
         self.rows.runfiles.iter().map(move |row| self.runfile(row))
     }
 
     /// The same by branch.
     pub fn runfiles_by_branch(
         self,
-    ) -> impl Iterator<Item = (&'a DriverBranch, impl Iterator<Item = (&'a DriverRelease, &'a DriverArtifact)>)> {
+    ) -> impl Iterator<
+        Item = (
+            &'a DriverBranch,
+            impl Iterator<Item = (&'a DriverRelease, &'a DriverArtifact)>,
+        ),
+    > {
         self.rows.branches.iter().map(move |(branch, of_branch)| {
             let runfiles = self.rows.runfiles[of_branch.clone()].iter();
-            (&self.database.driver_branches[*branch as usize], runfiles.map(move |row| self.runfile(row)))
+            (
+                &self.database.driver_branches[*branch as usize],
+                runfiles.map(move |row| self.runfile(row)),
+            )
         })
     }
 
@@ -195,13 +247,21 @@ impl<'a> Published<'a> {
 
     /// The CUDA runfiles with a driver that is published only inside them, newest first.
     pub fn bundles(self) -> impl Iterator<Item = (DriverVersion, &'a CudaArtifact)> {
-        let all = self.rows.bundles.iter().map(move |at| &self.database.cuda_artifacts[*at as usize]);
+        let all = self
+            .rows
+            .bundles
+            .iter()
+            .map(move |at| &self.database.cuda_artifacts[*at as usize]);
         all.filter_map(|artifact| Some((artifact.bundled_driver?, artifact)))
     }
 
     /// The newest driver of a branch that is for everybody.
     pub fn newest_driver(self, branch: u16) -> Option<DriverVersion> {
-        let at = self.rows.newest.binary_search_by(|version| branch.cmp(&version.branch)).ok()?;
+        let at = self
+            .rows
+            .newest
+            .binary_search_by(|version| branch.cmp(&version.branch))
+            .ok()?;
         Some(self.rows.newest[at])
     }
 
@@ -211,15 +271,24 @@ impl<'a> Published<'a> {
         found.map_or(&[], |(_, versions)| versions.as_slice())
     }
 
-    /// All CUDA releases, newest first, also those of which nothing is published for the architecture.
+    /// All CUDA releases, newest first, also those of which nothing is published for the
+    /// architecture.
     pub fn toolkits(self) -> impl DoubleEndedIterator<Item = PublishedToolkit<'a>> + Clone {
-        self.rows.toolkits.iter().zip(&self.database.cuda).map(move |(row, release)| PublishedToolkit {
-            release,
-            runfile: row.runfile.map(|at| &self.database.cuda_artifacts[at as usize]),
-            archives: row.archives.map(|at| &self.database.component_releases[at as usize]),
-            glibc_min: row.glibc_min,
-            glibc_breaks_from: row.glibc_breaks_from,
-        })
+        self.rows
+            .toolkits
+            .iter()
+            .zip(&self.database.cuda)
+            .map(move |(row, release)| PublishedToolkit {
+                release,
+                runfile: row
+                    .runfile
+                    .map(|at| &self.database.cuda_artifacts[at as usize]),
+                archives: row
+                    .archives
+                    .map(|at| &self.database.component_releases[at as usize]),
+                glibc_min: row.glibc_min,
+                glibc_breaks_from: row.glibc_breaks_from,
+            })
     }
 
     /// The archives of an add-on, newest first, for [`Self::archive`].
@@ -232,7 +301,9 @@ impl<'a> Published<'a> {
     pub fn archive(self, row: &ArchiveRow) -> PublishedAddOn<'a> {
         PublishedAddOn {
             artifact: &self.database.add_on_artifacts[row.artifact as usize],
-            range: row.range.map(|at| &self.database.add_on_ranges[at as usize]),
+            range: row
+                .range
+                .map(|at| &self.database.add_on_ranges[at as usize]),
             glibc_min: row.glibc_min,
         }
     }
@@ -242,8 +313,17 @@ impl Index {
     fn of(database: &Database) -> Self {
         let mut sources: Vec<_> = (0..database.sources.len() as u32).collect();
         sources.sort_by_key(|at| &database.sources[*at as usize].id);
-        let entries = database.component_releases.iter().map(|_| OnceLock::new()).collect();
-        Self { machines: Default::default(), sources, entries, needs: OnceLock::new() }
+        let entries = database
+            .component_releases
+            .iter()
+            .map(|_| OnceLock::new())
+            .collect();
+        Self {
+            machines: Default::default(),
+            sources,
+            entries,
+            needs: OnceLock::new(),
+        }
     }
 }
 
@@ -262,18 +342,43 @@ impl Rows {
         let (mut rows, arch) = (Self::NOTHING, cuda_arch(machine));
         rows.add_drivers(database, machine);
         let published = |version: &DriverVersion| {
-            let at = database.drivers.binary_search_by(|r| version.cmp(&r.version));
-            at.is_ok_and(|at| rows.runfiles.binary_search_by_key(&(at as u32), |(release, _)| *release).is_ok())
+            let at = database
+                .drivers
+                .binary_search_by(|r| version.cmp(&r.version));
+            at.is_ok_and(|at| {
+                rows.runfiles
+                    .binary_search_by_key(&(at as u32), |(release, _)| *release)
+                    .is_ok()
+            })
         };
-        let of_arch = database.cuda_artifacts.iter().enumerate().filter(|(_, a)| a.artifact.arch == arch);
+        let of_arch = database
+            .cuda_artifacts
+            .iter()
+            .enumerate()
+            .filter(|(_, a)| a.artifact.arch == arch);
         let bundles = of_arch.filter(|(_, a)| a.bundled_driver.is_some_and(|v| !published(&v)));
         rows.bundles = bundles.map(|(at, _)| at as u32).collect();
-        rows.toolkits = database.cuda.iter().map(|release| ToolkitRow::of(database, release, arch)).collect();
-        for (at, archive) in database.add_on_artifacts.iter().enumerate().filter(|(_, a)| a.artifact.arch == arch) {
+        rows.toolkits = database
+            .cuda
+            .iter()
+            .map(|release| ToolkitRow::of(database, release, arch))
+            .collect();
+        for (at, archive) in database
+            .add_on_artifacts
+            .iter()
+            .enumerate()
+            .filter(|(_, a)| a.artifact.arch == arch)
+        {
             let id = archive.add_on;
             let range = database.range_position(id, archive.version, &archive.cuda_line);
-            let glibc_min = range.and_then(|at| database.add_on_ranges[at].glibc_min.as_deref()).map(dotted);
-            let row = ArchiveRow { artifact: at as u32, range: range.map(|at| at as u32), glibc_min };
+            let glibc_min = range
+                .and_then(|at| database.add_on_ranges[at].glibc_min.as_deref())
+                .map(dotted);
+            let row = ArchiveRow {
+                artifact: at as u32,
+                range: range.map(|at| at as u32),
+                glibc_min,
+            };
             match rows.add_ons.last_mut() {
                 Some((last, archives)) if *last == id => archives.push(row),
                 _ => rows.add_ons.push((id, vec![row])),
@@ -285,13 +390,21 @@ impl Rows {
     fn add_drivers(&mut self, database: &Database, machine: &str) {
         for (at, release) in database.drivers.iter().enumerate() {
             let (at, version) = (at as u32, release.version);
-            let here = || release.artifacts.iter().enumerate().filter(|(_, a)| a.artifact.arch == machine);
+            let here = || {
+                release
+                    .artifacts
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, a)| a.artifact.arch == machine)
+            };
             let mut runfiles = here().filter(|(_, a)| a.variant == DriverVariant::Full);
             let verifiable = runfiles.clone().find(|(_, a)| a.artifact.is_verifiable());
             if let Some((file, _)) = verifiable.or_else(|| runfiles.next()) {
                 let row = self.runfiles.len();
                 self.runfiles.push((at, file as u32));
-                let branch = database.driver_branches.binary_search_by(|b| version.branch.cmp(&b.branch));
+                let branch = database
+                    .driver_branches
+                    .binary_search_by(|b| version.branch.cmp(&b.branch));
                 if let Ok(branch) = branch.map(|at| at as u32) {
                     match self.branches.last_mut() {
                         Some((last, rows)) if *last == branch => rows.end = row + 1,
@@ -299,12 +412,21 @@ impl Rows {
                     }
                 }
             }
-            let is_newest = self.newest.last().is_none_or(|newest| newest.branch != version.branch);
+            let is_newest = self
+                .newest
+                .last()
+                .is_none_or(|newest| newest.branch != version.branch);
             if is_newest && release.maturity.is_for_everybody() && here().next().is_some() {
                 self.newest.push(version);
             }
-            for artifact in release.artifacts.iter().filter(|a| a.artifact.arch == cuda_arch(machine)) {
-                let DriverVariant::Companion(id) = artifact.variant else { continue };
+            for artifact in release
+                .artifacts
+                .iter()
+                .filter(|a| a.artifact.arch == cuda_arch(machine))
+            {
+                let DriverVariant::Companion(id) = artifact.variant else {
+                    continue;
+                };
                 match self.companions.iter_mut().find(|(known, _)| *known == id) {
                     Some((_, versions)) => versions.push(version),
                     None => self.companions.push((id, vec![version])),
@@ -318,11 +440,22 @@ impl ToolkitRow {
     fn of(database: &Database, release: &CudaRelease, arch: &str) -> Self {
         let all = &database.cuda_artifacts;
         let start = all.partition_point(|a| a.version > release.version);
-        let of_release = all[start..].iter().take_while(|a| a.version == release.version);
-        let here = || (start..).zip(of_release.clone()).filter(|(_, a)| a.artifact.arch == arch);
+        let of_release = all[start..]
+            .iter()
+            .take_while(|a| a.version == release.version);
+        let here = || {
+            (start..)
+                .zip(of_release.clone())
+                .filter(|(_, a)| a.artifact.arch == arch)
+        };
         // CUDA 10.2 has a second runfile for RHEL 6, whose checksum is not known.
-        let runfile = here().find(|(_, a)| a.artifact.is_verifiable()).or_else(|| here().next());
-        let archives = database.component_releases.binary_search_by(|r| release.version.cmp(&r.version)).ok();
+        let runfile = here()
+            .find(|(_, a)| a.artifact.is_verifiable())
+            .or_else(|| here().next());
+        let archives = database
+            .component_releases
+            .binary_search_by(|r| release.version.cmp(&r.version))
+            .ok();
         Self {
             runfile: runfile.map(|(at, _)| at as u32),
             archives: archives.map(|at| at as u32),
@@ -335,7 +468,10 @@ impl ToolkitRow {
 impl Maturity {
     /// Whether it is meant for everybody, or for every data centre.
     pub fn is_for_everybody(self) -> bool {
-        matches!(self, Self::Production | Self::Legacy | Self::Datacenter | Self::NewFeature)
+        matches!(
+            self,
+            Self::Production | Self::Legacy | Self::Datacenter | Self::NewFeature
+        )
     }
 }
 
@@ -351,51 +487,116 @@ mod tests {
         let database = known();
         for machine in MACHINES {
             let published = database.published_for(machine);
-            let full = |a: &&DriverArtifact| a.variant == DriverVariant::Full && a.artifact.arch == machine;
+            let full = |a: &&DriverArtifact| {
+                a.variant == DriverVariant::Full && a.artifact.arch == machine
+            };
             let has = |r: &&DriverRelease| r.artifacts.iter().any(|a| full(&a));
-            let mut expected: Vec<_> = database.drivers.iter().filter(has).map(|r| r.version).collect();
+            let mut expected: Vec<_> = database
+                .drivers
+                .iter()
+                .filter(has)
+                .map(|r| r.version)
+                .collect();
             expected.sort_by_key(|version| Reverse(*version));
-            let found: Vec<_> = published.runfiles().map(|(release, _)| release.version).collect();
+            let found: Vec<_> = published
+                .runfiles()
+                .map(|(release, _)| release.version)
+                .collect();
             assert_eq!(found, expected, "{machine}");
             for (release, artifact) in published.runfiles() {
                 assert!(full(&artifact));
-                let can_be_verified = release.artifacts.iter().filter(full).any(|a| a.artifact.is_verifiable());
-                assert_eq!(artifact.artifact.is_verifiable(), can_be_verified, "{}", release.version);
+                let can_be_verified = release
+                    .artifacts
+                    .iter()
+                    .filter(full)
+                    .any(|a| a.artifact.is_verifiable());
+                assert_eq!(
+                    artifact.artifact.is_verifiable(),
+                    can_be_verified,
+                    "{}",
+                    release.version
+                );
             }
             let by_branch: Vec<_> = published
                 .runfiles_by_branch()
-                .flat_map(|(branch, all)| all.map(move |(release, _)| (branch.branch, release.version)))
+                .flat_map(|(branch, all)| {
+                    all.map(move |(release, _)| (branch.branch, release.version))
+                })
                 .collect();
-            assert!(by_branch.iter().all(|(branch, version)| *branch == version.branch));
+            assert!(
+                by_branch
+                    .iter()
+                    .all(|(branch, version)| *branch == version.branch)
+            );
             let known_branch = |v: &&DriverVersion| database.branch(v.branch).is_some();
-            assert_eq!(by_branch.len(), expected.iter().filter(known_branch).count(), "{machine}");
+            assert_eq!(
+                by_branch.len(),
+                expected.iter().filter(known_branch).count(),
+                "{machine}"
+            );
             for (version, _) in published.bundles() {
-                assert!(!expected.contains(&version), "{version} has a runfile for {machine}");
+                assert!(
+                    !expected.contains(&version),
+                    "{version} has a runfile for {machine}"
+                );
             }
             let branches: BTreeSet<_> = database.drivers.iter().map(|r| r.version.branch).collect();
             for branch in branches {
-                let of_branch = database.drivers.iter().filter(|r| r.version.branch == branch);
-                let here = of_branch.filter(|r| r.artifacts.iter().any(|a| a.artifact.arch == machine));
-                let newest = here.filter(|r| r.maturity.is_for_everybody()).map(|r| r.version).max();
-                assert_eq!(published.newest_driver(branch), newest, "{branch} for {machine}");
+                let of_branch = database
+                    .drivers
+                    .iter()
+                    .filter(|r| r.version.branch == branch);
+                let here =
+                    of_branch.filter(|r| r.artifacts.iter().any(|a| a.artifact.arch == machine));
+                let newest = here
+                    .filter(|r| r.maturity.is_for_everybody())
+                    .map(|r| r.version)
+                    .max();
+                assert_eq!(
+                    published.newest_driver(branch),
+                    newest,
+                    "{branch} for {machine}"
+                );
             }
         }
-        assert!(database.published_for("riscv64").runfiles().next().is_none());
+        assert!(
+            database
+                .published_for("riscv64")
+                .runfiles()
+                .next()
+                .is_none()
+        );
     }
 
     #[test]
     fn archives_stand_beside_their_requirements() {
         let database = known();
-        for (machine, arch) in [("x86_64", "x86_64"), ("aarch64", "sbsa"), ("ppc64le", "ppc64le")] {
+        for (machine, arch) in [
+            ("x86_64", "x86_64"),
+            ("aarch64", "sbsa"),
+            ("ppc64le", "ppc64le"),
+        ] {
             let published = database.published_for(machine);
             let mut expected: BTreeMap<AddOnId, Vec<&AddOnArtifact>> = BTreeMap::new();
-            for artifact in database.add_on_artifacts.iter().filter(|a| a.artifact.arch == arch) {
+            for artifact in database
+                .add_on_artifacts
+                .iter()
+                .filter(|a| a.artifact.arch == arch)
+            {
                 expected.entry(artifact.add_on).or_default().push(artifact);
             }
             for add_on in &database.add_ons {
-                let rows = published.archives(add_on.id).iter().map(|row| published.archive(row));
+                let rows = published
+                    .archives(add_on.id)
+                    .iter()
+                    .map(|row| published.archive(row));
                 let artifacts: Vec<_> = rows.clone().map(|archive| archive.artifact).collect();
-                assert_eq!(artifacts, expected.remove(&add_on.id).unwrap_or_default(), "{} for {machine}", add_on.id);
+                assert_eq!(
+                    artifacts,
+                    expected.remove(&add_on.id).unwrap_or_default(),
+                    "{} for {machine}",
+                    add_on.id
+                );
                 for archive in rows {
                     assert_eq!(
                         archive.range,
@@ -403,7 +604,10 @@ mod tests {
                         "{}",
                         archive.artifact.artifact.file
                     );
-                    let glibc = archive.range.and_then(|range| range.glibc_min.as_deref()).map(dotted);
+                    let glibc = archive
+                        .range
+                        .and_then(|range| range.glibc_min.as_deref())
+                        .map(dotted);
                     assert_eq!(archive.glibc_min, glibc);
                 }
             }
@@ -411,11 +615,21 @@ mod tests {
             assert_eq!(published.toolkits().count(), database.cuda.len());
             for (toolkit, release) in published.toolkits().zip(&database.cuda) {
                 assert_eq!(toolkit.release, release);
-                assert_eq!(toolkit.archives, database.component_release(release.version));
-                let is_its = |a: &&CudaArtifact| a.version == release.version && a.artifact.arch == arch;
-                assert_eq!(toolkit.runfile.is_some(), database.cuda_artifacts.iter().any(|a| is_its(&a)));
+                assert_eq!(
+                    toolkit.archives,
+                    database.component_release(release.version)
+                );
+                let is_its =
+                    |a: &&CudaArtifact| a.version == release.version && a.artifact.arch == arch;
+                assert_eq!(
+                    toolkit.runfile.is_some(),
+                    database.cuda_artifacts.iter().any(|a| is_its(&a))
+                );
                 assert!(toolkit.runfile.as_ref().is_none_or(is_its));
-                assert_eq!(toolkit.glibc_breaks_from, release.first_breaking_glibc(arch).map(dotted));
+                assert_eq!(
+                    toolkit.glibc_breaks_from,
+                    release.first_breaking_glibc(arch).map(dotted)
+                );
             }
         }
     }
@@ -425,26 +639,54 @@ mod tests {
         let database = known();
         for release in &database.component_releases {
             let found: Vec<_> = database.released(release).collect();
-            let expected: Vec<_> = database.components.iter().map(|c| release.component(c)).collect();
+            let expected: Vec<_> = database
+                .components
+                .iter()
+                .map(|c| release.component(c))
+                .collect();
             assert_eq!(found, expected, "{}", release.version);
         }
         for (at, component) in database.components.iter().enumerate() {
-            let found: Vec<_> =
-                database.needs_of(at).map(|(need, at)| (need, at.map(|at| &database.components[at]))).collect();
-            let needs = database.component_needs.iter().filter(|need| need.of == component.name);
-            assert_eq!(found, needs.map(|need| (need, database.component(&need.needs))).collect::<Vec<_>>());
+            let found: Vec<_> = database
+                .needs_of(at)
+                .map(|(need, at)| (need, at.map(|at| &database.components[at])))
+                .collect();
+            let needs = database
+                .component_needs
+                .iter()
+                .filter(|need| need.of == component.name);
+            assert_eq!(
+                found,
+                needs
+                    .map(|need| (need, database.component(&need.needs)))
+                    .collect::<Vec<_>>()
+            );
         }
-        assert!(database.sources.iter().all(|source| database.source(&source.id) == Some(source)));
+        assert!(
+            database
+                .sources
+                .iter()
+                .all(|source| database.source(&source.id) == Some(source))
+        );
         assert_eq!(database.source("nobody"), None);
     }
 
     #[test]
     fn a_changed_copy_has_an_index_of_its_own() {
         let first = known();
-        let newest = first.published_for("x86_64").runfiles().next().map(|(release, _)| release.version);
+        let newest = first
+            .published_for("x86_64")
+            .runfiles()
+            .next()
+            .map(|(release, _)| release.version);
         let mut copy = first.clone();
-        copy.drivers.retain(|release| Some(release.version) != newest);
-        let next = copy.published_for("x86_64").runfiles().next().map(|(release, _)| release.version);
+        copy.drivers
+            .retain(|release| Some(release.version) != newest);
+        let next = copy
+            .published_for("x86_64")
+            .runfiles()
+            .next()
+            .map(|(release, _)| release.version);
         assert!(next < newest, "{next:?} {newest:?}");
     }
 }

@@ -1,10 +1,11 @@
 //! Loads the YAML files: the one loader for the build, for `--database DIR` and for tests.
 
 use super::{
-    AddOn, AddOnArtifact, AddOnRange, Architecture, Bulletin, Companion, CompilerLimit, Component, ComponentNeed,
-    ComponentRelease, ContainerToolkit, CudaArtifact, CudaGuide, CudaRelease, Database, Disagreement, Distribution,
-    DriverBranch, DriverRelease, Engine, Fabric, ForwardCompatibility, Framework, Gpu, HotplugRule, Instance, JetPack,
-    MigClient, MigProfile, NvLinks, NvSwitch, PackageRepository, Platform, Problem, Rename, SigningKey, Source, Sxid,
+    AddOn, AddOnArtifact, AddOnRange, Architecture, Bulletin, Companion, CompilerLimit, Component,
+    ComponentNeed, ComponentRelease, ContainerToolkit, CudaArtifact, CudaGuide, CudaRelease,
+    Database, Disagreement, Distribution, DriverBranch, DriverRelease, Engine, Fabric,
+    ForwardCompatibility, Framework, Gpu, HotplugRule, Instance, JetPack, MigClient, MigProfile,
+    NvLinks, NvSwitch, PackageRepository, Platform, Problem, Rename, SigningKey, Source, Sxid,
     System, VirtualGpus, Wsl2Gpus, Xid, check,
 };
 use crate::sum::sha256;
@@ -113,7 +114,11 @@ struct File {
 /// If a file cannot be read or does not match its format, or if facts contradict each other.
 pub fn load(folder: &Path) -> Result<Database, LoadError> {
     let files = files(folder)?;
-    parse(files.iter().map(|(name, text)| (name.as_str(), text.as_str())))
+    parse(
+        files
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str())),
+    )
 }
 
 /// The files of a database's folder, by name, with their contents.
@@ -122,7 +127,10 @@ pub fn files(folder: &Path) -> Result<Vec<(String, String)>, LoadError> {
     for kind in ["compat", "manifests"] {
         let path = folder.join(kind);
         if !path.is_dir() {
-            return Err(LoadError::NoDatabase { path: folder.to_owned(), folder: kind });
+            return Err(LoadError::NoDatabase {
+                path: folder.to_owned(),
+                folder: kind,
+            });
         }
         read_folder(&path, folder, &mut files)?;
     }
@@ -130,7 +138,11 @@ pub fn files(folder: &Path) -> Result<Vec<(String, String)>, LoadError> {
     Ok(files)
 }
 
-fn read_folder(folder: &Path, top: &Path, files: &mut Vec<(String, String)>) -> Result<(), LoadError> {
+fn read_folder(
+    folder: &Path,
+    top: &Path,
+    files: &mut Vec<(String, String)>,
+) -> Result<(), LoadError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |source| LoadError::Read { path, source }
@@ -140,7 +152,11 @@ fn read_folder(folder: &Path, top: &Path, files: &mut Vec<(String, String)>) -> 
         if path.is_dir() {
             read_folder(&path, top, files)?;
         } else if path.extension().is_some_and(|e| e == "yaml") {
-            let name = path.strip_prefix(top).unwrap_or(&path).display().to_string();
+            let name = path
+                .strip_prefix(top)
+                .unwrap_or(&path)
+                .display()
+                .to_string();
             files.push((name, std::fs::read_to_string(&path).map_err(failed(&path))?));
         }
     }
@@ -152,7 +168,9 @@ fn read_folder(folder: &Path, top: &Path, files: &mut Vec<(String, String)>) -> 
 /// # Errors
 ///
 /// If a file does not match its format, or if facts contradict each other.
-pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Database, LoadError> {
+pub fn parse<'a>(
+    files: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<Database, LoadError> {
     let (mut all, mut summed, mut misshapes) = (File::default(), String::new(), Vec::new());
     let files: Vec<_> = files.into_iter().collect();
     for (name, text) in &files {
@@ -256,39 +274,83 @@ pub fn parse<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<
         disagreements: all.disagreements,
         index: Default::default(),
     };
-    database.distributions.iter_mut().for_each(Distribution::add_signed_offers);
+    database
+        .distributions
+        .iter_mut()
+        .for_each(Distribution::add_signed_offers);
     // Independent of the file that a fact is in; queries rely on this order.
     database.architectures.sort_by_key(|a| a.compute_capability);
-    database.gpus.sort_by(|a, b| (a.device, &a.subsystem).cmp(&(b.device, &b.subsystem)));
+    database
+        .gpus
+        .sort_by(|a, b| (a.device, &a.subsystem).cmp(&(b.device, &b.subsystem)));
     database.virtual_gpus.sort_by_key(|v| v.device);
-    database.bulletins.sort_by(|a, b| b.published.cmp(&a.published));
+    database
+        .bulletins
+        .sort_by(|a, b| b.published.cmp(&a.published));
     database.driver_branches.sort_by_key(|b| Reverse(b.branch));
     database.drivers.sort_by_key(|d| Reverse(d.version));
     database.cuda.sort_by_key(|c| Reverse(c.version));
     database.cuda_guides.sort_by_key(|g| Reverse(g.cuda));
     database.cuda_artifacts.sort_by_key(|a| Reverse(a.version));
-    database.component_releases.sort_by_key(|r| Reverse(r.version));
+    database
+        .component_releases
+        .sort_by_key(|r| Reverse(r.version));
     database.add_ons.sort_by_key(|a| (!a.by_default, a.id));
-    database.add_on_ranges.sort_by_key(|r| (r.add_on, Reverse(r.from)));
-    database.add_on_artifacts.sort_by_key(|a| (a.add_on, Reverse(a.version)));
+    database
+        .add_on_ranges
+        .sort_by_key(|r| (r.add_on, Reverse(r.from)));
+    database
+        .add_on_artifacts
+        .sort_by_key(|a| (a.add_on, Reverse(a.version)));
     let mut problems = check::check(&database);
-    problems.iter_mut().for_each(|p| p.locate(files.iter().copied()));
-    if problems.is_empty() { Ok(database) } else { Err(LoadError::Wrong(problems)) }
+    problems
+        .iter_mut()
+        .for_each(|p| p.locate(files.iter().copied()));
+    if problems.is_empty() {
+        Ok(database)
+    } else {
+        Err(LoadError::Wrong(problems))
+    }
 }
 
-fn misshapen(file: &str, text: &str, Mistake { line, column, problem }: Mistake) -> Misshapen {
+fn misshapen(
+    file: &str,
+    text: &str,
+    Mistake {
+        line,
+        column,
+        problem,
+    }: Mistake,
+) -> Misshapen {
     // A missing key has no place: the text names it.
-    let key = if problem.starts_with("missing field") { None } else { key_at(text, line, column) };
-    Misshapen { file: file.to_owned(), line, column, key, problem }
+    let key = if problem.starts_with("missing field") {
+        None
+    } else {
+        key_at(text, line, column)
+    };
+    Misshapen {
+        file: file.to_owned(),
+        line,
+        column,
+        key,
+        problem,
+    }
 }
 
 /// The key at a place: the last `key:` that starts at or before it in its line.
 fn key_at(text: &str, line: u64, column: u64) -> Option<String> {
-    let line = text.lines().nth(usize::try_from(line.checked_sub(1)?).ok()?)?;
+    let line = text
+        .lines()
+        .nth(usize::try_from(line.checked_sub(1)?).ok()?)?;
     let column = usize::try_from(column).ok()?;
     let mut key = None;
-    for (colon, _) in line.match_indices(": ").chain(line.ends_with(':').then(|| (line.len() - 1, ":"))) {
-        let start = line[..colon].rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |n| n + 1);
+    for (colon, _) in line
+        .match_indices(": ")
+        .chain(line.ends_with(':').then(|| (line.len() - 1, ":")))
+    {
+        let start = line[..colon]
+            .rfind(|c: char| !c.is_alphanumeric() && c != '_')
+            .map_or(0, |n| n + 1);
         if start < colon && line[..start].chars().count() < column {
             key = Some(line[start..colon].to_owned());
         }

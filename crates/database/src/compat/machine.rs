@@ -1,4 +1,5 @@
-//! Machines that people name instead of their GPUs: the instance types of cloud providers, and NVIDIA's systems and boards.
+//! Machines that people name instead of their GPUs: the instance types of cloud providers, and
+//! NVIDIA's systems and boards.
 
 use super::{PciDevice, SourceId};
 use crate::version::ComputeCapability;
@@ -34,7 +35,8 @@ impl Provider {
     }
 }
 
-/// An instance type with NVIDIA GPUs: `p4d.24xlarge`, `a2-highgpu-8g`, `Standard_ND96asr_v4`, `BM.GPU.H100.8`.
+/// An instance type with NVIDIA GPUs: `p4d.24xlarge`, `a2-highgpu-8g`, `Standard_ND96asr_v4`,
+/// `BM.GPU.H100.8`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Instance {
@@ -49,7 +51,8 @@ pub struct Instance {
     /// The machine architecture; `x86_64` unless given.
     #[serde(default)]
     pub arch: Option<String>,
-    /// The guest sees virtual GPUs, each a part of a GPU or a whole one. They need NVIDIA's vGPU guest driver.
+    /// The guest sees virtual GPUs, each a part of a GPU or a whole one. They need NVIDIA's vGPU
+    /// guest driver.
     #[serde(default)]
     pub part: bool,
     /// What no source says, and why it was chosen: `2901 or 2909, which have the same name`.
@@ -107,7 +110,9 @@ impl System {
 
     /// All names of it.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        std::iter::once(&self.name).chain(&self.aliases).map(String::as_str)
+        std::iter::once(&self.name)
+            .chain(&self.aliases)
+            .map(String::as_str)
     }
 }
 

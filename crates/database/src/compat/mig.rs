@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct MigProfile {
     /// The GPUs that offer it.
     pub gpus: Vec<PciDevice>,
-    /// The boards that offer it, if boards with the same device id differ: the last four digits of their subsystem ids.
+    /// The boards that offer it, if boards with the same device id differ: the last four digits of
+    /// their subsystem ids.
     #[serde(default)]
     pub subsystems: Vec<PciDevice>,
     /// `1g.10gb+me`.
@@ -59,15 +60,18 @@ pub struct MigClient {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MigRole {
-    /// It keeps the GPUs ready, and in use: their MIG mode does not change while it runs. At boot it starts before instances are created.
+    /// It keeps the GPUs ready, and in use: their MIG mode does not change while it runs. At boot
+    /// it starts before instances are created.
     Keeper,
     /// Joined GPUs are not reset without it. At boot it starts before instances are created.
     Fabric,
-    /// It keeps GPUs in use: their MIG mode does not change while it runs. At boot it starts after instances are created.
+    /// It keeps GPUs in use: their MIG mode does not change while it runs. At boot it starts after
+    /// instances are created.
     User,
     /// It starts programs that use GPUs. At boot it starts after instances are created.
     Runtime,
-    /// It lists the instances for others, and is started again when they change. At boot it starts after they are created.
+    /// It lists the instances for others, and is started again when they change. At boot it starts
+    /// after they are created.
     Lister,
 }
 
@@ -83,8 +87,8 @@ impl MigRole {
     }
 }
 
-/// Where a GPU instance can be: it occupies `size` placement slots of the GPU, from one of `starts` on. Most GPUs have as many
-/// slots as memory slices.
+/// Where a GPU instance can be: it occupies `size` placement slots of the GPU, from one of `starts`
+/// on. Most GPUs have as many slots as memory slices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MigPlacement {

@@ -1,6 +1,6 @@
-//! The compatibility database: what works with what (`compat/`), and what can be downloaded (`manifests/`). These types define
-//! both the YAML files and the compact form in the binary. Only [`load`] opens files, and nothing here makes decisions;
-//! `resolve` does.
+//! The compatibility database: what works with what (`compat/`), and what can be downloaded
+//! (`manifests/`). These types define both the YAML files and the compact form in the binary. Only
+//! [`load`] opens files, and nothing here makes decisions; `resolve` does.
 
 mod add_on;
 mod bulletin;
@@ -32,24 +32,31 @@ mod tally;
 mod xid;
 
 pub use add_on::{
-    AddOn, AddOnArtifact, AddOnId, AddOnIdError, AddOnRange, CallForm, Layout, Place, VersionCall, VersionCode,
+    AddOn, AddOnArtifact, AddOnId, AddOnIdError, AddOnRange, CallForm, Layout, Place, VersionCall,
+    VersionCode,
 };
 pub use bulletin::{Bulletin, FixedCompanion};
 pub use check::check;
-pub use companion::{Companion, CompanionId, CompanionIdError, CompanionPackage, DriverNeeds, Substitute, VersionRule};
-pub use component::{Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short};
+pub use companion::{
+    Companion, CompanionId, CompanionIdError, CompanionPackage, DriverNeeds, Substitute,
+    VersionRule,
+};
+pub use component::{
+    Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short,
+};
 pub use cuda::{CompilerLimit, CudaArtifact, CudaGuide, CudaRelease, GuideSystem};
 pub use distribution::{
-    Distribution, DriverOffer, ExtraRepository, HeaderMeta, InitramfsTool, KeyByHand, ModuleSigning, OnlySigner,
-    PackageManager, Repository, SignedAs, SignedNames, StockSystem, is_version_of,
+    Distribution, DriverOffer, ExtraRepository, HeaderMeta, InitramfsTool, KeyByHand,
+    ModuleSigning, OnlySigner, PackageManager, Repository, SignedAs, SignedNames, StockSystem,
+    is_version_of,
 };
 pub use driver::{
-    BranchKind, DriverArtifact, DriverBranch, DriverRelease, DriverVariant, ForwardCompatibility, KernelLimit,
-    Maturity, ReleaseLimit, Role,
+    BranchKind, DriverArtifact, DriverBranch, DriverRelease, DriverVariant, ForwardCompatibility,
+    KernelLimit, Maturity, ReleaseLimit, Role,
 };
 pub use engine::{
-    ContainerToolkit, DevChar, Engine, EngineForm, EngineId, EngineIdError, EnginePackages, EngineSettings,
-    OwnContainerd, RemovedTypes, RestartEffect, SettingKeys, SettingKind, Snap,
+    ContainerToolkit, DevChar, Engine, EngineForm, EngineId, EngineIdError, EnginePackages,
+    EngineSettings, OwnContainerd, RemovedTypes, RestartEffect, SettingKeys, SettingKind, Snap,
 };
 pub use export::Export;
 pub use fits::{Card, NotTargeted, targets};
@@ -65,7 +72,9 @@ pub use platform::{HotplugRule, JetPack, Platform, PlatformDriver, PlatformWay, 
 pub use problem::Problem;
 pub use python::{Brought, CondaPackage, PythonInstall, PythonPackage};
 pub use query::{build_label, framework_and_version, named_cuda, package_of, without_label};
-pub use repository::{NeededRepository, OF_TOOLKIT, PackageRepository, SigningKey, ToolkitPackages};
+pub use repository::{
+    NeededRepository, OF_TOOLKIT, PackageRepository, SigningKey, ToolkitPackages,
+};
 pub use source::{Artifact, Disagreement, Known, Source};
 pub use tally::Tally;
 pub use xid::{Sxid, Xid, XidAction};
@@ -76,8 +85,11 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 fn known() -> &'static Database {
     static KNOWN: std::sync::LazyLock<Database> = std::sync::LazyLock::new(|| {
-        load(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")))
-            .expect("the project's facts are valid")
+        load(std::path::Path::new(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../.."
+        )))
+        .expect("the project's facts are valid")
     });
     &KNOWN
 }
@@ -90,7 +102,8 @@ pub type SourceId = String;
 pub struct Database {
     /// The day of the latest change, `2026.11.20`.
     pub version: String,
-    /// The day after which `gpusetup db update` refuses it, `2027-03-01`: a signature never expires. Only a packed database has one.
+    /// The day after which `gpusetup db update` refuses it, `2027-03-01`: a signature never
+    /// expires. Only a packed database has one.
     pub expires: Option<String>,
     /// SHA-256, in lower-case hexadecimal, over all files in the order of their names.
     pub sha256: String,

@@ -87,8 +87,8 @@ pub struct Fabric {
     /// Those of the GPUs that also come in hosts of one GPU, without NVSwitches.
     #[serde(default)]
     pub unjoined_if_single: Vec<PciDevice>,
-    /// A text in the vital product data of the InfiniBand devices that manage the NVSwitches. If set, the switches are not on
-    /// the PCI bus, and all boards with these GPUs have them.
+    /// A text in the vital product data of the InfiniBand devices that manage the NVSwitches. If
+    /// set, the switches are not on the PCI bus, and all boards with these GPUs have them.
     #[serde(default)]
     pub vital_product_data: Option<String>,
     /// Kernel modules that must be loaded.

@@ -1,4 +1,5 @@
-//! Systems that get their driver another way: image-based systems, NVIDIA's own systems and Jetson boards.
+//! Systems that get their driver another way: image-based systems, NVIDIA's own systems and Jetson
+//! boards.
 
 use super::{Database, ModuleFlavour, SourceId};
 use crate::version::{ComputeCapability, CudaVersion};
@@ -6,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A kind of system on which the driver comes from the system's own tools: `Talos`, `Fedora Atomic desktops`, `DGX OS`.
+/// A kind of system on which the driver comes from the system's own tools: `Talos`, `Fedora Atomic
+/// desktops`, `DGX OS`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Platform {
@@ -25,11 +27,13 @@ pub struct Platform {
     pub files: Vec<PathBuf>,
     /// What it does with drivers.
     pub driver: PlatformDriver,
-    /// Why gpusetup leaves the driver to it, as a clause: `the driver is a system extension of the Talos image`.
+    /// Why gpusetup leaves the driver to it, as a clause: `the driver is a system extension of the
+    /// Talos image`.
     pub why: String,
     /// How to get a driver there. The first way that supports all GPUs counts.
     pub ways: Vec<PlatformWay>,
-    /// The command that enters a container in which gpusetup can install a toolkit, where it cannot be installed on the host.
+    /// The command that enters a container in which gpusetup can install a toolkit, where it cannot
+    /// be installed on the host.
     #[serde(default)]
     pub container: Option<String>,
     /// The command that brings a toolkit of the system's own, if it has one.
@@ -46,10 +50,12 @@ pub struct PlatformWay {
     /// The kernel modules that it installs; none if the system or the reader chooses them.
     #[serde(default)]
     pub modules: Option<ModuleFlavour>,
-    /// The driver branch that it installs; none for the newest, or if the system or the reader chooses it.
+    /// The driver branch that it installs; none for the newest, or if the system or the reader
+    /// chooses it.
     #[serde(default)]
     pub branch: Option<u16>,
-    /// The oldest driver branch that it may install, where the system or the reader chooses; none if that is not known.
+    /// The oldest driver branch that it may install, where the system or the reader chooses; none
+    /// if that is not known.
     #[serde(default)]
     pub oldest: Option<u16>,
     /// What to do, as an instruction.
@@ -84,10 +90,12 @@ pub struct JetPack {
     pub jetpack: String,
     /// The CUDA that it installs.
     pub cuda: CudaVersion,
-    /// The newest CUDA that runs on its driver through NVIDIA's upgrade package; none if there is no such package.
+    /// The newest CUDA that runs on its driver through NVIDIA's upgrade package; none if there is
+    /// no such package.
     #[serde(default)]
     pub compatible: Option<CudaVersion>,
-    /// That package on boards of a compute capability where its name is not `cuda-compat-{cuda}`; `{cuda}` stands for `12-8`.
+    /// That package on boards of a compute capability where its name is not `cuda-compat-{cuda}`;
+    /// `{cuda}` stands for `12-8`.
     #[serde(default)]
     pub compatible_packages: BTreeMap<ComputeCapability, String>,
     /// The compute capabilities of the boards that use NVIDIA's toolkits for servers (sbsa).
@@ -97,7 +105,8 @@ pub struct JetPack {
     pub sources: Vec<SourceId>,
 }
 
-/// The file of udev rules with which a distribution puts hot-plugged memory online. On POWER9 it does so with the GPUs' memory, too.
+/// The file of udev rules with which a distribution puts hot-plugged memory online. On POWER9 it
+/// does so with the GPUs' memory, too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HotplugRule {
@@ -126,7 +135,8 @@ pub struct Wsl2Gpus {
 }
 
 impl Wsl2Gpus {
-    /// Whether a GPU of this compute capability and line is one of them. What is not known does not exclude it.
+    /// Whether a GPU of this compute capability and line is one of them. What is not known does not
+    /// exclude it.
     pub fn include(&self, capability: Option<ComputeCapability>, line: Option<&str>) -> bool {
         capability.is_none_or(|capability| capability >= self.oldest)
             && line.is_none_or(|line| self.without.iter().all(|without| without != line))
@@ -137,7 +147,8 @@ impl Platform {
     /// Whether this is such a system, by its os-release and the files found.
     pub fn is_of(&self, id: &str, variant: Option<&str>, found: &[PathBuf]) -> bool {
         let (by_os, by_variant) = (self.os.iter().any(|os| os == id), self.variants.iter());
-        let by_variant = variant.is_some_and(|variant| by_variant.clone().any(|known| known == variant));
+        let by_variant =
+            variant.is_some_and(|variant| by_variant.clone().any(|known| known == variant));
         (self.os.is_empty() || by_os)
             && (self.variants.is_empty() || by_variant)
             && (self.files.is_empty() || self.files.iter().any(|file| found.contains(file)))
@@ -147,12 +158,15 @@ impl Platform {
 impl PlatformWay {
     /// Whether the image of this `VARIANT_ID` has the driver of this way already.
     pub fn is_in(&self, variant: &str) -> bool {
-        self.in_images.iter().any(|ending| variant.ends_with(ending.as_str()))
+        self.in_images
+            .iter()
+            .any(|ending| variant.ends_with(ending.as_str()))
     }
 }
 
 impl JetPack {
-    /// The package that makes programs of the newest compatible CUDA run, on a board of this compute capability.
+    /// The package that makes programs of the newest compatible CUDA run, on a board of this
+    /// compute capability.
     pub fn upgrade_package(&self, board: Option<ComputeCapability>) -> Option<String> {
         let named = board.and_then(|board| self.compatible_packages.get(&board));
         let series = self.compatible?.series();
@@ -168,30 +182,51 @@ impl JetPack {
 
 impl Database {
     /// The kind of system that its os-release and the files found show. The first that fits counts.
-    pub fn platform(&self, id: &str, variant: Option<&str>, found: &[PathBuf]) -> Option<&Platform> {
-        self.platforms.iter().find(|platform| platform.is_of(id, variant, found))
+    pub fn platform(
+        &self,
+        id: &str,
+        variant: Option<&str>,
+        found: &[PathBuf],
+    ) -> Option<&Platform> {
+        self.platforms
+            .iter()
+            .find(|platform| platform.is_of(id, variant, found))
     }
 
     /// The files that show such systems.
     pub fn platform_files(&self) -> impl Iterator<Item = &Path> {
-        self.platforms.iter().flat_map(|platform| &platform.files).map(PathBuf::as_path)
+        self.platforms
+            .iter()
+            .flat_map(|platform| &platform.files)
+            .map(PathBuf::as_path)
     }
 
     /// The rule for hot-plugged memory of a system with this `ID` and `ID_LIKE`.
     pub fn hotplug_rule(&self, id: &str, like: &[String]) -> Option<&HotplugRule> {
-        self.hotplug_rules.iter().find(|rule| rule.os.iter().any(|os| os == id || like.contains(os)))
+        self.hotplug_rules
+            .iter()
+            .find(|rule| rule.os.iter().any(|os| os == id || like.contains(os)))
     }
 
-    /// The first JetPack with which boards of this compute capability use the toolkits for servers (sbsa).
+    /// The first JetPack with which boards of this compute capability use the toolkits for servers
+    /// (sbsa).
     pub fn first_jetpack_with_sbsa(&self, board: ComputeCapability) -> Option<&JetPack> {
-        self.jetpacks.iter().find(|jetpack| jetpack.uses_sbsa(board))
+        self.jetpacks
+            .iter()
+            .find(|jetpack| jetpack.uses_sbsa(board))
     }
 
-    /// The JetPack of a release of Jetson Linux, `36.4.3`: the record with the most numbers in common.
+    /// The JetPack of a release of Jetson Linux, `36.4.3`: the record with the most numbers in
+    /// common.
     pub fn jetpack(&self, l4t: &str) -> Option<&JetPack> {
-        let is_its =
-            |j: &&JetPack| l4t.strip_prefix(&j.l4t).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        self.jetpacks.iter().filter(is_its).max_by_key(|j| j.l4t.len())
+        let is_its = |j: &&JetPack| {
+            l4t.strip_prefix(&j.l4t)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        self.jetpacks
+            .iter()
+            .filter(is_its)
+            .max_by_key(|j| j.l4t.len())
     }
 }
 
@@ -210,28 +245,52 @@ mod tests {
 
     #[test]
     fn relatives_have_the_rule_for_memory_of_their_distribution() {
-        let file = |id: &str, like: &[String]| known().hotplug_rule(id, like).map(|rule| rule.file.as_str());
+        let file = |id: &str, like: &[String]| {
+            known()
+                .hotplug_rule(id, like)
+                .map(|rule| rule.file.as_str())
+        };
         assert_eq!(file("rocky", &[]), Some("40-redhat.rules"));
         assert_eq!(file("other", &["rhel".to_owned()]), Some("40-redhat.rules"));
-        assert_eq!(file("ubuntu", &["debian".to_owned()]), Some("40-vm-hotadd.rules"));
+        assert_eq!(
+            file("ubuntu", &["debian".to_owned()]),
+            Some("40-vm-hotadd.rules")
+        );
         assert_eq!(file("debian", &[]), None);
     }
 
     #[test]
     fn a_system_shows_by_os_release_and_by_files() {
         let ostree = ["/run/ostree-booted".into()];
-        let id = |os: &str, variant, files: &[_]| known().platform(os, variant, files).map(|p| p.id.as_str());
-        assert_eq!(id("fedora", Some("silverblue"), &ostree), Some("fedora-atomic"));
-        assert_eq!(id("fedora", Some("kinoite"), &["/ostree".into()]), Some("fedora-atomic"));
+        let id = |os: &str, variant, files: &[_]| {
+            known().platform(os, variant, files).map(|p| p.id.as_str())
+        };
+        assert_eq!(
+            id("fedora", Some("silverblue"), &ostree),
+            Some("fedora-atomic")
+        );
+        assert_eq!(
+            id("fedora", Some("kinoite"), &["/ostree".into()]),
+            Some("fedora-atomic")
+        );
         assert_eq!(id("fedora", Some("workstation"), &[]), None);
-        let ublue = ["/run/ostree-booted".into(), "/usr/share/ublue-os/image-info.json".into()];
-        assert_eq!(id("fedora", Some("silverblue"), &ublue), Some("universal-blue-fedora"));
+        let ublue = [
+            "/run/ostree-booted".into(),
+            "/usr/share/ublue-os/image-info.json".into(),
+        ];
+        assert_eq!(
+            id("fedora", Some("silverblue"), &ublue),
+            Some("universal-blue-fedora")
+        );
         assert_eq!(id("fedora", Some("ucore"), &ostree), Some("ucore"));
         assert_eq!(id("fedora", Some("coreos"), &ostree), Some("fedora-coreos"));
         assert_eq!(id("rhel", Some("coreos"), &ostree), Some("openshift-rhel"));
         assert_eq!(id("rhel", None, &ostree), Some("bootc"));
         assert_eq!(id("nixos", None, &[]), Some("nixos"));
-        assert_eq!(id("ubuntu", None, &["/etc/dgx-release".into()]), Some("dgx-os"));
+        assert_eq!(
+            id("ubuntu", None, &["/etc/dgx-release".into()]),
+            Some("dgx-os")
+        );
         assert_eq!(id("ubuntu", None, &[]), None);
     }
 }

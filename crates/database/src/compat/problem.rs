@@ -34,14 +34,18 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record of `list` whose `key` is `value`; a value of two words is a key and a second key that distinguishes records
-    /// with the same first one.
+    /// The record of `list` whose `key` is `value`; a value of two words is a key and a second key
+    /// that distinguishes records with the same first one.
     pub fn of(list: &'static str, key: &str, value: impl fmt::Display) -> Self {
         let name = value.to_string();
         let mut words = name.split(' ');
         let mut marks = vec![format!("{key}: {}", words.next().unwrap_or_default())];
         marks.extend(words.map(|w| format!(": {w}")));
-        Self { list, marks, name: format!("{list} {name}").trim_end().to_owned() }
+        Self {
+            list,
+            marks,
+            name: format!("{list} {name}").trim_end().to_owned(),
+        }
     }
 }
 
@@ -49,18 +53,28 @@ impl Problem {
     /// What is wrong with `key` of `record`.
     pub fn new(record: &Record, key: &'static str, wrong: String) -> Self {
         let (list, marks) = (record.list, record.marks.clone());
-        Self { place: None, record: record.name.clone(), key, wrong, list, marks }
+        Self {
+            place: None,
+            record: record.name.clone(),
+            key,
+            wrong,
+            list,
+            marks,
+        }
     }
 
-    /// Finds the place in the files: the last record with the marks (the second of two equal ones), and in it the line of the
-    /// key.
+    /// Finds the place in the files: the last record with the marks (the second of two equal ones),
+    /// and in it the line of the key.
     pub fn locate<'a>(&mut self, files: impl IntoIterator<Item = (&'a str, &'a str)>) {
         for (file, text) in files {
             let mut list = "";
             let mut records: Vec<(usize, Vec<String>)> = Vec::new();
             for (number, line) in (1..).zip(text.lines()) {
                 let plain = line.replace(['"', '\''], "");
-                if let Some(key) = plain.strip_suffix(':').filter(|k| !k.starts_with([' ', '#', '-'])) {
+                if let Some(key) = plain
+                    .strip_suffix(':')
+                    .filter(|k| !k.starts_with([' ', '#', '-']))
+                {
                     list = if key == self.list { self.list } else { "" };
                 } else if !list.is_empty() && plain.starts_with("  - ") {
                     records.push((number, vec![plain]));
@@ -69,13 +83,18 @@ impl Problem {
                 }
             }
             let bears = |lines: &[String], mark: &str| lines.iter().position(|l| holds(l, mark));
-            let found = records.iter().rev().find(|(_, lines)| self.marks.iter().all(|m| bears(lines, m).is_some()));
+            let found = records
+                .iter()
+                .rev()
+                .find(|(_, lines)| self.marks.iter().all(|m| bears(lines, m).is_some()));
             if let Some((start, lines)) = found {
-                // If a record has several artifacts, the key's line in the artifact with that file name counts, not the first
-                // one.
+                // If a record has several artifacts, the key's line in the artifact with that file
+                // name counts, not the first one.
                 let own = bears(lines, &self.marks[0]).unwrap_or(0);
-                let line =
-                    lines[own..].iter().position(|l| l.contains(&format!("{}:", self.key))).map_or(own, |n| own + n);
+                let line = lines[own..]
+                    .iter()
+                    .position(|l| l.contains(&format!("{}:", self.key)))
+                    .map_or(own, |n| own + n);
                 self.place = Some((file.to_owned(), start + line));
             }
         }
@@ -84,6 +103,8 @@ impl Problem {
 
 /// Whether a line contains `mark` as a whole: `version: 12.8` does not match `version: 12.8.1`.
 fn holds(line: &str, mark: &str) -> bool {
-    let Some(start) = line.find(mark) else { return false };
+    let Some(start) = line.find(mark) else {
+        return false;
+    };
     !line[start + mark.len()..].starts_with(|c: char| c.is_alphanumeric() || ".-_:".contains(c))
 }

@@ -1,11 +1,12 @@
-//! How the builds of a framework are installed: the packages, the indexes that have them, and whether they bring CUDA and cuDNN.
+//! How the builds of a framework are installed: the packages, the indexes that have them, and
+//! whether they bring CUDA and cuDNN.
 
 use super::{Framework, FrameworkBuild, FrameworkRelease, SourceId};
 use crate::version::FrameworkVersion;
 use serde::{Deserialize, Serialize};
 
-/// How pip and uv install the builds of some releases. In `package` and `index`, `{major}` and `{series}` stand for the build's
-/// CUDA: 12 and 128 for 12.8.
+/// How pip and uv install the builds of some releases. In `package` and `index`, `{major}` and
+/// `{series}` stand for the build's CUDA: 12 and 128 for 12.8.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PythonPackage {
@@ -97,7 +98,10 @@ impl Framework {
     /// The way in which a release is installed with pip.
     pub fn python_package(&self, release: &FrameworkRelease) -> Option<&PythonPackage> {
         let version: FrameworkVersion = release.version.parse().ok()?;
-        self.install.iter().filter(|package| package.from <= version).max_by_key(|package| package.from)
+        self.install
+            .iter()
+            .filter(|package| package.from <= version)
+            .max_by_key(|package| package.from)
     }
 
     /// How a build is installed on machines of an architecture; none if no source says where it is.
@@ -108,18 +112,33 @@ impl Framework {
         architecture: &str,
     ) -> Option<PythonInstall<'_>> {
         let way = self.python_package(release)?;
-        let mut published = release.builds.iter().filter(|other| other.is_for(architecture));
+        let mut published = release
+            .builds
+            .iter()
+            .filter(|other| other.is_for(architecture));
         let is_default = published.next().is_some_and(|first| first == build);
         // A package with the CUDA version in its name is another package for each build.
         let named = way.package.contains("{major}");
-        let on_pypi = !release.cpu_only.iter().any(|a| a == architecture) && (named || way.one_package || is_default);
+        let on_pypi = !release.cpu_only.iter().any(|a| a == architecture)
+            && (named || way.one_package || is_default);
         let index = match (on_pypi, &way.index) {
             (true, _) => None,
             (false, Some(index)) => Some(filled(index, build)),
             (false, None) => return None,
         };
-        let PythonPackage { brings, options, sources, .. } = way;
-        Some(PythonInstall { package: way.package_for(build), index, brings, options, sources })
+        let PythonPackage {
+            brings,
+            options,
+            sources,
+            ..
+        } = way;
+        Some(PythonInstall {
+            package: way.package_for(build),
+            index,
+            brings,
+            options,
+            sources,
+        })
     }
 
     /// The words after `conda install` for a build, if the project publishes conda packages of it.
@@ -133,7 +152,8 @@ impl Framework {
         let fits = |conda: &&CondaPackage| {
             conda.from <= version
                 && conda.to.is_none_or(|to| version <= to)
-                && (conda.architectures.is_empty() || conda.architectures.iter().any(|a| a == architecture))
+                && (conda.architectures.is_empty()
+                    || conda.architectures.iter().any(|a| a == architecture))
         };
         let conda = self.conda.iter().find(fits)?;
         let word = |word: &String| filled(word, build).replace("{version}", &release.version);
@@ -154,7 +174,13 @@ mod tests {
         let pip = framework.python_install(release, build, architecture);
         let conda = framework.conda_install(release, build, architecture);
         (
-            pip.map(|i| format!("{}{}", i.package, i.index.map(|index| format!(" {index}")).unwrap_or_default())),
+            pip.map(|i| {
+                format!(
+                    "{}{}",
+                    i.package,
+                    i.index.map(|index| format!(" {index}")).unwrap_or_default()
+                )
+            }),
             conda.map(|(words, _)| words.join(" ")),
         )
     }
@@ -162,24 +188,45 @@ mod tests {
     #[test]
     fn a_build_that_is_not_on_pypi_comes_from_the_projects_index() {
         let index = |series: &str| format!("torch https://download.pytorch.org/whl/{series}");
-        assert_eq!(installed("torch==2.9", 0, "x86_64").0.as_deref(), Some("torch"));
-        assert_eq!(installed("torch==2.9", 0, "aarch64").0, Some(index("cu128")));
+        assert_eq!(
+            installed("torch==2.9", 0, "x86_64").0.as_deref(),
+            Some("torch")
+        );
+        assert_eq!(
+            installed("torch==2.9", 0, "aarch64").0,
+            Some(index("cu128"))
+        );
         assert_eq!(installed("torch==2.9", 3, "x86_64").0, Some(index("cu126")));
         assert_eq!(installed("torch==1.13", 1, "x86_64").0, None);
     }
 
     #[test]
     fn packages_are_named_for_the_cuda_of_their_build() {
-        assert_eq!(installed("jax==0.12", 0, "x86_64").0.as_deref(), Some("jax[cuda13]"));
-        assert_eq!(installed("cupy==13.6", 2, "x86_64").0.as_deref(), Some("cupy-cuda11x"));
-        assert_eq!(installed("tensorflow==2.13", 0, "x86_64").0.as_deref(), Some("tensorflow"));
-        assert_eq!(installed("tensorflow==2.21", 0, "x86_64").0.as_deref(), Some("tensorflow[and-cuda]"));
+        assert_eq!(
+            installed("jax==0.12", 0, "x86_64").0.as_deref(),
+            Some("jax[cuda13]")
+        );
+        assert_eq!(
+            installed("cupy==13.6", 2, "x86_64").0.as_deref(),
+            Some("cupy-cuda11x")
+        );
+        assert_eq!(
+            installed("tensorflow==2.13", 0, "x86_64").0.as_deref(),
+            Some("tensorflow")
+        );
+        assert_eq!(
+            installed("tensorflow==2.21", 0, "x86_64").0.as_deref(),
+            Some("tensorflow[and-cuda]")
+        );
     }
 
     #[test]
     fn conda_is_named_as_long_as_the_project_publishes_it() {
         let of_2_5 = "pytorch=2.5 pytorch-cuda=12.4 -c pytorch -c nvidia";
-        assert_eq!(installed("torch==2.5", 0, "x86_64").1.as_deref(), Some(of_2_5));
+        assert_eq!(
+            installed("torch==2.5", 0, "x86_64").1.as_deref(),
+            Some(of_2_5)
+        );
         assert_eq!(installed("torch==2.5", 0, "aarch64").1, None);
         assert_eq!(installed("torch==2.6", 0, "x86_64").1, None);
         assert!(installed("cudf==26.10", 0, "x86_64").1.is_some());

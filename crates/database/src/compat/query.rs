@@ -1,29 +1,42 @@
 //! Lookups in the database.
 
 use super::{
-    Architecture, Artifact, CudaGuide, CudaRelease, Database, Distribution, DriverBranch, DriverRelease, DriverVariant,
-    ForwardCompatibility, Framework, FrameworkRelease, Gpu, GuideSystem, KernelLimit, Known, MigProfile, ModuleFlavour,
-    NvSwitch, PackageManager, PciDevice, Rename, Role, SourceId, Sxid, Xid,
+    Architecture, Artifact, CudaGuide, CudaRelease, Database, Distribution, DriverBranch,
+    DriverRelease, DriverVariant, ForwardCompatibility, Framework, FrameworkRelease, Gpu,
+    GuideSystem, KernelLimit, Known, MigProfile, ModuleFlavour, NvSwitch, PackageManager,
+    PciDevice, Rename, Role, SourceId, Sxid, Xid,
 };
-use crate::version::{ComputeCapability, CudaVersion, DriverVersion, FrameworkVersion, Requirement};
+use crate::version::{
+    ComputeCapability, CudaVersion, DriverVersion, FrameworkVersion, Requirement,
+};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 
 impl Database {
     /// Every file that can be downloaded.
     pub fn artifacts(&self) -> impl Iterator<Item = &Artifact> {
-        let drivers = self.drivers.iter().flat_map(|d| &d.artifacts).map(|a| &a.artifact);
+        let drivers = self
+            .drivers
+            .iter()
+            .flat_map(|d| &d.artifacts)
+            .map(|a| &a.artifact);
         let cuda = self.cuda_artifacts.iter().map(|a| &a.artifact);
-        drivers.chain(cuda).chain(self.add_on_artifacts.iter().map(|a| &a.artifact))
+        drivers
+            .chain(cuda)
+            .chain(self.add_on_artifacts.iter().map(|a| &a.artifact))
     }
 
     /// The URL of the file with this checksum.
     pub fn published(&self, sha256: &str) -> Option<String> {
-        let whole = self.artifacts().find(|a| a.sha256.as_deref() == Some(sha256)).and_then(|a| a.url.clone());
+        let whole = self
+            .artifacts()
+            .find(|a| a.sha256.as_deref() == Some(sha256))
+            .and_then(|a| a.url.clone());
         whole.or_else(|| self.component_archive(sha256)?.url)
     }
 
-    /// The GPU for a device and board: the entry for that board, or else the one for all other boards of the device.
+    /// The GPU for a device and board: the entry for that board, or else the one for all other
+    /// boards of the device.
     pub fn gpu(&self, device: PciDevice, subsystem: Option<&str>) -> Option<&Gpu> {
         let start = self.gpus.partition_point(|g| g.device < device);
         let of_device = || self.gpus[start..].iter().take_while(|g| g.device == device);
@@ -35,71 +48,132 @@ impl Database {
     /// The framework with this name or alias.
     pub fn framework(&self, name: &str) -> Option<&Framework> {
         let is = |f: &&Framework| {
-            f.name.eq_ignore_ascii_case(name) || f.aliases.iter().any(|a| a.eq_ignore_ascii_case(name))
+            f.name.eq_ignore_ascii_case(name)
+                || f.aliases.iter().any(|a| a.eq_ignore_ascii_case(name))
         };
-        self.frameworks.iter().find(is).or_else(|| self.framework(without_cuda(name)?))
+        self.frameworks
+            .iter()
+            .find(is)
+            .or_else(|| self.framework(without_cuda(name)?))
     }
 
     /// The framework that the package with this name is released with: PyTorch for `torchvision`.
     pub fn framework_released_with(&self, name: &str) -> Option<&Framework> {
         let name = name.to_lowercase();
         let plain = without_cuda(&name).unwrap_or(&name);
-        self.frameworks.iter().find(|framework| framework.siblings.iter().any(|sibling| sibling == plain))
+        self.frameworks
+            .iter()
+            .find(|framework| framework.siblings.iter().any(|sibling| sibling == plain))
     }
 
-    /// The release selected by `torch==2.9.1` or `torch`: the newest of [`Self::framework_releases`].
+    /// The release selected by `torch==2.9.1` or `torch`: the newest of
+    /// [`Self::framework_releases`].
     pub fn framework_release(&self, wish: &str) -> Option<&FrameworkRelease> {
         self.framework_releases(wish).next()
     }
 
-    /// The releases selected by `torch==2.9`, `torch 2.9`, `torch>=2.4, <2.6`, `torch~=2.4` or `torch`, newest first. Versions
-    /// match if one is a prefix of the other: `torch==2.9.1` matches the record for all 2.9.
-    pub fn framework_releases<'a>(&'a self, wish: &str) -> impl Iterator<Item = &'a FrameworkRelease> {
+    /// The releases selected by `torch==2.9`, `torch 2.9`, `torch>=2.4, <2.6`, `torch~=2.4` or
+    /// `torch`, newest first. Versions match if one is a prefix of the other: `torch==2.9.1`
+    /// matches the record for all 2.9.
+    pub fn framework_releases<'a>(
+        &'a self,
+        wish: &str,
+    ) -> impl Iterator<Item = &'a FrameworkRelease> {
         let (name, asked) = framework_and_version(wish);
         let clauses: Vec<_> = without_label(asked).split(',').map(Clause::of).collect();
-        let meets = move |r: &&FrameworkRelease| clauses.iter().all(|clause| clause.is_met_by(&r.version));
-        self.framework(name).into_iter().flat_map(|f| &f.releases).filter(meets)
+        let meets =
+            move |r: &&FrameworkRelease| clauses.iter().all(|clause| clause.is_met_by(&r.version));
+        self.framework(name)
+            .into_iter()
+            .flat_map(|f| &f.releases)
+            .filter(meets)
     }
 
-    /// The guide that omits this system: the newest of the same major version that was read completely and is not newer than
-    /// the toolkit. None if any of these guides, read completely or in part, lists the system under one of its `ids`.
-    pub fn guide_without(&self, cuda: CudaVersion, arch: &str, ids: &[&str], version: &str) -> Option<&CudaGuide> {
-        let guides = || self.cuda_guides.iter().filter(|g| g.cuda.major == cuda.major && g.cuda <= cuda.series());
+    /// The guide that omits this system: the newest of the same major version that was read
+    /// completely and is not newer than the toolkit. None if any of these guides, read completely
+    /// or in part, lists the system under one of its `ids`.
+    pub fn guide_without(
+        &self,
+        cuda: CudaVersion,
+        arch: &str,
+        ids: &[&str],
+        version: &str,
+    ) -> Option<&CudaGuide> {
+        let guides = || {
+            self.cuda_guides
+                .iter()
+                .filter(|g| g.cuda.major == cuda.major && g.cuda <= cuda.series())
+        };
         // Point releases count as equal: Ubuntu 24.04.3 as 24.04, RHEL 9.6 as 9.
         let count = if ids.contains(&"ubuntu") { 2 } else { 1 };
-        let numbers = |text: &str| text.split('.').take(count).map(str::to_owned).collect::<Vec<_>>();
-        let lists =
-            |s: &GuideSystem| ids.contains(&s.id.as_str()) && s.arch == arch && numbers(&s.version) == numbers(version);
+        let numbers = |text: &str| {
+            text.split('.')
+                .take(count)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let lists = |s: &GuideSystem| {
+            ids.contains(&s.id.as_str())
+                && s.arch == arch
+                && numbers(&s.version) == numbers(version)
+        };
         let listed = guides().any(|g| g.systems.iter().any(lists));
         guides().find(|g| g.complete).filter(|_| !listed)
     }
 
-    /// The oldest driver that runs programs of a toolkit: by its release, or by the newest of its series if the release is unknown.
+    /// The oldest driver that runs programs of a toolkit: by its release, or by the newest of its
+    /// series if the release is unknown.
     pub fn oldest_driver(&self, cuda: CudaVersion) -> Option<DriverVersion> {
         let release = self.cuda.iter().find(|release| release.version == cuda);
-        Some(release.or_else(|| self.newest_of_series(cuda))?.minimum_driver)
+        Some(
+            release
+                .or_else(|| self.newest_of_series(cuda))?
+                .minimum_driver,
+        )
     }
 
     /// The package that lets programs of a CUDA series run on kernel modules of this branch.
-    pub fn forward_compatibility(&self, cuda: CudaVersion, branch: u16) -> Option<&ForwardCompatibility> {
-        let works = |f: &&ForwardCompatibility| f.cuda == cuda.series() && f.base_branches.contains(&branch);
+    pub fn forward_compatibility(
+        &self,
+        cuda: CudaVersion,
+        branch: u16,
+    ) -> Option<&ForwardCompatibility> {
+        let works = |f: &&ForwardCompatibility| {
+            f.cuda == cuda.series() && f.base_branches.contains(&branch)
+        };
         self.forward_compatibility.iter().find(works)
     }
 
     /// The name of a package or module in NVIDIA's own repositories, for this driver.
-    pub fn name_of(&self, role: Role, manager: PackageManager, driver: DriverVersion) -> Option<String> {
+    pub fn name_of(
+        &self,
+        role: Role,
+        manager: PackageManager,
+        driver: DriverVersion,
+    ) -> Option<String> {
         let about = |r: &&Rename| r.role == role && r.package_manager.is_none_or(|m| m == manager);
         let rename = self.renames.iter().find(about)?;
-        let name = if driver >= rename.from { &rename.after } else { &rename.before };
+        let name = if driver >= rename.from {
+            &rename.after
+        } else {
+            &rename.before
+        };
         Some(name.replace("{branch}", &driver.branch.to_string()))
     }
 
-    /// The MIG profiles of a GPU, smallest first. Without its subsystem (`10de:1450`), those that all boards with this device
-    /// id offer.
-    pub fn mig_profiles(&self, device: PciDevice, subsystem: Option<&str>) -> impl Iterator<Item = &MigProfile> {
-        let board = subsystem.and_then(|id| u16::from_str_radix(id.split(':').nth(1)?, 16).ok()).map(PciDevice);
+    /// The MIG profiles of a GPU, smallest first. Without its subsystem (`10de:1450`), those that
+    /// all boards with this device id offer.
+    pub fn mig_profiles(
+        &self,
+        device: PciDevice,
+        subsystem: Option<&str>,
+    ) -> impl Iterator<Item = &MigProfile> {
+        let board = subsystem
+            .and_then(|id| u16::from_str_radix(id.split(':').nth(1)?, 16).ok())
+            .map(PciDevice);
         let offers = move |p: &&MigProfile| {
-            p.gpus.contains(&device) && (p.subsystems.is_empty() || board.is_some_and(|b| p.subsystems.contains(&b)))
+            p.gpus.contains(&device)
+                && (p.subsystems.is_empty() || board.is_some_and(|b| p.subsystems.contains(&b)))
         };
         self.mig_profiles.iter().filter(offers)
     }
@@ -107,7 +181,10 @@ impl Database {
     /// The compute capability's record.
     pub fn architecture(&self, capability: ComputeCapability) -> Option<&Architecture> {
         // Oldest first.
-        let at = self.architectures.binary_search_by_key(&capability, |a| a.compute_capability).ok()?;
+        let at = self
+            .architectures
+            .binary_search_by_key(&capability, |a| a.compute_capability)
+            .ok()?;
         Some(&self.architectures[at])
     }
 
@@ -123,19 +200,30 @@ impl Database {
 
     /// Whether a GPU's subsystem (`10de:14b6`) is a virtual GPU.
     pub fn is_virtual_gpu(&self, device: PciDevice, subsystem: &str) -> bool {
-        let id = subsystem.strip_prefix("10de:").and_then(|id| u16::from_str_radix(id, 16).ok()).map(PciDevice);
+        let id = subsystem
+            .strip_prefix("10de:")
+            .and_then(|id| u16::from_str_radix(id, 16).ok())
+            .map(PciDevice);
         let of_device = self.virtual_gpus.iter().find(|v| v.device == device);
-        of_device.zip(id).is_some_and(|(v, id)| v.subsystems.contains(&id))
+        of_device
+            .zip(id)
+            .is_some_and(|(v, id)| v.subsystems.contains(&id))
     }
 
     /// Whether a published list of the GPUs supported by NVIDIA's drivers contains this one.
     pub fn is_listed(&self, gpu: &Gpu) -> bool {
-        gpu.sources.iter().any(|id| self.source(id).is_some_and(|source| source.lists_gpus))
+        gpu.sources
+            .iter()
+            .any(|id| self.source(id).is_some_and(|source| source.lists_gpus))
     }
 
     /// How a fact is known: by its best source.
     pub fn known(&self, sources: &[SourceId]) -> Option<Known> {
-        self.sources.iter().filter(|source| sources.contains(&source.id)).map(|source| source.known).min()
+        self.sources
+            .iter()
+            .filter(|source| sources.contains(&source.id))
+            .map(|source| source.known)
+            .min()
     }
 
     /// The NVSwitch with this device id.
@@ -146,21 +234,30 @@ impl Database {
     /// The driver branch with this number.
     pub fn branch(&self, branch: u16) -> Option<&DriverBranch> {
         // Newest first.
-        let at = self.driver_branches.binary_search_by(|b| branch.cmp(&b.branch)).ok()?;
+        let at = self
+            .driver_branches
+            .binary_search_by(|b| branch.cmp(&b.branch))
+            .ok()?;
         Some(&self.driver_branches[at])
     }
 
     /// The driver release with this version.
     pub fn driver(&self, version: DriverVersion) -> Option<&DriverRelease> {
         // Newest first.
-        let at = self.drivers.binary_search_by(|r| version.cmp(&r.version)).ok()?;
+        let at = self
+            .drivers
+            .binary_search_by(|r| version.cmp(&r.version))
+            .ok()?;
         Some(&self.drivers[at])
     }
 
     /// The CUDA release.
     pub fn cuda(&self, version: CudaVersion) -> Option<&CudaRelease> {
         // Newest first.
-        let at = self.cuda.binary_search_by(|c| version.cmp(&c.version)).ok()?;
+        let at = self
+            .cuda
+            .binary_search_by(|c| version.cmp(&c.version))
+            .ok()?;
         Some(&self.cuda[at])
     }
 
@@ -168,11 +265,16 @@ impl Database {
     pub fn distribution(&self, id: &str, version: &str, like: &[String]) -> Option<&Distribution> {
         let major = version.split('.').next().unwrap_or(version);
         let of = |id: &str, versions: &[&str]| {
-            versions.iter().find_map(|v| self.distributions.iter().find(|d| d.id == id && d.version == *v))
+            versions.iter().find_map(|v| {
+                self.distributions
+                    .iter()
+                    .find(|d| d.id == id && d.version == *v)
+            })
         };
         let ids = || std::iter::once(id).chain(like.iter().map(String::as_str));
-        // A relative with a record for this release is better than a record for all releases. Among those, the nearest relative
-        // counts: a distant one cannot decide whether it is older or newer.
+        // A relative with a record for this release is better than a record for all releases. Among
+        // those, the nearest relative counts: a distant one cannot decide whether it is older or
+        // newer.
         ids().find_map(|id| of(id, &[version, major])).or_else(|| {
             let known = ids().find(|id| self.distributions.iter().any(|d| d.id == *id))?;
             of(known, &["*"])
@@ -181,19 +283,32 @@ impl Database {
 }
 
 impl Gpu {
-    /// The PCI id and what distinguishes it from others with its name: `GeForce GT 730 (10de:0f02, 2.1, driver up to 390)`.
+    /// The PCI id and what distinguishes it from others with its name: `GeForce GT 730 (10de:0f02,
+    /// 2.1, driver up to 390)`.
     pub(super) fn described(&self) -> String {
         let mut parts = vec![format!("10de:{}", self.device)];
         parts.extend(self.subsystem.as_ref().map(|id| format!("board {id}")));
-        parts.extend(self.compute_capability.map(|c| format!("compute capability {c}")));
-        parts.extend(self.last_driver_branch.as_ref().map(|b| format!("driver branch {b} at most")));
-        parts.extend(self.only_on.as_ref().map(|machine| format!("on {machine} only")));
+        parts.extend(
+            self.compute_capability
+                .map(|c| format!("compute capability {c}")),
+        );
+        parts.extend(
+            self.last_driver_branch
+                .as_ref()
+                .map(|b| format!("driver branch {b} at most")),
+        );
+        parts.extend(
+            self.only_on
+                .as_ref()
+                .map(|machine| format!("on {machine} only")),
+        );
         format!("{} ({})", self.name, parts.join(", "))
     }
 }
 
 impl Distribution {
-    /// The packages of gcc and g++ in this major version, `gcc-12` and `g++-12`; none if they are known not to exist.
+    /// The packages of gcc and g++ in this major version, `gcc-12` and `g++-12`; none if they are
+    /// known not to exist.
     pub fn compiler_packages(&self, major: u16) -> Option<[String; 2]> {
         let exist = self.gccs.is_empty() || self.gccs.contains(&major);
         let [gcc, gxx] = [self.gcc_package.as_ref()?, self.gxx_package.as_ref()?];
@@ -205,7 +320,8 @@ impl KernelLimit {
     /// Whether the modules do not build on this kernel release, `5.14.0-570.12.1.el9_6.x86_64`.
     pub fn excludes(&self, release: &str) -> bool {
         let of = |part: &str| {
-            part.strip_prefix(&self.distribution).is_some_and(|minor| minor.is_empty() || minor.starts_with('_'))
+            part.strip_prefix(&self.distribution)
+                .is_some_and(|minor| minor.is_empty() || minor.starts_with('_'))
         };
         let numbers = |text: &str| -> Vec<u32> {
             let all = text.split(|c: char| !c.is_ascii_digit());
@@ -232,7 +348,10 @@ impl Clause {
         match text.strip_prefix("!=") {
             Some(rest) => Self::IsNot(start(rest)),
             None if text.starts_with(['<', '>', '~', '^']) => {
-                let lowest = text.strip_prefix(">=").or_else(|| text.strip_prefix("~=")).unwrap_or_default();
+                let lowest = text
+                    .strip_prefix(">=")
+                    .or_else(|| text.strip_prefix("~="))
+                    .unwrap_or_default();
                 Self::Within(text.parse().ok(), lowest.trim().to_owned())
             }
             None => Self::Is(start(text.trim_start_matches('='))),
@@ -241,24 +360,32 @@ impl Clause {
 
     fn is_met_by(&self, version: &str) -> bool {
         let begins = |asked: &str| {
-            version.split('.').zip(asked.split('.').filter(|number| !number.is_empty())).all(|(a, b)| a == b)
+            version
+                .split('.')
+                .zip(asked.split('.').filter(|number| !number.is_empty()))
+                .all(|(a, b)| a == b)
         };
         match self {
             Self::Is(asked) => begins(asked),
             // A record stands for all versions of a series; one of them is not the series.
-            Self::IsNot(asked) => !(begins(asked) && asked.split('.').count() <= version.split('.').count()),
+            Self::IsNot(asked) => {
+                !(begins(asked) && asked.split('.').count() <= version.split('.').count())
+            }
             Self::Within(None, _) => false,
             Self::Within(Some(range), lowest) => {
                 // `>=2.5.1` is met by the newest version of the series 2.5.
-                let has_lowest = lowest.strip_prefix(version).is_some_and(|rest| rest.starts_with('.'));
+                let has_lowest = lowest
+                    .strip_prefix(version)
+                    .is_some_and(|rest| rest.starts_with('.'));
                 has_lowest || version.parse().is_ok_and(|version| range.matches(version))
             }
         }
     }
 }
 
-/// Splits `torch==2.9`, `torch>=2.4, <2.6`, `torch 2.9` and `jax[cuda13]==0.7` into the name and the version requirement. Extras
-/// in brackets are pip's: they select among builds, and so does a plan.
+/// Splits `torch==2.9`, `torch>=2.4, <2.6`, `torch 2.9` and `jax[cuda13]==0.7` into the name and
+/// the version requirement. Extras in brackets are pip's: they select among builds, and so does a
+/// plan.
 pub fn framework_and_version(wish: &str) -> (&str, &str) {
     let (name, _, version) = parts(wish);
     (name, version)
@@ -268,12 +395,16 @@ pub fn framework_and_version(wish: &str) -> (&str, &str) {
 fn parts(wish: &str) -> (&str, &str, &str) {
     // `; python_version >= '3.10'` is a condition of pip's.
     let wish = wish.split(';').next().unwrap_or_default().trim();
-    let end = wish.find(|c: char| c.is_whitespace() || "=<>~^![".contains(c)).unwrap_or(wish.len());
+    let end = wish
+        .find(|c: char| c.is_whitespace() || "=<>~^![".contains(c))
+        .unwrap_or(wish.len());
     let (name, rest) = wish.split_at(end);
     if !rest.trim_start().starts_with('[') {
         return (name, name, rest.trim());
     }
-    let Some(extras) = rest.find(']') else { return (name, name, "") };
+    let Some(extras) = rest.find(']') else {
+        return (name, name, "");
+    };
     (name, &wish[..=end + extras], rest[extras + 1..].trim())
 }
 
@@ -287,12 +418,17 @@ pub fn package_of(wish: &str) -> &str {
     parts(wish).1
 }
 
-/// The CUDA that the name of a package or its extras have: 12 for `cudf-cu12`, `cupy-cuda12x` and `jax[cuda12]`, 118 for `x-cu118`.
+/// The CUDA that the name of a package or its extras have: 12 for `cudf-cu12`, `cupy-cuda12x` and
+/// `jax[cuda12]`, 118 for `x-cu118`.
 pub fn named_cuda(wish: &str) -> Option<u16> {
     let package = package_of(wish).to_lowercase();
     let (_, rest) = package.rsplit_once(['[', '-'])?;
-    let digits = rest.strip_prefix("cuda").or_else(|| rest.strip_prefix("cu"))?;
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    let digits = rest
+        .strip_prefix("cuda")
+        .or_else(|| rest.strip_prefix("cu"))?;
+    let end = digits
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(digits.len());
     digits[..end].parse().ok()
 }
 
@@ -301,19 +437,31 @@ pub fn without_label(wish: &str) -> &str {
     wish.split_once('+').map_or(wish, |(before, _)| before)
 }
 
-/// The build that a wish names after its version, as PyTorch's wheels do: `cu128` of `torch==2.9+cu128`.
+/// The build that a wish names after its version, as PyTorch's wheels do: `cu128` of
+/// `torch==2.9+cu128`.
 pub fn build_label(wish: &str) -> Option<&str> {
-    framework_and_version(wish).1.split_once('+').map(|(_, label)| label.trim())
+    framework_and_version(wish)
+        .1
+        .split_once('+')
+        .map(|(_, label)| label.trim())
 }
 
 impl DriverVariant {
     /// The kinds that are not a companion.
-    const OF_DRIVERS: [Self; 6] =
-        [Self::Full, Self::NoCompat32, Self::Grid, Self::GridGcp, Self::RedistArchive, Self::ExtractedFromCudaRunfile];
+    const OF_DRIVERS: [Self; 6] = [
+        Self::Full,
+        Self::NoCompat32,
+        Self::Grid,
+        Self::GridGcp,
+        Self::RedistArchive,
+        Self::ExtractedFromCudaRunfile,
+    ];
 
     /// The kind with this name, unless it is a companion.
     pub(super) fn of_driver(name: &str) -> Option<Self> {
-        Self::OF_DRIVERS.into_iter().find(|variant| variant.as_str() == name)
+        Self::OF_DRIVERS
+            .into_iter()
+            .find(|variant| variant.as_str() == name)
     }
 
     /// The name used in files.
@@ -381,7 +529,11 @@ impl fmt::Display for ModuleFlavour {
 
 impl Serialize for PciDevice {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        if s.is_human_readable() { s.collect_str(self) } else { self.0.serialize(s) }
+        if s.is_human_readable() {
+            s.collect_str(self)
+        } else {
+            self.0.serialize(s)
+        }
     }
 }
 
@@ -394,7 +546,9 @@ impl<'de> Deserialize<'de> for PciDevice {
         let digits = text.strip_prefix("10de:").unwrap_or(&text);
         match u16::from_str_radix(digits, 16) {
             Ok(id) if digits.len() == 4 => Ok(Self(id)),
-            _ => Err(de::Error::custom(format!("`{text}` is not four hexadecimal digits"))),
+            _ => Err(de::Error::custom(format!(
+                "`{text}` is not four hexadecimal digits"
+            ))),
         }
     }
 }
@@ -410,8 +564,12 @@ mod tests {
         let release = &database.component_releases[0];
         let component = &release.components[0];
         let archive = release.artifact(component, &component.archives[0]);
-        let runfile =
-            database.cuda_artifacts.iter().map(|a| &a.artifact).find(|a| a.is_verifiable()).expect("a runfile");
+        let runfile = database
+            .cuda_artifacts
+            .iter()
+            .map(|a| &a.artifact)
+            .find(|a| a.is_verifiable())
+            .expect("a runfile");
         for artifact in [&archive, runfile] {
             let sum = artifact.sha256.as_deref().expect("a sum");
             assert_eq!(database.published(sum), artifact.url, "{}", artifact.file);
@@ -421,7 +579,11 @@ mod tests {
 
     #[test]
     fn a_distributions_kernels_are_compared_by_their_builds() {
-        let limit = KernelLimit { distribution: "el9".into(), from: "5.14.0-570".into(), sources: Vec::new() };
+        let limit = KernelLimit {
+            distribution: "el9".into(),
+            from: "5.14.0-570".into(),
+            sources: Vec::new(),
+        };
         for (kernel, excluded) in [
             ("5.14.0-503.40.1.el9_5.x86_64", false),
             ("5.14.0-570.12.1.el9_6.x86_64", true),
@@ -436,7 +598,11 @@ mod tests {
     #[test]
     fn a_board_comes_before_its_device() {
         let database = known();
-        let name = |subsystem| database.gpu(PciDevice(0x20b2), subsystem).map(|g| g.name.as_str());
+        let name = |subsystem| {
+            database
+                .gpu(PciDevice(0x20b2), subsystem)
+                .map(|g| g.name.as_str())
+        };
         assert_eq!(name(Some("10de:1463")), Some("NVIDIA A100-SXM4-80GB"));
         assert_eq!(name(Some("10de:1625")), Some("NVIDIA PG509-210"));
         assert_eq!(name(Some("1028:ffff")), name(None));

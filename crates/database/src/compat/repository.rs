@@ -1,5 +1,5 @@
-//! Package repositories that gpusetup can add to a host, and the keys that sign them. Which drivers they have says a
-//! distribution's record ([`DriverOffer::repository`]).
+//! Package repositories that gpusetup can add to a host, and the keys that sign them. Which drivers
+//! they have says a distribution's record ([`DriverOffer::repository`]).
 //!
 //! [`DriverOffer::repository`]: super::DriverOffer::repository
 
@@ -28,7 +28,8 @@ pub struct PackageRepository {
     /// What its list says of itself, in the words of apt's preferences: `o=NVIDIA,l=NVIDIA CUDA`.
     #[serde(default)]
     pub release: Option<String>,
-    /// Patterns of the packages that a host takes from it; it takes no other. With apt only in the driver's branch.
+    /// Patterns of the packages that a host takes from it; it takes no other. With apt only in the
+    /// driver's branch.
     #[serde(default)]
     pub packages: Vec<String>,
     /// The same for packages whose version does not depend on the driver's.
@@ -50,7 +51,8 @@ pub struct PackageRepository {
     pub note: Option<String>,
 }
 
-/// How a repository packages CUDA toolkits. In its texts `{series}` stands for `13-0`, `{major}` for `13` and `{release}` for `13.0.2`.
+/// How a repository packages CUDA toolkits. In its texts `{series}` stands for `13-0`, `{major}`
+/// for `13` and `{release}` for `13.0.2`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolkitPackages {
@@ -77,7 +79,10 @@ impl ToolkitPackages {
 
     /// The patterns of what a release consists of.
     pub fn patterns_for(&self, release: CudaVersion) -> Vec<String> {
-        self.packages.iter().map(|pattern| filled(pattern, release)).collect()
+        self.packages
+            .iter()
+            .map(|pattern| filled(pattern, release))
+            .collect()
     }
 }
 
@@ -131,32 +136,46 @@ impl PackageRepository {
         Some(format!("{}-{}", self.id, self.archs.get(arch)?))
     }
 
-    /// The name of its files on a host that takes toolkits from it: `cuda-debian12-x86_64-toolkit`. It is another source than
-    /// the driver's, so that each is added and removed without the other.
+    /// The name of its files on a host that takes toolkits from it: `cuda-debian12-x86_64-toolkit`.
+    /// It is another source than the driver's, so that each is added and removed without the other.
     pub fn toolkit_name_for(&self, arch: &str) -> Option<String> {
         self.name_for(arch).map(|name| name + OF_TOOLKIT)
     }
 
-    /// Whether it has this package in versions that do not depend on the driver's: it names the package, or a family of such
-    /// packages by their common start.
+    /// Whether it has this package in versions that do not depend on the driver's: it names the
+    /// package, or a family of such packages by their common start.
     pub fn names(&self, package: &str) -> bool {
         self.independent().any(|named| is_of(named, package))
     }
 
     /// What it names of packages whose version does not depend on the driver's.
     fn independent(&self) -> impl Iterator<Item = &String> {
-        self.packages.iter().filter(|named| !named.contains('*')).chain(&self.any_version)
+        self.packages
+            .iter()
+            .filter(|named| !named.contains('*'))
+            .chain(&self.any_version)
     }
 
     /// The patterns of the companions whose version does not depend on the driver's.
     pub fn companions(&self, database: &Database) -> Vec<String> {
-        let packages = || database.companions.iter().filter(|of| of.repository.is_some()).flat_map(|of| &of.packages);
-        self.independent().filter(|named| packages().any(|package| is_of(named, &package.name))).cloned().collect()
+        let packages = || {
+            database
+                .companions
+                .iter()
+                .filter(|of| of.repository.is_some())
+                .flat_map(|of| &of.packages)
+        };
+        self.independent()
+            .filter(|named| packages().any(|package| is_of(named, &package.name)))
+            .cloned()
+            .collect()
     }
 }
 
 fn is_of(named: &str, package: &str) -> bool {
-    named.strip_suffix('*').map_or(named == package, |start| package.starts_with(start))
+    named
+        .strip_suffix('*')
+        .map_or(named == package, |start| package.starts_with(start))
 }
 
 impl Database {
@@ -166,20 +185,35 @@ impl Database {
     }
 
     /// The keys that may sign a repository.
-    pub fn keys_of<'a>(&'a self, repository: &'a PackageRepository) -> impl Iterator<Item = &'a SigningKey> {
-        repository.keys.iter().filter_map(|id| self.signing_keys.iter().find(|key| key.id == *id))
+    pub fn keys_of<'a>(
+        &'a self,
+        repository: &'a PackageRepository,
+    ) -> impl Iterator<Item = &'a SigningKey> {
+        repository
+            .keys
+            .iter()
+            .filter_map(|id| self.signing_keys.iter().find(|key| key.id == *id))
     }
 
-    /// The address that the key with this fingerprint is published at, if it is not in the repositories that it signs.
+    /// The address that the key with this fingerprint is published at, if it is not in the
+    /// repositories that it signs.
     pub fn key_published_as(&self, fingerprint: &str) -> Option<&str> {
-        self.signing_keys.iter().find(|key| key.fingerprint == fingerprint)?.url.as_deref()
+        self.signing_keys
+            .iter()
+            .find(|key| key.fingerprint == fingerprint)?
+            .url
+            .as_deref()
     }
 
-    /// The address that the repository with this name on a host is published at ([`PackageRepository::name_for`]).
+    /// The address that the repository with this name on a host is published at
+    /// ([`PackageRepository::name_for`]).
     pub fn repository_published_as(&self, name: &str) -> Option<String> {
         let name = name.strip_suffix(OF_TOOLKIT).unwrap_or(name);
         let of = |r: &PackageRepository| {
-            r.archs.keys().find_map(|arch| r.url_for(arch).filter(|_| r.name_for(arch).as_deref() == Some(name)))
+            r.archs.keys().find_map(|arch| {
+                r.url_for(arch)
+                    .filter(|_| r.name_for(arch).as_deref() == Some(name))
+            })
         };
         self.package_repositories.iter().find_map(of)
     }
@@ -200,18 +234,30 @@ mod tests {
         assert_eq!(repository.url_for("ppc64le"), None);
         let name = repository.name_for("aarch64").expect("a name");
         assert_eq!(name, "cuda-rhel9-sbsa");
-        assert_eq!(database.repository_published_as(&name), repository.url_for("aarch64"));
+        assert_eq!(
+            database.repository_published_as(&name),
+            repository.url_for("aarch64")
+        );
         let of_toolkit = repository.toolkit_name_for("aarch64").expect("a name");
-        assert_eq!(database.repository_published_as(&of_toolkit), repository.url_for("aarch64"));
+        assert_eq!(
+            database.repository_published_as(&of_toolkit),
+            repository.url_for("aarch64")
+        );
         assert_eq!(database.repository_published_as("cuda-rhel9"), None);
-        let keys: Vec<_> = database.keys_of(repository).map(|key| key.fingerprint.as_str()).collect();
+        let keys: Vec<_> = database
+            .keys_of(repository)
+            .map(|key| key.fingerprint.as_str())
+            .collect();
         assert_eq!(keys, ["610C7B14E068A878070DA4E99CD0A493D42D0685"]);
     }
 
     #[test]
     fn a_toolkit_is_named_by_its_series() {
         let database = known();
-        let packages = database.package_repository("cuda-debian12").and_then(|r| r.toolkit.as_ref()).expect("known");
+        let packages = database
+            .package_repository("cuda-debian12")
+            .and_then(|r| r.toolkit.as_ref())
+            .expect("known");
         let release = "13.0.2".parse().expect("a version");
         assert_eq!(packages.package_for(release), "cuda-toolkit-13-0");
         assert_eq!(packages.version_for(release), "13.0.2-1");

@@ -1,4 +1,5 @@
-//! Short names for rows of the database, used by users and files. They are checked when parsed, and small enough to be copied.
+//! Short names for rows of the database, used by users and files. They are checked when parsed, and
+//! small enough to be copied.
 
 /// Defines a name of at most `most` letters, digits and the characters in `also`.
 macro_rules! short_name {

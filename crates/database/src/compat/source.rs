@@ -39,14 +39,16 @@ pub struct Source {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Known {
-    /// Read from the artifact itself: a header, a wheel's metadata, a package index, a list shipped with a driver.
+    /// Read from the artifact itself: a header, a wheel's metadata, a package index, a list shipped
+    /// with a driver.
     Measured,
     /// Documented by the maker.
     Published,
     /// Reported by others: issues, packagers, copies of documentation.
     #[default]
     Reported,
-    /// Inferred from facts about other releases. No source has this value; records state it in `assumed`.
+    /// Inferred from facts about other releases. No source has this value; records state it in
+    /// `assumed`.
     Assumed,
 }
 

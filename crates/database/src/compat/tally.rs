@@ -1,5 +1,5 @@
-//! Statistics on the quality of the facts: how many there are, how each is known, how many sources support it, and where
-//! sources differ. This module only counts; `check` decides what is wrong.
+//! Statistics on the quality of the facts: how many there are, how each is known, how many sources
+//! support it, and where sources differ. This module only counts; `check` decides what is wrong.
 
 use super::{Artifact, Database, Known, SourceId};
 use serde::Serialize;
@@ -73,8 +73,16 @@ impl Database {
             }
         }
         for release in &self.component_releases {
-            let archives = release.components.iter().map(|part| part.archives.len()).sum::<usize>();
-            *(if release.agree > 1 { &mut checksums.two_or_more } else { &mut checksums.one_source }) += archives;
+            let archives = release
+                .components
+                .iter()
+                .map(|part| part.archives.len())
+                .sum::<usize>();
+            *(if release.agree > 1 {
+                &mut checksums.two_or_more
+            } else {
+                &mut checksums.one_source
+            }) += archives;
         }
         Tally {
             schema: "gpusetup.db-check/1",
@@ -82,58 +90,183 @@ impl Database {
             sha256: self.sha256.clone(),
             kinds: vec![
                 self.kind("gpus", self.gpus.iter().map(|g| (&g.sources, false))),
-                self.kind("architectures", self.architectures.iter().map(|a| (&a.sources, false))),
-                self.kind("virtual_gpus", self.virtual_gpus.iter().map(|v| (&v.sources, false))),
-                self.kind("nvswitches", self.nvswitches.iter().map(|s| (&s.sources, false))),
-                self.kind("nvlinks", self.nvlinks.iter().map(|n| (&n.sources, n.assumed.is_some()))),
+                self.kind(
+                    "architectures",
+                    self.architectures.iter().map(|a| (&a.sources, false)),
+                ),
+                self.kind(
+                    "virtual_gpus",
+                    self.virtual_gpus.iter().map(|v| (&v.sources, false)),
+                ),
+                self.kind(
+                    "nvswitches",
+                    self.nvswitches.iter().map(|s| (&s.sources, false)),
+                ),
+                self.kind(
+                    "nvlinks",
+                    self.nvlinks
+                        .iter()
+                        .map(|n| (&n.sources, n.assumed.is_some())),
+                ),
                 self.kind("fabrics", self.fabrics.iter().map(|f| (&f.sources, false))),
-                self.kind("companions", self.companions.iter().map(|c| (&c.sources, false))),
+                self.kind(
+                    "companions",
+                    self.companions.iter().map(|c| (&c.sources, false)),
+                ),
                 self.kind(
                     "companion packages",
-                    self.companions.iter().flat_map(|c| &c.packages).map(|p| (&p.sources, false)),
+                    self.companions
+                        .iter()
+                        .flat_map(|c| &c.packages)
+                        .map(|p| (&p.sources, false)),
                 ),
-                self.kind("container engines", self.engines.iter().map(|e| (&e.sources, false))),
+                self.kind(
+                    "container engines",
+                    self.engines.iter().map(|e| (&e.sources, false)),
+                ),
                 self.kind(
                     "engine packages",
-                    self.engines.iter().flat_map(|e| &e.packages).map(|p| (&p.sources, false)),
+                    self.engines
+                        .iter()
+                        .flat_map(|e| &e.packages)
+                        .map(|p| (&p.sources, false)),
                 ),
-                self.kind("xids", self.xids.iter().map(|x| (&x.sources, x.assumed.is_some()))),
-                self.kind("bulletins", self.bulletins.iter().map(|b| (&b.sources, false))),
+                self.kind(
+                    "xids",
+                    self.xids.iter().map(|x| (&x.sources, x.assumed.is_some())),
+                ),
+                self.kind(
+                    "bulletins",
+                    self.bulletins.iter().map(|b| (&b.sources, false)),
+                ),
                 self.kind("sxids", self.sxids.iter().map(|x| (&x.sources, false))),
-                self.kind("driver branches", self.driver_branches.iter().map(|b| (&b.sources, b.assumed.is_some()))),
+                self.kind(
+                    "driver branches",
+                    self.driver_branches
+                        .iter()
+                        .map(|b| (&b.sources, b.assumed.is_some())),
+                ),
                 self.kind(
                     "driver files",
-                    self.drivers.iter().flat_map(|d| &d.artifacts).map(|a| (&a.artifact.sources, false)),
+                    self.drivers
+                        .iter()
+                        .flat_map(|d| &d.artifacts)
+                        .map(|a| (&a.artifact.sources, false)),
                 ),
-                self.kind("cuda", self.cuda.iter().map(|c| (&c.sources, c.assumed.is_some()))),
-                self.kind("cuda files", self.cuda_artifacts.iter().map(|a| (&a.artifact.sources, false))),
-                self.kind("cuda component releases", self.component_releases.iter().map(|r| (&r.sources, false))),
-                self.kind("component needs", self.component_needs.iter().map(|n| (&n.sources, false))),
-                self.kind("add-ons", self.add_on_ranges.iter().map(|c| (&c.sources, c.assumed.is_some()))),
-                self.kind("add-on files", self.add_on_artifacts.iter().map(|a| (&a.artifact.sources, false))),
-                self.kind("compiler limits", self.compiler_limits.iter().map(|l| (&l.sources, false))),
-                self.kind("distributions", self.distributions.iter().map(|d| (&d.sources, false))),
+                self.kind(
+                    "cuda",
+                    self.cuda.iter().map(|c| (&c.sources, c.assumed.is_some())),
+                ),
+                self.kind(
+                    "cuda files",
+                    self.cuda_artifacts
+                        .iter()
+                        .map(|a| (&a.artifact.sources, false)),
+                ),
+                self.kind(
+                    "cuda component releases",
+                    self.component_releases.iter().map(|r| (&r.sources, false)),
+                ),
+                self.kind(
+                    "component needs",
+                    self.component_needs.iter().map(|n| (&n.sources, false)),
+                ),
+                self.kind(
+                    "add-ons",
+                    self.add_on_ranges
+                        .iter()
+                        .map(|c| (&c.sources, c.assumed.is_some())),
+                ),
+                self.kind(
+                    "add-on files",
+                    self.add_on_artifacts
+                        .iter()
+                        .map(|a| (&a.artifact.sources, false)),
+                ),
+                self.kind(
+                    "compiler limits",
+                    self.compiler_limits.iter().map(|l| (&l.sources, false)),
+                ),
+                self.kind(
+                    "distributions",
+                    self.distributions.iter().map(|d| (&d.sources, false)),
+                ),
                 self.kind(
                     "stock systems",
-                    self.distributions.iter().filter_map(|d| d.stock.as_ref()).map(|s| (&s.sources, false)),
+                    self.distributions
+                        .iter()
+                        .filter_map(|d| d.stock.as_ref())
+                        .map(|s| (&s.sources, false)),
                 ),
                 self.kind(
                     "driver packages",
-                    self.distributions.iter().flat_map(|d| &d.drivers).map(|o| (&o.sources, false)),
+                    self.distributions
+                        .iter()
+                        .flat_map(|d| &d.drivers)
+                        .map(|o| (&o.sources, false)),
                 ),
-                self.kind("package repositories", self.package_repositories.iter().map(|r| (&r.sources, false))),
-                self.kind("signing keys", self.signing_keys.iter().map(|k| (&k.sources, false))),
-                self.kind("instances", self.instances.iter().map(|i| (&i.sources, i.assumed.is_some()))),
-                self.kind("systems", self.systems.iter().map(|s| (&s.sources, s.assumed.is_some()))),
-                self.kind("platforms", self.platforms.iter().map(|p| (&p.sources, false))),
-                self.kind("jetpacks", self.jetpacks.iter().map(|j| (&j.sources, false))),
-                self.kind("hotplug rules", self.hotplug_rules.iter().map(|r| (&r.sources, false))),
-                self.kind("wsl2 gpus", self.wsl2_gpus.iter().map(|w| (&w.sources, false))),
-                self.kind("mig profiles", self.mig_profiles.iter().map(|p| (&p.sources, p.assumed.is_some()))),
-                self.kind("cuda guides", self.cuda_guides.iter().map(|g| (&g.sources, false))),
-                self.kind("forward compatibility", self.forward_compatibility.iter().map(|f| (&f.sources, false))),
+                self.kind(
+                    "package repositories",
+                    self.package_repositories
+                        .iter()
+                        .map(|r| (&r.sources, false)),
+                ),
+                self.kind(
+                    "signing keys",
+                    self.signing_keys.iter().map(|k| (&k.sources, false)),
+                ),
+                self.kind(
+                    "instances",
+                    self.instances
+                        .iter()
+                        .map(|i| (&i.sources, i.assumed.is_some())),
+                ),
+                self.kind(
+                    "systems",
+                    self.systems
+                        .iter()
+                        .map(|s| (&s.sources, s.assumed.is_some())),
+                ),
+                self.kind(
+                    "platforms",
+                    self.platforms.iter().map(|p| (&p.sources, false)),
+                ),
+                self.kind(
+                    "jetpacks",
+                    self.jetpacks.iter().map(|j| (&j.sources, false)),
+                ),
+                self.kind(
+                    "hotplug rules",
+                    self.hotplug_rules.iter().map(|r| (&r.sources, false)),
+                ),
+                self.kind(
+                    "wsl2 gpus",
+                    self.wsl2_gpus.iter().map(|w| (&w.sources, false)),
+                ),
+                self.kind(
+                    "mig profiles",
+                    self.mig_profiles
+                        .iter()
+                        .map(|p| (&p.sources, p.assumed.is_some())),
+                ),
+                self.kind(
+                    "cuda guides",
+                    self.cuda_guides.iter().map(|g| (&g.sources, false)),
+                ),
+                self.kind(
+                    "forward compatibility",
+                    self.forward_compatibility
+                        .iter()
+                        .map(|f| (&f.sources, false)),
+                ),
                 self.kind("renames", self.renames.iter().map(|r| (&r.sources, false))),
-                self.kind("frameworks", self.frameworks.iter().flat_map(|f| &f.releases).map(|r| (&r.sources, false))),
+                self.kind(
+                    "frameworks",
+                    self.frameworks
+                        .iter()
+                        .flat_map(|f| &f.releases)
+                        .map(|r| (&r.sources, false)),
+                ),
             ],
             checksums,
             assumed: self.assumed(),
@@ -141,7 +274,11 @@ impl Database {
         }
     }
 
-    fn kind<'a>(&self, kind: &'static str, facts: impl Iterator<Item = (&'a Vec<SourceId>, bool)>) -> KindTally {
+    fn kind<'a>(
+        &self,
+        kind: &'static str,
+        facts: impl Iterator<Item = (&'a Vec<SourceId>, bool)>,
+    ) -> KindTally {
         let mut tally = KindTally {
             kind,
             count: 0,
@@ -154,8 +291,16 @@ impl Database {
         };
         for (sources, assumed) in facts {
             tally.count += 1;
-            *(if sources.len() > 1 { &mut tally.two_or_more } else { &mut tally.one_source }) += 1;
-            let known = if assumed { Known::Assumed } else { self.known(sources).unwrap_or(Known::Assumed) };
+            *(if sources.len() > 1 {
+                &mut tally.two_or_more
+            } else {
+                &mut tally.one_source
+            }) += 1;
+            let known = if assumed {
+                Known::Assumed
+            } else {
+                self.known(sources).unwrap_or(Known::Assumed)
+            };
             *(match known {
                 Known::Measured => &mut tally.measured,
                 Known::Published => &mut tally.published,
@@ -167,36 +312,85 @@ impl Database {
     }
 
     fn assumed(&self) -> Vec<Remark> {
-        let branches = self.driver_branches.iter().map(|b| (format!("driver branch {}", b.branch), &b.assumed));
-        let cuda = self.cuda.iter().map(|c| (format!("CUDA {}", c.version), &c.assumed));
-        let add_ons = self
-            .add_on_ranges
+        let branches = self
+            .driver_branches
             .iter()
-            .map(|r| (format!("{} from {} for CUDA {}", self.add_on_title(r.add_on), r.from, r.cuda_line), &r.assumed));
-        let xids = self.xids.iter().map(|x| (format!("Xid {}", x.xid), &x.assumed));
-        let instances = self.instances.iter().map(|i| (format!("GPU of {}", i.name), &i.assumed));
-        let systems = self.systems.iter().map(|s| (format!("GPU of {}", s.name), &s.assumed));
+            .map(|b| (format!("driver branch {}", b.branch), &b.assumed));
+        let cuda = self
+            .cuda
+            .iter()
+            .map(|c| (format!("CUDA {}", c.version), &c.assumed));
+        let add_ons = self.add_on_ranges.iter().map(|r| {
+            (
+                format!(
+                    "{} from {} for CUDA {}",
+                    self.add_on_title(r.add_on),
+                    r.from,
+                    r.cuda_line
+                ),
+                &r.assumed,
+            )
+        });
+        let xids = self
+            .xids
+            .iter()
+            .map(|x| (format!("Xid {}", x.xid), &x.assumed));
+        let instances = self
+            .instances
+            .iter()
+            .map(|i| (format!("GPU of {}", i.name), &i.assumed));
+        let systems = self
+            .systems
+            .iter()
+            .map(|s| (format!("GPU of {}", s.name), &s.assumed));
         let profiles = self.mig_profiles.iter().map(|p| {
             let gpus: Vec<_> = p.gpus.iter().map(ToString::to_string).collect();
-            (format!("MIG profile {} of 10de:{}", p.name, gpus.join(", 10de:")), &p.assumed)
+            (
+                format!("MIG profile {} of 10de:{}", p.name, gpus.join(", 10de:")),
+                &p.assumed,
+            )
         });
-        let all = branches.chain(profiles).chain(cuda).chain(add_ons).chain(xids).chain(instances).chain(systems);
-        all.filter_map(|(record, text)| Some(Remark { record, text: text.clone()? })).collect()
+        let all = branches
+            .chain(profiles)
+            .chain(cuda)
+            .chain(add_ons)
+            .chain(xids)
+            .chain(instances)
+            .chain(systems);
+        all.filter_map(|(record, text)| {
+            Some(Remark {
+                record,
+                text: text.clone()?,
+            })
+        })
+        .collect()
     }
 
     fn differences(&self, artifacts: Vec<&Artifact>) -> Vec<Remark> {
         let mut all = Vec::new();
         let mut say = |record: String, text: Option<&str>| {
-            all.extend(text.map(|text| Remark { record, text: text.to_owned() }));
+            all.extend(text.map(|text| Remark {
+                record,
+                text: text.to_owned(),
+            }));
         };
         for d in &self.disagreements {
-            say(d.about.clone(), Some(&format!("{}; taken: {}", d.differ, d.taken)));
+            say(
+                d.about.clone(),
+                Some(&format!("{}; taken: {}", d.differ, d.taken)),
+            );
         }
         for a in &self.architectures {
-            say(format!("compute capability {}", a.compute_capability), a.disagreement.as_deref());
+            say(
+                format!("compute capability {}", a.compute_capability),
+                a.disagreement.as_deref(),
+            );
         }
         for b in &self.driver_branches {
-            say(format!("driver branch {}", b.branch), b.disagreement.as_deref());
+            say(
+                format!("driver branch {}", b.branch),
+                b.disagreement.as_deref(),
+            );
         }
         for p in &self.mig_profiles {
             say(format!("MIG profile {}", p.name), p.disagreement.as_deref());
@@ -205,7 +399,10 @@ impl Database {
             say(a.file.clone(), a.disagreement.as_deref());
         }
         for g in &self.gpus {
-            say(format!("gpu 10de:{} {}", g.device, g.name), g.disagreement.as_deref());
+            say(
+                format!("gpu 10de:{} {}", g.device, g.name),
+                g.disagreement.as_deref(),
+            );
         }
         all
     }

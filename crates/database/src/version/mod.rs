@@ -1,5 +1,5 @@
-//! Version types: compute capability, driver, CUDA, cuDNN. Each is parsed once, ordered by its numbers and printed exactly as
-//! NVIDIA writes it. Nothing here knows which versions exist.
+//! Version types: compute capability, driver, CUDA, cuDNN. Each is parsed once, ordered by its
+//! numbers and printed exactly as NVIDIA writes it. Nothing here knows which versions exist.
 
 mod requirement;
 #[cfg(feature = "schemas")]
@@ -31,7 +31,8 @@ fn caret(at: usize) -> String {
     format!("{:at$}^", "")
 }
 
-/// Common to all four kinds of version: a fixed number of numeric components, the last of which may be absent.
+/// Common to all four kinds of version: a fixed number of numeric components, the last of which may
+/// be absent.
 pub trait Version: Copy + Ord + fmt::Display {
     /// The kind with its article, for messages.
     const WHAT: &'static str;
@@ -53,7 +54,10 @@ pub struct Components {
 impl Components {
     #[inline]
     fn new(numbers: &[u16]) -> Self {
-        let mut out = Self { numbers: [0; 4], len: numbers.len() };
+        let mut out = Self {
+            numbers: [0; 4],
+            len: numbers.len(),
+        };
         out.numbers[..numbers.len()].copy_from_slice(numbers);
         out
     }
@@ -70,9 +74,26 @@ impl Components {
 }
 
 /// Parses `min..=max` dot-separated numbers, each no greater than `limit`.
-fn numbers(input: &str, what: &'static str, min: usize, max: usize, limit: u16) -> Result<Components, VersionError> {
-    let fail = |at: usize, problem: String| VersionError { input: input.to_owned(), what, problem, at };
-    let (mut out, mut at) = (Components { numbers: [0; 4], len: 0 }, 0);
+fn numbers(
+    input: &str,
+    what: &'static str,
+    min: usize,
+    max: usize,
+    limit: u16,
+) -> Result<Components, VersionError> {
+    let fail = |at: usize, problem: String| VersionError {
+        input: input.to_owned(),
+        what,
+        problem,
+        at,
+    };
+    let (mut out, mut at) = (
+        Components {
+            numbers: [0; 4],
+            len: 0,
+        },
+        0,
+    );
     for part in input.split('.') {
         if out.len == max {
             return Err(fail(at - 1, format!("more than {max} numbers")));
@@ -92,7 +113,10 @@ fn numbers(input: &str, what: &'static str, min: usize, max: usize, limit: u16) 
         at += part.chars().count() + 1;
     }
     if out.len < min {
-        return Err(fail(at.saturating_sub(1), format!("fewer than {min} numbers")));
+        return Err(fail(
+            at.saturating_sub(1),
+            format!("fewer than {min} numbers"),
+        ));
     }
     Ok(out)
 }
@@ -123,8 +147,9 @@ impl fmt::Display for FrameworkVersion {
     }
 }
 
-/// Writes numbers with dots between them, those after the first with at least so many digits. All at once, because each piece
-/// that a formatter is given costs more than its digits, and plans are full of versions.
+/// Writes numbers with dots between them, those after the first with at least so many digits. All
+/// at once, because each piece that a formatter is given costs more than its digits, and plans are
+/// full of versions.
 fn write_dotted(
     f: &mut fmt::Formatter<'_>,
     numbers: impl IntoIterator<Item = Option<u16>>,
@@ -176,20 +201,32 @@ impl FromStr for ComputeCapability {
     type Err = VersionError;
     fn from_str(s: &str) -> Result<Self, VersionError> {
         if let Some(digits) = s.strip_prefix("sm_") {
-            // The last digit is the minor number: sm_90, sm_103. A letter after it (sm_90a) is a feature set.
+            // The last digit is the minor number: sm_90, sm_103. A letter after it (sm_90a) is a
+            // feature set.
             let digits = digits.trim_end_matches(['a', 'f']);
             let split = digits.len().saturating_sub(1);
             if split > 0 && digits.is_char_boundary(split) {
                 let dotted = format!("{}.{}", &digits[..split], &digits[split..]);
                 if let Ok(n) = numbers(&dotted, Self::WHAT, 2, 2, 99) {
-                    return Ok(Self { major: n.get(0) as u8, minor: n.get(1) as u8 });
+                    return Ok(Self {
+                        major: n.get(0) as u8,
+                        minor: n.get(1) as u8,
+                    });
                 }
             }
             let problem = "two or three digits are expected".to_owned();
-            return Err(VersionError { input: s.to_owned(), what: Self::WHAT, problem, at: 3 });
+            return Err(VersionError {
+                input: s.to_owned(),
+                what: Self::WHAT,
+                problem,
+                at: 3,
+            });
         }
         let n = numbers(s, Self::WHAT, 2, 2, 99)?;
-        Ok(Self { major: n.get(0) as u8, minor: n.get(1) as u8 })
+        Ok(Self {
+            major: n.get(0) as u8,
+            minor: n.get(1) as u8,
+        })
     }
 }
 
@@ -223,8 +260,9 @@ impl Version for DriverVersion {
     /// `nvidia-driver-580` in Ubuntu's packages, `R580` in NVIDIA's guides.
     fn other_form(text: &str) -> Option<String> {
         let small = text.to_ascii_lowercase();
-        let rest =
-            ["nvidia-driver-", "nvidia-", "driver-", "r"].iter().find_map(|prefix| small.strip_prefix(prefix))?;
+        let rest = ["nvidia-driver-", "nvidia-", "driver-", "r"]
+            .iter()
+            .find_map(|prefix| small.strip_prefix(prefix))?;
         Some(rest.to_owned())
     }
 }
@@ -233,7 +271,11 @@ impl FromStr for DriverVersion {
     type Err = VersionError;
     fn from_str(s: &str) -> Result<Self, VersionError> {
         let n = numbers(s, Self::WHAT, 2, 3, 9999)?;
-        Ok(Self { branch: n.get(0), minor: n.get(1), patch: (n.len == 3).then_some(n.get(2)) })
+        Ok(Self {
+            branch: n.get(0),
+            minor: n.get(1),
+            patch: (n.len == 3).then_some(n.get(2)),
+        })
     }
 }
 
@@ -257,7 +299,10 @@ pub struct CudaVersion {
 impl CudaVersion {
     /// The series of this release: 12.8 for 12.8.1.
     pub fn series(self) -> Self {
-        Self { patch: None, ..self }
+        Self {
+            patch: None,
+            ..self
+        }
     }
 
     /// The name of its directory, `cuda-12.8`.
@@ -282,11 +327,21 @@ impl Version for CudaVersion {
         if let Some(rest) = small.strip_prefix("cuda") {
             return Some(rest.trim_start_matches(['-', '_', ' ']).replace('-', "."));
         }
-        let digits = small.strip_prefix("cu").filter(|d| d.len() <= 4 && d.bytes().all(|b| b.is_ascii_digit()))?;
+        let digits = small
+            .strip_prefix("cu")
+            .filter(|d| d.len() <= 4 && d.bytes().all(|b| b.is_ascii_digit()))?;
         // Up to CUDA 9 the major number has one digit: cu92 is 9.2, and cu12 is 12.
-        let major = if digits.starts_with(['6', '7', '8', '9']) { 1 } else { 2 };
+        let major = if digits.starts_with(['6', '7', '8', '9']) {
+            1
+        } else {
+            2
+        };
         let (major, minor) = digits.split_at_checked(major)?;
-        Some(if minor.is_empty() { major.to_owned() } else { format!("{major}.{minor}") })
+        Some(if minor.is_empty() {
+            major.to_owned()
+        } else {
+            format!("{major}.{minor}")
+        })
     }
 }
 
@@ -294,7 +349,11 @@ impl FromStr for CudaVersion {
     type Err = VersionError;
     fn from_str(s: &str) -> Result<Self, VersionError> {
         let n = numbers(s, Self::WHAT, 2, 3, 9999)?;
-        Ok(Self { major: n.get(0), minor: n.get(1), patch: (n.len == 3).then_some(n.get(2)) })
+        Ok(Self {
+            major: n.get(0),
+            minor: n.get(1),
+            patch: (n.len == 3).then_some(n.get(2)),
+        })
     }
 }
 
@@ -304,7 +363,8 @@ impl fmt::Display for CudaVersion {
     }
 }
 
-/// A release of cuDNN or another add-on, 9.10.2.21. Some have only two or three numbers, as cuDNN had before 7.2.
+/// A release of cuDNN or another add-on, 9.10.2.21. Some have only two or three numbers, as cuDNN
+/// had before 7.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AddOnVersion {
     /// The major version, as in the SONAME (`libcudnn.so.9`).
@@ -320,8 +380,17 @@ pub struct AddOnVersion {
 impl AddOnVersion {
     /// The first `count` numbers, as in the name of a library file: three in `libcudnn.so.9.10.2`.
     pub fn first(self, numbers: usize) -> String {
-        let all = [self.major, self.minor, self.patch.unwrap_or(0), self.build.unwrap_or(0)];
-        all.iter().take(numbers).map(u16::to_string).collect::<Vec<_>>().join(".")
+        let all = [
+            self.major,
+            self.minor,
+            self.patch.unwrap_or(0),
+            self.build.unwrap_or(0),
+        ];
+        all.iter()
+            .take(numbers)
+            .map(u16::to_string)
+            .collect::<Vec<_>>()
+            .join(".")
     }
 
     /// Whether the first three numbers are equal: files and headers have no more.
@@ -362,7 +431,11 @@ impl FromStr for AddOnVersion {
 
 impl fmt::Display for AddOnVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_dotted(f, [Some(self.major), Some(self.minor), self.patch, self.build], 1)
+        write_dotted(
+            f,
+            [Some(self.major), Some(self.minor), self.patch, self.build],
+            1,
+        )
     }
 }
 
@@ -391,28 +464,55 @@ macro_rules! serde_version {
 }
 
 serde_version!(FrameworkVersion, [u16; 4], |v| v.0, FrameworkVersion);
-serde_version!(ComputeCapability, (u8, u8), |v| (v.major, v.minor), |(major, minor)| ComputeCapability {
-    major,
-    minor
-});
-serde_version!(DriverVersion, (u16, u16, Option<u16>), |v| (v.branch, v.minor, v.patch), |(branch, minor, patch)| {
-    DriverVersion { branch, minor, patch }
-});
-serde_version!(CudaVersion, (u16, u16, Option<u16>), |v| (v.major, v.minor, v.patch), |(major, minor, patch)| {
-    CudaVersion { major, minor, patch }
-});
-serde_version!(AddOnVersion, (u16, u16, Option<u16>, Option<u16>), |v| (v.major, v.minor, v.patch, v.build), |(
+serde_version!(ComputeCapability, (u8, u8), |v| (v.major, v.minor), |(
     major,
     minor,
-    patch,
-    build,
 )| {
-    AddOnVersion { major, minor, patch, build }
+    ComputeCapability { major, minor }
 });
+serde_version!(
+    DriverVersion,
+    (u16, u16, Option<u16>),
+    |v| (v.branch, v.minor, v.patch),
+    |(branch, minor, patch)| {
+        DriverVersion {
+            branch,
+            minor,
+            patch,
+        }
+    }
+);
+serde_version!(
+    CudaVersion,
+    (u16, u16, Option<u16>),
+    |v| (v.major, v.minor, v.patch),
+    |(major, minor, patch)| {
+        CudaVersion {
+            major,
+            minor,
+            patch,
+        }
+    }
+);
+serde_version!(
+    AddOnVersion,
+    (u16, u16, Option<u16>, Option<u16>),
+    |v| (v.major, v.minor, v.patch, v.build),
+    |(major, minor, patch, build)| {
+        AddOnVersion {
+            major,
+            minor,
+            patch,
+            build,
+        }
+    }
+);
 
 /// The first two numbers of a version: of a C library, `2.36`, or of a kernel, `6.12.1-amd64`.
 pub fn dotted(version: &str) -> (u32, u32) {
-    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse().ok());
+    let mut numbers = version
+        .split(|c: char| !c.is_ascii_digit())
+        .map_while(|n| n.parse().ok());
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
@@ -421,18 +521,34 @@ mod tests {
     use super::*;
 
     fn round<V: FromStr<Err = VersionError> + fmt::Display>(text: &str) {
-        assert_eq!(text.parse::<V>().map(|v| v.to_string()), Ok(text.to_owned()));
+        assert_eq!(
+            text.parse::<V>().map(|v| v.to_string()),
+            Ok(text.to_owned())
+        );
     }
 
     #[test]
     fn versions_print_as_nvidia_writes_them() {
-        for v in ["580.95.05", "595.84", "390.157", "352.09", "470.256.02", "450.51"] {
+        for v in [
+            "580.95.05",
+            "595.84",
+            "390.157",
+            "352.09",
+            "470.256.02",
+            "450.51",
+        ] {
             round::<DriverVersion>(v);
         }
         for v in ["12.10", "12.8.1", "10.2.89", "8.0.61", "13.0.0"] {
             round::<CudaVersion>(v);
         }
-        for v in ["9.10.2.21", "7.1.3", "6.0", "9.28.0.42", "9999.9999.9999.9999"] {
+        for v in [
+            "9.10.2.21",
+            "7.1.3",
+            "6.0",
+            "9.28.0.42",
+            "9999.9999.9999.9999",
+        ] {
             round::<AddOnVersion>(v);
         }
         for v in ["9.0", "10.3", "12.1"] {
@@ -445,37 +561,78 @@ mod tests {
         let cc = |s: &str| s.parse::<ComputeCapability>().expect("valid");
         assert!(cc("10.0") > cc("9.0"));
         assert!("12.10".parse::<CudaVersion>().expect("valid") > "12.9.1".parse().expect("valid"));
-        assert!("535.104.05".parse::<DriverVersion>().expect("valid") > "535.98".parse().expect("valid"));
-        assert!("9.10.2.21".parse::<AddOnVersion>().expect("valid") > "9.9.0.52".parse().expect("valid"));
+        assert!(
+            "535.104.05".parse::<DriverVersion>().expect("valid")
+                > "535.98".parse().expect("valid")
+        );
+        assert!(
+            "9.10.2.21".parse::<AddOnVersion>().expect("valid")
+                > "9.9.0.52".parse().expect("valid")
+        );
     }
 
     #[test]
     fn a_compute_capability_has_two_spellings() {
-        for (text, want) in [("sm_90", "9.0"), ("sm_103", "10.3"), ("sm_90a", "9.0"), ("8.6", "8.6")] {
-            assert_eq!(text.parse::<ComputeCapability>().map(|c| c.to_string()), Ok(want.to_owned()));
+        for (text, want) in [
+            ("sm_90", "9.0"),
+            ("sm_103", "10.3"),
+            ("sm_90a", "9.0"),
+            ("8.6", "8.6"),
+        ] {
+            assert_eq!(
+                text.parse::<ComputeCapability>().map(|c| c.to_string()),
+                Ok(want.to_owned())
+            );
         }
         for text in ["sm_", "sm_9", "sm_x1", "9", "9.0.1", "sm_é"] {
             assert!(text.parse::<ComputeCapability>().is_err(), "{text}");
         }
-        assert_eq!("9.0".parse::<ComputeCapability>().map(ComputeCapability::sm), Ok("sm_90".to_owned()));
+        assert_eq!(
+            "9.0"
+                .parse::<ComputeCapability>()
+                .map(ComputeCapability::sm),
+            Ok("sm_90".to_owned())
+        );
     }
 
     #[test]
     fn an_error_points_at_the_character() {
-        for (text, at) in
-            [("", 0), ("580.", 4), ("580.x5", 4), ("580.1.2.3", 7), ("58o.1", 2), ("99999.1", 0), ("580", 3)]
-        {
-            assert_eq!(text.parse::<DriverVersion>().map_err(|e| e.at), Err(at), "{text}");
+        for (text, at) in [
+            ("", 0),
+            ("580.", 4),
+            ("580.x5", 4),
+            ("580.1.2.3", 7),
+            ("58o.1", 2),
+            ("99999.1", 0),
+            ("580", 3),
+        ] {
+            assert_eq!(
+                text.parse::<DriverVersion>().map_err(|e| e.at),
+                Err(at),
+                "{text}"
+            );
         }
-        let error = "12..8".parse::<CudaVersion>().expect_err("malformed").to_string();
-        assert!(error.ends_with("at character 4\n    12..8\n       ^"), "{error}");
+        let error = "12..8"
+            .parse::<CudaVersion>()
+            .expect_err("malformed")
+            .to_string();
+        assert!(
+            error.ends_with("at character 4\n    12..8\n       ^"),
+            "{error}"
+        );
     }
 
     #[test]
     fn the_compact_form_holds_the_same_value() {
         let v: DriverVersion = "580.95.05".parse().expect("valid");
         let bytes = postcard::to_stdvec(&v).expect("serialisable");
-        assert_eq!(postcard::from_bytes::<DriverVersion>(&bytes).expect("readable"), v);
-        assert_eq!(serde_json::to_string(&v).expect("serialisable"), "\"580.95.05\"");
+        assert_eq!(
+            postcard::from_bytes::<DriverVersion>(&bytes).expect("readable"),
+            v
+        );
+        assert_eq!(
+            serde_json::to_string(&v).expect("serialisable"),
+            "\"580.95.05\""
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Version requirements in requests: `12.8` (the series), `12.8.1` (the release), `>=12.4, <13`, `best`, `latest`, `none`.
-//! Common notations of other tools are accepted: `v12.4`, `12.x`, `12.4.*`, `==12.4`, `~=12.4`, `^12.4`, `cu124`.
+//! Version requirements in requests: `12.8` (the series), `12.8.1` (the release), `>=12.4, <13`,
+//! `best`, `latest`, `none`. Common notations of other tools are accepted: `v12.4`, `12.x`,
+//! `12.4.*`, `==12.4`, `~=12.4`, `^12.4`, `cu124`.
 
 use super::{Components, Version, VersionError, numbers};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -8,7 +9,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
 
-/// The versions that a user accepts. Only the given numbers are compared: `<13` excludes 13.0, `12.8` accepts 12.8.1.
+/// The versions that a user accepts. Only the given numbers are compared: `<13` excludes 13.0,
+/// `12.8` accepts 12.8.1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement<V> {
     text: String,
@@ -61,8 +63,12 @@ impl<V: Version> Requirement<V> {
 impl<V: Version> Want<V> {
     /// Whether exactly this version is requested, with all of its numbers.
     pub fn is_exactly(&self, version: V) -> bool {
-        let Self::Meeting(requirement) = self else { return false };
-        let [only] = requirement.comparators.as_slice() else { return false };
+        let Self::Meeting(requirement) = self else {
+            return false;
+        };
+        let [only] = requirement.comparators.as_slice() else {
+            return false;
+        };
         only.operator == Operator::Series && only.than.as_slice() == version.components().as_slice()
     }
 }
@@ -78,7 +84,10 @@ impl Comparator {
         // Only as many numbers count as were given; a missing number of the version is 0.
         let than = self.than.as_slice();
         let at = |i: usize| have.get(i).copied().unwrap_or(0);
-        let order = (0..than.len()).map(|i| at(i).cmp(&than[i])).find(|o| o.is_ne()).unwrap_or(Ordering::Equal);
+        let order = (0..than.len())
+            .map(|i| at(i).cmp(&than[i]))
+            .find(|o| o.is_ne())
+            .unwrap_or(Ordering::Equal);
         match self.operator {
             Operator::Series => order.is_eq(),
             Operator::Less => order.is_lt(),
@@ -93,10 +102,15 @@ impl<V: Version> FromStr for Requirement<V> {
     type Err = VersionError;
 
     fn from_str(text: &str) -> Result<Self, VersionError> {
-        let respelled: Vec<_> = text.split(',').map(|piece| respelled::<V>(piece.trim())).collect();
+        let respelled: Vec<_> = text
+            .split(',')
+            .map(|piece| respelled::<V>(piece.trim()))
+            .collect();
         if respelled.iter().any(Option::is_some) {
             let pieces = text.split(',').zip(respelled);
-            let pieces: Vec<_> = pieces.map(|(piece, new)| new.unwrap_or_else(|| piece.trim().to_owned())).collect();
+            let pieces: Vec<_> = pieces
+                .map(|(piece, new)| new.unwrap_or_else(|| piece.trim().to_owned()))
+                .collect();
             return Self::plain(&pieces.join(", "));
         }
         Self::plain(text)
@@ -116,15 +130,23 @@ impl<V: Version> Requirement<V> {
             })?);
             start += piece.chars().count() + 1;
         }
-        Ok(Self { text: text.to_owned(), comparators, version: PhantomData })
+        Ok(Self {
+            text: text.to_owned(),
+            comparators,
+            version: PhantomData,
+        })
     }
 }
 
-/// The form in which comparisons are printed and stored, for one in the notation of Python, Cargo, npm or package names:
-/// `>=12.4, <13` for `^12.4`. None if it already has that form, or is not a comparison.
+/// The form in which comparisons are printed and stored, for one in the notation of Python, Cargo,
+/// npm or package names: `>=12.4, <13` for `^12.4`. None if it already has that form, or is not a
+/// comparison.
 fn respelled<V: Version>(piece: &str) -> Option<String> {
     const SIGNS: [&str; 9] = ["~=", "==", "~", "^", ">=", "<=", ">", "<", "="];
-    let sign = SIGNS.into_iter().find(|sign| piece.starts_with(sign)).unwrap_or_default();
+    let sign = SIGNS
+        .into_iter()
+        .find(|sign| piece.starts_with(sign))
+        .unwrap_or_default();
     let written = piece[sign.len()..].trim();
     let is_series = matches!(sign, "" | "=" | "==");
     let plain = V::other_form(written).unwrap_or_else(|| {
@@ -135,7 +157,11 @@ fn respelled<V: Version>(piece: &str) -> Option<String> {
             .to_owned()
     });
     let mut plain = plain.as_str();
-    while let Some(rest) = [".x", ".X", ".*"].iter().find_map(|any| plain.strip_suffix(any)).filter(|_| is_series) {
+    while let Some(rest) = [".x", ".X", ".*"]
+        .iter()
+        .find_map(|any| plain.strip_suffix(any))
+        .filter(|_| is_series)
+    {
         plain = rest;
     }
     let given = numbers(plain, V::WHAT, 1, 4, 9998).ok()?;
@@ -143,7 +169,12 @@ fn respelled<V: Version>(piece: &str) -> Option<String> {
     // The first `count` numbers with the last of them increased by one.
     let below = |count: usize| {
         let (last, before) = given[..count].split_last().expect("one number at least");
-        before.iter().chain([&(last + 1)]).map(u16::to_string).collect::<Vec<_>>().join(".")
+        before
+            .iter()
+            .chain([&(last + 1)])
+            .map(u16::to_string)
+            .collect::<Vec<_>>()
+            .join(".")
     };
     let up_to = |count: usize| Some(format!(">={plain}, <{}", below(count)));
     match (sign, given.len()) {
@@ -166,11 +197,17 @@ fn comparator<V: Version>(piece: &str) -> Result<Comparator, VersionError> {
         ("<", Operator::Less),
         ("=", Operator::Series),
     ];
-    let (sign, operator) =
-        OPERATORS.iter().find(|(sign, _)| piece.starts_with(sign)).copied().unwrap_or(("", Operator::Series));
+    let (sign, operator) = OPERATORS
+        .iter()
+        .find(|(sign, _)| piece.starts_with(sign))
+        .copied()
+        .unwrap_or(("", Operator::Series));
     let version = piece[sign.len()..].trim_start();
     let skipped = piece.chars().count() - version.chars().count();
-    let than = numbers(version, V::WHAT, 1, 4, 9999).map_err(|e| VersionError { at: skipped + e.at, ..e })?;
+    let than = numbers(version, V::WHAT, 1, 4, 9999).map_err(|e| VersionError {
+        at: skipped + e.at,
+        ..e
+    })?;
     Ok(Comparator { operator, than })
 }
 
@@ -197,7 +234,10 @@ impl<V: Version> Want<V> {
     pub fn may_accept(&self, first: u16) -> bool {
         match self {
             Self::Best | Self::Latest => true,
-            Self::Meeting(requirement) => requirement.comparators.iter().all(|c| c.matches_some_of(first)),
+            Self::Meeting(requirement) => requirement
+                .comparators
+                .iter()
+                .all(|c| c.matches_some_of(first)),
             Self::Nothing => false,
         }
     }
@@ -261,7 +301,9 @@ mod tests {
     #[test]
     fn a_bare_version_is_a_series() {
         assert!(takes("12.8", "12.8.1") && takes("12", "12.8.1") && takes("12.8.1", "12.8.1"));
-        assert!(!takes("12.8", "12.9.0") && !takes("12.8.1", "12.8.0") && !takes("12.1", "12.10.0"));
+        assert!(
+            !takes("12.8", "12.9.0") && !takes("12.8.1", "12.8.0") && !takes("12.1", "12.10.0")
+        );
         let branch: Requirement<DriverVersion> = "580".parse().expect("valid");
         assert!(branch.matches("580.95.05".parse().expect("valid")));
     }
@@ -277,7 +319,9 @@ mod tests {
     fn a_first_number_says_whether_a_version_may_match() {
         let firsts = |text: &str| {
             let want: Want<CudaVersion> = text.parse().expect("a wish");
-            (11..=14).filter(|first| want.may_accept(*first)).collect::<Vec<_>>()
+            (11..=14)
+                .filter(|first| want.may_accept(*first))
+                .collect::<Vec<_>>()
         };
         assert_eq!(firsts("best"), [11, 12, 13, 14]);
         assert!(firsts("none").is_empty());
@@ -329,26 +373,61 @@ mod tests {
             ("cuda 12.4", "12.4"),
             ("CUDA-12-4", "12.4"),
         ] {
-            let requirement: Requirement<CudaVersion> = written.parse().unwrap_or_else(|e| panic!("{written}: {e}"));
+            let requirement: Requirement<CudaVersion> =
+                written.parse().unwrap_or_else(|e| panic!("{written}: {e}"));
             assert_eq!(requirement.to_string(), means, "{written}");
-            assert_eq!(means.parse(), Ok(requirement), "{means} is parsed as printed");
+            assert_eq!(
+                means.parse(),
+                Ok(requirement),
+                "{means} is parsed as printed"
+            );
         }
-        for (written, means) in [("nvidia-driver-580", "580"), ("R535", "535"), ("580.95.x", "580.95")] {
-            let requirement: Requirement<DriverVersion> = written.parse().unwrap_or_else(|e| panic!("{written}: {e}"));
+        for (written, means) in [
+            ("nvidia-driver-580", "580"),
+            ("R535", "535"),
+            ("580.95.x", "580.95"),
+        ] {
+            let requirement: Requirement<DriverVersion> =
+                written.parse().unwrap_or_else(|e| panic!("{written}: {e}"));
             assert_eq!(requirement.to_string(), means);
         }
         let early: Requirement<AddOnVersion> = "^0.5".parse().expect("valid");
         assert_eq!(early.to_string(), ">=0.5, <0.6");
         assert_eq!("newest".parse(), Ok(Want::<CudaVersion>::Latest));
-        for text in ["cu", "cuda", "cu12345", "v", "vv12", "12.x.4", "x", "*", ">=12.x", "^", "~=", "cu9999999999999"] {
+        for text in [
+            "cu",
+            "cuda",
+            "cu12345",
+            "v",
+            "vv12",
+            "12.x.4",
+            "x",
+            "*",
+            ">=12.x",
+            "^",
+            "~=",
+            "cu9999999999999",
+        ] {
             assert!(text.parse::<Requirement<CudaVersion>>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn a_malformed_range_is_pointed_at() {
-        for (text, at) in [(">=12.4, <x", 9), ("", 0), (">=", 2), ("12,", 3), ("~=12", 0), ("~x", 0), (">= 12.y", 6)] {
-            assert_eq!(text.parse::<Requirement<CudaVersion>>().map_err(|e| e.at), Err(at), "{text}");
+        for (text, at) in [
+            (">=12.4, <x", 9),
+            ("", 0),
+            (">=", 2),
+            ("12,", 3),
+            ("~=12", 0),
+            ("~x", 0),
+            (">= 12.y", 6),
+        ] {
+            assert_eq!(
+                text.parse::<Requirement<CudaVersion>>().map_err(|e| e.at),
+                Err(at),
+                "{text}"
+            );
         }
     }
 }

@@ -17,10 +17,30 @@ macro_rules! text {
     };
 }
 
-text!(ComputeCapability, "ComputeCapability", "^[0-9]+[.][0-9]+$", "A compute capability, `9.0`.");
-text!(DriverVersion, "DriverVersion", "^[0-9]+[.][0-9]{2,}([.][0-9]{2,})?$", "A driver's version, `580.95.05`.");
-text!(CudaVersion, "CudaVersion", "^[0-9]+[.][0-9]+([.][0-9]+)?$", "A CUDA release, `12.8.1`, or a series, `12.8`.");
-text!(AddOnVersion, "AddOnVersion", "^[0-9]+([.][0-9]+){1,3}$", "A release of cuDNN or another add-on, `9.10.2.21`.");
+text!(
+    ComputeCapability,
+    "ComputeCapability",
+    "^[0-9]+[.][0-9]+$",
+    "A compute capability, `9.0`."
+);
+text!(
+    DriverVersion,
+    "DriverVersion",
+    "^[0-9]+[.][0-9]{2,}([.][0-9]{2,})?$",
+    "A driver's version, `580.95.05`."
+);
+text!(
+    CudaVersion,
+    "CudaVersion",
+    "^[0-9]+[.][0-9]+([.][0-9]+)?$",
+    "A CUDA release, `12.8.1`, or a series, `12.8`."
+);
+text!(
+    AddOnVersion,
+    "AddOnVersion",
+    "^[0-9]+([.][0-9]+){1,3}$",
+    "A release of cuDNN or another add-on, `9.10.2.21`."
+);
 
 impl<V> JsonSchema for Want<V> {
     fn schema_name() -> Cow<'static, str> {

@@ -2,17 +2,24 @@
 
 use std::cmp::Ordering;
 
-/// Whether a version meets a requirement in pip's or conda's notation. A form that is not known counts as met.
+/// Whether a version meets a requirement in pip's or conda's notation. A form that is not known
+/// counts as met.
 pub fn meets_specifier(version: &str, versions: &str) -> bool {
-    versions
-        .split('|')
-        .any(|all| all.split(',').map(str::trim).filter(|one| !one.is_empty()).all(|one| fits(version, one)))
+    versions.split('|').any(|all| {
+        all.split(',')
+            .map(str::trim)
+            .filter(|one| !one.is_empty())
+            .all(|one| fits(version, one))
+    })
 }
 
 fn fits(version: &str, requirement: &str) -> bool {
     let than = requirement.trim_start_matches(['=', '<', '>', '~', '!', ' ']);
     let operator = requirement[..requirement.len() - than.len()].trim();
-    let (have, want) = (numbers(version), numbers(than.trim_end_matches(".*").trim_end_matches('*')));
+    let (have, want) = (
+        numbers(version),
+        numbers(than.trim_end_matches(".*").trim_end_matches('*')),
+    );
     let starts = || have.starts_with(&want);
     let order = compared(&have, &want);
     match operator {
@@ -34,7 +41,13 @@ fn fits(version: &str, requirement: &str) -> bool {
 /// The numbers of a version, up to its local part: 13, 0 for `13.0a0`.
 fn numbers(version: &str) -> Vec<u64> {
     let digits = |part: &str| -> String { part.chars().take_while(char::is_ascii_digit).collect() };
-    version.split('+').next().unwrap_or_default().split('.').map_while(|part| digits(part).parse().ok()).collect()
+    version
+        .split('+')
+        .next()
+        .unwrap_or_default()
+        .split('.')
+        .map_while(|part| digits(part).parse().ok())
+        .collect()
 }
 
 /// The order of versions: missing numbers are 0.
@@ -74,7 +87,11 @@ mod tests {
             ("1.0", "?", true),
             ("", "==1.0", false),
         ] {
-            assert_eq!(meets_specifier(version, versions), expected, "{version} {versions}");
+            assert_eq!(
+                meets_specifier(version, versions),
+                expected,
+                "{version} {versions}"
+            );
         }
     }
 }

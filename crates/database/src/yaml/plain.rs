@@ -17,8 +17,12 @@ pub fn plainly(problem: &str) -> String {
         return format!("the key {key} is missing");
     }
     let kinds = ["invalid type: ", "invalid value: "];
-    let parts = kinds.iter().find_map(|kind| problem.strip_prefix(kind)?.split_once(", expected "));
-    let Some((found, expected)) = parts else { return problem.to_owned() };
+    let parts = kinds
+        .iter()
+        .find_map(|kind| problem.strip_prefix(kind)?.split_once(", expected "));
+    let Some((found, expected)) = parts else {
+        return problem.to_owned();
+    };
     let expected = match expected {
         "u32" | "u64" => "a number from 0 on",
         "a boolean" => "true or false",
@@ -29,7 +33,9 @@ pub fn plainly(problem: &str) -> String {
     };
     let found = match found.split_once(' ') {
         Some(("string", text)) => text.to_owned(),
-        Some(("integer" | "boolean" | "floating", text)) => text.trim_start_matches("point ").to_owned(),
+        Some(("integer" | "boolean" | "floating", text)) => {
+            text.trim_start_matches("point ").to_owned()
+        }
         Some(("unit", _)) => "nothing".to_owned(),
         _ => match found {
             "sequence" => "a list".to_owned(),

@@ -7,9 +7,11 @@ use std::net::IpAddr;
 const HOMES: [&str; 3] = ["/home/", "/users/", "/Users/"];
 const ROOTS_HOME: &str = "/root/";
 
-/// A part of a path. In a text a blank ends it, or what else may stand behind a path; a path by itself may have these in it.
+/// A part of a path. In a text a blank ends it, or what else may stand behind a path; a path by
+/// itself may have these in it.
 pub fn component(rest: &str, is_path: bool) -> &str {
-    let ends = |c: char| c == '/' || !is_path && (c.is_whitespace() || "\"'`:;,<>()[]{}|&\\".contains(c));
+    let ends =
+        |c: char| c == '/' || !is_path && (c.is_whitespace() || "\"'`:;,<>()[]{}|&\\".contains(c));
     match placeholder(rest) {
         Some(length) => &rest[..length],
         None => run(rest, |c| !ends(c)),
@@ -20,7 +22,10 @@ pub fn component(rest: &str, is_path: bool) -> &str {
 pub fn home(to: &mut Anonymiser, rest: &str, is_path: bool) -> Option<Found> {
     let (start, is_users) = match HOMES.iter().find(|home| rest.starts_with(**home)) {
         Some(home) => (home.len(), true),
-        None => (rest.strip_prefix(ROOTS_HOME).map(|_| ROOTS_HOME.len())?, false),
+        None => (
+            rest.strip_prefix(ROOTS_HOME).map(|_| ROOTS_HOME.len())?,
+            false,
+        ),
     };
     let mut out = rest[..start].to_owned();
     let mut at = start;
@@ -47,9 +52,14 @@ fn folders(to: &mut Anonymiser, rest: &str, is_path: bool) -> Found {
     let (mut at, mut out) = (0, String::new());
     loop {
         let part = component(&rest[at..], is_path);
-        let is_own = !is_public(part) && part.contains(char::is_alphanumeric) && placeholder(part).is_none();
+        let is_own =
+            !is_public(part) && part.contains(char::is_alphanumeric) && placeholder(part).is_none();
         // What is made of numbers may be an address.
-        out += &if is_own { to.instead_of(Kind::Folder, part) } else { to.rewritten(part, false) };
+        out += &if is_own {
+            to.instead_of(Kind::Folder, part)
+        } else {
+            to.rewritten(part, false)
+        };
         at += part.len();
         if !rest[at..].starts_with('/') {
             return (at, out);
@@ -62,14 +72,19 @@ fn folders(to: &mut Anonymiser, rest: &str, is_path: bool) -> Found {
 /// `scheme://user:password@host:port/path?query`. Hosts that everybody knows stay, with their path.
 pub fn url(to: &mut Anonymiser, rest: &str) -> Option<Found> {
     // No scheme is longer.
-    let scheme = run(rest.get(..16).unwrap_or(rest), |c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    let scheme = run(rest.get(..16).unwrap_or(rest), |c| {
+        c.is_ascii_alphanumeric() || "+-.".contains(c)
+    });
     let authority = rest[scheme.len()..].strip_prefix("://")?;
     if !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) {
         return None;
     }
     let start = scheme.len() + 3;
-    let authority = run(authority, |c| !c.is_whitespace() && !"/?#\"'`,;|\\".contains(c));
-    // An opening bracket that was closed before belongs to an IPv6 address; one that was not, to the sentence.
+    let authority = run(authority, |c| {
+        !c.is_whitespace() && !"/?#\"'`,;|\\".contains(c)
+    });
+    // An opening bracket that was closed before belongs to an IPv6 address; one that was not, to
+    // the sentence.
     let authority = authority.trim_end_matches([')', '>', '}', '.', ':']);
     let authority = if rest[start + authority.len()..].starts_with('>') && authority.contains('<') {
         &rest[start..=start + authority.len()]
@@ -77,9 +92,13 @@ pub fn url(to: &mut Anonymiser, rest: &str) -> Option<Found> {
         authority
     };
     let mut out = rest[..start].to_owned();
-    let place = authority.rsplit_once('@').map_or(authority, |(_, place)| place);
+    let place = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, place)| place);
     let (host, port) = match place.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !host.is_empty() => (host, Some(port)),
+        Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !host.is_empty() => {
+            (host, Some(port))
+        }
         _ => (place, None),
     };
     let bare = host.trim_matches(['[', ']']);
@@ -96,11 +115,19 @@ pub fn url(to: &mut Anonymiser, rest: &str) -> Option<Found> {
     }
     let mut at = start + authority.len();
     if rest[at..].starts_with('/') && !host.is_empty() {
-        let path = run(&rest[at..], |c| !c.is_whitespace() && !"?#\"'`()|\\,;".contains(c));
+        let path = run(&rest[at..], |c| {
+            !c.is_whitespace() && !"?#\"'`()|\\,;".contains(c)
+        });
         at += path.len();
-        out += &if is_public_host(host) { to.rewritten(path, false) } else { folders(to, path, true).1 };
+        out += &if is_public_host(host) {
+            to.rewritten(path, false)
+        } else {
+            folders(to, path, true).1
+        };
     }
-    let query = run(&rest[at..], |c| !c.is_whitespace() && !"\"'`<>)".contains(c));
+    let query = run(&rest[at..], |c| {
+        !c.is_whitespace() && !"\"'`<>)".contains(c)
+    });
     if query.len() > 1 && query.starts_with(['?', '#']) {
         at += query.len();
         out = out + "?" + &to.instead_of(Kind::Secret, &query[1..]);

@@ -28,15 +28,30 @@ fn what_is_private_is_replaced() {
         ("SECRET-HOST.corp.example.com:22", "<host>:22"),
         ("nfs.corp.example.com", "<host-1>"),
         ("login-7 and login-7", "<host-1> and <host-1>"),
-        ("run by alice, alice_2 and malice", "run by <user-1>, <user-1>_2 and malice"),
+        (
+            "run by alice, alice_2 and malice",
+            "run by <user-1>, <user-1>_2 and malice",
+        ),
         ("Alice Liddell", "<user-1>"),
         ("/home/ubuntu/x", "/home/<user-1>/<folder-1>"),
-        ("/home/bob/project/cuda-12.8/lib64/libcudnn.so.9", "/home/<user-1>/<folder-1>/cuda-12.8/lib64/libcudnn.so.9"),
+        (
+            "/home/bob/project/cuda-12.8/lib64/libcudnn.so.9",
+            "/home/<user-1>/<folder-1>/cuda-12.8/lib64/libcudnn.so.9",
+        ),
         ("bob has /home/bob", "<user-1> has /home/<user-1>"),
-        ("/root/thesis/a.c:12: error", "/root/<folder-1>/<folder-2>:12: error"),
+        (
+            "/root/thesis/a.c:12: error",
+            "/root/<folder-1>/<folder-2>:12: error",
+        ),
         ("/root/10.1.2.3/cuda-12.8", "/root/<address-1>/cuda-12.8"),
-        ("https://ppa.launchpadcontent.net/alice/ppa", "https://ppa.launchpadcontent.net/<user-1>/ppa"),
-        ("10.1.2.3 8.8.8.8 10.1.2.3", "<address-1> <address-2> <address-1>"),
+        (
+            "https://ppa.launchpadcontent.net/alice/ppa",
+            "https://ppa.launchpadcontent.net/<user-1>/ppa",
+        ),
+        (
+            "10.1.2.3 8.8.8.8 10.1.2.3",
+            "<address-1> <address-2> <address-1>",
+        ),
         ("from 192.168.0.7:22", "from <address-1>:22"),
         ("ip-10-0-0-12 up", "<address-1> up"),
         ("fe80::1ff:fe23:4567:890a%eth0", "<address-1>%eth0"),
@@ -45,32 +60,65 @@ fn what_is_private_is_replaced() {
         ("port 0002:c903:0012:1234", "port <id-1>"),
         ("sig_key: 4F:1C:22:33:44:55:66:77:88:99", "sig_key: <id-1>"),
         ("GPU-b850f46d-d5ea-c752-ddf3-c4453e44d3f7", "GPU-<uuid-1>"),
-        ("MIG-GPU-b850f46d-d5ea-c752-ddf3-c4453e44d3f7/1/0", "MIG-GPU-<uuid-1>/1/0"),
-        ("root=UUID=b850f46d-d5ea-c752-ddf3-c4453e44d3f7 ro", "root=UUID=<uuid-1> ro"),
+        (
+            "MIG-GPU-b850f46d-d5ea-c752-ddf3-c4453e44d3f7/1/0",
+            "MIG-GPU-<uuid-1>/1/0",
+        ),
+        (
+            "root=UUID=b850f46d-d5ea-c752-ddf3-c4453e44d3f7 ro",
+            "root=UUID=<uuid-1> ro",
+        ),
         ("0123456789abcdef0123456789abcdef", "<id-1>"),
         ("write to bob@example.com.", "write to <email-1>."),
         ("ssh alice@secret-host", "ssh <email-1>"),
-        ("http://mirror.lan/ubuntu/dists noble", "http://<host-1>/ubuntu/dists noble"),
+        (
+            "http://mirror.lan/ubuntu/dists noble",
+            "http://<host-1>/ubuntu/dists noble",
+        ),
         ("http://me:pa%20ss@proxy.lan:3128", "http://<host-1>:3128"),
-        ("http://me:pa#ss@proxy.lan:3128/", "http://<host-1>?<secret-1>"),
-        ("https://u:p@developer.download.nvidia.com/compute", "https://developer.download.nvidia.com/compute"),
-        ("https://x.lan/team-7/cuda?sig=abc", "https://<host-1>/<folder-1>/cuda?<secret-1>"),
+        (
+            "http://me:pa#ss@proxy.lan:3128/",
+            "http://<host-1>?<secret-1>",
+        ),
+        (
+            "https://u:p@developer.download.nvidia.com/compute",
+            "https://developer.download.nvidia.com/compute",
+        ),
+        (
+            "https://x.lan/team-7/cuda?sig=abc",
+            "https://<host-1>/<folder-1>/cuda?<secret-1>",
+        ),
         ("(http://10.0.0.1:80/)", "(http://<address-1>:80/)"),
         ("proxy me:word@proxy.lan:3128", "proxy <email-1>:3128"),
         ("password=hunter2 next", "password=<secret-1> next"),
         ("{\"api_key\": \"a b\"}", "{\"api_key\": \"<secret-1>\"}"),
         ("--auth-token abc x", "--auth-token <secret-1> x"),
-        ("Authorization: Basic YWJj ZGVm", "Authorization: <secret-1>"),
+        (
+            "Authorization: Basic YWJj ZGVm",
+            "Authorization: <secret-1>",
+        ),
         ("nvapi-0123456789abcdefghij", "<secret-1>"),
-        ("Serial Number : 1324419012345", "Serial Number : <serial-1>"),
+        (
+            "Serial Number : 1324419012345",
+            "Serial Number : <serial-1>",
+        ),
         ("board CZ3123ABCD", "board <serial-1>"),
-        ("Nov 21 12:00:00 gpu07 kernel: x\ngpu07 is up", "Nov 21 12:00:00 <host-1> kernel: x\n<host-1> is up"),
-        ("[    5.1] ubuntu kernel: NVRM", "[    5.1] <host-1> kernel: NVRM"),
+        (
+            "Nov 21 12:00:00 gpu07 kernel: x\ngpu07 is up",
+            "Nov 21 12:00:00 <host-1> kernel: x\n<host-1> is up",
+        ),
+        (
+            "[    5.1] ubuntu kernel: NVRM",
+            "[    5.1] <host-1> kernel: NVRM",
+        ),
         (
             "Xid (PCI:0000:17:00): 13, pid=9, name=thesis run, Graphics",
             "Xid (PCI:0000:17:00): 13, pid=9, name=<program-1>, Graphics",
         ),
-        ("bb\u{1b}[ b850f46d-d5ea-c752-ddf3-c4453e44d3f7", "bb <uuid-1>"),
+        (
+            "bb\u{1b}[ b850f46d-d5ea-c752-ddf3-c4453e44d3f7",
+            "bb <uuid-1>",
+        ),
         ("a\u{1b}[31mlice \u{1b}]alice\u{7}", "<user-1> ]<user-1>"),
     ] {
         assert_eq!(without(text), want, "{text}");
@@ -147,11 +195,17 @@ fn every_word_of_the_schemas_is_everybodys() {
         include_str!("../../../../schemas/nvml.json"),
         include_str!("../../../../schemas/cuda.json"),
     ] {
-        walk(&serde_json::from_str(schema).expect("a schema is JSON"), &mut words);
+        walk(
+            &serde_json::from_str(schema).expect("a schema is JSON"),
+            &mut words,
+        );
     }
     assert!(words.len() > 20);
     for word in words.iter().filter(|w| !w.starts_with("gpusetup.")) {
-        assert!(is_word(word), "a user may be called {word}, and then a report could not be read");
+        assert!(
+            is_word(word),
+            "a user may be called {word}, and then a report could not be read"
+        );
     }
 }
 
@@ -190,7 +244,8 @@ fn filler() -> impl Strategy<Value = String> {
         "=",
         ",",
     ];
-    prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..8).prop_map(|parts| parts.concat())
+    prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..8)
+        .prop_map(|parts| parts.concat())
 }
 
 #[test]
@@ -213,7 +268,11 @@ fn a_long_line_does_not_take_long() {
     ] {
         let began = std::time::Instant::now();
         let out = without(&piece.repeat((1 << 15) / piece.len()));
-        assert!(!out.is_empty() && began.elapsed().as_secs() < 30, "{piece:?}: {:?}", began.elapsed());
+        assert!(
+            !out.is_empty() && began.elapsed().as_secs() < 30,
+            "{piece:?}: {:?}",
+            began.elapsed()
+        );
     }
 }
 

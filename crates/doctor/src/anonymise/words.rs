@@ -2,8 +2,9 @@
 
 use super::{Kind, is_boundary, run};
 
-/// Common words of reports, packages, paths and distributions, which may also be the name of a host or a user: they stay. The
-/// schemas' enum values are among them, because otherwise a report could not be read again.
+/// Common words of reports, packages, paths and distributions, which may also be the name of a host
+/// or a user: they stay. The schemas' enum values are among them, because otherwise a report could
+/// not be read again.
 #[rustfmt::skip]
 const EVERYBODYS: &[&str] = &[
     "a10", "a100", "a30", "a40", "aarch64", "absent", "active", "address", "admin", "administrator", "ai", "almalinux",
@@ -116,20 +117,29 @@ const TOKENS: [&str; 16] = [
 
 /// Whether a name is a common word.
 pub fn is_word(name: &str) -> bool {
-    EVERYBODYS.iter().any(|word| word.eq_ignore_ascii_case(name))
+    EVERYBODYS
+        .iter()
+        .any(|word| word.eq_ignore_ascii_case(name))
 }
 
-/// Whether a part of a path is made of such words and of numbers, `cuda-12.8`, `libcudnn.so.9`, `ubuntu2404`.
+/// Whether a part of a path is made of such words and of numbers, `cuda-12.8`, `libcudnn.so.9`,
+/// `ubuntu2404`.
 pub fn is_public(part: &str) -> bool {
-    let plain = |word: &str| word.is_empty() || is_word(word) || is_word(word.trim_end_matches(char::is_numeric));
+    let plain = |word: &str| {
+        word.is_empty() || is_word(word) || is_word(word.trim_end_matches(char::is_numeric))
+    };
     let number = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
-    is_word(part) || part.split(|c: char| !c.is_alphanumeric()).all(|word| number(word) || plain(word))
+    is_word(part)
+        || part
+            .split(|c: char| !c.is_alphanumeric())
+            .all(|word| number(word) || plain(word))
 }
 
 /// Whether a host name is public.
 pub fn is_public_host(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
-    let below = |known: &str| host == known || host.strip_suffix(known).is_some_and(|h| h.ends_with('.'));
+    let below =
+        |known: &str| host == known || host.strip_suffix(known).is_some_and(|h| h.ends_with('.'));
     PUBLIC_HOSTS.iter().any(|known| below(known))
 }
 
@@ -139,10 +149,17 @@ pub fn host_of_line(before: &str, word: &str, after: &str) -> bool {
         return false;
     }
     let line = before.rsplit('\n').next().unwrap_or_default();
-    let Some(time) = line.strip_suffix(' ').and_then(|l| l.split(' ').next_back()) else { return false };
-    let is_time = time.contains(|c: char| c.is_ascii_digit()) && (time.contains(':') || time.ends_with(']'));
+    let Some(time) = line
+        .strip_suffix(' ')
+        .and_then(|l| l.split(' ').next_back())
+    else {
+        return false;
+    };
+    let is_time =
+        time.contains(|c: char| c.is_ascii_digit()) && (time.contains(':') || time.ends_with(']'));
     let is_name = |c: char| c.is_alphanumeric() || "-._".contains(c);
-    let named = word.chars().all(is_name) && word.contains(char::is_alphabetic) && word != "localhost";
+    let named =
+        word.chars().all(is_name) && word.contains(char::is_alphabetic) && word != "localhost";
     is_time && named
 }
 
@@ -152,11 +169,16 @@ fn is_secret_key(joined: &str) -> bool {
 
 /// The key in lower case, without separators.
 fn joined(key: &str) -> String {
-    key.chars().filter(|c| c.is_alphanumeric() || *c == '/').flat_map(char::to_lowercase).collect()
+    key.chars()
+        .filter(|c| c.is_alphanumeric() || *c == '/')
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 fn is_serial(joined: &str) -> bool {
-    ["serial", "serialnumber", "serialno", "s/n"].iter().any(|key| joined.ends_with(key))
+    ["serial", "serialnumber", "serialno", "s/n"]
+        .iter()
+        .any(|key| joined.ends_with(key))
 }
 
 /// The kind of a field's value, if the field's name shows it.
@@ -174,25 +196,37 @@ pub fn kind_of(key: &str) -> Option<Kind> {
 /// A value after a key that shows its kind: `password=…`, `--token …`, `Serial Number: …`.
 pub fn private_value(before: &str, rest: &str) -> Option<(usize, Kind)> {
     let quote = before.chars().next_back().filter(|c| "\"'".contains(*c));
-    let near = quote.map_or(before, |_| &before[..before.len() - 1]).trim_end_matches([' ', '\t']);
+    let near = quote
+        .map_or(before, |_| &before[..before.len() - 1])
+        .trim_end_matches([' ', '\t']);
     // Computed only if a key needs it: a line may be long.
     let line = || run(rest, |c| c != '\n');
     let word = || match quote {
         Some(quote) => run(rest, |c| c != quote && c != '\n'),
         None => run(rest, |c| !c.is_whitespace() && !"\"'&<>".contains(c)),
     };
-    let found =
-        |value: &str, kind| (!value.starts_with([' ', '\t']) && !value.is_empty()).then_some((value.len(), kind));
+    let found = |value: &str, kind| {
+        (!value.starts_with([' ', '\t']) && !value.is_empty()).then_some((value.len(), kind))
+    };
     let Some(before_sign) = near.strip_suffix(['=', ':', '#']) else {
         // Options whose value is the next word.
-        let last = before.strip_suffix(' ').and_then(|b| b.split_whitespace().next_back()).unwrap_or_default();
-        let is_option = last.starts_with("--") && is_secret_key(&joined(last)) || last.eq_ignore_ascii_case("bearer");
+        let last = before
+            .strip_suffix(' ')
+            .and_then(|b| b.split_whitespace().next_back())
+            .unwrap_or_default();
+        let is_option = last.starts_with("--") && is_secret_key(&joined(last))
+            || last.eq_ignore_ascii_case("bearer");
         return is_option.then(|| found(word(), Kind::Secret))?;
     };
     let is_key = |c: char| c.is_alphanumeric() || "-_./ ".contains(c);
     let key = before_sign.trim_end_matches(['"', '\'', ' ', ':', '=']);
-    let start =
-        key.char_indices().rev().take_while(|(_, c)| is_key(*c)).take(40).last().map_or(key.len(), |(at, _)| at);
+    let start = key
+        .char_indices()
+        .rev()
+        .take_while(|(_, c)| is_key(*c))
+        .take(40)
+        .last()
+        .map_or(key.len(), |(at, _)| at);
     let key = joined(&key[start..]);
     if is_secret_key(&key) {
         // A header's value may contain spaces.
@@ -200,11 +234,15 @@ pub fn private_value(before: &str, rest: &str) -> Option<(usize, Kind)> {
         return found(if whole { line() } else { word() }, Kind::Secret);
     }
     if is_serial(&key) {
-        let value = run(rest, |c| c.is_alphanumeric() || "-./".contains(c)).trim_end_matches(['.', '/']);
-        return found(value, Kind::Serial).filter(|_| value.len() > 3 && value.contains(|c: char| c.is_ascii_digit()));
+        let value =
+            run(rest, |c| c.is_alphanumeric() || "-./".contains(c)).trim_end_matches(['.', '/']);
+        return found(value, Kind::Serial)
+            .filter(|_| value.len() > 3 && value.contains(|c: char| c.is_ascii_digit()));
     }
     // The kernel names the program of an Xid: `Xid (PCI:0000:17:00): 13, pid=9, name=python, …`.
-    let program = before.ends_with(", name=").then(|| run(rest, |c| c != ',' && c != '<' && c != '\n'));
+    let program = before
+        .ends_with(", name=")
+        .then(|| run(rest, |c| c != ',' && c != '<' && c != '\n'));
     program.and_then(|program| found(program, Kind::Program))
 }
 
@@ -221,12 +259,21 @@ pub fn email(rest: &str) -> Option<usize> {
     const LONGEST: usize = 128;
     let ends = |c: char| c.is_whitespace() || "\"'<>()[]{},;=/|&@`".contains(c);
     memchr::memchr(b'@', &rest.as_bytes()[..rest.len().min(4 * LONGEST)])?;
-    let local = rest.char_indices().take(LONGEST).find(|(_, c)| ends(*c)).map(|(at, _)| at)?;
+    let local = rest
+        .char_indices()
+        .take(LONGEST)
+        .find(|(_, c)| ends(*c))
+        .map(|(at, _)| at)?;
     let domain = rest[local..].strip_prefix('@').filter(|_| local > 0)?;
-    let domain = run(domain, |c| c.is_alphanumeric() || "-._".contains(c)).trim_end_matches(['.', '-', '_']);
-    let is_unit =
-        [".service", ".socket", ".timer", ".mount", ".slice", ".target", ".device"].iter().any(|e| domain.ends_with(e));
-    let is_version = domain.split('.').count() < 4 && domain.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let domain =
+        run(domain, |c| c.is_alphanumeric() || "-._".contains(c)).trim_end_matches(['.', '-', '_']);
+    let is_unit = [
+        ".service", ".socket", ".timer", ".mount", ".slice", ".target", ".device",
+    ]
+    .iter()
+    .any(|e| domain.ends_with(e));
+    let is_version =
+        domain.split('.').count() < 4 && domain.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let whole = is_boundary(domain, &rest[local + 1 + domain.len()..]);
     (!domain.is_empty() && !is_unit && !is_version && whole).then_some(local + 1 + domain.len())
 }

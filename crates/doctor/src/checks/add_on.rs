@@ -1,4 +1,5 @@
-//! cuDNN and other add-ons: their library links, the loader's cache, and which of several copies programs load.
+//! cuDNN and other add-ons: their library links, the loader's cache, and which of several copies
+//! programs load.
 
 use crate::{Answer, Evidence, Verdict};
 use gpusetup_database::compat::AddOnId;
@@ -21,27 +22,61 @@ fn links_of(found: &AddOnFiles, seen: &Evidence) -> Verdict {
     let directory = found.directory.display();
     // A link to a missing link is intact again once that one exists.
     let leads_to_missing = |f: &LibraryFile| {
-        let target = f.link.as_ref().map(|t| t.to_string_lossy().into_owned()).unwrap_or_default();
-        found.files.iter().any(|other| other.soname.as_ref() == Some(&target))
+        let target = f
+            .link
+            .as_ref()
+            .map(|t| t.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        found
+            .files
+            .iter()
+            .any(|other| other.soname.as_ref() == Some(&target))
     };
-    let broken = found.files.iter().filter(|f| f.link.is_some() && f.soname.is_none() && !leads_to_missing(f));
+    let broken = found
+        .files
+        .iter()
+        .filter(|f| f.link.is_some() && f.soname.is_none() && !leads_to_missing(f));
     let broken = broken.map(|f| {
-        let target = f.link.as_ref().map(|t| t.display().to_string()).unwrap_or_default();
-        Verdict::fail(format!("the link {directory}/{} does not lead to a library", f.name))
-            .saw(format!("{} -> {target}", f.name))
-            .advise(format!("reinstall {title}"), reinstall(found, seen))
+        let target = f
+            .link
+            .as_ref()
+            .map(|t| t.display().to_string())
+            .unwrap_or_default();
+        Verdict::fail(format!(
+            "the link {directory}/{} does not lead to a library",
+            f.name
+        ))
+        .saw(format!("{} -> {target}", f.name))
+        .advise(format!("reinstall {title}"), reinstall(found, seen))
     });
-    let sonames: BTreeSet<_> = found.files.iter().filter_map(|f| f.soname.as_deref()).collect();
+    let sonames: BTreeSet<_> = found
+        .files
+        .iter()
+        .filter_map(|f| f.soname.as_deref())
+        .collect();
     let own_file = |soname: &str| {
-        let own = found.files.iter().filter(|f| f.link.is_none() && f.soname.as_deref() == Some(soname));
+        let own = found
+            .files
+            .iter()
+            .filter(|f| f.link.is_none() && f.soname.as_deref() == Some(soname));
         own.max_by_key(|f| f.name.len()).map_or("", |f| &f.name)
     };
     // Each name that should be a link: the cause, the evidence, the name and the target.
-    let missing = sonames.iter().filter(|s| !found.files.iter().any(|f| f.name == **s)).map(|soname| {
-        let file = own_file(soname);
-        let cause = format!("the link {soname} is missing in {directory}: programs need it to find {file}");
-        (cause, format!("the SONAME of {file} is {soname}"), (*soname).to_owned(), file.to_owned())
-    });
+    let missing = sonames
+        .iter()
+        .filter(|s| !found.files.iter().any(|f| f.name == **s))
+        .map(|soname| {
+            let file = own_file(soname);
+            let cause = format!(
+                "the link {soname} is missing in {directory}: programs need it to find {file}"
+            );
+            (
+                cause,
+                format!("the SONAME of {file} is {soname}"),
+                (*soname).to_owned(),
+                file.to_owned(),
+            )
+        });
     let copies = found.files.iter().filter_map(|f| Some((f, original(found, f)?))).map(|(copy, original)| {
         let name = &copy.name;
         let cause = format!("{directory}/{name} is a copy instead of a link: it stays old when {title} is updated");
@@ -51,31 +86,50 @@ fn links_of(found: &AddOnFiles, seen: &Evidence) -> Verdict {
     });
     let wrong: Vec<_> = missing.chain(copies).collect();
     let links = wrong.iter().map(|(_, _, name, target)| {
-        Operation::Link(Link { path: found.directory.join(name), target: target.into(), soname: None })
+        Operation::Link(Link {
+            path: found.directory.join(name),
+            target: target.into(),
+            soname: None,
+        })
     });
     let repair: Vec<_> = links.chain([rebuild_cache()]).collect();
     let wrong = wrong.iter().map(|(cause, evidence, ..)| {
-        Verdict::fail(cause.clone()).saw(evidence.clone()).repair("create the links", repair.clone())
+        Verdict::fail(cause.clone())
+            .saw(evidence.clone())
+            .repair("create the links", repair.clone())
     });
-    let version = found.version.map(|v| format!("{title} {v}, ")).unwrap_or_default();
+    let version = found
+        .version
+        .map(|v| format!("{title} {v}, "))
+        .unwrap_or_default();
     let whole = Verdict::pass().saw(format!("{directory}: {version}{} files", found.files.len()));
     Verdict::worst(broken.chain(wrong).chain([whole])).unwrap_or_else(Verdict::pass)
 }
 
-/// The file with the same content as `copy`, if `copy` has the name of a link. Of several such files, the one with the longest
-/// name is the library itself.
+/// The file with the same content as `copy`, if `copy` has the name of a link. Of several such
+/// files, the one with the longest name is the library itself.
 fn original<'a>(found: &'a AddOnFiles, copy: &LibraryFile) -> Option<&'a LibraryFile> {
     let sum = copy.sha256.as_ref()?;
-    let alike = found.files.iter().filter(|f| f.sha256.as_ref() == Some(sum) && f.name.starts_with(&copy.name));
-    alike.filter(|f| f.name.len() > copy.name.len()).max_by_key(|f| f.name.len())
+    let alike = found
+        .files
+        .iter()
+        .filter(|f| f.sha256.as_ref() == Some(sum) && f.name.starts_with(&copy.name));
+    alike
+        .filter(|f| f.name.len() > copy.name.len())
+        .max_by_key(|f| f.name.len())
 }
 
 fn reinstall(found: &AddOnFiles, seen: &Evidence) -> Vec<String> {
     let package = seen.add_on(found.add_on).map(|a| a.library.to_lowercase());
     match (found.origin, package) {
         (Origin::Dpkg, Some(package)) => {
-            let major = found.version.map(|v| v.major.to_string()).unwrap_or_default();
-            vec![format!("sudo apt-get install --reinstall $(dpkg-query -W -f '${{Package}} ' '{package}{major}*')")]
+            let major = found
+                .version
+                .map(|v| v.major.to_string())
+                .unwrap_or_default();
+            vec![format!(
+                "sudo apt-get install --reinstall $(dpkg-query -W -f '${{Package}} ' '{package}{major}*')"
+            )]
         }
         _ => vec![install_again(found.add_on, seen)],
     }
@@ -83,23 +137,36 @@ fn reinstall(found: &AddOnFiles, seen: &Evidence) -> Vec<String> {
 
 fn install_again(add_on: AddOnId, seen: &Evidence) -> String {
     let by_default = seen.add_on(add_on).is_none_or(|a| a.by_default);
-    let with = if by_default { String::new() } else { format!(" --with {add_on}") };
+    let with = if by_default {
+        String::new()
+    } else {
+        format!(" --with {add_on}")
+    };
     format!("sudo gpusetup apply --profile toolkit{with}")
 }
 
 /// The files of an add-on in the default toolkit, which nvcc compiles against.
 fn in_default_toolkit(seen: &Evidence, add_on: AddOnId) -> Option<&AddOnFiles> {
     let toolkit = seen.default_toolkit.as_ref()?;
-    seen.facts.files_of(add_on).find(|c| c.directory.starts_with(toolkit))
+    seen.facts
+        .files_of(add_on)
+        .find(|c| c.directory.starts_with(toolkit))
 }
 
 /// The add-on that has a library with this SONAME or file name.
 fn add_on_of(seen: &Evidence, soname: &str) -> Option<AddOnId> {
-    seen.known_add_ons.iter().find(|a| a.has_library(soname)).map(|a| a.id)
+    seen.known_add_ons
+        .iter()
+        .find(|a| a.has_library(soname))
+        .map(|a| a.id)
 }
 
 pub fn cache(seen: &Evidence) -> Verdict {
-    let is_cached = || seen.cached.iter().any(|c| add_on_of(seen, &c.soname).is_some());
+    let is_cached = || {
+        seen.cached
+            .iter()
+            .any(|c| add_on_of(seen, &c.soname).is_some())
+    };
     if seen.facts.add_on_files().next().is_none() && !is_cached() {
         return Verdict::skip(NONE);
     }
@@ -109,9 +176,12 @@ pub fn cache(seen: &Evidence) -> Verdict {
             .repair("rebuild the loader's cache", [rebuild_cache()]);
     }
     let gone = seen.cached.iter().filter(|c| !c.exists).map(|c| {
-        Verdict::fail(format!("the loader's cache lists {}, which no longer exists", c.path.display()))
-            .saw(format!("{} => {}", c.soname, c.path.display()))
-            .repair("rebuild the loader's cache", [rebuild_cache()])
+        Verdict::fail(format!(
+            "the loader's cache lists {}, which no longer exists",
+            c.path.display()
+        ))
+        .saw(format!("{} => {}", c.soname, c.path.display()))
+        .repair("rebuild the loader's cache", [rebuild_cache()])
     });
     let each = seen.facts.add_on_files().map(|found| {
         let default = in_default_toolkit(seen, found.add_on).map(|c| &c.directory);
@@ -123,24 +193,43 @@ pub fn cache(seen: &Evidence) -> Verdict {
                 return Verdict::pass().saw(evidence);
             }
             let title = seen.title_of(found.add_on);
-            return Verdict::fail(format!("the loader does not search the directory of {title}: {shown}"))
-                .alone()
-                .saw(evidence)
-                .repair(
-                    "add the directory to the loader's path",
-                    [loader_path(&seen.prefix.join("cuda")), rebuild_cache()],
-                );
+            return Verdict::fail(format!(
+                "the loader does not search the directory of {title}: {shown}"
+            ))
+            .alone()
+            .saw(evidence)
+            .repair(
+                "add the directory to the loader's path",
+                [loader_path(&seen.prefix.join("cuda")), rebuild_cache()],
+            );
         }
-        // ldconfig lists only libraries with this prefix; plugins, such as NVSHMEM's, are opened by their paths.
-        let sonames = found.files.iter().filter_map(|f| f.soname.as_deref()).filter(|s| s.starts_with("lib"));
+        // ldconfig lists only libraries with this prefix; plugins, such as NVSHMEM's, are opened by
+        // their paths.
+        let sonames = found
+            .files
+            .iter()
+            .filter_map(|f| f.soname.as_deref())
+            .filter(|s| s.starts_with("lib"));
         let sonames: BTreeSet<_> = sonames.collect();
-        let known = |s: &str| seen.cached.iter().any(|c| c.soname == s && c.directory == *directory);
-        match sonames.iter().find(|s| found.files.iter().any(|f| f.name == **s) && !known(s)) {
-            None => Verdict::pass().saw(format!("{shown}: {} libraries, all in the cache", sonames.len())),
-            Some(soname) => Verdict::fail(format!("the loader's cache does not list {soname} of {shown}"))
-                .alone()
-                .saw("/etc/ld.so.cache has not been rebuilt since".to_owned())
-                .repair("rebuild the loader's cache", [rebuild_cache()]),
+        let known = |s: &str| {
+            seen.cached
+                .iter()
+                .any(|c| c.soname == s && c.directory == *directory)
+        };
+        match sonames
+            .iter()
+            .find(|s| found.files.iter().any(|f| f.name == **s) && !known(s))
+        {
+            None => Verdict::pass().saw(format!(
+                "{shown}: {} libraries, all in the cache",
+                sonames.len()
+            )),
+            Some(soname) => Verdict::fail(format!(
+                "the loader's cache does not list {soname} of {shown}"
+            ))
+            .alone()
+            .saw("/etc/ld.so.cache has not been rebuilt since".to_owned())
+            .repair("rebuild the loader's cache", [rebuild_cache()]),
         }
     });
     Verdict::worst(each.chain(gone)).unwrap_or_else(|| Verdict::skip(NONE))
@@ -193,6 +282,10 @@ pub fn winner(seen: &Evidence) -> Verdict {
         let verdict = if knows_both { verdict.alone() } else { verdict };
         Verdict::worst([advise(verdict), said]).unwrap_or_else(Verdict::pass)
     });
-    let why = if seen.facts.add_on_files().next().is_none() { NONE } else { "no file of cuDNN has a SONAME" };
+    let why = if seen.facts.add_on_files().next().is_none() {
+        NONE
+    } else {
+        "no file of cuDNN has a SONAME"
+    };
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip(why))
 }

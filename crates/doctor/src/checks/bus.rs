@@ -4,7 +4,8 @@ use crate::{Answer, Evidence, Verdict};
 use gpusetup_host::MachineKind;
 use gpusetup_text::text::quoted;
 
-/// Sources: <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html> for ports that redirect,
+/// Sources: <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html> for
+/// ports that redirect,
 /// <https://docs.nvidia.com/nim/maxine/lipsync/latest/advanced-usage/multi-gpu.html> for the IOMMU.
 pub fn speak_freely(seen: &Evidence) -> Verdict {
     let facts = &seen.facts;
@@ -12,23 +13,45 @@ pub fn speak_freely(seen: &Evidence) -> Verdict {
         return Verdict::skip("only a running physical machine shows how its GPUs are connected");
     }
     // Only data-centre GPUs: desktops with two GPUs have good reasons to enable the IOMMU.
-    let joined = seen.cards.iter().flatten().filter(|card| card.data_center).count();
+    let joined = seen
+        .cards
+        .iter()
+        .flatten()
+        .filter(|card| card.data_center)
+        .count();
     if joined < 2 {
         return Verdict::skip("the host has fewer than two data-centre GPUs");
     }
-    if facts.gpus.iter().any(|g| g.bound_to.as_deref() == Some("vfio-pci")) {
-        return Verdict::skip("a GPU is reserved for a virtual machine, which needs the IOMMU and ACS");
+    if facts
+        .gpus
+        .iter()
+        .any(|g| g.bound_to.as_deref() == Some("vfio-pci"))
+    {
+        return Verdict::skip(
+            "a GPU is reserved for a virtual machine, which needs the IOMMU and ACS",
+        );
     }
-    let iommu = seen.bus.iommu.iter().filter(|(_, kind)| kind.starts_with("DMA"));
-    let translated = iommu.map(|(gpu, kind)| format!("{gpu}: the IOMMU's domain is {kind}")).collect::<Vec<_>>();
+    let iommu = seen
+        .bus
+        .iommu
+        .iter()
+        .filter(|(_, kind)| kind.starts_with("DMA"));
+    let translated = iommu
+        .map(|(gpu, kind)| format!("{gpu}: the IOMMU's domain is {kind}"))
+        .collect::<Vec<_>>();
     let translates = (!translated.is_empty()).then(|| {
         let cause = "the IOMMU translates traffic between GPUs, which CUDA does not support on bare metal: copies \
                      between GPUs may be slow, wrong or hang";
         let verdict = translated.into_iter().fold(Verdict::warn(cause), Verdict::saw);
         verdict.advise("add iommu=pt to the kernel's command line, then reboot", untranslated(seen))
     });
-    let of =
-        |wanted: bool| seen.bus.detours.iter().filter(move |(_, d)| **d == Answer::Is(wanted)).map(|(port, _)| port);
+    let of = |wanted: bool| {
+        seen.bus
+            .detours
+            .iter()
+            .filter(move |(_, d)| **d == Answer::Is(wanted))
+            .map(|(port, _)| port)
+    };
     let ports: Vec<_> = of(true).collect();
     let detours = (!ports.is_empty()).then(|| {
         let cause = "ports of PCI switches redirect traffic between GPUs through the CPU (ACS)";
@@ -38,12 +61,24 @@ pub fn speak_freely(seen: &Evidence) -> Verdict {
             ports.iter().map(|port| format!("sudo setpci -s {} ECAP_ACS+6.w=0000", quoted(port))),
         )
     });
-    let unseen = seen.bus.detours.values().find_map(|d| if let Answer::NotAsked(why) = d { Some(why) } else { None });
-    let straight = of(false).fold(Verdict::pass(), |v, port| v.saw(format!("{port} does not redirect")));
-    let straight = unseen.into_iter().fold(straight, |v, why| v.saw(format!("ACS could not be read: {why}")));
+    let unseen = seen.bus.detours.values().find_map(|d| {
+        if let Answer::NotAsked(why) = d {
+            Some(why)
+        } else {
+            None
+        }
+    });
+    let straight = of(false).fold(Verdict::pass(), |v, port| {
+        v.saw(format!("{port} does not redirect"))
+    });
+    let straight = unseen.into_iter().fold(straight, |v, why| {
+        v.saw(format!("ACS could not be read: {why}"))
+    });
     let all = translates.into_iter().chain(detours).chain([straight]);
     match Verdict::worst(all) {
-        Some(verdict) if verdict == Verdict::pass() => verdict.saw("no IOMMU translates and no port redirects"),
+        Some(verdict) if verdict == Verdict::pass() => {
+            verdict.saw("no IOMMU translates and no port redirects")
+        }
         found => found.unwrap_or_else(Verdict::pass),
     }
 }
@@ -51,5 +86,7 @@ pub fn speak_freely(seen: &Evidence) -> Verdict {
 /// Commands that add iommu=pt to the kernel's command line.
 fn untranslated(seen: &Evidence) -> Vec<String> {
     let manager = seen.facts.os.package_manager.map(gpusetup_packages::of);
-    manager.map(|manager| (manager.by_hand.add_kernel_parameter)("iommu=pt")).unwrap_or_default()
+    manager
+        .map(|manager| (manager.by_hand.add_kernel_parameter)("iommu=pt"))
+        .unwrap_or_default()
 }

@@ -1,4 +1,5 @@
-//! Whether a host is ready to be a node of Kubernetes or Slurm. The checks apply to `doctor --ready` alone.
+//! Whether a host is ready to be a node of Kubernetes or Slurm. The checks apply to `doctor
+//! --ready` alone.
 
 use super::containers::unreadable;
 use crate::{Answer, Cluster, Evidence, Kubernetes, Slurm, StartedAgent, Verdict};
@@ -30,52 +31,93 @@ pub fn pods(seen: &Evidence) -> Verdict {
         Err(skip) => return skip,
     };
     let verdict = pods_of(seen, of).unwrap_or_else(Verdict::pass);
-    let lists =
-        [("agent", of.agent.as_slice()), ("container runtimes", &of.runtimes), ("configured in", &of.configured)];
+    let lists = [
+        ("agent", of.agent.as_slice()),
+        ("container runtimes", &of.runtimes),
+        ("configured in", &of.configured),
+    ];
     let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
-    let verdict = lists.fold(verdict, |verdict, (what, list)| verdict.saw(format!("{what}: {}", list.join(", "))));
+    let verdict = lists.fold(verdict, |verdict, (what, list)| {
+        verdict.saw(format!("{what}: {}", list.join(", ")))
+    });
     match &of.classes {
         Answer::Is(classes) => verdict.saw(format!("runtime classes: {}", listed(classes))),
-        Answer::Failed(why) | Answer::NotAsked(why) => verdict.saw(format!("runtime classes unknown: {why}")),
+        Answer::Failed(why) | Answer::NotAsked(why) => {
+            verdict.saw(format!("runtime classes unknown: {why}"))
+        }
     }
 }
 
 fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
     const SET_UP: &str = "sudo gpusetup apply --profile container-host";
     if of.agent.is_none() {
-        let verdict = Verdict::fail("no kubelet, K3s or RKE2 is installed: this host is no node yet");
+        let verdict =
+            Verdict::fail("no kubelet, K3s or RKE2 is installed: this host is no node yet");
         const HOW: &str = "install Kubernetes and join the cluster: \
                            https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/install-kubeadm/";
         return Some(verdict.advise(HOW, [""; 0]));
     }
     if let Some(agent @ ("k0s" | "microk8s")) = of.agent.as_deref() {
-        return Some(Verdict::skip(format!("{agent} runs the pods with its own containerd, which is not checked")));
+        return Some(Verdict::skip(format!(
+            "{agent} runs the pods with its own containerd, which is not checked"
+        )));
     }
     if of.runtimes.is_empty() {
         let verdict = Verdict::fail("neither containerd nor CRI-O is installed: no pod can run");
-        return Some(verdict.advise("install a container runtime", ["sudo apt-get install containerd"]));
+        return Some(verdict.advise(
+            "install a container runtime",
+            ["sudo apt-get install containerd"],
+        ));
     }
     if of.configured.is_empty() && of.runtimes.iter().any(|name| name == "cri-dockerd") {
-        return Some(Verdict::skip("cri-dockerd runs the pods in Docker, whose runtimes are not checked"));
+        return Some(Verdict::skip(
+            "cri-dockerd runs the pods in Docker, whose runtimes are not checked",
+        ));
     }
-    if let Some(broken) = seen.containers.broken.iter().find(|broken| runs_pods(of, broken)) {
+    if let Some(broken) = seen
+        .containers
+        .broken
+        .iter()
+        .find(|broken| runs_pods(of, broken))
+    {
         return Some(unreadable(broken).then([SET_UP]));
     }
-    if let (Some(file), ["containerd"]) =
-        (&of.no_pods_by, of.runtimes.iter().map(String::as_str).collect::<Vec<_>>().as_slice())
-    {
-        let cause = format!("containerd serves no pods: {file} disables its plugin cri (disabled_plugins)");
+    if let (Some(file), ["containerd"]) = (
+        &of.no_pods_by,
+        of.runtimes
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .as_slice(),
+    ) {
+        let cause =
+            format!("containerd serves no pods: {file} disables its plugin cri (disabled_plugins)");
         let text = "take cri out of disabled_plugins, restart containerd, then configure it";
         let edit = format!("sudoedit {file}");
-        return Some(Verdict::fail(cause).advise(text, [edit.as_str(), "sudo systemctl restart containerd", SET_UP]));
+        return Some(Verdict::fail(cause).advise(
+            text,
+            [edit.as_str(), "sudo systemctl restart containerd", SET_UP],
+        ));
     }
     if !seen.containers.has_toolkit && of.configured.is_empty() {
         let cause = "NVIDIA Container Toolkit is not installed on the host: pods get GPUs only once the GPU Operator has installed its own";
         return Some(Verdict::warn(cause).advise("without the GPU Operator, install it", [SET_UP]));
     }
-    if let Some(runtime) = seen.containers.unusable_runtimes.iter().find(|runtime| runs_pods(of, runtime)) {
-        let (engine, path, cause) = (&runtime.engine, quoted_path(&runtime.path), runtime.why.clone());
-        let commands = [format!("sudoedit {path}"), format!("sudo systemctl restart {engine}")];
+    if let Some(runtime) = seen
+        .containers
+        .unusable_runtimes
+        .iter()
+        .find(|runtime| runs_pods(of, runtime))
+    {
+        let (engine, path, cause) = (
+            &runtime.engine,
+            quoted_path(&runtime.path),
+            runtime.why.clone(),
+        );
+        let commands = [
+            format!("sudoedit {path}"),
+            format!("sudo systemctl restart {engine}"),
+        ];
         let verdict = Verdict::fail(cause).saw(runtime.path.display().to_string());
         return Some(verdict.advise(format!("correct the file, then restart {engine}"), commands));
     }
@@ -96,8 +138,7 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
             "{program}, which {} names, does not exist: no pod of this runtime starts",
             of.configured.join(", ")
         );
-        let text =
-            "install NVIDIA Container Toolkit; if its program is in another folder, correct the path in the file";
+        let text = "install NVIDIA Container Toolkit; if its program is in another folder, correct the path in the file";
         return Some(Verdict::fail(cause).advise(text, [SET_UP]));
     }
     if let Some(program) = &seen.containers.runtime_outside_path {
@@ -105,9 +146,13 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
             "NVIDIA's runtime finds neither runc nor crun, and CRI-O's is {}: no pod of this runtime starts",
             program.display()
         );
-        return Some(Verdict::fail(cause).advise("name CRI-O's in NVIDIA's configuration", [SET_UP]));
+        return Some(
+            Verdict::fail(cause).advise("name CRI-O's in NVIDIA's configuration", [SET_UP]),
+        );
     }
-    let Answer::Is(classes) = &of.classes else { return None };
+    let Answer::Is(classes) = &of.classes else {
+        return None;
+    };
     if classes.contains("nvidia") {
         return None;
     }
@@ -133,8 +178,12 @@ fn found_at_start(agent: &str, started: Option<&StartedAgent>) -> Verdict {
         "NVIDIA Container Toolkit is installed, but {agent} has not found it: it looks for it only when it starts"
     );
     let unit = unit.as_deref().unwrap_or(agent);
-    let verdict = Verdict::warn(cause).saw(format!("{} has no runtime of NVIDIA's", wrote.display()));
-    verdict.advise("restart it; its containers keep running", [format!("sudo systemctl restart {unit}")])
+    let verdict =
+        Verdict::warn(cause).saw(format!("{} has no runtime of NVIDIA's", wrote.display()));
+    verdict.advise(
+        "restart it; its containers keep running",
+        [format!("sudo systemctl restart {unit}")],
+    )
 }
 
 /// Whether only one of the host and the GPU Operator has the driver.
@@ -170,8 +219,12 @@ pub fn gres(seen: &Evidence) -> Verdict {
         Err(skip) => return skip,
     };
     if !of.has_slurmd {
-        let verdict = Verdict::fail("slurmd is not installed: this host is no node of Slurm yet").only_from(&[]);
-        return verdict.advise("install it in the version of the controller", ["sudo apt-get install slurmd"]);
+        let verdict = Verdict::fail("slurmd is not installed: this host is no node of Slurm yet")
+            .only_from(&[]);
+        return verdict.advise(
+            "install it in the version of the controller",
+            ["sudo apt-get install slurmd"],
+        );
     }
     let devices = match &of.devices {
         Answer::Is(devices) => devices,
@@ -179,12 +232,23 @@ pub fn gres(seen: &Evidence) -> Verdict {
             return Verdict::skip(format!("the GPUs' device files are not known: {why}"));
         }
     };
-    let write = [format!("gpusetup facts --format gres | sudo tee {}/gres.conf", folder(of)), RESTART.to_owned()];
+    let write = [
+        format!(
+            "gpusetup facts --format gres | sudo tee {}/gres.conf",
+            folder(of)
+        ),
+        RESTART.to_owned(),
+    ];
     let known = match &of.known {
         Answer::Is(known) => known,
         Answer::Failed(why) => {
-            let verdict = Verdict::fail(format!("slurmd cannot read its configuration of GPUs: {why}"));
-            return verdict.advise("write gres.conf again, and compare slurm.conf with its first lines", write);
+            let verdict = Verdict::fail(format!(
+                "slurmd cannot read its configuration of GPUs: {why}"
+            ));
+            return verdict.advise(
+                "write gres.conf again, and compare slurm.conf with its first lines",
+                write,
+            );
         }
         Answer::NotAsked(why) => return Verdict::skip(format!("slurmd was not asked: {why}")),
     };
@@ -192,11 +256,24 @@ pub fn gres(seen: &Evidence) -> Verdict {
     let gone: BTreeSet<_> = known.difference(devices).cloned().collect();
     let cause = match (missing.is_empty(), gone.is_empty()) {
         (true, true) => return Verdict::pass().saw(format!("slurmd -G: {}", listed(known))),
-        (false, true) => format!("Slurm does not know these device files of GPUs: {}", listed(&missing)),
-        (true, false) => format!("Slurm counts on device files that are no GPUs of this host: {}", listed(&gone)),
-        (false, false) => format!("Slurm counts on {} instead of {}", listed(&gone), listed(&missing)),
+        (false, true) => format!(
+            "Slurm does not know these device files of GPUs: {}",
+            listed(&missing)
+        ),
+        (true, false) => format!(
+            "Slurm counts on device files that are no GPUs of this host: {}",
+            listed(&gone)
+        ),
+        (false, false) => format!(
+            "Slurm counts on {} instead of {}",
+            listed(&gone),
+            listed(&missing)
+        ),
     };
-    Verdict::fail(cause).advise("write gres.conf, and compare slurm.conf with its first lines", write)
+    Verdict::fail(cause).advise(
+        "write gres.conf, and compare slurm.conf with its first lines",
+        write,
+    )
 }
 
 /// Whether jobs see only their own GPUs.
@@ -207,7 +284,9 @@ pub fn confined(seen: &Evidence) -> Verdict {
     };
     let folder = folder(of);
     if of.cgroups_disabled && of.constrains.is_some() {
-        let verdict = Verdict::warn("cgroup.conf has CgroupPlugin=disabled, so jobs are not confined to their GPUs");
+        let verdict = Verdict::warn(
+            "cgroup.conf has CgroupPlugin=disabled, so jobs are not confined to their GPUs",
+        );
         let commands = [format!("sudoedit {folder}/cgroup.conf"), RESTART.to_owned()];
         return verdict.advise("remove the line, or set it to autodetect", commands);
     }
@@ -218,7 +297,9 @@ pub fn confined(seen: &Evidence) -> Verdict {
             );
         }
         (Some(true), true) => return Verdict::pass(),
-        (Some(false), true) => "cgroup.conf lacks ConstrainDevices=yes: every job can use every GPU of the node",
+        (Some(false), true) => {
+            "cgroup.conf lacks ConstrainDevices=yes: every job can use every GPU of the node"
+        }
         (Some(false), false) => {
             "cgroup.conf lacks ConstrainDevices=yes, and slurm.conf task/cgroup in TaskPlugin: every job can use every GPU of the node"
         }
@@ -230,11 +311,15 @@ pub fn confined(seen: &Evidence) -> Verdict {
     const PLUGIN: &str = "TaskPlugin=task/affinity,task/cgroup in slurm.conf";
     let look = format!("grep -n TaskPlugin {folder}/slurm.conf");
     let verdict = match (of.constrains, of.has_task_plugin) {
-        (Some(true), _) => verdict.advise(format!("confine jobs to their devices: {PLUGIN}"), [look]),
+        (Some(true), _) => {
+            verdict.advise(format!("confine jobs to their devices: {PLUGIN}"), [look])
+        }
         (_, true) => verdict.helped(gpusetup_causes::constrain_devices(&folder)),
         (_, false) => {
             let Remedy { text, commands } = gpusetup_causes::constrain_devices(&folder);
-            verdict.advise(format!("{text}, and {PLUGIN}"), commands).then([look])
+            verdict
+                .advise(format!("{text}, and {PLUGIN}"), commands)
+                .then([look])
         }
     };
     verdict.then([RESTART])
@@ -242,12 +327,18 @@ pub fn confined(seen: &Evidence) -> Verdict {
 
 /// The folder of Slurm's configuration.
 fn folder(of: &Slurm) -> String {
-    of.folder.as_ref().map_or_else(|| gpusetup_causes::SLURM.to_owned(), |folder| quoted_path(folder))
+    of.folder.as_ref().map_or_else(
+        || gpusetup_causes::SLURM.to_owned(),
+        |folder| quoted_path(folder),
+    )
 }
 
 fn listed(all: &BTreeSet<String>) -> String {
     if all.is_empty() {
         return "none".to_owned();
     }
-    all.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+    all.iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -1,5 +1,5 @@
-//! What users ask for beside the driver: DCGM's service runs, the kernel modules of GPUDirect Storage and GPUDirect RDMA are loaded
-//! and built for the driver.
+//! What users ask for beside the driver: DCGM's service runs, the kernel modules of GPUDirect
+//! Storage and GPUDirect RDMA are loaded and built for the driver.
 
 use crate::evidence::CompanionState;
 use crate::{Answer, Evidence, Verdict};
@@ -9,42 +9,102 @@ use gpusetup_operation::{Operation, Service};
 
 /// What DCGM's host engine logs when it does not start, and what that means.
 const IN_LOG: [(&str, &str); 2] = [
-    ("already running with pid", "another host engine of DCGM runs already"),
-    ("Failed to start DCGM Server", "its port (5555) is in use, or it could not reach the driver"),
+    (
+        "already running with pid",
+        "another host engine of DCGM runs already",
+    ),
+    (
+        "Failed to start DCGM Server",
+        "its port (5555) is in use, or it could not reach the driver",
+    ),
 ];
 
 /// Whether the installed ones run.
 pub fn run(seen: &Evidence) -> Verdict {
-    let Answer::Is(states) = &seen.companions else { return Verdict::skip("it is not known how they run") };
+    let Answer::Is(states) = &seen.companions else {
+        return Verdict::skip("it is not known how they run");
+    };
     let verdicts = seen.facts.companions.iter().filter_map(|found| {
-        let of = seen.requested_companions.iter().find(|of| of.id == found.id)?;
-        Some(judged(seen, of, found, states.iter().find(|state| state.id == of.id)))
+        let of = seen
+            .requested_companions
+            .iter()
+            .find(|of| of.id == found.id)?;
+        Some(judged(
+            seen,
+            of,
+            found,
+            states.iter().find(|state| state.id == of.id),
+        ))
     });
-    Verdict::worst(verdicts)
-        .unwrap_or_else(|| Verdict::skip("none of DCGM, GPUDirect Storage and nvidia-peermem is installed"))
+    Verdict::worst(verdicts).unwrap_or_else(|| {
+        Verdict::skip("none of DCGM, GPUDirect Storage and nvidia-peermem is installed")
+    })
 }
 
-fn judged(seen: &Evidence, of: &Companion, found: &InstalledCompanion, state: Option<&CompanionState>) -> Verdict {
+fn judged(
+    seen: &Evidence,
+    of: &Companion,
+    found: &InstalledCompanion,
+    state: Option<&CompanionState>,
+) -> Verdict {
     let verdict = idle_unit(of, found, state)
         .or_else(|| built_for_another(seen, of, found, state))
         .or_else(|| idle_module(seen, of, found))
         .unwrap_or_else(Verdict::pass);
-    let version = found.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-    let starts = if found.enabled { "" } else { ", not started at boot" };
+    let version = found
+        .version
+        .as_ref()
+        .map(|version| format!(" {version}"))
+        .unwrap_or_default();
+    let starts = if found.enabled {
+        ""
+    } else {
+        ", not started at boot"
+    };
     verdict.saw(format!("{}{version}{starts}", of.title))
 }
 
-/// A service that boots start, or that failed. One that nobody enabled need not run: exporters of metrics have DCGM built in.
-fn idle_unit(of: &Companion, found: &InstalledCompanion, state: Option<&CompanionState>) -> Option<Verdict> {
+/// A service that boots start, or that failed. One that nobody enabled need not run: exporters of
+/// metrics have DCGM built in.
+fn idle_unit(
+    of: &Companion,
+    found: &InstalledCompanion,
+    state: Option<&CompanionState>,
+) -> Option<Verdict> {
     let state = state?;
-    let unit = state.unit.as_deref().filter(|unit| *unit == "failed" || found.enabled && *unit != "active")?;
-    let meaning = |line: &String| IN_LOG.iter().find(|(said, _)| line.contains(said)).map(|(_, means)| *means);
-    let known = state.log.iter().rev().find_map(|line| Some((line, meaning(line)?)));
-    let why = known.map(|(_, means)| format!(": {means}")).unwrap_or_default();
-    let verdict = Verdict::warn(format!("{} is installed, but its service is {unit}{why}", of.title));
+    let unit = state
+        .unit
+        .as_deref()
+        .filter(|unit| *unit == "failed" || found.enabled && *unit != "active")?;
+    let meaning = |line: &String| {
+        IN_LOG
+            .iter()
+            .find(|(said, _)| line.contains(said))
+            .map(|(_, means)| *means)
+    };
+    let known = state
+        .log
+        .iter()
+        .rev()
+        .find_map(|line| Some((line, meaning(line)?)));
+    let why = known
+        .map(|(_, means)| format!(": {means}"))
+        .unwrap_or_default();
+    let verdict = Verdict::warn(format!(
+        "{} is installed, but its service is {unit}{why}",
+        of.title
+    ));
     let logged = known.map(|(line, _)| line).or(state.log.last());
-    let verdict = logged.into_iter().fold(verdict, |verdict, line| verdict.saw(format!("its log: {line}")));
-    let start = |unit: &String| Operation::Service(Service { unit: unit.clone(), enabled: true, restart: false });
+    let verdict = logged.into_iter().fold(verdict, |verdict, line| {
+        verdict.saw(format!("its log: {line}"))
+    });
+    let start = |unit: &String| {
+        Operation::Service(Service {
+            unit: unit.clone(),
+            enabled: true,
+            restart: false,
+        })
+    };
     Some(verdict.repair("start the service", of.units.iter().map(start)))
 }
 
@@ -55,16 +115,27 @@ fn built_for_another(
     found: &InstalledCompanion,
     state: Option<&CompanionState>,
 ) -> Option<Verdict> {
-    let (module, driver) = (of.kernel_module.as_deref()?, seen.facts.driver.as_ref()?.version);
+    let (module, driver) = (
+        of.kernel_module.as_deref()?,
+        seen.facts.driver.as_ref()?.version,
+    );
     let built_for = state?.built_for.filter(|built_for| *built_for != driver)?;
-    let (kernel, version) = (seen.facts.kernels.running.as_deref()?, found.version.as_deref().unwrap_or("VERSION"));
+    let (kernel, version) = (
+        seen.facts.kernels.running.as_deref()?,
+        found.version.as_deref().unwrap_or("VERSION"),
+    );
     let dkms = |what: &str| format!("sudo dkms {what} {module}/{version} -k {kernel} --force");
     let verdict = Verdict::fail(format!(
         "{module} was built for driver {built_for}, but {driver} is installed: what reads files into GPUs may fail or crash the kernel"
     ));
     Some(verdict.advise(
         "build the module again; if the driver was not loaded yet, do it before the reboot",
-        [dkms("build"), dkms("install"), format!("sudo modprobe --remove {module}"), format!("sudo modprobe {module}")],
+        [
+            dkms("build"),
+            dkms("install"),
+            format!("sudo modprobe --remove {module}"),
+            format!("sudo modprobe {module}"),
+        ],
     ))
 }
 
@@ -72,7 +143,10 @@ fn built_for_another(
 fn idle_module(seen: &Evidence, of: &Companion, found: &InstalledCompanion) -> Option<Verdict> {
     let module = of.kernel_module.as_deref().filter(|_| found.enabled)?;
     let loaded = seen.facts.loaded_modules.as_ref()?;
-    if loaded.iter().any(|loaded| loaded.name == module.replace('-', "_")) {
+    if loaded
+        .iter()
+        .any(|loaded| loaded.name == module.replace('-', "_"))
+    {
         return None;
     }
     let flavour = seen.facts.driver.as_ref()?.modules;
@@ -82,10 +156,15 @@ fn idle_module(seen: &Evidence, of: &Companion, found: &InstalledCompanion) -> O
                 "{module} is not loaded: it needs the open kernel modules, and the driver has the proprietary ones"
             );
             let command = "gpusetup plan --profile driver --modules open --upgrade";
-            Verdict::warn(cause).advise("use the open kernel modules if the GPUs support them", [command])
+            Verdict::warn(cause).advise(
+                "use the open kernel modules if the GPUs support them",
+                [command],
+            )
         }
-        _ => Verdict::warn(format!("{module} is not loaded, although boots load it"))
-            .advise("load it; the message says why it fails", [format!("sudo modprobe {module}")]),
+        _ => Verdict::warn(format!("{module} is not loaded, although boots load it")).advise(
+            "load it; the message says why it fails",
+            [format!("sudo modprobe {module}")],
+        ),
     };
     Some(verdict)
 }

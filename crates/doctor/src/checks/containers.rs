@@ -19,56 +19,90 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
     }
     let engines = Verdict::pass().saw(format!("engines: {}", here.engines.join(", ")));
     if !here.has_toolkit && here.lost_runtimes.is_empty() && here.specs.is_empty() {
-        return Verdict::skip("containers with GPUs are not set up: NVIDIA's container toolkit is not installed");
+        return Verdict::skip(
+            "containers with GPUs are not set up: NVIDIA's container toolkit is not installed",
+        );
     }
     let daemon = here.daemon_json.iter().map(|why| {
         Verdict::fail(format!("docker cannot read /etc/docker/daemon.json: {why}"))
             .saw("/etc/docker/daemon.json")
             .advise(
                 "correct the file, then restart docker",
-                ["sudo cat -n /etc/docker/daemon.json", "sudo systemctl restart docker"],
+                [
+                    "sudo cat -n /etc/docker/daemon.json",
+                    "sudo systemctl restart docker",
+                ],
             )
     });
     let broken = here.broken.iter().map(unreadable);
     let lost = here.lost_runtimes.iter().map(|(file, program)| {
-        let (grep, file) = (format!("grep -n nvidia {}", quoted_path(file)), file.display());
-        Verdict::fail(format!("the configured runtime for containers with GPUs, {program}, is not installed"))
-            .saw(format!("{file} names {program}"))
-            .advise("install NVIDIA's container toolkit, or remove the runtime from the file", [grep])
+        let (grep, file) = (
+            format!("grep -n nvidia {}", quoted_path(file)),
+            file.display(),
+        );
+        Verdict::fail(format!(
+            "the configured runtime for containers with GPUs, {program}, is not installed"
+        ))
+        .saw(format!("{file} names {program}"))
+        .advise(
+            "install NVIDIA's container toolkit, or remove the runtime from the file",
+            [grep],
+        )
     });
     let snap = (here.bare_snap && here.has_toolkit).then(|| {
-        Verdict::warn("docker is a snap: it cannot see this host's container toolkit, and contains none")
-            .saw("/snap/bin/docker, and no /snap/docker/current/usr/bin/nvidia-ctk")
-            .advise("update the snap, or install docker from packages", ["sudo snap refresh docker"])
+        Verdict::warn(
+            "docker is a snap: it cannot see this host's container toolkit, and contains none",
+        )
+        .saw("/snap/bin/docker, and no /snap/docker/current/usr/bin/nvidia-ctk")
+        .advise(
+            "update the snap, or install docker from packages",
+            ["sudo snap refresh docker"],
+        )
     });
     let specs = here.specs.iter().map(|spec| described(spec, seen));
     let running = here.daemon.iter().flat_map(running);
-    let unread = here.old_cdi_readers.iter().filter_map(|reader| unread(reader, here));
+    let unread = here
+        .old_cdi_readers
+        .iter()
+        .filter_map(|reader| unread(reader, here));
     let files = daemon.chain(broken).chain(lost);
-    let all = [engines].into_iter().chain(files).chain(snap).chain(specs).chain(unread).chain(running);
-    Verdict::worst(all.chain(conflicting(here)).chain(undescribed(seen))).unwrap_or_else(Verdict::pass)
+    let all = [engines]
+        .into_iter()
+        .chain(files)
+        .chain(snap)
+        .chain(specs)
+        .chain(unread)
+        .chain(running);
+    Verdict::worst(all.chain(conflicting(here)).chain(undescribed(seen)))
+        .unwrap_or_else(Verdict::pass)
 }
 
 /// A configuration file that its engine cannot read.
-pub fn unreadable(BrokenConfig { engine, path, why, .. }: &BrokenConfig) -> Verdict {
+pub fn unreadable(
+    BrokenConfig {
+        engine, path, why, ..
+    }: &BrokenConfig,
+) -> Verdict {
     let unit = match engine.as_str() {
         "cri-o" => "crio",
         engine => engine,
     };
     let look = format!("sudo cat -n {}", quoted_path(path));
-    let verdict =
-        Verdict::fail(format!("{unit} cannot read {}: {why}", path.display())).saw(path.display().to_string());
+    let verdict = Verdict::fail(format!("{unit} cannot read {}: {why}", path.display()))
+        .saw(path.display().to_string());
     match unit {
         // It has no daemon.
         "podman" => verdict.advise("correct the file", [look]),
         "k3s" | "rke2" => verdict.advise(format!("correct the file, then restart {unit}"), [look]),
-        _ => verdict
-            .advise(format!("correct the file, then restart {unit}"), [look, format!("sudo systemctl restart {unit}")]),
+        _ => verdict.advise(
+            format!("correct the file, then restart {unit}"),
+            [look, format!("sudo systemctl restart {unit}")],
+        ),
     }
 }
 
-/// Podman has no other way to the GPUs than a CDI specification, nor has CRI-O without a runtime of NVIDIA's. A tree may get one when
-/// it boots.
+/// Podman has no other way to the GPUs than a CDI specification, nor has CRI-O without a runtime of
+/// NVIDIA's. A tree may get one when it boots.
 fn undescribed(seen: &Evidence) -> Option<Verdict> {
     let (here, is_tree) = (&seen.containers, seen.facts.machine.is_tree);
     let needs_spec = |engine: &String| match engine.as_str() {
@@ -76,7 +110,11 @@ fn undescribed(seen: &Evidence) -> Option<Verdict> {
         "crio" if here.crio_lacks_runtime => Some("CRI-O"),
         _ => None,
     };
-    let titles = here.engines.iter().map(needs_spec).collect::<Option<Vec<_>>>()?;
+    let titles = here
+        .engines
+        .iter()
+        .map(needs_spec)
+        .collect::<Option<Vec<_>>>()?;
     let is_there = !here.specs.is_empty() || is_tree && here.writes_spec_at_boot;
     (!is_there).then(|| {
         let titles = titles.join(" and ");
@@ -105,14 +143,19 @@ fn running(daemon: &DockerDaemon) -> Vec<Verdict> {
         let cause = format!(
             "docker does not know the runtime {name}: it was not restarted since /etc/docker/daemon.json names it"
         );
-        all.push(Verdict::fail(cause).saw(format!("docker info lists no runtime {name}")).advise(
-            "restart docker, which stops its containers unless live-restore is set",
-            ["sudo systemctl restart docker"],
-        ));
+        all.push(
+            Verdict::fail(cause)
+                .saw(format!("docker info lists no runtime {name}"))
+                .advise(
+                    "restart docker, which stops its containers unless live-restore is set",
+                    ["sudo systemctl restart docker"],
+                ),
+        );
     }
     // <https://github.com/NVIDIA/nvidia-container-toolkit/issues/48>
     if daemon.cgroup_driver == "systemd" && !daemon.has_char_links {
-        let text = "create the links, or start containers with CDI devices (--device nvidia.com/gpu=all)";
+        let text =
+            "create the links, or start containers with CDI devices (--device nvidia.com/gpu=all)";
         all.push(
             Verdict::warn("running containers lose their GPUs when systemd reloads its units: \"Failed to initialize NVML: Unknown Error\"")
                 .saw("docker uses the cgroup driver systemd, and /dev/char has no links to NVIDIA's devices")
@@ -129,17 +172,26 @@ fn described(spec: &CdiSpec, seen: &Evidence) -> Verdict {
     let missing = match &spec.missing {
         Answer::Is(missing) => missing,
         Answer::Failed(why) | Answer::NotAsked(why) => {
-            return again(spec, Verdict::warn(format!("the CDI specification {path} cannot be read"))).saw(why.clone());
+            return again(
+                spec,
+                Verdict::warn(format!("the CDI specification {path} cannot be read")),
+            )
+            .saw(why.clone());
         }
     };
     let Some(first) = missing.first() else {
         if let Some(other) = of_other_driver(spec, seen) {
             return other;
         }
-        return Verdict::pass().saw(format!("{path}: {} devices, all their files exist", spec.devices.len()));
+        return Verdict::pass().saw(format!(
+            "{path}: {} devices, all their files exist",
+            spec.devices.len()
+        ));
     };
     if is_replaced(spec, &seen.containers) {
-        return Verdict::pass().saw(format!("{path} is stale, but another specification replaces it"));
+        return Verdict::pass().saw(format!(
+            "{path} is stale, but another specification replaces it"
+        ));
     }
     let cause = format!(
         "containers with GPUs do not start: {path} names {}{}",
@@ -153,26 +205,38 @@ fn described(spec: &CdiSpec, seen: &Evidence) -> Verdict {
     again(spec, Verdict::fail(cause)).saw(format!("{path} was generated for another driver"))
 }
 
-/// Whether another specification counts: if two describe one device, the one in /var/run, unless an engine that reads this one is too
-/// old for it.
+/// Whether another specification counts: if two describe one device, the one in /var/run, unless an
+/// engine that reads this one is too old for it.
 fn is_replaced(spec: &CdiSpec, here: &Containers) -> bool {
     let temporary = |s: &CdiSpec| s.path.starts_with("/var/run");
-    let is_skipped =
-        |s: &CdiSpec| here.old_cdi_readers.iter().any(|reader| refuses(reader, s) && !refuses(reader, spec));
-    let stands_for = |s: &CdiSpec| temporary(s) && s.devices.is_superset(&spec.devices) && !is_skipped(s);
+    let is_skipped = |s: &CdiSpec| {
+        here.old_cdi_readers
+            .iter()
+            .any(|reader| refuses(reader, s) && !refuses(reader, spec))
+    };
+    let stands_for =
+        |s: &CdiSpec| temporary(s) && s.devices.is_superset(&spec.devices) && !is_skipped(s);
     !temporary(spec) && here.specs.iter().any(stands_for)
 }
 
 /// A specification that names the files of another driver, which are still there.
 fn of_other_driver(spec: &CdiSpec, seen: &Evidence) -> Option<Verdict> {
-    let written = spec.driver.filter(|_| !is_replaced(spec, &seen.containers))?;
-    let installed =
-        seen.facts.driver.as_ref().map(|driver| driver.version).filter(|installed| *installed != written)?;
+    let written = spec
+        .driver
+        .filter(|_| !is_replaced(spec, &seen.containers))?;
+    let installed = seen
+        .facts
+        .driver
+        .as_ref()
+        .map(|driver| driver.version)
+        .filter(|installed| *installed != written)?;
     let path = spec.path.display();
     let cause = format!(
         "containers with GPUs get the files of driver {written}, and {installed} is installed: {path} is older"
     );
-    Some(again(spec, Verdict::warn(cause)).saw(format!("{path} names libraries of {written}, which are still there")))
+    Some(again(spec, Verdict::warn(cause)).saw(format!(
+        "{path} names libraries of {written}, which are still there"
+    )))
 }
 
 /// The version of CDI that a specification is written in.
@@ -182,19 +246,30 @@ fn written_in(spec: &CdiSpec) -> Option<AddOnVersion> {
 
 /// Two specifications in one folder with the same device, which engines then give to no container.
 fn conflicting(here: &Containers) -> Option<Verdict> {
-    let is_refused = |spec: &CdiSpec| here.old_cdi_readers.iter().any(|reader| refuses(reader, spec));
+    let is_refused = |spec: &CdiSpec| {
+        here.old_cdi_readers
+            .iter()
+            .any(|reader| refuses(reader, spec))
+    };
     let is_read = |spec: &&CdiSpec| matches!(spec.missing, Answer::Is(_)) && !is_refused(spec);
     let read: Vec<_> = here.specs.iter().filter(is_read).collect();
     let (device, one, other) = read.iter().enumerate().find_map(|(at, one)| {
-        let mut beside = read[at + 1..].iter().filter(|other| other.path.parent() == one.path.parent());
-        beside.find_map(|other| Some((one.devices.intersection(&other.devices).next()?, one, other)))
+        let mut beside = read[at + 1..]
+            .iter()
+            .filter(|other| other.path.parent() == one.path.parent());
+        beside
+            .find_map(|other| Some((one.devices.intersection(&other.devices).next()?, one, other)))
     })?;
     let (first, second) = (one.path.display(), other.path.display());
     let cause = format!(
         "containers get no {device} by CDI: two specifications of one folder describe it, and engines use neither"
     );
     let verdict = Verdict::warn(cause).saw(format!("{first} and {second} both describe {device}"));
-    let list = format!("ls -l {} {}", quoted_path(&one.path), quoted_path(&other.path));
+    let list = format!(
+        "ls -l {} {}",
+        quoted_path(&one.path),
+        quoted_path(&other.path)
+    );
     Some(verdict.advise("remove the older one of the two files", [list]))
 }
 
@@ -205,27 +280,48 @@ fn refuses(reader: &OldCdiReader, spec: &CdiSpec) -> bool {
 
 /// The devices that an engine finds in the specifications that it reads: it skips the others.
 fn devices_of(engine: &str, here: &Containers) -> BTreeSet<String> {
-    let is_refused =
-        |spec: &CdiSpec| here.old_cdi_readers.iter().any(|reader| reader.engine == engine && refuses(reader, spec));
+    let is_refused = |spec: &CdiSpec| {
+        here.old_cdi_readers
+            .iter()
+            .any(|reader| reader.engine == engine && refuses(reader, spec))
+    };
     let is_read = |spec: &&CdiSpec| matches!(spec.missing, Answer::Is(_)) && !is_refused(spec);
-    here.specs.iter().filter(is_read).flat_map(|spec| spec.devices.iter().cloned()).collect()
+    here.specs
+        .iter()
+        .filter(is_read)
+        .flat_map(|spec| spec.devices.iter().cloned())
+        .collect()
 }
 
 /// A specification that an engine is too old for, if no other one gives it the same devices.
 fn unread(reader: &OldCdiReader, here: &Containers) -> Option<Verdict> {
-    let OldCdiReader { engine, version, first, cdi } = reader;
+    let OldCdiReader {
+        engine,
+        version,
+        first,
+        cdi,
+    } = reader;
     let found = devices_of(engine, here);
     let lacks = |spec: &&CdiSpec| spec.devices.is_empty() || !spec.devices.is_subset(&found);
     let of_version = |spec: &CdiSpec| written_in(spec).filter(|written| written >= cdi);
-    let (spec, written) = here.specs.iter().filter(lacks).find_map(|spec| Some((spec, of_version(spec)?)))?;
+    let (spec, written) = here
+        .specs
+        .iter()
+        .filter(lacks)
+        .find_map(|spec| Some((spec, of_version(spec)?)))?;
     let path = spec.path.display();
-    let cause = format!("{engine} {version} does not read the CDI specification {path}, so its containers get no GPUs");
+    let cause = format!(
+        "{engine} {version} does not read the CDI specification {path}, so its containers get no GPUs"
+    );
     let (known, update) = match first {
         Some(first) => (
             format!("{engine} {first} is the first that reads {cdi}"),
             format!("update {engine} to {first} or newer, or "),
         ),
-        None => (format!("no version of {engine} that gpusetup knows reads {cdi}"), String::new()),
+        None => (
+            format!("no version of {engine} that gpusetup knows reads {cdi}"),
+            String::new(),
+        ),
     };
     let known = format!("the specification has version {written}, and {known}");
     let text = format!("{update}write a specification with an older container toolkit");
@@ -236,7 +332,10 @@ fn unread(reader: &OldCdiReader, here: &Containers) -> Option<Verdict> {
 fn again(spec: &CdiSpec, verdict: Verdict) -> Verdict {
     const LIMIT: u64 = 120;
     let command = if spec.path.starts_with("/var/run") {
-        Run::new(["systemctl", "restart", "nvidia-cdi-refresh.service"], LIMIT)
+        Run::new(
+            ["systemctl", "restart", "nvidia-cdi-refresh.service"],
+            LIMIT,
+        )
     } else {
         let output = format!("--output={}", spec.path.display());
         Run::new(["nvidia-ctk", "cdi", "generate", &output], LIMIT)
@@ -253,42 +352,60 @@ pub fn not_given(seen: &Evidence) -> Option<Verdict> {
     let on_the_bus = !seen.facts.gpus.is_empty();
     let verdict = match (given.asked, on_the_bus) {
         (Asked::Nothing, _) | (Asked::Unsaid, false) => return None,
-        (Asked::Unsaid, true) => Verdict::fail("the host has GPUs, but this container was started without them"),
-        (Asked::Gpus, true) => Verdict::fail(NOT_PASSED).saw("NVIDIA_VISIBLE_DEVICES requests GPUs"),
-        (Asked::Gpus, false) => Verdict::warn(NOT_PASSED).saw("NVIDIA_VISIBLE_DEVICES requests GPUs"),
+        (Asked::Unsaid, true) => {
+            Verdict::fail("the host has GPUs, but this container was started without them")
+        }
+        (Asked::Gpus, true) => {
+            Verdict::fail(NOT_PASSED).saw("NVIDIA_VISIBLE_DEVICES requests GPUs")
+        }
+        (Asked::Gpus, false) => {
+            Verdict::warn(NOT_PASSED).saw("NVIDIA_VISIBLE_DEVICES requests GPUs")
+        }
     };
     let text = "start the container with GPUs, on a host with NVIDIA's container toolkit; do not install a driver in it. \
                 To build programs without a GPU, link with the libcuda in the toolkit's lib64/stubs";
-    let commands = ["docker run --gpus all IMAGE", "podman run --device nvidia.com/gpu=all IMAGE"];
-    Some(verdict.saw("/dev/nvidiactl is missing").alone().advise(text, commands))
+    let commands = [
+        "docker run --gpus all IMAGE",
+        "podman run --device nvidia.com/gpu=all IMAGE",
+    ];
+    Some(
+        verdict
+            .saw("/dev/nvidiactl is missing")
+            .alone()
+            .advise(text, commands),
+    )
 }
 
-const NOT_PASSED: &str =
-    "this container requests GPUs but got none: it was started without --gpus, or without NVIDIA's runtime";
+const NOT_PASSED: &str = "this container requests GPUs but got none: it was started without --gpus, or without NVIDIA's runtime";
 
 /// Why a container with the GPUs' devices lacks a library of the driver.
 pub fn without_library(seen: &Evidence, library: &str, capability: &str) -> Option<Verdict> {
     if seen.facts.machine.kind != MachineKind::Container {
         return None;
     }
-    let asked = seen.given.as_ref().and_then(|given| given.capabilities.as_ref());
+    let asked = seen
+        .given
+        .as_ref()
+        .and_then(|given| given.capabilities.as_ref());
     let shown = asked.map(|all| all.iter().map(String::as_str).collect::<Vec<_>>().join(","));
     let cause = match &shown {
-        Some(all) if asked.is_some_and(|a| !a.contains(capability) && !a.contains("all")) => format!(
-            "this container got the GPUs without {library}: NVIDIA_DRIVER_CAPABILITIES={all} leaves out {capability}"
-        ),
+        Some(all) if asked.is_some_and(|a| !a.contains(capability) && !a.contains("all")) => {
+            format!(
+                "this container got the GPUs without {library}: NVIDIA_DRIVER_CAPABILITIES={all} leaves out {capability}"
+            )
+        }
         _ => format!("this container has the GPUs' devices, but not the host driver's {library}"),
     };
     let commands = ["docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility IMAGE"];
-    Some(
-        Verdict::fail(cause)
-            .alone()
-            .advise("start the container with the driver's libraries; do not install a driver in it", commands),
-    )
+    Some(Verdict::fail(cause).alone().advise(
+        "start the container with the driver's libraries; do not install a driver in it",
+        commands,
+    ))
 }
 
-/// Drivers before 615 default to NUMA mode; driver mode exists since 580 (release notes of NVIDIA HPC SDK 26.11). The effect of
-/// NUMA mode on Kubernetes: <https://developer.nvidia.com/blog/understanding-memory-management-on-hardware-coherent-platforms>.
+/// Drivers before 615 default to NUMA mode; driver mode exists since 580 (release notes of NVIDIA
+/// HPC SDK 26.11). The effect of NUMA mode on Kubernetes:
+/// <https://developer.nvidia.com/blog/understanding-memory-management-on-hardware-coherent-platforms>.
 pub fn count_memory(seen: &Evidence) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(seen) {
         return skip;
@@ -309,11 +426,14 @@ pub fn count_memory(seen: &Evidence) -> Verdict {
     if mode == "driver" {
         return Verdict::pass().saw(evidence);
     }
-    let cause =
-        "the kernel counts GPU memory as host memory: Kubernetes reports too much memory, and pods get wrong limits";
+    let cause = "the kernel counts GPU memory as host memory: Kubernetes reports too much memory, and pods get wrong limits";
     if branch < 580 {
         let text = "install driver branch 580 or newer, which can manage GPU memory itself";
-        return Verdict::warn(cause).saw(evidence).advise(text, ["gpusetup plan --upgrade"]);
+        return Verdict::warn(cause)
+            .saw(evidence)
+            .advise(text, ["gpusetup plan --upgrade"]);
     }
-    Verdict::warn(cause).saw(evidence).helped(gpusetup_causes::driver_manages_memory())
+    Verdict::warn(cause)
+        .saw(evidence)
+        .helped(gpusetup_causes::driver_manages_memory())
 }

@@ -1,4 +1,5 @@
-//! Whether programs can compute: CUDA's driver library, a test kernel on every GPU, the toolkit's version, cuDNN.
+//! Whether programs can compute: CUDA's driver library, a test kernel on every GPU, the toolkit's
+//! version, cuDNN.
 
 use super::containers::{not_given, without_library};
 use super::no_driver_of_its_own;
@@ -12,7 +13,9 @@ use gpusetup_text::ids::CheckId;
 pub fn computes(seen: &Evidence) -> Verdict {
     let cuda = match &seen.cuda {
         Answer::Is(cuda) => cuda,
-        Answer::NotAsked(why) => return not_given(seen).unwrap_or_else(|| Verdict::skip(why.clone())),
+        Answer::NotAsked(why) => {
+            return not_given(seen).unwrap_or_else(|| Verdict::skip(why.clone()));
+        }
         Answer::Failed(why) => {
             return Verdict::fail(format!("CUDA does not respond: {why}")).saw(why.clone()).advise(
                 "see what the kernel reports, then reboot: a process that hangs in the driver cannot be killed",
@@ -20,7 +23,10 @@ pub fn computes(seen: &Evidence) -> Verdict {
             );
         }
     };
-    let library = cuda.library.as_ref().map(|path| format!("programs load {}", path.display()));
+    let library = cuda
+        .library
+        .as_ref()
+        .map(|path| format!("programs load {}", path.display()));
     let verdict = match &cuda.refused {
         Some(refused) => refusal(seen, cuda, refused, None),
         None if cuda.gpus.is_empty() => no_gpu(seen, "cuDeviceGetCount: 0"),
@@ -44,12 +50,19 @@ pub fn computes(seen: &Evidence) -> Verdict {
     library.into_iter().fold(verdict, Verdict::saw)
 }
 
-/// The meaning of each number is documented: <https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html>. The causes
-/// come from reports of users.
+/// The meaning of each number is documented:
+/// <https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html>. The causes come from
+/// reports of users.
 fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) -> Verdict {
     let gpu = at.map_or("a GPU", |_| "{gpus}");
-    let library = cuda.library.as_ref().map_or("libcuda.so.1".to_owned(), |path| path.display().to_string());
-    let where_from = ["ldconfig -p | grep libcuda.so", "grep -rnE 'stubs|compat' /etc/ld.so.conf /etc/ld.so.conf.d"];
+    let library = cuda
+        .library
+        .as_ref()
+        .map_or("libcuda.so.1".to_owned(), |path| path.display().to_string());
+    let where_from = [
+        "ldconfig -p | grep libcuda.so",
+        "grep -rnE 'stubs|compat' /etc/ld.so.conf /etc/ld.so.conf.d",
+    ];
     let verdict = match refused.code {
         None => without_library(seen, "libcuda.so.1", "compute").unwrap_or_else(|| {
             Verdict::fail("programs cannot load the driver's CUDA library, libcuda.so.1")
@@ -121,19 +134,32 @@ fn the_gpu(at: Option<&str>) -> String {
 const NO_DEVICE: i32 = 100;
 
 fn reset(at: Option<&str>) -> Vec<String> {
-    vec![format!("sudo nvidia-smi --gpu-reset{}", at.map_or("", |_| " -i {gpus}"))]
+    vec![format!(
+        "sudo nvidia-smi --gpu-reset{}",
+        at.map_or("", |_| " -i {gpus}")
+    )]
 }
 
-/// CUDA finds no GPU: MIG is on without instances, no GPU is bound to the driver, or the GPUs are hidden.
+/// CUDA finds no GPU: MIG is on without instances, no GPU is bound to the driver, or the GPUs are
+/// hidden.
 fn no_gpu(seen: &Evidence, said: &str) -> Verdict {
-    let gpus = if let Answer::Is(nvml) = &seen.nvml { nvml.gpus.as_slice() } else { &[] };
-    let undivided = |g: &gpusetup_nvidia::NvmlGpu| g.mig.is_none_or(|m| !m.enabled || m.instances > 0);
+    let gpus = if let Answer::Is(nvml) = &seen.nvml {
+        nvml.gpus.as_slice()
+    } else {
+        &[]
+    };
+    let undivided =
+        |g: &gpusetup_nvidia::NvmlGpu| g.mig.is_none_or(|m| !m.enabled || m.instances > 0);
     let verdict = if !gpus.is_empty() && !gpus.iter().any(undivided) {
         Verdict::fail("MIG is on, but no GPU has a MIG instance (error 100)")
-            .advise("create MIG instances, or switch MIG off", ["sudo nvidia-smi mig -lgip", "sudo nvidia-smi -mig 0"])
+            .advise(
+                "create MIG instances, or switch MIG off",
+                ["sudo nvidia-smi mig -lgip", "sudo nvidia-smi -mig 0"],
+            )
             .only_from(&[CheckId::GS802])
     } else if gpus.is_empty() {
-        Verdict::fail("CUDA finds no GPU (error 100)").advise("see what the kernel reports", ["sudo dmesg | grep NVRM"])
+        Verdict::fail("CUDA finds no GPU (error 100)")
+            .advise("see what the kernel reports", ["sudo dmesg | grep NVRM"])
     } else {
         Verdict::fail(
             "the driver has GPUs, but CUDA finds none (error 100): this user may lack access to their devices",
@@ -150,40 +176,66 @@ fn no_gpu(seen: &Evidence, said: &str) -> Verdict {
 fn not_ready(seen: &Evidence) -> Verdict {
     let confidential = matches!(&seen.nvml, Answer::Is(nvml) if nvml.accepts_work == Some(false));
     if confidential {
-        return Verdict::fail("the GPU is in confidential-computing mode and was not set ready (error 802)")
-            .advise("attest the GPU, then set it ready", ["sudo nvidia-smi conf-compute -srs 1"])
-            .only_from(&[]);
+        return Verdict::fail(
+            "the GPU is in confidential-computing mode and was not set ready (error 802)",
+        )
+        .advise(
+            "attest the GPU, then set it ready",
+            ["sudo nvidia-smi conf-compute -srs 1"],
+        )
+        .only_from(&[]);
     }
     let cause = "the GPUs are not connected by NVLink yet: CUDA reports that the system is not ready (error 802)";
     Verdict::fail(cause)
         .advise(
-            format!("start {}; for a virtual machine, start it on the host", seen.fabric_title()),
-            seen.fabric_start().chain(["nvidia-smi -q | grep -A 3 Fabric".to_owned()]),
+            format!(
+                "start {}; for a virtual machine, start it on the host",
+                seen.fabric_title()
+            ),
+            seen.fabric_start()
+                .chain(["nvidia-smi -q | grep -A 3 Fabric".to_owned()]),
         )
         .only_from(&[CheckId::GS801])
 }
 
 fn busy(seen: &Evidence, gpu: &str, at: Option<&str>) -> Verdict {
-    let told = if let Answer::Is(nvml) = &seen.nvml { nvml.gpus.as_slice() } else { &[] };
-    let told = told.iter().find(|g| at.is_none() || g.address.as_deref() == at);
-    let default = format!("sudo nvidia-smi{} -c DEFAULT", at.map_or("", |_| " -i {gpus}"));
+    let told = if let Answer::Is(nvml) = &seen.nvml {
+        nvml.gpus.as_slice()
+    } else {
+        &[]
+    };
+    let told = told
+        .iter()
+        .find(|g| at.is_none() || g.address.as_deref() == at);
+    let default = format!(
+        "sudo nvidia-smi{} -c DEFAULT",
+        at.map_or("", |_| " -i {gpus}")
+    );
     let does = at.map_or("does", |_| "{does|do}");
     let is = at.map_or("is", |_| "{is|are}");
     match told.and_then(|g| g.compute_mode) {
-        Some(ComputeMode::Prohibited) => {
-            Verdict::fail(format!("{gpu} {does} not accept programs: the compute mode is Prohibited (error 46)"))
-                .advise("set the default compute mode", [default])
-                .only_from(&[])
-        }
+        Some(ComputeMode::Prohibited) => Verdict::fail(format!(
+            "{gpu} {does} not accept programs: the compute mode is Prohibited (error 46)"
+        ))
+        .advise("set the default compute mode", [default])
+        .only_from(&[]),
         Some(ComputeMode::Exclusive) => {
             let count = told.and_then(|g| g.processes).unwrap_or(0);
-            Verdict::warn(format!("another process uses {gpu}, in a mode for one process at a time (error 46)"))
-                .saw(format!("compute mode exclusive, {count} processes"))
-                .advise("wait for that process, or set the default compute mode", ["nvidia-smi".to_owned(), default])
-                .only_from(&[])
+            Verdict::warn(format!(
+                "another process uses {gpu}, in a mode for one process at a time (error 46)"
+            ))
+            .saw(format!("compute mode exclusive, {count} processes"))
+            .advise(
+                "wait for that process, or set the default compute mode",
+                ["nvidia-smi".to_owned(), default],
+            )
+            .only_from(&[])
         }
         _ => Verdict::fail(format!("{gpu} {is} busy or unavailable (error 46)"))
-            .advise("see which programs use it, and what the kernel reports", ["nvidia-smi", "sudo dmesg | grep NVRM"])
+            .advise(
+                "see which programs use it, and what the kernel reports",
+                ["nvidia-smi", "sudo dmesg | grep NVRM"],
+            )
             .only_from(&[CheckId::GS903, CheckId::GS904]),
     }
 }
@@ -193,18 +245,30 @@ fn said_hmm(seen: &Evidence) -> bool {
     matches!(&seen.kernel_log, Answer::Is(said) if said.iter().any(|s| matches!(s, Said::NoHmm(_))))
 }
 
-/// Some kernels have no address space for heterogeneous memory (HMM) of nvidia-uvm: CUDA does not start, but nvidia-smi
-/// works. "CUDA initialization can fail on certain Linux kernels with KASLR enabled" in CUDA's release notes;
-/// open-gpu-kernel-modules' issues 797, 901 and 947.
+/// Some kernels have no address space for heterogeneous memory (HMM) of nvidia-uvm: CUDA does not
+/// start, but nvidia-smi works. "CUDA initialization can fail on certain Linux kernels with KASLR
+/// enabled" in CUDA's release notes; open-gpu-kernel-modules' issues 797, 901 and 947.
 fn heterogeneous(seen: &Evidence) -> Option<Verdict> {
     let answers = matches!(&seen.nvml, Answer::Is(nvml) if nvml.refused.is_none());
     if seen.hmm_disabled != Some(false) || !answers || no_driver_of_its_own(seen).is_some() {
         return None;
     }
-    let said = if let Answer::Is(said) = &seen.kernel_log { said.as_slice() } else { &[] };
-    let line = said.iter().find_map(|s| if let Said::NoHmm(line) = s { Some(line.clone()) } else { None });
+    let said = if let Answer::Is(said) = &seen.kernel_log {
+        said.as_slice()
+    } else {
+        &[]
+    };
+    let line = said.iter().find_map(|s| {
+        if let Said::NoHmm(line) = s {
+            Some(line.clone())
+        } else {
+            None
+        }
+    });
     let cause = match line {
-        Some(_) => "CUDA does not start: the kernel has no address space for the GPU's memory (HMM with KASLR)",
+        Some(_) => {
+            "CUDA does not start: the kernel has no address space for the GPU's memory (HMM with KASLR)"
+        }
         None => {
             "CUDA does not start (error 3), but the driver works: the usual cause is the kernel's heterogeneous memory (HMM)"
         }
@@ -219,15 +283,27 @@ fn heterogeneous(seen: &Evidence) -> Option<Verdict> {
     let verdict = line.into_iter().fold(verdict, Verdict::saw);
     Some(
         verdict
-            .advise("disable HMM in CUDA's kernel module, or install a newer kernel", commands)
+            .advise(
+                "disable HMM in CUDA's kernel module, or install a newer kernel",
+                commands,
+            )
             .only_from(&[CheckId::GS903]),
     )
 }
 
-/// Three CUDA versions that are often confused: the newest that the driver runs, the installed one, and that of frameworks.
+/// Three CUDA versions that are often confused: the newest that the driver runs, the installed one,
+/// and that of frameworks.
 pub fn versions(seen: &Evidence) -> Verdict {
-    let nvml = if let Answer::Is(nvml) = &seen.nvml { Some(nvml) } else { None };
-    let cuda = if let Answer::Is(cuda) = &seen.cuda { cuda.version } else { None };
+    let nvml = if let Answer::Is(nvml) = &seen.nvml {
+        Some(nvml)
+    } else {
+        None
+    };
+    let cuda = if let Answer::Is(cuda) = &seen.cuda {
+        cuda.version
+    } else {
+        None
+    };
     // With cuda-compat, a newer user-space library than the driver's, CUDA reports a newer version.
     let asked = nvml.and_then(|n| n.cuda).max(cuda);
     let running = nvml.and_then(|n| n.driver.as_deref()?.parse::<DriverVersion>().ok());
@@ -235,9 +311,12 @@ pub fn versions(seen: &Evidence) -> Verdict {
         return Verdict::skip("no NVIDIA driver is installed");
     };
     let Some(runs) = asked.or(seen.branch_cuda) else {
-        return Verdict::skip(format!("the newest CUDA that driver {driver} runs is not known"));
+        return Verdict::skip(format!(
+            "the newest CUDA that driver {driver} runs is not known"
+        ));
     };
-    let limit = format!("driver {driver} runs CUDA {runs} and older (the \"CUDA Version\" of nvidia-smi)");
+    let limit =
+        format!("driver {driver} runs CUDA {runs} and older (the \"CUDA Version\" of nvidia-smi)");
     let Some(default) = &seen.default_toolkit else {
         return Verdict::skip("there is no default toolkit").saw(limit);
     };
@@ -248,15 +327,23 @@ pub fn versions(seen: &Evidence) -> Verdict {
     let three = |verdict: Verdict| {
         verdict
             .saw(limit.clone())
-            .saw(format!("the default toolkit is CUDA {version}, in {}", toolkit.path.display()))
+            .saw(format!(
+                "the default toolkit is CUDA {version}, in {}",
+                toolkit.path.display()
+            ))
             .saw("frameworks from pip or conda ship their own CUDA (see torch.version.cuda)")
     };
     if version.series() <= runs {
         return three(Verdict::pass());
     }
     let Some(oldest) = seen.oldest_driver.get(&toolkit.path) else {
-        return three(Verdict::warn(format!("CUDA {version} is newer than driver {driver} supports (CUDA {runs})")))
-            .advise("install a newer driver, or an older toolkit", ["gpusetup plan"]);
+        return three(Verdict::warn(format!(
+            "CUDA {version} is newer than driver {driver} supports (CUDA {runs})"
+        )))
+        .advise(
+            "install a newer driver, or an older toolkit",
+            ["gpusetup plan"],
+        );
     };
     if driver >= *oldest {
         return three(Verdict::pass()).saw(format!(
@@ -290,7 +377,8 @@ pub fn convolution(seen: &Evidence) -> Verdict {
             // GS703 reports whether programs can load it at all.
             Verdict::skip(format!("{soname} could not be loaded")).saw(refused.to_string())
         }
-        // CUDA's "out of memory", and cuDNN's "allocation failed" of releases 7, 8 and 9: another program is computing.
+        // CUDA's "out of memory", and cuDNN's "allocation failed" of releases 7, 8 and 9: another
+        // program is computing.
         Answer::Is(Convolution::Refused(refused)) if matches!(refused.code, Some(2 | 4004)) => {
             Verdict::skip("the GPU's memory is in use: no convolution was run").saw(refused.to_string())
         }
@@ -311,6 +399,10 @@ pub fn convolution(seen: &Evidence) -> Verdict {
             .advise("reinstall cuDNN", ["sudo gpusetup apply --profile toolkit"]),
     });
     let kind = seen.facts.machine.kind;
-    let none = if kind == MachineKind::Container { "no cuDNN is in the container" } else { "no cuDNN is installed" };
+    let none = if kind == MachineKind::Container {
+        "no cuDNN is in the container"
+    } else {
+        "no cuDNN is installed"
+    };
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip(none))
 }

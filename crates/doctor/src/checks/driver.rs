@@ -1,4 +1,5 @@
-//! The driver as a whole: whether it supports the GPUs, how it was installed, whether it may load and is loaded.
+//! The driver as a whole: whether it supports the GPUs, how it was installed, whether it may load
+//! and is loaded.
 
 use super::log::{of_idle_gpus, of_module};
 use super::rivals::held_by;
@@ -11,7 +12,8 @@ use gpusetup_resolve::Card;
 use gpusetup_text::ids::CheckId;
 use gpusetup_text::text::{count, quoted};
 
-/// After the only GPU has fallen off the bus, the host looks healthy: the driver is installed and no GPU has a problem.
+/// After the only GPU has fallen off the bus, the host looks healthy: the driver is installed and
+/// no GPU has a problem.
 pub fn on_the_bus(seen: &Evidence) -> Verdict {
     let facts = &seen.facts;
     if !facts.gpus.is_empty() {
@@ -21,7 +23,11 @@ pub fn on_the_bus(seen: &Evidence) -> Verdict {
         return Verdict::skip("the PCI bus does not show here whether there is a GPU");
     }
     const COMMANDS: [&str; 2] = ["lspci -d 10de:", "sudo poweroff"];
-    let said = if let Answer::Is(said) = &seen.kernel_log { said.as_slice() } else { &[] };
+    let said = if let Answer::Is(said) = &seen.kernel_log {
+        said.as_slice()
+    } else {
+        &[]
+    };
     // Xid 79 means the same.
     let lost = |said: &&Said| matches!(said, Said::OffTheBus(_) | Said::Xid { number: 79, .. });
     if let Some(lost) = said.iter().find(lost) {
@@ -38,7 +44,10 @@ pub fn on_the_bus(seen: &Evidence) -> Verdict {
         (Some(_), false) => "installed",
         (None, false) => {
             // For a container that requests GPUs, GS505 checks whether it got them.
-            let has_said = seen.given.as_ref().is_some_and(|given| given.asked != Asked::Unsaid);
+            let has_said = seen
+                .given
+                .as_ref()
+                .is_some_and(|given| given.asked != Asked::Unsaid);
             return if seen.accepts_no_gpu || has_said {
                 Verdict::skip("there is no NVIDIA GPU")
             } else {
@@ -46,9 +55,14 @@ pub fn on_the_bus(seen: &Evidence) -> Verdict {
             };
         }
     };
-    Verdict::warn(format!("the driver is {state}, but no NVIDIA GPU is on the PCI bus: one may have fallen off it"))
-        .saw("/sys/bus/pci/devices has no device of vendor 10de".to_owned())
-        .advise("if the host has a GPU, power the host off and on again", COMMANDS)
+    Verdict::warn(format!(
+        "the driver is {state}, but no NVIDIA GPU is on the PCI bus: one may have fallen off it"
+    ))
+    .saw("/sys/bus/pci/devices has no device of vendor 10de".to_owned())
+    .advise(
+        "if the host has a GPU, power the host off and on again",
+        COMMANDS,
+    )
 }
 
 /// A host without any sign of a GPU: the usual causes on a machine of this kind.
@@ -81,11 +95,13 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
         let card = match card {
             Err(why) => {
                 let named = format!("the GPU {} at {at} is", gpu.pci_id);
-                return Verdict::warn(why.replace(&named, &format!("{{gpus}} ({}) {{is|are}}", gpu.pci_id)))
-                    .of_gpu(at)
-                    .saw(format!("{at}: {}", gpu.pci_id))
-                    .helped(gpusetup_causes::report_gpu(&format!("-s {}", quoted(at))))
-                    .then(["sudo dmesg | grep NVRM"]);
+                return Verdict::warn(
+                    why.replace(&named, &format!("{{gpus}} ({}) {{is|are}}", gpu.pci_id)),
+                )
+                .of_gpu(at)
+                .saw(format!("{at}: {}", gpu.pci_id))
+                .helped(gpusetup_causes::report_gpu(&format!("-s {}", quoted(at))))
+                .then(["sudo dmesg | grep NVRM"]);
             }
             Ok(card) => card,
         };
@@ -93,43 +109,63 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
             return Verdict::pass().saw(format!("{at}: a virtual GPU (vGPU) of {}", card.name));
         }
         let range = match (card.first_branch, card.last_branch) {
-            (first, Some(last)) => format!("branches {} to {last}", first.map_or("?".to_owned(), |f| f.to_string())),
+            (first, Some(last)) => format!(
+                "branches {} to {last}",
+                first.map_or("?".to_owned(), |f| f.to_string())
+            ),
             (Some(first), None) => format!("branch {first} and newer"),
             (None, None) => "every current branch".to_owned(),
         };
         let evidence = format!("{at}: {}: {range}", card.name);
-        let Some(driver) = &seen.facts.driver else { return Verdict::pass().saw(evidence) };
+        let Some(driver) = &seen.facts.driver else {
+            return Verdict::pass().saw(evidence);
+        };
         let branch = driver.version.branch;
         let cause = match (card.first_branch, card.last_branch) {
             (_, Some(last)) if branch > last => gpusetup_causes::last_branch(last, &card.name),
             (Some(first), _) if branch < first => gpusetup_causes::first_branch(first, &card.name),
             _ => return Verdict::pass().saw(evidence),
         };
-        let fits = card.last_branch.or(card.first_branch).map(|b| format!(" --driver {b}")).unwrap_or_default();
-        Verdict::fail(format!("driver {} does not support {{gpus}}: {cause}", driver.version))
-            .of_gpu(at)
-            .saw(evidence)
-            .advise("install a driver branch that supports the GPU", [format!("gpusetup plan{fits}")])
+        let fits = card
+            .last_branch
+            .or(card.first_branch)
+            .map(|b| format!(" --driver {b}"))
+            .unwrap_or_default();
+        Verdict::fail(format!(
+            "driver {} does not support {{gpus}}: {cause}",
+            driver.version
+        ))
+        .of_gpu(at)
+        .saw(evidence)
+        .advise(
+            "install a driver branch that supports the GPU",
+            [format!("gpusetup plan{fits}")],
+        )
     });
     let told = of_idle_gpus(seen, |said| match said {
         Said::Legacy { gpu, branch } => Some((
             gpu.address(),
-            format!("the driver reports that {gpu} needs a driver of branch {branch}, and ignores the GPU"),
+            format!(
+                "the driver reports that {gpu} needs a driver of branch {branch}, and ignores the GPU"
+            ),
         )),
-        Said::Unknown(gpu) if !is_known(seen, gpu) => {
-            Some((gpu.address(), format!("the driver reports that it does not support {gpu}")))
-        }
+        Said::Unknown(gpu) if !is_known(seen, gpu) => Some((
+            gpu.address(),
+            format!("the driver reports that it does not support {gpu}"),
+        )),
         _ => None,
     });
     let told = told.into_iter().map(|cause| {
-        Verdict::fail(cause)
-            .saw("the kernel's log")
-            .advise("install a driver branch that supports the GPU", ["gpusetup plan"])
+        Verdict::fail(cause).saw("the kernel's log").advise(
+            "install a driver branch that supports the GPU",
+            ["gpusetup plan"],
+        )
     });
     let misled = of_idle_gpus(seen, |said| match said {
-        Said::Unknown(gpu) if is_known(seen, gpu) => {
-            Some((gpu.address(), format!("the driver reports that it does not support {gpu}, but its branch does")))
-        }
+        Said::Unknown(gpu) if is_known(seen, gpu) => Some((
+            gpu.address(),
+            format!("the driver reports that it does not support {gpu}, but its branch does"),
+        )),
         _ => None,
     });
     // Seen of an H100 in a confidential guest: NVIDIA/nvtrust#56.
@@ -140,7 +176,12 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
 /// The database's entry for a GPU that the kernel's log names.
 fn card_of<'a>(seen: &'a Evidence, logged: &LoggedGpu) -> Option<&'a Card> {
     let address = logged.address()?;
-    let (_, card) = seen.facts.gpus.iter().zip(&seen.cards).find(|(gpu, _)| gpu.address == address)?;
+    let (_, card) = seen
+        .facts
+        .gpus
+        .iter()
+        .zip(&seen.cards)
+        .find(|(gpu, _)| gpu.address == address)?;
     card.as_ref().ok()
 }
 
@@ -158,21 +199,34 @@ fn runs_open(seen: &Evidence, logged: &LoggedGpu) -> bool {
 
 /// Whether the driver's branch supports a GPU that the kernel's log names.
 fn is_known(seen: &Evidence, logged: &LoggedGpu) -> bool {
-    let Some((card, driver)) = card_of(seen, logged).zip(seen.facts.driver.as_ref()) else { return false };
+    let Some((card, driver)) = card_of(seen, logged).zip(seen.facts.driver.as_ref()) else {
+        return false;
+    };
     let branch = driver.version.branch;
-    card.first_branch.is_some_and(|first| first <= branch) && card.last_branch.is_none_or(|last| branch <= last)
+    card.first_branch.is_some_and(|first| first <= branch)
+        && card.last_branch.is_none_or(|last| branch <= last)
 }
 
 pub fn one_origin(seen: &Evidence) -> Verdict {
     let Some(driver) = &seen.facts.driver else {
         return no_driver_of_its_own(seen).unwrap_or_else(Verdict::pass);
     };
-    let said = |d: &InstalledDriver| format!("{} by {}: {}", d.version, origin(d.origin), d.evidence);
-    let Some(drivers @ [one, two]) = seen.facts.two_drivers() else { return Verdict::pass().saw(said(driver)) };
+    let said =
+        |d: &InstalledDriver| format!("{} by {}: {}", d.version, origin(d.origin), d.evidence);
+    let Some(drivers @ [one, two]) = seen.facts.two_drivers() else {
+        return Verdict::pass().saw(said(driver));
+    };
     let fail = Verdict::fail(gpusetup_causes::two_drivers(one.version, two.version));
-    // Files of another version of the packages are there until an interrupted update is finished (GS603); a runfile's stay.
-    let fail = if has_runfile(drivers) { fail.alone() } else { fail };
-    let fail = fail.helped(keep_one_driver(drivers, &seen.facts)).then(["gpusetup plan"]);
+    // Files of another version of the packages are there until an interrupted update is finished
+    // (GS603); a runfile's stay.
+    let fail = if has_runfile(drivers) {
+        fail.alone()
+    } else {
+        fail
+    };
+    let fail = fail
+        .helped(keep_one_driver(drivers, &seen.facts))
+        .then(["gpusetup plan"]);
     drivers.into_iter().fold(fail, |v, d| v.saw(said(d)))
 }
 
@@ -191,28 +245,40 @@ pub fn flavour(seen: &Evidence) -> Verdict {
         return skip;
     }
     let told = of_idle_gpus(seen, |said| match said {
-        Said::NeedsOpen(gpu) => {
-            Some((gpu.address(), format!("the driver reports that {gpu} needs the open kernel modules")))
-        }
-        Said::NotForOpen(gpu) if !runs_open(seen, gpu) => {
-            Some((gpu.address(), format!("the driver reports that the open kernel modules do not support {gpu}")))
-        }
+        Said::NeedsOpen(gpu) => Some((
+            gpu.address(),
+            format!("the driver reports that {gpu} needs the open kernel modules"),
+        )),
+        Said::NotForOpen(gpu) if !runs_open(seen, gpu) => Some((
+            gpu.address(),
+            format!("the driver reports that the open kernel modules do not support {gpu}"),
+        )),
         _ => None,
     });
     let told = told.into_iter().map(|cause| {
-        Verdict::fail(cause).saw("the kernel's log").advise("install the other kernel modules", ["gpusetup plan"])
+        Verdict::fail(cause)
+            .saw("the kernel's log")
+            .advise("install the other kernel modules", ["gpusetup plan"])
     });
     let misled = of_idle_gpus(seen, |said| match said {
         Said::NotForOpen(gpu) if runs_open(seen, gpu) => Some((
             gpu.address(),
-            format!("the driver reports that the open kernel modules do not support {gpu}, but they do"),
+            format!(
+                "the driver reports that the open kernel modules do not support {gpu}, but they do"
+            ),
         )),
         _ => None,
     });
     // Seen of an H100 in a confidential guest: NVIDIA/open-gpu-kernel-modules#587.
     let told = told.chain(misled.into_iter().map(unreadable));
-    let Some((driver, flavour)) = seen.facts.driver.as_ref().and_then(|d| Some((d, d.modules?))) else {
-        let hidden = || Verdict::skip("it is unknown whether the kernel modules are open or proprietary");
+    let Some((driver, flavour)) = seen
+        .facts
+        .driver
+        .as_ref()
+        .and_then(|d| Some((d, d.modules?)))
+    else {
+        let hidden =
+            || Verdict::skip("it is unknown whether the kernel modules are open or proprietary");
         return Verdict::worst(told).unwrap_or_else(hidden);
     };
     let cards = seen.cards.iter().flatten();
@@ -227,7 +293,10 @@ pub fn flavour(seen: &Evidence) -> Verdict {
             gpusetup_causes::needs_modules(&card.name, needed)
         ))
         .saw(evidence)
-        .advise("install the other kernel modules", [format!("gpusetup plan --modules {needed}")])
+        .advise(
+            "install the other kernel modules",
+            [format!("gpusetup plan --modules {needed}")],
+        )
     });
     let each = each.chain(told);
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no GPU of this host is in the database"))
@@ -238,10 +307,14 @@ pub fn may_load(seen: &Evidence) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(seen) {
         return skip;
     }
-    let Some(blocks) = &seen.blocked else { return Verdict::skip("modprobe's configuration was not read") };
+    let Some(blocks) = &seen.blocked else {
+        return Verdict::skip("modprobe's configuration was not read");
+    };
     let is_loaded = seen.facts.driver_is_loaded();
     let Some(worst) = kept_out(blocks, is_loaded) else {
-        return blocks.iter().fold(Verdict::pass(), |v, block| v.saw(shown(block)));
+        return blocks
+            .iter()
+            .fold(Verdict::pass(), |v, block| v.saw(shown(block)));
     };
     let cause = keeps_out(worst);
     let verdict = match (is_loaded, worst.always) {
@@ -259,7 +332,11 @@ fn shown(block: &Block) -> String {
 
 /// CUDA needs /dev/nvidia-uvm; nvidia-smi does not.
 pub fn devices(seen: &Evidence) -> Verdict {
-    let Some(devices) = seen.devices.as_ref().filter(|_| seen.facts.driver_is_loaded() == Some(true)) else {
+    let Some(devices) = seen
+        .devices
+        .as_ref()
+        .filter(|_| seen.facts.driver_is_loaded() == Some(true))
+    else {
         return Verdict::skip("the driver is not loaded here");
     };
     let has = |name: &str| devices.iter().any(|d| d == name);
@@ -267,13 +344,15 @@ pub fn devices(seen: &Evidence) -> Verdict {
         return Verdict::pass().saw("/dev/nvidia-uvm");
     }
     if seen.has_modprobe {
-        return Verdict::pass().saw("nvidia-modprobe creates /dev/nvidia-uvm for the first program that needs it");
+        return Verdict::pass()
+            .saw("nvidia-modprobe creates /dev/nvidia-uvm for the first program that needs it");
     }
     Verdict::fail("/dev/nvidia-uvm is missing, and nothing creates it: nvidia-smi works, but CUDA fails (error 999)")
         .advise("load the module, and install nvidia-modprobe", ["sudo modprobe nvidia-uvm", "gpusetup plan"])
 }
 
-/// Whether every GPU is bound to the loaded driver, except those that are reserved for another driver on purpose.
+/// Whether every GPU is bound to the loaded driver, except those that are reserved for another
+/// driver on purpose.
 fn has_all_gpus(seen: &Evidence) -> Verdict {
     let is_left = |gpu: &&Gpu| match gpu.bound_to.as_deref() {
         None => !gpu.driver_unseen,
@@ -284,17 +363,30 @@ fn has_all_gpus(seen: &Evidence) -> Verdict {
         return Verdict::pass();
     }
     let cause = "the nvidia module is loaded, but {gpus} {is|are} not bound to it";
-    let probe = |gpu: &&Gpu| format!("echo {} | sudo tee /sys/bus/pci/drivers_probe", quoted(&gpu.address));
-    left.iter().fold(Verdict::fail(cause), |v, gpu| v.of_gpu(&gpu.address).saw(held_by(gpu))).advise(
-        "probe the GPU again; the kernel's log then shows the cause",
-        left.iter().map(probe).chain(["sudo dmesg | tail".to_owned()]),
-    )
+    let probe = |gpu: &&Gpu| {
+        format!(
+            "echo {} | sudo tee /sys/bus/pci/drivers_probe",
+            quoted(&gpu.address)
+        )
+    };
+    left.iter()
+        .fold(Verdict::fail(cause), |v, gpu| {
+            v.of_gpu(&gpu.address).saw(held_by(gpu))
+        })
+        .advise(
+            "probe the GPU again; the kernel's log then shows the cause",
+            left.iter()
+                .map(probe)
+                .chain(["sudo dmesg | tail".to_owned()]),
+        )
 }
 
-/// Compares the versions of the files. NVML, which compares its own version with the module's, takes precedence.
+/// Compares the versions of the files. NVML, which compares its own version with the module's,
+/// takes precedence.
 pub fn loaded(seen: &Evidence) -> Verdict {
     let verdict = loaded_by_files(seen);
-    let Some(said) = super::nvml::mismatch(seen).filter(|_| no_driver_of_its_own(seen).is_none()) else {
+    let Some(said) = super::nvml::mismatch(seen).filter(|_| no_driver_of_its_own(seen).is_none())
+    else {
         return verdict;
     };
     if verdict.status == Status::Fail {
@@ -304,7 +396,10 @@ pub fn loaded(seen: &Evidence) -> Verdict {
                  \"Driver/library version mismatch\"";
     let mismatch = Verdict::fail(cause).saw(said).advise(
         "reboot; if the mismatch remains, two drivers are installed over each other",
-        ["sudo reboot".to_owned(), format!("gpusetup doctor {}", CheckId::GS401)],
+        [
+            "sudo reboot".to_owned(),
+            format!("gpusetup doctor {}", CheckId::GS401),
+        ],
     );
     verdict.evidence.into_iter().fold(mismatch, Verdict::saw)
 }
@@ -314,7 +409,11 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
     if facts.gpus.is_empty() {
         return Verdict::skip("there is no NVIDIA GPU");
     }
-    if facts.gpus.iter().all(|g| g.bound_to.as_deref() == Some("vfio-pci")) {
+    if facts
+        .gpus
+        .iter()
+        .all(|g| g.bound_to.as_deref() == Some("vfio-pci"))
+    {
         return Verdict::skip("every GPU is reserved for a virtual machine");
     }
     let driver = match (&facts.driver, no_driver_of_its_own(seen)) {
@@ -350,7 +449,10 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
     let strangers = strangers(seen, version);
     if *version == driver.version.to_string() {
         let gpus = has_all_gpus(seen);
-        let Some(stranger) = strangers.iter().find(|client| **client != version && gpus.status == Status::Pass) else {
+        let Some(stranger) = strangers
+            .iter()
+            .find(|client| **client != version && gpus.status == Status::Pass)
+        else {
             return gpus.saw(evidence).saw(installed);
         };
         let cause = format!(
@@ -370,7 +472,9 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
     let failed = Verdict::fail(cause).saw(evidence).saw(installed);
     // The new module was installed before this boot, so the old one came from the initramfs.
     let in_image = next_kernel(seen).filter(|k| {
-        ready && seen.module_before_boot == Some(true) && seen.facts.kernels.running.as_ref() == Some(&k.release)
+        ready
+            && seen.module_before_boot == Some(true)
+            && seen.facts.kernels.running.as_ref() == Some(&k.release)
     });
     let failed = match in_image.and_then(|k| rebuild_image(&seen.facts, k)) {
         Some(rebuild) => failed
@@ -381,7 +485,9 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
         None => failed.advise("build the module first, then reboot", ["sudo reboot"]),
     };
     strangers.iter().fold(failed, |v, client| {
-        v.saw(format!("the kernel's log: the module refused a program with libraries {client}"))
+        v.saw(format!(
+            "the kernel's log: the module refused a program with libraries {client}"
+        ))
     })
 }
 
@@ -389,18 +495,26 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
 fn not_loaded(seen: &Evidence) -> Verdict {
     let said = of_module(seen);
     let all = |verdict: Verdict| said.iter().fold(verdict, Verdict::saw);
-    let Answer::Is(log) = &seen.kernel_log else { return never_tried() };
+    let Answer::Is(log) = &seen.kernel_log else {
+        return never_tried();
+    };
     if log.iter().any(|s| matches!(s, Said::Unfit(_))) {
-        let cause = "the nvidia module is not loaded: it was built for another kernel than the running one";
+        let cause =
+            "the nvidia module is not loaded: it was built for another kernel than the running one";
         return all(Verdict::fail(cause)).advise(
             "build the module for this kernel, then load it",
             ["sudo dkms autoinstall", "sudo modprobe nvidia"],
         );
     }
-    if log.iter().any(|s| matches!(s, Said::NotProbed(_) | Said::Held { .. })) {
+    if log
+        .iter()
+        .any(|s| matches!(s, Said::NotProbed(_) | Said::Held { .. }))
+    {
         let cause = "the nvidia module was unloaded again, because another driver had the GPU";
-        return all(Verdict::fail(cause))
-            .advise("load the module again", ["sudo modprobe nvidia", "sudo dmesg | tail"]);
+        return all(Verdict::fail(cause)).advise(
+            "load the module again",
+            ["sudo modprobe nvidia", "sudo dmesg | tail"],
+        );
     }
     if log.iter().any(|s| matches!(s, Said::ProbeFailed(_))) {
         let cause = "the nvidia module was unloaded again, because it could initialise no GPU";
@@ -413,14 +527,18 @@ fn not_loaded(seen: &Evidence) -> Verdict {
 }
 
 fn never_tried() -> Verdict {
-    Verdict::fail("the nvidia module is not loaded")
-        .advise("load the module; the kernel's log then shows the cause", ["sudo modprobe nvidia", "sudo dmesg | tail"])
+    Verdict::fail("the nvidia module is not loaded").advise(
+        "load the module; the kernel's log then shows the cause",
+        ["sudo modprobe nvidia", "sudo dmesg | tail"],
+    )
 }
 
-/// Versions of the driver's libraries that the currently loaded module refused. What an earlier module refused no longer
-/// matters.
+/// Versions of the driver's libraries that the currently loaded module refused. What an earlier
+/// module refused no longer matters.
 fn strangers<'a>(seen: &'a Evidence, loaded: &str) -> Vec<&'a String> {
-    let Answer::Is(said) = &seen.kernel_log else { return Vec::new() };
+    let Answer::Is(said) = &seen.kernel_log else {
+        return Vec::new();
+    };
     let refused = |said: &'a Said| match said {
         Said::Mismatch { client, module } if module == loaded => Some(client),
         _ => None,

@@ -10,27 +10,38 @@ use gpusetup_operation::{Operation, Service};
 use gpusetup_resolve::fits;
 use gpusetup_text::text::counted;
 
-/// Fabric Manager on hosts with NVSwitches, and the fabric state of each GPU, because the switches may be visible only to
-/// another machine.
+/// Fabric Manager on hosts with NVSwitches, and the fabric state of each GPU, because the switches
+/// may be visible only to another machine.
 pub fn manager(seen: &Evidence) -> Verdict {
     let none = || Verdict::skip("the host has no NVSwitch, or no driver is installed");
     if !is_supported(seen) {
         // Its version is that of a driver that is to be replaced.
         return Verdict::skip("the driver does not support a GPU of this host");
     }
-    let verdicts = service(seen).into_iter().chain(companions(seen)).chain(fabric(seen));
+    let verdicts = service(seen)
+        .into_iter()
+        .chain(companions(seen))
+        .chain(fabric(seen));
     Verdict::worst(verdicts).unwrap_or_else(none)
 }
 
 /// Whether the installed driver supports every GPU, as far as is known.
 fn is_supported(seen: &Evidence) -> bool {
-    let Some(driver) = &seen.facts.driver else { return true };
-    seen.cards.iter().flatten().all(|card| card.is_virtual || card.is_served_by(driver.version.branch))
+    let Some(driver) = &seen.facts.driver else {
+        return true;
+    };
+    seen.cards
+        .iter()
+        .flatten()
+        .all(|card| card.is_virtual || card.is_served_by(driver.version.branch))
 }
 
 /// What Fabric Manager logs when it does not start, and what that means.
 const IN_LOG: [(&str, &str); 2] = [
-    ("match with driver version", "the loaded driver has another version: reboot if the driver was updated"),
+    (
+        "match with driver version",
+        "the loaded driver has another version: reboot if the driver was updated",
+    ),
     (
         "NV_WARN_NOTHING_TO_DO",
         "it found no NVSwitch: with NVLink 5, nvlsm is not installed or the modules mlx5_ib and ib_umad are not loaded",
@@ -38,17 +49,32 @@ const IN_LOG: [(&str, &str); 2] = [
 ];
 
 fn meaning(line: &str) -> Option<&'static str> {
-    IN_LOG.iter().find(|(said, _)| line.contains(said)).map(|(_, means)| *means)
+    IN_LOG
+        .iter()
+        .find(|(said, _)| line.contains(said))
+        .map(|(_, means)| *means)
 }
 
 /// The companions beside Fabric Manager: nvlsm, or IMEX on the hosts of a rack.
 fn companions(seen: &Evidence) -> Vec<Verdict> {
-    let found = |id: CompanionId| seen.facts.companions.iter().find(|companion| companion.id == id);
+    let found = |id: CompanionId| {
+        seen.facts
+            .companions
+            .iter()
+            .find(|companion| companion.id == id)
+    };
     // Facts of older gpusetup versions list none.
     let is_known = !seen.only_facts || !seen.facts.companions.is_empty();
-    let Some(driver) = seen.facts.driver.as_ref().filter(|_| is_known) else { return Vec::new() };
-    let others = seen.needed_companions.iter().filter(|companion| companion.id != CompanionId::FABRIC_MANAGER);
-    others.map(|companion| judged(seen, companion, found(companion.id), driver.version)).collect()
+    let Some(driver) = seen.facts.driver.as_ref().filter(|_| is_known) else {
+        return Vec::new();
+    };
+    let others = seen
+        .needed_companions
+        .iter()
+        .filter(|companion| companion.id != CompanionId::FABRIC_MANAGER);
+    others
+        .map(|companion| judged(seen, companion, found(companion.id), driver.version))
+        .collect()
 }
 
 fn judged(
@@ -57,59 +83,100 @@ fn judged(
     found: Option<&InstalledCompanion>,
     driver: DriverVersion,
 ) -> Verdict {
-    let (needed, title) = (gpusetup_causes::companion(companion, driver), &companion.title);
+    let (needed, title) = (
+        gpusetup_causes::companion(companion, driver),
+        &companion.title,
+    );
     let install = |cause: String| {
         let Remedy { text, commands } = seen.companion_remedy(companion, driver);
-        Verdict::fail(cause)
-            .alone()
-            .advise(text, commands.into_iter().chain(gpusetup_causes::start_companion(companion)))
+        Verdict::fail(cause).alone().advise(
+            text,
+            commands
+                .into_iter()
+                .chain(gpusetup_causes::start_companion(companion)),
+        )
     };
     let verdict = match found {
         None => install(format!("{needed}, but it is not installed")),
-        Some(found) if !fits(found, companion, driver) => {
-            install(format!("{needed}, but {} is installed", found.version.as_deref().unwrap_or_default()))
-        }
+        Some(found) if !fits(found, companion, driver) => install(format!(
+            "{needed}, but {} is installed",
+            found.version.as_deref().unwrap_or_default()
+        )),
         Some(InstalledCompanion { enabled: false, .. }) => match &companion.peers {
-            Some(file) => Verdict::warn(gpusetup_causes::name_peers(companion, file, "--profile driver")),
-            None => Verdict::fail(format!("{title} is installed but not started at boot"))
-                .repair("start the service", companion.units.iter().map(|unit| start(unit.clone()))),
+            Some(file) => Verdict::warn(gpusetup_causes::name_peers(
+                companion,
+                file,
+                "--profile driver",
+            )),
+            None => Verdict::fail(format!("{title} is installed but not started at boot")).repair(
+                "start the service",
+                companion.units.iter().map(|unit| start(unit.clone())),
+            ),
         },
-        Some(found) => Verdict::pass().saw(format!("{title} {}", found.version.as_deref().unwrap_or_default())),
+        Some(found) => Verdict::pass().saw(format!(
+            "{title} {}",
+            found.version.as_deref().unwrap_or_default()
+        )),
     };
     // Programs of one host compute without it.
-    if companion.peers.is_some() { verdict.at_most_a_warning() } else { verdict }
+    if companion.peers.is_some() {
+        verdict.at_most_a_warning()
+    } else {
+        verdict
+    }
 }
 
 fn fabric(seen: &Evidence) -> Option<Verdict> {
     let (outside, inside) = (outside_fabric(seen), inside_fabric(seen));
     if outside.is_empty() {
-        return (inside > 0).then(|| Verdict::pass().saw(format!("{inside} GPUs are in their fabric")));
+        return (inside > 0)
+            .then(|| Verdict::pass().saw(format!("{inside} GPUs are in their fabric")));
     }
     let count = outside.len();
     let computes = matches!(&seen.cuda, Answer::Is(cuda) if cuda.computes());
     let verdict = if computes {
-        Verdict::warn(format!("{count} GPUs are not in their fabric: they cannot reach other GPUs by NVLink"))
+        Verdict::warn(format!(
+            "{count} GPUs are not in their fabric: they cannot reach other GPUs by NVLink"
+        ))
     } else {
         Verdict::fail(format!(
             "{count} GPUs are not in their fabric: CUDA fails with \"system not yet initialized\" (802)"
         ))
     };
-    let verdict = outside.into_iter().fold(verdict, |v, (at, how)| v.saw(format!("{at}: fabric {how}")));
-    let logs = seen.fabric_units().map(|unit| format!("journalctl -u {unit} -n 50"));
+    let verdict = outside
+        .into_iter()
+        .fold(verdict, |v, (at, how)| v.saw(format!("{at}: fabric {how}")));
+    let logs = seen
+        .fabric_units()
+        .map(|unit| format!("journalctl -u {unit} -n 50"));
     Some(verdict.advise(
-        format!("start {} and read its log; for a virtual machine, do this on the host", seen.fabric_title()),
+        format!(
+            "start {} and read its log; for a virtual machine, do this on the host",
+            seen.fabric_title()
+        ),
         seen.fabric_start().chain(logs),
     ))
 }
 
 fn start(unit: String) -> Operation {
-    Operation::Service(Service { unit, enabled: true, restart: false })
+    Operation::Service(Service {
+        unit,
+        enabled: true,
+        restart: false,
+    })
 }
 
 fn service(seen: &Evidence) -> Option<Verdict> {
     let facts = &seen.facts;
-    let needs_manager = || seen.needed_companions.iter().any(|of| of.id == CompanionId::FABRIC_MANAGER);
-    let driver = facts.driver.as_ref().filter(|_| !facts.nvswitches.is_empty() || needs_manager())?;
+    let needs_manager = || {
+        seen.needed_companions
+            .iter()
+            .any(|of| of.id == CompanionId::FABRIC_MANAGER)
+    };
+    let driver = facts
+        .driver
+        .as_ref()
+        .filter(|_| !facts.nvswitches.is_empty() || needs_manager())?;
     let switches = counted(facts.nvswitches.len() as u64, "NVSwitch", "NVSwitches");
     let (version, title) = (driver.version, seen.fabric_title());
     let Some(companion) = &seen.fabric_companion else {
@@ -118,7 +185,9 @@ fn service(seen: &Evidence) -> Option<Verdict> {
     let needed = gpusetup_causes::companion(companion, version);
     let install = |cause: String| {
         let Remedy { text, commands } = seen.companion_remedy(companion, version);
-        Verdict::fail(cause).alone().advise(text, commands.into_iter().chain(seen.fabric_start()))
+        Verdict::fail(cause)
+            .alone()
+            .advise(text, commands.into_iter().chain(seen.fabric_start()))
     };
     let verdict = match &seen.fabric_manager {
         Answer::NotAsked(why) => Verdict::skip(why.clone()),
@@ -127,14 +196,25 @@ fn service(seen: &Evidence) -> Option<Verdict> {
             install(format!("{needed}, but {} is installed", manager.version))
         }
         Answer::Is(manager) if manager.active == Some(false) => {
-            let known = manager.log.iter().rev().find_map(|line| Some((line, meaning(line)?)));
-            let why = known.map(|(_, means)| format!("{means}. Until it runs, ")).unwrap_or_default();
+            let known = manager
+                .log
+                .iter()
+                .rev()
+                .find_map(|line| Some((line, meaning(line)?)));
+            let why = known
+                .map(|(_, means)| format!("{means}. Until it runs, "))
+                .unwrap_or_default();
             let verdict = Verdict::fail(format!(
                 "{title} is installed but does not run: {why}CUDA fails with \"system not yet initialized\" (802)"
             ));
             let logged = known.map(|(line, _)| line).or(manager.log.last());
-            let verdict = logged.into_iter().fold(verdict, |verdict, line| verdict.saw(format!("its log: {line}")));
-            verdict.repair("start the service", companion.units.iter().map(|unit| start(unit.clone())))
+            let verdict = logged.into_iter().fold(verdict, |verdict, line| {
+                verdict.saw(format!("its log: {line}"))
+            });
+            verdict.repair(
+                "start the service",
+                companion.units.iter().map(|unit| start(unit.clone())),
+            )
         }
         Answer::Is(manager) => Verdict::pass().saw(format!("{title} {}", manager.version)),
     };

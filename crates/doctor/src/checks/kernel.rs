@@ -17,16 +17,29 @@ pub fn headers(seen: &Evidence) -> Verdict {
         return Verdict::pass().saw(format!("/lib/modules/{release}/build leads to headers"));
     }
     let evidence = format!("/lib/modules/{release}/build does not lead to usable headers");
-    let verdict = worse_without_module(kernel, format!("the headers of kernel {release} are missing")).saw(evidence);
+    let verdict = worse_without_module(
+        kernel,
+        format!("the headers of kernel {release} are missing"),
+    )
+    .saw(evidence);
     let built = build_missing(seen, kernel);
     if let Some(there) = seen.unlinked_headers.get(release) {
         let link = PathBuf::from(format!("/lib/modules/{release}/build"));
-        let link = Operation::Link(Link { path: link, target: there.clone(), soname: None });
+        let link = Operation::Link(Link {
+            path: link,
+            target: there.clone(),
+            soname: None,
+        });
         let verdict = verdict.saw(format!("the headers are in {}", there.display()));
-        return verdict
-            .repair("link to the headers, then build the modules with DKMS", [link].into_iter().chain(built));
+        return verdict.repair(
+            "link to the headers, then build the modules with DKMS",
+            [link].into_iter().chain(built),
+        );
     }
-    let packages = seen.distribution.as_ref().map(|d| kernel_packages(d, kernel, &seen.facts.machine.arch));
+    let packages = seen
+        .distribution
+        .as_ref()
+        .map(|d| kernel_packages(d, kernel, &seen.facts.machine.arch));
     bring(seen, verdict, packages.unwrap_or_default(), built)
 }
 
@@ -35,7 +48,10 @@ pub fn compiler(seen: &Evidence) -> Verdict {
         Ok(kernel) => kernel,
         Err(skip) => return skip,
     };
-    let (Some(built), text) = (kernel.gcc_major(), kernel.compiler.as_deref().unwrap_or("unknown")) else {
+    let (Some(built), text) = (
+        kernel.gcc_major(),
+        kernel.compiler.as_deref().unwrap_or("unknown"),
+    ) else {
         return Verdict::skip("the kernel was not built with gcc, or its compiler is unknown");
     };
     let default = seen.facts.gcc.as_deref().unwrap_or("none");
@@ -43,24 +59,53 @@ pub fn compiler(seen: &Evidence) -> Verdict {
     if default.split('.').next() == Some(&*built.to_string()) || seen.compilers.contains(&built) {
         return Verdict::pass().saw(evidence);
     }
-    let cause = format!("kernel {} was built with gcc {built}, which is not installed", kernel.release);
-    let named = seen.distribution.as_ref().and_then(|d| d.compiler_packages(built));
+    let cause = format!(
+        "kernel {} was built with gcc {built}, which is not installed",
+        kernel.release
+    );
+    let named = seen
+        .distribution
+        .as_ref()
+        .and_then(|d| d.compiler_packages(built));
     let packages = named.map(|[gcc, _]| gcc).into_iter().collect();
-    bring(seen, worse_without_module(kernel, cause).saw(evidence), packages, build_missing(seen, kernel))
+    bring(
+        seen,
+        worse_without_module(kernel, cause).saw(evidence),
+        packages,
+        build_missing(seen, kernel),
+    )
 }
 
 pub fn one_tree(seen: &Evidence) -> Verdict {
-    match seen.dkms.keys().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    match seen
+        .dkms
+        .keys()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
         [] => Verdict::skip("DKMS does not build NVIDIA's modules on this host"),
         [one] => Verdict::pass().saw(format!("/var/lib/dkms/{one}")),
         several => {
-            let cause =
-                format!("DKMS builds the driver's modules from {}: the last one built wins", several.join(" and "));
+            let cause = format!(
+                "DKMS builds the driver's modules from {}: the last one built wins",
+                several.join(" and ")
+            );
             let built = next_kernel(seen).and_then(|k| k.nvidia_module);
-            let is_other = built.is_some() && built != seen.facts.driver.as_ref().map(|d| d.version);
-            let verdict = if is_other { Verdict::fail(cause) } else { Verdict::warn(cause) };
-            let verdict = verdict.advise("remove the source trees that belong to no installed driver", ["dkms status"]);
-            several.iter().fold(verdict, |verdict, tree| verdict.saw(format!("/var/lib/dkms/{tree}")))
+            let is_other =
+                built.is_some() && built != seen.facts.driver.as_ref().map(|d| d.version);
+            let verdict = if is_other {
+                Verdict::fail(cause)
+            } else {
+                Verdict::warn(cause)
+            };
+            let verdict = verdict.advise(
+                "remove the source trees that belong to no installed driver",
+                ["dkms status"],
+            );
+            several.iter().fold(verdict, |verdict, tree| {
+                verdict.saw(format!("/var/lib/dkms/{tree}"))
+            })
         }
     }
 }
@@ -75,7 +120,9 @@ pub fn modules(seen: &Evidence) -> Verdict {
 
 fn module(seen: &Evidence, kernel: &Kernel) -> Verdict {
     let release = &kernel.release;
-    let Some(driver) = &seen.facts.driver else { return Verdict::skip("no NVIDIA driver is installed") };
+    let Some(driver) = &seen.facts.driver else {
+        return Verdict::skip("no NVIDIA driver is installed");
+    };
     let unread = format!("the version of the nvidia module of {release}");
     let failed = seen.failed_builds.get(release);
     let cause = match kernel.nvidia_module {
@@ -92,20 +139,37 @@ fn module(seen: &Evidence, kernel: &Kernel) -> Verdict {
             )
         }
         None if failed.is_some_and(|f| f.is_final) => {
-            format!("kernel {release} has no nvidia module: driver {} does not compile for it", driver.version)
+            format!(
+                "kernel {release} has no nvidia module: driver {} does not compile for it",
+                driver.version
+            )
         }
         None => format!("kernel {release} has no nvidia module"),
     };
-    let matters = [seen.facts.kernel(), seen.facts.kernels.running.as_deref()].contains(&Some(release));
-    let verdict = if matters { Verdict::fail(cause) } else { Verdict::warn(cause) };
-    let verdict = verdict.saw(format!("{release}: libraries {}, {}", driver.version, driver.evidence));
-    let verdict = failed.into_iter().fold(verdict, |v, failed| v.saw(format!("DKMS's log: {}", failed.why)));
+    let matters =
+        [seen.facts.kernel(), seen.facts.kernels.running.as_deref()].contains(&Some(release));
+    let verdict = if matters {
+        Verdict::fail(cause)
+    } else {
+        Verdict::warn(cause)
+    };
+    let verdict = verdict.saw(format!(
+        "{release}: libraries {}, {}",
+        driver.version, driver.evidence
+    ));
+    let verdict = failed.into_iter().fold(verdict, |v, failed| {
+        v.saw(format!("DKMS's log: {}", failed.why))
+    });
     if failed.is_some_and(|f| f.is_final) {
-        let text = "install a driver that supports this kernel, or boot a kernel that the driver supports";
+        let text =
+            "install a driver that supports this kernel, or boot a kernel that the driver supports";
         return verdict.advise(text, ["gpusetup plan"]);
     }
     if seen.dkms.is_empty() {
-        return verdict.advise("install the driver's modules for this kernel with gpusetup", ["gpusetup plan"]);
+        return verdict.advise(
+            "install the driver's modules for this kernel with gpusetup",
+            ["gpusetup plan"],
+        );
     }
     let built = build(seen, kernel);
     // Without headers the build would fail. Headers are checked only for the kernel that boots.
@@ -114,27 +178,44 @@ fn module(seen: &Evidence, kernel: &Kernel) -> Verdict {
     }
     verdict.advise(
         "build the module with DKMS",
-        [format!("sudo dkms autoinstall -k {release}"), format!("sudo depmod {release}")],
+        [
+            format!("sudo dkms autoinstall -k {release}"),
+            format!("sudo depmod {release}"),
+        ],
     )
 }
 
 /// Builds the modules with DKMS for a kernel that has none.
 fn build_missing(seen: &Evidence, kernel: &Kernel) -> Vec<Operation> {
-    if kernel.nvidia_module.is_none() { build(seen, kernel) } else { Vec::new() }
+    if kernel.nvidia_module.is_none() {
+        build(seen, kernel)
+    } else {
+        Vec::new()
+    }
 }
 
 /// Builds and installs the driver's modules for a kernel, if DKMS has their version.
 fn build(seen: &Evidence, kernel: &Kernel) -> Vec<Operation> {
     const LIMIT: u64 = 3600;
-    let Some(driver) = &seen.facts.driver else { return Vec::new() };
+    let Some(driver) = &seen.facts.driver else {
+        return Vec::new();
+    };
     let wanted = driver.version.to_string();
-    let trees = seen.dkms.iter().flat_map(|(name, versions)| versions.iter().map(move |v| (name, v)));
+    let trees = seen
+        .dkms
+        .iter()
+        .flat_map(|(name, versions)| versions.iter().map(move |v| (name, v)));
     let of_driver = trees.filter(|(_, version)| gpusetup_packages::upstream(version) == wanted);
     let each = of_driver.map(|(name, version)| {
         let module = format!("{name}/{version}");
         // --force: a module that DKMS has recorded as installed may be missing.
         let undo = ["dkms", "uninstall", &module, "-k", &kernel.release];
-        Run::new(["dkms", "install", "--force", &module, "-k", &kernel.release], LIMIT).undone_by(undo).into()
+        Run::new(
+            ["dkms", "install", "--force", &module, "-k", &kernel.release],
+            LIMIT,
+        )
+        .undone_by(undo)
+        .into()
     });
     each.collect()
 }
@@ -143,22 +224,38 @@ fn build(seen: &Evidence, kernel: &Kernel) -> Vec<Operation> {
 fn built_for(seen: &Evidence) -> Result<&Kernel, Verdict> {
     match no_driver_of_its_own(seen) {
         Some(skip) => Err(skip),
-        None if seen.dkms.is_empty() => Err(Verdict::skip("DKMS does not build NVIDIA's modules on this host")),
-        None => {
-            next_kernel(seen).ok_or_else(|| Verdict::skip("the kernel that boots has no directory in /lib/modules"))
-        }
+        None if seen.dkms.is_empty() => Err(Verdict::skip(
+            "DKMS does not build NVIDIA's modules on this host",
+        )),
+        None => next_kernel(seen)
+            .ok_or_else(|| Verdict::skip("the kernel that boots has no directory in /lib/modules")),
     }
 }
 
 /// A missing build requirement is a failure only if the build is needed now.
 fn worse_without_module(kernel: &Kernel, cause: String) -> Verdict {
-    if kernel.nvidia_module.is_some() { Verdict::warn(cause) } else { Verdict::fail(cause) }
+    if kernel.nvidia_module.is_some() {
+        Verdict::warn(cause)
+    } else {
+        Verdict::fail(cause)
+    }
 }
 
-/// Installs the packages that provide what is missing, then runs `behind`. Without known packages the user must find them.
-fn bring(seen: &Evidence, verdict: Verdict, packages: Vec<String>, behind: Vec<Operation>) -> Verdict {
+/// Installs the packages that provide what is missing, then runs `behind`. Without known packages
+/// the user must find them.
+fn bring(
+    seen: &Evidence,
+    verdict: Verdict,
+    packages: Vec<String>,
+    behind: Vec<Operation>,
+) -> Verdict {
     const TEXT: &str = "install the missing packages, then build the modules with DKMS";
-    let Some(manager) = seen.facts.os.package_manager.filter(|_| !packages.is_empty()) else {
+    let Some(manager) = seen
+        .facts
+        .os
+        .package_manager
+        .filter(|_| !packages.is_empty())
+    else {
         return verdict.advise(TEXT, NOTHING);
     };
     let install = Operation::Packages(Packages::to_install(manager, packages));

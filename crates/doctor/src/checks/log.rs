@@ -8,21 +8,35 @@ use gpusetup_host::MachineKind;
 /// GPU errors in the kernel's log, and GPUs that NVML cannot read.
 pub fn faults(seen: &Evidence) -> Verdict {
     let mut all = match said(seen) {
-        Ok(said) => [Verdict::pass()].into_iter().chain(said.iter().filter_map(|said| fault(seen, said))).collect(),
+        Ok(said) => [Verdict::pass()]
+            .into_iter()
+            .chain(said.iter().filter_map(|said| fault(seen, said)))
+            .collect(),
         Err(skip) => vec![skip],
     };
     all.extend(super::nvml::faults(seen));
     let verdict = Verdict::worst(all).unwrap_or_else(Verdict::pass);
-    // Only a driver logs such errors: this one was removed since, and without a driver no GPU works anyway.
-    if is_driver_gone(seen) { verdict.at_most_a_warning() } else { verdict }
+    // Only a driver logs such errors: this one was removed since, and without a driver no GPU works
+    // anyway.
+    if is_driver_gone(seen) {
+        verdict.at_most_a_warning()
+    } else {
+        verdict
+    }
 }
 
 /// Whether this host's driver was removed after it logged messages.
 fn is_driver_gone(seen: &Evidence) -> bool {
     let facts = &seen.facts;
-    let own_kernel = matches!(facts.machine.kind, MachineKind::Physical | MachineKind::Virtual);
+    let own_kernel = matches!(
+        facts.machine.kind,
+        MachineKind::Physical | MachineKind::Virtual
+    );
     let is_loaded = facts.driver_is_loaded() == Some(true);
-    let drives = facts.gpus.iter().any(|g| g.bound_to.as_deref() == Some("nvidia"));
+    let drives = facts
+        .gpus
+        .iter()
+        .any(|g| g.bound_to.as_deref() == Some("nvidia"));
     own_kernel && facts.driver.is_none() && !is_loaded && !drives && !facts.gpus.is_empty()
 }
 
@@ -31,7 +45,13 @@ pub fn room(seen: &Evidence) -> Verdict {
         Ok(said) => said,
         Err(skip) => return skip,
     };
-    let without = said.iter().filter_map(|s| if let Said::NoRoom(gpu) = s { Some(gpu) } else { None });
+    let without = said.iter().filter_map(|s| {
+        if let Said::NoRoom(gpu) = s {
+            Some(gpu)
+        } else {
+            None
+        }
+    });
     let each = without.map(|gpu| {
         Verdict::fail("the firmware assigned no address space to the memory of {gpus}")
             .of_gpu(gpu)
@@ -45,37 +65,52 @@ pub fn room(seen: &Evidence) -> Verdict {
     Verdict::worst([Verdict::pass()].into_iter().chain(each)).unwrap_or_else(Verdict::pass)
 }
 
-/// Messages of the kernel about GPUs that are not bound to NVIDIA's driver now. Messages about other GPUs are out of date.
+/// Messages of the kernel about GPUs that are not bound to NVIDIA's driver now. Messages about
+/// other GPUs are out of date.
 pub fn of_idle_gpus<'a>(
     seen: &'a Evidence,
     means: impl Fn(&'a Said) -> Option<(Option<&'a str>, String)>,
 ) -> Vec<String> {
-    let Answer::Is(said) = &seen.kernel_log else { return Vec::new() };
+    let Answer::Is(said) = &seen.kernel_log else {
+        return Vec::new();
+    };
     let idle = |gpu: &&gpusetup_host::Gpu| gpu.bound_to.as_deref() != Some("nvidia");
     let gpus: Vec<_> = seen.facts.gpus.iter().filter(idle).collect();
-    let is_idle = |of: Option<&str>| match seen.facts.gpus.iter().find(|g| Some(&*g.address) == of) {
+    let is_idle = |of: Option<&str>| match seen.facts.gpus.iter().find(|g| Some(&*g.address) == of)
+    {
         Some(named) => gpus.iter().any(|g| g.address == named.address),
         None => !gpus.is_empty(),
     };
-    said.iter().filter_map(means).filter(|(of, _)| is_idle(*of)).map(|(_, sentence)| sentence).collect()
+    said.iter()
+        .filter_map(means)
+        .filter(|(of, _)| is_idle(*of))
+        .map(|(_, sentence)| sentence)
+        .collect()
 }
 
 /// Messages of the kernel about loading the nvidia module.
 pub fn of_module(seen: &Evidence) -> Vec<String> {
-    let Answer::Is(said) = &seen.kernel_log else { return Vec::new() };
+    let Answer::Is(said) = &seen.kernel_log else {
+        return Vec::new();
+    };
     let told = |said: &Said| match said {
-        Said::NotProbed(n) => {
-            Some(format!("the kernel's log: {n} GPUs were bound to another driver when the module was loaded"))
-        }
-        Said::ProbeFailed(n) => Some(format!("the kernel's log: the module could not initialise {n} GPUs")),
-        Said::Held { gpu, by } => Some(format!("the kernel's log: {gpu} was bound to {by} when the module was loaded")),
+        Said::NotProbed(n) => Some(format!(
+            "the kernel's log: {n} GPUs were bound to another driver when the module was loaded"
+        )),
+        Said::ProbeFailed(n) => Some(format!(
+            "the kernel's log: the module could not initialise {n} GPUs"
+        )),
+        Said::Held { gpu, by } => Some(format!(
+            "the kernel's log: {gpu} was bound to {by} when the module was loaded"
+        )),
         Said::Unfit(line) | Said::Refused(line) => Some(format!("the kernel's log: {line}")),
         _ => None,
     };
     said.iter().filter_map(told).collect()
 }
 
-/// The messages in the log, or why there are none. A GPU that fell off the bus is no longer visible, but still reported.
+/// The messages in the log, or why there are none. A GPU that fell off the bus is no longer
+/// visible, but still reported.
 fn said(seen: &Evidence) -> Result<&[Said], Verdict> {
     match &seen.kernel_log {
         Answer::Is(said) if said.is_empty() && seen.facts.gpus.is_empty() => {
@@ -163,12 +198,20 @@ fn unread(lines: usize) -> String {
 /// A failure of a GPU.
 fn about(gpu: &str, cause: &str) -> Verdict {
     if gpu.is_empty() {
-        return Verdict::fail(concerned::sentence(&cause.replace("{gpus}", "a GPU"), &[String::new()], 1));
+        return Verdict::fail(concerned::sentence(
+            &cause.replace("{gpus}", "a GPU"),
+            &[String::new()],
+            1,
+        ));
     }
     Verdict::fail(cause).of_gpu(gpu)
 }
 
 /// The log does not always name the GPU.
 fn the_gpu(address: &str) -> String {
-    if address.is_empty() { "a GPU".to_owned() } else { format!("the GPU at {address}") }
+    if address.is_empty() {
+        "a GPU".to_owned()
+    } else {
+        format!("the GPU at {address}")
+    }
 }

@@ -5,7 +5,8 @@ use crate::{Evidence, Verdict};
 use gpusetup_database::compat::PlatformDriver;
 use gpusetup_host::{MachineKind, Origin};
 use gpusetup_resolve::{
-    Card, NO_KNOWN_WAY, WSL_LIBRARIES, installed_by_hand, linux_driver_in_wsl2, own_way, removal_by_hand,
+    Card, NO_KNOWN_WAY, WSL_LIBRARIES, installed_by_hand, linux_driver_in_wsl2, own_way,
+    removal_by_hand,
 };
 use gpusetup_text::text::quoted;
 use std::path::Path;
@@ -15,13 +16,22 @@ pub fn wsl(seen: &Evidence) -> Verdict {
         return Verdict::skip("this is not WSL2");
     }
     if let Some(driver) = installed_by_hand(&seen.facts) {
-        return Verdict::fail(linux_driver_in_wsl2(driver)).saw(driver.evidence.clone()).advise(
-            "remove it, then refresh the loader's cache",
-            [removal_by_hand(&seen.facts, driver), "sudo ldconfig".to_owned()],
-        );
+        return Verdict::fail(linux_driver_in_wsl2(driver))
+            .saw(driver.evidence.clone())
+            .advise(
+                "remove it, then refresh the loader's cache",
+                [
+                    removal_by_hand(&seen.facts, driver),
+                    "sudo ldconfig".to_owned(),
+                ],
+            );
     }
     let in_wsl = |path: &Path| path.starts_with(WSL_LIBRARIES);
-    if let Some(other) = seen.cached.iter().find(|c| c.soname == "libcuda.so.1" && !in_wsl(&c.directory)) {
+    if let Some(other) = seen
+        .cached
+        .iter()
+        .find(|c| c.soname == "libcuda.so.1" && !in_wsl(&c.directory))
+    {
         let directory = other.directory.display();
         return Verdict::fail(format!(
             "programs load libcuda from {directory}, not that of Windows in {WSL_LIBRARIES}"
@@ -30,22 +40,30 @@ pub fn wsl(seen: &Evidence) -> Verdict {
         .advise(
             format!("remove {directory} from the loader's path"),
             [
-                format!("grep -rn {} /etc/ld.so.conf /etc/ld.so.conf.d", quoted(&directory.to_string())),
+                format!(
+                    "grep -rn {} /etc/ld.so.conf /etc/ld.so.conf.d",
+                    quoted(&directory.to_string())
+                ),
                 "sudo ldconfig".to_owned(),
             ],
         );
     }
-    let Some(wsl) = seen.machine.as_ref().and_then(|machine| machine.wsl.as_ref()) else {
+    let Some(wsl) = seen
+        .machine
+        .as_ref()
+        .and_then(|machine| machine.wsl.as_ref())
+    else {
         return Verdict::skip("what Windows gives WSL2 is not in the facts");
     };
     let update = "update WSL, and NVIDIA's driver in Windows, from there; then start WSL again";
     let commands = ["wsl.exe --update", "wsl.exe --shutdown"];
     match wsl.device {
-        Some(false) => Verdict::fail("Windows gives this WSL2 no GPU: /dev/dxg is missing").advise(update, commands),
-        _ if !wsl.library => {
-            Verdict::fail(format!("NVIDIA's driver in Windows has put no libcuda into {WSL_LIBRARIES}"))
-                .advise(update, commands)
-        }
+        Some(false) => Verdict::fail("Windows gives this WSL2 no GPU: /dev/dxg is missing")
+            .advise(update, commands),
+        _ if !wsl.library => Verdict::fail(format!(
+            "NVIDIA's driver in Windows has put no libcuda into {WSL_LIBRARIES}"
+        ))
+        .advise(update, commands),
         _ => Verdict::pass().saw(format!("{WSL_LIBRARIES}/libcuda.so.1")),
     }
 }
@@ -71,8 +89,15 @@ pub fn jetson(seen: &Evidence) -> Verdict {
         return Verdict::skip("the release of Jetson Linux is not known, or not in the database");
     };
     let newest = jetpack.compatible.unwrap_or(jetpack.cuda);
-    let evidence = format!("JetPack {}: CUDA {}, up to {newest}", jetpack.jetpack, jetpack.cuda);
-    let too_new = seen.facts.toolkits.iter().find(|toolkit| toolkit.version.series() > newest.series());
+    let evidence = format!(
+        "JetPack {}: CUDA {}, up to {newest}",
+        jetpack.jetpack, jetpack.cuda
+    );
+    let too_new = seen
+        .facts
+        .toolkits
+        .iter()
+        .find(|toolkit| toolkit.version.series() > newest.series());
     match too_new {
         None => Verdict::pass().saw(evidence),
         Some(toolkit) => {
@@ -91,7 +116,10 @@ pub fn jetson(seen: &Evidence) -> Verdict {
 }
 
 pub fn image(seen: &Evidence) -> Verdict {
-    let platform = seen.platform.as_ref().filter(|platform| platform.driver != PlatformDriver::Vendor);
+    let platform = seen
+        .platform
+        .as_ref()
+        .filter(|platform| platform.driver != PlatformDriver::Vendor);
     let os = &seen.facts.os;
     if platform.is_none() && !os.immutable {
         return Verdict::skip("packages can change this system");
@@ -107,11 +135,21 @@ pub fn image(seen: &Evidence) -> Verdict {
         return Verdict::pass().saw(format!("driver {} on {name}", driver.version));
     }
     let Some(platform) = platform else {
-        return Verdict::fail(format!("no driver is installed, and {}", gpusetup_causes::IMMUTABLE))
-            .advise(NO_KNOWN_WAY, NOTHING);
+        return Verdict::fail(format!(
+            "no driver is installed, and {}",
+            gpusetup_causes::IMMUTABLE
+        ))
+        .advise(NO_KNOWN_WAY, NOTHING);
     };
-    Verdict::fail(format!("no driver is installed; on {} it comes another way: {}", platform.name, platform.why))
-        .helped(own_way(platform, seen.facts.os.variant.as_deref(), cards(seen)))
+    Verdict::fail(format!(
+        "no driver is installed; on {} it comes another way: {}",
+        platform.name, platform.why
+    ))
+    .helped(own_way(
+        platform,
+        seen.facts.os.variant.as_deref(),
+        cards(seen),
+    ))
 }
 
 /// The GPUs that the database knows.
@@ -123,27 +161,47 @@ pub fn two_gpus(seen: &Evidence) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(seen) {
         return skip;
     }
-    let Some(hybrid) = seen.machine.as_ref().and_then(|machine| machine.hybrid.as_ref()) else {
+    let Some(hybrid) = seen
+        .machine
+        .as_ref()
+        .and_then(|machine| machine.hybrid.as_ref())
+    else {
         return Verdict::skip("this is no laptop with a desktop and two GPUs");
     };
-    let others: Vec<_> = seen.facts.other_gpus.iter().map(|gpu| format!("{} [{}]", gpu.address, gpu.pci_id)).collect();
+    let others: Vec<_> = seen
+        .facts
+        .other_gpus
+        .iter()
+        .map(|gpu| format!("{} [{}]", gpu.address, gpu.pci_id))
+        .collect();
     let evidence = format!("beside NVIDIA's: {}", others.join(", "));
     if !hybrid.graphics {
         let cause = "the driver is installed without its graphics libraries: programs of the desktop cannot use NVIDIA's GPU, \
                      and displays on it stay dark";
         let verdict = Verdict::warn(cause).saw(evidence);
         return match for_desktops(seen) {
-            Some(command) => verdict.advise("install the packages of the same driver for desktops", [command]),
-            None => verdict.advise("install the same driver again, with its graphics libraries", NOTHING),
+            Some(command) => verdict.advise(
+                "install the packages of the same driver for desktops",
+                [command],
+            ),
+            None => verdict.advise(
+                "install the same driver again, with its graphics libraries",
+                NOTHING,
+            ),
         };
     }
     if hybrid.mode_setting == Some(false) {
-        return Verdict::warn("mode setting is off in nvidia-drm: Wayland does not use displays on NVIDIA's GPU")
-            .saw(evidence)
-            .advise(
-                "switch it on, then reboot",
-                ["sudo gpusetup apply --profile driver --module-option nvidia_drm.modeset=1", "sudo reboot"],
-            );
+        return Verdict::warn(
+            "mode setting is off in nvidia-drm: Wayland does not use displays on NVIDIA's GPU",
+        )
+        .saw(evidence)
+        .advise(
+            "switch it on, then reboot",
+            [
+                "sudo gpusetup apply --profile driver --module-option nvidia_drm.modeset=1",
+                "sudo reboot",
+            ],
+        );
     }
     Verdict::pass().saw(evidence)
 }
@@ -152,41 +210,76 @@ pub fn two_gpus(seen: &Evidence) -> Verdict {
 fn for_desktops(seen: &Evidence) -> Option<String> {
     let (driver, distribution) = (seen.facts.driver.as_ref()?, seen.distribution.as_ref()?);
     let is_its = |modules| driver.modules.is_none_or(|installed| installed == modules);
-    let offers = distribution.drivers.iter().filter(|offer| offer.branch == driver.version.branch);
-    let offer =
-        offers.into_iter().find(|offer| is_its(offer.modules) && seen.facts.has_enabled(&offer.repository.seen_as))?;
-    let names = offer.packages_for(true).iter().chain(&distribution.hybrid_packages);
+    let offers = distribution
+        .drivers
+        .iter()
+        .filter(|offer| offer.branch == driver.version.branch);
+    let offer = offers
+        .into_iter()
+        .find(|offer| is_its(offer.modules) && seen.facts.has_enabled(&offer.repository.seen_as))?;
+    let names = offer
+        .packages_for(true)
+        .iter()
+        .chain(&distribution.hybrid_packages);
     let names: Vec<_> = names.map(|name| quoted(name)).collect();
-    Some(format!("sudo {} {}", gpusetup_packages::of(distribution.package_manager).by_hand.install, names.join(" ")))
+    Some(format!(
+        "sudo {} {}",
+        gpusetup_packages::of(distribution.package_manager)
+            .by_hand
+            .install,
+        names.join(" ")
+    ))
 }
 
 pub fn outside(seen: &Evidence) -> Verdict {
     let facts = &seen.facts;
-    let waiting: Vec<_> = facts.thunderbolt.iter().filter(|d| !d.authorized).map(|d| d.name.as_str()).collect();
+    let waiting: Vec<_> = facts
+        .thunderbolt
+        .iter()
+        .filter(|d| !d.authorized)
+        .map(|d| d.name.as_str())
+        .collect();
     if !waiting.is_empty() {
         let cause = format!(
             "{} on Thunderbolt or USB4 is not authorised: a GPU in it is not on the PCI bus until then",
             waiting.join(", ")
         );
-        let gpusetup_causes::Remedy { text, commands } = gpusetup_causes::authorise(&waiting.join(", "));
+        let gpusetup_causes::Remedy { text, commands } =
+            gpusetup_causes::authorise(&waiting.join(", "));
         return Verdict::warn(cause).advise(text, commands);
     }
     if facts.external_gpus.is_empty() {
         return Verdict::skip("no GPU is outside the case");
     }
-    Verdict::pass().saw(format!("on Thunderbolt or USB4: {}", facts.external_gpus.join(", ")))
+    Verdict::pass().saw(format!(
+        "on Thunderbolt or USB4: {}",
+        facts.external_gpus.join(", ")
+    ))
 }
 
 pub fn vendors(seen: &Evidence) -> Verdict {
-    let platform = seen.platform.as_ref().filter(|platform| platform.driver == PlatformDriver::Vendor);
+    let platform = seen
+        .platform
+        .as_ref()
+        .filter(|platform| platform.driver == PlatformDriver::Vendor);
     let (Some(platform), Some(driver)) = (platform, &seen.facts.driver) else {
         return Verdict::skip("no system of a vendor with its own driver");
     };
-    let evidence = format!("{}: driver {}, {}", platform.name, driver.version, driver.evidence);
+    let evidence = format!(
+        "{}: driver {}, {}",
+        platform.name, driver.version, driver.evidence
+    );
     if driver.origin == Origin::Dpkg {
         return Verdict::pass().saw(evidence);
     }
-    Verdict::warn(format!("driver {} did not come with {}: {}", driver.version, platform.name, platform.why))
-        .saw(evidence)
-        .helped(own_way(platform, seen.facts.os.variant.as_deref(), cards(seen)))
+    Verdict::warn(format!(
+        "driver {} did not come with {}: {}",
+        driver.version, platform.name, platform.why
+    ))
+    .saw(evidence)
+    .helped(own_way(
+        platform,
+        seen.facts.os.variant.as_deref(),
+        cards(seen),
+    ))
 }

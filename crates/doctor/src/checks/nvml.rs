@@ -1,4 +1,5 @@
-//! What NVML, the driver's management library, reports about the driver and each GPU. Nothing is changed.
+//! What NVML, the driver's management library, reports about the driver and each GPU. Nothing is
+//! changed.
 
 use super::containers::without_library;
 use super::no_driver_of_its_own;
@@ -31,22 +32,49 @@ pub fn answers(seen: &Evidence) -> Verdict {
     let driver = nvml.driver.as_deref().unwrap_or("of unknown version");
     let mut verdicts = vec![Verdict::pass().saw(format!(
         "NVML: driver {driver}, {}",
-        counted(answering(nvml).count() as u64, "GPU responds", "GPUs respond")
+        counted(
+            answering(nvml).count() as u64,
+            "GPU responds",
+            "GPUs respond"
+        )
     ))];
-    let silent = nvml.gpus.iter().filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
-    verdicts.extend(silent.filter(|(_, refused)| !is_fault(refused)).map(|(gpu, refused)| {
-        Verdict::fail(format!("{{gpus}} {{does|do}} not respond: {}", refused.says))
-            .of_gpu(gpu.shown())
-            .saw(format!("{}: {refused}", gpu.shown()))
-            .advise("see what the kernel reports", ["sudo dmesg | grep NVRM"])
-    }));
+    let silent = nvml
+        .gpus
+        .iter()
+        .filter_map(|gpu| Some((gpu, gpu.refused.as_ref()?)));
+    verdicts.extend(
+        silent
+            .filter(|(_, refused)| !is_fault(refused))
+            .map(|(gpu, refused)| {
+                Verdict::fail(format!(
+                    "{{gpus}} {{does|do}} not respond: {}",
+                    refused.says
+                ))
+                .of_gpu(gpu.shown())
+                .saw(format!("{}: {refused}", gpu.shown()))
+                .advise("see what the kernel reports", ["sudo dmesg | grep NVRM"])
+            }),
+    );
     // In a container the bus shows all GPUs of the host; the container may have only some of them.
-    let bound = seen.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("nvidia")).count();
-    if seen.facts.machine.kind != MachineKind::Container && nvml.gpus.len() + (nvml.excluded as usize) < bound {
+    let bound = seen
+        .facts
+        .gpus
+        .iter()
+        .filter(|g| g.bound_to.as_deref() == Some("nvidia"))
+        .count();
+    if seen.facts.machine.kind != MachineKind::Container
+        && nvml.gpus.len() + (nvml.excluded as usize) < bound
+    {
         verdicts.push(
-            Verdict::fail(format!("the driver has {bound} GPUs, but NVML lists only {}", nvml.gpus.len()))
-                .saw(format!("nvmlDeviceGetCount_v2: {}", nvml.gpus.len()))
-                .advise("see why the other GPUs failed to initialise", ["sudo dmesg | grep NVRM"]),
+            Verdict::fail(format!(
+                "the driver has {bound} GPUs, but NVML lists only {}",
+                nvml.gpus.len()
+            ))
+            .saw(format!("nvmlDeviceGetCount_v2: {}", nvml.gpus.len()))
+            .advise(
+                "see why the other GPUs failed to initialise",
+                ["sudo dmesg | grep NVRM"],
+            ),
         );
     }
     Verdict::worst(verdicts).unwrap_or_else(Verdict::pass)
@@ -61,30 +89,46 @@ fn unanswered(seen: &Evidence, refused: &Refused) -> Verdict {
                 CheckId::GS501
             ));
         }
-        Some(_) if is_fault(refused) => return Verdict::skip(format!("{} reports the GPU's error", CheckId::GS903)),
+        Some(_) if is_fault(refused) => {
+            return Verdict::skip(format!("{} reports the GPU's error", CheckId::GS903));
+        }
         Some(codes::OTHER_VERSION) => {
             Verdict::fail("the driver's libraries in this container do not match the host's driver")
-                .advise("restart the container: it then gets the libraries of the host's driver", [""; 0])
+                .advise(
+                    "restart the container: it then gets the libraries of the host's driver",
+                    [""; 0],
+                )
         }
-        _ if seen.facts.machine.kind == MachineKind::Jetson => Verdict::skip("a Jetson's driver need not support NVML"),
+        _ if seen.facts.machine.kind == MachineKind::Jetson => {
+            Verdict::skip("a Jetson's driver need not support NVML")
+        }
         None => without_library(seen, "libnvidia-ml.so.1", "utility").unwrap_or_else(|| {
-            Verdict::fail("programs cannot find NVML, libnvidia-ml.so.1")
-                .advise("install the driver's libraries", ["sudo ldconfig", "gpusetup plan"])
+            Verdict::fail("programs cannot find NVML, libnvidia-ml.so.1").advise(
+                "install the driver's libraries",
+                ["sudo ldconfig", "gpusetup plan"],
+            )
         }),
-        Some(codes::NO_PERMISSION) => Verdict::warn("this user has no access to the driver: the GPUs were not checked")
-            .advise(
-                "check the permissions of the devices, or run doctor as root",
-                ["ls -l /dev/nvidia*", "sudo gpusetup doctor"],
-            ),
-        Some(codes::NOT_LOADED) => Verdict::fail("NVML reports that the driver is not loaded").advise(
-            "load the module; the kernel's log then shows the cause",
-            ["sudo modprobe nvidia", "sudo dmesg | tail"],
-        ),
-        // A systemd reload removes containers' access to the devices: nvidia-container-toolkit's issues 48 and 251.
-        Some(codes::UNKNOWN | codes::BLOCKED_BY_SYSTEM) if in_container => {
-            Verdict::fail("the container has lost access to the GPUs' devices: its cgroup was reset")
-                .advise("restart the container; on the host, pass the devices by CDI", ["ls -l /dev/nvidia*"])
+        Some(codes::NO_PERMISSION) => {
+            Verdict::warn("this user has no access to the driver: the GPUs were not checked")
+                .advise(
+                    "check the permissions of the devices, or run doctor as root",
+                    ["ls -l /dev/nvidia*", "sudo gpusetup doctor"],
+                )
         }
+        Some(codes::NOT_LOADED) => Verdict::fail("NVML reports that the driver is not loaded")
+            .advise(
+                "load the module; the kernel's log then shows the cause",
+                ["sudo modprobe nvidia", "sudo dmesg | tail"],
+            ),
+        // A systemd reload removes containers' access to the devices: nvidia-container-toolkit's
+        // issues 48 and 251.
+        Some(codes::UNKNOWN | codes::BLOCKED_BY_SYSTEM) if in_container => Verdict::fail(
+            "the container has lost access to the GPUs' devices: its cgroup was reset",
+        )
+        .advise(
+            "restart the container; on the host, pass the devices by CDI",
+            ["ls -l /dev/nvidia*"],
+        ),
         Some(_) => Verdict::fail(format!("NVML does not start: {}", refused.says)).advise(
             "see what the kernel reports; reboot if the driver hangs",
             ["sudo dmesg | grep NVRM", "sudo reboot"],
@@ -97,7 +141,13 @@ fn unanswered(seen: &Evidence, refused: &Refused) -> Verdict {
 fn is_fault(refused: &Refused) -> bool {
     matches!(
         refused.code,
-        Some(codes::NO_POWER | codes::NO_INTERRUPTS | codes::BAD_INFOROM | codes::GPU_LOST | codes::RESET_REQUIRED)
+        Some(
+            codes::NO_POWER
+                | codes::NO_INTERRUPTS
+                | codes::BAD_INFOROM
+                | codes::GPU_LOST
+                | codes::RESET_REQUIRED
+        )
     )
 }
 
@@ -107,28 +157,48 @@ fn answering(nvml: &Nvml) -> impl Iterator<Item = &NvmlGpu> {
 
 /// NVML's message if its library does not match the loaded module.
 pub fn mismatch(seen: &Evidence) -> Option<String> {
-    let Answer::Is(nvml) = &seen.nvml else { return None };
-    nvml.refused.as_ref().filter(|r| r.code == Some(codes::OTHER_VERSION)).map(Refused::to_string)
+    let Answer::Is(nvml) = &seen.nvml else {
+        return None;
+    };
+    nvml.refused
+        .as_ref()
+        .filter(|r| r.code == Some(codes::OTHER_VERSION))
+        .map(Refused::to_string)
 }
 
 /// Faults of GPUs that NVML reports.
 pub fn faults(seen: &Evidence) -> Vec<Verdict> {
-    let Answer::Is(nvml) = &seen.nvml else { return Vec::new() };
+    let Answer::Is(nvml) = &seen.nvml else {
+        return Vec::new();
+    };
     let whole = nvml.refused.iter().map(|refused| (None, refused));
-    let each = nvml.gpus.iter().filter_map(|g| Some((Some(g.shown()), g.refused.as_ref()?)));
+    let each = nvml
+        .gpus
+        .iter()
+        .filter_map(|g| Some((Some(g.shown()), g.refused.as_ref()?)));
     let sick = whole.chain(each).filter(|(_, refused)| is_fault(refused));
     sick.map(|(gpu, refused)| {
-        let reset = if gpu.is_some() { "sudo nvidia-smi --gpu-reset -i {gpus}" } else { "sudo nvidia-smi --gpu-reset" };
+        let reset = if gpu.is_some() {
+            "sudo nvidia-smi --gpu-reset -i {gpus}"
+        } else {
+            "sudo nvidia-smi --gpu-reset"
+        };
         let (cause, text, command) = match refused.code {
-            Some(codes::NO_POWER) => ("{lacks|lack} power cables", "connect all power cables", "sudo poweroff"),
+            Some(codes::NO_POWER) => (
+                "{lacks|lack} power cables",
+                "connect all power cables",
+                "sudo poweroff",
+            ),
             Some(codes::NO_INTERRUPTS) => (
                 "cannot deliver interrupts to the driver",
                 "try another PCI slot or firmware version",
                 "sudo dmesg | grep NVRM",
             ),
-            Some(codes::BAD_INFOROM) => {
-                ("{has|have} a damaged infoROM", "ask the vendor for a replacement", "nvidia-smi -q")
-            }
+            Some(codes::BAD_INFOROM) => (
+                "{has|have} a damaged infoROM",
+                "ask the vendor for a replacement",
+                "nvidia-smi -q",
+            ),
             Some(codes::RESET_REQUIRED) => (
                 "must be reset before {it|they} can be used",
                 "stop the programs that use the GPU, then reset it",
@@ -141,9 +211,15 @@ pub fn faults(seen: &Evidence) -> Vec<Verdict> {
             ),
         };
         match gpu {
-            Some(gpu) => Verdict::fail(format!("{{gpus}} {cause}")).of_gpu(gpu).saw(format!("{gpu}: {refused}")),
-            None => Verdict::fail(concerned::sentence(&format!("a GPU {cause}"), &[String::new()], 1))
-                .saw(refused.to_string()),
+            Some(gpu) => Verdict::fail(format!("{{gpus}} {cause}"))
+                .of_gpu(gpu)
+                .saw(format!("{gpu}: {refused}")),
+            None => Verdict::fail(concerned::sentence(
+                &format!("a GPU {cause}"),
+                &[String::new()],
+                1,
+            ))
+            .saw(refused.to_string()),
         }
         .advise(text, [command])
     })
@@ -162,7 +238,11 @@ fn gpus(seen: &Evidence) -> Result<Vec<&NvmlGpu>, Verdict> {
 
 /// For all GPUs that a verdict concerns.
 fn reset(gpu: &NvmlGpu) -> String {
-    let which = if gpu.address.is_some() { " -i {gpus}" } else { "" };
+    let which = if gpu.address.is_some() {
+        " -i {gpus}"
+    } else {
+        ""
+    };
     format!("sudo nvidia-smi --gpu-reset{which}")
 }
 
@@ -175,22 +255,41 @@ pub fn health(seen: &Evidence) -> Verdict {
         Err(skip) => return skip,
     };
     let each = gpus.into_iter().flat_map(|gpu| {
-        [Some(well(gpu)), rows(gpu), pages(gpu), errors(gpu), switched(gpu), recovery(gpu), slowed(gpu)]
+        [
+            Some(well(gpu)),
+            rows(gpu),
+            pages(gpu),
+            errors(gpu),
+            switched(gpu),
+            recovery(gpu),
+            slowed(gpu),
+        ]
     });
     Verdict::worst(each.flatten()).unwrap_or_else(|| Verdict::skip("no GPU responds"))
 }
 
 fn well(gpu: &NvmlGpu) -> Verdict {
     let heat = gpu.temperature.map(|t| format!("{t} C"));
-    let power = gpu.power.map(|p| format!("{} of {} W", p.draw / 1000, p.limit / 1000));
-    let ecc = gpu.ecc.map(|ecc| match (ecc.enabled, ecc.uncorrected_ever) {
-        (false, _) => "no error correction".to_owned(),
-        (true, Some(count)) => format!("{count} uncorrected memory errors in its lifetime"),
-        (true, None) => "error correction".to_owned(),
-    });
-    let rows = gpu.remapped_rows.map(|r| format!("{} rows remapped", r.corrected + r.uncorrected));
-    let pages = gpu.retired_pages.map(|p| format!("{} pages retired", p.single_bit + p.double_bit));
-    let all: Vec<_> = [heat, power, ecc, rows, pages].into_iter().flatten().collect();
+    let power = gpu
+        .power
+        .map(|p| format!("{} of {} W", p.draw / 1000, p.limit / 1000));
+    let ecc = gpu
+        .ecc
+        .map(|ecc| match (ecc.enabled, ecc.uncorrected_ever) {
+            (false, _) => "no error correction".to_owned(),
+            (true, Some(count)) => format!("{count} uncorrected memory errors in its lifetime"),
+            (true, None) => "error correction".to_owned(),
+        });
+    let rows = gpu
+        .remapped_rows
+        .map(|r| format!("{} rows remapped", r.corrected + r.uncorrected));
+    let pages = gpu
+        .retired_pages
+        .map(|p| format!("{} pages retired", p.single_bit + p.double_bit));
+    let all: Vec<_> = [heat, power, ecc, rows, pages]
+        .into_iter()
+        .flatten()
+        .collect();
     Verdict::pass().saw(format!("{}: {}", gpu.shown(), all.join(", ")))
 }
 
@@ -214,10 +313,15 @@ fn rows(gpu: &NvmlGpu) -> Option<Verdict> {
         );
     }
     rows.pending.then(|| {
-        Verdict::warn("the memory of {gpus} has bad rows, which spare rows replace at the next reset")
-            .of_gpu(at)
-            .saw(evidence)
-            .advise("let running programs finish, then reset the GPU", [reset(gpu)])
+        Verdict::warn(
+            "the memory of {gpus} has bad rows, which spare rows replace at the next reset",
+        )
+        .of_gpu(at)
+        .saw(evidence)
+        .advise(
+            "let running programs finish, then reset the GPU",
+            [reset(gpu)],
+        )
     })
 }
 
@@ -225,21 +329,36 @@ fn pages(gpu: &NvmlGpu) -> Option<Verdict> {
     let pages = gpu.retired_pages?;
     let at = gpu.shown();
     let all = pages.single_bit + pages.double_bit;
-    let evidence = format!("{at}: {all} pages retired, {} of them for errors of two bits", pages.double_bit);
+    let evidence = format!(
+        "{at}: {all} pages retired, {} of them for errors of two bits",
+        pages.double_bit
+    );
     // From this count on NVIDIA considers replacing a board; at most 64 pages can be retired.
-    if guide().rule(GpuRule::ManyRetired).limit.is_some_and(|limit| all as u64 >= limit) {
+    if guide()
+        .rule(GpuRule::ManyRetired)
+        .limit
+        .is_some_and(|limit| all as u64 >= limit)
+    {
         return Some(
-            Verdict::fail("so many memory pages of {gpus} are retired that the limit of 64 is near")
-                .of_gpu(at)
-                .saw(evidence)
-                .advise("ask the vendor for a replacement board", ["nvidia-smi -q -d PAGE_RETIREMENT"]),
+            Verdict::fail(
+                "so many memory pages of {gpus} are retired that the limit of 64 is near",
+            )
+            .of_gpu(at)
+            .saw(evidence)
+            .advise(
+                "ask the vendor for a replacement board",
+                ["nvidia-smi -q -d PAGE_RETIREMENT"],
+            ),
         );
     }
     pages.pending.then(|| {
         Verdict::warn("{gpus} still {uses|use} bad memory pages")
             .of_gpu(at)
             .saw(evidence)
-            .advise("reset the GPU or reboot to retire the pages", [reset(gpu), "sudo reboot".to_owned()])
+            .advise(
+                "reset the GPU or reboot to retire the pages",
+                [reset(gpu), "sudo reboot".to_owned()],
+            )
     })
 }
 
@@ -247,25 +366,36 @@ fn errors(gpu: &NvmlGpu) -> Option<Verdict> {
     let count = gpu.ecc?.uncorrected.filter(|n| *n > 0)?;
     let at = gpu.shown();
     let cause = "the memory of {gpus} had uncorrectable errors since the driver was loaded";
-    Some(Verdict::warn(cause).of_gpu(at).saw(format!("{at}: {count} uncorrected, volatile")).advise(
-        "reset the GPU when it is idle; if the errors return, test its memory",
-        [reset(gpu), "dcgmi diag -r 3".to_owned()],
-    ))
+    Some(
+        Verdict::warn(cause)
+            .of_gpu(at)
+            .saw(format!("{at}: {count} uncorrected, volatile"))
+            .advise(
+                "reset the GPU when it is idle; if the errors return, test its memory",
+                [reset(gpu), "dcgmi diag -r 3".to_owned()],
+            ),
+    )
 }
 
-/// Whether the ECC mode was changed: <https://docs.nvidia.com/deploy/nvidia-smi/> says that this takes a reboot.
+/// Whether the ECC mode was changed: <https://docs.nvidia.com/deploy/nvidia-smi/> says that this
+/// takes a reboot.
 fn switched(gpu: &NvmlGpu) -> Option<Verdict> {
     let ecc = gpu.ecc.filter(|ecc| ecc.enabled != ecc.pending)?;
     let at = gpu.shown();
     let word = |on| if on { "on" } else { "off" };
-    let cause = format!("the ECC mode of {{gpus}} was changed and is {} only after a reboot", word(ecc.pending));
-    let evidence = format!("{at}: ECC {}, pending {}", word(ecc.enabled), word(ecc.pending));
-    Some(
-        Verdict::warn(cause)
-            .of_gpu(at)
-            .saw(evidence)
-            .advise("reboot when running programs have finished", ["sudo reboot"]),
-    )
+    let cause = format!(
+        "the ECC mode of {{gpus}} was changed and is {} only after a reboot",
+        word(ecc.pending)
+    );
+    let evidence = format!(
+        "{at}: ECC {}, pending {}",
+        word(ecc.enabled),
+        word(ecc.pending)
+    );
+    Some(Verdict::warn(cause).of_gpu(at).saw(evidence).advise(
+        "reboot when running programs have finished",
+        ["sudo reboot"],
+    ))
 }
 
 fn recovery(gpu: &NvmlGpu) -> Option<Verdict> {
@@ -274,31 +404,61 @@ fn recovery(gpu: &NvmlGpu) -> Option<Verdict> {
         Recovery::None => return None,
         Recovery::Reset => ("a reset", vec![reset(gpu)]),
         Recovery::Reboot => ("a reboot", vec!["sudo reboot".to_owned()]),
-        Recovery::DrainP2p => ("all peer-to-peer work on {it|them} to stop", vec!["nvidia-smi".to_owned()]),
-        Recovery::DrainAndReset => ("no new work, and a reset when {it is|they are} idle", vec![reset(gpu)]),
+        Recovery::DrainP2p => (
+            "all peer-to-peer work on {it|them} to stop",
+            vec!["nvidia-smi".to_owned()],
+        ),
+        Recovery::DrainAndReset => (
+            "no new work, and a reset when {it is|they are} idle",
+            vec![reset(gpu)],
+        ),
     };
     Some(
-        Verdict::fail(format!("{{gpus}} had an error, and the driver requests {what}"))
-            .of_gpu(at)
-            .saw(format!("{at}: recovery action: {:?}", gpu.recovery?))
-            .advise("stop the programs that use the GPU, then do that", commands),
+        Verdict::fail(format!(
+            "{{gpus}} had an error, and the driver requests {what}"
+        ))
+        .of_gpu(at)
+        .saw(format!("{at}: recovery action: {:?}", gpu.recovery?))
+        .advise("stop the programs that use the GPU, then do that", commands),
     )
 }
 
 fn slowed(gpu: &NvmlGpu) -> Option<Verdict> {
     let at = gpu.shown();
-    let heat = gpu.temperature.map(|t| format!(", {t} C")).unwrap_or_default();
-    let (cause, text) = match gpu.slowdown.iter().find(|s| **s == Slowdown::PowerBrake).or(gpu.slowdown.first())? {
-        Slowdown::PowerBrake => ("the power supply throttles {gpus}", "check the host's power supplies and cables"),
-        Slowdown::Heat => ("{gpus} {is|are} too hot and {runs|run} at half speed or less", "check fans and airflow"),
-        Slowdown::Warmth => ("{gpus} {is|are} above the target temperature and throttled", "check fans and airflow"),
+    let heat = gpu
+        .temperature
+        .map(|t| format!(", {t} C"))
+        .unwrap_or_default();
+    let (cause, text) = match gpu
+        .slowdown
+        .iter()
+        .find(|s| **s == Slowdown::PowerBrake)
+        .or(gpu.slowdown.first())?
+    {
+        Slowdown::PowerBrake => (
+            "the power supply throttles {gpus}",
+            "check the host's power supplies and cables",
+        ),
+        Slowdown::Heat => (
+            "{gpus} {is|are} too hot and {runs|run} at half speed or less",
+            "check fans and airflow",
+        ),
+        Slowdown::Warmth => (
+            "{gpus} {is|are} above the target temperature and throttled",
+            "check fans and airflow",
+        ),
     };
     let evidence = format!("{at}: slowdown: {:?}{heat}", gpu.slowdown);
-    Some(Verdict::warn(cause).of_gpu(at).saw(evidence).advise(text, ["nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"]))
+    Some(
+        Verdict::warn(cause)
+            .of_gpu(at)
+            .saw(evidence)
+            .advise(text, ["nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"]),
+    )
 }
 
-/// Only for data-centre GPUs: elsewhere a display keeps the driver loaded, or a battery needs the GPU to power down.
-/// <https://docs.nvidia.com/deploy/driver-persistence/persistence-daemon.html>
+/// Only for data-centre GPUs: elsewhere a display keeps the driver loaded, or a battery needs the
+/// GPU to power down. <https://docs.nvidia.com/deploy/driver-persistence/persistence-daemon.html>
 pub fn persistence(seen: &Evidence) -> Verdict {
     let gpus = match gpus(seen) {
         Ok(gpus) => gpus,
@@ -311,7 +471,12 @@ pub fn persistence(seen: &Evidence) -> Verdict {
         return Verdict::skip("a display is attached, which keeps the GPU initialised");
     }
     let is_of_data_center = |gpu: &NvmlGpu| {
-        let card = seen.facts.gpus.iter().zip(&seen.cards).find(|(g, _)| Some(&g.address) == gpu.address.as_ref());
+        let card = seen
+            .facts
+            .gpus
+            .iter()
+            .zip(&seen.cards)
+            .find(|(g, _)| Some(&g.address) == gpu.address.as_ref());
         card.is_some_and(|(_, card)| card.as_ref().is_ok_and(|c| c.data_center))
     };
     let each = gpus.into_iter().filter(|g| is_of_data_center(g)).filter_map(|gpu| {
@@ -373,21 +538,39 @@ pub fn mig(seen: &Evidence) -> Verdict {
         )
     });
     let layouts = seen.boot_layouts.iter().flat_map(boot_layouts);
-    Verdict::worst(each.chain(layouts)).unwrap_or_else(|| Verdict::skip("no GPU of this host supports MIG"))
+    Verdict::worst(each.chain(layouts))
+        .unwrap_or_else(|| Verdict::skip("no GPU of this host supports MIG"))
 }
 
 /// The GPUs that do not have the layout that boots restore.
 fn boot_layouts(layouts: &BootLayouts) -> Vec<Verdict> {
-    const RESTORE: [&str; 2] = ["sudo gpusetup mig restore", "journalctl -b -u gpusetup-mig.service"];
+    const RESTORE: [&str; 2] = [
+        "sudo gpusetup mig restore",
+        "journalctl -b -u gpusetup-mig.service",
+    ];
     let problem = layouts.problem.iter().map(|problem| {
-        Verdict::warn(format!("the MIG layouts of {MIG_LAYOUT} cannot be restored: {problem}"))
-            .advise("write the layouts of the GPUs again", ["sudo gpusetup mig apply --at-boot LAYOUT"])
+        Verdict::warn(format!(
+            "the MIG layouts of {MIG_LAYOUT} cannot be restored: {problem}"
+        ))
+        .advise(
+            "write the layouts of the GPUs again",
+            ["sudo gpusetup mig apply --at-boot LAYOUT"],
+        )
     });
     let differs = layouts.gpus.iter().filter(|gpu| !gpu.holds).map(|gpu| {
-        Verdict::warn(format!("{{gpus}} {{has|have}} the MIG layout {}, and boots restore {}", gpu.found, gpu.wanted))
-            .of_gpu(gpu.gpu.as_str())
-            .saw(format!("{}: layout {}, {MIG_LAYOUT}: {}", gpu.gpu, gpu.found, gpu.wanted))
-            .advise("restore it; the log of the unit says why the boot did not", RESTORE)
+        Verdict::warn(format!(
+            "{{gpus}} {{has|have}} the MIG layout {}, and boots restore {}",
+            gpu.found, gpu.wanted
+        ))
+        .of_gpu(gpu.gpu.as_str())
+        .saw(format!(
+            "{}: layout {}, {MIG_LAYOUT}: {}",
+            gpu.gpu, gpu.found, gpu.wanted
+        ))
+        .advise(
+            "restore it; the log of the unit says why the boot did not",
+            RESTORE,
+        )
     });
     problem.chain(differs).collect()
 }
@@ -395,21 +578,40 @@ fn boot_layouts(layouts: &BootLayouts) -> Vec<Verdict> {
 /// GPUs that are not in their fabric: bus address and state.
 pub fn outside_fabric(seen: &Evidence) -> Vec<(String, String)> {
     let told = gpus(seen).unwrap_or_default();
-    let fabric = told.into_iter().filter_map(|gpu| Some((gpu.shown().to_owned(), gpu.fabric?)));
-    fabric.filter_map(|(at, fabric)| Some((at, outside(fabric)?))).collect()
+    let fabric = told
+        .into_iter()
+        .filter_map(|gpu| Some((gpu.shown().to_owned(), gpu.fabric?)));
+    fabric
+        .filter_map(|(at, fabric)| Some((at, outside(fabric)?)))
+        .collect()
 }
 
 fn outside(fabric: Fabric) -> Option<String> {
     match fabric {
-        Fabric { state: FabricState::NotStarted, .. } => Some("not started".to_owned()),
-        Fabric { state: FabricState::InProgress, .. } => Some("in progress".to_owned()),
-        Fabric { state: FabricState::Completed, status: 0 } => None,
-        Fabric { state: FabricState::Completed, status } => Some(format!("failed ({status})")),
+        Fabric {
+            state: FabricState::NotStarted,
+            ..
+        } => Some("not started".to_owned()),
+        Fabric {
+            state: FabricState::InProgress,
+            ..
+        } => Some("in progress".to_owned()),
+        Fabric {
+            state: FabricState::Completed,
+            status: 0,
+        } => None,
+        Fabric {
+            state: FabricState::Completed,
+            status,
+        } => Some(format!("failed ({status})")),
     }
 }
 
 /// How many GPUs are in their fabric.
 pub fn inside_fabric(seen: &Evidence) -> usize {
     let told = gpus(seen).unwrap_or_default();
-    told.into_iter().filter_map(|gpu| gpu.fabric).filter(|f| outside(*f).is_none()).count()
+    told.into_iter()
+        .filter_map(|gpu| gpu.fabric)
+        .filter(|f| outside(*f).is_none())
+        .count()
 }

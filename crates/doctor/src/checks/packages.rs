@@ -12,9 +12,24 @@ use std::path::Path;
 
 pub fn done(seen: &Evidence) -> Verdict {
     let unfinished = &seen.facts.unfinished_packages;
-    let packages = if unfinished.is_empty() { Verdict::pass() } else { cut_off(unfinished) };
-    let largest = seen.facts.kernels.installed.iter().filter_map(|k| k.initramfs.as_ref()).map(|i| i.size).max();
-    let boot = seen.facts.space.iter().find(|s| s.path == Path::new("/boot"));
+    let packages = if unfinished.is_empty() {
+        Verdict::pass()
+    } else {
+        cut_off(unfinished)
+    };
+    let largest = seen
+        .facts
+        .kernels
+        .installed
+        .iter()
+        .filter_map(|k| k.initramfs.as_ref())
+        .map(|i| i.size)
+        .max();
+    let boot = seen
+        .facts
+        .space
+        .iter()
+        .find(|s| s.path == Path::new("/boot"));
     let room = match (boot, largest) {
         (Some(boot), Some(largest)) if boot.free_bytes < largest => {
             let cause = format!(
@@ -23,10 +38,18 @@ pub fn done(seen: &Evidence) -> Verdict {
                 bytes(largest)
             );
             // A problem that blocks another finding's repair is a failure.
-            let verdict = if is_image_stale(seen) { Verdict::fail(cause) } else { Verdict::warn(cause) };
-            verdict.helped(gpusetup_causes::unused_kernels(seen.facts.os.package_manager))
+            let verdict = if is_image_stale(seen) {
+                Verdict::fail(cause)
+            } else {
+                Verdict::warn(cause)
+            };
+            verdict.helped(gpusetup_causes::unused_kernels(
+                seen.facts.os.package_manager,
+            ))
         }
-        (Some(boot), _) => Verdict::pass().saw(format!("/boot has {} free", bytes(boot.free_bytes))),
+        (Some(boot), _) => {
+            Verdict::pass().saw(format!("/boot has {} free", bytes(boot.free_bytes)))
+        }
         (None, _) => Verdict::pass(),
     };
     Verdict::worst([packages, room]).unwrap_or_else(Verdict::pass)
@@ -37,20 +60,35 @@ fn cut_off(unfinished: &[String]) -> Verdict {
     // dpkg's record is read on any host that has one.
     let found = ALL.iter().find_map(|manager| {
         let (all, finish) = (of(*manager), packages::finish(*manager)?);
-        Some((all.record_file.as_ref()?, finish, all.interruption.as_ref()?))
+        Some((
+            all.record_file.as_ref()?,
+            finish,
+            all.interruption.as_ref()?,
+        ))
     });
-    let Some((record, finish, interruption)) = found else { return verdict };
+    let Some((record, finish, interruption)) = found else {
+        return verdict;
+    };
     verdict
         .saw(format!("{} and {}", record.path, record.journal.folder))
-        .repair("let the package manager finish; if that fails, /boot may be full", [finish])
-        .then([format!("sudo {}", interruption.by_hand), "df -h /boot".to_owned()])
+        .repair(
+            "let the package manager finish; if that fails, /boot may be full",
+            [finish],
+        )
+        .then([
+            format!("sudo {}", interruption.by_hand),
+            "df -h /boot".to_owned(),
+        ])
 }
 
 /// Whether everything was read, so that what the other checks say of the host holds.
 pub fn wholly_read(seen: &Evidence) -> Verdict {
     let mut files = seen.facts.left_out(Limit::File);
     let (one, verdict) = match (seen.facts.left_out(Limit::Whole).next(), files.next()) {
-        (Some(one), _) => (one, Verdict::fail(gpusetup_causes::partly_read(&one.said()))),
+        (Some(one), _) => (
+            one,
+            Verdict::fail(gpusetup_causes::partly_read(&one.said())),
+        ),
         (None, Some(one)) => (one, Verdict::warn(gpusetup_causes::left_out(&one.said()))),
         (None, None) => return Verdict::pass(),
     };
@@ -65,16 +103,23 @@ pub fn smi(seen: &Evidence) -> Verdict {
     if seen.has_smi {
         return Verdict::pass();
     }
-    if let Some(driver) =
-        seen.facts.driver.as_ref().filter(|driver| !matches!(driver.origin, Origin::Dpkg | Origin::Rpm))
+    if let Some(driver) = seen
+        .facts
+        .driver
+        .as_ref()
+        .filter(|driver| !matches!(driver.origin, Origin::Dpkg | Origin::Rpm))
     {
         return Verdict::fail(gpusetup_causes::without_smi(driver.version))
             .advise(gpusetup_causes::INSTALL_AGAIN, NOTHING);
     }
     let verdict = Verdict::fail(gpusetup_causes::LACKS_SMI);
-    match (seen.facts.os.package_manager, seen.missing_packages.as_slice()) {
+    match (
+        seen.facts.os.package_manager,
+        seen.missing_packages.as_slice(),
+    ) {
         (Some(manager), [_, ..]) => {
-            let install = Operation::Packages(Packages::to_install(manager, seen.missing_packages.clone()));
+            let install =
+                Operation::Packages(Packages::to_install(manager, seen.missing_packages.clone()));
             verdict.repair("install the missing packages", [install])
         }
         _ => verdict.advise(gpusetup_causes::INSTALL_SMI, NOTHING),

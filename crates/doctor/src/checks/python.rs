@@ -1,5 +1,5 @@
-//! Python environments: whether their frameworks are built for the GPUs and the driver, have the packages that they require, and
-//! load their own libraries.
+//! Python environments: whether their frameworks are built for the GPUs and the driver, have the
+//! packages that they require, and load their own libraries.
 
 mod build;
 mod packages;
@@ -14,7 +14,9 @@ use gpusetup_text::text::{quoted, quoted_path};
 /// Runs a check on every environment. Without environments the check does not apply.
 fn on_each(seen: &Evidence, check: impl Fn(&PythonEnvironment) -> Verdict) -> Verdict {
     match &seen.python {
-        Answer::Is(all) if all.is_empty() => Verdict::skip("no Python environment with CUDA was found"),
+        Answer::Is(all) if all.is_empty() => {
+            Verdict::skip("no Python environment with CUDA was found")
+        }
         Answer::Is(all) => Verdict::worst(all.iter().map(check)).unwrap_or_else(Verdict::pass),
         Answer::Failed(why) | Answer::NotAsked(why) => {
             Verdict::skip("Python environments were not read").saw(why.clone())
@@ -24,7 +26,12 @@ fn on_each(seen: &Evidence, check: impl Fn(&PythonEnvironment) -> Verdict) -> Ve
 
 /// A package and where it is: `torch 2.9.1+cu128 in /opt/venv`.
 fn named(environment: &PythonEnvironment, package: &EnvironmentPackage) -> String {
-    format!("{} {} in {}", package.name, package.version, environment.path.display())
+    format!(
+        "{} {} in {}",
+        package.name,
+        package.version,
+        environment.path.display()
+    )
 }
 
 /// The command that installs packages into an environment.
@@ -34,7 +41,9 @@ fn install(environment: &PythonEnvironment, by_conda: bool, words: &str) -> Stri
         _ if by_conda => format!("conda install -p {} {words}", quoted_path(path)),
         EnvironmentKind::System => format!("sudo python3 -m pip install {words}"),
         // uv makes environments without pip.
-        _ if !environment.has_pip => format!("uv pip install --python {} {words}", quoted_path(path)),
+        _ if !environment.has_pip => {
+            format!("uv pip install --python {} {words}", quoted_path(path))
+        }
         _ => format!("{} install {words}", quoted_path(&path.join("bin/pip"))),
     }
 }

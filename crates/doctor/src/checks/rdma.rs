@@ -9,18 +9,29 @@ pub fn gpudirect(seen: &Evidence) -> Verdict {
         return Verdict::skip("the host has no RDMA adapter, or no driver is installed");
     };
     const SLOW: &str = "data between GPUs and the network goes through the host's memory";
-    let verdict = match way(facts, facts.kernels.running.as_deref(), (driver.version, driver.modules), true) {
+    let verdict = match way(
+        facts,
+        facts.kernels.running.as_deref(),
+        (driver.version, driver.modules),
+        true,
+    ) {
         GpuDirect::Peermem => Verdict::pass().saw("nvidia-peermem is loaded"),
         GpuDirect::DmaBuf => Verdict::pass().saw("GPUDirect RDMA by DMA-BUF"),
-        GpuDirect::Unknown => {
-            Verdict::skip("it is not known which kernel modules the driver has, or what those for RDMA offer")
-        }
+        GpuDirect::Unknown => Verdict::skip(
+            "it is not known which kernel modules the driver has, or what those for RDMA offer",
+        ),
         GpuDirect::Unloaded(what) => Verdict::warn(format!(
             "DMA-BUF needs {what}, and nvidia-peermem is not loaded: {SLOW}"
         ))
-        .advise("load nvidia-peermem, now and at every boot", ["sudo gpusetup apply --profile driver --with peermem"]),
-        GpuDirect::None(what) => Verdict::warn(format!("{}: {SLOW}", gpusetup_causes::no_way_for_rdma(what)))
-            .helped(gpusetup_causes::reach_gpus_by_rdma()),
+        .advise(
+            "load nvidia-peermem, now and at every boot",
+            ["sudo gpusetup apply --profile driver --with peermem"],
+        ),
+        GpuDirect::None(what) => Verdict::warn(format!(
+            "{}: {SLOW}",
+            gpusetup_causes::no_way_for_rdma(what)
+        ))
+        .helped(gpusetup_causes::reach_gpus_by_rdma()),
     };
     verdict.saw(format!("RDMA adapters: {}", rdma.adapters.join(", ")))
 }

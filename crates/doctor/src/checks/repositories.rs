@@ -6,15 +6,23 @@ use gpusetup_text::text::{quoted, quoted_path};
 
 /// The id of the key of CUDA's repositories until April 2022: NVIDIA/cuda-repo-management#4.
 const OLD: &str = "F60F4B3D7FA2AF80";
-/// The ids of the keys since then, NVIDIA/cuda-repo-management#4 and #39; of the second, for Debian 13, only the end is known.
+/// The ids of the keys since then, NVIDIA/cuda-repo-management#4 and #39; of the second, for Debian
+/// 13, only the end is known.
 const NEW: [&str; 2] = ["A4B469963BF863CC", "8793F200"];
 
 pub fn keys(seen: &Evidence) -> Verdict {
     let all = &seen.apt.repositories;
-    let conflicts = all.iter().enumerate().filter_map(|(n, one)| conflict(all.get(..n)?, one));
-    let each = all
+    let conflicts = all
         .iter()
-        .map(|repository| Verdict::worst([key(seen, repository)].into_iter().chain(foreign(seen, repository))));
+        .enumerate()
+        .filter_map(|(n, one)| conflict(all.get(..n)?, one));
+    let each = all.iter().map(|repository| {
+        Verdict::worst(
+            [key(seen, repository)]
+                .into_iter()
+                .chain(foreign(seen, repository)),
+        )
+    });
     let found = Verdict::worst(conflicts.chain(each.flatten()));
     found.unwrap_or_else(|| Verdict::skip("apt has no repository of NVIDIA"))
 }
@@ -22,26 +30,45 @@ pub fn keys(seen: &Evidence) -> Verdict {
 /// apt refuses to read any list while two entries of one repository name different keys.
 fn conflict(before: &[Repository], one: &Repository) -> Option<Verdict> {
     let same = |other: &&Repository| other.uri == one.uri && other.suite == one.suite;
-    let other = before.iter().filter(same).find(|other| !says_the_same(&other.signed_by, &one.signed_by))?;
+    let other = before
+        .iter()
+        .filter(same)
+        .find(|other| !says_the_same(&other.signed_by, &one.signed_by))?;
     let (file, twin) = (one.file.display(), other.file.display());
     let shown = |r: &Repository| match r.signed_by.lines().next() {
         None => format!("{} has no Signed-By", r.file.display()),
         Some(first) => format!("{}: Signed-By {first}", r.file.display()),
     };
-    let cause =
-        format!("{} is in {twin} and in {file}, with different Signed-By: apt refuses to read any list", one.uri);
+    let cause = format!(
+        "{} is in {twin} and in {file}, with different Signed-By: apt refuses to read any list",
+        one.uri
+    );
     let superfluous = if one.signed_by.is_empty() { one } else { other };
-    Some(Verdict::fail(cause).saw(shown(other)).saw(shown(one)).advise(
-        "remove one of the two entries",
-        [
-            format!("grep -n {} {}", quoted(&one.uri), quoted_path(&superfluous.file)),
-            format!("sudo editor {}", quoted_path(&superfluous.file)),
-        ],
-    ))
+    Some(
+        Verdict::fail(cause)
+            .saw(shown(other))
+            .saw(shown(one))
+            .advise(
+                "remove one of the two entries",
+                [
+                    format!(
+                        "grep -n {} {}",
+                        quoted(&one.uri),
+                        quoted_path(&superfluous.file)
+                    ),
+                    format!("sudo editor {}", quoted_path(&superfluous.file)),
+                ],
+            ),
+    )
 }
 
 fn says_the_same(one: &str, other: &str) -> bool {
-    let words = |text: &str| text.split([',', ' ', '\n', '\t']).filter(|w| !w.is_empty()).collect::<Vec<_>>().join(" ");
+    let words = |text: &str| {
+        text.split([',', ' ', '\n', '\t'])
+            .filter(|w| !w.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     words(one) == words(other)
 }
 
@@ -50,33 +77,57 @@ fn key(seen: &Evidence, repository: &Repository) -> Verdict {
     let uri = &repository.uri;
     let keys = match &repository.keys {
         Answer::Is(keys) => keys,
-        Answer::NotAsked(why) => return Verdict::skip("the keys of NVIDIA's repositories could not be read").saw(why),
+        Answer::NotAsked(why) => {
+            return Verdict::skip("the keys of NVIDIA's repositories could not be read").saw(why);
+        }
         Answer::Failed(why) => {
             return Verdict::fail(format!("apt has no key for {uri}: {why}")).advise(
                 "install NVIDIA's keyring package for this repository",
                 [
-                    format!("wget {}", quoted(&format!("{uri}/cuda-keyring_1.1-1_all.deb"))),
+                    format!(
+                        "wget {}",
+                        quoted(&format!("{uri}/cuda-keyring_1.1-1_all.deb"))
+                    ),
                     "sudo dpkg -i cuda-keyring_1.1-1_all.deb".to_owned(),
                 ],
             );
         }
     };
-    let has = |ids: &[&str]| keys.iter().filter(|key| ids.iter().any(|id| key.fingerprint.ends_with(id))).collect();
+    let has = |ids: &[&str]| {
+        keys.iter()
+            .filter(|key| ids.iter().any(|id| key.fingerprint.ends_with(id)))
+            .collect()
+    };
     let (new, old): (Vec<&RepositoryKey>, Vec<_>) = (has(&NEW), has(&[OLD]));
-    let all = keys.iter().fold(Verdict::pass(), |v, key| v.saw(format!("{uri}: key {}", key.fingerprint)));
+    let all = keys.iter().fold(Verdict::pass(), |v, key| {
+        v.saw(format!("{uri}: key {}", key.fingerprint))
+    });
     if !uri.contains("/compute/cuda/repos/") {
         return all;
     }
     if new.is_empty() && !old.is_empty() {
-        let cause = format!("apt has only NVIDIA's old key (7fa2af80), in use until April 2022, for {uri}");
-        // Without Signed-By all trusted keys count, and one of them may be a newer key that is not known here.
-        let verdict = if repository.signed_by.is_empty() { Verdict::warn(cause) } else { Verdict::fail(cause) };
-        return fetch_key(repository, verdict.saw(format!("{uri}: key {}", old[0].fingerprint)));
+        let cause =
+            format!("apt has only NVIDIA's old key (7fa2af80), in use until April 2022, for {uri}");
+        // Without Signed-By all trusted keys count, and one of them may be a newer key that is not
+        // known here.
+        let verdict = if repository.signed_by.is_empty() {
+            Verdict::warn(cause)
+        } else {
+            Verdict::fail(cause)
+        };
+        return fetch_key(
+            repository,
+            verdict.saw(format!("{uri}: key {}", old[0].fingerprint)),
+        );
     }
-    if let (Some((policy, day)), false, true) =
-        (&seen.apt.refuses_sha1, new.is_empty(), new.iter().all(|key| key.is_weak))
-    {
-        let cause = format!("apt has refused the key of {uri} since {day}: its self-signature uses only SHA-1");
+    if let (Some((policy, day)), false, true) = (
+        &seen.apt.refuses_sha1,
+        new.is_empty(),
+        new.iter().all(|key| key.is_weak),
+    ) {
+        let cause = format!(
+            "apt has refused the key of {uri} since {day}: its self-signature uses only SHA-1"
+        );
         return Verdict::fail(cause)
             .saw(format!("key {}", new[0].fingerprint))
             .saw(format!("apt's policy: {}", policy.display()))
@@ -99,21 +150,37 @@ fn key(seen: &Evidence, repository: &Repository) -> Verdict {
 
 /// NVIDIA's documented ways to get a repository's key.
 fn fetch_key(repository: &Repository, verdict: Verdict) -> Verdict {
-    let Repository { uri, file, signed_by, .. } = repository;
+    let Repository {
+        uri,
+        file,
+        signed_by,
+        ..
+    } = repository;
     if uri.contains("/compute/cuda/repos/") {
         return verdict.advise(
             "remove this entry, and install NVIDIA's keyring package, which adds a new one",
             [
                 format!("sudo editor {}", quoted_path(file)),
-                format!("wget {}", quoted(&format!("{uri}/cuda-keyring_1.1-1_all.deb"))),
+                format!(
+                    "wget {}",
+                    quoted(&format!("{uri}/cuda-keyring_1.1-1_all.deb"))
+                ),
                 "sudo dpkg -i cuda-keyring_1.1-1_all.deb".to_owned(),
             ],
         );
     }
     let key = "https://nvidia.github.io/libnvidia-container/gpgkey";
-    let commands = (uri.contains("/libnvidia-container/") && signed_by.ends_with(".gpg"))
-        .then(|| format!("curl -fsSL {key} | sudo gpg --dearmor --yes -o {}", quoted(signed_by)));
-    verdict.advise("fetch the key again, as described in NVIDIA's guide to this repository", commands)
+    let commands =
+        (uri.contains("/libnvidia-container/") && signed_by.ends_with(".gpg")).then(|| {
+            format!(
+                "curl -fsSL {key} | sudo gpg --dearmor --yes -o {}",
+                quoted(signed_by)
+            )
+        });
+    verdict.advise(
+        "fetch the key again, as described in NVIDIA's guide to this repository",
+        commands,
+    )
 }
 
 /// A CUDA repository for another release than this system's.
@@ -122,23 +189,38 @@ fn foreign(seen: &Evidence, repository: &Repository) -> Option<Verdict> {
     let (of, arch) = path.split_once('/').unwrap_or((path, ""));
     let os = &seen.facts.os;
     // Derivatives use their parent's repository, and cross compilers that of another machine.
-    if !["debian", "ubuntu"].contains(&os.id.as_str()) || os.version.is_empty() || arch.starts_with("cross") {
+    if !["debian", "ubuntu"].contains(&os.id.as_str())
+        || os.version.is_empty()
+        || arch.starts_with("cross")
+    {
         return None;
     }
     let own = format!("{}{}", os.id, os.version.replace('.', ""));
     let on_wsl = seen.facts.machine.kind == MachineKind::Wsl2 && of == "wsl-ubuntu";
-    if of == own || on_wsl || !(of.starts_with("debian") || of.starts_with("ubuntu") || of == "wsl-ubuntu") {
+    if of == own
+        || on_wsl
+        || !(of.starts_with("debian") || of.starts_with("ubuntu") || of == "wsl-ubuntu")
+    {
         return None;
     }
-    let cause =
-        format!("apt uses NVIDIA's repository for {of}, but this system is {}: the packages may not fit", os.name);
+    let cause = format!(
+        "apt uses NVIDIA's repository for {of}, but this system is {}: the packages may not fit",
+        os.name
+    );
     let file = quoted_path(&repository.file);
     // Characters that are plain to the shell can be special to sed.
-    let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c));
+    let plain = |name: &str| {
+        name.chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-.".contains(c))
+    };
     let command = match plain(of) && plain(&own) {
         true => format!("sudo sed -i 's#repos/{of}/#repos/{own}/#' {file}"),
         false => format!("sudo editor {file}"),
     };
     let advice = format!("use the repository for {own}, if NVIDIA has one");
-    Some(Verdict::warn(cause).saw(repository.file.display().to_string()).advise(advice, [command]))
+    Some(
+        Verdict::warn(cause)
+            .saw(repository.file.display().to_string())
+            .advise(advice, [command]),
+    )
 }

@@ -17,33 +17,54 @@ pub fn nova(seen: &Evidence) -> Verdict {
 }
 
 pub fn vfio(seen: &Evidence) -> Verdict {
-    let held: Vec<_> = seen.facts.gpus.iter().filter(|g| g.bound_to.as_deref() == Some("vfio-pci")).collect();
+    let held: Vec<_> = seen
+        .facts
+        .gpus
+        .iter()
+        .filter(|g| g.bound_to.as_deref() == Some("vfio-pci"))
+        .collect();
     if held.is_empty() {
-        return if seen.facts.gpus.is_empty() { Verdict::skip("there is no NVIDIA GPU") } else { held_before(seen) };
+        return if seen.facts.gpus.is_empty() {
+            Verdict::skip("there is no NVIDIA GPU")
+        } else {
+            held_before(seen)
+        };
     }
     let cause = "{gpus} {is|are} bound to vfio-pci, for a virtual machine: programs on this host cannot use {it|them}";
-    let remedies: Vec<_> = held.iter().map(|gpu| gpusetup_causes::give_back(&gpu.address)).collect();
+    let remedies: Vec<_> = held
+        .iter()
+        .map(|gpu| gpusetup_causes::give_back(&gpu.address))
+        .collect();
     let text = remedies.first().map_or("", |remedy| remedy.text.as_str());
-    let verdict = Verdict::warn(cause).advise(text, remedies.iter().flat_map(|remedy| remedy.commands.clone()));
+    let verdict = Verdict::warn(cause).advise(
+        text,
+        remedies.iter().flat_map(|remedy| remedy.commands.clone()),
+    );
     of_all(verdict, &held).then(["sudo modprobe nvidia"])
 }
 
-/// By the log only. On a running host the GPU has been released since; for a tree nothing newer is known.
+/// By the log only. On a running host the GPU has been released since; for a tree nothing newer is
+/// known.
 fn held_before(seen: &Evidence) -> Verdict {
     let told = held_in_log(seen, &|by| by == "vfio-pci");
     if told.is_empty() || !seen.facts.machine.is_tree {
-        return told
-            .iter()
-            .fold(Verdict::pass(), |v, gpu| v.saw(format!("{gpu} was bound to vfio-pci when the host booted")));
+        return told.iter().fold(Verdict::pass(), |v, gpu| {
+            v.saw(format!("{gpu} was bound to vfio-pci when the host booted"))
+        });
     }
-    let cause = "{gpus} {was|were} bound to vfio-pci, for a virtual machine, when the host last ran";
-    told.iter().fold(Verdict::warn(cause), |v, gpu| v.of_gpu(gpu)).saw("the kernel's log").advise(
-        "if no virtual machine needs {it|them}, remove {it|them} from vfio-pci's options",
-        ["grep -rn vfio /etc/modprobe.d"],
-    )
+    let cause =
+        "{gpus} {was|were} bound to vfio-pci, for a virtual machine, when the host last ran";
+    told.iter()
+        .fold(Verdict::warn(cause), |v, gpu| v.of_gpu(gpu))
+        .saw("the kernel's log")
+        .advise(
+            "if no virtual machine needs {it|them}, remove {it|them} from vfio-pci's options",
+            ["grep -rn vfio /etc/modprobe.d"],
+        )
 }
 
-/// GPUs that were bound to another driver according to the kernel's log, and are not bound to NVIDIA's now.
+/// GPUs that were bound to another driver according to the kernel's log, and are not bound to
+/// NVIDIA's now.
 fn held_in_log(seen: &Evidence, is_rival: &dyn Fn(&str) -> bool) -> Vec<String> {
     of_idle_gpus(seen, |said| match said {
         Said::Held { gpu, by } if is_rival(by) => Some((Some(gpu), gpu.clone())),
@@ -53,13 +74,19 @@ fn held_in_log(seen: &Evidence, is_rival: &dyn Fn(&str) -> bool) -> Vec<String> 
 
 /// About all these GPUs, with the driver of each as evidence.
 fn of_all(verdict: Verdict, gpus: &[&Gpu]) -> Verdict {
-    gpus.iter().fold(verdict, |verdict, gpu| verdict.of_gpu(&gpu.address).saw(held_by(gpu)))
+    gpus.iter().fold(verdict, |verdict, gpu| {
+        verdict.of_gpu(&gpu.address).saw(held_by(gpu))
+    })
 }
 
 /// The driver that a GPU is bound to, for the evidence.
 pub fn held_by(gpu: &Gpu) -> String {
     let name = gpu.name.as_deref().unwrap_or(&gpu.pci_id);
-    let driver = gpu.bound_to.as_deref().unwrap_or(if gpu.driver_unseen { "an unknown driver" } else { "no driver" });
+    let driver = gpu.bound_to.as_deref().unwrap_or(if gpu.driver_unseen {
+        "an unknown driver"
+    } else {
+        "no driver"
+    });
     format!("{} ({name}) is bound to {driver}", gpu.address)
 }
 
@@ -77,8 +104,10 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
         if held.is_empty() {
             return Verdict::skip(NOT_IN_FACTS);
         }
-        let verdict = Verdict::fail(format!("{name} is bound to {{gpus}}"))
-            .advise("run doctor on the host itself to find out why it is not blacklisted", ["gpusetup doctor"]);
+        let verdict = Verdict::fail(format!("{name} is bound to {{gpus}}")).advise(
+            "run doctor on the host itself to find out why it is not blacklisted",
+            ["gpusetup doctor"],
+        );
         return of_all(verdict, &held);
     }
     let images = images(seen, name, &is_rival);
@@ -88,33 +117,60 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
             Some(image) if image.status == super::super::Status::Fail => image.clone(),
             _ => Verdict::fail(format!("{name} bound to {{gpus}} at the last boot"))
                 .alone()
-                .advise("reboot: the blacklist takes effect at the next boot", ["sudo reboot"]),
+                .advise(
+                    "reboot: the blacklist takes effect at the next boot",
+                    ["sudo reboot"],
+                ),
         };
-        let verdict = if is_denied(seen, &is_rival) { verdict } else { not_denied(seen, name) };
-        let verdict = if verdict.is_repairable() { verdict.then(["sudo reboot"]) } else { verdict };
+        let verdict = if is_denied(seen, &is_rival) {
+            verdict
+        } else {
+            not_denied(seen, name)
+        };
+        let verdict = if verdict.is_repairable() {
+            verdict.then(["sudo reboot"])
+        } else {
+            verdict
+        };
         let verdict = of_all(verdict, &held);
         return of_module(seen).into_iter().fold(verdict, Verdict::saw);
     }
-    // No driver is bound to the GPU now, but the other driver will bind to it again at the next boot.
+    // No driver is bound to the GPU now, but the other driver will bind to it again at the next
+    // boot.
     let told = held_in_log(seen, &is_rival);
     if !told.is_empty() && !is_denied(seen, &is_rival) {
         let told = told.join(", ");
-        return not_denied(seen, name).saw(format!("the kernel's log: {name} was bound to the GPU at {told}"));
+        return not_denied(seen, name).saw(format!(
+            "the kernel's log: {name} was bound to the GPU at {told}"
+        ));
     }
-    let bound = seen.facts.gpus.iter().any(|g| g.bound_to.as_deref() == Some("nvidia"));
-    let here = if bound { "the GPUs are bound to nvidia" } else { "no GPU is bound to it" };
+    let bound = seen
+        .facts
+        .gpus
+        .iter()
+        .any(|g| g.bound_to.as_deref() == Some("nvidia"));
+    let here = if bound {
+        "the GPUs are bound to nvidia"
+    } else {
+        "no GPU is bound to it"
+    };
     let own = Verdict::pass().saw(format!("{name}: {here}"));
     Verdict::worst([own].into_iter().chain(images)).unwrap_or_else(Verdict::pass)
 }
 
 /// Whether the initramfs of the kernel that boots next must be rebuilt.
 pub fn is_image_stale(seen: &Evidence) -> bool {
-    [nouveau(seen), nova(seen)].iter().any(|v| v.status == super::super::Status::Fail && v.is_repairable())
+    [nouveau(seen), nova(seen)]
+        .iter()
+        .any(|v| v.status == super::super::Status::Fail && v.is_repairable())
 }
 
 /// The verdict on the initramfs images of all kernels. None if no image was read.
 fn images(seen: &Evidence, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Option<Verdict> {
-    let on_command_line = seen.denied.iter().any(|d| d.modified.is_none() && is_rival(&d.module));
+    let on_command_line = seen
+        .denied
+        .iter()
+        .any(|d| d.modified.is_none() && is_rival(&d.module));
     let kernels = &seen.facts.kernels.installed;
     Verdict::worst(kernels.iter().filter_map(|kernel| {
         let release = &kernel.release;
@@ -166,6 +222,11 @@ fn is_denied(seen: &Evidence, is_rival: &dyn Fn(&str) -> bool) -> bool {
 
 fn not_denied(seen: &Evidence, name: &str) -> Verdict {
     let operations = [blacklist()].into_iter().chain(rebuild_images(&seen.facts));
-    Verdict::fail(format!("{name} is not blacklisted in modprobe's configuration or on the kernel's command line"))
-        .repair(format!("blacklist {name}, also in the initramfs"), operations)
+    Verdict::fail(format!(
+        "{name} is not blacklisted in modprobe's configuration or on the kernel's command line"
+    ))
+    .repair(
+        format!("blacklist {name}, also in the initramfs"),
+        operations,
+    )
 }

@@ -1,4 +1,5 @@
-//! Whether Secure Boot lets the driver's modules be loaded: who signed them, and whether the firmware or shim trusts that key.
+//! Whether Secure Boot lets the driver's modules be loaded: who signed them, and whether the
+//! firmware or shim trusts that key.
 
 use super::no_driver_of_its_own;
 use crate::{Answer, Evidence, Said, SignedModules, Verdict};
@@ -11,9 +12,9 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(seen) {
         return skip;
     }
-    if let Some(refusal) = refusal(seen)
-        .filter(|_| seen.facts.secure_boot != SecureBoot::Enabled && seen.facts.driver_is_loaded() != Some(true))
-    {
+    if let Some(refusal) = refusal(seen).filter(|_| {
+        seen.facts.secure_boot != SecureBoot::Enabled && seen.facts.driver_is_loaded() != Some(true)
+    }) {
         let cause = "the kernel refused the nvidia module: it accepts only modules signed with a trusted key";
         return Verdict::fail(cause).saw(refusal).advise(
             "enrol the key, reboot, and confirm it at the console; or accept unsigned modules (module.sig_enforce)",
@@ -26,13 +27,21 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
         SecureBoot::Unknown => return Verdict::skip("whether Secure Boot is on could not be read"),
         SecureBoot::Enabled => {}
     }
-    let lockdown = seen.facts.firmware.as_ref().and_then(|firmware| firmware.lockdown.as_ref());
+    let lockdown = seen
+        .facts
+        .firmware
+        .as_ref()
+        .and_then(|firmware| firmware.lockdown.as_ref());
     let evidence = |v: Verdict| {
         let v = v.saw("Secure Boot is on: the kernel loads only signed modules");
-        lockdown.iter().fold(v, |v, mode| v.saw(format!("the kernel's lockdown is {mode}")))
+        lockdown.iter().fold(v, |v, mode| {
+            v.saw(format!("the kernel's lockdown is {mode}"))
+        })
     };
     match &seen.signer {
-        Answer::Is(Some(signer)) => evidence(key(seen, signer).saw(format!("the nvidia module is signed by {signer}"))),
+        Answer::Is(Some(signer)) => {
+            evidence(key(seen, signer).saw(format!("the nvidia module is signed by {signer}")))
+        }
         Answer::Is(None) => {
             let verdict = Verdict::fail("Secure Boot is on, but the nvidia module is not signed");
             // A module that was built before the key was there is built again by a reinstall only.
@@ -48,21 +57,36 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
                 enrol(seen).commands,
             )
         }
-        Answer::Failed(why) | Answer::NotAsked(why) => {
-            Verdict::skip(format!("Secure Boot is on, but the module's signer could not be read: {why}"))
-        }
+        Answer::Failed(why) | Answer::NotAsked(why) => Verdict::skip(format!(
+            "Secure Boot is on, but the module's signer could not be read: {why}"
+        )),
     }
 }
 
-/// The certificate of the key that signs modules on this host: the one that DKMS is configured for, then the one that was found,
-/// then the distribution's.
+/// The certificate of the key that signs modules on this host: the one that DKMS is configured for,
+/// then the one that was found, then the distribution's.
 fn certificate(seen: &Evidence) -> PathBuf {
-    let usual = || Some(PathBuf::from(&seen.distribution.as_ref()?.module_signing.as_ref()?.certificate));
-    present(seen).or_else(usual).unwrap_or_else(|| PathBuf::from(gpusetup_causes::DKMS_KEY))
+    let usual = || {
+        Some(PathBuf::from(
+            &seen
+                .distribution
+                .as_ref()?
+                .module_signing
+                .as_ref()?
+                .certificate,
+        ))
+    };
+    present(seen)
+        .or_else(usual)
+        .unwrap_or_else(|| PathBuf::from(gpusetup_causes::DKMS_KEY))
 }
 
 fn present(seen: &Evidence) -> Option<PathBuf> {
-    let configured = seen.facts.firmware.as_ref().and_then(|firmware| firmware.dkms_certificate.clone());
+    let configured = seen
+        .facts
+        .firmware
+        .as_ref()
+        .and_then(|firmware| firmware.dkms_certificate.clone());
     configured.or_else(|| Some(seen.facts.signing_key.as_ref()?.path.clone()))
 }
 
@@ -78,7 +102,10 @@ fn enrol(seen: &Evidence) -> gpusetup_causes::Remedy {
     }
     let certificate = certificate(seen);
     let waits = known(seen, &certificate).is_some_and(|key| key.requested);
-    let by_hand = seen.distribution.as_ref().and_then(|known| known.key_by_hand.as_ref());
+    let by_hand = seen
+        .distribution
+        .as_ref()
+        .and_then(|known| known.key_by_hand.as_ref());
     match by_hand.filter(|_| present(seen).is_none()) {
         _ if waits => gpusetup_causes::confirm_key(),
         Some(by_hand) => gpusetup_causes::make_key(by_hand),
@@ -88,18 +115,27 @@ fn enrol(seen: &Evidence) -> gpusetup_causes::Remedy {
 
 /// Modules that the distribution signs need no key, and nobody at the console.
 fn install_signed(seen: &Evidence, signed: &SignedModules) -> gpusetup_causes::Remedy {
-    let manager = seen.distribution.as_ref().map(|known| known.package_manager);
+    let manager = seen
+        .distribution
+        .as_ref()
+        .map(|known| known.package_manager);
     gpusetup_causes::install_signed(manager, &signed.package, signed.replaces.as_deref())
 }
 
 /// Whether the distribution signed the module: its kernels have that key built in.
 fn is_distributions(seen: &Evidence, signer: &str) -> bool {
-    let own = seen.distribution.as_ref().and_then(|known| known.module_signer.as_deref());
+    let own = seen
+        .distribution
+        .as_ref()
+        .and_then(|known| known.module_signer.as_deref());
     own.is_some_and(|own| signer.starts_with(own))
 }
 
 fn known<'e>(seen: &'e Evidence, certificate: &Path) -> Option<&'e SigningKey> {
-    seen.facts.signing_keys.iter().find(|key| key.path == certificate)
+    seen.facts
+        .signing_keys
+        .iter()
+        .find(|key| key.path == certificate)
 }
 
 /// Whether the key that signed the module is enrolled. A loaded module was accepted.
@@ -107,44 +143,66 @@ fn key(seen: &Evidence, signer: &str) -> Verdict {
     if seen.facts.driver_is_loaded() == Some(true) {
         return next_key(seen).unwrap_or_else(Verdict::pass);
     }
-    let signed = seen.signed_modules.as_ref().map(|signed| install_signed(seen, signed));
+    let signed = seen
+        .signed_modules
+        .as_ref()
+        .map(|signed| install_signed(seen, signed));
     let enrol = |v: Verdict| v.helped(signed.clone().unwrap_or_else(|| enrol(seen)));
     match (refusal(seen), seen.key_is_enrolled) {
         (Some(refusal), _) => enrol(
-            Verdict::fail(format!("the kernel refused the nvidia module: the key of {signer} is not enrolled"))
-                .saw(refusal),
+            Verdict::fail(format!(
+                "the kernel refused the nvidia module: the key of {signer} is not enrolled"
+            ))
+            .saw(refusal),
         ),
         (None, Some(false)) => enrol(
-            Verdict::fail(format!("the key of {signer}, which signed the nvidia module, is not enrolled"))
-                .saw("neither shim's key list nor the firmware's contains it"),
+            Verdict::fail(format!(
+                "the key of {signer}, which signed the nvidia module, is not enrolled"
+            ))
+            .saw("neither shim's key list nor the firmware's contains it"),
         ),
         (None, Some(true)) => Verdict::pass().saw("its key is enrolled"),
         (None, None) if is_distributions(seen, signer) => {
             Verdict::pass().saw("the distribution's kernels trust its key")
         }
         (None, None) if seen.facts.driver_is_loaded() == Some(false) => {
-            let test = format!("sudo mokutil --test-key {}", quoted_path(&certificate(seen)));
-            Verdict::warn("the nvidia module is signed but not loaded: its key may not be enrolled").advise(
-                "check whether the key is enrolled; if not, enrol it (mokutil --import)",
-                [test, "mokutil --list-enrolled".to_owned()],
-            )
+            let test = format!(
+                "sudo mokutil --test-key {}",
+                quoted_path(&certificate(seen))
+            );
+            Verdict::warn("the nvidia module is signed but not loaded: its key may not be enrolled")
+                .advise(
+                    "check whether the key is enrolled; if not, enrol it (mokutil --import)",
+                    [test, "mokutil --list-enrolled".to_owned()],
+                )
         }
         (None, None) => Verdict::pass(),
     }
 }
 
-/// A warning if this host's own key signed the module, and DKMS signs the next one with another key that is not enrolled.
+/// A warning if this host's own key signed the module, and DKMS signs the next one with another key
+/// that is not enrolled.
 fn next_key(seen: &Evidence) -> Option<Verdict> {
     seen.key_is_enrolled?;
     let next = seen.facts.firmware.as_ref()?.dkms_certificate.as_deref()?;
     let key = known(seen, next).filter(|key| !key.enrolled)?;
     let shown = key.path.display();
-    let cause = format!("DKMS signs the modules of the next kernel with the key of {shown}, which is not enrolled");
+    let cause = format!(
+        "DKMS signs the modules of the next kernel with the key of {shown}, which is not enrolled"
+    );
     Some(Verdict::warn(cause).helped(enrol(seen)))
 }
 
 /// The kernel's message when it refused the module.
 fn refusal(seen: &Evidence) -> Option<String> {
-    let Answer::Is(said) = &seen.kernel_log else { return None };
-    said.iter().find_map(|s| if let Said::Refused(line) = s { Some(line.clone()) } else { None })
+    let Answer::Is(said) = &seen.kernel_log else {
+        return None;
+    };
+    said.iter().find_map(|s| {
+        if let Said::Refused(line) = s {
+            Some(line.clone())
+        } else {
+            None
+        }
+    })
 }

@@ -12,11 +12,17 @@ struct Judged {
     lacks: Option<(String, Remedy)>,
 }
 
-/// The host's driver, every CUDA toolkit, NVIDIA's container toolkit, and companions such as DCGM. A host without the fixes works, so this warns only.
+/// The host's driver, every CUDA toolkit, NVIDIA's container toolkit, and companions such as DCGM.
+/// A host without the fixes works, so this warns only.
 pub fn has_fixes(seen: &Evidence) -> Verdict {
     let judged: Vec<_> = { driver(seen).into_iter() }
         .chain(container_toolkit(seen))
-        .chain(seen.facts.companions.iter().filter_map(|found| companion(seen, found)))
+        .chain(
+            seen.facts
+                .companions
+                .iter()
+                .filter_map(|found| companion(seen, found)),
+        )
         .chain(toolkits(seen))
         .collect();
     if judged.is_empty() {
@@ -34,46 +40,97 @@ pub fn has_fixes(seen: &Evidence) -> Verdict {
     }
     let verdict = match causes.is_empty() {
         true => Verdict::pass(),
-        false => Verdict::warn(causes.join("; ")).helped(Remedy { text: texts.join("; "), commands }),
+        false => Verdict::warn(causes.join("; ")).helped(Remedy {
+            text: texts.join("; "),
+            commands,
+        }),
     };
     saw.into_iter().fold(verdict, Verdict::saw)
 }
 
 fn driver(seen: &Evidence) -> Option<Judged> {
-    let driver = seen.facts.driver.as_ref().filter(|_| no_driver_of_its_own(seen).is_none())?.version;
+    let driver = seen
+        .facts
+        .driver
+        .as_ref()
+        .filter(|_| no_driver_of_its_own(seen).is_none())?
+        .version;
     // The newest names the newest release.
     let missing = |bulletin| Some((bulletin, Bulletin::missing_from(bulletin, driver)?));
     let lacks = { seen.bulletins.iter().find_map(missing) }.map(|(newest, fixed)| {
-        (gpusetup_causes::vulnerable(driver, newest, fixed), gpusetup_causes::fixed_driver(fixed))
+        (
+            gpusetup_causes::vulnerable(driver, newest, fixed),
+            gpusetup_causes::fixed_driver(fixed),
+        )
     });
-    Some(Judged { what: vec![format!("driver {driver}")], lacks })
+    Some(Judged {
+        what: vec![format!("driver {driver}")],
+        lacks,
+    })
 }
 
 fn container_toolkit(seen: &Evidence) -> Option<Judged> {
     let version = seen.containers.toolkit_version?;
-    let missing = |bulletin| Some((bulletin, Bulletin::missing_from_container_toolkit(bulletin, version)?));
-    let lacks = seen.bulletins.iter().find_map(missing).map(|(newest, fixed)| {
-        let remedy = gpusetup_causes::fixed_container_toolkit(fixed, seen.facts.os.package_manager);
-        (gpusetup_causes::vulnerable_container_toolkit(version, newest, fixed), remedy)
-    });
-    Some(Judged { what: vec![format!("NVIDIA Container Toolkit {version}")], lacks })
+    let missing = |bulletin| {
+        Some((
+            bulletin,
+            Bulletin::missing_from_container_toolkit(bulletin, version)?,
+        ))
+    };
+    let lacks = seen
+        .bulletins
+        .iter()
+        .find_map(missing)
+        .map(|(newest, fixed)| {
+            let remedy =
+                gpusetup_causes::fixed_container_toolkit(fixed, seen.facts.os.package_manager);
+            (
+                gpusetup_causes::vulnerable_container_toolkit(version, newest, fixed),
+                remedy,
+            )
+        });
+    Some(Judged {
+        what: vec![format!("NVIDIA Container Toolkit {version}")],
+        lacks,
+    })
 }
 
 /// A companion whose versions are apart from the driver's, if a bulletin is about it.
 fn companion(seen: &Evidence, found: &InstalledCompanion) -> Option<Judged> {
-    let is_concerned = |bulletin: &Bulletin| bulletin.fixed_companion.is_some_and(|fixed| fixed.id == found.id);
-    let of = seen.requested_companions.iter().find(|of| of.id == found.id)?;
-    seen.bulletins.iter().find(|bulletin| is_concerned(bulletin))?;
+    let is_concerned = |bulletin: &Bulletin| {
+        bulletin
+            .fixed_companion
+            .is_some_and(|fixed| fixed.id == found.id)
+    };
+    let of = seen
+        .requested_companions
+        .iter()
+        .find(|of| of.id == found.id)?;
+    seen.bulletins
+        .iter()
+        .find(|bulletin| is_concerned(bulletin))?;
     let version = found.version.as_ref()?.parse().ok()?;
-    let missing = |bulletin| Some((bulletin, Bulletin::missing_from_companion(bulletin, found.id, version)?));
-    let lacks = seen.bulletins.iter().find_map(missing).map(|(newest, fixed)| {
-        let (package, manager) = (found.package.as_deref(), seen.facts.os.package_manager);
-        (
-            gpusetup_causes::vulnerable_companion(of, version, newest, fixed),
-            gpusetup_causes::fixed_companion(of, package, fixed, manager),
-        )
-    });
-    Some(Judged { what: vec![format!("{} {version}", of.title)], lacks })
+    let missing = |bulletin| {
+        Some((
+            bulletin,
+            Bulletin::missing_from_companion(bulletin, found.id, version)?,
+        ))
+    };
+    let lacks = seen
+        .bulletins
+        .iter()
+        .find_map(missing)
+        .map(|(newest, fixed)| {
+            let (package, manager) = (found.package.as_deref(), seen.facts.os.package_manager);
+            (
+                gpusetup_causes::vulnerable_companion(of, version, newest, fixed),
+                gpusetup_causes::fixed_companion(of, package, fixed, manager),
+            )
+        });
+    Some(Judged {
+        what: vec![format!("{} {version}", of.title)],
+        lacks,
+    })
 }
 
 /// The toolkits: those that lack the same fixes together.
@@ -82,10 +139,19 @@ fn toolkits(seen: &Evidence) -> Vec<Judged> {
         return Vec::new();
     }
     let fixes = |found: &Toolkit| {
-        let missing = |bulletin| Some((bulletin, Bulletin::missing_from_toolkit(bulletin, found.version)?));
+        let missing = |bulletin| {
+            Some((
+                bulletin,
+                Bulletin::missing_from_toolkit(bulletin, found.version)?,
+            ))
+        };
         seen.bulletins.iter().find_map(missing)
     };
-    let all = seen.facts.toolkits.iter().map(|found| (fixes(found), found));
+    let all = seen
+        .facts
+        .toolkits
+        .iter()
+        .map(|found| (fixes(found), found));
     let mut alike: Vec<(_, Vec<&Toolkit>)> = Vec::new();
     for (lacks, found) in all {
         match alike.iter_mut().find(|(of, _)| *of == lacks) {
@@ -94,10 +160,16 @@ fn toolkits(seen: &Evidence) -> Vec<Judged> {
         }
     }
     let judged = |(lacks, found): (Option<_>, Vec<&Toolkit>)| Judged {
-        what: found.iter().map(|found| format!("CUDA {} in {}", found.version, found.path.display())).collect(),
+        what: found
+            .iter()
+            .map(|found| format!("CUDA {} in {}", found.version, found.path.display()))
+            .collect(),
         lacks: lacks.map(|(newest, fixed)| {
             let versions: Vec<_> = found.iter().map(|found| found.version).collect();
-            (gpusetup_causes::vulnerable_toolkits(&versions, newest, fixed), gpusetup_causes::fixed_toolkit(fixed))
+            (
+                gpusetup_causes::vulnerable_toolkits(&versions, newest, fixed),
+                gpusetup_causes::fixed_toolkit(fixed),
+            )
         }),
     };
     alike.into_iter().map(judged).collect()

@@ -7,39 +7,82 @@ use gpusetup_plan::gpu_settings::UNIT;
 
 /// Compares the settings of the unit with what the GPUs report.
 pub fn settings(seen: &Evidence) -> Verdict {
-    let Some(settings) = &seen.settings else { return Verdict::skip("gpusetup has no settings of GPUs here") };
-    let all = || settings.gpus.iter().flat_map(|of| of.states.iter().map(move |state| (of, state)));
-    let evidence = |verdict: Verdict| all().fold(verdict, |verdict, (of, state)| verdict.saw(told(of, state)));
+    let Some(settings) = &seen.settings else {
+        return Verdict::skip("gpusetup has no settings of GPUs here");
+    };
+    let all = || {
+        settings
+            .gpus
+            .iter()
+            .flat_map(|of| of.states.iter().map(move |state| (of, state)))
+    };
+    let evidence =
+        |verdict: Verdict| all().fold(verdict, |verdict, (of, state)| verdict.saw(told(of, state)));
     if !settings.enabled {
-        let unit = Operation::Service(Service { unit: UNIT.to_owned(), enabled: true, restart: false });
-        let cause = format!("{UNIT} is disabled: the GPUs lose their settings when the host reboots");
+        let unit = Operation::Service(Service {
+            unit: UNIT.to_owned(),
+            enabled: true,
+            restart: false,
+        });
+        let cause =
+            format!("{UNIT} is disabled: the GPUs lose their settings when the host reboots");
         return evidence(Verdict::warn(cause)).repair("enable the unit", [unit]);
     }
-    let lost: Vec<_> = all().filter(|(_, state)| state.holds() == Some(false)).collect();
+    let lost: Vec<_> = all()
+        .filter(|(_, state)| state.holds() == Some(false))
+        .collect();
     if let Some((of, state)) = lost.first() {
         let (name, wanted) = (state.of.name(), state.of.value());
         let others = match lost.len() {
             1 => String::new(),
             count => format!(", and {} other settings differ", count - 1),
         };
-        let is = state.reading.as_ref().and_then(|r| r.chosen()).map(|now| now.value()).unwrap_or_default();
-        let cause = format!("{name} of the GPU {} is {is}, not {wanted} as it was applied{others}", of.gpu);
+        let is = state
+            .reading
+            .as_ref()
+            .and_then(|r| r.chosen())
+            .map(|now| now.value())
+            .unwrap_or_default();
+        let cause = format!(
+            "{name} of the GPU {} is {is}, not {wanted} as it was applied{others}",
+            of.gpu
+        );
         let set = |(of, state): &(&DeviceReadings, &StateReading)| {
-            Operation::Device(Device { gpu: of.gpu.clone(), state: state.of.clone(), if_supported: false })
+            Operation::Device(Device {
+                gpu: of.gpu.clone(),
+                state: state.of.clone(),
+                if_supported: false,
+            })
         };
         return evidence(Verdict::warn(cause)).repair("set them again", lost.iter().map(set));
     }
     if let Some((of, state)) = all().find(|(_, state)| awaits_reset(state)) {
-        let cause =
-            format!("{} of the GPU {} will be {} after the next reset", state.of.name(), of.gpu, state.of.value());
+        let cause = format!(
+            "{} of the GPU {} will be {} after the next reset",
+            state.of.name(),
+            of.gpu,
+            state.of.value()
+        );
         return evidence(Verdict::warn(cause)).advise("reboot the host", ["sudo reboot"]);
     }
-    let supported = |wanted: &DeviceState| all().any(|(_, state)| state.of == *wanted && !state.is_unsupported());
-    match settings.states.iter().find(|wanted| !settings.gpus.is_empty() && !supported(wanted)) {
+    let supported = |wanted: &DeviceState| {
+        all().any(|(_, state)| state.of == *wanted && !state.is_unsupported())
+    };
+    match settings
+        .states
+        .iter()
+        .find(|wanted| !settings.gpus.is_empty() && !supported(wanted))
+    {
         Some(wanted) => {
-            let cause = format!("no GPU of this host supports {} (--{})", wanted.name(), wanted.option());
-            evidence(Verdict::warn(cause))
-                .advise("apply again without it", [format!("gpusetup explain option {}", wanted.option())])
+            let cause = format!(
+                "no GPU of this host supports {} (--{})",
+                wanted.name(),
+                wanted.option()
+            );
+            evidence(Verdict::warn(cause)).advise(
+                "apply again without it",
+                [format!("gpusetup explain option {}", wanted.option())],
+            )
         }
         None if settings.gpus.is_empty() => Verdict::skip("the driver does not answer"),
         None => evidence(Verdict::pass()),
@@ -48,12 +91,20 @@ pub fn settings(seen: &Evidence) -> Verdict {
 
 fn awaits_reset(state: &StateReading) -> bool {
     let reading = state.reading.as_ref();
-    reading.is_some_and(|reading| reading.after_reset.is_some() && reading.now.as_ref() != Some(&state.of))
+    reading.is_some_and(|reading| {
+        reading.after_reset.is_some() && reading.now.as_ref() != Some(&state.of)
+    })
 }
 
 fn told(of: &DeviceReadings, state: &StateReading) -> String {
     let name = state.of.name();
-    let is = match (state.reading.as_ref().and_then(|reading| reading.now.as_ref()), &state.refused) {
+    let is = match (
+        state
+            .reading
+            .as_ref()
+            .and_then(|reading| reading.now.as_ref()),
+        &state.refused,
+    ) {
         (Some(now), _) => now.value(),
         (None, Some(_)) if state.is_unsupported() => "not supported".to_owned(),
         (None, Some(refused)) => refused.to_string(),

@@ -13,8 +13,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 pub fn stubs(seen: &Evidence) -> Verdict {
-    let in_stubs = |path: &Path| path.components().any(|c| c.as_os_str() == "stubs" || c.as_os_str() == "compat");
-    let cached = seen.cached.iter().filter(|c| c.soname.starts_with("libcuda.so"));
+    let in_stubs = |path: &Path| {
+        path.components()
+            .any(|c| c.as_os_str() == "stubs" || c.as_os_str() == "compat")
+    };
+    let cached = seen
+        .cached
+        .iter()
+        .filter(|c| c.soname.starts_with("libcuda.so"));
     let mut verdicts: Vec<_> = cached
         .map(|entry| {
             let evidence = format!("{} => {}", entry.soname, entry.path.display());
@@ -22,29 +28,40 @@ pub fn stubs(seen: &Evidence) -> Verdict {
                 return Verdict::pass().saw(evidence);
             }
             if seen.forward_compatible.contains(&entry.path) {
-                return Verdict::pass()
-                    .saw(format!("{evidence}: cuda-compat of a newer CUDA, which this driver supports"));
+                return Verdict::pass().saw(format!(
+                    "{evidence}: cuda-compat of a newer CUDA, which this driver supports"
+                ));
             }
             let directory = entry.directory.display();
-            Verdict::fail(format!("programs load the libcuda in {directory}, which is not the driver's"))
-                .saw(evidence)
-                .advise(
-                    format!("remove {directory} from the loader's path"),
-                    [
-                        format!("grep -rn {} /etc/ld.so.conf /etc/ld.so.conf.d", quoted_path(&entry.directory)),
-                        "sudo ldconfig".to_owned(),
-                    ],
-                )
+            Verdict::fail(format!(
+                "programs load the libcuda in {directory}, which is not the driver's"
+            ))
+            .saw(evidence)
+            .advise(
+                format!("remove {directory} from the loader's path"),
+                [
+                    format!(
+                        "grep -rn {} /etc/ld.so.conf /etc/ld.so.conf.d",
+                        quoted_path(&entry.directory)
+                    ),
+                    "sudo ldconfig".to_owned(),
+                ],
+            )
         })
         .collect();
-    for (file, line) in seen.library_paths.iter().filter(|(_, line)| line.contains("/stubs")) {
-        let cause =
-            format!("{} adds a directory of stubs to LD_LIBRARY_PATH: programs load no real libcuda", file.display());
-        verdicts.push(
-            Verdict::fail(cause)
-                .saw(line.clone())
-                .advise("remove the directory from LD_LIBRARY_PATH", [format!("sudoedit {}", quoted_path(file))]),
+    for (file, line) in seen
+        .library_paths
+        .iter()
+        .filter(|(_, line)| line.contains("/stubs"))
+    {
+        let cause = format!(
+            "{} adds a directory of stubs to LD_LIBRARY_PATH: programs load no real libcuda",
+            file.display()
         );
+        verdicts.push(Verdict::fail(cause).saw(line.clone()).advise(
+            "remove the directory from LD_LIBRARY_PATH",
+            [format!("sudoedit {}", quoted_path(file))],
+        ));
     }
     Verdict::worst(verdicts).unwrap_or_else(|| Verdict::skip("no libcuda is on the loader's path"))
 }
@@ -56,36 +73,51 @@ pub fn answers(seen: &Evidence) -> Verdict {
             Answer::Is(version) if version.series() == toolkit.version.series() => {
                 compiles(seen, toolkit).saw(format!("{path}: nvcc reports {version}"))
             }
-            Answer::Is(version) => {
-                Verdict::fail(format!("{path} is CUDA {}, but its nvcc reports {version}", toolkit.version)).advise(
-                    "two releases are mixed in the directory: remove it, then install one release",
-                    ["gpusetup plan --profile toolkit"],
-                )
-            }
+            Answer::Is(version) => Verdict::fail(format!(
+                "{path} is CUDA {}, but its nvcc reports {version}",
+                toolkit.version
+            ))
+            .advise(
+                "two releases are mixed in the directory: remove it, then install one release",
+                ["gpusetup plan --profile toolkit"],
+            ),
             Answer::Failed(why) => Verdict::fail(format!("the nvcc of {path} does not run"))
                 .saw(why.clone())
-                .advise("install the toolkit again", ["gpusetup plan --profile toolkit"]),
+                .advise(
+                    "install the toolkit again",
+                    ["gpusetup plan --profile toolkit"],
+                ),
             Answer::NotAsked(why) => Verdict::skip("nvcc was not checked").saw(why.clone()),
         })
     });
-    Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no CUDA toolkit with a compiler is installed"))
+    Verdict::worst(each)
+        .unwrap_or_else(|| Verdict::skip("no CUDA toolkit with a compiler is installed"))
 }
 
-/// The result of a test program that the toolkit compiled. GS705 reports problems of the host compiler.
+/// The result of a test program that the toolkit compiled. GS705 reports problems of the host
+/// compiler.
 fn compiles(seen: &Evidence, toolkit: &Toolkit) -> Verdict {
     let path = toolkit.path.display();
     let (said, cause) = match seen.compiled.get(&toolkit.path) {
         None => return Verdict::pass(),
         Some(Answer::Is(line)) => return Verdict::pass().saw(format!("{path}: {line}")),
-        Some(Answer::NotAsked(why)) => return Verdict::skip(format!("no test program was compiled: {why}")),
+        Some(Answer::NotAsked(why)) => {
+            return Verdict::skip(format!("no test program was compiled: {why}"));
+        }
         Some(Answer::Failed(said)) => (said, Cause::of(said)),
     };
     if cause.is_some_and(Cause::is_of_the_host) {
         return Verdict::pass();
     }
-    let cause = cause.map_or("it cannot compile and start a small program", Cause::sentence);
+    let cause = cause.map_or(
+        "it cannot compile and start a small program",
+        Cause::sentence,
+    );
     let verdict = Verdict::fail(format!("the toolkit {path} does not work: {cause}"));
-    said.lines().fold(verdict, Verdict::saw).advise("install the toolkit again", ["gpusetup plan --profile toolkit"])
+    said.lines().fold(verdict, Verdict::saw).advise(
+        "install the toolkit again",
+        ["gpusetup plan --profile toolkit"],
+    )
 }
 
 pub fn library_path(seen: &Evidence) -> Verdict {
@@ -100,41 +132,75 @@ pub fn library_path(seen: &Evidence) -> Verdict {
     Verdict::worst(each).unwrap_or_else(Verdict::pass)
 }
 
-/// By the result of a test compilation, if there was one; otherwise by gcc's version and the database.
+/// By the result of a test compilation, if there was one; otherwise by gcc's version and the
+/// database.
 pub fn host_compiler(seen: &Evidence) -> Verdict {
-    let each = seen.facts.toolkits.iter().filter(|t| t.has_nvcc).filter_map(|toolkit| {
-        let path = toolkit.path.display();
-        match seen.compiled.get(&toolkit.path) {
-            Some(Answer::Is(_)) => Some(Verdict::pass().saw(format!("{path} compiles with the host's compiler"))),
-            Some(Answer::Failed(said)) => match Cause::of(said).filter(|cause| cause.is_of_the_host()) {
-                Some(cause) => Some(said.lines().fold(no_host_compiler(seen, toolkit, cause), Verdict::saw)),
+    let each = seen
+        .facts
+        .toolkits
+        .iter()
+        .filter(|t| t.has_nvcc)
+        .filter_map(|toolkit| {
+            let path = toolkit.path.display();
+            match seen.compiled.get(&toolkit.path) {
+                Some(Answer::Is(_)) => {
+                    Some(Verdict::pass().saw(format!("{path} compiles with the host's compiler")))
+                }
+                Some(Answer::Failed(said)) => {
+                    match Cause::of(said).filter(|cause| cause.is_of_the_host()) {
+                        Some(cause) => Some(
+                            said.lines()
+                                .fold(no_host_compiler(seen, toolkit, cause), Verdict::saw),
+                        ),
+                        None => by_version(seen, toolkit),
+                    }
+                }
+                Some(Answer::NotAsked(why)) => by_version(seen, toolkit).map(|verdict| {
+                    verdict.saw(format!("{path}: no test program was compiled: {why}"))
+                }),
                 None => by_version(seen, toolkit),
-            },
-            Some(Answer::NotAsked(why)) => by_version(seen, toolkit)
-                .map(|verdict| verdict.saw(format!("{path}: no test program was compiled: {why}"))),
-            None => by_version(seen, toolkit),
-        }
-    });
-    let why = if seen.facts.gcc.is_none() { "gcc is not installed" } else { "no installed toolkit has a known limit" };
+            }
+        });
+    let why = if seen.facts.gcc.is_none() {
+        "gcc is not installed"
+    } else {
+        "no installed toolkit has a known limit"
+    };
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip(why))
 }
 
 fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict {
-    let verdict = Verdict::fail(format!("the nvcc of CUDA {} cannot compile: {}", toolkit.version, cause.sentence()));
+    let verdict = Verdict::fail(format!(
+        "the nvcc of CUDA {} cannot compile: {}",
+        toolkit.version,
+        cause.sentence()
+    ));
     match (cause, seen.newest_gcc.get(&toolkit.path)) {
-        (Cause::NewCompiler, Some(newest)) => verdict.advise(older_gcc(*newest), side_by_side(toolkit, *newest)),
+        (Cause::NewCompiler, Some(newest)) => {
+            verdict.advise(older_gcc(*newest), side_by_side(toolkit, *newest))
+        }
         (Cause::NoCompiler, _) => {
             let manager = gpusetup_packages::of_host(seen.facts.os.package_manager);
             let ByHand { install, cxx, .. } = manager.by_hand;
-            verdict.advise("install the C++ compiler", [format!("sudo {install} {cxx}")])
+            verdict.advise(
+                "install the C++ compiler",
+                [format!("sudo {install} {cxx}")],
+            )
         }
         (Cause::LinksC, _) => match &seen.host_compiler {
-            Some((file, line)) => verdict
-                .saw(format!("{}: {line}", file.display()))
-                .advise("set it to g++ instead of gcc", [format!("sudoedit {}", quoted_path(file))]),
-            None => verdict.advise("find the variable that is set to gcc, and set it to g++", ["env | grep NVCC_"]),
+            Some((file, line)) => verdict.saw(format!("{}: {line}", file.display())).advise(
+                "set it to g++ instead of gcc",
+                [format!("sudoedit {}", quoted_path(file))],
+            ),
+            None => verdict.advise(
+                "find the variable that is set to gcc, and set it to g++",
+                ["env | grep NVCC_"],
+            ),
         },
-        _ => verdict.advise("choose a CUDA that supports this host", ["gpusetup plan --profile toolkit --cuda latest"]),
+        _ => verdict.advise(
+            "choose a CUDA that supports this host",
+            ["gpusetup plan --profile toolkit --cuda latest"],
+        ),
     }
 }
 
@@ -144,38 +210,80 @@ fn older_gcc(newest: u16) -> String {
 
 fn side_by_side(toolkit: &Toolkit, newest: u16) -> [String; 3] {
     let [gcc, gxx] = host_compilers(&toolkit.path);
-    let link = |program: &str, at: &Path| format!("sudo ln -sfn /usr/bin/{program}-{newest} {}", quoted_path(at));
-    [link("gcc", &gcc), link("g++", &gxx), "gpusetup plan --profile toolkit".to_owned()]
+    let link = |program: &str, at: &Path| {
+        format!(
+            "sudo ln -sfn /usr/bin/{program}-{newest} {}",
+            quoted_path(at)
+        )
+    };
+    [
+        link("gcc", &gcc),
+        link("g++", &gxx),
+        "gpusetup plan --profile toolkit".to_owned(),
+    ]
 }
 
 fn by_version(seen: &Evidence, toolkit: &Toolkit) -> Option<Verdict> {
     let version = seen.facts.gcc.as_deref()?;
     let major: u16 = version.split('.').next()?.parse().ok()?;
     let newest = *seen.newest_gcc.get(&toolkit.path)?;
-    let evidence = format!("CUDA {} supports gcc up to {newest}; gcc here: {version}", toolkit.version);
+    let evidence = format!(
+        "CUDA {} supports gcc up to {newest}; gcc here: {version}",
+        toolkit.version
+    );
     if major <= newest {
         return Some(Verdict::pass().saw(evidence));
     }
     let [beside, _] = host_compilers(&toolkit.path);
     if let Some(Node::Link { target }) = seen.facts.node(&beside) {
-        return Some(Verdict::pass().saw(evidence).saw(format!("{} -> {}", beside.display(), target.display())));
+        return Some(Verdict::pass().saw(evidence).saw(format!(
+            "{} -> {}",
+            beside.display(),
+            target.display()
+        )));
     }
-    if let Some((file, line)) = seen.host_compiler.as_ref().filter(|(_, line)| takes(toolkit.version, line)) {
-        return Some(Verdict::pass().saw(evidence).saw(format!("{}: {line}", file.display())));
+    if let Some((file, line)) = seen
+        .host_compiler
+        .as_ref()
+        .filter(|(_, line)| takes(toolkit.version, line))
+    {
+        return Some(
+            Verdict::pass()
+                .saw(evidence)
+                .saw(format!("{}: {line}", file.display())),
+        );
     }
-    let cause = format!("CUDA {} cannot compile: {}", toolkit.version, gpusetup_causes::newest_gcc(newest, version));
-    Some(Verdict::fail(cause).saw(evidence).advise(older_gcc(newest), side_by_side(toolkit, newest)))
+    let cause = format!(
+        "CUDA {} cannot compile: {}",
+        toolkit.version,
+        gpusetup_causes::newest_gcc(newest, version)
+    );
+    Some(
+        Verdict::fail(cause)
+            .saw(evidence)
+            .advise(older_gcc(newest), side_by_side(toolkit, newest)),
+    )
 }
 
-/// Whether a release's nvcc obeys the host compiler that a line of a profile sets, as tested in `compat/compilers.yaml`.
+/// Whether a release's nvcc obeys the host compiler that a line of a profile sets, as tested in
+/// `compat/compilers.yaml`.
 fn takes(version: CudaVersion, line: &str) -> bool {
-    let first = if line.contains("NVCC_CCBIN=") { (13, 0) } else { (11, 2) };
+    let first = if line.contains("NVCC_CCBIN=") {
+        (13, 0)
+    } else {
+        (11, 2)
+    };
     (version.major, version.minor) >= first
 }
 
 pub fn on_path(seen: &Evidence) -> Verdict {
     let prefix = &seen.prefix;
-    let below: Vec<_> = seen.facts.toolkits.iter().filter(|t| t.path.starts_with(prefix)).collect();
+    let below: Vec<_> = seen
+        .facts
+        .toolkits
+        .iter()
+        .filter(|t| t.path.starts_with(prefix))
+        .collect();
     let Some(newest) = below.last() else {
         return Verdict::skip("no CUDA toolkit is installed below the prefix");
     };
@@ -186,23 +294,34 @@ pub fn on_path(seen: &Evidence) -> Verdict {
         return linked;
     }
     let others = others_first(seen, &default);
-    Verdict::worst([linked, shells(seen, &default)].into_iter().chain(others)).unwrap_or_else(Verdict::pass)
+    Verdict::worst([linked, shells(seen, &default)].into_iter().chain(others))
+        .unwrap_or_else(Verdict::pass)
 }
 
 /// What files of shells and of the loader put before the default toolkit.
 fn others_first(seen: &Evidence, default: &Path) -> Option<Verdict> {
     let (file, clause) = seen.other_toolkits.first()?;
     let files: BTreeSet<_> = seen.other_toolkits.iter().map(|(file, _)| file).collect();
-    let commands = files.into_iter().map(|file| format!("sudo grep -n cuda {}", quoted_path(file)));
+    let commands = files
+        .into_iter()
+        .map(|file| format!("sudo grep -n cuda {}", quoted_path(file)));
     let verdict = Verdict::warn(clause).advise(default_first(file, default), commands);
-    Some(seen.other_toolkits.iter().map(|(_, clause)| clause.as_str()).fold(verdict, Verdict::saw))
+    Some(
+        seen.other_toolkits
+            .iter()
+            .map(|(_, clause)| clause.as_str())
+            .fold(verdict, Verdict::saw),
+    )
 }
 
 fn link(seen: &Evidence, default: &Path, newest: &Toolkit) -> Verdict {
     let shown = default.display();
     let lead = Operation::Link(Link {
         path: default.to_owned(),
-        target: newest.path.file_name().map_or_else(|| newest.path.clone(), PathBuf::from),
+        target: newest
+            .path
+            .file_name()
+            .map_or_else(|| newest.path.clone(), PathBuf::from),
         soname: None,
     });
     match (seen.facts.node(default), &seen.default_toolkit) {
@@ -211,25 +330,37 @@ fn link(seen: &Evidence, default: &Path, newest: &Toolkit) -> Verdict {
             if seen.facts.toolkits.iter().any(|t| t.path == *toolkit) {
                 return verdict;
             }
-            Verdict::warn(format!("the default toolkit {shown} leads to {}, which is not a toolkit", toolkit.display()))
-                .repair("link it to an installed toolkit", [lead])
+            Verdict::warn(format!(
+                "the default toolkit {shown} leads to {}, which is not a toolkit",
+                toolkit.display()
+            ))
+            .repair("link it to an installed toolkit", [lead])
         }
-        (Some(Node::Link { target }), None) => {
-            Verdict::fail(format!("the default toolkit {shown} leads to {}, which does not exist", target.display()))
-                .repair("link it to an installed toolkit", [lead])
-        }
+        (Some(Node::Link { target }), None) => Verdict::fail(format!(
+            "the default toolkit {shown} leads to {}, which does not exist",
+            target.display()
+        ))
+        .repair("link it to an installed toolkit", [lead]),
         (Some(Node::Directory), _) => Verdict::pass().saw(format!("{shown} is a toolkit itself")),
         (None, _) => Verdict::skip(format!("{shown} could not be read")),
         (Some(Node::Absent | Node::File { .. } | Node::Other), _) => {
             Verdict::fail(format!("there is no default toolkit: {shown} is missing"))
-                .saw(format!("CUDA {} is in {}", newest.version, newest.path.display()))
+                .saw(format!(
+                    "CUDA {} is in {}",
+                    newest.version,
+                    newest.path.display()
+                ))
                 .repair("link it to an installed toolkit", [lead])
         }
     }
 }
 
 fn shells(seen: &Evidence, default: &Path) -> Verdict {
-    let Shells { login, plain, image } = match &seen.shells {
+    let Shells {
+        login,
+        plain,
+        image,
+    } = match &seen.shells {
         Answer::Is(shells) => shells,
         Answer::Failed(why) | Answer::NotAsked(why) => {
             return Verdict::skip("it is not known which nvcc shells find").saw(why.clone());
@@ -237,18 +368,23 @@ fn shells(seen: &Evidence, default: &Path) -> Verdict {
     };
     let bin = default.join("bin").display().to_string();
     if let (None, Some(found)) = (login, image) {
-        return Verdict::pass().saw(format!("programs started in this container find {}", found.display()));
+        return Verdict::pass().saw(format!(
+            "programs started in this container find {}",
+            found.display()
+        ));
     }
     let Some(found) = login else {
         let profile = profile(default, false);
-        return Verdict::fail("login shells do not find nvcc").repair(format!("add {bin} to their PATH"), [profile]);
+        return Verdict::fail("login shells do not find nvcc")
+            .repair(format!("add {bin} to their PATH"), [profile]);
     };
     let mut verdict = Verdict::pass().saw(format!("login shells find {}", found.display()));
     match plain {
         // Nothing in /etc reaches them all: sudo, cron and units set their own PATH.
         None => {
-            verdict =
-                verdict.saw(format!("shells that read no profile (cron, units, ssh HOST COMMAND) need {bin}/nvcc"));
+            verdict = verdict.saw(format!(
+                "shells that read no profile (cron, units, ssh HOST COMMAND) need {bin}/nvcc"
+            ));
         }
         Some(other) if other != found => {
             let cause = format!(
@@ -258,7 +394,10 @@ fn shells(seen: &Evidence, default: &Path) -> Verdict {
             );
             verdict = Verdict::warn(cause)
                 .saw(format!("plain shells find {}", other.display()))
-                .advise("use the full path there, or remove the other toolkit", [format!("{bin}/nvcc --version")]);
+                .advise(
+                    "use the full path there, or remove the other toolkit",
+                    [format!("{bin}/nvcc --version")],
+                );
         }
         Some(other) => verdict = verdict.saw(format!("plain shells find {}", other.display())),
     }

@@ -46,30 +46,84 @@ struct Mount {
     host_path: PathBuf,
 }
 
-/// The keys of each part of a specification in the versions up to 1.1.0; in other parts they are free.
-/// <https://github.com/cncf-tags/container-device-interface/blob/main/specs-go/config.go>
+/// The keys of each part of a specification in the versions up to 1.1.0; in other parts they are
+/// free. <https://github.com/cncf-tags/container-device-interface/blob/main/specs-go/config.go>
 const KEYS: [(&str, &[&str]); 8] = [
-    ("", &["cdiVersion", "kind", "annotations", "devices", "containerEdits"]),
+    (
+        "",
+        &[
+            "cdiVersion",
+            "kind",
+            "annotations",
+            "devices",
+            "containerEdits",
+        ],
+    ),
     ("devices", &["name", "annotations", "containerEdits"]),
-    ("containerEdits", &["env", "deviceNodes", "netDevices", "hooks", "mounts", "intelRdt", "additionalGids"]),
-    ("deviceNodes", &["path", "hostPath", "type", "major", "minor", "fileMode", "permissions", "uid", "gid"]),
+    (
+        "containerEdits",
+        &[
+            "env",
+            "deviceNodes",
+            "netDevices",
+            "hooks",
+            "mounts",
+            "intelRdt",
+            "additionalGids",
+        ],
+    ),
+    (
+        "deviceNodes",
+        &[
+            "path",
+            "hostPath",
+            "type",
+            "major",
+            "minor",
+            "fileMode",
+            "permissions",
+            "uid",
+            "gid",
+        ],
+    ),
     ("netDevices", &["hostInterfaceName", "name"]),
     ("hooks", &["hookName", "path", "args", "env", "timeout"]),
     ("mounts", &["hostPath", "containerPath", "options", "type"]),
-    ("intelRdt", &["closID", "l3CacheSchema", "memBwSchema", "schemata", "enableMonitoring", "enableCMT", "enableMBM"]),
+    (
+        "intelRdt",
+        &[
+            "closID",
+            "l3CacheSchema",
+            "memBwSchema",
+            "schemata",
+            "enableMonitoring",
+            "enableCMT",
+            "enableMBM",
+        ],
+    ),
 ];
 
 /// The specifications of NVIDIA's devices.
 pub fn specs(system: &System, database: &Database) -> Vec<CdiSpec> {
-    CDI_FOLDERS.iter().flat_map(|folder| specs_in(system, database, Path::new(folder))).collect()
+    CDI_FOLDERS
+        .iter()
+        .flat_map(|folder| specs_in(system, database, Path::new(folder)))
+        .collect()
 }
 
 /// Files that describe NVIDIA's devices, and that engines do not read because of their names.
 pub fn misnamed(system: &System) -> Vec<PathBuf> {
-    let files_in = |folder: &'static str| names(system, folder).map(move |name| Path::new(folder).join(name));
-    let is_misnamed =
-        |path: &PathBuf| path.extension().is_some_and(|end| end == "yml") && text(system, path).contains("nvidia.com/");
-    CDI_FOLDERS.into_iter().flat_map(files_in).filter(is_misnamed).collect()
+    let files_in =
+        |folder: &'static str| names(system, folder).map(move |name| Path::new(folder).join(name));
+    let is_misnamed = |path: &PathBuf| {
+        path.extension().is_some_and(|end| end == "yml")
+            && text(system, path).contains("nvidia.com/")
+    };
+    CDI_FOLDERS
+        .into_iter()
+        .flat_map(files_in)
+        .filter(is_misnamed)
+        .collect()
 }
 
 fn specs_in(system: &System, database: &Database, folder: &Path) -> Vec<CdiSpec> {
@@ -78,11 +132,16 @@ fn specs_in(system: &System, database: &Database, folder: &Path) -> Vec<CdiSpec>
         let path = folder.join(&name);
         let text = text(system, &path);
         let spec = spec(system, database, path, &text);
-        // Other vendors' devices do not matter here. A file that cannot be read may not even name them.
-        let is_ours = text.contains("nvidia.com/") || spec.devices.is_empty() && name.contains("nvidia");
+        // Other vendors' devices do not matter here. A file that cannot be read may not even name
+        // them.
+        let is_ours =
+            text.contains("nvidia.com/") || spec.devices.is_empty() && name.contains("nvidia");
         is_ours.then_some(spec)
     };
-    names(system, folder).filter(described).filter_map(read).collect()
+    names(system, folder)
+        .filter(described)
+        .filter_map(read)
+        .collect()
 }
 
 fn spec(system: &System, database: &Database, path: PathBuf, text: &str) -> CdiSpec {
@@ -90,18 +149,44 @@ fn spec(system: &System, database: &Database, path: PathBuf, text: &str) -> CdiS
         Ok(read) => read,
         Err(why) => {
             let devices = BTreeSet::new();
-            return CdiSpec { path, version: None, devices, driver: None, missing: Answer::Failed(why) };
+            return CdiSpec {
+                path,
+                version: None,
+                devices,
+                driver: None,
+                missing: Answer::Failed(why),
+            };
         }
     };
-    let devices = spec.devices.iter().map(|d| format!("{}={}", spec.kind, d.name)).collect();
-    let edits = [&spec.container_edits].into_iter().chain(spec.devices.iter().map(|d| &d.container_edits));
-    let mounts: BTreeSet<_> = edits.flat_map(|e| e.mounts.iter().flatten()).map(|m| &m.host_path).collect();
+    let devices = spec
+        .devices
+        .iter()
+        .map(|d| format!("{}={}", spec.kind, d.name))
+        .collect();
+    let edits = [&spec.container_edits]
+        .into_iter()
+        .chain(spec.devices.iter().map(|d| &d.container_edits));
+    let mounts: BTreeSet<_> = edits
+        .flat_map(|e| e.mounts.iter().flatten())
+        .map(|m| &m.host_path)
+        .collect();
     let driver = mounts.iter().find_map(|path| driver_of(path));
-    let missing: Vec<_> = mounts.into_iter().filter(|path| !system.exists(path)).cloned().collect();
-    CdiSpec { path, version: Some(version.to_string()), devices, driver, missing: Answer::Is(missing) }
+    let missing: Vec<_> = mounts
+        .into_iter()
+        .filter(|path| !system.exists(path))
+        .cloned()
+        .collect();
+    CdiSpec {
+        path,
+        version: Some(version.to_string()),
+        devices,
+        driver,
+        missing: Answer::Is(missing),
+    }
 }
 
-/// A specification with its version, or why engines do not read it: pkg/cdi/spec.go of the library of CDI.
+/// A specification with its version, or why engines do not read it: pkg/cdi/spec.go of the library
+/// of CDI.
 fn parsed(database: &Database, text: &str) -> Result<(AddOnVersion, Spec), String> {
     let first_line = |e: yaml::Mistake| e.to_string().lines().next().unwrap_or_default().to_owned();
     // JSON is YAML too.
@@ -112,7 +197,10 @@ fn parsed(database: &Database, text: &str) -> Result<(AddOnVersion, Spec), Strin
         return Err(format!("it has the key {key}, which CDI does not have"));
     }
     if !is_kind(&spec.kind) {
-        return Err(format!("its kind {} is not a vendor and a class, as in nvidia.com/gpu", spec.kind));
+        return Err(format!(
+            "its kind {} is not a vendor and a class, as in nvidia.com/gpu",
+            spec.kind
+        ));
     }
     if spec.devices.is_empty() {
         return Err("it has no devices".to_owned());
@@ -146,24 +234,33 @@ fn is_kind(kind: &str) -> bool {
             && name.ends_with(|c: char| c.is_ascii_alphanumeric())
             && name.chars().all(is_inner)
     };
-    kind.split_once('/').is_some_and(|(vendor, class)| is_name(vendor) && is_name(class))
+    kind.split_once('/')
+        .is_some_and(|(vendor, class)| is_name(vendor) && is_name(class))
 }
 
 /// The version of CDI of a specification, if it is a released one: engines refuse the others.
 fn released(database: &Database, version: Option<&str>) -> Result<AddOnVersion, String> {
-    let Some(version) = version else { return Err("it has no cdiVersion".to_owned()) };
-    let is_known = |version: &AddOnVersion| database.container_toolkit().is_none_or(|known| known.knows_cdi(*version));
+    let Some(version) = version else {
+        return Err("it has no cdiVersion".to_owned());
+    };
+    let is_known = |version: &AddOnVersion| {
+        database
+            .container_toolkit()
+            .is_none_or(|known| known.knows_cdi(*version))
+    };
     cdi_version(version)
         .filter(is_known)
         .ok_or_else(|| format!("its cdiVersion {version} is no version of CDI that gpusetup knows"))
 }
 
-/// The driver that a library is of: `libcuda.so.580.95.05`. A Jetson has `libcuda.so.1.1`, and the GPU Operator a driver in a
-/// container.
+/// The driver that a library is of: `libcuda.so.580.95.05`. A Jetson has `libcuda.so.1.1`, and the
+/// GPU Operator a driver in a container.
 fn driver_of(library: &Path) -> Option<DriverVersion> {
     const IN_CONTAINER: &str = "/run/nvidia/driver";
     let name = library.file_name()?.to_str()?;
-    let version = ["libcuda.so.", "libnvidia-ml.so."].iter().find_map(|start| name.strip_prefix(start))?;
+    let version = ["libcuda.so.", "libnvidia-ml.so."]
+        .iter()
+        .find_map(|start| name.strip_prefix(start))?;
     let driver: DriverVersion = version.parse().ok()?;
     (driver.branch >= 100 && !library.starts_with(IN_CONTAINER)).then_some(driver)
 }
@@ -173,12 +270,15 @@ mod tests {
     use super::*;
     use gpusetup_data::embedded;
 
-    /// The specification of a file with this name and text in /etc/cdi; none if it is not about NVIDIA's devices.
+    /// The specification of a file with this name and text in /etc/cdi; none if it is not about
+    /// NVIDIA's devices.
     fn read(name: &str, text: &str) -> Option<CdiSpec> {
         let tree = tempfile::tempdir().expect("a temporary directory");
         let system = System::at(tree.path());
         system.make_directories("/etc/cdi", 0o755).expect("made");
-        system.write(Path::new("/etc/cdi").join(name), text.as_bytes(), 0o644).expect("written");
+        system
+            .write(Path::new("/etc/cdi").join(name), text.as_bytes(), 0o644)
+            .expect("written");
         specs(&system, &embedded()).pop()
     }
 
@@ -190,37 +290,75 @@ mod tests {
         Some(Answer::Failed(why.to_owned()))
     }
 
-    const REST: &str =
-        "kind: nvidia.com/gpu\ndevices:\n- name: all\n  containerEdits:\n    deviceNodes:\n    - path: /dev/x\n";
+    const REST: &str = "kind: nvidia.com/gpu\ndevices:\n- name: all\n  containerEdits:\n    deviceNodes:\n    - path: /dev/x\n";
 
     #[test]
     fn specifications_that_no_engine_reads_are_named() {
         assert_eq!(why("a.yaml", REST), failed("it has no cdiVersion"));
         for version in ["1.2.0", "9.9.9", "0.7", "new"] {
-            let expected = format!("its cdiVersion {version} is no version of CDI that gpusetup knows");
-            assert_eq!(why("a.yaml", &format!("cdiVersion: {version}\n{REST}")), failed(&expected));
+            let expected =
+                format!("its cdiVersion {version} is no version of CDI that gpusetup knows");
+            assert_eq!(
+                why("a.yaml", &format!("cdiVersion: {version}\n{REST}")),
+                failed(&expected)
+            );
         }
         for version in ["0.3.0", "v0.7.0", "1.1.0"] {
-            assert_eq!(why("a.yaml", &format!("cdiVersion: {version}\n{REST}")), Some(Answer::Is(Vec::new())));
+            assert_eq!(
+                why("a.yaml", &format!("cdiVersion: {version}\n{REST}")),
+                Some(Answer::Is(Vec::new()))
+            );
         }
-        assert!(matches!(why("nvidia.yaml", "cdiVersion: [\n"), Some(Answer::Failed(_))));
-        assert_eq!(why("amd.yaml", "cdiVersion: [\n"), None, "it may be of another vendor");
+        assert!(matches!(
+            why("nvidia.yaml", "cdiVersion: [\n"),
+            Some(Answer::Failed(_))
+        ));
+        assert_eq!(
+            why("amd.yaml", "cdiVersion: [\n"),
+            None,
+            "it may be of another vendor"
+        );
     }
 
     #[test]
     fn what_the_library_of_cdi_refuses_is_refused() {
         let with = |more: &str| why("nvidia.yaml", &format!("cdiVersion: 0.5.0\n{more}"));
-        assert_eq!(with(&format!("{REST}foo: bar\n")), failed("it has the key foo, which CDI does not have"));
-        let in_mount = format!("{REST}containerEdits:\n  mounts:\n  - hostPath: /x\n    source: /x\n");
-        assert_eq!(with(&in_mount), failed("it has the key source, which CDI does not have"));
+        assert_eq!(
+            with(&format!("{REST}foo: bar\n")),
+            failed("it has the key foo, which CDI does not have")
+        );
+        let in_mount =
+            format!("{REST}containerEdits:\n  mounts:\n  - hostPath: /x\n    source: /x\n");
+        assert_eq!(
+            with(&in_mount),
+            failed("it has the key source, which CDI does not have")
+        );
         let free = format!("{REST}Annotations:\n  a.example/b: c\n");
-        assert_eq!(with(&free), Some(Answer::Is(Vec::new())), "keys of annotations are free, and case does not matter");
+        assert_eq!(
+            with(&free),
+            Some(Answer::Is(Vec::new())),
+            "keys of annotations are free, and case does not matter"
+        );
         for devices in ["devices: []\n", ""] {
-            assert_eq!(with(&format!("kind: nvidia.com/gpu\n{devices}")), failed("it has no devices"));
+            assert_eq!(
+                with(&format!("kind: nvidia.com/gpu\n{devices}")),
+                failed("it has no devices")
+            );
         }
-        for kind in ["nvidia", "nvidia.com/", "/gpu", "nvidia.com/gpu/x", "9.com/gpu", "nvidia.com/gpu-"] {
-            let expected = format!("its kind {kind} is not a vendor and a class, as in nvidia.com/gpu");
-            assert_eq!(with(&REST.replace("nvidia.com/gpu", kind)), failed(&expected));
+        for kind in [
+            "nvidia",
+            "nvidia.com/",
+            "/gpu",
+            "nvidia.com/gpu/x",
+            "9.com/gpu",
+            "nvidia.com/gpu-",
+        ] {
+            let expected =
+                format!("its kind {kind} is not a vendor and a class, as in nvidia.com/gpu");
+            assert_eq!(
+                with(&REST.replace("nvidia.com/gpu", kind)),
+                failed(&expected)
+            );
         }
     }
 
@@ -230,7 +368,9 @@ mod tests {
         let system = System::at(tree.path());
         system.make_directories("/etc/cdi", 0o755).expect("made");
         for name in ["nvidia.yml", "nvidia.yaml", "README"] {
-            system.write(Path::new("/etc/cdi").join(name), REST.as_bytes(), 0o644).expect("written");
+            system
+                .write(Path::new("/etc/cdi").join(name), REST.as_bytes(), 0o644)
+                .expect("written");
         }
         assert_eq!(misnamed(&system), [PathBuf::from("/etc/cdi/nvidia.yml")]);
     }

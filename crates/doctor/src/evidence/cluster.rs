@@ -1,4 +1,5 @@
-//! Evidence about the scheduler that a host is to be ready for: Kubernetes or Slurm. It is gathered only if somebody asks for it.
+//! Evidence about the scheduler that a host is to be ready for: Kubernetes or Slurm. It is gathered
+//! only if somebody asks for it.
 
 use super::containers::runtimes_by_file;
 use super::{Answer, ask, ask_or, names, text};
@@ -38,14 +39,20 @@ pub enum Cluster {
 
 /// What a host has of Kubernetes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Kubernetes {
     /// The program that makes it a node: `kubelet`, `k3s`, `rke2`, `k0s`, `microk8s`.
     pub agent: Option<String>,
-    /// Container runtimes that pods can run in: `containerd`, `crio`, `cri-dockerd`, or the agent's own.
+    /// Container runtimes that pods can run in: `containerd`, `crio`, `cri-dockerd`, or the agent's
+    /// own.
     pub runtimes: Vec<String>,
-    /// The configuration files that name NVIDIA's runtime or enable CDI, as the container runtime reads them.
+    /// The configuration files that name NVIDIA's runtime or enable CDI, as the container runtime
+    /// reads them.
     pub configured: Vec<String>,
     /// The programs of NVIDIA's runtime that these files name and that do not exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -53,7 +60,8 @@ pub struct Kubernetes {
     /// containerd's configuration file, if it disables the plugin that serves pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_pods_by: Option<String>,
-    /// What K3s or RKE2 wrote when it last started; none if it has not started, or in older evidence.
+    /// What K3s or RKE2 wrote when it last started; none if it has not started, or in older
+    /// evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<StartedAgent>,
     /// The root of the GPU Operator's driver container is mounted.
@@ -64,7 +72,11 @@ pub struct Kubernetes {
 
 /// K3s or RKE2, which look for NVIDIA's runtime when they start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct StartedAgent {
     /// The configuration file of its containerd, which it writes then.
@@ -76,7 +88,11 @@ pub struct StartedAgent {
 
 /// What a host has of Slurm.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Slurm {
     /// slurmd is installed.
@@ -85,7 +101,8 @@ pub struct Slurm {
     pub known: Answer<BTreeSet<String>>,
     /// The device files that the driver's GPUs and MIG devices have.
     pub devices: Answer<BTreeSet<String>>,
-    /// cgroup.conf has `ConstrainDevices=yes`. None if there is no slurm.conf to read, as on nodes that fetch it.
+    /// cgroup.conf has `ConstrainDevices=yes`. None if there is no slurm.conf to read, as on nodes
+    /// that fetch it.
     pub constrains: Option<bool>,
     /// slurm.conf names the task plugin that this needs.
     pub has_task_plugin: bool,
@@ -97,7 +114,8 @@ pub struct Slurm {
     pub folder: Option<PathBuf>,
 }
 
-/// Looks for a scheduler. `host` starts the programs of container engines, and is asked only for Kubernetes.
+/// Looks for a scheduler. `host` starts the programs of container engines, and is asked only for
+/// Kubernetes.
 pub fn cluster<'h>(
     system: &System,
     facts: &Facts,
@@ -111,61 +129,106 @@ pub fn cluster<'h>(
     }
 }
 
-const FOLDERS: [&str; 5] = ["/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin", "/opt/bin"];
+const FOLDERS: [&str; 5] = [
+    "/usr/bin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/local/sbin",
+    "/opt/bin",
+];
 
 fn has(system: &System, program: &str) -> bool {
-    FOLDERS.iter().any(|folder| system.exists(Path::new(folder).join(program)))
+    FOLDERS
+        .iter()
+        .any(|folder| system.exists(Path::new(folder).join(program)))
 }
 
 /// Whether a snap with this command is installed. The command is a link to snapd's program.
 fn has_snap(system: &System, command: &str) -> bool {
-    system.link_target(Path::new("/snap/bin").join(command)).is_some()
+    system
+        .link_target(Path::new("/snap/bin").join(command))
+        .is_some()
 }
 
 fn kubernetes(system: &System, database: &Database, host: &ContainerHost) -> Kubernetes {
-    let agent = ["kubelet", "k3s", "rke2", "k0s"].into_iter().find(|program| has(system, program));
+    let agent = ["kubelet", "k3s", "rke2", "k0s"]
+        .into_iter()
+        .find(|program| has(system, program));
     let agent = agent.or_else(|| has_snap(system, "microk8s").then_some("microk8s"));
-    let runtimes = ["containerd", "crio", "cri-dockerd"].into_iter().filter(|program| has(system, program));
+    let runtimes = ["containerd", "crio", "cri-dockerd"]
+        .into_iter()
+        .filter(|program| has(system, program));
     // These bring containerd, and use no other one.
     let own = agent.filter(|agent| *agent != "kubelet");
-    let is_used = |engine: &&Engine| runs_pods(system, engine) && own.is_none_or(|agent| agent == engine.id.as_str());
+    let is_used = |engine: &&Engine| {
+        runs_pods(system, engine) && own.is_none_or(|agent| agent == engine.id.as_str())
+    };
     let found = &host.engines;
     let (mut no_pods_by, mut configured, mut missing) = (None, Vec::new(), Vec::new());
     for engine in database.engines.iter().filter(is_used) {
-        let version = found.iter().find(|found| found.id == engine.id).and_then(|found| found.version);
+        let version = found
+            .iter()
+            .find(|found| found.id == engine.id)
+            .and_then(|found| found.version);
         for (file, read) in runtimes_by_file(system, engine, version) {
             let runtimes = read.unwrap_or_default();
             let is_containerds = engine.form == EngineForm::Containerd;
-            let disables = is_containerds && no_pods_by.is_none() && serves_no_pods(&text(system, &file));
+            let disables =
+                is_containerds && no_pods_by.is_none() && serves_no_pods(&text(system, &file));
             let file = file.display().to_string();
             configured.extend(gives_gpus(&runtimes).then(|| file.clone()));
-            missing.extend(runtime_programs(&runtimes).filter(|program| !system.exists(program)).map(str::to_owned));
+            missing.extend(
+                runtime_programs(&runtimes)
+                    .filter(|program| !system.exists(program))
+                    .map(str::to_owned),
+            );
             no_pods_by = no_pods_by.or(disables.then_some(file));
         }
     }
     missing.dedup();
-    let of_agent = database.engines.iter().find(|engine| own == Some(engine.id.as_str()));
+    let of_agent = database
+        .engines
+        .iter()
+        .find(|engine| own == Some(engine.id.as_str()));
     Kubernetes {
         agent: agent.map(str::to_owned),
         runtimes: runtimes.chain(own).map(str::to_owned).collect(),
         no_pods_by,
         started: of_agent.and_then(|engine| {
-            let wrote = engine.configs().find(|file| system.exists(file))?.to_path_buf();
-            let unit = found.iter().find(|found| found.id == engine.id).and_then(|found| found.units.first().cloned());
+            let wrote = engine
+                .configs()
+                .find(|file| system.exists(file))?
+                .to_path_buf();
+            let unit = found
+                .iter()
+                .find(|found| found.id == engine.id)
+                .and_then(|found| found.units.first().cloned());
             Some(StartedAgent { wrote, unit })
         }),
         missing_programs: missing,
         configured,
-        driver_container: !names(system, "/run/nvidia/driver/usr").collect::<Vec<_>>().is_empty(),
+        driver_container: !names(system, "/run/nvidia/driver/usr")
+            .collect::<Vec<_>>()
+            .is_empty(),
         classes: classes(system, agent),
     }
 }
 
 /// Whether an engine is installed and can run pods. Docker and Podman cannot.
 fn runs_pods(system: &System, engine: &Engine) -> bool {
-    let can = matches!(engine.form, EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects);
-    let name = |path: &str| Path::new(path).file_name().is_some_and(|name| has(system, &name.to_string_lossy()));
-    can && engine.programs.iter().any(|path| system.exists(path) || name(path))
+    let can = matches!(
+        engine.form,
+        EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects
+    );
+    let name = |path: &str| {
+        Path::new(path)
+            .file_name()
+            .is_some_and(|name| has(system, &name.to_string_lossy()))
+    };
+    can && engine
+        .programs
+        .iter()
+        .any(|path| system.exists(path) || name(path))
 }
 
 /// Whether a configuration gives containers GPUs.
@@ -203,18 +266,31 @@ fn classes(system: &System, agent: Option<&str>) -> Answer<BTreeSet<String>> {
             limit,
         ),
         Some(own @ ("k0s" | "microk8s")) => return Answer::NotAsked(format!("{own} is not asked")),
-        Some(_) => ask(system, ["kubectl", "--kubeconfig", KUBELET, "get", "--raw", CLASSES], limit),
+        Some(_) => ask(
+            system,
+            ["kubectl", "--kubeconfig", KUBELET, "get", "--raw", CLASSES],
+            limit,
+        ),
         None => return Answer::NotAsked("this host is no node".to_owned()),
     };
-    answer
-        .and_then(|text| names_of_classes(&text).ok_or_else(|| "kubectl printed no list of runtime classes".to_owned()))
+    answer.and_then(|text| {
+        names_of_classes(&text)
+            .ok_or_else(|| "kubectl printed no list of runtime classes".to_owned())
+    })
 }
 
 /// The names in a list of the API: `{"items": [{"metadata": {"name": "nvidia"}}]}`.
 fn names_of_classes(json: &str) -> Option<BTreeSet<String>> {
     let list: serde_json::Value = serde_json::from_str(json).ok()?;
-    let name = |item: &serde_json::Value| Some(item.pointer("/metadata/name")?.as_str()?.to_owned());
-    Some(list.get("items")?.as_array()?.iter().filter_map(name).collect())
+    let name =
+        |item: &serde_json::Value| Some(item.pointer("/metadata/name")?.as_str()?.to_owned());
+    Some(
+        list.get("items")?
+            .as_array()?
+            .iter()
+            .filter_map(name)
+            .collect(),
+    )
 }
 
 fn slurm(system: &System, facts: &Facts) -> Slurm {
@@ -223,7 +299,12 @@ fn slurm(system: &System, facts: &Facts) -> Slurm {
     }
     let known = gres_of_slurmd(system);
     let folder = folder_of_slurm(system);
-    let lines = |file: &str| folder.as_ref().map(|folder| lines_of(system, folder, file)).unwrap_or_default();
+    let lines = |file: &str| {
+        folder
+            .as_ref()
+            .map(|folder| lines_of(system, folder, file))
+            .unwrap_or_default()
+    };
     let (conf, cgroup) = (lines("slurm.conf"), lines("cgroup.conf"));
     let plugins = setting(&conf, "TaskPlugin").unwrap_or_default();
     let constrains = setting(&cgroup, "ConstrainDevices").unwrap_or_default();
@@ -231,14 +312,19 @@ fn slurm(system: &System, facts: &Facts) -> Slurm {
         has_slurmd: true,
         known,
         devices: devices(system, facts),
-        constrains: folder.as_ref().map(|_| ["yes", "true", "1"].contains(&constrains.to_ascii_lowercase().as_str())),
+        constrains: folder
+            .as_ref()
+            .map(|_| ["yes", "true", "1"].contains(&constrains.to_ascii_lowercase().as_str())),
         folder,
         cgroups_disabled: setting(&cgroup, "CgroupPlugin").as_deref() == Some("disabled"),
-        has_task_plugin: plugins.split(',').any(|plugin| plugin.trim().trim_start_matches("task/") == "cgroup"),
+        has_task_plugin: plugins
+            .split(',')
+            .any(|plugin| plugin.trim().trim_start_matches("task/") == "cgroup"),
     }
 }
 
-/// The folder of slurm.conf: that of the file in slurmd's options, or one of those that packages and Slurm's own build have.
+/// The folder of slurm.conf: that of the file in slurmd's options, or one of those that packages
+/// and Slurm's own build have.
 fn folder_of_slurm(system: &System) -> Option<PathBuf> {
     let usual = ["/etc/slurm", "/etc/slurm-llnl", "/usr/local/etc"].map(PathBuf::from);
     let mut folders = folder_in_options(system).into_iter().chain(usual);
@@ -247,12 +333,19 @@ fn folder_of_slurm(system: &System) -> Option<PathBuf> {
 
 /// The folder of `SLURMD_OPTIONS="-f /opt/slurm.conf"`, in the files that Slurm's unit reads.
 fn folder_in_options(system: &System) -> Option<PathBuf> {
-    let files = ["/etc/sysconfig/slurmd", "/etc/default/slurmd"].map(|file| text(system, Path::new(file)));
+    let files =
+        ["/etc/sysconfig/slurmd", "/etc/default/slurmd"].map(|file| text(system, Path::new(file)));
     let of = |text: &String| {
-        let options = text.lines().filter_map(|line| line.trim().strip_prefix("SLURMD_OPTIONS=")).next_back()?;
+        let options = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("SLURMD_OPTIONS="))
+            .next_back()?;
         let mut words = options.trim_matches(['"', '\'']).split_whitespace();
         words.find(|word| *word == "-f")?;
-        let file = words.next().map(Path::new).filter(|file| file.is_absolute() && file.ends_with("slurm.conf"))?;
+        let file = words
+            .next()
+            .map(Path::new)
+            .filter(|file| file.is_absolute() && file.ends_with("slurm.conf"))?;
         file.parent().map(Path::to_path_buf)
     };
     files.iter().filter_map(of).next_back()
@@ -260,13 +353,19 @@ fn folder_in_options(system: &System) -> Option<PathBuf> {
 
 /// The device files that slurmd reads, or its complaint.
 fn gres_of_slurmd(system: &System) -> Answer<BTreeSet<String>> {
-    let why = |output: &Output| complaint(&output.text).map_or_else(|| output.last_lines(1), str::to_owned);
-    ask_or(system, ["slurmd", "-G"], Duration::from_secs(10), why).and_then(|text| Ok(files_of(&text)))
+    let why = |output: &Output| {
+        complaint(&output.text).map_or_else(|| output.last_lines(1), str::to_owned)
+    };
+    ask_or(system, ["slurmd", "-G"], Duration::from_secs(10), why)
+        .and_then(|text| Ok(files_of(&text)))
 }
 
 /// The last message of slurmd's own; libraries of it write warnings of their own to the same place.
 fn complaint(text: &str) -> Option<&str> {
-    let of = |level: &str| text.lines().rfind(|line| line.starts_with("slurmd") && line.contains(level));
+    let of = |level: &str| {
+        text.lines()
+            .rfind(|line| line.starts_with("slurmd") && line.contains(level))
+    };
     of(" fatal: ").or_else(|| of(" error: ")).map(str::trim)
 }
 
@@ -275,22 +374,30 @@ fn devices(system: &System, facts: &Facts) -> Answer<BTreeSet<String>> {
     if let Some(why) = why_silent(system, facts) {
         return Answer::NotAsked(why);
     }
-    let question = Question::new(Library::GpuTable, [gpusetup_nvidia::NVML]).limit(patience(facts, 10));
+    let question =
+        Question::new(Library::GpuTable, [gpusetup_nvidia::NVML]).limit(patience(facts, 10));
     gpusetup_nvidia::ask::<GpuTable>(own(), &question).and_then(|table| {
         let lines = cluster::gres(system, &table)?;
         Ok(lines.iter().flat_map(|line| line.files()).collect())
     })
 }
 
-/// The device files that `slurmd -G` prints: `… Count=1 Index=0 ID=7696487 File=/dev/nvidia0 Cores=0 …`.
+/// The device files that `slurmd -G` prints: `… Count=1 Index=0 ID=7696487 File=/dev/nvidia0
+/// Cores=0 …`.
 fn files_of(text: &str) -> BTreeSet<String> {
     let of_gpus = text.lines().filter(|line| line.contains("Name=gpu"));
-    let files = of_gpus.filter_map(|line| line.split_whitespace().find_map(|word| word.strip_prefix("File=")));
-    files.flat_map(|files| files.split(',')).flat_map(cluster::gres::each_file).collect()
+    let files = of_gpus.filter_map(|line| {
+        line.split_whitespace()
+            .find_map(|word| word.strip_prefix("File="))
+    });
+    files
+        .flat_map(|files| files.split(','))
+        .flat_map(cluster::gres::each_file)
+        .collect()
 }
 
-/// The lines of one of Slurm's files, with those of the files that it includes in their place. Relative paths are in Slurm's
-/// folder: <https://slurm.schedmd.com/slurm.conf.html>.
+/// The lines of one of Slurm's files, with those of the files that it includes in their place.
+/// Relative paths are in Slurm's folder: <https://slurm.schedmd.com/slurm.conf.html>.
 fn lines_of(system: &System, folder: &Path, file: &str) -> Vec<String> {
     let mut lines = Vec::new();
     add_lines(system, folder, file, &mut BTreeSet::new(), &mut lines);
@@ -298,7 +405,13 @@ fn lines_of(system: &System, folder: &Path, file: &str) -> Vec<String> {
 }
 
 /// Adds the lines of a file that is not among the `read` ones yet, and of those that it includes.
-fn add_lines(system: &System, folder: &Path, file: &str, read: &mut BTreeSet<PathBuf>, lines: &mut Vec<String>) {
+fn add_lines(
+    system: &System,
+    folder: &Path,
+    file: &str,
+    read: &mut BTreeSet<PathBuf>,
+    lines: &mut Vec<String>,
+) {
     const MOST: usize = 64;
     let path = folder.join(file);
     if read.len() == MOST || !read.insert(path.clone()) {
@@ -307,7 +420,9 @@ fn add_lines(system: &System, folder: &Path, file: &str, read: &mut BTreeSet<Pat
     for line in joined(&text(system, path)) {
         match included(&line) {
             Some(file) => {
-                let cluster = setting(lines, "ClusterName").unwrap_or_default().to_lowercase();
+                let cluster = setting(lines, "ClusterName")
+                    .unwrap_or_default()
+                    .to_lowercase();
                 add_lines(system, folder, &file.replace("%c", &cluster), read, lines);
             }
             None => lines.push(line),
@@ -315,11 +430,19 @@ fn add_lines(system: &System, folder: &Path, file: &str, read: &mut BTreeSet<Pat
     }
 }
 
-/// The lines without comments, each with those that continue it: a line is continued if it ends with a backslash.
+/// The lines without comments, each with those that continue it: a line is continued if it ends
+/// with a backslash.
 fn joined(text: &str) -> Vec<String> {
     let (mut lines, mut line) = (Vec::new(), String::new());
-    for part in text.lines().map(|part| part.split('#').next().unwrap_or_default()) {
-        match part.trim_end().strip_suffix('\\').filter(|rest| !rest.ends_with('\\')) {
+    for part in text
+        .lines()
+        .map(|part| part.split('#').next().unwrap_or_default())
+    {
+        match part
+            .trim_end()
+            .strip_suffix('\\')
+            .filter(|rest| !rest.ends_with('\\'))
+        {
             Some(rest) => line += rest,
             None => lines.push(std::mem::take(&mut line) + part),
         }
@@ -331,7 +454,9 @@ fn joined(text: &str) -> Vec<String> {
 /// The file of a line `Include FILE`.
 fn included(line: &str) -> Option<&str> {
     let (word, rest) = line.split_once(char::is_whitespace)?;
-    rest.split_whitespace().next().filter(|_| word.eq_ignore_ascii_case("include"))
+    rest.split_whitespace()
+        .next()
+        .filter(|_| word.eq_ignore_ascii_case("include"))
 }
 
 /// The value of a setting in lines of Slurm's, whose names ignore case. The last one counts.
@@ -351,14 +476,26 @@ mod tests {
     fn node(containerd: &str, files: &[(&str, &str)]) -> Kubernetes {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let system = System::at(dir.path());
-        let record = format!("Package: containerd.io\nStatus: install ok installed\nVersion: {containerd}-1\n\n");
-        let own = [("/usr/bin/kubelet", ""), ("/usr/bin/containerd", ""), ("/var/lib/dpkg/status", record.as_str())];
+        let record = format!(
+            "Package: containerd.io\nStatus: install ok installed\nVersion: {containerd}-1\n\n"
+        );
+        let own = [
+            ("/usr/bin/kubelet", ""),
+            ("/usr/bin/containerd", ""),
+            ("/var/lib/dpkg/status", record.as_str()),
+        ];
         for (path, text) in own.iter().chain(files) {
-            system.make_directories(Path::new(path).parent().expect("a folder"), 0o755).expect("made");
+            system
+                .make_directories(Path::new(path).parent().expect("a folder"), 0o755)
+                .expect("made");
             system.write(path, text.as_bytes(), 0o755).expect("written");
         }
         let database = embedded();
-        kubernetes(&system, &database, &container_host(&system, &database, None))
+        kubernetes(
+            &system,
+            &database,
+            &container_host(&system, &database, None),
+        )
     }
 
     const MAIN: &str = "/etc/containerd/config.toml";
@@ -385,7 +522,11 @@ mod tests {
             ("2.1.1", "version = 4\n", third, false),
         ] {
             let found = node(version, &[(MAIN, of_plugin(head, plugin).as_str())]);
-            assert_eq!(!found.configured.is_empty(), is_read, "{version} {head}{plugin}");
+            assert_eq!(
+                !found.configured.is_empty(),
+                is_read,
+                "{version} {head}{plugin}"
+            );
         }
     }
 
@@ -394,14 +535,26 @@ mod tests {
         let beside = of_plugin("version = 3\n", "io.containerd.cri.v1.runtime");
         let with = |main: &str| {
             let part = "/etc/containerd/conf.d/99-nvidia.toml";
-            node("2.1.1", &[(MAIN, main), (part, beside.as_str())]).configured.len()
+            node("2.1.1", &[(MAIN, main), (part, beside.as_str())])
+                .configured
+                .len()
         };
-        assert_eq!(with("version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n"), 1);
+        assert_eq!(
+            with("version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n"),
+            1
+        );
         assert_eq!(with("version = 3\n"), 0);
         let crio = "[crio.runtime.runtimes.nvidia]\nruntime_path = \"/usr/bin/nvidia-container-runtime\"\n";
         let part = ("/etc/crio/crio.conf.d/99-nvidia.toml", crio);
-        assert_eq!(node("2.1.1", &[part]).configured, [""; 0], "CRI-O is not installed");
-        assert_eq!(node("2.1.1", &[part, ("/usr/bin/crio", "")]).configured, [part.0]);
+        assert_eq!(
+            node("2.1.1", &[part]).configured,
+            [""; 0],
+            "CRI-O is not installed"
+        );
+        assert_eq!(
+            node("2.1.1", &[part, ("/usr/bin/crio", "")]).configured,
+            [part.0]
+        );
     }
 
     #[test]
@@ -409,7 +562,12 @@ mod tests {
         let said = "slurmd-n: Gres Name=gpu Type=a100 Count=2 Index=0 ID=7696487 File=/dev/nvidia[0-1] Cores=0 CoreCnt=2 (null)\n\
                     slurmd-n: Gres Name=gpu Type=a100_1g.5gb Count=1 ID=7 File=/dev/nvidia2,/dev/nvidia-caps/nvidia-cap12 (null)\n\
                     slurmd-n: Gres Name=craynetwork Count=4 ID=1 (null)\n";
-        let files = ["/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2"];
+        let files = [
+            "/dev/nvidia-caps/nvidia-cap12",
+            "/dev/nvidia0",
+            "/dev/nvidia1",
+            "/dev/nvidia2",
+        ];
         assert_eq!(files_of(said), files.map(str::to_owned).into());
         assert_eq!(files_of("slurmd: error"), BTreeSet::new());
     }
@@ -419,16 +577,26 @@ mod tests {
         let said = "slurmd-n: error: Waiting for gres.conf file /dev/nvidia0\n\
                     slurmd-n: fatal: can't stat gres.conf file /dev/nvidia0: No such file or directory\n\
                     * hwloc will now ignore this invalid topology information and continue.\n";
-        let fatal = "slurmd-n: fatal: can't stat gres.conf file /dev/nvidia0: No such file or directory";
+        let fatal =
+            "slurmd-n: fatal: can't stat gres.conf file /dev/nvidia0: No such file or directory";
         assert_eq!(complaint(said), Some(fatal));
-        assert_eq!(complaint("slurmd: error: no such node\n* hwloc\n"), Some("slurmd: error: no such node"));
-        assert_eq!(complaint("* hwloc 2.9.0 received invalid information from the operating system.\n"), None);
+        assert_eq!(
+            complaint("slurmd: error: no such node\n* hwloc\n"),
+            Some("slurmd: error: no such node")
+        );
+        assert_eq!(
+            complaint("* hwloc 2.9.0 received invalid information from the operating system.\n"),
+            None
+        );
     }
 
     #[test]
     fn settings_of_slurm_ignore_case_and_comments() {
         let conf = "#ConstrainDevices=no\nconstraindevices = yes # all\nTaskPlugin=task/affinity,task/cgroup\n";
-        assert_eq!(setting(&joined(conf), "ConstrainDevices").as_deref(), Some("yes"));
+        assert_eq!(
+            setting(&joined(conf), "ConstrainDevices").as_deref(),
+            Some("yes")
+        );
         assert_eq!(setting(&joined(conf), "ConstrainCores"), None);
     }
 
@@ -437,19 +605,33 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let system = System::at(dir.path());
         let write = |path: &str, text: &str| {
-            system.make_directories(Path::new(path).parent().expect("a folder"), 0o755).expect("made");
+            system
+                .make_directories(Path::new(path).parent().expect("a folder"), 0o755)
+                .expect("made");
             system.write(path, text.as_bytes(), 0o644).expect("written");
         };
         assert_eq!(folder_of_slurm(&system), None);
         for (path, text, folder) in [
             ("/usr/local/etc/slurm.conf", "", "/usr/local/etc"),
             ("/etc/slurm/slurm.conf", "", "/etc/slurm"),
-            ("/etc/default/slurmd", "# SLURMD_OPTIONS=-f /x/slurm.conf\n", "/etc/slurm"),
+            (
+                "/etc/default/slurmd",
+                "# SLURMD_OPTIONS=-f /x/slurm.conf\n",
+                "/etc/slurm",
+            ),
             ("/opt/s/slurm.conf", "", "/etc/slurm"),
-            ("/etc/default/slurmd", "SLURMD_OPTIONS=\"-L /l -f /opt/s/slurm.conf\"\n", "/opt/s"),
+            (
+                "/etc/default/slurmd",
+                "SLURMD_OPTIONS=\"-L /l -f /opt/s/slurm.conf\"\n",
+                "/opt/s",
+            ),
         ] {
             write(path, text);
-            assert_eq!(folder_of_slurm(&system).as_deref(), Some(Path::new(folder)), "{path}");
+            assert_eq!(
+                folder_of_slurm(&system).as_deref(),
+                Some(Path::new(folder)),
+                "{path}"
+            );
         }
     }
 
@@ -458,25 +640,59 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let system = System::at(dir.path());
         let write = |path: &str, text: &str| {
-            system.make_directories(Path::new(path).parent().expect("a folder"), 0o755).expect("made");
+            system
+                .make_directories(Path::new(path).parent().expect("a folder"), 0o755)
+                .expect("made");
             system.write(path, text.as_bytes(), 0o644).expect("written");
         };
         let plugin = |text: &str| {
             write("/etc/slurm/slurm.conf", text);
-            setting(&lines_of(&system, Path::new("/etc/slurm"), "slurm.conf"), "TaskPlugin").unwrap_or_default()
+            setting(
+                &lines_of(&system, Path::new("/etc/slurm"), "slurm.conf"),
+                "TaskPlugin",
+            )
+            .unwrap_or_default()
         };
         write("/etc/slurm/extra.conf", "TaskPlugin=task/cgroup\n");
         write("/opt/of-hpc.conf", "include extra.conf\n");
-        for include in ["include /etc/slurm/extra.conf", "Include\textra.conf # all", "INCLUDE /opt/of-hpc.conf"] {
+        for include in [
+            "include /etc/slurm/extra.conf",
+            "Include\textra.conf # all",
+            "INCLUDE /opt/of-hpc.conf",
+        ] {
             assert_eq!(plugin(&format!("{include}\n")), "task/cgroup", "{include}");
         }
-        assert_eq!(plugin("ClusterName=HPC\nInclude /opt/of-%c.conf\n"), "task/cgroup");
-        assert_eq!(plugin("Include extra.conf\nTaskPlugin=task/none\n"), "task/none", "the last one counts");
-        assert_eq!(plugin("#Include extra.conf\nIncludes extra.conf\nInclude\n"), "");
-        assert_eq!(plugin("Include slurm.conf\nTaskPlugin=task/none\n"), "task/none", "it includes itself");
-        assert_eq!(plugin("TaskPlugin=task/affinity,\\\ntask/cgroup\n"), "task/affinity,task/cgroup");
-        assert_eq!(plugin("TaskPlugin=task/affinity,\\ \ntask/cgroup"), "task/affinity,task/cgroup");
-        assert_eq!(plugin("TaskPlugin=task/cgroup\\"), "task/cgroup", "the file ends");
+        assert_eq!(
+            plugin("ClusterName=HPC\nInclude /opt/of-%c.conf\n"),
+            "task/cgroup"
+        );
+        assert_eq!(
+            plugin("Include extra.conf\nTaskPlugin=task/none\n"),
+            "task/none",
+            "the last one counts"
+        );
+        assert_eq!(
+            plugin("#Include extra.conf\nIncludes extra.conf\nInclude\n"),
+            ""
+        );
+        assert_eq!(
+            plugin("Include slurm.conf\nTaskPlugin=task/none\n"),
+            "task/none",
+            "it includes itself"
+        );
+        assert_eq!(
+            plugin("TaskPlugin=task/affinity,\\\ntask/cgroup\n"),
+            "task/affinity,task/cgroup"
+        );
+        assert_eq!(
+            plugin("TaskPlugin=task/affinity,\\ \ntask/cgroup"),
+            "task/affinity,task/cgroup"
+        );
+        assert_eq!(
+            plugin("TaskPlugin=task/cgroup\\"),
+            "task/cgroup",
+            "the file ends"
+        );
     }
 
     #[test]
@@ -485,12 +701,20 @@ mod tests {
         let table = "[plugins.cri.containerd.runtimes.nvidia.options]\n";
         let program = "BinaryName = \"/usr/bin/nvidia-container-runtime\" # NVIDIA's\n";
         assert!(gives_gpus(&read(&format!("{table}{program}"))));
-        assert!(gives_gpus(&read("[plugins.cri]\nenable_cdi = true # for GPUs\n")));
-        assert!(!gives_gpus(&read(&format!("{table}# {program}[plugins.x]\nenable_cdi = false\n"))));
+        assert!(gives_gpus(&read(
+            "[plugins.cri]\nenable_cdi = true # for GPUs\n"
+        )));
+        assert!(!gives_gpus(&read(&format!(
+            "{table}# {program}[plugins.x]\nenable_cdi = false\n"
+        ))));
         let inline = "[plugins.cri.containerd]\nruntimes = {nvidia = {options = {BinaryName = \"/usr/bin/nvidia-container-runtime\"}}, runc = {}}\n";
         for text in [format!("{table}{program}"), inline.to_owned()] {
             let read = read(&text);
-            assert_eq!(runtime_programs(&read).collect::<Vec<_>>(), ["/usr/bin/nvidia-container-runtime"], "{text}");
+            assert_eq!(
+                runtime_programs(&read).collect::<Vec<_>>(),
+                ["/usr/bin/nvidia-container-runtime"],
+                "{text}"
+            );
         }
         assert_eq!(
             names_of_classes("{\"items\":[{\"metadata\":{\"name\":\"nvidia\"}},{}]}"),

@@ -4,8 +4,8 @@ use super::{Answer, ask, cdi, names, text};
 use gpusetup_database::compat::{Database, Engine, EngineForm};
 use gpusetup_database::version::{AddOnVersion, DriverVersion};
 use gpusetup_host::{
-    BrokenConfig, ConfigError, ContainerHost, Facts, InstalledEngine, MachineKind, Runtimes, files_read, parts,
-    undefined_default,
+    BrokenConfig, ConfigError, ContainerHost, Facts, InstalledEngine, MachineKind, Runtimes,
+    files_read, parts, undefined_default,
 };
 use gpusetup_plan::runtimes_read;
 use gpusetup_system::{System, environment};
@@ -17,7 +17,11 @@ use std::time::Duration;
 
 /// Container engines and their configuration for GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Containers {
     /// Engines that are installed: `docker`, `podman`.
     pub engines: Vec<String>,
@@ -39,9 +43,11 @@ pub struct Containers {
     pub bare_snap: bool,
     /// The error in docker's daemon.json, if there is one.
     pub daemon_json: Option<String>,
-    /// Configured runtimes for GPU containers that are not installed: the configuration file and the program.
+    /// Configured runtimes for GPU containers that are not installed: the configuration file and
+    /// the program.
     pub lost_runtimes: Vec<(PathBuf, String)>,
-    /// The runc or crun of CRI-O, `/usr/libexec/crio/crun`, if the toolkit's runtime finds none to hand containers to.
+    /// The runc or crun of CRI-O, `/usr/libexec/crio/crun`, if the toolkit's runtime finds none to
+    /// hand containers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_outside_path: Option<PathBuf>,
     /// CDI specifications for NVIDIA's devices.
@@ -62,19 +68,28 @@ pub struct Containers {
 
 /// The running docker daemon, where containers with GPUs are set up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct DockerDaemon {
     /// NVIDIA's runtimes in daemon.json that it does not know.
     pub unknown_runtimes: Vec<String>,
     /// The cgroup driver, `systemd` or `cgroupfs`.
     pub cgroup_driver: String,
-    /// NVIDIA's devices have links in /dev/char, which systemd needs for the device rules of containers.
+    /// NVIDIA's devices have links in /dev/char, which systemd needs for the device rules of
+    /// containers.
     pub has_char_links: bool,
 }
 
 /// An engine that does not read specifications of a version of CDI.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct OldCdiReader {
     /// Its usual name, `Podman`.
     pub engine: String,
@@ -89,16 +104,26 @@ pub struct OldCdiReader {
 }
 
 fn first_reported() -> AddOnVersion {
-    AddOnVersion { major: 0, minor: 7, patch: Some(0), build: None }
+    AddOnVersion {
+        major: 0,
+        minor: 7,
+        patch: Some(0),
+        build: None,
+    }
 }
 
 /// A CDI specification of devices for containers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct CdiSpec {
     /// The file of the specification.
     pub path: PathBuf,
-    /// The version of CDI that it is written in, `0.5.0`. None in older evidence, or if it cannot be read.
+    /// The version of CDI that it is written in, `0.5.0`. None in older evidence, or if it cannot
+    /// be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The devices it describes, `nvidia.com/gpu=0`.
@@ -112,7 +137,11 @@ pub struct CdiSpec {
 
 /// The GPUs that this container requests, and those that it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Given {
     /// The driver's devices exist.
     pub devices: bool,
@@ -129,7 +158,8 @@ pub struct Given {
 pub enum Asked {
     /// The variable is not set.
     Unsaid,
-    /// It requests none (`void`, `none`, or empty). The container toolkit sets `void` itself when it passes GPUs by CDI.
+    /// It requests none (`void`, `none`, or empty). The container toolkit sets `void` itself when
+    /// it passes GPUs by CDI.
     Nothing,
     /// It requests some or all.
     Gpus,
@@ -137,28 +167,48 @@ pub enum Asked {
 
 /// How GPU memory is counted on a host whose GPUs share the CPU's memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Coherent {
     /// A kubelet is installed.
     pub has_kubelet: bool,
-    /// `NVreg_CoherentGPUMemoryMode` of the loaded driver, else as set for the next boot; empty if it is not set.
+    /// `NVreg_CoherentGPUMemoryMode` of the loaded driver, else as set for the next boot; empty if
+    /// it is not set.
     pub mode: String,
 }
 
-/// The container engines of the host. `host` starts their programs, and is asked only if there is an engine.
-pub fn containers<'h>(system: &System, database: &Database, host: impl FnOnce() -> &'h ContainerHost) -> Containers {
-    let programs = |name: &str| ["/usr/bin", "/usr/local/bin"].map(|folder| Path::new(folder).join(name));
+/// The container engines of the host. `host` starts their programs, and is asked only if there is
+/// an engine.
+pub fn containers<'h>(
+    system: &System,
+    database: &Database,
+    host: impl FnOnce() -> &'h ContainerHost,
+) -> Containers {
+    let programs =
+        |name: &str| ["/usr/bin", "/usr/local/bin"].map(|folder| Path::new(folder).join(name));
     let has = |name: &str| programs(name).iter().any(|p| system.exists(p));
     let snap = system.exists("/snap/bin/docker");
     let engines = ["docker", "podman", "containerd", "crio", "nerdctl"].into_iter();
-    let mut engines: Vec<_> = engines.filter(|name| has(name)).map(str::to_owned).collect();
-    let bare_snap = snap && !has("dockerd") && !system.exists("/snap/docker/current/usr/bin/nvidia-ctk");
+    let mut engines: Vec<_> = engines
+        .filter(|name| has(name))
+        .map(str::to_owned)
+        .collect();
+    let bare_snap =
+        snap && !has("dockerd") && !system.exists("/snap/docker/current/usr/bin/nvidia-ctk");
     if snap {
         engines.push("docker (snap)".to_owned());
     }
     // K3s and RKE2, whose programs may be elsewhere.
-    let is_installed = |engine: &&Engine| engine.programs.iter().any(|program| system.exists(program));
-    let detecting = database.engines.iter().filter(|engine| engine.form == EngineForm::Detects).filter(is_installed);
+    let is_installed =
+        |engine: &&Engine| engine.programs.iter().any(|program| system.exists(program));
+    let detecting = database
+        .engines
+        .iter()
+        .filter(|engine| engine.form == EngineForm::Detects)
+        .filter(is_installed);
     engines.extend(detecting.map(|engine| engine.id.to_string()));
     if engines.is_empty() {
         return Containers::default();
@@ -179,7 +229,9 @@ pub fn containers<'h>(system: &System, database: &Database, host: impl FnOnce() 
         false => has(program),
     };
     let has_toolkit = has("nvidia-ctk") || has("nvidia-container-runtime-hook");
-    let docker = programs("docker").into_iter().find(|program| has_toolkit && system.exists(program));
+    let docker = programs("docker")
+        .into_iter()
+        .find(|program| has_toolkit && system.exists(program));
     let specs = cdi::specs(system, database);
     Containers {
         engines,
@@ -188,10 +240,16 @@ pub fn containers<'h>(system: &System, database: &Database, host: impl FnOnce() 
         crio_lacks_runtime: crio_lacks_runtime(database, host),
         has_toolkit,
         daemon: docker.and_then(|program| docker_daemon(system, &program, &named)),
-        toolkit_version: programs("nvidia-ctk").iter().find(|p| system.exists(p)).and_then(|p| version(system, p)),
+        toolkit_version: programs("nvidia-ctk")
+            .iter()
+            .find(|p| system.exists(p))
+            .and_then(|p| version(system, p)),
         bare_snap,
         daemon_json,
-        lost_runtimes: runtimes.into_iter().filter(|(_, program)| !is_there(program)).collect(),
+        lost_runtimes: runtimes
+            .into_iter()
+            .filter(|(_, program)| !is_there(program))
+            .collect(),
         // The GPU Operator's toolkit has another configuration.
         runtime_outside_path: host.runtime_outside_path.clone().filter(|_| has_toolkit),
         writes_spec_at_boot: writes_spec_at_boot(system, database),
@@ -201,7 +259,8 @@ pub fn containers<'h>(system: &System, database: &Database, host: impl FnOnce() 
     }
 }
 
-/// What each file that an engine reads says of runtimes. The error is why the engine does not start with it.
+/// What each file that an engine reads says of runtimes. The error is why the engine does not start
+/// with it.
 pub fn runtimes_by_file(
     system: &System,
     engine: &Engine,
@@ -212,7 +271,10 @@ pub fn runtimes_by_file(
         EngineForm::Detects => engine.configs().map(Path::to_path_buf).collect(),
         _ => files_read(system, engine),
     };
-    let main = files.first().map(|file| text(system, file)).unwrap_or_default();
+    let main = files
+        .first()
+        .map(|file| text(system, file))
+        .unwrap_or_default();
     let read = |file: PathBuf| {
         let text = text(system, &file);
         let runtimes = match engine.form {
@@ -222,38 +284,75 @@ pub fn runtimes_by_file(
         (file, runtimes)
     };
     let mut all: Vec<_> = files.into_iter().map(read).collect();
-    if engine.drop_in_since.zip(version).is_some_and(|(since, version)| version < since) {
+    if engine
+        .drop_in_since
+        .zip(version)
+        .is_some_and(|(since, version)| version < since)
+    {
         forget_replaced(&mut all);
     }
     all
 }
 
-/// Takes the runtimes out of the files whose section of containerd's plugin a later file replaces as a whole.
+/// Takes the runtimes out of the files whose section of containerd's plugin a later file replaces
+/// as a whole.
 fn forget_replaced(all: &mut [(PathBuf, Result<Runtimes, ConfigError>)]) {
-    let has_section = |read: &Result<Runtimes, ConfigError>| read.as_ref().is_ok_and(|found| found.has_cri_section);
-    let last = all.iter().rposition(|(_, read)| has_section(read)).unwrap_or_default();
-    for found in all.iter_mut().take(last).filter_map(|(_, read)| read.as_mut().ok()) {
+    let has_section = |read: &Result<Runtimes, ConfigError>| {
+        read.as_ref().is_ok_and(|found| found.has_cri_section)
+    };
+    let last = all
+        .iter()
+        .rposition(|(_, read)| has_section(read))
+        .unwrap_or_default();
+    for found in all
+        .iter_mut()
+        .take(last)
+        .filter_map(|(_, read)| read.as_mut().ok())
+    {
         *found = Runtimes::default();
     }
 }
 
-/// The configuration files with which an engine does not start, but for the error of Docker's usual one that is `reported`.
-fn broken(system: &System, database: &Database, host: &ContainerHost, reported: Option<&str>) -> Vec<BrokenConfig> {
+/// The configuration files with which an engine does not start, but for the error of Docker's usual
+/// one that is `reported`.
+fn broken(
+    system: &System,
+    database: &Database,
+    host: &ContainerHost,
+    reported: Option<&str>,
+) -> Vec<BrokenConfig> {
     let form = |id| database.engine(id).map(|engine| engine.form);
-    let is_containerds = |broken: &&BrokenConfig| form(broken.engine) == Some(EngineForm::Containerd);
+    let is_containerds =
+        |broken: &&BrokenConfig| form(broken.engine) == Some(EngineForm::Containerd);
     let is_reported = |broken: &&BrokenConfig| reported == Some(broken.why.as_str());
-    let others = host.broken.iter().filter(|broken| !is_containerds(broken) && !is_reported(broken)).cloned();
+    let others = host
+        .broken
+        .iter()
+        .filter(|broken| !is_containerds(broken) && !is_reported(broken))
+        .cloned();
     // Its files have a version, too.
-    let of_containerd = host.engines.iter().filter(|found| form(found.id) == Some(EngineForm::Containerd));
-    let of_containerd = of_containerd.filter_map(|found| Some((database.engine(found.id)?, found.version)));
+    let of_containerd = host
+        .engines
+        .iter()
+        .filter(|found| form(found.id) == Some(EngineForm::Containerd));
+    let of_containerd =
+        of_containerd.filter_map(|found| Some((database.engine(found.id)?, found.version)));
     let refused = of_containerd.flat_map(|(engine, version)| {
         let files = runtimes_by_file(system, engine, version).into_iter();
         files.filter_map(move |(path, read)| {
             let e = read.err()?;
-            Some(BrokenConfig { engine: engine.id, path, why: e.to_string(), line: e.line() })
+            Some(BrokenConfig {
+                engine: engine.id,
+                path,
+                why: e.to_string(),
+                line: e.line(),
+            })
         })
     });
-    let undefined = host.engines.iter().filter_map(|found| undefined_default(system, database.engine(found.id)?));
+    let undefined = host
+        .engines
+        .iter()
+        .filter_map(|found| undefined_default(system, database.engine(found.id)?));
     let undefined = undefined.filter(|broken| !host.broken.contains(broken));
     others.chain(refused).chain(undefined).collect()
 }
@@ -261,58 +360,115 @@ fn broken(system: &System, database: &Database, host: &ContainerHost, reported: 
 /// NVIDIA's runtimes that give pods no GPUs.
 fn unusable_runtimes(host: &ContainerHost) -> Vec<BrokenConfig> {
     let faulty = host.runtimes.iter().filter_map(|runtime| {
-        let why = format!("the runtime {} gives pods no GPUs: {}", runtime.name, runtime.fault.as_ref()?);
-        Some(BrokenConfig { engine: runtime.engine, path: runtime.path.clone(), why, line: None })
+        let why = format!(
+            "the runtime {} gives pods no GPUs: {}",
+            runtime.name,
+            runtime.fault.as_ref()?
+        );
+        Some(BrokenConfig {
+            engine: runtime.engine,
+            path: runtime.path.clone(),
+            why,
+            line: None,
+        })
     });
     faulty.collect()
 }
 
 fn crio_lacks_runtime(database: &Database, host: &ContainerHost) -> bool {
     let mut ids = host.engines.iter().map(|found| found.id);
-    let crio = ids.find(|id| database.engine(*id).is_some_and(|engine| engine.form == EngineForm::Crio));
+    let crio = ids.find(|id| {
+        database
+            .engine(*id)
+            .is_some_and(|engine| engine.form == EngineForm::Crio)
+    });
     crio.is_some_and(|id| host.runtimes.iter().all(|runtime| runtime.engine != id))
 }
 
-/// The configuration files of engines that the host may have, by `compat/engines.yaml`, and how each is written.
+/// The configuration files of engines that the host may have, by `compat/engines.yaml`, and how
+/// each is written.
 fn configurations(system: &System, database: &Database) -> Vec<(EngineForm, PathBuf)> {
     let mut all = Vec::new();
     for engine in &database.engines {
-        let parts = engine.parts().flat_map(|folder| parts(system, engine, folder));
-        all.extend(engine.configs().map(Path::to_path_buf).chain(parts).map(|file| (engine.form, file)));
+        let parts = engine
+            .parts()
+            .flat_map(|folder| parts(system, engine, folder));
+        all.extend(
+            engine
+                .configs()
+                .map(Path::to_path_buf)
+                .chain(parts)
+                .map(|file| (engine.form, file)),
+        );
     }
     all
 }
 
-/// Whether a unit of the container toolkit that writes a CDI specification is enabled, and not masked.
+/// Whether a unit of the container toolkit that writes a CDI specification is enabled, and not
+/// masked.
 fn writes_spec_at_boot(system: &System, database: &Database) -> bool {
-    let units = database.container_toolkit().into_iter().flat_map(|toolkit| &toolkit.cdi_units);
+    let units = database
+        .container_toolkit()
+        .into_iter()
+        .flat_map(|toolkit| &toolkit.cdi_units);
     let link = |folder: &str, unit: &str| system.link_target(Path::new(folder).join(unit));
-    let is_masked = |unit: &str| link("/etc/systemd/system", unit).is_some_and(|to| to == Path::new("/dev/null"));
+    let is_masked = |unit: &str| {
+        link("/etc/systemd/system", unit).is_some_and(|to| to == Path::new("/dev/null"))
+    };
     let mut services = units.filter(|unit| unit.ends_with(".service"));
     services.any(|unit| link(STARTED_AT_BOOT, unit).is_some() && !is_masked(unit))
 }
 
 /// Other engines have the toolkit's runtime, too.
-fn old_cdi_readers(database: &Database, host: &ContainerHost, specs: &[CdiSpec]) -> Vec<OldCdiReader> {
-    let versions: BTreeSet<AddOnVersion> =
-        specs.iter().filter_map(|spec| spec.version.as_ref()?.parse().ok()).collect();
+fn old_cdi_readers(
+    database: &Database,
+    host: &ContainerHost,
+    specs: &[CdiSpec],
+) -> Vec<OldCdiReader> {
+    let versions: BTreeSet<AddOnVersion> = specs
+        .iter()
+        .filter_map(|spec| spec.version.as_ref()?.parse().ok())
+        .collect();
     let old = |found: &InstalledEngine, cdi: AddOnVersion| {
         let (engine, version) = (database.engine(found.id)?, found.version?);
         let first = engine.reads(cdi);
         let is_old = engine.needs_cdi(version) && engine.refuses(version, cdi);
-        is_old.then(|| OldCdiReader { engine: engine.title.clone(), version, first, cdi })
+        is_old.then(|| OldCdiReader {
+            engine: engine.title.clone(),
+            version,
+            first,
+            cdi,
+        })
     };
     let engines = host.engines.iter();
-    engines.flat_map(|found| versions.iter().filter_map(|cdi| old(found, *cdi)).collect::<Vec<_>>()).collect()
+    engines
+        .flat_map(|found| {
+            versions
+                .iter()
+                .filter_map(|cdi| old(found, *cdi))
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// What the running daemon reports; it is not started for that.
 fn docker_daemon(system: &System, program: &Path, named: &[String]) -> Option<DockerDaemon> {
-    let argv = [program.to_str()?, "info", "--format", "{{json .Runtimes}} {{.CgroupDriver}}"];
-    let Answer::Is(text) = ask(system, argv, Duration::from_secs(20)) else { return None };
+    let argv = [
+        program.to_str()?,
+        "info",
+        "--format",
+        "{{json .Runtimes}} {{.CgroupDriver}}",
+    ];
+    let Answer::Is(text) = ask(system, argv, Duration::from_secs(20)) else {
+        return None;
+    };
     let (runtimes, cgroup_driver) = reported(&text)?;
     Some(DockerDaemon {
-        unknown_runtimes: named.iter().filter(|name| !runtimes.contains(*name)).cloned().collect(),
+        unknown_runtimes: named
+            .iter()
+            .filter(|name| !runtimes.contains(*name))
+            .cloned()
+            .collect(),
         cgroup_driver,
         has_char_links: system.exists(CONTROL_LINK),
     })
@@ -325,16 +481,25 @@ const CONTROL_LINK: &str = "/dev/char/195:255";
 fn reported(text: &str) -> Option<(BTreeSet<String>, String)> {
     let line = text.lines().find(|line| line.starts_with('{'))?;
     let (runtimes, cgroup_driver) = line.rsplit_once(' ')?;
-    let runtimes: serde_json::Map<String, serde_json::Value> = serde_json::from_str(runtimes).ok()?;
-    Some((runtimes.into_iter().map(|(name, _)| name).collect(), cgroup_driver.to_owned()))
+    let runtimes: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(runtimes).ok()?;
+    Some((
+        runtimes.into_iter().map(|(name, _)| name).collect(),
+        cgroup_driver.to_owned(),
+    ))
 }
 
-/// The version that a program of NVIDIA's container toolkit reports. None for a tree, whose programs are not run.
+/// The version that a program of NVIDIA's container toolkit reports. None for a tree, whose
+/// programs are not run.
 fn version(system: &System, program: &Path) -> Option<AddOnVersion> {
     if !system.is_live() {
         return None;
     }
-    match ask(system, [program.to_str()?, "--version"], Duration::from_secs(10)) {
+    match ask(
+        system,
+        [program.to_str()?, "--version"],
+        Duration::from_secs(10),
+    ) {
         Answer::Is(text) => version_in(&text),
         Answer::Failed(_) | Answer::NotAsked(_) => None,
     }
@@ -378,13 +543,21 @@ fn asked(visible: Option<&str>) -> Asked {
 }
 
 fn capabilities(text: &str) -> BTreeSet<String> {
-    text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    text.split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// NVIDIA's runtimes in a configuration, each with its program.
 fn nvidias(runtimes: &Runtimes) -> Vec<(String, String)> {
-    let all = runtimes.programs.iter().filter_map(|(name, program)| Some((name.clone(), program.clone()?)));
-    all.filter(|(_, program)| program.contains("nvidia")).collect()
+    let all = runtimes
+        .programs
+        .iter()
+        .filter_map(|(name, program)| Some((name.clone(), program.clone()?)));
+    all.filter(|(_, program)| program.contains("nvidia"))
+        .collect()
 }
 
 /// Read only on hosts whose GPUs share memory with the CPU: GH200, GB200, GB300.
@@ -397,33 +570,54 @@ pub fn coherent(system: &System, facts: &Facts, database: &Database) -> Option<C
         "/var/lib/rancher/rke2",
     ];
     let superchip = |gpu: &gpusetup_host::Gpu| {
-        let known = gpu.device().and_then(|id| database.gpu(id, gpu.subsystem.as_deref()));
-        known.and_then(|g| g.form.as_ref()).is_some_and(|form| form.starts_with("superchip"))
+        let known = gpu
+            .device()
+            .and_then(|id| database.gpu(id, gpu.subsystem.as_deref()));
+        known
+            .and_then(|g| g.form.as_ref())
+            .is_some_and(|form| form.starts_with("superchip"))
     };
     if !facts.gpus.iter().any(superchip) {
         return None;
     }
-    let loaded = parameter(&text(system, "/proc/driver/nvidia/params")).filter(|_| system.is_live());
+    let loaded =
+        parameter(&text(system, "/proc/driver/nvidia/params")).filter(|_| system.is_live());
     let configured = || {
         let folder = Path::new("/etc/modprobe.d");
         let files = names(system, folder).filter(|n| n.ends_with(".conf"));
-        files.filter_map(|n| option(&text(system, folder.join(n)))).last()
+        files
+            .filter_map(|n| option(&text(system, folder.join(n))))
+            .last()
     };
-    let mode = loaded.filter(|m| !m.is_empty()).or_else(configured).unwrap_or_default();
-    Some(Coherent { has_kubelet: KUBELET.iter().any(|p| system.exists(p)), mode })
+    let mode = loaded
+        .filter(|m| !m.is_empty())
+        .or_else(configured)
+        .unwrap_or_default();
+    Some(Coherent {
+        has_kubelet: KUBELET.iter().any(|p| system.exists(p)),
+        mode,
+    })
 }
 
 /// `CoherentGPUMemoryMode: "driver"`, as the loaded driver reports it.
 fn parameter(params: &str) -> Option<String> {
-    let line = params.lines().find_map(|l| l.strip_prefix("CoherentGPUMemoryMode:"))?;
+    let line = params
+        .lines()
+        .find_map(|l| l.strip_prefix("CoherentGPUMemoryMode:"))?;
     Some(line.trim().trim_matches('"').to_owned())
 }
 
 /// `options nvidia NVreg_CoherentGPUMemoryMode=driver`.
 fn option(configuration: &str) -> Option<String> {
-    let lines = configuration.lines().map(str::trim).filter(|l| l.starts_with("options nvidia"));
+    let lines = configuration
+        .lines()
+        .map(str::trim)
+        .filter(|l| l.starts_with("options nvidia"));
     let words = lines.flat_map(str::split_whitespace);
-    words.filter_map(|w| w.strip_prefix("NVreg_CoherentGPUMemoryMode=")).next_back().map(str::to_owned)
+    words
+        .filter_map(|w| w.strip_prefix("NVreg_CoherentGPUMemoryMode="))
+        .next_back()
+        .map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -439,19 +633,26 @@ mod tests {
 
     #[test]
     fn a_container_says_what_it_asks_for() {
-        let environment = b"PATH=/bin\0NVIDIA_VISIBLE_DEVICES=all\0NVIDIA_DRIVER_CAPABILITIES=utility, compute\0";
-        assert_eq!(asked(variable(environment, "NVIDIA_VISIBLE_DEVICES").as_deref()), Asked::Gpus);
+        let environment =
+            b"PATH=/bin\0NVIDIA_VISIBLE_DEVICES=all\0NVIDIA_DRIVER_CAPABILITIES=utility, compute\0";
+        assert_eq!(
+            asked(variable(environment, "NVIDIA_VISIBLE_DEVICES").as_deref()),
+            Asked::Gpus
+        );
         assert_eq!(
             (asked(None), asked(Some("void")), asked(Some(""))),
             (Asked::Unsaid, Asked::Nothing, Asked::Nothing)
         );
-        let all = variable(environment, "NVIDIA_DRIVER_CAPABILITIES").map(|text| capabilities(&text));
+        let all =
+            variable(environment, "NVIDIA_DRIVER_CAPABILITIES").map(|text| capabilities(&text));
         assert_eq!(all, Some(["compute", "utility"].map(str::to_owned).into()));
         assert_eq!(variable(environment, "NVIDIA"), None);
     }
 
     fn write(system: &System, path: &str, text: &str) {
-        system.make_directories(Path::new(path).parent().expect("a folder"), 0o755).expect("made");
+        system
+            .make_directories(Path::new(path).parent().expect("a folder"), 0o755)
+            .expect("made");
         system.write(path, text.as_bytes(), 0o644).expect("written");
     }
 
@@ -465,15 +666,19 @@ mod tests {
         assert_eq!(none, Containers::default(), "no engine, no word");
         write("/usr/bin/docker", "");
         assert!(containers(&system, &database).daemon_json.is_some());
-        let runtimes =
-            r#"{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}, "crun": {"path": "/usr/bin/crun"}}}"#;
+        let runtimes = r#"{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}, "crun": {"path": "/usr/bin/crun"}}}"#;
         write("/etc/docker/daemon.json", runtimes);
-        let of_containerd =
-            "[plugins.cri.containerd.runtimes.nvidia.options]\n  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
+        let of_containerd = "[plugins.cri.containerd.runtimes.nvidia.options]\n  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
         write("/etc/containerd/config.toml", of_containerd);
         let lost = containers(&system, &database).lost_runtimes;
         let programs: Vec<_> = lost.iter().map(|(_, program)| program.as_str()).collect();
-        assert_eq!(programs, ["nvidia-container-runtime", "/usr/bin/nvidia-container-runtime"]);
+        assert_eq!(
+            programs,
+            [
+                "nvidia-container-runtime",
+                "/usr/bin/nvidia-container-runtime"
+            ]
+        );
         write("/usr/bin/nvidia-container-runtime", "");
         assert_eq!(containers(&system, &database).lost_runtimes, []);
         let mount = |library: &str| {
@@ -505,7 +710,8 @@ mod tests {
         let (system, database) = (System::at(tree.path()), embedded());
         let outside = || containers(&system, &database).runtime_outside_path;
         write(&system, "/usr/bin/crio", "");
-        let of_package = "[crio.runtime.runtimes.crun]\nruntime_path = \"/usr/libexec/crio/crun\"\n";
+        let of_package =
+            "[crio.runtime.runtimes.crun]\nruntime_path = \"/usr/libexec/crio/crun\"\n";
         write(&system, "/etc/crio/crio.conf.d/10-crio.conf", of_package);
         assert_eq!(outside(), None, "the toolkit is not installed");
         write(&system, "/usr/bin/nvidia-ctk", "");
@@ -522,23 +728,39 @@ mod tests {
         for program in ["crio", "containerd", "dockerd", "docker"] {
             write(&format!("/usr/bin/{program}"), "");
         }
-        write("/var/lib/dpkg/status", "Package: containerd\nStatus: install ok installed\nVersion: 1.7.27-1\n\n");
+        write(
+            "/var/lib/dpkg/status",
+            "Package: containerd\nStatus: install ok installed\nVersion: 1.7.27-1\n\n",
+        );
         let broken = || {
             let broken = containers(&system, &database).broken;
-            broken.into_iter().map(|broken| broken.path.display().to_string()).collect::<Vec<_>>()
+            broken
+                .into_iter()
+                .map(|broken| broken.path.display().to_string())
+                .collect::<Vec<_>>()
         };
         write("/etc/docker/daemon.json", "{");
         assert_eq!(broken(), [""; 0], "Docker's is reported beside these");
-        for daemon in [r#"{"log-opts": {"max-file": 3}}"#, r#"{"default-runtime": "nvidia"}"#] {
+        for daemon in [
+            r#"{"log-opts": {"max-file": 3}}"#,
+            r#"{"default-runtime": "nvidia"}"#,
+        ] {
             write("/etc/docker/daemon.json", daemon);
             assert_eq!(broken(), ["/etc/docker/daemon.json"], "{daemon}");
         }
         write("/etc/docker/daemon.json", "{}");
-        let (main, part, of_crio) =
-            ("/etc/containerd/config.toml", "/etc/containerd/conf.d/a.toml", "/etc/crio/crio.conf.d/a.conf");
+        let (main, part, of_crio) = (
+            "/etc/containerd/config.toml",
+            "/etc/containerd/conf.d/a.toml",
+            "/etc/crio/crio.conf.d/a.conf",
+        );
         write(of_crio, "[crio.runtime\n");
         write(main, "version = 3\n");
-        assert_eq!(broken(), [of_crio, main], "containerd 1.7 does not read version 3");
+        assert_eq!(
+            broken(),
+            [of_crio, main],
+            "containerd 1.7 does not read version 3"
+        );
         write(main, "version = 2\nimports = [\"conf.d/*.toml\"]\n");
         write(part, "[x");
         assert_eq!(broken(), [of_crio, part]);
@@ -552,15 +774,33 @@ mod tests {
         let runtime = table("containerd.runtimes.nvidia");
         let main = format!("version = 2\nimports = [\"conf.d/*.toml\"]\n{runtime}");
         write(&system, "/etc/containerd/config.toml", &main);
-        let containerd = database.engine("containerd".parse().expect("an id")).expect("known");
+        let containerd = database
+            .engine("containerd".parse().expect("an id"))
+            .expect("known");
         let names = |part: &str, version: &str| {
-            write(&system, "/etc/containerd/conf.d/a.toml", &format!("version = 2\n{part}"));
+            write(
+                &system,
+                "/etc/containerd/conf.d/a.toml",
+                &format!("version = 2\n{part}"),
+            );
             let all = runtimes_by_file(&system, containerd, version.parse().ok()).into_iter();
-            all.map(|(_, read)| read.expect("readable").programs.len()).sum::<usize>()
+            all.map(|(_, read)| read.expect("readable").programs.len())
+                .sum::<usize>()
         };
         let registry = table("registry");
-        assert_eq!((names(&registry, "1.7.27"), names(&registry, "2.1.4"), names(&registry, "")), (0, 1, 1));
-        assert_eq!(names("[plugins.\"io.containerd.snapshotter.v1.x\"]\n", "1.7.27"), 1, "another plugin");
+        assert_eq!(
+            (
+                names(&registry, "1.7.27"),
+                names(&registry, "2.1.4"),
+                names(&registry, "")
+            ),
+            (0, 1, 1)
+        );
+        assert_eq!(
+            names("[plugins.\"io.containerd.snapshotter.v1.x\"]\n", "1.7.27"),
+            1,
+            "another plugin"
+        );
         assert_eq!(names(&runtime, "1.7.27"), 1);
     }
 
@@ -573,7 +813,8 @@ mod tests {
         assert!(!lacks(), "CRI-O is not installed");
         write(&system, "/usr/bin/crio", "");
         assert!(lacks());
-        let table = "[crio.runtime.runtimes.gpu]\nruntime_path = \"/usr/bin/nvidia-container-runtime\"\n";
+        let table =
+            "[crio.runtime.runtimes.gpu]\nruntime_path = \"/usr/bin/nvidia-container-runtime\"\n";
         write(&system, "/etc/crio/crio.conf", table);
         assert!(!lacks());
     }
@@ -585,7 +826,10 @@ mod tests {
         write(&system, "/opt/bin/k3s", "");
         write(&system, "/usr/bin/nvidia-ctk", "");
         let found = containers(&system, &database);
-        assert_eq!((found.engines, found.has_toolkit), (vec!["k3s".to_owned()], true));
+        assert_eq!(
+            (found.engines, found.has_toolkit),
+            (vec!["k3s".to_owned()], true)
+        );
     }
 
     #[test]
@@ -594,12 +838,20 @@ mod tests {
         let (system, database) = (System::at(tree.path()), embedded());
         let write = |path: &str, text: &str| write(&system, path, text);
         write("/usr/bin/podman", "");
-        write("/var/lib/dpkg/status", "Package: podman\nStatus: install ok installed\nVersion: 5.4.2+ds1-2\n\n");
+        write(
+            "/var/lib/dpkg/status",
+            "Package: podman\nStatus: install ok installed\nVersion: 5.4.2+ds1-2\n\n",
+        );
         let first = |version: &str| {
             let devices = "devices: [{name: all}]";
-            write("/etc/cdi/nvidia.yaml", &format!("cdiVersion: {version}\nkind: nvidia.com/gpu\n{devices}\n"));
+            write(
+                "/etc/cdi/nvidia.yaml",
+                &format!("cdiVersion: {version}\nkind: nvidia.com/gpu\n{devices}\n"),
+            );
             let old = containers(&system, &database).old_cdi_readers;
-            old.into_iter().map(|reader| reader.first.map(|first| first.to_string())).collect::<Vec<_>>()
+            old.into_iter()
+                .map(|reader| reader.first.map(|first| first.to_string()))
+                .collect::<Vec<_>>()
         };
         assert_eq!(first("1.1.0"), [None]);
         assert_eq!(first("1.0.0"), [Some("5.5.0".to_owned())]);
@@ -613,11 +865,23 @@ mod tests {
         write(&system, "/usr/bin/podman", "");
         let writes = || containers(&system, &database).writes_spec_at_boot;
         assert!(!writes());
-        system.make_directories(STARTED_AT_BOOT, 0o755).expect("made");
+        system
+            .make_directories(STARTED_AT_BOOT, 0o755)
+            .expect("made");
         let unit = Path::new("/usr/lib/systemd/system/nvidia-cdi-refresh.service");
-        system.link(Path::new(STARTED_AT_BOOT).join("nvidia-cdi-refresh.service"), unit).expect("linked");
+        system
+            .link(
+                Path::new(STARTED_AT_BOOT).join("nvidia-cdi-refresh.service"),
+                unit,
+            )
+            .expect("linked");
         assert!(writes());
-        system.link("/etc/systemd/system/nvidia-cdi-refresh.service", Path::new("/dev/null")).expect("linked");
+        system
+            .link(
+                "/etc/systemd/system/nvidia-cdi-refresh.service",
+                Path::new("/dev/null"),
+            )
+            .expect("linked");
         assert!(!writes(), "it is masked");
     }
 
@@ -626,9 +890,15 @@ mod tests {
         // Of Docker 28.2.2, but for the warning.
         let text = "WARNING: No swap limit support\n{\"io.containerd.runc.v2\":{\"path\":\"runc\"},\"nvidia\":{\"path\":\"nvidia-container-runtime\"},\"runc\":{\"path\":\"runc\"}} systemd\n";
         let (runtimes, driver) = reported(text).expect("a report");
-        assert_eq!((runtimes.len(), runtimes.contains("nvidia"), driver.as_str()), (3, true, "systemd"));
+        assert_eq!(
+            (runtimes.len(), runtimes.contains("nvidia"), driver.as_str()),
+            (3, true, "systemd")
+        );
         for other in ["", "Cannot connect to the Docker daemon", "{} ", "{"] {
-            assert!(reported(other).is_none_or(|(runtimes, _)| runtimes.is_empty()), "{other:?}");
+            assert!(
+                reported(other).is_none_or(|(runtimes, _)| runtimes.is_empty()),
+                "{other:?}"
+            );
         }
     }
 
@@ -637,7 +907,12 @@ mod tests {
         let read = |text: &str| version_in(text).map(|version| version.to_string());
         let commit = "NVIDIA Container Toolkit CLI version 1.17.8\ncommit: f202b80a9b9d0db00d9b1d73c0128c8962c55f4d\n";
         assert_eq!(read(commit).as_deref(), Some("1.17.8"));
-        for other in ["", "NVIDIA Container Toolkit CLI version \n", "nvidia-ctk: version unknown", "version 1.17.8"] {
+        for other in [
+            "",
+            "NVIDIA Container Toolkit CLI version \n",
+            "nvidia-ctk: version unknown",
+            "version 1.17.8",
+        ] {
             assert_eq!(read(other), None, "{other:?}");
         }
     }
@@ -645,7 +920,8 @@ mod tests {
     #[test]
     fn the_mode_of_memory_is_read_where_it_is_set() {
         assert_eq!(
-            parameter("ResmanDebugLevel: 4294967295\nCoherentGPUMemoryMode: \"driver\"\n").as_deref(),
+            parameter("ResmanDebugLevel: 4294967295\nCoherentGPUMemoryMode: \"driver\"\n")
+                .as_deref(),
             Some("driver")
         );
         let conf = "# options nvidia NVreg_CoherentGPUMemoryMode=numa\noptions nvidia NVreg_X=1 NVreg_CoherentGPUMemoryMode=driver\n";

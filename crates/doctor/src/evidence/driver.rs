@@ -1,7 +1,9 @@
 //! Evidence about the driver that is read from other programs' files and output.
 
 use super::{Answer, OF_A_TREE, ask, module, names, text};
-use gpusetup_database::compat::{Companion, CompanionId, Database, Distribution, DriverOffer, PackageManager};
+use gpusetup_database::compat::{
+    Companion, CompanionId, Database, Distribution, DriverOffer, PackageManager,
+};
 use gpusetup_database::version::DriverVersion;
 use gpusetup_host::{Facts, SecureBoot, SigningKey, signed_drivers};
 use gpusetup_operation::packages;
@@ -15,7 +17,11 @@ use std::time::Duration;
 
 /// Fabric Manager on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct FabricManager {
     /// The version of Fabric Manager.
     pub version: DriverVersion,
@@ -34,7 +40,9 @@ pub fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
     if facts.secure_boot != SecureBoot::Enabled {
         return Answer::NotAsked("the firmware does not require signatures".to_owned());
     }
-    let Some(kernel) = facts.kernel() else { return Answer::NotAsked("no kernel is known".to_owned()) };
+    let Some(kernel) = facts.kernel() else {
+        return Answer::NotAsked("no kernel is known".to_owned());
+    };
     let Some(path) = module::file(system, kernel, &MODULES) else {
         return Answer::NotAsked("there is no nvidia module".to_owned());
     };
@@ -44,29 +52,54 @@ pub fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
     }
 }
 
-/// Whether the driver's module for this kernel was installed before the last boot. Read only if another module is loaded.
+/// Whether the driver's module for this kernel was installed before the last boot. Read only if
+/// another module is loaded.
 pub fn module_before_boot(system: &System, facts: &Facts) -> Option<bool> {
     let (kernel, driver) = (facts.kernels.running.as_deref()?, facts.driver.as_ref()?);
-    let loaded = facts.loaded_modules.as_ref()?.iter().find(|m| m.name == "nvidia")?.version.as_deref()?;
+    let loaded = facts
+        .loaded_modules
+        .as_ref()?
+        .iter()
+        .find(|m| m.name == "nvidia")?
+        .version
+        .as_deref()?;
     if loaded == driver.version.to_string() {
         return None;
     }
     let statistics = text(system, "/proc/stat");
-    let booted: i64 = statistics.lines().find_map(|l| l.strip_prefix("btime "))?.trim().parse().ok()?;
+    let booted: i64 = statistics
+        .lines()
+        .find_map(|l| l.strip_prefix("btime "))?
+        .trim()
+        .parse()
+        .ok()?;
     let path = module::file(system, kernel, &MODULES)?;
     Some(system.changed(path)? < booted)
 }
 
-/// Whether the key that signed the module is enrolled: one of this host's own keys, whose certificate contains the signer's name, or
-/// one in the firmware's lists. None if it is neither: the kernel has keys of its distribution, too.
-pub fn key_is_enrolled(system: &System, facts: &Facts, signer: &Answer<Option<String>>) -> Option<bool> {
-    let Answer::Is(Some(signer)) = signer else { return None };
+/// Whether the key that signed the module is enrolled: one of this host's own keys, whose
+/// certificate contains the signer's name, or one in the firmware's lists. None if it is neither:
+/// the kernel has keys of its distribution, too.
+pub fn key_is_enrolled(
+    system: &System,
+    facts: &Facts,
+    signer: &Answer<Option<String>>,
+) -> Option<bool> {
+    let Answer::Is(Some(signer)) = signer else {
+        return None;
+    };
     let is_its = |key: &&SigningKey| {
         let certificate = system.read(&key.path).unwrap_or_default();
-        certificate.windows(signer.len().max(1)).any(|part| part == signer.as_bytes())
+        certificate
+            .windows(signer.len().max(1))
+            .any(|part| part == signer.as_bytes())
     };
     let own: Vec<_> = facts.signing_keys.iter().filter(is_its).collect();
-    let is_trusted = facts.firmware.iter().flat_map(|firmware| &firmware.trusted).any(|one| one.name == *signer);
+    let is_trusted = facts
+        .firmware
+        .iter()
+        .flat_map(|firmware| &firmware.trusted)
+        .any(|one| one.name == *signer);
     match own.is_empty() {
         true => is_trusted.then_some(true),
         false => Some(own.iter().any(|key| key.enrolled)),
@@ -77,11 +110,19 @@ pub fn key_is_enrolled(system: &System, facts: &Facts, signer: &Answer<Option<St
 pub fn hmm_disabled(system: &System) -> Option<bool> {
     let path = "/sys/module/nvidia_uvm/parameters/uvm_disable_hmm";
     // The kernel writes Y for true.
-    system.read_text(path).ok().flatten().map(|value| matches!(value.trim(), "Y" | "1"))
+    system
+        .read_text(path)
+        .ok()
+        .flatten()
+        .map(|value| matches!(value.trim(), "Y" | "1"))
 }
 
 /// Read only on hosts with NVSwitches.
-pub fn fabric_manager(system: &System, facts: &Facts, database: &Database) -> Answer<FabricManager> {
+pub fn fabric_manager(
+    system: &System,
+    facts: &Facts,
+    database: &Database,
+) -> Answer<FabricManager> {
     const PROGRAM: &str = "/usr/bin/nv-fabricmanager";
     let needs = |joined: &Joined| joined.fabric.needs.contains(&CompanionId::FABRIC_MANAGER);
     if !Joined::of(database, facts).as_ref().is_some_and(needs) {
@@ -98,56 +139,107 @@ pub fn fabric_manager(system: &System, facts: &Facts, database: &Database) -> An
     }
     let version = match ask(system, [PROGRAM, "--version"], Duration::from_secs(10)) {
         // "Fabric Manager version is : 535.183.01"
-        Answer::Is(text) => text.split_whitespace().find_map(|word| word.parse::<DriverVersion>().ok()),
+        Answer::Is(text) => text
+            .split_whitespace()
+            .find_map(|word| word.parse::<DriverVersion>().ok()),
         Answer::Failed(why) => return Answer::Failed(why),
         Answer::NotAsked(why) => return Answer::NotAsked(why),
     };
-    let Some(version) = version else { return Answer::Failed("it does not report its version".to_owned()) };
+    let Some(version) = version else {
+        return Answer::Failed("it does not report its version".to_owned());
+    };
     let is_active = |unit: &String| {
-        matches!(ask(system, ["systemctl", "is-active", unit.as_str()], Duration::from_secs(10)), Answer::Is(_))
+        matches!(
+            ask(
+                system,
+                ["systemctl", "is-active", unit.as_str()],
+                Duration::from_secs(10)
+            ),
+            Answer::Is(_)
+        )
     };
     let active = companion.units.iter().all(is_active);
-    let log =
-        if active { Vec::new() } else { companion.units.iter().flat_map(|unit| end_of_log(system, unit)).collect() };
-    Answer::Is(FabricManager { version, active: Some(active), log })
+    let log = if active {
+        Vec::new()
+    } else {
+        companion
+            .units
+            .iter()
+            .flat_map(|unit| end_of_log(system, unit))
+            .collect()
+    };
+    Answer::Is(FabricManager {
+        version,
+        active: Some(active),
+        log,
+    })
 }
 
 /// The last lines that a unit logged since the last boot, without times and host names.
 pub fn end_of_log(system: &System, unit: &str) -> Vec<String> {
-    let argv = ["journalctl", "--boot", "--lines=20", "--output=cat", "--no-pager", "--unit", unit];
+    let argv = [
+        "journalctl",
+        "--boot",
+        "--lines=20",
+        "--output=cat",
+        "--no-pager",
+        "--unit",
+        unit,
+    ];
     match ask(system, argv, Duration::from_secs(10)) {
-        Answer::Is(text) => text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect(),
+        Answer::Is(text) => text
+            .lines()
+            .map(|line| line.trim().to_owned())
+            .filter(|line| !line.is_empty())
+            .collect(),
         Answer::Failed(_) | Answer::NotAsked(_) => Vec::new(),
     }
 }
 
-/// Fabric Manager in a tree, by dpkg's record: `nvidia-fabricmanager-535`, or a name without the branch.
+/// Fabric Manager in a tree, by dpkg's record: `nvidia-fabricmanager-535`, or a name without the
+/// branch.
 fn fabric_package(system: &System, facts: &Facts, companion: &Companion) -> Answer<FabricManager> {
     let installed = installed(system, facts.os.package_manager);
     let version = |(name, version): (&String, &String)| {
-        let version = companion.is_package(name).then(|| upstream(version).parse().ok())?;
-        version.map(|version| FabricManager { version, active: None, log: Vec::new() })
+        let version = companion
+            .is_package(name)
+            .then(|| upstream(version).parse().ok())?;
+        version.map(|version| FabricManager {
+            version,
+            active: None,
+            log: Vec::new(),
+        })
     };
-    installed.iter().find_map(version).map_or_else(|| Answer::NotAsked(OF_A_TREE.to_owned()), Answer::Is)
+    installed
+        .iter()
+        .find_map(version)
+        .map_or_else(|| Answer::NotAsked(OF_A_TREE.to_owned()), Answer::Is)
 }
 
 /// The source trees of the driver's modules in DKMS, with their versions.
 pub fn dkms(system: &System) -> BTreeMap<String, Vec<String>> {
     // GPUDirect's modules, for storage and networks, are separate from the driver's.
-    let is_driver =
-        |tree: &String| tree.starts_with("nvidia") && !["nvidia-fs", "nvidia-peer-memory"].contains(&&**tree);
+    let is_driver = |tree: &String| {
+        tree.starts_with("nvidia") && !["nvidia-fs", "nvidia-peer-memory"].contains(&&**tree)
+    };
     let trees = names(system, "/var/lib/dkms").filter(is_driver);
     // Next to the versions are links to their builds, `kernel-6.1.0-25-amd64-x86_64`.
     let versions = |tree: &str| {
         let folder = Path::new("/var/lib/dkms").join(tree);
-        names(system, folder).filter(|n| n.starts_with(|c: char| c.is_ascii_digit())).collect()
+        names(system, folder)
+            .filter(|n| n.starts_with(|c: char| c.is_ascii_digit()))
+            .collect()
     };
     trees.map(|tree| (tree.clone(), versions(&tree))).collect()
 }
 
 /// A failed DKMS build.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct FailedBuild {
     /// The line of its log that names the error.
@@ -156,35 +248,66 @@ pub struct FailedBuild {
     pub is_final: bool,
 }
 
-/// The last failed DKMS build, by kernel. DKMS keeps the log of a failed build in the build directory, and that of a successful
-/// one next to the modules.
-pub fn failed_builds(system: &System, trees: &BTreeMap<String, Vec<String>>) -> BTreeMap<String, FailedBuild> {
-    let all = trees.iter().flat_map(|(tree, versions)| versions.iter().map(move |version| (tree, version)));
+/// The last failed DKMS build, by kernel. DKMS keeps the log of a failed build in the build
+/// directory, and that of a successful one next to the modules.
+pub fn failed_builds(
+    system: &System,
+    trees: &BTreeMap<String, Vec<String>>,
+) -> BTreeMap<String, FailedBuild> {
+    let all = trees
+        .iter()
+        .flat_map(|(tree, versions)| versions.iter().map(move |version| (tree, version)));
     all.filter_map(|(tree, version)| {
-        failed_build(&text(system, format!("/var/lib/dkms/{tree}/{version}/build/make.log")))
+        failed_build(&text(
+            system,
+            format!("/var/lib/dkms/{tree}/{version}/build/make.log"),
+        ))
     })
     .collect()
 }
 
 /// `DKMS make.log for nvidia-535.309.01 for kernel 6.1.0-25-amd64 (x86_64)` stands first.
 fn failed_build(log: &str) -> Option<(String, FailedBuild)> {
-    let kernel = log.lines().next()?.split_once(" for kernel ")?.1.split(' ').next()?;
-    // Errors of the compiler are "nv.c:12:3: error: ..."; an error without a place in a file comes from the tools.
+    let kernel = log
+        .lines()
+        .next()?
+        .split_once(" for kernel ")?
+        .1
+        .split(' ')
+        .next()?;
+    // Errors of the compiler are "nv.c:12:3: error: ..."; an error without a place in a file comes
+    // from the tools.
     let in_source = |l: &&str| {
         let place = l.split_once(": error: ").map(|(place, _)| place);
-        let numbers = place.map(|p| p.rsplit(':').take_while(|n| n.parse::<u32>().is_ok()).count());
+        let numbers = place.map(|p| {
+            p.rsplit(':')
+                .take_while(|n| n.parse::<u32>().is_ok())
+                .count()
+        });
         numbers.is_some_and(|n| n > 0) || l.starts_with("ERROR: modpost:")
     };
     let is_final = log.lines().find(in_source);
-    let other =
-        || log.lines().find(|l| l.contains("*** Failed") || l.contains(": not found") || l.contains(" error: "));
+    let other = || {
+        log.lines().find(|l| {
+            l.contains("*** Failed") || l.contains(": not found") || l.contains(" error: ")
+        })
+    };
     let why = is_final.or_else(other)?.trim().to_owned();
-    Some((kernel.to_owned(), FailedBuild { why, is_final: is_final.is_some() }))
+    Some((
+        kernel.to_owned(),
+        FailedBuild {
+            why,
+            is_final: is_final.is_some(),
+        },
+    ))
 }
 
-/// All installed packages, if the record can be read without running a program of a tree (rpm's cannot).
+/// All installed packages, if the record can be read without running a program of a tree (rpm's
+/// cannot).
 fn installed(system: &System, manager: Option<PackageManager>) -> BTreeMap<String, String> {
-    let Some(manager) = manager else { return BTreeMap::new() };
+    let Some(manager) = manager else {
+        return BTreeMap::new();
+    };
     match &gpusetup_packages::of(manager).record_file {
         Some(record) => record.installed(system).unwrap_or_default(),
         None if system.is_live() => packages::installed(system, manager).unwrap_or_default(),
@@ -192,10 +315,16 @@ fn installed(system: &System, manager: Option<PackageManager>) -> BTreeMap<Strin
     }
 }
 
-/// The distribution's packages of the installed driver that are not installed. Only if the driver is from those packages:
-/// packages of different repositories would overwrite each other.
-pub fn missing_packages(system: &System, facts: &Facts, distribution: Option<&Distribution>) -> Vec<String> {
-    let (Some(driver), Some(distribution)) = (&facts.driver, distribution) else { return Vec::new() };
+/// The distribution's packages of the installed driver that are not installed. Only if the driver
+/// is from those packages: packages of different repositories would overwrite each other.
+pub fn missing_packages(
+    system: &System,
+    facts: &Facts,
+    distribution: Option<&Distribution>,
+) -> Vec<String> {
+    let (Some(driver), Some(distribution)) = (&facts.driver, distribution) else {
+        return Vec::new();
+    };
     let installed = installed(system, Some(distribution.package_manager));
     let is_its = |offer: &&DriverOffer| {
         offer.branch == driver.version.branch
@@ -203,18 +332,36 @@ pub fn missing_packages(system: &System, facts: &Facts, distribution: Option<&Di
             && offer.packages.iter().any(|p| installed.contains_key(p))
     };
     // A host with a package for desktops only has those instead of the others.
-    let draws =
-        |o: &DriverOffer| o.desktop_packages.iter().any(|p| !o.packages.contains(p) && installed.contains_key(p));
+    let draws = |o: &DriverOffer| {
+        o.desktop_packages
+            .iter()
+            .any(|p| !o.packages.contains(p) && installed.contains_key(p))
+    };
     // Offers may share packages: with modules that DKMS builds, and with signed ones.
     let missing = |offer: &DriverOffer| -> Vec<String> {
-        offer.packages_for(draws(offer)).iter().filter(|p| !installed.contains_key(*p)).cloned().collect()
+        offer
+            .packages_for(draws(offer))
+            .iter()
+            .filter(|p| !installed.contains_key(*p))
+            .cloned()
+            .collect()
     };
-    distribution.drivers.iter().filter(is_its).map(missing).min_by_key(Vec::len).unwrap_or_default()
+    distribution
+        .drivers
+        .iter()
+        .filter(is_its)
+        .map(missing)
+        .min_by_key(Vec::len)
+        .unwrap_or_default()
 }
 
 /// Modules of the installed driver that the distribution signs for the kernel that boots next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct SignedModules {
     /// Their package, which the host's repositories have.
     pub package: String,
@@ -222,8 +369,13 @@ pub struct SignedModules {
     pub replaces: Option<String>,
 }
 
-/// The distribution's signed modules that would replace those on the host. Only with Secure Boot on, and while the driver is not loaded.
-pub fn signed_modules(system: &System, facts: &Facts, distribution: Option<&Distribution>) -> Option<SignedModules> {
+/// The distribution's signed modules that would replace those on the host. Only with Secure Boot
+/// on, and while the driver is not loaded.
+pub fn signed_modules(
+    system: &System,
+    facts: &Facts,
+    distribution: Option<&Distribution>,
+) -> Option<SignedModules> {
     let (distribution, driver, release) = (distribution?, facts.driver.as_ref()?, facts.kernel()?);
     if facts.secure_boot != SecureBoot::Enabled || facts.driver_is_loaded() == Some(true) {
         return None;
@@ -232,28 +384,61 @@ pub fn signed_modules(system: &System, facts: &Facts, distribution: Option<&Dist
     let installed = installed(system, Some(manager));
     let is_its = |offer: &&DriverOffer| {
         (offer.branch, Some(offer.modules)) == (driver.version.branch, driver.modules)
-            && offer.packages.iter().any(|name| installed.contains_key(name))
+            && offer
+                .packages
+                .iter()
+                .any(|name| installed.contains_key(name))
     };
-    let offer = distribution.drivers.iter().filter(|offer| !offer.signed_modules.is_empty()).find(is_its)?;
+    let offer = distribution
+        .drivers
+        .iter()
+        .filter(|offer| !offer.signed_modules.is_empty())
+        .find(is_its)?;
     let names = distribution.signed_modules_of(offer, release, &facts.machine.arch);
     let wanted = names.iter().map(String::as_str).collect();
     let listed = offered_versions(system, manager, &wanted, &Versions::new()).ok()?;
     let drivers = signed_drivers(system, manager, &listed);
-    let facts = Facts { offered: Some(listed), signed_drivers: drivers, ..facts.clone() };
-    let package = gpusetup_resolve::signed_modules(Some(distribution), offer, &facts, driver.version)?;
+    let facts = Facts {
+        offered: Some(listed),
+        signed_drivers: drivers,
+        ..facts.clone()
+    };
+    let package =
+        gpusetup_resolve::signed_modules(Some(distribution), offer, &facts, driver.version)?;
     let package = Some(package).filter(|name| !installed.contains_key(name))?;
-    Some(SignedModules { package, replaces: offer.dkms.clone().filter(|name| installed.contains_key(name)) })
+    Some(SignedModules {
+        package,
+        replaces: offer
+            .dkms
+            .clone()
+            .filter(|name| installed.contains_key(name)),
+    })
 }
 
 /// Headers without a link from their kernel.
 pub fn unlinked_headers(system: &System, facts: &Facts) -> BTreeMap<String, PathBuf> {
     // If the link leads to them, the link is not the problem.
-    let is_linked = |release: &str| system.exists(Path::new("/lib/modules").join(release).join("build/Makefile"));
-    let without = facts.kernels.installed.iter().filter(|k| !k.headers && !is_linked(&k.release));
+    let is_linked = |release: &str| {
+        system.exists(
+            Path::new("/lib/modules")
+                .join(release)
+                .join("build/Makefile"),
+        )
+    };
+    let without = facts
+        .kernels
+        .installed
+        .iter()
+        .filter(|k| !k.headers && !is_linked(&k.release));
     let found = without.filter_map(|kernel| {
         let release = &kernel.release;
-        let places = [format!("/usr/src/linux-headers-{release}"), format!("/usr/src/kernels/{release}")];
-        let place = places.into_iter().find(|p| system.exists(Path::new(p).join("Makefile")))?;
+        let places = [
+            format!("/usr/src/linux-headers-{release}"),
+            format!("/usr/src/kernels/{release}"),
+        ];
+        let place = places
+            .into_iter()
+            .find(|p| system.exists(Path::new(p).join("Makefile")))?;
         Some((release.clone(), PathBuf::from(place)))
     });
     found.collect()
@@ -266,13 +451,18 @@ mod tests {
     #[test]
     fn a_failed_build_says_why() {
         let of = |lines: &str| {
-            let log =
-                format!("DKMS make.log for nvidia-550.54.15 for kernel 6.17.0-5-generic (x86_64)\nFri 1\n{lines}\n");
+            let log = format!(
+                "DKMS make.log for nvidia-550.54.15 for kernel 6.17.0-5-generic (x86_64)\nFri 1\n{lines}\n"
+            );
             failed_build(&log).map(|(kernel, failed)| (kernel, failed.is_final, failed.why))
         };
         let kernel = || "6.17.0-5-generic".to_owned();
-        let source = "/var/lib/dkms/nvidia/550.54.15/build/nvidia/nv.c:7:2: error: too few arguments";
-        assert_eq!(of(&format!("  CC x.o\n{source}\nmake: *** [x] Error 2")), Some((kernel(), true, source.into())));
+        let source =
+            "/var/lib/dkms/nvidia/550.54.15/build/nvidia/nv.c:7:2: error: too few arguments";
+        assert_eq!(
+            of(&format!("  CC x.o\n{source}\nmake: *** [x] Error 2")),
+            Some((kernel(), true, source.into()))
+        );
         let linked = "ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol 'x'";
         assert_eq!(of(linked), Some((kernel(), true, linked.into())));
         let tools = "/bin/sh: 1: gcc-14: not found";

@@ -1,6 +1,6 @@
-//! Reads an initramfs without starting a program. An initramfs is a sequence of cpio archives (format "newc"), each plain or
-//! compressed. The file may be from another host and malicious: only what the caller takes is kept, and sizes, counts and time
-//! are limited.
+//! Reads an initramfs without starting a program. An initramfs is a sequence of cpio archives
+//! (format "newc"), each plain or compressed. The file may be from another host and malicious: only
+//! what the caller takes is kept, and sizes, counts and time are limited.
 //!
 //! The format: <https://docs.kernel.org/driver-api/early-userspace/buffer-format.html>.
 
@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 
 /// Bytes that are read of the images of a host.
 const MAX_READ: u64 = 4 << 30;
-/// Bytes that may come out of the images of a host before it counts how many went in. The largest images of distributions have half a
-/// gigabyte.
+/// Bytes that may come out of the images of a host before it counts how many went in. The largest
+/// images of distributions have half a gigabyte.
 const MAX_UNPACKED: u64 = 1 << 30;
 /// Bytes that may come out of each packed byte beyond that. Images have three to five for one.
 const MAX_RATIO: u64 = 32;
-/// Packed archives in an image, each of which takes a decoder and its memory, however short it is. Images have one, after some that are not
-/// packed.
+/// Packed archives in an image, each of which takes a decoder and its memory, however short it is.
+/// Images have one, after some that are not packed.
 const MAX_PACKED: usize = 64;
 /// The time limit for reading one image.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -40,7 +40,8 @@ const KIND: u32 = 0o170_000;
 
 /// Receives the files of an image.
 pub trait Visitor {
-    /// Receives a file's name. If it returns true and the file is small and regular, [`Visitor::text`] is called with its text.
+    /// Receives a file's name. If it returns true and the file is small and regular,
+    /// [`Visitor::text`] is called with its text.
     fn file(&mut self, name: &str) -> bool;
     /// Receives the text of a file.
     fn text(&mut self, name: &str, text: &str);
@@ -56,18 +57,31 @@ pub fn read(
 ) -> io::Result<()> {
     let began = Instant::now();
     let meter = system.meter(path);
-    let image = Limited { input: meter.of(image), count: &budget.read, most: || MAX_READ, began };
+    let image = Limited {
+        input: meter.of(image),
+        count: &budget.read,
+        most: || MAX_READ,
+        began,
+    };
     let mut input = BufReader::with_capacity(1 << 17, image);
     let mut packed_before = 0;
     while let Some(kind) = next_archive(&mut input)? {
         match kind {
             Kind::Plain => archive(&mut input, visitor)?,
-            _ if packed_before == MAX_PACKED => return Err(invalid("more packed archives than any initramfs has")),
+            _ if packed_before == MAX_PACKED => {
+                return Err(invalid("more packed archives than any initramfs has"));
+            }
             packed => {
                 packed_before += 1;
                 let unpacked = unpacked(packed, &mut input)?;
-                let most = || MAX_UNPACKED + MAX_RATIO.saturating_mul(budget.read.load(Ordering::Relaxed));
-                let unpacked = Limited { input: meter.of(unpacked), count: &budget.unpacked, most, began };
+                let most =
+                    || MAX_UNPACKED + MAX_RATIO.saturating_mul(budget.read.load(Ordering::Relaxed));
+                let unpacked = Limited {
+                    input: meter.of(unpacked),
+                    count: &budget.unpacked,
+                    most,
+                    began,
+                };
                 let mut inner = BufReader::with_capacity(1 << 17, unpacked);
                 // A compressed archive contains a sequence of plain archives.
                 while let Some(kind) = next_archive(&mut inner)? {
@@ -119,7 +133,11 @@ fn next_archive(input: &mut impl BufRead) -> io::Result<Option<Kind>> {
         Some(0x02) => Kind::Lz4,
         Some(b'B') => return Err(invalid("compressed with bzip2, which is not supported")),
         Some(0x89) => return Err(invalid("compressed with lzop, which is not supported")),
-        _ => return Err(invalid("neither a cpio archive nor in a known compression format")),
+        _ => {
+            return Err(invalid(
+                "neither a cpio archive nor in a known compression format",
+            ));
+        }
     };
     Ok(Some(kind))
 }
@@ -127,9 +145,19 @@ fn next_archive(input: &mut impl BufRead) -> io::Result<Option<Kind>> {
 fn unpacked<'a>(kind: Kind, input: &'a mut impl BufRead) -> io::Result<Box<dyn Read + 'a>> {
     Ok(match kind {
         Kind::Gzip => Box::new(GzDecoder::new(input)),
-        Kind::Xz => Box::new(XzDecoder::new_stream(input, Stream::new_stream_decoder(DECODER_MEMORY, 0)?)),
-        Kind::Lzma => Box::new(XzDecoder::new_stream(input, Stream::new_lzma_decoder(DECODER_MEMORY)?)),
-        Kind::Zstd => Box::new(zst::Decoder::with_buffer(input)?.window(ZSTD_WINDOW)?.single_frame()),
+        Kind::Xz => Box::new(XzDecoder::new_stream(
+            input,
+            Stream::new_stream_decoder(DECODER_MEMORY, 0)?,
+        )),
+        Kind::Lzma => Box::new(XzDecoder::new_stream(
+            input,
+            Stream::new_lzma_decoder(DECODER_MEMORY)?,
+        )),
+        Kind::Zstd => Box::new(
+            zst::Decoder::with_buffer(input)?
+                .window(ZSTD_WINDOW)?
+                .single_frame(),
+        ),
         Kind::Lz4 => Box::new(Lz4::new(input)),
         Kind::Plain => Box::new(input),
     })
@@ -207,9 +235,15 @@ impl Entry {
         }
         let field = |n: usize| {
             let digits = str::from_utf8(&header[6 + 8 * n..14 + 8 * n]).ok();
-            digits.and_then(|d| u32::from_str_radix(d, 16).ok()).ok_or_else(|| invalid("an invalid number"))
+            digits
+                .and_then(|d| u32::from_str_radix(d, 16).ok())
+                .ok_or_else(|| invalid("an invalid number"))
         };
-        Ok(Self { mode: field(1)?, size: field(6)?.into(), name_length: field(11)?.into() })
+        Ok(Self {
+            mode: field(1)?,
+            size: field(6)?.into(),
+            name_length: field(11)?.into(),
+        })
     }
 }
 
@@ -222,7 +256,9 @@ fn name(input: &mut impl Read, length: u64) -> io::Result<String> {
     input.read_exact(&mut bytes)?;
     skip(input, padding(HEADER as u64 + length))?;
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
-    Ok(String::from_utf8_lossy(&bytes[..end]).trim_start_matches("./").to_owned())
+    Ok(String::from_utf8_lossy(&bytes[..end])
+        .trim_start_matches("./")
+        .to_owned())
 }
 
 /// Zeros up to the next multiple of four.
@@ -241,8 +277,8 @@ fn invalid(why: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, why.to_owned())
 }
 
-/// LZ4 as `lz4 -l` writes it: a magic number, then independent blocks of at most 8 MiB, each after its length.
-/// <https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>
+/// LZ4 as `lz4 -l` writes it: a magic number, then independent blocks of at most 8 MiB, each after
+/// its length. <https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md>
 struct Lz4<R> {
     input: R,
     block: Vec<u8>,
@@ -255,7 +291,12 @@ impl<R: BufRead> Lz4<R> {
     const BLOCK: usize = 8 << 20;
 
     fn new(input: R) -> Self {
-        Self { input, block: Vec::new(), at: 0, has_begun: false }
+        Self {
+            input,
+            block: Vec::new(),
+            at: 0,
+            has_begun: false,
+        }
     }
 
     /// Unpacks the next block; false at the end of the stream.
@@ -263,7 +304,9 @@ impl<R: BufRead> Lz4<R> {
         loop {
             let block = self.input.fill_buf()?;
             // The kernel treats zeros after the last block as padding.
-            if block.is_empty() || self.has_begun && block[0] == 0 && block.iter().take(4).all(|b| *b == 0) {
+            if block.is_empty()
+                || self.has_begun && block[0] == 0 && block.iter().take(4).all(|b| *b == 0)
+            {
                 return Ok(false);
             }
             let mut length = [0; 4];
@@ -281,13 +324,15 @@ impl<R: BufRead> Lz4<R> {
                 return Err(invalid("a block of lz4 that is too long"));
             }
             let mut packed = Vec::new();
-            (&mut self.input).take(length.into()).read_to_end(&mut packed)?;
+            (&mut self.input)
+                .take(length.into())
+                .read_to_end(&mut packed)?;
             if packed.len() < length as usize {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
             self.at = 0;
-            self.block =
-                lz4_flex::block::decompress(&packed, Self::BLOCK).map_err(|_| invalid("a broken block of lz4"))?;
+            self.block = lz4_flex::block::decompress(&packed, Self::BLOCK)
+                .map_err(|_| invalid("a broken block of lz4"))?;
             return Ok(true);
         }
     }
@@ -312,7 +357,21 @@ impl<R: BufRead> Read for Lz4<R> {
 pub fn cpio(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, bytes) in files.iter().chain([&("TRAILER!!!", &b""[..])]) {
-        let fields = [1, 0o100_644, 0, 0, 1, 0, bytes.len(), 0, 0, 0, 0, name.len() + 1, 0];
+        let fields = [
+            1,
+            0o100_644,
+            0,
+            0,
+            1,
+            0,
+            bytes.len(),
+            0,
+            0,
+            0,
+            0,
+            name.len() + 1,
+            0,
+        ];
         out.extend(b"070701");
         out.extend(fields.iter().flat_map(|f| format!("{f:08x}").into_bytes()));
         out.extend(name.as_bytes());
@@ -347,9 +406,14 @@ mod tests {
     }
 
     fn main_archive() -> Vec<u8> {
-        let noise: Vec<u8> = (0..300_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+        let noise: Vec<u8> = (0..300_000u32)
+            .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+            .collect();
         cpio(&[
-            ("usr/lib/modules/6.1.0/kernel/drivers/gpu/drm/nouveau/nouveau.ko", &noise),
+            (
+                "usr/lib/modules/6.1.0/kernel/drivers/gpu/drm/nouveau/nouveau.ko",
+                &noise,
+            ),
             ("./etc/modprobe.d/nouveau.conf", b"blacklist nouveau\n"),
             ("zeros", &[0; 100_000]),
         ])
@@ -372,7 +436,14 @@ mod tests {
 
     fn seen(image: &[u8]) -> io::Result<Seen> {
         let mut seen = Seen::default();
-        read(&System::live(), Path::new("/"), image, &Budget::default(), &mut seen).map(|()| seen)
+        read(
+            &System::live(),
+            Path::new("/"),
+            image,
+            &Budget::default(),
+            &mut seen,
+        )
+        .map(|()| seen)
     }
 
     #[test]
@@ -385,7 +456,12 @@ mod tests {
             block.extend(vec![255; (main.len() - 15) / 255]);
             block.push(((main.len() - 15) % 255) as u8);
             block.extend(&main);
-            [&Lz4::<&[u8]>::MAGIC.to_le_bytes()[..], &(block.len() as u32).to_le_bytes(), &block].concat()
+            [
+                &Lz4::<&[u8]>::MAGIC.to_le_bytes()[..],
+                &(block.len() as u32).to_le_bytes(),
+                &block,
+            ]
+            .concat()
         };
         let packed = [
             ("plain", main.clone()),
@@ -400,13 +476,19 @@ mod tests {
             "usr/lib/modules/6.1.0/kernel/drivers/gpu/drm/nouveau/nouveau.ko",
         ];
         for (how, main) in packed {
-            let found =
-                seen(&[early.clone(), main.clone(), vec![0; 8]].concat()).unwrap_or_else(|e| panic!("{how}: {e}"));
+            let found = seen(&[early.clone(), main.clone(), vec![0; 8]].concat())
+                .unwrap_or_else(|e| panic!("{how}: {e}"));
             assert_eq!(found.0[..2], names, "{how}");
             assert_eq!(found.0.len(), 4, "{how}");
-            let conf = ("etc/modprobe.d/nouveau.conf".to_owned(), "blacklist nouveau\n".to_owned());
+            let conf = (
+                "etc/modprobe.d/nouveau.conf".to_owned(),
+                "blacklist nouveau\n".to_owned(),
+            );
             assert_eq!(found.1, [conf], "{how}");
-            assert!(seen(&[early.clone(), main[..main.len() / 2].to_vec()].concat()).is_err(), "{how}, cut off");
+            assert!(
+                seen(&[early.clone(), main[..main.len() / 2].to_vec()].concat()).is_err(),
+                "{how}, cut off"
+            );
         }
     }
 
@@ -414,8 +496,19 @@ mod tests {
     fn lz4_is_unpacked_as_its_own_program_packs_it() {
         let main = main_archive();
         // tests/run does not install it: a machine without it is not told wrong.
-        if Command::new("lz4").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success()) {
-            assert_eq!(seen(&piped(&["lz4", "-l", "-c"], &main)).expect("read").0.len(), 3);
+        if Command::new("lz4")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status()
+            .is_ok_and(|s| s.success())
+        {
+            assert_eq!(
+                seen(&piped(&["lz4", "-l", "-c"], &main))
+                    .expect("read")
+                    .0
+                    .len(),
+                3
+            );
         }
         let unpacked = |block: &[u8]| {
             let length = u32::try_from(block.len()).expect("short").to_le_bytes();
@@ -424,15 +517,25 @@ mod tests {
             Lz4::new(&stream[..]).read_to_end(&mut out).map(|_| out)
         };
         // "abc", then nine bytes from three back, then "x".
-        assert_eq!(unpacked(&[0x35, b'a', b'b', b'c', 3, 0, 0x10, b'x']).expect("whole"), b"abcabcabcabcx");
-        assert!(unpacked(&[0x10, b'a', 9, 0]).is_err(), "from before its beginning");
+        assert_eq!(
+            unpacked(&[0x35, b'a', b'b', b'c', 3, 0, 0x10, b'x']).expect("whole"),
+            b"abcabcabcabcx"
+        );
+        assert!(
+            unpacked(&[0x10, b'a', 9, 0]).is_err(),
+            "from before its beginning"
+        );
         let zeros = lz4_flex::block::compress(&vec![0; Lz4::<&[u8]>::BLOCK + 1]);
         assert!(unpacked(&zeros).is_err(), "more than it may be");
     }
 
     #[test]
     fn an_image_that_is_made_to_hold_us_up_is_given_up() {
-        let huge = [&b"070701"[..], "00000001000081a40000000000000000000000010000000000000000".as_bytes()].concat();
+        let huge = [
+            &b"070701"[..],
+            "00000001000081a40000000000000000000000010000000000000000".as_bytes(),
+        ]
+        .concat();
         assert!(seen(&huge).is_err());
         let mut name = cpio(&[("x", b"")]);
         name[94..102].copy_from_slice(b"ffffffff");
@@ -441,8 +544,14 @@ mod tests {
         assert_eq!(seen(b"").expect("nothing in it"), Seen::default());
         assert_eq!(seen(&[0; 5000]).expect("nothing in it"), Seen::default());
         let empty = zstd::encode_all(&b""[..], 3).expect("packed");
-        assert_eq!(seen(&empty.repeat(MAX_PACKED)).expect("nothing in it"), Seen::default());
-        assert!(seen(&empty.repeat(MAX_PACKED + 1)).is_err_and(|e| e.to_string().contains("packed archives")));
+        assert_eq!(
+            seen(&empty.repeat(MAX_PACKED)).expect("nothing in it"),
+            Seen::default()
+        );
+        assert!(
+            seen(&empty.repeat(MAX_PACKED + 1))
+                .is_err_and(|e| e.to_string().contains("packed archives"))
+        );
     }
 
     proptest! {

@@ -12,7 +12,11 @@ use std::path::{Path, PathBuf};
 
 /// An entry of the loader's cache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Cached {
     /// The SONAME that programs request.
     pub soname: String,
@@ -32,8 +36,10 @@ const MAX_LINES: usize = 10_000;
 
 /// The directories of ld.so.conf and the built-in ones.
 pub fn loader_directories(system: &System) -> BTreeSet<PathBuf> {
-    let mut directories: BTreeSet<PathBuf> =
-        ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].iter().map(|d| resolved(system, Path::new(d))).collect();
+    let mut directories: BTreeSet<PathBuf> = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"]
+        .iter()
+        .map(|d| resolved(system, Path::new(d)))
+        .collect();
     let mut files = vec![PathBuf::from("/etc/ld.so.conf")];
     let (mut read, mut lines) = (BTreeSet::new(), 0);
     while let Some(file) = files.pop() {
@@ -44,7 +50,10 @@ pub fn loader_directories(system: &System) -> BTreeSet<PathBuf> {
             let line = line.split('#').next().unwrap_or_default().trim();
             lines += 1;
             if lines > MAX_LINES {
-                system.leave_out(&file, &format!("the loader's configuration has more than {MAX_LINES} lines"));
+                system.leave_out(
+                    &file,
+                    &format!("the loader's configuration has more than {MAX_LINES} lines"),
+                );
                 return directories;
             }
             match line.strip_prefix("include") {
@@ -62,10 +71,15 @@ pub fn loader_directories(system: &System) -> BTreeSet<PathBuf> {
 /// The files of an `include DIRECTORY/*.conf`; in every distribution the name begins with the star.
 fn matching(system: &System, pattern: &Path) -> Vec<PathBuf> {
     let pattern = Path::new("/etc").join(pattern);
-    let (Some(directory), Some(name)) = (pattern.parent(), pattern.file_name()) else { return Vec::new() };
+    let (Some(directory), Some(name)) = (pattern.parent(), pattern.file_name()) else {
+        return Vec::new();
+    };
     let name = name.to_string_lossy();
     match name.strip_prefix('*') {
-        Some(end) => names(system, directory).filter(|n| n.ends_with(end)).map(|n| directory.join(n)).collect(),
+        Some(end) => names(system, directory)
+            .filter(|n| n.ends_with(end))
+            .map(|n| directory.join(n))
+            .collect(),
         None => vec![pattern.clone()],
     }
 }
@@ -89,14 +103,21 @@ pub fn cached(system: &System, facts: &Facts) -> Vec<Cached> {
 
 /// The version in the name of the file that a libcuda link leads to.
 fn libcuda(system: &System, path: &Path) -> Option<DriverVersion> {
-    resolved(system, path).file_name()?.to_str()?.strip_prefix("libcuda.so.")?.parse().ok()
+    resolved(system, path)
+        .file_name()?
+        .to_str()?
+        .strip_prefix("libcuda.so.")?
+        .parse()
+        .ok()
 }
 
-/// The version of the add-on that a program of a tree would load, by the loader's cache and the name of the file. No library of
-/// a tree is loaded.
+/// The version of the add-on that a program of a tree would load, by the loader's cache and the
+/// name of the file. No library of a tree is loaded.
 pub fn add_on_version(system: &System, facts: &Facts, soname: &str) -> Answer<AddOnVersion> {
     let entries = facts.loader_cache.iter().flat_map(|c| &c.entries);
-    let cached = entries.filter(|(name, _)| name == soname).map(|(_, path)| path.clone());
+    let cached = entries
+        .filter(|(name, _)| name == soname)
+        .map(|(_, path)| path.clone());
     let built_in = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"].map(|d| Path::new(d).join(soname));
     let Some(path) = cached.chain(built_in).find(|path| system.exists(path)) else {
         return Answer::Failed(format!(
@@ -104,16 +125,26 @@ pub fn add_on_version(system: &System, facts: &Facts, soname: &str) -> Answer<Ad
         ));
     };
     let file = resolved(system, &path);
-    let by_name = file.file_name().and_then(|n| n.to_str()?.split_once(".so.")?.1.parse::<AddOnVersion>().ok());
+    let by_name = file.file_name().and_then(|n| {
+        n.to_str()?
+            .split_once(".so.")?
+            .1
+            .parse::<AddOnVersion>()
+            .ok()
+    });
     // A file without a version in its name may have a header with a version.
     let is_it = |c: &&AddOnFiles| {
-        Some(c.directory.as_path()) == file.parent() && c.files.iter().any(|f| f.soname.as_deref() == Some(soname))
+        Some(c.directory.as_path()) == file.parent()
+            && c.files.iter().any(|f| f.soname.as_deref() == Some(soname))
     };
     let by_facts = || facts.add_on_files().find(is_it)?.version;
-    by_name.or_else(by_facts).map_or_else(|| Answer::NotAsked(super::OF_A_TREE.to_owned()), Answer::Is)
+    by_name
+        .or_else(by_facts)
+        .map_or_else(|| Answer::NotAsked(super::OF_A_TREE.to_owned()), Answer::Is)
 }
 
-/// The libcudas of compatibility packages for this driver and these GPUs, which are meant to precede the driver's.
+/// The libcudas of compatibility packages for this driver and these GPUs, which are meant to
+/// precede the driver's.
 pub fn forward_compatible(
     database: &Database,
     driver: Option<&InstalledDriver>,
@@ -121,13 +152,21 @@ pub fn forward_compatible(
     cached: &[Cached],
 ) -> BTreeSet<PathBuf> {
     // NVIDIA supports it only on data-centre GPUs.
-    let for_all = !cards.is_empty() && cards.iter().all(|c| c.as_ref().is_ok_and(|c| c.data_center));
-    let Some(driver) = driver.filter(|_| for_all) else { return BTreeSet::new() };
+    let for_all = !cards.is_empty()
+        && cards
+            .iter()
+            .all(|c| c.as_ref().is_ok_and(|c| c.data_center));
+    let Some(driver) = driver.filter(|_| for_all) else {
+        return BTreeSet::new();
+    };
     let fits = |entry: &&Cached| {
         let branch = entry.libcuda.map(|version| version.branch);
-        let mut packages =
-            database.forward_compatibility.iter().filter(|f| branch.is_some() && f.driver_branch == branch);
-        entry.directory.ends_with("compat") && packages.any(|f| f.base_branches.contains(&driver.version.branch))
+        let mut packages = database
+            .forward_compatibility
+            .iter()
+            .filter(|f| branch.is_some() && f.driver_branch == branch);
+        entry.directory.ends_with("compat")
+            && packages.any(|f| f.base_branches.contains(&driver.version.branch))
     };
     cached.iter().filter(fits).map(|c| c.path.clone()).collect()
 }
@@ -140,12 +179,33 @@ mod tests {
     fn the_loaders_directories_are_those_of_all_its_files() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let system = System::at(dir.path());
-        system.make_directories("/etc/ld.so.conf.d", 0o755).expect("made");
-        system.make_directories("/usr/local/cuda-12.8/lib64", 0o755).expect("made");
-        system.link("/usr/local/cuda", Path::new("cuda-12.8")).expect("linked");
-        system.write("/etc/ld.so.conf", b"include /etc/ld.so.conf.d/*.conf\n", 0o644).expect("written");
-        system.write("/etc/ld.so.conf.d/cuda.conf", b"# toolkit\n/usr/local/cuda/lib64\n", 0o644).expect("written");
+        system
+            .make_directories("/etc/ld.so.conf.d", 0o755)
+            .expect("made");
+        system
+            .make_directories("/usr/local/cuda-12.8/lib64", 0o755)
+            .expect("made");
+        system
+            .link("/usr/local/cuda", Path::new("cuda-12.8"))
+            .expect("linked");
+        system
+            .write(
+                "/etc/ld.so.conf",
+                b"include /etc/ld.so.conf.d/*.conf\n",
+                0o644,
+            )
+            .expect("written");
+        system
+            .write(
+                "/etc/ld.so.conf.d/cuda.conf",
+                b"# toolkit\n/usr/local/cuda/lib64\n",
+                0o644,
+            )
+            .expect("written");
         let found = loader_directories(&system);
-        assert!(found.contains(Path::new("/usr/local/cuda-12.8/lib64")), "{found:?}");
+        assert!(
+            found.contains(Path::new("/usr/local/cuda-12.8/lib64")),
+            "{found:?}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What only some machines have: WSL2's way to the driver of Windows, and a laptop's desktop on two GPUs.
+//! What only some machines have: WSL2's way to the driver of Windows, and a laptop's desktop on two
+//! GPUs.
 
 use gpusetup_host::{Facts, MachineKind, library_directories};
 use gpusetup_resolve::WSL_LIBRARIES;
@@ -8,7 +9,11 @@ use std::path::Path;
 
 /// The parts of a machine that the facts lack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct MachineState {
     /// On WSL2, what Windows gives it.
@@ -21,7 +26,11 @@ pub struct MachineState {
 
 /// What Windows gives WSL2.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Wsl {
     /// The GPU's device, `/dev/dxg`. None for a tree.
@@ -32,7 +41,11 @@ pub struct Wsl {
 
 /// What the desktop of a laptop with two GPUs can use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Hybrid {
     /// The driver's library for OpenGL on Wayland and X11 is installed.
@@ -52,7 +65,9 @@ pub fn machine(system: &System, facts: &Facts) -> Option<MachineState> {
         library: system.exists(Path::new(WSL_LIBRARIES).join("libcuda.so.1")),
     });
     let hybrid = (facts.is_hybrid() && facts.desktop.is_some()).then(|| Hybrid {
-        graphics: library_directories().iter().any(|directory| system.exists(directory.join(GRAPHICS))),
+        graphics: library_directories()
+            .iter()
+            .any(|directory| system.exists(directory.join(GRAPHICS))),
         mode_setting: mode_setting(system),
     });
     (wsl.is_some() || hybrid.is_some()).then_some(MachineState { wsl, hybrid })
@@ -60,6 +75,8 @@ pub fn machine(system: &System, facts: &Facts) -> Option<MachineState> {
 
 /// Only root may read it, so that a refusal is as unknown as a module that is not loaded.
 fn mode_setting(system: &System) -> Option<bool> {
-    let text = system.read_text("/sys/module/nvidia_drm/parameters/modeset").ok()??;
+    let text = system
+        .read_text("/sys/module/nvidia_drm/parameters/modeset")
+        .ok()??;
     Some(text.trim() == "Y")
 }

@@ -11,7 +11,11 @@ use serde::{Deserialize, Serialize};
 
 /// The layouts that boots restore.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct BootLayouts {
     /// Why they cannot be compared with what the GPUs have.
     pub problem: Option<String>,
@@ -21,7 +25,11 @@ pub struct BootLayouts {
 
 /// The layout of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct BootLayout {
     /// Its bus address.
     pub gpu: String,
@@ -33,21 +41,37 @@ pub struct BootLayout {
     pub found: String,
 }
 
-/// The layouts; none if boots restore none, if the driver does not answer, which other checks report, or if this user may not see the
-/// instances.
+/// The layouts; none if boots restore none, if the driver does not answer, which other checks
+/// report, or if this user may not see the instances.
 pub fn boot_layouts(system: &System, database: &Database, facts: &Facts) -> Option<BootLayouts> {
     let text = system.read_text(MIG_LAYOUT).ok().flatten()?;
     if why_silent(system, facts).is_some() {
         return None;
     }
-    let Answer::Is(MigHost { refused: None, gpus }) = partitions() else { return None };
+    let Answer::Is(MigHost {
+        refused: None,
+        gpus,
+    }) = partitions()
+    else {
+        return None;
+    };
     if gpus.iter().any(|gpu| gpu.refused.is_some()) {
         return None;
     }
-    let boards: Vec<_> = gpus.iter().enumerate().map(|(n, gpu)| Board::reported(database, n, gpu)).collect();
+    let boards: Vec<_> = gpus
+        .iter()
+        .enumerate()
+        .map(|(n, gpu)| Board::reported(database, n, gpu))
+        .collect();
     Some(match compared(&text, &boards) {
-        Ok(gpus) => BootLayouts { problem: None, gpus },
-        Err(problem) => BootLayouts { problem: Some(problem), gpus: Vec::new() },
+        Ok(gpus) => BootLayouts {
+            problem: None,
+            gpus,
+        },
+        Err(problem) => BootLayouts {
+            problem: Some(problem),
+            gpus: Vec::new(),
+        },
     })
 }
 
@@ -55,16 +79,30 @@ fn compared(text: &str, boards: &[Board]) -> Result<Vec<BootLayout>, String> {
     let file = LayoutFile::read(text).map_err(|e| e.to_string())?;
     let (_, entries) = file.named(None).map_err(|e| e.to_string())?;
     let listed = entries.iter().flat_map(|entry| entry.listed());
-    let mut missing = listed.filter(|gpu| !boards.iter().any(|board| gpu.is(board.index, board.uuid.as_deref())));
+    let mut missing = listed.filter(|gpu| {
+        !boards
+            .iter()
+            .any(|board| gpu.is(board.index, board.uuid.as_deref()))
+    });
     if let Some(gpu) = missing.next() {
         return Err(format!("{gpu} is not among the GPUs"));
     }
     let mut all = Vec::new();
     for board in boards {
-        let is_for =
-            |entry: &&Entry| entry.is_for(board.index, board.uuid.as_deref(), board.device, board.subsystem.as_deref());
-        let (Some(entry), Some(geometry)) = (entries.iter().find(is_for), &board.geometry) else { continue };
-        let wanted = entry.wanted(geometry).map_err(|e| format!("{}: {e}", board.shown()))?;
+        let is_for = |entry: &&Entry| {
+            entry.is_for(
+                board.index,
+                board.uuid.as_deref(),
+                board.device,
+                board.subsystem.as_deref(),
+            )
+        };
+        let (Some(entry), Some(geometry)) = (entries.iter().find(is_for), &board.geometry) else {
+            continue;
+        };
+        let wanted = entry
+            .wanted(geometry)
+            .map_err(|e| format!("{}: {e}", board.shown()))?;
         let found = asserted(std::iter::once((board, geometry, &wanted)));
         all.extend(found.gpus.into_iter().map(|gpu| BootLayout {
             gpu: board.address.clone().unwrap_or_default(),

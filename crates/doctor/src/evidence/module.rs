@@ -1,5 +1,5 @@
-//! A kernel module's file and its signature, read as modinfo reads them: the place from depmod's list, the signer from the
-//! PKCS#7 message that `sign-file` appends to the module.
+//! A kernel module's file and its signature, read as modinfo reads them: the place from depmod's
+//! list, the signer from the PKCS#7 message that `sign-file` appends to the module.
 
 use flate2::bufread::GzDecoder;
 use gpusetup_system::System;
@@ -13,11 +13,13 @@ use std::path::{Path, PathBuf};
 
 /// The last bytes of a signed module.
 const MAGIC: &[u8] = b"~Module signature appended~\n";
-/// Before that: algorithm, hash, type of id, lengths of signer and key id, three bytes of padding, length of the signature.
+/// Before that: algorithm, hash, type of id, lengths of signer and key id, three bytes of padding,
+/// length of the signature.
 const TRAILER: usize = 12;
 /// The type of id for PKCS#7, the only one since Linux 4.3.
 const PKCS7: u8 = 2;
-/// The bytes kept from the end of a module: a signature has less than a kilobyte, and few contain certificates.
+/// The bytes kept from the end of a module: a signature has less than a kilobyte, and few contain
+/// certificates.
 const TAIL: usize = 64 << 10;
 /// The largest unpacked size of a compressed module; NVIDIA's have a hundred megabytes.
 const UNPACKED: u64 = 256 << 20;
@@ -25,11 +27,19 @@ const UNPACKED: u64 = 256 << 20;
 /// The file of the first of these modules that the kernel's `modules.dep` names.
 pub fn file(system: &System, kernel: &str, names: &[&str]) -> Option<PathBuf> {
     let directory = Path::new("/lib/modules").join(kernel);
-    let list = system.read_text_up_to(directory.join("modules.dep"), MAX_RECORD).ok().flatten()?;
+    let list = system
+        .read_text_up_to(directory.join("modules.dep"), MAX_RECORD)
+        .ok()
+        .flatten()?;
     let listed = |name: &&str| {
         let of = |line: &str| {
             let path = line.split(':').next()?;
-            let stem = path.rsplit('/').next()?.split_once(".ko")?.0.replace('-', "_");
+            let stem = path
+                .rsplit('/')
+                .next()?
+                .split_once(".ko")?
+                .0
+                .replace('-', "_");
             (stem == name.replace('-', "_")).then(|| directory.join(path))
         };
         list.lines().find_map(of)
@@ -37,7 +47,8 @@ pub fn file(system: &System, kernel: &str, names: &[&str]) -> Option<PathBuf> {
     names.iter().find_map(listed)
 }
 
-/// The signer of a module: the common name of the key's issuer. None if it is unsigned or names no signer.
+/// The signer of a module: the common name of the key's issuer. None if it is unsigned or names no
+/// signer.
 pub fn signer(system: &System, path: &Path) -> io::Result<Option<String>> {
     let end = tail(unpacked(system, path)?)?;
     Ok(signature(&end).and_then(issuer))
@@ -48,7 +59,10 @@ fn unpacked(system: &System, path: &Path) -> io::Result<impl Read + use<>> {
     let meter = system.meter(path);
     let input = BufReader::with_capacity(1 << 17, meter.of(system.open(path)?));
     let unpacked: Box<dyn Read> = match ending {
-        Some("xz") => Box::new(XzDecoder::new_stream(input, Stream::new_stream_decoder(DECODER_MEMORY, 0)?)),
+        Some("xz") => Box::new(XzDecoder::new_stream(
+            input,
+            Stream::new_stream_decoder(DECODER_MEMORY, 0)?,
+        )),
         Some("gz") => Box::new(GzDecoder::new(input)),
         Some("zst") => Box::new(zst::Decoder::with_buffer(input)?),
         _ => Box::new(input),
@@ -85,12 +99,15 @@ fn signature(end: &[u8]) -> Option<&[u8]> {
     (trailer[2] == PKCS7).then_some(message)
 }
 
-/// The common name of the issuer of the first signer's certificate, by RFC 5652: `ContentInfo`, `SignedData`, `SignerInfo`,
-/// `IssuerAndSerialNumber`. A self-signed certificate is its own issuer.
+/// The common name of the issuer of the first signer's certificate, by RFC 5652: `ContentInfo`,
+/// `SignedData`, `SignerInfo`, `IssuerAndSerialNumber`. A self-signed certificate is its own
+/// issuer.
 fn issuer(message: &[u8]) -> Option<String> {
     let (_, content) = elements(inside(message, SEQUENCE)?).find(|(tag, _)| *tag == TAGGED)?;
     // The last set of the signed data has the signers; the first has the algorithms.
-    let (_, signers) = elements(inside(content, SEQUENCE)?).filter(|(tag, _)| *tag == SET).last()?;
+    let (_, signers) = elements(inside(content, SEQUENCE)?)
+        .filter(|(tag, _)| *tag == SET)
+        .last()?;
     let mut fields = elements(inside(signers, SEQUENCE)?);
     fields.next().filter(|(tag, _)| *tag == INTEGER)?;
     // A signer that is identified only by its key id has another tag here.
@@ -105,8 +122,15 @@ mod tests {
     use std::process::Command;
 
     fn run(program: &str, arguments: &[&str]) {
-        let output = Command::new(program).args(arguments).output().expect("it is there");
-        assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+        let output = Command::new(program)
+            .args(arguments)
+            .output()
+            .expect("it is there");
+        assert!(
+            output.status.success(),
+            "{program}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 
     /// The bytes that sign-file appends: a detached message of openssl, and the trailer.
@@ -151,8 +175,18 @@ mod tests {
             ],
         );
         let message = std::fs::read(at("message")).expect("written");
-        let trailer = [&[0, 0, PKCS7, 0, 0, 0, 0, 0][..], &(message.len() as u32).to_be_bytes()].concat();
-        [b"\x7fELF and so on".to_vec(), message, trailer, MAGIC.to_vec()].concat()
+        let trailer = [
+            &[0, 0, PKCS7, 0, 0, 0, 0, 0][..],
+            &(message.len() as u32).to_be_bytes(),
+        ]
+        .concat();
+        [
+            b"\x7fELF and so on".to_vec(),
+            message,
+            trailer,
+            MAGIC.to_vec(),
+        ]
+        .concat()
     }
 
     #[test]
@@ -160,11 +194,18 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let system = System::at(dir.path());
         let module = signed(dir.path(), "node Secure Boot Module Signature key");
-        system.make_directories("/lib/modules/6.1.0/updates/dkms", 0o755).expect("made");
+        system
+            .make_directories("/lib/modules/6.1.0/updates/dkms", 0o755)
+            .expect("made");
         let list = "kernel/fs/ext4.ko: kernel/lib/crc16.ko\nupdates/dkms/nvidia-current.ko.zst:\n";
-        system.write("/lib/modules/6.1.0/modules.dep", list.as_bytes(), 0o644).expect("written");
+        system
+            .write("/lib/modules/6.1.0/modules.dep", list.as_bytes(), 0o644)
+            .expect("written");
         let path = file(&system, "6.1.0", &["nvidia", "nvidia-current"]).expect("listed");
-        assert_eq!(path, Path::new("/lib/modules/6.1.0/updates/dkms/nvidia-current.ko.zst"));
+        assert_eq!(
+            path,
+            Path::new("/lib/modules/6.1.0/updates/dkms/nvidia-current.ko.zst")
+        );
         let write = |path: &Path, bytes: &[u8]| system.write(path, bytes, 0o644).expect("written");
         write(&path, &zstd::encode_all(&*module, 3).expect("packed"));
         let want = Some("node Secure Boot Module Signature key".to_owned());

@@ -1,5 +1,6 @@
-//! Python environments: virtual environments, conda environments and the packages that pip installed for the system's Python. No
-//! Python is run: only the metadata of packages is read, which other users may have written, so that every size is bounded.
+//! Python environments: virtual environments, conda environments and the packages that pip
+//! installed for the system's Python. No Python is run: only the metadata of packages is read,
+//! which other users may have written, so that every size is bounded.
 
 mod find;
 mod libraries;
@@ -22,7 +23,11 @@ const MOST_UNREAD: usize = 8;
 
 /// An environment that has a framework or libraries of NVIDIA.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct PythonEnvironment {
     /// Its directory: `/opt/venv`.
     pub path: PathBuf,
@@ -55,7 +60,11 @@ pub enum EnvironmentKind {
 
 /// A package in an environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct EnvironmentPackage {
     /// The normalised name: `nvidia-cudnn-cu12`.
     pub name: String,
@@ -87,7 +96,11 @@ pub enum BuiltFor {
 
 /// A requirement on a package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct RequiredPackage {
     /// The normalised name.
     pub name: String,
@@ -97,7 +110,11 @@ pub struct RequiredPackage {
 
 /// A CUDA library that a framework loads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct LoadedLibrary {
     /// The library that asks for it, in the environment: `libc10_cuda.so`.
     pub by: String,
@@ -126,9 +143,13 @@ pub enum FoundBy {
     Nothing,
 }
 
-/// The environments of the caller and of the usual places that have a framework or libraries of NVIDIA.
+/// The environments of the caller and of the usual places that have a framework or libraries of
+/// NVIDIA.
 pub fn environments(system: &System, facts: &Facts, database: &Database) -> Vec<PythonEnvironment> {
-    let (loader, files) = (libraries::Loader::of(system, facts, library_path(system)), Files::of(system));
+    let (loader, files) = (
+        libraries::Loader::of(system, facts, library_path(system)),
+        Files::of(system),
+    );
     let mut found = Vec::new();
     for place in places(system).into_iter().take(MOST_ENVIRONMENTS) {
         let mut environment = read(system, &files, &place, database, &facts.machine.arch);
@@ -141,34 +162,66 @@ pub fn environments(system: &System, facts: &Facts, database: &Database) -> Vec<
     found
 }
 
-fn read(system: &System, files: &Files, place: &Place, database: &Database, machine: &str) -> PythonEnvironment {
-    let Place { path, kind, active, .. } = place;
+fn read(
+    system: &System,
+    files: &Files,
+    place: &Place,
+    database: &Database,
+    machine: &str,
+) -> PythonEnvironment {
+    let Place {
+        path, kind, active, ..
+    } = place;
     let (path, kind, active) = (path.clone(), *kind, *active);
     let has_pip = system.exists(path.join("bin/pip"));
-    let mut environment =
-        PythonEnvironment { path, kind, active, has_pip, packages: Vec::new(), loads: Vec::new(), unread: Vec::new() };
+    let mut environment = PythonEnvironment {
+        path,
+        kind,
+        active,
+        has_pip,
+        packages: Vec::new(),
+        loads: Vec::new(),
+        unread: Vec::new(),
+    };
     let mut fail = |what: &Path, why: String| {
         if environment.unread.len() < MOST_UNREAD {
-            environment.unread.push(format!("{}: {why}", what.display()));
+            environment
+                .unread
+                .push(format!("{}: {why}", what.display()));
         }
     };
     let mut packages = Vec::new();
     for folder in &place.packages {
-        packages.extend(metadata::installed(files, folder, database, machine, &mut fail));
+        packages.extend(metadata::installed(
+            files, folder, database, machine, &mut fail,
+        ));
     }
     if kind == EnvironmentKind::Conda {
         packages.extend(metadata::of_conda(files, &place.path, &mut fail));
     }
     packages.sort_by(|a, b| (&a.name, a.by_conda).cmp(&(&b.name, b.by_conda)));
-    packages.dedup_by(|a, b| a.name == b.name && a.version == b.version && a.by_conda == b.by_conda);
+    packages
+        .dedup_by(|a, b| a.name == b.name && a.version == b.version && a.by_conda == b.by_conda);
     let unread = environment.unread;
-    PythonEnvironment { packages, unread, ..environment }
+    PythonEnvironment {
+        packages,
+        unread,
+        ..environment
+    }
 }
 
 /// The directories of the caller's LD_LIBRARY_PATH; none for a tree.
 fn library_path(system: &System) -> Vec<PathBuf> {
-    let value = system.is_live().then(|| environment::variable("LD_LIBRARY_PATH")).flatten().unwrap_or_default();
-    value.split(':').filter(|folder| folder.starts_with('/')).map(PathBuf::from).collect()
+    let value = system
+        .is_live()
+        .then(|| environment::variable("LD_LIBRARY_PATH"))
+        .flatten()
+        .unwrap_or_default();
+    value
+        .split(':')
+        .filter(|folder| folder.starts_with('/'))
+        .map(PathBuf::from)
+        .collect()
 }
 
 impl PythonEnvironment {

@@ -1,5 +1,5 @@
-//! The settings that gpusetup's unit sets at each boot, and what the GPUs report about them. The unit has them as data, which every
-//! user may read.
+//! The settings that gpusetup's unit sets at each boot, and what the GPUs report about them. The
+//! unit has them as data, which every user may read.
 
 use gpusetup_host::{Facts, gpu_states, states_at_boot};
 use gpusetup_nvidia::{DeviceReadings, DeviceState};
@@ -9,7 +9,11 @@ use serde::{Deserialize, Serialize};
 
 /// The settings of a host's GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct GpuSettings {
     /// The states that the unit sets.
     pub states: Vec<DeviceState>,
@@ -24,7 +28,15 @@ pub fn settings(system: &System, facts: &Facts) -> Option<GpuSettings> {
     let text = system.read_text(SETTINGS_UNIT).ok().flatten()?;
     let states = states_at_boot(system)?;
     // A unit that names GPUs sets only those.
-    let is_set = |of: &DeviceReadings| !text.contains(" -i ") || text.contains(&format!(" -i {} ", of.gpu));
-    let gpus = gpu_states(system, facts, &states).into_iter().filter(is_set).collect();
-    Some(GpuSettings { states, enabled: system.link_target(SETTINGS_WANTED).is_some(), gpus })
+    let is_set =
+        |of: &DeviceReadings| !text.contains(" -i ") || text.contains(&format!(" -i {} ", of.gpu));
+    let gpus = gpu_states(system, facts, &states)
+        .into_iter()
+        .filter(is_set)
+        .collect();
+    Some(GpuSettings {
+        states,
+        enabled: system.link_target(SETTINGS_WANTED).is_some(),
+        gpus,
+    })
 }

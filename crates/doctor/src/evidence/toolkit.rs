@@ -16,7 +16,11 @@ use std::time::Duration;
 
 /// The nvcc that shells find, if any.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Shells {
     /// The nvcc that a login shell finds.
     pub login: Option<PathBuf>,
@@ -27,8 +31,8 @@ pub struct Shells {
     pub image: Option<PathBuf>,
 }
 
-/// Files that put another toolkit before the default one, each with what it does as a clause. Where gpusetup's own files do not
-/// name a default, it is up to others which toolkit is first.
+/// Files that put another toolkit before the default one, each with what it does as a clause. Where
+/// gpusetup's own files do not name a default, it is up to others which toolkit is first.
 pub fn other_toolkits(system: &System, facts: &Facts, prefix: &Path) -> Vec<(PathBuf, String)> {
     match facts.default_toolkit(prefix) {
         Some(default) if system.exists(LOADER_PATH) && system.exists(PROFILE) => {
@@ -40,13 +44,19 @@ pub fn other_toolkits(system: &System, facts: &Facts, prefix: &Path) -> Vec<(Pat
 
 /// By the release, or by the newest of its series if the release is unknown.
 pub fn newest_gcc(database: &Database, version: CudaVersion) -> Option<u16> {
-    let of = |same: &dyn Fn(CudaVersion) -> bool| database.cuda.iter().find(|r| same(r.version))?.gcc_max;
+    let of = |same: &dyn Fn(CudaVersion) -> bool| {
+        database.cuda.iter().find(|r| same(r.version))?.gcc_max
+    };
     of(&|v| v == version).or_else(|| of(&|v| v.series() == version.series()))
 }
 
 /// The oldest driver that runs each toolkit's programs, by the same rule as in plans.
 pub fn oldest_drivers(database: &Database, facts: &Facts) -> BTreeMap<PathBuf, DriverVersion> {
-    facts.toolkits.iter().filter_map(|t| Some((t.path.clone(), database.oldest_driver(t.version)?))).collect()
+    facts
+        .toolkits
+        .iter()
+        .filter_map(|t| Some((t.path.clone(), database.oldest_driver(t.version)?)))
+        .collect()
 }
 
 pub fn nvcc(system: &System, toolkit: &Path) -> Answer<CudaVersion> {
@@ -54,21 +64,42 @@ pub fn nvcc(system: &System, toolkit: &Path) -> Answer<CudaVersion> {
     if !system.is_live() {
         return written_in(system, &nvcc);
     }
-    ask(system, [&nvcc.display().to_string(), "--version"], Duration::from_secs(20))
-        .and_then(|text| release(&text).ok_or_else(|| format!("{} --version names no release", nvcc.display())))
+    ask(
+        system,
+        [&nvcc.display().to_string(), "--version"],
+        Duration::from_secs(20),
+    )
+    .and_then(|text| {
+        release(&text).ok_or_else(|| format!("{} --version names no release", nvcc.display()))
+    })
 }
 
-/// Whether each toolkit with a working nvcc compiles a program that starts: the program's output line, or the errors.
+/// Whether each toolkit with a working nvcc compiles a program that starts: the program's output
+/// line, or the errors.
 pub fn compiled(
     system: &System,
     facts: &Facts,
     nvcc: &BTreeMap<PathBuf, Answer<CudaVersion>>,
 ) -> BTreeMap<PathBuf, Answer<String>> {
-    let without_runtime =
-        |t: &&Toolkit| t.components.as_ref().is_some_and(|all| !all.iter().any(|c| c == "cuda_cudart"));
+    let without_runtime = |t: &&Toolkit| {
+        t.components
+            .as_ref()
+            .is_some_and(|all| !all.iter().any(|c| c == "cuda_cudart"))
+    };
     let answers = |t: &&Toolkit| matches!(nvcc.get(&t.path), Some(Answer::Is(_)));
-    let toolkits = facts.toolkits.iter().filter(answers).filter(|t| !without_runtime(t));
-    toolkits.map(|t| (t.path.clone(), compiled_by(system, facts, &own_nvcc(system, &t.path)))).collect()
+    let toolkits = facts
+        .toolkits
+        .iter()
+        .filter(answers)
+        .filter(|t| !without_runtime(t));
+    toolkits
+        .map(|t| {
+            (
+                t.path.clone(),
+                compiled_by(system, facts, &own_nvcc(system, &t.path)),
+            )
+        })
+        .collect()
 }
 
 fn compiled_by(system: &System, facts: &Facts, nvcc: &Path) -> Answer<String> {
@@ -79,7 +110,8 @@ fn compiled_by(system: &System, facts: &Facts, nvcc: &Path) -> Answer<String> {
         return Answer::NotAsked(OF_A_TREE.to_owned());
     }
     let folder = environment::variable("XDG_RUNTIME_DIR").unwrap_or_default();
-    let program = Program::new(compile::argv(&nvcc.display().to_string(), facts)).env("XDG_RUNTIME_DIR", folder);
+    let program = Program::new(compile::argv(&nvcc.display().to_string(), facts))
+        .env("XDG_RUNTIME_DIR", folder);
     match system.run(&program.limit(LIMIT)) {
         Err(e) => Answer::NotAsked(e.to_string()),
         Ok(output) if output.ended == NO_FOLDER => Answer::NotAsked(output.last_lines(1)),
@@ -91,10 +123,15 @@ fn compiled_by(system: &System, facts: &Facts, nvcc: &Path) -> Answer<String> {
     }
 }
 
-/// A toolkit's nvcc. The distribution's toolkit has its programs in /usr/bin; the facts' path is its library directory.
+/// A toolkit's nvcc. The distribution's toolkit has its programs in /usr/bin; the facts' path is
+/// its library directory.
 fn own_nvcc(system: &System, toolkit: &Path) -> PathBuf {
     let own = toolkit.join("bin/nvcc");
-    if system.exists(&own) { own } else { PathBuf::from("/usr/bin/nvcc") }
+    if system.exists(&own) {
+        own
+    } else {
+        PathBuf::from("/usr/bin/nvcc")
+    }
 }
 
 /// The version of an nvcc in a tree, by the text in the file.
@@ -108,42 +145,72 @@ fn written_in(system: &System, nvcc: &Path) -> Answer<CudaVersion> {
         // A script that calls the compiler in another directory.
         return Answer::NotAsked(OF_A_TREE.to_owned());
     }
-    match elf_text(&file, b"Cuda compilation tools, ", 64).as_deref().and_then(release) {
+    match elf_text(&file, b"Cuda compilation tools, ", 64)
+        .as_deref()
+        .and_then(release)
+    {
         Some(version) => Answer::Is(version),
-        None => Answer::Failed(format!("{shown} is truncated or not an nvcc: it contains no release")),
+        None => Answer::Failed(format!(
+            "{shown} is truncated or not an nvcc: it contains no release"
+        )),
     }
 }
 
 /// `Cuda compilation tools, release 12.4, V12.4.131`.
 fn release(text: &str) -> Option<CudaVersion> {
-    text.split_once("release ")?.1.split(',').next()?.parse().ok()
+    text.split_once("release ")?
+        .1
+        .split(',')
+        .next()?
+        .parse()
+        .ok()
 }
 
-/// Asks real shells, with the environment of a fresh login; for a tree, reads the files that they would read.
+/// Asks real shells, with the environment of a fresh login; for a tree, reads the files that they
+/// would read.
 pub fn shells(system: &System, facts: &Facts) -> Answer<Shells> {
     const LIMIT: Duration = Duration::from_secs(10);
     if !system.is_live() {
         return login_path(system, &facts.nvcc);
     }
-    let shell = if system.exists("/bin/bash") { "/bin/bash" } else { "/bin/sh" };
+    let shell = if system.exists("/bin/bash") {
+        "/bin/bash"
+    } else {
+        "/bin/sh"
+    };
     let found = |answer: Answer<String>| match answer {
         // Profiles may print something too.
-        Answer::Is(text) => {
-            Ok(text.lines().rev().find(|l| l.starts_with('/') && l.ends_with("/nvcc")).map(PathBuf::from))
-        }
+        Answer::Is(text) => Ok(text
+            .lines()
+            .rev()
+            .find(|l| l.starts_with('/') && l.ends_with("/nvcc"))
+            .map(PathBuf::from)),
         // `command -v` has a separate exit status for "none".
         Answer::Failed(_) => Ok(None),
         Answer::NotAsked(why) => Err(why),
     };
-    let login = found(ask(system, [shell, "-lc", "command -v nvcc || exit 1"], LIMIT));
-    let plain = found(ask(system, [shell, "-c", "command -v nvcc || exit 1"], LIMIT));
+    let login = found(ask(
+        system,
+        [shell, "-lc", "command -v nvcc || exit 1"],
+        LIMIT,
+    ));
+    let plain = found(ask(
+        system,
+        [shell, "-c", "command -v nvcc || exit 1"],
+        LIMIT,
+    ));
     match (login, plain) {
-        (Ok(login), Ok(plain)) => Answer::Is(Shells { login, plain, image: in_image(system, facts) }),
+        (Ok(login), Ok(plain)) => Answer::Is(Shells {
+            login,
+            plain,
+            image: in_image(system, facts),
+        }),
         (Err(why), _) | (_, Err(why)) => Answer::NotAsked(why),
     }
 }
 
-/// Programs of a container are started with the PATH that gpusetup has, too; it is only looked at, nothing in it runs.
+/// Programs of a container are started with the PATH that gpusetup has, too; it is only looked at,
+/// nothing in it runs.
 fn in_image(system: &System, facts: &Facts) -> Option<PathBuf> {
     let path = environment::raw("PATH").filter(|_| facts.machine.kind == MachineKind::Container)?;
     std::env::split_paths(&path)
@@ -157,10 +224,22 @@ fn login_path(system: &System, plain: &Option<PathBuf>) -> Answer<Shells> {
     for file in profiles(system) {
         profile.read(&text(system, &file));
     }
-    let nvcc = profile.path.iter().map(|folder| folder.join("nvcc")).find(|nvcc| system.exists(nvcc));
+    let nvcc = profile
+        .path
+        .iter()
+        .map(|folder| folder.join("nvcc"))
+        .find(|nvcc| system.exists(nvcc));
     match (nvcc, profile.is_certain) {
-        (Some(login), _) => Answer::Is(Shells { login: Some(login), plain: plain.clone(), image: None }),
-        (None, true) => Answer::Is(Shells { login: plain.clone(), plain: plain.clone(), image: None }),
+        (Some(login), _) => Answer::Is(Shells {
+            login: Some(login),
+            plain: plain.clone(),
+            image: None,
+        }),
+        (None, true) => Answer::Is(Shells {
+            login: plain.clone(),
+            plain: plain.clone(),
+            image: None,
+        }),
         (None, false) => Answer::NotAsked(OF_A_TREE.to_owned()),
     }
 }
@@ -168,10 +247,14 @@ fn login_path(system: &System, plain: &Option<PathBuf>) -> Answer<Shells> {
 /// The files that every login reads, in order.
 fn profiles(system: &System) -> impl Iterator<Item = PathBuf> {
     let scripts = names(system, "/etc/profile.d").map(|n| Path::new("/etc/profile.d").join(n));
-    ["/etc/environment", "/etc/profile"].map(PathBuf::from).into_iter().chain(scripts)
+    ["/etc/environment", "/etc/profile"]
+        .map(PathBuf::from)
+        .into_iter()
+        .chain(scripts)
 }
 
-/// The PATH that shell scripts set, read line by line: conditions are ignored, and every line counts.
+/// The PATH that shell scripts set, read line by line: conditions are ignored, and every line
+/// counts.
 struct Profile {
     path: Vec<PathBuf>,
     variables: BTreeMap<String, String>,
@@ -181,20 +264,32 @@ struct Profile {
 
 impl Default for Profile {
     fn default() -> Self {
-        Self { path: Vec::new(), variables: BTreeMap::new(), is_certain: true }
+        Self {
+            path: Vec::new(),
+            variables: BTreeMap::new(),
+            is_certain: true,
+        }
     }
 }
 
 impl Profile {
     fn read(&mut self, script: &str) {
-        for line in script.lines().map(str::trim).filter(|l| !l.starts_with('#')) {
+        for line in script
+            .lines()
+            .map(str::trim)
+            .filter(|l| !l.starts_with('#'))
+        {
             // `*) PATH="/a:$PATH" ;;`, `export A=1 PATH=/a:$PATH`, `pathmunge /a`
             for word in words(line) {
-                if let Some((name, value)) = word.split_once('=').filter(|(name, _)| is_name(name)) {
+                if let Some((name, value)) = word.split_once('=').filter(|(name, _)| is_name(name))
+                {
                     self.assign(name, value);
                 }
             }
-            if let Some(folder) = line.strip_prefix("pathmunge ").and_then(|rest| words(rest).into_iter().next()) {
+            if let Some(folder) = line
+                .strip_prefix("pathmunge ")
+                .and_then(|rest| words(rest).into_iter().next())
+            {
                 let before = format!("{folder}:$PATH");
                 self.assign("PATH", &before);
             }
@@ -210,7 +305,11 @@ impl Profile {
         }
         let before = std::mem::take(&mut self.path);
         let has_own = OLD_PATH.iter().any(|own| value.contains(own));
-        for part in OLD_PATH.iter().fold(value.to_owned(), |v, own| v.replace(own, ":\0:")).split(':') {
+        for part in OLD_PATH
+            .iter()
+            .fold(value.to_owned(), |v, own| v.replace(own, ":\0:"))
+            .split(':')
+        {
             match part {
                 "\0" => self.path.extend(before.iter().cloned()),
                 "" => {}
@@ -234,8 +333,11 @@ impl Profile {
             out += before;
             let (name, behind) = match behind.strip_prefix('{') {
                 Some(braced) => braced.split_once('}')?,
-                None => behind
-                    .split_at(behind.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(behind.len())),
+                None => behind.split_at(
+                    behind
+                        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                        .unwrap_or(behind.len()),
+                ),
             };
             out += self.variables.get(name)?;
             rest = behind;
@@ -245,8 +347,14 @@ impl Profile {
 }
 
 /// The spellings of the previous PATH.
-const OLD_PATH: [&str; 6] =
-    ["${PATH:+:${PATH}}", "${PATH:+:$PATH}", "${PATH:+${PATH}:}", "${PATH:+$PATH:}", "${PATH}", "$PATH"];
+const OLD_PATH: [&str; 6] = [
+    "${PATH:+:${PATH}}",
+    "${PATH:+:$PATH}",
+    "${PATH:+${PATH}:}",
+    "${PATH:+$PATH:}",
+    "${PATH}",
+    "$PATH",
+];
 
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -261,8 +369,13 @@ fn words(line: &str) -> Vec<String> {
 pub fn set_for_everybody(system: &System, words: &[&str]) -> Vec<(PathBuf, String)> {
     let lines = |file: PathBuf| {
         let text = text(system, &file);
-        let sets = |l: &&str| !l.trim_start().starts_with('#') && words.iter().any(|word| l.contains(word));
-        text.lines().filter(sets).map(|l| (file.clone(), l.trim().to_owned())).collect::<Vec<_>>()
+        let sets = |l: &&str| {
+            !l.trim_start().starts_with('#') && words.iter().any(|word| l.contains(word))
+        };
+        text.lines()
+            .filter(sets)
+            .map(|l| (file.clone(), l.trim().to_owned()))
+            .collect::<Vec<_>>()
     };
     profiles(system).flat_map(lines).collect()
 }
@@ -284,7 +397,11 @@ mod tests {
         let path = |scripts: &[&str]| {
             let mut profile = Profile::default();
             scripts.iter().for_each(|script| profile.read(script));
-            let path: Vec<_> = profile.path.iter().map(|p| p.display().to_string()).collect();
+            let path: Vec<_> = profile
+                .path
+                .iter()
+                .map(|p| p.display().to_string())
+                .collect();
             (path.join(":"), profile.is_certain)
         };
         // Debian's /etc/profile, and the file that gpusetup writes.
@@ -297,10 +414,22 @@ mod tests {
         let want = "/usr/local/cuda/bin:/usr/bin:/usr/games:/usr/sbin:/usr/bin".to_owned();
         assert_eq!(path(&[debian, &content]), (want, true));
         let guides = "export CUDA_HOME=/opt/cuda\nexport PATH=${CUDA_HOME}/bin${PATH:+:${PATH}}";
-        assert_eq!(path(&["PATH=/bin", guides]), ("/opt/cuda/bin:/bin".to_owned(), true));
-        assert_eq!(path(&["pathmunge /usr/local/cuda/bin after"]).0, "/usr/local/cuda/bin");
-        assert_eq!(path(&["# PATH=/a\nPATH=$PATH:$(find /opt):/b"]), (String::new(), false));
-        assert_eq!(path(&["export PATH=\"$HOME/bin:$PATH\""]), (String::new(), false));
+        assert_eq!(
+            path(&["PATH=/bin", guides]),
+            ("/opt/cuda/bin:/bin".to_owned(), true)
+        );
+        assert_eq!(
+            path(&["pathmunge /usr/local/cuda/bin after"]).0,
+            "/usr/local/cuda/bin"
+        );
+        assert_eq!(
+            path(&["# PATH=/a\nPATH=$PATH:$(find /opt):/b"]),
+            (String::new(), false)
+        );
+        assert_eq!(
+            path(&["export PATH=\"$HOME/bin:$PATH\""]),
+            (String::new(), false)
+        );
     }
 
     #[test]
@@ -308,10 +437,13 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let system = System::at(dir.path());
         let (c, program) = (dir.path().join("nvcc.c"), dir.path().join("nvcc"));
-        let source =
-            "#include <stdio.h>\nint main(void) { puts(\"Cuda compilation tools, release 12.4, V12.4.131\"); }\n";
+        let source = "#include <stdio.h>\nint main(void) { puts(\"Cuda compilation tools, release 12.4, V12.4.131\"); }\n";
         std::fs::write(&c, source).expect("written");
-        let made = std::process::Command::new("gcc").arg(&c).arg("-o").arg(&program).status();
+        let made = std::process::Command::new("gcc")
+            .arg(&c)
+            .arg("-o")
+            .arg(&program)
+            .status();
         assert!(made.expect("gcc is there").success());
         let said = || written_in(&system, Path::new("/nvcc"));
         assert_eq!(said(), Answer::Is("12.4".parse().expect("a version")));
@@ -325,7 +457,10 @@ mod tests {
     #[test]
     fn nvcc_names_its_release() {
         let text = "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release 12.4, V12.4.131\n";
-        assert_eq!(release(text).map(|v| v.to_string()).as_deref(), Some("12.4"));
+        assert_eq!(
+            release(text).map(|v| v.to_string()).as_deref(),
+            Some("12.4")
+        );
         assert_eq!(release("nonsense"), None);
     }
 }

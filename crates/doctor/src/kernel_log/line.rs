@@ -1,4 +1,5 @@
-//! The forms in which programs write the kernel's messages: what stands before a message, and when and by whom it was logged.
+//! The forms in which programs write the kernel's messages: what stands before a message, and when
+//! and by whom it was logged.
 
 use memchr::{memchr, memchr_iter};
 
@@ -9,7 +10,8 @@ pub struct Line<'a> {
     pub indent: usize,
     /// Whose it is.
     pub origin: Origin,
-    /// The time since the boot, in seconds; none where only a date is given, or the time since the line before.
+    /// The time since the boot, in seconds; none where only a date is given, or the time since the
+    /// line before.
     pub uptime: Option<f64>,
     /// Whether that is given in microseconds, so that two messages hardly have the same.
     pub is_exact: bool,
@@ -24,7 +26,8 @@ pub enum Origin {
     Kernel,
     /// Another program, to the same log.
     Other,
-    /// Nothing known is before the message: there is no such thing, or it is of a form that is not known.
+    /// Nothing known is before the message: there is no such thing, or it is of a form that is not
+    /// known.
     Bare,
 }
 
@@ -42,13 +45,15 @@ const MAX_PRIORITY: u32 = 7;
 
 /// Facilities in the words of `dmesg -x` and busybox.
 const FACILITIES: [&str; 21] = [
-    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp", "local0",
-    "local1", "local2", "local3", "local4", "local5", "local6", "local7", "security",
+    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv",
+    "ftp", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7",
+    "security",
 ];
 
 /// Levels in the same words.
-const LEVELS: [&str; 11] =
-    ["emerg", "panic", "alert", "crit", "err", "error", "warn", "warning", "notice", "info", "debug"];
+const LEVELS: [&str; 11] = [
+    "emerg", "panic", "alert", "crit", "err", "error", "warn", "warning", "notice", "info", "debug",
+];
 
 impl<'a> Line<'a> {
     /// Reads a line.
@@ -64,13 +69,31 @@ impl<'a> Line<'a> {
         };
         if let Some((priority, after)) = priority(rest) {
             if priority > MAX_PRIORITY {
-                return Line { origin: Origin::Other, message: after, ..bare };
+                return Line {
+                    origin: Origin::Other,
+                    message: after,
+                    ..bare
+                };
             }
-            return Line { origin: Origin::Kernel, message: after, ..bare }.dated();
+            return Line {
+                origin: Origin::Kernel,
+                message: after,
+                ..bare
+            }
+            .dated();
         }
         if let Some((facility, after)) = facility_and_level(rest) {
-            let origin = if facility == "kern" { Origin::Kernel } else { Origin::Other };
-            return Line { origin, message: after, ..bare }.dated();
+            let origin = if facility == "kern" {
+                Origin::Kernel
+            } else {
+                Origin::Other
+            };
+            return Line {
+                origin,
+                message: after,
+                ..bare
+            }
+            .dated();
         }
         bare.record().unwrap_or_else(|| bare.dated())
     }
@@ -86,10 +109,20 @@ impl<'a> Line<'a> {
         fields.next()?.parse::<u64>().ok()?;
         let microseconds: u64 = fields.next()?.parse().ok()?;
         fields.next()?;
-        let origin = if priority > MAX_PRIORITY { Origin::Other } else { Origin::Kernel };
+        let origin = if priority > MAX_PRIORITY {
+            Origin::Other
+        } else {
+            Origin::Kernel
+        };
         let uptime = Some(microseconds as f64 / 1e6);
         // It has no line breaks, so its time tells of no other line.
-        Some(Self { origin, uptime, is_exact: false, message: &message[1..], ..self })
+        Some(Self {
+            origin,
+            uptime,
+            is_exact: false,
+            message: &message[1..],
+            ..self
+        })
     }
 
     /// Without the times before the message, and the name of who wrote it.
@@ -105,18 +138,32 @@ impl<'a> Line<'a> {
                 None => stamped,
             };
         }
-        let (origin, message) = of_syslog(self.message).or_else(|| of_date(self.message)).unwrap_or_else(|| {
-            let kernels = after_host(self.message);
-            kernels.map_or((self.origin, self.message), |message| (Origin::Kernel, message))
-        });
+        let (origin, message) = of_syslog(self.message)
+            .or_else(|| of_date(self.message))
+            .unwrap_or_else(|| {
+                let kernels = after_host(self.message);
+                kernels.map_or((self.origin, self.message), |message| {
+                    (Origin::Kernel, message)
+                })
+            });
         if origin != Origin::Kernel {
-            return Self { origin, message, ..self };
+            return Self {
+                origin,
+                message,
+                ..self
+            };
         }
         let message = priority(message).map_or(message, |(_, message)| message);
-        Self { origin, message, ..self }.after_stamps()
+        Self {
+            origin,
+            message,
+            ..self
+        }
+        .after_stamps()
     }
 
-    /// Without times and threads in brackets: `[   12.345678] [    T7] `, `[Fri Aug 30 11:43:09 2024] `.
+    /// Without times and threads in brackets: `[   12.345678] [    T7] `, `[Fri Aug 30 11:43:09
+    /// 2024] `.
     fn after_stamps(mut self) -> Self {
         while let Some((stamp, rest)) = bracket(self.message) {
             if let Some(uptime) = uptime(stamp) {
@@ -136,7 +183,10 @@ impl<'a> Line<'a> {
 
 /// The beginning of a text, up to so many bytes.
 fn cut(text: &str, most: usize) -> &str {
-    (most.saturating_sub(3)..=most).rev().find_map(|end| text.get(..end)).unwrap_or(text)
+    (most.saturating_sub(3)..=most)
+        .rev()
+        .find_map(|end| text.get(..end))
+        .unwrap_or(text)
 }
 
 /// The bytes of a text in which stamps are.
@@ -161,7 +211,8 @@ fn priority(text: &str) -> Option<(u32, &str)> {
     Some((number.parse().ok()?, rest))
 }
 
-/// The facility in `kern  :err   : `, or in `10.5.0.2: kern:     err: ` as `talosctl dmesg` writes, and what follows.
+/// The facility in `kern  :err   : `, or in `10.5.0.2: kern:     err: ` as `talosctl dmesg` writes,
+/// and what follows.
 fn facility_and_level(text: &str) -> Option<(&str, &str)> {
     named_facility(text).or_else(|| {
         let (host, rest) = word(text)?;
@@ -176,7 +227,9 @@ fn named_facility(text: &str) -> Option<(&str, &str)> {
         return None;
     }
     let (level, rest) = rest[1..].split_at_checked(find(&rest[1..], b':')?)?;
-    LEVELS.contains(&level.trim()).then(|| (facility, rest[1..].trim_start()))
+    LEVELS
+        .contains(&level.trim())
+        .then(|| (facility, rest[1..].trim_start()))
 }
 
 /// What is in brackets at the beginning of a text, and what follows them.
@@ -188,26 +241,40 @@ fn bracket(text: &str) -> Option<(&str, &str)> {
     Some((&stamp[1..], &rest[1..]))
 }
 
-/// The seconds in `   12.345678` and `    5.000000 <    0.000000>`. What follows a plus is the time since the line before.
+/// The seconds in `   12.345678` and `    5.000000 <    0.000000>`. What follows a plus is the time
+/// since the line before.
 fn uptime(stamp: &str) -> Option<f64> {
     let seconds = seconds(stamp);
-    let is_number = seconds.contains('.') && seconds.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    if is_number { seconds.parse().ok() } else { None }
+    let is_number =
+        seconds.contains('.') && seconds.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    if is_number {
+        seconds.parse().ok()
+    } else {
+        None
+    }
 }
 
 fn seconds(stamp: &str) -> &str {
-    stamp.split_once('<').map_or(stamp, |(seconds, _)| seconds).trim()
+    stamp
+        .split_once('<')
+        .map_or(stamp, |(seconds, _)| seconds)
+        .trim()
 }
 
 fn is_exact(stamp: &str) -> bool {
-    seconds(stamp).split_once('.').is_some_and(|(_, part)| part.len() == 6)
+    seconds(stamp)
+        .split_once('.')
+        .is_some_and(|(_, part)| part.len() == 6)
 }
 
-/// Whether brackets have a time, with the words of any language: `금  8월 30 11:43:09 2024`, `  +0.000002`, `<    0.000123>`.
+/// Whether brackets have a time, with the words of any language: `금  8월 30 11:43:09 2024`, `
+/// +0.000002`, `<    0.000123>`.
 fn is_time(stamp: &str) -> bool {
     stamp.contains([':', '.'])
         && stamp.contains(|c: char| c.is_ascii_digit())
-        && stamp.chars().all(|c| c.is_alphanumeric() || " .,:+-<>/".contains(c))
+        && stamp
+            .chars()
+            .all(|c| c.is_alphanumeric() || " .,:+-<>/".contains(c))
 }
 
 /// Whether brackets have the number of a thread or a processor: `    T7`, `    C0`.
@@ -216,7 +283,8 @@ fn is_thread(stamp: &str) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Whose line it is, and its message, in the form of RFC 5424: `1 2024-08-30T11:43:09.123456+02:00 host kernel - - - `.
+/// Whose line it is, and its message, in the form of RFC 5424: `1 2024-08-30T11:43:09.123456+02:00
+/// host kernel - - - `.
 fn of_syslog(text: &str) -> Option<(Origin, &str)> {
     let (date, rest) = word(text.strip_prefix("1 ")?)?;
     let (_, rest) = word(rest).filter(|_| is_whole_date(date))?;
@@ -227,12 +295,17 @@ fn of_syslog(text: &str) -> Option<(Origin, &str)> {
         Some(elements) => elements.split_once("] ")?.1,
         None => rest.strip_prefix("- ")?,
     };
-    let origin = if program == "kernel" { Origin::Kernel } else { Origin::Other };
+    let origin = if program == "kernel" {
+        Origin::Kernel
+    } else {
+        Origin::Other
+    };
     Some((origin, message.trim_start_matches('\u{feff}').trim_start()))
 }
 
-/// Whose line it is, and its message, behind a date: `Aug 30 11:43:09 host kernel: `, `Aug 30 11:43:09 host kern.err kernel: `,
-/// `Fri 2024-08-30 11:43:09 CEST host kernel: `. `dmesg --time-format iso` writes the date alone.
+/// Whose line it is, and its message, behind a date: `Aug 30 11:43:09 host kernel: `, `Aug 30
+/// 11:43:09 host kern.err kernel: `, `Fri 2024-08-30 11:43:09 CEST host kernel: `. `dmesg
+/// --time-format iso` writes the date alone.
 fn of_date(text: &str) -> Option<(Origin, &str)> {
     // Most lines have no date, and need not be taken apart.
     let begin = beginning(text);
@@ -266,7 +339,9 @@ fn behind_date(text: &str) -> Option<(Origin, &str)> {
         return Some((Origin::Kernel, message));
     }
     let (host, mut rest) = word(text).filter(|(host, _)| is_host(host))?;
-    if let Some((facility, after)) = word(rest).and_then(|(word, after)| Some((busybox_facility(word)?, after))) {
+    if let Some((facility, after)) =
+        word(rest).and_then(|(word, after)| Some((busybox_facility(word)?, after)))
+    {
         if facility != "kern" {
             return Some((Origin::Other, after));
         }
@@ -277,7 +352,8 @@ fn behind_date(text: &str) -> Option<(Origin, &str)> {
         // `host sshd[123]: `, and not `pcieport 0000:00:01.0: `.
         None => {
             let (tag, _) = word(rest)?;
-            let is_tag = tag.ends_with(':') && tag.starts_with(|c: char| c.is_alphabetic() || c == '(');
+            let is_tag =
+                tag.ends_with(':') && tag.starts_with(|c: char| c.is_alphabetic() || c == '(');
             (is_tag && !host.is_empty()).then_some((Origin::Other, rest))
         }
     }
@@ -292,7 +368,9 @@ fn after_host(text: &str) -> Option<&str> {
 }
 
 fn of_kernel(text: &str) -> Option<&str> {
-    text.strip_prefix("kernel:")?.strip_prefix(' ').map(str::trim_start)
+    text.strip_prefix("kernel:")?
+        .strip_prefix(' ')
+        .map(str::trim_start)
 }
 
 /// The facility of `kern.err`.
@@ -303,7 +381,11 @@ fn busybox_facility(word: &str) -> Option<&str> {
 
 /// Whether a word can be the name or the address of a host: `node-1.example.com`, `fe80::1%eth0`.
 fn is_host(word: &str) -> bool {
-    !word.is_empty() && !word.ends_with(':') && word.chars().all(|c| c.is_alphanumeric() || "._-:%".contains(c))
+    !word.is_empty()
+        && !word.ends_with(':')
+        && word
+            .chars()
+            .all(|c| c.is_alphanumeric() || "._-:%".contains(c))
 }
 
 /// `2026-11-29T10:00:00.123456+01:00`, `2024-08-30T11:43:09,123456+02:00`.
@@ -324,12 +406,17 @@ fn is_number(text: &str) -> bool {
 
 /// `11:43`, `11:43:09`, `11:43:09.123456+02:00`, and not the bus address `0000:17:00.0`.
 fn is_clock(word: &str) -> bool {
-    let Some((hours, rest)) = word.split_once(':') else { return false };
+    let Some((hours, rest)) = word.split_once(':') else {
+        return false;
+    };
     if !(1..=2).contains(&hours.len()) || digits(hours) != hours.len() || digits(rest) != 2 {
         return false;
     }
     let mut rest = &rest[2..];
-    if let Some(seconds) = rest.strip_prefix(':').filter(|seconds| digits(seconds) == 2) {
+    if let Some(seconds) = rest
+        .strip_prefix(':')
+        .filter(|seconds| digits(seconds) == 2)
+    {
         rest = &seconds[2..];
     }
     if let Some(part) = rest.strip_prefix(['.', ',']) {
@@ -337,26 +424,36 @@ fn is_clock(word: &str) -> bool {
     }
     rest.is_empty()
         || rest == "Z"
-        || rest.strip_prefix(['+', '-']).is_some_and(|zone| zone.bytes().all(|b| b.is_ascii_digit() || b == b':'))
+        || rest
+            .strip_prefix(['+', '-'])
+            .is_some_and(|zone| zone.bytes().all(|b| b.is_ascii_digit() || b == b':'))
 }
 
 /// `1725010989.123456`, as `journalctl -o short-unix` writes.
 fn is_unix_time(word: &str) -> bool {
-    word.split_once('.').is_some_and(|(seconds, part)| seconds.len() >= 9 && is_number(seconds) && is_number(part))
+    word.split_once('.')
+        .is_some_and(|(seconds, part)| seconds.len() >= 9 && is_number(seconds) && is_number(part))
 }
 
-/// Whether a word can be of a date, in any language: `Nov`, `29`, `8월`, `août`, `ven.`, `2024-08-30`.
+/// Whether a word can be of a date, in any language: `Nov`, `29`, `8월`, `août`, `ven.`,
+/// `2024-08-30`.
 fn is_date_word(word: &str) -> bool {
-    word.len() <= 16 && word.chars().all(|c| c.is_alphanumeric() || ".,-/".contains(c))
+    word.len() <= 16
+        && word
+            .chars()
+            .all(|c| c.is_alphanumeric() || ".,-/".contains(c))
 }
 
 /// `CEST`, `ACWST`, `+03`.
 fn is_zone(word: &str) -> bool {
     (2..=6).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_uppercase())
-        || word.strip_prefix(['+', '-']).is_some_and(|zone| zone.bytes().all(|b| b.is_ascii_digit() || b == b':'))
+        || word
+            .strip_prefix(['+', '-'])
+            .is_some_and(|zone| zone.bytes().all(|b| b.is_ascii_digit() || b == b':'))
 }
 
-/// The lines of a log that have at least so many bytes, with their numbers. A log may have millions of shorter ones.
+/// The lines of a log that have at least so many bytes, with their numbers. A log may have millions
+/// of shorter ones.
 pub fn numbered(log: &str, least: usize) -> impl Iterator<Item = (usize, &str)> {
     let (mut from, mut number) = (0, 0);
     std::iter::from_fn(move || {

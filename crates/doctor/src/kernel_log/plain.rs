@@ -1,4 +1,5 @@
-//! A log as lines of text: without the colours of a terminal, and read from the JSON of journalctl and dmesg.
+//! A log as lines of text: without the colours of a terminal, and read from the JSON of journalctl
+//! and dmesg.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
@@ -14,8 +15,8 @@ pub fn plain(log: &str) -> Cow<'_, str> {
     without_colours(log)
 }
 
-/// Without what `dmesg --color` writes. Other escapes stay: one of them, as the end of a program's name, would take the process's number
-/// with it, by which the line is known to be a program's.
+/// Without what `dmesg --color` writes. Other escapes stay: one of them, as the end of a program's
+/// name, would take the process's number with it, by which the line is known to be a program's.
 fn without_colours(log: &str) -> Cow<'_, str> {
     if !log.contains('\x1b') {
         return Cow::Borrowed(log);
@@ -24,7 +25,10 @@ fn without_colours(log: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(log.len());
     out += pieces.next().unwrap_or_default();
     for piece in pieces {
-        match piece.strip_prefix('[').map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';')) {
+        match piece
+            .strip_prefix('[')
+            .map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';'))
+        {
             Some(rest) if rest.starts_with('m') => out += &rest[1..],
             _ => {
                 out.push('\x1b');
@@ -57,7 +61,8 @@ struct Record {
     msg: Option<String>,
 }
 
-/// A text that journalctl writes as the numbers of its bytes, if it is not all printable; of a field with several values nothing is read.
+/// A text that journalctl writes as the numbers of its bytes, if it is not all printable; of a
+/// field with several values nothing is read.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Text {
@@ -76,7 +81,8 @@ impl Text {
     }
 }
 
-/// The records of `dmesg --json` as lines. They are written as they are read: as values, millions of empty ones would take much memory.
+/// The records of `dmesg --json` as lines. They are written as they are read: as values, millions
+/// of empty ones would take much memory.
 struct Records(String);
 
 impl<'de> Deserialize<'de> for Records {
@@ -111,7 +117,8 @@ impl<'de> Visitor<'de> for IntoLines {
 /// A line that is known to be of another program.
 const NOT_THE_KERNELS: &str = "<14>\n";
 
-/// The texts of JSON as lines, an entry of journalctl's on each; from the first mistake on, the log stays as it is.
+/// The texts of JSON as lines, an entry of journalctl's on each; from the first mistake on, the log
+/// stays as it is.
 fn of_json(log: &str) -> String {
     let mut lines = String::new();
     let mut entries = serde_json::Deserializer::from_str(log).into_iter::<Entry>();
@@ -119,13 +126,27 @@ fn of_json(log: &str) -> String {
     while let Some(Ok(entry)) = entries.next() {
         let end = entries.byte_offset();
         match entry {
-            Entry { dmesg: Some(Records(records)), .. } => lines += &records,
+            Entry {
+                dmesg: Some(Records(records)),
+                ..
+            } => lines += &records,
             entry if entry.message.is_none() => lines += log[read..end].trim_start(),
             entry if !entry.is_kernels() => lines += NOT_THE_KERNELS,
             entry => {
-                let microseconds = entry.kernels_time.as_ref().and_then(|time| time.parse::<u64>().ok());
-                let message = entry.message.as_ref().and_then(Text::text).unwrap_or_default();
-                write(&mut lines, microseconds.map(|time| time as f64 / 1e6), &message);
+                let microseconds = entry
+                    .kernels_time
+                    .as_ref()
+                    .and_then(|time| time.parse::<u64>().ok());
+                let message = entry
+                    .message
+                    .as_ref()
+                    .and_then(Text::text)
+                    .unwrap_or_default();
+                write(
+                    &mut lines,
+                    microseconds.map(|time| time as f64 / 1e6),
+                    &message,
+                );
             }
         }
         read = end;
@@ -134,11 +155,16 @@ fn of_json(log: &str) -> String {
 }
 
 impl Entry {
-    /// Whether the kernel wrote it. The journal itself knows who wrote an entry, where that was not left out.
+    /// Whether the kernel wrote it. The journal itself knows who wrote an entry, where that was not
+    /// left out.
     fn is_kernels(&self) -> bool {
         match &self.transport {
             Some(transport) => transport == "kernel",
-            None => self.identifier.as_ref().and_then(Text::text).is_some_and(|name| name == "kernel"),
+            None => self
+                .identifier
+                .as_ref()
+                .and_then(Text::text)
+                .is_some_and(|name| name == "kernel"),
         }
     }
 }

@@ -22,7 +22,11 @@ fn sentences_are_read_across_lines() {
 ";
     let gpu = || LoggedGpu::from("0000:02:00.0 (PCI ID: 10de:2c38)".to_owned());
     assert_eq!(gpu().address(), Some("0000:02:00.0"));
-    let xid = |gpu: &str, number, text: &str| Said::Xid { gpu: gpu.into(), number, text: text.into() };
+    let xid = |gpu: &str, number, text: &str| Said::Xid {
+        gpu: gpu.into(),
+        number,
+        text: text.into(),
+    };
     assert_eq!(
         parse(log),
         [
@@ -58,7 +62,10 @@ fn what_hardware_and_other_drivers_do_is_read() {
 [    8.100000] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 crumbstore
 [    9.000000] nvidia: version magic '6.8.0-64-generic SMP mod_unload ' should be '6.8.0-71-generic SMP mod_unload '
 ";
-    let held = |gpu: &str, by: &str| Said::Held { gpu: gpu.into(), by: by.into() };
+    let held = |gpu: &str, by: &str| Said::Held {
+        gpu: gpu.into(),
+        by: by.into(),
+    };
     assert_eq!(
         parse(log),
         [
@@ -94,14 +101,20 @@ fn addresses_are_those_of_the_bus() {
         assert_eq!(address(word).as_deref(), want, "{word}");
     }
     let gpu = LoggedGpu::from("GeForce GT 710".to_owned());
-    assert_eq!((gpu.address(), gpu.to_string().as_str()), (None, "GeForce GT 710"));
+    assert_eq!(
+        (gpu.address(), gpu.to_string().as_str()),
+        (None, "GeForce GT 710")
+    );
 }
 
 #[test]
 fn only_bus_addresses_are_taken_for_gpus() {
     let log = "NVRM: Xid (PCI:0000:cb:00 GPU-I:05): 13, pid=9\nLinux version 6.8\nNVRM: Xid (PCI:0; reboot): 79, x\n\
                    NVRM: Xid (PCI:$(reboot)): 79\nNVRM: Xid (PCI:0000:cb:00): 70000, x\nNVRM: Xid (PCI:0000:cb:00): -1\n";
-    let all: Vec<_> = xids(log).into_iter().map(|logged| (logged.gpu, logged.number)).collect();
+    let all: Vec<_> = xids(log)
+        .into_iter()
+        .map(|logged| (logged.gpu, logged.number))
+        .collect();
     assert_eq!(all, [("0000:cb:00.0".to_owned(), 13)]);
     let log = "x: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 27\nx: SXid (PCI:$(reboot)): 24007, Fatal, y\n";
     assert_eq!((sxids(log).len(), xids(log).len()), (1, 0));
@@ -111,8 +124,17 @@ fn only_bus_addresses_are_taken_for_gpus() {
 fn an_xid_may_be_copied_without_its_prefix() {
     let log = "Xid (PCI:0000:65:00): 79, pid=1, GPU has fallen off the bus.\nkernel: Xid (0000:66:00): 48, x\n\
                    Xid 13 happens, and Xid (PCI:$(reboot)): 31\n";
-    let all: Vec<_> = xids(log).into_iter().map(|logged| (logged.gpu, logged.number)).collect();
-    assert_eq!(all, [("0000:65:00.0".to_owned(), 79), ("0000:66:00.0".to_owned(), 48)]);
+    let all: Vec<_> = xids(log)
+        .into_iter()
+        .map(|logged| (logged.gpu, logged.number))
+        .collect();
+    assert_eq!(
+        all,
+        [
+            ("0000:65:00.0".to_owned(), 79),
+            ("0000:66:00.0".to_owned(), 48)
+        ]
+    );
 }
 
 #[test]
@@ -122,8 +144,13 @@ fn a_storm_is_read_in_a_moment() {
     let log: String = lines.collect();
     let began = std::time::Instant::now();
     assert_eq!(parse(&log).len(), 1);
-    // A second in a debug build. Searching the whole log for each message takes twelve seconds in a release build.
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    // A second in a debug build. Searching the whole log for each message takes twelve seconds in a
+    // release build.
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 #[test]
@@ -191,11 +218,20 @@ fn a_message_begins_with_its_mark_after_any_prefix() {
         };
         assert_eq!(parse(&format!("{before}{old}\n")), [want], "{before}");
         let lost = "NVRM: GPU 0000:17:00.0: GPU has fallen off the bus.";
-        assert_eq!(parse(&format!("{before}{lost}\n")), [Said::OffTheBus("0000:17:00.0".into())], "{before}");
+        assert_eq!(
+            parse(&format!("{before}{lost}\n")),
+            [Said::OffTheBus("0000:17:00.0".into())],
+            "{before}"
+        );
         let switch = "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, x";
         assert_eq!(parse(&format!("{before}{switch}\n")).len(), 1, "{before}");
-        let refused = "Lockdown: modprobe: unsigned module loading is restricted; see man kernel_lockdown.7";
-        assert_eq!(parse(&format!("{before}{refused}\n")), [Said::Refused(refused.into())], "{before}");
+        let refused =
+            "Lockdown: modprobe: unsigned module loading is restricted; see man kernel_lockdown.7";
+        assert_eq!(
+            parse(&format!("{before}{refused}\n")),
+            [Said::Refused(refused.into())],
+            "{before}"
+        );
     }
 }
 
@@ -205,10 +241,15 @@ fn without_unread(mut said: Vec<Said>) -> Vec<Said> {
 }
 
 fn first_unread(said: &Said) -> Option<usize> {
-    if let Said::Unread { first, .. } = said { Some(*first) } else { None }
+    if let Said::Unread { first, .. } = said {
+        Some(*first)
+    } else {
+        None
+    }
 }
 
-const LOST: &str = "NVRM: Xid (PCI:0000:17:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.";
+const LOST: &str =
+    "NVRM: Xid (PCI:0000:17:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.";
 
 #[test]
 fn messages_of_the_kernel_hide_none_that_follows() {
@@ -232,11 +273,18 @@ fn messages_of_the_kernel_hide_none_that_follows() {
         "",
     ] {
         for other in others {
-            for (head, indent) in [(before, ""), ("[    1.000000] ", ""), ("some header\n", "  ")] {
+            for (head, indent) in [
+                (before, ""),
+                ("[    1.000000] ", ""),
+                ("some header\n", "  "),
+            ] {
                 let log = format!("{head}{other}\n{indent}{before}{LOST}\n");
                 let said = parse(&log);
                 assert!(
-                    matches!(said.as_slice(), [Said::Xid { number: 79, .. }, Said::OffTheBus(_)]),
+                    matches!(
+                        said.as_slice(),
+                        [Said::Xid { number: 79, .. }, Said::OffTheBus(_)]
+                    ),
                     "{log}: {said:?}"
                 );
             }
@@ -248,40 +296,105 @@ fn messages_of_the_kernel_hide_none_that_follows() {
 fn of_a_line_that_may_be_a_users_it_is_said() {
     let crash = "a[4242]: segfault at 0 ip 0000000000001139 sp 00007ffd error 4 in x";
     let cases = [
-        (format!("[   12.345678] {crash}\n[   12.345678] {LOST}\n[   12.345678] b[55d000+1000]\n"), Some(2)),
-        (format!("[   12.345678] {crash}\n               {LOST}\n               b[55d000+1000]\n"), None),
+        (
+            format!(
+                "[   12.345678] {crash}\n[   12.345678] {LOST}\n[   12.345678] b[55d000+1000]\n"
+            ),
+            Some(2),
+        ),
+        (
+            format!(
+                "[   12.345678] {crash}\n               {LOST}\n               b[55d000+1000]\n"
+            ),
+            None,
+        ),
         (format!("[   12.345678] {crash}\n{LOST}\n"), Some(2)),
-        (format!("[   12.345678] {crash}[1+1]\n[   12.345678] [    1.0] {LOST}\n"), Some(2)),
-        ("[   12.345678] NVRM: Xid (GPU-1234abcd): 79, x\n".to_owned(), Some(1)),
-        ("[   12.345678] NVRM: Xid (PCI:0000:17:00):79, x\n".to_owned(), Some(1)),
+        (
+            format!("[   12.345678] {crash}[1+1]\n[   12.345678] [    1.0] {LOST}\n"),
+            Some(2),
+        ),
+        (
+            "[   12.345678] NVRM: Xid (GPU-1234abcd): 79, x\n".to_owned(),
+            Some(1),
+        ),
+        (
+            "[   12.345678] NVRM: Xid (PCI:0000:17:00):79, x\n".to_owned(),
+            Some(1),
+        ),
         (
             format!(
                 "Aug 30 11:43:09 h kernel: {crash}\nAug 30 11:43:09 h kernel: {LOST}\nAug 30 11:43:09 h kernel: b[1000+1]"
             ),
             Some(2),
         ),
-        (format!("[Fri Aug 30 11:43:09 2024] {crash}\n[Fri Aug 30 11:43:09 2024] {LOST}\n"), Some(2)),
-        (format!("[   12.345678] a\n               [4242]: segfault at 0 in x\n               {LOST}\n"), Some(3)),
+        (
+            format!("[Fri Aug 30 11:43:09 2024] {crash}\n[Fri Aug 30 11:43:09 2024] {LOST}\n"),
+            Some(2),
+        ),
+        (
+            format!(
+                "[   12.345678] a\n               [4242]: segfault at 0 in x\n               {LOST}\n"
+            ),
+            Some(3),
+        ),
         (
             format!(
                 "[   12.345678] process '/tmp/a\n[   12.345678] {LOST}\n[   12.345678] ' started with executable stack"
             ),
             Some(2),
         ),
-        (format!("[   12.345678] NVRM: API mismatch: the client has the version 1\n               {LOST}\n"), Some(2)),
-        (format!("[   12.345678] traps: a[4242] trap invalid opcode ip:1 sp:2 error:0 in {LOST}[1000+2000]\n"), None),
-        (format!("<13>1 2024-08-30T11:43:09.123456+02:00 node1 kernel - - - {LOST}\n"), None),
-        (format!("Aug 30 11:43:09 h user.notice kernel: {LOST}\n"), None),
-        (format!("[    1.000000] x\nAug 30 11:43:09 gpu a kernel: {LOST}\n"), Some(2)),
-        (format!("[    1.000000] x\n123:[   12.345678] {LOST}\n> [   12.345678] {LOST}\n"), Some(2)),
-        (format!("__CURSOR=s=1\n_TRANSPORT=kernel\nMESSAGE={LOST}\n"), Some(3)),
-        ("[   12.345678] NVRM: Xid (1:1): 79 output lines suppressed due to ratelimiting\n".to_owned(), None),
+        (
+            format!(
+                "[   12.345678] NVRM: API mismatch: the client has the version 1\n               {LOST}\n"
+            ),
+            Some(2),
+        ),
+        (
+            format!(
+                "[   12.345678] traps: a[4242] trap invalid opcode ip:1 sp:2 error:0 in {LOST}[1000+2000]\n"
+            ),
+            None,
+        ),
+        (
+            format!("<13>1 2024-08-30T11:43:09.123456+02:00 node1 kernel - - - {LOST}\n"),
+            None,
+        ),
+        (
+            format!("Aug 30 11:43:09 h user.notice kernel: {LOST}\n"),
+            None,
+        ),
+        (
+            format!("[    1.000000] x\nAug 30 11:43:09 gpu a kernel: {LOST}\n"),
+            Some(2),
+        ),
+        (
+            format!("[    1.000000] x\n123:[   12.345678] {LOST}\n> [   12.345678] {LOST}\n"),
+            Some(2),
+        ),
+        (
+            format!("__CURSOR=s=1\n_TRANSPORT=kernel\nMESSAGE={LOST}\n"),
+            Some(3),
+        ),
+        (
+            "[   12.345678] NVRM: Xid (1:1): 79 output lines suppressed due to ratelimiting\n"
+                .to_owned(),
+            None,
+        ),
     ];
     for (log, first) in cases {
         let said = parse(&log);
         let unread: Vec<_> = said.iter().filter_map(first_unread).collect();
-        assert!(!said.iter().any(|one| matches!(one, Said::Xid { .. } | Said::OffTheBus(_))), "{log}: {said:?}");
-        assert_eq!(unread, first.into_iter().collect::<Vec<_>>(), "{log}: {said:?}");
+        assert!(
+            !said
+                .iter()
+                .any(|one| matches!(one, Said::Xid { .. } | Said::OffTheBus(_))),
+            "{log}: {said:?}"
+        );
+        assert_eq!(
+            unread,
+            first.into_iter().collect::<Vec<_>>(),
+            "{log}: {said:?}"
+        );
     }
     // No report is longer than what the kernel writes.
     let noise = "[   12.345678] x\n".repeat(5000);
@@ -294,22 +407,37 @@ fn json_and_colours_are_read() {
     let journal = |transport: &str, message: &str| {
         let entry = serde_json::json!({"_TRANSPORT": transport, "SYSLOG_IDENTIFIER": "kernel", "PRIORITY": "3",
                 "_SOURCE_MONOTONIC_TIMESTAMP": "12345678", "MESSAGE": message});
-        (entry.to_string() + "\n", serde_json::to_string_pretty(&entry).expect("JSON") + "\n")
+        (
+            entry.to_string() + "\n",
+            serde_json::to_string_pretty(&entry).expect("JSON") + "\n",
+        )
     };
-    let bytes = |message: &str| serde_json::json!({"_TRANSPORT": "kernel", "MESSAGE": message.as_bytes()}).to_string();
+    let bytes = |message: &str| {
+        serde_json::json!({"_TRANSPORT": "kernel", "MESSAGE": message.as_bytes()}).to_string()
+    };
     let dmesg = |pri: u32, message: &str| {
         let records = serde_json::json!({"dmesg": [{"pri": 5, "time": 0.0, "msg": "Linux version 6.1.0"},
                 {"pri": pri, "time": 12.345_678, "msg": message}]});
         serde_json::to_string_pretty(&records).expect("JSON")
     };
     let (line, pretty) = journal("kernel", LOST);
-    let coloured = format!("\x1b[32m[   12.345678] \x1b[0m\x1b[33mNVRM: \x1b[0m{}\n", &LOST["NVRM: ".len()..]);
+    let coloured = format!(
+        "\x1b[32m[   12.345678] \x1b[0m\x1b[33mNVRM: \x1b[0m{}\n",
+        &LOST["NVRM: ".len()..]
+    );
     for log in [line, pretty, bytes(LOST), dmesg(3, LOST), coloured] {
         let said = parse(&log);
-        assert!(matches!(said.as_slice(), [Said::Xid { number: 79, .. }, Said::OffTheBus(_)]), "{log}: {said:?}");
+        assert!(
+            matches!(
+                said.as_slice(),
+                [Said::Xid { number: 79, .. }, Said::OffTheBus(_)]
+            ),
+            "{log}: {said:?}"
+        );
     }
     let quoted = format!("a[4242]: segfault at 0 in x\n{LOST}\nb[1000+2000]");
-    let by_a_program = "a\x1b[4242]: segfault at 0 ip 1 sp 2 error 4 in fallen off the bus[1000+2000]";
+    let by_a_program =
+        "a\x1b[4242]: segfault at 0 ip 1 sp 2 error 4 in fallen off the bus[1000+2000]";
     for log in [
         journal("syslog", LOST).0,
         journal("kernel", &quoted).0,
@@ -325,23 +453,44 @@ fn json_and_colours_are_read() {
 
 #[test]
 fn only_a_boot_makes_errors_old() {
-    let boot = |stamp: &str| format!("{stamp}Linux version 6.1.0-2-amd64 (x)\n{stamp}Command line: ro quiet\n");
+    let boot = |stamp: &str| {
+        format!("{stamp}Linux version 6.1.0-2-amd64 (x)\n{stamp}Command line: ro quiet\n")
+    };
     let xid = |stamp: &str| format!("{stamp}{LOST}\n");
     let h = "Aug 30 11:43:09 h kernel: ";
     let other = "Aug 30 11:43:09 h sshd[1]: x\n";
     for (log, is_old) in [
         (xid("[   12.345678] ") + &boot("[    0.000000] "), true),
-        (xid("[   12.345678] ") + "[    0.000000] Linux version 6.1\n", true),
+        (
+            xid("[   12.345678] ") + "[    0.000000] Linux version 6.1\n",
+            true,
+        ),
         (xid(h) + &boot(h), true),
         (xid(h) + other + &boot(h), true),
         (xid("") + &boot(""), true),
-        (xid(&format!("{h}[   12.3] ")) + other + &boot(&format!("{h}[    0.000000] ")), true),
+        (
+            xid(&format!("{h}[   12.3] ")) + other + &boot(&format!("{h}[    0.000000] ")),
+            true,
+        ),
         (xid("3,1,12345678,-;") + &boot("5,1,0,-;"), true),
         // Words that somebody wrote to a syslog.
         (xid(h) + h + "Linux version 6.1\n", false),
-        (xid(&format!("{h}[   12.3] ")) + h + "Linux version 6.1\n" + h + "Command line: x\n", false),
-        (xid(&format!("{h}[   12.3] ")) + h + "[    0.000000] Linux version 6.1\n" + h + "[   13.0] x\n", false),
-        (xid(&format!("{h}[   12.3] ")) + other + h + "[    0.000000] Linux version 6.1\n", false),
+        (
+            xid(&format!("{h}[   12.3] ")) + h + "Linux version 6.1\n" + h + "Command line: x\n",
+            false,
+        ),
+        (
+            xid(&format!("{h}[   12.3] "))
+                + h
+                + "[    0.000000] Linux version 6.1\n"
+                + h
+                + "[   13.0] x\n",
+            false,
+        ),
+        (
+            xid(&format!("{h}[   12.3] ")) + other + h + "[    0.000000] Linux version 6.1\n",
+            false,
+        ),
         (xid("[   12.345678] ") + "Linux version 6.1\n", false),
     ] {
         let said = parse(&log);
@@ -355,7 +504,13 @@ fn a_log_in_which_nothing_is_known_does_not_pass() {
     for log in ["\x1f?\x08?", "a text\nof anything\n", &utf16] {
         assert!(matches!(heard(log), Answer::NotAsked(_)), "{log}");
     }
-    for log in ["", " \n", "[    1.000000] x", "Linux version 6.1.0", "Aug 30 11:43:09 h kernel: x"] {
+    for log in [
+        "",
+        " \n",
+        "[    1.000000] x",
+        "Linux version 6.1.0",
+        "Aug 30 11:43:09 h kernel: x",
+    ] {
         assert_eq!(heard(log), Answer::Is(Vec::new()), "{log}");
     }
 }
@@ -376,11 +531,18 @@ fn any_log_is_read_in_a_moment() {
         "NVRM: BAR BAR BAR BAR\n",
         "NVRM: fallen off the bus\n",
     ] {
-        let all = REFUSALS.iter().chain(&UNFIT).fold(String::new(), |all, sign| all + sign + "\n");
+        let all = REFUSALS
+            .iter()
+            .chain(&UNFIT)
+            .fold(String::new(), |all, sign| all + sign + "\n");
         let began = std::time::Instant::now();
         parse(&(noise.repeat(most / noise.len()) + &all));
         // A second in a build that is not optimised. A release reads all in less.
-        assert!(began.elapsed() < Duration::from_secs(10), "{noise:?}: {:?}", began.elapsed());
+        assert!(
+            began.elapsed() < Duration::from_secs(10),
+            "{noise:?}: {:?}",
+            began.elapsed()
+        );
     }
 }
 
@@ -394,12 +556,21 @@ fn what_a_program_is_called_is_no_message() {
     let mut forged = vec![
         format!("tmpfs: Unknown parameter 'x kernel: {xid}'"),
         format!("traps: a[4242] trap invalid opcode ip:1 sp:2 error:0 in {xid}[1000+2000]"),
-        format!("NVRM: a[4242] bad frame in rt_sigreturn frame:1 ip:2 sp:3 orax:f in fallen off the bus[1000+2000]"),
+        format!(
+            "NVRM: a[4242] bad frame in rt_sigreturn frame:1 ip:2 sp:3 orax:f in fallen off the bus[1000+2000]"
+        ),
         format!("overlayfs: failed to resolve 'Loading of unsigned module is rejected': -2"),
     ];
-    for name in
-        ["a", "NVRM:", "NVRM: ", "NVRM:\\x1b\\x1b", "kernel: NVRM: ", "nvidia-nvswitch", "Linux version 6", "nvidia: "]
-    {
+    for name in [
+        "a",
+        "NVRM:",
+        "NVRM: ",
+        "NVRM:\\x1b\\x1b",
+        "kernel: NVRM: ",
+        "nvidia-nvswitch",
+        "Linux version 6",
+        "nvidia: ",
+    ] {
         for file in [
             xid,
             switch,
@@ -412,31 +583,52 @@ fn what_a_program_is_called_is_no_message() {
         ] {
             forged.push(format!("{name}{crash} {file}[55d000+1000] likely on CPU 3"));
             // As dmesg writes a line break, and as programs do that read /proc/kmsg.
-            forged.push(format!("{name}{crash} a\n               {file}\n               b[55d000+1000]"));
+            forged.push(format!(
+                "{name}{crash} a\n               {file}\n               b[55d000+1000]"
+            ));
             forged
                 .push(format!("{name}{crash} a\n               [    9.999999] {file}\n               b[55d000+1000]"));
             forged.push(format!("{name}{crash} a\n{file}\nb[55d000+1000]"));
-            forged.push(format!("{name}{crash} a\n[    9.123456] {file}\n[    9.123456] b[55d000+1000]"));
+            forged.push(format!(
+                "{name}{crash} a\n[    9.123456] {file}\n[    9.123456] b[55d000+1000]"
+            ));
         }
     }
     for lines in forged {
-        let log = format!("{real}[    9.123456] {lines}\n[   10.000000] NVRM: Xid (PCI:0000:2a:00): 94, x\n");
+        let log = format!(
+            "{real}[    9.123456] {lines}\n[   10.000000] NVRM: Xid (PCI:0000:2a:00): 94, x\n"
+        );
         let want = parse(&(real.to_owned() + "NVRM: Xid (PCI:0000:2a:00): 94, x"));
         assert_eq!(without_unread(parse(&log)), want, "{log}");
     }
-    let by_a_program = format!("Nov 29 10:00:00 host me: {xid}\n2026-11-29T10:00:00.123456+00:00 host me[7]: {xid}");
+    let by_a_program = format!(
+        "Nov 29 10:00:00 host me: {xid}\n2026-11-29T10:00:00.123456+00:00 host me[7]: {xid}"
+    );
     assert_eq!(parse(&by_a_program), []);
 }
 
 #[test]
 fn any_text_is_read() {
-    for text in
-        ["", "NVRM:", "NVRM: Xid (", "NVRM: Xid (PCI:0): ", "NVRM: BAR", "Linux version", "\u{1f4a5}NVRM: BAR1 is"]
-    {
+    for text in [
+        "",
+        "NVRM:",
+        "NVRM: Xid (",
+        "NVRM: Xid (PCI:0): ",
+        "NVRM: BAR",
+        "Linux version",
+        "\u{1f4a5}NVRM: BAR1 is",
+    ] {
         parse(text);
     }
     for number in 0..200 {
         let log = format!("NVRM: Xid (0000:03:00): {number}, Channel 00000001");
-        assert_eq!(parse(&log), [Said::Xid { gpu: "0000:03:00.0".into(), number, text: "Channel 00000001".into() }]);
+        assert_eq!(
+            parse(&log),
+            [Said::Xid {
+                gpu: "0000:03:00.0".into(),
+                number,
+                text: "Channel 00000001".into()
+            }]
+        );
     }
 }

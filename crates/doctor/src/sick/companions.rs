@@ -12,7 +12,11 @@ fn dcgm(enabled: bool, unit: &'static str, line: &'static str) -> impl Fn(&mut E
     })
 }
 
-fn installed(id: &'static str, enabled: bool, change: impl Fn(&mut CompanionState)) -> impl Fn(&mut Evidence) {
+fn installed(
+    id: &'static str,
+    enabled: bool,
+    change: impl Fn(&mut CompanionState),
+) -> impl Fn(&mut Evidence) {
     move |e| {
         let found = json!({ "id": id, "version": "2.28.4", "enabled": enabled });
         e.facts.companions = vec![serde_json::from_value(found).expect("a companion")];
@@ -32,40 +36,101 @@ fn loaded(e: &mut Evidence, name: &str) {
 fn verdict(change: impl Fn(&mut Evidence)) -> (Status, String, Vec<String>) {
     let mut seen = sound();
     change(&mut seen);
-    let check = examine(seen, &embedded(), &[CheckId::GS805]).checks.into_iter().next().expect("a check");
-    (check.status, check.cause.unwrap_or_default(), check.remediation.map(|cure| cure.commands).unwrap_or_default())
+    let check = examine(seen, &embedded(), &[CheckId::GS805])
+        .checks
+        .into_iter()
+        .next()
+        .expect("a check");
+    (
+        check.status,
+        check.cause.unwrap_or_default(),
+        check
+            .remediation
+            .map(|cure| cure.commands)
+            .unwrap_or_default(),
+    )
 }
 
 #[test]
 fn dcgm_runs_if_boots_start_it() {
     assert_eq!(verdict(dcgm(true, "active", "")).0, Status::Pass);
-    assert_eq!(verdict(dcgm(false, "inactive", "")).0, Status::Pass, "exporters have it built in");
-    let (status, cause, commands) = verdict(dcgm(true, "inactive", "Host engine already running with pid 4"));
-    assert!(status == Status::Warn && cause.contains("another host engine"), "{cause}");
-    assert_eq!(commands, ["sudo systemctl enable --now nvidia-dcgm.service"]);
-    let (status, cause, _) = verdict(dcgm(false, "failed", "Err: Failed to start DCGM Server: -7"));
-    assert!(status == Status::Warn && cause.contains("failed: its port (5555)"), "{cause}");
+    assert_eq!(
+        verdict(dcgm(false, "inactive", "")).0,
+        Status::Pass,
+        "exporters have it built in"
+    );
+    let (status, cause, commands) = verdict(dcgm(
+        true,
+        "inactive",
+        "Host engine already running with pid 4",
+    ));
+    assert!(
+        status == Status::Warn && cause.contains("another host engine"),
+        "{cause}"
+    );
+    assert_eq!(
+        commands,
+        ["sudo systemctl enable --now nvidia-dcgm.service"]
+    );
+    let (status, cause, _) = verdict(dcgm(
+        false,
+        "failed",
+        "Err: Failed to start DCGM Server: -7",
+    ));
+    assert!(
+        status == Status::Warn && cause.contains("failed: its port (5555)"),
+        "{cause}"
+    );
 }
 
 #[test]
 fn dcgm_has_the_fixes_of_bulletins() {
     let fixes = |version: &'static str, package: &'static str| {
         let mut seen = sound();
-        let found = json!({ "id": "dcgm", "version": version, "package": package, "enabled": true });
+        let found =
+            json!({ "id": "dcgm", "version": version, "package": package, "enabled": true });
         seen.facts.companions = vec![serde_json::from_value(found).expect("a companion")];
-        seen.facts.driver.as_mut().expect("a driver").version = "580.999.01".parse().expect("a version");
+        seen.facts.driver.as_mut().expect("a driver").version =
+            "580.999.01".parse().expect("a version");
         seen.facts.toolkits[0].version = "99.0".parse().expect("a version");
         seen.bulletins = embedded().bulletins;
-        let check = examine(seen, &embedded(), &[CheckId::GS513]).checks.into_iter().next().expect("a check");
-        (check.status, check.cause.unwrap_or_default(), check.remediation.map(|cure| cure.commands).unwrap_or_default())
+        let check = examine(seen, &embedded(), &[CheckId::GS513])
+            .checks
+            .into_iter()
+            .next()
+            .expect("a check");
+        (
+            check.status,
+            check.cause.unwrap_or_default(),
+            check
+                .remediation
+                .map(|cure| cure.commands)
+                .unwrap_or_default(),
+        )
     };
-    assert_eq!(fixes("4.5.3", "datacenter-gpu-manager-4-cuda13").0, Status::Pass);
+    assert_eq!(
+        fixes("4.5.3", "datacenter-gpu-manager-4-cuda13").0,
+        Status::Pass
+    );
     let (status, cause, commands) = fixes("4.5.2", "datacenter-gpu-manager-4-cuda13");
-    assert!(status == Status::Warn && cause.contains("CVE-2026-47483") && cause.contains("4.5.3"), "{cause}");
-    assert!(commands[0].ends_with("install datacenter-gpu-manager-4-cuda13"), "{commands:?}");
+    assert!(
+        status == Status::Warn && cause.contains("CVE-2026-47483") && cause.contains("4.5.3"),
+        "{cause}"
+    );
+    assert!(
+        commands[0].ends_with("install datacenter-gpu-manager-4-cuda13"),
+        "{commands:?}"
+    );
     let (_, _, commands) = fixes("3.3.9", "datacenter-gpu-manager");
-    assert_eq!(commands, ["sudo gpusetup apply --profile driver --with dcgm"]);
-    assert_eq!(fixes("odd", "datacenter-gpu-manager").0, Status::Pass, "a version that cannot be compared");
+    assert_eq!(
+        commands,
+        ["sudo gpusetup apply --profile driver --with dcgm"]
+    );
+    assert_eq!(
+        fixes("odd", "datacenter-gpu-manager").0,
+        Status::Pass,
+        "a version that cannot be compared"
+    );
 }
 
 #[test]
@@ -79,16 +144,32 @@ fn nvidia_fs_is_loaded_and_built_for_the_driver() {
     assert_eq!(verdict(built("580.95.05")).0, Status::Pass);
     assert_eq!(verdict(built("no log")).0, Status::Pass);
     let (status, cause, commands) = verdict(built("570.211.01"));
-    assert!(status == Status::Fail && cause.contains("570.211.01") && cause.contains("580.95.05"), "{cause}");
-    assert_eq!(commands[0], format!("sudo dkms build nvidia-fs/2.28.4 -k {KERNEL} --force"));
+    assert!(
+        status == Status::Fail && cause.contains("570.211.01") && cause.contains("580.95.05"),
+        "{cause}"
+    );
+    assert_eq!(
+        commands[0],
+        format!("sudo dkms build nvidia-fs/2.28.4 -k {KERNEL} --force")
+    );
     let (status, cause, commands) = verdict(installed("gds", true, |_| ()));
-    assert!(status == Status::Warn && cause.contains("not loaded"), "{cause}");
+    assert!(
+        status == Status::Warn && cause.contains("not loaded"),
+        "{cause}"
+    );
     assert_eq!(commands, ["sudo modprobe nvidia-fs"]);
     let (_, cause, _) = verdict(|e| {
         installed("gds", true, |_| ())(e);
         e.facts.driver.as_mut().expect("a driver").modules = Some(ModuleFlavour::Proprietary);
     });
     assert!(cause.contains("needs the open kernel modules"), "{cause}");
-    assert_eq!(verdict(installed("gds", false, |_| ())).0, Status::Pass, "nobody has boots load it");
-    assert_eq!(verdict(|e| e.companions = Default::default()).0, Status::Skip);
+    assert_eq!(
+        verdict(installed("gds", false, |_| ())).0,
+        Status::Pass,
+        "nobody has boots load it"
+    );
+    assert_eq!(
+        verdict(|e| e.companions = Default::default()).0,
+        Status::Skip
+    );
 }

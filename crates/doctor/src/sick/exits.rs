@@ -13,7 +13,11 @@ fn without_gpu(e: &mut Evidence) {
     e.nvml = Answer::NotAsked("no NVIDIA driver is installed".into());
     e.cuda = Answer::NotAsked("no NVIDIA driver is installed".into());
     e.convolution.clear();
-    e.facts.kernels.installed.iter_mut().for_each(|kernel| kernel.nvidia_module = None);
+    e.facts
+        .kernels
+        .installed
+        .iter_mut()
+        .for_each(|kernel| kernel.nvidia_module = None);
     e.dkms.clear();
 }
 
@@ -25,11 +29,18 @@ fn without_driver(e: &mut Evidence) {
 }
 
 fn missing(library: &str) -> Refused {
-    Refused { call: library.into(), code: None, says: "cannot open shared object file".into() }
+    Refused {
+        call: library.into(),
+        code: None,
+        says: "cannot open shared object file".into(),
+    }
 }
 
 fn without_libcuda(e: &mut Evidence) {
-    e.cuda = Answer::Is(Cuda { refused: Some(missing("libcuda.so.1")), ..Cuda::default() });
+    e.cuda = Answer::Is(Cuda {
+        refused: Some(missing("libcuda.so.1")),
+        ..Cuda::default()
+    });
 }
 
 fn without_nvml(e: &mut Evidence) {
@@ -50,7 +61,13 @@ fn hangs(e: &mut Evidence) {
 /// The exit code that follows from the statuses in the JSON alone.
 fn by_json(report: &Report, strict: bool) -> u8 {
     let report = serde_json::to_value(report).expect("JSON");
-    let has = |status: &str| report["checks"].as_array().expect("checks").iter().any(|check| check["status"] == status);
+    let has = |status: &str| {
+        report["checks"]
+            .as_array()
+            .expect("checks")
+            .iter()
+            .any(|check| check["status"] == status)
+    };
     let has_gpu = !report["host"]["gpus"].as_array().expect("GPUs").is_empty();
     let is_hidden = report["host"]["machine"]["kind"] == "jetson";
     match () {
@@ -122,14 +139,22 @@ fn the_exit_code_is_that_of_the_findings() {
         change(&mut evidence);
         let report = examined(evidence);
         for (is_strict, want) in [(false, usual), (true, strict)] {
-            assert_eq!(report.exit(is_strict, false).code(), want, "{name}: {:?}", illnesses_of_any_kind(&report));
+            assert_eq!(
+                report.exit(is_strict, false).code(),
+                want,
+                "{name}: {:?}",
+                illnesses_of_any_kind(&report)
+            );
             assert_eq!(by_json(&report, is_strict), want, "{name}");
         }
     }
 }
 
 fn illnesses_of_any_kind(report: &Report) -> Vec<String> {
-    let ill = report.checks.iter().filter(|f| !matches!(f.status, Status::Pass | Status::Skip));
+    let ill = report
+        .checks
+        .iter()
+        .filter(|f| !matches!(f.status, Status::Pass | Status::Skip));
     ill.map(|f| format!("{} {:?}", f.id, f.status)).collect()
 }
 

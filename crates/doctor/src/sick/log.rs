@@ -29,7 +29,12 @@ fn what_the_kernel_said() {
         let text: &'static str = format!("NVRM: Xid (PCI:0000:17:00): {number}, pid=1, x").leak();
         assert_eq!(found(log(text)), want, "Xid {number}");
     }
-    assert_eq!(found(log("NVRM: GPU 0000:17:00.0: RmInitAdapter failed! (0x24:0x72:1568)")), ["GS903 fail"]);
+    assert_eq!(
+        found(log(
+            "NVRM: GPU 0000:17:00.0: RmInitAdapter failed! (0x24:0x72:1568)"
+        )),
+        ["GS903 fail"]
+    );
     let open = "NVRM: The NVIDIA GPU 0000:17:00.0 (PCI ID: 10de:20b0)\nNVRM: installed in this system requires use of the NVIDIA open kernel modules";
     assert_eq!(found(log(open)), [""; 0], "it has the GPU since");
     assert_eq!(found(idle(open)), ["GS504 fail", "GS501 fail < GS504"]);
@@ -43,7 +48,10 @@ fn what_the_kernel_said() {
     assert_eq!(found(refused), ["GS301 fail", "GS501 fail < GS301"]);
     let room = "NVRM: BAR1 is 0M @ 0x0 (PCI:0000:17:00.0)\nNVRM: GPU 0000:17:00.0: RmInitAdapter failed! (0x24)";
     assert_eq!(found(log(room)), ["GS901 fail", "GS903 fail < GS901"]);
-    assert_eq!(found(|e| e.kernel_log = Answer::NotAsked("only root may".into())), [""; 0]);
+    assert_eq!(
+        found(|e| e.kernel_log = Answer::NotAsked("only root may".into())),
+        [""; 0]
+    );
     for text in [
         "NVRM: GPU0 x: unexpected WPR2 already up, y",
         "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 27",
@@ -64,7 +72,12 @@ fn what_the_kernel_said_before_it_changed() {
         let mut evidence = sound();
         change(&mut evidence);
         let report = examined(evidence);
-        report.checks.into_iter().find(|f| f.id == id).and_then(|f| f.cause).unwrap_or_default()
+        report
+            .checks
+            .into_iter()
+            .find(|f| f.id == id)
+            .and_then(|f| f.cause)
+            .unwrap_or_default()
     };
     // Some program brings other libraries along; what met a module that is gone is over.
     let mismatch = |client, module| {
@@ -72,30 +85,56 @@ fn what_the_kernel_said_before_it_changed() {
             "NVRM: API mismatch: the client has the version {client}, but\nNVRM: this kernel module has the version {module}."
         )
     };
-    assert_eq!(found(|e| log(e, &mismatch("570.1.1", "580.95.05"))), ["GS501 warn"]);
-    assert_eq!(found(|e| log(e, &mismatch("580.95.05", "570.1.1"))), [""; 0]);
-    let nova = "NVRM: GPU 0000:17:00.0 is already bound to NovaCore.\nNVRM: No NVIDIA devices probed.";
+    assert_eq!(
+        found(|e| log(e, &mismatch("570.1.1", "580.95.05"))),
+        ["GS501 warn"]
+    );
+    assert_eq!(
+        found(|e| log(e, &mismatch("580.95.05", "570.1.1"))),
+        [""; 0]
+    );
+    let nova =
+        "NVRM: GPU 0000:17:00.0 is already bound to NovaCore.\nNVRM: No NVIDIA devices probed.";
     assert_eq!(found(|e| log(e, nova)), [""; 0], "it has the GPU since");
-    assert_eq!(found(|e| idle(e, nova)), ["GS202 fail", "GS501 fail < GS202"], "nothing keeps nova out");
+    assert_eq!(
+        found(|e| idle(e, nova)),
+        ["GS202 fail", "GS501 fail < GS202"],
+        "nothing keeps nova out"
+    );
     let denied = |e: &mut Evidence| {
         idle(e, nova);
-        e.denied.push(Denial { module: "nova_core".into(), by: "/etc/modprobe.d/x.conf".into(), modified: Some(1) });
+        e.denied.push(Denial {
+            module: "nova_core".into(),
+            by: "/etc/modprobe.d/x.conf".into(),
+            modified: Some(1),
+        });
     };
     assert_eq!(found(denied), ["GS501 fail"]);
     assert!(cause(&denied, CheckId::GS501).contains("another driver had the GPU"));
     let vfio = "NVRM: GPU 0000:17:00.0 is already bound to vfio-pci.";
-    assert_eq!(found(|e| idle(e, vfio)), ["GS501 fail"], "vfio-pci gave the GPU back");
+    assert_eq!(
+        found(|e| idle(e, vfio)),
+        ["GS501 fail"],
+        "vfio-pci gave the GPU back"
+    );
     let tree = |e: &mut Evidence| {
         idle(e, vfio);
         e.facts.machine.is_tree = true;
         e.facts.loaded_modules = None;
     };
-    assert_eq!(found(tree), ["GS203 warn"], "of a tree nothing newer is known");
+    assert_eq!(
+        found(tree),
+        ["GS203 warn"],
+        "of a tree nothing newer is known"
+    );
     let unfit = "nvidia: version magic '6.8.0-64-generic SMP' should be '6.8.0-71-generic SMP'";
     assert!(cause(&|e| idle(e, unfit), CheckId::GS501).contains("built for another kernel"));
     assert!(
-        cause(&|e| idle(e, "NVRM: The NVIDIA probe routine failed for 1 device(s)."), CheckId::GS501)
-            .contains("could initialise no GPU")
+        cause(
+            &|e| idle(e, "NVRM: The NVIDIA probe routine failed for 1 device(s)."),
+            CheckId::GS501
+        )
+        .contains("could initialise no GPU")
     );
     let unknown = "NVRM: The NVIDIA GPU 0000:17:00.0 (PCI ID: 10de:20b0)\nNVRM: installed in this system is not supported by the\nNVRM: NVIDIA 580.95.05 driver release.";
     assert!(cause(&|e| idle(e, unknown), CheckId::GS503).contains("but its branch does"));
@@ -103,5 +142,9 @@ fn what_the_kernel_said_before_it_changed() {
     assert!(cause(&|e| idle(e, open), CheckId::GS504).contains("but they do"));
     let enforced = "[ 10.0] Loading of unsigned module is rejected";
     assert_eq!(found(|e| log(e, enforced)), [""; 0], "it is loaded since");
-    assert_eq!(found(|e| idle(e, enforced)), ["GS301 fail", "GS501 fail < GS301"], "without Secure Boot");
+    assert_eq!(
+        found(|e| idle(e, enforced)),
+        ["GS301 fail", "GS501 fail < GS301"],
+        "without Secure Boot"
+    );
 }

@@ -1,4 +1,5 @@
-//! A check that says something else when a sense is missing needs that sense: every case of these tests is tried without each.
+//! A check that says something else when a sense is missing needs that sense: every case of these
+//! tests is tried without each.
 
 use crate::{CHECKS, Evidence, Sense};
 

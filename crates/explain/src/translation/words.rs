@@ -1,5 +1,5 @@
-//! The words and sentences of `explain`'s own output, apart from those about a subject. The English one is also the place of the
-//! translation.
+//! The words and sentences of `explain`'s own output, apart from those about a subject. The English
+//! one is also the place of the translation.
 
 /// A rule of the resolver.
 pub const ABOUT_RULES: &str = "This is a rule of the resolver. The reasons and rejections of a plan name the rule that decided, and the exit code 4 names the \
@@ -39,17 +39,20 @@ pub const SXIDS_OF: &str = "SXid {number} of the NVSwitches at {switch}{name}";
 /// More GPUs than are named.
 pub const PLACES_AND_MORE: &str = "{places} and {count} more";
 /// What a long text has beside what is shown.
-pub const MORE_XIDS: &str = "The text has {count} more Xids and SXids, each counted once for each GPU.";
+pub const MORE_XIDS: &str =
+    "The text has {count} more Xids and SXids, each counted once for each GPU.";
 /// The head of an error in a text.
 pub const ERROR_OF: &str = "{interface} error {number} ({names})";
 /// What begins the answer to a text without a known message.
 pub const NOT_RECOGNISED: &str = "Not recognised";
 /// The answer.
-pub const NONE_KNOWN: &str = "None of the {count} messages and errors that gpusetup knows is in this text.";
+pub const NONE_KNOWN: &str =
+    "None of the {count} messages and errors that gpusetup knows is in this text.";
 /// What doctor would do.
 pub const EXAMINES: &str = "{command}  # examines this host itself";
 /// How a message becomes known.
-pub const OPEN_ISSUE: &str = "Open an issue at the project with the whole text and the cause, once you know it.";
+pub const OPEN_ISSUE: &str =
+    "Open an issue at the project with the whole text and the cause, once you know it.";
 /// A check that contradicts a cause.
 pub const PASSES: &str = "{ids} passes on this host";
 /// Several of them.
@@ -174,6 +177,9 @@ mod tests {
 
     #[test]
     fn values_are_filled_in_once() {
-        assert_eq!(filled("{a} and {b}: {c} {", &[("a", "{b}"), ("b", "1")]), "{b} and 1: {c} {");
+        assert_eq!(
+            filled("{a} and {b}: {c} {", &[("a", "{b}"), ("b", "1")]),
+            "{b} and 1: {c} {"
+        );
     }
 }

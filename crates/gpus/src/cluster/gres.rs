@@ -1,5 +1,6 @@
-//! Lines of Slurm's `gres.conf` for the GPUs of a host, as Slurm detects them itself if it is built with NVML:
-//! <https://slurm.schedmd.com/gres.conf.html>, compared with its source (`gpu_nvml.c`, `xcpuinfo.c`) at 284c3b95f08a.
+//! Lines of Slurm's `gres.conf` for the GPUs of a host, as Slurm detects them itself if it is built
+//! with NVML: <https://slurm.schedmd.com/gres.conf.html>, compared with its source (`gpu_nvml.c`,
+//! `xcpuinfo.c`) at 284c3b95f08a.
 
 use gpusetup_nvidia::{GpuReading, GpuTable, MigDevice};
 use gpusetup_system::System;
@@ -20,7 +21,8 @@ pub struct Gres {
     pub files: Files,
     /// The cores that are nearest, by Slurm's numbers. None if all of the host's are.
     pub cores: Option<String>,
-    /// The number of NVLinks to each GPU of the host, -1 for itself. None if no two GPUs are linked directly.
+    /// The number of NVLinks to each GPU of the host, -1 for itself. None if no two GPUs are linked
+    /// directly.
     pub links: Option<String>,
 }
 
@@ -43,7 +45,9 @@ impl Display for Gres {
         write!(f, "Name=gpu Type={}", self.kind)?;
         match &self.files {
             Files::Gpus { first, count: 1 } => write!(f, " File=/dev/nvidia{first}")?,
-            Files::Gpus { first, count } => write!(f, " File=/dev/nvidia[{first}-{}]", first + count - 1)?,
+            Files::Gpus { first, count } => {
+                write!(f, " File=/dev/nvidia[{first}-{}]", first + count - 1)?
+            }
             Files::Mig(files) => write!(f, " MultipleFiles={}", files.join(","))?,
         }
         let rest = [("Cores", &self.cores), ("Links", &self.links)];
@@ -57,16 +61,20 @@ impl Gres {
     /// Every device file of the line.
     pub fn files(&self) -> Vec<String> {
         match &self.files {
-            Files::Gpus { first, count } => {
-                (*first..first + count).map(|number| format!("/dev/nvidia{number}")).collect()
-            }
+            Files::Gpus { first, count } => (*first..first + count)
+                .map(|number| format!("/dev/nvidia{number}"))
+                .collect(),
             Files::Mig(files) => files.clone(),
         }
     }
 
     /// The number of resources that the line describes.
     pub fn count(&self) -> u32 {
-        if let Files::Gpus { count, .. } = self.files { count } else { 1 }
+        if let Files::Gpus { count, .. } = self.files {
+            count
+        } else {
+            1
+        }
     }
 }
 
@@ -82,19 +90,36 @@ pub fn gres(system: &System, table: &GpuTable) -> Result<Vec<Gres>, String> {
     for gpu in table.gpus.iter().filter(|gpu| gpu.refused.is_none()) {
         let kind = kind(gpu.name.as_deref().unwrap_or_default());
         let Some(minor) = gpu.minor else {
-            return Err(format!("the driver does not report which device file belongs to GPU {}", gpu.shown()));
+            return Err(format!(
+                "the driver does not report which device file belongs to GPU {}",
+                gpu.shown()
+            ));
         };
         let cores = cores.near(system, gpu);
         if let Some(mig) = gpu.mig.as_ref().filter(|mig| mig.enabled) {
             for device in &mig.devices {
-                let files = mig_files(minor, device, &minors)
-                    .ok_or_else(|| format!("{MINORS} does not list the MIG device {}", shown(device)))?;
+                let files = mig_files(minor, device, &minors).ok_or_else(|| {
+                    format!("{MINORS} does not list the MIG device {}", shown(device))
+                })?;
                 let kind = kind_of_mig(&kind, device);
-                lines.push(Gres { kind, files: Files::Mig(files), cores: cores.clone(), links: None });
+                lines.push(Gres {
+                    kind,
+                    files: Files::Mig(files),
+                    cores: cores.clone(),
+                    links: None,
+                });
             }
             continue;
         }
-        let next = Gres { kind, files: Files::Gpus { first: minor, count: 1 }, cores, links: links(gpu, table) };
+        let next = Gres {
+            kind,
+            files: Files::Gpus {
+                first: minor,
+                count: 1,
+            },
+            cores,
+            links: links(gpu, table),
+        };
         match lines.last_mut() {
             Some(last) if follows(last, &next) => {
                 if let Files::Gpus { count, .. } = &mut last.files {
@@ -109,17 +134,25 @@ pub fn gres(system: &System, table: &GpuTable) -> Result<Vec<Gres>, String> {
 
 /// Whether a line can be part of the one before. A line with links describes one GPU.
 fn follows(last: &Gres, next: &Gres) -> bool {
-    let is_alike = last.kind == next.kind && last.cores == next.cores && last.links.is_none() && next.links.is_none();
+    let is_alike = last.kind == next.kind
+        && last.cores == next.cores
+        && last.links.is_none()
+        && next.links.is_none();
     match (&last.files, &next.files) {
-        (Files::Gpus { first, count }, Files::Gpus { first: minor, .. }) => is_alike && first + count == *minor,
+        (Files::Gpus { first, count }, Files::Gpus { first: minor, .. }) => {
+            is_alike && first + count == *minor
+        }
         _ => false,
     }
 }
 
-/// The name of a GPU as Slurm writes it: `NVIDIA A100-SXM4-40GB` is `nvidia_a100-sxm4-40gb`. What would end the value is left out.
+/// The name of a GPU as Slurm writes it: `NVIDIA A100-SXM4-40GB` is `nvidia_a100-sxm4-40gb`. What
+/// would end the value is left out.
 fn kind(name: &str) -> String {
     let name = name.to_ascii_lowercase().replace(' ', "_");
-    name.chars().filter(|c| c.is_ascii_alphanumeric() || "_-.+".contains(*c)).collect()
+    name.chars()
+        .filter(|c| c.is_ascii_alphanumeric() || "_-.+".contains(*c))
+        .collect()
 }
 
 /// `nvidia_a100_1g.5gb`: the name of the GPU up to its first hyphen, and the profile.
@@ -134,7 +167,11 @@ fn kind_of_mig(gpu: &str, device: &MigDevice) -> String {
                 true => String::new(),
                 false => format!("{}c.", share.compute_slices),
             };
-            format!("{gpu}_{part}{}g.{}gb", share.gpu_slices, share.memory_mebibytes.div_ceil(1024))
+            format!(
+                "{gpu}_{part}{}g.{}gb",
+                share.gpu_slices,
+                share.memory_mebibytes.div_ceil(1024)
+            )
         }
         (None, None) => format!("{gpu}_mig"),
     }
@@ -144,33 +181,54 @@ fn shown(device: &MigDevice) -> &str {
     device.uuid.as_deref().unwrap_or("without a UUID")
 }
 
-/// The device file of the GPU, and those that give access to the GPU instance and to the compute instance.
+/// The device file of the GPU, and those that give access to the GPU instance and to the compute
+/// instance.
 fn mig_files(gpu: u32, device: &MigDevice, minors: &str) -> Option<Vec<String>> {
     let (instance, compute) = (device.gpu_instance?, device.compute_instance?);
     let minor = |entry: String| {
         let mut lines = minors.lines().filter_map(|line| line.split_once(' '));
-        lines.find(|(name, _)| *name == entry).and_then(|(_, number)| number.trim().parse::<u32>().ok())
+        lines
+            .find(|(name, _)| *name == entry)
+            .and_then(|(_, number)| number.trim().parse::<u32>().ok())
     };
     let of_gpu = minor(format!("gpu{gpu}/gi{instance}/access"))?;
     let of_compute = minor(format!("gpu{gpu}/gi{instance}/ci{compute}/access"))?;
     let cap = |minor| format!("/dev/nvidia-caps/nvidia-cap{minor}");
-    Some(vec![format!("/dev/nvidia{gpu}"), cap(of_gpu), cap(of_compute)])
+    Some(vec![
+        format!("/dev/nvidia{gpu}"),
+        cap(of_gpu),
+        cap(of_compute),
+    ])
 }
 
 /// The NVLinks to each GPU. Links to switches lead to no GPU in particular, and are not counted.
 fn links(gpu: &GpuReading, table: &GpuTable) -> Option<String> {
     let active = |to: &GpuReading| {
         let links = gpu.nvlinks.iter().flatten();
-        links.filter(|link| link.active && link.address.is_some() && link.address == to.address).count()
+        links
+            .filter(|link| link.active && link.address.is_some() && link.address == to.address)
+            .count()
     };
-    let counts: Vec<_> =
-        table.gpus.iter().map(|to| if to.address == gpu.address { None } else { Some(active(to)) }).collect();
+    let counts: Vec<_> = table
+        .gpus
+        .iter()
+        .map(|to| {
+            if to.address == gpu.address {
+                None
+            } else {
+                Some(active(to))
+            }
+        })
+        .collect();
     let is_linked = counts.iter().flatten().any(|count| *count > 0);
-    let texts = counts.iter().map(|count| count.map_or_else(|| "-1".to_owned(), |count| count.to_string()));
+    let texts = counts
+        .iter()
+        .map(|count| count.map_or_else(|| "-1".to_owned(), |count| count.to_string()));
     is_linked.then(|| texts.collect::<Vec<_>>().join(","))
 }
 
-/// The cores of a host in Slurm's order: by socket, then by core. Each has one or several processors (hardware threads).
+/// The cores of a host in Slurm's order: by socket, then by core. Each has one or several
+/// processors (hardware threads).
 struct Cores {
     /// The number of the core by that of each processor.
     of_processor: BTreeMap<u32, usize>,
@@ -180,15 +238,21 @@ struct Cores {
 impl Cores {
     fn of(system: &System) -> Self {
         let names = system.list(PROCESSORS).unwrap_or_default();
-        let all = names.iter().filter_map(|name| name.strip_prefix("cpu")?.parse::<u32>().ok());
+        let all = names
+            .iter()
+            .filter_map(|name| name.strip_prefix("cpu")?.parse::<u32>().ok());
         // The first processor of a core stands for it, and that of a socket for the socket.
         let mut seen: Vec<(u32, u32, u32)> = Vec::new();
         for number in all {
             let topology = Path::new(PROCESSORS).join(format!("cpu{number}/topology"));
             let text = |file: &str| system.read_text(topology.join(file)).ok().flatten();
             let siblings = text("core_cpus_list").or_else(|| text("thread_siblings_list"));
-            let package = text("physical_package_id").and_then(|id| id.trim().parse().ok()).unwrap_or(0);
-            let core = siblings.and_then(|list| numbers(&list).first().copied()).unwrap_or(number);
+            let package = text("physical_package_id")
+                .and_then(|id| id.trim().parse().ok())
+                .unwrap_or(0);
+            let core = siblings
+                .and_then(|list| numbers(&list).first().copied())
+                .unwrap_or(number);
             seen.push((package, core, number));
         }
         let mut sockets: BTreeMap<u32, u32> = BTreeMap::new();
@@ -196,19 +260,34 @@ impl Cores {
             let first = sockets.entry(*package).or_insert(*number);
             *first = (*first).min(*number);
         }
-        let mut order: Vec<_> = seen.iter().map(|(package, core, _)| (sockets[package], *core)).collect();
+        let mut order: Vec<_> = seen
+            .iter()
+            .map(|(package, core, _)| (sockets[package], *core))
+            .collect();
         order.sort_unstable();
         order.dedup();
-        let rank = |package: &u32, core: u32| order.binary_search(&(sockets[package], core)).unwrap_or(0);
-        let of_processor = seen.iter().map(|(package, core, number)| (*number, rank(package, *core))).collect();
-        Self { of_processor, count: order.len() }
+        let rank =
+            |package: &u32, core: u32| order.binary_search(&(sockets[package], core)).unwrap_or(0);
+        let of_processor = seen
+            .iter()
+            .map(|(package, core, number)| (*number, rank(package, *core)))
+            .collect();
+        Self {
+            of_processor,
+            count: order.len(),
+        }
     }
 
     /// Those that are nearest to a GPU, as ranges. None if they are not known, or if all are.
     fn near(&self, system: &System, gpu: &GpuReading) -> Option<String> {
-        let file = Path::new("/sys/bus/pci/devices").join(gpu.address.as_ref()?).join("local_cpulist");
+        let file = Path::new("/sys/bus/pci/devices")
+            .join(gpu.address.as_ref()?)
+            .join("local_cpulist");
         let list = system.read_text(file).ok().flatten()?;
-        let mut cores: Vec<_> = numbers(&list).iter().filter_map(|n| self.of_processor.get(n).copied()).collect();
+        let mut cores: Vec<_> = numbers(&list)
+            .iter()
+            .filter_map(|n| self.of_processor.get(n).copied())
+            .collect();
         cores.sort_unstable();
         cores.dedup();
         (!cores.is_empty() && cores.len() < self.count).then(|| ranges(&cores))
@@ -232,9 +311,14 @@ fn numbers(list: &str) -> Vec<u32> {
 
 /// The files that a name with a range stands for: `/dev/nvidia[0-3]`.
 pub fn each_file(name: &str) -> Vec<String> {
-    let range = name.split_once('[').and_then(|(start, rest)| Some((start, rest.strip_suffix(']')?)));
+    let range = name
+        .split_once('[')
+        .and_then(|(start, rest)| Some((start, rest.strip_suffix(']')?)));
     match range {
-        Some((start, list)) => numbers(list).iter().map(|number| format!("{start}{number}")).collect(),
+        Some((start, list)) => numbers(list)
+            .iter()
+            .map(|number| format!("{start}{number}"))
+            .collect(),
         None => vec![name.to_owned()],
     }
 }
@@ -257,15 +341,26 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Two sockets with two cores each, whose second threads come after all first ones. The even cores are on the first socket.
+    /// Two sockets with two cores each, whose second threads come after all first ones. The even
+    /// cores are on the first socket.
     fn host() -> tempfile::TempDir {
         let root = tempfile::tempdir().expect("a temporary directory");
         for processor in 0..8_u32 {
             let core = processor % 4;
-            let folder = root.path().join(format!("sys/devices/system/cpu/cpu{processor}/topology"));
+            let folder = root
+                .path()
+                .join(format!("sys/devices/system/cpu/cpu{processor}/topology"));
             fs::create_dir_all(&folder).expect("made");
-            fs::write(folder.join("physical_package_id"), format!("{}\n", core % 2)).expect("written");
-            fs::write(folder.join("core_cpus_list"), format!("{core},{}\n", core + 4)).expect("written");
+            fs::write(
+                folder.join("physical_package_id"),
+                format!("{}\n", core % 2),
+            )
+            .expect("written");
+            fs::write(
+                folder.join("core_cpus_list"),
+                format!("{core},{}\n", core + 4),
+            )
+            .expect("written");
         }
         for (address, near) in [("0000:17:00.0", "0,2,4,6"), ("0000:65:00.0", "0-7")] {
             let folder = root.path().join("sys/bus/pci/devices").join(address);
@@ -286,19 +381,32 @@ mod tests {
 
     fn lines(table: GpuTable) -> Vec<String> {
         let root = host();
-        gres(&System::at(root.path()), &table).expect("lines").iter().map(ToString::to_string).collect()
+        gres(&System::at(root.path()), &table)
+            .expect("lines")
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[test]
     fn cores_are_those_of_the_socket_in_slurms_order() {
-        let table = GpuTable { gpus: vec![gpu(0, "0000:17:00.0")], ..GpuTable::default() };
-        assert_eq!(lines(table), ["Name=gpu Type=nvidia_a100-sxm4-40gb File=/dev/nvidia0 Cores=0-1"]);
+        let table = GpuTable {
+            gpus: vec![gpu(0, "0000:17:00.0")],
+            ..GpuTable::default()
+        };
+        assert_eq!(
+            lines(table),
+            ["Name=gpu Type=nvidia_a100-sxm4-40gb File=/dev/nvidia0 Cores=0-1"]
+        );
     }
 
     #[test]
     fn equal_gpus_share_a_line_where_their_numbers_follow() {
         let gpus = [1, 2, 4].map(|minor| gpu(minor, "0000:65:00.0")).to_vec();
-        let table = GpuTable { gpus, ..GpuTable::default() };
+        let table = GpuTable {
+            gpus,
+            ..GpuTable::default()
+        };
         assert_eq!(
             lines(table),
             [
@@ -310,10 +418,19 @@ mod tests {
 
     #[test]
     fn a_gpu_without_a_device_file_is_refused() {
-        let table = GpuTable { gpus: vec![GpuReading { minor: None, ..gpu(0, "x") }], ..GpuTable::default() };
+        let table = GpuTable {
+            gpus: vec![GpuReading {
+                minor: None,
+                ..gpu(0, "x")
+            }],
+            ..GpuTable::default()
+        };
         let root = host();
         let why = gres(&System::at(root.path()), &table).expect_err("no file");
-        assert_eq!(why, "the driver does not report which device file belongs to GPU x");
+        assert_eq!(
+            why,
+            "the driver does not report which device file belongs to GPU x"
+        );
     }
 
     #[test]

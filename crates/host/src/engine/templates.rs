@@ -6,26 +6,37 @@ use gpusetup_database::compat::EngineForm;
 use gpusetup_system::System;
 use std::path::{Path, PathBuf};
 
-/// What the template of an engine and the files that it imports say of runtimes, in the order in which they count. It reads the
-/// first of `templates` that exists.
-pub(super) fn read(system: &System, templates: &[String]) -> Vec<(PathBuf, Result<Runtimes, ConfigError>)> {
+/// What the template of an engine and the files that it imports say of runtimes, in the order in
+/// which they count. It reads the first of `templates` that exists.
+pub(super) fn read(
+    system: &System,
+    templates: &[String],
+) -> Vec<(PathBuf, Result<Runtimes, ConfigError>)> {
     let first_there = templates.iter().find(|path| system.exists(path));
     // Without one, the engine has its own, of the same generation as the first.
-    let Some(template) = first_there.or(templates.first()) else { return Vec::new() };
+    let Some(template) = first_there.or(templates.first()) else {
+        return Vec::new();
+    };
     let text = system.read_text(template).ok().flatten();
     let folder = format!("{}.d", template.strip_suffix(".tmpl").unwrap_or(template));
-    let is_imported = text.as_deref().is_none_or(|text| imports(text, Path::new(&folder)));
-    let parts = matching(system, &Path::new(&folder).join("*.toml")).into_iter().filter(|_| is_imported);
+    let is_imported = text
+        .as_deref()
+        .is_none_or(|text| imports(text, Path::new(&folder)));
+    let parts = matching(system, &Path::new(&folder).join("*.toml"))
+        .into_iter()
+        .filter(|_| is_imported);
     let parts = parts.filter_map(|path| {
         let text = system.read_text(&path).ok().flatten()?;
         Some((path, Runtimes::of(EngineForm::Containerd, &text)))
     });
-    let of_template = text.as_deref().map(|text| (PathBuf::from(template), Ok(runtimes(text))));
+    let of_template = text
+        .as_deref()
+        .map(|text| (PathBuf::from(template), Ok(runtimes(text))));
     of_template.into_iter().chain(parts).collect()
 }
 
-/// The first of `templates` that exists, if the runtimes that the engine finds are not in it: it neither has the engine's own template
-/// in it nor names their list.
+/// The first of `templates` that exists, if the runtimes that the engine finds are not in it: it
+/// neither has the engine's own template in it nor names their list.
 pub(super) fn without_found_runtimes(system: &System, templates: &[String]) -> Option<PathBuf> {
     let template = templates.iter().find(|path| system.exists(path))?;
     let text = system.read_text(template).ok().flatten()?;
@@ -33,17 +44,23 @@ pub(super) fn without_found_runtimes(system: &System, templates: &[String]) -> O
     (!has_them).then(|| PathBuf::from(template))
 }
 
-/// Whether a template imports the files of a folder: it names the folder, or has the engine's own template in it.
+/// Whether a template imports the files of a folder: it names the folder, or has the engine's own
+/// template in it.
 fn imports(template: &str, folder: &Path) -> bool {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     template.contains("\"base\"") || template.contains(&*name)
 }
 
-/// What a template says of runtimes. It is no TOML file, so each line is read alone, below the header of its table.
+/// What a template says of runtimes. It is no TOML file, so each line is read alone, below the
+/// header of its table.
 fn runtimes(template: &str) -> Runtimes {
     let (mut found, mut header) = (Runtimes::default(), String::new());
     for line in without_actions(template).lines().map(str::trim) {
-        let text = if line.starts_with('[') { line.to_owned() } else { format!("{header}\n{line}") };
+        let text = if line.starts_with('[') {
+            line.to_owned()
+        } else {
+            format!("{header}\n{line}")
+        };
         if let Ok(of_line) = Runtimes::of(EngineForm::Containerd, &text) {
             found.add(of_line);
         }
@@ -85,7 +102,13 @@ mod tests {
              [{PLUGIN}.runtimes.nvidia.options]\n  SystemdCgroup = {{{{ .SystemdCgroup }}}}\n"
         );
         assert_eq!(of(&own, "nvidia"), (nvidia.clone(), program));
-        assert_eq!(of("{{ template \"base\" . }}\n\n  default_runtime_name = \"nvidia\"\n", "nvidia"), (nvidia, None));
+        assert_eq!(
+            of(
+                "{{ template \"base\" . }}\n\n  default_runtime_name = \"nvidia\"\n",
+                "nvidia"
+            ),
+            (nvidia, None)
+        );
         let none = "{{ with .NodeConfig.DefaultRuntime }}default_runtime_name = \"{{ . }}\"{{ end }}\n\
                     # default_runtime_name = \"nvidia\"\n{{/* default_runtime_name = \"nvidia\" */}}\n";
         assert_eq!(of(none, "nvidia"), (None, None));

@@ -1,4 +1,5 @@
-//! The systemd units of engines: the command lines that start them, and the variables of their environment.
+//! The systemd units of engines: the command lines that start them, and the variables of their
+//! environment.
 
 use super::files::matching;
 use gpusetup_database::compat::Engine;
@@ -18,7 +19,10 @@ struct Word {
 
 impl Word {
     fn with(&self, text: impl Into<String>) -> Self {
-        Self { file: self.file.clone(), text: text.into() }
+        Self {
+            file: self.file.clone(),
+            text: text.into(),
+        }
     }
 
     fn parts(&self) -> (&Path, &str) {
@@ -35,23 +39,35 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// The values of options and variables, each with the file that has it. Those of options come last, because they count more.
+    /// The values of options and variables, each with the file that has it. Those of options come
+    /// last, because they count more.
     pub(super) fn values(&self, names: &[String]) -> Vec<(&Path, &str)> {
-        let (options, variables): (Vec<&String>, Vec<&String>) = names.iter().partition(|name| name.starts_with('-'));
-        let of_variables = variables.into_iter().filter_map(|name| self.variables.get(name)).map(Word::parts);
+        let (options, variables): (Vec<&String>, Vec<&String>) =
+            names.iter().partition(|name| name.starts_with('-'));
+        let of_variables = variables
+            .into_iter()
+            .filter_map(|name| self.variables.get(name))
+            .map(Word::parts);
         let of_options = self.words.iter().enumerate().filter_map(|(at, word)| {
-            options.iter().find_map(|option| match behind(&word.text, option)? {
-                "" => self.words.get(at + 1).map(Word::parts),
-                rest => Some((word.file.as_path(), &rest[1..])),
-            })
+            options
+                .iter()
+                .find_map(|option| match behind(&word.text, option)? {
+                    "" => self.words.get(at + 1).map(Word::parts),
+                    rest => Some((word.file.as_path(), &rest[1..])),
+                })
         });
-        of_variables.chain(of_options).filter(|(_, value)| !value.is_empty()).collect()
+        of_variables
+            .chain(of_options)
+            .filter(|(_, value)| !value.is_empty())
+            .collect()
     }
 
     /// The first word that is one of these options: its file, and the option.
     pub(super) fn first_of(&self, options: &[String]) -> Option<(PathBuf, String)> {
         self.words.iter().find_map(|word| {
-            let option = options.iter().find(|option| behind(&word.text, option).is_some())?;
+            let option = options
+                .iter()
+                .find(|option| behind(&word.text, option).is_some())?;
             Some((word.file.clone(), option.clone()))
         })
     }
@@ -59,19 +75,25 @@ impl Start {
 
 /// What a word has behind an option: nothing, or `=` and the value.
 fn behind<'w>(word: &'w str, option: &str) -> Option<&'w str> {
-    word.strip_prefix(option).filter(|rest| rest.is_empty() || rest.starts_with('='))
+    word.strip_prefix(option)
+        .filter(|rest| rest.is_empty() || rest.starts_with('='))
 }
 
 /// How the units of an engine start it.
 pub(super) fn starts(system: &System, engine: &Engine) -> Vec<Start> {
-    engine.units.iter().flat_map(|name| Unit::read(system, name).starts(system)).collect()
+    engine
+        .units
+        .iter()
+        .flat_map(|name| Unit::read(system, name).starts(system))
+        .collect()
 }
 
 /// Settings of a kind that a unit may have; systemd's own have a few.
 const MAX_SETTINGS: usize = 64;
 /// Words of a command line, and variables of its environment.
 const MAX_WORDS: usize = 4096;
-/// Bytes of a word with the values of its variables, the kernel's limit; and of all words of a command line.
+/// Bytes of a word with the values of its variables, the kernel's limit; and of all words of a
+/// command line.
 const MAX_WORD: usize = 128 << 10;
 
 /// The settings of a unit that say how it starts its program.
@@ -101,9 +123,15 @@ impl Unit {
                 match value.trim() {
                     "" => settings.clear(),
                     _ if settings.len() >= MAX_SETTINGS => {
-                        system.leave_out(&file, &format!("the unit has more than {MAX_SETTINGS} settings of a kind"));
+                        system.leave_out(
+                            &file,
+                            &format!("the unit has more than {MAX_SETTINGS} settings of a kind"),
+                        );
                     }
-                    value => settings.push(Word { file: file.clone(), text: with_name(value, name) }),
+                    value => settings.push(Word {
+                        file: file.clone(),
+                        text: with_name(value, name),
+                    }),
                 }
             }
         }
@@ -112,20 +140,35 @@ impl Unit {
 
     fn starts(&self, system: &System) -> Vec<Start> {
         let variables = Rc::new(self.environment(system));
-        let start =
-            |command: &Word| Start { words: command_line(command, &variables), variables: Rc::clone(&variables) };
+        let start = |command: &Word| Start {
+            words: command_line(command, &variables),
+            variables: Rc::clone(&variables),
+        };
         self.commands.iter().map(start).collect()
     }
 
-    /// The variables. What a file sets counts more than what the unit sets, and the last one counts:
-    /// <https://www.freedesktop.org/software/systemd/man/latest/systemd.exec.html>.
+    /// The variables. What a file sets counts more than what the unit sets, and the last one
+    /// counts: <https://www.freedesktop.org/software/systemd/man/latest/systemd.exec.html>.
     fn environment(&self, system: &System) -> BTreeMap<String, Word> {
-        let own = self.variables.iter().flat_map(|line| words(&line.text).into_iter().map(move |text| line.with(text)));
-        let paths = self.variable_files.iter().map(|word| word.text.trim_start_matches('-'));
+        let own = self.variables.iter().flat_map(|line| {
+            words(&line.text)
+                .into_iter()
+                .map(move |text| line.with(text))
+        });
+        let paths = self
+            .variable_files
+            .iter()
+            .map(|word| word.text.trim_start_matches('-'));
         let files = paths.flat_map(|path| matching(system, Path::new(path)));
         let in_files = files.flat_map(|file| {
             let text = system.read_text(&file).ok().flatten().unwrap_or_default();
-            lines(&text).into_iter().map(move |text| Word { file: file.clone(), text }).collect::<Vec<_>>()
+            lines(&text)
+                .into_iter()
+                .map(move |text| Word {
+                    file: file.clone(),
+                    text,
+                })
+                .collect::<Vec<_>>()
         });
         let assigned = own.chain(in_files).filter_map(|word| {
             let (name, value) = word.text.split_once('=')?;
@@ -137,12 +180,23 @@ impl Unit {
 
 /// The files of a unit, in the order in which they count.
 fn files_of(system: &System, unit: &str) -> Vec<PathBuf> {
-    let own = UNIT_FOLDERS.iter().map(|folder| Path::new(folder).join(unit)).find(|path| system.exists(path));
+    let own = UNIT_FOLDERS
+        .iter()
+        .map(|folder| Path::new(folder).join(unit))
+        .find(|path| system.exists(path));
     let folders = part_folders(unit);
-    let places = folders.iter().flat_map(|name| UNIT_FOLDERS.iter().map(move |folder| Path::new(folder).join(name)));
+    let places = folders.iter().flat_map(|name| {
+        UNIT_FOLDERS
+            .iter()
+            .map(move |folder| Path::new(folder).join(name))
+    });
     let mut parts = BTreeMap::new();
     for folder in places {
-        let names = system.list(&folder).unwrap_or_default().into_iter().filter(|name| name.ends_with(".conf"));
+        let names = system
+            .list(&folder)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|name| name.ends_with(".conf"));
         for name in names {
             let path = folder.join(&name);
             parts.entry(name).or_insert(path);
@@ -151,15 +205,23 @@ fn files_of(system: &System, unit: &str) -> Vec<PathBuf> {
     own.into_iter().chain(parts.into_values()).collect()
 }
 
-/// The names of the folders with files that add to a unit: `a-b.service.d`, `a-.service.d`, `service.d`. A file in one replaces
-/// one of the same name in a later one: <https://www.freedesktop.org/software/systemd/man/latest/systemd.unit.html>.
+/// The names of the folders with files that add to a unit: `a-b.service.d`, `a-.service.d`,
+/// `service.d`. A file in one replaces one of the same name in a later one:
+/// <https://www.freedesktop.org/software/systemd/man/latest/systemd.unit.html>.
 fn part_folders(unit: &str) -> Vec<String> {
     let (name, kind) = unit.rsplit_once('.').unwrap_or((unit, "service"));
-    let of_prefixes = name.rmatch_indices('-').map(|(at, _)| format!("{}.{kind}.d", &name[..=at]));
-    [format!("{unit}.d")].into_iter().chain(of_prefixes).chain([format!("{kind}.d")]).collect()
+    let of_prefixes = name
+        .rmatch_indices('-')
+        .map(|(at, _)| format!("{}.{kind}.d", &name[..=at]));
+    [format!("{unit}.d")]
+        .into_iter()
+        .chain(of_prefixes)
+        .chain([format!("{kind}.d")])
+        .collect()
 }
 
-/// The text of a unit with each continued line in one. Comments are left out before that, also those between the parts of a line:
+/// The text of a unit with each continued line in one. Comments are left out before that, also
+/// those between the parts of a line:
 /// <https://www.freedesktop.org/software/systemd/man/latest/systemd.syntax.html>.
 fn joined(text: &str) -> String {
     let lines: Vec<_> = text.lines().filter(|line| !is_comment(line)).collect();
@@ -173,11 +235,14 @@ fn is_comment(line: &str) -> bool {
 /// A setting with the unit's name in place of systemd's specifiers for it: `/etc/default/%N`.
 fn with_name(setting: &str, unit: &str) -> String {
     let name = unit.strip_suffix(".service").unwrap_or(unit);
-    setting.replace("%N", name).replace("%p", name).replace("%n", unit)
+    setting
+        .replace("%N", name)
+        .replace("%p", name)
+        .replace("%n", unit)
 }
 
-/// The lines of a file of variables, each continued one in one line. A comment ends with its line, even if that ends in a
-/// backslash, and a line that is continued has none in it, unlike in a unit:
+/// The lines of a file of variables, each continued one in one line. A comment ends with its line,
+/// even if that ends in a backslash, and a line that is continued has none in it, unlike in a unit:
 /// <https://www.freedesktop.org/software/systemd/man/latest/systemd.exec.html#EnvironmentFile=>.
 fn lines(text: &str) -> Vec<String> {
     let (mut lines, mut is_continued) = (Vec::<String>::new(), false);
@@ -198,11 +263,17 @@ fn unquoted(value: &str) -> &str {
     inner('"').or_else(|| inner('\'')).unwrap_or(value)
 }
 
-/// The words of a command with the values of its variables. What a shell gets as one word is divided, too.
+/// The words of a command with the values of its variables. What a shell gets as one word is
+/// divided, too.
 fn command_line(command: &Word, variables: &BTreeMap<String, Word>) -> Vec<Word> {
-    let own = words(&command.text).into_iter().flat_map(|word| words(&word)).take(MAX_WORDS);
+    let own = words(&command.text)
+        .into_iter()
+        .flat_map(|word| words(&word))
+        .take(MAX_WORDS);
     let mut left = MAX_WORD;
-    let all = own.flat_map(|text| replaced(command.with(text), variables)).take(MAX_WORDS);
+    let all = own
+        .flat_map(|text| replaced(command.with(text), variables))
+        .take(MAX_WORDS);
     // The kernel starts no program with more.
     all.take_while(|word| {
         left = left.saturating_sub(word.text.len());
@@ -211,14 +282,24 @@ fn command_line(command: &Word, variables: &BTreeMap<String, Word>) -> Vec<Word>
     .collect()
 }
 
-/// A word with the values of the variables in it. One that is a variable stands for all words of its value.
+/// A word with the values of the variables in it. One that is a variable stands for all words of
+/// its value.
 fn replaced(word: Word, variables: &BTreeMap<String, Word>) -> Vec<Word> {
     let is_name = |text: &&str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    let name =
-        word.text.strip_prefix('$').map(|name| name.trim_start_matches('{').trim_end_matches('}')).filter(is_name);
+    let name = word
+        .text
+        .strip_prefix('$')
+        .map(|name| name.trim_start_matches('{').trim_end_matches('}'))
+        .filter(is_name);
     if let Some(name) = name {
         let value = variables.get(name).into_iter();
-        return value.flat_map(|value| words(&value.text).into_iter().map(move |text| value.with(text))).collect();
+        return value
+            .flat_map(|value| {
+                words(&value.text)
+                    .into_iter()
+                    .map(move |text| value.with(text))
+            })
+            .collect();
     }
     let with_value = |word: Word, (name, value): (&String, &Word)| {
         let variable = format!("${{{name}}}");
@@ -245,15 +326,22 @@ mod tests {
     const UNIT: &str = "/lib/systemd/system/docker.service";
     const VARIABLES: &str = "/etc/default/docker";
 
-    /// The values of this option or variable of Docker on a host with these files, and the files that have them.
+    /// The values of this option or variable of Docker on a host with these files, and the files
+    /// that have them.
     fn values(name: &str, files: &[(&str, &str)]) -> Vec<(String, String)> {
         let (_dir, system) = tree();
-        files.iter().for_each(|(path, text)| write(&system, path, text.as_bytes(), 0o644));
+        files
+            .iter()
+            .for_each(|(path, text)| write(&system, path, text.as_bytes(), 0o644));
         let database = embedded();
-        let docker = database.engine("docker".parse().expect("an id")).expect("known");
+        let docker = database
+            .engine("docker".parse().expect("an id"))
+            .expect("known");
         let found = |start: &Start| {
             let values = start.values(&[name.to_owned()]).into_iter();
-            values.map(|(file, value)| (file.display().to_string(), value.to_owned())).collect::<Vec<_>>()
+            values
+                .map(|(file, value)| (file.display().to_string(), value.to_owned()))
+                .collect::<Vec<_>>()
         };
         starts(&system, docker).iter().flat_map(found).collect()
     }
@@ -271,51 +359,85 @@ mod tests {
             "/bin/sh -c 'exec /usr/bin/dockerd --default-runtime=gpu'",
         ] {
             let unit = format!("[Service]\nExecStart={command}\n");
-            assert_eq!(values("--default-runtime", &[(UNIT, unit.as_str())]), one(UNIT, "gpu"), "{command}");
+            assert_eq!(
+                values("--default-runtime", &[(UNIT, unit.as_str())]),
+                one(UNIT, "gpu"),
+                "{command}"
+            );
         }
         for comment in ["# c", "  ; c", "# c \\", "#"] {
-            let unit =
-                format!("[Service]\nExecStart=/usr/bin/dockerd \\\n{comment}\n{comment}\n  --default-runtime gpu\n");
-            assert_eq!(values("--default-runtime", &[(UNIT, unit.as_str())]), one(UNIT, "gpu"), "{comment}");
+            let unit = format!(
+                "[Service]\nExecStart=/usr/bin/dockerd \\\n{comment}\n{comment}\n  --default-runtime gpu\n"
+            );
+            assert_eq!(
+                values("--default-runtime", &[(UNIT, unit.as_str())]),
+                one(UNIT, "gpu"),
+                "{comment}"
+            );
         }
-        let other = "[Service]\nExecStart=/usr/bin/dockerd --default-runtimes=x --default-runtime\n";
+        let other =
+            "[Service]\nExecStart=/usr/bin/dockerd --default-runtimes=x --default-runtime\n";
         assert_eq!(values("--default-runtime", &[(UNIT, other)]), []);
     }
 
     #[test]
     fn variables_are_replaced_by_what_their_files_say() {
         let unit = "[Service]\nEnvironmentFile=-/etc/default/%N\nExecStart=/usr/sbin/dockerd -H fd:// $DOCKER_OPTS\n";
-        let all = |more: &[(&str, &str)]| values("--default-runtime", &[&[(UNIT, unit)][..], more].concat());
+        let all = |more: &[(&str, &str)]| {
+            values("--default-runtime", &[&[(UNIT, unit)][..], more].concat())
+        };
         assert_eq!(all(&[]), []);
-        for text in ["DOCKER_OPTS=\"--debug --default-runtime=gpu\"\n", "# x=\nDOCKER_OPTS=--default-runtime gpu\n"] {
+        for text in [
+            "DOCKER_OPTS=\"--debug --default-runtime=gpu\"\n",
+            "# x=\nDOCKER_OPTS=--default-runtime gpu\n",
+        ] {
             assert_eq!(all(&[(VARIABLES, text)]), one(VARIABLES, "gpu"), "{text}");
         }
-        assert_eq!(all(&[(VARIABLES, "#DOCKER_OPTS=\"--default-runtime=gpu\"\n")]), []);
-        for text in ["# c \\\nDOCKER_OPTS=--default-runtime=gpu\n", "DOCKER_OPTS=--debug\\\n  --default-runtime=gpu\n"]
-        {
+        assert_eq!(
+            all(&[(VARIABLES, "#DOCKER_OPTS=\"--default-runtime=gpu\"\n")]),
+            []
+        );
+        for text in [
+            "# c \\\nDOCKER_OPTS=--default-runtime=gpu\n",
+            "DOCKER_OPTS=--debug\\\n  --default-runtime=gpu\n",
+        ] {
             assert_eq!(all(&[(VARIABLES, text)]), one(VARIABLES, "gpu"), "{text}");
         }
         let part = "/etc/systemd/system/docker.service.d/a.conf";
         let set = "[Service]\nEnvironment=A=b \"DOCKER_OPTS=--default-runtime=gpu --debug\"\n";
         assert_eq!(all(&[(part, set)]), one(part, "gpu"));
-        assert_eq!(all(&[(part, set), (VARIABLES, "DOCKER_OPTS=\n")]), [], "the file counts more");
-        let named =
-            "[Service]\nEnvironment=RUNTIME=gpu\nExecStart=\nExecStart=/usr/bin/dockerd --default-runtime=${RUNTIME}\n";
+        assert_eq!(
+            all(&[(part, set), (VARIABLES, "DOCKER_OPTS=\n")]),
+            [],
+            "the file counts more"
+        );
+        let named = "[Service]\nEnvironment=RUNTIME=gpu\nExecStart=\nExecStart=/usr/bin/dockerd --default-runtime=${RUNTIME}\n";
         assert_eq!(all(&[(part, named)]), one(part, "gpu"));
-        assert_eq!(values("RUNTIME", &[(UNIT, named)]), one(UNIT, "gpu"), "a variable of the environment");
+        assert_eq!(
+            values("RUNTIME", &[(UNIT, named)]),
+            one(UNIT, "gpu"),
+            "a variable of the environment"
+        );
     }
 
     #[test]
     fn files_for_several_units_count() {
         let unit = "[Service]\nExecStart=/usr/bin/dockerd $OPTIONS\n";
-        let set = |value: &str| format!("[Service]\nEnvironment=OPTIONS=--default-runtime={value}\n");
-        let all = |parts: &[(&str, &str)]| values("--default-runtime", &[&[(UNIT, unit)][..], parts].concat());
+        let set =
+            |value: &str| format!("[Service]\nEnvironment=OPTIONS=--default-runtime={value}\n");
+        let all = |parts: &[(&str, &str)]| {
+            values("--default-runtime", &[&[(UNIT, unit)][..], parts].concat())
+        };
         let [of_all, own, earlier] = ["service.d/a", "docker.service.d/a", "docker.service.d/0"]
             .map(|part| format!("/usr/lib/systemd/system/{part}.conf"));
         let [x, y] = ["x", "y"].map(set);
         let of_all = (of_all.as_str(), x.as_str());
         assert_eq!(all(&[of_all]), one(of_all.0, "x"));
-        assert_eq!(all(&[of_all, (own.as_str(), y.as_str())]), one(&own, "y"), "it has the same name");
+        assert_eq!(
+            all(&[of_all, (own.as_str(), y.as_str())]),
+            one(&own, "y"),
+            "it has the same name"
+        );
         assert_eq!(
             all(&[of_all, (earlier.as_str(), y.as_str())]),
             one(of_all.0, "x"),
@@ -327,10 +449,17 @@ mod tests {
 
     #[test]
     fn an_empty_setting_clears_what_came_before() {
-        let set = "[Service]\nEnvironment=\"X=--default-runtime=gpu\"\nExecStart=/usr/bin/dockerd $X\n";
+        let set =
+            "[Service]\nEnvironment=\"X=--default-runtime=gpu\"\nExecStart=/usr/bin/dockerd $X\n";
         let clear = "[Service]\nEnvironment=\n";
-        assert_eq!(values("--default-runtime", &[(UNIT, set)]), one(UNIT, "gpu"));
+        assert_eq!(
+            values("--default-runtime", &[(UNIT, set)]),
+            one(UNIT, "gpu")
+        );
         let part = "/usr/local/lib/systemd/system/docker.service.d/z.conf";
-        assert_eq!(values("--default-runtime", &[(UNIT, set), (part, clear)]), []);
+        assert_eq!(
+            values("--default-runtime", &[(UNIT, set), (part, clear)]),
+            []
+        );
     }
 }

@@ -1,10 +1,11 @@
-//! Subkeys of a certificate, and whether its key binds them. Package managers differ in whether they check that, and anyone can
-//! append a subkey to a published key without changing its fingerprint.
+//! Subkeys of a certificate, and whether its key binds them. Package managers differ in whether
+//! they check that, and anyone can append a subkey to a published key without changing its
+//! fingerprint.
 
 use super::{PUBLIC_KEY, PUBLIC_SUBKEY, SIGNATURE, packet};
 use ring::signature::{
-    RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, RsaParameters,
-    RsaPublicKeyComponents,
+    RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512,
+    RsaParameters, RsaPublicKeyComponents,
 };
 
 /// RFC 4880, 5.2.1: a signature by which a key binds a subkey.
@@ -12,12 +13,16 @@ const BINDING: u8 = 0x18;
 /// RFC 4880, 9.1: RSA, for both uses or for signatures only.
 const RSA: [u8; 2] = [1, 3];
 
-/// The packets of certificates without subkeys that the key before them does not bind by a signature that can be verified: one of
-/// RSA, over a SHA-2 digest.
+/// The packets of certificates without subkeys that the key before them does not bind by a
+/// signature that can be verified: one of RSA, over a SHA-2 digest.
 pub fn without_unbound(packets: &[u8]) -> Vec<u8> {
     let (mut kept, mut primary, mut rest) = (Vec::with_capacity(packets.len()), &[][..], packets);
     while let Some((tag, body, behind)) = packet(rest) {
-        let end = if tag == PUBLIC_SUBKEY { behind_signatures(behind) } else { behind };
+        let end = if tag == PUBLIC_SUBKEY {
+            behind_signatures(behind)
+        } else {
+            behind
+        };
         if tag == PUBLIC_KEY {
             primary = body;
         }
@@ -51,7 +56,9 @@ fn is_bound(primary: &[u8], subkey: &[u8], mut signatures: &[u8]) -> bool {
 
 /// Whether a signature of version 4 by this key binds the subkey; none if it cannot be read.
 fn binds(primary: &[u8], subkey: &[u8], signature: &[u8]) -> Option<bool> {
-    let [4, BINDING, algorithm, digest, ..] = *signature else { return None };
+    let [4, BINDING, algorithm, digest, ..] = *signature else {
+        return None;
+    };
     let (n, e) = rsa_key(primary).filter(|_| RSA.contains(&algorithm))?;
     let hashed_end = 6 + length(signature.get(4..6)?);
     let unhashed_end = hashed_end + 2 + length(signature.get(hashed_end..hashed_end + 2)?);
@@ -83,7 +90,9 @@ fn parameters(digest: u8) -> Option<&'static RsaParameters> {
 
 /// The modulus and the exponent of a key of version 4.
 fn rsa_key(body: &[u8]) -> Option<(&[u8], &[u8])> {
-    let [4, _, _, _, _, algorithm, numbers @ ..] = body else { return None };
+    let [4, _, _, _, _, algorithm, numbers @ ..] = body else {
+        return None;
+    };
     let (n, rest) = number(numbers).filter(|_| RSA.contains(algorithm))?;
     let (e, _) = number(rest)?;
     Some((n, e))
@@ -96,7 +105,8 @@ fn number(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn length(two: &[u8]) -> usize {
-    two.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte))
+    two.iter()
+        .fold(0, |sum, byte| sum << 8 | usize::from(*byte))
 }
 
 #[cfg(test)]
@@ -108,14 +118,35 @@ mod tests {
     fn key_with_subkey(name: &str) -> (Vec<u8>, Vec<u8>) {
         let home = tempfile::tempdir().expect("a temporary directory");
         let own = ["--passphrase", "", "--cert-digest-algo", "SHA512"];
-        gpg(home.path(), &[&own[..], &["--quick-generate-key", name, "rsa2048", "cert", "never"]].concat());
-        let listed = String::from_utf8(gpg(home.path(), &["--with-colons", "--fingerprint"])).expect("text");
-        let line = listed.lines().find(|line| line.starts_with("fpr:")).expect("a fingerprint");
+        gpg(
+            home.path(),
+            &[
+                &own[..],
+                &["--quick-generate-key", name, "rsa2048", "cert", "never"],
+            ]
+            .concat(),
+        );
+        let listed =
+            String::from_utf8(gpg(home.path(), &["--with-colons", "--fingerprint"])).expect("text");
+        let line = listed
+            .lines()
+            .find(|line| line.starts_with("fpr:"))
+            .expect("a fingerprint");
         let fingerprint = line.split(':').nth(9).expect("a field");
-        gpg(home.path(), &[&own[..], &["--quick-add-key", fingerprint, "rsa2048", "sign", "never"]].concat());
+        gpg(
+            home.path(),
+            &[
+                &own[..],
+                &["--quick-add-key", fingerprint, "rsa2048", "sign", "never"],
+            ]
+            .concat(),
+        );
         let all = gpg(home.path(), &["--export"]);
-        let _ =
-            std::process::Command::new("gpgconf").arg("--homedir").arg(home.path()).args(["--kill", "all"]).status();
+        let _ = std::process::Command::new("gpgconf")
+            .arg("--homedir")
+            .arg(home.path())
+            .args(["--kill", "all"])
+            .status();
         let mut rest = all.as_slice();
         while let Some((tag, _, behind)) = packet(rest).filter(|(tag, ..)| *tag != PUBLIC_SUBKEY) {
             assert!(tag != 0);
@@ -134,13 +165,23 @@ mod tests {
         for (what, appended) in [
             ("another key's", other_subkey.clone()),
             // A subkey without any signature, and one with the signature that binds another.
-            ("nobody's", our_subkey[..our_subkey.len() - behind_of_first(&our_subkey).len()].to_vec()),
-            ("with a foreign signature", [first(&other_subkey), behind_of_first(&our_subkey)].concat()),
+            (
+                "nobody's",
+                our_subkey[..our_subkey.len() - behind_of_first(&our_subkey).len()].to_vec(),
+            ),
+            (
+                "with a foreign signature",
+                [first(&other_subkey), behind_of_first(&our_subkey)].concat(),
+            ),
         ] {
             let packets = [alone, &appended].concat();
             assert_eq!(without_unbound(&packets), alone, "{what}");
             // What comes after it is kept.
-            assert_eq!(without_unbound(&[&packets[..], &our_subkey].concat()), ours, "{what}");
+            assert_eq!(
+                without_unbound(&[&packets[..], &our_subkey].concat()),
+                ours,
+                "{what}"
+            );
         }
         let mut forged = ours.clone();
         let last = forged.len() - 1;

@@ -1,11 +1,13 @@
-//! The functions of NVML that gpusetup calls, looked up by name. The bindings' own table looks up four hundred.
+//! The functions of NVML that gpusetup calls, looked up by name. The bindings' own table looks up
+//! four hundred.
 
 use libloading::{Error, Library};
 use nvml_wrapper_sys::bindings::{
-    NvmlLib, nvmlComputeInstance_t, nvmlComputeInstanceProfileInfo_t, nvmlDevice_t, nvmlDeviceAttributes_t,
-    nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlGpuInstance_t, nvmlGpuInstanceInfo_t, nvmlGpuInstancePlacement_t,
-    nvmlGpuInstanceProfileInfo_t, nvmlGpuInstanceProfileInfo_v2_t, nvmlGridLicensableFeatures_t,
-    nvmlMarginTemperature_t, nvmlMemory_t, nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlReturn_t,
+    NvmlLib, nvmlComputeInstance_t, nvmlComputeInstanceProfileInfo_t, nvmlDevice_t,
+    nvmlDeviceAttributes_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlGpuInstance_t,
+    nvmlGpuInstanceInfo_t, nvmlGpuInstancePlacement_t, nvmlGpuInstanceProfileInfo_t,
+    nvmlGpuInstanceProfileInfo_v2_t, nvmlGridLicensableFeatures_t, nvmlMarginTemperature_t,
+    nvmlMemory_t, nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlReturn_t,
     nvmlSystemConfComputeSettings_t, nvmlUtilization_t,
 };
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
@@ -19,14 +21,16 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// The functions of this library, which must stay loaded as long as one of them is called.
+            /// The functions of this library, which must stay loaded as long as one of them is
+            /// called.
             pub fn of(library: &Library) -> Self {
                 // SAFETY: the types are those of NVIDIA's header, as the check below says.
                 Self { $($name: unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) }.map(|found| *found),)+ }
             }
         }
 
-        // The bindings are generated from NVIDIA's header: a type that differs from theirs does not compile.
+        // The bindings are generated from NVIDIA's header: a type that differs from theirs does not
+        // compile.
         const _: fn(&NvmlLib) = |bindings| {
             $(let _: &Result<unsafe extern "C" fn($($argument),*) -> nvmlReturn_t, Error> = &bindings.$name;)+
         };

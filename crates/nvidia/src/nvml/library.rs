@@ -8,18 +8,19 @@ use super::functions::Functions;
 use libloading::Error as LoadingError;
 use nvml_wrapper_sys::bindings::field_id::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
 use nvml_wrapper_sys::bindings::{
-    NVML_CC_ACCEPTING_CLIENT_REQUESTS_TRUE, NVML_CC_SYSTEM_FEATURE_ENABLED, NVML_DEVICE_NAME_V2_BUFFER_SIZE,
-    NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE, NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE,
-    nvmlClocksThrottleReasonHwPowerBrakeSlowdown, nvmlClocksThrottleReasonHwThermalSlowdown,
-    nvmlClocksThrottleReasonSwThermalSlowdown, nvmlDevice_t, nvmlDeviceAttributes_t, nvmlFieldValue_t,
-    nvmlGpuFabricInfo_t, nvmlPciInfo_t, nvmlReturn_t, nvmlSystemConfComputeSettings_t,
-    nvmlSystemConfComputeSettings_v1_t,
+    NVML_CC_ACCEPTING_CLIENT_REQUESTS_TRUE, NVML_CC_SYSTEM_FEATURE_ENABLED,
+    NVML_DEVICE_NAME_V2_BUFFER_SIZE, NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE,
+    NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE, nvmlClocksThrottleReasonHwPowerBrakeSlowdown,
+    nvmlClocksThrottleReasonHwThermalSlowdown, nvmlClocksThrottleReasonSwThermalSlowdown,
+    nvmlDevice_t, nvmlDeviceAttributes_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlPciInfo_t,
+    nvmlReturn_t, nvmlSystemConfComputeSettings_t, nvmlSystemConfComputeSettings_v1_t,
 };
 use std::ffi::{CStr, c_char};
 use std::mem::{MaybeUninit, forget};
 use std::ptr;
 
-/// Hardware thermal slowdown, software thermal slowdown and power brake, as bits of [`Device::slowdown`].
+/// Hardware thermal slowdown, software thermal slowdown and power brake, as bits of
+/// [`Device::slowdown`].
 pub(super) const HEAT: u64 = nvmlClocksThrottleReasonHwThermalSlowdown as u64;
 pub(super) const WARMTH: u64 = nvmlClocksThrottleReasonSwThermalSlowdown as u64;
 pub(super) const POWER_BRAKE: u64 = nvmlClocksThrottleReasonHwPowerBrakeSlowdown as u64;
@@ -68,7 +69,9 @@ fn meaning(code: nvmlReturn_t) -> String {
         19 => "operation cannot be performed because the GPU is currently in use",
         20 => "insufficient memory",
         21 => "no data",
-        22 => "the requested vgpu operation is not available on the target device because ECC is enabled",
+        22 => {
+            "the requested vgpu operation is not available on the target device because ECC is enabled"
+        }
         23 => "there are not enough resources for the request",
         999 => "an internal driver error occurred",
         _ => return format!("unexpected enum variant value: {code}"),
@@ -93,14 +96,17 @@ pub(super) fn asked<F: Copy, T>(
     mut answer: T,
     ask: impl FnOnce(F, &mut T) -> nvmlReturn_t,
 ) -> Result<T, NvmlError> {
-    let function = *function.as_ref().map_err(|e| NvmlError::NoFunction(e.to_string()))?;
+    let function = *function
+        .as_ref()
+        .map_err(|e| NvmlError::NoFunction(e.to_string()))?;
     match ask(function, &mut answer) {
         SUCCESS => Ok(answer),
         code => Err(NvmlError::Refused(code)),
     }
 }
 
-/// A count, from a call with an empty buffer: NVML then reports that the buffer is too small, and the count.
+/// A count, from a call with an empty buffer: NVML then reports that the buffer is too small, and
+/// the count.
 pub(super) fn counted<F: Copy>(
     function: &Result<F, LoadingError>,
     ask: impl FnOnce(F, &mut u32) -> nvmlReturn_t,
@@ -119,11 +125,17 @@ fn text<F: Copy>(
     ask: impl FnOnce(F, *mut c_char) -> nvmlReturn_t,
 ) -> Result<String, NvmlError> {
     let text = vec![0_u8; length as usize + 1];
-    let text = asked(function, text, |function, text| ask(function, text.as_mut_ptr().cast()))?;
-    Ok(CStr::from_bytes_until_nul(&text).unwrap_or_default().to_str()?.to_owned())
+    let text = asked(function, text, |function, text| {
+        ask(function, text.as_mut_ptr().cast())
+    })?;
+    Ok(CStr::from_bytes_until_nul(&text)
+        .unwrap_or_default()
+        .to_str()?
+        .to_owned())
 }
 
-/// The library. It stays loaded until the process ends: shutting it down is not needed and might hang.
+/// The library. It stays loaded until the process ends: shutting it down is not needed and might
+/// hang.
 pub(super) struct Library(pub(super) Functions);
 
 impl Library {
@@ -142,56 +154,88 @@ impl Library {
     pub fn driver(&self) -> Result<String, NvmlError> {
         const LENGTH: u32 = NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE;
         // SAFETY: the buffer has the length that is passed.
-        text(&self.0.nvmlSystemGetDriverVersion, LENGTH, |f, text| unsafe { f(text, LENGTH) })
+        text(
+            &self.0.nvmlSystemGetDriverVersion,
+            LENGTH,
+            |f, text| unsafe { f(text, LENGTH) },
+        )
     }
 
     /// The version of the library itself.
     pub fn version(&self) -> Result<String, NvmlError> {
         const LENGTH: u32 = NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE;
         // SAFETY: the buffer has the length that is passed.
-        text(&self.0.nvmlSystemGetNVMLVersion, LENGTH, |f, text| unsafe { f(text, LENGTH) })
+        text(&self.0.nvmlSystemGetNVMLVersion, LENGTH, |f, text| unsafe {
+            f(text, LENGTH)
+        })
     }
 
     /// The newest CUDA that the driver supports natively: 12040 is 12.4.
     pub fn cuda(&self) -> Result<i32, NvmlError> {
         // SAFETY: the number outlives the call.
-        asked(&self.0.nvmlSystemGetCudaDriverVersion_v2, 0, |f, version| unsafe { f(version) })
+        asked(
+            &self.0.nvmlSystemGetCudaDriverVersion_v2,
+            0,
+            |f, version| unsafe { f(version) },
+        )
     }
 
     /// The number of GPUs that the driver is configured to exclude.
     pub fn excluded(&self) -> Result<u32, NvmlError> {
         // SAFETY: the number outlives the call.
-        asked(&self.0.nvmlGetExcludedDeviceCount, 0, |f, count| unsafe { f(count) })
+        asked(&self.0.nvmlGetExcludedDeviceCount, 0, |f, count| unsafe {
+            f(count)
+        })
     }
 
     /// Confidential computing is on.
     pub fn is_confidential(&self) -> Result<bool, NvmlError> {
         let size = size_of::<nvmlSystemConfComputeSettings_v1_t>() as u32;
         // Version 1 of the structure, as `NVML_STRUCT_VERSION` encodes it.
-        let settings = nvmlSystemConfComputeSettings_t { version: size | 1 << 24, ..zeroed() };
+        let settings = nvmlSystemConfComputeSettings_t {
+            version: size | 1 << 24,
+            ..zeroed()
+        };
         // SAFETY: the structure matches its version field, and outlives the call.
-        let settings = asked(&self.0.nvmlSystemGetConfComputeSettings, settings, |f, to| unsafe { f(to) })?;
+        let settings = asked(
+            &self.0.nvmlSystemGetConfComputeSettings,
+            settings,
+            |f, to| unsafe { f(to) },
+        )?;
         Ok(settings.ccFeature == NVML_CC_SYSTEM_FEATURE_ENABLED)
     }
 
     /// GPUs in confidential-computing mode accept work.
     pub fn accepts_work(&self) -> Result<bool, NvmlError> {
         // SAFETY: the number outlives the call.
-        let state = asked(&self.0.nvmlSystemGetConfComputeGpusReadyState, 0, |f, state| unsafe { f(state) })?;
+        let state = asked(
+            &self.0.nvmlSystemGetConfComputeGpusReadyState,
+            0,
+            |f, state| unsafe { f(state) },
+        )?;
         Ok(state == NVML_CC_ACCEPTING_CLIENT_REQUESTS_TRUE)
     }
 
     /// The number of GPUs.
     pub fn count(&self) -> Result<u32, NvmlError> {
         // SAFETY: the number outlives the call.
-        asked(&self.0.nvmlDeviceGetCount_v2, 0, |f, count| unsafe { f(count) })
+        asked(&self.0.nvmlDeviceGetCount_v2, 0, |f, count| unsafe {
+            f(count)
+        })
     }
 
     /// A GPU by its index.
     pub fn device(&self, index: u32) -> Result<Device<'_>, NvmlError> {
         // SAFETY: the place for the handle outlives the call.
-        let handle = asked(&self.0.nvmlDeviceGetHandleByIndex_v2, ptr::null_mut(), |f, to| unsafe { f(index, to) })?;
-        Ok(Device { library: self, handle })
+        let handle = asked(
+            &self.0.nvmlDeviceGetHandleByIndex_v2,
+            ptr::null_mut(),
+            |f, to| unsafe { f(index, to) },
+        )?;
+        Ok(Device {
+            library: self,
+            handle,
+        })
     }
 }
 
@@ -202,7 +246,8 @@ pub(super) struct Device<'a> {
 }
 
 /// A function of a GPU that writes one value to a pointer.
-pub(super) type Getter<T> = Result<unsafe extern "C" fn(nvmlDevice_t, *mut T) -> nvmlReturn_t, LoadingError>;
+pub(super) type Getter<T> =
+    Result<unsafe extern "C" fn(nvmlDevice_t, *mut T) -> nvmlReturn_t, LoadingError>;
 
 impl Device<'_> {
     pub(super) fn get<T>(&self, function: &Getter<T>, start: T) -> Result<T, NvmlError> {
@@ -216,14 +261,19 @@ impl Device<'_> {
 
     /// Bus address, `0000:17:00.0`.
     pub fn address(&self) -> Result<String, NvmlError> {
-        self.get(&self.library.0.nvmlDeviceGetPciInfo_v3, zeroed()).map(|pci| bus_address(&pci))
+        self.get(&self.library.0.nvmlDeviceGetPciInfo_v3, zeroed())
+            .map(|pci| bus_address(&pci))
     }
 
     /// The product name, as nvidia-smi prints it.
     pub fn name(&self) -> Result<String, NvmlError> {
         const LENGTH: u32 = NVML_DEVICE_NAME_V2_BUFFER_SIZE;
         // SAFETY: the handle is the library's own, and the buffer has the length that is passed.
-        text(&self.library.0.nvmlDeviceGetName, LENGTH, |f, text| unsafe { f(self.handle, text, LENGTH) })
+        text(
+            &self.library.0.nvmlDeviceGetName,
+            LENGTH,
+            |f, text| unsafe { f(self.handle, text, LENGTH) },
+        )
     }
 
     /// Persistence mode: the driver keeps it initialised when it is not in use.
@@ -249,16 +299,20 @@ impl Device<'_> {
     /// The number of processes that compute on it.
     pub fn processes(&self) -> Result<usize, NvmlError> {
         // SAFETY: the handle is the library's own, and nothing is written to an empty buffer.
-        counted(&self.library.0.nvmlDeviceGetComputeRunningProcesses_v3, |f, count| unsafe {
-            f(self.handle, count, ptr::null_mut())
-        })
+        counted(
+            &self.library.0.nvmlDeviceGetComputeRunningProcesses_v3,
+            |f, count| unsafe { f(self.handle, count, ptr::null_mut()) },
+        )
     }
 
     /// Whether MIG is on, and whether it will be after the next reset.
     pub fn mig(&self) -> Result<(bool, bool), NvmlError> {
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
-        let (now, then) =
-            asked(&self.library.0.nvmlDeviceGetMigMode, (0, 0), |f, (now, then)| unsafe { f(self.handle, now, then) })?;
+        let (now, then) = asked(
+            &self.library.0.nvmlDeviceGetMigMode,
+            (0, 0),
+            |f, (now, then)| unsafe { f(self.handle, now, then) },
+        )?;
         Ok((now == 1, then == 1))
     }
 
@@ -270,17 +324,22 @@ impl Device<'_> {
     /// Whether it has a MIG instance with this index.
     pub fn instance(&self, index: u32) -> Result<(), NvmlError> {
         // SAFETY: the handle is the library's own, and the output handle outlives the call.
-        asked(&self.library.0.nvmlDeviceGetMigDeviceHandleByIndex, ptr::null_mut(), |f, to| unsafe {
-            f(self.handle, index, to)
-        })
+        asked(
+            &self.library.0.nvmlDeviceGetMigDeviceHandleByIndex,
+            ptr::null_mut(),
+            |f, to| unsafe { f(self.handle, index, to) },
+        )
         .map(|_| ())
     }
 
     /// Whether error correction is on, and whether it will be after the next reset.
     pub fn ecc(&self) -> Result<(bool, bool), NvmlError> {
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
-        let (now, then) =
-            asked(&self.library.0.nvmlDeviceGetEccMode, (0, 0), |f, (now, then)| unsafe { f(self.handle, now, then) })?;
+        let (now, then) = asked(
+            &self.library.0.nvmlDeviceGetEccMode,
+            (0, 0),
+            |f, (now, then)| unsafe { f(self.handle, now, then) },
+        )?;
         Ok((now != 0, then != 0))
     }
 
@@ -288,13 +347,15 @@ impl Device<'_> {
     pub fn uncorrected(&self, ever: bool) -> Result<u64, NvmlError> {
         const UNCORRECTED: u32 = 1;
         // SAFETY: the handle is the library's own, and the number outlives the call.
-        asked(&self.library.0.nvmlDeviceGetTotalEccErrors, 0, |f, count| unsafe {
-            f(self.handle, UNCORRECTED, u32::from(ever), count)
-        })
+        asked(
+            &self.library.0.nvmlDeviceGetTotalEccErrors,
+            0,
+            |f, count| unsafe { f(self.handle, UNCORRECTED, u32::from(ever), count) },
+        )
     }
 
-    /// Remapped rows of memory: for correctable errors, for uncorrectable errors, whether more follow after the next reset, and
-    /// whether spare rows ran out.
+    /// Remapped rows of memory: for correctable errors, for uncorrectable errors, whether more
+    /// follow after the next reset, and whether spare rows ran out.
     pub fn remapped_rows(&self) -> Result<[u32; 4], NvmlError> {
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
         asked(
@@ -314,18 +375,36 @@ impl Device<'_> {
     /// Retired pages of memory, for a double-bit error or for several single-bit errors.
     pub fn retired_pages(&self, double_bit: bool) -> Result<usize, NvmlError> {
         let (mut addresses, mut times) = ([0], [0]);
-        // SAFETY: the handle is the library's own, and nothing is written to an empty buffer; its pointer must not be null.
-        counted(&self.library.0.nvmlDeviceGetRetiredPages_v2, |f, count| unsafe {
-            f(self.handle, u32::from(double_bit), count, addresses.as_mut_ptr(), times.as_mut_ptr())
-        })
+        // SAFETY: the handle is the library's own, and nothing is written to an empty buffer; its
+        // pointer must not be null.
+        counted(
+            &self.library.0.nvmlDeviceGetRetiredPages_v2,
+            |f, count| unsafe {
+                f(
+                    self.handle,
+                    u32::from(double_bit),
+                    count,
+                    addresses.as_mut_ptr(),
+                    times.as_mut_ptr(),
+                )
+            },
+        )
     }
 
-    /// The recovery action that the driver requests, as NVML's number. None if this driver does not report it.
+    /// The recovery action that the driver requests, as NVML's number. None if this driver does not
+    /// report it.
     pub fn recovery(&self) -> Result<Option<u32>, NvmlError> {
         const UNSIGNED_INT: u32 = 1;
-        let field = nvmlFieldValue_t { fieldId: NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, ..zeroed() };
+        let field = nvmlFieldValue_t {
+            fieldId: NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
+            ..zeroed()
+        };
         // SAFETY: the handle is the library's own, and the one field outlives the call.
-        let field = asked(&self.library.0.nvmlDeviceGetFieldValues, field, |f, to| unsafe { f(self.handle, 1, to) })?;
+        let field = asked(
+            &self.library.0.nvmlDeviceGetFieldValues,
+            field,
+            |f, to| unsafe { f(self.handle, 1, to) },
+        )?;
         match (field.nvmlReturn, field.valueType) {
             // SAFETY: the type field says which member of the union is valid.
             (SUCCESS, UNSIGNED_INT) => Ok(Some(unsafe { field.value.uiVal })),
@@ -343,7 +422,11 @@ impl Device<'_> {
     pub fn temperature(&self) -> Result<u32, NvmlError> {
         const CHIP: u32 = 0;
         // SAFETY: the handle is the library's own, and the number outlives the call.
-        asked(&self.library.0.nvmlDeviceGetTemperature, 0, |f, to| unsafe { f(self.handle, CHIP, to) })
+        asked(
+            &self.library.0.nvmlDeviceGetTemperature,
+            0,
+            |f, to| unsafe { f(self.handle, CHIP, to) },
+        )
     }
 
     /// Its power draw, in milliwatts.
@@ -358,24 +441,30 @@ impl Device<'_> {
 
     /// Its state in an NVLink fabric and the error code, as NVML's numbers.
     pub fn fabric(&self) -> Result<(u32, u32), NvmlError> {
-        let fabric: nvmlGpuFabricInfo_t = self.get(&self.library.0.nvmlDeviceGetGpuFabricInfo, zeroed())?;
+        let fabric: nvmlGpuFabricInfo_t =
+            self.get(&self.library.0.nvmlDeviceGetGpuFabricInfo, zeroed())?;
         Ok((fabric.state.into(), fabric.status))
     }
 
     /// Whether an NVLink is up.
     pub fn is_linked(&self, link: u32) -> Result<bool, NvmlError> {
         // SAFETY: the handle is the library's own, and the number outlives the call.
-        let state =
-            asked(&self.library.0.nvmlDeviceGetNvLinkState, 0, |f, state| unsafe { f(self.handle, link, state) })?;
+        let state = asked(
+            &self.library.0.nvmlDeviceGetNvLinkState,
+            0,
+            |f, state| unsafe { f(self.handle, link, state) },
+        )?;
         Ok(state != 0)
     }
 
     /// The connection between it and another GPU, as NVML's number.
     pub fn way_to(&self, other: &Self) -> Result<u32, NvmlError> {
         // SAFETY: the handles are the library's own, and the number outlives the call.
-        asked(&self.library.0.nvmlDeviceGetTopologyCommonAncestor, 0, |f, level| unsafe {
-            f(self.handle, other.handle, level)
-        })
+        asked(
+            &self.library.0.nvmlDeviceGetTopologyCommonAncestor,
+            0,
+            |f, level| unsafe { f(self.handle, other.handle, level) },
+        )
     }
 }
 

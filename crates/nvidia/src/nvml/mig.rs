@@ -1,4 +1,5 @@
-//! MIG by NVML: what a driver's GPUs can be partitioned into and how they are, and the calls that change it.
+//! MIG by NVML: what a driver's GPUs can be partitioned into and how they are, and the calls that
+//! change it.
 
 mod calls;
 pub mod smi;
@@ -11,7 +12,11 @@ use serde::{Deserialize, Serialize};
 
 /// NVML's report on the partitions of all GPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct MigHost {
     /// Why NVML cannot report on the GPUs.
     pub refused: Option<Refused>,
@@ -21,7 +26,11 @@ pub struct MigHost {
 
 /// NVML's report on the partitions of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct MigGpu {
     /// Bus address, `0000:17:00.0`.
     pub address: Option<String>,
@@ -37,7 +46,8 @@ pub struct MigGpu {
     pub refused: Option<Refused>,
     /// Its mode. None if it cannot be partitioned.
     pub mode: Option<MigMode>,
-    /// The profiles that its driver offers. Empty if the driver does not list them, as while MIG is off.
+    /// The profiles that its driver offers. Empty if the driver does not list them, as while MIG is
+    /// off.
     pub profiles: Vec<MigProfileInfo>,
     /// Its GPU instances.
     pub instances: Vec<MigInstance>,
@@ -47,7 +57,11 @@ pub struct MigGpu {
 
 /// The MIG mode of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct MigMode {
     /// MIG is on.
     pub enabled: bool,
@@ -57,7 +71,11 @@ pub struct MigMode {
 
 /// A profile that a driver offers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct MigProfileInfo {
     /// The id of nvidia-smi.
     pub id: u32,
@@ -77,7 +95,11 @@ pub struct MigProfileInfo {
 
 /// A GPU instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct MigInstance {
     /// Its id.
     pub id: u32,
@@ -93,7 +115,11 @@ pub struct MigInstance {
 
 /// A GPU instance in its place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct MigPlace {
     /// The first placement slot.
@@ -104,7 +130,8 @@ pub struct MigPlace {
     pub profile: String,
     /// The id of its profile. It counts for drivers that do not report names.
     pub id: Option<u32>,
-    /// The profiles of its compute instances, by the driver's ids. None if it has exactly one, of its size.
+    /// The profiles of its compute instances, by the driver's ids. None if it has exactly one, of
+    /// its size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute: Option<Vec<u32>>,
 }
@@ -124,13 +151,20 @@ pub fn read(library: &str) -> MigHost {
         Ok((0..count).map(|index| gpu(&nvml, index)).collect())
     });
     match opened {
-        Ok(gpus) => MigHost { refused: None, gpus },
-        Err(refused) => MigHost { refused: Some(refused), gpus: Vec::new() },
+        Ok(gpus) => MigHost {
+            refused: None,
+            gpus,
+        },
+        Err(refused) => MigHost {
+            refused: Some(refused),
+            gpus: Vec::new(),
+        },
     }
 }
 
-/// Switches MIG on or off. A mode that waits for a reset that the driver may not do itself, as in a virtual machine, is set; one that
-/// is not active for another reason, as in a GPU that is in use, is an error.
+/// Switches MIG on or off. A mode that waits for a reset that the driver may not do itself, as in a
+/// virtual machine, is set; one that is not active for another reason, as in a GPU that is in use,
+/// is an error.
 pub fn set_mode(device: &Device, on: bool) -> Result<(), Refused> {
     let status = asked("nvmlDeviceSetMigMode", || device.set_mig_mode(on))?;
     match status.cast_signed() {
@@ -139,8 +173,8 @@ pub fn set_mode(device: &Device, on: bool) -> Result<(), Refused> {
     }
 }
 
-/// Gives a GPU these instances and no others: those that are there already stay. If that fails, it gets those back that it had, each
-/// with the compute instances that it had.
+/// Gives a GPU these instances and no others: those that are there already stay. If that fails, it
+/// gets those back that it had, each with the compute instances that it had.
 pub fn set_instances(device: &Device, wanted: &[MigPlace]) -> Result<(), Refused> {
     let before = instances(device, wanted)?;
     change_instances(device, wanted).inspect_err(|_| {
@@ -153,7 +187,11 @@ fn change_instances(device: &Device, wanted: &[MigPlace]) -> Result<(), Refused>
     let (enabled, _) = asked("nvmlDeviceGetMigMode", || device.mig())?;
     if !enabled && !wanted.is_empty() {
         let says = "MIG is not on: the GPU must be reset, or the host rebooted".to_owned();
-        return Err(Refused { call: "nvmlDeviceGetMigMode".to_owned(), code: None, says });
+        return Err(Refused {
+            call: "nvmlDeviceGetMigMode".to_owned(),
+            code: None,
+            says,
+        });
     }
     if !enabled {
         return Ok(());
@@ -162,7 +200,9 @@ fn change_instances(device: &Device, wanted: &[MigPlace]) -> Result<(), Refused>
     let mut missing: Vec<&MigPlace> = wanted.iter().collect();
     let there = found(device, &profiles)?;
     for found in &there {
-        let same = |place: &&MigPlace| is_at(place, &found.instance, &profiles) && has_compute(place, found, &profiles);
+        let same = |place: &&MigPlace| {
+            is_at(place, &found.instance, &profiles) && has_compute(place, found, &profiles)
+        };
         match missing.iter().position(same) {
             Some(at) => drop(missing.swap_remove(at)),
             None => device.destroy(found.handle)?,
@@ -177,8 +217,15 @@ fn change_instances(device: &Device, wanted: &[MigPlace]) -> Result<(), Refused>
             code: None,
             says: format!("the driver has no profile {}", place.profile),
         };
-        let placement = nvmlGpuInstancePlacement_t { start: place.start, size: place.size };
-        device.create(profile.ok_or_else(none)?.id, placement, place.compute.as_deref())?;
+        let placement = nvmlGpuInstancePlacement_t {
+            start: place.start,
+            size: place.size,
+        };
+        device.create(
+            profile.ok_or_else(none)?.id,
+            placement,
+            place.compute.as_deref(),
+        )?;
     }
     Ok(())
 }
@@ -195,9 +242,15 @@ pub fn instances(device: &Device, like: &[MigPlace]) -> Result<Vec<MigPlace>, Re
         let instance = &found.instance;
         let compute = (!is_complete(instance, &profiles)).then(|| found.compute.clone());
         if let Some(place) = like.iter().find(|place| is_at(place, instance, &profiles)) {
-            return MigPlace { compute, ..place.clone() };
+            return MigPlace {
+                compute,
+                ..place.clone()
+            };
         }
-        let name = profiles.iter().find(|p| p.id == instance.profile).and_then(|p| p.name.clone());
+        let name = profiles
+            .iter()
+            .find(|p| p.id == instance.profile)
+            .and_then(|p| p.name.clone());
         MigPlace {
             start: instance.start,
             size: instance.size,
@@ -220,7 +273,9 @@ fn is_of(place: &MigPlace, profile: &MigProfileInfo) -> bool {
 
 /// Whether an instance has exactly one compute instance of its size.
 fn is_complete(instance: &MigInstance, profiles: &[MigProfileInfo]) -> bool {
-    let profile = profiles.iter().find(|profile| profile.id == instance.profile);
+    let profile = profiles
+        .iter()
+        .find(|profile| profile.id == instance.profile);
     profile.is_some_and(|profile| instance.compute == [profile.slices])
 }
 
@@ -238,35 +293,61 @@ fn has_compute(place: &MigPlace, found: &Found, profiles: &[MigProfileInfo]) -> 
 
 /// Whether an instance is this one.
 fn is_at(place: &MigPlace, instance: &MigInstance, profiles: &[MigProfileInfo]) -> bool {
-    let profile = profiles.iter().find(|profile| profile.id == instance.profile);
-    (place.start, place.size) == (instance.start, instance.size) && profile.is_some_and(|profile| is_of(place, profile))
+    let profile = profiles
+        .iter()
+        .find(|profile| profile.id == instance.profile);
+    (place.start, place.size) == (instance.start, instance.size)
+        && profile.is_some_and(|profile| is_of(place, profile))
 }
 
 /// The instances of a GPU, with their handles.
 fn found(device: &Device, profiles: &[MigProfileInfo]) -> Result<Vec<Found>, Refused> {
-    let all = device.gpu_instances(profiles)?.into_iter().map(|(handle, info)| {
-        let there = device.compute_instances(handle);
-        let slices = there.iter().map(|compute| compute.slices).collect();
-        let mut compute: Vec<_> = there.iter().map(|compute| compute.profile).collect();
-        compute.sort_unstable();
-        let nvmlGpuInstancePlacement_t { start, size } = info.placement;
-        let instance = MigInstance { id: info.id, profile: info.profileId, start, size, compute: slices };
-        Found { handle, instance, compute }
-    });
+    let all = device
+        .gpu_instances(profiles)?
+        .into_iter()
+        .map(|(handle, info)| {
+            let there = device.compute_instances(handle);
+            let slices = there.iter().map(|compute| compute.slices).collect();
+            let mut compute: Vec<_> = there.iter().map(|compute| compute.profile).collect();
+            compute.sort_unstable();
+            let nvmlGpuInstancePlacement_t { start, size } = info.placement;
+            let instance = MigInstance {
+                id: info.id,
+                profile: info.profileId,
+                start,
+                size,
+                compute: slices,
+            };
+            Found {
+                handle,
+                instance,
+                compute,
+            }
+        });
     Ok(all.collect())
 }
 
-/// Whether a change from some instances to others, cut off at any moment, can leave these: each is one of either, with whatever
-/// compute instances.
+/// Whether a change from some instances to others, cut off at any moment, can leave these: each is
+/// one of either, with whatever compute instances.
 pub fn is_between(now: &[MigPlace], before: &[MigPlace], after: &[MigPlace]) -> bool {
     let place = |place: &MigPlace| (place.start, place.size, place.profile.clone());
-    now.iter().all(|here| before.iter().chain(after).any(|other| place(other) == place(here)))
+    now.iter().all(|here| {
+        before
+            .iter()
+            .chain(after)
+            .any(|other| place(other) == place(here))
+    })
 }
 
 fn gpu(nvml: &Library, index: u32) -> MigGpu {
     let device = match asked("nvmlDeviceGetHandleByIndex_v2", || nvml.device(index)) {
         Ok(device) => device,
-        Err(refused) => return MigGpu { refused: Some(refused), ..MigGpu::default() },
+        Err(refused) => {
+            return MigGpu {
+                refused: Some(refused),
+                ..MigGpu::default()
+            };
+        }
     };
     let pci = asked("nvmlDeviceGetPciInfo_v3", || device.pci()).ok();
     let mode = asked("nvmlDeviceGetMigMode", || device.mig()).ok();
@@ -275,7 +356,13 @@ fn gpu(nvml: &Library, index: u32) -> MigGpu {
         uuid: asked("nvmlDeviceGetUUID", || device.uuid()).ok(),
         name: asked("nvmlDeviceGetName", || device.name()).ok(),
         device: pci.and_then(|pci| u16::try_from(pci.pciDeviceId >> 16).ok()),
-        subsystem: pci.map(|pci| format!("{:04x}:{:04x}", pci.pciSubSystemId & 0xffff, pci.pciSubSystemId >> 16)),
+        subsystem: pci.map(|pci| {
+            format!(
+                "{:04x}:{:04x}",
+                pci.pciSubSystemId & 0xffff,
+                pci.pciSubSystemId >> 16
+            )
+        }),
         mode: mode.map(|(enabled, pending)| MigMode { enabled, pending }),
         ..MigGpu::default()
     };
@@ -289,7 +376,13 @@ fn gpu(nvml: &Library, index: u32) -> MigGpu {
             Err(refused) => told.refused = Some(refused),
         }
     }
-    let processes = asked("nvmlDeviceGetComputeRunningProcesses_v3", || device.compute_processes());
-    told.processes = processes.unwrap_or_default().iter().map(|process| process.pid).collect();
+    let processes = asked("nvmlDeviceGetComputeRunningProcesses_v3", || {
+        device.compute_processes()
+    });
+    told.processes = processes
+        .unwrap_or_default()
+        .iter()
+        .map(|process| process.pid)
+        .collect();
     told
 }

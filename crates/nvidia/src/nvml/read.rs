@@ -1,11 +1,11 @@
-//! Reads the table of GPUs from NVML, each GPU once. Calls that take long or disturb a GPU are left out: measuring PCIe throughput
-//! (20 ms a call), listing supported clocks, validating the infoROM.
+//! Reads the table of GPUs from NVML, each GPU once. Calls that take long or disturb a GPU are left
+//! out: measuring PCIe throughput (20 ms a call), listing supported clocks, validating the infoROM.
 
 use super::library::{Device, Field, Library, NvmlError, ProcessEntry, Threshold};
 use super::table::{
-    Absent, Clock, ClockLimit, ClockReadings, EccReading, ErrorCounts, GpuProcess, GpuReading, GpuTable, LinkEnd,
-    MemoryReading, MigDevice, MigReading, MigShare, NvLink, PcieLink, PowerReading, ProcessKind, Temperature,
-    Utilization, VgpuLicence, Virtualization,
+    Absent, Clock, ClockLimit, ClockReadings, EccReading, ErrorCounts, GpuProcess, GpuReading,
+    GpuTable, LinkEnd, MemoryReading, MigDevice, MigReading, MigShare, NvLink, PcieLink,
+    PowerReading, ProcessKind, Temperature, Utilization, VgpuLicence, Virtualization,
 };
 use super::{asked, compute_mode, fabric, is_fault, opened, recovery_of, remapped_rows, ways};
 use crate::calling::calling;
@@ -17,39 +17,65 @@ use nvml_wrapper_sys::bindings::field_id::{
 };
 use std::collections::BTreeMap;
 
-/// More GPUs than a host has, and more MIG devices than a GPU: a limit in case the library's count is wrong.
+/// More GPUs than a host has, and more MIG devices than a GPU: a limit in case the library's count
+/// is wrong.
 const MOST: u32 = 64;
 
 /// Asks the library with this path or name. Never fails: a refused call is part of the answer.
 pub fn table(library: &str) -> GpuTable {
     let nvml = match opened(library) {
         Ok(nvml) => nvml,
-        Err(refused) => return GpuTable { refused: Some(refused), ..GpuTable::default() },
+        Err(refused) => {
+            return GpuTable {
+                refused: Some(refused),
+                ..GpuTable::default()
+            };
+        }
     };
     let mut table = GpuTable {
         driver: asked("nvmlSystemGetDriverVersion", || nvml.driver()).ok(),
-        cuda: asked("nvmlSystemGetCudaDriverVersion_v2", || nvml.cuda()).ok().and_then(cuda_version),
+        cuda: asked("nvmlSystemGetCudaDriverVersion_v2", || nvml.cuda())
+            .ok()
+            .and_then(cuda_version),
         excluded: asked("nvmlGetExcludedDeviceCount", || nvml.excluded()).unwrap_or(0),
         ..GpuTable::default()
     };
     let count = match asked("nvmlDeviceGetCount_v2", || nvml.count()) {
         Ok(count) => count,
-        Err(refused) => return GpuTable { refused: Some(refused), ..table },
+        Err(refused) => {
+            return GpuTable {
+                refused: Some(refused),
+                ..table
+            };
+        }
     };
-    let devices: Vec<_> =
-        (0..count.min(MOST)).map(|i| asked("nvmlDeviceGetHandleByIndex_v2", || nvml.device(i))).collect();
+    let devices: Vec<_> = (0..count.min(MOST))
+        .map(|i| asked("nvmlDeviceGetHandleByIndex_v2", || nvml.device(i)))
+        .collect();
     if devices.iter().any(Result::is_ok) {
-        table.confidential_computing = asked("nvmlSystemGetConfComputeSettings", || nvml.is_confidential()).ok();
+        table.confidential_computing = asked("nvmlSystemGetConfComputeSettings", || {
+            nvml.is_confidential()
+        })
+        .ok();
         if table.confidential_computing == Some(true) {
-            table.accepts_work = asked("nvmlSystemGetConfComputeGpusReadyState", || nvml.accepts_work()).ok();
+            table.accepts_work = asked("nvmlSystemGetConfComputeGpusReadyState", || {
+                nvml.accepts_work()
+            })
+            .ok();
         }
     }
-    let mut names = ProcessNames { library: &nvml, known: BTreeMap::new() };
+    let mut names = ProcessNames {
+        library: &nvml,
+        known: BTreeMap::new(),
+    };
     table.gpus = devices
         .iter()
         .map(|device| match device {
             Ok(device) => gpu(device, &mut names),
-            Err(refused) => GpuReading { refused: Some(refused.clone()), ..GpuReading::default() },
+            Err(refused) => GpuReading {
+                refused: Some(refused.clone()),
+                ..GpuReading::default()
+            },
         })
         .collect();
     table.ways = ways(&devices);
@@ -64,13 +90,19 @@ struct ProcessNames<'a> {
 
 impl ProcessNames<'_> {
     fn of(&mut self, pid: u32) -> Option<String> {
-        let ask = || asked("nvmlSystemGetProcessName", || self.library.process_name(pid)).ok();
+        let ask = || {
+            asked("nvmlSystemGetProcessName", || {
+                self.library.process_name(pid)
+            })
+            .ok()
+        };
         let name = self.known.entry(pid).or_insert_with(ask).clone();
         name.filter(|name| !name.is_empty())
     }
 }
 
-/// Asks one GPU. Once a fault was reported, nothing more is asked: each call to a lost GPU takes until its time-out.
+/// Asks one GPU. Once a fault was reported, nothing more is asked: each call to a lost GPU takes
+/// until its time-out.
 struct Questions<'a> {
     device: &'a Device<'a>,
     fault: Option<Refused>,
@@ -104,7 +136,11 @@ impl<'a> Questions<'a> {
     }
 
     /// A detail of a field: that it is missing is not worth a word.
-    fn detail<T>(&mut self, function: &str, ask: impl FnOnce(&'a Device<'a>) -> Result<T, NvmlError>) -> Option<T> {
+    fn detail<T>(
+        &mut self,
+        function: &str,
+        ask: impl FnOnce(&'a Device<'a>) -> Result<T, NvmlError>,
+    ) -> Option<T> {
         if self.fault.is_some() {
             return None;
         }
@@ -115,46 +151,102 @@ impl<'a> Questions<'a> {
 }
 
 fn gpu(device: &Device<'_>, names: &mut ProcessNames<'_>) -> GpuReading {
-    let q = &mut Questions { device, fault: None, absent: Vec::new() };
+    let q = &mut Questions {
+        device,
+        fault: None,
+        absent: Vec::new(),
+    };
     let mut reading = GpuReading {
-        address: q.ask(GpuField::Address, "nvmlDeviceGetPciInfo_v3", Device::address),
+        address: q.ask(
+            GpuField::Address,
+            "nvmlDeviceGetPciInfo_v3",
+            Device::address,
+        ),
         name: q.ask(GpuField::Name, "nvmlDeviceGetName", Device::name),
         uuid: q.ask(GpuField::Uuid, "nvmlDeviceGetUUID", Device::uuid),
         minor: q.detail("nvmlDeviceGetMinorNumber", Device::minor),
-        compute_capability: q.detail("nvmlDeviceGetCudaComputeCapability", Device::capability).and_then(capability),
+        compute_capability: q
+            .detail("nvmlDeviceGetCudaComputeCapability", Device::capability)
+            .and_then(capability),
         serial: q.ask(GpuField::Serial, "nvmlDeviceGetSerial", Device::serial),
         vbios: q.ask(GpuField::Vbios, "nvmlDeviceGetVbiosVersion", Device::vbios),
-        inforom: q.ask(GpuField::Inforom, "nvmlDeviceGetInforomImageVersion", Device::inforom),
+        inforom: q.ask(
+            GpuField::Inforom,
+            "nvmlDeviceGetInforomImageVersion",
+            Device::inforom,
+        ),
         fan_percent: q.ask(GpuField::Fan, "nvmlDeviceGetFanSpeed", Device::fan),
         power: power(q),
         memory: q.ask(GpuField::Memory, "nvmlDeviceGetMemoryInfo_v2", memory),
-        utilization: q.ask(GpuField::Utilization, "nvmlDeviceGetUtilizationRates", utilization),
-        performance_state: q.ask(GpuField::PerformanceState, "nvmlDeviceGetPerformanceState", Device::performance),
+        utilization: q.ask(
+            GpuField::Utilization,
+            "nvmlDeviceGetUtilizationRates",
+            utilization,
+        ),
+        performance_state: q.ask(
+            GpuField::PerformanceState,
+            "nvmlDeviceGetPerformanceState",
+            Device::performance,
+        ),
         clocks: clocks(q),
         clock_limits: q
-            .ask(GpuField::ClockLimits, "nvmlDeviceGetCurrentClocksThrottleReasons", Device::slowdown)
+            .ask(
+                GpuField::ClockLimits,
+                "nvmlDeviceGetCurrentClocksThrottleReasons",
+                Device::slowdown,
+            )
             .map(clock_limits),
         compute_mode: q
-            .ask(GpuField::ComputeMode, "nvmlDeviceGetComputeMode", Device::compute_mode)
+            .ask(
+                GpuField::ComputeMode,
+                "nvmlDeviceGetComputeMode",
+                Device::compute_mode,
+            )
             .and_then(compute_mode),
-        display_attached: q.ask(GpuField::Display, "nvmlDeviceGetDisplayMode", Device::has_screen),
-        display_active: q.ask(GpuField::Display, "nvmlDeviceGetDisplayActive", Device::is_shown),
-        persistence: q.ask(GpuField::Persistence, "nvmlDeviceGetPersistenceMode", Device::is_persistent),
-        accounting: q.ask(GpuField::Accounting, "nvmlDeviceGetAccountingMode", Device::is_accounting),
+        display_attached: q.ask(
+            GpuField::Display,
+            "nvmlDeviceGetDisplayMode",
+            Device::has_screen,
+        ),
+        display_active: q.ask(
+            GpuField::Display,
+            "nvmlDeviceGetDisplayActive",
+            Device::is_shown,
+        ),
+        persistence: q.ask(
+            GpuField::Persistence,
+            "nvmlDeviceGetPersistenceMode",
+            Device::is_persistent,
+        ),
+        accounting: q.ask(
+            GpuField::Accounting,
+            "nvmlDeviceGetAccountingMode",
+            Device::is_accounting,
+        ),
         processes: processes(q, names),
         ecc: ecc(q),
-        remapped_rows: q.ask(GpuField::RemappedRows, "nvmlDeviceGetRemappedRows", remapped_rows),
+        remapped_rows: q.ask(
+            GpuField::RemappedRows,
+            "nvmlDeviceGetRemappedRows",
+            remapped_rows,
+        ),
         retired_pages: retired_pages(q),
         mig: mig(q),
         pcie: pcie(q),
         nvlinks: nvlinks(q),
-        fabric: q.ask(GpuField::Fabric, "nvmlDeviceGetGpuFabricInfo", fabric).flatten(),
+        fabric: q
+            .ask(GpuField::Fabric, "nvmlDeviceGetGpuFabricInfo", fabric)
+            .flatten(),
         clique: q
             .detail("nvmlDeviceGetGpuFabricInfo", Device::clique)
             .flatten()
             .map(|(cluster, clique)| clique_id(cluster, clique)),
         virtualization: q
-            .ask(GpuField::Virtualization, "nvmlDeviceGetVirtualizationMode", Device::virtualization)
+            .ask(
+                GpuField::Virtualization,
+                "nvmlDeviceGetVirtualizationMode",
+                Device::virtualization,
+            )
             .and_then(virtualization),
         ..GpuReading::default()
     };
@@ -162,7 +254,13 @@ fn gpu(device: &Device<'_>, names: &mut ProcessNames<'_>) -> GpuReading {
     reading.recovery = fields.recovery;
     reading.temperature = temperature(q, fields.memory_celsius);
     if reading.virtualization == Some(Virtualization::Vgpu) {
-        reading.licence = q.ask(GpuField::Licence, "nvmlDeviceGetGridLicensableFeatures_v4", licence).flatten();
+        reading.licence = q
+            .ask(
+                GpuField::Licence,
+                "nvmlDeviceGetGridLicensableFeatures_v4",
+                licence,
+            )
+            .flatten();
     }
     reading.refused = q.fault.take();
     reading.absent = std::mem::take(&mut q.absent);
@@ -179,10 +277,18 @@ struct Fields {
 fn fields(q: &mut Questions<'_>) -> Fields {
     const WANTED: [u32; 2] = [NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, NVML_FI_DEV_MEMORY_TEMP];
     let wanted = WANTED.map(|id| Field { id, scope: 0 });
-    let Some(values) = q.ask(GpuField::Recovery, "nvmlDeviceGetFieldValues", |d| d.fields(&wanted)) else {
+    let Some(values) = q.ask(GpuField::Recovery, "nvmlDeviceGetFieldValues", |d| {
+        d.fields(&wanted)
+    }) else {
         return Fields::default();
     };
-    let value = |n: usize| values.get(n).copied().flatten().and_then(|value| u32::try_from(value).ok());
+    let value = |n: usize| {
+        values
+            .get(n)
+            .copied()
+            .flatten()
+            .and_then(|value| u32::try_from(value).ok())
+    };
     Fields {
         recovery: value(0).and_then(recovery_of),
         // GPUs without such a sensor report 0.
@@ -191,8 +297,15 @@ fn fields(q: &mut Questions<'_>) -> Fields {
 }
 
 fn temperature(q: &mut Questions<'_>, memory_celsius: Option<u32>) -> Option<Temperature> {
-    let gpu_celsius = q.ask(GpuField::Temperature, "nvmlDeviceGetTemperature", Device::temperature)?;
-    let mut threshold = |of| q.detail("nvmlDeviceGetTemperatureThreshold", |d| d.threshold(of)).filter(|t| *t > 0);
+    let gpu_celsius = q.ask(
+        GpuField::Temperature,
+        "nvmlDeviceGetTemperature",
+        Device::temperature,
+    )?;
+    let mut threshold = |of| {
+        q.detail("nvmlDeviceGetTemperatureThreshold", |d| d.threshold(of))
+            .filter(|t| *t > 0)
+    };
     Some(Temperature {
         gpu_celsius,
         memory_celsius,
@@ -206,11 +319,17 @@ fn temperature(q: &mut Questions<'_>, memory_celsius: Option<u32>) -> Option<Tem
 
 fn power(q: &mut Questions<'_>) -> Option<PowerReading> {
     let draw_milliwatts = q.ask(GpuField::Power, "nvmlDeviceGetPowerUsage", Device::power)?;
-    let range = q.detail("nvmlDeviceGetPowerManagementLimitConstraints", Device::power_range);
+    let range = q.detail(
+        "nvmlDeviceGetPowerManagementLimitConstraints",
+        Device::power_range,
+    );
     Some(PowerReading {
         draw_milliwatts,
         limit_milliwatts: q.detail("nvmlDeviceGetEnforcedPowerLimit", Device::most_power),
-        default_limit_milliwatts: q.detail("nvmlDeviceGetPowerManagementDefaultLimit", Device::usual_power),
+        default_limit_milliwatts: q.detail(
+            "nvmlDeviceGetPowerManagementDefaultLimit",
+            Device::usual_power,
+        ),
         lowest_limit_milliwatts: range.map(|(least, _)| least),
         highest_limit_milliwatts: range.map(|(_, most)| most),
     })
@@ -218,23 +337,43 @@ fn power(q: &mut Questions<'_>) -> Option<PowerReading> {
 
 fn memory(device: &Device<'_>) -> Result<MemoryReading, NvmlError> {
     let (total_bytes, used_bytes, reserved_bytes) = device.memory()?;
-    Ok(MemoryReading { total_bytes, used_bytes, reserved_bytes })
+    Ok(MemoryReading {
+        total_bytes,
+        used_bytes,
+        reserved_bytes,
+    })
 }
 
 fn utilization(device: &Device<'_>) -> Result<Utilization, NvmlError> {
     let (gpu_percent, memory_percent) = device.utilization()?;
-    Ok(Utilization { gpu_percent, memory_percent })
+    Ok(Utilization {
+        gpu_percent,
+        memory_percent,
+    })
 }
 
 fn clocks(q: &mut Questions<'_>) -> Option<ClockReadings> {
-    let highest = |q: &mut Questions<'_>, kind| q.detail("nvmlDeviceGetMaxClockInfo", |d| d.highest_clock(kind));
+    let highest = |q: &mut Questions<'_>, kind| {
+        q.detail("nvmlDeviceGetMaxClockInfo", |d| d.highest_clock(kind))
+    };
     let graphics = q.ask(GpuField::Clocks, "nvmlDeviceGetClockInfo", |d| d.clock(0))?;
-    let graphics = Clock { now_megahertz: graphics, highest_megahertz: highest(q, 0) };
+    let graphics = Clock {
+        now_megahertz: graphics,
+        highest_megahertz: highest(q, 0),
+    };
     let mut clock = |kind| {
         let now_megahertz = q.detail("nvmlDeviceGetClockInfo", |d| d.clock(kind))?;
-        Some(Clock { now_megahertz, highest_megahertz: highest(q, kind) })
+        Some(Clock {
+            now_megahertz,
+            highest_megahertz: highest(q, kind),
+        })
     };
-    Some(ClockReadings { graphics: Some(graphics), sm: clock(1), memory: clock(2), video: clock(3) })
+    Some(ClockReadings {
+        graphics: Some(graphics),
+        sm: clock(1),
+        memory: clock(2),
+        video: clock(3),
+    })
 }
 
 /// <https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html>.
@@ -250,18 +389,31 @@ fn clock_limits(reasons: u64) -> Vec<ClockLimit> {
         (0x80, ClockLimit::PowerBrake),
         (0x100, ClockLimit::Display),
     ];
-    ALL.into_iter().filter(|(bit, _)| reasons & bit != 0).map(|(_, limit)| limit).collect()
+    ALL.into_iter()
+        .filter(|(bit, _)| reasons & bit != 0)
+        .map(|(_, limit)| limit)
+        .collect()
 }
 
 fn processes(q: &mut Questions<'_>, names: &mut ProcessNames<'_>) -> Option<Vec<GpuProcess>> {
-    let compute = q.ask(GpuField::Processes, "nvmlDeviceGetComputeRunningProcesses_v3", Device::compute_processes)?;
-    let graphics = q.detail("nvmlDeviceGetGraphicsRunningProcesses_v3", Device::graphics_processes).unwrap_or_default();
+    let compute = q.ask(
+        GpuField::Processes,
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+        Device::compute_processes,
+    )?;
+    let graphics = q
+        .detail(
+            "nvmlDeviceGetGraphicsRunningProcesses_v3",
+            Device::graphics_processes,
+        )
+        .unwrap_or_default();
     let mut all: Vec<GpuProcess> = Vec::new();
     let each = compute.iter().map(|p| (p, ProcessKind::Compute));
     for (entry, kind) in each.chain(graphics.iter().map(|p| (p, ProcessKind::Graphics))) {
         let one = process(entry, kind, names);
         let is_same = |p: &&mut GpuProcess| {
-            (p.pid, p.gpu_instance, p.compute_instance) == (one.pid, one.gpu_instance, one.compute_instance)
+            (p.pid, p.gpu_instance, p.compute_instance)
+                == (one.pid, one.gpu_instance, one.compute_instance)
         };
         match all.iter_mut().find(is_same) {
             Some(known) if known.kind == kind => {}
@@ -287,27 +439,66 @@ fn process(entry: &ProcessEntry, kind: ProcessKind, names: &mut ProcessNames<'_>
 fn ecc(q: &mut Questions<'_>) -> Option<EccReading> {
     let (enabled, pending) = q.ask(GpuField::Ecc, "nvmlDeviceGetEccMode", Device::ecc)?;
     let mut counts = |ever| {
-        let mut count = |corrected| q.detail("nvmlDeviceGetTotalEccErrors", |d| d.memory_errors(corrected, ever));
-        ErrorCounts { corrected: count(true), uncorrected: count(false) }
+        let mut count = |corrected| {
+            q.detail("nvmlDeviceGetTotalEccErrors", |d| {
+                d.memory_errors(corrected, ever)
+            })
+        };
+        ErrorCounts {
+            corrected: count(true),
+            uncorrected: count(false),
+        }
     };
     let none = ErrorCounts::default();
-    let (volatile, aggregate) = if enabled { (counts(false), counts(true)) } else { (none, none) };
-    Some(EccReading { enabled, pending, volatile, aggregate })
+    let (volatile, aggregate) = if enabled {
+        (counts(false), counts(true))
+    } else {
+        (none, none)
+    };
+    Some(EccReading {
+        enabled,
+        pending,
+        volatile,
+        aggregate,
+    })
 }
 
 fn retired_pages(q: &mut Questions<'_>) -> Option<super::RetiredPages> {
     let ask = "nvmlDeviceGetRetiredPagesPendingStatus";
     let pending = q.ask(GpuField::RetiredPages, ask, Device::awaits_retirement)?;
-    let mut count = |double| q.detail("nvmlDeviceGetRetiredPages_v2", |d| d.retired_pages(double)).unwrap_or(0);
-    Some(super::RetiredPages { single_bit: count(false), double_bit: count(true), pending })
+    let mut count = |double| {
+        q.detail("nvmlDeviceGetRetiredPages_v2", |d| d.retired_pages(double))
+            .unwrap_or(0)
+    };
+    Some(super::RetiredPages {
+        single_bit: count(false),
+        double_bit: count(true),
+        pending,
+    })
 }
 
 fn mig(q: &mut Questions<'_>) -> Option<MigReading> {
     let (enabled, pending) = q.ask(GpuField::Mig, "nvmlDeviceGetMigMode", Device::mig)?;
-    let most = if enabled { q.detail("nvmlDeviceGetMaxMigDeviceCount", Device::most_instances) } else { None };
-    let found = |i| asked("nvmlDeviceGetMigDeviceHandleByIndex", || q.device.mig_device(i)).ok();
-    let devices = (0..most.unwrap_or(0).min(MOST)).filter_map(found).map(|device| mig_device(&device)).collect();
-    Some(MigReading { enabled, pending, devices })
+    let most = if enabled {
+        q.detail("nvmlDeviceGetMaxMigDeviceCount", Device::most_instances)
+    } else {
+        None
+    };
+    let found = |i| {
+        asked("nvmlDeviceGetMigDeviceHandleByIndex", || {
+            q.device.mig_device(i)
+        })
+        .ok()
+    };
+    let devices = (0..most.unwrap_or(0).min(MOST))
+        .filter_map(found)
+        .map(|device| mig_device(&device))
+        .collect();
+    Some(MigReading {
+        enabled,
+        pending,
+        devices,
+    })
 }
 
 fn mig_device(device: &Device<'_>) -> MigDevice {
@@ -318,17 +509,19 @@ fn mig_device(device: &Device<'_>) -> MigDevice {
         gpu_instance: ids.map(|(instance, _)| instance),
         compute_instance: ids.map(|(_, instance)| instance),
         memory: asked("nvmlDeviceGetMemoryInfo_v2", || memory(device)).ok(),
-        share: asked("nvmlDeviceGetAttributes_v2", || device.attributes()).ok().map(|all| MigShare {
-            memory_mebibytes: all.memorySizeMB,
-            multiprocessors: all.multiprocessorCount,
-            gpu_slices: all.gpuInstanceSliceCount,
-            compute_slices: all.computeInstanceSliceCount,
-            copy_engines: all.sharedCopyEngineCount,
-            decoders: all.sharedDecoderCount,
-            encoders: all.sharedEncoderCount,
-            jpeg_decoders: all.sharedJpegCount,
-            optical_flow: all.sharedOfaCount,
-        }),
+        share: asked("nvmlDeviceGetAttributes_v2", || device.attributes())
+            .ok()
+            .map(|all| MigShare {
+                memory_mebibytes: all.memorySizeMB,
+                multiprocessors: all.multiprocessorCount,
+                gpu_slices: all.gpuInstanceSliceCount,
+                compute_slices: all.computeInstanceSliceCount,
+                copy_engines: all.sharedCopyEngineCount,
+                decoders: all.sharedDecoderCount,
+                encoders: all.sharedEncoderCount,
+                jpeg_decoders: all.sharedJpegCount,
+                optical_flow: all.sharedOfaCount,
+            }),
     }
 }
 
@@ -350,7 +543,11 @@ fn clique_id(cluster: [u8; 16], clique: u32) -> String {
 }
 
 fn pcie(q: &mut Questions<'_>) -> Option<PcieLink> {
-    let (generation, width) = q.ask(GpuField::Pcie, "nvmlDeviceGetCurrPcieLinkGeneration", Device::pcie)?;
+    let (generation, width) = q.ask(
+        GpuField::Pcie,
+        "nvmlDeviceGetCurrPcieLinkGeneration",
+        Device::pcie,
+    )?;
     let highest = q.detail("nvmlDeviceGetMaxPcieLinkGeneration", Device::highest_pcie);
     Some(PcieLink {
         generation,
@@ -363,11 +560,20 @@ fn pcie(q: &mut Questions<'_>) -> Option<PcieLink> {
 
 /// None if the GPU has no NVLinks.
 fn nvlinks(q: &mut Questions<'_>) -> Option<Vec<NvLink>> {
-    let states = q.ask(GpuField::NvLinks, "nvmlDeviceGetNvLinkState", super::link_states)?;
+    let states = q.ask(
+        GpuField::NvLinks,
+        "nvmlDeviceGetNvLinkState",
+        super::link_states,
+    )?;
     let count = u32::try_from(states.len()).unwrap_or(0);
-    let speed = |link| Field { id: NVML_FI_DEV_NVLINK_GET_SPEED, scope: link };
+    let speed = |link| Field {
+        id: NVML_FI_DEV_NVLINK_GET_SPEED,
+        scope: link,
+    };
     let wanted: Vec<_> = (0..count).map(speed).collect();
-    let speeds = q.detail("nvmlDeviceGetFieldValues", |d| d.fields(&wanted)).unwrap_or_default();
+    let speeds = q
+        .detail("nvmlDeviceGetFieldValues", |d| d.fields(&wanted))
+        .unwrap_or_default();
     let link = |(link, active): (u32, bool)| {
         let (kind, address) = match active {
             true => {
@@ -377,8 +583,18 @@ fn nvlinks(q: &mut Questions<'_>) -> Option<Vec<NvLink>> {
             }
             false => (None, None),
         };
-        let megabytes_per_second = speeds.get(link as usize).copied().flatten().filter(|speed| active && *speed > 0);
-        NvLink { link, active, megabytes_per_second, leads_to: kind, address }
+        let megabytes_per_second = speeds
+            .get(link as usize)
+            .copied()
+            .flatten()
+            .filter(|speed| active && *speed > 0);
+        NvLink {
+            link,
+            active,
+            megabytes_per_second,
+            leads_to: kind,
+            address,
+        }
     };
     Some((0..).zip(states).map(link).collect())
 }
@@ -407,6 +623,8 @@ fn licence(device: &Device<'_>) -> Result<Option<VgpuLicence>, NvmlError> {
     Ok(device.licence()?.map(|licence| VgpuLicence {
         product: licence.product,
         licensed: licence.is_licensed,
-        ends: licence.ends.map(|(year, month, day)| format!("{year:04}-{month:02}-{day:02}")),
+        ends: licence
+            .ends
+            .map(|(year, month, day)| format!("{year:04}-{month:02}-{day:02}")),
     }))
 }

@@ -15,7 +15,8 @@ type Lock = Result<unsafe extern "C" fn(nvmlDevice_t, u32, u32) -> nvmlReturn_t,
 /// A function that takes only the GPU.
 type Reset = Result<unsafe extern "C" fn(nvmlDevice_t) -> nvmlReturn_t, LoadingError>;
 /// A function that finds a GPU by a text.
-type Finder = Result<unsafe extern "C" fn(*const c_char, *mut nvmlDevice_t) -> nvmlReturn_t, LoadingError>;
+type Finder =
+    Result<unsafe extern "C" fn(*const c_char, *mut nvmlDevice_t) -> nvmlReturn_t, LoadingError>;
 
 impl Library {
     /// A GPU by its bus address, `0000:17:00.0`.
@@ -30,10 +31,16 @@ impl Library {
 
     fn found(&self, function: &Finder, name: &str) -> Result<Device<'_>, NvmlError> {
         // A text with a NUL in it is no argument.
-        let name = CString::new(name).map_err(|_| NvmlError::Refused(INVALID_ARGUMENT.cast_unsigned()))?;
+        let name =
+            CString::new(name).map_err(|_| NvmlError::Refused(INVALID_ARGUMENT.cast_unsigned()))?;
         // SAFETY: the text ends with a NUL, and both outlive the call.
-        let handle = asked(function, ptr::null_mut(), |f, to| unsafe { f(name.as_ptr(), to) })?;
-        Ok(Device { library: self, handle })
+        let handle = asked(function, ptr::null_mut(), |f, to| unsafe {
+            f(name.as_ptr(), to)
+        })?;
+        Ok(Device {
+            library: self,
+            handle,
+        })
     }
 }
 
@@ -45,7 +52,9 @@ impl Device<'_> {
 
     fn lock(&self, function: &Lock, clocks: Clocks) -> Result<(), NvmlError> {
         // SAFETY: the handle is the library's own; the other arguments are numbers.
-        asked(function, (), |f, ()| unsafe { f(self.handle, clocks.least, clocks.most) })
+        asked(function, (), |f, ()| unsafe {
+            f(self.handle, clocks.least, clocks.most)
+        })
     }
 
     fn reset(&self, function: &Reset) -> Result<(), NvmlError> {
@@ -70,21 +79,28 @@ impl Device<'_> {
 
     /// Sets the power limit, in milliwatts.
     pub fn set_power_limit(&self, milliwatts: u32) -> Result<(), NvmlError> {
-        self.put(&self.library.0.nvmlDeviceSetPowerManagementLimit, milliwatts)
+        self.put(
+            &self.library.0.nvmlDeviceSetPowerManagementLimit,
+            milliwatts,
+        )
     }
 
     /// The clocks that its memory supports, in MHz.
     pub fn memory_clocks(&self) -> Result<Vec<u32>, NvmlError> {
         let function = &self.library.0.nvmlDeviceGetSupportedMemoryClocks;
         // SAFETY: the handle is the library's own, and the buffer has the length that is passed.
-        listed(function, |f, count, clocks| unsafe { f(self.handle, count, clocks) })
+        listed(function, |f, count, clocks| unsafe {
+            f(self.handle, count, clocks)
+        })
     }
 
     /// The clocks that it supports at a clock of its memory, in MHz.
     pub fn gpu_clocks(&self, memory: u32) -> Result<Vec<u32>, NvmlError> {
         let function = &self.library.0.nvmlDeviceGetSupportedGraphicsClocks;
         // SAFETY: the handle is the library's own, and the buffer has the length that is passed.
-        listed(function, |f, count, clocks| unsafe { f(self.handle, memory, count, clocks) })
+        listed(function, |f, count, clocks| unsafe {
+            f(self.handle, memory, count, clocks)
+        })
     }
 
     /// Locks its clocks to a range.

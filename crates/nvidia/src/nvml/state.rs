@@ -1,5 +1,6 @@
-//! Reads and sets pieces of a GPU's state. Each kind of state is a variant of [`DeviceState`]: a further kind needs a variant, an arm
-//! in each `match` below, and the functions of NVML in `functions.rs`.
+//! Reads and sets pieces of a GPU's state. Each kind of state is a variant of [`DeviceState`]: a
+//! further kind needs a variant, an arm in each `match` below, and the functions of NVML in
+//! `functions.rs`.
 
 use super::library::Device;
 use super::mig::{self, MigPlace, smi};
@@ -31,7 +32,8 @@ pub enum DeviceState {
     Accounting(bool),
     /// MIG is on, after the next reset at the latest.
     MigMode(bool),
-    /// MIG is on now, which no reset waits for. Until then, the GPU and those of the others that wait are reset together.
+    /// MIG is on now, which no reset waits for. Until then, the GPU and those of the others that
+    /// wait are reset together.
     MigActive {
         /// MIG is on.
         on: bool,
@@ -44,7 +46,11 @@ pub enum DeviceState {
 
 /// A range of clocks, in MHz.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 #[serde(deny_unknown_fields)]
 pub struct Clocks {
     /// The lowest clock.
@@ -55,13 +61,18 @@ pub struct Clocks {
 
 /// What a GPU reports about a piece of its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Reading {
     /// The state now. None if the driver does not report it, as for locked clocks.
     pub now: Option<DeviceState>,
     /// The state after the next reset, if it differs.
     pub after_reset: Option<DeviceState>,
-    /// The least and the most value that the GPU accepts, in the unit of the state. None if there is no range.
+    /// The least and the most value that the GPU accepts, in the unit of the state. None if there
+    /// is no range.
     pub range: Option<(u32, u32)>,
 }
 
@@ -76,7 +87,10 @@ impl Verb {
     const ALL: [(Self, &'static str); 2] = [(Self::Read, "read"), (Self::Set, "set")];
 
     fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(verb, _)| *verb == self).map_or("", |(_, name)| name)
+        Self::ALL
+            .iter()
+            .find(|(verb, _)| *verb == self)
+            .map_or("", |(_, name)| name)
     }
 }
 
@@ -84,7 +98,8 @@ impl Verb {
 const LIMIT: Duration = Duration::from_secs(90);
 
 impl DeviceState {
-    /// Reads the same piece of state of a GPU, named by its bus address or UUID. The value of `self` does not matter.
+    /// Reads the same piece of state of a GPU, named by its bus address or UUID. The value of
+    /// `self` does not matter.
     pub fn read(&self, gpu: &str) -> Answer<Result<Reading, Refused>> {
         self.ask(Verb::Read, gpu)
     }
@@ -100,10 +115,16 @@ impl DeviceState {
             Err(e) => return Answer::NotAsked(e.to_string()),
         };
         let question = Question::new(crate::Library::Device, [crate::NVML]);
-        ask(own(), &question.with([gpu, verb.as_str(), &state]).limit(limit(LIMIT)))
+        ask(
+            own(),
+            &question
+                .with([gpu, verb.as_str(), &state])
+                .limit(limit(LIMIT)),
+        )
     }
 
-    /// The state before any setting: what the driver starts with, for states that it does not report.
+    /// The state before any setting: what the driver starts with, for states that it does not
+    /// report.
     pub fn unset(&self) -> Option<Self> {
         match self {
             Self::GpuClocks(_) => Some(Self::GpuClocks(None)),
@@ -147,7 +168,11 @@ impl DeviceState {
 
     /// The other GPUs that it concerns, by bus address.
     pub fn others(&self) -> &[String] {
-        if let Self::MigActive { others, .. } = self { others } else { &[] }
+        if let Self::MigActive { others, .. } = self {
+            others
+        } else {
+            &[]
+        }
     }
 
     /// Its name in a sentence: "the power limit".
@@ -176,7 +201,10 @@ impl DeviceState {
             | Self::MigActive { on, .. } => if *on { "on" } else { "off" }.to_owned(),
             Self::MigInstances(places) if places.is_empty() => "none".to_owned(),
             Self::MigInstances(places) => {
-                let each: Vec<_> = places.iter().map(|place| format!("{} at {}", place.profile, place.start)).collect();
+                let each: Vec<_> = places
+                    .iter()
+                    .map(|place| format!("{} at {}", place.profile, place.start))
+                    .collect();
                 each.join(", ")
             }
             Self::PowerLimit(milliwatts) => format!("{} W", watts(*milliwatts)),
@@ -231,10 +259,14 @@ impl DeviceState {
             Self::Persistence(on) => ("-pm", Some(switch(*on))),
             Self::Ecc(on) => ("-e", Some(switch(*on))),
             Self::PowerLimit(milliwatts) => ("-pl", Some(watts(*milliwatts))),
-            Self::GpuClocks(clocks) => (if clocks.is_some() { "-lgc" } else { "-rgc" }, clocks.map(Clocks::argument)),
-            Self::MemoryClocks(clocks) => {
-                (if clocks.is_some() { "-lmc" } else { "-rmc" }, clocks.map(Clocks::argument))
-            }
+            Self::GpuClocks(clocks) => (
+                if clocks.is_some() { "-lgc" } else { "-rgc" },
+                clocks.map(Clocks::argument),
+            ),
+            Self::MemoryClocks(clocks) => (
+                if clocks.is_some() { "-lmc" } else { "-rmc" },
+                clocks.map(Clocks::argument),
+            ),
             Self::ComputeMode(mode) => ("-c", Some(mode.smi().to_owned())),
             Self::Accounting(on) => ("-am", Some(switch(*on))),
             Self::MigMode(on) => ("-mig", Some(switch(*on))),
@@ -254,19 +286,28 @@ impl DeviceState {
             _ => return None,
         };
         // The commands that remove instances fail if there is none.
-        let mut out: String = smi::remove(&gpu, &[]).map(|command| format!("{command} || true\n")).concat();
+        let mut out: String = smi::remove(&gpu, &[])
+            .map(|command| format!("{command} || true\n"))
+            .concat();
         let mut places: Vec<_> = places.iter().collect();
         places.sort_by_key(|place| (std::cmp::Reverse(place.size), place.start));
-        let each = places.into_iter().map(|place| quoted(&smi::instance(place.id, &place.profile, Some(place.start))));
-        out.extend(smi::create(&gpu, &each.collect::<Vec<_>>()).map(|command| format!("{command}\n")));
+        let each = places
+            .into_iter()
+            .map(|place| quoted(&smi::instance(place.id, &place.profile, Some(place.start))));
+        out.extend(
+            smi::create(&gpu, &each.collect::<Vec<_>>()).map(|command| format!("{command}\n")),
+        );
         Some(out)
     }
 }
 
-/// The line of a script that resets a GPU whose mode waits for that, together with others. `gpu` is quoted.
+/// The line of a script that resets a GPU whose mode waits for that, together with others. `gpu` is
+/// quoted.
 fn reset_unless_active(gpu: &str, on: bool, others: &[String]) -> String {
     let wanted = if on { "Enabled" } else { "Disabled" };
-    let all: Vec<_> = std::iter::once(gpu.to_owned()).chain(others.iter().map(|other| quoted(other))).collect();
+    let all: Vec<_> = std::iter::once(gpu.to_owned())
+        .chain(others.iter().map(|other| quoted(other)))
+        .collect();
     format!(
         "[ \"$(nvidia-smi -i {gpu} --query-gpu=mig.mode.current --format=csv,noheader)\" = {wanted} ] || nvidia-smi --gpu-reset -i {}\n",
         all.join(",")
@@ -328,8 +369,14 @@ fn watts(milliwatts: u32) -> String {
     (f64::from(milliwatts) / 1000.0).to_string()
 }
 
-/// The child's answer: reads a GPU's state, or sets it and reads it again. None if the arguments are not valid.
-pub fn answer(library: &str, gpu: &str, verb: &str, state: &str) -> Option<Result<Reading, Refused>> {
+/// The child's answer: reads a GPU's state, or sets it and reads it again. None if the arguments
+/// are not valid.
+pub fn answer(
+    library: &str,
+    gpu: &str,
+    verb: &str,
+    state: &str,
+) -> Option<Result<Reading, Refused>> {
     let (verb, _) = Verb::ALL.into_iter().find(|(_, name)| *name == verb)?;
     let state: DeviceState = serde_json::from_str(state).ok()?;
     Some(answered(library, gpu, verb, &state))
@@ -353,19 +400,31 @@ fn answered(library: &str, gpu: &str, verb: Verb, state: &DeviceState) -> Result
 
 fn set(device: &Device, state: &DeviceState) -> Result<(), Refused> {
     match *state {
-        DeviceState::Persistence(on) => asked("nvmlDeviceSetPersistenceMode", || device.set_persistence(on)),
+        DeviceState::Persistence(on) => asked("nvmlDeviceSetPersistenceMode", || {
+            device.set_persistence(on)
+        }),
         DeviceState::Ecc(on) => asked("nvmlDeviceSetEccMode", || device.set_ecc(on)),
-        DeviceState::PowerLimit(limit) => asked("nvmlDeviceSetPowerManagementLimit", || device.set_power_limit(limit)),
-        DeviceState::GpuClocks(Some(clocks)) => {
-            asked("nvmlDeviceSetGpuLockedClocks", || device.lock_gpu_clocks(clocks))
+        DeviceState::PowerLimit(limit) => asked("nvmlDeviceSetPowerManagementLimit", || {
+            device.set_power_limit(limit)
+        }),
+        DeviceState::GpuClocks(Some(clocks)) => asked("nvmlDeviceSetGpuLockedClocks", || {
+            device.lock_gpu_clocks(clocks)
+        }),
+        DeviceState::GpuClocks(None) => asked("nvmlDeviceResetGpuLockedClocks", || {
+            device.unlock_gpu_clocks()
+        }),
+        DeviceState::MemoryClocks(Some(clocks)) => asked("nvmlDeviceSetMemoryLockedClocks", || {
+            device.lock_memory_clocks(clocks)
+        }),
+        DeviceState::MemoryClocks(None) => asked("nvmlDeviceResetMemoryLockedClocks", || {
+            device.unlock_memory_clocks()
+        }),
+        DeviceState::ComputeMode(mode) => asked("nvmlDeviceSetComputeMode", || {
+            device.set_compute_mode(mode.number())
+        }),
+        DeviceState::Accounting(on) => {
+            asked("nvmlDeviceSetAccountingMode", || device.set_accounting(on))
         }
-        DeviceState::GpuClocks(None) => asked("nvmlDeviceResetGpuLockedClocks", || device.unlock_gpu_clocks()),
-        DeviceState::MemoryClocks(Some(clocks)) => {
-            asked("nvmlDeviceSetMemoryLockedClocks", || device.lock_memory_clocks(clocks))
-        }
-        DeviceState::MemoryClocks(None) => asked("nvmlDeviceResetMemoryLockedClocks", || device.unlock_memory_clocks()),
-        DeviceState::ComputeMode(mode) => asked("nvmlDeviceSetComputeMode", || device.set_compute_mode(mode.number())),
-        DeviceState::Accounting(on) => asked("nvmlDeviceSetAccountingMode", || device.set_accounting(on)),
         DeviceState::MigMode(on) => mig::set_mode(device, on),
         // A reset needs nvidia-smi, and that no program has the GPU open.
         DeviceState::MigActive { .. } => Ok(()),
@@ -375,48 +434,94 @@ fn set(device: &Device, state: &DeviceState) -> Result<(), Refused> {
 
 /// What a GPU reports about a piece of its state.
 pub(super) fn reading(device: &Device, of: &DeviceState) -> Result<Reading, Refused> {
-    let is = |now| Ok(Reading { now: Some(now), after_reset: None, range: None });
+    let is = |now| {
+        Ok(Reading {
+            now: Some(now),
+            after_reset: None,
+            range: None,
+        })
+    };
     match of {
-        DeviceState::Persistence(_) => {
-            is(DeviceState::Persistence(asked("nvmlDeviceGetPersistenceMode", || device.is_persistent())?))
-        }
+        DeviceState::Persistence(_) => is(DeviceState::Persistence(asked(
+            "nvmlDeviceGetPersistenceMode",
+            || device.is_persistent(),
+        )?)),
         DeviceState::Ecc(_) => {
             let (now, then) = asked("nvmlDeviceGetEccMode", || device.ecc())?;
             let after_reset = (now != then).then_some(DeviceState::Ecc(then));
-            Ok(Reading { now: Some(DeviceState::Ecc(now)), after_reset, range: None })
+            Ok(Reading {
+                now: Some(DeviceState::Ecc(now)),
+                after_reset,
+                range: None,
+            })
         }
         DeviceState::PowerLimit(_) => {
             let limit = asked("nvmlDeviceGetPowerManagementLimit", || device.power_limit())?;
-            let range = asked("nvmlDeviceGetPowerManagementLimitConstraints", || device.power_range()).ok();
-            Ok(Reading { now: Some(DeviceState::PowerLimit(limit)), after_reset: None, range })
+            let range = asked("nvmlDeviceGetPowerManagementLimitConstraints", || {
+                device.power_range()
+            })
+            .ok();
+            Ok(Reading {
+                now: Some(DeviceState::PowerLimit(limit)),
+                after_reset: None,
+                range,
+            })
         }
         DeviceState::GpuClocks(_) => {
-            let memory = asked("nvmlDeviceGetSupportedMemoryClocks", || device.memory_clocks())?;
+            let memory = asked("nvmlDeviceGetSupportedMemoryClocks", || {
+                device.memory_clocks()
+            })?;
             let fastest = memory.iter().copied().max().unwrap_or_default();
-            let clocks = asked("nvmlDeviceGetSupportedGraphicsClocks", || device.gpu_clocks(fastest))?;
-            Ok(Reading { now: None, after_reset: None, range: extent(&clocks) })
+            let clocks = asked("nvmlDeviceGetSupportedGraphicsClocks", || {
+                device.gpu_clocks(fastest)
+            })?;
+            Ok(Reading {
+                now: None,
+                after_reset: None,
+                range: extent(&clocks),
+            })
         }
         DeviceState::MemoryClocks(_) => {
-            let clocks = asked("nvmlDeviceGetSupportedMemoryClocks", || device.memory_clocks())?;
-            Ok(Reading { now: None, after_reset: None, range: extent(&clocks) })
+            let clocks = asked("nvmlDeviceGetSupportedMemoryClocks", || {
+                device.memory_clocks()
+            })?;
+            Ok(Reading {
+                now: None,
+                after_reset: None,
+                range: extent(&clocks),
+            })
         }
         DeviceState::ComputeMode(_) => {
             let mode = asked("nvmlDeviceGetComputeMode", || device.compute_mode())?;
-            Ok(Reading { now: compute_mode(mode).map(DeviceState::ComputeMode), after_reset: None, range: None })
+            Ok(Reading {
+                now: compute_mode(mode).map(DeviceState::ComputeMode),
+                after_reset: None,
+                range: None,
+            })
         }
         DeviceState::MigMode(_) => {
             let (now, then) = asked("nvmlDeviceGetMigMode", || device.mig())?;
             let after_reset = (now != then).then_some(DeviceState::MigMode(then));
-            Ok(Reading { now: Some(DeviceState::MigMode(now)), after_reset, range: None })
+            Ok(Reading {
+                now: Some(DeviceState::MigMode(now)),
+                after_reset,
+                range: None,
+            })
         }
         DeviceState::MigActive { others, .. } => {
             let (now, _) = asked("nvmlDeviceGetMigMode", || device.mig())?;
-            is(DeviceState::MigActive { on: now, others: others.clone() })
+            is(DeviceState::MigActive {
+                on: now,
+                others: others.clone(),
+            })
         }
-        DeviceState::MigInstances(like) => is(DeviceState::MigInstances(mig::instances(device, like)?)),
-        DeviceState::Accounting(_) => {
-            is(DeviceState::Accounting(asked("nvmlDeviceGetAccountingMode", || device.is_accounting())?))
+        DeviceState::MigInstances(like) => {
+            is(DeviceState::MigInstances(mig::instances(device, like)?))
         }
+        DeviceState::Accounting(_) => is(DeviceState::Accounting(asked(
+            "nvmlDeviceGetAccountingMode",
+            || device.is_accounting(),
+        )?)),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Reads pieces of state of every GPU in one child process: NVML takes seconds to start without a persistence daemon.
+//! Reads pieces of state of every GPU in one child process: NVML takes seconds to start without a
+//! persistence daemon.
 
 use super::codes::NOT_SUPPORTED;
 use super::library::Library;
@@ -10,7 +11,11 @@ use std::time::Duration;
 
 /// A GPU, and what it reports about pieces of its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct DeviceReadings {
     /// Its bus address, `0000:17:00.0`.
     pub gpu: String,
@@ -22,7 +27,11 @@ pub struct DeviceReadings {
 
 /// What a GPU reports about a piece of its state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct StateReading {
     /// The state that was asked about, with the value that it should have.
     pub of: DeviceState,
@@ -35,19 +44,26 @@ pub struct StateReading {
 impl StateReading {
     /// Whether the GPU does not have the feature.
     pub fn is_unsupported(&self) -> bool {
-        self.refused.as_ref().is_some_and(|refused| refused.code == Some(NOT_SUPPORTED))
+        self.refused
+            .as_ref()
+            .is_some_and(|refused| refused.code == Some(NOT_SUPPORTED))
     }
 
-    /// Whether the GPU is known to have the value that was asked about, or will have it after the next reset. None if the driver
-    /// does not report that.
+    /// Whether the GPU is known to have the value that was asked about, or will have it after the
+    /// next reset. None if the driver does not report that.
     pub fn holds(&self) -> Option<bool> {
-        self.reading.as_ref()?.chosen().map(|chosen| *chosen == self.of)
+        self.reading
+            .as_ref()?
+            .chosen()
+            .map(|chosen| *chosen == self.of)
     }
 }
 
 /// What every GPU of this machine reports about these pieces of state.
 pub fn survey(states: &[DeviceState]) -> Answer<Result<Vec<DeviceReadings>, Refused>> {
-    let Ok(states) = serde_json::to_string(states) else { return Answer::default() };
+    let Ok(states) = serde_json::to_string(states) else {
+        return Answer::default();
+    };
     let question = Question::new(crate::Library::Device, ["libnvidia-ml.so.1"]);
     ask(own(), &question.with([states]).limit(limit(LIMIT)))
 }
@@ -67,17 +83,30 @@ fn readings(library: &str, states: &[DeviceState]) -> Result<Vec<DeviceReadings>
     let mut all = Vec::new();
     for index in 0..count {
         // A GPU that is lost must not hide the others.
-        let Ok(device) = super::asked("nvmlDeviceGetHandleByIndex_v2", || nvml.device(index)) else { continue };
-        let Ok(gpu) = super::asked("nvmlDeviceGetPciInfo_v3", || device.address()) else { continue };
+        let Ok(device) = super::asked("nvmlDeviceGetHandleByIndex_v2", || nvml.device(index))
+        else {
+            continue;
+        };
+        let Ok(gpu) = super::asked("nvmlDeviceGetPciInfo_v3", || device.address()) else {
+            continue;
+        };
         let name = super::asked("nvmlDeviceGetName", || device.name()).ok();
         let each = states.iter().map(|of| {
             let (reading, refused) = match reading(&device, of) {
                 Ok(reading) => (Some(reading), None),
                 Err(refused) => (None, Some(refused)),
             };
-            StateReading { of: of.clone(), reading, refused }
+            StateReading {
+                of: of.clone(),
+                reading,
+                refused,
+            }
         });
-        all.push(DeviceReadings { gpu, name, states: each.collect() });
+        all.push(DeviceReadings {
+            gpu,
+            name,
+            states: each.collect(),
+        });
     }
     Ok(all)
 }

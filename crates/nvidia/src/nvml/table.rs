@@ -1,4 +1,5 @@
-//! What NVML tells of a GPU for the table of `facts --gpus`. Every quantity has its unit in its name.
+//! What NVML tells of a GPU for the table of `facts --gpus`. Every quantity has its unit in its
+//! name.
 
 use super::{ComputeMode, Fabric, Recovery, RemappedRows, RetiredPages, Way};
 use crate::Refused;
@@ -8,7 +9,11 @@ use serde::{Deserialize, Serialize};
 
 /// NVML's answers for the table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct GpuTable {
     /// The version of the loaded driver.
     pub driver: Option<String>,
@@ -30,7 +35,11 @@ pub struct GpuTable {
 
 /// NVML's answers for one GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct GpuReading {
     /// Bus address, `0000:17:00.0`. None if the GPU does not report even that.
     pub address: Option<String>,
@@ -92,7 +101,8 @@ pub struct GpuReading {
     pub nvlinks: Option<Vec<NvLink>>,
     /// Its state in an NVLink fabric.
     pub fabric: Option<Fabric>,
-    /// The NVLink domain of several hosts that it belongs to: the UUID of the cluster, a point, and the number of the clique.
+    /// The NVLink domain of several hosts that it belongs to: the UUID of the cluster, a point, and
+    /// the number of the clique.
     pub clique: Option<String>,
     /// The recovery action that the driver requests.
     pub recovery: Option<Recovery>,
@@ -106,7 +116,11 @@ pub struct GpuReading {
 
 /// A field that a GPU does not report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Absent {
     /// The field.
     pub field: GpuField,
@@ -114,15 +128,21 @@ pub struct Absent {
     pub refused: Refused,
 }
 
-/// Temperatures, in degrees Celsius. A GPU reports its thresholds, or the margin to the highest one.
+/// Temperatures, in degrees Celsius. A GPU reports its thresholds, or the margin to the highest
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Temperature {
     /// The temperature of the chip.
     pub gpu_celsius: u32,
     /// The temperature of the memory.
     pub memory_celsius: Option<u32>,
-    /// The highest temperature of the chip for normal operation: above it the driver lowers the clocks.
+    /// The highest temperature of the chip for normal operation: above it the driver lowers the
+    /// clocks.
     pub highest_operating_celsius: Option<u32>,
     /// The highest temperature of the memory for normal operation.
     pub highest_memory_celsius: Option<u32>,
@@ -136,7 +156,11 @@ pub struct Temperature {
 
 /// Power, in milliwatts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct PowerReading {
     /// Drawn now.
     pub draw_milliwatts: u32,
@@ -152,7 +176,11 @@ pub struct PowerReading {
 
 /// Memory, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct MemoryReading {
     /// All of it.
     pub total_bytes: u64,
@@ -164,7 +192,11 @@ pub struct MemoryReading {
 
 /// How busy a GPU was in its last sample period of up to a second, in percent of that time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Utilization {
     /// A kernel ran.
     pub gpu_percent: u32,
@@ -174,7 +206,11 @@ pub struct Utilization {
 
 /// A clock, in megahertz.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct Clock {
     /// The clock now.
     pub now_megahertz: u32,
@@ -184,7 +220,11 @@ pub struct Clock {
 
 /// The clocks of a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct ClockReadings {
     /// The graphics clock.
     pub graphics: Option<Clock>,
@@ -236,7 +276,11 @@ pub enum ProcessKind {
 
 /// A process on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct GpuProcess {
     /// Its number.
     pub pid: u32,
@@ -254,7 +298,11 @@ pub struct GpuProcess {
 
 /// Counts of memory errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct ErrorCounts {
     /// Corrected ones.
     pub corrected: Option<u64>,
@@ -264,7 +312,11 @@ pub struct ErrorCounts {
 
 /// Error correction of a GPU's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct EccReading {
     /// It is on.
     pub enabled: bool,
@@ -278,7 +330,11 @@ pub struct EccReading {
 
 /// MIG mode and devices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct MigReading {
     /// MIG is on.
     pub enabled: bool,
@@ -290,7 +346,11 @@ pub struct MigReading {
 
 /// A MIG device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct MigDevice {
     /// Its name, with the profile: `NVIDIA A100-SXM4-40GB MIG 1g.5gb`.
     pub name: Option<String>,
@@ -308,7 +368,11 @@ pub struct MigDevice {
 
 /// What a MIG device has of its GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct MigShare {
     /// Memory, in mebibytes.
     pub memory_mebibytes: u64,
@@ -332,7 +396,11 @@ pub struct MigShare {
 
 /// A PCIe link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct PcieLink {
     /// The generation now.
     pub generation: u32,
@@ -361,7 +429,11 @@ pub enum LinkEnd {
 
 /// An NVLink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct NvLink {
     /// Its number on this GPU.
     pub link: u32,
@@ -394,7 +466,11 @@ pub enum Virtualization {
 
 /// The licence of a vGPU guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
 pub struct VgpuLicence {
     /// The licensed product.
     pub product: String,

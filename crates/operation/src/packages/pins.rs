@@ -1,5 +1,5 @@
-//! The versions of a lock file, as the package managers take them: on the command line, or in a file of preferences that holds
-//! for one transaction.
+//! The versions of a lock file, as the package managers take them: on the command line, or in a
+//! file of preferences that holds for one transaction.
 
 use super::{Packages, PackagesError};
 use crate::program::ProgramError;
@@ -12,37 +12,69 @@ use std::io;
 
 /// The manager's preferences, if versions are locked and it is told of them there.
 fn preferences(wanted: &Packages) -> Option<&'static Preferences> {
-    of(wanted.manager).preferences.as_ref().filter(|_| !wanted.versions.is_empty())
+    of(wanted.manager)
+        .preferences
+        .as_ref()
+        .filter(|_| !wanted.versions.is_empty())
 }
 
 /// The options that have the manager keep to its preferences; none where it has none.
 pub fn options(wanted: &Packages) -> Vec<String> {
-    preferences(wanted).map(|preferences| (preferences.options)(PINS)).unwrap_or_default()
+    preferences(wanted)
+        .map(|preferences| (preferences.options)(PINS))
+        .unwrap_or_default()
 }
 
 /// Writes the file of preferences, with what the host's own file says.
 pub fn put(on: &System, wanted: &Packages) -> io::Result<()> {
-    let Some(preferences) = preferences(wanted) else { return Ok(()) };
+    let Some(preferences) = preferences(wanted) else {
+        return Ok(());
+    };
     let own = on.read_text(preferences.own)?.unwrap_or_default();
     on.make_directories(STATE, 0o700)?;
-    on.write(PINS, (preferences.text)(&wanted.versions, &own).as_bytes(), 0o600)
+    on.write(
+        PINS,
+        (preferences.text)(&wanted.versions, &own).as_bytes(),
+        0o600,
+    )
 }
 
 /// Removes it.
 pub fn remove(on: &System, wanted: &Packages) -> io::Result<()> {
-    if preferences(wanted).is_some() { on.remove(PINS) } else { Ok(()) }
+    if preferences(wanted).is_some() {
+        on.remove(PINS)
+    } else {
+        Ok(())
+    }
 }
 
-/// Locked packages that are neither here in their version nor to be had in it, by the lists that were fetched. It is not known
-/// of managers that have no preferences.
+/// Locked packages that are neither here in their version nor to be had in it, by the lists that
+/// were fetched. It is not known of managers that have no preferences.
 pub fn gone(on: &System, wanted: &Packages, supply: &Supply) -> Result<Vec<String>, PackagesError> {
-    let Some(preferences) = preferences(wanted) else { return Ok(Vec::new()) };
-    let start = |source| ProgramError::Start { program: preferences.show.to_owned(), source };
-    let (manager, here) = (of(wanted.manager), super::installed(on, wanted.manager).map_err(start)?);
-    let rest = || wanted.versions.iter().filter(|(name, version)| here.get(*name) != Some(*version));
-    let argv = words(preferences.show).into_iter().chain(rest().map(|(n, v)| manager.exactly(n, v)));
+    let Some(preferences) = preferences(wanted) else {
+        return Ok(Vec::new());
+    };
+    let start = |source| ProgramError::Start {
+        program: preferences.show.to_owned(),
+        source,
+    };
+    let (manager, here) = (
+        of(wanted.manager),
+        super::installed(on, wanted.manager).map_err(start)?,
+    );
+    let rest = || {
+        wanted
+            .versions
+            .iter()
+            .filter(|(name, version)| here.get(*name) != Some(*version))
+    };
+    let argv = words(preferences.show)
+        .into_iter()
+        .chain(rest().map(|(n, v)| manager.exactly(n, v)));
     let argv = supply.applied_to(wanted.manager, argv.collect());
-    let shown = on.run(&super::looking(wanted.manager, argv)).map_err(start)?;
+    let shown = on
+        .run(&super::looking(wanted.manager, argv))
+        .map_err(start)?;
     let known = (preferences.shown)(&shown.text);
     Ok(rest()
         .filter(|(n, v)| !known.contains(&(n.as_str(), v.as_str())))
@@ -50,7 +82,8 @@ pub fn gone(on: &System, wanted: &Packages, supply: &Supply) -> Result<Vec<Strin
         .collect())
 }
 
-/// Packages that would come, or are there, in another version than the locked one: each with the two.
+/// Packages that would come, or are there, in another version than the locked one: each with the
+/// two.
 pub fn strangers(
     versions: &BTreeMap<String, String>,
     coming: &BTreeMap<String, String>,
@@ -63,7 +96,10 @@ pub fn strangers(
             (None, None) => return None,
         };
         // dnf's and zypper's may carry an epoch that rpm's own list leaves out.
-        let same = version == locked || locked.split_once(':').is_some_and(|(_, rest)| rest == version);
+        let same = version == locked
+            || locked
+                .split_once(':')
+                .is_some_and(|(_, rest)| rest == version);
         (!same).then(|| format!("{name} {locked} ({place} {version})"))
     };
     versions.iter().filter_map(stranger).collect()
@@ -75,15 +111,24 @@ mod tests {
     use gpusetup_database::compat::PackageManager;
 
     fn versions(all: &[(&str, &str)]) -> BTreeMap<String, String> {
-        all.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect()
+        all.iter()
+            .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+            .collect()
     }
 
     #[test]
     fn what_differs_from_the_lock_is_named() {
         let locked = versions(&[("a", "1"), ("b", "2"), ("c", "3"), ("d", "1:4-1")]);
-        let found = strangers(&locked, &versions(&[("a", "1"), ("b", "9")]), &versions(&[("b", "2"), ("d", "4-1")]));
+        let found = strangers(
+            &locked,
+            &versions(&[("a", "1"), ("b", "9")]),
+            &versions(&[("b", "2"), ("d", "4-1")]),
+        );
         assert_eq!(found, ["b 2 (the repositories have 9)"]);
-        assert_eq!(strangers(&locked, &versions(&[]), &versions(&[("c", "0")])), ["c 3 (there is 0)"]);
+        assert_eq!(
+            strangers(&locked, &versions(&[]), &versions(&[("c", "0")])),
+            ["c 3 (there is 0)"]
+        );
     }
 
     #[test]

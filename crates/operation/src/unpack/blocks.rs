@@ -1,9 +1,11 @@
-//! An xz stream of many blocks, as `xz -T0` packs them, decoded on several cores. liblzma can do that too, but holds each block
-//! whole, packed and unpacked: two that hardly compress are 115 MiB. Here what is packed is held until it was decoded, and what
-//! was decoded until its turn comes, and that together is bounded, however large the blocks are.
+//! An xz stream of many blocks, as `xz -T0` packs them, decoded on several cores. liblzma can do
+//! that too, but holds each block whole, packed and unpacked: two that hardly compress are 115 MiB.
+//! Here what is packed is held until it was decoded, and what was decoded until its turn comes, and
+//! that together is bounded, however large the blocks are.
 //!
-//! Each block is given to liblzma as a stream of its own, made of what the file says and an index of one block: it verifies the
-//! block as it would in the file. The file's own index must be, byte for byte, the one that such blocks have.
+//! Each block is given to liblzma as a stream of its own, made of what the file says and an index
+//! of one block: it verifies the block as it would in the file. The file's own index must be, byte
+//! for byte, the one that such blocks have.
 
 mod headers;
 
@@ -15,18 +17,20 @@ use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Pieces that are held packed, and as many decoded: 26 MiB each. A block of `xz -T0` has 24, and all of one must be read before
-/// the next can be begun.
+/// Pieces that are held packed, and as many decoded: 26 MiB each. A block of `xz -T0` has 24, and
+/// all of one must be read before the next can be begun.
 const HELD: usize = 104;
 /// Bytes that all decoders may look back over together: two of `xz -T0` do.
 const DICTIONARIES: u64 = 16 << 20;
-/// The most threads: each holds pieces of its own, and small blocks would be given to every core of a large machine.
+/// The most threads: each holds pieces of its own, and small blocks would be given to every core of
+/// a large machine.
 const MOST_WORKERS: usize = 8;
 /// What a decoder needs beside what it looks back over, at most, in bytes.
 const BESIDE: u64 = 1 << 20;
 /// Bytes that are handed over at a time, at most.
 const PIECE: usize = 1 << 18;
-/// Pieces of the block whose turn it is that may be held whatever else is: with none it would never end.
+/// Pieces of the block whose turn it is that may be held whatever else is: with none it would never
+/// end.
 const AT_LEAST: usize = 4;
 
 /// How a stream is to be decoded, told by its first two headers.
@@ -38,8 +42,8 @@ pub struct Division {
     dictionary: u64,
 }
 
-/// Reads the headers of a stream and of its first block; what was read, and how that is divided among so many cores. None is a
-/// stream for one of them.
+/// Reads the headers of a stream and of its first block; what was read, and how that is divided
+/// among so many cores. None is a stream for one of them.
 pub fn look(from: &mut impl BufRead, cores: usize) -> io::Result<(Vec<u8>, Option<Division>)> {
     let mut read = Vec::new();
     from.take(HEADER as u64).read_to_end(&mut read)?;
@@ -49,7 +53,10 @@ pub fn look(from: &mut impl BufRead, cores: usize) -> io::Result<(Vec<u8>, Optio
     let division = Block::parse(read.get(HEADER..).unwrap_or_default(), &read).and_then(|block| {
         let within = usize::try_from(DICTIONARIES / block.dictionary.max(1)).unwrap_or(usize::MAX);
         let workers = cores.min(within).min(MOST_WORKERS);
-        (workers > 1).then_some(Division { workers, dictionary: block.dictionary })
+        (workers > 1).then_some(Division {
+            workers,
+            dictionary: block.dictionary,
+        })
     });
     Ok((read, division))
 }
@@ -91,7 +98,8 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Room for pieces that nobody uses: each thread would keep what it had for itself, and others need it next.
+    /// Room for pieces that nobody uses: each thread would keep what it had for itself, and others
+    /// need it next.
     free: Vec<Vec<u8>>,
     /// Blocks that are not read to their end yet, in the file's order.
     jobs: VecDeque<Job>,
@@ -122,7 +130,11 @@ impl<R: BufRead> Blocks<R> {
 
     fn within(from: R, mut stream: Vec<u8>, division: Division, most: usize) -> Self {
         let header = stream.split_off(HEADER);
-        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), most });
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            most,
+        });
         let work = || {
             let (shared, stream) = (Arc::clone(&shared), stream.clone());
             let limit = division.dictionary + BESIDE;
@@ -130,7 +142,15 @@ impl<R: BufRead> Blocks<R> {
         };
         let workers = (0..division.workers).map(|_| work()).collect();
         let (next, index, team) = (Next::Header(header), Vec::new(), Team { shared, workers });
-        Self { from, stream, next, index, team, piece: Vec::new(), read: 0 }
+        Self {
+            from,
+            stream,
+            next,
+            index,
+            team,
+            piece: Vec::new(),
+            read: 0,
+        }
     }
 
     /// What is behind the stream, which was read to its end.
@@ -159,7 +179,9 @@ impl<R: BufRead> Blocks<R> {
                 }
             }
             let waits = match &mut self.next {
-                Next::Nothing(ended) if state.jobs.is_empty() => return mem::replace(ended, Ok(())).map(|()| None),
+                Next::Nothing(ended) if state.jobs.is_empty() => {
+                    return mem::replace(ended, Ok(())).map(|()| None);
+                }
                 Next::Nothing(_) => true,
                 Next::Packed(_) => !state.has_room_for_packed(shared.most),
                 // One more than are at work, so that nobody waits for it to be read.
@@ -170,9 +192,20 @@ impl<R: BufRead> Blocks<R> {
                 continue;
             }
             drop(state);
-            if let Err(e) = hand_out(&mut self.from, &self.stream, &mut self.next, &mut self.index, shared) {
+            if let Err(e) = hand_out(
+                &mut self.from,
+                &self.stream,
+                &mut self.next,
+                &mut self.index,
+                shared,
+            ) {
                 // What was handed out of the last block is all that there is.
-                shared.state().jobs.back_mut().iter_mut().for_each(|job| job.handed_out = true);
+                shared
+                    .state()
+                    .jobs
+                    .back_mut()
+                    .iter_mut()
+                    .for_each(|job| job.handed_out = true);
                 shared.changed.notify_all();
                 self.next = Next::Nothing(Err(e));
             }
@@ -201,20 +234,31 @@ fn hand_out(
         }
         Next::Header(header) => {
             let header = mem::take(header);
-            if header.first().is_none_or(|n| header.len() != (usize::from(*n) + 1) * 4) {
+            if header
+                .first()
+                .is_none_or(|n| header.len() != (usize::from(*n) + 1) * 4)
+            {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             let sizes = Block::parse(&header, stream)
                 .and_then(|block| Some((block, block.padded()?.checked_sub(header.len() as u64)?)));
-            let (block, rest) = sizes.ok_or_else(|| invalid("one of its blocks does not say how long it is"))?;
+            let (block, rest) =
+                sizes.ok_or_else(|| invalid("one of its blocks does not say how long it is"))?;
             index.push((block.unpadded, block.plain));
             let tail = tail(&[(block.unpadded, block.plain)], stream);
-            shared.state().jobs.push_back(Job { packed: [header].into(), tail, ..Job::default() });
+            shared.state().jobs.push_back(Job {
+                packed: [header].into(),
+                tail,
+                ..Job::default()
+            });
             *next = Next::Packed(rest);
         }
         Next::Packed(left) => {
             let block = from.fill_buf()?;
-            let n = usize::try_from(*left).unwrap_or(usize::MAX).min(block.len()).min(PIECE);
+            let n = usize::try_from(*left)
+                .unwrap_or(usize::MAX)
+                .min(block.len())
+                .min(PIECE);
             if n == 0 && *left > 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -224,7 +268,12 @@ fn hand_out(
             *left -= n as u64;
             let over = *left == 0;
             // One whose decoder has failed wants no more.
-            if let Some(job) = shared.state().jobs.back_mut().filter(|job| job.ended.is_none()) {
+            if let Some(job) = shared
+                .state()
+                .jobs
+                .back_mut()
+                .filter(|job| job.ended.is_none())
+            {
                 job.packed.push_back(piece);
                 job.handed_out = over;
             }
@@ -241,7 +290,9 @@ fn hand_out(
 impl<R: BufRead> Read for Blocks<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.read == self.piece.len() {
-            let Some(piece) = self.take()? else { return Ok(0) };
+            let Some(piece) = self.take()? else {
+                return Ok(0);
+            };
             self.piece = piece;
         }
         let n = (&self.piece[self.read..]).read(buffer)?;
@@ -288,7 +339,11 @@ impl State {
 
     /// Whether more may be decoded of a block.
     fn has_room_for_plain(&self, number: u64, most: usize) -> bool {
-        let is_turn = number == self.gone && self.jobs.front().is_some_and(|job| job.plain.len() < AT_LEAST);
+        let is_turn = number == self.gone
+            && self
+                .jobs
+                .front()
+                .is_some_and(|job| job.plain.len() < AT_LEAST);
         is_turn || self.jobs.iter().map(|job| job.plain.len()).sum::<usize>() < most
     }
 }
@@ -299,13 +354,19 @@ impl Shared {
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.changed
+            .wait(state)
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Decodes blocks, as long as somebody wants them.
     fn work(&self, stream: &[u8], limit: u64) {
         while let Some(number) = self.begin() {
-            let mut end = End { shared: self, number, ended: Some(Err(io::Error::other("a decoder broke off"))) };
+            let mut end = End {
+                shared: self,
+                number,
+                ended: Some(Err(io::Error::other("a decoder broke off"))),
+            };
             end.ended = Some(self.decode(number, stream, limit));
         }
     }
@@ -327,14 +388,22 @@ impl Shared {
 
     fn decode(&self, number: u64, stream: &[u8], limit: u64) -> io::Result<()> {
         let plain = self.state().piece();
-        let mut decoder = Decoder { stream: Stream::new_stream_decoder(limit, 0)?, plain, ended: false };
+        let mut decoder = Decoder {
+            stream: Stream::new_stream_decoder(limit, 0)?,
+            plain,
+            ended: false,
+        };
         let mut give = |plain| self.give(number, plain);
         decoder.feed(stream, &mut give)?;
         while let Some(packed) = self.packed(number)? {
             decoder.feed(&packed, &mut give)?;
             self.state().give_back(packed);
         }
-        let tail = self.state().job(number).map(|job| mem::take(&mut job.tail)).unwrap_or_default();
+        let tail = self
+            .state()
+            .job(number)
+            .map(|job| mem::take(&mut job.tail))
+            .unwrap_or_default();
         decoder.feed(&tail, &mut give)?;
         if !decoder.ended {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -347,7 +416,9 @@ impl Shared {
         let mut state = self.state();
         loop {
             let over = state.over;
-            let Some(job) = state.job(number).filter(|_| !over) else { return Err(io::ErrorKind::BrokenPipe.into()) };
+            let Some(job) = state.job(number).filter(|_| !over) else {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            };
             if let Some(packed) = job.packed.pop_front() {
                 self.changed.notify_all();
                 return Ok(Some(packed));
@@ -372,7 +443,11 @@ impl Shared {
         if state.over {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        state.job(number).ok_or(io::ErrorKind::BrokenPipe)?.plain.push_back(plain);
+        state
+            .job(number)
+            .ok_or(io::ErrorKind::BrokenPipe)?
+            .plain
+            .push_back(plain);
         self.changed.notify_all();
         Ok(state.piece())
     }
@@ -402,7 +477,11 @@ struct Decoder {
 }
 
 impl Decoder {
-    fn feed(&mut self, mut packed: &[u8], give: &mut impl FnMut(Vec<u8>) -> io::Result<Vec<u8>>) -> io::Result<()> {
+    fn feed(
+        &mut self,
+        mut packed: &[u8],
+        give: &mut impl FnMut(Vec<u8>) -> io::Result<Vec<u8>>,
+    ) -> io::Result<()> {
         while !packed.is_empty() {
             if self.ended {
                 return Err(invalid("it is damaged"));
@@ -411,7 +490,9 @@ impl Decoder {
                 self.plain = give(mem::take(&mut self.plain))?;
             }
             let (read, written) = (self.stream.total_in(), self.plain.len());
-            let status = self.stream.process_vec(packed, &mut self.plain, Action::Run)?;
+            let status = self
+                .stream
+                .process_vec(packed, &mut self.plain, Action::Run)?;
             let read = (self.stream.total_in() - read) as usize;
             self.ended = status == Status::StreamEnd;
             if read == 0 && self.plain.len() == written && !self.ended {
@@ -436,8 +517,15 @@ mod tests {
 
     /// Bytes of which some pack well and some do not at all.
     fn text(length: usize) -> Vec<u8> {
-        let noise = |n: usize| (n as u32).wrapping_mul(2_654_435_761).rotate_left(7).to_le_bytes()[n % 4];
-        (0..length).map(|n| if n / 5000 % 3 == 0 { b'x' } else { noise(n) }).collect()
+        let noise = |n: usize| {
+            (n as u32)
+                .wrapping_mul(2_654_435_761)
+                .rotate_left(7)
+                .to_le_bytes()[n % 4]
+        };
+        (0..length)
+            .map(|n| if n / 5000 % 3 == 0 { b'x' } else { noise(n) })
+            .collect()
     }
 
     /// As `xz -T2 --block-size` packs it.
@@ -447,19 +535,32 @@ mod tests {
 
     fn checked(text: &[u8], block: u64, preset: u32, check: Check) -> Vec<u8> {
         let mut stream = MtStreamBuilder::new();
-        stream.threads(2).block_size(block).preset(preset).check(check);
+        stream
+            .threads(2)
+            .block_size(block)
+            .preset(preset)
+            .check(check);
         let mut xz = XzEncoder::new_stream(Vec::new(), stream.encoder().expect("an encoder"));
-        xz.write_all(text).and_then(|()| xz.finish()).expect("packed")
+        xz.write_all(text)
+            .and_then(|()| xz.finish())
+            .expect("packed")
     }
 
     fn division(packed: &[u8], cores: usize) -> Option<Division> {
         look(&mut &packed[..], cores).expect("read").1
     }
 
-    /// Unpacks it by so many threads that hold so many pieces packed, and as many unpacked; what is behind it.
+    /// Unpacks it by so many threads that hold so many pieces packed, and as many unpacked; what is
+    /// behind it.
     fn unpacked(mut packed: &[u8], workers: usize, most: usize) -> (io::Result<Vec<u8>>, usize) {
         let (read, division) = match look(&mut packed, 2) {
-            Ok((read, Some(division))) => (read, Division { workers, ..division }),
+            Ok((read, Some(division))) => (
+                read,
+                Division {
+                    workers,
+                    ..division
+                },
+            ),
             other => return (Err(io::Error::other(format!("{other:?}"))), 0),
         };
         let (mut blocks, mut all) = (Blocks::within(packed, read, division, most), Vec::new());
@@ -474,7 +575,10 @@ mod tests {
             let packed = [&packed(&text, block, preset)[..], b"behind"].concat();
             for (workers, most) in [(1, 0), (2, 0), (2, 3), (2, HELD), (7, 0), (7, HELD)] {
                 let (read, behind) = unpacked(&packed, workers, most);
-                assert!(read.expect("unpacked") == text, "{block} bytes a block, {workers} threads, {most} pieces");
+                assert!(
+                    read.expect("unpacked") == text,
+                    "{block} bytes a block, {workers} threads, {most} pieces"
+                );
                 assert_eq!(behind, 6);
             }
         }
@@ -493,21 +597,40 @@ mod tests {
     fn what_has_no_blocks_that_say_how_long_they_are_is_for_one_thread() {
         let text = text(300_000);
         let many = packed(&text, 100_000, 6);
-        assert_eq!(division(&many, 16), Some(Division { workers: 2, dictionary: 8 << 20 }));
+        assert_eq!(
+            division(&many, 16),
+            Some(Division {
+                workers: 2,
+                dictionary: 8 << 20
+            })
+        );
         let small = packed(&text, 100_000, 0);
         for (cores, workers) in [(3, 3), (256, MOST_WORKERS)] {
-            assert_eq!(division(&small, cores), Some(Division { workers, dictionary: 256 << 10 }));
+            assert_eq!(
+                division(&small, cores),
+                Some(Division {
+                    workers,
+                    dictionary: 256 << 10
+                })
+            );
         }
         let mut one = XzEncoder::new(Vec::new(), 6);
         one.write_all(&text).expect("packed");
         let one = one.finish().expect("packed");
         let empty = XzEncoder::new(Vec::new(), 6).finish().expect("packed");
-        for (what, packed, cores) in [("one core", &many, 1), ("tar cJ", &one, 2), ("nothing in it", &empty, 2)] {
+        for (what, packed, cores) in [
+            ("one core", &many, 1),
+            ("tar cJ", &one, 2),
+            ("nothing in it", &empty, 2),
+        ] {
             assert_eq!(division(packed, cores), None, "{what}");
         }
         let large = packed(&text, 100_000, 9);
         assert_eq!(division(&large, 2), None, "each looks back over 64 MiB");
-        assert_eq!(look(&mut &many[..], 1).expect("read").0, many[..many.len().min(12 + many[12] as usize * 4 + 4)]);
+        assert_eq!(
+            look(&mut &many[..], 1).expect("read").0,
+            many[..many.len().min(12 + many[12] as usize * 4 + 4)]
+        );
     }
 
     #[test]
@@ -515,8 +638,14 @@ mod tests {
         let text = text(40_000);
         let packed = packed(&text, 10_000, 0);
         let is_refused = |bytes: &[u8]| unpacked(bytes, 2, HELD).0.is_err();
-        assert!((0..packed.len()).step_by(7).chain([packed.len() - 1]).all(|length| is_refused(&packed[..length])));
-        // The reserved bits of the stream's flags included, and every byte of the index and of the footer.
+        assert!(
+            (0..packed.len())
+                .step_by(7)
+                .chain([packed.len() - 1])
+                .all(|length| is_refused(&packed[..length]))
+        );
+        // The reserved bits of the stream's flags included, and every byte of the index and of the
+        // footer.
         let last = packed.len() - 60..packed.len();
         for at in (0..packed.len() - 60).step_by(31).chain(0..40).chain(last) {
             let mut altered = packed.clone();
@@ -527,12 +656,26 @@ mod tests {
 
     #[test]
     fn a_block_that_needs_more_than_the_first_is_refused() {
-        let (small, large) = (packed(&text(20_000), 10_000, 0), packed(&text(20_000), 10_000, 6));
+        let (small, large) = (
+            packed(&text(20_000), 10_000, 0),
+            packed(&text(20_000), 10_000, 6),
+        );
         // The footer tells the index's length in fours, less one.
-        let index = u32::from_le_bytes(small[small.len() - 8..small.len() - 4].try_into().expect("four")) as usize;
-        let mixed = [&small[..small.len() - HEADER - (index + 1) * 4], &large[HEADER..]].concat();
+        let index = u32::from_le_bytes(
+            small[small.len() - 8..small.len() - 4]
+                .try_into()
+                .expect("four"),
+        ) as usize;
+        let mixed = [
+            &small[..small.len() - HEADER - (index + 1) * 4],
+            &large[HEADER..],
+        ]
+        .concat();
         let error = unpacked(&mixed, 2, HELD).0.expect_err("refused");
-        let is_limit = |e: &io::Error| e.get_ref().is_some_and(|e| e.to_string().contains("memory"));
+        let is_limit = |e: &io::Error| {
+            e.get_ref()
+                .is_some_and(|e| e.to_string().contains("memory"))
+        };
         assert!(is_limit(&error), "{error}");
     }
 

@@ -1,5 +1,5 @@
-//! The formats that archives are packed in, told by their first bytes: a name may say anything. However an archive was
-//! packed, its decoder takes no more memory than is said here.
+//! The formats that archives are packed in, told by their first bytes: a name may say anything.
+//! However an archive was packed, its decoder takes no more memory than is said here.
 
 use super::blocks::{self, Blocks};
 use super::wheel;
@@ -9,7 +9,8 @@ use liblzma::bufread::XzDecoder;
 use liblzma::stream::{Error as XzError, Stream};
 use std::io::{self, BufRead, Chain, Cursor, Read};
 
-/// Bytes that a decoder may need. `xz -9` looks back over 64 MiB and packs a little beside it; no preset needs more.
+/// Bytes that a decoder may need. `xz -9` looks back over 64 MiB and packs a little beside it; no
+/// preset needs more.
 const MOST_MEMORY: u64 = 66 << 20;
 /// zstd may look back so far, as a power of two in bytes: 64 MiB.
 const WINDOW: u32 = 26;
@@ -18,12 +19,15 @@ const XZ: &[u8] = b"\xfd7zXZ\0";
 const GZIP: &[u8] = b"\x1f\x8b";
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 
-/// What is in a tar archive, unpacked while it is read; a wheel as it is. All of an archive is checked against the sums in it, and
-/// nothing may stand behind its end.
+/// What is in a tar archive, unpacked while it is read; a wheel as it is. All of an archive is
+/// checked against the sums in it, and nothing may stand behind its end.
 pub fn decoder<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let start = from.fill_buf()?;
     if start.starts_with(XZ) {
-        Ok(Box::new(Streams { now: Some(Xz::new(from)?), is_first: true }))
+        Ok(Box::new(Streams {
+            now: Some(Xz::new(from)?),
+            is_first: true,
+        }))
     } else if start.starts_with(GZIP) {
         Ok(Box::new(flate2::bufread::MultiGzDecoder::new(from)))
     } else if start.starts_with(ZSTD) {
@@ -32,7 +36,10 @@ pub fn decoder<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>
         // Each of its files is packed alone.
         Ok(Box::new(from))
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidData, "it is none of .tar.xz, .tar.gz, .tar.zst and .whl"))
+        Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it is none of .tar.xz, .tar.gz, .tar.zst and .whl",
+        ))
     }
 }
 
@@ -49,7 +56,10 @@ impl<R: BufRead> Xz<R> {
             return Ok(Self::Many(Blocks::new(from, read, division)));
         }
         let stream = Stream::new_stream_decoder(MOST_MEMORY, 0)?;
-        Ok(Self::One(XzDecoder::new_stream(Cursor::new(read).chain(from), stream)))
+        Ok(Self::One(XzDecoder::new_stream(
+            Cursor::new(read).chain(from),
+            stream,
+        )))
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -80,7 +90,13 @@ impl<R: BufRead> Read for Streams<R> {
                 Ok(0) if !buffer.is_empty() => {}
                 read => return read.map_err(|e| explained(e, self.is_first)),
             }
-            let next = self.now.take().map(Xz::into_inner).map(behind_padding).transpose()?.flatten();
+            let next = self
+                .now
+                .take()
+                .map(Xz::into_inner)
+                .map(behind_padding)
+                .transpose()?
+                .flatten();
             (self.now, self.is_first) = (next.map(Xz::new).transpose()?, false);
         }
         Ok(0)
@@ -106,12 +122,18 @@ fn behind_padding<R: BufRead>(mut from: R) -> io::Result<Option<R>> {
 }
 
 fn garbage() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "something stands behind its end")
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "something stands behind its end",
+    )
 }
 
 /// liblzma's own words are few.
 fn explained(error: io::Error, is_first: bool) -> io::Error {
-    let limit = format!("unpacking it takes more than {} MiB of memory", MOST_MEMORY >> 20);
+    let limit = format!(
+        "unpacking it takes more than {} MiB of memory",
+        MOST_MEMORY >> 20
+    );
     match error.get_ref().and_then(|e| e.downcast_ref::<XzError>()) {
         Some(XzError::Format) if !is_first => garbage(),
         Some(XzError::MemLimit) => io::Error::new(io::ErrorKind::InvalidData, limit),
@@ -128,7 +150,9 @@ mod tests {
     use std::io::Write;
 
     fn text() -> Vec<u8> {
-        (0..200_000_u32).flat_map(|n| n.wrapping_mul(n).to_le_bytes()).collect()
+        (0..200_000_u32)
+            .flat_map(|n| n.wrapping_mul(n).to_le_bytes())
+            .collect()
     }
 
     fn xz(bytes: &[u8]) -> Vec<u8> {
@@ -136,18 +160,24 @@ mod tests {
     }
 
     fn written(mut xz: XzEncoder<Vec<u8>>, bytes: &[u8]) -> Vec<u8> {
-        xz.write_all(bytes).and_then(|()| xz.finish()).expect("packed")
+        xz.write_all(bytes)
+            .and_then(|()| xz.finish())
+            .expect("packed")
     }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        gzip.write_all(bytes).and_then(|()| gzip.finish()).expect("packed")
+        gzip.write_all(bytes)
+            .and_then(|()| gzip.finish())
+            .expect("packed")
     }
 
     fn zstd(bytes: &[u8]) -> Vec<u8> {
         let mut zstd = zstd::Encoder::new(Vec::new(), 1).expect("an encoder");
         zstd.include_checksum(true).expect("it can");
-        zstd.write_all(bytes).and_then(|()| zstd.finish()).expect("packed")
+        zstd.write_all(bytes)
+            .and_then(|()| zstd.finish())
+            .expect("packed")
     }
 
     fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
@@ -171,7 +201,11 @@ mod tests {
     fn several_streams_one_behind_the_other_are_one() {
         let text = text();
         let padded = [&xz(&text)[..], &[0; 8], &xz(b"and more")].concat();
-        for packed in [padded, [gzip(&text), gzip(b"and more")].concat(), [zstd(&text), zstd(b"and more")].concat()] {
+        for packed in [
+            padded,
+            [gzip(&text), gzip(b"and more")].concat(),
+            [zstd(&text), zstd(b"and more")].concat(),
+        ] {
             assert!(unpacked(&packed).expect("unpacked") == [&text[..], b"and more"].concat());
         }
     }
@@ -181,9 +215,17 @@ mod tests {
         let text: Vec<u8> = text().into_iter().take(2000).collect();
         for packed in [xz(&text), gzip(&text), zstd(&text)] {
             for length in 0..packed.len() {
-                assert!(unpacked(&packed[..length]).is_err(), "{length} of {} bytes", packed.len());
+                assert!(
+                    unpacked(&packed[..length]).is_err(),
+                    "{length} of {} bytes",
+                    packed.len()
+                );
             }
-            for behind in [&b"x"[..], b"garbage that is longer than a header", &[0, 0, 0]] {
+            for behind in [
+                &b"x"[..],
+                b"garbage that is longer than a header",
+                &[0, 0, 0],
+            ] {
                 assert!(unpacked(&[&packed, behind].concat()).is_err(), "{behind:?}");
             }
         }
@@ -205,8 +247,14 @@ mod tests {
     fn what_needs_more_memory_is_refused_and_what_presets_need_is_not() {
         let with = |dictionary: u32| {
             let mut options = LzmaOptions::new_preset(1).expect("a preset");
-            let stream = Stream::new_stream_encoder(Filters::new().lzma2(options.dict_size(dictionary)), Check::Crc64);
-            written(XzEncoder::new_stream(Vec::new(), stream.expect("an encoder")), b"text")
+            let stream = Stream::new_stream_encoder(
+                Filters::new().lzma2(options.dict_size(dictionary)),
+                Check::Crc64,
+            );
+            written(
+                XzEncoder::new_stream(Vec::new(), stream.expect("an encoder")),
+                b"text",
+            )
         };
         assert_eq!(unpacked(&with(64 << 20)).expect("as xz -9"), b"text");
         let error = unpacked(&with(128 << 20)).expect_err("refused").to_string();

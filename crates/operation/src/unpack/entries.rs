@@ -1,5 +1,6 @@
-//! An archive's entries: what may be in it, and where that goes. Everything is written flat, under numbers, into the staging
-//! folder: nothing that an archive says is a path on the disk before all of it has proved to be harmless.
+//! An archive's entries: what may be in it, and where that goes. Everything is written flat, under
+//! numbers, into the staging folder: nothing that an archive says is a path on the disk before all
+//! of it has proved to be harmless.
 
 use super::files::{self, Flusher, Layout};
 use super::links::stays_within;
@@ -15,12 +16,14 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use tar::{Entry, EntryType};
 
-/// Bytes that may stand between the bytes of one file and those of the next: names are in there, and are kept in memory.
+/// Bytes that may stand between the bytes of one file and those of the next: names are in there,
+/// and are kept in memory.
 const MOST_BETWEEN: u64 = 1 << 20;
 /// Bytes that an entry takes beside its file's: its header, a long name, padding.
 const BESIDE: u64 = 4096;
 
-/// The deepest file of a toolkit has 14 folders above it. Each is compared with all names of the archive.
+/// The deepest file of a toolkit has 14 folders above it. Each is compared with all names of the
+/// archive.
 const DEEPEST: usize = 100;
 
 /// What is wrong with an archive.
@@ -69,7 +72,9 @@ impl<R: Read> Read for Metered<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let meter = &self.meter;
         let n = self.inner.read(buffer)?;
-        meter.ended.set(meter.ended.get() || (n == 0 && !buffer.is_empty()));
+        meter
+            .ended
+            .set(meter.ended.get() || (n == 0 && !buffer.is_empty()));
         let (rest, between) = (meter.rest.get().checked_sub(n as u64), meter.between.get());
         let between = between.map(|left| left.checked_sub(n as u64));
         match (rest, between) {
@@ -87,8 +92,8 @@ impl<R: Read> Read for Metered<R> {
     }
 }
 
-/// Unpacks what has a place into the folder `staging`, and reads to the end: the final path on the host of everything, with
-/// the name of its file in the folder.
+/// Unpacks what has a place into the folder `staging`, and reads to the end: the final path on the
+/// host of everything, with the name of its file in the folder.
 pub fn unpack(
     from: impl Read,
     into: &[Placement],
@@ -97,9 +102,15 @@ pub fn unpack(
     flusher: &Flusher,
 ) -> Result<BTreeMap<PathBuf, String>, Wrong> {
     let meter = Rc::new(Meter::default());
-    meter.rest.set(limit.bytes.saturating_add(limit.files.saturating_mul(BESIDE)));
+    meter.rest.set(
+        limit
+            .bytes
+            .saturating_add(limit.files.saturating_mul(BESIDE)),
+    );
     let (mut from, mut start) = (from, Vec::new());
-    from.by_ref().take(wheel::MAGIC.len() as u64).read_to_end(&mut start)?;
+    from.by_ref()
+        .take(wheel::MAGIC.len() as u64)
+        .read_to_end(&mut start)?;
     let is_wheel = start == wheel::MAGIC;
     let unpacking = Unpacking {
         into,
@@ -111,7 +122,10 @@ pub fn unpack(
         links: BTreeMap::new(),
         origin: BTreeMap::new(),
     };
-    let metered = Metered { inner: Cursor::new(start).chain(from), meter: meter.clone() };
+    let metered = Metered {
+        inner: Cursor::new(start).chain(from),
+        meter: meter.clone(),
+    };
     let read = match is_wheel {
         true => read_wheel(metered, &meter, limit, unpacking),
         false => read(metered, &meter, limit, unpacking),
@@ -124,7 +138,10 @@ pub fn unpack(
 
 fn too_much(path: &Path, limit: Limit) -> Wrong {
     let (files, bytes) = (limit.files, limit.bytes);
-    Wrong::Refused(path.to_owned(), format!("more than the {files} files and {bytes} bytes that it may hold"))
+    Wrong::Refused(
+        path.to_owned(),
+        format!("more than the {files} files and {bytes} bytes that it may hold"),
+    )
 }
 
 fn read<R: Read>(
@@ -141,7 +158,8 @@ fn read<R: Read>(
         let mut entry = entry?;
         meter.between.set(None);
         let seen = Seen::of(&mut entry)?;
-        left.take(&seen).ok_or_else(|| too_much(&seen.path, limit))?;
+        left.take(&seen)
+            .ok_or_else(|| too_much(&seen.path, limit))?;
         unpacking.add(&seen, &mut entry)?;
         // What nobody wanted: what is read behind it is a header.
         io::copy(&mut entry, &mut io::sink())?;
@@ -163,18 +181,25 @@ fn read_wheel<R: Read>(
     let mut left = limit;
     loop {
         meter.between.set(Some(MOST_BETWEEN));
-        let Some(mut file) = wheel::next_file(&mut from)? else { break };
+        let Some(mut file) = wheel::next_file(&mut from)? else {
+            break;
+        };
         meter.between.set(None);
         let seen = Seen {
             path: PathBuf::from(&file.name),
-            kind: if file.is_folder() { Kind::Folder } else { Kind::File },
+            kind: if file.is_folder() {
+                Kind::Folder
+            } else {
+                Kind::File
+            },
             link: PathBuf::new(),
             size: file.size,
             mode: 0o644,
             layout: Layout::Plain,
         };
         seen.stays_inside()?;
-        left.take(&seen).ok_or_else(|| too_much(&seen.path, limit))?;
+        left.take(&seen)
+            .ok_or_else(|| too_much(&seen.path, limit))?;
         let added = unpacking.add(&seen, &mut file);
         let read = added.and_then(|()| Ok(io::copy(&mut file, &mut io::sink())?));
         read.map_err(|e| match e {
@@ -195,7 +220,12 @@ fn only_zeroes(mut rest: impl Read) -> io::Result<()> {
         match rest.read(&mut block)? {
             0 => return Ok(()),
             n if block[..n].iter().all(|b| *b == 0) => {}
-            _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "something stands behind its end")),
+            _ => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "something stands behind its end",
+                ));
+            }
         }
     }
 }
@@ -273,7 +303,10 @@ impl Seen {
             return Err(self.refused("a path that leads out of it"));
         }
         match self.path.components().count() > DEEPEST {
-            true => Err(Wrong::Refused(PathBuf::new(), format!("a path through more than {DEEPEST} folders"))),
+            true => Err(Wrong::Refused(
+                PathBuf::new(),
+                format!("a path through more than {DEEPEST} folders"),
+            )),
             false => Ok(()),
         }
     }
@@ -283,7 +316,11 @@ impl Seen {
         let mut said = BTreeMap::new();
         for record in entry.pax_extensions()?.into_iter().flatten() {
             let record = record?;
-            if let Some(key) = record.key().ok().and_then(|k| k.strip_prefix("GNU.sparse.")) {
+            if let Some(key) = record
+                .key()
+                .ok()
+                .and_then(|k| k.strip_prefix("GNU.sparse."))
+            {
                 said.insert(key.to_owned(), record.value_bytes().to_vec());
             }
         }
@@ -307,18 +344,28 @@ impl Seen {
     }
 }
 
-/// Where something in an archive goes, and the folder that it may lead to as a link; none where nobody wants it. So many
-/// outermost folders are left out of its path.
+/// Where something in an archive goes, and the folder that it may lead to as a link; none where
+/// nobody wants it. So many outermost folders are left out of its path.
 fn place(path: &Path, left_out: usize, into: &[Placement]) -> Option<(PathBuf, PathBuf)> {
-    let inner: PathBuf = path.components().filter(|c| matches!(c, Component::Normal(_))).skip(left_out).collect();
-    into.iter().filter(|_| !inner.as_os_str().is_empty()).find_map(|p| {
-        // What no placement before it took.
-        let rest = if p.from == Path::new(".") { &inner } else { inner.strip_prefix(&p.from).ok()? };
-        Some(match rest.as_os_str().is_empty() {
-            true => (p.to.clone(), p.to.parent()?.to_owned()),
-            false => (p.to.join(rest), p.to.clone()),
+    let inner: PathBuf = path
+        .components()
+        .filter(|c| matches!(c, Component::Normal(_)))
+        .skip(left_out)
+        .collect();
+    into.iter()
+        .filter(|_| !inner.as_os_str().is_empty())
+        .find_map(|p| {
+            // What no placement before it took.
+            let rest = if p.from == Path::new(".") {
+                &inner
+            } else {
+                inner.strip_prefix(&p.from).ok()?
+            };
+            Some(match rest.as_os_str().is_empty() {
+                true => (p.to.clone(), p.to.parent()?.to_owned()),
+                false => (p.to.join(rest), p.to.clone()),
+            })
         })
-    })
 }
 
 /// What was unpacked so far.
@@ -336,8 +383,11 @@ struct Unpacking<'a> {
 
 impl Unpacking<'_> {
     fn add(&mut self, seen: &Seen, from: &mut impl Read) -> Result<(), Wrong> {
-        let Some((target, within)) = place(&seen.path, self.left_out, self.into) else { return Ok(()) };
-        // What a link leads to in the place of a folder has a placement itself; the link would replace the host's folder.
+        let Some((target, within)) = place(&seen.path, self.left_out, self.into) else {
+            return Ok(());
+        };
+        // What a link leads to in the place of a folder has a placement itself; the link would
+        // replace the host's folder.
         let replaces_folder = seen.kind == Kind::Link && self.into.iter().any(|p| p.to == target);
         if matches!(seen.kind, Kind::Folder | Kind::Remark) || replaces_folder {
             return Ok(());
@@ -356,15 +406,28 @@ impl Unpacking<'_> {
             }
             Kind::HardLink => {
                 let (file, _) = place(&seen.link, self.left_out, self.into).unwrap_or_default();
-                // To a file of this archive that was unpacked from it: what else stands on the host is not for it to name.
-                match self.staged.get(&file).filter(|_| !self.links.contains_key(&file)) {
+                // To a file of this archive that was unpacked from it: what else stands on the host
+                // is not for it to name.
+                match self
+                    .staged
+                    .get(&file)
+                    .filter(|_| !self.links.contains_key(&file))
+                {
                     Some(file) => self.staging.hard_link(file, &name)?,
                     None => return Err(seen.refused("a hard link to what is not before it")),
                 }
             }
-            _ => files::write(self.staging, (&name, seen.mode), seen.size, &seen.layout, from, self.flusher)?,
+            _ => files::write(
+                self.staging,
+                (&name, seen.mode),
+                seen.size,
+                &seen.layout,
+                from,
+                self.flusher,
+            )?,
         }
-        self.origin.insert(target.clone(), (seen.path.clone(), within));
+        self.origin
+            .insert(target.clone(), (seen.path.clone(), within));
         self.staged.insert(target, name);
         Ok(())
     }
@@ -373,7 +436,11 @@ impl Unpacking<'_> {
     fn checked(self) -> Result<BTreeMap<PathBuf, String>, Wrong> {
         for (target, (path, within)) in &self.origin {
             let refused = |what: &str| Err(Wrong::Refused(path.clone(), what.to_owned()));
-            if target.ancestors().skip(1).any(|above| self.staged.contains_key(above)) {
+            if target
+                .ancestors()
+                .skip(1)
+                .any(|above| self.staged.contains_key(above))
+            {
                 return refused("a path through what is no folder");
             }
             if self.links.contains_key(target) && !stays_within(&self.links, target, within) {
@@ -381,7 +448,10 @@ impl Unpacking<'_> {
             }
         }
         if self.staged.is_empty() {
-            return Err(Wrong::Io(io::Error::new(io::ErrorKind::InvalidData, "nothing that is wanted is in it")));
+            return Err(Wrong::Io(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "nothing that is wanted is in it",
+            )));
         }
         Ok(self.staged)
     }
@@ -393,15 +463,30 @@ mod tests {
 
     #[test]
     fn what_no_placement_takes_goes_where_the_rest_goes() {
-        let into = [("lib", "/t/targets/lib"), ("LICENSE", "/t/share/LICENSE"), (".", "/t")]
-            .map(|(from, to)| Placement { from: from.into(), to: to.into() });
+        let into = [
+            ("lib", "/t/targets/lib"),
+            ("LICENSE", "/t/share/LICENSE"),
+            (".", "/t"),
+        ]
+        .map(|(from, to)| Placement {
+            from: from.into(),
+            to: to.into(),
+        });
         for (inner, target, within) in [
-            ("lib/stubs/libx.so", "/t/targets/lib/stubs/libx.so", "/t/targets/lib"),
+            (
+                "lib/stubs/libx.so",
+                "/t/targets/lib/stubs/libx.so",
+                "/t/targets/lib",
+            ),
             ("LICENSE", "/t/share/LICENSE", "/t/share"),
             ("bin/nvcc", "/t/bin/nvcc", "/t"),
             ("library", "/t/library", "/t"),
         ] {
-            let placed = place(&Path::new("cuda_x-linux-x86_64-1.2-archive").join(inner), 1, &into);
+            let placed = place(
+                &Path::new("cuda_x-linux-x86_64-1.2-archive").join(inner),
+                1,
+                &into,
+            );
             assert_eq!(placed, Some((target.into(), within.into())), "{inner}");
         }
     }

@@ -1,5 +1,5 @@
-//! Writing an archive's files: what is full of holes keeps them, and large files are brought to the disk while the next ones
-//! are unpacked.
+//! Writing an archive's files: what is full of holes keeps them, and large files are brought to the
+//! disk while the next ones are unpacked.
 
 use gpusetup_system::Directory;
 use std::fs::File;
@@ -9,7 +9,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Bytes written at once.
 const BLOCK: usize = 1 << 18;
-/// A file of so many bytes is worth a wait for the disk of its own; smaller ones go together at the end.
+/// A file of so many bytes is worth a wait for the disk of its own; smaller ones go together at the
+/// end.
 const LARGE: u64 = 4 << 20;
 /// Holes are as large as a page at least.
 const PAGE: usize = 4096;
@@ -45,7 +46,8 @@ pub enum Layout {
     Plain,
     /// With its holes as zeroes.
     Holes,
-    /// As its stretches, each from an offset on and so many bytes long, in a file of this size: its beginning says where they go.
+    /// As its stretches, each from an offset on and so many bytes long, in a file of this size: its
+    /// beginning says where they go.
     Stretches(u64),
 }
 
@@ -87,7 +89,10 @@ fn holes(file: &mut File, mut from: impl Read) -> io::Result<()> {
     file.set_len(length)
 }
 
-fn each_block(from: &mut impl Read, mut then: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+fn each_block(
+    from: &mut impl Read,
+    mut then: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
     let mut block = Vec::with_capacity(BLOCK);
     loop {
         block.clear();
@@ -98,13 +103,25 @@ fn each_block(from: &mut impl Read, mut then: impl FnMut(&[u8]) -> io::Result<()
     }
 }
 
-/// GNU tar's sparse files in archives of the POSIX form, version 1.0: decimal numbers, a line each, padded to whole blocks of
-/// 512 bytes, how many stretches and of each its offset and its length; then their bytes.
-/// <https://www.gnu.org/software/tar/manual/html_section/Sparse-Formats.html>
+/// GNU tar's sparse files in archives of the POSIX form, version 1.0: decimal numbers, a line each,
+/// padded to whole blocks of 512 bytes, how many stretches and of each its offset and its length;
+/// then their bytes. <https://www.gnu.org/software/tar/manual/html_section/Sparse-Formats.html>
 fn stretches(file: &mut File, mut from: impl Read, size: u64) -> io::Result<()> {
-    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "a file with holes is not laid out as it says");
-    let mut numbers = Numbers { from: &mut from, block: [0; 512], at: 512 };
-    let count = numbers.next()?.filter(|n| *n <= MOST_STRETCHES).ok_or_else(damaged)?;
+    let damaged = || {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "a file with holes is not laid out as it says",
+        )
+    };
+    let mut numbers = Numbers {
+        from: &mut from,
+        block: [0; 512],
+        at: 512,
+    };
+    let count = numbers
+        .next()?
+        .filter(|n| *n <= MOST_STRETCHES)
+        .ok_or_else(damaged)?;
     let mut all = Vec::new();
     let mut end = 0;
     for _ in 0..count {
@@ -112,7 +129,10 @@ fn stretches(file: &mut File, mut from: impl Read, size: u64) -> io::Result<()> 
         if offset < end {
             return Err(damaged());
         }
-        end = offset.checked_add(length).filter(|end| *end <= size).ok_or_else(damaged)?;
+        end = offset
+            .checked_add(length)
+            .filter(|end| *end <= size)
+            .ok_or_else(damaged)?;
         all.push((offset, length));
     }
     for (mut offset, length) in all {
@@ -152,7 +172,10 @@ impl<R: Read> Numbers<R> {
                 b'0'..=b'9' => u64::from(byte - b'0'),
                 _ => return Ok(None),
             };
-            number = number.unwrap_or(0).checked_mul(10).and_then(|n| n.checked_add(digit));
+            number = number
+                .unwrap_or(0)
+                .checked_mul(10)
+                .and_then(|n| n.checked_add(digit));
             if number.is_none() {
                 return Ok(None);
             }

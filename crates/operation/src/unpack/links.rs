@@ -1,4 +1,5 @@
-//! Where the links of an archive lead. Nothing is asked of the host: what an archive may do must not depend on what stands there.
+//! Where the links of an archive lead. Nothing is asked of the host: what an archive may do must
+//! not depend on what stands there.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -6,9 +7,12 @@ use std::path::{Component, Path, PathBuf};
 /// As many as Linux itself follows.
 const MOST_LINKS: usize = 40;
 
-/// Whether the link at `at` ends below `within`, whichever of these links it leads through. What it ends at need not be there.
+/// Whether the link at `at` ends below `within`, whichever of these links it leads through. What it
+/// ends at need not be there.
 pub fn stays_within(links: &BTreeMap<PathBuf, PathBuf>, at: &Path, within: &Path) -> bool {
-    let (Some(parent), Some(target)) = (at.parent(), links.get(at)) else { return false };
+    let (Some(parent), Some(target)) = (at.parent(), links.get(at)) else {
+        return false;
+    };
     let (mut here, mut todo, mut followed) = (parent.to_owned(), reversed(target), 1);
     while let Some(part) = todo.pop() {
         match part.components().next() {
@@ -32,7 +36,11 @@ pub fn stays_within(links: &BTreeMap<PathBuf, PathBuf>, at: &Path, within: &Path
 }
 
 fn reversed(target: &Path) -> Vec<PathBuf> {
-    target.components().rev().map(|c| PathBuf::from(c.as_os_str())).collect()
+    target
+        .components()
+        .rev()
+        .map(|c| PathBuf::from(c.as_os_str()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -60,12 +68,26 @@ mod tests {
         .map(|(at, to)| (at.into(), to.into()))
         .into();
         let stays = |at: &str| stays_within(&links, Path::new(at), Path::new("/t"));
-        for good in ["/t/libx.so", "/t/a/up", "/t/folder", "/t/through-and-in", "/t/top", "/t/self"] {
+        for good in [
+            "/t/libx.so",
+            "/t/a/up",
+            "/t/folder",
+            "/t/through-and-in",
+            "/t/top",
+            "/t/self",
+        ] {
             assert!(stays(good), "{good}");
         }
-        for bad in
-            ["/t/a/out", "/t/absolute", "/t/through", "/t/a/again", "/t/one", "/t/other", "/t/above", "/t/and-back"]
-        {
+        for bad in [
+            "/t/a/out",
+            "/t/absolute",
+            "/t/through",
+            "/t/a/again",
+            "/t/one",
+            "/t/other",
+            "/t/above",
+            "/t/and-back",
+        ] {
             assert!(!stays(bad), "{bad}");
         }
     }

@@ -1,5 +1,5 @@
-//! Bytes from one thread to the next: a few blocks that go round and round, so that the faster end waits for the slower one,
-//! and memory stays what it is however long the archive.
+//! Bytes from one thread to the next: a few blocks that go round and round, so that the faster end
+//! waits for the slower one, and memory stays what it is however long the archive.
 
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -32,18 +32,34 @@ pub fn pipe() -> (Inlet, Outlet) {
         // Taken by its own other end, which is still here.
         let _ = empty.send(Vec::new());
     }
-    let outlet = Outlet { full: filled, empty, block: Vec::new(), read: 0, ended: false };
-    (Inlet { full, empty: emptied }, outlet)
+    let outlet = Outlet {
+        full: filled,
+        empty,
+        block: Vec::new(),
+        read: 0,
+        ended: false,
+    };
+    (
+        Inlet {
+            full,
+            empty: emptied,
+        },
+        outlet,
+    )
 }
 
 impl Inlet {
-    /// Sends all that `from` yields, or its error; what was sent is shown to `seen` first. Ends when nobody listens any more.
+    /// Sends all that `from` yields, or its error; what was sent is shown to `seen` first. Ends
+    /// when nobody listens any more.
     pub fn send(&self, mut from: impl Read, mut seen: impl FnMut(&[u8])) {
         while let Ok(mut block) = self.empty.recv() {
             let filled = fill(&mut from, &mut block);
             seen(&block);
             let (over, failed) = (block.len() < BLOCK, filled.is_err());
-            if self.full.send(Ok(block)).is_err() || filled.is_err_and(|e| self.full.send(Err(e)).is_err()) || failed {
+            if self.full.send(Ok(block)).is_err()
+                || filled.is_err_and(|e| self.full.send(Err(e)).is_err())
+                || failed
+            {
                 return;
             }
             if over {
@@ -85,7 +101,10 @@ impl BufRead for Outlet {
             // Nobody takes it when all was sent.
             let _ = self.empty.send(std::mem::take(&mut self.block));
             self.read = 0;
-            self.block = self.full.recv().unwrap_or_else(|_| Err(io::Error::other("its reading broke off")))?;
+            self.block = self
+                .full
+                .recv()
+                .unwrap_or_else(|_| Err(io::Error::other("its reading broke off")))?;
             self.ended = self.block.is_empty();
         }
         Ok(&self.block[self.read..])

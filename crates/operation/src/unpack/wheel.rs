@@ -1,6 +1,7 @@
-//! Wheels, as Python's packages are published: zip archives whose files are read one behind the other, while they arrive. The
-//! list at a zip's end, which says what may be executed, is not waited for: libraries and headers need not be. No crate reads a zip
-//! in this way without six more.
+//! Wheels, as Python's packages are published: zip archives whose files are read one behind the
+//! other, while they arrive. The list at a zip's end, which says what may be executed, is not
+//! waited for: libraries and headers need not be. No crate reads a zip in this way without six
+//! more.
 
 use flate2::CrcReader;
 use flate2::read::DeflateDecoder;
@@ -76,7 +77,10 @@ pub fn next_file<R: Read>(from: &mut R) -> Result<Option<File<'_, R>>, WheelErro
         return Ok(None);
     }
     if magic != *MAGIC {
-        return Err(WheelError::File { name: String::new(), what: "something stands where a file should begin" });
+        return Err(WheelError::File {
+            name: String::new(),
+            what: "something stands where a file should begin",
+        });
     }
     from.read_exact(&mut header)?;
     let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
@@ -88,18 +92,35 @@ pub fn next_file<R: Read>(from: &mut R) -> Result<Option<File<'_, R>>, WheelErro
     let is_text = std::str::from_utf8(&name).is_ok_and(|name| !name.contains('\0'));
     let name = String::from_utf8_lossy(&name).into_owned();
     if !is_text {
-        return Err(WheelError::File { name, what: "a name that is no text" });
+        return Err(WheelError::File {
+            name,
+            what: "a name that is no text",
+        });
     }
     if flags & NOT_PLAIN != 0 || packed == LONGER || size == LONGER {
-        return Err(WheelError::File { name, what: "a file that is encrypted, longer than 4 GB, or without a length" });
+        return Err(WheelError::File {
+            name,
+            what: "a file that is encrypted, longer than 4 GB, or without a length",
+        });
     }
     let packed = from.take(packed.into());
     let bytes = match method {
         STORED => Bytes::Stored(packed),
         DEFLATED => Bytes::Deflated(DeflateDecoder::new(packed)),
-        _ => return Err(WheelError::File { name, what: "a file that is packed in an unknown way" }),
+        _ => {
+            return Err(WheelError::File {
+                name,
+                what: "a file that is packed in an unknown way",
+            });
+        }
     };
-    Ok(Some(File { name, size: size.into(), bytes: CrcReader::new(bytes), crc, read: 0 }))
+    Ok(Some(File {
+        name,
+        size: size.into(),
+        bytes: CrcReader::new(bytes),
+        crc,
+        read: 0,
+    }))
 }
 
 impl<R> File<'_, R> {
@@ -120,7 +141,8 @@ impl<R> File<'_, R> {
 impl<R: Read> Read for File<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.bytes.read(buffer).map_err(|e| match e.kind() {
-            // Of deflate: what is packed means nothing, or it asks for more bytes than the file has.
+            // Of deflate: what is packed means nothing, or it asks for more bytes than the file
+            // has.
             io::ErrorKind::InvalidInput => wrong(DAMAGED),
             io::ErrorKind::UnexpectedEof if self.left() == 0 => wrong(DAMAGED),
             _ => e,

@@ -1,4 +1,5 @@
-//! How apt takes another repository: a source with its own key, and preferences that take nothing else from it.
+//! How apt takes another repository: a source with its own key, and preferences that take nothing
+//! else from it.
 
 use crate::added::{HEADER, NewRepository, RepositoryFormat};
 use std::path::PathBuf;
@@ -10,7 +11,9 @@ pub const FORMAT: RepositoryFormat = RepositoryFormat {
     texts: |new| vec![source(new), preferences(new)],
     folders: &[
         (SOURCES, |folder| option("Dir::Etc::sourceparts", folder)),
-        (PREFERENCES, |folder| option("Dir::Etc::preferencesparts", folder)),
+        (PREFERENCES, |folder| {
+            option("Dir::Etc::preferencesparts", folder)
+        }),
     ],
     notes: |_| Vec::new(),
     noted: |_, _, _| Ok(Vec::new()),
@@ -32,7 +35,10 @@ fn key(fingerprint: &str) -> PathBuf {
 }
 
 fn paths(name: &str) -> Vec<PathBuf> {
-    vec![source_path(name).into(), format!("{PREFERENCES}/gpusetup-{name}").into()]
+    vec![
+        source_path(name).into(),
+        format!("{PREFERENCES}/gpusetup-{name}").into(),
+    ]
 }
 
 fn source_path(name: &str) -> String {
@@ -40,25 +46,60 @@ fn source_path(name: &str) -> String {
 }
 
 fn source(new: &NewRepository) -> String {
-    let keys: Vec<_> = new.keys.iter().map(|path| path.display().to_string()).collect();
+    let keys: Vec<_> = new
+        .keys
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
     // A flat repository: its lists are beside its packages.
-    format!("{HEADER}Types: deb\nURIs: {}/\nSuites: /\nSigned-By: {}\n", new.url, keys.join(" "))
+    format!(
+        "{HEADER}Types: deb\nURIs: {}/\nSuites: /\nSigned-By: {}\n",
+        new.url,
+        keys.join(" ")
+    )
 }
 
-/// Nothing comes from the repository but these packages, those of the driver in its branch. Without a release to know it by, its
-/// other packages would have to be told from those of the distribution by their address, which a mirror may share: they are left
-/// to apt.
+/// Nothing comes from the repository but these packages, those of the driver in its branch. Without
+/// a release to know it by, its other packages would have to be told from those of the distribution
+/// by their address, which a mirror may share: they are left to apt.
 fn preferences(new: &NewRepository) -> String {
-    let nothing_else = new.release.map(|release| format!("\nPackage: *\nPin: release {release}\nPin-Priority: -1\n"));
-    let any_version = new.release.filter(|_| !new.any_version.is_empty()).map(|release| {
-        format!("\nPackage: {}\nPin: release {release}\nPin-Priority: 500\n", new.any_version.join(" "))
+    let nothing_else = new
+        .release
+        .map(|release| format!("\nPackage: *\nPin: release {release}\nPin-Priority: -1\n"));
+    let any_version = new
+        .release
+        .filter(|_| !new.any_version.is_empty())
+        .map(|release| {
+            format!(
+                "\nPackage: {}\nPin: release {release}\nPin-Priority: 500\n",
+                new.any_version.join(" ")
+            )
+        });
+    let except = (!new.except.is_empty() && !new.packages.is_empty()).then(|| {
+        format!(
+            "\nPackage: {}\nPin: version {}.*\nPin-Priority: -1\n",
+            new.except.join(" "),
+            new.branch
+        )
     });
-    let except = (!new.except.is_empty() && !new.packages.is_empty())
-        .then(|| format!("\nPackage: {}\nPin: version {}.*\nPin-Priority: -1\n", new.except.join(" "), new.branch));
     // Preferred to the distribution's own driver, and never a downgrade.
-    let branch = (!new.packages.is_empty())
-        .then(|| format!("\nPackage: {}\nPin: version {}.*\nPin-Priority: 1000\n", new.packages.join(" "), new.branch));
-    [Some(HEADER.to_owned()), nothing_else, any_version, except, branch].into_iter().flatten().collect()
+    let branch = (!new.packages.is_empty()).then(|| {
+        format!(
+            "\nPackage: {}\nPin: version {}.*\nPin-Priority: 1000\n",
+            new.packages.join(" "),
+            new.branch
+        )
+    });
+    [
+        Some(HEADER.to_owned()),
+        nothing_else,
+        any_version,
+        except,
+        branch,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn refresh(name: &str) -> Vec<String> {
@@ -71,8 +112,14 @@ fn refresh(name: &str) -> Vec<String> {
         "APT::Get::List-Cleanup=0",
         "APT::Update::Error-Mode=any",
     ];
-    let options = options.into_iter().flat_map(|option| ["-o".to_owned(), option.to_owned()]);
-    ["apt-get".to_owned(), "-q".to_owned()].into_iter().chain(options).chain(["update".to_owned()]).collect()
+    let options = options
+        .into_iter()
+        .flat_map(|option| ["-o".to_owned(), option.to_owned()]);
+    ["apt-get".to_owned(), "-q".to_owned()]
+        .into_iter()
+        .chain(options)
+        .chain(["update".to_owned()])
+        .collect()
 }
 
 #[cfg(test)]
@@ -108,7 +155,11 @@ mod tests {
             )
         );
         let others = words("nvlsm");
-        let new = NewRepository { packages: &[], any_version: &others, ..new };
+        let new = NewRepository {
+            packages: &[],
+            any_version: &others,
+            ..new
+        };
         assert_eq!(
             preferences(&new),
             format!(

@@ -1,5 +1,6 @@
-//! dpkg's record of packages, and its lists of their files. The record has several megabytes, but `plan` must finish in
-//! milliseconds, so only name and state are read of packages that are not wanted.
+//! dpkg's record of packages, and its lists of their files. The record has several megabytes, but
+//! `plan` must finish in milliseconds, so only name and state are read of packages that are not
+//! wanted.
 
 use super::stanza;
 use crate::abilities::Interruption;
@@ -12,20 +13,25 @@ use std::path::Path;
 /// The file of all packages.
 pub const STATUS: &str = "/var/lib/dpkg/status";
 
-/// dpkg's record. The files in its journal have numeric names, and each contains the new record of one package; apt refuses to
-/// work while there are any.
+/// dpkg's record. The files in its journal have numeric names, and each contains the new record of
+/// one package; apt refuses to work while there are any.
 pub const RECORD: RecordFile = RecordFile {
     path: STATUS,
     scan,
     journal: Journal {
         folder: "/var/lib/dpkg/updates",
         is_change: |name| name.bytes().all(|b| b.is_ascii_digit()),
-        package: |text| text.lines().find_map(|line| line.strip_prefix("Package: ")).map(str::trim),
+        package: |text| {
+            text.lines()
+                .find_map(|line| line.strip_prefix("Package: "))
+                .map(str::trim)
+        },
         longest: 1 << 20,
     },
 };
 
-/// dpkg reports an interruption until it has finished. apt does not change packages whose unpacking was interrupted; dpkg does.
+/// dpkg reports an interruption until it has finished. apt does not change packages whose unpacking
+/// was interrupted; dpkg does.
 pub const INTERRUPTION: Interruption = Interruption {
     is_left: was_cut_off,
     finish: "dpkg --force-confdef --force-confold --configure -a",
@@ -35,8 +41,14 @@ pub const INTERRUPTION: Interruption = Interruption {
 };
 
 fn was_cut_off(on: &System) -> io::Result<bool> {
-    let in_journal = on.list(RECORD.journal.folder).is_ok_and(|names| !names.is_empty());
-    Ok(in_journal || !on.run(&Program::new(["dpkg", "--audit"]).undisturbed())?.text.is_empty())
+    let in_journal = on
+        .list(RECORD.journal.folder)
+        .is_ok_and(|names| !names.is_empty());
+    Ok(in_journal
+        || !on
+            .run(&Program::new(["dpkg", "--audit"]).undisturbed())?
+            .text
+            .is_empty())
 }
 
 /// Calls `each` with every package's name and stanza.
@@ -56,14 +68,22 @@ pub fn each_package<E: From<io::Error>>(
 /// Calls `each` with the name of each package and each of its files, read from dpkg's lists.
 pub fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Result<()> {
     const LISTS: &str = "/var/lib/dpkg/info";
-    // Bytes of all of them together: of Debian with TeX they have about forty megabytes, and an application with its own Python ten.
+    // Bytes of all of them together: of Debian with TeX they have about forty megabytes, and an
+    // application with its own Python ten.
     const MAX_ALL: u64 = 512 << 20;
     let mut left = MAX_ALL;
     for name in system.list(LISTS)? {
-        let Some(package) = name.strip_suffix(".list") else { continue };
+        let Some(package) = name.strip_suffix(".list") else {
+            continue;
+        };
         let package = package.split_once(':').map_or(package, |(name, _)| name);
         let path = Path::new(LISTS).join(&name);
-        let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, format!("{} is too large", path.display()));
+        let too_large = || {
+            io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("{} is too large", path.display()),
+            )
+        };
         let list = system.open(&path)?;
         let length = list.metadata()?.len();
         left = left.checked_sub(length).ok_or_else(too_large)?;
@@ -89,7 +109,10 @@ fn scan(from: &mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Instal
             found.unfinished.push(name.to_owned());
         }
         if found.versions.len().max(found.unfinished.len()) > MAX_PACKAGES {
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more packages than a host"));
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                "it has more packages than a host",
+            ));
         }
         // States such as "install ok half-configured" do not count as installed.
         if wanted(name)
@@ -97,7 +120,10 @@ fn scan(from: &mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Instal
             && let Some(version) = stanza::field(stanza, "Version")
         {
             let version = || String::from_utf8_lossy(version).into_owned();
-            found.versions.entry(name.to_owned()).or_insert_with(version);
+            found
+                .versions
+                .entry(name.to_owned())
+                .or_insert_with(version);
             if status.starts_with("hold ") {
                 found.held.insert(name.to_owned());
             }
@@ -107,10 +133,16 @@ fn scan(from: &mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Instal
     Ok(found)
 }
 
-/// Whether `dpkg --audit` would list a package with this status. Its words are the wanted state, `ok` or `reinstreq`, and
-/// the state: `install ok installed`.
+/// Whether `dpkg --audit` would list a package with this status. Its words are the wanted state,
+/// `ok` or `reinstreq`, and the state: `install ok installed`.
 fn is_unfinished(status: &str) -> bool {
-    const STATES: [&str; 5] = ["half-installed", "unpacked", "half-configured", "triggers-awaited", "triggers-pending"];
+    const STATES: [&str; 5] = [
+        "half-installed",
+        "unpacked",
+        "half-configured",
+        "triggers-awaited",
+        "triggers-pending",
+    ];
     let mut words = status.split_whitespace().skip(1);
     words.next() == Some("reinstreq") || words.next().is_some_and(|state| STATES.contains(&state))
 }
@@ -144,8 +176,14 @@ mod tests {
             let found = scan(&mut Slow(TEXT.as_bytes(), step), &wanted).expect("readable");
             assert_eq!(found.unfinished, ["man-db"]);
             assert_eq!(found.held.iter().collect::<Vec<_>>(), ["gcc-12"]);
-            let versions = [("gcc-12", "12.2.0-14+deb12u1"), ("libcuda1", "535.261.03-1~deb12u1")];
-            assert_eq!(found.versions, versions.map(|(n, v)| (n.to_owned(), v.to_owned())).into());
+            let versions = [
+                ("gcc-12", "12.2.0-14+deb12u1"),
+                ("libcuda1", "535.261.03-1~deb12u1"),
+            ];
+            assert_eq!(
+                found.versions,
+                versions.map(|(n, v)| (n.to_owned(), v.to_owned())).into()
+            );
         }
     }
 
@@ -161,14 +199,25 @@ mod tests {
             "install ok triggers-pending",
         ];
         assert!(states.into_iter().all(is_unfinished));
-        let sound =
-            ["install ok installed", "hold ok installed", "deinstall ok config-files", "purge ok not-installed", ""];
+        let sound = [
+            "install ok installed",
+            "hold ok installed",
+            "deinstall ok config-files",
+            "purge ok not-installed",
+            "",
+        ];
         assert!(!sound.into_iter().any(is_unfinished));
     }
 
     #[test]
     fn a_stanza_may_be_longer_than_a_block() {
         let long = format!("Package: x\nDescription: {}\n\n{TEXT}", "y".repeat(600_000));
-        assert_eq!(scan(&mut long.as_bytes(), &wanted).expect("readable").versions.len(), 2);
+        assert_eq!(
+            scan(&mut long.as_bytes(), &wanted)
+                .expect("readable")
+                .versions
+                .len(),
+            2
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The patterns in apt's preferences: a shell pattern or `/a regular expression/`, both case-insensitive.
+//! The patterns in apt's preferences: a shell pattern or `/a regular expression/`, both
+//! case-insensitive.
 
 use super::super::glob::pattern_matches;
 
@@ -23,16 +24,20 @@ impl Expression {
         }
     }
 
-    /// Whether a shell pattern matches the whole text, or a regular expression matches any part of it.
+    /// Whether a shell pattern matches the whole text, or a regular expression matches any part of
+    /// it.
     pub fn matches(&self, text: &str) -> bool {
         match self {
-            Self::Pattern(pattern) => pattern_matches(pattern.as_bytes(), text.to_ascii_lowercase().as_bytes()),
+            Self::Pattern(pattern) => {
+                pattern_matches(pattern.as_bytes(), text.to_ascii_lowercase().as_bytes())
+            }
             Self::Regex(regex) => regex.is_match(text),
         }
     }
 }
 
-/// POSIX extended syntax, as far as it means the same here. It does not backtrack, and the size is limited.
+/// POSIX extended syntax, as far as it means the same here. It does not backtrack, and the size is
+/// limited.
 fn regex(text: &str) -> Result<regex_lite::Regex, String> {
     let unsupported = || format!("the regular expression /{text}/ is not supported");
     let (mut in_brackets, mut chars) = (false, text.chars().peekable());
@@ -40,7 +45,9 @@ fn regex(text: &str) -> Result<regex_lite::Regex, String> {
         let same = match (c, in_brackets) {
             // In brackets, POSIX takes a backslash literally and has named classes.
             ('\\' | '[' | '&' | '~', true) => false,
-            ('\\', false) => chars.next().is_some_and(|c| c.is_ascii_punctuation() && c != '<' && c != '>'),
+            ('\\', false) => chars
+                .next()
+                .is_some_and(|c| c.is_ascii_punctuation() && c != '<' && c != '>'),
             ('(', false) => chars.peek() != Some(&'?'),
             ('*' | '+' | '?' | '}', false) => !matches!(chars.peek(), Some('*' | '+' | '?' | '{')),
             (c, _) => !c.is_control() && c.is_ascii(),
@@ -61,7 +68,11 @@ fn regex(text: &str) -> Result<regex_lite::Regex, String> {
         }
     }
     let mut builder = regex_lite::RegexBuilder::new(text);
-    builder.case_insensitive(true).size_limit(1 << 20).build().map_err(|_| unsupported())
+    builder
+        .case_insensitive(true)
+        .size_limit(1 << 20)
+        .build()
+        .map_err(|_| unsupported())
 }
 
 #[cfg(test)]
@@ -69,7 +80,9 @@ mod tests {
     use super::*;
 
     fn matches(expression: &str, text: &str) -> bool {
-        Expression::parse(expression).expect("supported").matches(text)
+        Expression::parse(expression)
+            .expect("supported")
+            .matches(text)
     }
 
     #[test]
@@ -84,9 +97,16 @@ mod tests {
         assert!(matches("/smi|ml1/", "libnvidia-ml1"));
         assert!(matches("/^a[0-9.]+$/", "a1.2"));
         assert!(matches("/a\\.b/", "a.b") && !matches("/a\\.b/", "axb"));
-        for odd in
-            ["/a\\b/", "/[[:alpha:]]/", "/[a\\]]/", "/(/", "/(?i)a/", "/a**/", "/\\<a/", "/(a{1,200}){1,200}{1,200}/"]
-        {
+        for odd in [
+            "/a\\b/",
+            "/[[:alpha:]]/",
+            "/[a\\]]/",
+            "/(/",
+            "/(?i)a/",
+            "/a**/",
+            "/\\<a/",
+            "/(a{1,200}){1,200}{1,200}/",
+        ] {
             assert!(Expression::parse(odd).is_err(), "{odd}");
         }
     }

@@ -5,7 +5,8 @@ use crate::words;
 use gpusetup_database::sum::sha256;
 use std::path::{Path, PathBuf};
 
-/// apt's fetcher. apt uses packages in local folders in place, and saves only others to its archives.
+/// apt's fetcher. apt uses packages in local folders in place, and saves only others to its
+/// archives.
 pub const FETCHER: Fetcher = Fetcher {
     argv,
     folders: &["lists/partial", "archives/partial"],
@@ -13,7 +14,10 @@ pub const FETCHER: Fetcher = Fetcher {
     refresh: Some("update"),
     enable_stream: None,
     install: "--download-only install",
-    local: Some(LocalPackages { list: "--print-uris", find: local }),
+    local: Some(LocalPackages {
+        list: "--print-uris",
+        find: local,
+    }),
     ending: ".deb",
     index: Index::Written(WrittenIndex {
         describe: "dpkg-deb -f",
@@ -27,9 +31,13 @@ pub const FETCHER: Fetcher = Fetcher {
     }),
 };
 
-/// The files that apt needs in addition to the packages: a source that names their folder, and two work folders.
-pub const FOLDER_FILES: FolderFiles =
-    FolderFiles { folders: &["lists/partial", "archives/partial"], source: SOURCE, text: source };
+/// The files that apt needs in addition to the packages: a source that names their folder, and two
+/// work folders.
+pub const FOLDER_FILES: FolderFiles = FolderFiles {
+    folders: &["lists/partial", "archives/partial"],
+    source: SOURCE,
+    text: source,
+};
 
 /// The file in a bundle's folder that names the folder as apt's source.
 const SOURCE: &str = "sources.list";
@@ -50,13 +58,21 @@ pub fn from_folder(folder: &Path) -> Vec<String> {
         // apt's own user cannot read the folder, and everything in it is verified.
         "APT::Sandbox::User=root".to_owned(),
     ];
-    options.into_iter().flat_map(|option| ["-o".to_owned(), option]).collect()
+    options
+        .into_iter()
+        .flat_map(|option| ["-o".to_owned(), option])
+        .collect()
 }
 
-/// The text of [`SOURCE`]. It is trusted without a key, because the packages were verified when they were copied to the folder.
+/// The text of [`SOURCE`]. It is trusted without a key, because the packages were verified when
+/// they were copied to the folder.
 fn source(folder: &Path) -> String {
     // A space would end the word; apt decodes percent codes.
-    let path = folder.display().to_string().replace('%', "%25").replace(' ', "%20");
+    let path = folder
+        .display()
+        .to_string()
+        .replace('%', "%25")
+        .replace(' ', "%20");
     format!("deb [trusted=yes] file:{path} ./\n")
 }
 
@@ -78,22 +94,37 @@ fn argv(work: &Path, _release: &str) -> Vec<String> {
         "APT::Sandbox::User=root".to_owned(),
     ];
     let options = options.into_iter().flat_map(|o| ["-o".to_owned(), o]);
-    words("apt-get -y -q --no-install-recommends").into_iter().chain(options).collect()
+    words("apt-get -y -q --no-install-recommends")
+        .into_iter()
+        .chain(options)
+        .collect()
 }
 
-/// Parses a line of `--print-uris`: the path of a package in a local folder, and apt's name for its file.
+/// Parses a line of `--print-uris`: the path of a package in a local folder, and apt's name for its
+/// file.
 fn local(line: &str) -> Option<(PathBuf, &str)> {
     let (address, rest) = line.strip_prefix('\'')?.split_once("' ")?;
-    let path = url::Url::parse(address).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()?;
-    let name = rest.split(' ').next().filter(|name| name.ends_with(".deb") && !name.contains('/'))?;
+    let path = url::Url::parse(address)
+        .ok()
+        .filter(|url| url.scheme() == "file")?
+        .to_file_path()
+        .ok()?;
+    let name = rest
+        .split(' ')
+        .next()
+        .filter(|name| name.ends_with(".deb") && !name.contains('/'))?;
     Some((path, name))
 }
 
-/// A package's file name as in Debian's archive, without epoch: apt writes an epoch as `4%3a`, but decodes that in URLs as
-/// a colon.
+/// A package's file name as in Debian's archive, without epoch: apt writes an epoch as `4%3a`, but
+/// decodes that in URLs as a colon.
 fn without_epoch(file: &str) -> String {
-    let Some((name, rest)) = file.split_once('_') else { return file.to_owned() };
-    let version = rest.split_once("%3a").filter(|(epoch, _)| epoch.bytes().all(|b| b.is_ascii_digit()));
+    let Some((name, rest)) = file.split_once('_') else {
+        return file.to_owned();
+    };
+    let version = rest
+        .split_once("%3a")
+        .filter(|(epoch, _)| epoch.bytes().all(|b| b.is_ascii_digit()));
     format!("{name}_{}", version.map_or(rest, |(_, version)| version))
 }
 
@@ -104,12 +135,20 @@ fn field<'a>(control: &'a str, key: &str) -> &'a str {
 
 /// A package's entry in apt's list: its control file, and the name, size and checksum of its file.
 fn stanza(control: &str, file: &str, size: u64, sum: &str) -> String {
-    format!("{}\nFilename: ./{file}\nSize: {size}\nSHA256: {sum}\n\n", control.trim_end())
+    format!(
+        "{}\nFilename: ./{file}\nSize: {size}\nSHA256: {sum}\n\n",
+        control.trim_end()
+    )
 }
 
-/// The `Release` file. It is not signed, because the packages were verified against the bundle's checksums.
+/// The `Release` file. It is not signed, because the packages were verified against the bundle's
+/// checksums.
 fn release(packages: &str, created: &str) -> String {
-    let date = created.parse::<jiff::Timestamp>().unwrap_or_default().strftime("%a, %d %b %Y %H:%M:%S UTC").to_string();
+    let date = created
+        .parse::<jiff::Timestamp>()
+        .unwrap_or_default()
+        .strftime("%a, %d %b %Y %H:%M:%S UTC")
+        .to_string();
     format!(
         "Origin: gpusetup\nLabel: gpusetup\nSuite: bundle\nDate: {date}\nSHA256:\n {} {} Packages\n",
         sha256(packages),
@@ -123,8 +162,14 @@ mod tests {
 
     #[test]
     fn a_packages_file_has_the_name_that_the_archive_gives_it() {
-        assert_eq!(without_epoch("g++_4%3a12.2.0-3_amd64.deb"), "g++_12.2.0-3_amd64.deb");
-        assert_eq!(without_epoch("dkms_3.0.10-8+deb12u1_all.deb"), "dkms_3.0.10-8+deb12u1_all.deb");
+        assert_eq!(
+            without_epoch("g++_4%3a12.2.0-3_amd64.deb"),
+            "g++_12.2.0-3_amd64.deb"
+        );
+        assert_eq!(
+            without_epoch("dkms_3.0.10-8+deb12u1_all.deb"),
+            "dkms_3.0.10-8+deb12u1_all.deb"
+        );
     }
 
     #[test]
@@ -132,8 +177,14 @@ mod tests {
         let line = |address| format!("'{address}' gcc_4%3a12.2.0-3_amd64.deb 5216 SHA256:ab");
         let in_folder = line("file:/srv/my%20packages/./gcc_12.2.0-3_amd64.deb");
         let path = PathBuf::from("/srv/my packages/gcc_12.2.0-3_amd64.deb");
-        assert_eq!(local(&in_folder), Some((path, "gcc_4%3a12.2.0-3_amd64.deb")));
-        assert_eq!(local(&line("http://mirror.example/debian/pool/gcc.deb")), None);
+        assert_eq!(
+            local(&in_folder),
+            Some((path, "gcc_4%3a12.2.0-3_amd64.deb"))
+        );
+        assert_eq!(
+            local(&line("http://mirror.example/debian/pool/gcc.deb")),
+            None
+        );
         assert_eq!(local("Reading package lists..."), None);
         assert_eq!(local("'file:/srv/x.deb' ../x.deb 1 SHA256:ab"), None);
     }
@@ -141,14 +192,23 @@ mod tests {
     #[test]
     fn lists_say_what_apt_reads() {
         let control = "Package: hello\nVersion: 1:2.10-3\nDescription: x\n y\n";
-        assert_eq!((field(control, "Package"), field(control, "Version")), ("hello", "1:2.10-3"));
+        assert_eq!(
+            (field(control, "Package"), field(control, "Version")),
+            ("hello", "1:2.10-3")
+        );
         let text = stanza(control, "hello_2.10-3_amd64.deb", 5, "ab");
         assert_eq!(
             text,
             "Package: hello\nVersion: 1:2.10-3\nDescription: x\n y\nFilename: ./hello_2.10-3_amd64.deb\nSize: 5\nSHA256: ab\n\n"
         );
         let release = release(&text, "2026-11-21T12:00:00Z");
-        assert!(release.contains("Date: Sat, 21 Nov 2026 12:00:00 UTC\n"), "{release}");
-        assert!(release.ends_with(&format!(" {} {} Packages\n", sha256(&text), text.len())), "{release}");
+        assert!(
+            release.contains("Date: Sat, 21 Nov 2026 12:00:00 UTC\n"),
+            "{release}"
+        );
+        assert!(
+            release.ends_with(&format!(" {} {} Packages\n", sha256(&text), text.len())),
+            "{release}"
+        );
     }
 }

@@ -37,11 +37,23 @@ impl Origin {
     /// dpkg's record of installed packages.
     pub fn status() -> Self {
         let now = Some("now".to_owned());
-        Self { archive: now.clone(), component: now, priority: 100, is_status: true, ..Self::default() }
+        Self {
+            archive: now.clone(),
+            component: now,
+            priority: 100,
+            is_status: true,
+            ..Self::default()
+        }
     }
 
-    /// The repository of a list, from its `InRelease` or `Release`. Without these, only the server is known.
-    pub fn of(system: &System, folder: &Path, index: &Index, budget: &Budget) -> Result<Self, Unknown> {
+    /// The repository of a list, from its `InRelease` or `Release`. Without these, only the server
+    /// is known.
+    pub fn of(
+        system: &System,
+        folder: &Path,
+        index: &Index,
+        budget: &Budget,
+    ) -> Result<Self, Unknown> {
         let mut origin = Self {
             component: index.component.clone(),
             architecture: Some(index.architecture.clone()).filter(|a| !a.is_empty()),
@@ -69,14 +81,20 @@ impl Origin {
 
     /// Reads the stanza that describes the repository; other stanzas belong to its signature.
     fn read(&mut self, stanza: &[u8]) {
-        let field = |name: &str| Some(stanza::text(stanza, name).into_owned()).filter(|text| !text.is_empty());
-        let is_it = ["Suite", "Codename", "Date", "SHA256"].iter().any(|name| stanza::field(stanza, name).is_some());
+        let field = |name: &str| {
+            Some(stanza::text(stanza, name).into_owned()).filter(|text| !text.is_empty())
+        };
+        let is_it = ["Suite", "Codename", "Date", "SHA256"]
+            .iter()
+            .any(|name| stanza::field(stanza, name).is_some());
         if !is_it || stanza.starts_with(b"-----BEGIN PGP SIGNATURE") {
             return;
         }
-        (self.archive, self.codename, self.version) = (field("Suite"), field("Codename"), field("Version"));
+        (self.archive, self.codename, self.version) =
+            (field("Suite"), field("Codename"), field("Version"));
         (self.origin, self.label) = (field("Origin"), field("Label"));
-        let is_on = |name: &str| field(name).is_some_and(|text| stanza::switch(&text) == Some(true));
+        let is_on =
+            |name: &str| field(name).is_some_and(|text| stanza::switch(&text) == Some(true));
         self.priority = match (is_on("ButAutomaticUpgrades"), is_on("NotAutomatic")) {
             (true, _) => 100,
             (false, true) => 1,
@@ -91,11 +109,15 @@ mod tests {
 
     #[test]
     fn a_signed_release_is_read() {
-        let mut origin = Origin { priority: 500, ..Origin::default() };
+        let mut origin = Origin {
+            priority: 500,
+            ..Origin::default()
+        };
         let text = "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nOrigin: Debian Backports\nSuite: stable-backports\n\
                     Codename: bookworm-backports\nNotAutomatic: yes\nButAutomaticUpgrades: yes\nSHA256:\n a 1 main/x\n\
                     -----BEGIN PGP SIGNATURE-----\n\niQ==\n";
-        text.split("\n\n").for_each(|stanza| origin.read(stanza.as_bytes()));
+        text.split("\n\n")
+            .for_each(|stanza| origin.read(stanza.as_bytes()));
         assert_eq!(origin.archive.as_deref(), Some("stable-backports"));
         assert_eq!(origin.origin.as_deref(), Some("Debian Backports"));
         assert_eq!(origin.priority, 100);

@@ -1,4 +1,5 @@
-//! apt's preferences: which versions and repositories are preferred, according to apt_preferences(5) and apt's policy.cc.
+//! apt's preferences: which versions and repositories are preferred, according to
+//! apt_preferences(5) and apt's policy.cc.
 
 use super::super::{Unknown, configuration};
 use super::expression::Expression;
@@ -72,7 +73,9 @@ pub struct ReleasePattern {
 
 impl Name {
     fn parse(text: &str, native: &str) -> Result<Option<Self>, String> {
-        let (of_source, name) = text.strip_prefix("src:").map_or((false, text), |rest| (true, rest));
+        let (of_source, name) = text
+            .strip_prefix("src:")
+            .map_or((false, text), |rest| (true, rest));
         let (name, architecture) = name.rsplit_once(':').unwrap_or((name, ""));
         if !architecture.chars().all(|c| c.is_ascii_alphanumeric()) {
             return Err(format!("the package name {text} is not supported"));
@@ -80,29 +83,45 @@ impl Name {
         if ![native, "", "any"].contains(&architecture) {
             return Ok(None);
         }
-        let is_pattern =
-            name.contains(['*', '[', '?']) || name.len() > 1 && name.starts_with('/') && name.ends_with('/');
+        let is_pattern = name.contains(['*', '[', '?'])
+            || name.len() > 1 && name.starts_with('/') && name.ends_with('/');
         let exact = (!is_pattern).then(|| name.to_owned());
-        Ok(Some(Self { expression: Expression::parse(name)?, exact, of_source }))
+        Ok(Some(Self {
+            expression: Expression::parse(name)?,
+            exact,
+            of_source,
+        }))
     }
 
     /// Whether the entry is for this package.
     pub fn matches(&self, package: &str, source: &str) -> bool {
         let name = if self.of_source { source } else { package };
-        self.exact.as_ref().map_or_else(|| self.expression.matches(name), |exact| exact == name)
+        self.exact
+            .as_ref()
+            .map_or_else(|| self.expression.matches(name), |exact| exact == name)
     }
 }
 
 impl VersionPattern {
     fn parse(text: &str) -> Result<Self, String> {
-        let (text, is_prefix) = text.strip_suffix('*').map_or((text, false), |start| (start, true));
-        Ok(Self { text: text.to_ascii_lowercase(), is_prefix, expression: Expression::parse(text)? })
+        let (text, is_prefix) = text
+            .strip_suffix('*')
+            .map_or((text, false), |start| (start, true));
+        Ok(Self {
+            text: text.to_ascii_lowercase(),
+            is_prefix,
+            expression: Expression::parse(text)?,
+        })
     }
 
     /// Whether a version matches.
     pub fn matches(&self, version: &str) -> bool {
         let lower = version.to_ascii_lowercase();
-        let same = if self.is_prefix { lower.starts_with(&self.text) } else { lower == self.text };
+        let same = if self.is_prefix {
+            lower.starts_with(&self.text)
+        } else {
+            lower == self.text
+        };
         same || self.expression.matches(version)
     }
 }
@@ -124,13 +143,20 @@ impl ReleasePattern {
             if text.len() >= 299 || fragments.len() >= 19 {
                 return Err("a pin is too long".to_owned());
             }
-            fragments.into_iter().try_for_each(|fragment| pattern.field(fragment))?;
+            fragments
+                .into_iter()
+                .try_for_each(|fragment| pattern.field(fragment))?;
         }
         Ok(pattern)
     }
 
     fn field(&mut self, fragment: &str) -> Result<(), String> {
-        let Some((key, value)) = fragment.split_once('=').filter(|(_, value)| !value.is_empty()) else { return Ok(()) };
+        let Some((key, value)) = fragment
+            .split_once('=')
+            .filter(|(_, value)| !value.is_empty())
+        else {
+            return Ok(());
+        };
         match &*key.to_ascii_lowercase() {
             "v" => self.version = Some(VersionPattern::parse(value)?),
             "o" => self.origin = expression(value)?,
@@ -145,7 +171,13 @@ impl ReleasePattern {
     }
 
     fn is_empty(&self) -> bool {
-        let fields = [&self.origin, &self.archive, &self.codename, &self.label, &self.component];
+        let fields = [
+            &self.origin,
+            &self.archive,
+            &self.codename,
+            &self.label,
+            &self.component,
+        ];
         self.version.is_none()
             && fields.iter().all(|f| f.is_none())
             && self.architecture.is_none()
@@ -158,9 +190,12 @@ impl ReleasePattern {
             return self.all || origin.is_status;
         }
         let is = |pattern: &Option<Expression>, text: &Option<String>| {
-            pattern.as_ref().is_none_or(|p| text.as_ref().is_some_and(|t| p.matches(t)))
+            pattern
+                .as_ref()
+                .is_none_or(|p| text.as_ref().is_some_and(|t| p.matches(t)))
         };
-        let version = |v: &VersionPattern| origin.version.as_ref().is_some_and(|text| v.matches(text));
+        let version =
+            |v: &VersionPattern| origin.version.as_ref().is_some_and(|text| v.matches(text));
         self.version.as_ref().is_none_or(version)
             && is(&self.origin, &origin.origin)
             && is(&self.archive, &origin.archive)
@@ -200,7 +235,10 @@ impl Condition {
     pub fn matches_origin(&self, origin: &Origin) -> bool {
         match self {
             Self::Release(pattern) => pattern.matches(origin),
-            Self::Site(pattern) => origin.site.as_ref().is_some_and(|site| pattern.matches(site)),
+            Self::Site(pattern) => origin
+                .site
+                .as_ref()
+                .is_some_and(|site| pattern.matches(site)),
             Self::Version(_) | Self::SourceVersion(_) => false,
         }
     }
@@ -209,20 +247,34 @@ impl Condition {
 /// The entry for `APT::Default-Release`. It must name an existing release, or apt refuses to work.
 pub fn of_default_release(text: &str, origins: &[Origin]) -> Result<Pin, String> {
     let expression = Expression::parse(text)?;
-    let known =
-        |o: &Origin| [&o.archive, &o.codename, &o.version].into_iter().flatten().any(|field| expression.matches(field));
+    let known = |o: &Origin| {
+        [&o.archive, &o.codename, &o.version]
+            .into_iter()
+            .flatten()
+            .any(|field| expression.matches(field))
+    };
     if !origins.iter().any(known) && text.as_bytes().get(1) != Some(&b'=') {
-        return Err(format!("no repository has the release {text:?} of APT::Default-Release"));
+        return Err(format!(
+            "no repository has the release {text:?} of APT::Default-Release"
+        ));
     }
     let condition = Condition::Release(Box::new(ReleasePattern::parse(text)?));
-    Ok(Pin { package: None, condition, priority: 990 })
+    Ok(Pin {
+        package: None,
+        condition,
+        priority: 990,
+    })
 }
 
 /// All entries in apt's order: the first match counts.
 pub fn read(system: &System, native: &str) -> Result<Vec<Pin>, Unknown> {
     let mut pins = Vec::new();
-    for path in [PathBuf::from(FILE)].into_iter().chain(parts(system, FOLDER, &["", "pref"])?) {
-        parse(&configuration(system, Path::new(&path))?, native, &mut pins).map_err(|why| Unknown::at(&path, why))?;
+    for path in [PathBuf::from(FILE)]
+        .into_iter()
+        .chain(parts(system, FOLDER, &["", "pref"])?)
+    {
+        parse(&configuration(system, Path::new(&path))?, native, &mut pins)
+            .map_err(|why| Unknown::at(&path, why))?;
     }
     Ok(pins)
 }
@@ -236,17 +288,27 @@ fn parse(text: &str, native: &str, pins: &mut Vec<Pin>) -> Result<(), String> {
         }
         let of_all = names == "*";
         // apt warns about unknown kinds and continues.
-        if pin.is_empty() || Condition::parse(&pin)?.is_none_or(|condition| of_all && condition.is_of_versions()) {
+        if pin.is_empty()
+            || Condition::parse(&pin)?.is_none_or(|condition| of_all && condition.is_of_versions())
+        {
             continue;
         }
         let priority = priority(&value("Pin-Priority"), of_all)?;
         for name in names.split_whitespace() {
-            let package = if of_all { None } else { Name::parse(name, native)? };
+            let package = if of_all {
+                None
+            } else {
+                Name::parse(name, native)?
+            };
             // The entry is for another architecture.
             if package.is_none() && !of_all {
                 continue;
             }
-            pins.extend(Condition::parse(&pin)?.map(|condition| Pin { package, condition, priority }));
+            pins.extend(Condition::parse(&pin)?.map(|condition| Pin {
+                package,
+                condition,
+                priority,
+            }));
         }
     }
     Ok(())
@@ -338,11 +400,23 @@ mod tests {
             let name = Name::parse(name, "amd64").expect("understood");
             name.is_some_and(|n| n.matches(package, "nvidia-graphics-drivers"))
         };
-        for name in ["nvidia-smi", "nvidia-*", "/smi$/", "nvidia-smi:amd64", "nvidia-smi:any", "src:nvidia-graphics-*"]
-        {
+        for name in [
+            "nvidia-smi",
+            "nvidia-*",
+            "/smi$/",
+            "nvidia-smi:amd64",
+            "nvidia-smi:any",
+            "src:nvidia-graphics-*",
+        ] {
             assert!(matches(name, "nvidia-smi"), "{name}");
         }
-        for name in ["nvidia-sm", "nvidia-smi:i386", "src:nvidia-smi", "NVIDIA-smi", "*x"] {
+        for name in [
+            "nvidia-sm",
+            "nvidia-smi:i386",
+            "src:nvidia-smi",
+            "NVIDIA-smi",
+            "*x",
+        ] {
             assert!(!matches(name, "nvidia-smi"), "{name}");
         }
         assert!(Name::parse("/a:b/", "amd64").is_err());
@@ -377,6 +451,11 @@ mod tests {
         assert_eq!(pins(skipped).expect("understood").len(), 0);
         let never = pins("Package: *\nPin: release *\nPin-Priority: never\n").expect("understood");
         assert_eq!(never[0].priority, NEVER);
-        assert_eq!(pins("Package: a b:i386 c*\nPin: release *\nPin-Priority: -1\n").expect("understood").len(), 2);
+        assert_eq!(
+            pins("Package: a b:i386 c*\nPin: release *\nPin-Priority: -1\n")
+                .expect("understood")
+                .len(),
+            2
+        );
     }
 }

@@ -31,7 +31,10 @@ impl Record {
         let text = |name: &str| stanza::text(stanza, name).into_owned();
         let (version, source) = (text("Version"), text("Source"));
         let (source, source_version) = match source.split_once(' ') {
-            Some((name, rest)) => (name.to_owned(), rest.trim().trim_matches(['(', ')']).to_owned()),
+            Some((name, rest)) => (
+                name.to_owned(),
+                rest.trim().trim_matches(['(', ')']).to_owned(),
+            ),
             None if source.is_empty() => (package.to_owned(), version.clone()),
             None => (source, version.clone()),
         };
@@ -61,7 +64,14 @@ impl Record {
 /// The fields that apt compares, normalised because dpkg writes them differently than repositories.
 fn build(stanza: &[u8]) -> String {
     let mut build = String::new();
-    for name in ["Installed-Size", "Depends", "Pre-Depends", "Conflicts", "Breaks", "Replaces"] {
+    for name in [
+        "Installed-Size",
+        "Depends",
+        "Pre-Depends",
+        "Conflicts",
+        "Breaks",
+        "Replaces",
+    ] {
         let text = stanza::text(stanza, name);
         let mut chars = text.chars().peekable();
         while let Some(c) = chars.next() {
@@ -72,7 +82,11 @@ fn build(stanza: &[u8]) -> String {
         }
     }
     let multi_arch = stanza::text(stanza, "Multi-Arch");
-    build + "\n" + Some(&*multi_arch).filter(|text| *text != "no").unwrap_or_default()
+    build
+        + "\n"
+        + Some(&*multi_arch)
+            .filter(|text| *text != "no")
+            .unwrap_or_default()
 }
 
 /// A version, and where it is available.
@@ -83,14 +97,23 @@ struct Version<'a> {
 }
 
 /// The version that apt would install; none if it would install none.
-pub fn candidate<'a>(package: &str, records: &'a [Record], origins: &[Origin], pins: &[Pin]) -> Option<&'a str> {
+pub fn candidate<'a>(
+    package: &str,
+    records: &'a [Record],
+    origins: &[Origin],
+    pins: &[Pin],
+) -> Option<&'a str> {
     let versions = versions(records);
-    let installed = versions.iter().find(|v| v.is_installed).map(|v| v.record.version.as_str());
+    let installed = versions
+        .iter()
+        .find(|v| v.is_installed)
+        .map(|v| v.record.version.as_str());
     let mut best: (i32, Option<&str>) = (-1, None);
     for version in &versions {
         let priority = priority(package, version, origins, pins);
         let text = version.record.version.as_str();
-        let downgrades = || installed.is_some_and(|installed| compare(text, installed) == Ordering::Less);
+        let downgrades =
+            || installed.is_some_and(|installed| compare(text, installed) == Ordering::Less);
         if priority == 0 || priority <= best.0 || priority < 1000 && downgrades() {
             continue;
         }
@@ -111,7 +134,11 @@ fn versions(records: &[Record]) -> Vec<Version<'_>> {
             }
             None => {
                 let origins = vec![record.origin];
-                versions.push(Version { record, origins, is_installed: record.is_installed });
+                versions.push(Version {
+                    record,
+                    origins,
+                    is_installed: record.is_installed,
+                });
             }
         }
     }
@@ -121,7 +148,9 @@ fn versions(records: &[Record]) -> Vec<Version<'_>> {
 
 fn priority(package: &str, version: &Version, origins: &[Origin], pins: &[Pin]) -> i32 {
     let of_origin = |at: &usize| origin_priority(&origins[*at], pins);
-    let own = pins.iter().find(|pin| pin.package.is_some() && pin_matches(pin, package, version, origins));
+    let own = pins
+        .iter()
+        .find(|pin| pin.package.is_some() && pin_matches(pin, package, version, origins));
     if let Some(pin) = own.filter(|_| version.origins.iter().any(|at| of_origin(at) != NEVER)) {
         return pin.priority;
     }
@@ -134,19 +163,31 @@ fn priority(package: &str, version: &Version, origins: &[Origin], pins: &[Pin]) 
 
 fn pin_matches(pin: &Pin, package: &str, version: &Version, origins: &[Origin]) -> bool {
     let record = version.record;
-    pin.package.as_ref().is_some_and(|name| name.matches(package, &record.source))
+    pin.package
+        .as_ref()
+        .is_some_and(|name| name.matches(package, &record.source))
         && match &pin.condition {
             Condition::Version(pattern) => pattern.matches(&record.version),
             Condition::SourceVersion(pattern) => pattern.matches(&record.source_version),
-            condition => version.origins.iter().any(|at| condition.matches_origin(&origins[*at])),
+            condition => version
+                .origins
+                .iter()
+                .any(|at| condition.matches_origin(&origins[*at])),
         }
 }
 
-/// The priority of a repository: that of the first general pin that matches it, otherwise its default.
+/// The priority of a repository: that of the first general pin that matches it, otherwise its
+/// default.
 fn origin_priority(origin: &Origin, pins: &[Pin]) -> i32 {
-    let mut general = pins.iter().filter(|pin| pin.package.is_none() && pin.condition.matches_origin(origin));
+    let mut general = pins
+        .iter()
+        .filter(|pin| pin.package.is_none() && pin.condition.matches_origin(origin));
     let first = general.next().map(|pin| pin.priority);
-    if general.any(|pin| pin.priority == NEVER) { NEVER } else { first.unwrap_or(origin.priority) }
+    if general.any(|pin| pin.priority == NEVER) {
+        NEVER
+    } else {
+        first.unwrap_or(origin.priority)
+    }
 }
 
 #[cfg(test)]
@@ -156,14 +197,22 @@ mod tests {
     #[test]
     fn a_build_is_told_by_its_dependencies_and_not_by_how_dpkg_writes_them() {
         let record = |text: &str| Record::read("a", text.as_bytes(), 0, false);
-        let archive = record("Package: a\nVersion: 1-1\nSize: 5\nDepends: b (>= 0:2), c\nSHA256: x\n");
+        let archive =
+            record("Package: a\nVersion: 1-1\nSize: 5\nDepends: b (>= 0:2), c\nSHA256: x\n");
         assert!(archive.is_same_as(&record("Package: a\nVersion: 1-1\nDepends: b (>=2),c\n")));
-        assert!(archive.is_same_as(&record("Package: a\nVersion: 0:1-1\nMulti-Arch: no\nDepends: B (>= 2), c\n")));
+        assert!(archive.is_same_as(&record(
+            "Package: a\nVersion: 0:1-1\nMulti-Arch: no\nDepends: B (>= 2), c\n"
+        )));
         assert!(!archive.is_same_as(&record("Package: a\nVersion: 1-1\nDepends: b (>= 3), c\n")));
-        assert!(!archive.is_same_as(&record("Package: a\nVersion: 1-1\nSize: 6\nDepends: b (>= 2), c\n")));
+        assert!(!archive.is_same_as(&record(
+            "Package: a\nVersion: 1-1\nSize: 6\nDepends: b (>= 2), c\n"
+        )));
         assert!(!archive.is_same_as(&record("Package: a\nVersion: 1-2\nDepends: b (>= 2), c\n")));
         let of = |text: &str| (record(text).source, record(text).source_version);
-        assert_eq!(of("Version: 1+b1\nSource: s (1)\n"), ("s".to_owned(), "1".to_owned()));
+        assert_eq!(
+            of("Version: 1+b1\nSource: s (1)\n"),
+            ("s".to_owned(), "1".to_owned())
+        );
         assert_eq!(of("Version: 1\n"), ("a".to_owned(), "1".to_owned()));
     }
 }

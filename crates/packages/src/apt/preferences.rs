@@ -50,6 +50,9 @@ mod tests {
     fn the_hosts_own_preferences_stay() {
         let own = "Package: *\nPin: release n=sid\nPin-Priority: 1\n";
         let text = text(&Versions::from([("a".to_owned(), "1".to_owned())]), own);
-        assert!(text.starts_with("Package: a\nPin: version 1\nPin-Priority: 990\n\nPackage: *\n"), "{text}");
+        assert!(
+            text.starts_with("Package: a\nPin: version 1\nPin-Priority: 990\n\nPackage: *\n"),
+            "{text}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! apt's configuration, as far as it affects the choice of versions. A setting that moves apt's files, or changes the
-//! choice in an unsupported way, is an error: a wrong answer would be worse.
+//! apt's configuration, as far as it affects the choice of versions. A setting that moves apt's
+//! files, or changes the choice in an unsupported way, is an error: a wrong answer would be worse.
 
 use super::super::{Unknown, configuration};
 use gpusetup_system::System;
@@ -43,9 +43,19 @@ pub fn default_release(system: &System) -> Result<String, Unknown> {
     for path in files.into_iter().chain([PathBuf::from(FILE)]) {
         parse(&configuration(system, &path)?, &mut all).map_err(|why| Unknown::at(&path, why))?;
     }
-    let unsupported = |key: &str| UNSUPPORTED.iter().any(|u| key == *u || u.ends_with("::") && key.starts_with(u));
-    if let Some((key, value)) = all.iter().find(|(key, value)| unsupported(key) && !value.is_empty()) {
-        return Err(Unknown::at(FILE, format!("the setting {key} {value:?} is not supported")));
+    let unsupported = |key: &str| {
+        UNSUPPORTED
+            .iter()
+            .any(|u| key == *u || u.ends_with("::") && key.starts_with(u))
+    };
+    if let Some((key, value)) = all
+        .iter()
+        .find(|(key, value)| unsupported(key) && !value.is_empty())
+    {
+        return Err(Unknown::at(
+            FILE,
+            format!("the setting {key} {value:?} is not supported"),
+        ));
     }
     Ok(all
         .into_iter()
@@ -54,16 +64,23 @@ pub fn default_release(system: &System) -> Result<String, Unknown> {
         .map_or_else(String::new, |(_, value)| value))
 }
 
-/// The files of a folder that apt reads: with one of these suffixes (an empty one means none), and only valid characters in
-/// the name.
+/// The files of a folder that apt reads: with one of these suffixes (an empty one means none), and
+/// only valid characters in the name.
 pub fn parts(system: &System, folder: &str, endings: &[&str]) -> Result<Vec<PathBuf>, Unknown> {
     let names = system.list(folder).map_err(|e| Unknown::at(folder, e))?;
     let usual = |c: char| c.is_ascii_alphanumeric() || "_-:.".contains(c);
     let taken = |name: &String| {
         let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-        !name.starts_with('.') && !name.ends_with('.') && name.chars().all(usual) && endings.contains(&ending)
+        !name.starts_with('.')
+            && !name.ends_with('.')
+            && name.chars().all(usual)
+            && endings.contains(&ending)
     };
-    Ok(names.into_iter().filter(taken).map(|name| Path::new(folder).join(name)).collect())
+    Ok(names
+        .into_iter()
+        .filter(taken)
+        .map(|name| Path::new(folder).join(name))
+        .collect())
 }
 
 /// Adds the settings of a file, their names in lower case and in full.
@@ -73,7 +90,9 @@ fn parse(text: &str, all: &mut Vec<(String, String)>) -> Result<(), String> {
     for token in tokens(text)? {
         match token {
             Token::Word(word) => words.push(word),
-            Token::Open if scopes.len() == MOST_SCOPES => return Err("too many nested braces".to_owned()),
+            Token::Open if scopes.len() == MOST_SCOPES => {
+                return Err("too many nested braces".to_owned());
+            }
             Token::Open => scopes.push(named(&scopes, words.drain(..).next().unwrap_or_default())?),
             Token::End => statement(&scopes, std::mem::take(&mut words), all)?,
             Token::Close => {
@@ -91,12 +110,22 @@ fn named(scopes: &[String], name: String) -> Result<String, String> {
         Some(scope) => format!("{scope}::{name}"),
         None => name,
     };
-    if name.len() <= MOST_NAME { Ok(name) } else { Err("the name of a setting is too long".to_owned()) }
+    if name.len() <= MOST_NAME {
+        Ok(name)
+    } else {
+        Err("the name of a setting is too long".to_owned())
+    }
 }
 
-fn statement(scopes: &[String], words: Vec<String>, all: &mut Vec<(String, String)>) -> Result<(), String> {
+fn statement(
+    scopes: &[String],
+    words: Vec<String>,
+    all: &mut Vec<(String, String)>,
+) -> Result<(), String> {
     let mut words = words.into_iter();
-    let Some(first) = words.next() else { return Ok(()) };
+    let Some(first) = words.next() else {
+        return Ok(());
+    };
     match (&*first, words.next()) {
         ("#clear", Some(key)) => {
             let key = key.to_ascii_lowercase();
@@ -117,8 +146,8 @@ enum Token {
     End,
 }
 
-/// Splits a text into words, quoted or not, braces and semicolons. `//` and `#` begin a comment, except `#clear` and
-/// `#include`.
+/// Splits a text into words, quoted or not, braces and semicolons. `//` and `#` begin a comment,
+/// except `#clear` and `#include`.
 fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let (mut tokens, mut rest) = (Vec::new(), text);
     while let Some(c) = rest.chars().next() {
@@ -127,7 +156,9 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             rest = after;
         } else if rest.starts_with("/*") {
             rest = rest.split_once("*/").ok_or("a comment has no end")?.1;
-        } else if rest.starts_with("//") || c == '#' && !rest.starts_with("#clear") && !rest.starts_with("#include") {
+        } else if rest.starts_with("//")
+            || c == '#' && !rest.starts_with("#clear") && !rest.starts_with("#include")
+        {
             rest = rest.split_once('\n').map_or("", |(_, rest)| rest);
         } else if c == '"' {
             let (word, behind) = after.split_once('"').ok_or("a quote has no end")?;
@@ -142,7 +173,9 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
             tokens.push(token);
             rest = after;
         } else {
-            let end = rest.find(|c: char| c.is_whitespace() || "{};\"".contains(c)).unwrap_or(rest.len());
+            let end = rest
+                .find(|c: char| c.is_whitespace() || "{};\"".contains(c))
+                .unwrap_or(rest.len());
             tokens.push(Token::Word(rest[..end].to_owned()));
             rest = &rest[end..];
         }
@@ -176,10 +209,21 @@ mod tests {
 
     #[test]
     fn names_and_scopes_have_an_end() {
-        let in_each_other = |n: usize| parse(&format!("{}x \"y\";{}", "a{".repeat(n), "};".repeat(n)), &mut Vec::new());
+        let in_each_other = |n: usize| {
+            parse(
+                &format!("{}x \"y\";{}", "a{".repeat(n), "};".repeat(n)),
+                &mut Vec::new(),
+            )
+        };
         assert_eq!(in_each_other(MOST_SCOPES), Ok(()));
         assert!(in_each_other(MOST_SCOPES + 1).is_err() && in_each_other(400_000).is_err());
-        assert!(parse(&format!("{} \"y\";", "a".repeat(MOST_NAME + 1)), &mut Vec::new()).is_err());
+        assert!(
+            parse(
+                &format!("{} \"y\";", "a".repeat(MOST_NAME + 1)),
+                &mut Vec::new()
+            )
+            .is_err()
+        );
     }
 
     #[test]
@@ -192,7 +236,10 @@ mod tests {
             ("apt::neverautoremove::", "b;"),
             ("dir::cache::srcpkgcache", ""),
         ];
-        assert_eq!(parsed(text), want.map(|(k, v)| (k.to_owned(), v.to_owned())));
+        assert_eq!(
+            parsed(text),
+            want.map(|(k, v)| (k.to_owned(), v.to_owned()))
+        );
         for odd in ["a \"b", "}", "/* x", "#include \"/x\";"] {
             assert!(parse(odd, &mut Vec::new()).is_err(), "{odd}");
         }
@@ -200,8 +247,9 @@ mod tests {
 
     #[test]
     fn what_moves_files_or_changes_the_choice_is_not_guessed() {
-        let (_dir, system) =
-            host("APT::Default-Release \"a\";\napt::default-release \"/^b/\";\nDir::Cache::pkgcache \"\";\n");
+        let (_dir, system) = host(
+            "APT::Default-Release \"a\";\napt::default-release \"/^b/\";\nDir::Cache::pkgcache \"\";\n",
+        );
         assert_eq!(default_release(&system).expect("known"), "/^b/");
         for odd in [
             "Dir::Etc::sourcelist \"/x\";",
@@ -217,7 +265,16 @@ mod tests {
     #[test]
     fn only_files_of_usual_names_count() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        for name in ["b", "a.conf", "c.conf~", "d.dpkg-old", ".e", "f.", "g h", "i.pref"] {
+        for name in [
+            "b",
+            "a.conf",
+            "c.conf~",
+            "d.dpkg-old",
+            ".e",
+            "f.",
+            "g h",
+            "i.pref",
+        ] {
             std::fs::write(dir.path().join(name), "").expect("written");
         }
         let names = parts(&System::at(dir.path()), "/", &["", "conf"]).expect("listed");

@@ -22,18 +22,28 @@ pub const HOLDS: Holds = Holds {
 };
 
 /// Stanzas of `Package`, `Architecture` and `Auto-Installed`.
-pub const AUTOMATIC: AutomaticMarks =
-    AutomaticMarks { file: "/var/lib/apt/extended_states", read: automatic, mark: "apt-mark -q auto" };
+pub const AUTOMATIC: AutomaticMarks = AutomaticMarks {
+    file: "/var/lib/apt/extended_states",
+    read: automatic,
+    mark: "apt-mark -q auto",
+};
 
-/// Lines of `Inst NAME [VERSION] (VERSION REPOSITORY [ARCHITECTURE])` and `Remv NAME [VERSION]`, among others.
+/// Lines of `Inst NAME [VERSION] (VERSION REPOSITORY [ARCHITECTURE])` and `Remv NAME [VERSION]`,
+/// among others.
 fn read(text: &str) -> Simulated {
     let mut found = Simulated::default();
     for (verb, rest) in text.lines().filter_map(|line| line.split_once(' ')) {
-        let Some(name) = rest.split_whitespace().next().map(str::to_owned) else { continue };
+        let Some(name) = rest.split_whitespace().next().map(str::to_owned) else {
+            continue;
+        };
         match verb {
             "Inst" => {
-                let version = rest.split_once(" (").and_then(|(_, behind)| behind.split_whitespace().next());
-                found.coming.extend(version.map(|version| (name.clone(), version.to_owned())));
+                let version = rest
+                    .split_once(" (")
+                    .and_then(|(_, behind)| behind.split_whitespace().next());
+                found
+                    .coming
+                    .extend(version.map(|version| (name.clone(), version.to_owned())));
             }
             "Remv" | "Purg" => found.removed.push(name.clone()),
             _ => continue,
@@ -44,15 +54,24 @@ fn read(text: &str) -> Simulated {
 }
 
 fn held(on: &System) -> io::Result<BTreeSet<String>> {
-    // dpkg-query omits held packages that are not installed. A foreign architecture follows a colon.
+    // dpkg-query omits held packages that are not installed. A foreign architecture follows a
+    // colon.
     let output = on.run(&Program::new(without_cache(words("apt-mark showhold"))))?;
-    Ok(output.text.lines().filter_map(|l| l.split(':').next()).map(|l| l.trim().to_owned()).collect())
+    Ok(output
+        .text
+        .lines()
+        .filter_map(|l| l.split(':').next())
+        .map(|l| l.trim().to_owned())
+        .collect())
 }
 
 fn automatic(text: &str) -> BTreeSet<String> {
     let stanzas = text.split("\n\n").map(str::as_bytes);
     let marked = stanzas.filter(|stanza| stanza::text(stanza, "Auto-Installed") == "1");
-    marked.map(|stanza| stanza::text(stanza, "Package").into_owned()).filter(|name| !name.is_empty()).collect()
+    marked
+        .map(|stanza| stanza::text(stanza, "Package").into_owned())
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 #[cfg(test)]
@@ -65,7 +84,10 @@ mod tests {
                     Inst c (3:4-5 Debian:12 [all])\nConf a (2 Debian:12)\n";
         let found = read(text);
         let coming = [("a", "2"), ("c", "3:4-5")];
-        assert_eq!(found.coming, coming.map(|(n, v)| (n.to_owned(), v.to_owned())).into());
+        assert_eq!(
+            found.coming,
+            coming.map(|(n, v)| (n.to_owned(), v.to_owned())).into()
+        );
         assert_eq!(found.removed, ["nvidia-driver-535", "b"]);
         assert_eq!(found.changed, ["a", "nvidia-driver-535", "b", "c"]);
         assert!(read("Inst Remv (1)\n").removed.is_empty());
@@ -76,6 +98,9 @@ mod tests {
         assert!(automatic("").is_empty());
         let text = "Package: gcc-10\nArchitecture: amd64\nAuto-Installed: 1\n\nPackage: make\nArchitecture: amd64\n\
                     Auto-Installed: 0\n\nPackage: libx\nArchitecture: amd64\nAuto-Installed: 1\n";
-        assert_eq!(automatic(text).into_iter().collect::<Vec<_>>(), ["gcc-10", "libx"]);
+        assert_eq!(
+            automatic(text).into_iter().collect::<Vec<_>>(),
+            ["gcc-10", "libx"]
+        );
     }
 }

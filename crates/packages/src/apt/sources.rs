@@ -1,5 +1,5 @@
-//! Finds the lists of apt's enabled repositories: reads `sources.list` in both formats, and derives the names of the downloaded
-//! files.
+//! Finds the lists of apt's enabled repositories: reads `sources.list` in both formats, and derives
+//! the names of the downloaded files.
 
 use super::super::{Unknown, configuration};
 use super::settings::parts;
@@ -33,12 +33,20 @@ pub fn indexes(system: &System, architectures: &[String]) -> Result<Vec<Index>, 
     let mut all: Vec<Index> = Vec::new();
     for path in files(system)? {
         let text = configuration(system, &path)?;
-        let sources =
-            if path.extension().is_some_and(|e| e == "sources") { deb822(&text) } else { one_line_style(&text) };
+        let sources = if path.extension().is_some_and(|e| e == "sources") {
+            deb822(&text)
+        } else {
+            one_line_style(&text)
+        };
         let native = architectures.first().map_or("", String::as_str);
         for source in sources.map_err(|why| Unknown::at(&path, why))? {
-            let found = source.indexes(architectures, native).map_err(|why| Unknown::at(&path, why))?;
-            let new: Vec<_> = found.into_iter().filter(|i| all.iter().all(|other| other.list != i.list)).collect();
+            let found = source
+                .indexes(architectures, native)
+                .map_err(|why| Unknown::at(&path, why))?;
+            let new: Vec<_> = found
+                .into_iter()
+                .filter(|i| all.iter().all(|other| other.list != i.list))
+                .collect();
             all.extend(new);
             if all.len() > MOST {
                 return Err(Unknown::at(&path, "it contains too many repositories"));
@@ -50,11 +58,19 @@ pub fn indexes(system: &System, architectures: &[String]) -> Result<Vec<Index>, 
 
 /// When the repositories were last changed, in seconds since 1970.
 pub fn changed(system: &System) -> Result<Option<i64>, Unknown> {
-    Ok(files(system)?.iter().map(PathBuf::as_path).chain([Path::new(FOLDER)]).filter_map(|p| system.modified(p)).max())
+    Ok(files(system)?
+        .iter()
+        .map(PathBuf::as_path)
+        .chain([Path::new(FOLDER)])
+        .filter_map(|p| system.modified(p))
+        .max())
 }
 
 fn files(system: &System) -> Result<Vec<PathBuf>, Unknown> {
-    Ok([PathBuf::from(FILE)].into_iter().chain(parts(system, FOLDER, &["list", "sources"])?).collect())
+    Ok([PathBuf::from(FILE)]
+        .into_iter()
+        .chain(parts(system, FOLDER, &["list", "sources"])?)
+        .collect())
 }
 
 /// An entry: URLs and suites, with the options that matter here.
@@ -71,12 +87,19 @@ struct Source {
 impl Source {
     /// Sets an option by its name in a `.list` file.
     fn option(&mut self, key: &str, value: &str) -> Result<(), String> {
-        let words = || value.split(',').filter(|w| !w.is_empty()).map(str::to_owned).collect();
+        let words = || {
+            value
+                .split(',')
+                .filter(|w| !w.is_empty())
+                .map(str::to_owned)
+                .collect()
+        };
         match key {
             "arch" => self.only = Some(words()),
             "arch+" => self.more = words(),
             "arch-" => self.less = words(),
-            "target" | "target+" | "target-" | "inrelease-path" | "include" | "exclude" | "Packages" => {
+            "target" | "target+" | "target-" | "inrelease-path" | "include" | "exclude"
+            | "Packages" => {
                 return Err(format!("the option {key} is not supported"));
             }
             "snapshot" if stanza::switch(value) != Some(false) => {
@@ -87,7 +110,8 @@ impl Source {
         Ok(())
     }
 
-    /// The architectures of an entry, including `all` unless it is removed: such packages may have separate lists.
+    /// The architectures of an entry, including `all` unless it is removed: such packages may have
+    /// separate lists.
     fn architectures(&self, of_the_host: &[String]) -> Vec<String> {
         let mut all = self.only.clone().unwrap_or_else(|| of_the_host.to_vec());
         all.extend(self.more.iter().cloned());
@@ -100,8 +124,18 @@ impl Source {
 
     fn indexes(&self, of_the_host: &[String], native: &str) -> Result<Vec<Index>, String> {
         let (mut indexes, architectures) = (Vec::new(), self.architectures(of_the_host));
-        let of_a_suite = self.components.len().saturating_mul(architectures.len()).max(1);
-        if self.uris.len().saturating_mul(self.suites.len()).saturating_mul(of_a_suite) > MOST {
+        let of_a_suite = self
+            .components
+            .len()
+            .saturating_mul(architectures.len())
+            .max(1);
+        if self
+            .uris
+            .len()
+            .saturating_mul(self.suites.len())
+            .saturating_mul(of_a_suite)
+            > MOST
+        {
             return Err("an entry names too many repositories".to_owned());
         }
         for uri in &self.uris {
@@ -112,7 +146,10 @@ impl Source {
                     indexes.push(uri.flat(&suite));
                     continue;
                 }
-                let pairs = self.components.iter().flat_map(|c| architectures.iter().map(move |a| (c, a)));
+                let pairs = self
+                    .components
+                    .iter()
+                    .flat_map(|c| architectures.iter().map(move |a| (c, a)));
                 for (component, architecture) in pairs {
                     indexes.push(uri.index(&suite, &usual(component)?, &usual(architecture)?));
                 }
@@ -124,7 +161,10 @@ impl Source {
 
 /// Accepts only words that apt uses unchanged in file names.
 fn usual(word: &str) -> Result<String, String> {
-    match word.chars().all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c)) {
+    match word
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "._/-".contains(c))
+    {
         true => Ok(word.to_owned()),
         false => Err(format!("{word:?} is not supported")),
     }
@@ -138,7 +178,9 @@ struct Uri {
 
 impl Uri {
     fn parse(uri: &str) -> Result<Self, String> {
-        let (scheme, rest) = uri.split_once(':').ok_or_else(|| format!("{uri:?} is not a URL"))?;
+        let (scheme, rest) = uri
+            .split_once(':')
+            .ok_or_else(|| format!("{uri:?} is not a URL"))?;
         if scheme == "cdrom" || rest.starts_with("//[") {
             return Err(format!("repositories of {uri} are not supported"));
         }
@@ -148,10 +190,25 @@ impl Uri {
         };
         let server = server.rsplit_once('@').map_or(server, |(_, server)| server);
         let (site, port) = server.split_once(':').unwrap_or((server, ""));
-        let port = if port.is_empty() || port == "0" { String::new() } else { format!(":{port}") };
-        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        let path = if path.ends_with('/') { path } else { format!("{path}/") };
-        Ok(Self { site: site.to_owned(), base: format!("{site}{port}{path}") })
+        let port = if port.is_empty() || port == "0" {
+            String::new()
+        } else {
+            format!(":{port}")
+        };
+        let path = if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            format!("/{path}")
+        };
+        let path = if path.ends_with('/') {
+            path
+        } else {
+            format!("{path}/")
+        };
+        Ok(Self {
+            site: site.to_owned(),
+            base: format!("{site}{port}{path}"),
+        })
     }
 
     fn index(&self, suite: &str, component: &str, architecture: &str) -> Index {
@@ -168,7 +225,13 @@ impl Uri {
     fn flat(&self, suite: &str) -> Index {
         let base = format!("{}{}", self.base, if suite == "/" { "" } else { suite });
         let (list, release) = (file_name(&format!("{base}Packages")), file_name(&base));
-        Index { list, release, site: self.site.clone(), component: None, architecture: String::new() }
+        Index {
+            list,
+            release,
+            site: self.site.clone(),
+            component: None,
+            architecture: String::new(),
+        }
     }
 }
 
@@ -178,7 +241,9 @@ fn file_name(address: &str) -> String {
     for byte in address.bytes() {
         match byte {
             b'/' => name.push('_'),
-            b if b"\\|{}[]<>\"^~_=!@#$%&*".contains(&b) || !b.is_ascii_graphic() => name.push_str(&format!("%{b:02x}")),
+            b if b"\\|{}[]<>\"^~_=!@#$%&*".contains(&b) || !b.is_ascii_graphic() => {
+                name.push_str(&format!("%{b:02x}"))
+            }
             b => name.push(char::from(b)),
         }
     }
@@ -188,11 +253,16 @@ fn file_name(address: &str) -> String {
 /// `deb [options] URI SUITE COMPONENT…`.
 fn one_line_style(text: &str) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
-    for line in text.lines().map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|l| !l.is_empty()) {
+    for line in text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim())
+        .filter(|l| !l.is_empty())
+    {
         let malformed = || format!("{line:?} is malformed");
         let (kind, rest) = line.split_once([' ', '\t']).ok_or_else(malformed)?;
         match kind {
-            "deb" => sources.push(one_line(rest.trim_start()).map_err(|why| format!("{why} in {line:?}"))?),
+            "deb" => sources
+                .push(one_line(rest.trim_start()).map_err(|why| format!("{why} in {line:?}"))?),
             "deb-src" => {}
             _ => return Err(malformed()),
         }
@@ -207,15 +277,20 @@ fn one_line(rest: &str) -> Result<Source, String> {
         None => ("", rest),
     };
     for option in options.split_whitespace() {
-        let (key, value) =
-            option.split_once('=').filter(|(_, value)| !value.is_empty()).ok_or("an option has no value")?;
+        let (key, value) = option
+            .split_once('=')
+            .filter(|(_, value)| !value.is_empty())
+            .ok_or("an option has no value")?;
         source.option(key, value)?;
     }
     if rest.contains(['"', '[', '%']) {
         return Err("quoting is not supported".to_owned());
     }
     let mut words = rest.split_whitespace().map(str::to_owned);
-    let (uri, suite) = words.next().zip(words.next()).ok_or("the suite is missing")?;
+    let (uri, suite) = words
+        .next()
+        .zip(words.next())
+        .ok_or("the suite is missing")?;
     source.components = words.collect();
     if suite.ends_with('/') != source.components.is_empty() {
         return Err("a suite needs a component, unless it is a path".to_owned());
@@ -229,7 +304,12 @@ fn deb822(text: &str) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
     for stanza in stanza::stanzas(text) {
         let value = |key: &str| stanza::text(stanza.as_bytes(), key);
-        let words = |key: &str| value(key).split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let words = |key: &str| {
+            value(key)
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         let types = words("Types");
         if types.is_empty() {
             return Err("a stanza has no Types".to_owned());
@@ -241,11 +321,20 @@ fn deb822(text: &str) -> Result<Vec<Source>, String> {
             continue;
         }
         let (uris, suites, components) = (words("URIs"), words("Suites"), words("Components"));
-        let mut source = Source { uris, suites, components, ..Source::default() };
+        let mut source = Source {
+            uris,
+            suites,
+            components,
+            ..Source::default()
+        };
         if source.uris.is_empty() || source.suites.is_empty() {
             return Err("a stanza has no URIs or no Suites".to_owned());
         }
-        if source.suites.iter().any(|suite| suite.ends_with('/') != source.components.is_empty()) {
+        if source
+            .suites
+            .iter()
+            .any(|suite| suite.ends_with('/') != source.components.is_empty())
+        {
             return Err("a suite needs Components, unless it is a path".to_owned());
         }
         let options = [
@@ -286,15 +375,27 @@ mod tests {
     fn lists(sources: Result<Vec<Source>, String>) -> Vec<String> {
         let host = ["amd64".to_owned(), "i386".to_owned()];
         let sources = sources.expect("understood");
-        let indexes = sources.iter().flat_map(|s| s.indexes(&host, "amd64").expect("understood"));
-        indexes.filter(|i| i.architecture != "all").map(|i| i.list).collect()
+        let indexes = sources
+            .iter()
+            .flat_map(|s| s.indexes(&host, "amd64").expect("understood"));
+        indexes
+            .filter(|i| i.architecture != "all")
+            .map(|i| i.list)
+            .collect()
     }
 
     #[test]
     fn an_entry_names_no_more_lists_than_there_can_be() {
         let many = |n: usize| (0..n).map(|i| format!("x{i}/")).collect::<Vec<_>>();
-        let uris = many(40_000).into_iter().map(|x| format!("https://{x}")).collect();
-        let source = Source { uris, suites: many(60_000), ..Source::default() };
+        let uris = many(40_000)
+            .into_iter()
+            .map(|x| format!("https://{x}"))
+            .collect();
+        let source = Source {
+            uris,
+            suites: many(60_000),
+            ..Source::default()
+        };
         assert!(source.indexes(&["amd64".to_owned()], "amd64").is_err());
     }
 
@@ -315,7 +416,9 @@ mod tests {
             "flat.example_amd64_a_b_Packages",
         ];
         assert_eq!(lists(one_line_style(text)), want);
-        let index = &one_line_style(text).expect("understood")[3].indexes(&[], "amd64").expect("understood")[0];
+        let index = &one_line_style(text).expect("understood")[3]
+            .indexes(&[], "amd64")
+            .expect("understood")[0];
         assert_eq!(
             (index.release.as_str(), index.site.as_str()),
             ("cuda.example_repos_debian12_x86%5f64_", "cuda.example")
@@ -335,14 +438,25 @@ mod tests {
         ];
         assert_eq!(lists(deb822(text)), want);
         let removed = "Types: deb\nURIs: https://a.example\nSuites: x\nComponents: y\nArchitectures-Remove: i386 all\n";
-        let indexes = deb822(removed).expect("understood")[0].indexes(&["amd64".to_owned()], "amd64");
-        assert_eq!(indexes.expect("understood").iter().map(|i| &*i.architecture).collect::<Vec<_>>(), ["amd64"]);
+        let indexes =
+            deb822(removed).expect("understood")[0].indexes(&["amd64".to_owned()], "amd64");
+        assert_eq!(
+            indexes
+                .expect("understood")
+                .iter()
+                .map(|i| &*i.architecture)
+                .collect::<Vec<_>>(),
+            ["amd64"]
+        );
     }
 
     #[test]
     fn what_apt_would_not_take_or_is_not_supported_is_an_error() {
         let lines = |text: &str| {
-            one_line_style(text).and_then(|s| s.iter().try_for_each(|s| s.indexes(&["amd64".to_owned()], "").map(drop)))
+            one_line_style(text).and_then(|s| {
+                s.iter()
+                    .try_for_each(|s| s.indexes(&["amd64".to_owned()], "").map(drop))
+            })
         };
         for odd in [
             "deb\n",
@@ -361,9 +475,12 @@ mod tests {
         ] {
             assert!(lines(odd).is_err(), "{odd}");
         }
-        for odd in
-            ["URIs: x\n", "Types: deb\n", "Types: deb\nURIs: http://a\nSuites: x\n", "Types: x\nURIs: http://a\n"]
-        {
+        for odd in [
+            "URIs: x\n",
+            "Types: deb\n",
+            "Types: deb\nURIs: http://a\nSuites: x\n",
+            "Types: x\nURIs: http://a\n",
+        ] {
             assert!(deb822(odd).is_err(), "{odd}");
         }
         assert!(lines("deb [snapshot=no] http://a.example x main\n").is_ok());

@@ -8,7 +8,9 @@ pub fn field<'a>(stanza: &'a [u8], name: &str) -> Option<&'a [u8]> {
     while start < stanza.len() {
         let end = memchr::memchr(b'\n', &stanza[start..]).map_or(stanza.len(), |at| start + at);
         let line = &stanza[start..end];
-        if line.get(name.len()) == Some(&b':') && line[..name.len()].eq_ignore_ascii_case(name.as_bytes()) {
+        if line.get(name.len()) == Some(&b':')
+            && line[..name.len()].eq_ignore_ascii_case(name.as_bytes())
+        {
             return Some(stanza[start + name.len() + 1..value_end(stanza, end)].trim_ascii());
         }
         start = end + 1;
@@ -16,7 +18,8 @@ pub fn field<'a>(stanza: &'a [u8], name: &str) -> Option<&'a [u8]> {
     None
 }
 
-/// The end of a value whose first line ends at `end`: lines that begin with white space continue it.
+/// The end of a value whose first line ends at `end`: lines that begin with white space continue
+/// it.
 fn value_end(stanza: &[u8], mut end: usize) -> usize {
     while matches!(stanza.get(end + 1), Some(b' ' | b'\t')) {
         end = memchr::memchr(b'\n', &stanza[end + 1..]).map_or(stanza.len(), |at| end + 1 + at);
@@ -44,7 +47,11 @@ pub fn package(stanza: &[u8]) -> Option<Cow<'_, [u8]>> {
 /// The stanzas of a file, without comments: lines that begin with `#`.
 pub fn stanzas(text: &str) -> Vec<String> {
     let mut stanzas = vec![String::new()];
-    for line in text.lines().map(|line| line.trim_end_matches('\r')).filter(|line| !line.starts_with('#')) {
+    for line in text
+        .lines()
+        .map(|line| line.trim_end_matches('\r'))
+        .filter(|line| !line.starts_with('#'))
+    {
         match (line.trim().is_empty(), stanzas.last_mut()) {
             (false, Some(stanza)) => {
                 stanza.push_str(line);
@@ -75,13 +82,23 @@ mod tests {
         let stanza = b"Package: a\nDepends: b,\n c\n\t d\nversion:1\nSize:";
         assert_eq!(text(stanza, "Depends"), "b,\n c\n\t d");
         assert_eq!(
-            (text(stanza, "Version"), text(stanza, "Size"), field(stanza, "Sizes")),
+            (
+                text(stanza, "Version"),
+                text(stanza, "Size"),
+                field(stanza, "Sizes")
+            ),
             ("1".into(), "".into(), None)
         );
         assert_eq!(package(stanza).as_deref(), Some(&b"a"[..]));
-        assert_eq!(package(b"Version: 1\npackage:Abc\n").as_deref(), Some(&b"abc"[..]));
+        assert_eq!(
+            package(b"Version: 1\npackage:Abc\n").as_deref(),
+            Some(&b"abc"[..])
+        );
         assert_eq!(package(b"Version: 1\n"), None);
         assert_eq!(field(b"X: a\n ", "X"), Some(&b"a"[..]));
-        assert_eq!(stanzas("# x\n\nA: 1\n# y\nB: 2\r\n  \n\nC: 3"), ["A: 1\nB: 2\n", "C: 3\n"]);
+        assert_eq!(
+            stanzas("# x\n\nA: 1\n# y\nB: 2\r\n  \n\nC: 3"),
+            ["A: 1\nB: 2\n", "C: 3\n"]
+        );
     }
 }

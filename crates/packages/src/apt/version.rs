@@ -5,13 +5,15 @@ use std::cmp::Ordering;
 /// How two versions compare.
 pub fn compare(a: &str, b: &str) -> Ordering {
     let (a, b) = (Parts::of(a), Parts::of(b));
-    fragment(a.epoch, b.epoch).then_with(|| fragment(a.upstream, b.upstream)).then_with(|| {
-        // No revision counts as the revision 0.
-        match (a.revision, b.revision) {
-            (None, None) => Ordering::Equal,
-            (a, b) => fragment(a.unwrap_or(b"0"), b.unwrap_or(b"0")),
-        }
-    })
+    fragment(a.epoch, b.epoch)
+        .then_with(|| fragment(a.upstream, b.upstream))
+        .then_with(|| {
+            // No revision counts as the revision 0.
+            match (a.revision, b.revision) {
+                (None, None) => Ordering::Equal,
+                (a, b) => fragment(a.unwrap_or(b"0"), b.unwrap_or(b"0")),
+            }
+        })
 }
 
 struct Parts<'a> {
@@ -27,11 +29,16 @@ impl<'a> Parts<'a> {
             Some((upstream, revision)) => (upstream, Some(revision.as_bytes())),
             None => (rest, None),
         };
-        Self { epoch: epoch.trim_start_matches('0').as_bytes(), upstream: upstream.as_bytes(), revision }
+        Self {
+            epoch: epoch.trim_start_matches('0').as_bytes(),
+            upstream: upstream.as_bytes(),
+            revision,
+        }
     }
 }
 
-/// The rank of a character in a non-numeric part: `~` sorts before the end, letters before all others.
+/// The rank of a character in a non-numeric part: `~` sorts before the end, letters before all
+/// others.
 fn rank(c: u8) -> i32 {
     match c {
         b'~' => -1,
@@ -55,7 +62,11 @@ fn fragment(mut a: &[u8], mut b: &[u8]) -> Ordering {
         let (number_a, number_b);
         (number_a, a) = number(a);
         (number_b, b) = number(b);
-        match number_a.len().cmp(&number_b.len()).then_with(|| number_a.cmp(number_b)) {
+        match number_a
+            .len()
+            .cmp(&number_b.len())
+            .then_with(|| number_a.cmp(number_b))
+        {
             Ordering::Equal => {}
             differs => return differs,
         }
@@ -107,10 +118,21 @@ mod tests {
             ["580.105.08-1", "580.95.05-1"],
         ];
         for [greater, less] in pairs {
-            assert_eq!(compare(greater, less), Ordering::Greater, "{greater} {less}");
+            assert_eq!(
+                compare(greater, less),
+                Ordering::Greater,
+                "{greater} {less}"
+            );
             assert_eq!(compare(less, greater), Ordering::Less, "{less} {greater}");
         }
-        for [a, b] in [["1.0", "1.0-0"], ["0:1.0", "1.0"], ["00:1", "1"], ["1.01", "1.1"], ["", ""], ["1-", "1-"]] {
+        for [a, b] in [
+            ["1.0", "1.0-0"],
+            ["0:1.0", "1.0"],
+            ["00:1", "1"],
+            ["1.01", "1.1"],
+            ["", ""],
+            ["1-", "1-"],
+        ] {
             assert_eq!(compare(a, b), Ordering::Equal, "{a} {b}");
             assert_eq!(compare(b, a), Ordering::Equal, "{b} {a}");
         }

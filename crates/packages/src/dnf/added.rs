@@ -1,5 +1,5 @@
-//! How dnf takes another repository: a section with its own key, from which only some packages are taken. The branch is the
-//! module's stream.
+//! How dnf takes another repository: a section with its own key, from which only some packages are
+//! taken. The branch is the module's stream.
 
 use crate::added::{HEADER, NewRepository, RepositoryFormat};
 use crate::rpm::keys;
@@ -25,12 +25,21 @@ fn paths(name: &str) -> Vec<PathBuf> {
 }
 
 fn section(new: &NewRepository) -> String {
-    let keys: Vec<_> = new.keys.iter().map(|path| format!("file://{}", path.display())).collect();
+    let keys: Vec<_> = new
+        .keys
+        .iter()
+        .map(|path| format!("file://{}", path.display()))
+        .collect();
     let except = match new.except {
         [] => String::new(),
         except => format!("excludepkgs={}\n", except.join(",")),
     };
-    let packages: Vec<_> = new.packages.iter().chain(new.any_version).map(String::as_str).collect();
+    let packages: Vec<_> = new
+        .packages
+        .iter()
+        .chain(new.any_version)
+        .map(String::as_str)
+        .collect();
     let (name, url, keys, packages) = (new.name, new.url, keys.join(" "), packages.join(","));
     format!(
         "{HEADER}[gpusetup-{name}]\nname=gpusetup: {name}\nbaseurl={url}\nenabled=1\ngpgcheck=1\nrepo_gpgcheck=1\ngpgkey={keys}\n\
@@ -39,9 +48,21 @@ fn section(new: &NewRepository) -> String {
 }
 
 fn refresh(name: &str) -> Vec<String> {
-    let (repository, strictly) =
-        (format!("--enablerepo=gpusetup-{name}"), format!("--setopt=gpusetup-{name}.skip_if_unavailable=0"));
-    ["dnf", "-y", "-q", "--disablerepo=*", &repository, &strictly, "makecache"].map(str::to_owned).to_vec()
+    let (repository, strictly) = (
+        format!("--enablerepo=gpusetup-{name}"),
+        format!("--setopt=gpusetup-{name}.skip_if_unavailable=0"),
+    );
+    [
+        "dnf",
+        "-y",
+        "-q",
+        "--disablerepo=*",
+        &repository,
+        &strictly,
+        "makecache",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 #[cfg(test)]
@@ -51,7 +72,11 @@ mod tests {
     #[test]
     fn only_some_packages_come_from_it() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let (packages, except, keys) = (words("*nvidia* nvlsm"), words("nvidia-container*"), [keys::path("AB")]);
+        let (packages, except, keys) = (
+            words("*nvidia* nvlsm"),
+            words("nvidia-container*"),
+            [keys::path("AB")],
+        );
         let new = NewRepository {
             name: "cuda-rhel9-sbsa",
             url: "https://mirror.example/repos/rhel9/sbsa",

@@ -21,16 +21,23 @@ pub struct Variables {
 impl Variables {
     /// The variables of a host.
     pub fn read(system: &System, architecture: &str) -> Result<Self, Unknown> {
-        let mut known = BTreeMap::from(["basearch", "arch"].map(|n| (n.to_owned(), architecture.to_owned())));
+        let mut known =
+            BTreeMap::from(["basearch", "arch"].map(|n| (n.to_owned(), architecture.to_owned())));
         for folder in VARIABLES {
             for name in system.list(folder).map_err(|e| Unknown::at(folder, e))? {
                 let text = configuration(system, &Path::new(folder).join(&name))?;
-                known.insert(name, text.lines().next().unwrap_or_default().trim().to_owned());
+                known.insert(
+                    name,
+                    text.lines().next().unwrap_or_default().trim().to_owned(),
+                );
             }
         }
         let version = os_release(system, "VERSION_ID").unwrap_or_default();
         let major = version.split('.').next().unwrap_or_default().to_owned();
-        let releases = known.get("releasever").cloned().map_or_else(|| vec![version, major], |release| vec![release]);
+        let releases = known
+            .get("releasever")
+            .cloned()
+            .map_or_else(|| vec![version, major], |release| vec![release]);
         Ok(Self { known, releases })
     }
 
@@ -41,8 +48,9 @@ impl Variables {
             text.push_str(before);
             let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let braced = after.strip_prefix('{').and_then(|a| a.split_once('}'));
-            let (name, behind) =
-                braced.unwrap_or_else(|| after.split_at(after.find(|c| !is_name(c)).unwrap_or(after.len())));
+            let (name, behind) = braced.unwrap_or_else(|| {
+                after.split_at(after.find(|c| !is_name(c)).unwrap_or(after.len()))
+            });
             text.push_str(match name {
                 "releasever" => release,
                 "releasever_major" => release.split('.').next().unwrap_or_default(),
@@ -57,18 +65,33 @@ impl Variables {
 
 /// Whether anything was downloaded.
 pub fn is_there(system: &System) -> bool {
-    FOLDERS.iter().any(|folder| system.list(folder).is_ok_and(|names| !names.is_empty()))
+    FOLDERS
+        .iter()
+        .any(|folder| system.list(folder).is_ok_and(|names| !names.is_empty()))
 }
 
 /// The folder with a repository's lists; none if they were not downloaded.
-pub fn folder(system: &System, id: &str, address: &str, variables: &Variables) -> Result<Option<PathBuf>, Unknown> {
+pub fn folder(
+    system: &System,
+    id: &str,
+    address: &str,
+    variables: &Variables,
+) -> Result<Option<PathBuf>, Unknown> {
     let [new, old] = FOLDERS;
     let of_dnf5 = system.exists(DNF5) && system.list(new).is_ok_and(|names| !names.is_empty());
     let folder = if of_dnf5 { new } else { old };
     let names = system.list(folder).map_err(|e| Unknown::at(folder, e))?;
-    let addresses: Vec<_> = variables.releases.iter().map(|r| variables.substituted(address, r)).collect();
+    let addresses: Vec<_> = variables
+        .releases
+        .iter()
+        .map(|r| variables.substituted(address, r))
+        .collect();
     let named = addresses.iter().flatten().map(|address| {
-        let sum: String = Sha256::digest(address).iter().take(8).map(|b| format!("{b:02x}")).collect();
+        let sum: String = Sha256::digest(address)
+            .iter()
+            .take(8)
+            .map(|b| format!("{b:02x}"))
+            .collect();
         format!("{id}-{sum}")
     });
     let mut found: Vec<_> = named.filter(|name| names.contains(name)).collect();
@@ -76,13 +99,20 @@ pub fn folder(system: &System, id: &str, address: &str, variables: &Variables) -
     if found.is_empty() && address.contains('$') {
         // The release may have yet another name.
         let is_sum = |rest: &str| rest.len() == 16 && rest.bytes().all(|b| b.is_ascii_hexdigit());
-        let is_its = |name: &&String| name.strip_prefix(id).and_then(|r| r.strip_prefix('-')).is_some_and(is_sum);
+        let is_its = |name: &&String| {
+            name.strip_prefix(id)
+                .and_then(|r| r.strip_prefix('-'))
+                .is_some_and(is_sum)
+        };
         found = names.iter().filter(is_its).cloned().collect();
     }
     match &found[..] {
         [] => Ok(None),
         [name] => Ok(Some(Path::new(folder).join(name))),
-        _ => Err(Unknown::at(folder, format!("it is not known which of {} is in use", found.join(", ")))),
+        _ => Err(Unknown::at(
+            folder,
+            format!("it is not known which of {} is in use", found.join(", ")),
+        )),
     }
 }
 
@@ -90,8 +120,14 @@ pub fn folder(system: &System, id: &str, address: &str, variables: &Variables) -
 pub fn os_release(system: &System, key: &str) -> Option<String> {
     let text = ["/etc/os-release", "/usr/lib/os-release"]
         .iter()
-        .find_map(|path| configuration(system, Path::new(path)).ok().filter(|text| !text.is_empty()))?;
-    let value = text.lines().find_map(|line| line.trim().strip_prefix(key)?.strip_prefix('='))?;
+        .find_map(|path| {
+            configuration(system, Path::new(path))
+                .ok()
+                .filter(|text| !text.is_empty())
+        })?;
+    let value = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(key)?.strip_prefix('='))?;
     Some(value.trim_matches(['"', '\'']).to_owned())
 }
 
@@ -101,11 +137,21 @@ mod tests {
 
     #[test]
     fn variables_are_replaced() {
-        let known = [("basearch", "x86_64"), ("stream", "9-stream")].map(|(k, v)| (k.to_owned(), v.to_owned()));
-        let variables = Variables { known: BTreeMap::from(known), releases: Vec::new() };
+        let known = [("basearch", "x86_64"), ("stream", "9-stream")]
+            .map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let variables = Variables {
+            known: BTreeMap::from(known),
+            releases: Vec::new(),
+        };
         let of = |address: &str| variables.substituted(address, "9.4");
-        assert_eq!(of("https://a/$releasever/${basearch}/os").as_deref(), Some("https://a/9.4/x86_64/os"));
-        assert_eq!(of("$stream-$releasever_major.$releasever_minor").as_deref(), Some("9-stream-9.4"));
+        assert_eq!(
+            of("https://a/$releasever/${basearch}/os").as_deref(),
+            Some("https://a/9.4/x86_64/os")
+        );
+        assert_eq!(
+            of("$stream-$releasever_major.$releasever_minor").as_deref(),
+            Some("9-stream-9.4")
+        );
         assert_eq!(of("https://a/$contentdir"), None);
         assert_eq!(of("a${"), None);
         assert_eq!(of("").as_deref(), Some(""));
@@ -114,9 +160,14 @@ mod tests {
     #[test]
     fn a_folder_is_found_by_the_sum_of_its_address() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let make = |name: &str| std::fs::create_dir_all(dir.path().join("var/cache/dnf").join(name)).expect("made");
+        let make = |name: &str| {
+            std::fs::create_dir_all(dir.path().join("var/cache/dnf").join(name)).expect("made")
+        };
         let system = System::at(dir.path());
-        let variables = Variables { known: BTreeMap::new(), releases: vec!["9.4".to_owned(), "9".to_owned()] };
+        let variables = Variables {
+            known: BTreeMap::new(),
+            releases: vec!["9.4".to_owned(), "9".to_owned()],
+        };
         let of = |address: &str| folder(&system, "r", address, &variables);
         assert_eq!(of("file:///srv/rpms").expect("known"), None);
         // `printf file:///srv/rpms | sha256sum | cut -c -16`
@@ -127,7 +178,11 @@ mod tests {
             of("file:///srv/rpms").expect("known").as_deref(),
             Some(Path::new("/var/cache/dnf/r-83388d6e81404440"))
         );
-        assert_eq!(of("https://elsewhere").expect("known"), None, "the address was changed");
+        assert_eq!(
+            of("https://elsewhere").expect("known"),
+            None,
+            "the address was changed"
+        );
         let other = of("https://elsewhere/$odd").map(|f| f.map(|f| f.display().to_string()));
         assert!(other.is_err(), "{other:?}");
     }

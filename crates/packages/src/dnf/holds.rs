@@ -33,7 +33,8 @@ pub const HOLDS: Holds = Holds {
     list: rpm::NAMES,
 };
 
-/// Refuses locks that are not gpusetup's own. Those are released before a change, so they hide no offer.
+/// Refuses locks that are not gpusetup's own. Those are released before a change, so they hide no
+/// offer.
 pub fn only_our_own(system: &System) -> Result<(), Unknown> {
     let ours = held_by_gpusetup(system).map_err(|e| Unknown::at(LIST, e))?;
     match locked(system)?.iter().find(|name| !ours.contains(*name)) {
@@ -44,8 +45,14 @@ pub fn only_our_own(system: &System) -> Result<(), Unknown> {
 
 /// The names of the locked packages.
 fn locked(system: &System) -> Result<BTreeSet<String>, Unknown> {
-    let (list, tables) = (configuration(system, Path::new(LIST))?, configuration(system, Path::new(TABLES))?);
-    let entries = list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let (list, tables) = (
+        configuration(system, Path::new(LIST))?,
+        configuration(system, Path::new(TABLES))?,
+    );
+    let entries = list
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
     let in_tables = tables.lines().filter_map(|line| {
         let (key, value) = line.split_once('=')?;
         (key.trim() == "name").then(|| value.trim().trim_matches('"').to_owned())
@@ -68,17 +75,21 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         assert_eq!(locked(&on).expect("none"), BTreeSet::new());
-        on.make_directories("/etc/dnf/plugins", 0o755).expect("made");
+        on.make_directories("/etc/dnf/plugins", 0o755)
+            .expect("made");
         let list = "# added\nnvidia-driver-cuda-3:580.95.05-1.el9.*\n\n!kernel-0:5.14.0-1.*\nodd\n";
         on.write(LIST, list.as_bytes(), 0o644).expect("written");
-        let tables =
-            "version = \"1.0\"\n\n[[packages]]\nname = \"nvidia-imex\"\n[[packages.conditions]]\nkey = \"evr\"\n";
+        let tables = "version = \"1.0\"\n\n[[packages]]\nname = \"nvidia-imex\"\n[[packages.conditions]]\nkey = \"evr\"\n";
         on.write(TABLES, tables.as_bytes(), 0o644).expect("written");
         let names: Vec<_> = locked(&on).expect("read").into_iter().collect();
-        assert_eq!(names, ["!kernel", "nvidia-driver-cuda", "nvidia-imex", "odd"]);
+        assert_eq!(
+            names,
+            ["!kernel", "nvidia-driver-cuda", "nvidia-imex", "odd"]
+        );
         assert!(only_our_own(&on).is_err());
         on.make_directories("/var/lib", 0o755).expect("made");
-        on.write(HELD, names.join("\n").as_bytes(), 0o644).expect("written");
+        on.write(HELD, names.join("\n").as_bytes(), 0o644)
+            .expect("written");
         assert!(only_our_own(&on).is_ok());
     }
 }

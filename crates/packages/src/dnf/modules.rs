@@ -1,6 +1,6 @@
-//! Module streams: packages of an inactive stream are hidden, and so are packages outside of modules with the same name as
-//! a package in an active stream. The rules are libdnf's; cases in which it would solve dependencies between modules are
-//! not supported.
+//! Module streams: packages of an inactive stream are hidden, and so are packages outside of
+//! modules with the same name as a package in an active stream. The rules are libdnf's; cases in
+//! which it would solve dependencies between modules are not supported.
 
 use super::super::ini::sections;
 use super::super::records::{Budget, each_record_of};
@@ -55,7 +55,8 @@ enum State {
     Disabled,
 }
 
-/// Removes hidden packages. Each package has its repository; in hotfix repositories, modules hide nothing.
+/// Removes hidden packages. Each package has its repository; in hotfix repositories, modules hide
+/// nothing.
 pub fn hide(
     system: &System,
     files: &[&PathBuf],
@@ -64,36 +65,79 @@ pub fn hide(
     packages: &mut Vec<(usize, Package)>,
     budget: &Budget,
 ) -> Result<(), Unknown> {
-    let names: BTreeSet<String> =
-        packages.iter().flat_map(|(_, p)| p.provides.iter().chain([&p.name])).cloned().collect();
+    let names: BTreeSet<String> = packages
+        .iter()
+        .flat_map(|(_, p)| p.provides.iter().chain([&p.name]))
+        .cloned()
+        .collect();
     let mut texts = Vec::new();
     for file in files {
         texts.extend(documents(system, file, budget)?);
     }
-    let Some(file) = files.first() else { return Ok(()) };
+    let Some(file) = files.first() else {
+        return Ok(());
+    };
     let wrong = |why: String| Unknown::at(file, why);
-    let streams = parsed(texts.iter().filter(|text| names_any(text, &names)), "modulemd").map_err(wrong)?;
+    let streams = parsed(
+        texts.iter().filter(|text| names_any(text, &names)),
+        "modulemd",
+    )
+    .map_err(wrong)?;
     if streams.is_empty() {
         return Ok(());
     }
     if system.exists(DNF5_STATES) {
-        return Err(Unknown::at(DNF5_STATES, "the modules of dnf 5 are not supported"));
+        return Err(Unknown::at(
+            DNF5_STATES,
+            "the modules of dnf 5 are not supported",
+        ));
     }
-    let defaults =
-        parsed(texts.iter().filter(|t| t.contains("modulemd-defaults")), "modulemd-defaults").map_err(wrong)?;
-    let chooser = Chooser { states: states(system)?, defaults: defaults_of(defaults).map_err(wrong)?, platform };
+    let defaults = parsed(
+        texts.iter().filter(|t| t.contains("modulemd-defaults")),
+        "modulemd-defaults",
+    )
+    .map_err(wrong)?;
+    let chooser = Chooser {
+        states: states(system)?,
+        defaults: defaults_of(defaults).map_err(wrong)?,
+        platform,
+    };
     chooser.check_dependents(&texts, &streams).map_err(wrong)?;
     let active = chooser.active(&streams).map_err(wrong)?;
 
     let artifacts = |is_active: bool| {
-        let these = streams.iter().zip(&active).filter(move |(_, a)| **a == is_active);
-        these.flat_map(|(s, _)| s.artifacts.rpms.iter().map(|nevra| without_zero_epoch(nevra))).collect::<BTreeSet<_>>()
+        let these = streams
+            .iter()
+            .zip(&active)
+            .filter(move |(_, a)| **a == is_active);
+        these
+            .flat_map(|(s, _)| {
+                s.artifacts
+                    .rpms
+                    .iter()
+                    .map(|nevra| without_zero_epoch(nevra))
+            })
+            .collect::<BTreeSet<_>>()
     };
     let (shown, hidden) = (artifacts(true), artifacts(false));
-    let shown_names: BTreeSet<String> = shown.iter().filter_map(|nevra| Some(name_of(nevra)?.to_owned())).collect();
+    let shown_names: BTreeSet<String> = shown
+        .iter()
+        .filter_map(|nevra| Some(name_of(nevra)?.to_owned()))
+        .collect();
     packages.retain(|(at, package)| {
-        let nevra = format!("{}-{}.{}", package.name, package.evr(), package.architecture);
-        let replaced = || package.provides.iter().chain([&package.name]).any(|name| shown_names.contains(name));
+        let nevra = format!(
+            "{}-{}.{}",
+            package.name,
+            package.evr(),
+            package.architecture
+        );
+        let replaced = || {
+            package
+                .provides
+                .iter()
+                .chain([&package.name])
+                .any(|name| shown_names.contains(name))
+        };
         shown.contains(&nevra) || is_hotfix(*at) || !hidden.contains(&nevra) && !replaced()
     });
     Ok(())
@@ -109,12 +153,21 @@ struct Chooser<'a> {
 impl Chooser<'_> {
     /// Whether each stream is active.
     fn active(&self, streams: &[Data]) -> Result<Vec<bool>, String> {
-        let active: Vec<bool> = streams.iter().map(|s| self.is_active(s)).collect::<Result<_, _>>()?;
+        let active: Vec<bool> = streams
+            .iter()
+            .map(|s| self.is_active(s))
+            .collect::<Result<_, _>>()?;
         let mut contexts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (stream, _) in streams.iter().zip(&active).filter(|(_, active)| **active) {
-            contexts.entry(&stream.name).or_default().insert(&stream.context);
+            contexts
+                .entry(&stream.name)
+                .or_default()
+                .insert(&stream.context);
             if !stream.demodularized.rpms.is_empty() {
-                return Err(format!("the module {} has demodularized packages, which are not supported", stream.name));
+                return Err(format!(
+                    "the module {} has demodularized packages, which are not supported",
+                    stream.name
+                ));
             }
         }
         match contexts.iter().find(|(_, contexts)| contexts.len() > 1) {
@@ -128,18 +181,30 @@ impl Chooser<'_> {
         let is_chosen = match self.states.get(&stream.name) {
             Some(State::Disabled) => false,
             Some(State::Enabled(chosen)) => chosen == name,
-            None => self.defaults.get(&stream.name).is_some_and(|default| default == name),
+            None => self
+                .defaults
+                .get(&stream.name)
+                .is_some_and(|default| default == name),
         };
         if !is_chosen {
             return Ok(false);
         }
         for (module, wanted) in stream.dependencies.iter().flat_map(|d| &d.requires) {
             if module != "platform" {
-                return Err(format!("the module {} needs {module}, which is not supported", stream.name));
+                return Err(format!(
+                    "the module {} needs {module}, which is not supported",
+                    stream.name
+                ));
             }
-            let here = self.platform.and_then(|p| p.strip_prefix("platform:")).ok_or("the platform is not known")?;
+            let here = self
+                .platform
+                .and_then(|p| p.strip_prefix("platform:"))
+                .ok_or("the platform is not known")?;
             if wanted.iter().any(|w| w.starts_with('-')) {
-                return Err(format!("the module {} has a condition that is not supported", stream.name));
+                return Err(format!(
+                    "the module {} has a condition that is not supported",
+                    stream.name
+                ));
             }
             if !wanted.is_empty() && !wanted.iter().any(|w| w == here) {
                 return Ok(false);
@@ -148,16 +213,27 @@ impl Chooser<'_> {
         Ok(true)
     }
 
-    /// Refuses modules that a dependent module may activate; not if an administrator chose the stream.
+    /// Refuses modules that a dependent module may activate; not if an administrator chose the
+    /// stream.
     fn check_dependents(&self, texts: &[String], streams: &[Data]) -> Result<(), String> {
         let names: BTreeSet<&str> = streams.iter().map(|s| s.name.as_str()).collect();
-        for name in names.into_iter().filter(|name| !self.states.contains_key(*name)) {
+        for name in names
+            .into_iter()
+            .filter(|name| !self.states.contains_key(*name))
+        {
             let key = format!("{name}:");
             for other in parsed(texts.iter().filter(|text| text.contains(&key)), "modulemd")? {
-                let needs = other.dependencies.iter().any(|d| d.requires.contains_key(name));
-                let may_be_active = self.states.contains_key(&other.name) || self.defaults.contains_key(&other.name);
+                let needs = other
+                    .dependencies
+                    .iter()
+                    .any(|d| d.requires.contains_key(name));
+                let may_be_active = self.states.contains_key(&other.name)
+                    || self.defaults.contains_key(&other.name);
                 if needs && may_be_active {
-                    return Err(format!("the module {} needs {name}, which is not supported", other.name));
+                    return Err(format!(
+                        "the module {} needs {name}, which is not supported",
+                        other.name
+                    ));
                 }
             }
         }
@@ -185,7 +261,9 @@ fn documents(system: &System, path: &Path, budget: &Budget) -> Result<Vec<String
 
 /// Whether a text lists an artifact with one of these names.
 fn names_any(text: &str, names: &BTreeSet<String>) -> bool {
-    let items = text.lines().filter_map(|line| line.trim_start().strip_prefix("- "));
+    let items = text
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("- "));
     items
         .map(|item| item.trim().trim_matches(['"', '\'']))
         .any(|nevra| name_of(nevra).is_some_and(|n| names.contains(n)))
@@ -198,7 +276,8 @@ fn name_of(nevra: &str) -> Option<&str> {
 }
 
 fn without_zero_epoch(nevra: &str) -> String {
-    let zero = name_of(nevra).and_then(|name| Some((name, nevra.strip_prefix(name)?.strip_prefix("-0:")?)));
+    let zero = name_of(nevra)
+        .and_then(|name| Some((name, nevra.strip_prefix(name)?.strip_prefix("-0:")?)));
     zero.map_or_else(|| nevra.to_owned(), |(name, rest)| format!("{name}-{rest}"))
 }
 
@@ -217,7 +296,10 @@ fn defaults_of(all: Vec<Data>) -> Result<BTreeMap<String, String>, String> {
     let mut defaults = BTreeMap::new();
     for Data { module, stream, .. } in all {
         let Some(stream) = stream else { continue };
-        if defaults.insert(module.clone(), stream.clone()).is_some_and(|other| other != stream) {
+        if defaults
+            .insert(module.clone(), stream.clone())
+            .is_some_and(|other| other != stream)
+        {
             return Err(format!("the module {module} has two default streams"));
         }
     }
@@ -226,11 +308,21 @@ fn defaults_of(all: Vec<Data>) -> Result<BTreeMap<String, String>, String> {
 
 fn states(system: &System) -> Result<BTreeMap<String, State>, Unknown> {
     let mut states = BTreeMap::new();
-    for file in system.list(STATES).map_err(|e| Unknown::at(STATES, e))?.iter().filter(|n| n.ends_with(".module")) {
+    for file in system
+        .list(STATES)
+        .map_err(|e| Unknown::at(STATES, e))?
+        .iter()
+        .filter(|n| n.ends_with(".module"))
+    {
         for section in sections(&configuration(system, &Path::new(STATES).join(file))?) {
             let stream = section.value("stream").unwrap_or_default().to_owned();
-            match (section.value("state").unwrap_or_default(), section.switch("enabled")) {
-                ("enabled", _) | ("", Some(true)) => states.insert(section.name, State::Enabled(stream)),
+            match (
+                section.value("state").unwrap_or_default(),
+                section.switch("enabled"),
+            ) {
+                ("enabled", _) | ("", Some(true)) => {
+                    states.insert(section.name, State::Enabled(stream))
+                }
                 ("disabled", _) => states.insert(section.name, State::Disabled),
                 _ => None,
             };
@@ -257,7 +349,17 @@ mod tests {
         let package = |name: &str, version: &str, at: usize| {
             let [name, version] = [name, version].map(str::to_owned);
             let [epoch, release, architecture] = ["0", "1", "noarch"].map(str::to_owned);
-            (at, Package { name, version, epoch, release, architecture, provides: Vec::new() })
+            (
+                at,
+                Package {
+                    name,
+                    version,
+                    epoch,
+                    release,
+                    architecture,
+                    provides: Vec::new(),
+                },
+            )
         };
         vec![
             package("a", "1", 0),
@@ -276,26 +378,60 @@ mod tests {
         std::fs::write(dir.path().join("etc/dnf/modules.d/driver.module"), state).expect("written");
         let (mut all, path) = (packages(), PathBuf::from("/modules.yaml"));
         let platform = Some("platform:el9");
-        hide(&System::at(dir.path()), &[&path], platform, |at| at == 1, &mut all, &Budget::default())
-            .map_err(|e| e.to_string())?;
+        hide(
+            &System::at(dir.path()),
+            &[&path],
+            platform,
+            |at| at == 1,
+            &mut all,
+            &Budget::default(),
+        )
+        .map_err(|e| e.to_string())?;
         assert!(all.iter().any(|(_, p)| p.name == "b"));
-        Ok(all.into_iter().filter(|(_, p)| p.name == "a").map(|(_, p)| p.version).collect())
+        Ok(all
+            .into_iter()
+            .filter(|(_, p)| p.name == "a")
+            .map(|(_, p)| p.version)
+            .collect())
     }
 
     #[test]
     fn only_the_active_stream_is_seen() {
         let el9 = "{platform: [el9]}";
         let two = stream("1", el9, "a-0:1-1.noarch") + &stream("2", el9, "\"a-2-1.noarch\"");
-        let enabled = |stream: &str| format!("[driver]\nname=driver\nstream={stream}\nprofiles=\nstate=enabled\n");
-        assert_eq!(left(&two, "").expect("known"), ["3", "4"], "no stream is active, and 3 belongs to none");
+        let enabled = |stream: &str| {
+            format!("[driver]\nname=driver\nstream={stream}\nprofiles=\nstate=enabled\n")
+        };
+        assert_eq!(
+            left(&two, "").expect("known"),
+            ["3", "4"],
+            "no stream is active, and 3 belongs to none"
+        );
         assert_eq!(left(&two, &enabled("1")).expect("known"), ["1", "4"]);
-        assert_eq!(left(&(two.clone() + DEFAULT), "").expect("known"), ["2", "4"]);
-        assert_eq!(left(&(two.clone() + DEFAULT), &enabled("1")).expect("known"), ["1", "4"]);
-        assert_eq!(left(&(two.clone() + DEFAULT), "[driver]\nstate=disabled\nstream=\n").expect("known"), ["3", "4"]);
+        assert_eq!(
+            left(&(two.clone() + DEFAULT), "").expect("known"),
+            ["2", "4"]
+        );
+        assert_eq!(
+            left(&(two.clone() + DEFAULT), &enabled("1")).expect("known"),
+            ["1", "4"]
+        );
+        assert_eq!(
+            left(
+                &(two.clone() + DEFAULT),
+                "[driver]\nstate=disabled\nstream=\n"
+            )
+            .expect("known"),
+            ["3", "4"]
+        );
         let other = stream("1", el9, "other-0:1-1.noarch");
         assert_eq!(left(&other, "").expect("known"), ["1", "2", "3", "4"]);
         let el8 = stream("2", "{platform: [el8]}", "a-2-1.noarch") + DEFAULT;
-        assert_eq!(left(&el8, "").expect("known"), ["1", "3", "4"], "another platform's");
+        assert_eq!(
+            left(&el8, "").expect("known"),
+            ["1", "3", "4"],
+            "another platform's"
+        );
         let any = stream("2", "{platform: []}", "a-2-1.noarch") + DEFAULT;
         assert_eq!(left(&any, "").expect("known"), ["2", "4"]);
     }
@@ -305,13 +441,25 @@ mod tests {
         let el9 = "{platform: [el9]}";
         let needs = stream("2", "{perl: ['5']}", "a-2-1.noarch") + DEFAULT;
         assert!(left(&needs, "").expect_err("unknown").contains("perl"));
-        let contexts =
-            stream("2", el9, "a-2-1.noarch") + &stream("2", el9, "a-1-1.noarch").replace("abc", "def") + DEFAULT;
-        assert!(left(&contexts, "").expect_err("unknown").contains("contexts"));
-        let dependent = stream("1", "{driver: ['1']}", "z-1-1.noarch").replace("name: driver", "name: other");
+        let contexts = stream("2", el9, "a-2-1.noarch")
+            + &stream("2", el9, "a-1-1.noarch").replace("abc", "def")
+            + DEFAULT;
+        assert!(
+            left(&contexts, "")
+                .expect_err("unknown")
+                .contains("contexts")
+        );
+        let dependent =
+            stream("1", "{driver: ['1']}", "z-1-1.noarch").replace("name: driver", "name: other");
         let default = DEFAULT.replace("driver", "other");
         let both = stream("1", el9, "a-1-1.noarch") + &dependent + &default;
         assert!(left(&both, "").expect_err("unknown").contains("other"));
-        assert!(left("---\ndocument: modulemd\ndata:\n  artifacts: 5\n  rpms:\n  - a-1-1.noarch\n", "").is_err());
+        assert!(
+            left(
+                "---\ndocument: modulemd\ndata:\n  artifacts: 5\n  rpms:\n  - a-1-1.noarch\n",
+                ""
+            )
+            .is_err()
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Keys that rpm trusts. They are in its record of packages, and each is trusted for packages of every repository.
+//! Keys that rpm trusts. They are in its record of packages, and each is trusted for packages of
+//! every repository.
 
 use crate::added::{NewRepository, Note};
 use crate::manager::words;
@@ -6,8 +7,15 @@ use gpusetup_system::{Program, System};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Lists them as `gpg-pubkey-VERSION-RELEASE`. The version is the end of the fingerprint, or all of it since rpm 6.
-const LIST: [&str; 5] = ["rpm", "-q", "gpg-pubkey", "--qf", "%{NAME}-%{VERSION}-%{RELEASE}\\n"];
+/// Lists them as `gpg-pubkey-VERSION-RELEASE`. The version is the end of the fingerprint, or all of
+/// it since rpm 6.
+const LIST: [&str; 5] = [
+    "rpm",
+    "-q",
+    "gpg-pubkey",
+    "--qf",
+    "%{NAME}-%{VERSION}-%{RELEASE}\\n",
+];
 
 /// The file of a key, by its fingerprint.
 pub fn path(fingerprint: &str) -> PathBuf {
@@ -31,9 +39,17 @@ pub fn trusted(system: &System, fingerprints: &[&str]) -> io::Result<Vec<Note>> 
     let said = system.run(&Program::new(LIST))?;
     let known = said.text.lines().filter(|line| version(line).is_some());
     let of = |name: &str| {
-        let fingerprint = fingerprints.iter().find(|fingerprint| is_of(name, fingerprint))?;
-        let remove = words("rpm -e").into_iter().chain([name.to_owned()]).collect();
-        Some(Note { make: import_file(&path(fingerprint)), remove })
+        let fingerprint = fingerprints
+            .iter()
+            .find(|fingerprint| is_of(name, fingerprint))?;
+        let remove = words("rpm -e")
+            .into_iter()
+            .chain([name.to_owned()])
+            .collect();
+        Some(Note {
+            make: import_file(&path(fingerprint)),
+            remove,
+        })
     };
     Ok(known.filter_map(of).collect())
 }
@@ -45,7 +61,11 @@ fn version(name: &str) -> Option<&str> {
 }
 
 fn is_of(name: &str, fingerprint: &str) -> bool {
-    version(name).is_some_and(|version| fingerprint.to_ascii_lowercase().ends_with(&version.to_ascii_lowercase()))
+    version(name).is_some_and(|version| {
+        fingerprint
+            .to_ascii_lowercase()
+            .ends_with(&version.to_ascii_lowercase())
+    })
 }
 
 #[cfg(test)]
@@ -55,7 +75,10 @@ mod tests {
     #[test]
     fn a_key_is_known_by_the_end_of_its_fingerprint() {
         let fingerprint = "610C7B14E068A878070DA4E99CD0A493D42D0685";
-        for name in ["gpg-pubkey-d42d0685-62589a51", "gpg-pubkey-610c7b14e068a878070da4e99cd0a493d42d0685-62589a51"] {
+        for name in [
+            "gpg-pubkey-d42d0685-62589a51",
+            "gpg-pubkey-610c7b14e068a878070da4e99cd0a493d42d0685-62589a51",
+        ] {
             assert!(is_of(name, fingerprint), "{name}");
         }
         for name in [

@@ -1,9 +1,11 @@
-//! dnf's package patterns: a name, or a name with architecture or version, each with shell wildcards.
+//! dnf's package patterns: a name, or a name with architecture or version, each with shell
+//! wildcards.
 
 use super::super::glob::pattern_matches;
 use super::repodata::Package;
 
-/// The possible ways to parse a pattern, in dnf's order: the first way that matches any package counts.
+/// The possible ways to parse a pattern, in dnf's order: the first way that matches any package
+/// counts.
 #[derive(Debug)]
 pub struct Pattern {
     forms: Vec<Form>,
@@ -23,30 +25,47 @@ struct Form {
 impl Pattern {
     /// Parses a pattern.
     pub fn new(text: &str) -> Self {
-        let name = |name: &str| Form { name: name.to_owned(), ..Form::default() };
+        let name = |name: &str| Form {
+            name: name.to_owned(),
+            ..Form::default()
+        };
         let with_architecture = text.rsplit_once('.');
-        let architecture =
-            |form: Form, architecture: &str| Form { architecture: Some(architecture.to_owned()), ..form };
+        let architecture = |form: Form, architecture: &str| Form {
+            architecture: Some(architecture.to_owned()),
+            ..form
+        };
         let forms = [
             with_architecture.and_then(|(rest, a)| Some(architecture(with_release(rest)?, a))),
             with_architecture.map(|(rest, a)| architecture(name(rest), a)),
             Some(name(text)),
             with_release(text),
             with_version(text),
-            Some(Form { whole: true, ..name(text) }),
+            Some(Form {
+                whole: true,
+                ..name(text)
+            }),
         ];
         let is_form = |form: &Form| {
-            let version = [&form.version, &form.release, &form.architecture].into_iter().flatten();
-            let odd = |text: &String| text.is_empty() || text.contains(|c: char| ":(/=<> ".contains(c));
+            let version = [&form.version, &form.release, &form.architecture]
+                .into_iter()
+                .flatten();
+            let odd =
+                |text: &String| text.is_empty() || text.contains(|c: char| ":(/=<> ".contains(c));
             form.whole || !odd(&form.name) && !version.into_iter().any(odd)
         };
-        Self { forms: forms.into_iter().flatten().filter(is_form).collect() }
+        Self {
+            forms: forms.into_iter().flatten().filter(is_form).collect(),
+        }
     }
 
     /// Whether a package with this name might match.
     pub fn may_match(&self, name: &str) -> bool {
         let is = |form: &Form| {
-            let literal = form.name.split(['*', '?', '[', '\\']).next().unwrap_or_default();
+            let literal = form
+                .name
+                .split(['*', '?', '[', '\\'])
+                .next()
+                .unwrap_or_default();
             match form.whole {
                 true => name.starts_with(literal) || literal.starts_with(name),
                 false => pattern_matches(form.name.as_bytes(), name.as_bytes()),
@@ -56,8 +75,14 @@ impl Pattern {
     }
 
     /// A predicate for the first way to parse the pattern that matches any of these packages.
-    pub fn fitting<'a>(&self, packages: impl Iterator<Item = &'a Package> + Clone) -> impl Fn(&Package) -> bool {
-        let form = self.forms.iter().find(|form| packages.clone().any(|package| form.matches(package)));
+    pub fn fitting<'a>(
+        &self,
+        packages: impl Iterator<Item = &'a Package> + Clone,
+    ) -> impl Fn(&Package) -> bool {
+        let form = self
+            .forms
+            .iter()
+            .find(|form| packages.clone().any(|package| form.matches(package)));
         move |package| form.is_some_and(|form| form.matches(package))
     }
 }
@@ -65,26 +90,48 @@ impl Pattern {
 fn with_version(text: &str) -> Option<Form> {
     let (name, version) = text.rsplit_once('-')?;
     let (epoch, version) = match version.split_once(':') {
-        Some((epoch, version)) if epoch.bytes().all(|b| b.is_ascii_digit()) => (Some(epoch.to_owned()), version),
+        Some((epoch, version)) if epoch.bytes().all(|b| b.is_ascii_digit()) => {
+            (Some(epoch.to_owned()), version)
+        }
         _ => (None, version),
     };
-    Some(Form { name: name.to_owned(), epoch, version: Some(version.to_owned()), ..Form::default() })
+    Some(Form {
+        name: name.to_owned(),
+        epoch,
+        version: Some(version.to_owned()),
+        ..Form::default()
+    })
 }
 
 fn with_release(text: &str) -> Option<Form> {
     let (rest, release) = text.rsplit_once('-')?;
-    Some(Form { release: Some(release.to_owned()), ..with_version(rest)? })
+    Some(Form {
+        release: Some(release.to_owned()),
+        ..with_version(rest)?
+    })
 }
 
 impl Form {
     fn matches(&self, package: &Package) -> bool {
         let is = |pattern: &str, text: &str| pattern_matches(pattern.as_bytes(), text.as_bytes());
         if self.whole {
-            return is(&self.name, &format!("{}-{}.{}", package.name, package.evr(), package.architecture));
+            return is(
+                &self.name,
+                &format!(
+                    "{}-{}.{}",
+                    package.name,
+                    package.evr(),
+                    package.architecture
+                ),
+            );
         }
-        let part = |pattern: &Option<String>, text: &str| pattern.as_ref().is_none_or(|p| is(p, text));
+        let part =
+            |pattern: &Option<String>, text: &str| pattern.as_ref().is_none_or(|p| is(p, text));
         is(&self.name, &package.name)
-            && self.epoch.as_ref().is_none_or(|epoch| *epoch == package.epoch)
+            && self
+                .epoch
+                .as_ref()
+                .is_none_or(|epoch| *epoch == package.epoch)
             && part(&self.version, &package.version)
             && part(&self.release, &package.release)
             && part(&self.architecture, &package.architecture)
@@ -95,10 +142,23 @@ impl Form {
 mod tests {
     use super::*;
 
-    fn package(name: &str, epoch: &str, version: &str, release: &str, architecture: &str) -> Package {
+    fn package(
+        name: &str,
+        epoch: &str,
+        version: &str,
+        release: &str,
+        architecture: &str,
+    ) -> Package {
         let [name, epoch, version, release, architecture] =
             [name, epoch, version, release, architecture].map(str::to_owned);
-        Package { name, epoch, version, release, architecture, provides: Vec::new() }
+        Package {
+            name,
+            epoch,
+            version,
+            release,
+            architecture,
+            provides: Vec::new(),
+        }
     }
 
     #[test]
@@ -111,13 +171,23 @@ mod tests {
         let matched = |text: &str| -> Vec<&str> {
             let pattern = Pattern::new(text);
             let fits = pattern.fitting(all.iter());
-            all.iter().filter(|p| fits(p)).map(|p| p.name.as_str()).collect()
+            all.iter()
+                .filter(|p| fits(p))
+                .map(|p| p.name.as_str())
+                .collect()
         };
         assert_eq!(matched("cuda"), ["cuda"]);
-        assert_eq!(matched("cuda-12*"), ["cuda-12-4"], "as a name, so not as a version");
+        assert_eq!(
+            matched("cuda-12*"),
+            ["cuda-12-4"],
+            "as a name, so not as a version"
+        );
         assert_eq!(matched("cuda*.noarch"), ["cuda-12-4"]);
         assert_eq!(matched("nvidia-driver-3:580*"), ["nvidia-driver"]);
-        assert_eq!(matched("nvidia-driver-580.95.05-1.el9.x86_64"), ["nvidia-driver"]);
+        assert_eq!(
+            matched("nvidia-driver-580.95.05-1.el9.x86_64"),
+            ["nvidia-driver"]
+        );
         assert_eq!(matched("nvidia-driver-2:580*"), [""; 0]);
         assert_eq!(matched("cuda-12.4-1"), ["cuda"]);
         assert_eq!(matched("nothing"), [""; 0]);

@@ -1,4 +1,5 @@
-//! The lists of an rpm repository: `repomd.xml` names the other files, and `primary.xml` has an element for each package.
+//! The lists of an rpm repository: `repomd.xml` names the other files, and `primary.xml` has an
+//! element for each package.
 
 use super::super::Unknown;
 use super::super::records::{Budget, each_record_of, open};
@@ -30,8 +31,17 @@ pub struct Package {
 impl Package {
     /// `[epoch:]version-release` as dnf prints it, without an epoch of 0.
     pub fn evr(&self) -> String {
-        let Self { epoch, version, release, .. } = self;
-        if epoch == "0" { format!("{version}-{release}") } else { format!("{epoch}:{version}-{release}") }
+        let Self {
+            epoch,
+            version,
+            release,
+            ..
+        } = self;
+        if epoch == "0" {
+            format!("{version}-{release}")
+        } else {
+            format!("{epoch}:{version}-{release}")
+        }
     }
 
     /// Parses an element of `primary.xml` without its end tag.
@@ -52,14 +62,18 @@ impl Package {
                     path.pop();
                     in_provides &= end.name().as_ref() != b"rpm:provides";
                 }
-                Event::Empty(empty) if empty.name().as_ref() == b"version" => package.take_version(&empty)?,
+                Event::Empty(empty) if empty.name().as_ref() == b"version" => {
+                    package.take_version(&empty)?
+                }
                 Event::Empty(empty) if in_provides && empty.name().as_ref() == b"rpm:entry" => {
                     package.provides.extend(attribute(&empty, "name")?);
                 }
                 Event::Text(text) => {
                     let text = text.decode().map_err(|e| e.to_string())?;
                     match path.last().map(Vec::as_slice) {
-                        Some(b"name") if package.name.is_empty() => package.name = text.trim().to_owned(),
+                        Some(b"name") if package.name.is_empty() => {
+                            package.name = text.trim().to_owned()
+                        }
                         Some(b"arch") if package.architecture.is_empty() => {
                             package.architecture = text.trim().to_owned()
                         }
@@ -70,14 +84,20 @@ impl Package {
                 _ => {}
             }
         }
-        if package.name.is_empty() || package.architecture.is_empty() || package.version.is_empty() {
-            return Err(format!("the package {:?} has no name, architecture or version", package.name));
+        if package.name.is_empty() || package.architecture.is_empty() || package.version.is_empty()
+        {
+            return Err(format!(
+                "the package {:?} has no name, architecture or version",
+                package.name
+            ));
         }
         Ok(package)
     }
 
     fn take_version(&mut self, element: &BytesStart) -> Result<(), String> {
-        self.epoch = attribute(element, "epoch")?.filter(|e| !e.is_empty()).unwrap_or_else(|| "0".to_owned());
+        self.epoch = attribute(element, "epoch")?
+            .filter(|e| !e.is_empty())
+            .unwrap_or_else(|| "0".to_owned());
         self.version = attribute(element, "ver")?.unwrap_or_default();
         self.release = attribute(element, "rel")?.unwrap_or_default();
         Ok(())
@@ -87,7 +107,11 @@ impl Package {
 fn attribute(element: &BytesStart, name: &str) -> Result<Option<String>, String> {
     let found = element.try_get_attribute(name).map_err(|e| e.to_string())?;
     found
-        .map(|a| a.normalized_value(XmlVersion::Implicit1_0).map(|v| v.into_owned()).map_err(|e| e.to_string()))
+        .map(|a| {
+            a.normalized_value(XmlVersion::Implicit1_0)
+                .map(|v| v.into_owned())
+                .map_err(|e| e.to_string())
+        })
         .transpose()
 }
 
@@ -110,13 +134,26 @@ impl Repodata {
         let wrong = |why: String| Unknown::at(&path, why);
         let mut text = Vec::new();
         let file = open(system, &path, budget).map_err(|e| wrong(e.to_string()))?;
-        file.take(LIMIT).read_to_end(&mut text).map_err(|e| wrong(e.to_string()))?;
-        let of_kind =
-            |kind: &str| locations(&text).map(|all| all.into_iter().find(|(k, _)| k == kind).map(|(_, name)| name));
-        let primary =
-            of_kind("primary").map_err(wrong)?.ok_or_else(|| wrong("it names no list of packages".to_owned()))?;
-        let modules = of_kind("modules").map_err(wrong)?.map(|name| folder.join(name));
-        Ok(Some(Self { primary: folder.join(primary), modules }))
+        file.take(LIMIT)
+            .read_to_end(&mut text)
+            .map_err(|e| wrong(e.to_string()))?;
+        let of_kind = |kind: &str| {
+            locations(&text).map(|all| {
+                all.into_iter()
+                    .find(|(k, _)| k == kind)
+                    .map(|(_, name)| name)
+            })
+        };
+        let primary = of_kind("primary")
+            .map_err(wrong)?
+            .ok_or_else(|| wrong("it names no list of packages".to_owned()))?;
+        let modules = of_kind("modules")
+            .map_err(wrong)?
+            .map(|name| folder.join(name));
+        Ok(Some(Self {
+            primary: folder.join(primary),
+            modules,
+        }))
     }
 
     /// The packages whose name is `wanted`.
@@ -128,11 +165,14 @@ impl Repodata {
     ) -> Result<Vec<Package>, Unknown> {
         let mut packages = Vec::new();
         each_record_of(system, &self.primary, b"</package>", budget, |element| {
-            let Some(start) = memmem::find(element, b"<package ") else { return Ok(()) };
+            let Some(start) = memmem::find(element, b"<package ") else {
+                return Ok(());
+            };
             let element = &element[start..];
             let name = memmem::find(element, b"<name>").map(|at| &element[at + 6..]);
             let name = name.and_then(|rest| Some(&rest[..memchr::memchr(b'<', rest)?]));
-            let name = std::str::from_utf8(name.ok_or("a package has no name")?).map_err(|e| e.to_string())?;
+            let name = std::str::from_utf8(name.ok_or("a package has no name")?)
+                .map_err(|e| e.to_string())?;
             if wanted(name) {
                 packages.push(Package::read(element)?);
             }
@@ -147,7 +187,9 @@ fn locations(text: &[u8]) -> Result<Vec<(String, String)>, String> {
     let (mut all, mut kind, mut reader) = (Vec::new(), None, Reader::from_reader(text));
     loop {
         match reader.read_event().map_err(|e| e.to_string())? {
-            Event::Start(start) if start.name().as_ref() == b"data" => kind = attribute(&start, "type")?,
+            Event::Start(start) if start.name().as_ref() == b"data" => {
+                kind = attribute(&start, "type")?
+            }
             Event::Empty(empty) if empty.name().as_ref() == b"location" => {
                 let href = attribute(&empty, "href")?.unwrap_or_default();
                 let name = Path::new(&href).file_name().and_then(|n| n.to_str());
@@ -181,7 +223,9 @@ mod tests {
 
     fn host(files: &[(&str, &[u8])]) -> (tempfile::TempDir, System) {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        files.iter().for_each(|(name, bytes)| std::fs::write(dir.path().join(name), bytes).expect("written"));
+        files.iter().for_each(|(name, bytes)| {
+            std::fs::write(dir.path().join(name), bytes).expect("written")
+        });
         let system = System::at(dir.path());
         (dir, system)
     }
@@ -193,13 +237,22 @@ mod tests {
     fn packages_are_found_by_name() {
         let (_dir, system) = host(&[("repomd.xml", REPOMD), ("p.xml", PRIMARY.as_bytes())]);
         let budget = Budget::default();
-        let repodata = Repodata::read(&system, Path::new("/"), &budget).expect("read").expect("there");
+        let repodata = Repodata::read(&system, Path::new("/"), &budget)
+            .expect("read")
+            .expect("there");
         assert_eq!(repodata.modules, None);
-        let packages = repodata.packages(&system, &budget, |name| name != "other").expect("read");
+        let packages = repodata
+            .packages(&system, &budget, |name| name != "other")
+            .expect("read");
         assert_eq!(packages.len(), 1);
-        assert_eq!((packages[0].evr().as_str(), &*packages[0].architecture), ("3:580.95.05-1.el9", "x86_64"));
+        assert_eq!(
+            (packages[0].evr().as_str(), &*packages[0].architecture),
+            ("3:580.95.05-1.el9", "x86_64")
+        );
         assert_eq!(packages[0].provides, ["nvidia-smi", "x"]);
-        let other = repodata.packages(&system, &budget, |name| name == "other").expect("read");
+        let other = repodata
+            .packages(&system, &budget, |name| name == "other")
+            .expect("read");
         assert_eq!(other[0].evr(), "1-2");
     }
 
@@ -207,17 +260,34 @@ mod tests {
     fn what_is_damaged_is_refused_and_what_is_absent_is_none() {
         let budget = Budget::default();
         let (_dir, system) = host(&[]);
-        assert!(Repodata::read(&system, Path::new("/"), &budget).expect("absent").is_none());
-        let nowhere = br#"<repomd><data type="primary"><location href="../../etc/passwd"/></data></repomd>"#;
+        assert!(
+            Repodata::read(&system, Path::new("/"), &budget)
+                .expect("absent")
+                .is_none()
+        );
+        let nowhere =
+            br#"<repomd><data type="primary"><location href="../../etc/passwd"/></data></repomd>"#;
         let (_dir, system) = host(&[("repomd.xml", nowhere)]);
-        let repodata = Repodata::read(&system, Path::new("/"), &budget).expect("read").expect("there");
+        let repodata = Repodata::read(&system, Path::new("/"), &budget)
+            .expect("read")
+            .expect("there");
         assert_eq!(repodata.primary, Path::new("/passwd"));
         assert!(repodata.packages(&system, &budget, |_| true).is_err());
-        for odd in ["<package ><name>a</name>", "<package ><name>a", "<package ></x>", "<package ><arch>a</arch>"] {
+        for odd in [
+            "<package ><name>a</name>",
+            "<package ><name>a",
+            "<package ></x>",
+            "<package ><arch>a</arch>",
+        ] {
             let text = format!("{odd}</package>");
             let (_dir, system) = host(&[("repomd.xml", REPOMD), ("p.xml", text.as_bytes())]);
-            let repodata = Repodata::read(&system, Path::new("/"), &budget).expect("read").expect("there");
-            assert!(repodata.packages(&system, &budget, |_| true).is_err(), "{odd}");
+            let repodata = Repodata::read(&system, Path::new("/"), &budget)
+                .expect("read")
+                .expect("there");
+            assert!(
+                repodata.packages(&system, &budget, |_| true).is_err(),
+                "{odd}"
+            );
         }
     }
 }

@@ -5,7 +5,9 @@ use std::cmp::Ordering;
 /// Compares two versions. A missing epoch is 0.
 pub fn compare(a: &str, b: &str) -> Ordering {
     let (a, b) = (split(a), split(b));
-    part(a.0, b.0).then_with(|| part(a.1, b.1)).then_with(|| part(a.2, b.2))
+    part(a.0, b.0)
+        .then_with(|| part(a.1, b.1))
+        .then_with(|| part(a.2, b.2))
 }
 
 fn split(evr: &str) -> (&str, &str, &str) {
@@ -14,7 +16,8 @@ fn split(evr: &str) -> (&str, &str, &str) {
     (epoch, version, release)
 }
 
-/// Compares runs of digits and runs of letters; other characters only separate them. `~` sorts before the end, `^` after it.
+/// Compares runs of digits and runs of letters; other characters only separate them. `~` sorts
+/// before the end, `^` after it.
 fn part(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
     let separates = |c: &u8| !c.is_ascii_alphanumeric() && *c != b'~' && *c != b'^';
@@ -39,12 +42,20 @@ fn part(a: &str, b: &str) -> Ordering {
                 let numeric = first.is_ascii_digit();
                 if numeric != second.is_ascii_digit() {
                     // A number is newer than letters.
-                    return if numeric { Ordering::Greater } else { Ordering::Less };
+                    return if numeric {
+                        Ordering::Greater
+                    } else {
+                        Ordering::Less
+                    };
                 }
                 let (run_a, run_b);
                 (run_a, a) = run(a, numeric);
                 (run_b, b) = run(b, numeric);
-                let lengths = if numeric { run_a.len().cmp(&run_b.len()) } else { Ordering::Equal };
+                let lengths = if numeric {
+                    run_a.len().cmp(&run_b.len())
+                } else {
+                    Ordering::Equal
+                };
                 match lengths.then_with(|| run_a.cmp(run_b)) {
                     Ordering::Equal => {}
                     differs => return differs,
@@ -56,9 +67,19 @@ fn part(a: &str, b: &str) -> Ordering {
 
 /// The leading digits (without leading zeroes) or letters, and the rest.
 fn run(text: &[u8], numeric: bool) -> (&[u8], &[u8]) {
-    let belongs = |c: &&u8| if numeric { c.is_ascii_digit() } else { c.is_ascii_alphabetic() };
+    let belongs = |c: &&u8| {
+        if numeric {
+            c.is_ascii_digit()
+        } else {
+            c.is_ascii_alphabetic()
+        }
+    };
     let (run, rest) = text.split_at(text.iter().take_while(belongs).count());
-    let zeroes = if numeric { run.iter().take_while(|c| **c == b'0').count() } else { 0 };
+    let zeroes = if numeric {
+        run.iter().take_while(|c| **c == b'0').count()
+    } else {
+        0
+    };
     (&run[zeroes..], rest)
 }
 
@@ -85,7 +106,11 @@ mod tests {
             ["0:1-1", "1-1"],
         ];
         for [a, b] in equal {
-            assert_eq!((compare(a, b), compare(b, a)), (Ordering::Equal, Ordering::Equal), "{a} {b}");
+            assert_eq!(
+                (compare(a, b), compare(b, a)),
+                (Ordering::Equal, Ordering::Equal),
+                "{a} {b}"
+            );
         }
         let ascending = [
             ["1.0", "2.0"],
@@ -121,7 +146,11 @@ mod tests {
             ["999-1", "1:1-1"],
         ];
         for [a, b] in ascending {
-            assert_eq!((compare(a, b), compare(b, a)), (Ordering::Less, Ordering::Greater), "{a} {b}");
+            assert_eq!(
+                (compare(a, b), compare(b, a)),
+                (Ordering::Less, Ordering::Greater),
+                "{a} {b}"
+            );
         }
     }
 }

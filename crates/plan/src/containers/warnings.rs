@@ -6,7 +6,8 @@ use crate::engines::{Containers, EngineSetup, keeps_containers};
 use gpusetup_database::compat::{Engine, EngineForm, RestartEffect};
 use gpusetup_database::version::AddOnVersion;
 use gpusetup_host::{
-    CdiSpecification, MachineKind, NVIDIA_RUNTIME, NvidiaRuntime, Runtimes, is_nvidia_runtime, refuses_cdi,
+    CdiSpecification, MachineKind, NVIDIA_RUNTIME, NvidiaRuntime, Runtimes, is_nvidia_runtime,
+    refuses_cdi,
 };
 use gpusetup_text::text::{all_of, quoted, quoted_path};
 use std::collections::BTreeSet;
@@ -14,7 +15,9 @@ use std::path::Path;
 
 /// The warnings, a sentence or two each.
 pub fn warnings(context: &StepContext) -> Vec<String> {
-    let Some(containers) = context.containers.as_ref() else { return Vec::new() };
+    let Some(containers) = context.containers.as_ref() else {
+        return Vec::new();
+    };
     if context.facts.machine.kind == MachineKind::Container {
         return Vec::new();
     }
@@ -29,7 +32,9 @@ pub fn warnings(context: &StepContext) -> Vec<String> {
         all.extend(unusable_runtime(containers, setup));
         all.extend(faulty_runtime(containers, setup));
         all.extend(restart(containers, setup));
-        all.extend(unread_specification(containers, setup).or_else(|| cdi(context, containers, setup)));
+        all.extend(
+            unread_specification(containers, setup).or_else(|| cdi(context, containers, setup)),
+        );
     }
     all.extend(unwritten_low_level(containers));
     all.extend(no_specification(context, containers));
@@ -51,12 +56,18 @@ fn unknown_engines(context: &StepContext) -> Option<String> {
 
 fn without_engine(context: &StepContext, containers: &Containers) -> Option<String> {
     let host = &containers.host;
-    if !containers.engines.is_empty() || !host.snaps.is_empty() || !host.own_containerds.is_empty() {
+    if !containers.engines.is_empty() || !host.snaps.is_empty() || !host.own_containerds.is_empty()
+    {
         return None;
     }
     let distribution = context.distribution?;
-    let offers = context.known_engines.iter().filter(|engine| engine.packages_on(distribution).is_some());
-    let options: Vec<_> = offers.map(|engine| format!("--engine {}", engine.id)).collect();
+    let offers = context
+        .known_engines
+        .iter()
+        .filter(|engine| engine.packages_on(distribution).is_some());
+    let options: Vec<_> = offers
+        .map(|engine| format!("--engine {}", engine.id))
+        .collect();
     let install = match options.as_slice() {
         [] => String::new(),
         options => format!(" {} installs one in the same run.", options.join(" or ")),
@@ -69,7 +80,10 @@ fn without_engine(context: &StepContext, containers: &Containers) -> Option<Stri
 
 /// The warning that an engine is a snap, which is not set up.
 fn snaps(context: &StepContext, containers: &Containers) -> Option<String> {
-    let engine = context.known_engines.iter().find(|engine| containers.host.snaps.contains(&engine.id))?;
+    let engine = context
+        .known_engines
+        .iter()
+        .find(|engine| containers.host.snaps.contains(&engine.id))?;
     let (title, snap) = (&engine.title, engine.snap.as_ref()?);
     let (program, config, name) = (&snap.program, &snap.config, &snap.name);
     Some(format!(
@@ -83,9 +97,15 @@ fn snaps(context: &StepContext, containers: &Containers) -> Option<String> {
 /// The warnings that pods run in a containerd which is not set up.
 fn own_containerds(containers: &Containers) -> Vec<String> {
     let found = |title: &String| containers.host.own_containerds.contains(title);
-    let all = containers.toolkit.own_containerds.iter().filter(|own| found(&own.title));
+    let all = containers
+        .toolkit
+        .own_containerds
+        .iter()
+        .filter(|own| found(&own.title));
     let text = |title: &str, instead: &str| {
-        format!("{title} runs pods with its own containerd, which gpusetup does not set up. {instead}")
+        format!(
+            "{title} runs pods with its own containerd, which gpusetup does not set up. {instead}"
+        )
     };
     all.map(|own| text(&own.title, &own.instead)).collect()
 }
@@ -114,7 +134,9 @@ fn incomplete_template(setup: &EngineSetup) -> Option<String> {
 /// The warning that a runtime in another file stays as it is.
 fn kept_runtime(setup: &EngineSetup) -> Option<String> {
     let (title, path) = (&setup.engine.title, quoted_path(setup.runtime_in()?));
-    Some(format!("{title} has a runtime nvidia in {path} already, which stays as it is"))
+    Some(format!(
+        "{title} has a runtime nvidia in {path} already, which stays as it is"
+    ))
 }
 
 /// The warning that Docker's runtime nvidia, which stays as it is, does not start NVIDIA's program.
@@ -130,9 +152,18 @@ fn unusable_runtime(containers: &Containers, setup: &EngineSetup) -> Option<Stri
 
 /// The warning that a runtime of containerd's, which stays as it is, gives pods no GPUs.
 fn faulty_runtime(containers: &Containers, setup: &EngineSetup) -> Option<String> {
-    let mut of_engine = containers.host.runtimes.iter().filter(|runtime| runtime.engine == setup.engine.id);
-    let (runtime, fault) = of_engine.find_map(|runtime| Some((runtime, runtime.fault.as_deref()?)))?;
-    let (title, name, path) = (&setup.engine.title, &runtime.name, quoted_path(&runtime.path));
+    let mut of_engine = containers
+        .host
+        .runtimes
+        .iter()
+        .filter(|runtime| runtime.engine == setup.engine.id);
+    let (runtime, fault) =
+        of_engine.find_map(|runtime| Some((runtime, runtime.fault.as_deref()?)))?;
+    let (title, name, path) = (
+        &setup.engine.title,
+        &runtime.name,
+        quoted_path(&runtime.path),
+    );
     let unit = setup.engine.units.first()?;
     Some(format!(
         "{title} has a runtime {name} in {path} already, which stays as it is, but {fault}. Then run \
@@ -140,10 +171,14 @@ fn faulty_runtime(containers: &Containers, setup: &EngineSetup) -> Option<String
     ))
 }
 
-/// Why the runtime nvidia in Docker's file does not start NVIDIA's program; none if it does, or if the file has none.
+/// Why the runtime nvidia in Docker's file does not start NVIDIA's program; none if it does, or if
+/// the file has none.
 fn why_unusable(containers: &Containers, setup: &EngineSetup) -> Option<String> {
     let engine = setup.engine;
-    let path = engine.config.as_ref().filter(|_| engine.form == EngineForm::DaemonJson)?;
+    let path = engine
+        .config
+        .as_ref()
+        .filter(|_| engine.form == EngineForm::DaemonJson)?;
     let file = containers.host.file(Path::new(path)).ok()??;
     let runtimes = Runtimes::of(engine.form, &file.text).ok()?;
     let program = runtimes.programs.get(NVIDIA_RUNTIME)?.as_deref()?;
@@ -151,26 +186,42 @@ fn why_unusable(containers: &Containers, setup: &EngineSetup) -> Option<String> 
     let found = containers.host.runtimes.iter().find(is_it);
     // The toolkit's own program comes with its packages.
     let missing = found.and_then(|found| found.missing_program.as_deref());
-    let is_missing = missing.is_some_and(|missing| missing != Path::new(&containers.toolkit.runtime));
+    let is_missing =
+        missing.is_some_and(|missing| missing != Path::new(&containers.toolkit.runtime));
     match found {
         Some(_) if is_missing => Some(format!("its program {program} does not exist")),
-        None if !is_nvidia_runtime(program) => Some(format!("its program {program} is not NVIDIA's")),
+        None if !is_nvidia_runtime(program) => {
+            Some(format!("its program {program} is not NVIDIA's"))
+        }
         _ => None,
     }
 }
 
 /// The warning that containers end when their engine restarts.
 fn restart(containers: &Containers, setup: &EngineSetup) -> Option<String> {
-    let found = setup.found.as_ref().filter(|found| !found.units.is_empty())?;
+    let found = setup
+        .found
+        .as_ref()
+        .filter(|found| !found.units.is_empty())?;
     let edits: Vec<_> = containers.edits(setup).into_iter().flatten().collect();
-    let changed = edits.iter().find(|edit| setup.is_replaced || edit.before.as_ref() != Some(&edit.content))?;
+    let changed = edits
+        .iter()
+        .find(|edit| setup.is_replaced || edit.before.as_ref() != Some(&edit.content))?;
     let before = changed.before.as_deref().unwrap_or_default();
     ends_containers(setup.engine, &found.units, &changed.path, before)
 }
 
 /// The same for a file with this text before.
-pub(super) fn ends_containers(engine: &Engine, units: &[String], path: &Path, before: &str) -> Option<String> {
-    if units.is_empty() || engine.restart != Some(RestartEffect::EndsContainers) || keeps_containers(before) {
+pub(super) fn ends_containers(
+    engine: &Engine,
+    units: &[String],
+    path: &Path,
+    before: &str,
+) -> Option<String> {
+    if units.is_empty()
+        || engine.restart != Some(RestartEffect::EndsContainers)
+        || keeps_containers(before)
+    {
         return None;
     }
     let (title, path, units) = (&engine.title, quoted_path(path), all_of(&strs(units)));
@@ -185,17 +236,31 @@ fn strs(all: &[String]) -> Vec<&str> {
 }
 
 /// The devices in the specifications that a version of an engine reads: it skips the others.
-fn devices_for(containers: &Containers, engine: &Engine, version: AddOnVersion) -> BTreeSet<String> {
-    let read = containers.host.specifications.values().filter(|spec| !engine.refuses(version, spec.cdi));
+fn devices_for(
+    containers: &Containers,
+    engine: &Engine,
+    version: AddOnVersion,
+) -> BTreeSet<String> {
+    let read = containers
+        .host
+        .specifications
+        .values()
+        .filter(|spec| !engine.refuses(version, spec.cdi));
     read.flat_map(|spec| spec.devices.iter().cloned()).collect()
 }
 
-/// The warning that an engine does not read a specification that is there, and has no other way to the GPUs.
+/// The warning that an engine does not read a specification that is there, and has no other way to
+/// the GPUs.
 fn unread_specification(containers: &Containers, setup: &EngineSetup) -> Option<String> {
     let (engine, version) = (setup.engine, setup.version?);
     let found = devices_for(containers, engine, version);
-    let lacks = |spec: &CdiSpecification| spec.devices.is_empty() || !spec.devices.is_subset(&found);
-    let mut all = containers.host.specifications.iter().filter(|_| engine.needs_cdi(version));
+    let lacks =
+        |spec: &CdiSpecification| spec.devices.is_empty() || !spec.devices.is_subset(&found);
+    let mut all = containers
+        .host
+        .specifications
+        .iter()
+        .filter(|_| engine.needs_cdi(version));
     let (path, spec) = all.find(|(_, spec)| engine.refuses(version, spec.cdi) && lacks(spec))?;
     let (title, path, cdi) = (&engine.title, quoted_path(path), spec.cdi);
     let first = match engine.reads(cdi) {
@@ -213,33 +278,57 @@ const GPUS: &str = "nvidia.com/gpu=";
 /// The warning that an engine does not read the specifications that this toolkit writes.
 fn cdi(context: &StepContext, containers: &Containers, setup: &EngineSetup) -> Option<String> {
     let (engine, title) = (setup.engine, &setup.engine.title);
-    let text = engine.config.as_ref().and_then(|path| containers.host.file(Path::new(path)).ok()?);
+    let text = engine
+        .config
+        .as_ref()
+        .and_then(|path| containers.host.file(Path::new(path)).ok()?);
     let is_usable = why_unusable(containers, setup).is_none();
     if engine.form == EngineForm::DaemonJson && text.is_some_and(|file| refuses_cdi(&file.text)) {
-        let way = if is_usable { "--runtime nvidia works" } else { "--gpus works" };
-        return Some(format!("{title} is told not to use CDI (features.cdi), which stays so: {way}"));
+        let way = if is_usable {
+            "--runtime nvidia works"
+        } else {
+            "--gpus works"
+        };
+        return Some(format!(
+            "{title} is told not to use CDI (features.cdi), which stays so: {way}"
+        ));
     }
     let version = setup.version?;
-    let of_release = if setup.found.is_none() { format!(" of {}", context.facts.os.name) } else { String::new() };
+    let of_release = if setup.found.is_none() {
+        format!(" of {}", context.facts.os.name)
+    } else {
+        String::new()
+    };
     let subject = format!("{title} {version}{of_release}");
     let other_way = match engine.form {
         EngineForm::DaemonJson if is_usable => Some("--gpus and --runtime nvidia work"),
         EngineForm::DaemonJson => Some("--gpus works"),
-        EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => Some("the runtime nvidia works"),
+        EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => {
+            Some("the runtime nvidia works")
+        }
         EngineForm::Cdi => None,
     };
     if let Some(least) = engine.cdi.filter(|least| version < *least) {
-        let instead = other_way.map_or(", so its containers get no GPUs".to_owned(), |way| format!("; {way}"));
+        let instead = other_way.map_or(", so its containers get no GPUs".to_owned(), |way| {
+            format!("; {way}")
+        });
         return Some(format!(
             "{subject} reads no CDI specification{instead}: {title} {least} is the first version that does"
         ));
     }
     let (toolkit, newer) = (containers.version, containers.toolkit.newer_specification);
-    let first = engine.reads(newer.cdi).filter(|first| toolkit >= newer.since && version < *first)?;
+    let first = engine
+        .reads(newer.cdi)
+        .filter(|first| toolkit >= newer.since && version < *first)?;
     let instead = match other_way {
         Some(way) => format!("; {way} all the same"),
         // It uses the specification of the GPUs that is there already.
-        None if devices_for(containers, engine, version).iter().any(|name| name.starts_with(GPUS)) => return None,
+        None if devices_for(containers, engine, version)
+            .iter()
+            .any(|name| name.starts_with(GPUS)) =>
+        {
+            return None;
+        }
         None => format!(". If it does, containers of {title} get no GPUs"),
     };
     Some(format!(
@@ -249,9 +338,16 @@ fn cdi(context: &StepContext, containers: &Containers, setup: &EngineSetup) -> O
     ))
 }
 
-/// The warning that the toolkit's configuration cannot name CRI-O's runc or crun, because it is no plain file.
+/// The warning that the toolkit's configuration cannot name CRI-O's runc or crun, because it is no
+/// plain file.
 fn unwritten_low_level(containers: &Containers) -> Option<String> {
-    let program = quoted_path(containers.host.runtime_outside_path.as_ref().filter(|_| containers.is_kept)?);
+    let program = quoted_path(
+        containers
+            .host
+            .runtime_outside_path
+            .as_ref()
+            .filter(|_| containers.is_kept)?,
+    );
     let path = &containers.toolkit.low_level.as_ref()?.config;
     let why = containers.host.file(Path::new(path)).err()?;
     Some(format!(
@@ -262,16 +358,32 @@ fn unwritten_low_level(containers: &Containers) -> Option<String> {
 
 /// The warning that nothing will write a CDI specification on the host that a tree becomes.
 fn no_specification(context: &StepContext, containers: &Containers) -> Option<String> {
-    let (toolkit, version, since) = (containers.toolkit, containers.version, containers.toolkit.cdi_units_since);
-    let setup = containers.engines.iter().find(|setup| setup.engine.form == EngineForm::Cdi)?;
-    let mut devices = containers.host.specifications.values().flat_map(|specification| &specification.devices);
-    if version >= since || !context.facts.machine.is_tree || devices.any(|name| name.starts_with(GPUS)) {
+    let (toolkit, version, since) = (
+        containers.toolkit,
+        containers.version,
+        containers.toolkit.cdi_units_since,
+    );
+    let setup = containers
+        .engines
+        .iter()
+        .find(|setup| setup.engine.form == EngineForm::Cdi)?;
+    let mut devices = containers
+        .host
+        .specifications
+        .values()
+        .flat_map(|specification| &specification.devices);
+    if version >= since
+        || !context.facts.machine.is_tree
+        || devices.any(|name| name.starts_with(GPUS))
+    {
         return None;
     }
     let (title, engine, program) = (&toolkit.title, &setup.engine.title, &toolkit.program);
     let upgrade = match containers.request.locked_toolkit {
         Some(_) => String::new(),
-        None => format!(". {title} {since} and newer do so at every boot: plan again with --upgrade"),
+        None => {
+            format!(". {title} {since} and newer do so at every boot: plan again with --upgrade")
+        }
     };
     Some(format!(
         "{title} {version} writes no CDI specification when the host of this tree boots, so containers of {engine} get no GPUs \

@@ -1,4 +1,5 @@
-//! containerd's configuration with NVIDIA's runtime, in the versions 1, 2 and 3 of its format. Comments and everything else stay.
+//! containerd's configuration with NVIDIA's runtime, in the versions 1, 2 and 3 of its format.
+//! Comments and everything else stay.
 
 use super::merge::{comments_first, copy, has, remove, table, table_mut};
 use gpusetup_database::compat::{Engine, EngineForm};
@@ -27,13 +28,25 @@ const PLUGINS: [(i64, &str); 4] = [
 ];
 
 /// The first containerd that reads version 3. Up to 2.2 it ignores runtimes in a file of version 1.
-const SECOND: AddOnVersion = AddOnVersion { major: 2, minor: 0, patch: Some(0), build: None };
+const SECOND: AddOnVersion = AddOnVersion {
+    major: 2,
+    minor: 0,
+    patch: Some(0),
+    build: None,
+};
 
-/// The first containerd that reads version 4, and that translates the names of plugins in a file of version 1.
+/// The first containerd that reads version 4, and that translates the names of plugins in a file of
+/// version 1.
 /// <https://github.com/containerd/containerd/blob/v2.3.0/cmd/containerd/server/config/config.go>
-const TRANSLATING: AddOnVersion = AddOnVersion { major: 2, minor: 3, patch: Some(0), build: None };
+const TRANSLATING: AddOnVersion = AddOnVersion {
+    major: 2,
+    minor: 3,
+    patch: Some(0),
+    build: None,
+};
 
-/// The files with the runtime at this path. `text` is the main file, if there is one; `version` that of containerd, if known.
+/// The files with the runtime at this path. `text` is the main file, if there is one; `version`
+/// that of containerd, if known.
 ///
 /// # Errors
 ///
@@ -55,14 +68,24 @@ pub fn merged(
         return Ok(Containerd::Disabled);
     }
     let format = format(&doc, version)?;
-    let plugin = PLUGINS.iter().find(|(of, _)| *of == format).map_or("", |(_, plugin)| plugin);
+    let plugin = PLUGINS
+        .iter()
+        .find(|(of, _)| *of == format)
+        .map_or("", |(_, plugin)| plugin);
     let runtimes = ["plugins", plugin, "containerd", "runtimes"];
-    let mut ours = runtime_like_runc(table(&doc, &[&runtimes[..], &["runc"]].concat()), runtime, format);
+    let mut ours = runtime_like_runc(
+        table(&doc, &[&runtimes[..], &["runc"]].concat()),
+        runtime,
+        format,
+    );
     if let Some(instead) = instead_of_removed(engine, version, &ours) {
         ours.insert("runtime_type", value(instead));
     }
     let is_there = table(&doc, &runtimes).is_some_and(|all| all.contains_key(NVIDIA_RUNTIME));
-    let merges_files = engine.drop_in_since.zip(version).is_some_and(|(since, version)| version >= since);
+    let merges_files = engine
+        .drop_in_since
+        .zip(version)
+        .is_some_and(|(since, version)| version >= since);
     if !is_there && merges_files && imports(&doc, engine) {
         return drop_in(format, &runtimes, ours).map(Containerd::DropIn);
     }
@@ -84,21 +107,30 @@ pub fn merged(
     Ok(Containerd::Main(format!("{comments}{doc}")))
 }
 
-/// Whether a configuration of containerd keeps it from serving Kubernetes, as that of the package containerd.io does.
+/// Whether a configuration of containerd keeps it from serving Kubernetes, as that of the package
+/// containerd.io does.
 pub fn serves_no_pods(text: &str) -> bool {
     text.parse().is_ok_and(|doc: DocumentMut| is_disabled(&doc))
 }
 
-/// The runtimes that this containerd reads in one of its files. `main` is its main file, which has the version of an imported file
-/// that names none. A containerd whose version is not known reads every format.
+/// The runtimes that this containerd reads in one of its files. `main` is its main file, which has
+/// the version of an imported file that names none. A containerd whose version is not known reads
+/// every format.
 ///
 /// # Errors
 ///
-/// If containerd does not start with the file: it is no TOML, or of a version that this containerd does not read.
-pub fn runtimes_read(text: &str, main: &str, version: Option<AddOnVersion>) -> Result<Runtimes, ConfigError> {
+/// If containerd does not start with the file: it is no TOML, or of a version that this containerd
+/// does not read.
+pub fn runtimes_read(
+    text: &str,
+    main: &str,
+    version: Option<AddOnVersion>,
+) -> Result<Runtimes, ConfigError> {
     let mut doc = toml_document(text)?;
     let format = match declared(&doc)? {
-        None => toml_document(main).and_then(|doc| declared(&doc)).unwrap_or_default(),
+        None => toml_document(main)
+            .and_then(|doc| declared(&doc))
+            .unwrap_or_default(),
         own => own,
     };
     let read = plugins_read(format, version)?;
@@ -110,9 +142,19 @@ pub fn runtimes_read(text: &str, main: &str, version: Option<AddOnVersion>) -> R
     Runtimes::of(EngineForm::Containerd, &doc.to_string())
 }
 
-/// The plugins whose runtimes count in a file of this format: none stands for a file without a version.
-fn plugins_read(format: Option<i64>, version: Option<AddOnVersion>) -> Result<Vec<&'static str>, ConfigError> {
-    let of = |format: i64| PLUGINS.iter().filter(|(of, _)| *of == format).map(|(_, plugin)| *plugin).collect();
+/// The plugins whose runtimes count in a file of this format: none stands for a file without a
+/// version.
+fn plugins_read(
+    format: Option<i64>,
+    version: Option<AddOnVersion>,
+) -> Result<Vec<&'static str>, ConfigError> {
+    let of = |format: i64| {
+        PLUGINS
+            .iter()
+            .filter(|(of, _)| *of == format)
+            .map(|(_, plugin)| *plugin)
+            .collect()
+    };
     let all = || PLUGINS.iter().map(|(_, plugin)| *plugin).collect();
     match (format, version) {
         (Some(format @ 2..=4), version) if is_read(format, version) => Ok(of(format)),
@@ -127,8 +169,8 @@ fn plugins_read(format: Option<i64>, version: Option<AddOnVersion>) -> Result<Ve
     }
 }
 
-/// The text without what a merge added to `before`: NVIDIA's runtime, runc beside it and the setting for CDI. None if nothing but the
-/// version stays.
+/// The text without what a merge added to `before`: NVIDIA's runtime, runc beside it and the
+/// setting for CDI. None if nothing but the version stays.
 ///
 /// # Errors
 ///
@@ -142,28 +184,43 @@ pub fn without_ours(text: &str, before: &str) -> Result<Option<String>, ConfigEr
         // Somebody may have given the runc that a merge added more settings.
         let runc = [&runtimes[..], &["runc"]].concat();
         let runc = table(&doc, &runc).is_some_and(is_runc).then_some(runc);
-        let ours =
-            [Some([&runtimes[..], &[NVIDIA_RUNTIME]].concat()), runc, Some([&of_plugin[..], &["enable_cdi"]].concat())];
-        ours.into_iter().flatten().filter(|path| !has(&before, path)).for_each(|path| remove(&mut doc, &path));
-        let is_left_empty = doc.get("plugins").and_then(|all| all.get(plugin)).is_some_and(|left| !has_values(left));
+        let ours = [
+            Some([&runtimes[..], &[NVIDIA_RUNTIME]].concat()),
+            runc,
+            Some([&of_plugin[..], &["enable_cdi"]].concat()),
+        ];
+        ours.into_iter()
+            .flatten()
+            .filter(|path| !has(&before, path))
+            .for_each(|path| remove(&mut doc, &path));
+        let is_left_empty = doc
+            .get("plugins")
+            .and_then(|all| all.get(plugin))
+            .is_some_and(|left| !has_values(left));
         if is_left_empty && !has(&before, &of_plugin) {
             remove(&mut doc, &of_plugin);
         }
     }
     let after = doc.to_string();
     let read = toml_document(&after)?;
-    let has_more = read.iter().any(|(key, item)| key != "version" && has_values(item));
+    let has_more = read
+        .iter()
+        .any(|(key, item)| key != "version" && has_values(item));
     Ok(has_more.then_some(after))
 }
 
 /// Whether something is more than tables without keys.
 fn has_values(item: &Item) -> bool {
-    item.as_table_like().is_none_or(|all| all.iter().any(|(_, inner)| has_values(inner)))
+    item.as_table_like()
+        .is_none_or(|all| all.iter().any(|(_, inner)| has_values(inner)))
 }
 
 /// The version that a file says it has.
 fn declared(doc: &DocumentMut) -> Result<Option<i64>, ConfigError> {
-    let number = |item: &Item| item.as_integer().ok_or_else(|| ConfigError::new("its version is no number"));
+    let number = |item: &Item| {
+        item.as_integer()
+            .ok_or_else(|| ConfigError::new("its version is no number"))
+    };
     doc.get("version").map(number).transpose()
 }
 
@@ -172,10 +229,12 @@ fn format(doc: &DocumentMut, version: Option<AddOnVersion>) -> Result<i64, Confi
     let is_known = PLUGINS.iter().any(|(of, _)| *of == format);
     match (is_known, is_read(format, version)) {
         (true, true) => Ok(format),
-        (false, _) => Err(ConfigError::new(format!("gpusetup does not know version {format} of this file"))),
-        (true, false) if format == 1 => {
-            Err(ConfigError::new("it is of version 1, and containerd 2 may ignore the runtimes in such a file"))
-        }
+        (false, _) => Err(ConfigError::new(format!(
+            "gpusetup does not know version {format} of this file"
+        ))),
+        (true, false) if format == 1 => Err(ConfigError::new(
+            "it is of version 1, and containerd 2 may ignore the runtimes in such a file",
+        )),
         (true, false) => Err(not_read(format)),
     }
 }
@@ -193,27 +252,44 @@ fn is_read(format: i64, version: Option<AddOnVersion>) -> bool {
 /// Whether a containerd does not start with a file of a newer format. Others take it for version 2.
 /// <https://github.com/containerd/containerd/blob/v1.7.17/services/server/config/config.go>
 fn is_strict(version: AddOnVersion) -> bool {
-    let first = |minor: u16, patch: u16| AddOnVersion { major: 1, minor, patch: Some(patch), build: None };
+    let first = |minor: u16, patch: u16| AddOnVersion {
+        major: 1,
+        minor,
+        patch: Some(patch),
+        build: None,
+    };
     version >= first(7, 17) || (first(6, 32)..first(7, 0)).contains(&version)
 }
 
 fn not_read(format: i64) -> ConfigError {
-    ConfigError::new(format!("containerd here does not read version {format} of this file"))
+    ConfigError::new(format!(
+        "containerd here does not read version {format} of this file"
+    ))
 }
 
 /// Whether the plugin that serves Kubernetes is switched off, as in the package containerd.io.
 fn is_disabled(doc: &DocumentMut) -> bool {
     let all = doc.get("disabled_plugins").and_then(Item::as_array);
-    let mut names = all.into_iter().flat_map(|all| all.iter()).filter_map(Value::as_str);
+    let mut names = all
+        .into_iter()
+        .flat_map(|all| all.iter())
+        .filter_map(Value::as_str);
     names.any(|name| PLUGINS.iter().any(|(_, plugin)| *plugin == name))
 }
 
 /// Whether the main file takes the added one in.
 fn imports(doc: &DocumentMut, engine: &Engine) -> bool {
-    let (Some(file), Some(main)) = (&engine.drop_in, &engine.config) else { return false };
-    let (Some(folder), Some(of_main)) = (Path::new(file).parent(), Path::new(main).parent()) else { return false };
+    let (Some(file), Some(main)) = (&engine.drop_in, &engine.config) else {
+        return false;
+    };
+    let (Some(folder), Some(of_main)) = (Path::new(file).parent(), Path::new(main).parent()) else {
+        return false;
+    };
     let all = doc.get("imports").and_then(Item::as_array);
-    let mut patterns = all.into_iter().flat_map(|all| all.iter()).filter_map(Value::as_str);
+    let mut patterns = all
+        .into_iter()
+        .flat_map(|all| all.iter())
+        .filter_map(Value::as_str);
     patterns.any(|pattern| of_main.join(pattern) == folder.join("*.toml"))
 }
 
@@ -224,9 +300,14 @@ fn drop_in(format: i64, runtimes: &[&str], ours: Table) -> Result<String, Config
     Ok(format!("# Written by gpusetup.\n{doc}"))
 }
 
-/// The CDI setting is only in versions of containerd that read specifications and do not so by default.
+/// The CDI setting is only in versions of containerd that read specifications and do not so by
+/// default.
 fn needs_cdi_setting(engine: &Engine, version: Option<AddOnVersion>, format: i64) -> bool {
-    let since = |bound: Option<AddOnVersion>| bound.zip(version).is_some_and(|(bound, version)| version >= bound);
+    let since = |bound: Option<AddOnVersion>| {
+        bound
+            .zip(version)
+            .is_some_and(|(bound, version)| version >= bound)
+    };
     format > 1 && since(engine.cdi) && !since(engine.cdi_by_default)
 }
 
@@ -259,10 +340,21 @@ fn runtime_like_runc(there: Option<&dyn TableLike>, runtime: &str, format: i64) 
 }
 
 /// The type in place of that of a runtime, if this containerd no longer has that one.
-fn instead_of_removed<'e>(engine: &'e Engine, version: Option<AddOnVersion>, runtime: &Table) -> Option<&'e str> {
-    let removed = engine.removed_types.as_ref().filter(|removed| version >= Some(removed.since))?;
+fn instead_of_removed<'e>(
+    engine: &'e Engine,
+    version: Option<AddOnVersion>,
+    runtime: &Table,
+) -> Option<&'e str> {
+    let removed = engine
+        .removed_types
+        .as_ref()
+        .filter(|removed| version >= Some(removed.since))?;
     let kind = runtime.get("runtime_type")?.as_str()?;
-    removed.names.iter().any(|name| name == kind).then_some(removed.instead.as_str())
+    removed
+        .names
+        .iter()
+        .any(|name| name == kind)
+        .then_some(removed.instead.as_str())
 }
 
 fn copy_values(from: &dyn TableLike, to: &mut Table) {
@@ -278,7 +370,9 @@ mod tests {
 
     fn merge(text: Option<&str>, version: &str) -> Result<Containerd, ConfigError> {
         let database = embedded();
-        let engine = database.engine("containerd".parse().expect("an id")).expect("known");
+        let engine = database
+            .engine("containerd".parse().expect("an id"))
+            .expect("known");
         merged(text, engine, version.parse().ok(), PATH)
     }
 
@@ -296,8 +390,7 @@ mod tests {
         let after = main(Some(SECOND_FORMAT), "1.6.20");
         let ours = "runtimes.nvidia]\nruntime_type = \"io.containerd.runc.v2\"";
         assert!(after.contains(ours), "{after}");
-        let options =
-            "runtimes.nvidia.options]\nSystemdCgroup = true\nBinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
+        let options = "runtimes.nvidia.options]\nSystemdCgroup = true\nBinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
         assert!(after.contains(options), "{after}");
         assert_eq!(main(Some(&after), "1.6.20"), after, "a second time");
         for line in SECOND_FORMAT.lines() {
@@ -309,8 +402,14 @@ mod tests {
     #[test]
     fn a_type_of_runtime_that_is_gone_is_not_copied() {
         let old = SECOND_FORMAT.replace("io.containerd.runc.v2", "io.containerd.runc.v1");
-        let ours = |kind: &str| format!("runtimes.nvidia]\nruntime_type = \"io.containerd.runc.{kind}\"\n");
-        assert!(main(Some(&old), "2.1.4").contains(&ours("v2")), "{}", main(Some(&old), "2.1.4"));
+        let ours = |kind: &str| {
+            format!("runtimes.nvidia]\nruntime_type = \"io.containerd.runc.{kind}\"\n")
+        };
+        assert!(
+            main(Some(&old), "2.1.4").contains(&ours("v2")),
+            "{}",
+            main(Some(&old), "2.1.4")
+        );
         assert!(main(Some(&old), "1.7.24").contains(&ours("v1")));
     }
 
@@ -318,7 +417,11 @@ mod tests {
     fn what_a_merge_added_is_removed_and_later_changes_stay() {
         for version in ["1.6.20", "1.7.24"] {
             let after = main(Some(SECOND_FORMAT), version);
-            assert_eq!(without_ours(&after, SECOND_FORMAT), Ok(Some(SECOND_FORMAT.to_owned())), "{version}");
+            assert_eq!(
+                without_ours(&after, SECOND_FORMAT),
+                Ok(Some(SECOND_FORMAT.to_owned())),
+                "{version}"
+            );
             let changed = after.replace("pause:3.9", "pause:3.10");
             let expected = SECOND_FORMAT.replace("pause:3.9", "pause:3.10");
             assert_eq!(without_ours(&changed, SECOND_FORMAT), Ok(Some(expected)));
@@ -326,8 +429,13 @@ mod tests {
         let new = main(None, "1.7.24");
         assert_eq!(without_ours(&new, ""), Ok(None));
         let theirs = format!("{new}\n[plugins.x]\na = 1\n");
-        let left = without_ours(&theirs, "").expect("TOML").expect("theirs stays");
-        assert!(left.contains("[plugins.x]\na = 1\n") && !left.contains("cri"), "{left}");
+        let left = without_ours(&theirs, "")
+            .expect("TOML")
+            .expect("theirs stays");
+        assert!(
+            left.contains("[plugins.x]\na = 1\n") && !left.contains("cri"),
+            "{left}"
+        );
     }
 
     #[test]
@@ -337,21 +445,38 @@ mod tests {
         let options = format!(
             "[plugins.cri.containerd.runtimes.nvidia.options]\nBinaryName = \"{PATH}\"\nRuntime = \"{PATH}\"\n"
         );
-        assert!(after.starts_with(text) && after.contains(&options), "{after}");
-        assert!(after.contains("[plugins.cri.containerd.runtimes.runc]"), "{after}");
+        assert!(
+            after.starts_with(text) && after.contains(&options),
+            "{after}"
+        );
+        assert!(
+            after.contains("[plugins.cri.containerd.runtimes.runc]"),
+            "{after}"
+        );
         assert_eq!(main(Some(&after), "1.4.13"), after);
     }
 
     #[test]
     fn a_new_file_has_the_version_that_this_containerd_writes() {
         let new = main(None, "1.7.24");
-        for part in ["version = 2\n", "enable_cdi = true\n", ".runtimes.runc]\n", ".runtimes.nvidia.options]\n"] {
+        for part in [
+            "version = 2\n",
+            "enable_cdi = true\n",
+            ".runtimes.runc]\n",
+            ".runtimes.nvidia.options]\n",
+        ] {
             assert!(new.contains(part), "{part}: {new}");
         }
         assert!(main(None, "2.1.3").starts_with("version = 3\n"));
         let commented = main(Some("# by hand\n"), "2.1.3");
-        assert!(commented.starts_with("# by hand\nversion = 3\n"), "{commented}");
-        assert!(commented.contains("io.containerd.cri.v1.runtime"), "{commented}");
+        assert!(
+            commented.starts_with("# by hand\nversion = 3\n"),
+            "{commented}"
+        );
+        assert!(
+            commented.contains("io.containerd.cri.v1.runtime"),
+            "{commented}"
+        );
     }
 
     #[test]
@@ -368,19 +493,29 @@ mod tests {
         );
         assert_eq!(beside, expected);
         // Older ones replace the whole section of the plugin by that of the imported file.
-        let text = text.replace("version = 3", "version = 2").replace("cri.v1.runtime", "grpc.v1.cri");
-        assert!(matches!(merge(Some(&text), "1.7.24"), Ok(Containerd::Main(_))));
+        let text = text
+            .replace("version = 3", "version = 2")
+            .replace("cri.v1.runtime", "grpc.v1.cri");
+        assert!(matches!(
+            merge(Some(&text), "1.7.24"),
+            Ok(Containerd::Main(_))
+        ));
     }
 
     #[test]
     fn docker_has_no_runtimes_for_kubernetes() {
         // The file of the package containerd.io.
         for version in ["1.7.24", "2.1.4"] {
-            assert_eq!(merge(Some("disabled_plugins = [\"cri\"]\n"), version), Ok(Containerd::Disabled), "{version}");
+            assert_eq!(
+                merge(Some("disabled_plugins = [\"cri\"]\n"), version),
+                Ok(Containerd::Disabled),
+                "{version}"
+            );
         }
     }
 
-    /// The names that containerd finds the runtime `nvidia` under in a file that has it under each one.
+    /// The names that containerd finds the runtime `nvidia` under in a file that has it under each
+    /// one.
     fn read_under(main: &str, file: &str, version: &str) -> Vec<&'static str> {
         let has = |plugin: &&str| {
             let text = format!("{file}[plugins.\"{plugin}\".containerd.runtimes.nvidia]\n");
@@ -388,12 +523,20 @@ mod tests {
             let read = runtimes_read(&text, main, version.parse().ok()).expect("readable");
             read.programs.contains_key(NVIDIA_RUNTIME)
         };
-        PLUGINS[..3].iter().map(|(_, plugin)| *plugin).filter(has).collect()
+        PLUGINS[..3]
+            .iter()
+            .map(|(_, plugin)| *plugin)
+            .filter(has)
+            .collect()
     }
 
     #[test]
     fn runtimes_count_under_the_names_of_the_files_format() {
-        let [first, second, third] = ["cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"];
+        let [first, second, third] = [
+            "cri",
+            "io.containerd.grpc.v1.cri",
+            "io.containerd.cri.v1.runtime",
+        ];
         for (file, version, names) in [
             ("", "1.7.27", vec![first]),
             ("version = 2\n", "1.7.27", vec![second]),
@@ -408,33 +551,53 @@ mod tests {
         ] {
             assert_eq!(read_under("", file, version), names, "{file}{version}");
         }
-        assert_eq!(read_under("version = 2\n", "", "1.7.27"), [second], "an imported file has the main one's version");
+        assert_eq!(
+            read_under("version = 2\n", "", "1.7.27"),
+            [second],
+            "an imported file has the main one's version"
+        );
         for (text, version) in [
             ("version = 3\n", "1.6.32"),
             ("version = 3\n", "1.7.27"),
             ("version = 4\n", "2.1.1"),
             ("[plugins\n", "2.1.1"),
         ] {
-            assert!(runtimes_read(text, text, version.parse().ok()).is_err(), "{text}{version}");
+            assert!(
+                runtimes_read(text, text, version.parse().ok()).is_err(),
+                "{text}{version}"
+            );
         }
     }
 
     #[test]
     fn the_format_of_containerd_2_3_is_merged() {
         let after = main(Some("version = 4\n"), "2.3.0");
-        assert!(after.contains("[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.nvidia]"), "{after}");
+        assert!(
+            after.contains("[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.nvidia]"),
+            "{after}"
+        );
         assert_eq!(without_ours(&after, "version = 4\n"), Ok(None));
     }
 
     #[test]
     fn what_cannot_be_read_is_refused() {
-        let said = |text: &str, version: &str| merge(Some(text), version).expect_err("refused").to_string();
-        assert!(said("version = 2\n[plugins\n", "1.7.24").starts_with("line 2, column "), "{}", said("[plugins\n", ""));
+        let said = |text: &str, version: &str| {
+            merge(Some(text), version).expect_err("refused").to_string()
+        };
+        assert!(
+            said("version = 2\n[plugins\n", "1.7.24").starts_with("line 2, column "),
+            "{}",
+            said("[plugins\n", "")
+        );
         assert!(said("version = 4\n", "2.1.0").contains("does not read version 4"));
         assert!(said("version = 5\n", "2.3.0").contains("does not know version 5"));
         assert!(said("version = 3\n", "1.7.24").contains("does not read version 3"));
         assert!(said("root = \"/x\"\n", "2.1.0").contains("it is of version 1, and containerd 2"));
         let inline = "version = 2\nplugins = {}\n";
-        assert!(said(inline, "1.7.24").contains("plugins is no table with a header"), "{}", said(inline, "1.7.24"));
+        assert!(
+            said(inline, "1.7.24").contains("plugins is no table with a header"),
+            "{}",
+            said(inline, "1.7.24")
+        );
     }
 }

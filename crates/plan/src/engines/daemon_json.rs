@@ -21,21 +21,29 @@ const STRICT: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// The text with the runtime at this path and, if `cdi`, with CDI enabled. A runtime or a setting that is there already stays.
+/// The text with the runtime at this path and, if `cdi`, with CDI enabled. A runtime or a setting
+/// that is there already stays.
 ///
 /// # Errors
 ///
-/// If Docker could not read the text, or a key has another kind of value than Docker expects, or is there twice.
+/// If Docker could not read the text, or a key has another kind of value than Docker expects, or is
+/// there twice.
 pub fn merged(text: &str, runtime: &str, cdi: bool) -> Result<String, ConfigError> {
     match text.strip_prefix(BYTE_ORDER_MARK) {
-        Some(rest) => merged_without_mark(rest, runtime, cdi).map(|after| format!("{BYTE_ORDER_MARK}{after}")),
+        Some(rest) => {
+            merged_without_mark(rest, runtime, cdi).map(|after| format!("{BYTE_ORDER_MARK}{after}"))
+        }
         None => merged_without_mark(text, runtime, cdi),
     }
 }
 
 fn merged_without_mark(text: &str, runtime: &str, cdi: bool) -> Result<String, ConfigError> {
     // Docker takes an empty file for an empty object.
-    let (text, is_empty) = if text.trim().is_empty() { ("{\n}\n", true) } else { (text, false) };
+    let (text, is_empty) = if text.trim().is_empty() {
+        ("{\n}\n", true)
+    } else {
+        (text, false)
+    };
     let before = json_object(text)?;
     if let Some((name, e)) = twice(text)
         && ["runtimes", "features"].contains(&name.as_str())
@@ -43,12 +51,20 @@ fn merged_without_mark(text: &str, runtime: &str, cdi: bool) -> Result<String, C
         return Err(e);
     }
     let ours = Value::Object(additions(&before, runtime, cdi)?);
-    let Value::Object(ours) = ours else { return Ok(text.to_owned()) };
+    let Value::Object(ours) = ours else {
+        return Ok(text.to_owned());
+    };
     if ours.is_empty() {
-        return Ok(if is_empty { String::new() } else { text.to_owned() });
+        return Ok(if is_empty {
+            String::new()
+        } else {
+            text.to_owned()
+        });
     }
     let root = CstRootNode::parse(text, &STRICT).map_err(|e| ConfigError::new(e.to_string()))?;
-    let top = root.object_value().ok_or_else(|| ConfigError::new("it is no JSON object"))?;
+    let top = root
+        .object_value()
+        .ok_or_else(|| ConfigError::new("it is no JSON object"))?;
     for (key, value) in &ours {
         match (top.object_value(key), value) {
             (Some(there), Value::Object(entries)) => add(&there, entries),
@@ -63,45 +79,75 @@ fn merged_without_mark(text: &str, runtime: &str, cdi: bool) -> Result<String, C
     Ok(after)
 }
 
-/// The text without what a merge added to `before`: the runtime, and CDI if that was not set. Everything else stays. None if
-/// nothing stays.
+/// The text without what a merge added to `before`: the runtime, and CDI if that was not set.
+/// Everything else stays. None if nothing stays.
 ///
 /// # Errors
 ///
 /// If Docker could not read one of them.
 pub fn without_ours(text: &str, before: &str) -> Result<Option<String>, ConfigError> {
-    let before = if before.trim().is_empty() { Map::new() } else { json_object(before)? };
-    let (mark, rest) = text.strip_prefix(BYTE_ORDER_MARK).map_or(("", text), |rest| (BYTE_ORDER_MARK, rest));
+    let before = if before.trim().is_empty() {
+        Map::new()
+    } else {
+        json_object(before)?
+    };
+    let (mark, rest) = text
+        .strip_prefix(BYTE_ORDER_MARK)
+        .map_or(("", text), |rest| (BYTE_ORDER_MARK, rest));
     let root = CstRootNode::parse(rest, &STRICT).map_err(|e| ConfigError::new(e.to_string()))?;
-    let top = root.object_value().ok_or_else(|| ConfigError::new("it is no JSON object"))?;
+    let top = root
+        .object_value()
+        .ok_or_else(|| ConfigError::new("it is no JSON object"))?;
     for (section, key) in [("runtimes", NVIDIA_RUNTIME), ("features", "cdi")] {
         let had = before.get(section);
-        let Some(entries) = top.object_value(section).filter(|_| had.is_none_or(|had| had.get(key).is_none())) else {
+        let Some(entries) = top
+            .object_value(section)
+            .filter(|_| had.is_none_or(|had| had.get(key).is_none()))
+        else {
             continue;
         };
-        entries.get(key).into_iter().for_each(|entry| entry.remove());
-        let section = top.get(section).filter(|_| had.is_none() && entries.properties().is_empty());
+        entries
+            .get(key)
+            .into_iter()
+            .for_each(|entry| entry.remove());
+        let section = top
+            .get(section)
+            .filter(|_| had.is_none() && entries.properties().is_empty());
         section.into_iter().for_each(|section| section.remove());
     }
     let after = format!("{mark}{root}");
     Ok((!json_object(&after)?.is_empty()).then_some(after))
 }
 
-/// The key that is there a second time, in the file or in an object of it, and where. Docker reads both; whoever reads the file may not.
+/// The key that is there a second time, in the file or in an object of it, and where. Docker reads
+/// both; whoever reads the file may not.
 fn twice(text: &str) -> Option<(String, ConfigError)> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &STRICT).ok()?;
-    let Some(ast::Value::Object(top)) = parsed.value else { return None };
-    let inner = top.properties.iter().filter_map(|property| property.value.as_object());
+    let Some(ast::Value::Object(top)) = parsed.value else {
+        return None;
+    };
+    let inner = top
+        .properties
+        .iter()
+        .filter_map(|property| property.value.as_object());
     let (name, at) = [&top].into_iter().chain(inner).find_map(repeated)?;
     let (line, column) = line_and_column(text, at);
-    let e = ConfigError::at(line, column, format!("it has the key {name:?} a second time: join the two"));
+    let e = ConfigError::at(
+        line,
+        column,
+        format!("it has the key {name:?} a second time: join the two"),
+    );
     Some((name.to_owned(), e))
 }
 
 /// The first key that an object has had before, and where it is.
 fn repeated<'a>(object: &'a Object<'_>) -> Option<(&'a str, usize)> {
     let all = &object.properties;
-    let is_again = |at: &usize| all[..*at].iter().any(|before| before.name.as_str() == all[*at].name.as_str());
+    let is_again = |at: &usize| {
+        all[..*at]
+            .iter()
+            .any(|before| before.name.as_str() == all[*at].name.as_str())
+    };
     let at = (0..all.len()).find(is_again)?;
     Some((all[at].name.as_str(), all[at].range.start))
 }
@@ -112,7 +158,11 @@ pub fn keeps_containers(text: &str) -> bool {
 }
 
 /// What is missing, in the form of the file.
-fn additions(before: &Map<String, Value>, runtime: &str, cdi: bool) -> Result<Map<String, Value>, ConfigError> {
+fn additions(
+    before: &Map<String, Value>,
+    runtime: &str,
+    cdi: bool,
+) -> Result<Map<String, Value>, ConfigError> {
     let there = |key: &str| match before.get(key) {
         None => Ok(None),
         Some(Value::Object(entries)) => Ok(Some(entries)),
@@ -120,7 +170,10 @@ fn additions(before: &Map<String, Value>, runtime: &str, cdi: bool) -> Result<Ma
     };
     let mut ours = Map::new();
     if there("runtimes")?.is_none_or(|all| !all.contains_key(NVIDIA_RUNTIME)) {
-        ours.insert("runtimes".to_owned(), json!({ NVIDIA_RUNTIME: { "args": [], "path": runtime } }));
+        ours.insert(
+            "runtimes".to_owned(),
+            json!({ NVIDIA_RUNTIME: { "args": [], "path": runtime } }),
+        );
     }
     if cdi && there("features")?.is_none_or(|all| !all.contains_key("cdi")) {
         ours.insert("features".to_owned(), json!({ "cdi": true }));
@@ -152,7 +205,9 @@ fn input(value: &Value) -> CstInputValue {
         Value::Number(number) => CstInputValue::Number(number.to_string()),
         Value::String(text) => CstInputValue::String(text.clone()),
         Value::Array(all) => CstInputValue::Array(all.iter().map(input).collect()),
-        Value::Object(all) => CstInputValue::Object(all.iter().map(|(k, v)| (k.clone(), input(v))).collect()),
+        Value::Object(all) => {
+            CstInputValue::Object(all.iter().map(|(k, v)| (k.clone(), input(v))).collect())
+        }
     }
 }
 
@@ -185,17 +240,33 @@ mod tests {
             "}",
         ];
         assert_eq!(after.lines().collect::<Vec<_>>(), expected);
-        assert_eq!(merged(&after, PATH, true), Ok(after.clone()), "a second time");
+        assert_eq!(
+            merged(&after, PATH, true),
+            Ok(after.clone()),
+            "a second time"
+        );
     }
 
     #[test]
     fn what_a_merge_added_is_removed_and_later_changes_stay() {
-        let text = "{\n\t\"runtimes\": {\"crun\": {\"path\": \"/usr/bin/crun\"}},\n\t\"debug\": true\n}\n";
-        let later = merged(text, PATH, true).expect("mergeable").replace("true\n}", "false\n}");
-        let left = without_ours(&later, text).expect("JSON").expect("theirs stays");
+        let text =
+            "{\n\t\"runtimes\": {\"crun\": {\"path\": \"/usr/bin/crun\"}},\n\t\"debug\": true\n}\n";
+        let later = merged(text, PATH, true)
+            .expect("mergeable")
+            .replace("true\n}", "false\n}");
+        let left = without_ours(&later, text)
+            .expect("JSON")
+            .expect("theirs stays");
         let read: Value = serde_json::from_str(&left).expect("JSON");
-        assert_eq!(read, json!({"runtimes": {"crun": {"path": "/usr/bin/crun"}}, "debug": true}), "{left}");
-        assert!(left.contains("\"crun\": {\"path\": \"/usr/bin/crun\"}"), "{left}");
+        assert_eq!(
+            read,
+            json!({"runtimes": {"crun": {"path": "/usr/bin/crun"}}, "debug": true}),
+            "{left}"
+        );
+        assert!(
+            left.contains("\"crun\": {\"path\": \"/usr/bin/crun\"}"),
+            "{left}"
+        );
         let whole = merged("", PATH, true).expect("mergeable");
         assert_eq!(without_ours(&whole, ""), Ok(None));
     }
@@ -205,7 +276,11 @@ mod tests {
         for empty in ["", "\n", "  \n"] {
             let after = merged(empty, PATH, false).expect("mergeable");
             let read: Value = serde_json::from_str(&after).expect("JSON");
-            assert_eq!(read, json!({"runtimes": {"nvidia": {"args": [], "path": PATH}}}), "{after}");
+            assert_eq!(
+                read,
+                json!({"runtimes": {"nvidia": {"args": [], "path": PATH}}}),
+                "{after}"
+            );
         }
     }
 
@@ -220,25 +295,44 @@ mod tests {
     #[test]
     fn what_docker_cannot_read_is_refused_with_its_place() {
         let place = |text: &str| merged(text, PATH, false).expect_err("refused").to_string();
-        assert!(place("{\n  // the mirror\n  \"debug\": true\n}\n").starts_with("line 2, column 3: "));
+        assert!(
+            place("{\n  // the mirror\n  \"debug\": true\n}\n").starts_with("line 2, column 3: ")
+        );
         assert!(place("{\n  \"debug\": true,\n}\n").starts_with("line 3, column 1: "));
         assert!(place("{\"debug\": true").starts_with("line 1, column 14: "));
         assert_eq!(place("[]"), "it is no JSON object");
         assert_eq!(place("{\"runtimes\": []}"), "its key runtimes is no object");
         let twice = "{\"runtimes\": {\"a\": {}},\n \"runtimes\": {}}";
-        assert_eq!(place(twice), "line 2, column 2: it has the key \"runtimes\" a second time: join the two");
+        assert_eq!(
+            place(twice),
+            "line 2, column 2: it has the key \"runtimes\" a second time: join the two"
+        );
     }
 
     #[test]
     fn a_file_of_windows_stays_one() {
         let text = "\u{feff}{\r\n  \"debug\": true\r\n}\r\n";
         let after = merged(text, PATH, true).expect("mergeable");
-        assert!(after.starts_with("\u{feff}{\r\n  \"debug\": true,\r\n  \"features\": {\r\n"), "{after:?}");
-        assert_eq!(after.matches('\n').count(), after.matches("\r\n").count(), "{after:?}");
-        assert_eq!(merged(&after, PATH, true), Ok(after.clone()), "a second time");
+        assert!(
+            after.starts_with("\u{feff}{\r\n  \"debug\": true,\r\n  \"features\": {\r\n"),
+            "{after:?}"
+        );
+        assert_eq!(
+            after.matches('\n').count(),
+            after.matches("\r\n").count(),
+            "{after:?}"
+        );
+        assert_eq!(
+            merged(&after, PATH, true),
+            Ok(after.clone()),
+            "a second time"
+        );
         assert!(refuses_cdi("\u{feff}{\"features\": {\"cdi\": false}}"));
         let nothing_to_add = r#"{"runtimes": {}, "runtimes": {"nvidia": {"path": "x"}}}"#;
-        assert!(merged(nothing_to_add, PATH, false).is_err(), "which one counts?");
+        assert!(
+            merged(nothing_to_add, PATH, false).is_err(),
+            "which one counts?"
+        );
         // A key that Docker reads twice is no obstacle if nothing is added to it.
         assert!(merged("{\"debug\": true, \"debug\": false}", PATH, false).is_ok());
     }

@@ -3,8 +3,8 @@
 use gpusetup_host::{ConfigError, toml_document};
 use toml_edit::{DocumentMut, Item, Table};
 
-/// The text of a file without any key, which are comments, and what is to be parsed: a parser takes comments for the end of a file
-/// that has nothing else.
+/// The text of a file without any key, which are comments, and what is to be parsed: a parser takes
+/// comments for the end of a file that has nothing else.
 pub fn comments_first(text: &str) -> Result<(&str, &str), ConfigError> {
     let has_keys = !toml_document(text)?.as_table().is_empty();
     Ok(if has_keys { ("", text) } else { (text, "") })
@@ -21,10 +21,14 @@ pub fn table<'a>(doc: &'a DocumentMut, path: &[&str]) -> Option<&'a dyn toml_edi
 
 /// Removes what is at a path of keys. Tables that it leaves empty and that have a header stay.
 pub fn remove(doc: &mut DocumentMut, path: &[&str]) {
-    let Some((last, parents)) = path.split_last() else { return };
+    let Some((last, parents)) = path.split_last() else {
+        return;
+    };
     let mut here: &mut dyn toml_edit::TableLike = doc.as_table_mut();
     for key in parents {
-        let Some(inner) = here.get_mut(key).and_then(Item::as_table_like_mut) else { return };
+        let Some(inner) = here.get_mut(key).and_then(Item::as_table_like_mut) else {
+            return;
+        };
         here = inner;
     }
     here.remove(last);
@@ -32,11 +36,17 @@ pub fn remove(doc: &mut DocumentMut, path: &[&str]) {
 
 /// Whether there is something at a path of keys.
 pub fn has(doc: &DocumentMut, path: &[&str]) -> bool {
-    path.split_last().is_some_and(|(last, parents)| table(doc, parents).is_some_and(|all| all.contains_key(last)))
+    path.split_last().is_some_and(|(last, parents)| {
+        table(doc, parents).is_some_and(|all| all.contains_key(last))
+    })
 }
 
-/// The table at a path of keys, made if it does not exist. Tables on the way get no header of their own.
-pub fn table_mut<'a>(doc: &'a mut DocumentMut, path: &[&str]) -> Result<&'a mut Table, ConfigError> {
+/// The table at a path of keys, made if it does not exist. Tables on the way get no header of their
+/// own.
+pub fn table_mut<'a>(
+    doc: &'a mut DocumentMut,
+    path: &[&str],
+) -> Result<&'a mut Table, ConfigError> {
     let mut here = doc.as_table_mut();
     for (at, key) in path.iter().enumerate() {
         let item = here.entry(key).or_insert_with(|| {
@@ -46,7 +56,9 @@ pub fn table_mut<'a>(doc: &'a mut DocumentMut, path: &[&str]) -> Result<&'a mut 
         });
         let name = path[..=at].join(".");
         here = item.as_table_mut().ok_or_else(|| {
-            ConfigError::new(format!("{name} is no table with a header, so nothing can be added to it"))
+            ConfigError::new(format!(
+                "{name} is no table with a header, so nothing can be added to it"
+            ))
         })?;
     }
     Ok(here)

@@ -26,15 +26,28 @@ pub enum Restored {
     Gone,
 }
 
-/// What becomes of a file: what it was before gpusetup changed it, or, if it has changed since, what others wrote.
+/// What becomes of a file: what it was before gpusetup changed it, or, if it has changed since,
+/// what others wrote.
 ///
 /// # Errors
 ///
 /// If the file has changed and cannot be read.
-pub fn restored(form: EngineForm, text: &str, original: Option<&Original>) -> Result<Restored, ConfigError> {
+pub fn restored(
+    form: EngineForm,
+    text: &str,
+    original: Option<&Original>,
+) -> Result<Restored, ConfigError> {
     let has_runtime = has_nvidia_runtime(form, text);
-    let Some(Original { text: before, unchanged }) = original.filter(|_| has_runtime) else {
-        return Ok(if has_runtime { Restored::Theirs } else { Restored::Same });
+    let Some(Original {
+        text: before,
+        unchanged,
+    }) = original.filter(|_| has_runtime)
+    else {
+        return Ok(if has_runtime {
+            Restored::Theirs
+        } else {
+            Restored::Same
+        });
     };
     let earlier = before.as_deref().unwrap_or_default();
     let after = match form {
@@ -55,22 +68,45 @@ pub fn restored(form: EngineForm, text: &str, original: Option<&Original>) -> Re
 mod tests {
     use super::*;
 
-    const OURS: &str = r#"{"debug": true, "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}"#;
+    const OURS: &str =
+        r#"{"debug": true, "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}"#;
 
     fn docker(text: &str, before: Option<&str>, unchanged: bool) -> Restored {
-        let original = Original { text: before.map(str::to_owned), unchanged };
+        let original = Original {
+            text: before.map(str::to_owned),
+            unchanged,
+        };
         restored(EngineForm::DaemonJson, text, Some(&original)).expect("JSON")
     }
 
     #[test]
     fn a_file_becomes_what_it_was_or_loses_only_the_runtime() {
         let before = "{\"debug\":   true}";
-        assert_eq!(docker(OURS, Some(before), true), Restored::Text(before.to_owned()));
-        assert_eq!(docker(OURS, Some(before), false), Restored::Text("{\"debug\": true}".to_owned()));
+        assert_eq!(
+            docker(OURS, Some(before), true),
+            Restored::Text(before.to_owned())
+        );
+        assert_eq!(
+            docker(OURS, Some(before), false),
+            Restored::Text("{\"debug\": true}".to_owned())
+        );
         assert_eq!(docker(OURS, None, true), Restored::Gone);
-        assert_eq!(docker(OURS, None, false), Restored::Text("{\"debug\": true}".to_owned()));
-        assert_eq!(docker(before, Some(OURS), true), Restored::Same, "the runtime is gone already");
-        assert_eq!(restored(EngineForm::DaemonJson, OURS, None), Ok(Restored::Theirs));
-        assert_eq!(restored(EngineForm::DaemonJson, before, None), Ok(Restored::Same));
+        assert_eq!(
+            docker(OURS, None, false),
+            Restored::Text("{\"debug\": true}".to_owned())
+        );
+        assert_eq!(
+            docker(before, Some(OURS), true),
+            Restored::Same,
+            "the runtime is gone already"
+        );
+        assert_eq!(
+            restored(EngineForm::DaemonJson, OURS, None),
+            Ok(Restored::Theirs)
+        );
+        assert_eq!(
+            restored(EngineForm::DaemonJson, before, None),
+            Ok(Restored::Same)
+        );
     }
 }

@@ -14,10 +14,14 @@ pub struct Values {
 impl Values {
     /// Those that are no paths: `CUDA_VERSION=11.8`.
     pub fn without_paths() -> Self {
-        Self { without_paths: true, ..Self::default() }
+        Self {
+            without_paths: true,
+            ..Self::default()
+        }
     }
 
-    /// The line with the values of variables in the place of `$NAME` and `${NAME}`. What the line sets is known from then on.
+    /// The line with the values of variables in the place of `$NAME` and `${NAME}`. What the line
+    /// sets is known from then on.
     pub fn expand(&mut self, line: &str) -> String {
         let mut expanded = String::new();
         for command in line.split_inclusive(';') {
@@ -41,10 +45,15 @@ impl Values {
     }
 
     fn note(&mut self, command: &str) {
-        for (name, _) in command.split_whitespace().filter_map(|word| word.split_once('=')) {
+        for (name, _) in command
+            .split_whitespace()
+            .filter_map(|word| word.split_once('='))
+        {
             self.known.remove(name);
         }
-        let is_of_path = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c) || c == '/' && !self.without_paths;
+        let is_of_path = |c: char| {
+            c.is_ascii_alphanumeric() || "._-".contains(c) || c == '/' && !self.without_paths
+        };
         let is_plain = |value: &str| !value.is_empty() && value.chars().all(is_of_path);
         let plain: Vec<_> = assignments(command)
             .into_iter()
@@ -55,13 +64,18 @@ impl Values {
     }
 }
 
-/// The variable at the start of a text that begins with `$`, and how long the reference is. Without a name, it is the `$` alone.
+/// The variable at the start of a text that begins with `$`, and how long the reference is. Without
+/// a name, it is the `$` alone.
 fn reference(text: &str) -> (&str, usize) {
     let name_of = |text: &str| text.find(|c: char| !is_of_name(c)).unwrap_or(text.len());
     match text.strip_prefix("${") {
         Some(inner) => {
             let length = name_of(inner);
-            if inner[length..].starts_with('}') { (&inner[..length], length + "${}".len()) } else { ("", 1) }
+            if inner[length..].starts_with('}') {
+                (&inner[..length], length + "${}".len())
+            } else {
+                ("", 1)
+            }
         }
         None => {
             let length = name_of(&text[1..]);
@@ -70,20 +84,27 @@ fn reference(text: &str) -> (&str, usize) {
     }
 }
 
-/// The variables that a command sets, with their values without quotes, if it does nothing else: `export A=b C=d`, also behind
-/// `then` and `&&`.
+/// The variables that a command sets, with their values without quotes, if it does nothing else:
+/// `export A=b C=d`, also behind `then` and `&&`.
 pub fn assignments(command: &str) -> Vec<(&str, &str)> {
     const LEADS: [&str; 4] = ["then ", "do ", "else ", "{ "];
     let code = command.split(" #").next().unwrap_or_default();
     let code = code.rsplit("&&").next().unwrap_or_default();
     // The next line may continue this one.
     let code = code.trim_matches([' ', '\t', ';', '\\']);
-    let code = LEADS.iter().find_map(|lead| code.strip_prefix(lead)).unwrap_or(code);
+    let code = LEADS
+        .iter()
+        .find_map(|lead| code.strip_prefix(lead))
+        .unwrap_or(code);
     let assignment = |word| {
         let (name, value): (&str, &str) = str::split_once(word, '=')?;
         is_name(name).then_some((name, value.trim_matches(['"', '\''])))
     };
-    without_export(code).split_whitespace().map(assignment).collect::<Option<_>>().unwrap_or_default()
+    without_export(code)
+        .split_whitespace()
+        .map(assignment)
+        .collect::<Option<_>>()
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -96,7 +117,10 @@ mod tests {
             ("V=11.8\nP=/c-${V}/bin:$V\n", "P=/c-11.8/bin:11.8"),
             ("export V=\"11.8\" W=1 # the version\nP=$V$W\n", "P=11.81"),
             ("V=11.8; P=/c-$V/bin:$PATH", "V=11.8; P=/c-11.8/bin:$PATH"),
-            ("V=11.8\nV=$(nvcc)\n$V $VV ${V%.*} $ ${V", "$V $VV ${V%.*} $ ${V"),
+            (
+                "V=11.8\nV=$(nvcc)\n$V $VV ${V%.*} $ ${V",
+                "$V $VV ${V%.*} $ ${V",
+            ),
             ("V=1\nif a; then V=2; fi\n$V", "2"),
             ("V=1\nV=\"2 3\"\n$V", "$V"),
             ("V=1\nV=2 make\n$V", "$V"),

@@ -32,14 +32,19 @@ struct Mark {
     after_tabs: bool,
 }
 
-/// For each line, whether it is whole: in no quotes and no `${` that another line opens or closes, in no here-document, and not
-/// continued. What is opened and never closed leaves no line behind it whole.
+/// For each line, whether it is whole: in no quotes and no `${` that another line opens or closes,
+/// in no here-document, and not continued. What is opened and never closed leaves no line behind it
+/// whole.
 pub fn whole_lines(script: &str) -> Vec<bool> {
     let mut open = Open::default();
     let mut marks = VecDeque::new();
     let mut is_whole = |line: &str| {
         if let Some(Mark { word, after_tabs }) = marks.front() {
-            let bare = if *after_tabs { line.trim_start_matches('\t') } else { line };
+            let bare = if *after_tabs {
+                line.trim_start_matches('\t')
+            } else {
+                line
+            };
             if bare == word {
                 marks.pop_front();
             }
@@ -54,30 +59,44 @@ pub fn whole_lines(script: &str) -> Vec<bool> {
 
 /// Reads a line: what is open at its end, if this is at its start.
 fn read(line: &str, at_start: Open, marks: &mut VecDeque<Mark>) -> Open {
-    let mut open = Open { continues: false, ..at_start };
+    let mut open = Open {
+        continues: false,
+        ..at_start
+    };
     let mut rest = line;
     while let Some(c) = rest.chars().next() {
         let before = &line[..line.len() - rest.len()];
         rest = &rest[c.len_utf8()..];
         match (open.quote, c) {
             (Quote::None | Quote::Double | Quote::Dollar, '\\') => match rest.chars().next() {
-                None => return Open { continues: true, ..open },
+                None => {
+                    return Open {
+                        continues: true,
+                        ..open
+                    };
+                }
                 Some(next) => rest = &rest[next.len_utf8()..],
             },
             (Quote::None | Quote::Double, '$') if rest.starts_with('{') => {
                 open.expansions += 1;
                 rest = &rest[1..];
             }
-            (Quote::None | Quote::Double, '}') => open.expansions = open.expansions.saturating_sub(1),
+            (Quote::None | Quote::Double, '}') => {
+                open.expansions = open.expansions.saturating_sub(1)
+            }
             (Quote::None, '#') if open.expansions == 0 && starts_word(before) => break,
             (Quote::None, '\'') if before.ends_with('$') => open.quote = Quote::Dollar,
             (Quote::None, '\'') => open.quote = Quote::Single,
             (Quote::None, '"') => open.quote = Quote::Double,
-            (Quote::Single | Quote::Dollar, '\'') | (Quote::Double, '"') => open.quote = Quote::None,
+            (Quote::Single | Quote::Dollar, '\'') | (Quote::Double, '"') => {
+                open.quote = Quote::None
+            }
             (Quote::None, '<') if rest.starts_with("<<") => rest = &rest[2..],
             (Quote::None, '<') if rest.starts_with('<') => rest = mark(&rest[1..], marks),
             // In quotes, only a command that they hold has one.
-            (Quote::Double, '<') if rest.starts_with('<') && before.contains("$(") => rest = mark(&rest[1..], marks),
+            (Quote::Double, '<') if rest.starts_with('<') && before.contains("$(") => {
+                rest = mark(&rest[1..], marks)
+            }
             _ => {}
         }
     }
@@ -117,7 +136,11 @@ mod tests {
 
     /// The lines of the script that are whole.
     fn whole(script: &str) -> Vec<&str> {
-        script.lines().zip(whole_lines(script)).filter_map(|(line, is_whole)| is_whole.then_some(line)).collect()
+        script
+            .lines()
+            .zip(whole_lines(script))
+            .filter_map(|(line, is_whole)| is_whole.then_some(line))
+            .collect()
     }
 
     #[test]
@@ -129,16 +152,25 @@ mod tests {
             ("a=$'it\\'s'\nc\n", &["a=$'it\\'s'", "c"]),
             ("a \\\nb\nc\n", &["c"]),
             ("a \\\\\nb\n", &["a \\\\", "b"]),
-            ("# it's\nx=${#a} # don't\nc\n", &["# it's", "x=${#a} # don't", "c"]),
+            (
+                "# it's\nx=${#a} # don't\nc\n",
+                &["# it's", "x=${#a} # don't", "c"],
+            ),
             ("cat <<EOF\nb\nEOF\nc\n", &["cat <<EOF", "c"]),
             ("cat <<-'E F' >x\nb\n\tE F\nc\n", &["cat <<-'E F' >x", "c"]),
             ("cat <<E\nb\n\tE\nc\n", &["cat <<E"]),
-            ("cat <<-\"EOF\" >x\nb\n\tEOF\nc\n", &["cat <<-\"EOF\" >x", "c"]),
+            (
+                "cat <<-\"EOF\" >x\nb\n\tEOF\nc\n",
+                &["cat <<-\"EOF\" >x", "c"],
+            ),
             ("cat <<A <<B\nit's\nA\nb\nB\nc\n", &["cat <<A <<B", "c"]),
             ("cat <<< \"a\"\nc\n", &["cat <<< \"a\"", "c"]),
             ("echo \"1 << 2\"\nc\n", &["echo \"1 << 2\"", "c"]),
             ("x=${y:-\nb\n}\nc\n", &["c"]),
-            ("x=\"${y:-a # b}\"\nz=${y:-\"${w}\"} # }\nc\n", &["x=\"${y:-a # b}\"", "z=${y:-\"${w}\"} # }", "c"]),
+            (
+                "x=\"${y:-a # b}\"\nz=${y:-\"${w}\"} # }\nc\n",
+                &["x=\"${y:-a # b}\"", "z=${y:-\"${w}\"} # }", "c"],
+            ),
             ("f() {\nb\n}\n", &["f() {", "b", "}"]),
             ("x=\"$(cat <<EOF\nb\nEOF\n)\"\nc\n", &["c"]),
             ("cat <<EOF\nnever ends\n", &["cat <<EOF"]),

@@ -1,11 +1,13 @@
-//! Links for terminals (OSC 8): added to a text that is already broken into lines, so that no line becomes shorter.
+//! Links for terminals (OSC 8): added to a text that is already broken into lines, so that no line
+//! becomes shorter.
 
 use std::fmt::Write;
 
 /// The longest address that becomes a link; terminals ignore longer ones.
 const LONGEST: usize = 2000;
 
-/// The text with every address as a link to itself, and every path for which `of_path` has an address as a link to that.
+/// The text with every address as a link to itself, and every path for which `of_path` has an
+/// address as a link to that.
 pub fn linked(text: &str, of_path: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -32,7 +34,9 @@ fn is_between(c: char) -> bool {
 
 fn one(out: &mut String, word: &str, of_path: &dyn Fn(&str) -> Option<String>) {
     let name = word.trim_end_matches([',', ';', ':', '.', '!', '?']);
-    let is_address = ["https://", "http://"].iter().any(|scheme| name.starts_with(scheme) && name.len() > scheme.len());
+    let is_address = ["https://", "http://"]
+        .iter()
+        .any(|scheme| name.starts_with(scheme) && name.len() > scheme.len());
     let address = match name {
         _ if is_address => Some(name.to_owned()),
         _ if name.starts_with('/') => of_path(name),
@@ -40,7 +44,11 @@ fn one(out: &mut String, word: &str, of_path: &dyn Fn(&str) -> Option<String>) {
     };
     match address.filter(|address| address.len() <= LONGEST && address.is_ascii()) {
         Some(address) => {
-            let _ = write!(out, "\x1b]8;;{address}\x1b\\{name}\x1b]8;;\x1b\\{}", &word[name.len()..]);
+            let _ = write!(
+                out,
+                "\x1b]8;;{address}\x1b\\{name}\x1b]8;;\x1b\\{}",
+                &word[name.len()..]
+            );
         }
         None => *out += word,
     }
@@ -51,7 +59,9 @@ pub fn of_file(host: &str, path: &str) -> String {
     let mut out = String::from("file://");
     for byte in host.bytes().chain(path.bytes()) {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' | b'+' => out.push(byte.into()),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' | b'+' => {
+                out.push(byte.into())
+            }
             byte => {
                 let _ = write!(out, "%{byte:02X}");
             }
@@ -71,13 +81,20 @@ mod tests {
 
     #[test]
     fn addresses_and_known_files_become_links_and_nothing_else_changes() {
-        let of_path = |path: &str| (path == "/etc/f g" || path == "/etc/f").then(|| of_file("h", path));
+        let of_path =
+            |path: &str| (path == "/etc/f g" || path == "/etc/f").then(|| of_file("h", path));
         let a = opened("https://a.example/x", "https://a.example/x");
         let f = opened("file://h/etc/f", "/etc/f");
         for (text, want) in [
             ("see https://a.example/x.", format!("see {a}.")),
-            ("(https://a.example/x),\n  \x1b[2m/etc/f\x1b[0m: x", format!("({a}),\n  \x1b[2m{f}\x1b[0m: x")),
-            ("\x1b[1mhttps://a.example/x\x1b[0m", format!("\x1b[1m{a}\x1b[0m")),
+            (
+                "(https://a.example/x),\n  \x1b[2m/etc/f\x1b[0m: x",
+                format!("({a}),\n  \x1b[2m{f}\x1b[0m: x"),
+            ),
+            (
+                "\x1b[1mhttps://a.example/x\x1b[0m",
+                format!("\x1b[1m{a}\x1b[0m"),
+            ),
             ("/etc/g https:// http", "/etc/g https:// http".to_owned()),
             ("sudo sh -c 'cat /etc/f'", format!("sudo sh -c 'cat {f}'")),
             ("", String::new()),

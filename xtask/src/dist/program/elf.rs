@@ -34,18 +34,28 @@ pub fn architecture(bytes: &[u8]) -> Option<&'static str> {
 
 /// The oldest glibc that the program starts with.
 pub fn glibc(bytes: &[u8]) -> object::read::Result<[u32; 2]> {
-    let needed = versions(bytes)?.into_iter().filter(|version| !version.is_optional);
-    let known = needed.filter_map(|version| match numbers(version.name.strip_prefix("GLIBC_")?)[..] {
-        [major, minor, ..] => Some([major, minor]),
-        _ => None,
-    });
+    let needed = versions(bytes)?
+        .into_iter()
+        .filter(|version| !version.is_optional);
+    let known =
+        needed.filter_map(
+            |version| match numbers(version.name.strip_prefix("GLIBC_")?)[..] {
+                [major, minor, ..] => Some([major, minor]),
+                _ => None,
+            },
+        );
     Ok(known.max().unwrap_or([2, 0]))
 }
 
-/// Lets the program start without the versions that only weak symbols have. Linkers leave the flag out, but glibc's loader knows it.
+/// Lets the program start without the versions that only weak symbols have. Linkers leave the flag
+/// out, but glibc's loader knows it.
 pub fn mark_optional(bytes: &mut [u8]) -> object::read::Result<()> {
-    for version in versions(bytes)?.iter().filter(|version| version.is_only_weak) {
-        let flags = u16::from_le_bytes([bytes[version.flags], bytes[version.flags + 1]]) | VER_FLG_WEAK;
+    for version in versions(bytes)?
+        .iter()
+        .filter(|version| version.is_only_weak)
+    {
+        let flags =
+            u16::from_le_bytes([bytes[version.flags], bytes[version.flags + 1]]) | VER_FLG_WEAK;
         bytes[version.flags..version.flags + 2].copy_from_slice(&flags.to_le_bytes());
     }
     Ok(())
@@ -55,12 +65,15 @@ fn versions(bytes: &[u8]) -> object::read::Result<Vec<Version>> {
     let header = Header::parse(bytes)?;
     let sections = header.sections(header.endian()?, bytes)?;
     let symbols = sections.symbols(LittleEndian, bytes, SHT_DYNSYM)?;
-    let (Some((of_symbols, _)), Some((mut libraries, _))) =
-        (sections.gnu_versym(LittleEndian, bytes)?, sections.gnu_verneed(LittleEndian, bytes)?)
-    else {
+    let (Some((of_symbols, _)), Some((mut libraries, _))) = (
+        sections.gnu_versym(LittleEndian, bytes)?,
+        sections.gnu_verneed(LittleEndian, bytes)?,
+    ) else {
         return Ok(Vec::new());
     };
-    let of_symbols = of_symbols.iter().map(|version| version.0.get(LittleEndian) & VERSYM_VERSION);
+    let of_symbols = of_symbols
+        .iter()
+        .map(|version| version.0.get(LittleEndian) & VERSYM_VERSION);
     let strong: BTreeSet<u16> = symbols
         .iter()
         .zip(of_symbols)
@@ -74,8 +87,10 @@ fn versions(bytes: &[u8]) -> object::read::Result<Vec<Version>> {
             versions.push(Version {
                 name: String::from_utf8_lossy(name).into_owned(),
                 is_optional: version.vna_flags.get(LittleEndian) & VER_FLG_WEAK != 0,
-                is_only_weak: !strong.contains(&(version.vna_other.get(LittleEndian) & VERSYM_VERSION)),
-                flags: std::ptr::from_ref::<U16<LittleEndian>>(&version.vna_flags).addr() - bytes.as_ptr().addr(),
+                is_only_weak: !strong
+                    .contains(&(version.vna_other.get(LittleEndian) & VERSYM_VERSION)),
+                flags: std::ptr::from_ref::<U16<LittleEndian>>(&version.vna_flags).addr()
+                    - bytes.as_ptr().addr(),
             });
         }
     }
@@ -90,7 +105,8 @@ mod tests {
 
     #[test]
     fn the_header_tells_the_architecture() {
-        let mut program = fs::read(std::env::current_exe().expect("it runs")).expect("it can be read");
+        let mut program =
+            fs::read(std::env::current_exe().expect("it runs")).expect("it can be read");
         for (machine, name) in [(62, "x86_64"), (183, "aarch64"), (21, "ppc64le")] {
             program[18] = machine;
             assert_eq!(architecture(&program), Some(name));
@@ -110,9 +126,15 @@ mod tests {
         write("new.map", "GLIBC_9.9 { global: found; };");
         write("old.map", "GLIBC_9.8 { global: found; };");
         write("library.c", "void found(void) {}");
-        write("program.c", "extern void found(void) __attribute__((weak)); int main(void) { return found ? 1 : 0; }");
+        write(
+            "program.c",
+            "extern void found(void) __attribute__((weak)); int main(void) { return found ? 1 : 0; }",
+        );
         let cc = |arguments: &str| {
-            let status = Command::new("cc").args(arguments.split(' ')).current_dir(&folder).status();
+            let status = Command::new("cc")
+                .args(arguments.split(' '))
+                .current_dir(&folder)
+                .status();
             assert!(status.expect("cc starts").success(), "cc {arguments}");
         };
         let library = |version: &str| {
@@ -121,7 +143,13 @@ mod tests {
             ));
         };
         let program = folder.join("program");
-        let run = || Command::new(&program).output().expect("it starts").status.code();
+        let run = || {
+            Command::new(&program)
+                .output()
+                .expect("it starts")
+                .status
+                .code()
+        };
         library("new");
         cc("-o program program.c -Wl,--no-as-needed,-rpath,$ORIGIN libfound.so");
         let before = fs::read(&program).expect("built");

@@ -1,4 +1,5 @@
-//! The builds of frameworks: for the CPU, for a CUDA that the driver does not run, or without kernels for a GPU.
+//! The builds of frameworks: for the CPU, for a CUDA that the driver does not run, or without
+//! kernels for a GPU.
 
 use super::{install, named, on_each};
 use crate::evidence::{BuiltFor, EnvironmentPackage, PythonEnvironment};
@@ -9,30 +10,52 @@ use gpusetup_resolve::Card;
 use gpusetup_text::text::quoted;
 
 /// The frameworks whose builds for the CPU have the same name as those for CUDA.
-const OF_BOTH_KINDS: [&str; 5] = ["torch", "pytorch", "tensorflow", "tensorflow-cpu", "libtorch"];
+const OF_BOTH_KINDS: [&str; 5] = [
+    "torch",
+    "pytorch",
+    "tensorflow",
+    "tensorflow-cpu",
+    "libtorch",
+];
 
 pub fn with_cuda(seen: &Evidence) -> Verdict {
     if seen.facts.has_no_gpu() {
         return Verdict::skip("this host has no NVIDIA GPU");
     }
     on_each(seen, |environment| {
-        let each = environment.packages.iter().filter(|p| p.build != BuiltFor::Unknown).map(|package| {
-            let name = named(environment, package);
-            match package.build {
-                BuiltFor::Cuda(cuda) => Verdict::pass().saw(format!("{name}: built for CUDA {cuda}")),
-                BuiltFor::Cpu if OF_BOTH_KINDS.contains(&package.name.as_str()) => {
-                    let verdict = Verdict::warn(format!("{name} is built for the CPU alone: it does not use the GPU"));
-                    advise(seen, environment, package, verdict, "install a build for CUDA")
+        let each = environment
+            .packages
+            .iter()
+            .filter(|p| p.build != BuiltFor::Unknown)
+            .map(|package| {
+                let name = named(environment, package);
+                match package.build {
+                    BuiltFor::Cuda(cuda) => {
+                        Verdict::pass().saw(format!("{name}: built for CUDA {cuda}"))
+                    }
+                    BuiltFor::Cpu if OF_BOTH_KINDS.contains(&package.name.as_str()) => {
+                        let verdict = Verdict::warn(format!(
+                            "{name} is built for the CPU alone: it does not use the GPU"
+                        ));
+                        advise(
+                            seen,
+                            environment,
+                            package,
+                            verdict,
+                            "install a build for CUDA",
+                        )
+                    }
+                    BuiltFor::Cpu | BuiltFor::Unknown => Verdict::pass(),
                 }
-                BuiltFor::Cpu | BuiltFor::Unknown => Verdict::pass(),
-            }
-        });
+            });
         Verdict::worst(each).unwrap_or_else(Verdict::pass)
     })
 }
 
 pub fn for_driver(seen: &Evidence) -> Verdict {
-    let Some(driver) = driver(seen) else { return Verdict::skip("no NVIDIA driver is installed") };
+    let Some(driver) = driver(seen) else {
+        return Verdict::skip("no NVIDIA driver is installed");
+    };
     on_each(seen, |environment| {
         let each = built(environment).filter_map(|(package, cuda)| {
             let oldest = *seen.oldest_driver_of_series.get(&cuda.to_string())?;
@@ -56,33 +79,57 @@ pub fn for_driver(seen: &Evidence) -> Verdict {
 }
 
 pub fn for_gpu(seen: &Evidence) -> Verdict {
-    let cards: Vec<&Card> = seen.cards.iter().filter_map(|card| card.as_ref().ok()).collect();
+    let cards: Vec<&Card> = seen
+        .cards
+        .iter()
+        .filter_map(|card| card.as_ref().ok())
+        .collect();
     if cards.is_empty() {
         return Verdict::skip("no known GPU is on this host");
     }
     on_each(seen, |environment| {
         let each = built(environment).filter_map(|(package, cuda)| {
             let (_, release) = known(seen, package)?;
-            let build = release.builds.iter().find(|build| build.cuda.series() == cuda)?;
+            let build = release
+                .builds
+                .iter()
+                .find(|build| build.cuda.series() == cuda)?;
             let name = named(environment, package);
-            let unfit = cards.iter().find(|card| card.capability.is_some_and(|have| !build.has_kernels_for(have)));
+            let unfit = cards.iter().find(|card| {
+                card.capability
+                    .is_some_and(|have| !build.has_kernels_for(have))
+            });
             let Some(card) = unfit else {
                 return Some(Verdict::pass().saw(format!("{name}: has kernels for the GPUs")));
             };
             let capability = card.capability.map(|c| c.sm()).unwrap_or_default();
-            let cause = format!("{name}, built for CUDA {cuda}, has no kernels for {} ({capability})", card.name);
-            Some(advise(seen, environment, package, Verdict::fail(cause), "install a build with kernels for it"))
+            let cause = format!(
+                "{name}, built for CUDA {cuda}, has no kernels for {} ({capability})",
+                card.name
+            );
+            Some(advise(
+                seen,
+                environment,
+                package,
+                Verdict::fail(cause),
+                "install a build with kernels for it",
+            ))
         });
         Verdict::worst(each).unwrap_or_else(Verdict::pass)
     })
 }
 
 /// The frameworks that are built for a CUDA.
-fn built(environment: &PythonEnvironment) -> impl Iterator<Item = (&EnvironmentPackage, CudaVersion)> {
-    environment.packages.iter().filter_map(|package| match package.build {
-        BuiltFor::Cuda(cuda) => Some((package, cuda)),
-        BuiltFor::Cpu | BuiltFor::Unknown => None,
-    })
+fn built(
+    environment: &PythonEnvironment,
+) -> impl Iterator<Item = (&EnvironmentPackage, CudaVersion)> {
+    environment
+        .packages
+        .iter()
+        .filter_map(|package| match package.build {
+            BuiltFor::Cuda(cuda) => Some((package, cuda)),
+            BuiltFor::Cpu | BuiltFor::Unknown => None,
+        })
 }
 
 /// The driver whose libcuda programs load; in a container without it, the loaded module.
@@ -92,29 +139,58 @@ fn driver(seen: &Evidence) -> Option<DriverVersion> {
 }
 
 /// The database's record of a package.
-fn known<'a>(seen: &'a Evidence, package: &EnvironmentPackage) -> Option<(&'a Framework, &'a FrameworkRelease)> {
+fn known<'a>(
+    seen: &'a Evidence,
+    package: &EnvironmentPackage,
+) -> Option<(&'a Framework, &'a FrameworkRelease)> {
     let name = match package.name.as_str() {
         "pytorch" | "libtorch" => "torch",
         "tensorflow-cpu" | "tensorflow-base" => "tensorflow",
         other => other,
     };
-    let framework = seen.known_frameworks.iter().find(|framework| framework.name == name)?;
+    let framework = seen
+        .known_frameworks
+        .iter()
+        .find(|framework| framework.name == name)?;
     let version = package.version.split('+').next().unwrap_or_default();
-    let is_of = |release: &&FrameworkRelease| release.version.split('.').zip(version.split('.')).all(|(a, b)| a == b);
+    let is_of = |release: &&FrameworkRelease| {
+        release
+            .version
+            .split('.')
+            .zip(version.split('.'))
+            .all(|(a, b)| a == b)
+    };
     Some((framework, framework.releases.iter().find(is_of)?))
 }
 
-/// The command that installs a build of the same release that the driver and the GPUs run; of another release if none does.
-fn replacement(seen: &Evidence, environment: &PythonEnvironment, package: &EnvironmentPackage) -> Option<String> {
+/// The command that installs a build of the same release that the driver and the GPUs run; of
+/// another release if none does.
+fn replacement(
+    seen: &Evidence,
+    environment: &PythonEnvironment,
+    package: &EnvironmentPackage,
+) -> Option<String> {
     let (framework, own) = known(seen, package)?;
     let arch = &seen.facts.machine.arch;
     let runs = |build: &&FrameworkBuild| {
-        let oldest = seen.oldest_driver_of_series.get(&build.cuda.series().to_string());
-        let on_driver = driver(seen).zip(oldest).is_none_or(|(have, oldest)| have >= *oldest);
-        let capabilities = seen.cards.iter().filter_map(|card| card.as_ref().ok()?.capability);
-        build.is_for(arch) && on_driver && capabilities.into_iter().all(|have| build.has_kernels_for(have))
+        let oldest = seen
+            .oldest_driver_of_series
+            .get(&build.cuda.series().to_string());
+        let on_driver = driver(seen)
+            .zip(oldest)
+            .is_none_or(|(have, oldest)| have >= *oldest);
+        let capabilities = seen
+            .cards
+            .iter()
+            .filter_map(|card| card.as_ref().ok()?.capability);
+        build.is_for(arch)
+            && on_driver
+            && capabilities
+                .into_iter()
+                .all(|have| build.has_kernels_for(have))
     };
-    let releases = std::iter::once(own).chain(framework.releases.iter().filter(|release| *release != own));
+    let releases =
+        std::iter::once(own).chain(framework.releases.iter().filter(|release| *release != own));
     releases.into_iter().find_map(|release| {
         let (build, way) = release
             .builds
@@ -122,20 +198,35 @@ fn replacement(seen: &Evidence, environment: &PythonEnvironment, package: &Envir
             .filter(runs)
             .find_map(|build| Some((build, framework.python_install(release, build, arch)?)))?;
         let version = if release == own {
-            package.version.split('+').next().unwrap_or_default().to_owned()
+            package
+                .version
+                .split('+')
+                .next()
+                .unwrap_or_default()
+                .to_owned()
         } else {
             format!("{}.*", release.version)
         };
         // The same version with another local part counts as installed.
         let index = way.index.or_else(|| index_of(framework, release, build));
-        let index = index.map(|index| format!(" --index-url {}", quoted(&index))).unwrap_or_default();
-        let words = format!("--force-reinstall {}{index}", quoted(&format!("{}=={version}", way.package)));
+        let index = index
+            .map(|index| format!(" --index-url {}", quoted(&index)))
+            .unwrap_or_default();
+        let words = format!(
+            "--force-reinstall {}{index}",
+            quoted(&format!("{}=={version}", way.package))
+        );
         Some(install(environment, false, &words))
     })
 }
 
-/// The index that has a build under its own name, also if PyPI has it too: pip then takes this build and no other.
-fn index_of(framework: &Framework, release: &FrameworkRelease, build: &FrameworkBuild) -> Option<String> {
+/// The index that has a build under its own name, also if PyPI has it too: pip then takes this
+/// build and no other.
+fn index_of(
+    framework: &Framework,
+    release: &FrameworkRelease,
+    build: &FrameworkBuild,
+) -> Option<String> {
     framework.python_package(release)?.index_for(build)
 }
 
@@ -148,6 +239,9 @@ fn advise(
 ) -> Verdict {
     match replacement(seen, environment, package) {
         Some(command) => verdict.advise(what, [command]),
-        None => verdict.advise(what, [format!("gpusetup explain {}", quoted(&package.name))]),
+        None => verdict.advise(
+            what,
+            [format!("gpusetup explain {}", quoted(&package.name))],
+        ),
     }
 }

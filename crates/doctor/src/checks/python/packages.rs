@@ -1,16 +1,24 @@
-//! NVIDIA's packages in an environment: those that a framework requires, and whether their libraries are the ones that are loaded.
+//! NVIDIA's packages in an environment: those that a framework requires, and whether their
+//! libraries are the ones that are loaded.
 
 use super::super::NOTHING;
 use super::{install, named, on_each, quoted_words};
-use crate::evidence::{EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment, RequiredPackage};
+use crate::evidence::{
+    EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment, RequiredPackage,
+};
 use crate::{Evidence, Verdict};
 use gpusetup_database::version::meets_specifier;
 
 pub fn required(seen: &Evidence) -> Verdict {
     on_each(seen, |environment| {
         let each = environment.packages.iter().flat_map(|package| {
-            let wrong = package.requires.iter().filter_map(|required| unmet(environment, package, required));
-            wrong.chain(incomplete(environment, package)).collect::<Vec<_>>()
+            let wrong = package
+                .requires
+                .iter()
+                .filter_map(|required| unmet(environment, package, required));
+            wrong
+                .chain(incomplete(environment, package))
+                .collect::<Vec<_>>()
         });
         let lost = environment.loads.iter().filter(|one| one.found_by == FoundBy::Nothing).map(|one| {
             let (by, soname, place) = (&one.by, &one.soname, environment.path.display());
@@ -24,23 +32,52 @@ pub fn required(seen: &Evidence) -> Verdict {
                 None => Verdict::fail(cause).advise("see which packages are missing", [check_command(environment)]),
             }
         });
-        let unread = environment.unread.iter().map(|why| Verdict::pass().saw(format!("not read: {why}")));
+        let unread = environment
+            .unread
+            .iter()
+            .map(|why| Verdict::pass().saw(format!("not read: {why}")));
         // A missing package is the cause of a library that is not found.
         let found: Vec<_> = each.collect();
-        let lost: Vec<_> = if found.is_empty() { lost.collect() } else { Vec::new() };
-        let well = || Verdict::pass().saw(format!("{}: has what its packages require", environment.path.display()));
+        let lost: Vec<_> = if found.is_empty() {
+            lost.collect()
+        } else {
+            Vec::new()
+        };
+        let well = || {
+            Verdict::pass().saw(format!(
+                "{}: has what its packages require",
+                environment.path.display()
+            ))
+        };
         let well = (found.is_empty() && lost.is_empty()).then(well);
-        Verdict::worst(found.into_iter().chain(lost).chain(well).chain(unread)).unwrap_or_else(Verdict::pass)
+        Verdict::worst(found.into_iter().chain(lost).chain(well).chain(unread))
+            .unwrap_or_else(Verdict::pass)
     })
 }
 
 /// What is wrong with a requirement of a package.
-fn unmet(environment: &PythonEnvironment, by: &EnvironmentPackage, required: &RequiredPackage) -> Option<Verdict> {
+fn unmet(
+    environment: &PythonEnvironment,
+    by: &EnvironmentPackage,
+    required: &RequiredPackage,
+) -> Option<Verdict> {
     let RequiredPackage { name, versions } = required;
-    let wanted = if versions.is_empty() { name.clone() } else { format!("{name} {versions}") };
-    let there: Vec<_> = environment.packages.iter().filter(|p| p.name == *name && p.by_conda == by.by_conda).collect();
+    let wanted = if versions.is_empty() {
+        name.clone()
+    } else {
+        format!("{name} {versions}")
+    };
+    let there: Vec<_> = environment
+        .packages
+        .iter()
+        .filter(|p| p.name == *name && p.by_conda == by.by_conda)
+        .collect();
     let who = named(environment, by);
-    let word = if by.by_conda { format!("{name}{versions}") } else { format!("{name}{}", versions.replace(' ', "")) };
+    let word = if by.by_conda {
+        format!("{name}{versions}")
+    } else {
+        format!("{name}{}", versions.replace(' ', ""))
+    };
     let command = install(environment, by.by_conda, &quoted_words([word.as_str()]));
     if there.is_empty() {
         // conda packages of one name may be provided by another one.
@@ -51,7 +88,10 @@ fn unmet(environment: &PythonEnvironment, by: &EnvironmentPackage, required: &Re
         };
         return Some(verdict.advise("install it", [command]));
     }
-    if there.iter().any(|package| meets_specifier(&package.version, versions)) {
+    if there
+        .iter()
+        .any(|package| meets_specifier(&package.version, versions))
+    {
         return None;
     }
     let have = &there[0].version;
@@ -63,18 +103,42 @@ fn unmet(environment: &PythonEnvironment, by: &EnvironmentPackage, required: &Re
 fn incomplete(environment: &PythonEnvironment, package: &EnvironmentPackage) -> Option<Verdict> {
     let first = package.missing.first()?;
     let name = named(environment, package);
-    let word = format!("{}=={}", package.name, package.version.split('+').next().unwrap_or_default());
+    let word = format!(
+        "{}=={}",
+        package.name,
+        package.version.split('+').next().unwrap_or_default()
+    );
     let command = if package.by_conda {
-        install(environment, true, &format!("--force-reinstall {}", quoted_words([package.name.as_str()])))
+        install(
+            environment,
+            true,
+            &format!(
+                "--force-reinstall {}",
+                quoted_words([package.name.as_str()])
+            ),
+        )
     } else {
-        install(environment, false, &format!("--force-reinstall --no-deps {}", quoted_words([word.as_str()])))
+        install(
+            environment,
+            false,
+            &format!(
+                "--force-reinstall --no-deps {}",
+                quoted_words([word.as_str()])
+            ),
+        )
     };
-    let verdict = Verdict::fail(format!("{name} is incomplete: {} does not exist", first.display()));
+    let verdict = Verdict::fail(format!(
+        "{name} is incomplete: {} does not exist",
+        first.display()
+    ));
     Some(verdict.advise("install the package again", [command]))
 }
 
 fn check_command(environment: &PythonEnvironment) -> String {
-    install(environment, false, "").replace(" install", " check").trim_end().to_owned()
+    install(environment, false, "")
+        .replace(" install", " check")
+        .trim_end()
+        .to_owned()
 }
 
 pub fn own_libraries(seen: &Evidence) -> Verdict {
@@ -82,7 +146,12 @@ pub fn own_libraries(seen: &Evidence) -> Verdict {
         let place = environment.path.display();
         let each = environment.loads.iter().filter_map(|one| {
             let path = one.path.as_ref()?;
-            let evidence = format!("{} in {place}: {} => {}", one.by, one.soname, path.display());
+            let evidence = format!(
+                "{} in {place}: {} => {}",
+                one.by,
+                one.soname,
+                path.display()
+            );
             match &one.own {
                 Some(own) if own != path => Some(shadowed(environment, one).saw(evidence)),
                 _ => Some(Verdict::pass().saw(evidence)),
@@ -93,16 +162,38 @@ pub fn own_libraries(seen: &Evidence) -> Verdict {
 }
 
 fn shadowed(environment: &PythonEnvironment, one: &LoadedLibrary) -> Verdict {
-    let LoadedLibrary { by, soname, path, own, found_by } = one;
-    let show = |path: &Option<std::path::PathBuf>| path.as_ref().map(|p| p.display().to_string()).unwrap_or_default();
+    let LoadedLibrary {
+        by,
+        soname,
+        path,
+        own,
+        found_by,
+    } = one;
+    let show = |path: &Option<std::path::PathBuf>| {
+        path.as_ref()
+            .map(|p| p.display().to_string())
+            .unwrap_or_default()
+    };
     let place = environment.path.display();
-    let cause = format!("{by} of {place} loads {} instead of {}", show(path), show(own));
+    let cause = format!(
+        "{by} of {place} loads {} instead of {}",
+        show(path),
+        show(own)
+    );
     match found_by {
-        FoundBy::LibraryPath => Verdict::warn(format!("{cause}: LD_LIBRARY_PATH precedes the environment"))
-            .advise("remove the directory from LD_LIBRARY_PATH", ["unset LD_LIBRARY_PATH"]),
+        FoundBy::LibraryPath => {
+            Verdict::warn(format!("{cause}: LD_LIBRARY_PATH precedes the environment")).advise(
+                "remove the directory from LD_LIBRARY_PATH",
+                ["unset LD_LIBRARY_PATH"],
+            )
+        }
         FoundBy::Library | FoundBy::Cache | FoundBy::Nothing => {
-            let cause = format!("{cause}: {by} does not search the environment's directory for {soname}");
-            Verdict::warn(cause).advise("see what requires which version", [check_command(environment)])
+            let cause =
+                format!("{cause}: {by} does not search the environment's directory for {soname}");
+            Verdict::warn(cause).advise(
+                "see what requires which version",
+                [check_command(environment)],
+            )
         }
     }
 }

@@ -1,5 +1,6 @@
-//! Where Python environments are: the caller's own, and the usual places. Directories of a tree are never left, and links between
-//! environments are followed once, since the same environment under two names is read once.
+//! Where Python environments are: the caller's own, and the usual places. Directories of a tree are
+//! never left, and links between environments are followed once, since the same environment under
+//! two names is read once.
 
 use super::EnvironmentKind;
 use gpusetup_system::limits::MAX_RECORD;
@@ -25,8 +26,15 @@ pub struct Place {
 const MOST_OF_ONE: usize = 64;
 
 /// Names of conda's own installation.
-const CONDA_ROOTS: [&str; 7] =
-    ["conda", "miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "miniconda"];
+const CONDA_ROOTS: [&str; 7] = [
+    "conda",
+    "miniconda3",
+    "anaconda3",
+    "miniforge3",
+    "mambaforge",
+    "micromamba",
+    "miniconda",
+];
 
 /// Names of virtual environments in a directory that has other things too.
 const VENVS: [&str; 4] = [".venv", "venv", "env", ".env"];
@@ -36,13 +44,33 @@ pub fn places(system: &System) -> Vec<Place> {
     let mut candidates: Vec<(PathBuf, bool)> = Vec::new();
     let mut homes = vec![PathBuf::from("/root")];
     if system.is_live() {
-        let named = |name: &str| environment::variable(name).filter(|path| path.starts_with('/')).map(PathBuf::from);
-        candidates.extend(["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(named).map(|path| (path, true)));
+        let named = |name: &str| {
+            environment::variable(name)
+                .filter(|path| path.starts_with('/'))
+                .map(PathBuf::from)
+        };
+        candidates.extend(
+            ["VIRTUAL_ENV", "CONDA_PREFIX"]
+                .into_iter()
+                .filter_map(named)
+                .map(|path| (path, true)),
+        );
         if let Some(here) = environment::current_directory() {
-            // Advice names the pip of an environment, which root may run: not that of another user in /tmp.
+            // Advice names the pip of an environment, which root may run: not that of another user
+            // in /tmp.
             let ours = caller();
-            let is_ours = |path: &PathBuf| system.metadata(path).is_ok_and(|meta| ours.contains(&meta.uid()));
-            candidates.extend(VENVS.map(|name| here.join(name)).into_iter().filter(is_ours).map(|path| (path, false)));
+            let is_ours = |path: &PathBuf| {
+                system
+                    .metadata(path)
+                    .is_ok_and(|meta| ours.contains(&meta.uid()))
+            };
+            candidates.extend(
+                VENVS
+                    .map(|name| here.join(name))
+                    .into_iter()
+                    .filter(is_ours)
+                    .map(|path| (path, false)),
+            );
         }
         homes.extend(named("HOME"));
         // sudo names the user, and its policy may set HOME to root's.
@@ -68,17 +96,33 @@ pub fn places(system: &System) -> Vec<Place> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for (path, active) in candidates {
-        let Some(kind) = kind(system, &path) else { continue };
+        let Some(kind) = kind(system, &path) else {
+            continue;
+        };
         let real = system.canonical(&path).unwrap_or_else(|_| path.clone());
         if seen.insert(real) {
             let packages = site_packages(system, &path, &["site-packages"]);
-            found.push(Place { path, kind, active, packages });
+            found.push(Place {
+                path,
+                kind,
+                active,
+                packages,
+            });
         }
     }
     // Debian's pip installs into dist-packages, others into site-packages.
-    let packages = site_packages(system, Path::new("/usr/local"), &["dist-packages", "site-packages"]);
+    let packages = site_packages(
+        system,
+        Path::new("/usr/local"),
+        &["dist-packages", "site-packages"],
+    );
     if !packages.is_empty() {
-        found.push(Place { path: "/usr/local".into(), kind: EnvironmentKind::System, active: false, packages });
+        found.push(Place {
+            path: "/usr/local".into(),
+            kind: EnvironmentKind::System,
+            active: false,
+            packages,
+        });
     }
     found
 }
@@ -92,29 +136,48 @@ fn conda(system: &System, root: &Path, add: &mut impl FnMut(PathBuf)) {
 /// The directories in one.
 fn children(system: &System, folder: &Path) -> impl Iterator<Item = PathBuf> {
     let names = system.list(folder).unwrap_or_default();
-    names.into_iter().take(MOST_OF_ONE).map(|name| folder.join(name)).collect::<Vec<_>>().into_iter()
+    names
+        .into_iter()
+        .take(MOST_OF_ONE)
+        .map(|name| folder.join(name))
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 fn kind(system: &System, path: &Path) -> Option<EnvironmentKind> {
     if system.is_directory(path.join("conda-meta")) {
         return Some(EnvironmentKind::Conda);
     }
-    system.exists(path.join("pyvenv.cfg")).then_some(EnvironmentKind::Venv)
+    system
+        .exists(path.join("pyvenv.cfg"))
+        .then_some(EnvironmentKind::Venv)
 }
 
 /// `lib/python3.*/site-packages`.
 fn site_packages(system: &System, path: &Path, names: &[&str]) -> Vec<PathBuf> {
     let lib = path.join("lib");
-    let versions = system.list(&lib).unwrap_or_default().into_iter().filter(|name| name.starts_with("python3"));
-    let all = versions
-        .take(MOST_OF_ONE)
-        .flat_map(|version| names.iter().map(|name| lib.join(&version).join(name)).collect::<Vec<_>>());
+    let versions = system
+        .list(&lib)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|name| name.starts_with("python3"));
+    let all = versions.take(MOST_OF_ONE).flat_map(|version| {
+        names
+            .iter()
+            .map(|name| lib.join(&version).join(name))
+            .collect::<Vec<_>>()
+    });
     all.filter(|folder| system.is_directory(folder)).collect()
 }
 
 /// A user's home directory, by /etc/passwd.
 fn home_of(system: &System, user: &str) -> Option<PathBuf> {
     let text = system.read_text_up_to("/etc/passwd", MAX_RECORD).ok()??;
-    let line = text.lines().find(|line| line.split(':').next() == Some(user))?;
-    line.split(':').nth(5).filter(|home| home.starts_with('/')).map(PathBuf::from)
+    let line = text
+        .lines()
+        .find(|line| line.split(':').next() == Some(user))?;
+    line.split(':')
+        .nth(5)
+        .filter(|home| home.starts_with('/'))
+        .map(PathBuf::from)
 }

@@ -60,11 +60,15 @@ const CONDA_LIBRARIES: [&str; 10] = [
 
 /// Whether a package is one of NVIDIA's libraries, or says which they are.
 fn is_library(name: &str, by_conda: bool) -> bool {
-    let is_plain = |name: &str| name.len() <= LONGEST && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    let is_plain = |name: &str| {
+        name.len() <= LONGEST && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    };
     match name {
         "cuda-toolkit" => true,
         _ if by_conda && CONDA_LIBRARIES.contains(&name) => true,
-        _ => is_plain(name) && (name.starts_with("nvidia-") || by_conda && name.starts_with("cuda-")),
+        _ => {
+            is_plain(name) && (name.starts_with("nvidia-") || by_conda && name.starts_with("cuda-"))
+        }
     }
 }
 
@@ -81,7 +85,10 @@ pub struct Files<'a> {
 impl<'a> Files<'a> {
     /// Of a host.
     pub fn of(system: &'a System) -> Self {
-        Self { system, left: Cell::new(MOST_OF_ALL) }
+        Self {
+            system,
+            left: Cell::new(MOST_OF_ALL),
+        }
     }
 
     /// The first bytes of a file, as text.
@@ -117,7 +124,9 @@ fn normalised(name: &str) -> String {
 /// Whether a text can be a version; anything else in metadata is not printed.
 fn is_version(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+!-".contains(c);
-    text.len() <= LONGEST && text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().all(plain)
+    text.len() <= LONGEST
+        && text.starts_with(|c: char| c.is_ascii_digit())
+        && text.chars().all(plain)
 }
 
 /// The packages of a directory that matter.
@@ -136,7 +145,11 @@ pub fn installed(
         }
     };
     let mut found = Vec::new();
-    for info in names.iter().filter(|name| name.ends_with(".dist-info")).take(MOST_NAMES) {
+    for info in names
+        .iter()
+        .filter(|name| name.ends_with(".dist-info"))
+        .take(MOST_NAMES)
+    {
         // `nvidia_cudnn_cu12-9.10.2.21.dist-info`: others are not opened.
         let name = normalised(info.split('-').next().unwrap_or_default());
         let is_framework = is_framework(&name, database);
@@ -146,7 +159,11 @@ pub fn installed(
         let at = folder.join(info);
         match files.head(&at.join("METADATA"), MOST_METADATA) {
             Ok(text) => {
-                let requires = if is_framework { requires(&text, machine) } else { Vec::new() };
+                let requires = if is_framework {
+                    requires(&text, machine)
+                } else {
+                    Vec::new()
+                };
                 found.extend(package(files, folder, &at, &name, &text, requires, fail));
             }
             Err(e) => fail(&at.join("METADATA"), e.to_string()),
@@ -164,30 +181,56 @@ fn package(
     requires: Vec<RequiredPackage>,
     fail: &mut impl FnMut(&Path, String),
 ) -> Option<EnvironmentPackage> {
-    let field =
-        |key: &str| metadata.lines().take_while(|line| !line.is_empty()).find_map(|line| line.strip_prefix(key));
-    let version = field("Version: ").map(str::trim).filter(|version| is_version(version));
+    let field = |key: &str| {
+        metadata
+            .lines()
+            .take_while(|line| !line.is_empty())
+            .find_map(|line| line.strip_prefix(key))
+    };
+    let version = field("Version: ")
+        .map(str::trim)
+        .filter(|version| is_version(version));
     let Some(version) = version else {
         fail(&at.join("METADATA"), "it names no version".to_owned());
         return None;
     };
-    // The list of a framework is long, and its libraries go with it; installers may leave the list out.
-    let record = is_library(name, false).then(|| files.head(&at.join("RECORD"), MOST_LIST).ok()).flatten();
-    let missing = record.map(|record| missing(files.system, folder, &record)).unwrap_or_default();
+    // The list of a framework is long, and its libraries go with it; installers may leave the list
+    // out.
+    let record = is_library(name, false)
+        .then(|| files.head(&at.join("RECORD"), MOST_LIST).ok())
+        .flatten();
+    let missing = record
+        .map(|record| missing(files.system, folder, &record))
+        .unwrap_or_default();
     // torch's wheels on PyPI have no local version in their metadata; the module has.
-    let exact = (name == "torch").then(|| written(files, &folder.join("torch/version.py"), "__version__")).flatten();
-    let version =
-        exact.filter(|exact| is_version(exact) && exact.starts_with(version)).unwrap_or_else(|| version.to_owned());
+    let exact = (name == "torch")
+        .then(|| written(files, &folder.join("torch/version.py"), "__version__"))
+        .flatten();
+    let version = exact
+        .filter(|exact| is_version(exact) && exact.starts_with(version))
+        .unwrap_or_else(|| version.to_owned());
     let build = build(files, folder, name, &version);
-    let requires = if build == BuiltFor::Cpu { Vec::new() } else { requires };
-    Some(EnvironmentPackage { name: name.to_owned(), version, by_conda: false, build, requires, missing })
+    let requires = if build == BuiltFor::Cpu {
+        Vec::new()
+    } else {
+        requires
+    };
+    Some(EnvironmentPackage {
+        name: name.to_owned(),
+        version,
+        by_conda: false,
+        build,
+        requires,
+        missing,
+    })
 }
 
 /// The requirements on NVIDIA's packages that hold on Linux without extras.
 fn requires(metadata: &str, machine: &str) -> Vec<RequiredPackage> {
     let fields = metadata.lines().take_while(|line| !line.is_empty());
-    let all =
-        fields.filter_map(|line| line.strip_prefix("Requires-Dist: ")).filter_map(|line| requirement(line, machine));
+    let all = fields
+        .filter_map(|line| line.strip_prefix("Requires-Dist: "))
+        .filter_map(|line| requirement(line, machine));
     all.take(MOST_OF_ONE).collect()
 }
 
@@ -198,8 +241,11 @@ fn requirement(line: &str, machine: &str) -> Option<RequiredPackage> {
     let other = |key: &str, own: &str| {
         marker.split_once(key).is_some_and(|(_, rest)| {
             let rest = rest.trim_start();
-            let value = |rest: &str| rest.trim_start().trim_start_matches('"').split('"').next() == Some(own);
-            rest.strip_prefix("==").is_some_and(|rest| !value(rest)) || rest.strip_prefix("!=").is_some_and(value)
+            let value = |rest: &str| {
+                rest.trim_start().trim_start_matches('"').split('"').next() == Some(own)
+            };
+            rest.strip_prefix("==").is_some_and(|rest| !value(rest))
+                || rest.strip_prefix("!=").is_some_and(value)
         })
     };
     if marker.contains("extra")
@@ -209,17 +255,26 @@ fn requirement(line: &str, machine: &str) -> Option<RequiredPackage> {
     {
         return None;
     }
-    let end =
-        requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).unwrap_or(requirement.len());
+    let end = requirement
+        .find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
+        .unwrap_or(requirement.len());
     let (name, rest) = requirement.split_at(end);
     let name = normalised(name);
     if !is_library(&name, false) {
         return None;
     }
-    let versions = rest.rsplit_once(']').map_or(rest, |(_, rest)| rest).trim().trim_matches(['(', ')']).trim();
+    let versions = rest
+        .rsplit_once(']')
+        .map_or(rest, |(_, rest)| rest)
+        .trim()
+        .trim_matches(['(', ')'])
+        .trim();
     let plain = |c: char| c.is_ascii_alphanumeric() || "=<>~!,.*+ -".contains(c);
     let is_plain = versions.len() <= LONGEST && versions.chars().all(plain);
-    is_plain.then(|| RequiredPackage { name, versions: versions.to_owned() })
+    is_plain.then(|| RequiredPackage {
+        name,
+        versions: versions.to_owned(),
+    })
 }
 
 /// The libraries of a RECORD that do not exist.
@@ -229,8 +284,14 @@ fn missing(system: &System, folder: &Path, record: &str) -> Vec<PathBuf> {
         let name = file.rsplit('/').next().unwrap_or_default();
         name.starts_with("lib") && name.contains(".so") && is_inside(file)
     };
-    let libraries = files.filter(is_library).take(MOST_LIBRARIES).map(|file| folder.join(file));
-    libraries.filter(|file| !system.exists(file)).take(MOST_OF_ONE).collect()
+    let libraries = files
+        .filter(is_library)
+        .take(MOST_LIBRARIES)
+        .map(|file| folder.join(file));
+    libraries
+        .filter(|file| !system.exists(file))
+        .take(MOST_OF_ONE)
+        .collect()
 }
 
 /// Whether a path of a list stays in the directory that the list is for.
@@ -238,18 +299,26 @@ fn is_inside(file: &str) -> bool {
     !file.starts_with('/') && file.split('/').all(|part| part != "..")
 }
 
-/// The value of a Python variable that is a text: `cuda: Optional[str] = '12.8'`. None if it is None, or not there.
+/// The value of a Python variable that is a text: `cuda: Optional[str] = '12.8'`. None if it is
+/// None, or not there.
 fn written(files: &Files, file: &Path, variable: &str) -> Option<String> {
     const MOST: u64 = 64 << 10;
     value(&files.head(file, MOST).ok()?, variable)
 }
 
 fn value(text: &str, variable: &str) -> Option<String> {
-    let line = text
-        .lines()
-        .find(|line| line.strip_prefix(variable).is_some_and(|rest| rest.trim_start().starts_with([':', '='])))?;
+    let line = text.lines().find(|line| {
+        line.strip_prefix(variable)
+            .is_some_and(|rest| rest.trim_start().starts_with([':', '=']))
+    })?;
     let value = line.split_once('=')?.1.trim();
-    Some(value.strip_prefix(['\'', '"'])?.split(['\'', '"']).next()?.to_owned())
+    Some(
+        value
+            .strip_prefix(['\'', '"'])?
+            .split(['\'', '"'])
+            .next()?
+            .to_owned(),
+    )
 }
 
 /// What a framework is built for, by its local version and by the files that say it.
@@ -268,9 +337,13 @@ fn build(files: &Files, folder: &Path, name: &str, version: &str) -> BuiltFor {
                 return BuiltFor::Unknown;
             }
             match written(files, &file, "cuda") {
-                Some(version) => version.parse().map_or(BuiltFor::Unknown, |v: CudaVersion| BuiltFor::Cuda(v.series())),
+                Some(version) => version.parse().map_or(BuiltFor::Unknown, |v: CudaVersion| {
+                    BuiltFor::Cuda(v.series())
+                }),
                 // ROCm and XPU builds have no CUDA either.
-                None if written(files, &file, "hip").is_some() || written(files, &file, "xpu").is_some() => {
+                None if written(files, &file, "hip").is_some()
+                    || written(files, &file, "xpu").is_some() =>
+                {
                     BuiltFor::Unknown
                 }
                 None => BuiltFor::Cpu,
@@ -279,12 +352,22 @@ fn build(files: &Files, folder: &Path, name: &str, version: &str) -> BuiltFor {
         "tensorflow" => {
             const MOST: u64 = 64 << 10;
             let file = folder.join("tensorflow/python/platform/build_info.py");
-            let Ok(text) = files.head(&file, MOST) else { return BuiltFor::Unknown };
-            let after = |key: &str| Some(text.split_once(key)?.1.trim_start_matches(['\'', '"', ',', ' ', ':']));
+            let Ok(text) = files.head(&file, MOST) else {
+                return BuiltFor::Unknown;
+            };
+            let after = |key: &str| {
+                Some(
+                    text.split_once(key)?
+                        .1
+                        .trim_start_matches(['\'', '"', ',', ' ', ':']),
+                )
+            };
             let cuda = after("cuda_version").and_then(|rest| rest.split(['\'', '"', ')']).next());
             match cuda.and_then(|cuda| cuda.parse::<CudaVersion>().ok()) {
                 Some(cuda) => BuiltFor::Cuda(cuda.series()),
-                None if after("is_cuda_build").is_some_and(|rest| rest.starts_with("False")) => BuiltFor::Cpu,
+                None if after("is_cuda_build").is_some_and(|rest| rest.starts_with("False")) => {
+                    BuiltFor::Cpu
+                }
                 None => BuiltFor::Unknown,
             }
         }
@@ -294,7 +377,10 @@ fn build(files: &Files, folder: &Path, name: &str, version: &str) -> BuiltFor {
 
 /// 12.8 for `128`, 11.8 for `118`: the last digit is the minor version.
 fn series_of_digits(text: &str) -> Option<CudaVersion> {
-    let digits = text.split('.').next().filter(|d| d.len() == 3 && d.bytes().all(|b| b.is_ascii_digit()))?;
+    let digits = text
+        .split('.')
+        .next()
+        .filter(|d| d.len() == 3 && d.bytes().all(|b| b.is_ascii_digit()))?;
     format!("{}.{}", &digits[..2], &digits[2..]).parse().ok()
 }
 
@@ -312,7 +398,11 @@ struct CondaRecord {
 }
 
 /// The packages that conda installed in an environment and that matter.
-pub fn of_conda(files: &Files, root: &Path, fail: &mut impl FnMut(&Path, String)) -> Vec<EnvironmentPackage> {
+pub fn of_conda(
+    files: &Files,
+    root: &Path,
+    fail: &mut impl FnMut(&Path, String),
+) -> Vec<EnvironmentPackage> {
     let meta = root.join("conda-meta");
     let names = match files.system.list(&meta) {
         Ok(names) => names,
@@ -323,7 +413,11 @@ pub fn of_conda(files: &Files, root: &Path, fail: &mut impl FnMut(&Path, String)
     };
     let matters = |name: &str| is_library(name, true) || FRAMEWORKS_OF_CONDA.contains(&name);
     let mut found = Vec::new();
-    for file in names.iter().filter(|name| name.ends_with(".json")).take(MOST_NAMES) {
+    for file in names
+        .iter()
+        .filter(|name| name.ends_with(".json"))
+        .take(MOST_NAMES)
+    {
         // `pytorch-2.5.1-py3.12_cuda12.4_cudnn9.1.0_0.json`.
         let name = file.rsplitn(3, '-').nth(2).unwrap_or_default();
         if found.len() >= MOST_PACKAGES || !matters(name) {
@@ -349,28 +443,65 @@ pub fn of_conda(files: &Files, root: &Path, fail: &mut impl FnMut(&Path, String)
 }
 
 /// The frameworks' names in conda's channels.
-const FRAMEWORKS_OF_CONDA: [&str; 9] =
-    ["pytorch", "libtorch", "tensorflow", "tensorflow-base", "jaxlib", "cupy", "cupy-core", "cudf", "onnxruntime"];
+const FRAMEWORKS_OF_CONDA: [&str; 9] = [
+    "pytorch",
+    "libtorch",
+    "tensorflow",
+    "tensorflow-base",
+    "jaxlib",
+    "cupy",
+    "cupy-core",
+    "cudf",
+    "onnxruntime",
+];
 
 fn conda_package(system: &System, root: &Path, record: CondaRecord) -> EnvironmentPackage {
-    let CondaRecord { name, version, build, depends, files } = record;
+    let CondaRecord {
+        name,
+        version,
+        build,
+        depends,
+        files,
+    } = record;
     let requires = depends.iter().filter_map(|text| {
         let (name, versions) = text.split_once(' ').unwrap_or((text, ""));
         // A third word is the build of the package.
         let versions = versions.split(' ').next().unwrap_or_default();
         let plain = |c: char| c.is_ascii_alphanumeric() || "=<>~!,.*+|_-".contains(c);
-        let fits = is_library(name, true) && versions.len() <= LONGEST && versions.chars().all(plain);
-        fits.then(|| RequiredPackage { name: name.to_owned(), versions: versions.to_owned() })
+        let fits =
+            is_library(name, true) && versions.len() <= LONGEST && versions.chars().all(plain);
+        fits.then(|| RequiredPackage {
+            name: name.to_owned(),
+            versions: versions.to_owned(),
+        })
     });
     let requires: Vec<_> = requires.take(MOST_OF_ONE).collect();
     let is_library = |file: &&String| {
         let name = file.rsplit('/').next().unwrap_or_default();
         name.starts_with("lib") && name.contains(".so") && is_inside(file)
     };
-    let missing = files.iter().filter(is_library).take(MOST_LIBRARIES).map(|file| root.join(file));
-    let missing: Vec<_> = missing.filter(|file| !system.exists(file)).take(MOST_OF_ONE).collect();
-    let built = if FRAMEWORKS_OF_CONDA.contains(&name.as_str()) { conda_build(&build) } else { BuiltFor::Unknown };
-    EnvironmentPackage { name, version, by_conda: true, build: built, requires, missing }
+    let missing = files
+        .iter()
+        .filter(is_library)
+        .take(MOST_LIBRARIES)
+        .map(|file| root.join(file));
+    let missing: Vec<_> = missing
+        .filter(|file| !system.exists(file))
+        .take(MOST_OF_ONE)
+        .collect();
+    let built = if FRAMEWORKS_OF_CONDA.contains(&name.as_str()) {
+        conda_build(&build)
+    } else {
+        BuiltFor::Unknown
+    };
+    EnvironmentPackage {
+        name,
+        version,
+        by_conda: true,
+        build: built,
+        requires,
+        missing,
+    }
 }
 
 /// `py3.12_cuda12.4_cudnn9.1.0_0`, `cuda126_mkl_py312_h0`, `cpu_generic_py312_h0`.
@@ -396,25 +527,41 @@ mod tests {
         let metadata = include_str!("../../../../../tests/support/python/torch-2.9.1.METADATA");
         let all = requires(metadata, "x86_64");
         assert_eq!(all.len(), 15, "{all:?}");
-        let cudnn = all.iter().find(|r| r.name == "nvidia-cudnn-cu12").expect("cuDNN");
+        let cudnn = all
+            .iter()
+            .find(|r| r.name == "nvidia-cudnn-cu12")
+            .expect("cuDNN");
         assert_eq!(cudnn.versions, "==9.10.2.21");
         assert_eq!(requires(metadata, "aarch64"), []);
     }
 
     #[test]
     fn requirements_are_read_in_every_notation() {
-        let read = |line: &str| requirement(line, "x86_64").map(|r| format!("{} {}", r.name, r.versions));
+        let read =
+            |line: &str| requirement(line, "x86_64").map(|r| format!("{} {}", r.name, r.versions));
         for (line, expected) in [
             (
                 "nvidia-cuda-runtime-cu12 (==12.4.127) ; platform_system == \"Linux\"",
                 Some("nvidia-cuda-runtime-cu12 ==12.4.127"),
             ),
-            ("cuda_toolkit[cudart,nvrtc]==13.0.3; platform_system == 'Linux'", Some("cuda-toolkit ==13.0.3")),
-            ("nvidia_cudnn.cu12<10.0,>=9.3; sys_platform == 'linux'", Some("nvidia-cudnn-cu12 <10.0,>=9.3")),
+            (
+                "cuda_toolkit[cudart,nvrtc]==13.0.3; platform_system == 'Linux'",
+                Some("cuda-toolkit ==13.0.3"),
+            ),
+            (
+                "nvidia_cudnn.cu12<10.0,>=9.3; sys_platform == 'linux'",
+                Some("nvidia-cudnn-cu12 <10.0,>=9.3"),
+            ),
             ("nvidia-cudnn-cu12==9.3; extra == 'and-cuda'", None),
-            ("nvidia-cudnn-cu12==9.3; platform_machine == 'aarch64'", None),
+            (
+                "nvidia-cudnn-cu12==9.3; platform_machine == 'aarch64'",
+                None,
+            ),
             ("nvidia-cudnn-cu12==9.3; platform_system == 'Windows'", None),
-            ("nvidia-cudnn-cu12==9.3; platform_machine != 'aarch64'", Some("nvidia-cudnn-cu12 ==9.3")),
+            (
+                "nvidia-cudnn-cu12==9.3; platform_machine != 'aarch64'",
+                Some("nvidia-cudnn-cu12 ==9.3"),
+            ),
             ("nvidia-cudnn-cu12==\u{1b}[31m9", None),
             ("numpy>=1", None),
             ("", None),
@@ -433,7 +580,10 @@ mod tests {
         assert_eq!(conda_build("cpu_generic_py312_h0"), BuiltFor::Cpu);
         assert_eq!(conda_build("h5f2c1c2_0"), BuiltFor::Unknown);
         let torch = include_str!("../../../../../tests/support/python/torch-2.9.1.version.py");
-        assert_eq!((value(torch, "cuda"), value(torch, "hip")), (Some("12.8".to_owned()), None));
+        assert_eq!(
+            (value(torch, "cuda"), value(torch, "hip")),
+            (Some("12.8".to_owned()), None)
+        );
         assert_eq!(value(torch, "__version__").as_deref(), Some("2.9.1+cu128"));
         assert_eq!(value("cuda = None", "cuda"), None);
     }

@@ -1,11 +1,13 @@
-//! The functions that the table of GPUs needs beside those that doctor asks: readings, limits, processes, links.
+//! The functions that the table of GPUs needs beside those that doctor asks: readings, limits,
+//! processes, links.
 
 use super::{Device, Library, Numbers, NvmlError, SUCCESS, asked, counted, text, zeroed};
 use libloading::Error as LoadingError;
 use nvml_wrapper_sys::bindings::{
-    NVML_DEVICE_INFOROM_VERSION_BUFFER_SIZE, NVML_DEVICE_SERIAL_BUFFER_SIZE, NVML_DEVICE_UUID_V2_BUFFER_SIZE,
-    NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE, NVML_GRID_LICENSE_EXPIRY_VALID, nvmlDevice_t, nvmlDeviceAttributes_t,
-    nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlGridLicensableFeatures_t, nvmlMarginTemperature_t, nvmlMemory_t,
+    NVML_DEVICE_INFOROM_VERSION_BUFFER_SIZE, NVML_DEVICE_SERIAL_BUFFER_SIZE,
+    NVML_DEVICE_UUID_V2_BUFFER_SIZE, NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE,
+    NVML_GRID_LICENSE_EXPIRY_VALID, nvmlDevice_t, nvmlDeviceAttributes_t, nvmlFieldValue_t,
+    nvmlGpuFabricInfo_t, nvmlGridLicensableFeatures_t, nvmlMarginTemperature_t, nvmlMemory_t,
     nvmlMemory_v2_t, nvmlPciInfo_t, nvmlProcessInfo_t, nvmlReturn_t, nvmlUtilization_t,
 };
 use std::ffi::{CStr, c_char, c_uint};
@@ -52,14 +54,18 @@ pub struct Licence {
 }
 
 /// A function of a GPU that writes a text into a buffer.
-type TextGetter = Result<unsafe extern "C" fn(nvmlDevice_t, *mut c_char, c_uint) -> nvmlReturn_t, LoadingError>;
+type TextGetter =
+    Result<unsafe extern "C" fn(nvmlDevice_t, *mut c_char, c_uint) -> nvmlReturn_t, LoadingError>;
 
 /// A function of a GPU that writes a number for one of several kinds.
-type KindGetter = Result<unsafe extern "C" fn(nvmlDevice_t, c_uint, *mut c_uint) -> nvmlReturn_t, LoadingError>;
+type KindGetter =
+    Result<unsafe extern "C" fn(nvmlDevice_t, c_uint, *mut c_uint) -> nvmlReturn_t, LoadingError>;
 
 /// A function of a GPU that lists processes.
-type ProcessGetter =
-    Result<unsafe extern "C" fn(nvmlDevice_t, *mut c_uint, *mut nvmlProcessInfo_t) -> nvmlReturn_t, LoadingError>;
+type ProcessGetter = Result<
+    unsafe extern "C" fn(nvmlDevice_t, *mut c_uint, *mut nvmlProcessInfo_t) -> nvmlReturn_t,
+    LoadingError,
+>;
 
 /// The first version of a structure, as `NVML_STRUCT_VERSION` encodes it.
 fn version<T>(number: u32) -> u32 {
@@ -71,14 +77,18 @@ impl Library {
     pub fn process_name(&self, pid: u32) -> Result<String, NvmlError> {
         const LENGTH: u32 = 256;
         // SAFETY: the buffer has the length that is passed.
-        text(&self.0.nvmlSystemGetProcessName, LENGTH, |f, text| unsafe { f(pid, text, LENGTH) })
+        text(&self.0.nvmlSystemGetProcessName, LENGTH, |f, text| unsafe {
+            f(pid, text, LENGTH)
+        })
     }
 }
 
 impl Device<'_> {
     fn words(&self, function: &TextGetter, length: u32) -> Result<String, NvmlError> {
         // SAFETY: the handle is the library's own, and the buffer has the length that is passed.
-        text(function, length, |f, text| unsafe { f(self.handle, text, length) })
+        text(function, length, |f, text| unsafe {
+            f(self.handle, text, length)
+        })
     }
 
     fn of_kind(&self, function: &KindGetter, kind: u32) -> Result<u32, NvmlError> {
@@ -88,7 +98,10 @@ impl Device<'_> {
 
     /// The identifier that stays with the GPU: `GPU-…`, of a MIG device `MIG-…`.
     pub fn uuid(&self) -> Result<String, NvmlError> {
-        self.words(&self.library.0.nvmlDeviceGetUUID, NVML_DEVICE_UUID_V2_BUFFER_SIZE)
+        self.words(
+            &self.library.0.nvmlDeviceGetUUID,
+            NVML_DEVICE_UUID_V2_BUFFER_SIZE,
+        )
     }
 
     /// The number of its device file: N of `/dev/nvidiaN`. It need not be its index.
@@ -100,7 +113,9 @@ impl Device<'_> {
     pub fn capability(&self) -> Result<(i32, i32), NvmlError> {
         let function = &self.library.0.nvmlDeviceGetCudaComputeCapability;
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
-        asked(function, (0, 0), |f, (major, minor)| unsafe { f(self.handle, major, minor) })
+        asked(function, (0, 0), |f, (major, minor)| unsafe {
+            f(self.handle, major, minor)
+        })
     }
 
     /// What a MIG device has of its GPU.
@@ -108,29 +123,41 @@ impl Device<'_> {
         self.get(&self.library.0.nvmlDeviceGetAttributes_v2, zeroed())
     }
 
-    /// The UUID of its cluster and the number of its clique, once it is registered in an NVLink fabric of several hosts.
+    /// The UUID of its cluster and the number of its clique, once it is registered in an NVLink
+    /// fabric of several hosts.
     pub fn clique(&self) -> Result<Option<([u8; 16], u32)>, NvmlError> {
         const COMPLETED: u32 = 3;
-        let fabric: nvmlGpuFabricInfo_t = self.get(&self.library.0.nvmlDeviceGetGpuFabricInfo, zeroed())?;
+        let fabric: nvmlGpuFabricInfo_t =
+            self.get(&self.library.0.nvmlDeviceGetGpuFabricInfo, zeroed())?;
         // The cluster of a single host has no UUID.
-        let is_member =
-            u32::from(fabric.state) == COMPLETED && fabric.status == SUCCESS && fabric.clusterUuid != [0; 16];
+        let is_member = u32::from(fabric.state) == COMPLETED
+            && fabric.status == SUCCESS
+            && fabric.clusterUuid != [0; 16];
         Ok(is_member.then_some((fabric.clusterUuid, fabric.cliqueId)))
     }
 
     /// The number on the board's label.
     pub fn serial(&self) -> Result<String, NvmlError> {
-        self.words(&self.library.0.nvmlDeviceGetSerial, NVML_DEVICE_SERIAL_BUFFER_SIZE)
+        self.words(
+            &self.library.0.nvmlDeviceGetSerial,
+            NVML_DEVICE_SERIAL_BUFFER_SIZE,
+        )
     }
 
     /// The version of the board's firmware.
     pub fn vbios(&self) -> Result<String, NvmlError> {
-        self.words(&self.library.0.nvmlDeviceGetVbiosVersion, NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE)
+        self.words(
+            &self.library.0.nvmlDeviceGetVbiosVersion,
+            NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE,
+        )
     }
 
     /// The version of the infoROM, the board's memory for settings and counters.
     pub fn inforom(&self) -> Result<String, NvmlError> {
-        self.words(&self.library.0.nvmlDeviceGetInforomImageVersion, NVML_DEVICE_INFOROM_VERSION_BUFFER_SIZE)
+        self.words(
+            &self.library.0.nvmlDeviceGetInforomImageVersion,
+            NVML_DEVICE_INFOROM_VERSION_BUFFER_SIZE,
+        )
     }
 
     /// A threshold of the board, in degrees Celsius.
@@ -140,8 +167,12 @@ impl Device<'_> {
 
     /// How many degrees Celsius it is below its highest temperature for normal operation.
     pub fn margin(&self) -> Result<i32, NvmlError> {
-        let start = nvmlMarginTemperature_t { version: version::<nvmlMarginTemperature_t>(1), marginTemperature: 0 };
-        self.get(&self.library.0.nvmlDeviceGetMarginTemperature, start).map(|margin| margin.marginTemperature)
+        let start = nvmlMarginTemperature_t {
+            version: version::<nvmlMarginTemperature_t>(1),
+            marginTemperature: 0,
+        };
+        self.get(&self.library.0.nvmlDeviceGetMarginTemperature, start)
+            .map(|margin| margin.marginTemperature)
     }
 
     /// The intended speed of its fan, in percent.
@@ -158,16 +189,23 @@ impl Device<'_> {
     pub fn power_range(&self) -> Result<(u32, u32), NvmlError> {
         let function = &self.library.0.nvmlDeviceGetPowerManagementLimitConstraints;
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
-        asked(function, (0, 0), |f, (least, most)| unsafe { f(self.handle, least, most) })
+        asked(function, (0, 0), |f, (least, most)| unsafe {
+            f(self.handle, least, most)
+        })
     }
 
-    /// Total, used and reserved bytes of memory. Drivers before 510 do not report the reserved ones apart.
+    /// Total, used and reserved bytes of memory. Drivers before 510 do not report the reserved ones
+    /// apart.
     pub fn memory(&self) -> Result<(u64, u64, Option<u64>), NvmlError> {
-        let start = nvmlMemory_v2_t { version: version::<nvmlMemory_v2_t>(2), ..zeroed() };
+        let start = nvmlMemory_v2_t {
+            version: version::<nvmlMemory_v2_t>(2),
+            ..zeroed()
+        };
         match self.get(&self.library.0.nvmlDeviceGetMemoryInfo_v2, start) {
             Ok(memory) => Ok((memory.total, memory.used, Some(memory.reserved))),
             Err(NvmlError::NoFunction(_)) => {
-                let memory: nvmlMemory_t = self.get(&self.library.0.nvmlDeviceGetMemoryInfo, zeroed())?;
+                let memory: nvmlMemory_t =
+                    self.get(&self.library.0.nvmlDeviceGetMemoryInfo, zeroed())?;
                 Ok((memory.total, memory.used, None))
             }
             Err(e) => Err(e),
@@ -176,7 +214,8 @@ impl Device<'_> {
 
     /// How busy the GPU and its memory are, in percent.
     pub fn utilization(&self) -> Result<(u32, u32), NvmlError> {
-        let busy: nvmlUtilization_t = self.get(&self.library.0.nvmlDeviceGetUtilizationRates, zeroed())?;
+        let busy: nvmlUtilization_t =
+            self.get(&self.library.0.nvmlDeviceGetUtilizationRates, zeroed())?;
         Ok((busy.gpu, busy.memory))
     }
 
@@ -199,14 +238,20 @@ impl Device<'_> {
     pub fn pcie(&self) -> Result<(u32, u32), NvmlError> {
         let functions = &self.library.0;
         let generation = self.get(&functions.nvmlDeviceGetCurrPcieLinkGeneration, 0)?;
-        Ok((generation, self.get(&functions.nvmlDeviceGetCurrPcieLinkWidth, 0)?))
+        Ok((
+            generation,
+            self.get(&functions.nvmlDeviceGetCurrPcieLinkWidth, 0)?,
+        ))
     }
 
     /// The highest generation and width of the link that this GPU has in this system.
     pub fn highest_pcie(&self) -> Result<(u32, u32), NvmlError> {
         let functions = &self.library.0;
         let generation = self.get(&functions.nvmlDeviceGetMaxPcieLinkGeneration, 0)?;
-        Ok((generation, self.get(&functions.nvmlDeviceGetMaxPcieLinkWidth, 0)?))
+        Ok((
+            generation,
+            self.get(&functions.nvmlDeviceGetMaxPcieLinkWidth, 0)?,
+        ))
     }
 
     /// How often packets were sent again on its PCIe link since the last reset.
@@ -223,17 +268,32 @@ impl Device<'_> {
     pub fn licence(&self) -> Result<Option<Licence>, NvmlError> {
         /// The date is known.
         const VALID: u8 = NVML_GRID_LICENSE_EXPIRY_VALID as u8;
-        let features: nvmlGridLicensableFeatures_t =
-            self.get(&self.library.0.nvmlDeviceGetGridLicensableFeatures_v4, zeroed())?;
+        let features: nvmlGridLicensableFeatures_t = self.get(
+            &self.library.0.nvmlDeviceGetGridLicensableFeatures_v4,
+            zeroed(),
+        )?;
         if features.isGridLicenseSupported == 0 {
             return Ok(None);
         }
-        let all = features.gridLicensableFeatures.iter().take(features.licensableFeaturesCount as usize);
-        let Some(feature) = all.clone().find(|f| f.featureEnabled != 0).or(all.clone().next()) else { return Ok(None) };
+        let all = features
+            .gridLicensableFeatures
+            .iter()
+            .take(features.licensableFeaturesCount as usize);
+        let Some(feature) = all
+            .clone()
+            .find(|f| f.featureEnabled != 0)
+            .or(all.clone().next())
+        else {
+            return Ok(None);
+        };
         let expiry = feature.licenseExpiry;
         let ends = (expiry.status == VALID).then_some((expiry.year, expiry.month, expiry.day));
         let is_licensed = feature.featureState != 0;
-        Ok(Some(Licence { product: of_chars(&feature.productName), is_licensed, ends }))
+        Ok(Some(Licence {
+            product: of_chars(&feature.productName),
+            is_licensed,
+            ends,
+        }))
     }
 
     /// The processes that compute on it.
@@ -250,7 +310,9 @@ impl Device<'_> {
         /// More than a GPU serves, in case the library's count is wrong.
         const MOST: usize = 4096;
         // SAFETY: the handle is the library's own, and nothing is written to an empty buffer.
-        let count = counted(function, |f, count| unsafe { f(self.handle, count, ptr::null_mut()) })?;
+        let count = counted(function, |f, count| unsafe {
+            f(self.handle, count, ptr::null_mut())
+        })?;
         if count == 0 {
             return Ok(Vec::new());
         }
@@ -258,7 +320,9 @@ impl Device<'_> {
         let mut room = vec![zeroed::<nvmlProcessInfo_t>(); count.min(MOST) + 16];
         let length = room.len() as u32;
         // SAFETY: the handle is the library's own, and the buffer has the length that is passed.
-        let found = asked(function, length, |f, count| unsafe { f(self.handle, count, room.as_mut_ptr()) })?;
+        let found = asked(function, length, |f, count| unsafe {
+            f(self.handle, count, room.as_mut_ptr())
+        })?;
         room.truncate(found as usize);
         let entry = |p: &nvmlProcessInfo_t| ProcessEntry {
             pid: p.pid,
@@ -269,21 +333,29 @@ impl Device<'_> {
         Ok(room.iter().map(entry).collect())
     }
 
-    /// Errors of its memory: corrected or uncorrected ones, since the driver was loaded or in its lifetime.
+    /// Errors of its memory: corrected or uncorrected ones, since the driver was loaded or in its
+    /// lifetime.
     pub fn memory_errors(&self, corrected: bool, ever: bool) -> Result<u64, NvmlError> {
         // SAFETY: the handle is the library's own, and the number outlives the call.
-        asked(&self.library.0.nvmlDeviceGetTotalEccErrors, 0, |f, count| unsafe {
-            f(self.handle, u32::from(!corrected), u32::from(ever), count)
-        })
+        asked(
+            &self.library.0.nvmlDeviceGetTotalEccErrors,
+            0,
+            |f, count| unsafe { f(self.handle, u32::from(!corrected), u32::from(ever), count) },
+        )
     }
 
     /// The MIG device with this index: it has a handle like a GPU.
     pub fn mig_device(&self, index: u32) -> Result<Self, NvmlError> {
         // SAFETY: the handle is the library's own, and the output handle outlives the call.
-        let handle = asked(&self.library.0.nvmlDeviceGetMigDeviceHandleByIndex, ptr::null_mut(), |f, to| unsafe {
-            f(self.handle, index, to)
-        })?;
-        Ok(Device { library: self.library, handle })
+        let handle = asked(
+            &self.library.0.nvmlDeviceGetMigDeviceHandleByIndex,
+            ptr::null_mut(),
+            |f, to| unsafe { f(self.handle, index, to) },
+        )?;
+        Ok(Device {
+            library: self.library,
+            handle,
+        })
     }
 
     /// The numbers of a MIG device's GPU instance and compute instance.
@@ -299,22 +371,30 @@ impl Device<'_> {
     pub fn link_end(&self, link: u32) -> (Result<u32, NvmlError>, Result<String, NvmlError>) {
         let kind = self.of_kind(&self.library.0.nvmlDeviceGetNvLinkRemoteDeviceType, link);
         // SAFETY: the handle is the library's own, and the structure outlives the call.
-        let pci =
-            asked(&self.library.0.nvmlDeviceGetNvLinkRemotePciInfo_v2, zeroed::<nvmlPciInfo_t>(), |f, to| unsafe {
-                f(self.handle, link, to)
-            });
+        let pci = asked(
+            &self.library.0.nvmlDeviceGetNvLinkRemotePciInfo_v2,
+            zeroed::<nvmlPciInfo_t>(),
+            |f, to| unsafe { f(self.handle, link, to) },
+        );
         (kind, pci.map(|pci| super::bus_address(&pci)))
     }
 
     /// Several values in one call, each a whole number or None.
     pub fn fields(&self, wanted: &[Field]) -> Result<Vec<Option<u64>>, NvmlError> {
-        let field = |f: &Field| nvmlFieldValue_t { fieldId: f.id, scopeId: f.scope, ..zeroed() };
+        let field = |f: &Field| nvmlFieldValue_t {
+            fieldId: f.id,
+            scopeId: f.scope,
+            ..zeroed()
+        };
         let all: Vec<_> = wanted.iter().map(field).collect();
         let count = i32::try_from(all.len()).unwrap_or(i32::MAX);
-        // SAFETY: the handle is the library's own, and there are as many values as the call is told.
-        let all = asked(&self.library.0.nvmlDeviceGetFieldValues, all, |f, all| unsafe {
-            f(self.handle, count, all.as_mut_ptr())
-        })?;
+        // SAFETY: the handle is the library's own, and there are as many values as the call is
+        // told.
+        let all = asked(
+            &self.library.0.nvmlDeviceGetFieldValues,
+            all,
+            |f, all| unsafe { f(self.handle, count, all.as_mut_ptr()) },
+        )?;
         Ok(all.iter().map(whole).collect())
     }
 }
@@ -344,7 +424,10 @@ fn whole(field: &nvmlFieldValue_t) -> Option<u64> {
 /// The text before the first NUL of an array, or all of it.
 fn of_chars(chars: &[c_char]) -> String {
     let bytes: Vec<u8> = chars.iter().map(|c| c.cast_unsigned()).chain([0]).collect();
-    CStr::from_bytes_until_nul(&bytes).unwrap_or_default().to_string_lossy().into_owned()
+    CStr::from_bytes_until_nul(&bytes)
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 // SAFETY: `nvml.h` defines it with numbers only.

@@ -5,16 +5,17 @@ use super::super::library::{Device, Numbers, NvmlError, asked as call, zeroed};
 use super::super::{Refused, asked};
 use super::MigProfileInfo;
 use nvml_wrapper_sys::bindings::{
-    NVML_DEVICE_NAME_V2_BUFFER_SIZE, nvmlComputeInstance_t, nvmlComputeInstanceProfileInfo_t, nvmlGpuInstance_t,
-    nvmlGpuInstanceInfo_t, nvmlGpuInstancePlacement_t, nvmlGpuInstanceProfileInfo_t, nvmlGpuInstanceProfileInfo_v2_t,
-    nvmlPciInfo_t,
+    NVML_DEVICE_NAME_V2_BUFFER_SIZE, nvmlComputeInstance_t, nvmlComputeInstanceProfileInfo_t,
+    nvmlGpuInstance_t, nvmlGpuInstanceInfo_t, nvmlGpuInstancePlacement_t,
+    nvmlGpuInstanceProfileInfo_t, nvmlGpuInstanceProfileInfo_v2_t, nvmlPciInfo_t,
 };
 use std::ffi::CStr;
 use std::ptr;
 
 /// The most instances that one call returns.
 const MOST: usize = 64;
-/// NVML's numbers of profiles end where it answers that the argument is invalid; no known version has as many.
+/// NVML's numbers of profiles end where it answers that the argument is invalid; no known version
+/// has as many.
 const MOST_PROFILES: u32 = 64;
 
 /// A compute instance.
@@ -34,16 +35,24 @@ impl Device<'_> {
     /// Switches MIG on or off. Returns the status of the activation: 0 if the mode is active.
     pub(super) fn set_mig_mode(&self, on: bool) -> Result<u32, NvmlError> {
         // SAFETY: the handle is the library's own, and the number outlives the call.
-        call(&self.library.0.nvmlDeviceSetMigMode, 0, |f, status| unsafe { f(self.handle, u32::from(on), status) })
+        call(
+            &self.library.0.nvmlDeviceSetMigMode,
+            0,
+            |f, status| unsafe { f(self.handle, u32::from(on), status) },
+        )
     }
 
     /// The profiles that the driver offers.
     pub(super) fn profiles(&self) -> Vec<MigProfileInfo> {
         let mut all = Vec::new();
         for number in 0..MOST_PROFILES {
-            match asked("nvmlDeviceGetGpuInstanceProfileInfo", || self.profile(number)) {
+            match asked("nvmlDeviceGetGpuInstanceProfileInfo", || {
+                self.profile(number)
+            }) {
                 Ok(mut profile) => {
-                    let places = asked("nvmlDeviceGetGpuInstancePossiblePlacements_v2", || self.placements(profile.id));
+                    let places = asked("nvmlDeviceGetGpuInstancePossiblePlacements_v2", || {
+                        self.placements(profile.id)
+                    });
                     profile.placements = places.unwrap_or_default();
                     all.push(profile);
                 }
@@ -58,21 +67,37 @@ impl Device<'_> {
     pub(super) fn profile(&self, number: u32) -> Result<MigProfileInfo, NvmlError> {
         let size = size_of::<nvmlGpuInstanceProfileInfo_v2_t>() as u32;
         // Version 2 of the structure, as `NVML_STRUCT_VERSION` encodes it.
-        let named = nvmlGpuInstanceProfileInfo_v2_t { version: size | 2 << 24, ..zeroed() };
-        // SAFETY: the handle is the library's own, and the structure matches its version field and outlives the call.
-        let named = call(&self.library.0.nvmlDeviceGetGpuInstanceProfileInfoV, named, |f, to| unsafe {
-            f(self.handle, number, to)
-        });
+        let named = nvmlGpuInstanceProfileInfo_v2_t {
+            version: size | 2 << 24,
+            ..zeroed()
+        };
+        // SAFETY: the handle is the library's own, and the structure matches its version field and
+        // outlives the call.
+        let named = call(
+            &self.library.0.nvmlDeviceGetGpuInstanceProfileInfoV,
+            named,
+            |f, to| unsafe { f(self.handle, number, to) },
+        );
         if let Ok(info) = named {
             let mut name = [0_u8; NVML_DEVICE_NAME_V2_BUFFER_SIZE as usize];
-            name.iter_mut().zip(info.name).for_each(|(to, from)| *to = from.cast_unsigned());
-            let name = CStr::from_bytes_until_nul(&name).unwrap_or_default().to_str()?;
+            name.iter_mut()
+                .zip(info.name)
+                .for_each(|(to, from)| *to = from.cast_unsigned());
+            let name = CStr::from_bytes_until_nul(&name)
+                .unwrap_or_default()
+                .to_str()?;
             return Ok(MigProfileInfo {
                 id: info.id,
-                name: Some(name.trim_start_matches("MIG ").to_owned()).filter(|name| !name.is_empty()),
+                name: Some(name.trim_start_matches("MIG ").to_owned())
+                    .filter(|name| !name.is_empty()),
                 slices: info.sliceCount,
                 instances: info.instanceCount,
-                engines: [info.decoderCount, info.encoderCount, info.jpegCount, info.ofaCount],
+                engines: [
+                    info.decoderCount,
+                    info.encoderCount,
+                    info.jpegCount,
+                    info.ofaCount,
+                ],
                 memory_mb: info.memorySizeMB,
                 placements: Vec::new(),
             });
@@ -87,7 +112,12 @@ impl Device<'_> {
             name: None,
             slices: info.sliceCount,
             instances: info.instanceCount,
-            engines: [info.decoderCount, info.encoderCount, info.jpegCount, info.ofaCount],
+            engines: [
+                info.decoderCount,
+                info.encoderCount,
+                info.jpegCount,
+                info.ofaCount,
+            ],
             memory_mb: info.memorySizeMB,
             placements: Vec::new(),
         })
@@ -97,13 +127,22 @@ impl Device<'_> {
         let mut places = [nvmlGpuInstancePlacement_t { start: 0, size: 0 }; MOST];
         let function = &self.library.0.nvmlDeviceGetGpuInstancePossiblePlacements_v2;
         // SAFETY: the handle is the library's own, and nothing is written to an empty buffer.
-        let count = call(function, 0, |f, count| unsafe { f(self.handle, profile, ptr::null_mut(), count) })?;
+        let count = call(function, 0, |f, count| unsafe {
+            f(self.handle, profile, ptr::null_mut(), count)
+        })?;
         if count as usize > MOST {
             return Ok(Vec::new());
         }
-        // SAFETY: the handle is the library's own, and the buffer is larger than what it just said to need.
-        let count = call(function, count, |f, count| unsafe { f(self.handle, profile, places.as_mut_ptr(), count) })?;
-        Ok(places.iter().take(count as usize).map(|place| (place.start, place.size)).collect())
+        // SAFETY: the handle is the library's own, and the buffer is larger than what it just said
+        // to need.
+        let count = call(function, count, |f, count| unsafe {
+            f(self.handle, profile, places.as_mut_ptr(), count)
+        })?;
+        Ok(places
+            .iter()
+            .take(count as usize)
+            .map(|place| (place.start, place.size))
+            .collect())
     }
 
     /// Its GPU instances.
@@ -115,16 +154,28 @@ impl Device<'_> {
         for profile in profiles {
             let mut handles: [nvmlGpuInstance_t; MOST] = [ptr::null_mut(); MOST];
             let count = asked("nvmlDeviceGetGpuInstances", || {
-                // SAFETY: the handle is the library's own, and the buffer is larger than any number of instances.
-                call(&self.library.0.nvmlDeviceGetGpuInstances, MOST as u32, |f, count| unsafe {
-                    f(self.handle, profile.id, handles.as_mut_ptr(), count)
-                })
+                // SAFETY: the handle is the library's own, and the buffer is larger than any number
+                // of instances.
+                call(
+                    &self.library.0.nvmlDeviceGetGpuInstances,
+                    MOST as u32,
+                    |f, count| unsafe { f(self.handle, profile.id, handles.as_mut_ptr(), count) },
+                )
             })?;
             for handle in handles.into_iter().take(count as usize) {
                 let info = asked("nvmlGpuInstanceGetInfo", || {
-                    let info = nvmlGpuInstanceInfo_t { device: self.handle, id: 0, profileId: 0, placement: zeroed() };
+                    let info = nvmlGpuInstanceInfo_t {
+                        device: self.handle,
+                        id: 0,
+                        profileId: 0,
+                        placement: zeroed(),
+                    };
                     // SAFETY: the handle is the library's own, and the structure outlives the call.
-                    call(&self.library.0.nvmlGpuInstanceGetInfo, info, |f, to| unsafe { f(handle, to) })
+                    call(
+                        &self.library.0.nvmlGpuInstanceGetInfo,
+                        info,
+                        |f, to| unsafe { f(handle, to) },
+                    )
                 })?;
                 all.push((handle, info));
             }
@@ -140,9 +191,11 @@ impl Device<'_> {
             let info = asked("nvmlGpuInstanceGetComputeInstanceProfileInfo", || {
                 let info: nvmlComputeInstanceProfileInfo_t = zeroed();
                 // SAFETY: the handle is the library's own, and the structure outlives the call.
-                call(&self.library.0.nvmlGpuInstanceGetComputeInstanceProfileInfo, info, |f, to| unsafe {
-                    f(instance, number, SHARED_ENGINES, to)
-                })
+                call(
+                    &self.library.0.nvmlGpuInstanceGetComputeInstanceProfileInfo,
+                    info,
+                    |f, to| unsafe { f(instance, number, SHARED_ENGINES, to) },
+                )
             });
             match info {
                 Ok(info) => all.push((info.id, info.sliceCount)),
@@ -159,13 +212,20 @@ impl Device<'_> {
         for (profile, slices) in self.compute_profiles(instance) {
             let mut handles: [nvmlComputeInstance_t; MOST] = [ptr::null_mut(); MOST];
             let count = asked("nvmlGpuInstanceGetComputeInstances", || {
-                // SAFETY: the handle is the library's own, and the buffer is larger than any number of instances.
-                call(&self.library.0.nvmlGpuInstanceGetComputeInstances, MOST as u32, |f, count| unsafe {
-                    f(instance, profile, handles.as_mut_ptr(), count)
-                })
+                // SAFETY: the handle is the library's own, and the buffer is larger than any number
+                // of instances.
+                call(
+                    &self.library.0.nvmlGpuInstanceGetComputeInstances,
+                    MOST as u32,
+                    |f, count| unsafe { f(instance, profile, handles.as_mut_ptr(), count) },
+                )
             });
             let there = handles.into_iter().take(count.unwrap_or(0) as usize);
-            all.extend(there.map(|handle| ComputeInstance { handle, profile, slices }));
+            all.extend(there.map(|handle| ComputeInstance {
+                handle,
+                profile,
+                slices,
+            }));
         }
         all
     }
@@ -175,17 +235,23 @@ impl Device<'_> {
         for compute in self.compute_instances(instance) {
             asked("nvmlComputeInstanceDestroy", || {
                 // SAFETY: the library just returned the handle.
-                call(&self.library.0.nvmlComputeInstanceDestroy, (), |f, ()| unsafe { f(compute.handle) })
+                call(
+                    &self.library.0.nvmlComputeInstanceDestroy,
+                    (),
+                    |f, ()| unsafe { f(compute.handle) },
+                )
             })?;
         }
         asked("nvmlGpuInstanceDestroy", || {
             // SAFETY: the library just returned the handle.
-            call(&self.library.0.nvmlGpuInstanceDestroy, (), |f, ()| unsafe { f(instance) })
+            call(&self.library.0.nvmlGpuInstanceDestroy, (), |f, ()| unsafe {
+                f(instance)
+            })
         })
     }
 
-    /// Creates a GPU instance with compute instances of these profiles; without profiles, with one of its size. If one cannot be
-    /// created, the GPU instance is removed again.
+    /// Creates a GPU instance with compute instances of these profiles; without profiles, with one
+    /// of its size. If one cannot be created, the GPU instance is removed again.
     pub(super) fn create(
         &self,
         profile: u32,
@@ -194,11 +260,16 @@ impl Device<'_> {
     ) -> Result<(), Refused> {
         let instance = asked("nvmlDeviceCreateGpuInstanceWithPlacement", || {
             let function = &self.library.0.nvmlDeviceCreateGpuInstanceWithPlacement;
-            // SAFETY: the handle is the library's own; the placement and the place for the handle outlive the call.
-            call(function, ptr::null_mut(), |f, to| unsafe { f(self.handle, profile, &raw const place, to) })
+            // SAFETY: the handle is the library's own; the placement and the place for the handle
+            // outlive the call.
+            call(function, ptr::null_mut(), |f, to| unsafe {
+                f(self.handle, profile, &raw const place, to)
+            })
         })?;
         let made = match compute {
-            Some(profiles) => profiles.iter().try_for_each(|profile| self.create_compute(instance, Some(*profile))),
+            Some(profiles) => profiles
+                .iter()
+                .try_for_each(|profile| self.create_compute(instance, Some(*profile))),
             None => {
                 let all = self.compute_profiles(instance).into_iter();
                 let largest = all.max_by_key(|(id, slices)| (*slices, !id));
@@ -211,13 +282,20 @@ impl Device<'_> {
         })
     }
 
-    fn create_compute(&self, instance: nvmlGpuInstance_t, profile: Option<u32>) -> Result<(), Refused> {
+    fn create_compute(
+        &self,
+        instance: nvmlGpuInstance_t,
+        profile: Option<u32>,
+    ) -> Result<(), Refused> {
         let made = asked("nvmlGpuInstanceCreateComputeInstance", || {
             let profile = profile.ok_or(NvmlError::Refused(NOT_FOUND.cast_unsigned()))?;
-            // SAFETY: the library just returned the handle, and the place for the new one outlives the call.
-            call(&self.library.0.nvmlGpuInstanceCreateComputeInstance, ptr::null_mut(), |f, to| unsafe {
-                f(instance, profile, to)
-            })
+            // SAFETY: the library just returned the handle, and the place for the new one outlives
+            // the call.
+            call(
+                &self.library.0.nvmlGpuInstanceCreateComputeInstance,
+                ptr::null_mut(),
+                |f, to| unsafe { f(instance, profile, to) },
+            )
         });
         made.map(|_| ())
     }

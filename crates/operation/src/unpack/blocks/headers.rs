@@ -7,7 +7,8 @@ pub const HEADER: usize = 12;
 /// LZMA2's number among the filters.
 const LZMA2: u64 = 0x21;
 
-/// A block's header, whose first byte tells its length; of an index only that byte, of what has ended nothing.
+/// A block's header, whose first byte tells its length; of an index only that byte, of what has
+/// ended nothing.
 pub fn block_header(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut header = Vec::new();
     from.take(1).read_to_end(&mut header)?;
@@ -29,7 +30,8 @@ pub struct Block {
 }
 
 impl Block {
-    /// None where it does not say how long it is, or is packed by more than LZMA2. Sums are looked at by who decodes it.
+    /// None where it does not say how long it is, or is packed by more than LZMA2. Sums are looked
+    /// at by who decodes it.
     pub fn parse(header: &[u8], stream: &[u8]) -> Option<Self> {
         const HAS_BOTH_SIZES: u8 = 0xc0;
         let (flags, mut rest) = (*header.get(1)?, header.get(2..)?);
@@ -44,7 +46,11 @@ impl Block {
             return None;
         }
         let unpadded = packed.checked_add(header.len() as u64 + check(stream)?)?;
-        Some(Self { unpadded, plain, dictionary: u64::from(2 | bits & 1) << (bits / 2 + 11) })
+        Some(Self {
+            unpadded,
+            plain,
+            dictionary: u64::from(2 | bits & 1) << (bits / 2 + 11),
+        })
     }
 
     /// Its length in the file.
@@ -99,7 +105,8 @@ pub fn tail(blocks: &[(u64, u64)], stream: &[u8]) -> Vec<u8> {
     }
     index.resize(index.len().next_multiple_of(4), 0);
     index.extend(sum(&index));
-    // Both are counted in fours; more than four gigabytes of index would belong to more blocks than fit on a disk.
+    // Both are counted in fours; more than four gigabytes of index would belong to more blocks than
+    // fit on a disk.
     let mut end = ((index.len() / 4 - 1) as u32).to_le_bytes().to_vec();
     end.extend(&stream[6..8]);
     index.extend(sum(&end));
