@@ -69,12 +69,14 @@ impl OwnInstallations {
                 self.driver = plan.selection.driver.as_ref().map(|driver| driver.version)
             }
             StepId::InstallCuda => self.toolkits.extend(default),
-            StepId::InstallFurtherCuda(series) => drop(self.toolkits.insert(directory(series))),
+            StepId::InstallFurtherCuda(series) => {
+                self.toolkits.insert(directory(series));
+            }
             StepId::InstallAddOn(add_on) => self
                 .add_ons
                 .extend(default.map(|toolkit| (toolkit, add_on))),
             StepId::InstallFurtherAddOn(add_on, series) => {
-                drop(self.add_ons.insert((directory(series), add_on)))
+                self.add_ons.insert((directory(series), add_on));
             }
             _ => {}
         }
