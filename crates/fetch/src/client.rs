@@ -1,29 +1,31 @@
 //! The network client: whom it trusts, which proxy it takes, where it lets itself be sent, and what
 //! each answer means: whether it may pass, and when to come again.
 
-use super::connect::{self, CONNECT_TIMEOUT, NotReached, basic};
-use super::proxies::Proxies;
+use super::proxies::proxies;
 use super::sources::Sources;
 use super::transfer_error::TransferError;
 use gpusetup_system::hooks;
 use gpusetup_system::input;
 use gpusetup_system::limits::MAX_KEY;
-use rustls::RootCertStore;
+use reqwest::blocking::{Client as HttpClient, Response};
+use reqwest::header::{
+    ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_RANGE, DATE, ETAG, HeaderMap,
+    HeaderName, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER,
+};
+use reqwest::redirect::Policy;
+use reqwest::{Error, StatusCode};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use std::error::Error as _;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use ureq::config::Config;
-use ureq::http::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, DATE, ETAG, HeaderMap,
-    IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER,
-};
-use ureq::http::{Response, StatusCode};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
-use ureq::{Agent, Body, BodyReader, Error, Proxy, Timeout};
 use url::Url;
+
+/// How long a connection may take: looking the name up, every address of the server, and TLS.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often a server may send us elsewhere.
 const REDIRECTS: usize = 10;
@@ -41,13 +43,8 @@ pub(super) fn silence() -> Duration {
 pub(super) struct Client {
     url: Url,
     sources: Sources,
-    tls: TlsConfig,
-    proxies: Arc<Proxies>,
-    agents: Arc<Mutex<Agents>>,
+    http: HttpClient,
 }
-
-/// The agents in use, each with the proxy that it goes by.
-type Agents = Vec<(Option<Proxy>, Agent)>;
 
 /// A server's answer that has the bytes.
 pub(super) struct ServerAnswer {
@@ -65,14 +62,14 @@ pub(super) struct ServerAnswer {
 
 /// The bytes of an answer.
 pub(super) struct Bytes {
-    reader: BodyReader<'static>,
+    response: Response,
     block: Vec<u8>,
 }
 
 impl Bytes {
     /// The next block; empty at the end.
     pub fn next(&mut self) -> Result<&[u8], TransferError> {
-        let n = self.reader.read(&mut self.block).map_err(cut)?;
+        let n = self.response.read(&mut self.block).map_err(cut)?;
         Ok(&self.block[..n])
     }
 }
@@ -82,30 +79,23 @@ impl Client {
     pub fn new(url: &str, sources: &Sources) -> Result<Self, TransferError> {
         let last = |why: String| TransferError::Final(why);
         let url = Url::parse(url).map_err(|e| last(format!("that is no address: {e}")))?;
-        let mut roots = rustls_native_certs::load_native_certs().certs;
+        let mut certificates_here = rustls_native_certs::load_native_certs().certs;
         if let Some(path) = &sources.ca_cert {
-            roots.extend(certificates(path).map_err(last)?);
+            certificates_here.extend(certificates(path).map_err(last)?);
         }
         // Plain HTTP needs no certificates.
-        if roots.is_empty() && url.scheme() != "http" {
+        if certificates_here.is_empty() && url.scheme() != "http" {
             let help =
                 "install ca-certificates, or name the authorities to trust with --ca-cert FILE";
             return Err(last(format!("this host has no CA certificates: {help}")));
         }
-        let roots = roots
-            .iter()
-            .map(|der| Certificate::from_der(der).to_owned());
-        let tls = TlsConfig::builder()
-            .root_certs(RootCerts::from(roots))
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .build();
-        let proxies = Arc::new(Proxies::of_environment().map_err(|e| last(e.to_string()))?);
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(certificates_here);
+        let http = http_client(roots).map_err(last)?;
         Ok(Self {
             url,
             sources: sources.clone(),
-            tls,
-            proxies,
-            agents: Arc::default(),
+            http,
         })
     }
 
@@ -141,14 +131,14 @@ impl Client {
         from: u64,
         to: Option<u64>,
         validator: Option<&str>,
-    ) -> Result<Response<Body>, Error> {
+    ) -> Result<Response, Error> {
         let mut request = self
-            .agent(url)
-            .get(url.as_str())
+            .http
+            .get(url.clone())
             .header(ACCEPT_ENCODING, "identity");
         // Chosen for each address: a redirect to another server takes no login along.
         if let Some(login) = self.sources.mirrors.login(url) {
-            request = request.header(AUTHORIZATION, basic(&login.user, login.password.as_deref()));
+            request = request.basic_auth(&login.user, login.password.as_deref());
         }
         if from > 0 || to.is_some() {
             let to = to.map_or_else(String::new, |to| (to - 1).to_string());
@@ -157,49 +147,31 @@ impl Client {
                 request = request.header(IF_RANGE, validator);
             }
         }
-        request.call()
+        request.send()
     }
+}
 
-    /// Closes all connections, so that threads that wait for one of them stop waiting.
-    pub fn hang_up(&self) {
-        for (_, agent) in self.agents().drain(..) {
-            agent.shutdown();
-        }
+/// The client that sends requests: a timeout is how long a server may say nothing, and redirects
+/// are followed by [`Client::ask`].
+fn http_client(roots: RootCertStore) -> Result<HttpClient, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| e.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut builder = HttpClient::builder()
+        .tls_backend_preconfigured(tls)
+        .user_agent(concat!("gpusetup/", env!("CARGO_PKG_VERSION")))
+        .redirect(Policy::none())
+        .referer(false)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(silence())
+        .no_proxy();
+    for proxy in proxies().map_err(|e| e.to_string())? {
+        builder = builder.proxy(proxy);
     }
-
-    /// The agent for an address: each proxy has its own, and so have direct connections.
-    fn agent(&self, url: &Url) -> Agent {
-        let proxy = self.proxies.to(url);
-        let mut agents = self.agents();
-        if let Some((_, agent)) = agents.iter().find(|(by, _)| by.as_ref() == proxy) {
-            return agent.clone();
-        }
-        let agent = connect::agent(self.config(proxy), self.config(None));
-        agents.push((proxy.cloned(), agent.clone()));
-        agent
-    }
-
-    fn config(&self, proxy: Option<&Proxy>) -> Config {
-        Agent::config_builder()
-            .tls_config(self.tls.clone())
-            .proxy(proxy.cloned())
-            .user_agent(concat!("gpusetup/", env!("CARGO_PKG_VERSION")))
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .input_buffer_size(BLOCK)
-            .timeout_resolve(Some(CONNECT_TIMEOUT))
-            .timeout_connect(Some(CONNECT_TIMEOUT))
-            // Also of an answer's head that comes byte by byte.
-            .timeout_recv_response(Some(silence()))
-            .timeout_per_read(Some(silence()))
-            .timeout_per_write(Some(silence()))
-            .build()
-    }
-
-    fn agents(&self) -> MutexGuard<'_, Agents> {
-        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    builder.build().map_err(|e| cause(&e))
 }
 
 /// Certificates in a file, PEM.
@@ -224,9 +196,9 @@ pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String>
 }
 
 /// Where a server redirects to, if it may: never from HTTPS to anything else.
-fn sent_on(response: &Response<Body>, url: &Url) -> Result<Option<Url>, TransferError> {
+fn sent_on(response: &Response, url: &Url) -> Result<Option<Url>, TransferError> {
     let is_elsewhere = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
-    let Some(to) = text(response.headers(), LOCATION.as_str()).filter(|_| is_elsewhere) else {
+    let Some(to) = text(response.headers(), LOCATION).filter(|_| is_elsewhere) else {
         return Ok(None);
     };
     let mut to = url
@@ -245,31 +217,31 @@ fn sent_on(response: &Response<Body>, url: &Url) -> Result<Option<Url>, Transfer
 }
 
 /// What an answer is good for.
-fn understood(response: Response<Body>, asked: u64) -> Result<ServerAnswer, TransferError> {
+fn understood(response: Response, asked: u64) -> Result<ServerAnswer, TransferError> {
     let (status, headers) = (response.status(), response.headers());
     if !status.is_success() {
         return Err(refused(status, headers));
     }
-    if let Some(encoding) = text(headers, CONTENT_ENCODING.as_str()).filter(|e| *e != "identity") {
+    if let Some(encoding) = text(headers, CONTENT_ENCODING).filter(|e| *e != "identity") {
         let why = format!(
             "the server, or a proxy before it, sends it encoded ({encoding}), which nobody asked for"
         );
         return Err(TransferError::Final(why));
     }
-    let etag = text(headers, ETAG.as_str()).filter(|etag| etag.starts_with('"'));
+    let etag = text(headers, ETAG).filter(|etag| etag.starts_with('"'));
     let validator = etag
-        .or_else(|| text(headers, LAST_MODIFIED.as_str()))
+        .or_else(|| text(headers, LAST_MODIFIED))
         .map(str::to_owned);
-    let ranges = text(headers, "accept-ranges").is_some_and(|units| units.contains("bytes"));
+    let ranges = text(headers, ACCEPT_RANGES).is_some_and(|units| units.contains("bytes"));
     let partial = status == StatusCode::PARTIAL_CONTENT;
     let in_parts = etag.is_some() && (ranges || partial);
     let (from, total) = if partial {
-        let range = text(headers, CONTENT_RANGE.as_str()).and_then(content_range);
+        let range = text(headers, CONTENT_RANGE).and_then(content_range);
         range.ok_or_else(|| {
             TransferError::Passing("the server sends a part and does not say which".to_owned())
         })?
     } else {
-        (0, response.body().content_length())
+        (0, response.content_length())
     };
     if partial && from != asked {
         return Err(TransferError::Passing(format!(
@@ -277,7 +249,7 @@ fn understood(response: Response<Body>, asked: u64) -> Result<ServerAnswer, Tran
         )));
     }
     let body = Bytes {
-        reader: response.into_body().into_reader(),
+        response,
         block: vec![0; BLOCK],
     };
     Ok(ServerAnswer {
@@ -311,8 +283,8 @@ fn proxy_login() -> TransferError {
 }
 
 fn later(why: String, headers: &HeaderMap) -> TransferError {
-    let now = text(headers, DATE.as_str()).and_then(seconds_of);
-    match text(headers, RETRY_AFTER.as_str()).and_then(|wait| waits(wait, now)) {
+    let now = text(headers, DATE).and_then(seconds_of);
+    match text(headers, RETRY_AFTER).and_then(|wait| waits(wait, now)) {
         Some(wait) => TransferError::Later(why, wait),
         None => TransferError::Passing(why),
     }
@@ -344,37 +316,31 @@ fn content_range(text: &str) -> Option<(u64, Option<u64>)> {
     Some((range.split_once('-')?.0.parse().ok()?, total.parse().ok()))
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
 /// Why there is no answer.
 fn failed(e: Error) -> TransferError {
-    let (was_reached, e) = match e {
-        Error::Other(why) => match why.downcast::<NotReached>() {
-            Ok(why) => (false, why.0),
-            Err(why) => (true, Error::Other(why)),
-        },
-        e => (true, e),
-    };
     let why = cause(&e);
     if let Some(why) = why.strip_prefix("invalid peer certificate: ") {
         return TransferError::Final(certificate(why));
     }
     match e {
-        Error::ConnectProxyFailed(answer) if answer.contains("407") => proxy_login(),
-        Error::Http(_) | Error::BadUri(_) | Error::InvalidProxyUrl => TransferError::Final(why),
-        _ if !was_reached => TransferError::Unreachable(why),
-        Error::Timeout(_) => says_nothing(),
+        _ if why.contains("proxy authorization required") => proxy_login(),
+        e if e.is_builder() => TransferError::Final(why),
+        e if e.is_connect() => TransferError::Unreachable(why),
+        e if e.is_timeout() => says_nothing(),
         _ => TransferError::Passing(why),
     }
 }
 
 /// Why there is no more of an answer.
 fn cut(e: io::Error) -> TransferError {
-    match Error::from(e) {
-        Error::Timeout(_) => says_nothing(),
-        e => TransferError::Passing(format!("the connection was cut ({})", cause(&e))),
+    match e.get_ref().and_then(|e| e.downcast_ref::<Error>()) {
+        Some(e) if e.is_timeout() => says_nothing(),
+        Some(e) => TransferError::Passing(format!("the connection was cut ({})", cause(e))),
+        None => TransferError::Passing(format!("the connection was cut ({e})")),
     }
 }
 
@@ -384,13 +350,10 @@ fn says_nothing() -> TransferError {
 
 /// What happened, without the address: that of a redirect may contain a ticket.
 fn cause(e: &Error) -> String {
-    match e {
-        Error::Io(e) => last_cause(e),
-        Error::Rustls(e) => e.to_string(),
-        Error::Timeout(Timeout::Resolve) => "the name servers do not answer".to_owned(),
-        Error::Timeout(_) => "the connection timed out".to_owned(),
-        Error::BadUri(_) => "that is no address".to_owned(),
-        e => e.to_string(),
+    match e.source() {
+        _ if e.is_connect() && e.is_timeout() => "the connection timed out".to_owned(),
+        Some(source) => last_cause(source),
+        None => e.to_string(),
     }
 }
 

@@ -7,7 +7,6 @@
 mod arriving;
 pub mod cache;
 mod client;
-mod connect;
 mod local;
 mod pace;
 mod part;
@@ -57,7 +56,7 @@ const MAX_SILENCES: u32 = 5;
 ///
 /// If there is one.
 pub fn check_proxies() -> Result<(), InvalidProxy> {
-    proxies::Proxies::of_environment().map(|_| ())
+    proxies::proxies().map(|_| ())
 }
 
 /// Why a file is not there.

@@ -116,7 +116,7 @@ pub(super) fn transfer(
             &mut || progress(have),
         )
     };
-    let ended = answer.and_then(|answer| {
+    answer.and_then(|answer| {
         receive(
             client,
             part,
@@ -126,10 +126,7 @@ pub(super) fn transfer(
             alone,
             progress,
         )
-    });
-    // Threads that still wait for a server stop.
-    client.hang_up();
-    ended
+    })
 }
 
 /// Receives what a server has begun to send.
