@@ -3,7 +3,9 @@
 //! build error.
 
 use gpusetup_database::signed::{KEYS, KeyList};
-use gpusetup_database::{compact, compat, error_code, gpu_guide, language, message, subject};
+use gpusetup_database::{
+    cause, compact, compat, error_code, gpu_guide, language, message, subject,
+};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::exit;
@@ -55,6 +57,9 @@ fn database() -> Result<compat::Database, String> {
 
 /// What `explain` knows beside the database.
 fn explanations(xids: &[compat::Xid]) -> Result<(), String> {
+    let causes = "explain/causes.yaml";
+    let causes = cause::parse(&read(causes)?).map_err(|e| format!("{causes}: {e}"))?;
+    write("causes.bin", &causes)?;
     let (messages, subjects, errors) = (
         "explain/messages.yaml",
         "explain/subjects.yaml",

@@ -424,7 +424,7 @@ struct ListedCheck {
     /// What the check reads; null if it is none of doctor's.
     reads: Option<&'static str>,
     /// What finds it, if it is none of doctor's checks.
-    elsewhere: Option<&'static str>,
+    elsewhere: Option<String>,
 }
 
 fn listed(only: &[CheckId]) -> Checks {
@@ -434,7 +434,7 @@ fn listed(only: &[CheckId]) -> Checks {
         reads: Some(c.reads),
         elsewhere: None,
     });
-    let others = causes::elsewhere().map(|(id, place)| ListedCheck {
+    let others = causes::elsewhere(gpusetup_data::causes()).map(|(id, place)| ListedCheck {
         id,
         title: id.title(),
         reads: None,
@@ -454,9 +454,9 @@ fn list(only: &[CheckId]) -> String {
         out += &wrapped(&format!("{}  ", check.id), check.title(), super::width());
         out += &wrapped("         reads ", check.reads, super::width());
     }
-    for (id, place) in causes::elsewhere().filter(|(id, _)| wanted(id)) {
+    for (id, place) in causes::elsewhere(gpusetup_data::causes()).filter(|(id, _)| wanted(id)) {
         out += &wrapped(&format!("{id}  "), id.title(), super::width());
-        out += &wrapped("         no check: ", place, super::width());
+        out += &wrapped("         no check: ", &place, super::width());
     }
     out
 }

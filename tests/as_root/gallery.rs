@@ -441,7 +441,7 @@ fn table(cases: &[&&Case]) -> Vec<&'static str> {
             uncovered.push(check.id.as_str());
         }
     }
-    for (id, place) in elsewhere() {
+    for (id, place) in elsewhere(gpusetup_data::causes()) {
         println!("  {id}  {}: {place}", id.title());
         shown(id.as_str(), true);
         shown(id.as_str(), false);

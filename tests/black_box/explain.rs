@@ -1,7 +1,8 @@
 //! `gpusetup explain` and `gpusetup db`, as a user runs them.
 
 use crate::common::{Tree, run, run_with_input};
-use gpusetup::causes::{self, Cause};
+use gpusetup::causes;
+use gpusetup::doctor::CHECKS;
 use gpusetup::exit::EXITS;
 use gpusetup::ids::CheckId;
 use gpusetup_data::{error_codes, subjects};
@@ -95,22 +96,35 @@ fn checks_and_exit_codes_are_explained() {
 
 #[test]
 fn every_id_is_explained() {
-    for id in CheckId::ALL {
+    let rows = gpusetup_data::causes();
+    let causes = causes::all(rows.clone());
+    assert_eq!(causes.len(), CheckId::ALL.len(), "each id has a row");
+    assert_eq!(rows.len(), CheckId::ALL.len(), "each row has an id");
+    for row in rows {
+        let id = row.id.parse().expect("an id");
+        assert!(
+            row.means.is_some() != causes::meaning(id).is_some()
+                && !(row.remedy.is_some() && causes::remedy(id).is_some()),
+            "{id}: the row and the program both have a text, or neither has"
+        );
+    }
+    for cause in causes {
+        let id = cause.id;
+        assert_ne!(
+            CHECKS.iter().any(|check| check.id == id),
+            cause.elsewhere.is_some(),
+            "{id} needs either a check or the name of what detects it"
+        );
         let ran = run(&["explain", id.as_str()]);
         assert_eq!(ran.code, 0, "{id}: {}", ran.err);
         let told = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-        let Cause {
-            means,
-            elsewhere,
-            remedy,
-        } = causes::of(*id);
-        let remedy = remedy
+        let remedy = cause
+            .remedy
             .into_iter()
             .flat_map(|remedy| [vec![remedy.text], remedy.commands].concat());
-        for part in [id.title(), means]
+        for part in [id.title().to_owned(), cause.means]
             .into_iter()
-            .chain(elsewhere)
-            .map(str::to_owned)
+            .chain(cause.elsewhere)
             .chain(remedy)
         {
             assert!(told.contains(&part), "{id} lacks {part}: {told}");

@@ -27,16 +27,16 @@ fn english() -> Texts {
     let mut texts = language::english(&messages(), &subjects(), &error_codes(), &database.xids);
     let mut add =
         |place: String, text: &str| assert!(texts.insert(place, text.to_owned()).is_none());
-    for id in CheckId::ALL {
-        let cause = causes::of(*id);
+    for cause in causes::all(gpusetup_data::causes()) {
+        let id = cause.id;
         let reads = CHECKS
             .iter()
-            .find(|check| check.id == *id)
+            .find(|check| check.id == id)
             .map(|check| check.reads.to_owned());
         let fields = [
             ("title", Some(id.title().to_owned())),
-            ("means", Some(cause.means.to_owned())),
-            ("elsewhere", cause.elsewhere.map(str::to_owned)),
+            ("means", Some(cause.means)),
+            ("elsewhere", cause.elsewhere),
             ("reads", reads),
             ("do", cause.remedy.map(|remedy| remedy.text)),
         ];

@@ -6,6 +6,7 @@
 // clippy.toml lists what only `gpusetup-system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+use gpusetup_database::cause::CauseRow;
 use gpusetup_database::compat::{
     Bulletin, Companion, KeyByHand, ModuleFlavour, OnlySigner, PackageManager, VersionRule,
 };
@@ -13,24 +14,13 @@ use gpusetup_database::version::{AddOnVersion, CudaVersion, DriverVersion};
 use gpusetup_system::limits::Limit;
 use gpusetup_text::ids::{CheckId, Rule, RuleId};
 use gpusetup_text::text::{all_of, quoted, quoted_path};
+use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
 use std::path::Path;
 
 pub mod gpus;
 pub mod tree;
 pub mod xid;
-
-/// The meaning of an id.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cause {
-    /// The problem that the id stands for. Like a refusal, it begins in lower case and has no final
-    /// full stop.
-    pub means: &'static str,
-    /// Which commands detect it, if no check of doctor does.
-    pub elsewhere: Option<&'static str>,
-    /// The remedy. None if gpusetup handles the problem itself.
-    pub remedy: Option<Remedy>,
-}
 
 /// The remedy for a cause: a text for people, and commands for a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,35 +57,6 @@ fn line(commands: &[String]) -> String {
     commands
         .join(" && ")
         .replace("sudo reboot && ", "sudo reboot; after the reboot: ")
-}
-
-impl Cause {
-    fn new(means: &'static str) -> Self {
-        Self {
-            means,
-            elsewhere: None,
-            remedy: None,
-        }
-    }
-
-    /// Marks it as detected only by these commands, not by doctor.
-    fn only(self, elsewhere: &'static str) -> Self {
-        Self {
-            elsewhere: Some(elsewhere),
-            ..self
-        }
-    }
-
-    fn fix<const N: usize>(self, text: &str, commands: [&str; N]) -> Self {
-        self.helps(Remedy::new(text, commands))
-    }
-
-    fn helps(self, remedy: Remedy) -> Self {
-        Self {
-            remedy: Some(remedy),
-            ..self
-        }
-    }
 }
 
 /// Under WSL2 (GS906).
@@ -895,11 +856,45 @@ pub fn of_rule(rule: Rule) -> Option<CheckId> {
     }
 }
 
+/// What is known of an id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    pub id: CheckId,
+    /// The problem that the id stands for.
+    pub means: String,
+    /// Which commands detect it, if no check of doctor does.
+    pub elsewhere: Option<String>,
+    /// None if gpusetup handles the problem itself.
+    pub remedy: Option<Remedy>,
+}
+
+/// The causes of all ids: what the rows have, and the program where they lack it.
+pub fn all(rows: Vec<CauseRow>) -> Vec<Cause> {
+    let mut rows: BTreeMap<_, _> = rows.into_iter().map(|row| (row.id.clone(), row)).collect();
+    let mut causes = Vec::new();
+    for id in CheckId::ALL {
+        let Some(row) = rows.remove(id.as_str()) else {
+            continue;
+        };
+        let own = row.remedy.map(|text| Remedy::new(text, row.run));
+        causes.push(Cause {
+            id: *id,
+            means: row
+                .means
+                .or(meaning(*id).map(str::to_owned))
+                .unwrap_or_default(),
+            elsewhere: row.only,
+            remedy: own.or_else(|| remedy(*id)),
+        });
+    }
+    causes
+}
+
 /// The ids without a check of doctor, each with the commands that detect it.
-pub fn elsewhere() -> impl Iterator<Item = (CheckId, &'static str)> {
-    CheckId::ALL
-        .iter()
-        .filter_map(|id| Some((*id, of(*id).elsewhere?)))
+pub fn elsewhere(rows: Vec<CauseRow>) -> impl Iterator<Item = (CheckId, String)> {
+    all(rows)
+        .into_iter()
+        .filter_map(|cause| Some((cause.id, cause.elsewhere?)))
 }
 
 /// Why RDMA adapters reach the memory of GPUs by no way; DMA-BUF needs `what`.
@@ -931,382 +926,55 @@ pub fn reach_gpus_by_rdma() -> Remedy {
     )
 }
 
-/// The meaning of an id.
-pub fn of(id: CheckId) -> Cause {
+/// The meaning of an id, where refusals and checks say it in the same words. The others are rows of
+/// explain/causes.yaml.
+pub fn meaning(id: CheckId) -> Option<&'static str> {
     match id {
-        CheckId::GS101 => Cause::new(
-            "the headers of a kernel are not installed, or no enabled repository has them: DKMS cannot build the driver's \
-             modules for that kernel",
-        )
-        .fix("install the headers; if no repository still has them, upgrade the kernel and reboot", ["gpusetup plan"]),
-        CheckId::GS102 => Cause::new(
-            "the gcc that built the kernel is not installed: modules may not compile with another gcc",
-        )
-        .fix("install the gcc that built the kernel, then build the modules with DKMS", ["sudo gpusetup doctor --fix"]),
-        CheckId::GS103 => Cause::new(
-            "the kernel is newer than the newest one that the driver's modules are known to build on: the build may fail",
-        )
-        .only("plan only: it warns before the build")
-        .fix("boot an older kernel, or choose a newer driver", ["gpusetup plan --driver latest"]),
-        CheckId::GS104 => Cause::new(
-            "a kernel has no nvidia module, or one that does not match the driver's libraries: the driver does not work with \
-             that kernel",
-        )
-        .fix("build the module for that kernel with DKMS", ["sudo gpusetup doctor --fix"]),
-        CheckId::GS105 => Cause::new(
-            "the kernel that will boot is not from a package of the distribution: no package has its headers",
-        )
-        .only("plan only: it warns")
-        .fix("get the headers from the source of the kernel", []),
-        CheckId::GS106 => Cause::new(
-            "DKMS builds the driver's modules from several source trees: the last one built wins",
-        )
-        .fix("remove the source trees that belong to no installed driver", ["dkms status"]),
-        CheckId::GS107 => Cause::new("the kernel is older than the oldest one that the driver branch supports")
-            .only("plan only: it refuses the branch")
-            .fix("boot a newer kernel, or choose an older branch", ["gpusetup plan"]),
-        CheckId::GS201 => Cause::new(
-            "nouveau is bound to a GPU, or will be after the next boot: NVIDIA's driver needs nouveau blacklisted, also in \
-             the initramfs",
-        )
-        .fix("blacklist nouveau, then reboot", ["sudo gpusetup doctor --fix", "sudo reboot"]),
-        CheckId::GS202 => Cause::new(
-            "nova is bound to a GPU, or will be after the next boot: NVIDIA's driver needs nova blacklisted, also in the \
-             initramfs",
-        )
-        .fix("blacklist nova, then reboot", ["sudo gpusetup doctor --fix", "sudo reboot"]),
-        CheckId::GS203 => Cause::new(
-            "a GPU is bound to vfio-pci, for a virtual machine: programs on this host cannot use it, and plan leaves it out",
-        )
-        .helps(give_back("ADDRESS")),
-        CheckId::GS204 => Cause::new(
-            "modprobe's configuration or the kernel's command line keeps the driver's modules from being loaded: programs find \
-             no driver",
-        )
-        .fix(
-            LET_LOAD,
-            ["grep -rnE '^ *(alias|blacklist|install) +nvidia' /etc/modprobe.d /lib/modprobe.d", "sudo modprobe nvidia"],
-        ),
-        CheckId::GS301 => Cause::new(
-            "the kernel loads only signed modules (Secure Boot), and the driver's modules are unsigned or their key is not \
-             enrolled: they do not load",
-        )
-        .helps(enrol_key(Path::new("KEY.der"))),
-        CheckId::GS302 => Cause::new("a package prompts for a Secure Boot password during the install, which then hangs")
-            .only("apply only: it runs every command without a terminal"),
-        CheckId::GS401 => Cause::new(
-            "two drivers are installed over each other, or would be: packages and NVIDIA's runfile overwrite each other's \
-             files",
-        )
-        .helps(remove_runfile()),
-        CheckId::GS402 => Cause::new(
-            "packages conflict: installing or removing some of them would make the package manager remove others too",
-        )
-        .only("plan and apply only: they simulate the transaction first")
-        .fix("keep the packages of one vendor only", ["gpusetup plan"]),
-        CheckId::GS403 => Cause::new("only a meta-package is pinned: its dependencies are installed in another version")
-            .only("plan only: it names every package and uses no meta-package"),
-        CheckId::GS404 => Cause::new(
-            "the signing key of one of NVIDIA's repositories is missing, or apt rejects it: apt cannot use that repository",
-        )
-        .fix(
-            "install NVIDIA's current keyring package; SYSTEM is a directory of the repository, such as ubuntu2404/x86_64",
-            [
-                "wget https://developer.download.nvidia.com/compute/cuda/repos/SYSTEM/cuda-keyring_1.1-1_all.deb",
-                "sudo dpkg -i cuda-keyring_1.1-1_all.deb",
-            ],
-        ),
-        CheckId::GS405 => Cause::new("the package lists of an unrelated repository cannot be fetched")
-            .only("apply only: it fails only if the lists are needed"),
-        CheckId::GS406 => Cause::new("a mirror lacks packages that its own lists name")
-            .only("apply only: it updates the lists once more, then exits with 6")
-            .fix("try again later", ["sudo gpusetup resume"]),
-        CheckId::GS407 => Cause::new(LACKS_SMI)
-            .fix(INSTALL_SMI, ["sudo gpusetup doctor --fix"]),
-        CheckId::GS408 => Cause::new("a program reported success without doing its work")
-            .only("apply only: it verifies the result of every step and does not rely on exit statuses"),
-        CheckId::GS409 => Cause::new(
-            "it is unknown how the driver was installed, so gpusetup cannot tell which files to remove",
-        )
-        .only("plan and uninstall only: plan warns if it would install another driver, uninstall refuses")
-        .fix(REMOVE_UNKNOWN, ["gpusetup uninstall --dry-run"]),
-        CheckId::GS410 => Cause::new(
-            "the packages of this distribution or release are not in the database: gpusetup uses those of a related one, or \
-             none",
-        )
-        .only("plan only: it warns, or refuses if it needs the packages")
-        .fix("install the tools that the plan names, then plan again", ["gpusetup plan"]),
-        CheckId::GS411 => Cause::new("a package that the plan needs is in a repository that is not enabled")
-            .only("plan only: it warns and shows the command that enables it"),
-        CheckId::GS501 => Cause::new(
-            "the loaded kernel module does not match the installed driver, or is not bound to every GPU: programs fail, or \
-             use the old driver until the next boot",
-        )
-        .fix("reboot; if that does not help, run doctor to find the cause", ["sudo reboot", "gpusetup doctor"]),
-        CheckId::GS502 => Cause::new("programs are using the driver that would be replaced or removed")
-            .only("apply only: it names the programs and refuses")
-            .helps(stop_users()),
-        CheckId::GS503 => Cause::new(
-            "the driver does not support a GPU: its branch is too new or too old, or the GPU is not in the database",
-        )
-        .fix("install a driver branch that supports the GPU", ["gpusetup plan"]),
-        CheckId::GS504 => Cause::new(
-            "the installed kernel modules do not support a GPU: some GPUs need the open ones, others the proprietary ones",
-        )
-        .fix("install the other kernel modules", ["gpusetup plan --modules open", "gpusetup plan --modules proprietary"]),
-        CheckId::GS505 => Cause::new("CUDA does not start, or computes wrong results on a GPU, even if nvidia-smi works")
-            .helps(look("see what the kernel and CUDA report", id)),
-        CheckId::GS506 => Cause::new(
-            "/dev/nvidia-uvm is missing, and nothing creates it: nvidia-smi works, but CUDA fails (error 999)",
-        )
-        .fix("load the module", ["sudo modprobe nvidia-uvm"]),
-        CheckId::GS507 => Cause::new(
-            "programs load a libcuda that is not the driver's: a stub for linking, or that of another driver",
-        )
-        .fix(
-            "remove its directory from the loader's path",
-            ["grep -rnE 'stubs|compat' /etc/ld.so.conf /etc/ld.so.conf.d", "sudo ldconfig"],
-        ),
-        CheckId::GS508 => Cause::new("the driver is loaded, but NVML cannot read every GPU")
-            .fix("see what the kernel reports", ["sudo dmesg | grep NVRM"]),
-        CheckId::GS509 => Cause::new("no NVIDIA GPU is on the PCI bus: the host has none, or it fell off the bus, or it is switched off")
-            .fix("if the host has a GPU, look for it, then power the host off and on again", ["lspci -d 10de:", "sudo poweroff"]),
-        CheckId::GS510 => Cause::new("the driver branch has reached its end of life: NVIDIA no longer fixes bugs in it")
-            .only("plan only: it warns, because newer branches may not support the GPU"),
-        CheckId::GS511 => Cause::new(
-            "the model of an NVIDIA GPU could not be read, so no driver can be chosen for it",
-        )
-        .only("plan only: it leaves the GPU out, or refuses")
-        .fix("list the GPUs with their numeric ids", ["lspci -nn | gpusetup plan --lspci -"]),
-        CheckId::GS512 => Cause::new("the GPU exists only in machines of another architecture")
-            .only("plan only: it refuses to install a driver for that GPU")
-            .fix("plan with the facts of such a machine", ["gpusetup plan --facts FACTS.json"]),
-        CheckId::GS513 => Cause::new("the driver, a CUDA toolkit or NVIDIA's container toolkit lacks fixes of a security bulletin of NVIDIA")
-            .fix("install a newer driver or toolkit", ["sudo gpusetup apply --upgrade"]),
-        CheckId::GS521 => Cause::new(
-            "a setting of a GPU differs from what was applied, its unit is disabled, or the GPU or modprobe's configuration does not allow it",
-        )
-        .fix("apply it again, or see what the GPU accepts", ["sudo gpusetup apply", "nvidia-smi -q -d POWER,SUPPORTED_CLOCKS"]),
-        CheckId::GS601 => Cause::new("a download is not available: there is no network, or the mirror or bundle lacks it")
-            .only("apply only: it names the missing downloads before the first change")
-            .helps(bundle_again()),
-        CheckId::GS602 => Cause::new(
-            "a directory that the plan needs has too little space, or its file system is mounted noexec",
-        )
-        .only("plan and apply only: they check before the first change")
-        .fix(NO_EXEC, ["sudo gpusetup apply --cache DIR"]),
-        CheckId::GS603 => Cause::new(
-            "the package manager was interrupted, or /boot has too little space for the next initramfs, which grows by the \
-             driver's firmware",
-        )
-        .helps(unused_kernels(None)),
-        CheckId::GS604 => Cause::new("needrestart, debconf or dpkg prompts during an install, which then hangs")
-            .only("apply only: it runs every command without a terminal"),
-        CheckId::GS605 => Cause::new("another program holds the package-manager lock, as is common on the first boot")
-            .only("apply only: it names the program and waits for the lock")
-            .fix("wait longer", ["sudo gpusetup apply --lock-timeout 3600"]),
-        CheckId::GS607 => Cause::new("the compatibility database is months old: newer GPUs, drivers and fixes are missing in it")
-            .only("plan and apply only: it is about what they choose from")
-            .helps(newer_database()),
-        CheckId::GS608 => Cause::new(
-            "a file or folder is larger than gpusetup reads one, so that what depends on it is not known; or all files together are",
-        )
-        .fix(MAKE_SMALLER, ["gpusetup facts"]),
-        CheckId::GS606 => Cause::new("HOME and PATH are not set, as under cloud-init, systemd and cron")
-            .only("apply only: it gives every command a complete environment"),
-        CheckId::GS701 => Cause::new(
-            "the default toolkit is missing or a dangling link, or login shells find no nvcc or another one",
-        )
-        .fix("correct the link and PATH", ["sudo gpusetup doctor --fix"]),
-        CheckId::GS702 => Cause::new("a link between cuDNN's libraries is missing or dangling, or is a copy of the file")
-            .fix("create the links again", ["sudo gpusetup doctor --fix"]),
-        CheckId::GS703 => Cause::new("programs load a cuDNN other than the one in the default toolkit, or none")
-            .fix("remove the other cuDNN's directory from the loader's path", ["ldconfig -p | grep libcudnn"]),
-        CheckId::GS704 => Cause::new(
-            "LD_LIBRARY_PATH is set for all users: programs that ship their own libraries load others instead",
-        )
-        .fix("remove it: the loader's cache finds the toolkit", ["grep -rn LD_LIBRARY_PATH /etc/environment /etc/profile.d"]),
-        CheckId::GS705 => Cause::new(
-            "nvcc does not support the host's gcc, or the headers of its C library: they are too new or too old",
-        )
-        .fix("choose a CUDA that supports them, or install another gcc", ["gpusetup plan --profile toolkit --cuda latest"]),
-        CheckId::GS706 => Cause::new("the distribution's nvcc comes before the toolkit's on PATH")
-            .only("doctor reports it with the default toolkit"),
-        CheckId::GS707 => Cause::new("the driver is older than the toolkit's programs need")
-            .fix("install a newer driver, or an older toolkit", ["gpusetup plan --upgrade"]),
-        CheckId::GS708 => Cause::new(
-            "the loader's cache is out of date for cuDNN's libraries, so programs load old ones or none",
-        )
-        .fix("rebuild the cache", ["sudo ldconfig"]),
-        CheckId::GS709 => Cause::new("a toolkit's nvcc does not run, or the programs it compiles do not start")
-            .fix("install the toolkit again", ["gpusetup plan --profile toolkit"]),
-        CheckId::GS710 => Cause::new("cuDNN does not start, or computes a wrong convolution")
-            .fix("reinstall cuDNN", ["sudo gpusetup apply --profile toolkit"]),
-        CheckId::GS711 => Cause::new(
-            "NVIDIA's installation guide does not list this system for the toolkit: it may work, but NVIDIA does not test it",
-        )
-        .only("plan only: it warns"),
-        CheckId::GS712 => Cause::new(
-            "a toolkit was chosen without a known GPU: it may be too new or too old for the GPU",
-        )
-        .only("plan only: it warns")
-        .fix("name the GPU", ["gpusetup plan --gpu 'gtx 1060'"]),
-        CheckId::GS713 => Cause::new(
-            "the framework's wheels have a known limitation on this GPU: they compile their kernels at the first start, or \
-             failures are reported",
-        )
-        .only("plan only: it warns"),
-        CheckId::GS714 => Cause::new(
-            "the toolkit's directory contains another CUDA, or the same one installed in another way: its files would mix \
-             with the new ones",
-        )
-        .only("plan only: it refuses")
-        .fix("keep the installed CUDA, or remove it first", ["sudo gpusetup uninstall --cuda 12.8"]),
-        CheckId::GS715 => Cause::new("the toolkit is outside the prefix: other hosts may use it, so it is not removed")
-            .only("uninstall only: it refuses")
-            .fix("name the directory that contains it", ["sudo gpusetup uninstall --cuda 12.8 --prefix DIR"]),
-        CheckId::GS716 => Cause::new(
-            "a framework in a Python environment is built for the CPU alone: pip took it from a CPU index, or the \
-             wheels for this architecture have no CUDA",
-        )
-        .fix("see which build and which index to install", ["gpusetup explain torch"]),
-        CheckId::GS717 => Cause::new(
-            "a framework in a Python environment is built for a CUDA that the driver is too old for: it sees no GPU",
-        )
-        .fix("install a newer driver, or a build for an older CUDA", ["gpusetup plan --profile driver --upgrade"]),
-        CheckId::GS718 => Cause::new(
-            "a framework in a Python environment has no kernels for a GPU: programs fail with \"no kernel image is available\"",
-        )
-        .fix("install a build with kernels for the GPU", ["gpusetup explain torch"]),
-        CheckId::GS719 => Cause::new(
-            "a Python environment lacks NVIDIA's packages that a framework requires, has them in another version, or files of \
-             theirs are gone",
-        )
-        .fix("see what is missing", ["pip check"]),
-        CheckId::GS720 => Cause::new(
-            "a framework loads CUDA libraries of another place than its Python environment, because LD_LIBRARY_PATH or the \
-             loader's cache precedes them: versions mix, and cuDNN fails with SUBLIBRARY_VERSION_MISMATCH",
-        )
-        .fix("remove the directory from LD_LIBRARY_PATH", ["unset LD_LIBRARY_PATH"]),
-        CheckId::GS801 => Cause::new(
-            "CUDA needs Fabric Manager in exactly the driver's version, because NVSwitches connect the GPUs: it is missing, \
-             differs or does not run (error 802)",
-        )
-        .fix("install Fabric Manager in that version and start it", ["sudo systemctl enable --now nvidia-fabricmanager"]),
-        CheckId::GS802 => Cause::new(
-            "MIG was switched on or off, but the GPU has not been reset since; or a GPU lacks the instances that boots restore",
-        )
-        .fix(
-            "stop the programs that use the GPU, then reset it; or restore the instances",
-            ["sudo nvidia-smi --gpu-reset", "sudo gpusetup mig restore"],
-        ),
-        CheckId::GS803 => Cause::new(
-            "containers cannot use the GPUs: NVIDIA's container toolkit is missing, or its specification is for another driver or a newer engine",
-        )
-        .fix("generate the specification again", ["sudo gpusetup doctor --fix"]),
-        CheckId::GS804 => Cause::new(
-            "RDMA adapters cannot read and write the memory of GPUs. DMA-BUF needs the open kernel modules and kernel 5.12; \
-             nvidia-peermem needs the RDMA modules of DOCA-OFED",
-        )
-        .fix("use the open kernel modules, or load nvidia-peermem", ["gpusetup plan --modules open", "sudo gpusetup apply --profile driver --with peermem"]),
-        CheckId::GS805 => Cause::new(
-            "what was installed beside the driver does not run: DCGM's service, or the kernel modules nvidia-fs and nvidia-peermem; \
-             or nvidia-fs was built for another driver",
-        )
-        .fix("start the service, or load the module", ["sudo gpusetup doctor --fix"]),
-        CheckId::GS810 => Cause::new(
-            "pods cannot use the GPUs: the container runtime of the node lacks NVIDIA's runtime, or the cluster its runtime class",
-        )
-        .fix("set up the container runtime", ["sudo gpusetup apply --profile container-host"]),
-        CheckId::GS811 => Cause::new(
-            "the GPU Operator's driver container runs on a host that has a driver installed: they replace each other's kernel modules",
-        )
-        .helps(look("keep one of the two drivers", id)),
-        CheckId::GS812 => Cause::new("the device files in Slurm's gres.conf are not those of the host's GPUs")
-            .fix("write gres.conf again", ["gpusetup facts --format gres | sudo tee /etc/slurm/gres.conf"]),
-        CheckId::GS813 => Cause::new("Slurm does not confine jobs to their devices: every job can use every GPU of the node")
-            .helps(constrain_devices(SLURM)),
-        CheckId::GS901 => Cause::new("the firmware assigned no address space to a GPU's memory")
-            .fix("enable \"Above 4G Decoding\" in the firmware's setup", []),
-        CheckId::GS902 => Cause::new(
-            "the IOMMU or ACS routes traffic between GPUs through the CPU: it is slow, and may fail",
-        )
-        .fix("add iommu=pt to the kernel's command line, and disable ACS in the firmware's setup", []),
-        CheckId::GS903 => Cause::new("the kernel's log or NVML reports an error of a GPU or an NVSwitch (Xid, SXid)")
-            .fix("look up the number in NVIDIA's list", ["sudo dmesg | grep -E 'Xid|NVRM'"]),
-        CheckId::GS904 => Cause::new("a GPU has memory errors, or is throttled by heat or power")
-            .fix("see what the GPU reports", ["nvidia-smi -q -d ECC,ROW_REMAPPER,PERFORMANCE"]),
-        CheckId::GS905 => Cause::new("the driver shuts down a GPU that is not in use, and needs seconds to initialise it again")
-            .fix("run the persistence daemon", ["sudo systemctl enable --now nvidia-persistenced"]),
-        CheckId::GS906 => not_ours(WSL2),
-        CheckId::GS907 => Cause::new(JETSON).helps(without_driver(
-            "leave the driver out; for a board that uses the toolkit of JetPack, the plan names the commands that install it",
-        )),
-        CheckId::GS908 => Cause::new(IMMUTABLE)
-            .helps(look(OWN_TOOLS, id)),
-        CheckId::GS909 => Cause::new(
-            "the kernel counts GPU memory as host memory: Kubernetes reports too much memory, and pods get wrong limits",
-        )
-        .helps(driver_manages_memory()),
-        CheckId::GS910 => Cause::new(
-            "the GPU is virtual (vGPU) and needs NVIDIA's guest driver (GRID), which is not published",
-        )
-        .only("plan only: it refuses to install another driver for that GPU")
-        .helps(Remedy::new(
-            "name the file of the guest driver that your cloud provider or NVIDIA hands out",
-            ["gpusetup plan --driver-file FILE".to_owned()],
-        )),
-        CheckId::GS911 => Cause::new(CONTAINER)
-            .only("plan only: it warns")
-            .helps(without_driver(WITHOUT_DRIVER)),
-        CheckId::GS912 => Cause::new(
-            "a laptop has a second GPU, but its desktop cannot use NVIDIA's: the driver has no graphics libraries, or mode setting is \
-             off",
-        )
-        .fix("switch mode setting on, then reboot", ["sudo gpusetup apply --profile driver --module-option nvidia_drm.modeset=1"]),
-        CheckId::GS913 => Cause::new(
-            "a Thunderbolt or USB4 device is not authorised: a GPU in it is not on the PCI bus",
-        )
-        .helps(authorise("the device")),
-        CheckId::GS914 => Cause::new(
-            "the driver is not the one that NVIDIA tests with this system, its kernel and its firmware (DGX OS)",
-        )
-        .fix("update the whole system, with its driver", ["sudo apt update && sudo apt full-upgrade"]),
+        CheckId::GS407 => Some(LACKS_SMI),
+        CheckId::GS906 => Some(WSL2),
+        CheckId::GS907 => Some(JETSON),
+        CheckId::GS908 => Some(IMMUTABLE),
+        CheckId::GS911 => Some(CONTAINER),
+        _ => None,
     }
 }
 
-/// For ids whose remedy depends on the host: doctor shows it.
-fn look(text: &str, id: CheckId) -> Remedy {
-    Remedy::new(text, [format!("sudo gpusetup doctor {id}")])
-}
-
-/// For hosts on which gpusetup does not install a driver.
-fn not_ours(means: &'static str) -> Cause {
-    Cause::new(means).helps(without_driver(WITHOUT_DRIVER))
-}
-
-fn without_driver(text: &str) -> Remedy {
-    Remedy::new(text, ["gpusetup plan --profile toolkit".to_owned()])
+/// The remedy of an id, where refusals and checks name it too. What differs from host to host is a
+/// placeholder, such as `KEY.der`.
+pub fn remedy(id: CheckId) -> Option<Remedy> {
+    Some(match id {
+        CheckId::GS203 => give_back("ADDRESS"),
+        CheckId::GS204 => Remedy::new(
+            LET_LOAD,
+            [
+                "grep -rnE '^ *(alias|blacklist|install) +nvidia' /etc/modprobe.d /lib/modprobe.d",
+                "sudo modprobe nvidia",
+            ],
+        ),
+        CheckId::GS301 => enrol_key(Path::new("KEY.der")),
+        CheckId::GS401 => remove_runfile(),
+        CheckId::GS407 => Remedy::new(INSTALL_SMI, ["sudo gpusetup doctor --fix"]),
+        CheckId::GS409 => Remedy::new(REMOVE_UNKNOWN, ["gpusetup uninstall --dry-run"]),
+        CheckId::GS502 => stop_users(),
+        CheckId::GS601 => bundle_again(),
+        CheckId::GS602 => Remedy::new(NO_EXEC, ["sudo gpusetup apply --cache DIR"]),
+        CheckId::GS603 => unused_kernels(None),
+        CheckId::GS607 => newer_database(),
+        CheckId::GS608 => Remedy::new(MAKE_SMALLER, ["gpusetup facts"]),
+        CheckId::GS813 => constrain_devices(SLURM),
+        CheckId::GS906 | CheckId::GS911 => {
+            Remedy::new(WITHOUT_DRIVER, ["gpusetup plan --profile toolkit"])
+        }
+        CheckId::GS908 => Remedy::new(OWN_TOOLS, ["sudo gpusetup doctor GS908"]),
+        CheckId::GS909 => driver_manages_memory(),
+        CheckId::GS913 => authorise("the device"),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn an_id_has_one_meaning_and_a_meaning_one_id() {
-        let (mut titles, mut meanings) = (BTreeSet::new(), BTreeSet::new());
-        for id in CheckId::ALL {
-            let cause = of(*id);
-            assert!(
-                titles.insert(id.title()) && meanings.insert(cause.means),
-                "{id} has the text of another id"
-            );
-            let is_whole = !cause.means.contains("  ") && !cause.means.ends_with('.');
-            assert!(cause.means.len() > 30 && is_whole, "{id}: {}", cause.means);
-        }
-    }
 
     #[test]
     fn a_remedy_is_a_line_for_a_shell() {

@@ -2,6 +2,7 @@
 //! languages. Only the program depends on this crate, so a changed fact compiles this crate and
 //! links.
 
+use gpusetup_database::cause::CauseRow;
 use gpusetup_database::compact::{built_in, unpack_database};
 use gpusetup_database::compat::Database;
 use gpusetup_database::error_code::ErrorCode;
@@ -43,6 +44,11 @@ pub fn shared() -> &'static Database {
 pub fn prepare() {
     // Without a thread, whoever needs the database decodes it.
     let _ = thread::Builder::new().spawn(shared);
+}
+
+/// What `explain` says of ids.
+pub fn causes() -> Vec<CauseRow> {
+    built_in(include_bytes!(concat!(env!("OUT_DIR"), "/causes.bin")))
 }
 
 /// The messages that `explain` recognises.

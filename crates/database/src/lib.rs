@@ -5,6 +5,7 @@
 //! All are pure, except for [`compat::load`], which reads a folder: no process, no clock, no
 //! network, and no decisions.
 
+pub mod cause;
 pub mod compact;
 pub mod compat;
 pub mod error_code;

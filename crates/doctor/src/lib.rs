@@ -677,14 +677,6 @@ mod tests {
 
     #[test]
     fn every_check_has_an_id_of_its_own_and_knows_its_causes() {
-        for id in CheckId::ALL {
-            let has_check = CHECKS.iter().any(|c| c.id == *id);
-            assert_ne!(
-                has_check,
-                gpusetup_causes::of(*id).elsewhere.is_some(),
-                "{id} needs either a check or the name of what detects it"
-            );
-        }
         for (n, check) in CHECKS.iter().enumerate() {
             assert!(
                 CHECKS[..n].iter().all(|c| c.id != check.id),

@@ -289,11 +289,17 @@ fn check(text: &str, language: &Translation) -> Result<Article, Problem> {
             .text(&format!("checks.{id}.{field}"), english)
             .to_owned()
     };
-    let cause = causes::of(id);
-    let mut article =
-        Article::new(id.as_str(), of("title", id.title())).with("means", of("means", cause.means));
-    if let Some(place) = cause.elsewhere {
-        article = article.with("no check", of("elsewhere", place));
+    let mut article = Article::new(id.as_str(), of("title", id.title()));
+    let cause = causes::all(gpusetup_data::causes())
+        .into_iter()
+        .find(|cause| cause.id == id);
+    let mut remedy = None;
+    if let Some(cause) = cause {
+        article = article.with("means", of("means", &cause.means));
+        if let Some(place) = cause.elsewhere {
+            article = article.with("no check", of("elsewhere", &place));
+        }
+        remedy = cause.remedy;
     }
     if let Some(check) = CHECKS.iter().find(|c| c.id == id) {
         article = article.with("reads", of("reads", check.reads));
@@ -306,7 +312,7 @@ fn check(text: &str, language: &Translation) -> Result<Article, Problem> {
         }
         article = article.with("look now", format!("gpusetup doctor {id}"));
     }
-    if let Some(remedy) = cause.remedy {
+    if let Some(remedy) = remedy {
         (article.remedy, article.run) = (Some(of("do", &remedy.text)), remedy.commands);
     }
     Ok(article)
