@@ -35,6 +35,7 @@ mod race;
 mod replay;
 mod trace;
 
+use crate::sampled;
 use bench::{Bench, sum};
 use placement::{Placement, Scenario};
 use std::collections::BTreeSet;
@@ -50,11 +51,15 @@ fn is_vulnerable() -> bool {
     std::env::var("GPUSETUP_EXPECT").is_ok_and(|what| what == "won")
 }
 
-/// Placements in a sample.
-const SAMPLE: usize = 500;
+/// Placements, if not all of them.
+fn placements() -> usize {
+    sampled(100, 500)
+}
 
-/// Rounds of each race in a sample.
-const ROUNDS: usize = 10;
+/// Rounds of each race, if not all of them.
+fn rounds() -> usize {
+    sampled(3, 10)
+}
 /// Rounds that are enough to win a race that can be won.
 const ROUNDS_UNTIL_WON: usize = 400;
 /// Rounds of all races together in the full run.
@@ -168,7 +173,7 @@ fn nothing_in_a_tree_leads_out_of_it() {
     match std::env::var("GPUSETUP_CASE") {
         Ok(words) => all.retain(|placement| placement.describe().contains(&words)),
         Err(_) if is_full() => {}
-        Err(_) => all.truncate(SAMPLE),
+        Err(_) => all.truncate(placements()),
     }
     assert!(!all.is_empty(), "there is no such placement");
     let began = Instant::now();
@@ -198,18 +203,18 @@ fn nothing_in_a_tree_leads_out_of_it() {
 fn no_race_is_won() {
     let bench = Bench::new();
     let stories = race::stories();
-    let rounds = match (is_full(), is_vulnerable()) {
+    let rounds_of_each = match (is_full(), is_vulnerable()) {
         (true, _) => ROUNDS_IN_FULL.div_ceil(stories.len()),
         (false, true) => ROUNDS_UNTIL_WON,
-        (false, false) => ROUNDS,
+        (false, false) => rounds(),
     };
     let (mut all, mut wins, mut lost, mut troubles) = (0, 0, Vec::new(), Vec::new());
     for story in &stories {
         let began = Instant::now();
         let rounds = if story.name == race::NEVER_WON && !is_full() {
-            ROUNDS
+            rounds()
         } else {
-            rounds
+            rounds_of_each
         };
         let races = story.run(&bench, &bench.host, rounds, is_vulnerable() && !is_full());
         let seconds = began.elapsed().as_secs_f64();

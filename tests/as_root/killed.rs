@@ -1,4 +1,4 @@
-//! gpusetup ended by SIGKILL at random times, 200 times over, as the kernel does when memory runs
+//! gpusetup ended by SIGKILL at random times, 200 times over (20 in a sample), as the kernel does when memory runs
 //! out: what it started goes on without it. `resume` or `rollback` is then called at once, as
 //! somebody would who does not wait for that, and is killed in its turn in some rounds. The plan is
 //! the short one; `tests/run` runs this: it takes root, and minutes.
@@ -9,11 +9,13 @@
 use crate::host;
 use crate::host::tree::differences;
 use crate::host::{Host, RECORDS, Server, bench, text, timed};
-use crate::short;
+use crate::{sampled, short};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-const ROUNDS: usize = 200;
+fn rounds() -> usize {
+    sampled(20, 200)
+}
 
 /// Two at least: gpusetup waits for programs and disks most of the time.
 fn workers() -> usize {
@@ -79,7 +81,7 @@ fn whatever_a_kill_at_any_time_leaves_is_resumed_and_is_taken_back() {
                 scope.spawn(move || {
                     loop {
                         let n = next.fetch_add(1, Ordering::Relaxed);
-                        if n >= ROUNDS {
+                        if n >= rounds() {
                             break;
                         }
                         round.run(
@@ -94,10 +96,11 @@ fn whatever_a_kill_at_any_time_leaves_is_resumed_and_is_taken_back() {
     });
     let (resumed, taken_back) = (round.resumed.into_inner(), round.taken_back.into_inner());
     let (all, again) = (resumed + taken_back, round.again.into_inner());
+    let rounds = rounds();
     println!(
-        "  kills: {all} of {ROUNDS} ({resumed} resumed, {taken_back} rolled back; {again} were killed in that too)"
+        "  kills: {all} of {rounds} ({resumed} resumed, {taken_back} rolled back; {again} were killed in that too)"
     );
-    assert_eq!(all, ROUNDS);
+    assert_eq!(all, rounds);
 }
 
 /// The seed that is given, or one of the clock.

@@ -210,7 +210,7 @@ fn raced(bench: &Bench, name: &str) -> bool {
     let rounds = if super::is_vulnerable() {
         super::ROUNDS_UNTIL_WON
     } else {
-        super::ROUNDS
+        super::rounds()
     };
     story.run(bench, &bench.host, rounds, true).wins > 0
 }
