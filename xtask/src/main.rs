@@ -8,6 +8,7 @@
 //! cargo xtask check [--write]
 //! cargo xtask facts refresh --from DIR|URL [--dry-run]
 //! cargo xtask prose
+//! cargo xtask budget [--list]
 //! cargo xtask dist --glibc 2.17
 //! cargo xtask record open-kernel-modules ../open-gpu-kernel-modules
 //! cargo xtask record mig ../mig-parted COMMIT
@@ -24,6 +25,7 @@
 //! ```
 
 mod addons;
+mod budget;
 mod compile_matrix;
 mod dist;
 mod distributions;
@@ -81,6 +83,13 @@ enum Task {
     },
     /// Find phrases and sentences that the project's texts should not have
     Prose,
+    /// Compare what must not grow (code, closures, public items, help, dependencies) with
+    /// xtask/budget.yaml
+    Budget {
+        /// Print what was counted, too
+        #[arg(long)]
+        list: bool,
+    },
     /// Read a source and write its table
     Record {
         #[command(subcommand)]
@@ -209,6 +218,12 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Check { write } => check(write)?,
         Task::Dist(options) => dist::make(&options).map(|()| true)?,
         Task::Facts { task } => facts::run(task)?,
+        Task::Budget { list } => {
+            let over = budget::check(list)?;
+            over.iter().for_each(|problem| println!("{problem}"));
+            println!("budget: {} over", over.len());
+            over.is_empty()
+        }
         Task::Prose => {
             let problems = prose::check()?;
             problems.iter().for_each(|problem| println!("{problem}"));
