@@ -287,7 +287,7 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
         host.runtimes
             .extend(read.nvidia_runtimes(system, engine, found.version));
         host.broken
-            .extend(settings::refused(system, engine, &read, found.version));
+            .extend(settings::refused(system, engine, &found, &read));
         // The plan defines this one.
         host.broken.extend(
             read.undefined_default(engine)

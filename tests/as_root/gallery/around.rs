@@ -47,6 +47,12 @@ pub const CASES: &[Case] = &[
         "GS803: sudo cat -n /etc/docker/daemon.json",
     ),
     sick(
+        "docker has a key that it does not know",
+        "engine; dockerd_refuses; echo '{\"x\": 1}' >/etc/docker/daemon.json",
+        &["GS803 fail"],
+        "GS803: sudo cat -n /etc/docker/daemon.json",
+    ),
+    sick(
         "docker is told of a runtime that was removed",
         "engine; echo '{\"runtimes\": {\"nvidia\": {\"path\": \"/usr/bin/nvidia-container-runtime\"}}}' >/etc/docker/daemon.json",
         &["GS803 fail"],

@@ -290,6 +290,16 @@ engine() {
   done
 }
 
+# dockerd_refuses: dockerd does not know the key x
+dockerd_refuses() {
+  cat >/usr/bin/dockerd <<'DAEMON'
+#!/bin/sh
+[ "$1" = --validate ] || exec echo 'Docker version 28.3.3, build 980b856'
+echo "unable to configure the Docker daemon with file $3: the following directives don't match any configuration option: x"
+exit 1
+DAEMON
+}
+
 # described LIBRARY: the GPUs are described for containers, with this library
 described() {
   mkdir -p /etc/cdi

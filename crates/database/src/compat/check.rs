@@ -661,10 +661,6 @@ fn engines(database: &Database, c: &mut Checker) {
         let record = Record::of("engines", "id", engine.id);
         c.sourced(&record, &engine.sources);
         engine
-            .settings
-            .iter()
-            .for_each(|settings| c.sourced(&record, &settings.sources));
-        engine
             .removed_types
             .iter()
             .for_each(|removed| c.sourced(&record, &removed.sources));
@@ -683,7 +679,7 @@ fn engines(database: &Database, c: &mut Checker) {
                 engine
                     .snap
                     .iter()
-                    .flat_map(|snap| [&snap.program, &snap.config]),
+                    .flat_map(|snap| [&snap.program, &snap.config, &snap.toolkit]),
             );
         if engine.programs.is_empty() || paths.clone().any(|path| !path.starts_with('/')) {
             c.wrong(

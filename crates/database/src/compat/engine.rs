@@ -89,9 +89,6 @@ pub struct Engine {
     /// written, or does not read it.
     #[serde(default)]
     pub conflicting_options: Vec<String>,
-    /// The keys of its configuration file; none if no source states all of them.
-    #[serde(default)]
-    pub settings: Option<EngineSettings>,
     /// The group whose members may use it.
     #[serde(default)]
     pub group: Option<String>,
@@ -176,106 +173,6 @@ pub struct RemovedTypes {
     pub sources: Vec<SourceId>,
 }
 
-/// The keys of an engine's configuration file with which it starts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EngineSettings {
-    /// The first version whose keys are all known.
-    pub known_since: AddOnVersion,
-    /// The newest version whose keys are all known.
-    pub known_until: AddOnVersion,
-    /// The runtimes that need no definition.
-    #[serde(default)]
-    pub stock_runtimes: Vec<String>,
-    /// The keys, by the kind of their values.
-    pub keys: Vec<SettingKeys>,
-    /// The options of the command line that set the same as a key, if they are not `--key`.
-    #[serde(default)]
-    pub options: BTreeMap<String, Vec<String>>,
-    /// The first version with a key; none for the keys of all versions.
-    #[serde(default)]
-    pub since: BTreeMap<String, AddOnVersion>,
-    /// The first version without a key.
-    #[serde(default)]
-    pub until: BTreeMap<String, AddOnVersion>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
-}
-
-/// Keys whose values are of one kind.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SettingKeys {
-    /// The kind.
-    pub kind: SettingKind,
-    /// The keys: `log-opts`.
-    pub keys: Vec<String>,
-}
-
-/// What a key has as its value, in the terms of JSON. The maps are objects with any keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SettingKind {
-    /// Anything: the engine does not look at it.
-    Any,
-    /// A string.
-    String,
-    /// `true` or `false`.
-    Boolean,
-    /// A whole number.
-    Integer,
-    /// An object.
-    Object,
-    /// A list of strings.
-    Strings,
-    /// A list of objects.
-    Objects,
-    /// A map of strings.
-    StringMap,
-    /// A map of booleans.
-    BooleanMap,
-    /// A map of maps of strings.
-    StringMaps,
-    /// A map of objects.
-    ObjectMap,
-    /// An object of strings, whose keys count as those of the file.
-    Section,
-}
-
-impl EngineSettings {
-    /// The kind of a key's value; none if no version has the key.
-    pub fn kind(&self, key: &str) -> Option<SettingKind> {
-        self.keys
-            .iter()
-            .find(|of| of.keys.iter().any(|known| known == key))
-            .map(|of| of.kind)
-    }
-
-    /// The options of the command line that set the same as a key: `--host` and `-H` for `hosts`.
-    pub fn options_of(&self, key: &str) -> Vec<String> {
-        self.options
-            .get(key)
-            .cloned()
-            .unwrap_or_else(|| vec![format!("--{key}")])
-    }
-
-    /// Whether this version is known not to start with a key.
-    pub fn refuses(&self, version: AddOnVersion, key: &str) -> bool {
-        let is_removed = self.until.get(key).is_some_and(|first| version >= *first);
-        let is_too_new = || self.since.get(key).is_some_and(|first| version < *first);
-        // The name of an option is no error, and has no effect.
-        let is_option = || {
-            self.options
-                .values()
-                .flatten()
-                .any(|option| option.strip_prefix("--") == Some(key))
-        };
-        let is_known = || self.kind(key).is_some() || is_option();
-        let all_are_known = (self.known_since..=self.known_until).contains(&version);
-        is_removed || all_are_known && (is_too_new() || !is_known())
-    }
-}
-
 /// The runtime of containers that name none, if nothing else says so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -297,6 +194,8 @@ pub struct Snap {
     pub program: String,
     /// The configuration file that it reads.
     pub config: String,
+    /// The program of the container toolkit that newer ones bring.
+    pub toolkit: String,
 }
 
 /// How an engine learns of GPUs.
@@ -600,43 +499,6 @@ mod tests {
             (of("containerd", None), of("docker", None)),
             ("runc".to_owned(), String::new())
         );
-    }
-
-    #[test]
-    fn the_keys_of_dockers_file_go_by_its_version() {
-        let database = known();
-        let docker = database
-            .engine("docker".parse().expect("an id"))
-            .expect("known");
-        let settings = docker.settings.as_ref().expect("known");
-        let refuses =
-            |version: &str, key: &str| settings.refuses(version.parse().expect("a version"), key);
-        for (version, key, expected) in [
-            ("28.3.3", "hosts", false),
-            ("28.3.3", "default_runtime", true),
-            ("99.0.0", "default_runtime", false),
-            ("19.03.15", "default_runtime", false),
-            ("20.10.24", "graph", false),
-            ("23.0.0", "graph", true),
-            ("99.0.0", "graph", true),
-            ("24.0.9", "cdi-spec-dirs", true),
-            ("25.0.0", "cdi-spec-dirs", false),
-            ("28.3.3", "label", false),
-        ] {
-            assert_eq!(refuses(version, key), expected, "{version}: {key}");
-        }
-        let all: Vec<_> = settings.keys.iter().flat_map(|of| &of.keys).collect();
-        let named = settings
-            .options
-            .keys()
-            .chain(settings.since.keys())
-            .chain(settings.until.keys());
-        named.for_each(|key| assert!(all.contains(&key), "{key} has a kind"));
-        let twice = all
-            .iter()
-            .enumerate()
-            .find(|(at, key)| all[..*at].contains(*key));
-        assert_eq!(twice, None, "each key has one kind");
     }
 
     #[test]

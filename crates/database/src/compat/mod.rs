@@ -56,7 +56,7 @@ pub use driver::{
 };
 pub use engine::{
     ContainerToolkit, DevChar, Engine, EngineForm, EngineId, EngineIdError, EnginePackages,
-    EngineSettings, OwnContainerd, RemovedTypes, RestartEffect, SettingKeys, SettingKind, Snap,
+    OwnContainerd, RemovedTypes, RestartEffect, Snap,
 };
 pub use export::Export;
 pub use fits::{Card, NotTargeted, targets};

@@ -289,11 +289,13 @@ impl Configuration {
     /// The default runtime as an error of the file that names it, if nothing defines it and it is
     /// no shim, whose name has a dot.
     pub(super) fn undefined_default(&self, engine: &Engine) -> Option<BrokenConfig> {
-        let stock = &engine.settings.as_ref()?.stock_runtimes;
         let (name, path) = self.default.as_ref()?;
+        if engine.form != EngineForm::DaemonJson {
+            return None;
+        }
         let is_defined = name.is_empty()
             || name.contains('.')
-            || stock.contains(name)
+            || name == "runc"
             || self.runtimes.contains_key(name);
         let why = format!("it makes {name} the default runtime, and defines none of this name");
         (!is_defined).then(|| BrokenConfig {

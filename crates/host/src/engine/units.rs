@@ -62,6 +62,13 @@ impl Start {
             .collect()
     }
 
+    /// The words after the program; none if the unit starts another program.
+    pub(super) fn options(&self, program: &str) -> Option<Vec<String>> {
+        let (first, rest) = self.words.split_first()?;
+        let words = rest.iter().map(|word| word.text.clone());
+        (first.text == program).then(|| words.collect())
+    }
+
     /// The first word that is one of these options: its file, and the option.
     pub(super) fn first_of(&self, options: &[String]) -> Option<(PathBuf, String)> {
         self.words.iter().find_map(|word| {
