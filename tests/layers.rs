@@ -77,25 +77,29 @@ fn ids_are_no_texts_in_the_program() {
     );
 }
 
-/// What differs between package managers is in `packages`: whoever asks which one it is knows
-/// something that belongs there.
+/// What differs between package managers is in `packages`, and between forms of container engines in
+/// `host::engines`: whoever asks which one it is knows something that belongs there.
 #[test]
-fn only_packages_tells_package_managers_apart() {
+fn package_managers_and_engines_are_told_apart_in_one_place() {
     let mut wrong = BTreeSet::new();
-    for (module, code) in all_codes("crates/database")
-        .into_iter()
-        .filter(|(module, _)| !module.starts_with("crates/packages/"))
-    {
-        let found = code.lines().filter(|line| {
-            ["PackageManager::", "PackageManager as "]
-                .iter()
-                .any(|p| line.contains(p))
-        });
-        wrong.extend(found.map(|line| format!("{module}: {}", line.trim())));
+    for (name, home) in [
+        ("PackageManager", "crates/packages/"),
+        ("EngineForm", "crates/host/src::engines"),
+    ] {
+        let uses = [format!("{name}::"), format!("{name} as ")];
+        for (module, code) in all_codes("crates/database")
+            .into_iter()
+            .filter(|(module, _)| !module.starts_with(home))
+        {
+            let found = code
+                .lines()
+                .filter(|line| uses.iter().any(|p| line.contains(p)));
+            wrong.extend(found.map(|line| format!("{module}: {}", line.trim())));
+        }
     }
     assert!(
         wrong.is_empty(),
-        "make this a field of packages::Manager, or a function in each manager's file:\n{}",
+        "make this a field of packages::Manager or engines::Form, or a function in the file of each:\n{}",
         lines(&wrong)
     );
 }

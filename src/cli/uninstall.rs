@@ -9,10 +9,12 @@ use crate::apply::result::Ending;
 use crate::apply::{self, Account, Failure, RollbackScope};
 use crate::compat::{Database, PackageManager};
 use crate::exit::Exit;
-use crate::host::{Facts, PathFile, PathFiles, RepositoryUse, container_host, repository_notes};
+use crate::host::{
+    Facts, Original, PathFile, PathFiles, RepositoryUse, container_host, repository_notes,
+};
 use crate::operation::packages;
 use crate::packages::{Manager, of, owners};
-use crate::plan::{Inventory, Original, Plan, Unwanted};
+use crate::plan::{Inventory, Plan, Unwanted};
 use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
 use crate::resolve::Request;

@@ -20,7 +20,7 @@ fn host(programs: &[&str]) -> Tree {
         .for_each(|name| tree.write(&format!("usr/bin/{name}"), ""));
     tree.write(
         "etc/cdi/nvidia.yaml",
-        "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n",
+        "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: [{name: all}]\n",
     );
     tree
 }
@@ -282,6 +282,30 @@ fn a_default_runtime_of_docker_has_to_be_defined() {
     assert_eq!(
         said(&at(&tree, "plan", &["--profile", "container-host"])).0,
         0
+    );
+}
+
+/// Debian 13 has the daemon and the program `docker` in two packages.
+#[test]
+fn doctor_sees_the_engine_that_a_plan_sees() {
+    let tree = host(&["dockerd", "nvidia-ctk"]);
+    tree.write("usr/lib/x86_64-linux-gnu/libcuda.so.550.54.14", "");
+    tree.write(DAEMON, "{");
+    let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+    assert!(
+        code == 5 && text.contains("/etc/docker/daemon.json cannot be merged"),
+        "{text}"
+    );
+    let report = at(&tree, "doctor", &["--json"]).out;
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let checks = report["checks"].as_array().expect("checks");
+    let check = checks.iter().find(|check| check["id"] == "GS803");
+    let check = check.expect("GS803");
+    assert_eq!(check["status"], "fail", "{check}");
+    let cause = check["cause"].as_str().unwrap_or_default();
+    assert!(
+        cause.contains("docker cannot read /etc/docker/daemon.json: line 1"),
+        "{check}"
     );
 }
 
@@ -613,7 +637,7 @@ fn a_specification_that_the_engine_does_not_read_is_named() {
         );
         tree.write(
             "etc/cdi/nvidia.yaml",
-            &format!("cdiVersion: {cdi}\nkind: nvidia.com/gpu\n"),
+            &format!("cdiVersion: {cdi}\nkind: nvidia.com/gpu\ndevices: [{{name: all}}]\n"),
         );
         let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
         assert_eq!(code, 0, "{text}");

@@ -814,7 +814,7 @@ fn who_checks_what_an_image_demands_depends_on_how_containers_start() {
     assert_eq!(answer(&on(&docker)), "does-not-run");
     docker.write(
         "etc/cdi/nvidia.yaml",
-        "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n",
+        "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: [{name: all}]\n",
     );
     assert_eq!(answer(&on(&docker)), "runs");
     docker.write(

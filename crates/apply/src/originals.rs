@@ -2,8 +2,8 @@
 //! journal.
 
 use super::journal::{Event, Journal, JournalError, Made};
+use gpusetup_host::Original;
 use gpusetup_operation::undo::Undo;
-use gpusetup_plan::Original;
 use gpusetup_system::{Node, System};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

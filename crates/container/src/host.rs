@@ -1,9 +1,7 @@
 //! The host that an image is checked against.
-use gpusetup_database::compat::{Card, Database, EngineForm};
+use gpusetup_database::compat::{Card, Database};
 use gpusetup_database::version::DriverVersion;
-use gpusetup_host::{
-    Facts, MachineKind, container_host, has_cdi_specification, refuses_cdi, toml_document,
-};
+use gpusetup_host::{Facts, GpuAccess, MachineKind, container_host, form_of, toml_document};
 use gpusetup_system::System;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,10 +78,8 @@ impl Starters {
     /// Of the engines of a host, as they start containers without further settings. Without the
     /// toolkit, as they would with its newest version.
     pub fn of(system: &System, database: &Database) -> Self {
-        let (host, has_specification) = (
-            container_host(system, database, None),
-            has_cdi_specification(system),
-        );
+        let host = container_host(system, database, None);
+        let has_specification = !host.specifications.is_empty();
         let config = system
             .read_text(TOOLKIT_CONFIG)
             .ok()
@@ -114,15 +110,15 @@ impl Starters {
                 .zip(found.version)
                 .is_some_and(|(first, version)| version >= first);
             let mut configs = engine.configs().filter_map(|path| host.file(path).ok()?);
-            let is_told_not_to = configs.any(|file| refuses_cdi(&file.text));
-            let uses_cdi = match engine.form {
+            let is_told_not_to = configs.any(|file| (form_of(engine).refuses_cdi)(&file.text));
+            let uses_cdi = match form_of(engine).gpus {
                 // The hook of older toolkits is called for every container that asks for GPUs.
-                EngineForm::Cdi => host.left_over.is_empty(),
-                EngineForm::DaemonJson if is_told_not_to => false,
-                EngineForm::DaemonJson => {
+                GpuAccess::Cdi => host.left_over.is_empty(),
+                GpuAccess::Flag if is_told_not_to => false,
+                GpuAccess::Flag => {
                     flag_uses_cdi && (host.refreshes_cdi || has_specification || !has_toolkit)
                 }
-                EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => runtime_uses_cdi,
+                GpuAccess::Runtime => runtime_uses_cdi,
             };
             let list = if uses_cdi {
                 &mut all.not_checking

@@ -3,7 +3,6 @@
 
 mod apt;
 mod bus;
-mod cdi;
 mod cluster;
 mod companions;
 mod containers;
@@ -22,7 +21,7 @@ pub use apt::{Apt, Repository, RepositoryKey};
 pub use bus::Bus;
 pub use cluster::{Cluster, Kubernetes, Scheduler, Slurm, StartedAgent};
 pub use companions::CompanionState;
-pub use containers::{Asked, CdiSpec, Coherent, Containers, DockerDaemon, Given, OldCdiReader};
+pub use containers::{Asked, Coherent, Containers, DockerDaemon, Given, OldCdiReader};
 pub use driver::{FabricManager, FailedBuild, SignedModules};
 pub use loader::Cached;
 pub use machine::{Hybrid, MachineState, Wsl};
@@ -44,7 +43,7 @@ use driver::{
 };
 use gpusetup_causes::Remedy;
 use gpusetup_database::compat::{
-    AddOn, AddOnId, Bulletin, Companion, CompanionId, CudaRelease, Database, Distribution,
+    AddOn, AddOnId, Bulletin, Companion, CompanionId, CudaRelease, Database, Distribution, Engine,
     Framework, JetPack, Platform, Sxid, VersionRule, Xid,
 };
 use gpusetup_database::version::{AddOnVersion, CudaVersion, DriverVersion};
@@ -207,6 +206,9 @@ pub struct Evidence {
     /// The add-ons in the database.
     #[serde(skip)]
     pub known_add_ons: Vec<AddOn>,
+    /// The database's container engines.
+    #[serde(skip)]
+    pub known_engines: Vec<Engine>,
     /// NVIDIA's repositories in apt's configuration.
     pub apt: Apt,
     /// How the GPUs are connected on the PCI bus.
@@ -428,7 +430,7 @@ pub fn gather(
         }),
         bus: senses.at(Sense::Bus, || bus::bus(system, &facts, database)),
         containers: senses.at(Sense::Containers, || {
-            containers::containers(system, database, || LazyCell::force(&container_host))
+            containers::containers(system, database, &container_host)
         }),
         cluster: senses.at(Sense::Cluster, || {
             sources.ready.map(|of| {
@@ -456,6 +458,7 @@ pub fn gather(
         cudnn,
         add_ons,
         known_add_ons: Vec::new(),
+        known_engines: Vec::new(),
         nvcc,
         compiled,
         nvml: told.nvml,
@@ -528,6 +531,7 @@ impl Evidence {
             cudnn: BTreeMap::new(),
             add_ons: BTreeMap::new(),
             known_add_ons: Vec::new(),
+            known_engines: Vec::new(),
             apt: Apt::default(),
             bus: Bus::default(),
             containers: Containers::default(),
@@ -567,6 +571,8 @@ impl Evidence {
     /// Adds the fields that come from the database.
     pub fn with(mut self, database: &Database) -> Self {
         self.known_add_ons = database.add_ons.clone();
+        self.known_engines = database.engines.clone();
+        self.containers.add_older_error(database);
         self.known_frameworks = database.frameworks.clone();
         self.bulletins = database.bulletins.clone();
         let oldest =
@@ -674,6 +680,15 @@ impl Evidence {
     pub fn fabric_start(&self) -> impl Iterator<Item = String> {
         self.fabric_units()
             .map(|unit| format!("sudo systemctl enable --now {unit}"))
+    }
+
+    /// The engine with this id, or with this program: older evidence names `crio`.
+    pub fn known_engine(&self, name: &str) -> Option<&Engine> {
+        let is_it = |engine: &&Engine| {
+            let mut programs = engine.programs.iter().map(Path::new);
+            engine.id.as_str() == name || programs.any(|program| program.ends_with(name))
+        };
+        self.known_engines.iter().find(is_it)
     }
 
     /// The database's entry for an add-on.

@@ -24,12 +24,12 @@ pub use area::Area;
 pub use checks::{CHECKS, Check};
 pub use collect::collect;
 pub use evidence::{
-    Apt, Asked, BootLayout, BootLayouts, BuiltFor, Bus, Cached, CdiSpec, Cluster, Coherent,
-    CompanionState, Containers, Denial, DockerDaemon, EnvironmentKind, EnvironmentPackage,
-    Evidence, EvidenceSources, FORCED, FabricManager, FailedBuild, FoundBy, Given, Hybrid, Image,
-    Kubernetes, LoadedLibrary, MachineState, NOT_IN_FACTS, OldCdiReader, PythonEnvironment,
-    Repository, RepositoryKey, RequiredPackage, Scheduler, Shells, SignedModules, Slurm,
-    StartedAgent, Wsl, gather,
+    Apt, Asked, BootLayout, BootLayouts, BuiltFor, Bus, Cached, Cluster, Coherent, CompanionState,
+    Containers, Denial, DockerDaemon, EnvironmentKind, EnvironmentPackage, Evidence,
+    EvidenceSources, FORCED, FabricManager, FailedBuild, FoundBy, Given, Hybrid, Image, Kubernetes,
+    LoadedLibrary, MachineState, NOT_IN_FACTS, OldCdiReader, PythonEnvironment, Repository,
+    RepositoryKey, RequiredPackage, Scheduler, Shells, SignedModules, Slurm, StartedAgent, Wsl,
+    gather,
 };
 pub use fix::repairs;
 pub use gpusetup_nvidia::{Answer, Cuda, Nvml};

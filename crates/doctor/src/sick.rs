@@ -125,6 +125,7 @@ pub fn sound() -> Evidence {
         library_paths: Vec::new(),
         add_ons: BTreeMap::new(),
         known_add_ons: database.add_ons.clone(),
+        known_engines: database.engines.clone(),
         cudnn: [(
             "libcudnn.so.9".to_owned(),
             Answer::Is("9.10.2".parse().expect("a version")),

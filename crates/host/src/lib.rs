@@ -13,8 +13,7 @@ mod companion;
 mod compiler;
 mod driver;
 mod elf;
-mod engine;
-mod engine_config;
+mod engines;
 pub mod firmware;
 mod gpu;
 mod gpu_state;
@@ -53,15 +52,12 @@ pub use elf::{
     Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library,
     text as elf_text,
 };
-pub use engine::{
-    BrokenConfig, CDI_FOLDERS, CdiSpecification, ConfigFile, ContainerHost, InstalledEngine,
-    InstalledToolkit, LOW_LEVEL_RUNTIMES, NvidiaRuntime, Seen, cdi_version, container_host,
-    files_read, has_cdi_specification, low_level_runtimes, packaged_version, parts,
-    undefined_default,
-};
-pub use engine_config::{
-    BYTE_ORDER_MARK, ConfigError, NVIDIA_RUNTIME, Runtimes, has_nvidia_runtime, is_nvidia_runtime,
-    json_object, refuses_cdi, toml_document,
+pub use engines::{
+    BrokenConfig, CdiSpec, CdiSpecification, ConfigError, ConfigFile, ContainerHost, FileEdit,
+    Form, GpuAccess, InstalledEngine, InstalledToolkit, NVIDIA_RUNTIME, NvidiaRuntime, Original,
+    Restored, Runtimes, Seen, Target, cdi_specs, config_restored, container_host, form_of,
+    is_nvidia_runtime, lines_with_first, misnamed_cdi_specs, packaged_version, program_exists,
+    restored, runtimes_by_file, toml_document, undefined_default,
 };
 pub use firmware::{Enrolment, Firmware, TrustList, Trusted};
 pub use gpu_state::{STATES_KEY, gpu_states, states_at_boot};

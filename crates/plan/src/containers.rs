@@ -11,11 +11,10 @@ pub use warnings::warnings;
 
 use super::companions::load_driver;
 use super::context::{StepContext, skipped, step};
-use super::engines::{Containers, EngineSetup, FileEdit, line_with_first};
+use super::engines::{Containers, EngineSetup};
 use super::{Act, Step, StepId};
-use gpusetup_database::compat::EngineForm;
-use gpusetup_host::MachineKind;
-use gpusetup_operation::{EditFile, Packages, Remove, Run, Service, WriteFile};
+use gpusetup_host::{FileEdit, GpuAccess, MachineKind, form_of, lines_with_first};
+use gpusetup_operation::{EditFile, LineEdit, Packages, Remove, Run, Service, WriteFile};
 use gpusetup_text::text::all_of;
 use std::path::PathBuf;
 
@@ -95,14 +94,9 @@ pub fn container_toolkit(context: &StepContext) -> Option<Step> {
     acts.extend(dev_char(context, containers));
     let mut restarts = Vec::new();
     for setup in &containers.engines {
-        let edits: Vec<_> = containers
-            .edits(setup)
-            .into_iter()
-            .flatten()
-            .map(write)
-            .collect();
-        let detects = setup.engine.form == EngineForm::Detects && is_new;
-        if detects || edits.iter().any(|act| !act.satisfied) {
+        let edit = containers.target(setup).edit().ok().flatten().map(write);
+        let detects = form_of(setup.engine).finds_runtimes && is_new;
+        if detects || edit.as_ref().is_some_and(|act| !act.satisfied) {
             restarts.extend(
                 setup
                     .units()
@@ -110,7 +104,7 @@ pub fn container_toolkit(context: &StepContext) -> Option<Step> {
                     .map(|unit| Act::needed(Service::restart(unit))),
             );
         }
-        acts.extend(edits);
+        acts.extend(edit);
     }
     acts.extend(restarts);
     acts.extend(refresh_cdi(context, containers));
@@ -122,24 +116,9 @@ fn why(containers: &Containers) -> String {
         "containers get the driver's files and devices from the host, in the host's version"
             .to_owned(),
     ];
-    let has = |form: EngineForm| {
-        containers
-            .engines
-            .iter()
-            .any(|setup| setup.engine.form == form)
-    };
-    if has(EngineForm::DaemonJson) {
-        reasons.push(
-            "for rootless Docker, each user runs nvidia-ctk runtime configure with --config ~/.config/docker/daemon.json, and root \
-             sets nvidia-container-cli.no-cgroups in nvidia-ctk's configuration"
-                .to_owned(),
-        );
-    }
-    if has(EngineForm::Cdi) {
-        reasons.push(
-            "Podman, rootless too, reads the CDI specification: --device nvidia.com/gpu=all"
-                .to_owned(),
-        );
+    for setup in &containers.engines {
+        let note = form_of(setup.engine).note.map(str::to_owned);
+        reasons.extend(note.filter(|note| !reasons.contains(note)));
     }
     reasons.join("; ")
 }
@@ -169,16 +148,21 @@ fn toolkit_packages(context: &StepContext, containers: &Containers) -> Option<Ac
 fn low_level_runtime(containers: &Containers) -> Option<Act> {
     let program = containers.host.runtime_outside_path.as_ref()?.to_str()?;
     if containers.is_kept {
-        return containers.config_with(program).map(write);
+        let edit = containers.host.config_with(containers.toolkit, program);
+        return edit.map(write);
     }
     // The packages write the file, or write it in another form. Only the line with the list is
     // known before.
     let path = PathBuf::from(&containers.toolkit.low_level.as_ref()?.config);
-    let edits = vec![line_with_first(program, &containers.low_level_names()?)];
+    let names = containers.host.low_level_names(containers.toolkit)?;
+    let [old, new] = lines_with_first(program, &names);
     Some(Act::needed(EditFile {
         path,
         owner: 0,
-        edits,
+        edits: vec![LineEdit {
+            old,
+            new: Some(new),
+        }],
     }))
 }
 
@@ -211,7 +195,7 @@ fn dev_char(context: &StepContext, containers: &Containers) -> Vec<Act> {
     let is_meant = containers
         .engines
         .iter()
-        .any(|setup| setup.engine.form != EngineForm::Cdi);
+        .any(|setup| form_of(setup.engine).gpus != GpuAccess::Cdi);
     if !is_meant || containers.version < rule.since {
         return Vec::new();
     }

@@ -56,7 +56,6 @@ mod vgpu_licence;
 
 pub use blocked::{keeps_out, kept_out, let_load};
 pub use build::plan;
-pub use engines::{Original, runtimes_read, serves_no_pods};
 pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
 pub use mig::{
     AtBoot as MigAtBoot, GpuPartition, Units as MigUnits, mig_program, of_gpus, partition,

@@ -6,7 +6,6 @@ use super::companions::let_go;
 use super::containers::ContainerRemoval;
 use super::context::step;
 use super::driver::UNINSTALL;
-use super::engines::Original;
 use super::repository::Added;
 use super::settings::{rebuild_cache, rebuild_images};
 use super::staying::{default_not_run, too_old};
@@ -15,7 +14,8 @@ use super::{Act, Plan, Step, StepId, Warning, gpu_settings, path_lines, toolkit_
 use gpusetup_database::compat::{Companion, Database, DriverOffer, PackageManager};
 use gpusetup_database::version::{CudaVersion, Requirement, Want};
 use gpusetup_host::{
-    AddOnFiles, Facts, InstalledDriver, Origin, PathFile, PathFiles, RepositoryUse, Syntax, Toolkit,
+    AddOnFiles, Facts, InstalledDriver, Origin, Original, PathFile, PathFiles, RepositoryUse,
+    Syntax, Toolkit,
 };
 use gpusetup_operation::{Link, Operation, Packages, Remove, Run, Service};
 use gpusetup_packages::{Note, pattern_matches};

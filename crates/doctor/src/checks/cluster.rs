@@ -4,7 +4,7 @@
 use super::containers::unreadable;
 use crate::{Answer, Cluster, Evidence, Kubernetes, Slurm, StartedAgent, Verdict};
 use gpusetup_causes::Remedy;
-use gpusetup_host::BrokenConfig;
+use gpusetup_host::{BrokenConfig, GpuAccess, form_of};
 use gpusetup_text::text::quoted_path;
 use std::collections::BTreeSet;
 
@@ -78,26 +78,21 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
         .containers
         .broken
         .iter()
-        .find(|broken| runs_pods(of, broken))
+        .find(|broken| runs_pods(seen, of, broken))
     {
-        return Some(unreadable(broken).then([SET_UP]));
+        return Some(unreadable(seen, broken).then([SET_UP]));
     }
-    if let (Some(file), ["containerd"]) = (
-        &of.no_pods_by,
-        of.runtimes
-            .iter()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .as_slice(),
-    ) {
+    if let (Some(file), [runtime]) = (&of.no_pods_by, of.runtimes.as_slice()) {
         let cause =
-            format!("containerd serves no pods: {file} disables its plugin cri (disabled_plugins)");
-        let text = "take cri out of disabled_plugins, restart containerd, then configure it";
-        let edit = format!("sudoedit {file}");
-        return Some(Verdict::fail(cause).advise(
-            text,
-            [edit.as_str(), "sudo systemctl restart containerd", SET_UP],
-        ));
+            format!("{runtime} serves no pods: {file} disables its plugin cri (disabled_plugins)");
+        let text =
+            format!("take cri out of disabled_plugins, restart {runtime}, then configure it");
+        let (edit, restart) = (
+            format!("sudoedit {file}"),
+            format!("sudo systemctl restart {runtime}"),
+        );
+        let commands = [edit, restart, SET_UP.to_owned()];
+        return Some(Verdict::fail(cause).advise(text, commands));
     }
     if !seen.containers.has_toolkit && of.configured.is_empty() {
         let cause = "NVIDIA Container Toolkit is not installed on the host: pods get GPUs only once the GPU Operator has installed its own";
@@ -107,7 +102,7 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
         .containers
         .unusable_runtimes
         .iter()
-        .find(|runtime| runs_pods(of, runtime))
+        .find(|runtime| runs_pods(seen, of, runtime))
     {
         let (engine, path, cause) = (
             &runtime.engine,
@@ -122,7 +117,10 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
         return Some(verdict.advise(format!("correct the file, then restart {engine}"), commands));
     }
     if of.configured.is_empty()
-        && let Some(agent @ ("k3s" | "rke2")) = of.agent.as_deref()
+        && let Some(agent) = of
+            .agent
+            .as_deref()
+            .filter(|agent| finds_runtimes(seen, agent))
     {
         return Some(found_at_start(agent, of.started.as_ref()));
     }
@@ -162,11 +160,25 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
 }
 
 /// Whether pods run in the container runtime that this file is of.
-fn runs_pods(of: &Kubernetes, broken: &BrokenConfig) -> bool {
-    match (of.agent.as_deref(), broken.engine.as_str()) {
-        (Some(agent @ ("k3s" | "rke2")), engine) => engine == agent,
-        (_, engine) => matches!(engine, "containerd" | "cri-o"),
+fn runs_pods(seen: &Evidence, of: &Kubernetes, broken: &BrokenConfig) -> bool {
+    let Some(engine) = seen.known_engine(broken.engine.as_str()) else {
+        return false;
+    };
+    let form = form_of(engine);
+    match of
+        .agent
+        .as_deref()
+        .filter(|agent| finds_runtimes(seen, agent))
+    {
+        Some(agent) => agent == engine.id.as_str(),
+        None => form.gpus == GpuAccess::Runtime && !form.finds_runtimes,
     }
+}
+
+/// Whether an agent looks for NVIDIA's runtime itself, as K3s and RKE2 do.
+fn finds_runtimes(seen: &Evidence, agent: &str) -> bool {
+    let engine = seen.known_engine(agent);
+    engine.is_some_and(|engine| form_of(engine).finds_runtimes)
 }
 
 /// What K3s or RKE2 know of NVIDIA's runtime, which they look for when they start.

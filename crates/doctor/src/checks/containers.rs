@@ -1,9 +1,9 @@
 //! Containers: whether they can use the host's GPUs.
 
 use super::no_driver_of_its_own;
-use crate::{Answer, Asked, CdiSpec, Containers, DockerDaemon, Evidence, OldCdiReader, Verdict};
+use crate::{Answer, Asked, Containers, DockerDaemon, Evidence, OldCdiReader, Verdict};
 use gpusetup_database::version::AddOnVersion;
-use gpusetup_host::{BrokenConfig, MachineKind};
+use gpusetup_host::{BrokenConfig, CdiSpec, GpuAccess, MachineKind, form_of};
 use gpusetup_operation::Run;
 use gpusetup_text::text::quoted_path;
 use std::collections::BTreeSet;
@@ -23,18 +23,7 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
             "containers with GPUs are not set up: NVIDIA's container toolkit is not installed",
         );
     }
-    let daemon = here.daemon_json.iter().map(|why| {
-        Verdict::fail(format!("docker cannot read /etc/docker/daemon.json: {why}"))
-            .saw("/etc/docker/daemon.json")
-            .advise(
-                "correct the file, then restart docker",
-                [
-                    "sudo cat -n /etc/docker/daemon.json",
-                    "sudo systemctl restart docker",
-                ],
-            )
-    });
-    let broken = here.broken.iter().map(unreadable);
+    let broken = here.broken.iter().map(|broken| unreadable(seen, broken));
     let lost = here.lost_runtimes.iter().map(|(file, program)| {
         let (grep, file) = (
             format!("grep -n nvidia {}", quoted_path(file)),
@@ -65,7 +54,7 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
         .old_cdi_readers
         .iter()
         .filter_map(|reader| unread(reader, here));
-    let files = daemon.chain(broken).chain(lost);
+    let files = broken.chain(lost);
     let all = [engines]
         .into_iter()
         .chain(files)
@@ -78,43 +67,43 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
 }
 
 /// A configuration file that its engine cannot read.
-pub fn unreadable(
-    BrokenConfig {
+pub fn unreadable(seen: &Evidence, broken: &BrokenConfig) -> Verdict {
+    let BrokenConfig {
         engine, path, why, ..
-    }: &BrokenConfig,
-) -> Verdict {
-    let unit = match engine.as_str() {
-        "cri-o" => "crio",
-        engine => engine,
+    } = broken;
+    let units = seen
+        .known_engine(engine.as_str())
+        .map(|engine| &engine.units[..]);
+    // Which of several units the host has is not known here.
+    let (name, restart) = match units {
+        Some([unit]) => {
+            let name = unit.trim_end_matches(".service");
+            (name, Some(format!("sudo systemctl restart {name}")))
+        }
+        _ => (engine.as_str(), None),
+    };
+    let text = match units {
+        Some([]) => "correct the file".to_owned(),
+        _ => format!("correct the file, then restart {name}"),
     };
     let look = format!("sudo cat -n {}", quoted_path(path));
-    let verdict = Verdict::fail(format!("{unit} cannot read {}: {why}", path.display()))
-        .saw(path.display().to_string());
-    match unit {
-        // It has no daemon.
-        "podman" => verdict.advise("correct the file", [look]),
-        "k3s" | "rke2" => verdict.advise(format!("correct the file, then restart {unit}"), [look]),
-        _ => verdict.advise(
-            format!("correct the file, then restart {unit}"),
-            [look, format!("sudo systemctl restart {unit}")],
-        ),
-    }
+    Verdict::fail(format!("{name} cannot read {}: {why}", path.display()))
+        .saw(path.display().to_string())
+        .advise(text, [look].into_iter().chain(restart))
 }
 
 /// Podman has no other way to the GPUs than a CDI specification, nor has CRI-O without a runtime of
 /// NVIDIA's. A tree may get one when it boots.
 fn undescribed(seen: &Evidence) -> Option<Verdict> {
     let (here, is_tree) = (&seen.containers, seen.facts.machine.is_tree);
-    let needs_spec = |engine: &String| match engine.as_str() {
-        "podman" => Some("Podman"),
-        "crio" if here.crio_lacks_runtime => Some("CRI-O"),
-        _ => None,
-    };
-    let titles = here
-        .engines
-        .iter()
-        .map(needs_spec)
-        .collect::<Option<Vec<_>>>()?;
+    let mut titles = Vec::new();
+    for name in &here.engines {
+        let engine = seen.known_engine(name)?;
+        let form = form_of(engine);
+        let needs_spec =
+            form.gpus == GpuAccess::Cdi || form.falls_back_to_cdi && here.crio_lacks_runtime;
+        titles.push(needs_spec.then_some(engine.title.as_str())?);
+    }
     let is_there = !here.specs.is_empty() || is_tree && here.writes_spec_at_boot;
     (!is_there).then(|| {
         let titles = titles.join(" and ");

@@ -1,14 +1,12 @@
 //! Evidence about the scheduler that a host is to be ready for: Kubernetes or Slurm. It is gathered
 //! only if somebody asks for it.
 
-use super::containers::runtimes_by_file;
 use super::{Answer, ask, ask_or, names, text};
-use gpusetup_database::compat::{Database, Engine, EngineForm};
+use gpusetup_database::compat::{Database, Engine};
 use gpusetup_gpus::cluster;
 use gpusetup_gpus::{patience, why_silent};
-use gpusetup_host::{ContainerHost, Facts, Runtimes};
+use gpusetup_host::{ContainerHost, Facts, GpuAccess, InstalledEngine, form_of, runtimes_by_file};
 use gpusetup_nvidia::{GpuTable, Library, Question, own};
-use gpusetup_plan::serves_no_pods;
 use gpusetup_system::{Output, System};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -155,56 +153,49 @@ fn kubernetes(system: &System, database: &Database, host: &ContainerHost) -> Kub
         .into_iter()
         .find(|program| has(system, program));
     let agent = agent.or_else(|| has_snap(system, "microk8s").then_some("microk8s"));
-    let runtimes = ["containerd", "crio", "cri-dockerd"]
-        .into_iter()
-        .filter(|program| has(system, program));
     // These bring containerd, and use no other one.
     let own = agent.filter(|agent| *agent != "kubelet");
-    let is_used = |engine: &&Engine| {
-        runs_pods(system, engine) && own.is_none_or(|agent| agent == engine.id.as_str())
-    };
-    let found = &host.engines;
+    let all = host.engines.iter();
+    let runs_pods: Vec<_> = all
+        .filter_map(|found| Some((database.engine(found.id)?, found)))
+        .filter(|(engine, _)| form_of(engine).gpus == GpuAccess::Runtime)
+        .collect();
+    let shared = runs_pods
+        .iter()
+        .filter(|(engine, _)| !form_of(engine).finds_runtimes)
+        .map(|(engine, _)| engine.id.as_str());
+    let in_docker = ["cri-dockerd"].into_iter().filter(|name| has(system, name));
+    let runtimes = shared.chain(in_docker).chain(own);
     let (mut no_pods_by, mut configured, mut missing) = (None, Vec::new(), Vec::new());
-    for engine in database.engines.iter().filter(is_used) {
-        let version = found
-            .iter()
-            .find(|found| found.id == engine.id)
-            .and_then(|found| found.version);
-        for (file, read) in runtimes_by_file(system, engine, version) {
+    let used = runs_pods
+        .iter()
+        .filter(|(engine, _)| own.is_none_or(|agent| agent == engine.id.as_str()));
+    for (engine, found) in used.clone() {
+        for (file, read) in runtimes_by_file(system, engine, found.version) {
             let runtimes = read.unwrap_or_default();
-            let is_containerds = engine.form == EngineForm::Containerd;
             let disables =
-                is_containerds && no_pods_by.is_none() && serves_no_pods(&text(system, &file));
+                no_pods_by.is_none() && (form_of(engine).serves_no_pods)(&text(system, &file));
             let file = file.display().to_string();
-            configured.extend(gives_gpus(&runtimes).then(|| file.clone()));
+            let mut programs = runtimes.nvidias().peekable();
+            let gives_gpus = runtimes.enables_cdi || programs.peek().is_some();
+            configured.extend(gives_gpus.then(|| file.clone()));
+            // One without a path is looked for when it starts.
             missing.extend(
-                runtime_programs(&runtimes)
-                    .filter(|program| !system.exists(program))
+                programs
+                    .filter(|program| program.starts_with('/') && !system.exists(program))
                     .map(str::to_owned),
             );
             no_pods_by = no_pods_by.or(disables.then_some(file));
         }
     }
     missing.dedup();
-    let of_agent = database
-        .engines
-        .iter()
-        .find(|engine| own == Some(engine.id.as_str()));
     Kubernetes {
         agent: agent.map(str::to_owned),
-        runtimes: runtimes.chain(own).map(str::to_owned).collect(),
+        runtimes: runtimes.map(str::to_owned).collect(),
         no_pods_by,
-        started: of_agent.and_then(|engine| {
-            let wrote = engine
-                .configs()
-                .find(|file| system.exists(file))?
-                .to_path_buf();
-            let unit = found
-                .iter()
-                .find(|found| found.id == engine.id)
-                .and_then(|found| found.units.first().cloned());
-            Some(StartedAgent { wrote, unit })
-        }),
+        started: { used }
+            .find(|(engine, _)| form_of(engine).finds_runtimes)
+            .and_then(|(engine, found)| started(system, engine, found)),
         missing_programs: missing,
         configured,
         driver_container: !names(system, "/run/nvidia/driver/usr")
@@ -214,36 +205,12 @@ fn kubernetes(system: &System, database: &Database, host: &ContainerHost) -> Kub
     }
 }
 
-/// Whether an engine is installed and can run pods. Docker and Podman cannot.
-fn runs_pods(system: &System, engine: &Engine) -> bool {
-    let can = matches!(
-        engine.form,
-        EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects
-    );
-    let name = |path: &str| {
-        Path::new(path)
-            .file_name()
-            .is_some_and(|name| has(system, &name.to_string_lossy()))
-    };
-    can && engine
-        .programs
-        .iter()
-        .any(|path| system.exists(path) || name(path))
-}
-
-/// Whether a configuration gives containers GPUs.
-fn gives_gpus(runtimes: &Runtimes) -> bool {
-    runtimes.enables_cdi || nvidias(runtimes).next().is_some()
-}
-
-/// The programs of NVIDIA's runtimes in a configuration that are named by their path.
-fn runtime_programs(runtimes: &Runtimes) -> impl Iterator<Item = &str> {
-    nvidias(runtimes).filter(|program| program.starts_with('/'))
-}
-
-fn nvidias(runtimes: &Runtimes) -> impl Iterator<Item = &str> {
-    let programs = runtimes.programs.values().flatten().map(String::as_str);
-    programs.filter(|program| program.contains("nvidia-container-runtime"))
+fn started(system: &System, engine: &Engine, found: &InstalledEngine) -> Option<StartedAgent> {
+    let wrote = engine.configs().find(|file| system.exists(file))?;
+    Some(StartedAgent {
+        wrote: wrote.to_path_buf(),
+        unit: found.units.first().cloned(),
+    })
 }
 
 /// The runtime classes, as the kubelet may read them.
@@ -696,26 +663,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtimes_configuration_says_whether_it_gives_gpus() {
-        let read = |text: &str| Runtimes::of(EngineForm::Containerd, text).expect("TOML");
-        let table = "[plugins.cri.containerd.runtimes.nvidia.options]\n";
-        let program = "BinaryName = \"/usr/bin/nvidia-container-runtime\" # NVIDIA's\n";
-        assert!(gives_gpus(&read(&format!("{table}{program}"))));
-        assert!(gives_gpus(&read(
-            "[plugins.cri]\nenable_cdi = true # for GPUs\n"
-        )));
-        assert!(!gives_gpus(&read(&format!(
-            "{table}# {program}[plugins.x]\nenable_cdi = false\n"
-        ))));
-        let inline = "[plugins.cri.containerd]\nruntimes = {nvidia = {options = {BinaryName = \"/usr/bin/nvidia-container-runtime\"}}, runc = {}}\n";
-        for text in [format!("{table}{program}"), inline.to_owned()] {
-            let read = read(&text);
-            assert_eq!(
-                runtime_programs(&read).collect::<Vec<_>>(),
-                ["/usr/bin/nvidia-container-runtime"],
-                "{text}"
-            );
-        }
+    fn runtime_classes_are_read() {
         assert_eq!(
             names_of_classes("{\"items\":[{\"metadata\":{\"name\":\"nvidia\"}},{}]}"),
             Some(["nvidia".to_owned()].into())

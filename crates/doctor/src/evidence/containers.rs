@@ -1,13 +1,12 @@
 //! Container engines, and the parts of the driver that they pass to containers.
 
-use super::{Answer, ask, cdi, names, text};
-use gpusetup_database::compat::{Database, Engine, EngineForm};
-use gpusetup_database::version::{AddOnVersion, DriverVersion};
+use super::{Answer, ask, names, text};
+use gpusetup_database::compat::{Database, Engine};
+use gpusetup_database::version::AddOnVersion;
 use gpusetup_host::{
-    BrokenConfig, ConfigError, ContainerHost, Facts, InstalledEngine, MachineKind, Runtimes,
-    files_read, parts, undefined_default,
+    BrokenConfig, CdiSpec, ContainerHost, Facts, GpuAccess, InstalledEngine, MachineKind,
+    cdi_specs, form_of, misnamed_cdi_specs, program_exists, runtimes_by_file, undefined_default,
 };
-use gpusetup_plan::runtimes_read;
 use gpusetup_system::{System, environment};
 use gpusetup_text::paths::STARTED_AT_BOOT;
 use serde::{Deserialize, Serialize};
@@ -23,9 +22,10 @@ use std::time::Duration;
     schemars(deny_unknown_fields)
 )]
 pub struct Containers {
-    /// Engines that are installed: `docker`, `podman`.
+    /// Engines that are installed: `docker`, `podman`, `docker (snap)`. Older evidence has `crio` for
+    /// `cri-o`, and `nerdctl`.
     pub engines: Vec<String>,
-    /// Their configuration files that they cannot read, but for the error in `daemon_json`.
+    /// Their configuration files that they cannot read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub broken: Vec<BrokenConfig>,
     /// Runtimes of NVIDIA's that give pods no GPUs: the file, and why.
@@ -36,12 +36,12 @@ pub struct Containers {
     pub crio_lacks_runtime: bool,
     /// NVIDIA's container toolkit is installed.
     pub has_toolkit: bool,
-    /// Its version, as `nvidia-ctk --version` reports it.
+    /// Its version, as `nvidia-ctk --version` or, in a tree, the record of packages has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toolkit_version: Option<AddOnVersion>,
     /// docker is a snap without its own container toolkit.
     pub bare_snap: bool,
-    /// The error in docker's daemon.json, if there is one.
+    /// The error in docker's daemon.json, in older evidence: now it is in `broken`.
     pub daemon_json: Option<String>,
     /// Configured runtimes for GPU containers that are not installed: the configuration file and
     /// the program.
@@ -112,29 +112,6 @@ fn first_reported() -> AddOnVersion {
     }
 }
 
-/// A CDI specification of devices for containers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(
-    feature = "schemas",
-    derive(schemars::JsonSchema),
-    schemars(deny_unknown_fields)
-)]
-pub struct CdiSpec {
-    /// The file of the specification.
-    pub path: PathBuf,
-    /// The version of CDI that it is written in, `0.5.0`. None in older evidence, or if it cannot
-    /// be read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// The devices it describes, `nvidia.com/gpu=0`.
-    pub devices: BTreeSet<String>,
-    /// The version of the driver whose files it mounts, by their names.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub driver: Option<DriverVersion>,
-    /// Files that it mounts into containers but that do not exist; or why engines cannot read it.
-    pub missing: Answer<Vec<PathBuf>>,
-}
-
 /// The GPUs that this container requests, and those that it has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(
@@ -180,181 +157,104 @@ pub struct Coherent {
     pub mode: String,
 }
 
-/// The container engines of the host. `host` starts their programs, and is asked only if there is
-/// an engine.
-pub fn containers<'h>(
-    system: &System,
-    database: &Database,
-    host: impl FnOnce() -> &'h ContainerHost,
-) -> Containers {
-    let programs =
-        |name: &str| ["/usr/bin", "/usr/local/bin"].map(|folder| Path::new(folder).join(name));
-    let has = |name: &str| programs(name).iter().any(|p| system.exists(p));
-    let snap = system.exists("/snap/bin/docker");
-    let engines = ["docker", "podman", "containerd", "crio", "nerdctl"].into_iter();
-    let mut engines: Vec<_> = engines
-        .filter(|name| has(name))
-        .map(str::to_owned)
-        .collect();
-    let bare_snap =
-        snap && !has("dockerd") && !system.exists("/snap/docker/current/usr/bin/nvidia-ctk");
-    if snap {
-        engines.push("docker (snap)".to_owned());
+impl Containers {
+    /// Moves the error in docker's daemon.json to the other files' errors.
+    pub(super) fn add_older_error(&mut self, database: &Database) {
+        let docker = |engine: &&Engine| form_of(engine).gpus == GpuAccess::Flag;
+        let engine = database.engines.iter().find(docker);
+        let error = engine.zip(self.daemon_json.take());
+        self.broken.splice(
+            ..0,
+            error.into_iter().map(|(engine, why)| BrokenConfig {
+                engine: engine.id,
+                path: engine.config.clone().unwrap_or_default().into(),
+                why,
+                line: None,
+            }),
+        );
     }
-    // K3s and RKE2, whose programs may be elsewhere.
-    let is_installed =
-        |engine: &&Engine| engine.programs.iter().any(|program| system.exists(program));
-    let detecting = database
-        .engines
-        .iter()
-        .filter(|engine| engine.form == EngineForm::Detects)
-        .filter(is_installed);
-    engines.extend(detecting.map(|engine| engine.id.to_string()));
-    if engines.is_empty() {
+}
+
+/// The container engines of the host.
+pub fn containers(system: &System, database: &Database, host: &ContainerHost) -> Containers {
+    if host.engines.is_empty() && host.snaps.is_empty() {
         return Containers::default();
     }
-    let host = host();
-    let (mut daemon_json, mut runtimes, mut named) = (None, Vec::new(), Vec::new());
-    for (form, file) in configurations(system, database) {
-        let is_docker = form == EngineForm::DaemonJson;
-        let read = Runtimes::of(form, &text(system, &file));
-        for (name, program) in read.iter().flat_map(nvidias) {
-            runtimes.push((file.clone(), program));
-            named.extend(is_docker.then_some(name));
-        }
-        daemon_json = daemon_json.or(read.err().filter(|_| is_docker).map(|e| e.to_string()));
-    }
-    let is_there = |program: &str| match program.starts_with('/') {
-        true => system.exists(program),
-        false => has(program),
-    };
-    let has_toolkit = has("nvidia-ctk") || has("nvidia-container-runtime-hook");
-    let docker = programs("docker")
-        .into_iter()
-        .find(|program| has_toolkit && system.exists(program));
-    let specs = cdi::specs(system, database);
+    let installed: Vec<_> = host
+        .engines
+        .iter()
+        .filter_map(|found| Some((database.engine(found.id)?, found)))
+        .collect();
+    let names = installed.iter().map(|(engine, _)| engine.id.to_string());
+    let snaps = host.snaps.iter().map(|id| format!("{id} (snap)"));
+    let has_toolkit =
+        ["nvidia-ctk", "nvidia-container-runtime-hook"].map(|name| program_exists(system, name));
+    let has_toolkit = has_toolkit.contains(&true);
+    let specs = cdi_specs(system, database);
     Containers {
-        engines,
-        broken: broken(system, database, host, daemon_json.as_deref()),
+        engines: names.chain(snaps).collect(),
+        broken: broken(system, host, &installed),
         unusable_runtimes: unusable_runtimes(host),
-        crio_lacks_runtime: crio_lacks_runtime(database, host),
+        crio_lacks_runtime: installed.iter().any(|(engine, _)| {
+            form_of(engine).falls_back_to_cdi
+                && host.runtimes.iter().all(|of| of.engine != engine.id)
+        }),
         has_toolkit,
-        daemon: docker.and_then(|program| docker_daemon(system, &program, &named)),
-        toolkit_version: programs("nvidia-ctk")
+        daemon: installed
             .iter()
-            .find(|p| system.exists(p))
-            .and_then(|p| version(system, p)),
-        bare_snap,
-        daemon_json,
-        lost_runtimes: runtimes
-            .into_iter()
-            .filter(|(_, program)| !is_there(program))
-            .collect(),
+            .find(|(engine, _)| has_toolkit && form_of(engine).gpus == GpuAccess::Flag)
+            .and_then(|(engine, _)| docker_daemon(system, engine, host)),
+        toolkit_version: host.toolkit.as_ref().and_then(|toolkit| toolkit.version),
+        bare_snap: is_bare_snap(system, database, host),
+        daemon_json: None,
+        lost_runtimes: lost_runtimes(system, &installed),
         // The GPU Operator's toolkit has another configuration.
         runtime_outside_path: host.runtime_outside_path.clone().filter(|_| has_toolkit),
         writes_spec_at_boot: writes_spec_at_boot(system, database),
         old_cdi_readers: old_cdi_readers(database, host, &specs),
-        misnamed_specs: cdi::misnamed(system),
+        misnamed_specs: misnamed_cdi_specs(system),
         specs,
     }
 }
 
-/// What each file that an engine reads says of runtimes. The error is why the engine does not start
-/// with it.
-pub fn runtimes_by_file(
-    system: &System,
-    engine: &Engine,
-    version: Option<AddOnVersion>,
-) -> Vec<(PathBuf, Result<Runtimes, ConfigError>)> {
-    let files = match engine.form {
-        // Theirs are those of the containerd that they start.
-        EngineForm::Detects => engine.configs().map(Path::to_path_buf).collect(),
-        _ => files_read(system, engine),
-    };
-    let main = files
-        .first()
-        .map(|file| text(system, file))
-        .unwrap_or_default();
-    let read = |file: PathBuf| {
-        let text = text(system, &file);
-        let runtimes = match engine.form {
-            EngineForm::Containerd => runtimes_read(&text, &main, version),
-            form => Runtimes::of(form, &text),
-        };
-        (file, runtimes)
-    };
-    let mut all: Vec<_> = files.into_iter().map(read).collect();
-    if engine
-        .drop_in_since
-        .zip(version)
-        .is_some_and(|(since, version)| version < since)
-    {
-        forget_replaced(&mut all);
-    }
-    all
-}
-
-/// Takes the runtimes out of the files whose section of containerd's plugin a later file replaces
-/// as a whole.
-fn forget_replaced(all: &mut [(PathBuf, Result<Runtimes, ConfigError>)]) {
-    let has_section = |read: &Result<Runtimes, ConfigError>| {
-        read.as_ref().is_ok_and(|found| found.has_cri_section)
-    };
-    let last = all
-        .iter()
-        .rposition(|(_, read)| has_section(read))
-        .unwrap_or_default();
-    for found in all
-        .iter_mut()
-        .take(last)
-        .filter_map(|(_, read)| read.as_mut().ok())
-    {
-        *found = Runtimes::default();
-    }
-}
-
-/// The configuration files with which an engine does not start, but for the error of Docker's usual
-/// one that is `reported`.
+/// The configuration files with which an engine does not start. A plan defines NVIDIA's runtime if
+/// it is the default; without a plan nothing does.
 fn broken(
     system: &System,
-    database: &Database,
     host: &ContainerHost,
-    reported: Option<&str>,
+    installed: &[(&Engine, &InstalledEngine)],
 ) -> Vec<BrokenConfig> {
-    let form = |id| database.engine(id).map(|engine| engine.form);
-    let is_containerds =
-        |broken: &&BrokenConfig| form(broken.engine) == Some(EngineForm::Containerd);
-    let is_reported = |broken: &&BrokenConfig| reported == Some(broken.why.as_str());
-    let others = host
-        .broken
+    let undefined = installed
         .iter()
-        .filter(|broken| !is_containerds(broken) && !is_reported(broken))
-        .cloned();
-    // Its files have a version, too.
-    let of_containerd = host
-        .engines
+        .filter_map(|(engine, _)| undefined_default(system, engine))
+        .filter(|broken| !host.broken.contains(broken));
+    host.broken.iter().cloned().chain(undefined).collect()
+}
+
+/// The programs of NVIDIA's runtimes that do not exist, with the files that name them.
+fn lost_runtimes(
+    system: &System,
+    installed: &[(&Engine, &InstalledEngine)],
+) -> Vec<(PathBuf, String)> {
+    let mut lost = Vec::new();
+    for (engine, found) in installed {
+        for (file, read) in runtimes_by_file(system, engine, found.version) {
+            let runtimes = read.unwrap_or_default();
+            let programs = runtimes.nvidias().filter(|p| !program_exists(system, p));
+            lost.extend(programs.map(|program| (file.clone(), program.to_owned())));
+        }
+    }
+    lost
+}
+
+/// Whether an engine is only a snap, which does not see the host's toolkit and has none of its own.
+fn is_bare_snap(system: &System, database: &Database, host: &ContainerHost) -> bool {
+    let snaps = host
+        .snaps
         .iter()
-        .filter(|found| form(found.id) == Some(EngineForm::Containerd));
-    let of_containerd =
-        of_containerd.filter_map(|found| Some((database.engine(found.id)?, found.version)));
-    let refused = of_containerd.flat_map(|(engine, version)| {
-        let files = runtimes_by_file(system, engine, version).into_iter();
-        files.filter_map(move |(path, read)| {
-            let e = read.err()?;
-            Some(BrokenConfig {
-                engine: engine.id,
-                path,
-                why: e.to_string(),
-                line: e.line(),
-            })
-        })
-    });
-    let undefined = host
-        .engines
-        .iter()
-        .filter_map(|found| undefined_default(system, database.engine(found.id)?));
-    let undefined = undefined.filter(|broken| !host.broken.contains(broken));
-    others.chain(refused).chain(undefined).collect()
+        .filter(|id| host.engines.iter().all(|found| found.id != **id));
+    let mut snaps = snaps.filter_map(|id| database.engine(*id)?.snap.as_ref());
+    snaps.any(|snap| !system.exists(&snap.toolkit))
 }
 
 /// NVIDIA's runtimes that give pods no GPUs.
@@ -373,35 +273,6 @@ fn unusable_runtimes(host: &ContainerHost) -> Vec<BrokenConfig> {
         })
     });
     faulty.collect()
-}
-
-fn crio_lacks_runtime(database: &Database, host: &ContainerHost) -> bool {
-    let mut ids = host.engines.iter().map(|found| found.id);
-    let crio = ids.find(|id| {
-        database
-            .engine(*id)
-            .is_some_and(|engine| engine.form == EngineForm::Crio)
-    });
-    crio.is_some_and(|id| host.runtimes.iter().all(|runtime| runtime.engine != id))
-}
-
-/// The configuration files of engines that the host may have, by `compat/engines.yaml`, and how
-/// each is written.
-fn configurations(system: &System, database: &Database) -> Vec<(EngineForm, PathBuf)> {
-    let mut all = Vec::new();
-    for engine in &database.engines {
-        let parts = engine
-            .parts()
-            .flat_map(|folder| parts(system, engine, folder));
-        all.extend(
-            engine
-                .configs()
-                .map(Path::to_path_buf)
-                .chain(parts)
-                .map(|file| (engine.form, file)),
-        );
-    }
-    all
 }
 
 /// Whether a unit of the container toolkit that writes a CDI specification is enabled, and not
@@ -452,9 +323,9 @@ fn old_cdi_readers(
 }
 
 /// What the running daemon reports; it is not started for that.
-fn docker_daemon(system: &System, program: &Path, named: &[String]) -> Option<DockerDaemon> {
+fn docker_daemon(system: &System, engine: &Engine, host: &ContainerHost) -> Option<DockerDaemon> {
     let argv = [
-        program.to_str()?,
+        engine.id.as_str(),
         "info",
         "--format",
         "{{json .Runtimes}} {{.CgroupDriver}}",
@@ -463,11 +334,11 @@ fn docker_daemon(system: &System, program: &Path, named: &[String]) -> Option<Do
         return None;
     };
     let (runtimes, cgroup_driver) = reported(&text)?;
+    let named = host.runtimes.iter().filter(|of| of.engine == engine.id);
     Some(DockerDaemon {
         unknown_runtimes: named
-            .iter()
-            .filter(|name| !runtimes.contains(*name))
-            .cloned()
+            .map(|runtime| runtime.name.clone())
+            .filter(|name| !runtimes.contains(name))
             .collect(),
         cgroup_driver,
         has_char_links: system.exists(CONTROL_LINK),
@@ -487,28 +358,6 @@ fn reported(text: &str) -> Option<(BTreeSet<String>, String)> {
         runtimes.into_iter().map(|(name, _)| name).collect(),
         cgroup_driver.to_owned(),
     ))
-}
-
-/// The version that a program of NVIDIA's container toolkit reports. None for a tree, whose
-/// programs are not run.
-fn version(system: &System, program: &Path) -> Option<AddOnVersion> {
-    if !system.is_live() {
-        return None;
-    }
-    match ask(
-        system,
-        [program.to_str()?, "--version"],
-        Duration::from_secs(10),
-    ) {
-        Answer::Is(text) => version_in(&text),
-        Answer::Failed(_) | Answer::NotAsked(_) => None,
-    }
-}
-
-/// `NVIDIA Container Toolkit CLI version 1.17.8`, and the commit on the next line.
-fn version_in(text: &str) -> Option<AddOnVersion> {
-    let (_, version) = text.lines().next()?.rsplit_once(" version ")?;
-    version.trim().parse().ok()
 }
 
 /// The GPUs of this container. None if this is not a running container.
@@ -547,16 +396,6 @@ fn capabilities(text: &str) -> BTreeSet<String> {
         .map(str::trim)
         .filter(|name| !name.is_empty())
         .map(str::to_owned)
-        .collect()
-}
-
-/// NVIDIA's runtimes in a configuration, each with its program.
-fn nvidias(runtimes: &Runtimes) -> Vec<(String, String)> {
-    let all = runtimes
-        .programs
-        .iter()
-        .filter_map(|(name, program)| Some((name.clone(), program.clone()?)));
-    all.filter(|(_, program)| program.contains("nvidia"))
         .collect()
 }
 
@@ -628,7 +467,7 @@ mod tests {
 
     fn containers(system: &System, database: &Database) -> Containers {
         let host = container_host(system, database, None);
-        super::containers(system, database, || &host)
+        super::containers(system, database, &host)
     }
 
     #[test]
@@ -662,13 +501,18 @@ mod tests {
         let (system, database) = (System::at(tree.path()), embedded());
         let write = |path: &str, text: &str| write(&system, path, text);
         write("/etc/docker/daemon.json", "{ not JSON");
-        let none = super::containers(&system, &database, || panic!("no engine is asked"));
+        let none = containers(&system, &database);
         assert_eq!(none, Containers::default(), "no engine, no word");
-        write("/usr/bin/docker", "");
-        assert!(containers(&system, &database).daemon_json.is_some());
+        write("/usr/bin/dockerd", "");
+        assert_eq!(
+            containers(&system, &database).broken.len(),
+            1,
+            "docker.io without docker-cli"
+        );
         let runtimes = r#"{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}, "crun": {"path": "/usr/bin/crun"}}}"#;
         write("/etc/docker/daemon.json", runtimes);
         let of_containerd = "[plugins.cri.containerd.runtimes.nvidia.options]\n  BinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
+        write("/usr/bin/containerd", "");
         write("/etc/containerd/config.toml", of_containerd);
         let lost = containers(&system, &database).lost_runtimes;
         let programs: Vec<_> = lost.iter().map(|(_, program)| program.as_str()).collect();
@@ -725,7 +569,7 @@ mod tests {
         let tree = tempfile::tempdir().expect("a temporary directory");
         let (system, database) = (System::at(tree.path()), embedded());
         let write = |path: &str, text: &str| write(&system, path, text);
-        for program in ["crio", "containerd", "dockerd", "docker"] {
+        for program in ["crio", "containerd", "dockerd"] {
             write(&format!("/usr/bin/{program}"), "");
         }
         write(
@@ -739,13 +583,10 @@ mod tests {
                 .map(|broken| broken.path.display().to_string())
                 .collect::<Vec<_>>()
         };
-        write("/etc/docker/daemon.json", "{");
-        assert_eq!(broken(), [""; 0], "Docker's is reported beside these");
-        write(
-            "/etc/docker/daemon.json",
-            r#"{"default-runtime": "nvidia"}"#,
-        );
-        assert_eq!(broken(), ["/etc/docker/daemon.json"]);
+        for daemon in ["{", r#"{"default-runtime": "nvidia"}"#] {
+            write("/etc/docker/daemon.json", daemon);
+            assert_eq!(broken(), ["/etc/docker/daemon.json"], "{daemon}");
+        }
         write("/etc/docker/daemon.json", "{}");
         let (main, part, of_crio) = (
             "/etc/containerd/config.toml",
@@ -756,50 +597,12 @@ mod tests {
         write(main, "version = 3\n");
         assert_eq!(
             broken(),
-            [of_crio, main],
+            [main, of_crio],
             "containerd 1.7 does not read version 3"
         );
         write(main, "version = 2\nimports = [\"conf.d/*.toml\"]\n");
         write(part, "[x");
-        assert_eq!(broken(), [of_crio, part]);
-    }
-
-    #[test]
-    fn the_last_section_of_containerds_plugin_counts_before_it_merges_them() {
-        let tree = tempfile::tempdir().expect("a temporary directory");
-        let (system, database) = (System::at(tree.path()), embedded());
-        let table = |rest: &str| format!("[plugins.\"io.containerd.grpc.v1.cri\".{rest}]\n");
-        let runtime = table("containerd.runtimes.nvidia");
-        let main = format!("version = 2\nimports = [\"conf.d/*.toml\"]\n{runtime}");
-        write(&system, "/etc/containerd/config.toml", &main);
-        let containerd = database
-            .engine("containerd".parse().expect("an id"))
-            .expect("known");
-        let names = |part: &str, version: &str| {
-            write(
-                &system,
-                "/etc/containerd/conf.d/a.toml",
-                &format!("version = 2\n{part}"),
-            );
-            let all = runtimes_by_file(&system, containerd, version.parse().ok()).into_iter();
-            all.map(|(_, read)| read.expect("readable").programs.len())
-                .sum::<usize>()
-        };
-        let registry = table("registry");
-        assert_eq!(
-            (
-                names(&registry, "1.7.27"),
-                names(&registry, "2.1.4"),
-                names(&registry, "")
-            ),
-            (0, 1, 1)
-        );
-        assert_eq!(
-            names("[plugins.\"io.containerd.snapshotter.v1.x\"]\n", "1.7.27"),
-            1,
-            "another plugin"
-        );
-        assert_eq!(names(&runtime, "1.7.27"), 1);
+        assert_eq!(broken(), [part, of_crio]);
     }
 
     #[test]
@@ -897,21 +700,6 @@ mod tests {
                 reported(other).is_none_or(|(runtimes, _)| runtimes.is_empty()),
                 "{other:?}"
             );
-        }
-    }
-
-    #[test]
-    fn the_version_of_the_container_toolkit_is_read() {
-        let read = |text: &str| version_in(text).map(|version| version.to_string());
-        let commit = "NVIDIA Container Toolkit CLI version 1.17.8\ncommit: f202b80a9b9d0db00d9b1d73c0128c8962c55f4d\n";
-        assert_eq!(read(commit).as_deref(), Some("1.17.8"));
-        for other in [
-            "",
-            "NVIDIA Container Toolkit CLI version \n",
-            "nvidia-ctk: version unknown",
-            "version 1.17.8",
-        ] {
-            assert_eq!(read(other), None, "{other:?}");
         }
     }
 

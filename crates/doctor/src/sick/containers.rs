@@ -1,7 +1,8 @@
 //! Hosts of containers, and a container.
 
 use super::*;
-use crate::{CdiSpec, Coherent, DockerDaemon, OldCdiReader};
+use crate::{Coherent, DockerDaemon, OldCdiReader};
+use gpusetup_host::CdiSpec;
 
 #[test]
 fn hosts_of_containers() {
@@ -34,15 +35,20 @@ fn hosts_of_containers() {
         [""; 0],
         "docker may be here for other ends"
     );
+    let daemon_json = || {
+        vec![BrokenConfig {
+            engine: "docker".parse().expect("an id"),
+            path: "/etc/docker/daemon.json".into(),
+            why: "it ends in the middle".into(),
+            line: None,
+        }]
+    };
     let useless = |c: &mut Containers| {
         c.has_toolkit = false;
-        c.daemon_json = Some("it ends in the middle".into());
+        c.broken = daemon_json();
     };
     assert_eq!(with(&useless), [""; 0], "that is docker's own business");
-    assert_eq!(
-        with(&|c| c.daemon_json = Some("it ends in the middle".into())),
-        ["GS803 fail"]
-    );
+    assert_eq!(with(&|c| c.broken = daemon_json()), ["GS803 fail"]);
     let lost = |c: &mut Containers| {
         c.has_toolkit = false;
         c.lost_runtimes = vec![(

@@ -37,7 +37,8 @@ pub fn not_refused(context: &StepContext) -> Result<(), Conflict> {
             "plan again",
         );
         // Docker's runtimes are not looked for in other files.
-        let has_other = setup.conflict().is_some() || setup.replaced_by().is_some();
+        let target = containers.target(setup);
+        let has_other = target.conflict().is_some() || target.replaced_by().is_some();
         let may_stay = has_other && setup.engine.drop_in.is_some();
         return Err(match may_stay {
             true => conflict.hint(format!(

@@ -4,11 +4,13 @@
 use super::refusals::unreadable;
 use super::warnings::ends_containers;
 use crate::context::step;
-use crate::engines::{Original, Restored, config_restored, restored};
 use crate::{Act, Step, StepId, Warning};
-use gpusetup_database::compat::{ContainerToolkit, Database, Engine, EngineForm};
+use gpusetup_database::compat::{ContainerToolkit, Database, Engine};
 use gpusetup_database::sum::sha256;
-use gpusetup_host::{ConfigFile, ContainerHost, Facts, NVIDIA_RUNTIME, NvidiaRuntime};
+use gpusetup_host::{
+    ConfigFile, ContainerHost, Facts, NVIDIA_RUNTIME, NvidiaRuntime, Original, Restored,
+    config_restored, form_of, restored,
+};
 use gpusetup_operation::{Packages, Remove, Service, WriteFile};
 use gpusetup_resolve::{Conflict, Hint};
 use gpusetup_text::ids::CheckId;
@@ -59,7 +61,7 @@ impl ContainerRemoval<'_> {
             starts_without(engine, &host)?;
             let of_engine = self.edits(engine, &host, &mut say)?;
             let found = host.engines.iter().find(|found| found.id == engine.id);
-            let detects = engine.form == EngineForm::Detects && packages.is_some();
+            let detects = form_of(engine).finds_runtimes && packages.is_some();
             if detects || !of_engine.is_empty() {
                 let units = found.into_iter().flat_map(|found| &found.units);
                 restarts.extend(units.map(|unit| Act::needed(Service::restart(unit))));
@@ -151,7 +153,7 @@ impl ContainerRemoval<'_> {
         file: &ConfigFile,
         say: &mut impl FnMut(String),
     ) -> Result<Option<Act>, Conflict> {
-        let after = restored(engine.form, &file.text, self.originals.get(path)).map_err(|e| {
+        let after = restored(engine, &file.text, self.originals.get(path)).map_err(|e| {
             let sentence = format!(
                 "NVIDIA's runtime cannot be taken out of {}: {e}",
                 quoted_path(path)

@@ -2,12 +2,12 @@
 
 use super::SPECIFICATION;
 use crate::context::StepContext;
-use crate::engines::{Containers, EngineSetup, keeps_containers};
-use gpusetup_database::compat::{Engine, EngineForm, RestartEffect};
+use crate::engines::{Containers, EngineSetup};
+use gpusetup_database::compat::{Engine, RestartEffect};
 use gpusetup_database::version::AddOnVersion;
 use gpusetup_host::{
-    CdiSpecification, MachineKind, NVIDIA_RUNTIME, NvidiaRuntime, Runtimes, is_nvidia_runtime,
-    refuses_cdi,
+    CdiSpecification, GpuAccess, MachineKind, NVIDIA_RUNTIME, NvidiaRuntime, form_of,
+    is_nvidia_runtime,
 };
 use gpusetup_text::text::{all_of, quoted, quoted_path};
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ pub fn warnings(context: &StepContext) -> Vec<String> {
     for setup in &containers.engines {
         all.extend(no_pods(containers, setup));
         all.extend(incomplete_template(setup));
-        all.extend(kept_runtime(setup));
+        all.extend(kept_runtime(containers, setup));
         all.extend(unusable_runtime(containers, setup));
         all.extend(faulty_runtime(containers, setup));
         all.extend(restart(containers, setup));
@@ -112,7 +112,7 @@ fn own_containerds(containers: &Containers) -> Vec<String> {
 
 /// The warning that containerd starts no pods for kubelet.
 fn no_pods(containers: &Containers, setup: &EngineSetup) -> Option<String> {
-    let path = containers.serves_no_pods(setup)?;
+    let path = containers.target(setup).serves_no_pods()?;
     let (title, unit) = (&setup.engine.title, setup.engine.units.first()?);
     Some(format!(
         "{title} serves no pods: {path} disables its plugin cri, so a kubelet cannot use it, and the runtime nvidia is not added. Take cri \
@@ -132,8 +132,11 @@ fn incomplete_template(setup: &EngineSetup) -> Option<String> {
 }
 
 /// The warning that a runtime in another file stays as it is.
-fn kept_runtime(setup: &EngineSetup) -> Option<String> {
-    let (title, path) = (&setup.engine.title, quoted_path(setup.runtime_in()?));
+fn kept_runtime(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+    let (title, path) = (
+        &setup.engine.title,
+        quoted_path(containers.target(setup).runtime_in()?),
+    );
     Some(format!(
         "{title} has a runtime nvidia in {path} already, which stays as it is"
     ))
@@ -178,10 +181,9 @@ fn why_unusable(containers: &Containers, setup: &EngineSetup) -> Option<String> 
     let path = engine
         .config
         .as_ref()
-        .filter(|_| engine.form == EngineForm::DaemonJson)?;
+        .filter(|_| form_of(engine).gpus == GpuAccess::Flag)?;
     let file = containers.host.file(Path::new(path)).ok()??;
-    let runtimes = Runtimes::of(engine.form, &file.text).ok()?;
-    let program = runtimes.programs.get(NVIDIA_RUNTIME)?.as_deref()?;
+    let program = form_of(engine).nvidia_runtime(&file.text)??;
     let is_it = |found: &&NvidiaRuntime| found.engine == engine.id && found.name == NVIDIA_RUNTIME;
     let found = containers.host.runtimes.iter().find(is_it);
     // The toolkit's own program comes with its packages.
@@ -190,7 +192,7 @@ fn why_unusable(containers: &Containers, setup: &EngineSetup) -> Option<String> 
         missing.is_some_and(|missing| missing != Path::new(&containers.toolkit.runtime));
     match found {
         Some(_) if is_missing => Some(format!("its program {program} does not exist")),
-        None if !is_nvidia_runtime(program) => {
+        None if !is_nvidia_runtime(&program) => {
             Some(format!("its program {program} is not NVIDIA's"))
         }
         _ => None,
@@ -203,10 +205,9 @@ fn restart(containers: &Containers, setup: &EngineSetup) -> Option<String> {
         .found
         .as_ref()
         .filter(|found| !found.units.is_empty())?;
-    let edits: Vec<_> = containers.edits(setup).into_iter().flatten().collect();
-    let changed = edits
-        .iter()
-        .find(|edit| setup.is_replaced || edit.before.as_ref() != Some(&edit.content))?;
+    let edit = containers.target(setup).edit().ok().flatten();
+    let changed =
+        edit.filter(|edit| setup.is_replaced || edit.before.as_ref() != Some(&edit.content))?;
     let before = changed.before.as_deref().unwrap_or_default();
     ends_containers(setup.engine, &found.units, &changed.path, before)
 }
@@ -220,7 +221,7 @@ pub(super) fn ends_containers(
 ) -> Option<String> {
     if units.is_empty()
         || engine.restart != Some(RestartEffect::EndsContainers)
-        || keeps_containers(before)
+        || (form_of(engine).keeps_containers)(before)
     {
         return None;
     }
@@ -254,8 +255,7 @@ fn devices_for(
 fn unread_specification(containers: &Containers, setup: &EngineSetup) -> Option<String> {
     let (engine, version) = (setup.engine, setup.version?);
     let found = devices_for(containers, engine, version);
-    let lacks =
-        |spec: &CdiSpecification| spec.devices.is_empty() || !spec.devices.is_subset(&found);
+    let lacks = |spec: &CdiSpecification| !spec.devices.is_subset(&found);
     let mut all = containers
         .host
         .specifications
@@ -283,7 +283,7 @@ fn cdi(context: &StepContext, containers: &Containers, setup: &EngineSetup) -> O
         .as_ref()
         .and_then(|path| containers.host.file(Path::new(path)).ok()?);
     let is_usable = why_unusable(containers, setup).is_none();
-    if engine.form == EngineForm::DaemonJson && text.is_some_and(|file| refuses_cdi(&file.text)) {
+    if text.is_some_and(|file| (form_of(engine).refuses_cdi)(&file.text)) {
         let way = if is_usable {
             "--runtime nvidia works"
         } else {
@@ -300,13 +300,11 @@ fn cdi(context: &StepContext, containers: &Containers, setup: &EngineSetup) -> O
         String::new()
     };
     let subject = format!("{title} {version}{of_release}");
-    let other_way = match engine.form {
-        EngineForm::DaemonJson if is_usable => Some("--gpus and --runtime nvidia work"),
-        EngineForm::DaemonJson => Some("--gpus works"),
-        EngineForm::Containerd | EngineForm::Crio | EngineForm::Detects => {
-            Some("the runtime nvidia works")
-        }
-        EngineForm::Cdi => None,
+    let other_way = match form_of(engine).gpus {
+        GpuAccess::Flag if is_usable => Some("--gpus and --runtime nvidia work"),
+        GpuAccess::Flag => Some("--gpus works"),
+        GpuAccess::Runtime => Some("the runtime nvidia works"),
+        GpuAccess::Cdi => None,
     };
     if let Some(least) = engine.cdi.filter(|least| version < *least) {
         let instead = other_way.map_or(", so its containers get no GPUs".to_owned(), |way| {
@@ -366,7 +364,7 @@ fn no_specification(context: &StepContext, containers: &Containers) -> Option<St
     let setup = containers
         .engines
         .iter()
-        .find(|setup| setup.engine.form == EngineForm::Cdi)?;
+        .find(|setup| form_of(setup.engine).gpus == GpuAccess::Cdi)?;
     let mut devices = containers
         .host
         .specifications

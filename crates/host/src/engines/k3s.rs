@@ -1,14 +1,49 @@
-//! The templates of containerd's configuration, which K3s and RKE2 fill in whenever they start.
+//! K3s and RKE2, which find NVIDIA's runtime when they start, and then fill in the templates of
+//! their containerd's configuration.
 
+use super::documents::{ConfigError, Runtimes};
 use super::files::matching;
-use crate::engine_config::{ConfigError, Runtimes};
-use gpusetup_database::compat::EngineForm;
+use super::form::{Form, GpuAccess};
+use super::places;
+use gpusetup_database::version::AddOnVersion;
+use gpusetup_database::yaml;
 use gpusetup_system::System;
+use serde::Deserialize;
 use std::path::{Path, PathBuf};
+
+/// How K3s and RKE2 are configured.
+pub static FORM: Form = Form {
+    finds_runtimes: true,
+    read_options: Some(read_options),
+    ..Form::new(GpuAccess::Runtime, places::by_pattern, |text, _, _| {
+        Runtimes::from_toml(text)
+    })
+};
+
+/// The options of the command line, in YAML.
+fn read_options(text: &str, _: &str, _: Option<AddOnVersion>) -> Result<Runtimes, ConfigError> {
+    #[derive(Default, Deserialize)]
+    struct Options {
+        #[serde(rename = "default-runtime")]
+        default_runtime: Option<String>,
+        #[serde(rename = "data-dir")]
+        data_dir: Option<String>,
+    }
+    let read: Option<Options> = yaml::read_texts(text).map_err(|e| match e.line {
+        0 => ConfigError::new(e.problem),
+        line => ConfigError::at(line as usize, e.column as usize, e.problem),
+    })?;
+    let read = read.unwrap_or_default();
+    Ok(Runtimes {
+        default: read.default_runtime,
+        data_dir: read.data_dir,
+        ..Runtimes::default()
+    })
+}
 
 /// What the template of an engine and the files that it imports say of runtimes, in the order in
 /// which they count. It reads the first of `templates` that exists.
-pub(super) fn read(
+pub(super) fn templates(
     system: &System,
     templates: &[String],
 ) -> Vec<(PathBuf, Result<Runtimes, ConfigError>)> {
@@ -27,7 +62,7 @@ pub(super) fn read(
         .filter(|_| is_imported);
     let parts = parts.filter_map(|path| {
         let text = system.read_text(&path).ok().flatten()?;
-        Some((path, Runtimes::of(EngineForm::Containerd, &text)))
+        Some((path, Runtimes::from_toml(&text)))
     });
     let of_template = text
         .as_deref()
@@ -61,7 +96,7 @@ fn runtimes(template: &str) -> Runtimes {
         } else {
             format!("{header}\n{line}")
         };
-        if let Ok(of_line) = Runtimes::of(EngineForm::Containerd, &text) {
+        if let Ok(of_line) = Runtimes::from_toml(&text) {
             found.add(of_line);
         }
         if line.starts_with('[') {

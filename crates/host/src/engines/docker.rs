@@ -1,11 +1,154 @@
-//! Docker's `daemon.json` with NVIDIA's runtime: everything else in it stays as it is, to the byte.
+//! Docker. Everything else in its `daemon.json` stays as it is, to the byte.
 
-use gpusetup_host::{BYTE_ORDER_MARK, ConfigError, NVIDIA_RUNTIME, json_object};
+use super::documents::{
+    BYTE_ORDER_MARK, ConfigError, NVIDIA_RUNTIME, Runtimes, json_object, without_mark,
+};
+use super::edit::Target;
+use super::form::{Form, GpuAccess};
+use super::places;
+use super::units::Start;
+use super::{BrokenConfig, InstalledEngine};
+use gpusetup_database::version::AddOnVersion;
+use gpusetup_system::{Program, System};
 use gpusetup_text::text::line_and_column;
 use jsonc_parser::ast::{self, Object};
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How Docker is configured.
+pub static FORM: Form = Form {
+    note: Some(
+        "for rootless Docker, each user runs nvidia-ctk runtime configure with --config ~/.config/docker/daemon.json, and root \
+         sets nvidia-container-cli.no-cgroups in nvidia-ctk's configuration",
+    ),
+    keeps_containers,
+    refuses_cdi,
+    joins_options: true,
+    stock_runtimes: Some(&["runc"]),
+    refused: Some(refused),
+    merge: Some(merge),
+    unmerge: Some(without_ours),
+    ..Form::new(GpuAccess::Flag, places::with_parts, read)
+};
+
+/// The first version with `--validate`.
+const VALIDATES_SINCE: AddOnVersion = AddOnVersion {
+    major: 23,
+    minor: 0,
+    patch: Some(0),
+    build: None,
+};
+
+/// What dockerd prints before the reason, and the path of its file:
+/// <https://github.com/moby/moby/blob/v23.0.0/cmd/dockerd/daemon.go>.
+const REFUSAL: &str = "unable to configure the Docker daemon with file ";
+
+fn read(text: &str, _: &str, _: Option<AddOnVersion>) -> Result<Runtimes, ConfigError> {
+    // Docker takes an empty file for an empty object.
+    if without_mark(text).trim().is_empty() {
+        return Ok(Runtimes::default());
+    }
+    let daemon = json_object(text)?;
+    let runtimes = daemon
+        .get("runtimes")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    Ok(Runtimes {
+        programs: runtimes
+            .map(|(name, runtime)| (name.clone(), program(runtime)))
+            .collect(),
+        default: daemon
+            .get("default-runtime")
+            .and_then(Value::as_str)
+            .map(str::to_owned),
+        ..Runtimes::default()
+    })
+}
+
+/// The program of a runtime: its own, or that of a shim.
+fn program(runtime: &Value) -> Option<String> {
+    let of_shim = || runtime.pointer("/options/BinaryName");
+    let program = runtime.get("path").or_else(of_shim)?;
+    program.as_str().map(str::to_owned)
+}
+
+/// Why this dockerd does not start with its file and the options of its unit, in its own words.
+fn refused(
+    system: &System,
+    found: &InstalledEngine,
+    path: &Path,
+    starts: &[Start],
+) -> Option<String> {
+    if !system.is_live() || found.version < Some(VALIDATES_SINCE) || !system.exists(path) {
+        return None;
+    }
+    let program = found.program.to_str()?;
+    let options = starts.iter().find_map(|start| start.options(program));
+    let validate = ["--validate", "--config-file", path.to_str()?].map(str::to_owned);
+    let argv = [program.to_owned()]
+        .into_iter()
+        .chain(options.unwrap_or_default())
+        .chain(validate);
+    let output = system
+        .run(&Program::new(argv).limit(Duration::from_secs(10)))
+        .ok()?;
+    let why = reason(&output.text, path).filter(|_| !output.succeeded())?;
+    Some(why.to_owned())
+}
+
+/// Why dockerd refuses a file, from its output.
+fn reason<'o>(output: &'o str, path: &Path) -> Option<&'o str> {
+    let (_, rest) = output.split_once(REFUSAL)?;
+    let why = rest.strip_prefix(path.to_str()?)?.strip_prefix(": ")?;
+    why.lines().next()
+}
+
+fn merge(
+    target: &Target,
+    path: &Path,
+    text: Option<&str>,
+) -> Result<Option<(PathBuf, String)>, BrokenConfig> {
+    if target.runtime_in().is_some() {
+        return Ok(None);
+    }
+    let text = text.unwrap_or_default();
+    let merged = not_marked(target, text)
+        .and_then(|()| merged(text, target.runtime, target.needs_cdi_setting()));
+    match merged {
+        Ok(content) => Ok(Some((path.to_owned(), content))),
+        Err(e) => Err(target.broken(path, &e)),
+    }
+}
+
+/// Refuses a byte-order mark that this version does not read.
+fn not_marked(target: &Target, text: &str) -> Result<(), ConfigError> {
+    let title = &target.engine.title;
+    match (target.engine.reads_mark, target.version) {
+        (Some(since), Some(version)) if version < since && text.starts_with(BYTE_ORDER_MARK) => {
+            let why = format!(
+                "it begins with a byte-order mark, which {title} reads since {since}, and this is {version}"
+            );
+            Err(ConfigError::at(1, 1, why))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the file says that CDI is not to be used.
+fn refuses_cdi(text: &str) -> bool {
+    json_object(text).is_ok_and(|all| {
+        all.get("features").and_then(|f| f.get("cdi")) == Some(&Value::Bool(false))
+    })
+}
+
+/// Whether containers keep running while the daemon restarts.
+fn keeps_containers(text: &str) -> bool {
+    json_object(text).is_ok_and(|all| all.get("live-restore") == Some(&Value::Bool(true)))
+}
 
 /// What dockerd itself reads: comments and commas too many are errors.
 const STRICT: ParseOptions = ParseOptions {
@@ -28,7 +171,7 @@ const STRICT: ParseOptions = ParseOptions {
 ///
 /// If Docker could not read the text, or a key has another kind of value than Docker expects, or is
 /// there twice.
-pub fn merged(text: &str, runtime: &str, cdi: bool) -> Result<String, ConfigError> {
+fn merged(text: &str, runtime: &str, cdi: bool) -> Result<String, ConfigError> {
     match text.strip_prefix(BYTE_ORDER_MARK) {
         Some(rest) => {
             merged_without_mark(rest, runtime, cdi).map(|after| format!("{BYTE_ORDER_MARK}{after}"))
@@ -85,7 +228,7 @@ fn merged_without_mark(text: &str, runtime: &str, cdi: bool) -> Result<String, C
 /// # Errors
 ///
 /// If Docker could not read one of them.
-pub fn without_ours(text: &str, before: &str) -> Result<Option<String>, ConfigError> {
+fn without_ours(text: &str, before: &str) -> Result<Option<String>, ConfigError> {
     let before = if before.trim().is_empty() {
         Map::new()
     } else {
@@ -152,11 +295,6 @@ fn repeated<'a>(object: &'a Object<'_>) -> Option<(&'a str, usize)> {
     Some((all[at].name.as_str(), all[at].range.start))
 }
 
-/// Whether containers keep running while the daemon restarts.
-pub fn keeps_containers(text: &str) -> bool {
-    json_object(text).is_ok_and(|all| all.get("live-restore") == Some(&Value::Bool(true)))
-}
-
 /// What is missing, in the form of the file.
 fn additions(
     before: &Map<String, Value>,
@@ -214,7 +352,6 @@ fn input(value: &Value) -> CstInputValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpusetup_host::refuses_cdi;
     use proptest::prelude::*;
 
     const PATH: &str = "/usr/bin/nvidia-container-runtime";
@@ -381,6 +518,47 @@ mod tests {
                 prop_assert_eq!(after.remove("features"), Some(json!({"cdi": true})));
             }
             prop_assert_eq!(after, before);
+        }
+    }
+
+    fn runtimes(text: &str) -> Runtimes {
+        read(text, "", None).expect("readable")
+    }
+
+    #[test]
+    fn dockers_runtimes_are_read() {
+        let text = r#"{"default-runtime": "gpu", "runtimes": {"gpu": {"path": "/usr/bin/nvidia-container-runtime"},
+            "shim": {"runtimeType": "io.containerd.runc.v2", "options": {"BinaryName": "/opt/x"}}, "kata": {}}}"#;
+        let found = runtimes(text);
+        assert_eq!(
+            (&found.programs["gpu"], &found.programs["shim"]),
+            (&Some(PATH.to_owned()), &Some("/opt/x".to_owned()))
+        );
+        assert_eq!(
+            (found.programs.get("kata"), found.default.as_deref()),
+            (Some(&None), Some("gpu"))
+        );
+        for empty in ["", " \n", "\u{feff}", "{}", "\u{feff}{}"] {
+            assert_eq!(runtimes(empty), Runtimes::default(), "{empty:?}");
+        }
+        let why = |text: &str| read(text, "", None).expect_err("refused").to_string();
+        assert!(
+            why("{\n  // a\n}").starts_with("line 2, column 3: "),
+            "{}",
+            why("{\n  // a\n}")
+        );
+        assert_eq!(why("[]"), "it is no JSON object");
+    }
+
+    #[test]
+    fn the_reason_is_in_dockerds_own_words() {
+        let path = Path::new("/etc/docker/daemon.json");
+        let text = "time=\"2026-11-29T10:00:00Z\" level=warning msg=\"a warning\"\nunable to configure the Docker daemon with file \
+                    /etc/docker/daemon.json: the following directives don't match any configuration option: graph\n";
+        let why = "the following directives don't match any configuration option: graph";
+        assert_eq!(reason(text, path), Some(why));
+        for other in ["", "configuration OK\n", "unknown flag: --validate\n"] {
+            assert_eq!(reason(other, path), None, "{other}");
         }
     }
 }

@@ -1,8 +1,49 @@
-//! A file beside CRI-O's configuration, with NVIDIA's runtime.
+//! CRI-O, which gets a file beside its configuration.
 
+use super::BrokenConfig;
+use super::configuration::Configuration;
+use super::documents::{ConfigError, NVIDIA_RUNTIME, Runtimes, toml_document};
+use super::edit::Target;
+use super::form::{Form, GpuAccess};
+use super::low_level::low_level_runtimes;
 use super::merge::{comments_first, copy, remove, table, table_mut};
-use gpusetup_host::{ConfigError, NVIDIA_RUNTIME, toml_document};
+use super::places;
+use gpusetup_database::compat::{ContainerToolkit, Engine};
+use gpusetup_system::System;
+use std::path::{Path, PathBuf};
 use toml_edit::{DocumentMut, Item, Table, TableLike, value};
+
+/// How CRI-O is configured.
+pub static FORM: Form = Form {
+    falls_back_to_cdi: true,
+    inherits_default: true,
+    place,
+    merge: Some(merge),
+    unmerge: Some(|text, _| without_ours(text)),
+    ..Form::new(GpuAccess::Runtime, places::with_parts, |text, _, _| {
+        Runtimes::from_toml(text)
+    })
+};
+
+fn place(engine: &Engine) -> Option<(&[String], &Path)> {
+    let file = engine.drop_in.as_ref()?;
+    Some((&engine.start_options.parts, Path::new(file)))
+}
+
+fn merge(
+    target: &Target,
+    path: &Path,
+    text: Option<&str>,
+) -> Result<Option<(PathBuf, String)>, BrokenConfig> {
+    if target.runtime_in().is_some() {
+        return Ok(None);
+    }
+    let own = target.engine.own_default_runtimes(target.version);
+    match merged(text, target.runtime, &target.texts(), &own) {
+        Ok(content) => Ok(Some((path.to_owned(), content))),
+        Err(e) => Err(target.broken(path, &e)),
+    }
+}
 
 /// The settings with which CRI-O starts containers.
 const SETTINGS: [&str; 2] = ["crio", "runtime"];
@@ -23,7 +64,7 @@ const OF_PROGRAM: [&str; 5] = [
 /// # Errors
 ///
 /// If the file is no TOML.
-pub fn merged(
+fn merged(
     text: Option<&str>,
     runtime: &str,
     files: &[&str],
@@ -100,16 +141,49 @@ const OURS: [&str; 4] = ["crio", "runtime", "runtimes", NVIDIA_RUNTIME];
 /// # Errors
 ///
 /// If the file is no TOML.
-pub fn without_ours(text: &str) -> Result<Option<String>, ConfigError> {
+fn without_ours(text: &str) -> Result<Option<String>, ConfigError> {
     let mut doc = toml_document(text)?;
     remove(&mut doc, &OURS);
     let after = doc.to_string();
     Ok((!comments_first(&after)?.1.is_empty()).then_some(after))
 }
 
+/// The runc or crun of CRI-O, `/usr/libexec/crio/crun`, if the toolkit's runtime finds none at all.
+/// None if another toolkit's is used, such as the GPU Operator's, or if the toolkit's configuration
+/// cannot be read.
+pub(super) fn runtime_outside_path(
+    system: &System,
+    toolkit: &ContainerToolkit,
+    engine: &Engine,
+    read: &Configuration,
+) -> Option<PathBuf> {
+    let known = toolkit.low_level.as_ref()?;
+    let text = system.read_text(&known.config).ok()?.unwrap_or_default();
+    let candidates = low_level_runtimes(&text)
+        .ok()?
+        .unwrap_or_else(|| known.names.clone());
+    let is_found = |name: &String| match name.contains('/') {
+        true => system.exists(name),
+        false => known
+            .folders
+            .iter()
+            .any(|folder| system.exists(Path::new(folder).join(name))),
+    };
+    if candidates.iter().any(is_found) {
+        return None;
+    }
+    let program = read
+        .program_named(engine, &known.names)
+        .filter(|_| !read.has_other_toolkit(&toolkit.runtime));
+    program.map(Path::to_path_buf)
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::container_host;
+    use super::super::tests::{tree, write};
     use super::*;
+    use gpusetup_data::embedded;
 
     const PATH: &str = "/usr/bin/nvidia-container-runtime";
 
@@ -218,6 +292,121 @@ monitor_path = "/usr/libexec/crio/conmon"
             with(&["[crio"]),
             with(&[]),
             "the plan refuses a file that CRI-O cannot read"
+        );
+    }
+
+    #[test]
+    fn crios_runtimes_are_read() {
+        let text = format!(
+            "[crio.runtime]\ndefault_runtime = \"nvidia\"\n[crio.runtime.runtimes.nvidia]\nruntime_path = \"{PATH}\" # NVIDIA's\n"
+        );
+        let found = Runtimes::from_toml(&text).expect("readable");
+        assert_eq!(
+            (
+                found.programs["nvidia"].as_deref(),
+                found.default.as_deref()
+            ),
+            (Some(PATH), Some("nvidia"))
+        );
+        assert!(FORM.has_nvidia_runtime(&text) && !FORM.has_nvidia_runtime("[crio"));
+        assert_eq!(
+            Runtimes::from_toml("# runtime_path = \"x\"\n[crio]\n"),
+            Ok(Runtimes::default())
+        );
+    }
+
+    const CONFIG: &str = "/etc/nvidia-container-runtime/config.toml";
+    /// The file of CRI-O's own packages.
+    const WITH_BOTH: &str = "[crio.runtime]\ndefault_runtime = \"crun\"\n\
+                              [crio.runtime.runtimes.crun]\nruntime_path = \"/usr/libexec/crio/crun\"\n\
+                              [crio.runtime.runtimes.runc]\nruntime_path = \"/usr/libexec/crio/runc\"\n";
+
+    /// CRI-O's program that NVIDIA's runtime does not find on a host with these files.
+    fn outside(files: &[(&str, &str)]) -> Option<String> {
+        let (_dir, system) = tree();
+        files
+            .iter()
+            .for_each(|(path, text)| write(&system, path, text.as_bytes(), 0o755));
+        container_host(&system, &embedded(), None)
+            .runtime_outside_path
+            .map(|path| path.display().to_string())
+    }
+
+    /// The same for CRI-O's own packages and these files.
+    fn of_packages(more: &[(&str, &str)]) -> Option<String> {
+        let own = [
+            ("/usr/bin/crio", ""),
+            ("/etc/crio/crio.conf.d/10-crio.conf", WITH_BOTH),
+            ("/usr/libexec/crio/crun", ""),
+            ("/usr/libexec/crio/runc", ""),
+        ];
+        outside(&[&own[..], more].concat())
+    }
+
+    /// The same with this list in the toolkit's configuration.
+    fn with_list(names: &str, more: &[(&str, &str)]) -> Option<String> {
+        let text = format!("[nvidia-container-runtime]\nruntimes = [{names}]\n");
+        of_packages(&[&[(CONFIG, text.as_str())][..], more].concat())
+    }
+
+    #[test]
+    fn crios_own_packages_have_runtimes_outside_of_path() {
+        let [crun, runc] = ["crun", "runc"].map(|name| Some(format!("/usr/libexec/crio/{name}")));
+        assert_eq!(of_packages(&[]), crun);
+        assert_eq!(with_list("\"docker-runc\", \"runc\", \"crun\"", &[]), crun);
+        assert_eq!(with_list("\"/opt/gone\", \"runc\"", &[]), crun);
+        assert_eq!(
+            of_packages(&[(CONFIG, "[nvidia-container-runtime]\nmode = \"cdi\"\n")]),
+            crun
+        );
+        let default = |name: &str| {
+            let text = format!("[crio.runtime]\ndefault_runtime = \"{name}\"\n");
+            of_packages(&[("/etc/crio/crio.conf.d/20.conf", text.as_str())])
+        };
+        assert_eq!(default("runc"), runc);
+        assert_eq!(default("kata"), runc, "NVIDIA's runtime needs runc or crun");
+    }
+
+    #[test]
+    fn a_runtime_that_is_found_is_enough() {
+        let [runc, youki] = [("/usr/sbin/runc", ""), ("/usr/local/bin/youki", "")];
+        assert_eq!(of_packages(&[runc]), None);
+        assert_eq!(with_list("\"/usr/libexec/crio/runc\"", &[]), None);
+        assert_eq!(with_list("\"youki\"", &[youki]), None);
+        assert!(
+            with_list("\"youki\"", &[runc]).is_some(),
+            "it is not in the list"
+        );
+        assert_eq!(
+            of_packages(&[(CONFIG, "[nvidia-container-runtime\n")]),
+            None,
+            "NVIDIA's runtime cannot read it"
+        );
+    }
+
+    #[test]
+    fn another_toolkit_and_another_engine_do_not_count() {
+        let nvidia = |folder: &str| {
+            let text = format!(
+                "[crio.runtime.runtimes.nvidia]\nruntime_path = \"{folder}/nvidia-container-runtime\"\n"
+            );
+            of_packages(&[("/etc/crio/crio.conf.d/99-nvidia.toml", text.as_str())])
+        };
+        assert!(nvidia("/usr/bin").is_some());
+        assert_eq!(
+            nvidia("/usr/local/nvidia/toolkit"),
+            None,
+            "the GPU Operator's"
+        );
+        assert_eq!(
+            outside(&[("/etc/crio/crio.conf.d/10-crio.conf", WITH_BOTH)]),
+            None,
+            "CRI-O is not installed"
+        );
+        assert_eq!(
+            outside(&[("/usr/bin/crio", "")]),
+            None,
+            "its program is not known"
         );
     }
 }

@@ -1,15 +1,55 @@
 //! CDI specifications: what they describe, and why engines do not read them.
 
-use super::{Answer, CdiSpec, names, text};
 use gpusetup_database::compat::Database;
 use gpusetup_database::version::{AddOnVersion, DriverVersion};
 use gpusetup_database::yaml;
-use gpusetup_host::{CDI_FOLDERS, cdi_version};
+use gpusetup_nvidia::Answer;
 use gpusetup_system::System;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+
+/// The folders of CDI specifications, in ascending priority.
+const CDI_FOLDERS: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
+
+/// A CDI specification of NVIDIA's devices that engines read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
+pub struct CdiSpecification {
+    /// The version of CDI that it is written in.
+    pub cdi: AddOnVersion,
+    /// The devices that it names: `nvidia.com/gpu=0`.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub devices: BTreeSet<String>,
+}
+
+/// A CDI specification of devices for containers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
+pub struct CdiSpec {
+    /// The file of the specification.
+    pub path: PathBuf,
+    /// The version of CDI that it is written in, `0.5.0`. None in older evidence, or if it cannot
+    /// be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The devices it describes, `nvidia.com/gpu=0`.
+    pub devices: BTreeSet<String>,
+    /// The version of the driver whose files it mounts, by their names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<DriverVersion>,
+    /// Files that it mounts into containers but that do not exist; or why engines cannot read it.
+    pub missing: Answer<Vec<PathBuf>>,
+}
 
 /// The fields of a CDI specification that are read here:
 /// <https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md>.
@@ -104,32 +144,57 @@ const KEYS: [(&str, &[&str]); 8] = [
 ];
 
 /// The specifications of NVIDIA's devices.
-pub fn specs(system: &System, database: &Database) -> Vec<CdiSpec> {
+pub fn cdi_specs(system: &System, database: &Database) -> Vec<CdiSpec> {
     CDI_FOLDERS
         .iter()
-        .flat_map(|folder| specs_in(system, database, Path::new(folder)))
+        .flat_map(|folder| specs_in(system, database, folder))
         .collect()
 }
 
+/// Those that engines read.
+pub(super) fn specifications(
+    system: &System,
+    database: &Database,
+) -> BTreeMap<PathBuf, CdiSpecification> {
+    let read = |spec: CdiSpec| {
+        let cdi = spec.version?.parse().ok()?;
+        let devices = spec.devices;
+        Some((spec.path, CdiSpecification { cdi, devices }))
+    };
+    let specs = cdi_specs(system, database);
+    specs.into_iter().filter_map(read).collect()
+}
+
 /// Files that describe NVIDIA's devices, and that engines do not read because of their names.
-pub fn misnamed(system: &System) -> Vec<PathBuf> {
-    let files_in =
-        |folder: &'static str| names(system, folder).map(move |name| Path::new(folder).join(name));
+pub fn misnamed_cdi_specs(system: &System) -> Vec<PathBuf> {
     let is_misnamed = |path: &PathBuf| {
         path.extension().is_some_and(|end| end == "yml")
             && text(system, path).contains("nvidia.com/")
     };
     CDI_FOLDERS
         .into_iter()
-        .flat_map(files_in)
+        .flat_map(|folder| files_in(system, folder))
         .filter(is_misnamed)
         .collect()
 }
 
-fn specs_in(system: &System, database: &Database, folder: &Path) -> Vec<CdiSpec> {
-    let described = |name: &String| [".yaml", ".json"].iter().any(|end| name.ends_with(end));
-    let read = |name: String| {
-        let path = folder.join(&name);
+fn files_in(system: &System, folder: &str) -> Vec<PathBuf> {
+    let names = system.list(folder).unwrap_or_default();
+    let path = |name: &String| Path::new(folder).join(name);
+    names.iter().map(path).collect()
+}
+
+fn text(system: &System, path: &Path) -> String {
+    system.read_text(path).ok().flatten().unwrap_or_default()
+}
+
+fn specs_in(system: &System, database: &Database, folder: &str) -> Vec<CdiSpec> {
+    let read = |path: PathBuf| {
+        let end = path.extension()?;
+        if end != "yaml" && end != "json" {
+            return None;
+        }
+        let name = path.file_name()?.to_string_lossy().into_owned();
         let text = text(system, &path);
         let spec = spec(system, database, path, &text);
         // Other vendors' devices do not matter here. A file that cannot be read may not even name
@@ -138,8 +203,8 @@ fn specs_in(system: &System, database: &Database, folder: &Path) -> Vec<CdiSpec>
             text.contains("nvidia.com/") || spec.devices.is_empty() && name.contains("nvidia");
         is_ours.then_some(spec)
     };
-    names(system, folder)
-        .filter(described)
+    files_in(system, folder)
+        .into_iter()
         .filter_map(read)
         .collect()
 }
@@ -248,7 +313,11 @@ fn released(database: &Database, version: Option<&str>) -> Result<AddOnVersion, 
             .container_toolkit()
             .is_none_or(|known| known.knows_cdi(*version))
     };
-    cdi_version(version)
+    // The library of CDI leaves a leading v out.
+    let number = version.strip_prefix('v').unwrap_or(version);
+    number
+        .parse()
+        .ok()
         .filter(is_known)
         .ok_or_else(|| format!("its cdiVersion {version} is no version of CDI that gpusetup knows"))
 }
@@ -279,7 +348,7 @@ mod tests {
         system
             .write(Path::new("/etc/cdi").join(name), text.as_bytes(), 0o644)
             .expect("written");
-        specs(&system, &embedded()).pop()
+        cdi_specs(&system, &embedded()).pop()
     }
 
     fn why(name: &str, text: &str) -> Option<Answer<Vec<PathBuf>>> {
@@ -372,6 +441,9 @@ mod tests {
                 .write(Path::new("/etc/cdi").join(name), REST.as_bytes(), 0o644)
                 .expect("written");
         }
-        assert_eq!(misnamed(&system), [PathBuf::from("/etc/cdi/nvidia.yml")]);
+        assert_eq!(
+            misnamed_cdi_specs(&system),
+            [PathBuf::from("/etc/cdi/nvidia.yml")]
+        );
     }
 }

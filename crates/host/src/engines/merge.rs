@@ -1,17 +1,20 @@
 //! What is common to merging the configuration files of engines in TOML: their tables.
 
-use gpusetup_host::{ConfigError, toml_document};
+use super::documents::{ConfigError, toml_document};
 use toml_edit::{DocumentMut, Item, Table};
 
 /// The text of a file without any key, which are comments, and what is to be parsed: a parser takes
 /// comments for the end of a file that has nothing else.
-pub fn comments_first(text: &str) -> Result<(&str, &str), ConfigError> {
+pub(super) fn comments_first(text: &str) -> Result<(&str, &str), ConfigError> {
     let has_keys = !toml_document(text)?.as_table().is_empty();
     Ok(if has_keys { ("", text) } else { (text, "") })
 }
 
 /// The table at a path of keys; none if it does not exist.
-pub fn table<'a>(doc: &'a DocumentMut, path: &[&str]) -> Option<&'a dyn toml_edit::TableLike> {
+pub(super) fn table<'a>(
+    doc: &'a DocumentMut,
+    path: &[&str],
+) -> Option<&'a dyn toml_edit::TableLike> {
     let mut here: &dyn toml_edit::TableLike = doc.as_table();
     for key in path {
         here = here.get(key)?.as_table_like()?;
@@ -20,7 +23,7 @@ pub fn table<'a>(doc: &'a DocumentMut, path: &[&str]) -> Option<&'a dyn toml_edi
 }
 
 /// Removes what is at a path of keys. Tables that it leaves empty and that have a header stay.
-pub fn remove(doc: &mut DocumentMut, path: &[&str]) {
+pub(super) fn remove(doc: &mut DocumentMut, path: &[&str]) {
     let Some((last, parents)) = path.split_last() else {
         return;
     };
@@ -35,7 +38,7 @@ pub fn remove(doc: &mut DocumentMut, path: &[&str]) {
 }
 
 /// Whether there is something at a path of keys.
-pub fn has(doc: &DocumentMut, path: &[&str]) -> bool {
+pub(super) fn has(doc: &DocumentMut, path: &[&str]) -> bool {
     path.split_last().is_some_and(|(last, parents)| {
         table(doc, parents).is_some_and(|all| all.contains_key(last))
     })
@@ -43,7 +46,7 @@ pub fn has(doc: &DocumentMut, path: &[&str]) -> bool {
 
 /// The table at a path of keys, made if it does not exist. Tables on the way get no header of their
 /// own.
-pub fn table_mut<'a>(
+pub(super) fn table_mut<'a>(
     doc: &'a mut DocumentMut,
     path: &[&str],
 ) -> Result<&'a mut Table, ConfigError> {
@@ -65,7 +68,7 @@ pub fn table_mut<'a>(
 }
 
 /// Copies what a key has without the comments around it. A table gets no header.
-pub fn copy(key: &str, item: &Item, to: &mut Table) {
+pub(super) fn copy(key: &str, item: &Item, to: &mut Table) {
     if let Ok(mut plain) = item.clone().into_value() {
         plain.decor_mut().clear();
         to.insert(key, Item::Value(plain));

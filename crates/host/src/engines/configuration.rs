@@ -1,10 +1,11 @@
 //! What the configuration files of engines, and the command lines that start them, say of runtimes.
 
-use super::files::{matching, parts};
+use super::documents::{ConfigError, NVIDIA_RUNTIME, Runtimes, is_nvidia_runtime};
+use super::files::matching;
+use super::places::{instead, named_path};
 use super::units::{Start, starts};
-use super::{BrokenConfig, NvidiaRuntime, templates};
-use crate::engine_config::{ConfigError, NVIDIA_RUNTIME, Runtimes, is_nvidia_runtime};
-use gpusetup_database::compat::{Engine, EngineForm};
+use super::{BrokenConfig, NvidiaRuntime, form_of, k3s};
+use gpusetup_database::compat::Engine;
 use gpusetup_database::version::AddOnVersion;
 use gpusetup_system::System;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,6 +21,9 @@ const PROGRAM_FOLDERS: [&str; 6] = [
     "/bin",
 ];
 
+/// What a file says of runtimes. The error is why the engine does not start with it.
+pub type RuntimesOfFile = (PathBuf, Result<Runtimes, ConfigError>);
+
 /// What the files and the units of an engine say of its runtimes.
 #[derive(Default)]
 pub(super) struct Configuration {
@@ -34,7 +38,7 @@ pub(super) struct Configuration {
     /// The files that the engine reads, in its order, without those that they import.
     pub(super) files: Vec<PathBuf>,
     /// Those of them that exist, and the files that they import.
-    read: Vec<PathBuf>,
+    read: Vec<RuntimesOfFile>,
     /// The files that the engine cannot read.
     pub(super) broken: Vec<BrokenConfig>,
     /// The last of the files beside those that gpusetup writes that has the runtime `nvidia`.
@@ -54,84 +58,100 @@ pub(super) struct Configuration {
 
 /// Reads the files of an engine in its order, and then how its units start it: what comes later
 /// counts.
-pub(super) fn configuration(system: &System, engine: &Engine) -> Configuration {
+pub(super) fn configuration(
+    system: &System,
+    engine: &Engine,
+    version: Option<AddOnVersion>,
+) -> Configuration {
     let starts = starts(system, engine);
     let conflict = starts
         .iter()
         .find_map(|start| start.first_of(&engine.conflicting_options));
-    let files = files(system, engine, &starts);
+    let files = (form_of(engine).files)(system, engine, &starts);
+    let read = read_files(system, engine, version, &files);
     let mut all = Configuration {
-        conflict,
-        files: files.clone(),
+        conflict: conflict.or_else(|| other_place(system, engine, &starts, &read)),
+        files,
         ..Configuration::default()
     };
-    all.add_files(system, engine, files);
-    all.conflict = all
-        .conflict
-        .take()
-        .or_else(|| other_place(system, engine, &starts, &all.read));
+    all.add_files(engine, &read);
     starts.iter().for_each(|start| all.add_start(engine, start));
     all.add_templates(system, engine);
-    Configuration { starts, ..all }
+    Configuration {
+        starts,
+        read,
+        ..all
+    }
 }
 
-/// The files that an engine reads, in its order, with those that they import. K3s and RKE2 write
-/// the file with their runtimes when they start, and read others for that.
-pub fn files_read(system: &System, engine: &Engine) -> Vec<PathBuf> {
-    configuration(system, engine).read
+/// What each file that an engine reads says of runtimes. An engine that writes its configuration
+/// when it starts reads that.
+pub fn runtimes_by_file(
+    system: &System,
+    engine: &Engine,
+    version: Option<AddOnVersion>,
+) -> Vec<RuntimesOfFile> {
+    if !form_of(engine).finds_runtimes {
+        return configuration(system, engine, version).read;
+    }
+    let text = |path: &Path| system.read_text(path).ok().flatten().unwrap_or_default();
+    let read = |path: &Path| (form_of(engine).read)(&text(path), "", version);
+    let files = engine.configs();
+    files.map(|path| (path.to_owned(), read(path))).collect()
 }
 
 /// The file with a default runtime that nothing defines, with which the engine does not start.
 pub fn undefined_default(system: &System, engine: &Engine) -> Option<BrokenConfig> {
-    configuration(system, engine).undefined_default(engine)
+    configuration(system, engine, None).undefined_default(engine)
 }
 
-/// The files that an engine reads, in its order, without those that they import.
-fn files(system: &System, engine: &Engine, starts: &[Start]) -> Vec<PathBuf> {
-    let options = &engine.start_options;
-    let config = path_in(starts, &options.config);
-    // The other files of the first are those that it writes itself, and the second has none.
-    if matches!(engine.form, EngineForm::Detects | EngineForm::Cdi) {
-        let patterns = engine
-            .option_files
-            .iter()
-            .map(|pattern| instead(pattern, engine.option_files.first(), config));
-        let mut files: Vec<_> = patterns
-            .flat_map(|pattern| matching(system, Path::new(&pattern)))
-            .collect();
-        // Those of one folder count in the order of their names, whichever pattern they are of.
-        files
-            .chunk_by_mut(|a, b| a.parent() == b.parent())
-            .for_each(<[PathBuf]>::sort);
-        return files;
+/// Reads these files, and those that they import, each once.
+fn read_files(
+    system: &System,
+    engine: &Engine,
+    version: Option<AddOnVersion>,
+    files: &[PathBuf],
+) -> Vec<RuntimesOfFile> {
+    let form = form_of(engine);
+    let read = form.read_options.unwrap_or(form.read);
+    let (mut left, mut seen) = (VecDeque::from(files.to_vec()), BTreeSet::new());
+    let (mut main, mut all) = (None, Vec::new());
+    while let Some(path) = left.pop_front() {
+        if !seen.insert(path.clone()) {
+            continue;
+        }
+        let Some(text) = system.read_text(&path).ok().flatten() else {
+            continue;
+        };
+        let main = main.get_or_insert_with(|| text.clone());
+        let found = read(&text, main, version);
+        if let Ok(found) = &found {
+            left.extend(imports(system, &path, &found.imports));
+        }
+        all.push((path, found));
     }
-    let files: Vec<_> = match config {
-        Some(path) => vec![PathBuf::from(path)],
-        None => engine.configs().map(Path::to_path_buf).collect(),
-    };
-    // containerd reads what its file imports, and no folder without that.
-    if engine.form == EngineForm::Containerd {
-        return files;
+    if engine
+        .drop_in_since
+        .zip(version)
+        .is_some_and(|(since, version)| version < since)
+    {
+        forget_replaced(&mut all);
     }
-    let folders: Vec<_> = match path_in(starts, &options.parts) {
-        Some(folder) => vec![Path::new(folder)],
-        None => engine.parts().collect(),
-    };
-    let parts = folders
-        .into_iter()
-        .flat_map(|folder| parts(system, engine, folder));
-    files.into_iter().chain(parts).collect()
+    all
 }
 
-/// The path that options of the command lines name.
-fn path_in<'s>(starts: &'s [Start], options: &[String]) -> Option<&'s str> {
-    named_path(starts, options).map(|(_, path)| path)
-}
-
-/// The same, with the file that has it.
-fn named_path<'s>(starts: &'s [Start], options: &[String]) -> Option<(&'s Path, &'s str)> {
-    let mut values = starts.iter().flat_map(|start| start.values(options));
-    values.rfind(|(_, value)| value.starts_with('/'))
+/// Takes the runtimes out of the files whose section of containerd's plugin a later file replaces
+/// as a whole.
+fn forget_replaced(all: &mut [RuntimesOfFile]) {
+    let has_section =
+        |(_, read): &RuntimesOfFile| read.as_ref().is_ok_and(|found| found.has_cri_section);
+    let last = all.iter().rposition(has_section).unwrap_or_default();
+    for found in all[..last]
+        .iter_mut()
+        .filter_map(|(_, read)| read.as_mut().ok())
+    {
+        *found = Runtimes::default();
+    }
 }
 
 /// The place of an engine's configuration, if an option names another one than that of the file
@@ -141,19 +161,14 @@ fn other_place(
     system: &System,
     engine: &Engine,
     starts: &[Start],
-    read: &[PathBuf],
+    read: &[RuntimesOfFile],
 ) -> Option<(PathBuf, String)> {
-    let options = &engine.start_options;
-    let (names, written) = match engine.form {
-        EngineForm::Containerd => (&options.config, engine.config.as_ref()?),
-        EngineForm::Crio => (&options.parts, engine.drop_in.as_ref()?),
-        EngineForm::DaemonJson | EngineForm::Detects | EngineForm::Cdi => return None,
-    };
+    let (names, written) = (form_of(engine).place)(engine)?;
     let (file, place) = named_path(starts, names)?;
-    let has_written = |place: &Path| Path::new(written).starts_with(place);
+    let has_written = |place: &Path| written.starts_with(place);
     let is_usual = has_written(Path::new(place))
         || system.canonical(place).is_ok_and(|real| has_written(&real));
-    let is_read = read.iter().any(|path| is_written(engine, path));
+    let is_read = read.iter().any(|(path, _)| is_written(engine, path));
     (!is_usual && !is_read).then(|| (file.to_owned(), format!("its configuration in {place}")))
 }
 
@@ -163,14 +178,6 @@ fn is_written(engine: &Engine, path: &Path) -> bool {
         .into_iter()
         .flatten()
         .any(|file| Path::new(file) == path)
-}
-
-/// A path that begins with that of the usual file, with another file in its place:
-/// `config.yaml.d/*.yaml`.
-fn instead(path: &str, usual: Option<&String>, file: Option<&str>) -> String {
-    let rest = usual.and_then(|usual| path.strip_prefix(usual.as_str()));
-    rest.zip(file)
-        .map_or_else(|| path.to_owned(), |(rest, file)| format!("{file}{rest}"))
 }
 
 /// The files that one of containerd imports. They are relative to its folder.
@@ -190,39 +197,13 @@ fn named_program(runtime: &str) -> Option<(&str, &str)> {
 }
 
 impl Configuration {
-    /// Adds these files, and those that they import, each once.
-    fn add_files(&mut self, system: &System, engine: &Engine, files: Vec<PathBuf>) {
-        let (mut left, mut seen) = (VecDeque::from(files), BTreeSet::new());
-        while let Some(path) = left.pop_front() {
-            if !seen.insert(path.clone()) {
-                continue;
-            }
-            let Some(text) = system.read_text(&path).ok().flatten() else {
-                continue;
-            };
-            self.read.push(path.clone());
-            match Runtimes::of_read_file(engine.form, &text) {
-                Ok(found) if engine.form == EngineForm::Containerd => {
-                    left.extend(imports(
-                        system,
-                        &path,
-                        found.imports.as_deref().unwrap_or_default(),
-                    ));
-                    self.add(engine, &path, found);
-                }
-                Ok(found) => self.add(engine, &path, found),
-                Err(e) => self.add_broken(engine, path, &e),
+    fn add_files(&mut self, engine: &Engine, read: &[RuntimesOfFile]) {
+        for (path, found) in read {
+            match found {
+                Ok(found) => self.add(engine, path, found.clone()),
+                Err(e) => self.broken.push(BrokenConfig::new(engine, path, e)),
             }
         }
-    }
-
-    fn add_broken(&mut self, engine: &Engine, path: PathBuf, e: &ConfigError) {
-        self.broken.push(BrokenConfig {
-            engine: engine.id,
-            path,
-            why: e.to_string(),
-            line: e.line(),
-        });
     }
 
     /// Adds the template that K3s and RKE2 fill in. It counts more than their options, but if one
@@ -239,13 +220,8 @@ impl Configuration {
             .iter()
             .map(|path| instead(path, engine.data_dir.as_ref(), folder));
         let paths: Vec<_> = paths.collect();
-        for (path, found) in templates::read(system, &paths) {
-            match found {
-                Ok(found) => self.add(engine, &path, found),
-                Err(e) => self.add_broken(engine, path, &e),
-            }
-        }
-        let incomplete = templates::without_found_runtimes(system, &paths);
+        self.add_files(engine, &k3s::templates(system, &paths));
+        let incomplete = k3s::without_found_runtimes(system, &paths);
         self.incomplete_template =
             incomplete.filter(|_| !self.runtimes.contains_key(NVIDIA_RUNTIME));
         let needed = by_option.filter(|(name, _)| self.is_nvidias(system, engine, name));
@@ -259,14 +235,12 @@ impl Configuration {
         {
             self.runtime_in = Some(path.to_owned());
         }
-        if engine.form == EngineForm::Containerd && found.has_cri_section {
+        if found.has_cri_section {
             self.cri_section_in = (!is_written(engine, path)).then(|| path.to_owned());
         }
-        // containerd joins what its files say of a runtime.
+        let joins_files = form_of(engine).joins_files;
         let is_joined = |name: &String, program: &Option<String>| {
-            engine.form == EngineForm::Containerd
-                && program.is_none()
-                && self.runtimes.contains_key(name)
+            joins_files && program.is_none() && self.runtimes.contains_key(name)
         };
         let programs: Vec<_> = found
             .programs
@@ -289,21 +263,14 @@ impl Configuration {
     /// The default runtime as an error of the file that names it, if nothing defines it and it is
     /// no shim, whose name has a dot.
     pub(super) fn undefined_default(&self, engine: &Engine) -> Option<BrokenConfig> {
+        let stock = form_of(engine).stock_runtimes?;
         let (name, path) = self.default.as_ref()?;
-        if engine.form != EngineForm::DaemonJson {
-            return None;
-        }
         let is_defined = name.is_empty()
             || name.contains('.')
-            || name == "runc"
+            || stock.contains(&name.as_str())
             || self.runtimes.contains_key(name);
         let why = format!("it makes {name} the default runtime, and defines none of this name");
-        (!is_defined).then(|| BrokenConfig {
-            engine: engine.id,
-            path: path.clone(),
-            why,
-            line: None,
-        })
+        (!is_defined).then(|| BrokenConfig::new(engine, path, &ConfigError::new(why)))
     }
 
     /// Whether this runtime is that of containers that name none.
@@ -317,8 +284,7 @@ impl Configuration {
         let options = &engine.start_options;
         for (file, list) in start.values(&options.runtimes) {
             for (name, program) in list.split(',').filter_map(named_program) {
-                // Docker starts with runtimes in its file and its command line together.
-                if engine.form == EngineForm::DaemonJson && name == NVIDIA_RUNTIME {
+                if form_of(engine).joins_options && name == NVIDIA_RUNTIME {
                     self.runtime_in = Some(file.to_owned());
                 }
                 self.runtimes
@@ -402,11 +368,8 @@ impl Configuration {
             .runtimes
             .get(name)
             .is_none_or(|(_, program)| program.is_some());
-        (engine.form == EngineForm::Containerd && !has_program).then(|| {
-            const WHY: &str = "it names no program, so it is plain runc: add BinaryName, with the path of \
-                               nvidia-container-runtime, to its options";
-            WHY.to_owned()
-        })
+        let why = form_of(engine).without_program.filter(|_| !has_program);
+        why.map(str::to_owned)
     }
 
     /// The runtimes that the engine chooses itself for containers that name none.
@@ -417,8 +380,7 @@ impl Configuration {
         version: Option<AddOnVersion>,
     ) -> Vec<&'e str> {
         let is_installed = |name: &&String| {
-            self.runtimes.contains_key(name.as_str())
-                || paths_of(name).iter().any(|path| system.exists(path))
+            self.runtimes.contains_key(name.as_str()) || program_exists(system, name)
         };
         let first = engine
             .default_order
@@ -493,6 +455,11 @@ fn paths_of(program: &str) -> Vec<PathBuf> {
             .map(|folder| Path::new(folder).join(program))
             .collect(),
     }
+}
+
+/// Whether a program is installed: its path, or its name in a folder of the usual `PATH`.
+pub fn program_exists(system: &System, program: &str) -> bool {
+    paths_of(program).iter().any(|path| system.exists(path))
 }
 
 /// Whether an engine gives this name to a program of NVIDIA's that it finds itself.
@@ -769,7 +736,7 @@ mod tests {
 
     #[test]
     fn a_runtime_of_containerds_that_gives_no_gpus_is_named() {
-        let table = "[plugins.cri.containerd.runtimes.nvidia]\n";
+        let table = "[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.nvidia]\n";
         let fault = |version: &str, main: &str, part: &str| {
             let (_dir, system) = tree();
             let record = format!(
@@ -1200,5 +1167,49 @@ mod tests {
                 ("cri-o", Some("/etc/crio/crio.conf.d/10-x.conf"), Some(1))
             ]
         );
+    }
+
+    #[test]
+    fn the_last_section_of_containerds_plugin_counts_before_it_merges_them() {
+        let (_dir, system) = tree();
+        let database = embedded();
+        let table = |rest: &str| format!("[plugins.\"io.containerd.grpc.v1.cri\".{rest}]\n");
+        let runtime = table("containerd.runtimes.nvidia");
+        let main = format!("version = 2\nimports = [\"conf.d/*.toml\"]\n{runtime}");
+        write(
+            &system,
+            "/etc/containerd/config.toml",
+            main.as_bytes(),
+            0o644,
+        );
+        let containerd = database
+            .engine("containerd".parse().expect("an id"))
+            .expect("known");
+        let names = |part: &str, version: &str| {
+            write(
+                &system,
+                "/etc/containerd/conf.d/a.toml",
+                format!("version = 2\n{part}").as_bytes(),
+                0o644,
+            );
+            let all = runtimes_by_file(&system, containerd, version.parse().ok()).into_iter();
+            all.map(|(_, read)| read.expect("readable").programs.len())
+                .sum::<usize>()
+        };
+        let registry = table("registry");
+        assert_eq!(
+            (
+                names(&registry, "1.7.27"),
+                names(&registry, "2.1.4"),
+                names(&registry, "")
+            ),
+            (0, 1, 1)
+        );
+        assert_eq!(
+            names("[plugins.\"io.containerd.snapshotter.v1.x\"]\n", "1.7.27"),
+            1,
+            "another plugin"
+        );
+        assert_eq!(names(&runtime, "1.7.27"), 1);
     }
 }

@@ -1,16 +1,34 @@
-//! containerd's configuration with NVIDIA's runtime, in the versions 1, 2 and 3 of its format.
-//! Comments and everything else stay.
+//! containerd, with the versions 1 to 4 of its format. Comments and everything else stay.
 
+use super::BrokenConfig;
+use super::documents::{ConfigError, NVIDIA_RUNTIME, Runtimes, toml_document};
+use super::edit::Target;
+use super::form::{Form, GpuAccess};
 use super::merge::{comments_first, copy, has, remove, table, table_mut};
-use gpusetup_database::compat::{Engine, EngineForm};
+use super::places;
+use gpusetup_database::compat::Engine;
 use gpusetup_database::version::AddOnVersion;
-use gpusetup_host::{ConfigError, NVIDIA_RUNTIME, Runtimes, toml_document};
-use std::path::Path;
+use gpusetup_text::text::quoted_path;
+use std::path::{Path, PathBuf};
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value, value};
+
+/// How containerd is configured.
+pub static FORM: Form = Form {
+    serves_no_pods,
+    place,
+    joins_files: true,
+    without_program: Some(
+        "it names no program, so it is plain runc: add BinaryName, with the path of \
+         nvidia-container-runtime, to its options",
+    ),
+    merge: Some(merge),
+    unmerge: Some(without_ours),
+    ..Form::new(GpuAccess::Runtime, places::main, read)
+};
 
 /// What becomes of containerd's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Containerd {
+enum Containerd {
     /// The main file has this text.
     Main(String),
     /// A file beside it has this text, and the main file stays as it is.
@@ -45,13 +63,61 @@ const TRANSLATING: AddOnVersion = AddOnVersion {
     build: None,
 };
 
+fn place(engine: &Engine) -> Option<(&[String], &Path)> {
+    let file = engine.config.as_ref()?;
+    Some((&engine.start_options.config, Path::new(file)))
+}
+
+fn merge(
+    target: &Target,
+    path: &Path,
+    text: Option<&str>,
+) -> Result<Option<(PathBuf, String)>, BrokenConfig> {
+    let merged = merged(text, target.engine, target.version, target.runtime);
+    match merged.map_err(|e| target.broken(path, &e))? {
+        Containerd::Main(text) => match target.replaced_by() {
+            None => Ok(Some((path.to_owned(), text))),
+            Some(other) => must_be_read(target, other, path).map(|()| None),
+        },
+        Containerd::DropIn(text) => beside(target, text),
+        Containerd::Disabled => Ok(None),
+    }
+}
+
+/// A file beside the main one, which is written as a whole; nothing if another file there has the
+/// runtime already.
+fn beside(target: &Target, content: String) -> Result<Option<(PathBuf, String)>, BrokenConfig> {
+    let path = target.engine.drop_in.as_ref().map(PathBuf::from);
+    let Some(path) = path.filter(|_| target.runtime_in().is_none()) else {
+        return Ok(None);
+    };
+    let there = target.text(&path)?;
+    let kept = there.filter(|text| FORM.has_nvidia_runtime(text));
+    let content = kept.map_or(content, str::to_owned);
+    Ok(Some((path, content)))
+}
+
+/// Refuses a runtime in the main file that would have no effect, unless the file that counts in its
+/// place has it already.
+fn must_be_read(target: &Target, path: &Path, main: &Path) -> Result<(), BrokenConfig> {
+    let (title, since) = (&target.engine.title, target.engine.drop_in_since);
+    let Some(since) = since.filter(|_| target.runtime_in() != Some(path)) else {
+        return Ok(());
+    };
+    let why = format!(
+        "{title} before {since} takes the whole section of its plugin cri from it, and ignores that of {}: move the section there",
+        quoted_path(main)
+    );
+    Err(target.broken(path, &ConfigError::new(why)))
+}
+
 /// The files with the runtime at this path. `text` is the main file, if there is one; `version`
 /// that of containerd, if known.
 ///
 /// # Errors
 ///
 /// If the file is no TOML, or of a version in which this containerd reads no runtimes.
-pub fn merged(
+fn merged(
     text: Option<&str>,
     engine: &Engine,
     version: Option<AddOnVersion>,
@@ -109,23 +175,19 @@ pub fn merged(
 
 /// Whether a configuration of containerd keeps it from serving Kubernetes, as that of the package
 /// containerd.io does.
-pub fn serves_no_pods(text: &str) -> bool {
+fn serves_no_pods(text: &str) -> bool {
     text.parse().is_ok_and(|doc: DocumentMut| is_disabled(&doc))
 }
 
-/// The runtimes that this containerd reads in one of its files. `main` is its main file, which has
-/// the version of an imported file that names none. A containerd whose version is not known reads
-/// every format.
+/// The runtimes that this containerd reads in one of its files, and the files that it imports. An
+/// imported file without a version has that of the main file. A containerd whose version is not
+/// known reads every format.
 ///
 /// # Errors
 ///
 /// If containerd does not start with the file: it is no TOML, or of a version that this containerd
 /// does not read.
-pub fn runtimes_read(
-    text: &str,
-    main: &str,
-    version: Option<AddOnVersion>,
-) -> Result<Runtimes, ConfigError> {
+fn read(text: &str, main: &str, version: Option<AddOnVersion>) -> Result<Runtimes, ConfigError> {
     let mut doc = toml_document(text)?;
     let format = match declared(&doc)? {
         None => toml_document(main)
@@ -139,7 +201,20 @@ pub fn runtimes_read(
             all.remove(plugin);
         }
     }
-    Runtimes::of(EngineForm::Containerd, &doc.to_string())
+    let has_section = |(_, plugin): &(i64, &str)| has(&doc, &["plugins", plugin]);
+    Ok(Runtimes {
+        has_cri_section: PLUGINS.iter().any(has_section),
+        imports: imported(&doc).map(str::to_owned).collect(),
+        ..Runtimes::in_document(&doc)
+    })
+}
+
+/// The patterns of the files that a file imports: `/etc/containerd/conf.d/*.toml`.
+fn imported(doc: &DocumentMut) -> impl Iterator<Item = &str> {
+    let all = doc.get("imports").and_then(Item::as_array);
+    all.into_iter()
+        .flat_map(|all| all.iter())
+        .filter_map(Value::as_str)
 }
 
 /// The plugins whose runtimes count in a file of this format: none stands for a file without a
@@ -175,7 +250,7 @@ fn plugins_read(
 /// # Errors
 ///
 /// If one of them is no TOML.
-pub fn without_ours(text: &str, before: &str) -> Result<Option<String>, ConfigError> {
+fn without_ours(text: &str, before: &str) -> Result<Option<String>, ConfigError> {
     let (mut doc, before) = (toml_document(text)?, toml_document(before)?);
     for (_, plugin) in PLUGINS {
         let of_plugin = ["plugins", plugin];
@@ -285,12 +360,7 @@ fn imports(doc: &DocumentMut, engine: &Engine) -> bool {
     let (Some(folder), Some(of_main)) = (Path::new(file).parent(), Path::new(main).parent()) else {
         return false;
     };
-    let all = doc.get("imports").and_then(Item::as_array);
-    let mut patterns = all
-        .into_iter()
-        .flat_map(|all| all.iter())
-        .filter_map(Value::as_str);
-    patterns.any(|pattern| of_main.join(pattern) == folder.join("*.toml"))
+    imported(doc).any(|pattern| of_main.join(pattern) == folder.join("*.toml"))
 }
 
 fn drop_in(format: i64, runtimes: &[&str], ours: Table) -> Result<String, ConfigError> {
@@ -520,7 +590,7 @@ mod tests {
         let has = |plugin: &&str| {
             let text = format!("{file}[plugins.\"{plugin}\".containerd.runtimes.nvidia]\n");
             let main = if main.is_empty() { text.as_str() } else { main };
-            let read = runtimes_read(&text, main, version.parse().ok()).expect("readable");
+            let read = read(&text, main, version.parse().ok()).expect("readable");
             read.programs.contains_key(NVIDIA_RUNTIME)
         };
         PLUGINS[..3]
@@ -563,7 +633,7 @@ mod tests {
             ("[plugins\n", "2.1.1"),
         ] {
             assert!(
-                runtimes_read(text, text, version.parse().ok()).is_err(),
+                read(text, text, version.parse().ok()).is_err(),
                 "{text}{version}"
             );
         }
@@ -599,5 +669,68 @@ mod tests {
             "{}",
             said(inline, "1.7.24")
         );
+    }
+
+    fn runtimes(text: &str) -> Runtimes {
+        read(text, text, None).expect("readable")
+    }
+
+    #[test]
+    fn containerds_runtimes_are_read_in_each_format() {
+        for plugin in [
+            "cri",
+            "\"io.containerd.grpc.v1.cri\"",
+            "\"io.containerd.cri.v1.runtime\"",
+        ] {
+            let text = format!(
+                "imports = [\"conf.d/*.toml\"]\n[plugins.{plugin}]\nenable_cdi = true\n[plugins.{plugin}.containerd]\n\
+                 default_runtime_name = \"nvidia\"\n[plugins.{plugin}.containerd.runtimes.nvidia.options]\nBinaryName = \"{PATH}\"\n"
+            );
+            let found = runtimes(&text);
+            assert_eq!(
+                (
+                    found.programs["nvidia"].as_deref(),
+                    found.default.as_deref()
+                ),
+                (Some(PATH), Some("nvidia")),
+                "{plugin}"
+            );
+            assert_eq!(
+                (found.enables_cdi, found.imports),
+                (true, vec!["conf.d/*.toml".to_owned()])
+            );
+            assert!(found.has_cri_section);
+        }
+        let of_first = |kind: &str| {
+            format!(
+                "[plugins.cri.containerd]\ndefault_runtime_name = \"runc\"\n[plugins.cri.containerd.default_runtime]\n\
+                 runtime_type = \"{kind}\"\nruntime_engine = \"{PATH}\"\n"
+            )
+        };
+        let found = runtimes(&of_first("io.containerd.runtime.v1.linux"));
+        assert_eq!(
+            (
+                found.programs["default"].as_deref(),
+                found.default.as_deref()
+            ),
+            (Some(PATH), Some("default"))
+        );
+        assert_eq!(runtimes(&of_first("")).default.as_deref(), Some("runc"));
+        assert!(read("version = 2\n[plugins\n", "", None).is_err());
+    }
+
+    #[test]
+    fn a_configuration_says_whether_it_gives_gpus() {
+        let table = "[plugins.cri.containerd.runtimes.nvidia.options]\n";
+        let program = "BinaryName = \"/usr/bin/nvidia-container-runtime\" # NVIDIA's\n";
+        assert!(runtimes("[plugins.cri]\nenable_cdi = true # for GPUs\n").enables_cdi);
+        let without = runtimes(&format!(
+            "{table}# {program}[plugins.x]\nenable_cdi = false\n"
+        ));
+        assert!(!without.enables_cdi && without.nvidias().next().is_none());
+        let inline = "[plugins.cri.containerd]\nruntimes = {nvidia = {options = {BinaryName = \"/usr/bin/nvidia-container-runtime\"}}, runc = {}}\n";
+        for text in [&format!("{table}{program}"), inline] {
+            assert!(runtimes(text).nvidias().eq([PATH]), "{text}");
+        }
     }
 }

@@ -1,23 +1,35 @@
 //! Container engines of a host, their configuration files, and the toolkit that gives their
 //! containers GPUs. Read only for a plan that sets them up, because the files may have passwords.
+//!
+//! All differences between engines are in `compat/engines.yaml`, and in a [`Form`] value for each
+//! form, returned by [`form_of`]; no code outside depends on the form of an engine.
 
 mod cdi;
 mod configuration;
+mod containerd;
+mod crio;
+mod docker;
+mod documents;
+mod edit;
 mod files;
+mod form;
+mod k3s;
 mod low_level;
-mod settings;
-mod templates;
+mod merge;
+mod places;
+mod podman;
 mod units;
 
-pub use cdi::{CDI_FOLDERS, CdiSpecification, cdi_version, has_cdi_specification};
-pub use configuration::{files_read, undefined_default};
-pub use files::parts;
-pub use low_level::{LOW_LEVEL_RUNTIMES, low_level_runtimes};
+pub use cdi::{CdiSpec, CdiSpecification, cdi_specs, misnamed_cdi_specs};
+pub use configuration::{program_exists, runtimes_by_file, undefined_default};
+pub use documents::{ConfigError, NVIDIA_RUNTIME, Runtimes, is_nvidia_runtime, toml_document};
+pub use edit::{FileEdit, Original, Restored, Target, config_restored, restored};
+pub use form::{Form, GpuAccess};
+pub use low_level::lines_with_first;
 
 use self::configuration::{Configuration, configuration};
-use self::low_level::runtime_outside_path;
+use self::documents::must_be_light;
 use super::Facts;
-use super::engine_config::{NVIDIA_RUNTIME, must_be_light};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use gpusetup_database::compat::{ContainerToolkit, Database, Engine, EngineForm, EngineId};
@@ -31,6 +43,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The properties of an engine's form.
+pub fn form_of(engine: &Engine) -> &'static Form {
+    match engine.form {
+        EngineForm::DaemonJson => &docker::FORM,
+        EngineForm::Cdi => &podman::FORM,
+        EngineForm::Containerd => &containerd::FORM,
+        EngineForm::Crio => &crio::FORM,
+        EngineForm::Detects => &k3s::FORM,
+    }
+}
 
 /// What a host has for containers with GPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,6 +216,17 @@ pub struct BrokenConfig {
     pub line: Option<usize>,
 }
 
+impl BrokenConfig {
+    fn new(engine: &Engine, path: &Path, e: &ConfigError) -> Self {
+        Self {
+            engine: engine.id,
+            path: path.to_owned(),
+            why: e.to_string(),
+            line: e.line(),
+        }
+    }
+}
+
 /// Something that a host may have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
@@ -267,32 +301,30 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
             .as_ref()
             .and_then(|id| id.as_ref().map(Option::is_some)),
         user_is_root: user_id.flatten().flatten().is_some_and(|id| id == "0"),
-        specifications: cdi::specifications(system),
+        specifications: cdi::specifications(system, database),
         ..ContainerHost::default()
     };
     for engine in &database.engines {
         let Some(program) = engine.programs.iter().find(|path| system.exists(path)) else {
             continue;
         };
-        let read = configuration(system, engine);
-        let mut found = installed(system, engine, program, &read);
-        if engine.form == EngineForm::Crio {
+        let (mut found, read) = installed(system, engine, program);
+        if form_of(engine).inherits_default {
             let files = files_of_crio(system, &read);
             found.files = files.iter().map(|(path, _)| path.clone()).collect();
             host.files.extend(files);
             let toolkit = database.container_toolkit();
             host.runtime_outside_path =
-                toolkit.and_then(|known| runtime_outside_path(system, known, engine, &read));
+                toolkit.and_then(|known| crio::runtime_outside_path(system, known, engine, &read));
         }
         host.runtimes
             .extend(read.nvidia_runtimes(system, engine, found.version));
-        host.broken
-            .extend(settings::refused(system, engine, &found, &read));
         // The plan defines this one.
         host.broken.extend(
             read.undefined_default(engine)
                 .filter(|_| !read.defaults_to(NVIDIA_RUNTIME)),
         );
+        host.broken.extend(refused(system, engine, &found, &read));
         host.engines.push(found);
         host.broken.extend(read.broken);
     }
@@ -332,12 +364,7 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
     host
 }
 
-fn installed(
-    system: &System,
-    engine: &Engine,
-    program: &str,
-    read: &Configuration,
-) -> InstalledEngine {
+fn installed(system: &System, engine: &Engine, program: &str) -> (InstalledEngine, Configuration) {
     let has_unit = |unit: &&String| {
         UNIT_FOLDERS
             .iter()
@@ -355,10 +382,12 @@ fn installed(
         .chain(&engine.other_packages)
         .collect();
     let recorded = record_of(system, &names).unwrap_or_default();
-    InstalledEngine {
+    let version = version_of(system, program, || version_of_first(&recorded, &names));
+    let read = configuration(system, engine, version);
+    let found = InstalledEngine {
         id: engine.id,
         program: program.into(),
-        version: version_of(system, program, || version_of_first(&recorded, &names)),
+        version,
         package_version: of_distribution
             .iter()
             .find_map(|name| recorded.get(*name).cloned()),
@@ -368,7 +397,21 @@ fn installed(
         cri_section_in: read.cri_section_in.clone(),
         incomplete_template: read.incomplete_template.clone(),
         files: Vec::new(),
-    }
+    };
+    (found, read)
+}
+
+/// What the engine itself has against its file, if that is all that is wrong with it.
+fn refused(
+    system: &System,
+    engine: &Engine,
+    found: &InstalledEngine,
+    read: &Configuration,
+) -> Option<BrokenConfig> {
+    let ask = form_of(engine).refused.filter(|_| read.broken.is_empty())?;
+    let path = read.files.first()?;
+    let why = ask(system, found, path, &read.starts)?;
+    Some(BrokenConfig::new(engine, path, &ConfigError::new(why)))
 }
 
 fn is_snap(system: &System, engine: &Engine) -> bool {

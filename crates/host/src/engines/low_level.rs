@@ -1,28 +1,46 @@
-//! The list of low-level runtimes in the toolkit's configuration, with CRI-O's as the first one and
-//! without it.
+//! The list of low-level runtimes, runc and crun, in the toolkit's configuration, with CRI-O's as the
+//! first one and without it.
 
+use super::documents::{ConfigError, toml_document};
 use super::merge::table_mut;
-use super::remove::{Original, Restored};
-use gpusetup_host::{LOW_LEVEL_RUNTIMES, low_level_runtimes, toml_document};
-use gpusetup_operation::LineEdit;
-use toml_edit::{Array, RawString, Value, value};
+use toml_edit::{Array, Item, RawString, Value, value};
 
-/// The change of the line with this list, as the packages write it: the list gets this program
-/// before these names.
-pub fn line_with_first(program: &str, names: &[String]) -> LineEdit {
+/// The table with the list in the toolkit's configuration, and its key there.
+const LOW_LEVEL_RUNTIMES: [&str; 2] = ["nvidia-container-runtime", "runtimes"];
+
+/// The list of low-level runtimes in the toolkit's configuration; none if it is not set.
+///
+/// # Errors
+///
+/// If the file is no TOML.
+pub(super) fn low_level_runtimes(text: &str) -> Result<Option<Vec<String>>, ConfigError> {
+    let [table, key] = LOW_LEVEL_RUNTIMES;
+    let doc = toml_document(text)?;
+    let list = doc
+        .get(table)
+        .and_then(|table| table.get(key))
+        .and_then(Item::as_array);
+    Ok(list.map(|all| {
+        all.iter()
+            .filter_map(|name| name.as_str())
+            .map(str::to_owned)
+            .collect()
+    }))
+}
+
+/// The line with this list, as the packages write it: before and after it gets this program before
+/// these names.
+pub fn lines_with_first(program: &str, names: &[String]) -> [String; 2] {
     let [_, key] = LOW_LEVEL_RUNTIMES;
     let mut list: Array = names.iter().map(String::as_str).collect();
-    let old = format!("{key} = {list}");
+    let before = format!("{key} = {list}");
     list.insert(0, program);
-    LineEdit {
-        old,
-        new: Some(format!("{key} = {list}")),
-    }
+    [before, format!("{key} = {list}")]
 }
 
 /// The text with this program first in its list, which has these names if it is not set. None if
 /// the text is no TOML, or if something else is in the place of the list.
-pub fn with_first(text: &str, program: &str, names: &[String]) -> Option<String> {
+pub(super) fn with_first(text: &str, program: &str, names: &[String]) -> Option<String> {
     let [table, key] = LOW_LEVEL_RUNTIMES;
     let mut doc = toml_document(text).ok()?;
     let new_list = || value(names.iter().map(String::as_str).collect::<Array>());
@@ -51,24 +69,9 @@ fn set_space(list: &mut Array, at: usize, space: &str) {
     }
 }
 
-/// What becomes of the toolkit's configuration, to whose list gpusetup added the first program:
-/// what it was before, or, if it has changed since, the same text without that program.
-pub fn config_restored(text: &str, original: &Original) -> Restored {
-    let before = original.text.as_deref();
-    if !original.unchanged {
-        return without_first(text, before.unwrap_or_default())
-            .map_or(Restored::Same, Restored::Text);
-    }
-    match before {
-        Some(before) if before == text => Restored::Same,
-        Some(before) => Restored::Text(before.to_owned()),
-        None => Restored::Gone,
-    }
-}
-
 /// The text without the first program of its list, if that is a path that the list did not have
 /// before.
-fn without_first(text: &str, before: &str) -> Option<String> {
+pub(super) fn without_first(text: &str, before: &str) -> Option<String> {
     let earlier = low_level_runtimes(before).ok()?.unwrap_or_default();
     let [table, key] = LOW_LEVEL_RUNTIMES;
     let mut doc = toml_document(text).ok()?;
@@ -98,12 +101,9 @@ mod tests {
     #[test]
     fn the_program_becomes_the_first() {
         assert_eq!(with_crun(BEFORE).as_deref(), Some(OURS));
-        let edit = line_with_first(CRUN, &["runc", "crun"].map(str::to_owned));
-        assert!(BEFORE.lines().any(|line| line == edit.old), "{edit:?}");
-        assert!(
-            edit.new
-                .is_some_and(|new| OURS.lines().any(|line| line == new))
-        );
+        let [before, after] = lines_with_first(CRUN, &["runc", "crun"].map(str::to_owned));
+        assert!(BEFORE.lines().any(|line| line == before), "{before}");
+        assert!(OURS.lines().any(|line| line == after), "{after}");
         let lines = "# theirs\n[nvidia-container-runtime]\nruntimes = [\n    \"runc\", # ours\n]\nmode = \"cdi\"\n";
         let after = with_crun(lines).expect("a list");
         assert_eq!(after, lines.replace("[\n", &format!("[\"{CRUN}\",\n")));
@@ -119,42 +119,6 @@ mod tests {
             "[nvidia-container-runtime]\nruntimes = \"runc\"\n",
         ] {
             assert_eq!(with_crun(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn the_list_becomes_what_it_was() {
-        let restored = |text: &str, before: Option<&str>, unchanged: bool| {
-            config_restored(
-                text,
-                &Original {
-                    text: before.map(str::to_owned),
-                    unchanged,
-                },
-            )
-        };
-        assert_eq!(
-            restored(OURS, Some(BEFORE), true),
-            Restored::Text(BEFORE.to_owned())
-        );
-        assert_eq!(restored(OURS, None, true), Restored::Gone);
-        let changed = format!("{OURS}log-level = \"debug\" # theirs\n");
-        let expected = format!("{BEFORE}log-level = \"debug\" # theirs\n");
-        assert_eq!(
-            restored(&changed, Some(BEFORE), false),
-            Restored::Text(expected)
-        );
-        for (text, before) in [
-            (BEFORE, BEFORE),
-            (OURS, OURS),
-            ("", BEFORE),
-            ("[nvidia", BEFORE),
-        ] {
-            assert_eq!(
-                restored(text, Some(before), false),
-                Restored::Same,
-                "{text} after {before}"
-            );
         }
     }
 }

@@ -10,7 +10,7 @@ const DEEPEST: usize = 8;
 
 /// The files in a folder of an engine's configuration, and in the folders there if the engine reads
 /// them, too.
-pub fn parts(system: &System, engine: &Engine, folder: &Path) -> Vec<PathBuf> {
+pub(super) fn parts(system: &System, engine: &Engine, folder: &Path) -> Vec<PathBuf> {
     let deepest = if engine.nested_parts { DEEPEST } else { 0 };
     files_in(system, folder, deepest)
 }
