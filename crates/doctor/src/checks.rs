@@ -24,7 +24,7 @@ mod settings;
 mod toolkit;
 
 use super::sense::Sense;
-use super::{Evidence, Verdict};
+use super::{Area, Evidence, Verdict};
 use gpusetup_host::{Kernel, MachineKind};
 use gpusetup_text::ids::CheckId;
 
@@ -33,6 +33,8 @@ use gpusetup_text::ids::CheckId;
 pub struct Check {
     /// Its id. A plan's warning about the same problem has the same id.
     pub id: CheckId,
+    /// The part of the stack that it checks.
+    pub area: Area,
     /// What it reads, for `--list-checks`.
     pub reads: &'static str,
     /// From evidence to verdict.
@@ -49,6 +51,44 @@ pub struct Check {
 }
 
 impl Check {
+    const fn new(id: CheckId, area: Area, run: fn(&Evidence) -> Verdict) -> Self {
+        Self {
+            id,
+            area,
+            run,
+            reads: "",
+            needs: &[],
+            runtime: false,
+            facts_suffice: false,
+            follows_from: &[],
+        }
+    }
+
+    const fn reads(mut self, reads: &'static str) -> Self {
+        self.reads = reads;
+        self
+    }
+
+    const fn needs(mut self, needs: &'static [Sense]) -> Self {
+        self.needs = needs;
+        self
+    }
+
+    const fn at_runtime(mut self) -> Self {
+        self.runtime = true;
+        self
+    }
+
+    const fn from_facts(mut self) -> Self {
+        self.facts_suffice = true;
+        self
+    }
+
+    const fn follows(mut self, causes: &'static [CheckId]) -> Self {
+        self.follows_from = causes;
+        self
+    }
+
     /// The thing that is checked.
     pub fn title(&self) -> &'static str {
         self.id.title()
@@ -56,585 +96,261 @@ impl Check {
 }
 
 /// All checks.
-pub const CHECKS: &[Check] = &[
-    Check {
-        id: CheckId::GS603,
-        reads: "dpkg's record, the free space on /boot, the size of the initramfs images",
-        run: packages::done,
-        needs: &[Sense::Images],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS608,
-        reads: "what every other check reads, and the limits of gpusetup",
-        run: packages::wholly_read,
-        needs: &[],
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS404,
-        reads: "apt's repository lists, their keys, apt's key policy",
-        run: repositories::keys,
-        needs: &[Sense::Apt],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS503,
-        reads: "the GPUs' PCI ids, the database's driver branches, the driver's version, the kernel's log",
-        run: driver::knows_gpus,
-        needs: &[Sense::KernelLog],
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS203,
-        reads: "the kernel driver bound to each GPU in /sys/bus/pci/devices, the kernel's log",
-        run: rivals::vfio,
-        needs: &[Sense::KernelLog],
-        runtime: true,
-        facts_suffice: true,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS906,
-        reads: "on WSL2: /dev/dxg, /usr/lib/wsl/lib, the installed driver, /etc/ld.so.cache",
-        run: machines::wsl,
-        needs: &[Sense::Machine, Sense::LoaderCache],
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS907,
-        reads: "on a Jetson: /etc/nv_tegra_release, the installed driver and toolkits, the database's JetPacks",
-        run: machines::jetson,
-        needs: &[],
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS908,
-        reads: "os-release, the files of image-based systems, the installed driver",
-        run: machines::image,
-        needs: &[],
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS914,
-        reads: "/etc/dgx-release, how the driver was installed",
-        run: machines::vendors,
-        needs: &[],
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS913,
-        reads: "/sys/bus/thunderbolt/devices, `removable` of each GPU on the PCI bus",
-        run: machines::outside,
-        needs: &[],
-        runtime: true,
-        facts_suffice: true,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS401,
-        reads: "dpkg's record, the runfile's log and uninstaller, the versions of libcuda.so",
-        run: driver::one_origin,
-        needs: &[],
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &[CheckId::GS603],
-    },
-    Check {
-        id: CheckId::GS101,
-        reads: "/lib/modules/KERNEL/build, DKMS's record",
-        run: kernel::headers,
-        needs: &[Sense::Dkms, Sense::Headers],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS102,
-        reads: "the kernel's configuration, gcc and gcc-N in /usr/bin",
-        run: kernel::compiler,
-        needs: &[Sense::Dkms],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS106,
-        reads: "/var/lib/dkms",
-        run: kernel::one_tree,
-        needs: &[Sense::Dkms],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS104,
-        reads: "nvidia.ko in /lib/modules/KERNEL, its version, the driver's version, DKMS's logs of failed builds",
-        run: kernel::modules,
-        needs: &[Sense::Dkms, Sense::DkmsLogs],
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &[
-            CheckId::GS101,
-            CheckId::GS102,
-            CheckId::GS603,
-            CheckId::GS401,
-            CheckId::GS106,
-        ],
-    },
-    Check {
-        id: CheckId::GS504,
-        reads: "the module's licence, the database's GPUs, the kernel's log",
-        run: driver::flavour,
-        needs: &[Sense::KernelLog],
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &[CheckId::GS503],
-    },
-    Check {
-        id: CheckId::GS301,
-        reads: "Secure Boot's EFI variables, the module's signer, the kernel's log",
-        run: secure_boot::secure_boot,
-        needs: &[Sense::KernelLog, Sense::Signer, Sense::SigningKey],
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &[CheckId::GS104],
-    },
-    Check {
-        id: CheckId::GS201,
-        reads: "the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs",
-        run: rivals::nouveau,
-        needs: &[Sense::KernelLog, Sense::Denials, Sense::Images],
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &[CheckId::GS603],
-    },
-    Check {
-        id: CheckId::GS202,
-        reads: "the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs, the kernel's log",
-        run: rivals::nova,
-        needs: &[Sense::KernelLog, Sense::Denials, Sense::Images],
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &[CheckId::GS603],
-    },
-    Check {
-        id: CheckId::GS204,
-        reads: "modprobe's configuration, the kernel's command line, /proc/modules",
-        run: driver::may_load,
-        needs: &[Sense::Denials],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS901,
-        reads: "the kernel's log",
-        run: log::room,
-        needs: &[Sense::KernelLog],
-        runtime: true,
-        facts_suffice: true,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS903,
-        reads: "Xids, failed GPU initialisations, GPUs off the bus and NVSwitch errors in the kernel's log since the last boot; GPUs that NVML reports as lost",
-        run: log::faults,
-        needs: &[Sense::KernelLog, Sense::Libraries],
-        runtime: true,
-        facts_suffice: true,
-        follows_from: &[CheckId::GS901, CheckId::GS503, CheckId::GS504],
-    },
-    Check {
-        id: CheckId::GS509,
-        reads: "/sys/bus/pci/devices, whether the driver is installed or loaded, the kernel's log",
-        run: driver::on_the_bus,
-        needs: &[
-            Sense::KernelLog,
-            Sense::Libraries,
-            Sense::ModuleAge,
-            Sense::Given,
-        ],
-        runtime: true,
-        facts_suffice: true,
-        follows_from: &[CheckId::GS903, CheckId::GS913],
-    },
-    Check {
-        id: CheckId::GS501,
-        reads: "/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next, the driver bound to each GPU, the kernel's log, NVML",
-        run: driver::loaded,
-        needs: &[Sense::KernelLog, Sense::Libraries, Sense::ModuleAge],
-        runtime: true,
-        facts_suffice: true,
-        follows_from: &[
-            CheckId::GS204,
-            CheckId::GS503,
-            CheckId::GS504,
-            CheckId::GS104,
-            CheckId::GS201,
-            CheckId::GS202,
-            CheckId::GS301,
-            CheckId::GS203,
-            CheckId::GS401,
-            CheckId::GS901,
-            CheckId::GS903,
-            CheckId::GS908,
-        ],
-    },
-    Check {
-        id: CheckId::GS508,
-        reads: "whether NVML starts, and which GPUs it lists",
-        run: nvml::answers,
-        needs: &[Sense::Libraries],
-        runtime: true,
-        facts_suffice: true,
-        follows_from: &[
-            CheckId::GS903,
-            CheckId::GS501,
-            CheckId::GS401,
-            CheckId::GS603,
-        ],
-    },
-    Check {
-        id: CheckId::GS904,
-        reads: "NVML's report on each GPU: memory errors, remapped rows, retired pages, throttling",
-        run: nvml::health,
-        needs: &[Sense::Libraries],
-        runtime: true,
-        facts_suffice: true,
-        follows_from: &[CheckId::GS903],
-    },
-    Check {
-        id: CheckId::GS905,
-        reads: "NVML's persistence mode, /run/nvidia-persistenced",
-        run: nvml::persistence,
-        needs: &[Sense::Libraries],
-        runtime: true,
-        facts_suffice: true,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS802,
-        reads: "NVML's current and pending MIG mode, the instances, /etc/gpusetup/mig.yaml; which programs have the GPUs open",
-        run: nvml::mig,
-        needs: &[Sense::Libraries],
-        runtime: true,
-        facts_suffice: true,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS407,
-        reads: "/usr/bin/nvidia-smi",
-        run: packages::smi,
-        needs: &[Sense::DriverPackages],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS603],
-    },
-    Check {
-        id: CheckId::GS506,
-        reads: "/dev/nvidia-uvm, /usr/bin/nvidia-modprobe",
-        run: driver::devices,
-        needs: &[Sense::KernelLog, Sense::Libraries, Sense::ModuleAge],
-        runtime: true,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS501],
-    },
-    Check {
-        id: CheckId::GS521,
-        reads: "gpusetup's unit that sets the GPUs at each boot, NVML's reports about these settings",
-        run: settings::settings,
-        needs: &[Sense::Settings],
-        runtime: true,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS501, CheckId::GS508],
-    },
-    Check {
-        id: CheckId::GS801,
-        reads: "the version of nv-fabricmanager, its unit, the driver's version, NVML's fabric state of each GPU",
-        run: fabric::manager,
-        needs: &[Sense::Libraries, Sense::FabricManager],
-        runtime: true,
-        facts_suffice: true,
-        follows_from: &[CheckId::GS501],
-    },
-    Check {
-        id: CheckId::GS804,
-        reads: "/sys/class/infiniband, the kernel's symbols, the loaded modules, the flavour of the driver's modules",
-        run: rdma::gpudirect,
-        needs: &[],
-        runtime: true,
-        facts_suffice: true,
-        follows_from: &[CheckId::GS501],
-    },
-    Check {
-        id: CheckId::GS805,
-        reads: "DCGM's service and its log, the loaded modules, DKMS's log of nvidia-fs, the driver's version",
-        run: companions::run,
-        needs: &[Sense::Companions],
-        runtime: true,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS501],
-    },
-    Check {
-        id: CheckId::GS902,
-        reads: "the IOMMU's domain of each GPU, the ACS settings of PCI switches above them",
-        run: bus::speak_freely,
-        needs: &[Sense::Bus],
-        runtime: true,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS803,
-        reads: "container engines, NVIDIA's container toolkit, the engines' configuration, the report of a running docker daemon, CDI specifications",
-        run: containers::get_gpus,
-        needs: &[Sense::Containers],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS603, CheckId::GS401],
-    },
-    Check {
-        id: CheckId::GS810,
-        reads: "kubelet, K3s or RKE2, containerd and CRI-O with their configuration, the runtime classes of the cluster (--ready k8s)",
-        run: cluster::pods,
-        needs: &[Sense::Cluster, Sense::Containers],
-        runtime: true,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS803],
-    },
-    Check {
-        id: CheckId::GS811,
-        reads: "/run/nvidia/driver, the installed driver (--ready k8s)",
-        run: cluster::one_driver,
-        needs: &[Sense::Cluster],
-        runtime: true,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS812,
-        reads: "the output of slurmd -G, the device files of the GPUs as NVML reports them (--ready slurm)",
-        run: cluster::gres,
-        needs: &[Sense::Cluster],
-        runtime: true,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS501],
-    },
-    Check {
-        id: CheckId::GS813,
-        reads: "slurm.conf, cgroup.conf (--ready slurm)",
-        run: cluster::confined,
-        needs: &[Sense::Cluster],
-        runtime: true,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS909,
-        reads: "whether a kubelet is installed, the nvidia module's parameters",
-        run: containers::count_memory,
-        needs: &[Sense::Coherent],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS912,
-        reads: "on a laptop with a desktop and two GPUs: the driver's graphics libraries, `modeset` of nvidia-drm",
-        run: machines::two_gpus,
-        needs: &[Sense::Machine],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS501],
-    },
-    Check {
-        id: CheckId::GS507,
-        reads: "/etc/ld.so.cache, LD_LIBRARY_PATH in /etc/environment and /etc/profile.d",
-        run: toolkit::stubs,
-        needs: &[Sense::LoaderCache, Sense::LibraryPaths],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS505,
-        reads: "whether CUDA's driver library starts, and the results of a test kernel; in a container /dev/nvidiactl, NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES",
-        run: cuda::computes,
-        needs: &[Sense::KernelLog, Sense::Libraries, Sense::Given],
-        runtime: true,
-        facts_suffice: true,
-        follows_from: &[
-            CheckId::GS903,
-            CheckId::GS503,
-            CheckId::GS501,
-            CheckId::GS508,
-            CheckId::GS904,
-            CheckId::GS506,
-            CheckId::GS801,
-            CheckId::GS507,
-            CheckId::GS802,
-            CheckId::GS401,
-            CheckId::GS603,
-        ],
-    },
-    Check {
-        id: CheckId::GS707,
-        reads: "the newest CUDA that the driver runs according to NVML, the default toolkit, the oldest driver for that toolkit",
-        run: cuda::versions,
-        needs: &[Sense::Libraries],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS401],
-    },
-    Check {
-        id: CheckId::GS709,
-        reads: "the output of `nvcc --version`, and a small program compiled with nvcc and started",
-        run: toolkit::answers,
-        needs: &[Sense::Nvcc, Sense::Compiled],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS503],
-    },
-    Check {
-        id: CheckId::GS704,
-        reads: "/etc/environment, /etc/profile, /etc/profile.d",
-        run: toolkit::library_path,
-        needs: &[Sense::LibraryPaths],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS507],
-    },
-    Check {
-        id: CheckId::GS705,
-        reads: "the result of compiling a small program; gcc's version, the database's limit for each toolkit, NVCC_CCBIN in /etc/profile.d",
-        run: toolkit::host_compiler,
-        needs: &[Sense::Compiled, Sense::HostCompiler],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS102],
-    },
-    Check {
-        id: CheckId::GS701,
-        reads: "the link PREFIX/cuda, the nvcc that a login shell and a plain shell find, lines about toolkits in files of shells and of the loader",
-        run: toolkit::on_path,
-        needs: &[Sense::Shells],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS702,
-        reads: "the SONAME of every libcudnn*.so and the like, the links between them",
-        run: add_on::links,
-        needs: &[],
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS708,
-        reads: "/etc/ld.so.conf, /etc/ld.so.cache, the libraries in the directories they name",
-        run: add_on::cache,
-        needs: &[Sense::LoaderDirectories, Sense::LoaderCache],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS702, CheckId::GS701],
-    },
-    Check {
-        id: CheckId::GS703,
-        reads: "the result of cudnnGetVersion and the like in each library loaded by its SONAME, the add-ons on the host",
-        run: add_on::winner,
-        needs: &[
-            Sense::AddOnVersions,
-            Sense::LoaderDirectories,
-            Sense::LoaderCache,
-        ],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS702, CheckId::GS708, CheckId::GS701],
-    },
-    Check {
-        id: CheckId::GS710,
-        reads: "the result of a small convolution",
-        run: cuda::convolution,
-        needs: &[Sense::KernelLog, Sense::Libraries],
-        runtime: true,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS505, CheckId::GS703],
-    },
-    Check {
-        id: CheckId::GS716,
-        reads: "the packages of Python environments: the caller's, the working directory's, and those in /opt and home directories",
-        run: python::with_cuda,
-        needs: &[Sense::Python],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS717,
-        reads: "the CUDA that frameworks in Python environments are built for, the driver's version",
-        run: python::for_driver,
-        needs: &[Sense::Python],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS718,
-        reads: "the frameworks in Python environments, the database's builds, the GPUs' compute capabilities",
-        run: python::for_gpu,
-        needs: &[Sense::Python],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS719,
-        reads: "the requirements of frameworks in Python environments, NVIDIA's packages there, and their lists of files",
-        run: python::required,
-        needs: &[Sense::Python],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[],
-    },
-    Check {
-        id: CheckId::GS720,
-        reads: "RPATH and RUNPATH of frameworks' libraries, LD_LIBRARY_PATH of the caller, the loader's cache",
-        run: python::own_libraries,
-        needs: &[Sense::Python],
-        runtime: false,
-        facts_suffice: false,
-        follows_from: &[CheckId::GS719],
-    },
-    // Last: it is never the cause of anything else.
-    Check {
-        id: CheckId::GS513,
-        reads: "the versions of the driver, the CUDA toolkits and NVIDIA's container toolkit, the database's security bulletins",
-        run: security::has_fixes,
-        needs: &[Sense::Containers],
-        runtime: false,
-        facts_suffice: true,
-        follows_from: &[],
-    },
-];
+pub const CHECKS: &[Check] = {
+    use CheckId::*;
+    use Sense::*;
+    &[
+        Check::new(GS603, Area::Packages, packages::done)
+            .reads("dpkg's record, the free space on /boot, the size of the initramfs images")
+            .needs(&[Images]),
+        Check::new(GS608, Area::Packages, packages::wholly_read)
+            .reads("what every other check reads, and the limits of gpusetup")
+            .from_facts(),
+        Check::new(GS404, Area::Packages, repositories::keys)
+            .reads("apt's repository lists, their keys, apt's key policy")
+            .needs(&[Apt]),
+        Check::new(GS503, Area::Gpu, driver::knows_gpus)
+            .reads("the GPUs' PCI ids, the database's driver branches, the driver's version, the kernel's log")
+            .needs(&[KernelLog])
+            .from_facts(),
+        Check::new(GS203, Area::Gpu, rivals::vfio)
+            .reads("the kernel driver bound to each GPU in /sys/bus/pci/devices, the kernel's log")
+            .needs(&[KernelLog])
+            .at_runtime()
+            .from_facts(),
+        Check::new(GS906, Area::Driver, machines::wsl)
+            .reads("on WSL2: /dev/dxg, /usr/lib/wsl/lib, the installed driver, /etc/ld.so.cache")
+            .needs(&[Machine, LoaderCache])
+            .from_facts(),
+        Check::new(GS907, Area::Driver, machines::jetson)
+            .reads("on a Jetson: /etc/nv_tegra_release, the installed driver and toolkits, the database's JetPacks")
+            .from_facts(),
+        Check::new(GS908, Area::Driver, machines::image)
+            .reads("os-release, the files of image-based systems, the installed driver")
+            .from_facts(),
+        Check::new(GS914, Area::Driver, machines::vendors)
+            .reads("/etc/dgx-release, how the driver was installed")
+            .from_facts(),
+        Check::new(GS913, Area::Gpu, machines::outside)
+            .reads("/sys/bus/thunderbolt/devices, `removable` of each GPU on the PCI bus")
+            .at_runtime()
+            .from_facts(),
+        Check::new(GS401, Area::Driver, driver::one_origin)
+            .reads("dpkg's record, the runfile's log and uninstaller, the versions of libcuda.so")
+            .from_facts()
+            .follows(&[GS603]),
+        Check::new(GS101, Area::Kernel, kernel::headers)
+            .reads("/lib/modules/KERNEL/build, DKMS's record")
+            .needs(&[Dkms, Headers]),
+        Check::new(GS102, Area::Kernel, kernel::compiler)
+            .reads("the kernel's configuration, gcc and gcc-N in /usr/bin")
+            .needs(&[Dkms]),
+        Check::new(GS106, Area::Kernel, kernel::one_tree)
+            .reads("/var/lib/dkms")
+            .needs(&[Dkms]),
+        Check::new(GS104, Area::Kernel, kernel::modules)
+            .reads("nvidia.ko in /lib/modules/KERNEL, its version, the driver's version, DKMS's logs of failed builds")
+            .needs(&[Dkms, DkmsLogs])
+            .from_facts()
+            .follows(&[GS101, GS102, GS603, GS401, GS106]),
+        Check::new(GS504, Area::Kernel, driver::flavour)
+            .reads("the module's licence, the database's GPUs, the kernel's log")
+            .needs(&[KernelLog])
+            .from_facts()
+            .follows(&[GS503]),
+        Check::new(GS301, Area::Kernel, secure_boot::secure_boot)
+            .reads("Secure Boot's EFI variables, the module's signer, the kernel's log")
+            .needs(&[KernelLog, Signer, SigningKey])
+            .from_facts()
+            .follows(&[GS104]),
+        Check::new(GS201, Area::Kernel, rivals::nouveau)
+            .reads("the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs")
+            .needs(&[KernelLog, Denials, Images])
+            .from_facts()
+            .follows(&[GS603]),
+        Check::new(GS202, Area::Kernel, rivals::nova)
+            .reads("the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs, the kernel's log")
+            .needs(&[KernelLog, Denials, Images])
+            .from_facts()
+            .follows(&[GS603]),
+        Check::new(GS204, Area::Driver, driver::may_load)
+            .reads("modprobe's configuration, the kernel's command line, /proc/modules")
+            .needs(&[Denials]),
+        Check::new(GS901, Area::Gpu, log::room)
+            .reads("the kernel's log")
+            .needs(&[KernelLog])
+            .at_runtime()
+            .from_facts(),
+        Check::new(GS903, Area::Gpu, log::faults)
+            .reads("Xids, failed GPU initialisations, GPUs off the bus and NVSwitch errors in the kernel's log since the last boot; GPUs that NVML reports as lost")
+            .needs(&[KernelLog, Libraries])
+            .at_runtime()
+            .from_facts()
+            .follows(&[GS901, GS503, GS504]),
+        Check::new(GS509, Area::Gpu, driver::on_the_bus)
+            .reads("/sys/bus/pci/devices, whether the driver is installed or loaded, the kernel's log")
+            .needs(&[KernelLog, Libraries, ModuleAge, Given])
+            .at_runtime()
+            .from_facts()
+            .follows(&[GS903, GS913]),
+        Check::new(GS501, Area::Driver, driver::loaded)
+            .reads("/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next, the driver bound to each GPU, the kernel's log, NVML")
+            .needs(&[KernelLog, Libraries, ModuleAge])
+            .at_runtime()
+            .from_facts()
+            .follows(&[GS204, GS503, GS504, GS104, GS201, GS202, GS301, GS203, GS401, GS901, GS903, GS908]),
+        Check::new(GS508, Area::Driver, nvml::answers)
+            .reads("whether NVML starts, and which GPUs it lists")
+            .needs(&[Libraries])
+            .at_runtime()
+            .from_facts()
+            .follows(&[GS903, GS501, GS401, GS603]),
+        Check::new(GS904, Area::Gpu, nvml::health)
+            .reads("NVML's report on each GPU: memory errors, remapped rows, retired pages, throttling")
+            .needs(&[Libraries])
+            .at_runtime()
+            .from_facts()
+            .follows(&[GS903]),
+        Check::new(GS905, Area::Gpu, nvml::persistence)
+            .reads("NVML's persistence mode, /run/nvidia-persistenced")
+            .needs(&[Libraries])
+            .at_runtime()
+            .from_facts(),
+        Check::new(GS802, Area::Gpu, nvml::mig)
+            .reads("NVML's current and pending MIG mode, the instances, /etc/gpusetup/mig.yaml; which programs have the GPUs open")
+            .needs(&[Libraries])
+            .at_runtime()
+            .from_facts(),
+        Check::new(GS407, Area::Driver, packages::smi)
+            .reads("/usr/bin/nvidia-smi")
+            .needs(&[DriverPackages])
+            .follows(&[GS603]),
+        Check::new(GS506, Area::Driver, driver::devices)
+            .reads("/dev/nvidia-uvm, /usr/bin/nvidia-modprobe")
+            .needs(&[KernelLog, Libraries, ModuleAge])
+            .at_runtime()
+            .follows(&[GS501]),
+        Check::new(GS521, Area::Driver, settings::settings)
+            .reads("gpusetup's unit that sets the GPUs at each boot, NVML's reports about these settings")
+            .needs(&[Settings])
+            .at_runtime()
+            .follows(&[GS501, GS508]),
+        Check::new(GS801, Area::Driver, fabric::manager)
+            .reads("the version of nv-fabricmanager, its unit, the driver's version, NVML's fabric state of each GPU")
+            .needs(&[Libraries, FabricManager])
+            .at_runtime()
+            .from_facts()
+            .follows(&[GS501]),
+        Check::new(GS804, Area::Driver, rdma::gpudirect)
+            .reads("/sys/class/infiniband, the kernel's symbols, the loaded modules, the flavour of the driver's modules")
+            .at_runtime()
+            .from_facts()
+            .follows(&[GS501]),
+        Check::new(GS805, Area::Driver, companions::run)
+            .reads("DCGM's service and its log, the loaded modules, DKMS's log of nvidia-fs, the driver's version")
+            .needs(&[Companions])
+            .at_runtime()
+            .follows(&[GS501]),
+        Check::new(GS902, Area::Gpu, bus::speak_freely)
+            .reads("the IOMMU's domain of each GPU, the ACS settings of PCI switches above them")
+            .needs(&[Bus])
+            .at_runtime(),
+        Check::new(GS803, Area::Containers, containers::get_gpus)
+            .reads("container engines, NVIDIA's container toolkit, the engines' configuration, the report of a running docker daemon, CDI specifications")
+            .needs(&[Containers])
+            .follows(&[GS603, GS401]),
+        Check::new(GS810, Area::Containers, cluster::pods)
+            .reads("kubelet, K3s or RKE2, containerd and CRI-O with their configuration, the runtime classes of the cluster (--ready k8s)")
+            .needs(&[Cluster, Containers])
+            .at_runtime()
+            .follows(&[GS803]),
+        Check::new(GS811, Area::Containers, cluster::one_driver)
+            .reads("/run/nvidia/driver, the installed driver (--ready k8s)")
+            .needs(&[Cluster])
+            .at_runtime(),
+        Check::new(GS812, Area::Containers, cluster::gres)
+            .reads("the output of slurmd -G, the device files of the GPUs as NVML reports them (--ready slurm)")
+            .needs(&[Cluster])
+            .at_runtime()
+            .follows(&[GS501]),
+        Check::new(GS813, Area::Containers, cluster::confined)
+            .reads("slurm.conf, cgroup.conf (--ready slurm)")
+            .needs(&[Cluster])
+            .at_runtime(),
+        Check::new(GS909, Area::Gpu, containers::count_memory)
+            .reads("whether a kubelet is installed, the nvidia module's parameters")
+            .needs(&[Coherent]),
+        Check::new(GS912, Area::Gpu, machines::two_gpus)
+            .reads("on a laptop with a desktop and two GPUs: the driver's graphics libraries, `modeset` of nvidia-drm")
+            .needs(&[Machine])
+            .follows(&[GS501]),
+        Check::new(GS507, Area::Driver, toolkit::stubs)
+            .reads("/etc/ld.so.cache, LD_LIBRARY_PATH in /etc/environment and /etc/profile.d")
+            .needs(&[LoaderCache, LibraryPaths]),
+        Check::new(GS505, Area::Driver, cuda::computes)
+            .reads("whether CUDA's driver library starts, and the results of a test kernel; in a container /dev/nvidiactl, NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES")
+            .needs(&[KernelLog, Libraries, Given])
+            .at_runtime()
+            .from_facts()
+            .follows(&[GS903, GS503, GS501, GS508, GS904, GS506, GS801, GS507, GS802, GS401, GS603]),
+        Check::new(GS707, Area::Toolkit, cuda::versions)
+            .reads("the newest CUDA that the driver runs according to NVML, the default toolkit, the oldest driver for that toolkit")
+            .needs(&[Libraries])
+            .follows(&[GS401]),
+        Check::new(GS709, Area::Toolkit, toolkit::answers)
+            .reads("the output of `nvcc --version`, and a small program compiled with nvcc and started")
+            .needs(&[Nvcc, Compiled])
+            .follows(&[GS503]),
+        Check::new(GS704, Area::Toolkit, toolkit::library_path)
+            .reads("/etc/environment, /etc/profile, /etc/profile.d")
+            .needs(&[LibraryPaths])
+            .follows(&[GS507]),
+        Check::new(GS705, Area::Toolkit, toolkit::host_compiler)
+            .reads("the result of compiling a small program; gcc's version, the database's limit for each toolkit, NVCC_CCBIN in /etc/profile.d")
+            .needs(&[Compiled, HostCompiler])
+            .follows(&[GS102]),
+        Check::new(GS701, Area::Toolkit, toolkit::on_path)
+            .reads("the link PREFIX/cuda, the nvcc that a login shell and a plain shell find, lines about toolkits in files of shells and of the loader")
+            .needs(&[Shells]),
+        Check::new(GS702, Area::AddOns, add_on::links)
+            .reads("the SONAME of every libcudnn*.so and the like, the links between them")
+            .from_facts(),
+        Check::new(GS708, Area::AddOns, add_on::cache)
+            .reads("/etc/ld.so.conf, /etc/ld.so.cache, the libraries in the directories they name")
+            .needs(&[LoaderDirectories, LoaderCache])
+            .follows(&[GS702, GS701]),
+        Check::new(GS703, Area::AddOns, add_on::winner)
+            .reads("the result of cudnnGetVersion and the like in each library loaded by its SONAME, the add-ons on the host")
+            .needs(&[AddOnVersions, LoaderDirectories, LoaderCache])
+            .follows(&[GS702, GS708, GS701]),
+        Check::new(GS710, Area::AddOns, cuda::convolution)
+            .reads("the result of a small convolution")
+            .needs(&[KernelLog, Libraries])
+            .at_runtime()
+            .follows(&[GS505, GS703]),
+        Check::new(GS716, Area::Python, python::with_cuda)
+            .reads("the packages of Python environments: the caller's, the working directory's, and those in /opt and home directories")
+            .needs(&[Python]),
+        Check::new(GS717, Area::Python, python::for_driver)
+            .reads("the CUDA that frameworks in Python environments are built for, the driver's version")
+            .needs(&[Python]),
+        Check::new(GS718, Area::Python, python::for_gpu)
+            .reads("the frameworks in Python environments, the database's builds, the GPUs' compute capabilities")
+            .needs(&[Python]),
+        Check::new(GS719, Area::Python, python::required)
+            .reads("the requirements of frameworks in Python environments, NVIDIA's packages there, and their lists of files")
+            .needs(&[Python]),
+        Check::new(GS720, Area::Python, python::own_libraries)
+            .reads("RPATH and RUNPATH of frameworks' libraries, LD_LIBRARY_PATH of the caller, the loader's cache")
+            .needs(&[Python])
+            .follows(&[GS719]),
+        // Last: it is never the cause of anything else.
+        Check::new(GS513, Area::Driver, security::has_fixes)
+            .reads("the versions of the driver, the CUDA toolkits and NVIDIA's container toolkit, the database's security bulletins")
+            .needs(&[Containers])
+            .from_facts(),
+    ]
+};
 
 /// No command: the text alone is the advice.
 const NOTHING: [&str; 0] = [];

@@ -523,7 +523,7 @@ fn finding(check: &Check, verdict: Verdict, failed: &[CheckId]) -> Finding {
     });
     Finding {
         id: check.id,
-        area: Area::of(check.id),
+        area: check.area,
         title: check.title(),
         status,
         evidence,
@@ -678,6 +678,7 @@ mod tests {
     #[test]
     fn every_check_has_an_id_of_its_own_and_knows_its_causes() {
         for (n, check) in CHECKS.iter().enumerate() {
+            assert!(!check.reads.is_empty(), "{}", check.id);
             assert!(
                 CHECKS[..n].iter().all(|c| c.id != check.id),
                 "{} is listed twice",
