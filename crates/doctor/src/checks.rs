@@ -23,7 +23,7 @@ mod security;
 mod settings;
 mod toolkit;
 
-use super::sense::Sense;
+use super::probe::Probe;
 use super::{Area, Evidence, Verdict};
 use gpusetup_host::{Kernel, MachineKind};
 use gpusetup_text::ids::CheckId;
@@ -39,8 +39,8 @@ pub struct Check {
     pub reads: &'static str,
     /// From evidence to verdict.
     pub run: fn(&Evidence) -> Verdict,
-    /// The senses that it needs. If one of them failed, the check ends in an error.
-    pub needs: &'static [Sense],
+    /// The probes that it needs. If one of them failed, the check ends in an error.
+    pub needs: &'static [Probe],
     /// Whether the state it checks can change at run time, not only when something is installed.
     pub runtime: bool,
     /// Whether a file of facts is enough to run it: what it reads is in the facts, or is an
@@ -69,7 +69,7 @@ impl Check {
         self
     }
 
-    const fn needs(mut self, needs: &'static [Sense]) -> Self {
+    const fn needs(mut self, needs: &'static [Probe]) -> Self {
         self.needs = needs;
         self
     }
@@ -98,7 +98,7 @@ impl Check {
 /// All checks.
 pub const CHECKS: &[Check] = {
     use CheckId::*;
-    use Sense::*;
+    use Probe::*;
     &[
         Check::new(GS603, Area::Packages, packages::done)
             .reads("dpkg's record, the free space on /boot, the size of the initramfs images")

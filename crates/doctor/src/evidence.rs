@@ -36,7 +36,7 @@ pub use toolkit::Shells;
 
 use super::device;
 use super::kernel_log::{self, Said};
-use super::sense::{Sense, Senses};
+use super::probe::{Probe, Probes};
 use driver::{
     dkms, fabric_manager, failed_builds, hmm_disabled, key_is_enrolled, missing_packages,
     module_before_boot, signed_modules, signer, unlinked_headers,
@@ -75,7 +75,7 @@ pub struct EvidenceSources {
     pub accepts_no_gpu: bool,
     /// The scheduler that the host is to be ready for.
     pub ready: Option<Scheduler>,
-    /// Parts that are not read, because reading them showed a bug: names of senses, and ids of
+    /// Parts that are not read, because reading them showed a bug: names of probes, and ids of
     /// checks.
     pub left_out: BTreeSet<String>,
 }
@@ -280,7 +280,7 @@ pub struct Evidence {
     /// The oldest driver that runs each toolkit's programs, if known.
     #[serde(skip)]
     pub oldest_driver: BTreeMap<PathBuf, DriverVersion>,
-    /// Senses that failed because of a bug in gpusetup: name and object. Reports of 0.1 name checks
+    /// Probes that failed because of a bug in gpusetup: name and object. Reports of 0.1 name checks
     /// instead.
     pub broken: BTreeMap<String, String>,
 }
@@ -294,25 +294,25 @@ pub fn gather(
     sources: &EvidenceSources,
 ) -> Evidence {
     let system = &system.looked_at();
-    let senses = Senses::without(&sources.left_out);
+    let probes = Probes::without(&sources.left_out);
     // The log comes first: a broken driver hangs its clients, and has usually logged the reason.
-    let kernel_log = senses.at(Sense::KernelLog, || match &sources.kernel_log {
+    let kernel_log = probes.run(Probe::KernelLog, || match &sources.kernel_log {
         Some(text) => kernel_log::heard(text),
         None => kernel_log::of_host(system),
     });
-    let denied = senses.at(Sense::Denials, || Some(denied(system)));
+    let denied = probes.run(Probe::Denials, || Some(denied(system)));
     let blocked = denied.as_ref().map(|_| facts.blocked_modules.clone());
     let denied = denied.unwrap_or_default();
-    let signer = senses.at(Sense::Signer, || signer(system, &facts));
+    let signer = probes.run(Probe::Signer, || signer(system, &facts));
     let main = database
         .add_on(AddOnId::CUDNN)
         .map(|cudnn| main_libraries(&facts, cudnn))
         .unwrap_or_default();
     // The slow ones wait for other programs, so they run in parallel.
-    let told = || senses.at(Sense::Libraries, || device::told(system, &facts, &main));
-    let images = || senses.at(Sense::Images, || images(system, &facts, &denied));
+    let told = || probes.run(Probe::Libraries, || device::told(system, &facts, &main));
+    let images = || probes.run(Probe::Images, || images(system, &facts, &denied));
     let add_ons = || {
-        senses.at(Sense::AddOnVersions, || {
+        probes.run(Probe::AddOnVersions, || {
             add_on_versions(system, database, &facts)
         })
     };
@@ -320,13 +320,13 @@ pub fn gather(
         let told = in_parallel(scope, &told);
         let images = in_parallel(scope, &images);
         let add_ons = in_parallel(scope, &add_ons);
-        let nvcc: BTreeMap<_, _> = senses.at(Sense::Nvcc, || {
+        let nvcc: BTreeMap<_, _> = probes.run(Probe::Nvcc, || {
             let with_nvcc = facts.toolkits.iter().filter(|t| t.has_nvcc);
             with_nvcc
                 .map(|t| (t.path.clone(), nvcc(system, &t.path)))
                 .collect()
         });
-        let compiled = senses.at(Sense::Compiled, || compiled(system, &facts, &nvcc));
+        let compiled = probes.run(Probe::Compiled, || compiled(system, &facts, &nvcc));
         (
             images.join().unwrap_or_default(),
             add_ons.join().unwrap_or_default(),
@@ -335,14 +335,14 @@ pub fn gather(
         )
     });
     let (cudnn, add_ons) = add_ons;
-    let dkms = senses.at(Sense::Dkms, || dkms(system));
+    let dkms = probes.run(Probe::Dkms, || dkms(system));
     let told = told.unwrap_or_default();
     // It starts the program of each engine.
     let container_host = LazyCell::new(|| container_host(system, database, None));
     let distribution = distribution(database, &facts);
     let has_smi =
         system.exists("/usr/bin/nvidia-smi") || system.exists("/usr/local/bin/nvidia-smi");
-    let missing_packages = senses.at(Sense::DriverPackages, || {
+    let missing_packages = probes.run(Probe::DriverPackages, || {
         if has_smi {
             Vec::new()
         } else {
@@ -367,7 +367,7 @@ pub fn gather(
         oldest_driver: BTreeMap::new(),
         branch_cuda: None,
         bulletins: Vec::new(),
-        boot_layouts: senses.at(Sense::Libraries, || {
+        boot_layouts: probes.run(Probe::Libraries, || {
             mig::boot_layouts(system, database, &facts)
         }),
         persistenced: system
@@ -376,10 +376,10 @@ pub fn gather(
         has_persistence_unit: ["/etc", "/usr/lib", "/lib"].iter().any(|d| {
             system.exists(Path::new(d).join("systemd/system/nvidia-persistenced.service"))
         }),
-        settings: senses.at(Sense::Settings, || settings::settings(system, &facts)),
+        settings: probes.run(Probe::Settings, || settings::settings(system, &facts)),
         hmm_disabled: hmm_disabled(system),
         newest_gcc: BTreeMap::new(),
-        host_compiler: senses.at(Sense::HostCompiler, || {
+        host_compiler: probes.run(Probe::HostCompiler, || {
             set_for_everybody(system, &["NVCC_CCBIN=", "-ccbin"])
                 .into_iter()
                 .next()
@@ -389,50 +389,50 @@ pub fn gather(
                 .filter(|n| n.starts_with("nvidia"))
                 .collect()
         }),
-        fabric_manager: senses.at(Sense::FabricManager, || {
+        fabric_manager: probes.run(Probe::FabricManager, || {
             fabric_manager(system, &facts, database)
         }),
-        companions: senses.at(Sense::Companions, || {
+        companions: probes.run(Probe::Companions, || {
             companions::states(system, &facts, database)
         }),
         requested_companions: Vec::new(),
-        failed_builds: senses.at(Sense::DkmsLogs, || failed_builds(system, &dkms)),
+        failed_builds: probes.run(Probe::DkmsLogs, || failed_builds(system, &dkms)),
         dkms,
-        unlinked_headers: senses.at(Sense::Headers, || unlinked_headers(system, &facts)),
+        unlinked_headers: probes.run(Probe::Headers, || unlinked_headers(system, &facts)),
         compilers: compilers(system),
-        key_is_enrolled: senses.at(Sense::SigningKey, || {
+        key_is_enrolled: probes.run(Probe::SigningKey, || {
             key_is_enrolled(system, &facts, &signer)
         }),
-        signed_modules: senses.at(Sense::SigningKey, || {
+        signed_modules: probes.run(Probe::SigningKey, || {
             signed_modules(system, &facts, distribution)
         }),
-        module_before_boot: senses.at(Sense::ModuleAge, || module_before_boot(system, &facts)),
+        module_before_boot: probes.run(Probe::ModuleAge, || module_before_boot(system, &facts)),
         signer,
-        shells: senses.at(Sense::Shells, || shells(system, &facts)),
-        other_toolkits: senses.at(Sense::Shells, || other_toolkits(system, &facts, prefix)),
-        loader_directories: senses.at(Sense::LoaderDirectories, || loader_directories(system)),
+        shells: probes.run(Probe::Shells, || shells(system, &facts)),
+        other_toolkits: probes.run(Probe::Shells, || other_toolkits(system, &facts, prefix)),
+        loader_directories: probes.run(Probe::LoaderDirectories, || loader_directories(system)),
         forward_compatible: BTreeSet::new(),
         fabric_companion: None,
         needed_companions: Vec::new(),
         companion_remedies: Vec::new(),
-        cached: senses.at(Sense::LoaderCache, || cached(system, &facts)),
-        library_paths: senses.at(Sense::LibraryPaths, || {
+        cached: probes.run(Probe::LoaderCache, || cached(system, &facts)),
+        library_paths: probes.run(Probe::LibraryPaths, || {
             set_for_everybody(system, &["LD_LIBRARY_PATH="])
         }),
         denied,
         blocked,
         images,
-        apt: senses.at(Sense::Apt, || {
+        apt: probes.run(Probe::Apt, || {
             apt::apt(
                 system,
                 &sources.today.clone().unwrap_or_else(gpusetup_system::today),
             )
         }),
-        bus: senses.at(Sense::Bus, || bus::bus(system, &facts, database)),
-        containers: senses.at(Sense::Containers, || {
+        bus: probes.run(Probe::Bus, || bus::bus(system, &facts, database)),
+        containers: probes.run(Probe::Containers, || {
             containers::containers(system, database, &container_host)
         }),
-        cluster: senses.at(Sense::Cluster, || {
+        cluster: probes.run(Probe::Cluster, || {
             sources.ready.map(|of| {
                 cluster::cluster(
                     system,
@@ -443,16 +443,16 @@ pub fn gather(
                 )
             })
         }),
-        given: senses.at(Sense::Given, || containers::given(system, &facts)),
-        python: senses.at(Sense::Python, || {
+        given: probes.run(Probe::Given, || containers::given(system, &facts)),
+        python: probes.run(Probe::Python, || {
             Answer::Is(python::environments(system, &facts, database))
         }),
         known_frameworks: Vec::new(),
         oldest_driver_of_series: BTreeMap::new(),
-        coherent: senses.at(Sense::Coherent, || {
+        coherent: probes.run(Probe::Coherent, || {
             containers::coherent(system, &facts, database)
         }),
-        machine: senses.at(Sense::Machine, || machine::machine(system, &facts)),
+        machine: probes.run(Probe::Machine, || machine::machine(system, &facts)),
         platform: None,
         jetpack: None,
         cudnn,
@@ -466,7 +466,7 @@ pub fn gather(
         convolution: told.convolution,
         holders: told.holders,
         facts,
-        broken: senses.failed(),
+        broken: probes.failed(),
     }
     .with(database)
     .with_left_out(system)

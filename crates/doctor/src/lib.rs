@@ -15,7 +15,7 @@ mod device;
 mod evidence;
 mod fix;
 mod kernel_log;
-mod sense;
+mod probe;
 #[cfg(test)]
 pub mod sick;
 
@@ -34,7 +34,7 @@ pub use evidence::{
 pub use fix::repairs;
 pub use gpusetup_nvidia::{Answer, Cuda, Nvml};
 pub use kernel_log::{LoggedGpu, LoggedSxid, LoggedXid, Said, sxids, xids};
-pub use sense::Sense;
+pub use probe::Probe;
 
 use gpusetup_causes::{Remedy, gpus, tree};
 use gpusetup_database::compat::Database;
@@ -451,7 +451,7 @@ fn ended(check: &Check, evidence: &Evidence) -> Verdict {
     let mut broken = check
         .needs
         .iter()
-        .map(|sense| sense.name())
+        .map(|probe| probe.name())
         .chain([check.id.as_str()]);
     if let Some(what) = broken.find_map(|name| evidence.broken.get(name)) {
         return error(&format!(

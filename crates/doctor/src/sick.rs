@@ -13,12 +13,11 @@ mod log;
 mod machines;
 mod packages;
 mod python;
-mod senses;
 mod toolkit;
 
 use super::{
-    Answer, Apt, Asked, Bus, Cached, Containers, Denial, Evidence, Given, Image, Report,
-    Repository, RepositoryKey, Shells, Status, examine,
+    Answer, Apt, Asked, Bus, CHECKS, Cached, Containers, Denial, Evidence, Given, Image, Probe,
+    Report, Repository, RepositoryKey, Shells, Status, examine,
 };
 use gpusetup_data::embedded;
 use gpusetup_database::compat::CompanionId;
@@ -189,8 +188,24 @@ fn cuda_repository(of: &str, signed_by: &str, keys: &[(&str, bool)]) -> Apt {
     }
 }
 
+/// Every check whose verdict changes without a probe names it.
+fn probes_are_named(evidence: &Evidence) {
+    for probe in Probe::ALL {
+        let mut without = evidence.clone();
+        probe.clear(&mut without);
+        for check in CHECKS.iter().filter(|check| !check.needs.contains(probe)) {
+            assert_eq!(
+                (check.run)(evidence),
+                (check.run)(&without),
+                "{} does not say that it needs {probe:?}",
+                check.id
+            );
+        }
+    }
+}
+
 fn examined(evidence: Evidence) -> Report {
-    senses::are_named(&evidence);
+    probes_are_named(&evidence);
     examine(evidence, &embedded(), &[])
 }
 
