@@ -9,7 +9,7 @@ use crate::apply;
 use crate::causes;
 use crate::compat::Database;
 use crate::doctor::{
-    CHECKS, Check, Evidence, EvidenceSources, Report, Scheduler, collect, examine, gather, repairs,
+    CHECKS, Check, EvidenceSources, Report, Scheduler, Seen, collect, examine, gather, repairs,
 };
 use crate::exit::Exit;
 use crate::ids::CheckId;
@@ -226,7 +226,7 @@ impl With<'_> {
     }
 
     /// Writes the evidence as a report.
-    fn hand_on(&self, path: &Path, on: &System, seen: &Evidence) -> Result<(), Problem> {
+    fn hand_on(&self, path: &Path, on: &System, seen: &Seen) -> Result<(), Problem> {
         let now = jiff::Timestamp::now()
             .strftime("%Y-%m-%dT%H:%M:%SZ")
             .to_string();
@@ -241,12 +241,7 @@ impl With<'_> {
     fn facts(&self, path: &Path) -> Result<(Report, Option<String>), Problem> {
         let facts = read_facts(path)?;
         let origin = format!("another host's facts, collected by gpusetup {}", facts.tool);
-        let evidence = Evidence::of_facts(
-            facts,
-            self.database,
-            &self.options.host.prefix,
-            &self.sources,
-        );
+        let evidence = Seen::from_facts(facts, &self.options.host.prefix, &self.sources);
         Ok((examine(evidence, self.database, self.only), Some(origin)))
     }
 
@@ -275,8 +270,8 @@ impl With<'_> {
             collected.collected, collected.tool
         );
         let mut evidence = match &self.sources.kernel_log {
-            Some(log) => collected.evidence.with_kernel_log(log, self.database),
-            None => collected.evidence.with(self.database),
+            Some(log) => collected.evidence.with_kernel_log(log),
+            None => collected.evidence,
         };
         evidence.accepts_no_gpu = self.sources.accepts_no_gpu;
         Ok((examine(evidence, self.database, self.only), Some(origin)))

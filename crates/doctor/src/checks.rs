@@ -24,7 +24,7 @@ mod settings;
 mod toolkit;
 
 use super::probe::Probe;
-use super::{Area, Evidence, Verdict};
+use super::{Area, Case, Verdict};
 use gpusetup_host::{Kernel, MachineKind};
 use gpusetup_text::ids::CheckId;
 
@@ -38,7 +38,7 @@ pub struct Check {
     /// What it reads, for `--list-checks`.
     pub reads: &'static str,
     /// From evidence to verdict.
-    pub run: fn(&Evidence) -> Verdict,
+    pub run: fn(&Case) -> Verdict,
     /// The probes that it needs. If one of them failed, the check ends in an error.
     pub needs: &'static [Probe],
     /// Whether the state it checks can change at run time, not only when something is installed.
@@ -51,7 +51,7 @@ pub struct Check {
 }
 
 impl Check {
-    const fn new(id: CheckId, area: Area, run: fn(&Evidence) -> Verdict) -> Self {
+    const fn new(id: CheckId, area: Area, run: fn(&Case) -> Verdict) -> Self {
         Self {
             id,
             area,
@@ -357,13 +357,14 @@ const NOTHING: [&str; 0] = [];
 
 /// Why the kernel side cannot be checked here, if so: the kernel belongs to another system, or no
 /// NVIDIA driver is installed.
-fn no_driver_of_its_own(seen: &Evidence) -> Option<Verdict> {
-    let whose = match seen.facts.machine.kind {
+fn no_driver_of_its_own(case: &Case) -> Option<Verdict> {
+    let whose = match case.seen.facts.machine.kind {
         MachineKind::Container => gpusetup_causes::CONTAINER,
         MachineKind::Wsl2 => gpusetup_causes::WSL2,
         MachineKind::Jetson => gpusetup_causes::JETSON,
         MachineKind::Physical | MachineKind::Virtual => {
-            return seen
+            return case
+                .seen
                 .facts
                 .driver
                 .is_none()
@@ -374,9 +375,10 @@ fn no_driver_of_its_own(seen: &Evidence) -> Option<Verdict> {
 }
 
 /// The kernel that boots next, if its modules are installed.
-fn next_kernel(seen: &Evidence) -> Option<&Kernel> {
-    let release = seen.facts.kernel()?;
-    seen.facts
+fn next_kernel<'a>(case: &'a Case) -> Option<&'a Kernel> {
+    let release = case.seen.facts.kernel()?;
+    case.seen
+        .facts
         .kernels
         .installed
         .iter()

@@ -4,7 +4,7 @@
 use super::anonymise::{Anonymiser, KINDS, Kind, Names};
 use super::archive::{Collected, EVIDENCE, SCHEMA};
 use super::kernel_log::{self, REFUSALS, UNFIT, tail};
-use super::{Answer, Evidence, EvidenceSources, examine};
+use super::{Answer, EvidenceSources, Seen, examine};
 use gpusetup_database::compat::Database;
 use gpusetup_host::Facts;
 use gpusetup_system::{System, environment};
@@ -25,8 +25,8 @@ const MOST_LOGS: usize = 8;
 /// The texts of a report, by name, anonymised.
 pub fn collect(
     system: &System,
-    database: &Database,
-    evidence: &Evidence,
+    database: &'static Database,
+    evidence: &Seen,
     sources: &EvidenceSources,
     now: String,
 ) -> Result<BTreeMap<String, String>, serde_json::Error> {
@@ -36,7 +36,7 @@ pub fn collect(
     anonymiser.learn(&seen.to_string());
     texts.values().for_each(|text| anonymiser.learn(text));
     anonymiser.json(&mut seen);
-    let evidence: Evidence = serde_json::from_value(seen)?;
+    let evidence: Seen = serde_json::from_value(seen)?;
     for (name, text) in &mut texts {
         let clean = match name.rsplit('.').next() {
             Some("json") => json(&mut anonymiser, text),
@@ -50,7 +50,7 @@ pub fn collect(
     }
     // The checks run on the anonymised evidence, so the result contains nothing private and is the
     // same elsewhere.
-    let report = examine(evidence.clone().with(database), database, &[]);
+    let report = examine(evidence.clone(), database, &[]);
     texts.insert(
         "doctor.json".to_owned(),
         serde_json::to_string_pretty(&report)? + "\n",
@@ -293,7 +293,7 @@ fn of_command_line(line: &str) -> Option<String> {
 }
 
 /// The names to anonymise, and those to keep.
-fn names(system: &System, evidence: &Evidence, database: &Database) -> Names {
+fn names(system: &System, evidence: &Seen, database: &Database) -> Names {
     let text = |path: &str| system.read_text(path).ok().flatten().unwrap_or_default();
     let mut names = Names {
         keep: kept(evidence, database),
@@ -384,7 +384,7 @@ fn person(line: &str) -> Option<Vec<String>> {
 }
 
 /// Versions and kernel releases.
-fn kept(evidence: &Evidence, database: &Database) -> Vec<String> {
+fn kept(evidence: &Seen, database: &Database) -> Vec<String> {
     let facts = &evidence.facts;
     let kernels = facts.kernels.installed.iter().map(|k| k.release.clone());
     let known = database

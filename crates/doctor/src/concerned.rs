@@ -72,7 +72,7 @@ mod tests {
             })
             .collect();
         nvml.gpus.iter_mut().for_each(change);
-        let report = examine(evidence, &gpusetup_data::embedded(), &[id]);
+        let report = examine(evidence, gpusetup_data::shared(), &[id]);
         let finding = &report.checks[0];
         let commands = finding
             .remediation
@@ -174,7 +174,7 @@ mod tests {
             };
             gpu.kernel = Kernel::Refused(refused);
         }
-        let report = examine(evidence, &gpusetup_data::embedded(), &[CheckId::GS505]);
+        let report = examine(evidence, gpusetup_data::shared(), &[CheckId::GS505]);
         let remediation = report.checks[0].remediation.as_ref().expect("a remedy");
         assert_eq!(
             remediation.commands,

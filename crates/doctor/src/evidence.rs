@@ -23,7 +23,7 @@ pub use cluster::{Cluster, Kubernetes, Scheduler, Slurm, StartedAgent};
 pub use companions::CompanionState;
 pub use containers::{Asked, Coherent, Containers, DockerDaemon, Given, OldCdiReader};
 pub use driver::{FabricManager, FailedBuild, SignedModules};
-pub use loader::Cached;
+pub use loader::{Cached, forward_compatible};
 pub use machine::{Hybrid, MachineState, Wsl};
 pub use mig::{BootLayout, BootLayouts};
 pub use python::{
@@ -32,7 +32,7 @@ pub use python::{
 };
 pub use rivals::{Denial, FORCED, Image};
 pub use settings::GpuSettings;
-pub use toolkit::Shells;
+pub use toolkit::{Shells, newest_gcc};
 
 use super::device;
 use super::kernel_log::{self, Said};
@@ -41,28 +41,20 @@ use driver::{
     dkms, fabric_manager, failed_builds, hmm_disabled, key_is_enrolled, missing_packages,
     module_before_boot, signed_modules, signer, unlinked_headers,
 };
-use gpusetup_causes::Remedy;
-use gpusetup_database::compat::{
-    AddOn, AddOnId, Bulletin, Companion, CompanionId, CudaRelease, Database, Distribution, Engine,
-    Framework, JetPack, Platform, Sxid, VersionRule, Xid,
-};
-use gpusetup_database::version::{AddOnVersion, CudaVersion, DriverVersion};
-use gpusetup_host::{Block, Facts, Origin, add_left_out, container_host};
+use gpusetup_database::compat::{AddOn, AddOnId, Database};
+use gpusetup_database::version::{AddOnVersion, CudaVersion};
+use gpusetup_host::{Block, Facts, add_left_out, container_host};
 use gpusetup_nvidia::{Answer, Convolution, Cuda, Nvml};
-use gpusetup_resolve::{
-    Card, Joined, Supply, distribution, known_card, own_platform, package_beside,
-};
+use gpusetup_resolve::{distribution, known_card};
 use gpusetup_system::{Ended, Output, Program, System, in_parallel};
-use loader::{cached, forward_compatible, loader_directories, resolved};
+use loader::{cached, loader_directories, resolved};
 use rivals::{denied, images};
 use serde::{Deserialize, Serialize};
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toolkit::{
-    compiled, newest_gcc, nvcc, oldest_drivers, other_toolkits, set_for_everybody, shells,
-};
+use toolkit::{compiled, nvcc, other_toolkits, set_for_everybody, shells};
 
 /// Inputs other than the host itself.
 #[derive(Debug, Clone, Default)]
@@ -80,18 +72,17 @@ pub struct EvidenceSources {
     pub left_out: BTreeSet<String>,
 }
 
-/// Everything that the checks use.
-// Fields from the database are not stored: `Evidence::with` adds them. A new field must be an
-// `Answer` or an option with `serde(default)`, so that an older file does not claim that something
-// is missing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What was seen of a host.
+// A new field must be an `Answer` or an option with `serde(default)`, so that an older file does
+// not claim that something is missing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schemas",
     derive(schemars::JsonSchema),
-    schemars(deny_unknown_fields)
+    schemars(rename = "Evidence", deny_unknown_fields)
 )]
 #[serde(deny_unknown_fields)]
-pub struct Evidence {
+pub struct Seen {
     /// Only the facts are known; the other fields are empty.
     #[serde(skip)]
     pub only_facts: bool,
@@ -100,34 +91,19 @@ pub struct Evidence {
     pub accepts_no_gpu: bool,
     /// The facts of the host.
     pub facts: Facts,
-    /// The host's distribution, if it is in the database.
-    #[serde(skip)]
-    pub distribution: Option<Distribution>,
     /// The directory that contains the toolkits.
     pub prefix: PathBuf,
     /// The default toolkit, `PREFIX/cuda`, with links resolved. None if that is missing or
     /// dangling.
     pub default_toolkit: Option<PathBuf>,
-    /// The database's entry for each GPU, in the order of the facts, or why there is none.
-    #[serde(skip)]
-    pub cards: Vec<Result<Card, String>>,
     /// The kernel's messages about the driver and the GPUs since the last boot.
     pub kernel_log: Answer<Vec<Said>>,
-    /// The database's entries for Xids in the log.
-    #[serde(skip)]
-    pub xids: Vec<Xid>,
-    /// The database's entries for NVSwitch errors (SXids) in the log.
-    #[serde(skip)]
-    pub sxids: Vec<Sxid>,
     /// nvidia-smi is installed.
     pub has_smi: bool,
     /// The driver's packages that are not installed; read only if nvidia-smi is missing.
     pub missing_packages: Vec<String>,
     /// nvidia-modprobe is installed, which creates missing devices on demand.
     pub has_modprobe: bool,
-    /// The newest gcc that each toolkit's nvcc supports, if known.
-    #[serde(skip)]
-    pub newest_gcc: BTreeMap<PathBuf, u16>,
     /// Where another host compiler is set for all users: the file and its line.
     pub host_compiler: Option<(PathBuf, String)>,
     /// The driver's devices, `nvidia-uvm`. None if no kernel runs (a tree).
@@ -137,9 +113,6 @@ pub struct Evidence {
     /// How the installed companions run that users ask for, such as DCGM.
     #[serde(default)]
     pub companions: Answer<Vec<CompanionState>>,
-    /// The database's entries for them.
-    #[serde(skip)]
-    pub requested_companions: Vec<Companion>,
     /// NVIDIA's modules in DKMS: the versions of each source tree, by its name.
     pub dkms: BTreeMap<String, Vec<String>>,
     /// The last failed DKMS build, by kernel.
@@ -184,18 +157,6 @@ pub struct Evidence {
     pub loader_directories: BTreeSet<PathBuf>,
     /// The loader's cache, with the state of each entry's file.
     pub cached: Vec<Cached>,
-    /// The libcudas in it that belong to compatibility packages for this driver and these GPUs.
-    #[serde(skip)]
-    pub forward_compatible: BTreeSet<PathBuf>,
-    /// The database's entry for Fabric Manager.
-    #[serde(skip)]
-    pub fabric_companion: Option<Companion>,
-    /// The companions that the host's NVSwitches need.
-    #[serde(skip)]
-    pub needed_companions: Vec<Companion>,
-    /// How to get those of them that gpusetup or a repository of the host has.
-    #[serde(skip)]
-    pub companion_remedies: Vec<(CompanionId, Remedy)>,
     /// Where LD_LIBRARY_PATH is set for all users: the file and its line.
     pub library_paths: Vec<(PathBuf, String)>,
     /// The version that each cuDNN reports when it is loaded by its SONAME.
@@ -203,12 +164,6 @@ pub struct Evidence {
     /// The same for other add-ons.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub add_ons: BTreeMap<String, Answer<AddOnVersion>>,
-    /// The add-ons in the database.
-    #[serde(skip)]
-    pub known_add_ons: Vec<AddOn>,
-    /// The database's container engines.
-    #[serde(skip)]
-    pub known_engines: Vec<Engine>,
     /// NVIDIA's repositories in apt's configuration.
     pub apt: Apt,
     /// How the GPUs are connected on the PCI bus.
@@ -224,23 +179,11 @@ pub struct Evidence {
     /// Python environments with a framework or libraries of NVIDIA.
     #[serde(default)]
     pub python: Answer<Vec<PythonEnvironment>>,
-    /// The frameworks in the database.
-    #[serde(skip)]
-    pub known_frameworks: Vec<Framework>,
-    /// The oldest driver that runs programs of each CUDA series, `12.8`.
-    #[serde(skip)]
-    pub oldest_driver_of_series: BTreeMap<String, DriverVersion>,
     /// How GPU memory is counted, if the GPUs share the CPU's memory.
     pub coherent: Option<Coherent>,
     /// What only some machines have. None on the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineState>,
-    /// The system's own way to a driver in the database, if it has one.
-    #[serde(skip)]
-    pub platform: Option<Platform>,
-    /// The JetPack of a Jetson, if it is known.
-    #[serde(skip)]
-    pub jetpack: Option<JetPack>,
     /// NVML's answer.
     #[serde(default)]
     pub nvml: Answer<Nvml>,
@@ -271,28 +214,19 @@ pub struct Evidence {
     /// loaded.
     #[serde(default)]
     pub hmm_disabled: Option<bool>,
-    /// NVIDIA's security bulletins in the database, newest first.
-    #[serde(skip)]
-    pub bulletins: Vec<Bulletin>,
-    /// The newest CUDA that the installed driver's branch supports natively, if known.
-    #[serde(skip)]
-    pub branch_cuda: Option<CudaVersion>,
-    /// The oldest driver that runs each toolkit's programs, if known.
-    #[serde(skip)]
-    pub oldest_driver: BTreeMap<PathBuf, DriverVersion>,
     /// Probes that failed because of a bug in gpusetup: name and object. Reports of 0.1 name checks
     /// instead.
     pub broken: BTreeMap<String, String>,
 }
 
-/// Gathers the evidence of a host.
+/// Looks at a host.
 pub fn gather(
     system: &System,
     database: &Database,
     facts: Facts,
     prefix: &Path,
     sources: &EvidenceSources,
-) -> Evidence {
+) -> Seen {
     let system = &system.looked_at();
     let probes = Probes::without(&sources.left_out);
     // The log comes first: a broken driver hangs its clients, and has usually logged the reason.
@@ -349,24 +283,17 @@ pub fn gather(
             missing_packages(system, &facts, distribution)
         }
     });
-    Evidence {
+    let mut seen = Seen {
         only_facts: false,
         accepts_no_gpu: sources.accepts_no_gpu,
-        distribution: None,
         prefix: prefix.to_owned(),
         default_toolkit: Some(prefix.join("cuda"))
             .filter(|p| system.is_directory(p))
             .map(|p| resolved(system, &p)),
-        cards: Vec::new(),
         kernel_log,
-        xids: Vec::new(),
-        sxids: Vec::new(),
         has_smi,
         missing_packages,
         has_modprobe: system.exists("/usr/bin/nvidia-modprobe"),
-        oldest_driver: BTreeMap::new(),
-        branch_cuda: None,
-        bulletins: Vec::new(),
         boot_layouts: probes.run(Probe::Libraries, || {
             mig::boot_layouts(system, database, &facts)
         }),
@@ -378,7 +305,6 @@ pub fn gather(
         }),
         settings: probes.run(Probe::Settings, || settings::settings(system, &facts)),
         hmm_disabled: hmm_disabled(system),
-        newest_gcc: BTreeMap::new(),
         host_compiler: probes.run(Probe::HostCompiler, || {
             set_for_everybody(system, &["NVCC_CCBIN=", "-ccbin"])
                 .into_iter()
@@ -395,7 +321,6 @@ pub fn gather(
         companions: probes.run(Probe::Companions, || {
             companions::states(system, &facts, database)
         }),
-        requested_companions: Vec::new(),
         failed_builds: probes.run(Probe::DkmsLogs, || failed_builds(system, &dkms)),
         dkms,
         unlinked_headers: probes.run(Probe::Headers, || unlinked_headers(system, &facts)),
@@ -411,10 +336,6 @@ pub fn gather(
         shells: probes.run(Probe::Shells, || shells(system, &facts)),
         other_toolkits: probes.run(Probe::Shells, || other_toolkits(system, &facts, prefix)),
         loader_directories: probes.run(Probe::LoaderDirectories, || loader_directories(system)),
-        forward_compatible: BTreeSet::new(),
-        fabric_companion: None,
-        needed_companions: Vec::new(),
-        companion_remedies: Vec::new(),
         cached: probes.run(Probe::LoaderCache, || cached(system, &facts)),
         library_paths: probes.run(Probe::LibraryPaths, || {
             set_for_everybody(system, &["LD_LIBRARY_PATH="])
@@ -447,18 +368,12 @@ pub fn gather(
         python: probes.run(Probe::Python, || {
             Answer::Is(python::environments(system, &facts, database))
         }),
-        known_frameworks: Vec::new(),
-        oldest_driver_of_series: BTreeMap::new(),
         coherent: probes.run(Probe::Coherent, || {
             containers::coherent(system, &facts, database)
         }),
         machine: probes.run(Probe::Machine, || machine::machine(system, &facts)),
-        platform: None,
-        jetpack: None,
         cudnn,
         add_ons,
-        known_add_ons: Vec::new(),
-        known_engines: Vec::new(),
         nvcc,
         compiled,
         nvml: told.nvml,
@@ -467,19 +382,16 @@ pub fn gather(
         holders: told.holders,
         facts,
         broken: probes.failed(),
-    }
-    .with(database)
-    .with_left_out(system)
+    };
+    seen.complete(database);
+    // What was too large to be read.
+    add_left_out(&mut seen.facts.unreadable, system);
+    seen
 }
 
-impl Evidence {
-    /// The evidence in a file of facts: everything that needs the host itself is `NotAsked`.
-    pub fn of_facts(
-        facts: Facts,
-        database: &Database,
-        prefix: &Path,
-        sources: &EvidenceSources,
-    ) -> Self {
+impl Seen {
+    /// What a file of facts shows: everything that needs the host itself is `NotAsked`.
+    pub fn from_facts(facts: Facts, prefix: &Path, sources: &EvidenceSources) -> Self {
         fn unsaid<T>() -> Answer<T> {
             Answer::NotAsked(NOT_IN_FACTS.to_owned())
         }
@@ -490,259 +402,36 @@ impl Evidence {
         Self {
             only_facts: true,
             accepts_no_gpu: sources.accepts_no_gpu,
-            distribution: None,
+            facts,
             prefix: prefix.to_owned(),
-            default_toolkit: None,
-            cards: Vec::new(),
             kernel_log,
-            xids: Vec::new(),
-            sxids: Vec::new(),
-            has_smi: false,
-            missing_packages: Vec::new(),
-            has_modprobe: false,
-            newest_gcc: BTreeMap::new(),
-            host_compiler: None,
-            devices: None,
             fabric_manager: unsaid(),
             companions: unsaid(),
-            requested_companions: Vec::new(),
-            dkms: BTreeMap::new(),
-            failed_builds: BTreeMap::new(),
-            unlinked_headers: BTreeMap::new(),
-            compilers: Vec::new(),
-            denied: Vec::new(),
-            blocked: None,
-            images: BTreeMap::new(),
-            key_is_enrolled: None,
-            signed_modules: None,
-            module_before_boot: None,
             signer: unsaid(),
-            nvcc: BTreeMap::new(),
-            compiled: BTreeMap::new(),
             shells: unsaid(),
-            other_toolkits: Vec::new(),
-            loader_directories: BTreeSet::new(),
-            cached: Vec::new(),
-            forward_compatible: BTreeSet::new(),
-            fabric_companion: None,
-            needed_companions: Vec::new(),
-            companion_remedies: Vec::new(),
-            library_paths: Vec::new(),
-            cudnn: BTreeMap::new(),
-            add_ons: BTreeMap::new(),
-            known_add_ons: Vec::new(),
-            known_engines: Vec::new(),
-            apt: Apt::default(),
-            bus: Bus::default(),
-            containers: Containers::default(),
-            cluster: None,
-            given: None,
             python: unsaid(),
-            known_frameworks: Vec::new(),
-            oldest_driver_of_series: BTreeMap::new(),
-            coherent: None,
-            machine: None,
-            platform: None,
-            jetpack: None,
             nvml: unsaid(),
             cuda: unsaid(),
-            convolution: BTreeMap::new(),
-            holders: Vec::new(),
-            persistenced: None,
-            boot_layouts: None,
-            has_persistence_unit: false,
-            settings: None,
-            hmm_disabled: None,
-            branch_cuda: None,
-            bulletins: Vec::new(),
-            oldest_driver: BTreeMap::new(),
-            facts,
-            broken: BTreeMap::new(),
+            ..Self::default()
         }
-        .with(database)
-    }
-
-    /// Adds what was too large to be read.
-    fn with_left_out(mut self, system: &System) -> Self {
-        add_left_out(&mut self.facts.unreadable, system);
-        self
-    }
-
-    /// Adds the fields that come from the database.
-    pub fn with(mut self, database: &Database) -> Self {
-        self.known_add_ons = database.add_ons.clone();
-        self.known_engines = database.engines.clone();
-        self.containers.add_older_error(database);
-        self.known_frameworks = database.frameworks.clone();
-        self.bulletins = database.bulletins.clone();
-        let oldest =
-            |release: &CudaRelease| (release.version.series().to_string(), release.minimum_driver);
-        self.oldest_driver_of_series = database.cuda.iter().map(oldest).collect();
-        let facts = &mut self.facts;
-        self.distribution = distribution(database, facts).cloned();
-        self.platform = own_platform(database, facts).cloned();
-        let l4t = facts
-            .machine
-            .board
-            .as_ref()
-            .and_then(|board| board.l4t.as_deref());
-        self.jetpack = l4t.and_then(|l4t| database.jetpack(l4t)).cloned();
-        self.cards = facts
-            .gpus
-            .iter()
-            .map(|g| known_card(database, g).map_err(|conflict| conflict.to_string()))
-            .collect();
-        // A newer database may have a GPU that was unknown when the facts were written.
-        for (gpu, card) in facts.gpus.iter_mut().zip(&self.cards) {
-            if let (None, Ok(card)) = (&gpu.name, card) {
-                (gpu.name, gpu.compute_capability) = (Some(card.name.clone()), card.capability);
-            }
-        }
-        self.fabric_companion = database.companion(CompanionId::FABRIC_MANAGER).cloned();
-        self.requested_companions = database
-            .companions
-            .iter()
-            .filter(|of| of.on_request)
-            .cloned()
-            .collect();
-        let joined = Joined::of(database, facts);
-        self.needed_companions = joined
-            .iter()
-            .flat_map(|joined| joined.needs(database))
-            .cloned()
-            .collect();
-        self.companion_remedies = companion_remedies(database, facts, &self.needed_companions);
-        self.forward_compatible =
-            forward_compatible(database, facts.driver.as_ref(), &self.cards, &self.cached);
-        let toolkits = facts.toolkits.iter();
-        self.newest_gcc = toolkits
-            .filter_map(|t| Some((t.path.clone(), newest_gcc(database, t.version)?)))
-            .collect();
-        self.branch_cuda = facts
-            .driver
-            .as_ref()
-            .and_then(|d| database.branch(d.version.branch)?.max_cuda);
-        self.oldest_driver = oldest_drivers(database, facts);
-        let number = |said: &Said| {
-            if let Said::Xid { number, .. } = said {
-                Some(*number)
-            } else {
-                None
-            }
-        };
-        let told = if let Answer::Is(said) = &self.kernel_log {
-            said.as_slice()
-        } else {
-            &[]
-        };
-        let numbers: BTreeSet<_> = told.iter().filter_map(number).collect();
-        self.xids = numbers
-            .into_iter()
-            .filter_map(|n| database.xid(n).cloned())
-            .collect();
-        let number = |said: &Said| {
-            if let Said::SwitchFault { number, .. } = said {
-                Some(*number)
-            } else {
-                None
-            }
-        };
-        let numbers: BTreeSet<_> = told.iter().filter_map(number).collect();
-        self.sxids = numbers
-            .into_iter()
-            .filter_map(|n| database.sxid(n).cloned())
-            .collect();
-        self
-    }
-
-    /// The title of Fabric Manager.
-    pub fn fabric_title(&self) -> String {
-        self.fabric_companion.as_ref().map_or_else(
-            || CompanionId::FABRIC_MANAGER.to_string(),
-            |c| c.title.clone(),
-        )
-    }
-
-    /// How to get a companion of this driver.
-    pub fn companion_remedy(&self, of: &Companion, driver: DriverVersion) -> Remedy {
-        let known = self.companion_remedies.iter().find(|(id, _)| *id == of.id);
-        let by_hand = || gpusetup_causes::get_companion(of, driver, self.facts.os.package_manager);
-        known.map_or_else(by_hand, |(_, remedy)| remedy.clone())
-    }
-
-    /// The names of Fabric Manager's units for commands, `nvidia-fabricmanager`.
-    pub fn fabric_units(&self) -> impl Iterator<Item = &str> {
-        let units = self.fabric_companion.iter().flat_map(|c| &c.units);
-        units.map(|unit| unit.strip_suffix(".service").unwrap_or(unit))
-    }
-
-    /// The commands that start Fabric Manager.
-    pub fn fabric_start(&self) -> impl Iterator<Item = String> {
-        self.fabric_units()
-            .map(|unit| format!("sudo systemctl enable --now {unit}"))
-    }
-
-    /// The engine with this id, or with this program: older evidence names `crio`.
-    pub fn known_engine(&self, name: &str) -> Option<&Engine> {
-        let is_it = |engine: &&Engine| {
-            let mut programs = engine.programs.iter().map(Path::new);
-            engine.id.as_str() == name || programs.any(|program| program.ends_with(name))
-        };
-        self.known_engines.iter().find(is_it)
-    }
-
-    /// The database's entry for an add-on.
-    pub fn add_on(&self, id: AddOnId) -> Option<&AddOn> {
-        self.known_add_ons.iter().find(|a| a.id == id)
-    }
-
-    /// The title of an add-on; its id if it is not in the database.
-    pub fn title_of(&self, id: AddOnId) -> String {
-        self.add_on(id)
-            .map_or_else(|| id.to_string(), |a| a.title.clone())
     }
 
     /// Replaces the kernel's log.
-    pub fn with_kernel_log(mut self, text: &str, database: &Database) -> Self {
+    pub fn with_kernel_log(mut self, text: &str) -> Self {
         self.kernel_log = kernel_log::heard(text);
-        self.with(database)
+        self
     }
-}
 
-/// How to get each of these companions, as far as gpusetup or a repository of the host has it.
-fn companion_remedies(
-    database: &Database,
-    facts: &Facts,
-    needed: &[Companion],
-) -> Vec<(CompanionId, Remedy)> {
-    let distribution = distribution(database, facts);
-    let packaged = facts
-        .driver
-        .as_ref()
-        .filter(|driver| driver.origin != Origin::Runfile);
-    let remedy = |of: &Companion| match of.version {
-        VersionRule::Own => {
-            let driver = facts.driver.as_ref()?.version;
-            Some(
-                Supply::of(
-                    of,
-                    database,
-                    distribution,
-                    facts,
-                    (driver, facts.oldest_gpu()),
-                )?
-                .remedy(of, facts),
-            )
+    /// Completes what was read from a report: GPUs that nobody knew when the facts were written get
+    /// a name, and the error of an older report a file.
+    pub(crate) fn complete(&mut self, database: &Database) {
+        self.containers.add_older_error(database);
+        for gpu in self.facts.gpus.iter_mut().filter(|gpu| gpu.name.is_none()) {
+            if let Ok(card) = known_card(database, gpu) {
+                (gpu.name, gpu.compute_capability) = (Some(card.name), card.capability);
+            }
         }
-        VersionRule::Driver | VersionRule::Branch => {
-            package_beside(distribution, facts, of, packaged?.version)?;
-            Some(gpusetup_causes::apply_companion(of))
-        }
-    };
-    needed
-        .iter()
-        .filter_map(|of| Some((of.id, remedy(of)?)))
-        .collect()
+    }
 }
 
 /// The version that the library of each SONAME reports.

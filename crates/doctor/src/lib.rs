@@ -8,6 +8,7 @@
 pub mod anonymise;
 pub mod archive;
 mod area;
+mod case;
 mod checks;
 mod collect;
 mod concerned;
@@ -21,15 +22,15 @@ pub mod sick;
 
 pub use archive::Collected;
 pub use area::Area;
+pub use case::Case;
 pub use checks::{CHECKS, Check};
 pub use collect::collect;
 pub use evidence::{
     Apt, Asked, BootLayout, BootLayouts, BuiltFor, Bus, Cached, Cluster, Coherent, CompanionState,
-    Containers, Denial, DockerDaemon, EnvironmentKind, EnvironmentPackage, Evidence,
-    EvidenceSources, FORCED, FabricManager, FailedBuild, FoundBy, Given, Hybrid, Image, Kubernetes,
-    LoadedLibrary, MachineState, NOT_IN_FACTS, OldCdiReader, PythonEnvironment, Repository,
-    RepositoryKey, RequiredPackage, Scheduler, Shells, SignedModules, Slurm, StartedAgent, Wsl,
-    gather,
+    Containers, Denial, DockerDaemon, EnvironmentKind, EnvironmentPackage, EvidenceSources, FORCED,
+    FabricManager, FailedBuild, FoundBy, Given, Hybrid, Image, Kubernetes, LoadedLibrary,
+    MachineState, NOT_IN_FACTS, OldCdiReader, PythonEnvironment, Repository, RepositoryKey,
+    RequiredPackage, Scheduler, Seen, Shells, SignedModules, Slurm, StartedAgent, Wsl, gather,
 };
 pub use fix::repairs;
 pub use gpusetup_nvidia::{Answer, Cuda, Nvml};
@@ -350,21 +351,22 @@ fn add<T: PartialEq>(to: &mut Vec<T>, more: Vec<T>) {
 }
 
 /// Runs the checks in `only`, or all checks if it is empty.
-pub fn examine(evidence: Evidence, database: &Database, only: &[CheckId]) -> Report {
+pub fn examine(mut seen: Seen, database: &'static Database, only: &[CheckId]) -> Report {
+    seen.complete(database);
     let wanted: Vec<_> = CHECKS
         .iter()
         .filter(|c| only.is_empty() || only.contains(&c.id))
         .copied()
         .collect();
-    let evidence = Arc::new(evidence);
-    let verdicts = verdicts(&wanted, &evidence, LONGEST);
+    let seen = Arc::new(seen);
+    let verdicts = verdicts(&wanted, &seen, database, LONGEST);
     let found: Vec<_> = wanted.iter().zip(verdicts).collect();
-    let listed = if let Answer::Is(nvml) = &evidence.nvml {
+    let listed = if let Answer::Is(nvml) = &seen.nvml {
         nvml.gpus.len()
     } else {
         0
     };
-    let gpu_count = evidence.facts.gpus.len().max(listed);
+    let gpu_count = seen.facts.gpus.len().max(listed);
     let failed: Vec<_> = found
         .iter()
         .filter(|(_, v)| v.status == Status::Fail)
@@ -389,14 +391,14 @@ pub fn examine(evidence: Evidence, database: &Database, only: &[CheckId]) -> Rep
             None
         }
     }
-    // A check that never ended still owns a reference to the evidence.
-    let Evidence {
+    // A check that never ended still owns a reference.
+    let Seen {
         facts: host,
         nvml,
         cuda,
         python,
         ..
-    } = Arc::unwrap_or_clone(evidence);
+    } = Arc::unwrap_or_clone(seen);
     Report {
         schema: SCHEMA,
         tool: env!("CARGO_PKG_VERSION"),
@@ -416,22 +418,29 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// The verdict of each check. A bug in one check must not affect the others. One thread runs them
 /// all. If a check does not end, a new thread runs the remaining ones, and the old thread ends with
 /// the process.
-fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Vec<Verdict> {
+fn verdicts(
+    checks: &[Check],
+    seen: &Arc<Seen>,
+    database: &'static Database,
+    longest: Duration,
+) -> Vec<Verdict> {
     let mut verdicts = Vec::with_capacity(checks.len());
     while verdicts.len() < checks.len() {
         let (told, hear) = mpsc::channel();
         let left = &checks[verdicts.len()..];
-        let (rest, shared) = (left.to_vec(), Arc::clone(evidence));
+        let (rest, shared) = (left.to_vec(), Arc::clone(seen));
         let worker = std::thread::Builder::new().spawn(move || {
+            let case = Case::new(&shared, database);
             for check in rest {
-                if told.send(ended(&check, &shared)).is_err() {
+                if told.send(ended(&check, &case)).is_err() {
                     return;
                 }
             }
         });
         // The system has no thread left, so this one runs them, without a limit.
         let Ok(worker) = worker else {
-            verdicts.extend(left.iter().map(|check| ended(check, evidence)));
+            let case = Case::new(seen, database);
+            verdicts.extend(left.iter().map(|check| ended(check, &case)));
             break;
         };
         verdicts.extend(std::iter::from_fn(|| hear.recv_timeout(longest).ok()));
@@ -447,21 +456,21 @@ fn verdicts(checks: &[Check], evidence: &Arc<Evidence>, longest: Duration) -> Ve
     verdicts
 }
 
-fn ended(check: &Check, evidence: &Evidence) -> Verdict {
+fn ended(check: &Check, case: &Case) -> Verdict {
     let mut broken = check
         .needs
         .iter()
         .map(|probe| probe.name())
         .chain([check.id.as_str()]);
-    if let Some(what) = broken.find_map(|name| evidence.broken.get(name)) {
+    if let Some(what) = broken.find_map(|name| case.seen.broken.get(name)) {
         return error(&format!(
             "gpusetup failed while reading {what}: please report this bug"
         ));
     }
-    if evidence.only_facts && !check.facts_suffice {
+    if case.seen.only_facts && !check.facts_suffice {
         return Verdict::skip(NOT_IN_FACTS);
     }
-    bug::in_part(check.id.as_str(), || (check.run)(evidence))
+    bug::in_part(check.id.as_str(), || (check.run)(case))
 }
 
 fn error(cause: &str) -> Verdict {
@@ -638,7 +647,12 @@ mod tests {
             ..CHECKS[0]
         };
         let checks = [sound, endless, sound, endless];
-        let found = verdicts(&checks, &Arc::new(sick::sound()), Duration::from_millis(50));
+        let found = verdicts(
+            &checks,
+            &Arc::new(sick::sound()),
+            gpusetup_data::shared(),
+            Duration::from_millis(50),
+        );
         let statuses: Vec<_> = found.iter().map(|v| v.status).collect();
         assert_eq!(
             statuses,
@@ -657,7 +671,7 @@ mod tests {
             CheckId::GS201.to_string(),
             "the initramfs images".to_owned(),
         );
-        let report = examine(evidence, &gpusetup_data::embedded(), &[]);
+        let report = examine(evidence, gpusetup_data::shared(), &[]);
         assert_eq!(report.summary.error, 1);
         let found = report
             .checks

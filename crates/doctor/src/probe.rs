@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 /// A row for each part: its name in a report, the thing that is read as in "failed while reading
-/// ...", and the fields of the evidence that it fills.
+/// ...", and the fields of [`Seen`](crate::Seen) that it fills.
 macro_rules! probes {
     ($($probe:ident $name:literal $object:literal [$($field:ident)*],)*) => {
         /// One part of the host that doctor reads.
@@ -37,11 +37,11 @@ macro_rules! probes {
         impl Probe {
             pub const ALL: &[Self] = &[$(Self::$probe,)*];
 
-            /// Leaves the evidence as it is on a host at which this probe panicked.
-            pub fn clear(self, evidence: &mut crate::Evidence) {
+            /// Clears what it fills, as on a host at which it panicked.
+            pub fn clear(self, seen: &mut crate::Seen) {
                 match self {
                     $(Self::$probe => {
-                        $(evidence.$field = Default::default();)*
+                        $(seen.$field = Default::default();)*
                     })*
                 }
             }
@@ -50,7 +50,7 @@ macro_rules! probes {
 }
 
 probes! {
-    KernelLog "kernel-log" "the kernel's log" [kernel_log xids sxids],
+    KernelLog "kernel-log" "the kernel's log" [kernel_log],
     Denials "denials" "the blacklists of kernel modules" [denied blocked],
     Signer "signer" "the module's signer" [signer],
     Libraries "libraries" "NVIDIA's libraries" [nvml cuda convolution holders boot_layouts],
@@ -69,7 +69,7 @@ probes! {
     ModuleAge "module-age" "the module's age" [module_before_boot],
     Shells "the PATH of shells" "the PATH of shells" [shells other_toolkits],
     LoaderDirectories "loader-directories" "the loader's directories" [loader_directories],
-    LoaderCache "loader-cache" "the loader's cache" [cached forward_compatible],
+    LoaderCache "loader-cache" "the loader's cache" [cached],
     LibraryPaths "library-paths" "LD_LIBRARY_PATH for all users" [library_paths],
     Apt "apt" "apt's repositories" [apt],
     Bus "bus" "the bus between the GPUs" [bus],

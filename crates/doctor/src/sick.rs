@@ -16,30 +16,35 @@ mod python;
 mod toolkit;
 
 use super::{
-    Answer, Apt, Asked, Bus, CHECKS, Cached, Containers, Denial, Evidence, Given, Image, Probe,
-    Report, Repository, RepositoryKey, Shells, Status, examine,
+    Answer, Apt, Asked, CHECKS, Cached, Case, Containers, Denial, Given, Image, Probe, Report,
+    Repository, RepositoryKey, Seen, Shells, Status, examine,
 };
 use gpusetup_data::embedded;
-use gpusetup_database::compat::CompanionId;
+use gpusetup_database::compat::Database;
 use gpusetup_host::sample::{KERNEL, LIB, OLD_KERNEL, facts as facts_of_sound};
 use gpusetup_host::{
     BrokenConfig, Facts, InstalledDriver, LoadedModule, MachineKind, Origin, PathState, SecureBoot,
 };
 use gpusetup_nvidia::Convolution;
-use gpusetup_resolve::known_card;
 use gpusetup_system::Node;
 use gpusetup_text::ids::CheckId;
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// The database without bulletins: each new one would make the sound host ill.
+static DATABASE: LazyLock<Database> = LazyLock::new(|| {
+    let mut database = embedded();
+    database.bulletins.clear();
+    database
+});
 
 const NEW_KEY: &str = "EB693B3035CD5710E231E123A4B469963BF863CC";
 
 /// A live Ubuntu 24.04 with an A100, driver 580.95.05 built by DKMS for two kernels, CUDA 12.8 and
 /// cuDNN 9.10.2.
-pub fn sound() -> Evidence {
+pub fn sound() -> Seen {
     let facts = facts_of_sound();
-    let database = embedded();
     let cached = |soname: &str, directory: &str| Cached {
         soname: soname.into(),
         path: Path::new(directory).join(soname),
@@ -52,25 +57,12 @@ pub fn sound() -> Evidence {
         by: "/lib/modprobe.d/nvidia.conf".into(),
         modified: Some(1),
     };
-    Evidence {
-        only_facts: false,
-        accepts_no_gpu: false,
-        distribution: gpusetup_resolve::distribution(&database, &facts).cloned(),
+    Seen {
         prefix: "/usr/local".into(),
         default_toolkit: Some("/usr/local/cuda-12.8".into()),
-        cards: facts
-            .gpus
-            .iter()
-            .map(|g| known_card(&database, g).map_err(|m| m.to_string()))
-            .collect(),
         kernel_log: Answer::Is(Vec::new()),
-        xids: Vec::new(),
-        sxids: Vec::new(),
         has_smi: true,
-        missing_packages: Vec::new(),
         has_modprobe: true,
-        newest_gcc: [(PathBuf::from("/usr/local/cuda-12.8"), 14)].into(),
-        host_compiler: None,
         devices: Some(
             ["nvidia0", "nvidiactl", "nvidia-uvm"]
                 .map(str::to_owned)
@@ -78,24 +70,13 @@ pub fn sound() -> Evidence {
         ),
         fabric_manager: Answer::NotAsked("there is no NVSwitch".into()),
         companions: Answer::Is(Vec::new()),
-        requested_companions: database
-            .companions
-            .iter()
-            .filter(|of| of.on_request)
-            .cloned()
-            .collect(),
         dkms: [("nvidia".to_owned(), vec!["580.95.05".to_owned()])].into(),
-        failed_builds: Default::default(),
-        unlinked_headers: Default::default(),
         compilers: vec![13],
         denied: vec![denial],
         images: [OLD_KERNEL, KERNEL]
             .map(|k| (k.to_owned(), Answer::Is(Image::default())))
             .into(),
         signer: Answer::NotAsked("the firmware does not require signatures".into()),
-        key_is_enrolled: None,
-        signed_modules: None,
-        module_before_boot: None,
         nvcc: [(
             PathBuf::from("/usr/local/cuda-12.8"),
             Answer::Is("12.8".parse().expect("a version")),
@@ -111,20 +92,11 @@ pub fn sound() -> Evidence {
             plain: None,
             image: None,
         }),
-        other_toolkits: Vec::new(),
         loader_directories: [PathBuf::from(LIB), "/usr/lib/x86_64-linux-gnu".into()].into(),
         cached: vec![
             cached("libcudnn.so.9", LIB),
             cached("libcuda.so.1", "/usr/lib/x86_64-linux-gnu"),
         ],
-        forward_compatible: Default::default(),
-        fabric_companion: database.companion(CompanionId::FABRIC_MANAGER).cloned(),
-        needed_companions: Vec::new(),
-        companion_remedies: Vec::new(),
-        library_paths: Vec::new(),
-        add_ons: BTreeMap::new(),
-        known_add_ons: database.add_ons.clone(),
-        known_engines: database.engines.clone(),
         cudnn: [(
             "libcudnn.so.9".to_owned(),
             Answer::Is("9.10.2".parse().expect("a version")),
@@ -135,37 +107,16 @@ pub fn sound() -> Evidence {
             "/usr/share/keyrings/cuda-archive-keyring.gpg",
             &[(NEW_KEY, false)],
         ),
-        bus: Bus::default(),
-        containers: Containers::default(),
-        cluster: None,
-        given: None,
         python: Answer::Is(vec![python::environment()]),
-        known_frameworks: database.frameworks.clone(),
-        oldest_driver_of_series: python::oldest_drivers(&database),
-        coherent: None,
-        machine: None,
-        platform: None,
-        jetpack: None,
         blocked: Some(Vec::new()),
-        broken: Default::default(),
         nvml: Answer::Is(device::nvml()),
         cuda: Answer::Is(device::cuda()),
         convolution: [("libcudnn.so.9".to_owned(), Answer::Is(Convolution::Right))].into(),
-        holders: Vec::new(),
         persistenced: Some(true),
-        boot_layouts: None,
         has_persistence_unit: true,
-        settings: None,
         hmm_disabled: Some(false),
-        // Otherwise each new bulletin would make this host ill.
-        bulletins: Vec::new(),
-        branch_cuda: "13.0".parse().ok(),
-        oldest_driver: [(
-            PathBuf::from("/usr/local/cuda-12.8"),
-            "525.60.13".parse().expect("a version"),
-        )]
-        .into(),
         facts,
+        ..Seen::default()
     }
 }
 
@@ -189,13 +140,15 @@ fn cuda_repository(of: &str, signed_by: &str, keys: &[(&str, bool)]) -> Apt {
 }
 
 /// Every check whose verdict changes without a probe names it.
-fn probes_are_named(evidence: &Evidence) {
+fn probes_are_named(seen: &Seen, database: &Database) {
+    let case = Case::new(seen, database);
     for probe in Probe::ALL {
-        let mut without = evidence.clone();
+        let mut without = seen.clone();
         probe.clear(&mut without);
+        let without = Case::new(&without, database);
         for check in CHECKS.iter().filter(|check| !check.needs.contains(probe)) {
             assert_eq!(
-                (check.run)(evidence),
+                (check.run)(&case),
                 (check.run)(&without),
                 "{} does not say that it needs {probe:?}",
                 check.id
@@ -204,14 +157,18 @@ fn probes_are_named(evidence: &Evidence) {
     }
 }
 
-fn examined(evidence: Evidence) -> Report {
-    probes_are_named(&evidence);
-    examine(evidence, &embedded(), &[])
+fn examined(seen: Seen) -> Report {
+    examined_with(seen, &DATABASE)
+}
+
+fn examined_with(seen: Seen, database: &'static Database) -> Report {
+    probes_are_named(&seen, database);
+    examine(seen, database, &[])
 }
 
 /// What was found beside what is well, with a mark for what only follows: `GS104 fail`, `GS501 fail
 /// < GS104`.
-fn found(change: impl FnOnce(&mut Evidence)) -> Vec<String> {
+fn found(change: impl FnOnce(&mut Seen)) -> Vec<String> {
     let mut evidence = sound();
     change(&mut evidence);
     illnesses(&examined(evidence))
@@ -296,7 +253,7 @@ fn a_host_that_is_none_of_ours_is_left_alone() {
         MachineKind::Wsl2,
         MachineKind::Jetson,
     ] {
-        let change = |e: &mut Evidence| {
+        let change = |e: &mut Seen| {
             e.facts.machine.kind = kind;
             e.facts.driver = None;
             e.facts.gpus[0].bound_to = Some("nouveau".into());
@@ -306,9 +263,8 @@ fn a_host_that_is_none_of_ours_is_left_alone() {
         };
         assert_eq!(found(change), [""; 0], "{kind:?}");
     }
-    let bare = |e: &mut Evidence| {
+    let bare = |e: &mut Seen| {
         e.facts.gpus.clear();
-        e.cards.clear();
         e.facts.driver = None;
         e.facts.loaded_modules = Some(Vec::new());
         e.facts.toolkits.clear();
@@ -322,7 +278,7 @@ fn a_host_that_is_none_of_ours_is_left_alone() {
         ["GS509 warn"],
         "nothing is visible, and that is the finding"
     );
-    let accepted = |e: &mut Evidence| {
+    let accepted = |e: &mut Seen| {
         bare(e);
         e.accepts_no_gpu = true;
     };
@@ -346,7 +302,7 @@ fn the_first_thing_to_do_is_a_cause() {
 
 #[test]
 fn only_the_checks_asked_for_are_run() {
-    let report = examine(sound(), &embedded(), &[CheckId::GS201]);
+    let report = examine(sound(), &DATABASE, &[CheckId::GS201]);
     assert_eq!(
         report.checks.iter().map(|f| f.id).collect::<Vec<_>>(),
         [CheckId::GS201]

@@ -100,7 +100,7 @@ pub const RIVALS: [&str; 3] = ["nouveau", "nova_core", "nova_drm"];
 pub const SCHEMA: &str = "gpusetup.facts/1";
 
 /// Everything gpusetup knows of a host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schemas",
     derive(schemars::JsonSchema),
@@ -252,7 +252,7 @@ pub struct Compiler {
 }
 
 /// The machine, and the hypervisor or container that it runs in.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schemas",
     derive(schemars::JsonSchema),
@@ -329,11 +329,12 @@ pub struct ThunderboltDevice {
 }
 
 /// Kinds of machine, by what may be installed on them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum MachineKind {
     /// Has its own kernel and shows no hypervisor.
+    #[default]
     Physical,
     /// Has its own kernel and runs under a hypervisor.
     Virtual,
@@ -346,7 +347,7 @@ pub enum MachineKind {
 }
 
 /// An operating system, from os-release.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schemas",
     derive(schemars::JsonSchema),
@@ -432,7 +433,7 @@ pub struct NvSwitch {
 }
 
 /// The kernels of a host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schemas",
     derive(schemars::JsonSchema),
@@ -486,7 +487,7 @@ pub struct Initramfs {
 }
 
 /// The state of Secure Boot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SecureBoot {
@@ -497,6 +498,7 @@ pub enum SecureBoot {
     /// No UEFI: unsigned modules load.
     Absent,
     /// It could not be read; `unreadable` says why.
+    #[default]
     Unknown,
 }
 

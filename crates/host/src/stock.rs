@@ -4,12 +4,11 @@
 use super::architecture::machine;
 use super::probe::listed_gpus;
 use super::{
-    Facts, Initramfs, Kernel, Kernels, Machine, MachineKind, Os, PackageManager, SCHEMA,
-    SecureBoot, Unreadable,
+    Facts, Initramfs, Kernel, Kernels, Machine, Os, PackageManager, SCHEMA, SecureBoot, Unreadable,
 };
 use gpusetup_database::compat::{Database, Distribution};
 use gpusetup_text::text::visible;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Why there are no facts for a system.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -102,62 +101,25 @@ pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Fac
         .map(|text| listed_gpus(text, database))
         .unwrap_or_default();
     Ok(Facts {
-        mig: None,
-        container_host: None,
         schema: SCHEMA.to_owned(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         machine: Machine {
             arch: arch.to_owned(),
-            kind: MachineKind::Physical,
-            inside: None,
-            is_tree: false,
-            boot_id: None,
-            cores: None,
-            portable: false,
-            board: None,
+            ..Machine::default()
         },
         os: os(distribution, version),
         gpus,
-        other_gpus: Vec::new(),
-        external_gpus: Vec::new(),
-        thunderbolt: Vec::new(),
         nvswitches,
-        rdma: None,
         kernels: kernels(release, distribution.package_manager),
-        gcc: None,
-        compilers: Vec::new(),
         glibc: distribution.glibc.clone(),
-        desktop: None,
         secure_boot: SecureBoot::Disabled,
-        signing_key: None,
-        signing_keys: Vec::new(),
-        firmware: None,
-        loaded_modules: None,
-        blocked_modules: Vec::new(),
-        module_options: Vec::new(),
-        updates_held: None,
-        states_at_boot: None,
-        gpu_states: Vec::new(),
-        driver: None,
-        other_drivers: Vec::new(),
-        companions: Vec::new(),
-        toolkits: Vec::new(),
-        toolkit_alternatives: Vec::new(),
-        cudnn: Vec::new(),
-        add_ons: Vec::new(),
-        nvcc: None,
-        loader_cache: None,
         libxml2: Some(false),
         repositories: stock.repositories.clone(),
-        unfinished_packages: Vec::new(),
-        offered: None,
-        signed_drivers: BTreeMap::new(),
-        space: Vec::new(),
-        paths: BTreeMap::new(),
         unreadable: without_ids
             .into_iter()
             .map(Unreadable::without_ids)
             .collect(),
+        ..Facts::default()
     })
 }
 

@@ -1,7 +1,7 @@
 //! cuDNN and other add-ons: their library links, the loader's cache, and which of several copies
 //! programs load.
 
-use crate::{Answer, Evidence, Verdict};
+use crate::{Answer, Case, Verdict};
 use gpusetup_database::compat::AddOnId;
 use gpusetup_host::{AddOnFiles, LibraryFile, Origin};
 use gpusetup_operation::{Link, Operation};
@@ -12,13 +12,17 @@ use std::path::PathBuf;
 
 const NONE: &str = "no cuDNN is installed";
 
-pub fn links(seen: &Evidence) -> Verdict {
-    let each = seen.facts.add_on_files().map(|files| links_of(files, seen));
+pub fn links(case: &Case) -> Verdict {
+    let each = case
+        .seen
+        .facts
+        .add_on_files()
+        .map(|files| links_of(files, case));
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip(NONE))
 }
 
-fn links_of(found: &AddOnFiles, seen: &Evidence) -> Verdict {
-    let title = seen.title_of(found.add_on);
+fn links_of(found: &AddOnFiles, case: &Case) -> Verdict {
+    let title = case.database.add_on_title(found.add_on);
     let directory = found.directory.display();
     // A link to a missing link is intact again once that one exists.
     let leads_to_missing = |f: &LibraryFile| {
@@ -47,7 +51,7 @@ fn links_of(found: &AddOnFiles, seen: &Evidence) -> Verdict {
             f.name
         ))
         .saw(format!("{} -> {target}", f.name))
-        .advise(format!("reinstall {title}"), reinstall(found, seen))
+        .advise(format!("reinstall {title}"), reinstall(found, case))
     });
     let sonames: BTreeSet<_> = found
         .files
@@ -119,8 +123,11 @@ fn original<'a>(found: &'a AddOnFiles, copy: &LibraryFile) -> Option<&'a Library
         .max_by_key(|f| f.name.len())
 }
 
-fn reinstall(found: &AddOnFiles, seen: &Evidence) -> Vec<String> {
-    let package = seen.add_on(found.add_on).map(|a| a.library.to_lowercase());
+fn reinstall(found: &AddOnFiles, case: &Case) -> Vec<String> {
+    let package = case
+        .database
+        .add_on(found.add_on)
+        .map(|a| a.library.to_lowercase());
     match (found.origin, package) {
         (Origin::Dpkg, Some(package)) => {
             let major = found
@@ -131,12 +138,12 @@ fn reinstall(found: &AddOnFiles, seen: &Evidence) -> Vec<String> {
                 "sudo apt-get install --reinstall $(dpkg-query -W -f '${{Package}} ' '{package}{major}*')"
             )]
         }
-        _ => vec![install_again(found.add_on, seen)],
+        _ => vec![install_again(found.add_on, case)],
     }
 }
 
-fn install_again(add_on: AddOnId, seen: &Evidence) -> String {
-    let by_default = seen.add_on(add_on).is_none_or(|a| a.by_default);
+fn install_again(add_on: AddOnId, case: &Case) -> String {
+    let by_default = case.database.add_on(add_on).is_none_or(|a| a.by_default);
     let with = if by_default {
         String::new()
     } else {
@@ -146,36 +153,39 @@ fn install_again(add_on: AddOnId, seen: &Evidence) -> String {
 }
 
 /// The files of an add-on in the default toolkit, which nvcc compiles against.
-fn in_default_toolkit(seen: &Evidence, add_on: AddOnId) -> Option<&AddOnFiles> {
-    let toolkit = seen.default_toolkit.as_ref()?;
-    seen.facts
+fn in_default_toolkit<'a>(case: &'a Case, add_on: AddOnId) -> Option<&'a AddOnFiles> {
+    let toolkit = case.seen.default_toolkit.as_ref()?;
+    case.seen
+        .facts
         .files_of(add_on)
         .find(|c| c.directory.starts_with(toolkit))
 }
 
 /// The add-on that has a library with this SONAME or file name.
-fn add_on_of(seen: &Evidence, soname: &str) -> Option<AddOnId> {
-    seen.known_add_ons
+fn add_on_of(case: &Case, soname: &str) -> Option<AddOnId> {
+    case.database
+        .add_ons
         .iter()
         .find(|a| a.has_library(soname))
         .map(|a| a.id)
 }
 
-pub fn cache(seen: &Evidence) -> Verdict {
+pub fn cache(case: &Case) -> Verdict {
     let is_cached = || {
-        seen.cached
+        case.seen
+            .cached
             .iter()
-            .any(|c| add_on_of(seen, &c.soname).is_some())
+            .any(|c| add_on_of(case, &c.soname).is_some())
     };
-    if seen.facts.add_on_files().next().is_none() && !is_cached() {
+    if case.seen.facts.add_on_files().next().is_none() && !is_cached() {
         return Verdict::skip(NONE);
     }
-    if seen.facts.loader_cache.is_none() {
+    if case.seen.facts.loader_cache.is_none() {
         return Verdict::fail("/etc/ld.so.cache is missing or cannot be read")
             .alone()
             .repair("rebuild the loader's cache", [rebuild_cache()]);
     }
-    let gone = seen.cached.iter().filter(|c| !c.exists).map(|c| {
+    let gone = case.seen.cached.iter().filter(|c| !c.exists).map(|c| {
         Verdict::fail(format!(
             "the loader's cache lists {}, which no longer exists",
             c.path.display()
@@ -183,16 +193,16 @@ pub fn cache(seen: &Evidence) -> Verdict {
         .saw(format!("{} => {}", c.soname, c.path.display()))
         .repair("rebuild the loader's cache", [rebuild_cache()])
     });
-    let each = seen.facts.add_on_files().map(|found| {
-        let default = in_default_toolkit(seen, found.add_on).map(|c| &c.directory);
+    let each = case.seen.facts.add_on_files().map(|found| {
+        let default = in_default_toolkit(case, found.add_on).map(|c| &c.directory);
         let directory = &found.directory;
         let shown = directory.display();
-        if !seen.loader_directories.contains(directory) {
+        if !case.seen.loader_directories.contains(directory) {
             let evidence = format!("{shown} is not on the loader's path");
             if default != Some(directory) {
                 return Verdict::pass().saw(evidence);
             }
-            let title = seen.title_of(found.add_on);
+            let title = case.database.add_on_title(found.add_on);
             return Verdict::fail(format!(
                 "the loader does not search the directory of {title}: {shown}"
             ))
@@ -200,7 +210,7 @@ pub fn cache(seen: &Evidence) -> Verdict {
             .saw(evidence)
             .repair(
                 "add the directory to the loader's path",
-                [loader_path(&seen.prefix.join("cuda")), rebuild_cache()],
+                [loader_path(&case.seen.prefix.join("cuda")), rebuild_cache()],
             );
         }
         // ldconfig lists only libraries with this prefix; plugins, such as NVSHMEM's, are opened by
@@ -212,7 +222,8 @@ pub fn cache(seen: &Evidence) -> Verdict {
             .filter(|s| s.starts_with("lib"));
         let sonames: BTreeSet<_> = sonames.collect();
         let known = |s: &str| {
-            seen.cached
+            case.seen
+                .cached
                 .iter()
                 .any(|c| c.soname == s && c.directory == *directory)
         };
@@ -235,16 +246,16 @@ pub fn cache(seen: &Evidence) -> Verdict {
     Verdict::worst(each.chain(gone)).unwrap_or_else(|| Verdict::skip(NONE))
 }
 
-pub fn winner(seen: &Evidence) -> Verdict {
-    let each = seen.cudnn.iter().chain(&seen.add_ons).map(|(soname, answer)| {
-        let add_on = add_on_of(seen, soname).unwrap_or(AddOnId::CUDNN);
-        let (title, again) = (seen.title_of(add_on), || install_again(add_on, seen));
+pub fn winner(case: &Case) -> Verdict {
+    let each = case.seen.cudnn.iter().chain(&case.seen.add_ons).map(|(soname, answer)| {
+        let add_on = add_on_of(case, soname).unwrap_or(AddOnId::CUDNN);
+        let (title, again) = (case.database.add_on_title(add_on), || install_again(add_on, case));
         let places: BTreeSet<PathBuf> =
-            seen.cached.iter().filter(|c| c.soname == *soname).map(|c| c.path.clone()).collect();
-        let first = seen.cached.iter().find(|c| c.soname == *soname);
+            case.seen.cached.iter().filter(|c| c.soname == *soname).map(|c| c.path.clone()).collect();
+        let first = case.seen.cached.iter().find(|c| c.soname == *soname);
         let all = places.iter().fold(Verdict::pass(), |v, p| v.saw(format!("{soname} => {}", p.display())));
         let own =
-            in_default_toolkit(seen, add_on).filter(|c| c.files.iter().any(|f| f.soname.as_ref() == Some(soname)));
+            in_default_toolkit(case, add_on).filter(|c| c.files.iter().any(|f| f.soname.as_ref() == Some(soname)));
         let loaded = match answer {
             Answer::Is(version) => *version,
             // It may be off the loader's path on purpose, in a toolkit that is not the default one.
@@ -257,7 +268,7 @@ pub fn winner(seen: &Evidence) -> Verdict {
             }
             Answer::NotAsked(why) => return Verdict::skip(format!("{soname} was not checked")).saw(why.clone()),
         };
-        let function = seen.add_on(add_on).map_or("it", |a| &a.version_call.function);
+        let function = case.database.add_on(add_on).map_or("it", |a| &a.version_call.function);
         let said = all.saw(format!("{function} returns {loaded}"));
         let Some((own, version)) = own.and_then(|c| Some((c, c.version?))) else { return said };
         if version.has_files_of(loaded) {
@@ -278,11 +289,11 @@ pub fn winner(seen: &Evidence) -> Verdict {
         let older = loaded.release() < version.release();
         let verdict = if older { Verdict::fail(cause) } else { Verdict::warn(cause) };
         // The loader knows both and prefers the other: neither links nor the cache are the cause.
-        let knows_both = seen.cached.iter().any(|c| c.soname == *soname && c.directory == own.directory);
+        let knows_both = case.seen.cached.iter().any(|c| c.soname == *soname && c.directory == own.directory);
         let verdict = if knows_both { verdict.alone() } else { verdict };
         Verdict::worst([advise(verdict), said]).unwrap_or_else(Verdict::pass)
     });
-    let why = if seen.facts.add_on_files().next().is_none() {
+    let why = if case.seen.facts.add_on_files().next().is_none() {
         NONE
     } else {
         "no file of cuDNN has a SONAME"

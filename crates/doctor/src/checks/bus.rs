@@ -1,19 +1,19 @@
 //! Traffic between GPUs over PCI.
 
-use crate::{Answer, Evidence, Verdict};
+use crate::{Answer, Case, Verdict};
 use gpusetup_host::MachineKind;
 use gpusetup_text::text::quoted;
 
 /// Sources: <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html> for
 /// ports that redirect,
 /// <https://docs.nvidia.com/nim/maxine/lipsync/latest/advanced-usage/multi-gpu.html> for the IOMMU.
-pub fn speak_freely(seen: &Evidence) -> Verdict {
-    let facts = &seen.facts;
+pub fn speak_freely(case: &Case) -> Verdict {
+    let facts = &case.seen.facts;
     if facts.machine.kind != MachineKind::Physical || facts.machine.is_tree {
         return Verdict::skip("only a running physical machine shows how its GPUs are connected");
     }
     // Only data-centre GPUs: desktops with two GPUs have good reasons to enable the IOMMU.
-    let joined = seen
+    let joined = case
         .cards
         .iter()
         .flatten()
@@ -31,7 +31,8 @@ pub fn speak_freely(seen: &Evidence) -> Verdict {
             "a GPU is reserved for a virtual machine, which needs the IOMMU and ACS",
         );
     }
-    let iommu = seen
+    let iommu = case
+        .seen
         .bus
         .iommu
         .iter()
@@ -43,10 +44,11 @@ pub fn speak_freely(seen: &Evidence) -> Verdict {
         let cause = "the IOMMU translates traffic between GPUs, which CUDA does not support on bare metal: copies \
                      between GPUs may be slow, wrong or hang";
         let verdict = translated.into_iter().fold(Verdict::warn(cause), Verdict::saw);
-        verdict.advise("add iommu=pt to the kernel's command line, then reboot", untranslated(seen))
+        verdict.advise("add iommu=pt to the kernel's command line, then reboot", untranslated(case))
     });
     let of = |wanted: bool| {
-        seen.bus
+        case.seen
+            .bus
             .detours
             .iter()
             .filter(move |(_, d)| **d == Answer::Is(wanted))
@@ -61,7 +63,7 @@ pub fn speak_freely(seen: &Evidence) -> Verdict {
             ports.iter().map(|port| format!("sudo setpci -s {} ECAP_ACS+6.w=0000", quoted(port))),
         )
     });
-    let unseen = seen.bus.detours.values().find_map(|d| {
+    let unseen = case.seen.bus.detours.values().find_map(|d| {
         if let Answer::NotAsked(why) = d {
             Some(why)
         } else {
@@ -84,8 +86,13 @@ pub fn speak_freely(seen: &Evidence) -> Verdict {
 }
 
 /// Commands that add iommu=pt to the kernel's command line.
-fn untranslated(seen: &Evidence) -> Vec<String> {
-    let manager = seen.facts.os.package_manager.map(gpusetup_packages::of);
+fn untranslated(case: &Case) -> Vec<String> {
+    let manager = case
+        .seen
+        .facts
+        .os
+        .package_manager
+        .map(gpusetup_packages::of);
     manager
         .map(|manager| (manager.by_hand.add_kernel_parameter)("iommu=pt"))
         .unwrap_or_default()

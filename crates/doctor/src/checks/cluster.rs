@@ -2,7 +2,7 @@
 //! --ready` alone.
 
 use super::containers::unreadable;
-use crate::{Answer, Cluster, Evidence, Kubernetes, Slurm, StartedAgent, Verdict};
+use crate::{Answer, Case, Cluster, Kubernetes, Slurm, StartedAgent, Verdict};
 use gpusetup_causes::Remedy;
 use gpusetup_host::{BrokenConfig, GpuAccess, form_of};
 use gpusetup_text::text::quoted_path;
@@ -10,27 +10,27 @@ use std::collections::BTreeSet;
 
 const RESTART: &str = "sudo systemctl restart slurmd";
 
-fn kubernetes(seen: &Evidence) -> Result<&Kubernetes, Verdict> {
-    match &seen.cluster {
+fn kubernetes<'a>(case: &'a Case) -> Result<&'a Kubernetes, Verdict> {
+    match &case.seen.cluster {
         Some(Cluster::Kubernetes(of)) => Ok(of),
         _ => Err(Verdict::skip("only `doctor --ready k8s` checks this")),
     }
 }
 
-fn slurm(seen: &Evidence) -> Result<&Slurm, Verdict> {
-    match &seen.cluster {
+fn slurm<'a>(case: &'a Case) -> Result<&'a Slurm, Verdict> {
+    match &case.seen.cluster {
         Some(Cluster::Slurm(of)) => Ok(of),
         _ => Err(Verdict::skip("only `doctor --ready slurm` checks this")),
     }
 }
 
 /// Whether pods get the GPUs.
-pub fn pods(seen: &Evidence) -> Verdict {
-    let of = match kubernetes(seen) {
+pub fn pods(case: &Case) -> Verdict {
+    let of = match kubernetes(case) {
         Ok(of) => of,
         Err(skip) => return skip,
     };
-    let verdict = pods_of(seen, of).unwrap_or_else(Verdict::pass);
+    let verdict = pods_of(case, of).unwrap_or_else(Verdict::pass);
     let lists = [
         ("agent", of.agent.as_slice()),
         ("container runtimes", &of.runtimes),
@@ -48,7 +48,7 @@ pub fn pods(seen: &Evidence) -> Verdict {
     }
 }
 
-fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
+fn pods_of(case: &Case, of: &Kubernetes) -> Option<Verdict> {
     const SET_UP: &str = "sudo gpusetup apply --profile container-host";
     if of.agent.is_none() {
         let verdict =
@@ -74,13 +74,14 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
             "cri-dockerd runs the pods in Docker, whose runtimes are not checked",
         ));
     }
-    if let Some(broken) = seen
+    if let Some(broken) = case
+        .seen
         .containers
         .broken
         .iter()
-        .find(|broken| runs_pods(seen, of, broken))
+        .find(|broken| runs_pods(case, of, broken))
     {
-        return Some(unreadable(seen, broken).then([SET_UP]));
+        return Some(unreadable(case, broken).then([SET_UP]));
     }
     if let (Some(file), [runtime]) = (&of.no_pods_by, of.runtimes.as_slice()) {
         let cause =
@@ -94,15 +95,16 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
         let commands = [edit, restart, SET_UP.to_owned()];
         return Some(Verdict::fail(cause).advise(text, commands));
     }
-    if !seen.containers.has_toolkit && of.configured.is_empty() {
+    if !case.seen.containers.has_toolkit && of.configured.is_empty() {
         let cause = "NVIDIA Container Toolkit is not installed on the host: pods get GPUs only once the GPU Operator has installed its own";
         return Some(Verdict::warn(cause).advise("without the GPU Operator, install it", [SET_UP]));
     }
-    if let Some(runtime) = seen
+    if let Some(runtime) = case
+        .seen
         .containers
         .unusable_runtimes
         .iter()
-        .find(|runtime| runs_pods(seen, of, runtime))
+        .find(|runtime| runs_pods(case, of, runtime))
     {
         let (engine, path, cause) = (
             &runtime.engine,
@@ -120,7 +122,7 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
         && let Some(agent) = of
             .agent
             .as_deref()
-            .filter(|agent| finds_runtimes(seen, agent))
+            .filter(|agent| finds_runtimes(case, agent))
     {
         return Some(found_at_start(agent, of.started.as_ref()));
     }
@@ -139,7 +141,7 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
         let text = "install NVIDIA Container Toolkit; if its program is in another folder, correct the path in the file";
         return Some(Verdict::fail(cause).advise(text, [SET_UP]));
     }
-    if let Some(program) = &seen.containers.runtime_outside_path {
+    if let Some(program) = &case.seen.containers.runtime_outside_path {
         let cause = format!(
             "NVIDIA's runtime finds neither runc nor crun, and CRI-O's is {}: no pod of this runtime starts",
             program.display()
@@ -160,15 +162,15 @@ fn pods_of(seen: &Evidence, of: &Kubernetes) -> Option<Verdict> {
 }
 
 /// Whether pods run in the container runtime that this file is of.
-fn runs_pods(seen: &Evidence, of: &Kubernetes, broken: &BrokenConfig) -> bool {
-    let Some(engine) = seen.known_engine(broken.engine.as_str()) else {
+fn runs_pods(case: &Case, of: &Kubernetes, broken: &BrokenConfig) -> bool {
+    let Some(engine) = case.known_engine(broken.engine.as_str()) else {
         return false;
     };
     let form = form_of(engine);
     match of
         .agent
         .as_deref()
-        .filter(|agent| finds_runtimes(seen, agent))
+        .filter(|agent| finds_runtimes(case, agent))
     {
         Some(agent) => agent == engine.id.as_str(),
         None => form.gpus == GpuAccess::Runtime && !form.finds_runtimes,
@@ -176,8 +178,8 @@ fn runs_pods(seen: &Evidence, of: &Kubernetes, broken: &BrokenConfig) -> bool {
 }
 
 /// Whether an agent looks for NVIDIA's runtime itself, as K3s and RKE2 do.
-fn finds_runtimes(seen: &Evidence, agent: &str) -> bool {
-    let engine = seen.known_engine(agent);
+fn finds_runtimes(case: &Case, agent: &str) -> bool {
+    let engine = case.known_engine(agent);
     engine.is_some_and(|engine| form_of(engine).finds_runtimes)
 }
 
@@ -199,12 +201,12 @@ fn found_at_start(agent: &str, started: Option<&StartedAgent>) -> Verdict {
 }
 
 /// Whether only one of the host and the GPU Operator has the driver.
-pub fn one_driver(seen: &Evidence) -> Verdict {
-    let of = match kubernetes(seen) {
+pub fn one_driver(case: &Case) -> Verdict {
+    let of = match kubernetes(case) {
         Ok(of) => of,
         Err(skip) => return skip,
     };
-    let installed = seen.facts.driver.as_ref().map(|driver| driver.version);
+    let installed = case.seen.facts.driver.as_ref().map(|driver| driver.version);
     match (of.driver_container, installed) {
         (true, Some(version)) => Verdict::fail(format!(
             "the GPU Operator's driver container is mounted at /run/nvidia/driver, and driver {version} is installed on the host: \
@@ -225,8 +227,8 @@ pub fn one_driver(seen: &Evidence) -> Verdict {
 }
 
 /// Whether Slurm has every GPU, and nothing else.
-pub fn gres(seen: &Evidence) -> Verdict {
-    let of = match slurm(seen) {
+pub fn gres(case: &Case) -> Verdict {
+    let of = match slurm(case) {
         Ok(of) => of,
         Err(skip) => return skip,
     };
@@ -289,8 +291,8 @@ pub fn gres(seen: &Evidence) -> Verdict {
 }
 
 /// Whether jobs see only their own GPUs.
-pub fn confined(seen: &Evidence) -> Verdict {
-    let of = match slurm(seen) {
+pub fn confined(case: &Case) -> Verdict {
+    let of = match slurm(case) {
         Ok(of) => of,
         Err(skip) => return skip,
     };

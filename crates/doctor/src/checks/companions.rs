@@ -2,7 +2,7 @@
 //! Storage and GPUDirect RDMA are loaded and built for the driver.
 
 use crate::evidence::CompanionState;
-use crate::{Answer, Evidence, Verdict};
+use crate::{Answer, Case, Verdict};
 use gpusetup_database::compat::{Companion, ModuleFlavour};
 use gpusetup_host::InstalledCompanion;
 use gpusetup_operation::{Operation, Service};
@@ -20,17 +20,14 @@ const IN_LOG: [(&str, &str); 2] = [
 ];
 
 /// Whether the installed ones run.
-pub fn run(seen: &Evidence) -> Verdict {
-    let Answer::Is(states) = &seen.companions else {
+pub fn run(case: &Case) -> Verdict {
+    let Answer::Is(states) = &case.seen.companions else {
         return Verdict::skip("it is not known how they run");
     };
-    let verdicts = seen.facts.companions.iter().filter_map(|found| {
-        let of = seen
-            .requested_companions
-            .iter()
-            .find(|of| of.id == found.id)?;
+    let verdicts = case.seen.facts.companions.iter().filter_map(|found| {
+        let of = case.requested_companion(found.id)?;
         Some(judged(
-            seen,
+            case,
             of,
             found,
             states.iter().find(|state| state.id == of.id),
@@ -42,14 +39,14 @@ pub fn run(seen: &Evidence) -> Verdict {
 }
 
 fn judged(
-    seen: &Evidence,
+    case: &Case,
     of: &Companion,
     found: &InstalledCompanion,
     state: Option<&CompanionState>,
 ) -> Verdict {
     let verdict = idle_unit(of, found, state)
-        .or_else(|| built_for_another(seen, of, found, state))
-        .or_else(|| idle_module(seen, of, found))
+        .or_else(|| built_for_another(case, of, found, state))
+        .or_else(|| idle_module(case, of, found))
         .unwrap_or_else(Verdict::pass);
     let version = found
         .version
@@ -110,18 +107,18 @@ fn idle_unit(
 
 /// A kernel module that was built with the sources of another driver.
 fn built_for_another(
-    seen: &Evidence,
+    case: &Case,
     of: &Companion,
     found: &InstalledCompanion,
     state: Option<&CompanionState>,
 ) -> Option<Verdict> {
     let (module, driver) = (
         of.kernel_module.as_deref()?,
-        seen.facts.driver.as_ref()?.version,
+        case.seen.facts.driver.as_ref()?.version,
     );
     let built_for = state?.built_for.filter(|built_for| *built_for != driver)?;
     let (kernel, version) = (
-        seen.facts.kernels.running.as_deref()?,
+        case.seen.facts.kernels.running.as_deref()?,
         found.version.as_deref().unwrap_or("VERSION"),
     );
     let dkms = |what: &str| format!("sudo dkms {what} {module}/{version} -k {kernel} --force");
@@ -140,16 +137,16 @@ fn built_for_another(
 }
 
 /// A kernel module that boots load, but that is not there.
-fn idle_module(seen: &Evidence, of: &Companion, found: &InstalledCompanion) -> Option<Verdict> {
+fn idle_module(case: &Case, of: &Companion, found: &InstalledCompanion) -> Option<Verdict> {
     let module = of.kernel_module.as_deref().filter(|_| found.enabled)?;
-    let loaded = seen.facts.loaded_modules.as_ref()?;
+    let loaded = case.seen.facts.loaded_modules.as_ref()?;
     if loaded
         .iter()
         .any(|loaded| loaded.name == module.replace('-', "_"))
     {
         return None;
     }
-    let flavour = seen.facts.driver.as_ref()?.modules;
+    let flavour = case.seen.facts.driver.as_ref()?.modules;
     let verdict = match (of.driver.modules, flavour) {
         (Some(ModuleFlavour::Open), Some(ModuleFlavour::Proprietary)) => {
             let cause = format!(

@@ -1,7 +1,7 @@
 //! Containers: whether they can use the host's GPUs.
 
 use super::no_driver_of_its_own;
-use crate::{Answer, Asked, Containers, DockerDaemon, Evidence, OldCdiReader, Verdict};
+use crate::{Answer, Asked, Case, Containers, DockerDaemon, OldCdiReader, Verdict};
 use gpusetup_database::version::AddOnVersion;
 use gpusetup_host::{BrokenConfig, CdiSpec, GpuAccess, MachineKind, form_of};
 use gpusetup_operation::Run;
@@ -9,11 +9,11 @@ use gpusetup_text::text::quoted_path;
 use std::collections::BTreeSet;
 
 /// Reports only setups that cannot work: many hosts use docker without GPUs.
-pub fn get_gpus(seen: &Evidence) -> Verdict {
-    if let Some(skip) = no_driver_of_its_own(seen) {
+pub fn get_gpus(case: &Case) -> Verdict {
+    if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }
-    let here = &seen.containers;
+    let here = &case.seen.containers;
     if here.engines.is_empty() {
         return Verdict::skip("no container engine is installed");
     }
@@ -23,7 +23,7 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
             "containers with GPUs are not set up: NVIDIA's container toolkit is not installed",
         );
     }
-    let broken = here.broken.iter().map(|broken| unreadable(seen, broken));
+    let broken = here.broken.iter().map(|broken| unreadable(case, broken));
     let lost = here.lost_runtimes.iter().map(|(file, program)| {
         let (grep, file) = (
             format!("grep -n nvidia {}", quoted_path(file)),
@@ -48,7 +48,7 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
             ["sudo snap refresh docker"],
         )
     });
-    let specs = here.specs.iter().map(|spec| described(spec, seen));
+    let specs = here.specs.iter().map(|spec| described(spec, case));
     let running = here.daemon.iter().flat_map(running);
     let unread = here
         .old_cdi_readers
@@ -62,16 +62,16 @@ pub fn get_gpus(seen: &Evidence) -> Verdict {
         .chain(specs)
         .chain(unread)
         .chain(running);
-    Verdict::worst(all.chain(conflicting(here)).chain(undescribed(seen)))
+    Verdict::worst(all.chain(conflicting(here)).chain(undescribed(case)))
         .unwrap_or_else(Verdict::pass)
 }
 
 /// A configuration file that its engine cannot read.
-pub fn unreadable(seen: &Evidence, broken: &BrokenConfig) -> Verdict {
+pub fn unreadable(case: &Case, broken: &BrokenConfig) -> Verdict {
     let BrokenConfig {
         engine, path, why, ..
     } = broken;
-    let units = seen
+    let units = case
         .known_engine(engine.as_str())
         .map(|engine| &engine.units[..]);
     // Which of several units the host has is not known here.
@@ -94,11 +94,11 @@ pub fn unreadable(seen: &Evidence, broken: &BrokenConfig) -> Verdict {
 
 /// Podman has no other way to the GPUs than a CDI specification, nor has CRI-O without a runtime of
 /// NVIDIA's. A tree may get one when it boots.
-fn undescribed(seen: &Evidence) -> Option<Verdict> {
-    let (here, is_tree) = (&seen.containers, seen.facts.machine.is_tree);
+fn undescribed(case: &Case) -> Option<Verdict> {
+    let (here, is_tree) = (&case.seen.containers, case.seen.facts.machine.is_tree);
     let mut titles = Vec::new();
     for name in &here.engines {
-        let engine = seen.known_engine(name)?;
+        let engine = case.known_engine(name)?;
         let form = form_of(engine);
         let needs_spec =
             form.gpus == GpuAccess::Cdi || form.falls_back_to_cdi && here.crio_lacks_runtime;
@@ -156,7 +156,7 @@ fn running(daemon: &DockerDaemon) -> Vec<Verdict> {
 
 /// A CDI specification is for one driver:
 /// <https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/cdi-support.html>.
-fn described(spec: &CdiSpec, seen: &Evidence) -> Verdict {
+fn described(spec: &CdiSpec, case: &Case) -> Verdict {
     let path = spec.path.display();
     let missing = match &spec.missing {
         Answer::Is(missing) => missing,
@@ -169,7 +169,7 @@ fn described(spec: &CdiSpec, seen: &Evidence) -> Verdict {
         }
     };
     let Some(first) = missing.first() else {
-        if let Some(other) = of_other_driver(spec, seen) {
+        if let Some(other) = of_other_driver(spec, case) {
             return other;
         }
         return Verdict::pass().saw(format!(
@@ -177,7 +177,7 @@ fn described(spec: &CdiSpec, seen: &Evidence) -> Verdict {
             spec.devices.len()
         ));
     };
-    if is_replaced(spec, &seen.containers) {
+    if is_replaced(spec, &case.seen.containers) {
         return Verdict::pass().saw(format!(
             "{path} is stale, but another specification replaces it"
         ));
@@ -209,11 +209,12 @@ fn is_replaced(spec: &CdiSpec, here: &Containers) -> bool {
 }
 
 /// A specification that names the files of another driver, which are still there.
-fn of_other_driver(spec: &CdiSpec, seen: &Evidence) -> Option<Verdict> {
+fn of_other_driver(spec: &CdiSpec, case: &Case) -> Option<Verdict> {
     let written = spec
         .driver
-        .filter(|_| !is_replaced(spec, &seen.containers))?;
-    let installed = seen
+        .filter(|_| !is_replaced(spec, &case.seen.containers))?;
+    let installed = case
+        .seen
         .facts
         .driver
         .as_ref()
@@ -336,9 +337,9 @@ fn again(spec: &CdiSpec, verdict: Verdict) -> Verdict {
 }
 
 /// Why CUDA was not checked in a container that should have GPUs. The driver belongs to the host.
-pub fn not_given(seen: &Evidence) -> Option<Verdict> {
-    let given = seen.given.as_ref().filter(|given| !given.devices)?;
-    let on_the_bus = !seen.facts.gpus.is_empty();
+pub fn not_given(case: &Case) -> Option<Verdict> {
+    let given = case.seen.given.as_ref().filter(|given| !given.devices)?;
+    let on_the_bus = !case.seen.facts.gpus.is_empty();
     let verdict = match (given.asked, on_the_bus) {
         (Asked::Nothing, _) | (Asked::Unsaid, false) => return None,
         (Asked::Unsaid, true) => {
@@ -368,11 +369,12 @@ pub fn not_given(seen: &Evidence) -> Option<Verdict> {
 const NOT_PASSED: &str = "this container requests GPUs but got none: it was started without --gpus, or without NVIDIA's runtime";
 
 /// Why a container with the GPUs' devices lacks a library of the driver.
-pub fn without_library(seen: &Evidence, library: &str, capability: &str) -> Option<Verdict> {
-    if seen.facts.machine.kind != MachineKind::Container {
+pub fn without_library(case: &Case, library: &str, capability: &str) -> Option<Verdict> {
+    if case.seen.facts.machine.kind != MachineKind::Container {
         return None;
     }
-    let asked = seen
+    let asked = case
+        .seen
         .given
         .as_ref()
         .and_then(|given| given.capabilities.as_ref());
@@ -395,11 +397,16 @@ pub fn without_library(seen: &Evidence, library: &str, capability: &str) -> Opti
 /// Drivers before 615 default to NUMA mode; driver mode exists since 580 (release notes of NVIDIA
 /// HPC SDK 26.11). The effect of NUMA mode on Kubernetes:
 /// <https://developer.nvidia.com/blog/understanding-memory-management-on-hardware-coherent-platforms>.
-pub fn count_memory(seen: &Evidence) -> Verdict {
-    if let Some(skip) = no_driver_of_its_own(seen) {
+pub fn count_memory(case: &Case) -> Verdict {
+    if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }
-    let Some((coherent, driver)) = seen.coherent.as_ref().zip(seen.facts.driver.as_ref()) else {
+    let Some((coherent, driver)) = case
+        .seen
+        .coherent
+        .as_ref()
+        .zip(case.seen.facts.driver.as_ref())
+    else {
         return Verdict::skip("no GPU here shares its memory with the CPU");
     };
     if !coherent.has_kubelet {

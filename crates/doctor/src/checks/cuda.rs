@@ -3,18 +3,18 @@
 
 use super::containers::{not_given, without_library};
 use super::no_driver_of_its_own;
-use crate::{Answer, Evidence, Said, Verdict};
+use crate::{Answer, Case, Said, Verdict};
 use gpusetup_database::version::DriverVersion;
 use gpusetup_host::MachineKind;
 use gpusetup_nvidia::{ComputeMode, Convolution, Cuda, Kernel, Refused};
 use gpusetup_text::ids::CheckId;
 
 /// CUDA starts, and a test kernel computes correct results on every GPU.
-pub fn computes(seen: &Evidence) -> Verdict {
-    let cuda = match &seen.cuda {
+pub fn computes(case: &Case) -> Verdict {
+    let cuda = match &case.seen.cuda {
         Answer::Is(cuda) => cuda,
         Answer::NotAsked(why) => {
-            return not_given(seen).unwrap_or_else(|| Verdict::skip(why.clone()));
+            return not_given(case).unwrap_or_else(|| Verdict::skip(why.clone()));
         }
         Answer::Failed(why) => {
             return Verdict::fail(format!("CUDA does not respond: {why}")).saw(why.clone()).advise(
@@ -28,8 +28,8 @@ pub fn computes(seen: &Evidence) -> Verdict {
         .as_ref()
         .map(|path| format!("programs load {}", path.display()));
     let verdict = match &cuda.refused {
-        Some(refused) => refusal(seen, cuda, refused, None),
-        None if cuda.gpus.is_empty() => no_gpu(seen, "cuDeviceGetCount: 0"),
+        Some(refused) => refusal(case, cuda, refused, None),
+        None if cuda.gpus.is_empty() => no_gpu(case, "cuDeviceGetCount: 0"),
         None => Verdict::worst(cuda.gpus.iter().map(|gpu| {
             let at = gpu.address.as_deref().unwrap_or("without an address");
             match &gpu.kernel {
@@ -42,7 +42,7 @@ pub fn computes(seen: &Evidence) -> Verdict {
                         ["dcgmi diag -r 3"],
                     )
                     .only_from(&[CheckId::GS903, CheckId::GS904]),
-                Kernel::Refused(refused) => refusal(seen, cuda, refused, gpu.address.as_deref()),
+                Kernel::Refused(refused) => refusal(case, cuda, refused, gpu.address.as_deref()),
             }
         }))
         .unwrap_or_else(Verdict::pass),
@@ -53,7 +53,7 @@ pub fn computes(seen: &Evidence) -> Verdict {
 /// The meaning of each number is documented:
 /// <https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html>. The causes come from
 /// reports of users.
-fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) -> Verdict {
+fn refusal(case: &Case, cuda: &Cuda, refused: &Refused, at: Option<&str>) -> Verdict {
     let gpu = at.map_or("a GPU", |_| "{gpus}");
     let library = cuda
         .library
@@ -64,7 +64,7 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
         "grep -rnE 'stubs|compat' /etc/ld.so.conf /etc/ld.so.conf.d",
     ];
     let verdict = match refused.code {
-        None => without_library(seen, "libcuda.so.1", "compute").unwrap_or_else(|| {
+        None => without_library(case, "libcuda.so.1", "compute").unwrap_or_else(|| {
             Verdict::fail("programs cannot load the driver's CUDA library, libcuda.so.1")
                 .advise("install the driver's CUDA library", ["sudo ldconfig", "gpusetup plan"])
                 .only_from(&[CheckId::GS501, CheckId::GS508, CheckId::GS507, CheckId::GS401, CheckId::GS603])
@@ -85,13 +85,13 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
         ))
         .advise("remove the directory of cuda-compat from the loader's path", where_from)
         .only_from(&[CheckId::GS507]),
-        Some(802) => not_ready(seen),
-        Some(NO_DEVICE) => return no_gpu(seen, &refused.to_string()),
-        Some(3) => heterogeneous(seen).unwrap_or_else(|| {
+        Some(802) => not_ready(case),
+        Some(NO_DEVICE) => return no_gpu(case, &refused.to_string()),
+        Some(3) => heterogeneous(case).unwrap_or_else(|| {
             Verdict::fail("the driver is loaded, but CUDA does not start (error 3)")
                 .advise("see what the kernel reports", ["sudo dmesg | grep -E 'NVRM|nvidia'"])
         }),
-        Some(999) => heterogeneous(seen).filter(|_| said_hmm(seen)).unwrap_or_else(|| {
+        Some(999) => heterogeneous(case).filter(|_| said_hmm(case)).unwrap_or_else(|| {
             Verdict::fail(
                 "CUDA does not start (error 999): usually its kernel module is stuck, for example after a suspend",
             )
@@ -100,7 +100,7 @@ fn refusal(seen: &Evidence, cuda: &Cuda, refused: &Refused, at: Option<&str>) ->
                 ["sudo modprobe -r nvidia_uvm", "sudo modprobe nvidia_uvm"],
             )
         }),
-        Some(46) => busy(seen, gpu, at),
+        Some(46) => busy(case, gpu, at),
         // Another program is computing there, which is normal.
         Some(2) => {
             return Verdict::skip(format!("the memory of {} is in use: no test kernel was run", the_gpu(at)))
@@ -142,8 +142,8 @@ fn reset(at: Option<&str>) -> Vec<String> {
 
 /// CUDA finds no GPU: MIG is on without instances, no GPU is bound to the driver, or the GPUs are
 /// hidden.
-fn no_gpu(seen: &Evidence, said: &str) -> Verdict {
-    let gpus = if let Answer::Is(nvml) = &seen.nvml {
+fn no_gpu(case: &Case, said: &str) -> Verdict {
+    let gpus = if let Answer::Is(nvml) = &case.seen.nvml {
         nvml.gpus.as_slice()
     } else {
         &[]
@@ -173,8 +173,9 @@ fn no_gpu(seen: &Evidence, said: &str) -> Verdict {
 }
 
 /// Error 802: the fabric is not up, or a GPU in confidential-computing mode was not attested.
-fn not_ready(seen: &Evidence) -> Verdict {
-    let confidential = matches!(&seen.nvml, Answer::Is(nvml) if nvml.accepts_work == Some(false));
+fn not_ready(case: &Case) -> Verdict {
+    let confidential =
+        matches!(&case.seen.nvml, Answer::Is(nvml) if nvml.accepts_work == Some(false));
     if confidential {
         return Verdict::fail(
             "the GPU is in confidential-computing mode and was not set ready (error 802)",
@@ -190,16 +191,16 @@ fn not_ready(seen: &Evidence) -> Verdict {
         .advise(
             format!(
                 "start {}; for a virtual machine, start it on the host",
-                seen.fabric_title()
+                case.fabric_title()
             ),
-            seen.fabric_start()
+            case.fabric_start()
                 .chain(["nvidia-smi -q | grep -A 3 Fabric".to_owned()]),
         )
         .only_from(&[CheckId::GS801])
 }
 
-fn busy(seen: &Evidence, gpu: &str, at: Option<&str>) -> Verdict {
-    let told = if let Answer::Is(nvml) = &seen.nvml {
+fn busy(case: &Case, gpu: &str, at: Option<&str>) -> Verdict {
+    let told = if let Answer::Is(nvml) = &case.seen.nvml {
         nvml.gpus.as_slice()
     } else {
         &[]
@@ -241,19 +242,19 @@ fn busy(seen: &Evidence, gpu: &str, at: Option<&str>) -> Verdict {
 }
 
 /// Whether the kernel's log says that it has no address space for the GPU's memory.
-fn said_hmm(seen: &Evidence) -> bool {
-    matches!(&seen.kernel_log, Answer::Is(said) if said.iter().any(|s| matches!(s, Said::NoHmm(_))))
+fn said_hmm(case: &Case) -> bool {
+    matches!(&case.seen.kernel_log, Answer::Is(said) if said.iter().any(|s| matches!(s, Said::NoHmm(_))))
 }
 
 /// Some kernels have no address space for heterogeneous memory (HMM) of nvidia-uvm: CUDA does not
 /// start, but nvidia-smi works. "CUDA initialization can fail on certain Linux kernels with KASLR
 /// enabled" in CUDA's release notes; open-gpu-kernel-modules' issues 797, 901 and 947.
-fn heterogeneous(seen: &Evidence) -> Option<Verdict> {
-    let answers = matches!(&seen.nvml, Answer::Is(nvml) if nvml.refused.is_none());
-    if seen.hmm_disabled != Some(false) || !answers || no_driver_of_its_own(seen).is_some() {
+fn heterogeneous(case: &Case) -> Option<Verdict> {
+    let answers = matches!(&case.seen.nvml, Answer::Is(nvml) if nvml.refused.is_none());
+    if case.seen.hmm_disabled != Some(false) || !answers || no_driver_of_its_own(case).is_some() {
         return None;
     }
-    let said = if let Answer::Is(said) = &seen.kernel_log {
+    let said = if let Answer::Is(said) = &case.seen.kernel_log {
         said.as_slice()
     } else {
         &[]
@@ -293,13 +294,13 @@ fn heterogeneous(seen: &Evidence) -> Option<Verdict> {
 
 /// Three CUDA versions that are often confused: the newest that the driver runs, the installed one,
 /// and that of frameworks.
-pub fn versions(seen: &Evidence) -> Verdict {
-    let nvml = if let Answer::Is(nvml) = &seen.nvml {
+pub fn versions(case: &Case) -> Verdict {
+    let nvml = if let Answer::Is(nvml) = &case.seen.nvml {
         Some(nvml)
     } else {
         None
     };
-    let cuda = if let Answer::Is(cuda) = &seen.cuda {
+    let cuda = if let Answer::Is(cuda) = &case.seen.cuda {
         cuda.version
     } else {
         None
@@ -307,20 +308,20 @@ pub fn versions(seen: &Evidence) -> Verdict {
     // With cuda-compat, a newer user-space library than the driver's, CUDA reports a newer version.
     let asked = nvml.and_then(|n| n.cuda).max(cuda);
     let running = nvml.and_then(|n| n.driver.as_deref()?.parse::<DriverVersion>().ok());
-    let Some(driver) = running.or(seen.facts.driver.as_ref().map(|d| d.version)) else {
+    let Some(driver) = running.or(case.seen.facts.driver.as_ref().map(|d| d.version)) else {
         return Verdict::skip("no NVIDIA driver is installed");
     };
-    let Some(runs) = asked.or(seen.branch_cuda) else {
+    let Some(runs) = asked.or(case.branch_cuda()) else {
         return Verdict::skip(format!(
             "the newest CUDA that driver {driver} runs is not known"
         ));
     };
     let limit =
         format!("driver {driver} runs CUDA {runs} and older (the \"CUDA Version\" of nvidia-smi)");
-    let Some(default) = &seen.default_toolkit else {
+    let Some(default) = &case.seen.default_toolkit else {
         return Verdict::skip("there is no default toolkit").saw(limit);
     };
-    let Some(toolkit) = seen.facts.toolkits.iter().find(|t| t.path == *default) else {
+    let Some(toolkit) = case.seen.facts.toolkits.iter().find(|t| t.path == *default) else {
         return Verdict::skip("the version of the default toolkit is not known").saw(limit);
     };
     let version = toolkit.version;
@@ -336,7 +337,7 @@ pub fn versions(seen: &Evidence) -> Verdict {
     if version.series() <= runs {
         return three(Verdict::pass());
     }
-    let Some(oldest) = seen.oldest_driver.get(&toolkit.path) else {
+    let Some(oldest) = case.database.oldest_driver(version) else {
         return three(Verdict::warn(format!(
             "CUDA {version} is newer than driver {driver} supports (CUDA {runs})"
         )))
@@ -345,7 +346,7 @@ pub fn versions(seen: &Evidence) -> Verdict {
             ["gpusetup plan"],
         );
     };
-    if driver >= *oldest {
+    if driver >= oldest {
         return three(Verdict::pass()).saw(format!(
             "driver {driver} still runs programs of CUDA {version} (from {oldest} on) that contain more than PTX"
         ));
@@ -361,8 +362,8 @@ pub fn versions(seen: &Evidence) -> Verdict {
 }
 
 /// Every cuDNN that programs can load computes correctly.
-pub fn convolution(seen: &Evidence) -> Verdict {
-    let each = seen.convolution.iter().map(|(soname, answer)| match answer {
+pub fn convolution(case: &Case) -> Verdict {
+    let each = case.seen.convolution.iter().map(|(soname, answer)| match answer {
         Answer::NotAsked(why) => Verdict::skip(why.clone()),
         Answer::Is(Convolution::Right) => {
             Verdict::pass().saw(format!("{soname}: a convolution computed correct results"))
@@ -398,7 +399,7 @@ pub fn convolution(seen: &Evidence) -> Verdict {
             .saw(why.clone())
             .advise("reinstall cuDNN", ["sudo gpusetup apply --profile toolkit"]),
     });
-    let kind = seen.facts.machine.kind;
+    let kind = case.seen.facts.machine.kind;
     let none = if kind == MachineKind::Container {
         "no cuDNN is in the container"
     } else {

@@ -4,7 +4,7 @@
 use super::log::{of_idle_gpus, of_module};
 use super::rivals::held_by;
 use super::{next_kernel, no_driver_of_its_own};
-use crate::{Answer, Asked, Evidence, LoggedGpu, Said, Status, Verdict};
+use crate::{Answer, Asked, Case, LoggedGpu, Said, Status, Verdict};
 use gpusetup_database::compat::ModuleFlavour;
 use gpusetup_host::{Block, Gpu, InstalledDriver, MachineKind, Origin, RIVALS};
 use gpusetup_plan::{has_runfile, keep_one_driver, keeps_out, kept_out, let_load, rebuild_image};
@@ -14,8 +14,8 @@ use gpusetup_text::text::{count, quoted};
 
 /// After the only GPU has fallen off the bus, the host looks healthy: the driver is installed and
 /// no GPU has a problem.
-pub fn on_the_bus(seen: &Evidence) -> Verdict {
-    let facts = &seen.facts;
+pub fn on_the_bus(case: &Case) -> Verdict {
+    let facts = &case.seen.facts;
     if !facts.gpus.is_empty() {
         return Verdict::pass().saw(count(facts.gpus.len() as u64, "NVIDIA GPU"));
     }
@@ -23,7 +23,7 @@ pub fn on_the_bus(seen: &Evidence) -> Verdict {
         return Verdict::skip("the PCI bus does not show here whether there is a GPU");
     }
     const COMMANDS: [&str; 2] = ["lspci -d 10de:", "sudo poweroff"];
-    let said = if let Answer::Is(said) = &seen.kernel_log {
+    let said = if let Answer::Is(said) = &case.seen.kernel_log {
         said.as_slice()
     } else {
         &[]
@@ -44,11 +44,12 @@ pub fn on_the_bus(seen: &Evidence) -> Verdict {
         (Some(_), false) => "installed",
         (None, false) => {
             // For a container that requests GPUs, GS505 checks whether it got them.
-            let has_said = seen
+            let has_said = case
+                .seen
                 .given
                 .as_ref()
                 .is_some_and(|given| given.asked != Asked::Unsaid);
-            return if seen.accepts_no_gpu || has_said {
+            return if case.seen.accepts_no_gpu || has_said {
                 Verdict::skip("there is no NVIDIA GPU")
             } else {
                 no_gpu(facts.machine.kind)
@@ -89,67 +90,75 @@ fn no_gpu(kind: MachineKind) -> Verdict {
         .advise(remedy, commands.iter().copied())
 }
 
-pub fn knows_gpus(seen: &Evidence) -> Verdict {
-    let each = seen.facts.gpus.iter().zip(&seen.cards).map(|(gpu, card)| {
-        let at = &gpu.address;
-        let card = match card {
-            Err(why) => {
-                let named = format!("the GPU {} at {at} is", gpu.pci_id);
-                return Verdict::warn(
-                    why.replace(&named, &format!("{{gpus}} ({}) {{is|are}}", gpu.pci_id)),
-                )
-                .of_gpu(at)
-                .saw(format!("{at}: {}", gpu.pci_id))
-                .helped(gpusetup_causes::report_gpu(&format!("-s {}", quoted(at))))
-                .then(["sudo dmesg | grep NVRM"]);
+pub fn knows_gpus(case: &Case) -> Verdict {
+    let each = case
+        .seen
+        .facts
+        .gpus
+        .iter()
+        .zip(&case.cards)
+        .map(|(gpu, card)| {
+            let at = &gpu.address;
+            let card = match card {
+                Err(why) => {
+                    let named = format!("the GPU {} at {at} is", gpu.pci_id);
+                    return Verdict::warn(
+                        why.replace(&named, &format!("{{gpus}} ({}) {{is|are}}", gpu.pci_id)),
+                    )
+                    .of_gpu(at)
+                    .saw(format!("{at}: {}", gpu.pci_id))
+                    .helped(gpusetup_causes::report_gpu(&format!("-s {}", quoted(at))))
+                    .then(["sudo dmesg | grep NVRM"]);
+                }
+                Ok(card) => card,
+            };
+            if card.is_virtual {
+                return Verdict::pass().saw(format!("{at}: a virtual GPU (vGPU) of {}", card.name));
             }
-            Ok(card) => card,
-        };
-        if card.is_virtual {
-            return Verdict::pass().saw(format!("{at}: a virtual GPU (vGPU) of {}", card.name));
-        }
-        let range = match (card.first_branch, card.last_branch) {
-            (first, Some(last)) => format!(
-                "branches {} to {last}",
-                first.map_or("?".to_owned(), |f| f.to_string())
-            ),
-            (Some(first), None) => format!("branch {first} and newer"),
-            (None, None) => "every current branch".to_owned(),
-        };
-        let evidence = format!("{at}: {}: {range}", card.name);
-        let Some(driver) = &seen.facts.driver else {
-            return Verdict::pass().saw(evidence);
-        };
-        let branch = driver.version.branch;
-        let cause = match (card.first_branch, card.last_branch) {
-            (_, Some(last)) if branch > last => gpusetup_causes::last_branch(last, &card.name),
-            (Some(first), _) if branch < first => gpusetup_causes::first_branch(first, &card.name),
-            _ => return Verdict::pass().saw(evidence),
-        };
-        let fits = card
-            .last_branch
-            .or(card.first_branch)
-            .map(|b| format!(" --driver {b}"))
-            .unwrap_or_default();
-        Verdict::fail(format!(
-            "driver {} does not support {{gpus}}: {cause}",
-            driver.version
-        ))
-        .of_gpu(at)
-        .saw(evidence)
-        .advise(
-            "install a driver branch that supports the GPU",
-            [format!("gpusetup plan{fits}")],
-        )
-    });
-    let told = of_idle_gpus(seen, |said| match said {
+            let range = match (card.first_branch, card.last_branch) {
+                (first, Some(last)) => format!(
+                    "branches {} to {last}",
+                    first.map_or("?".to_owned(), |f| f.to_string())
+                ),
+                (Some(first), None) => format!("branch {first} and newer"),
+                (None, None) => "every current branch".to_owned(),
+            };
+            let evidence = format!("{at}: {}: {range}", card.name);
+            let Some(driver) = &case.seen.facts.driver else {
+                return Verdict::pass().saw(evidence);
+            };
+            let branch = driver.version.branch;
+            let cause = match (card.first_branch, card.last_branch) {
+                (_, Some(last)) if branch > last => gpusetup_causes::last_branch(last, &card.name),
+                (Some(first), _) if branch < first => {
+                    gpusetup_causes::first_branch(first, &card.name)
+                }
+                _ => return Verdict::pass().saw(evidence),
+            };
+            let fits = card
+                .last_branch
+                .or(card.first_branch)
+                .map(|b| format!(" --driver {b}"))
+                .unwrap_or_default();
+            Verdict::fail(format!(
+                "driver {} does not support {{gpus}}: {cause}",
+                driver.version
+            ))
+            .of_gpu(at)
+            .saw(evidence)
+            .advise(
+                "install a driver branch that supports the GPU",
+                [format!("gpusetup plan{fits}")],
+            )
+        });
+    let told = of_idle_gpus(case, |said| match said {
         Said::Legacy { gpu, branch } => Some((
             gpu.address(),
             format!(
                 "the driver reports that {gpu} needs a driver of branch {branch}, and ignores the GPU"
             ),
         )),
-        Said::Unknown(gpu) if !is_known(seen, gpu) => Some((
+        Said::Unknown(gpu) if !is_known(case, gpu) => Some((
             gpu.address(),
             format!("the driver reports that it does not support {gpu}"),
         )),
@@ -161,8 +170,8 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
             ["gpusetup plan"],
         )
     });
-    let misled = of_idle_gpus(seen, |said| match said {
-        Said::Unknown(gpu) if is_known(seen, gpu) => Some((
+    let misled = of_idle_gpus(case, |said| match said {
+        Said::Unknown(gpu) if is_known(case, gpu) => Some((
             gpu.address(),
             format!("the driver reports that it does not support {gpu}, but its branch does"),
         )),
@@ -174,13 +183,14 @@ pub fn knows_gpus(seen: &Evidence) -> Verdict {
 }
 
 /// The database's entry for a GPU that the kernel's log names.
-fn card_of<'a>(seen: &'a Evidence, logged: &LoggedGpu) -> Option<&'a Card> {
+fn card_of<'a>(case: &'a Case, logged: &LoggedGpu) -> Option<&'a Card> {
     let address = logged.address()?;
-    let (_, card) = seen
+    let (_, card) = case
+        .seen
         .facts
         .gpus
         .iter()
-        .zip(&seen.cards)
+        .zip(&case.cards)
         .find(|(gpu, _)| gpu.address == address)?;
     card.as_ref().ok()
 }
@@ -193,13 +203,13 @@ fn unreadable(cause: String) -> Verdict {
     )
 }
 
-fn runs_open(seen: &Evidence, logged: &LoggedGpu) -> bool {
-    card_of(seen, logged).is_some_and(|card| card.modules.contains(&ModuleFlavour::Open))
+fn runs_open(case: &Case, logged: &LoggedGpu) -> bool {
+    card_of(case, logged).is_some_and(|card| card.modules.contains(&ModuleFlavour::Open))
 }
 
 /// Whether the driver's branch supports a GPU that the kernel's log names.
-fn is_known(seen: &Evidence, logged: &LoggedGpu) -> bool {
-    let Some((card, driver)) = card_of(seen, logged).zip(seen.facts.driver.as_ref()) else {
+fn is_known(case: &Case, logged: &LoggedGpu) -> bool {
+    let Some((card, driver)) = card_of(case, logged).zip(case.seen.facts.driver.as_ref()) else {
         return false;
     };
     let branch = driver.version.branch;
@@ -207,13 +217,13 @@ fn is_known(seen: &Evidence, logged: &LoggedGpu) -> bool {
         && card.last_branch.is_none_or(|last| branch <= last)
 }
 
-pub fn one_origin(seen: &Evidence) -> Verdict {
-    let Some(driver) = &seen.facts.driver else {
-        return no_driver_of_its_own(seen).unwrap_or_else(Verdict::pass);
+pub fn one_origin(case: &Case) -> Verdict {
+    let Some(driver) = &case.seen.facts.driver else {
+        return no_driver_of_its_own(case).unwrap_or_else(Verdict::pass);
     };
     let said =
         |d: &InstalledDriver| format!("{} by {}: {}", d.version, origin(d.origin), d.evidence);
-    let Some(drivers @ [one, two]) = seen.facts.two_drivers() else {
+    let Some(drivers @ [one, two]) = case.seen.facts.two_drivers() else {
         return Verdict::pass().saw(said(driver));
     };
     let fail = Verdict::fail(gpusetup_causes::two_drivers(one.version, two.version));
@@ -225,7 +235,7 @@ pub fn one_origin(seen: &Evidence) -> Verdict {
         fail
     };
     let fail = fail
-        .helped(keep_one_driver(drivers, &seen.facts))
+        .helped(keep_one_driver(drivers, &case.seen.facts))
         .then(["gpusetup plan"]);
     drivers.into_iter().fold(fail, |v, d| v.saw(said(d)))
 }
@@ -240,16 +250,16 @@ fn origin(origin: Origin) -> &'static str {
     }
 }
 
-pub fn flavour(seen: &Evidence) -> Verdict {
-    if let Some(skip) = no_driver_of_its_own(seen) {
+pub fn flavour(case: &Case) -> Verdict {
+    if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }
-    let told = of_idle_gpus(seen, |said| match said {
+    let told = of_idle_gpus(case, |said| match said {
         Said::NeedsOpen(gpu) => Some((
             gpu.address(),
             format!("the driver reports that {gpu} needs the open kernel modules"),
         )),
-        Said::NotForOpen(gpu) if !runs_open(seen, gpu) => Some((
+        Said::NotForOpen(gpu) if !runs_open(case, gpu) => Some((
             gpu.address(),
             format!("the driver reports that the open kernel modules do not support {gpu}"),
         )),
@@ -260,8 +270,8 @@ pub fn flavour(seen: &Evidence) -> Verdict {
             .saw("the kernel's log")
             .advise("install the other kernel modules", ["gpusetup plan"])
     });
-    let misled = of_idle_gpus(seen, |said| match said {
-        Said::NotForOpen(gpu) if runs_open(seen, gpu) => Some((
+    let misled = of_idle_gpus(case, |said| match said {
+        Said::NotForOpen(gpu) if runs_open(case, gpu) => Some((
             gpu.address(),
             format!(
                 "the driver reports that the open kernel modules do not support {gpu}, but they do"
@@ -271,7 +281,8 @@ pub fn flavour(seen: &Evidence) -> Verdict {
     });
     // Seen of an H100 in a confidential guest: NVIDIA/open-gpu-kernel-modules#587.
     let told = told.chain(misled.into_iter().map(unreadable));
-    let Some((driver, flavour)) = seen
+    let Some((driver, flavour)) = case
+        .seen
         .facts
         .driver
         .as_ref()
@@ -281,7 +292,7 @@ pub fn flavour(seen: &Evidence) -> Verdict {
             || Verdict::skip("it is unknown whether the kernel modules are open or proprietary");
         return Verdict::worst(told).unwrap_or_else(hidden);
     };
-    let cards = seen.cards.iter().flatten();
+    let cards = case.cards.iter().flatten();
     let each = cards.map(|card| {
         let evidence = format!("{}: the {flavour} modules of {}", card.name, driver.version);
         if card.modules.contains(&flavour) {
@@ -303,14 +314,14 @@ pub fn flavour(seen: &Evidence) -> Verdict {
 }
 
 /// Whether nothing keeps the driver's modules from being loaded.
-pub fn may_load(seen: &Evidence) -> Verdict {
-    if let Some(skip) = no_driver_of_its_own(seen) {
+pub fn may_load(case: &Case) -> Verdict {
+    if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }
-    let Some(blocks) = &seen.blocked else {
+    let Some(blocks) = &case.seen.blocked else {
         return Verdict::skip("modprobe's configuration was not read");
     };
-    let is_loaded = seen.facts.driver_is_loaded();
+    let is_loaded = case.seen.facts.driver_is_loaded();
     let Some(worst) = kept_out(blocks, is_loaded) else {
         return blocks
             .iter()
@@ -322,7 +333,7 @@ pub fn may_load(seen: &Evidence) -> Verdict {
         (Some(false), _) | (None, true) => Verdict::fail(cause),
     };
     let verdict = blocks.iter().fold(verdict, |v, block| v.saw(shown(block)));
-    verdict.helped(let_load(blocks, &seen.facts, is_loaded == Some(false)))
+    verdict.helped(let_load(blocks, &case.seen.facts, is_loaded == Some(false)))
 }
 
 /// `/etc/modprobe.d/x.conf:3: blacklist nvidia`.
@@ -331,11 +342,12 @@ fn shown(block: &Block) -> String {
 }
 
 /// CUDA needs /dev/nvidia-uvm; nvidia-smi does not.
-pub fn devices(seen: &Evidence) -> Verdict {
-    let Some(devices) = seen
+pub fn devices(case: &Case) -> Verdict {
+    let Some(devices) = case
+        .seen
         .devices
         .as_ref()
-        .filter(|_| seen.facts.driver_is_loaded() == Some(true))
+        .filter(|_| case.seen.facts.driver_is_loaded() == Some(true))
     else {
         return Verdict::skip("the driver is not loaded here");
     };
@@ -343,7 +355,7 @@ pub fn devices(seen: &Evidence) -> Verdict {
     if has("nvidia-uvm") {
         return Verdict::pass().saw("/dev/nvidia-uvm");
     }
-    if seen.has_modprobe {
+    if case.seen.has_modprobe {
         return Verdict::pass()
             .saw("nvidia-modprobe creates /dev/nvidia-uvm for the first program that needs it");
     }
@@ -353,12 +365,12 @@ pub fn devices(seen: &Evidence) -> Verdict {
 
 /// Whether every GPU is bound to the loaded driver, except those that are reserved for another
 /// driver on purpose.
-fn has_all_gpus(seen: &Evidence) -> Verdict {
+fn has_all_gpus(case: &Case) -> Verdict {
     let is_left = |gpu: &&Gpu| match gpu.bound_to.as_deref() {
         None => !gpu.driver_unseen,
         Some(driver) => RIVALS.contains(&driver.replace('-', "_").as_str()),
     };
-    let left: Vec<_> = seen.facts.gpus.iter().filter(is_left).collect();
+    let left: Vec<_> = case.seen.facts.gpus.iter().filter(is_left).collect();
     if left.is_empty() {
         return Verdict::pass();
     }
@@ -383,9 +395,9 @@ fn has_all_gpus(seen: &Evidence) -> Verdict {
 
 /// Compares the versions of the files. NVML, which compares its own version with the module's,
 /// takes precedence.
-pub fn loaded(seen: &Evidence) -> Verdict {
-    let verdict = loaded_by_files(seen);
-    let Some(said) = super::nvml::mismatch(seen).filter(|_| no_driver_of_its_own(seen).is_none())
+pub fn loaded(case: &Case) -> Verdict {
+    let verdict = loaded_by_files(case);
+    let Some(said) = super::nvml::mismatch(case).filter(|_| no_driver_of_its_own(case).is_none())
     else {
         return verdict;
     };
@@ -404,8 +416,8 @@ pub fn loaded(seen: &Evidence) -> Verdict {
     verdict.evidence.into_iter().fold(mismatch, Verdict::saw)
 }
 
-fn loaded_by_files(seen: &Evidence) -> Verdict {
-    let facts = &seen.facts;
+fn loaded_by_files(case: &Case) -> Verdict {
+    let facts = &case.seen.facts;
     if facts.gpus.is_empty() {
         return Verdict::skip("there is no NVIDIA GPU");
     }
@@ -416,7 +428,7 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
     {
         return Verdict::skip("every GPU is reserved for a virtual machine");
     }
-    let driver = match (&facts.driver, no_driver_of_its_own(seen)) {
+    let driver = match (&facts.driver, no_driver_of_its_own(case)) {
         (Some(driver), None) => driver,
         (None, Some(skip))
             if matches!(
@@ -440,15 +452,15 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
         return Verdict::skip("a tree has no running kernel").saw(installed);
     };
     let Some(module) = modules.iter().find(|m| m.name == "nvidia") else {
-        return not_loaded(seen).saw(installed);
+        return not_loaded(case).saw(installed);
     };
     let Some(version) = &module.version else {
         return Verdict::skip("the loaded module does not report its version").saw(installed);
     };
     let evidence = format!("loaded: {version}");
-    let strangers = strangers(seen, version);
+    let strangers = strangers(case, version);
     if *version == driver.version.to_string() {
-        let gpus = has_all_gpus(seen);
+        let gpus = has_all_gpus(case);
         let Some(stranger) = strangers
             .iter()
             .find(|client| **client != version && gpus.status == Status::Pass)
@@ -468,15 +480,15 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
          version mismatch\"",
         driver.version
     );
-    let ready = next_kernel(seen).and_then(|k| k.nvidia_module) == Some(driver.version);
+    let ready = next_kernel(case).and_then(|k| k.nvidia_module) == Some(driver.version);
     let failed = Verdict::fail(cause).saw(evidence).saw(installed);
     // The new module was installed before this boot, so the old one came from the initramfs.
-    let in_image = next_kernel(seen).filter(|k| {
+    let in_image = next_kernel(case).filter(|k| {
         ready
-            && seen.module_before_boot == Some(true)
-            && seen.facts.kernels.running.as_ref() == Some(&k.release)
+            && case.seen.module_before_boot == Some(true)
+            && case.seen.facts.kernels.running.as_ref() == Some(&k.release)
     });
-    let failed = match in_image.and_then(|k| rebuild_image(&seen.facts, k)) {
+    let failed = match in_image.and_then(|k| rebuild_image(&case.seen.facts, k)) {
         Some(rebuild) => failed
             .saw("the new module was installed before the last boot: the old one is in the initramfs")
             .repair("rebuild the initramfs, then reboot", [rebuild])
@@ -492,10 +504,10 @@ fn loaded_by_files(seen: &Evidence) -> Verdict {
 }
 
 /// Why the nvidia module is not loaded, by the kernel's log.
-fn not_loaded(seen: &Evidence) -> Verdict {
-    let said = of_module(seen);
+fn not_loaded(case: &Case) -> Verdict {
+    let said = of_module(case);
     let all = |verdict: Verdict| said.iter().fold(verdict, Verdict::saw);
-    let Answer::Is(log) = &seen.kernel_log else {
+    let Answer::Is(log) = &case.seen.kernel_log else {
         return never_tried();
     };
     if log.iter().any(|s| matches!(s, Said::Unfit(_))) {
@@ -535,8 +547,8 @@ fn never_tried() -> Verdict {
 
 /// Versions of the driver's libraries that the currently loaded module refused. What an earlier
 /// module refused no longer matters.
-fn strangers<'a>(seen: &'a Evidence, loaded: &str) -> Vec<&'a String> {
-    let Answer::Is(said) = &seen.kernel_log else {
+fn strangers<'a>(case: &'a Case, loaded: &str) -> Vec<&'a String> {
+    let Answer::Is(said) = &case.seen.kernel_log else {
         return Vec::new();
     };
     let refused = |said: &'a Said| match said {

@@ -1,7 +1,7 @@
 //! The fabric between GPUs: NVSwitches and Fabric Manager.
 
 use super::nvml::{inside_fabric, outside_fabric};
-use crate::{Answer, Evidence, Verdict};
+use crate::{Answer, Case, Verdict};
 use gpusetup_causes::Remedy;
 use gpusetup_database::compat::{Companion, CompanionId};
 use gpusetup_database::version::DriverVersion;
@@ -12,25 +12,25 @@ use gpusetup_text::text::counted;
 
 /// Fabric Manager on hosts with NVSwitches, and the fabric state of each GPU, because the switches
 /// may be visible only to another machine.
-pub fn manager(seen: &Evidence) -> Verdict {
+pub fn manager(case: &Case) -> Verdict {
     let none = || Verdict::skip("the host has no NVSwitch, or no driver is installed");
-    if !is_supported(seen) {
+    if !is_supported(case) {
         // Its version is that of a driver that is to be replaced.
         return Verdict::skip("the driver does not support a GPU of this host");
     }
-    let verdicts = service(seen)
+    let verdicts = service(case)
         .into_iter()
-        .chain(companions(seen))
-        .chain(fabric(seen));
+        .chain(companions(case))
+        .chain(fabric(case));
     Verdict::worst(verdicts).unwrap_or_else(none)
 }
 
 /// Whether the installed driver supports every GPU, as far as is known.
-fn is_supported(seen: &Evidence) -> bool {
-    let Some(driver) = &seen.facts.driver else {
+fn is_supported(case: &Case) -> bool {
+    let Some(driver) = &case.seen.facts.driver else {
         return true;
     };
-    seen.cards
+    case.cards
         .iter()
         .flatten()
         .all(|card| card.is_virtual || card.is_served_by(driver.version.branch))
@@ -56,29 +56,29 @@ fn meaning(line: &str) -> Option<&'static str> {
 }
 
 /// The companions beside Fabric Manager: nvlsm, or IMEX on the hosts of a rack.
-fn companions(seen: &Evidence) -> Vec<Verdict> {
+fn companions(case: &Case) -> Vec<Verdict> {
     let found = |id: CompanionId| {
-        seen.facts
+        case.seen
+            .facts
             .companions
             .iter()
             .find(|companion| companion.id == id)
     };
     // Facts of older gpusetup versions list none.
-    let is_known = !seen.only_facts || !seen.facts.companions.is_empty();
-    let Some(driver) = seen.facts.driver.as_ref().filter(|_| is_known) else {
+    let is_known = !case.seen.only_facts || !case.seen.facts.companions.is_empty();
+    let Some(driver) = case.seen.facts.driver.as_ref().filter(|_| is_known) else {
         return Vec::new();
     };
-    let others = seen
-        .needed_companions
-        .iter()
+    let others = case
+        .needed_companions()
         .filter(|companion| companion.id != CompanionId::FABRIC_MANAGER);
     others
-        .map(|companion| judged(seen, companion, found(companion.id), driver.version))
+        .map(|companion| judged(case, companion, found(companion.id), driver.version))
         .collect()
 }
 
 fn judged(
-    seen: &Evidence,
+    case: &Case,
     companion: &Companion,
     found: Option<&InstalledCompanion>,
     driver: DriverVersion,
@@ -88,7 +88,7 @@ fn judged(
         &companion.title,
     );
     let install = |cause: String| {
-        let Remedy { text, commands } = seen.companion_remedy(companion, driver);
+        let Remedy { text, commands } = case.companion_remedy(companion, driver);
         Verdict::fail(cause).alone().advise(
             text,
             commands
@@ -126,14 +126,14 @@ fn judged(
     }
 }
 
-fn fabric(seen: &Evidence) -> Option<Verdict> {
-    let (outside, inside) = (outside_fabric(seen), inside_fabric(seen));
+fn fabric(case: &Case) -> Option<Verdict> {
+    let (outside, inside) = (outside_fabric(case), inside_fabric(case));
     if outside.is_empty() {
         return (inside > 0)
             .then(|| Verdict::pass().saw(format!("{inside} GPUs are in their fabric")));
     }
     let count = outside.len();
-    let computes = matches!(&seen.cuda, Answer::Is(cuda) if cuda.computes());
+    let computes = matches!(&case.seen.cuda, Answer::Is(cuda) if cuda.computes());
     let verdict = if computes {
         Verdict::warn(format!(
             "{count} GPUs are not in their fabric: they cannot reach other GPUs by NVLink"
@@ -146,15 +146,15 @@ fn fabric(seen: &Evidence) -> Option<Verdict> {
     let verdict = outside
         .into_iter()
         .fold(verdict, |v, (at, how)| v.saw(format!("{at}: fabric {how}")));
-    let logs = seen
+    let logs = case
         .fabric_units()
         .map(|unit| format!("journalctl -u {unit} -n 50"));
     Some(verdict.advise(
         format!(
             "start {} and read its log; for a virtual machine, do this on the host",
-            seen.fabric_title()
+            case.fabric_title()
         ),
-        seen.fabric_start().chain(logs),
+        case.fabric_start().chain(logs),
     ))
 }
 
@@ -166,11 +166,10 @@ fn start(unit: String) -> Operation {
     })
 }
 
-fn service(seen: &Evidence) -> Option<Verdict> {
-    let facts = &seen.facts;
+fn service(case: &Case) -> Option<Verdict> {
+    let facts = &case.seen.facts;
     let needs_manager = || {
-        seen.needed_companions
-            .iter()
+        case.needed_companions()
             .any(|of| of.id == CompanionId::FABRIC_MANAGER)
     };
     let driver = facts
@@ -178,18 +177,18 @@ fn service(seen: &Evidence) -> Option<Verdict> {
         .as_ref()
         .filter(|_| !facts.nvswitches.is_empty() || needs_manager())?;
     let switches = counted(facts.nvswitches.len() as u64, "NVSwitch", "NVSwitches");
-    let (version, title) = (driver.version, seen.fabric_title());
-    let Some(companion) = &seen.fabric_companion else {
+    let (version, title) = (driver.version, case.fabric_title());
+    let Some(companion) = case.fabric_companion() else {
         return Some(Verdict::skip(format!("{title} is not in the database")).saw(switches));
     };
     let needed = gpusetup_causes::companion(companion, version);
     let install = |cause: String| {
-        let Remedy { text, commands } = seen.companion_remedy(companion, version);
+        let Remedy { text, commands } = case.companion_remedy(companion, version);
         Verdict::fail(cause)
             .alone()
-            .advise(text, commands.into_iter().chain(seen.fabric_start()))
+            .advise(text, commands.into_iter().chain(case.fabric_start()))
     };
-    let verdict = match &seen.fabric_manager {
+    let verdict = match &case.seen.fabric_manager {
         Answer::NotAsked(why) => Verdict::skip(why.clone()),
         Answer::Failed(why) => install(format!("{needed}, but {why}")),
         Answer::Is(manager) if !companion.version.accepts(manager.version, version) => {

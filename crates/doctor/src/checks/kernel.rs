@@ -1,14 +1,14 @@
 //! What the driver needs from each kernel: headers, compiler and modules.
 
 use super::{NOTHING, next_kernel, no_driver_of_its_own};
-use crate::{Evidence, Verdict};
+use crate::{Case, Verdict};
 use gpusetup_host::Kernel;
 use gpusetup_operation::{Link, Operation, Packages, Run};
 use gpusetup_plan::kernel_packages;
 use std::path::PathBuf;
 
-pub fn headers(seen: &Evidence) -> Verdict {
-    let kernel = match built_for(seen) {
+pub fn headers(case: &Case) -> Verdict {
+    let kernel = match built_for(case) {
         Ok(kernel) => kernel,
         Err(skip) => return skip,
     };
@@ -22,8 +22,8 @@ pub fn headers(seen: &Evidence) -> Verdict {
         format!("the headers of kernel {release} are missing"),
     )
     .saw(evidence);
-    let built = build_missing(seen, kernel);
-    if let Some(there) = seen.unlinked_headers.get(release) {
+    let built = build_missing(case, kernel);
+    if let Some(there) = case.seen.unlinked_headers.get(release) {
         let link = PathBuf::from(format!("/lib/modules/{release}/build"));
         let link = Operation::Link(Link {
             path: link,
@@ -36,15 +36,14 @@ pub fn headers(seen: &Evidence) -> Verdict {
             [link].into_iter().chain(built),
         );
     }
-    let packages = seen
-        .distribution
-        .as_ref()
-        .map(|d| kernel_packages(d, kernel, &seen.facts.machine.arch));
-    bring(seen, verdict, packages.unwrap_or_default(), built)
+    let packages = case
+        .distribution()
+        .map(|d| kernel_packages(d, kernel, &case.seen.facts.machine.arch));
+    bring(case, verdict, packages.unwrap_or_default(), built)
 }
 
-pub fn compiler(seen: &Evidence) -> Verdict {
-    let kernel = match built_for(seen) {
+pub fn compiler(case: &Case) -> Verdict {
+    let kernel = match built_for(case) {
         Ok(kernel) => kernel,
         Err(skip) => return skip,
     };
@@ -54,30 +53,30 @@ pub fn compiler(seen: &Evidence) -> Verdict {
     ) else {
         return Verdict::skip("the kernel was not built with gcc, or its compiler is unknown");
     };
-    let default = seen.facts.gcc.as_deref().unwrap_or("none");
+    let default = case.seen.facts.gcc.as_deref().unwrap_or("none");
     let evidence = format!("kernel {}: {text}; gcc here: {default}", kernel.release);
-    if default.split('.').next() == Some(&*built.to_string()) || seen.compilers.contains(&built) {
+    if default.split('.').next() == Some(&*built.to_string())
+        || case.seen.compilers.contains(&built)
+    {
         return Verdict::pass().saw(evidence);
     }
     let cause = format!(
         "kernel {} was built with gcc {built}, which is not installed",
         kernel.release
     );
-    let named = seen
-        .distribution
-        .as_ref()
-        .and_then(|d| d.compiler_packages(built));
+    let named = case.distribution().and_then(|d| d.compiler_packages(built));
     let packages = named.map(|[gcc, _]| gcc).into_iter().collect();
     bring(
-        seen,
+        case,
         worse_without_module(kernel, cause).saw(evidence),
         packages,
-        build_missing(seen, kernel),
+        build_missing(case, kernel),
     )
 }
 
-pub fn one_tree(seen: &Evidence) -> Verdict {
-    match seen
+pub fn one_tree(case: &Case) -> Verdict {
+    match case
+        .seen
         .dkms
         .keys()
         .map(String::as_str)
@@ -91,9 +90,9 @@ pub fn one_tree(seen: &Evidence) -> Verdict {
                 "DKMS builds the driver's modules from {}: the last one built wins",
                 several.join(" and ")
             );
-            let built = next_kernel(seen).and_then(|k| k.nvidia_module);
+            let built = next_kernel(case).and_then(|k| k.nvidia_module);
             let is_other =
-                built.is_some() && built != seen.facts.driver.as_ref().map(|d| d.version);
+                built.is_some() && built != case.seen.facts.driver.as_ref().map(|d| d.version);
             let verdict = if is_other {
                 Verdict::fail(cause)
             } else {
@@ -110,26 +109,32 @@ pub fn one_tree(seen: &Evidence) -> Verdict {
     }
 }
 
-pub fn modules(seen: &Evidence) -> Verdict {
-    if let Some(skip) = no_driver_of_its_own(seen) {
+pub fn modules(case: &Case) -> Verdict {
+    if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }
-    let each = seen.facts.kernels.installed.iter().map(|k| module(seen, k));
+    let each = case
+        .seen
+        .facts
+        .kernels
+        .installed
+        .iter()
+        .map(|k| module(case, k));
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip("no kernel is installed in /lib/modules"))
 }
 
-fn module(seen: &Evidence, kernel: &Kernel) -> Verdict {
+fn module(case: &Case, kernel: &Kernel) -> Verdict {
     let release = &kernel.release;
-    let Some(driver) = &seen.facts.driver else {
+    let Some(driver) = &case.seen.facts.driver else {
         return Verdict::skip("no NVIDIA driver is installed");
     };
     let unread = format!("the version of the nvidia module of {release}");
-    let failed = seen.failed_builds.get(release);
+    let failed = case.seen.failed_builds.get(release);
     let cause = match kernel.nvidia_module {
         Some(version) if version == driver.version => {
             return Verdict::pass().saw(format!("{release}: nvidia module {version}"));
         }
-        None if seen.facts.unreadable.iter().any(|u| u.what == unread) => {
+        None if case.seen.facts.unreadable.iter().any(|u| u.what == unread) => {
             return Verdict::pass().saw(format!("{release}: an nvidia module of unknown version"));
         }
         Some(version) => {
@@ -146,8 +151,11 @@ fn module(seen: &Evidence, kernel: &Kernel) -> Verdict {
         }
         None => format!("kernel {release} has no nvidia module"),
     };
-    let matters =
-        [seen.facts.kernel(), seen.facts.kernels.running.as_deref()].contains(&Some(release));
+    let matters = [
+        case.seen.facts.kernel(),
+        case.seen.facts.kernels.running.as_deref(),
+    ]
+    .contains(&Some(release));
     let verdict = if matters {
         Verdict::fail(cause)
     } else {
@@ -165,15 +173,15 @@ fn module(seen: &Evidence, kernel: &Kernel) -> Verdict {
             "install a driver that supports this kernel, or boot a kernel that the driver supports";
         return verdict.advise(text, ["gpusetup plan"]);
     }
-    if seen.dkms.is_empty() {
+    if case.seen.dkms.is_empty() {
         return verdict.advise(
             "install the driver's modules for this kernel with gpusetup",
             ["gpusetup plan"],
         );
     }
-    let built = build(seen, kernel);
+    let built = build(case, kernel);
     // Without headers the build would fail. Headers are checked only for the kernel that boots.
-    if !built.is_empty() && (kernel.headers || seen.facts.kernel() == Some(release)) {
+    if !built.is_empty() && (kernel.headers || case.seen.facts.kernel() == Some(release)) {
         return verdict.repair("build the module with DKMS", built);
     }
     verdict.advise(
@@ -186,22 +194,23 @@ fn module(seen: &Evidence, kernel: &Kernel) -> Verdict {
 }
 
 /// Builds the modules with DKMS for a kernel that has none.
-fn build_missing(seen: &Evidence, kernel: &Kernel) -> Vec<Operation> {
+fn build_missing(case: &Case, kernel: &Kernel) -> Vec<Operation> {
     if kernel.nvidia_module.is_none() {
-        build(seen, kernel)
+        build(case, kernel)
     } else {
         Vec::new()
     }
 }
 
 /// Builds and installs the driver's modules for a kernel, if DKMS has their version.
-fn build(seen: &Evidence, kernel: &Kernel) -> Vec<Operation> {
+fn build(case: &Case, kernel: &Kernel) -> Vec<Operation> {
     const LIMIT: u64 = 3600;
-    let Some(driver) = &seen.facts.driver else {
+    let Some(driver) = &case.seen.facts.driver else {
         return Vec::new();
     };
     let wanted = driver.version.to_string();
-    let trees = seen
+    let trees = case
+        .seen
         .dkms
         .iter()
         .flat_map(|(name, versions)| versions.iter().map(move |v| (name, v)));
@@ -221,13 +230,13 @@ fn build(seen: &Evidence, kernel: &Kernel) -> Vec<Operation> {
 }
 
 /// The kernel for which DKMS builds the module, or why there is none.
-fn built_for(seen: &Evidence) -> Result<&Kernel, Verdict> {
-    match no_driver_of_its_own(seen) {
+fn built_for<'a>(case: &'a Case) -> Result<&'a Kernel, Verdict> {
+    match no_driver_of_its_own(case) {
         Some(skip) => Err(skip),
-        None if seen.dkms.is_empty() => Err(Verdict::skip(
+        None if case.seen.dkms.is_empty() => Err(Verdict::skip(
             "DKMS does not build NVIDIA's modules on this host",
         )),
-        None => next_kernel(seen)
+        None => next_kernel(case)
             .ok_or_else(|| Verdict::skip("the kernel that boots has no directory in /lib/modules")),
     }
 }
@@ -243,14 +252,10 @@ fn worse_without_module(kernel: &Kernel, cause: String) -> Verdict {
 
 /// Installs the packages that provide what is missing, then runs `behind`. Without known packages
 /// the user must find them.
-fn bring(
-    seen: &Evidence,
-    verdict: Verdict,
-    packages: Vec<String>,
-    behind: Vec<Operation>,
-) -> Verdict {
+fn bring(case: &Case, verdict: Verdict, packages: Vec<String>, behind: Vec<Operation>) -> Verdict {
     const TEXT: &str = "install the missing packages, then build the modules with DKMS";
-    let Some(manager) = seen
+    let Some(manager) = case
+        .seen
         .facts
         .os
         .package_manager

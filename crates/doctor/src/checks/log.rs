@@ -1,24 +1,24 @@
 //! Errors of GPUs in the kernel's log.
 
-use crate::{Answer, Evidence, Said, Verdict, concerned};
+use crate::{Answer, Case, Said, Verdict, concerned};
 use gpusetup_causes::xid;
 use gpusetup_database::compat::XidAction;
 use gpusetup_host::MachineKind;
 
 /// GPU errors in the kernel's log, and GPUs that NVML cannot read.
-pub fn faults(seen: &Evidence) -> Verdict {
-    let mut all = match said(seen) {
+pub fn faults(case: &Case) -> Verdict {
+    let mut all = match said(case) {
         Ok(said) => [Verdict::pass()]
             .into_iter()
-            .chain(said.iter().filter_map(|said| fault(seen, said)))
+            .chain(said.iter().filter_map(|said| fault(case, said)))
             .collect(),
         Err(skip) => vec![skip],
     };
-    all.extend(super::nvml::faults(seen));
+    all.extend(super::nvml::faults(case));
     let verdict = Verdict::worst(all).unwrap_or_else(Verdict::pass);
     // Only a driver logs such errors: this one was removed since, and without a driver no GPU works
     // anyway.
-    if is_driver_gone(seen) {
+    if is_driver_gone(case) {
         verdict.at_most_a_warning()
     } else {
         verdict
@@ -26,8 +26,8 @@ pub fn faults(seen: &Evidence) -> Verdict {
 }
 
 /// Whether this host's driver was removed after it logged messages.
-fn is_driver_gone(seen: &Evidence) -> bool {
-    let facts = &seen.facts;
+fn is_driver_gone(case: &Case) -> bool {
+    let facts = &case.seen.facts;
     let own_kernel = matches!(
         facts.machine.kind,
         MachineKind::Physical | MachineKind::Virtual
@@ -40,8 +40,8 @@ fn is_driver_gone(seen: &Evidence) -> bool {
     own_kernel && facts.driver.is_none() && !is_loaded && !drives && !facts.gpus.is_empty()
 }
 
-pub fn room(seen: &Evidence) -> Verdict {
-    let said = match said(seen) {
+pub fn room(case: &Case) -> Verdict {
+    let said = match said(case) {
         Ok(said) => said,
         Err(skip) => return skip,
     };
@@ -68,15 +68,20 @@ pub fn room(seen: &Evidence) -> Verdict {
 /// Messages of the kernel about GPUs that are not bound to NVIDIA's driver now. Messages about
 /// other GPUs are out of date.
 pub fn of_idle_gpus<'a>(
-    seen: &'a Evidence,
+    case: &'a Case,
     means: impl Fn(&'a Said) -> Option<(Option<&'a str>, String)>,
 ) -> Vec<String> {
-    let Answer::Is(said) = &seen.kernel_log else {
+    let Answer::Is(said) = &case.seen.kernel_log else {
         return Vec::new();
     };
     let idle = |gpu: &&gpusetup_host::Gpu| gpu.bound_to.as_deref() != Some("nvidia");
-    let gpus: Vec<_> = seen.facts.gpus.iter().filter(idle).collect();
-    let is_idle = |of: Option<&str>| match seen.facts.gpus.iter().find(|g| Some(&*g.address) == of)
+    let gpus: Vec<_> = case.seen.facts.gpus.iter().filter(idle).collect();
+    let is_idle = |of: Option<&str>| match case
+        .seen
+        .facts
+        .gpus
+        .iter()
+        .find(|g| Some(&*g.address) == of)
     {
         Some(named) => gpus.iter().any(|g| g.address == named.address),
         None => !gpus.is_empty(),
@@ -89,8 +94,8 @@ pub fn of_idle_gpus<'a>(
 }
 
 /// Messages of the kernel about loading the nvidia module.
-pub fn of_module(seen: &Evidence) -> Vec<String> {
-    let Answer::Is(said) = &seen.kernel_log else {
+pub fn of_module(case: &Case) -> Vec<String> {
+    let Answer::Is(said) = &case.seen.kernel_log else {
         return Vec::new();
     };
     let told = |said: &Said| match said {
@@ -111,9 +116,9 @@ pub fn of_module(seen: &Evidence) -> Vec<String> {
 
 /// The messages in the log, or why there are none. A GPU that fell off the bus is no longer
 /// visible, but still reported.
-fn said(seen: &Evidence) -> Result<&[Said], Verdict> {
-    match &seen.kernel_log {
-        Answer::Is(said) if said.is_empty() && seen.facts.gpus.is_empty() => {
+fn said<'a>(case: &'a Case) -> Result<&'a [Said], Verdict> {
+    match &case.seen.kernel_log {
+        Answer::Is(said) if said.is_empty() && case.seen.facts.gpus.is_empty() => {
             Err(Verdict::skip("there is no NVIDIA GPU"))
         }
         Answer::Is(said) => Ok(said),
@@ -121,11 +126,11 @@ fn said(seen: &Evidence) -> Result<&[Said], Verdict> {
     }
 }
 
-fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
+fn fault(case: &Case, said: &Said) -> Option<Verdict> {
     Some(match said {
         Said::Xid { gpu, number, text } => {
             let evidence = format!("{gpu}: Xid {number}: {text}");
-            let Some(row) = seen.xids.iter().find(|x| x.xid == *number) else {
+            let Some(row) = case.database.xid(*number) else {
                 let cause = format!("the kernel's log has Xid {number}, which is not in the database");
                 return Some(Verdict::warn(cause).saw(evidence).helped(xid::unknown(*number)));
             };
@@ -156,7 +161,7 @@ fn fault(seen: &Evidence, said: &Said) -> Option<Verdict> {
                 .advise("power the host off and on again; if the error returns, update the driver", ["sudo poweroff"])
         }
         Said::SwitchFault { switch, number, text } => {
-            let name = seen.sxids.iter().find(|x| x.sxid == *number).map(|x| format!(" ({})", x.name));
+            let name = case.database.sxid(*number).map(|x| format!(" ({})", x.name));
             let name = name.unwrap_or_default();
             Verdict::fail(format!(
                 "the NVSwitch at {switch} had a fatal error: programs that used its links were aborted"

@@ -1,7 +1,7 @@
 //! Machines that get their driver another way, laptops with two GPUs, and GPUs outside the case.
 
 use super::{NOTHING, no_driver_of_its_own};
-use crate::{Evidence, Verdict};
+use crate::{Case, Verdict};
 use gpusetup_database::compat::PlatformDriver;
 use gpusetup_host::{MachineKind, Origin};
 use gpusetup_resolve::{
@@ -11,23 +11,24 @@ use gpusetup_resolve::{
 use gpusetup_text::text::quoted;
 use std::path::Path;
 
-pub fn wsl(seen: &Evidence) -> Verdict {
-    if seen.facts.machine.kind != MachineKind::Wsl2 {
+pub fn wsl(case: &Case) -> Verdict {
+    if case.seen.facts.machine.kind != MachineKind::Wsl2 {
         return Verdict::skip("this is not WSL2");
     }
-    if let Some(driver) = installed_by_hand(&seen.facts) {
+    if let Some(driver) = installed_by_hand(&case.seen.facts) {
         return Verdict::fail(linux_driver_in_wsl2(driver))
             .saw(driver.evidence.clone())
             .advise(
                 "remove it, then refresh the loader's cache",
                 [
-                    removal_by_hand(&seen.facts, driver),
+                    removal_by_hand(&case.seen.facts, driver),
                     "sudo ldconfig".to_owned(),
                 ],
             );
     }
     let in_wsl = |path: &Path| path.starts_with(WSL_LIBRARIES);
-    if let Some(other) = seen
+    if let Some(other) = case
+        .seen
         .cached
         .iter()
         .find(|c| c.soname == "libcuda.so.1" && !in_wsl(&c.directory))
@@ -48,7 +49,8 @@ pub fn wsl(seen: &Evidence) -> Verdict {
             ],
         );
     }
-    let Some(wsl) = seen
+    let Some(wsl) = case
+        .seen
         .machine
         .as_ref()
         .and_then(|machine| machine.wsl.as_ref())
@@ -68,11 +70,11 @@ pub fn wsl(seen: &Evidence) -> Verdict {
     }
 }
 
-pub fn jetson(seen: &Evidence) -> Verdict {
-    if seen.facts.machine.kind != MachineKind::Jetson {
+pub fn jetson(case: &Case) -> Verdict {
+    if case.seen.facts.machine.kind != MachineKind::Jetson {
         return Verdict::skip("this is no Jetson");
     }
-    if let Some(driver) = installed_by_hand(&seen.facts) {
+    if let Some(driver) = installed_by_hand(&case.seen.facts) {
         let cause = format!(
             "driver {} for graphics cards is installed over that of the board support package: the board's GPU does not work with it",
             driver.version
@@ -80,12 +82,12 @@ pub fn jetson(seen: &Evidence) -> Verdict {
         return Verdict::fail(cause).saw(driver.evidence.clone()).advise(
             "remove it, then install the board's own packages again",
             [
-                removal_by_hand(&seen.facts, driver),
+                removal_by_hand(&case.seen.facts, driver),
                 "sudo apt-get install --reinstall nvidia-l4t-core nvidia-l4t-cuda".to_owned(),
             ],
         );
     }
-    let Some(jetpack) = &seen.jetpack else {
+    let Some(jetpack) = case.jetpack() else {
         return Verdict::skip("the release of Jetson Linux is not known, or not in the database");
     };
     let newest = jetpack.compatible.unwrap_or(jetpack.cuda);
@@ -93,7 +95,8 @@ pub fn jetson(seen: &Evidence) -> Verdict {
         "JetPack {}: CUDA {}, up to {newest}",
         jetpack.jetpack, jetpack.cuda
     );
-    let too_new = seen
+    let too_new = case
+        .seen
         .facts
         .toolkits
         .iter()
@@ -115,22 +118,21 @@ pub fn jetson(seen: &Evidence) -> Verdict {
     }
 }
 
-pub fn image(seen: &Evidence) -> Verdict {
-    let platform = seen
-        .platform
-        .as_ref()
+pub fn image(case: &Case) -> Verdict {
+    let platform = case
+        .platform()
         .filter(|platform| platform.driver != PlatformDriver::Vendor);
-    let os = &seen.facts.os;
+    let os = &case.seen.facts.os;
     if platform.is_none() && !os.immutable {
         return Verdict::skip("packages can change this system");
     }
-    if seen.facts.machine.kind == MachineKind::Container {
+    if case.seen.facts.machine.kind == MachineKind::Container {
         return Verdict::skip(gpusetup_causes::CONTAINER);
     }
-    if seen.facts.gpus.is_empty() {
+    if case.seen.facts.gpus.is_empty() {
         return Verdict::skip("there is no NVIDIA GPU");
     }
-    if let Some(driver) = &seen.facts.driver {
+    if let Some(driver) = &case.seen.facts.driver {
         let name = platform.map_or(&os.name, |platform| &platform.name);
         return Verdict::pass().saw(format!("driver {} on {name}", driver.version));
     }
@@ -147,28 +149,30 @@ pub fn image(seen: &Evidence) -> Verdict {
     ))
     .helped(own_way(
         platform,
-        seen.facts.os.variant.as_deref(),
-        cards(seen),
+        case.seen.facts.os.variant.as_deref(),
+        cards(case),
     ))
 }
 
 /// The GPUs that the database knows.
-fn cards(seen: &Evidence) -> impl Iterator<Item = &Card> + Clone {
-    seen.cards.iter().flatten()
+fn cards<'a>(case: &'a Case) -> impl Iterator<Item = &'a Card> + Clone {
+    case.cards.iter().flatten()
 }
 
-pub fn two_gpus(seen: &Evidence) -> Verdict {
-    if let Some(skip) = no_driver_of_its_own(seen) {
+pub fn two_gpus(case: &Case) -> Verdict {
+    if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }
-    let Some(hybrid) = seen
+    let Some(hybrid) = case
+        .seen
         .machine
         .as_ref()
         .and_then(|machine| machine.hybrid.as_ref())
     else {
         return Verdict::skip("this is no laptop with a desktop and two GPUs");
     };
-    let others: Vec<_> = seen
+    let others: Vec<_> = case
+        .seen
         .facts
         .other_gpus
         .iter()
@@ -179,7 +183,7 @@ pub fn two_gpus(seen: &Evidence) -> Verdict {
         let cause = "the driver is installed without its graphics libraries: programs of the desktop cannot use NVIDIA's GPU, \
                      and displays on it stay dark";
         let verdict = Verdict::warn(cause).saw(evidence);
-        return match for_desktops(seen) {
+        return match for_desktops(case) {
             Some(command) => verdict.advise(
                 "install the packages of the same driver for desktops",
                 [command],
@@ -207,16 +211,16 @@ pub fn two_gpus(seen: &Evidence) -> Verdict {
 }
 
 /// The command that installs the distribution's packages of the installed driver for desktops.
-fn for_desktops(seen: &Evidence) -> Option<String> {
-    let (driver, distribution) = (seen.facts.driver.as_ref()?, seen.distribution.as_ref()?);
+fn for_desktops(case: &Case) -> Option<String> {
+    let (driver, distribution) = (case.seen.facts.driver.as_ref()?, case.distribution()?);
     let is_its = |modules| driver.modules.is_none_or(|installed| installed == modules);
     let offers = distribution
         .drivers
         .iter()
         .filter(|offer| offer.branch == driver.version.branch);
-    let offer = offers
-        .into_iter()
-        .find(|offer| is_its(offer.modules) && seen.facts.has_enabled(&offer.repository.seen_as))?;
+    let offer = offers.into_iter().find(|offer| {
+        is_its(offer.modules) && case.seen.facts.has_enabled(&offer.repository.seen_as)
+    })?;
     let names = offer
         .packages_for(true)
         .iter()
@@ -231,8 +235,8 @@ fn for_desktops(seen: &Evidence) -> Option<String> {
     ))
 }
 
-pub fn outside(seen: &Evidence) -> Verdict {
-    let facts = &seen.facts;
+pub fn outside(case: &Case) -> Verdict {
+    let facts = &case.seen.facts;
     let waiting: Vec<_> = facts
         .thunderbolt
         .iter()
@@ -257,12 +261,11 @@ pub fn outside(seen: &Evidence) -> Verdict {
     ))
 }
 
-pub fn vendors(seen: &Evidence) -> Verdict {
-    let platform = seen
-        .platform
-        .as_ref()
+pub fn vendors(case: &Case) -> Verdict {
+    let platform = case
+        .platform()
         .filter(|platform| platform.driver == PlatformDriver::Vendor);
-    let (Some(platform), Some(driver)) = (platform, &seen.facts.driver) else {
+    let (Some(platform), Some(driver)) = (platform, &case.seen.facts.driver) else {
         return Verdict::skip("no system of a vendor with its own driver");
     };
     let evidence = format!(
@@ -279,7 +282,7 @@ pub fn vendors(seen: &Evidence) -> Verdict {
     .saw(evidence)
     .helped(own_way(
         platform,
-        seen.facts.os.variant.as_deref(),
-        cards(seen),
+        case.seen.facts.os.variant.as_deref(),
+        cards(case),
     ))
 }

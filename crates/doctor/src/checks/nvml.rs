@@ -3,7 +3,7 @@
 
 use super::containers::without_library;
 use super::no_driver_of_its_own;
-use crate::{Answer, BootLayouts, Evidence, Verdict, concerned};
+use crate::{Answer, BootLayouts, Case, Verdict, concerned};
 use gpusetup_database::gpu_guide::GpuRule;
 use gpusetup_gpus::guide;
 use gpusetup_host::MachineKind;
@@ -15,8 +15,8 @@ use gpusetup_text::paths::MIG_LAYOUT;
 use gpusetup_text::text::counted;
 
 /// NVML can read every GPU. Other checks report GPU errors (GS903) and version mismatches (GS501).
-pub fn answers(seen: &Evidence) -> Verdict {
-    let nvml = match &seen.nvml {
+pub fn answers(case: &Case) -> Verdict {
+    let nvml = match &case.seen.nvml {
         Answer::Is(nvml) => nvml,
         Answer::NotAsked(why) => return Verdict::skip(why.clone()),
         Answer::Failed(why) => {
@@ -27,7 +27,7 @@ pub fn answers(seen: &Evidence) -> Verdict {
         }
     };
     if let Some(refused) = &nvml.refused {
-        return unanswered(seen, refused);
+        return unanswered(case, refused);
     }
     let driver = nvml.driver.as_deref().unwrap_or("of unknown version");
     let mut verdicts = vec![Verdict::pass().saw(format!(
@@ -56,13 +56,14 @@ pub fn answers(seen: &Evidence) -> Verdict {
             }),
     );
     // In a container the bus shows all GPUs of the host; the container may have only some of them.
-    let bound = seen
+    let bound = case
+        .seen
         .facts
         .gpus
         .iter()
         .filter(|g| g.bound_to.as_deref() == Some("nvidia"))
         .count();
-    if seen.facts.machine.kind != MachineKind::Container
+    if case.seen.facts.machine.kind != MachineKind::Container
         && nvml.gpus.len() + (nvml.excluded as usize) < bound
     {
         verdicts.push(
@@ -80,10 +81,10 @@ pub fn answers(seen: &Evidence) -> Verdict {
     Verdict::worst(verdicts).unwrap_or_else(Verdict::pass)
 }
 
-fn unanswered(seen: &Evidence, refused: &Refused) -> Verdict {
-    let in_container = seen.facts.machine.kind == MachineKind::Container;
+fn unanswered(case: &Case, refused: &Refused) -> Verdict {
+    let in_container = case.seen.facts.machine.kind == MachineKind::Container;
     let verdict = match refused.code {
-        Some(codes::OTHER_VERSION) if no_driver_of_its_own(seen).is_none() => {
+        Some(codes::OTHER_VERSION) if no_driver_of_its_own(case).is_none() => {
             return Verdict::skip(format!(
                 "{} reports that the library and the kernel module differ in version",
                 CheckId::GS501
@@ -99,10 +100,10 @@ fn unanswered(seen: &Evidence, refused: &Refused) -> Verdict {
                     [""; 0],
                 )
         }
-        _ if seen.facts.machine.kind == MachineKind::Jetson => {
+        _ if case.seen.facts.machine.kind == MachineKind::Jetson => {
             Verdict::skip("a Jetson's driver need not support NVML")
         }
-        None => without_library(seen, "libnvidia-ml.so.1", "utility").unwrap_or_else(|| {
+        None => without_library(case, "libnvidia-ml.so.1", "utility").unwrap_or_else(|| {
             Verdict::fail("programs cannot find NVML, libnvidia-ml.so.1").advise(
                 "install the driver's libraries",
                 ["sudo ldconfig", "gpusetup plan"],
@@ -156,8 +157,8 @@ fn answering(nvml: &Nvml) -> impl Iterator<Item = &NvmlGpu> {
 }
 
 /// NVML's message if its library does not match the loaded module.
-pub fn mismatch(seen: &Evidence) -> Option<String> {
-    let Answer::Is(nvml) = &seen.nvml else {
+pub fn mismatch(case: &Case) -> Option<String> {
+    let Answer::Is(nvml) = &case.seen.nvml else {
         return None;
     };
     nvml.refused
@@ -167,8 +168,8 @@ pub fn mismatch(seen: &Evidence) -> Option<String> {
 }
 
 /// Faults of GPUs that NVML reports.
-pub fn faults(seen: &Evidence) -> Vec<Verdict> {
-    let Answer::Is(nvml) = &seen.nvml else {
+pub fn faults(case: &Case) -> Vec<Verdict> {
+    let Answer::Is(nvml) = &case.seen.nvml else {
         return Vec::new();
     };
     let whole = nvml.refused.iter().map(|refused| (None, refused));
@@ -227,8 +228,8 @@ pub fn faults(seen: &Evidence) -> Vec<Verdict> {
 }
 
 /// The GPUs that respond to NVML, or why there are none.
-fn gpus(seen: &Evidence) -> Result<Vec<&NvmlGpu>, Verdict> {
-    match &seen.nvml {
+fn gpus<'a>(case: &'a Case) -> Result<Vec<&'a NvmlGpu>, Verdict> {
+    match &case.seen.nvml {
         Answer::NotAsked(why) => Err(Verdict::skip(why.clone())),
         Answer::Failed(_) => Err(Verdict::skip("NVML does not respond")),
         Answer::Is(nvml) if nvml.refused.is_some() => Err(Verdict::skip("NVML does not respond")),
@@ -249,8 +250,8 @@ fn reset(gpu: &NvmlGpu) -> String {
 /// Memory, power and temperature. The remedies are NVIDIA's:
 /// <https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html>,
 /// <https://docs.nvidia.com/deploy/dynamic-page-retirement/index.html>.
-pub fn health(seen: &Evidence) -> Verdict {
-    let gpus = match gpus(seen) {
+pub fn health(case: &Case) -> Verdict {
+    let gpus = match gpus(case) {
         Ok(gpus) => gpus,
         Err(skip) => return skip,
     };
@@ -459,23 +460,24 @@ fn slowed(gpu: &NvmlGpu) -> Option<Verdict> {
 
 /// Only for data-centre GPUs: elsewhere a display keeps the driver loaded, or a battery needs the
 /// GPU to power down. <https://docs.nvidia.com/deploy/driver-persistence/persistence-daemon.html>
-pub fn persistence(seen: &Evidence) -> Verdict {
-    let gpus = match gpus(seen) {
+pub fn persistence(case: &Case) -> Verdict {
+    let gpus = match gpus(case) {
         Ok(gpus) => gpus,
         Err(skip) => return skip,
     };
-    if no_driver_of_its_own(seen).is_some() {
+    if no_driver_of_its_own(case).is_some() {
         return Verdict::skip("this system does not manage the driver");
     }
     if gpus.iter().any(|g| g.display == Some(true)) {
         return Verdict::skip("a display is attached, which keeps the GPU initialised");
     }
     let is_of_data_center = |gpu: &NvmlGpu| {
-        let card = seen
+        let card = case
+            .seen
             .facts
             .gpus
             .iter()
-            .zip(&seen.cards)
+            .zip(&case.cards)
             .find(|(g, _)| Some(&g.address) == gpu.address.as_ref());
         card.is_some_and(|(_, card)| card.as_ref().is_ok_and(|c| c.data_center))
     };
@@ -486,19 +488,19 @@ pub fn persistence(seen: &Evidence) -> Verdict {
         if on {
             return Some(Verdict::pass().saw(evidence));
         }
-        if is_power9(&seen.facts) {
+        if is_power9(&case.seen.facts) {
             let cause = "nvidia-persistenced does not keep {gpus} initialised: on POWER9, CUDA does not start without it";
             let text = "set it up, and the rule of udev, as the plan's warning says";
             return Some(Verdict::fail(cause).of_gpu(at).saw(evidence).advise(text, ["gpusetup plan"]));
         }
         let cause = "the driver shuts down {gpus} when {it is|they are} not in use, and needs seconds to initialise {it|them} again";
         let verdict = Verdict::warn(cause).of_gpu(at).saw(evidence);
-        Some(if seen.persistenced == Some(true) {
+        Some(if case.seen.persistenced == Some(true) {
             verdict.saw("nvidia-persistenced runs, with --no-persistence-mode").advise(
                 "remove that option from its unit, or enable persistence mode until the next boot",
                 ["sudo systemctl edit --full nvidia-persistenced", "sudo nvidia-smi -pm 1"],
             )
-        } else if seen.has_persistence_unit {
+        } else if case.seen.has_persistence_unit {
             let daemon = Operation::Service(Service { unit: "nvidia-persistenced.service".to_owned(), enabled: true, restart: false });
             verdict.repair("enable the persistence daemon", [daemon])
         } else {
@@ -510,8 +512,8 @@ pub fn persistence(seen: &Evidence) -> Verdict {
 }
 
 /// Whether the MIG mode that was set is active, and the GPUs have the layouts that boots restore.
-pub fn mig(seen: &Evidence) -> Verdict {
-    let gpus = match gpus(seen) {
+pub fn mig(case: &Case) -> Verdict {
+    let gpus = match gpus(case) {
         Ok(gpus) => gpus,
         Err(skip) => return skip,
     };
@@ -526,18 +528,18 @@ pub fn mig(seen: &Evidence) -> Verdict {
             "MIG was switched {} on {{gpus}}, but {{it has|they have}} not been reset since",
             word(mig.pending)
         );
-        let verdict = seen
+        let verdict = case.seen
             .holders
             .iter()
             .fold(Verdict::warn(cause).of_gpu(at).saw(evidence), |v, who| v.saw(format!("in use by {who}")));
-        let drm = seen.facts.loaded_modules.iter().flatten().any(|m| m.name == "nvidia_drm");
+        let drm = case.seen.facts.loaded_modules.iter().flatten().any(|m| m.name == "nvidia_drm");
         let verdict = if drm { verdict.saw("nvidia_drm is loaded and may also keep the GPU in use") } else { verdict };
         verdict.advise(
             "stop the programs that use the GPU, then reset it; reboot if it cannot be reset (in a virtual machine)",
             [reset(gpu), "sudo reboot".to_owned()],
         )
     });
-    let layouts = seen.boot_layouts.iter().flat_map(boot_layouts);
+    let layouts = case.seen.boot_layouts.iter().flat_map(boot_layouts);
     Verdict::worst(each.chain(layouts))
         .unwrap_or_else(|| Verdict::skip("no GPU of this host supports MIG"))
 }
@@ -576,8 +578,8 @@ fn boot_layouts(layouts: &BootLayouts) -> Vec<Verdict> {
 }
 
 /// GPUs that are not in their fabric: bus address and state.
-pub fn outside_fabric(seen: &Evidence) -> Vec<(String, String)> {
-    let told = gpus(seen).unwrap_or_default();
+pub fn outside_fabric(case: &Case) -> Vec<(String, String)> {
+    let told = gpus(case).unwrap_or_default();
     let fabric = told
         .into_iter()
         .filter_map(|gpu| Some((gpu.shown().to_owned(), gpu.fabric?)));
@@ -608,8 +610,8 @@ fn outside(fabric: Fabric) -> Option<String> {
 }
 
 /// How many GPUs are in their fabric.
-pub fn inside_fabric(seen: &Evidence) -> usize {
-    let told = gpus(seen).unwrap_or_default();
+pub fn inside_fabric(case: &Case) -> usize {
+    let told = gpus(case).unwrap_or_default();
     told.into_iter()
         .filter_map(|gpu| gpu.fabric)
         .filter(|f| outside(*f).is_none())

@@ -2,7 +2,7 @@
 
 use super::rivals::is_image_stale;
 use super::{NOTHING, no_driver_of_its_own};
-use crate::{Evidence, Verdict};
+use crate::{Case, Verdict};
 use gpusetup_host::{Origin, Unreadable};
 use gpusetup_operation::{Operation, Packages, packages};
 use gpusetup_packages::{ALL, of};
@@ -10,14 +10,15 @@ use gpusetup_system::limits::Limit;
 use gpusetup_text::text::bytes;
 use std::path::Path;
 
-pub fn done(seen: &Evidence) -> Verdict {
-    let unfinished = &seen.facts.unfinished_packages;
+pub fn done(case: &Case) -> Verdict {
+    let unfinished = &case.seen.facts.unfinished_packages;
     let packages = if unfinished.is_empty() {
         Verdict::pass()
     } else {
         cut_off(unfinished)
     };
-    let largest = seen
+    let largest = case
+        .seen
         .facts
         .kernels
         .installed
@@ -25,7 +26,8 @@ pub fn done(seen: &Evidence) -> Verdict {
         .filter_map(|k| k.initramfs.as_ref())
         .map(|i| i.size)
         .max();
-    let boot = seen
+    let boot = case
+        .seen
         .facts
         .space
         .iter()
@@ -38,13 +40,13 @@ pub fn done(seen: &Evidence) -> Verdict {
                 bytes(largest)
             );
             // A problem that blocks another finding's repair is a failure.
-            let verdict = if is_image_stale(seen) {
+            let verdict = if is_image_stale(case) {
                 Verdict::fail(cause)
             } else {
                 Verdict::warn(cause)
             };
             verdict.helped(gpusetup_causes::unused_kernels(
-                seen.facts.os.package_manager,
+                case.seen.facts.os.package_manager,
             ))
         }
         (Some(boot), _) => {
@@ -82,9 +84,9 @@ fn cut_off(unfinished: &[String]) -> Verdict {
 }
 
 /// Whether everything was read, so that what the other checks say of the host holds.
-pub fn wholly_read(seen: &Evidence) -> Verdict {
-    let mut files = seen.facts.left_out(Limit::File);
-    let (one, verdict) = match (seen.facts.left_out(Limit::Whole).next(), files.next()) {
+pub fn wholly_read(case: &Case) -> Verdict {
+    let mut files = case.seen.facts.left_out(Limit::File);
+    let (one, verdict) = match (case.seen.facts.left_out(Limit::Whole).next(), files.next()) {
         (Some(one), _) => (
             one,
             Verdict::fail(gpusetup_causes::partly_read(&one.said())),
@@ -96,14 +98,15 @@ pub fn wholly_read(seen: &Evidence) -> Verdict {
     files.map(Unreadable::said).fold(verdict, Verdict::saw)
 }
 
-pub fn smi(seen: &Evidence) -> Verdict {
-    if let Some(skip) = no_driver_of_its_own(seen) {
+pub fn smi(case: &Case) -> Verdict {
+    if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }
-    if seen.has_smi {
+    if case.seen.has_smi {
         return Verdict::pass();
     }
-    if let Some(driver) = seen
+    if let Some(driver) = case
+        .seen
         .facts
         .driver
         .as_ref()
@@ -114,12 +117,14 @@ pub fn smi(seen: &Evidence) -> Verdict {
     }
     let verdict = Verdict::fail(gpusetup_causes::LACKS_SMI);
     match (
-        seen.facts.os.package_manager,
-        seen.missing_packages.as_slice(),
+        case.seen.facts.os.package_manager,
+        case.seen.missing_packages.as_slice(),
     ) {
         (Some(manager), [_, ..]) => {
-            let install =
-                Operation::Packages(Packages::to_install(manager, seen.missing_packages.clone()));
+            let install = Operation::Packages(Packages::to_install(
+                manager,
+                case.seen.missing_packages.clone(),
+            ));
             verdict.repair("install the missing packages", [install])
         }
         _ => verdict.advise(gpusetup_causes::INSTALL_SMI, NOTHING),

@@ -8,12 +8,12 @@ pub use build::{for_driver, for_gpu, with_cuda};
 pub use packages::{own_libraries, required};
 
 use crate::evidence::{EnvironmentKind, EnvironmentPackage, PythonEnvironment};
-use crate::{Answer, Evidence, Verdict};
+use crate::{Answer, Case, Verdict};
 use gpusetup_text::text::{quoted, quoted_path};
 
 /// Runs a check on every environment. Without environments the check does not apply.
-fn on_each(seen: &Evidence, check: impl Fn(&PythonEnvironment) -> Verdict) -> Verdict {
-    match &seen.python {
+fn on_each(case: &Case, check: impl Fn(&PythonEnvironment) -> Verdict) -> Verdict {
+    match &case.seen.python {
         Answer::Is(all) if all.is_empty() => {
             Verdict::skip("no Python environment with CUDA was found")
         }

@@ -1,10 +1,10 @@
 //! GPUDirect RDMA: whether network adapters read and write the memory of GPUs, and by which way.
-use crate::{Evidence, Verdict};
+use crate::{Case, Verdict};
 use gpusetup_resolve::{GpuDirect, gpudirect as way};
 
 /// Whether RDMA adapters reach the memory of GPUs.
-pub fn gpudirect(seen: &Evidence) -> Verdict {
-    let facts = &seen.facts;
+pub fn gpudirect(case: &Case) -> Verdict {
+    let facts = &case.seen.facts;
     let (Some(rdma), Some(driver)) = (&facts.rdma, &facts.driver) else {
         return Verdict::skip("the host has no RDMA adapter, or no driver is installed");
     };

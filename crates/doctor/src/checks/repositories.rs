@@ -1,6 +1,6 @@
 //! NVIDIA's repositories in apt's configuration, and their keys.
 
-use crate::{Answer, Evidence, Repository, RepositoryKey, Verdict};
+use crate::{Answer, Case, Repository, RepositoryKey, Verdict};
 use gpusetup_host::MachineKind;
 use gpusetup_text::text::{quoted, quoted_path};
 
@@ -10,17 +10,17 @@ const OLD: &str = "F60F4B3D7FA2AF80";
 /// 13, only the end is known.
 const NEW: [&str; 2] = ["A4B469963BF863CC", "8793F200"];
 
-pub fn keys(seen: &Evidence) -> Verdict {
-    let all = &seen.apt.repositories;
+pub fn keys(case: &Case) -> Verdict {
+    let all = &case.seen.apt.repositories;
     let conflicts = all
         .iter()
         .enumerate()
         .filter_map(|(n, one)| conflict(all.get(..n)?, one));
     let each = all.iter().map(|repository| {
         Verdict::worst(
-            [key(seen, repository)]
+            [key(case, repository)]
                 .into_iter()
-                .chain(foreign(seen, repository)),
+                .chain(foreign(case, repository)),
         )
     });
     let found = Verdict::worst(conflicts.chain(each.flatten()));
@@ -73,7 +73,7 @@ fn says_the_same(one: &str, other: &str) -> bool {
 }
 
 /// Whether apt has a key for the repository, and accepts it.
-fn key(seen: &Evidence, repository: &Repository) -> Verdict {
+fn key(case: &Case, repository: &Repository) -> Verdict {
     let uri = &repository.uri;
     let keys = match &repository.keys {
         Answer::Is(keys) => keys,
@@ -121,7 +121,7 @@ fn key(seen: &Evidence, repository: &Repository) -> Verdict {
         );
     }
     if let (Some((policy, day)), false, true) = (
-        &seen.apt.refuses_sha1,
+        &case.seen.apt.refuses_sha1,
         new.is_empty(),
         new.iter().all(|key| key.is_weak),
     ) {
@@ -184,10 +184,10 @@ fn fetch_key(repository: &Repository, verdict: Verdict) -> Verdict {
 }
 
 /// A CUDA repository for another release than this system's.
-fn foreign(seen: &Evidence, repository: &Repository) -> Option<Verdict> {
+fn foreign(case: &Case, repository: &Repository) -> Option<Verdict> {
     let (_, path) = repository.uri.split_once("/compute/cuda/repos/")?;
     let (of, arch) = path.split_once('/').unwrap_or((path, ""));
-    let os = &seen.facts.os;
+    let os = &case.seen.facts.os;
     // Derivatives use their parent's repository, and cross compilers that of another machine.
     if !["debian", "ubuntu"].contains(&os.id.as_str())
         || os.version.is_empty()
@@ -196,7 +196,7 @@ fn foreign(seen: &Evidence, repository: &Repository) -> Option<Verdict> {
         return None;
     }
     let own = format!("{}{}", os.id, os.version.replace('.', ""));
-    let on_wsl = seen.facts.machine.kind == MachineKind::Wsl2 && of == "wsl-ubuntu";
+    let on_wsl = case.seen.facts.machine.kind == MachineKind::Wsl2 && of == "wsl-ubuntu";
     if of == own
         || on_wsl
         || !(of.starts_with("debian") || of.starts_with("ubuntu") || of == "wsl-ubuntu")

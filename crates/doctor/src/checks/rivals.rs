@@ -2,32 +2,33 @@
 
 use super::log::{of_idle_gpus, of_module};
 use super::no_driver_of_its_own;
-use crate::{Answer, Evidence, FORCED, NOT_IN_FACTS, Said, Verdict};
+use crate::{Answer, Case, FORCED, NOT_IN_FACTS, Said, Verdict};
 use gpusetup_host::Gpu;
 use gpusetup_operation::Operation;
 use gpusetup_plan::{blacklist, rebuild_image, rebuild_images};
 use gpusetup_text::text::quoted;
 
-pub fn nouveau(seen: &Evidence) -> Verdict {
-    rival(seen, "nouveau", &["nouveau"])
+pub fn nouveau(case: &Case) -> Verdict {
+    rival(case, "nouveau", &["nouveau"])
 }
 
-pub fn nova(seen: &Evidence) -> Verdict {
-    rival(seen, "nova", &["nova_core", "nova_drm"])
+pub fn nova(case: &Case) -> Verdict {
+    rival(case, "nova", &["nova_core", "nova_drm"])
 }
 
-pub fn vfio(seen: &Evidence) -> Verdict {
-    let held: Vec<_> = seen
+pub fn vfio(case: &Case) -> Verdict {
+    let held: Vec<_> = case
+        .seen
         .facts
         .gpus
         .iter()
         .filter(|g| g.bound_to.as_deref() == Some("vfio-pci"))
         .collect();
     if held.is_empty() {
-        return if seen.facts.gpus.is_empty() {
+        return if case.seen.facts.gpus.is_empty() {
             Verdict::skip("there is no NVIDIA GPU")
         } else {
-            held_before(seen)
+            held_before(case)
         };
     }
     let cause = "{gpus} {is|are} bound to vfio-pci, for a virtual machine: programs on this host cannot use {it|them}";
@@ -45,9 +46,9 @@ pub fn vfio(seen: &Evidence) -> Verdict {
 
 /// By the log only. On a running host the GPU has been released since; for a tree nothing newer is
 /// known.
-fn held_before(seen: &Evidence) -> Verdict {
-    let told = held_in_log(seen, &|by| by == "vfio-pci");
-    if told.is_empty() || !seen.facts.machine.is_tree {
+fn held_before(case: &Case) -> Verdict {
+    let told = held_in_log(case, &|by| by == "vfio-pci");
+    if told.is_empty() || !case.seen.facts.machine.is_tree {
         return told.iter().fold(Verdict::pass(), |v, gpu| {
             v.saw(format!("{gpu} was bound to vfio-pci when the host booted"))
         });
@@ -65,8 +66,8 @@ fn held_before(seen: &Evidence) -> Verdict {
 
 /// GPUs that were bound to another driver according to the kernel's log, and are not bound to
 /// NVIDIA's now.
-fn held_in_log(seen: &Evidence, is_rival: &dyn Fn(&str) -> bool) -> Vec<String> {
-    of_idle_gpus(seen, |said| match said {
+fn held_in_log(case: &Case, is_rival: &dyn Fn(&str) -> bool) -> Vec<String> {
+    of_idle_gpus(case, |said| match said {
         Said::Held { gpu, by } if is_rival(by) => Some((Some(gpu), gpu.clone())),
         _ => None,
     })
@@ -90,17 +91,17 @@ pub fn held_by(gpu: &Gpu) -> String {
     format!("{} ({name}) is bound to {driver}", gpu.address)
 }
 
-fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
+fn rival(case: &Case, name: &str, modules: &[&str]) -> Verdict {
     // `nova_core`, `nova-core`; the driver calls itself `NovaCore`.
     let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
     let is_rival = |module: &str| modules.iter().any(|m| plain(m) == plain(module));
     let holds = |g: &&Gpu| g.bound_to.as_deref().is_some_and(is_rival);
-    let held: Vec<_> = seen.facts.gpus.iter().filter(holds).collect();
-    if let Some(skip) = no_driver_of_its_own(seen) {
+    let held: Vec<_> = case.seen.facts.gpus.iter().filter(holds).collect();
+    if let Some(skip) = no_driver_of_its_own(case) {
         return held.first().map_or(skip.clone(), |g| skip.saw(held_by(g)));
     }
     // The facts show which driver it is, but not why it was loaded.
-    if seen.only_facts {
+    if case.seen.only_facts {
         if held.is_empty() {
             return Verdict::skip(NOT_IN_FACTS);
         }
@@ -110,7 +111,7 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
         );
         return of_all(verdict, &held);
     }
-    let images = images(seen, name, &is_rival);
+    let images = images(case, name, &is_rival);
     if !held.is_empty() {
         let verdict = match &images {
             // The image is the deeper cause: a reboot alone would not help.
@@ -122,10 +123,10 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
                     ["sudo reboot"],
                 ),
         };
-        let verdict = if is_denied(seen, &is_rival) {
+        let verdict = if is_denied(case, &is_rival) {
             verdict
         } else {
-            not_denied(seen, name)
+            not_denied(case, name)
         };
         let verdict = if verdict.is_repairable() {
             verdict.then(["sudo reboot"])
@@ -133,18 +134,19 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
             verdict
         };
         let verdict = of_all(verdict, &held);
-        return of_module(seen).into_iter().fold(verdict, Verdict::saw);
+        return of_module(case).into_iter().fold(verdict, Verdict::saw);
     }
     // No driver is bound to the GPU now, but the other driver will bind to it again at the next
     // boot.
-    let told = held_in_log(seen, &is_rival);
-    if !told.is_empty() && !is_denied(seen, &is_rival) {
+    let told = held_in_log(case, &is_rival);
+    if !told.is_empty() && !is_denied(case, &is_rival) {
         let told = told.join(", ");
-        return not_denied(seen, name).saw(format!(
+        return not_denied(case, name).saw(format!(
             "the kernel's log: {name} was bound to the GPU at {told}"
         ));
     }
-    let bound = seen
+    let bound = case
+        .seen
         .facts
         .gpus
         .iter()
@@ -159,22 +161,23 @@ fn rival(seen: &Evidence, name: &str, modules: &[&str]) -> Verdict {
 }
 
 /// Whether the initramfs of the kernel that boots next must be rebuilt.
-pub fn is_image_stale(seen: &Evidence) -> bool {
-    [nouveau(seen), nova(seen)]
+pub fn is_image_stale(case: &Case) -> bool {
+    [nouveau(case), nova(case)]
         .iter()
         .any(|v| v.status == super::super::Status::Fail && v.is_repairable())
 }
 
 /// The verdict on the initramfs images of all kernels. None if no image was read.
-fn images(seen: &Evidence, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Option<Verdict> {
-    let on_command_line = seen
+fn images(case: &Case, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Option<Verdict> {
+    let on_command_line = case
+        .seen
         .denied
         .iter()
         .any(|d| d.modified.is_none() && is_rival(&d.module));
-    let kernels = &seen.facts.kernels.installed;
+    let kernels = &case.seen.facts.kernels.installed;
     Verdict::worst(kernels.iter().filter_map(|kernel| {
         let release = &kernel.release;
-        let image = match seen.images.get(release)? {
+        let image = match case.seen.images.get(release)? {
             Answer::Is(image) => image,
             Answer::Failed(why) | Answer::NotAsked(why) => {
                 return Some(Verdict::skip("no initramfs could be read").saw(format!("initramfs of {release}: {why}")));
@@ -188,7 +191,7 @@ fn images(seen: &Evidence, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Optio
         let Some(file) = image.rivals.iter().find(|f| stem(f).is_some_and(|s| is_rival(&s))) else {
             return Some(Verdict::pass().saw(format!("the initramfs of {release} has no {name}")));
         };
-        let is_next = seen.facts.kernel() == Some(release);
+        let is_next = case.seen.facts.kernel() == Some(release);
         let ill = |cause: String| if is_next { Verdict::fail(cause) } else { Verdict::warn(cause) };
         if let Some(module) = forced {
             let cause = format!(
@@ -196,7 +199,7 @@ fn images(seen: &Evidence, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Optio
             );
             let verdict = ill(cause).saw(file.clone()).saw(format!("{FORCED} names {module}"));
             let out = format!("sudo sed -i {} {FORCED}", quoted(&format!("/^{}/d", module.replace('_', "[-_]"))));
-            let rebuild = rebuild_image(&seen.facts, kernel).iter().map(Operation::by_hand).collect::<Vec<_>>();
+            let rebuild = rebuild_image(&case.seen.facts, kernel).iter().map(Operation::by_hand).collect::<Vec<_>>();
             return Some(
                 verdict.advise("remove it from that file, then rebuild the initramfs", [vec![out], rebuild].concat()),
             );
@@ -209,19 +212,21 @@ fn images(seen: &Evidence, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Optio
         let cause = format!("the initramfs of kernel {release} contains {name} and does not blacklist it");
         let verdict = ill(cause);
         // Without the blacklist, a rebuilt image would be the same.
-        let denial = (!is_denied(seen, is_rival)).then(blacklist);
-        let operations = denial.into_iter().chain(rebuild_image(&seen.facts, kernel));
+        let denial = (!is_denied(case, is_rival)).then(blacklist);
+        let operations = denial.into_iter().chain(rebuild_image(&case.seen.facts, kernel));
         Some(verdict.saw(file.clone()).repair(format!("rebuild the initramfs with {name} blacklisted"), operations))
     }))
 }
 
 /// Whether modprobe's configuration or the kernel's command line blacklists it.
-fn is_denied(seen: &Evidence, is_rival: &dyn Fn(&str) -> bool) -> bool {
-    seen.denied.iter().any(|d| is_rival(&d.module))
+fn is_denied(case: &Case, is_rival: &dyn Fn(&str) -> bool) -> bool {
+    case.seen.denied.iter().any(|d| is_rival(&d.module))
 }
 
-fn not_denied(seen: &Evidence, name: &str) -> Verdict {
-    let operations = [blacklist()].into_iter().chain(rebuild_images(&seen.facts));
+fn not_denied(case: &Case, name: &str) -> Verdict {
+    let operations = [blacklist()]
+        .into_iter()
+        .chain(rebuild_images(&case.seen.facts));
     Verdict::fail(format!(
         "{name} is not blacklisted in modprobe's configuration or on the kernel's command line"
     ))

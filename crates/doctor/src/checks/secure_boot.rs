@@ -2,32 +2,34 @@
 //! firmware or shim trusts that key.
 
 use super::no_driver_of_its_own;
-use crate::{Answer, Evidence, Said, SignedModules, Verdict};
+use crate::{Answer, Case, Said, SignedModules, Verdict};
 use gpusetup_database::compat::OnlySigner;
 use gpusetup_host::{SecureBoot, SigningKey};
 use gpusetup_text::text::quoted_path;
 use std::path::{Path, PathBuf};
 
-pub fn secure_boot(seen: &Evidence) -> Verdict {
-    if let Some(skip) = no_driver_of_its_own(seen) {
+pub fn secure_boot(case: &Case) -> Verdict {
+    if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }
-    if let Some(refusal) = refusal(seen).filter(|_| {
-        seen.facts.secure_boot != SecureBoot::Enabled && seen.facts.driver_is_loaded() != Some(true)
+    if let Some(refusal) = refusal(case).filter(|_| {
+        case.seen.facts.secure_boot != SecureBoot::Enabled
+            && case.seen.facts.driver_is_loaded() != Some(true)
     }) {
         let cause = "the kernel refused the nvidia module: it accepts only modules signed with a trusted key";
         return Verdict::fail(cause).saw(refusal).advise(
             "enrol the key, reboot, and confirm it at the console; or accept unsigned modules (module.sig_enforce)",
-            enrol(seen).commands,
+            enrol(case).commands,
         );
     }
-    match seen.facts.secure_boot {
+    match case.seen.facts.secure_boot {
         SecureBoot::Absent => return Verdict::pass().saw("no UEFI"),
         SecureBoot::Disabled => return Verdict::pass().saw("Secure Boot is off"),
         SecureBoot::Unknown => return Verdict::skip("whether Secure Boot is on could not be read"),
         SecureBoot::Enabled => {}
     }
-    let lockdown = seen
+    let lockdown = case
+        .seen
         .facts
         .firmware
         .as_ref()
@@ -38,23 +40,23 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
             v.saw(format!("the kernel's lockdown is {mode}"))
         })
     };
-    match &seen.signer {
+    match &case.seen.signer {
         Answer::Is(Some(signer)) => {
-            evidence(key(seen, signer).saw(format!("the nvidia module is signed by {signer}")))
+            evidence(key(case, signer).saw(format!("the nvidia module is signed by {signer}")))
         }
         Answer::Is(None) => {
             let verdict = Verdict::fail("Secure Boot is on, but the nvidia module is not signed");
             // A module that was built before the key was there is built again by a reinstall only.
-            if let Some(signed) = &seen.signed_modules {
-                return evidence(verdict).helped(install_signed(seen, signed));
+            if let Some(signed) = &case.seen.signed_modules {
+                return evidence(verdict).helped(install_signed(case, signed));
             }
-            if let Some(only) = only_signer(seen) {
+            if let Some(only) = only_signer(case) {
                 return evidence(verdict).helped(gpusetup_causes::without_secure_boot(only));
             }
             evidence(verdict).advise(
                 "enrol the key that signs modules at the console, then build the module again; or disable Secure Boot in the \
                  firmware",
-                enrol(seen).commands,
+                enrol(case).commands,
             )
         }
         Answer::Failed(why) | Answer::NotAsked(why) => Verdict::skip(format!(
@@ -65,48 +67,43 @@ pub fn secure_boot(seen: &Evidence) -> Verdict {
 
 /// The certificate of the key that signs modules on this host: the one that DKMS is configured for,
 /// then the one that was found, then the distribution's.
-fn certificate(seen: &Evidence) -> PathBuf {
+fn certificate(case: &Case) -> PathBuf {
     let usual = || {
         Some(PathBuf::from(
-            &seen
-                .distribution
-                .as_ref()?
-                .module_signing
-                .as_ref()?
-                .certificate,
+            &case.distribution()?.module_signing.as_ref()?.certificate,
         ))
     };
-    present(seen)
+    present(case)
         .or_else(usual)
         .unwrap_or_else(|| PathBuf::from(gpusetup_causes::DKMS_KEY))
 }
 
-fn present(seen: &Evidence) -> Option<PathBuf> {
-    let configured = seen
+fn present(case: &Case) -> Option<PathBuf> {
+    let configured = case
+        .seen
         .facts
         .firmware
         .as_ref()
         .and_then(|firmware| firmware.dkms_certificate.clone());
-    configured.or_else(|| Some(seen.facts.signing_key.as_ref()?.path.clone()))
+    configured.or_else(|| Some(case.seen.facts.signing_key.as_ref()?.path.clone()))
 }
 
 /// The only one whose modules load on this host with Secure Boot on.
-fn only_signer(seen: &Evidence) -> Option<&OnlySigner> {
-    seen.distribution.as_ref()?.only_signer.as_ref()
+fn only_signer<'a>(case: &'a Case) -> Option<&'a OnlySigner> {
+    case.distribution()?.only_signer.as_ref()
 }
 
 /// How to enrol that key. One that waits for somebody at the console needs no more than a reboot.
-fn enrol(seen: &Evidence) -> gpusetup_causes::Remedy {
-    if let Some(only) = only_signer(seen) {
+fn enrol(case: &Case) -> gpusetup_causes::Remedy {
+    if let Some(only) = only_signer(case) {
         return gpusetup_causes::without_secure_boot(only);
     }
-    let certificate = certificate(seen);
-    let waits = known(seen, &certificate).is_some_and(|key| key.requested);
-    let by_hand = seen
-        .distribution
-        .as_ref()
+    let certificate = certificate(case);
+    let waits = known(case, &certificate).is_some_and(|key| key.requested);
+    let by_hand = case
+        .distribution()
         .and_then(|known| known.key_by_hand.as_ref());
-    match by_hand.filter(|_| present(seen).is_none()) {
+    match by_hand.filter(|_| present(case).is_none()) {
         _ if waits => gpusetup_causes::confirm_key(),
         Some(by_hand) => gpusetup_causes::make_key(by_hand),
         None => gpusetup_causes::enrol_key(&certificate),
@@ -114,41 +111,39 @@ fn enrol(seen: &Evidence) -> gpusetup_causes::Remedy {
 }
 
 /// Modules that the distribution signs need no key, and nobody at the console.
-fn install_signed(seen: &Evidence, signed: &SignedModules) -> gpusetup_causes::Remedy {
-    let manager = seen
-        .distribution
-        .as_ref()
-        .map(|known| known.package_manager);
+fn install_signed(case: &Case, signed: &SignedModules) -> gpusetup_causes::Remedy {
+    let manager = case.distribution().map(|known| known.package_manager);
     gpusetup_causes::install_signed(manager, &signed.package, signed.replaces.as_deref())
 }
 
 /// Whether the distribution signed the module: its kernels have that key built in.
-fn is_distributions(seen: &Evidence, signer: &str) -> bool {
-    let own = seen
-        .distribution
-        .as_ref()
+fn is_distributions(case: &Case, signer: &str) -> bool {
+    let own = case
+        .distribution()
         .and_then(|known| known.module_signer.as_deref());
     own.is_some_and(|own| signer.starts_with(own))
 }
 
-fn known<'e>(seen: &'e Evidence, certificate: &Path) -> Option<&'e SigningKey> {
-    seen.facts
+fn known<'e>(case: &'e Case, certificate: &Path) -> Option<&'e SigningKey> {
+    case.seen
+        .facts
         .signing_keys
         .iter()
         .find(|key| key.path == certificate)
 }
 
 /// Whether the key that signed the module is enrolled. A loaded module was accepted.
-fn key(seen: &Evidence, signer: &str) -> Verdict {
-    if seen.facts.driver_is_loaded() == Some(true) {
-        return next_key(seen).unwrap_or_else(Verdict::pass);
+fn key(case: &Case, signer: &str) -> Verdict {
+    if case.seen.facts.driver_is_loaded() == Some(true) {
+        return next_key(case).unwrap_or_else(Verdict::pass);
     }
-    let signed = seen
+    let signed = case
+        .seen
         .signed_modules
         .as_ref()
-        .map(|signed| install_signed(seen, signed));
-    let enrol = |v: Verdict| v.helped(signed.clone().unwrap_or_else(|| enrol(seen)));
-    match (refusal(seen), seen.key_is_enrolled) {
+        .map(|signed| install_signed(case, signed));
+    let enrol = |v: Verdict| v.helped(signed.clone().unwrap_or_else(|| enrol(case)));
+    match (refusal(case), case.seen.key_is_enrolled) {
         (Some(refusal), _) => enrol(
             Verdict::fail(format!(
                 "the kernel refused the nvidia module: the key of {signer} is not enrolled"
@@ -162,13 +157,13 @@ fn key(seen: &Evidence, signer: &str) -> Verdict {
             .saw("neither shim's key list nor the firmware's contains it"),
         ),
         (None, Some(true)) => Verdict::pass().saw("its key is enrolled"),
-        (None, None) if is_distributions(seen, signer) => {
+        (None, None) if is_distributions(case, signer) => {
             Verdict::pass().saw("the distribution's kernels trust its key")
         }
-        (None, None) if seen.facts.driver_is_loaded() == Some(false) => {
+        (None, None) if case.seen.facts.driver_is_loaded() == Some(false) => {
             let test = format!(
                 "sudo mokutil --test-key {}",
-                quoted_path(&certificate(seen))
+                quoted_path(&certificate(case))
             );
             Verdict::warn("the nvidia module is signed but not loaded: its key may not be enrolled")
                 .advise(
@@ -182,20 +177,26 @@ fn key(seen: &Evidence, signer: &str) -> Verdict {
 
 /// A warning if this host's own key signed the module, and DKMS signs the next one with another key
 /// that is not enrolled.
-fn next_key(seen: &Evidence) -> Option<Verdict> {
-    seen.key_is_enrolled?;
-    let next = seen.facts.firmware.as_ref()?.dkms_certificate.as_deref()?;
-    let key = known(seen, next).filter(|key| !key.enrolled)?;
+fn next_key(case: &Case) -> Option<Verdict> {
+    case.seen.key_is_enrolled?;
+    let next = case
+        .seen
+        .facts
+        .firmware
+        .as_ref()?
+        .dkms_certificate
+        .as_deref()?;
+    let key = known(case, next).filter(|key| !key.enrolled)?;
     let shown = key.path.display();
     let cause = format!(
         "DKMS signs the modules of the next kernel with the key of {shown}, which is not enrolled"
     );
-    Some(Verdict::warn(cause).helped(enrol(seen)))
+    Some(Verdict::warn(cause).helped(enrol(case)))
 }
 
 /// The kernel's message when it refused the module.
-fn refusal(seen: &Evidence) -> Option<String> {
-    let Answer::Is(said) = &seen.kernel_log else {
+fn refusal(case: &Case) -> Option<String> {
+    let Answer::Is(said) = &case.seen.kernel_log else {
         return None;
     };
     said.iter().find_map(|s| {

@@ -1,7 +1,7 @@
 //! Known vulnerabilities: what NVIDIA's security bulletins say of what is installed.
 
 use super::no_driver_of_its_own;
-use crate::{Evidence, Verdict};
+use crate::{Case, Verdict};
 use gpusetup_causes::Remedy;
 use gpusetup_database::compat::Bulletin;
 use gpusetup_host::{InstalledCompanion, MachineKind, Toolkit};
@@ -14,16 +14,17 @@ struct Judged {
 
 /// The host's driver, every CUDA toolkit, NVIDIA's container toolkit, and companions such as DCGM.
 /// A host without the fixes works, so this warns only.
-pub fn has_fixes(seen: &Evidence) -> Verdict {
-    let judged: Vec<_> = { driver(seen).into_iter() }
-        .chain(container_toolkit(seen))
+pub fn has_fixes(case: &Case) -> Verdict {
+    let judged: Vec<_> = { driver(case).into_iter() }
+        .chain(container_toolkit(case))
         .chain(
-            seen.facts
+            case.seen
+                .facts
                 .companions
                 .iter()
-                .filter_map(|found| companion(seen, found)),
+                .filter_map(|found| companion(case, found)),
         )
-        .chain(toolkits(seen))
+        .chain(toolkits(case))
         .collect();
     if judged.is_empty() {
         return Verdict::skip("neither a driver of this host nor a toolkit is installed");
@@ -48,16 +49,17 @@ pub fn has_fixes(seen: &Evidence) -> Verdict {
     saw.into_iter().fold(verdict, Verdict::saw)
 }
 
-fn driver(seen: &Evidence) -> Option<Judged> {
-    let driver = seen
+fn driver(case: &Case) -> Option<Judged> {
+    let driver = case
+        .seen
         .facts
         .driver
         .as_ref()
-        .filter(|_| no_driver_of_its_own(seen).is_none())?
+        .filter(|_| no_driver_of_its_own(case).is_none())?
         .version;
     // The newest names the newest release.
     let missing = |bulletin| Some((bulletin, Bulletin::missing_from(bulletin, driver)?));
-    let lacks = { seen.bulletins.iter().find_map(missing) }.map(|(newest, fixed)| {
+    let lacks = { case.database.bulletins.iter().find_map(missing) }.map(|(newest, fixed)| {
         (
             gpusetup_causes::vulnerable(driver, newest, fixed),
             gpusetup_causes::fixed_driver(fixed),
@@ -69,21 +71,22 @@ fn driver(seen: &Evidence) -> Option<Judged> {
     })
 }
 
-fn container_toolkit(seen: &Evidence) -> Option<Judged> {
-    let version = seen.containers.toolkit_version?;
+fn container_toolkit(case: &Case) -> Option<Judged> {
+    let version = case.seen.containers.toolkit_version?;
     let missing = |bulletin| {
         Some((
             bulletin,
             Bulletin::missing_from_container_toolkit(bulletin, version)?,
         ))
     };
-    let lacks = seen
+    let lacks = case
+        .database
         .bulletins
         .iter()
         .find_map(missing)
         .map(|(newest, fixed)| {
             let remedy =
-                gpusetup_causes::fixed_container_toolkit(fixed, seen.facts.os.package_manager);
+                gpusetup_causes::fixed_container_toolkit(fixed, case.seen.facts.os.package_manager);
             (
                 gpusetup_causes::vulnerable_container_toolkit(version, newest, fixed),
                 remedy,
@@ -96,17 +99,15 @@ fn container_toolkit(seen: &Evidence) -> Option<Judged> {
 }
 
 /// A companion whose versions are apart from the driver's, if a bulletin is about it.
-fn companion(seen: &Evidence, found: &InstalledCompanion) -> Option<Judged> {
+fn companion(case: &Case, found: &InstalledCompanion) -> Option<Judged> {
     let is_concerned = |bulletin: &Bulletin| {
         bulletin
             .fixed_companion
             .is_some_and(|fixed| fixed.id == found.id)
     };
-    let of = seen
-        .requested_companions
-        .iter()
-        .find(|of| of.id == found.id)?;
-    seen.bulletins
+    let of = case.requested_companion(found.id)?;
+    case.database
+        .bulletins
         .iter()
         .find(|bulletin| is_concerned(bulletin))?;
     let version = found.version.as_ref()?.parse().ok()?;
@@ -116,12 +117,13 @@ fn companion(seen: &Evidence, found: &InstalledCompanion) -> Option<Judged> {
             Bulletin::missing_from_companion(bulletin, found.id, version)?,
         ))
     };
-    let lacks = seen
+    let lacks = case
+        .database
         .bulletins
         .iter()
         .find_map(missing)
         .map(|(newest, fixed)| {
-            let (package, manager) = (found.package.as_deref(), seen.facts.os.package_manager);
+            let (package, manager) = (found.package.as_deref(), case.seen.facts.os.package_manager);
             (
                 gpusetup_causes::vulnerable_companion(of, version, newest, fixed),
                 gpusetup_causes::fixed_companion(of, package, fixed, manager),
@@ -134,8 +136,8 @@ fn companion(seen: &Evidence, found: &InstalledCompanion) -> Option<Judged> {
 }
 
 /// The toolkits: those that lack the same fixes together.
-fn toolkits(seen: &Evidence) -> Vec<Judged> {
-    if seen.facts.machine.kind == MachineKind::Jetson {
+fn toolkits(case: &Case) -> Vec<Judged> {
+    if case.seen.facts.machine.kind == MachineKind::Jetson {
         return Vec::new();
     }
     let fixes = |found: &Toolkit| {
@@ -145,9 +147,10 @@ fn toolkits(seen: &Evidence) -> Vec<Judged> {
                 Bulletin::missing_from_toolkit(bulletin, found.version)?,
             ))
         };
-        seen.bulletins.iter().find_map(missing)
+        case.database.bulletins.iter().find_map(missing)
     };
-    let all = seen
+    let all = case
+        .seen
         .facts
         .toolkits
         .iter()

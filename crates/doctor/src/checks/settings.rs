@@ -1,13 +1,13 @@
 //! Whether the settings of the GPUs that gpusetup applied are in force.
 
-use super::super::{Evidence, Verdict};
+use super::super::{Case, Verdict};
 use gpusetup_nvidia::{DeviceReadings, DeviceState, StateReading};
 use gpusetup_operation::{Device, Operation, Service};
 use gpusetup_plan::gpu_settings::UNIT;
 
 /// Compares the settings of the unit with what the GPUs report.
-pub fn settings(seen: &Evidence) -> Verdict {
-    let Some(settings) = &seen.settings else {
+pub fn settings(case: &Case) -> Verdict {
+    let Some(settings) = &case.seen.settings else {
         return Verdict::skip("gpusetup has no settings of GPUs here");
     };
     let all = || {

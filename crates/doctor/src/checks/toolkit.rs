@@ -1,5 +1,6 @@
 //! The CUDA toolkits, and how programs and shells find them.
-use crate::{Answer, Evidence, Shells, Verdict};
+use crate::evidence::newest_gcc;
+use crate::{Answer, Case, Shells, Verdict};
 use gpusetup_database::version::CudaVersion;
 use gpusetup_host::Toolkit;
 use gpusetup_operation::{Link, Operation};
@@ -12,12 +13,13 @@ use gpusetup_text::text::quoted_path;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-pub fn stubs(seen: &Evidence) -> Verdict {
+pub fn stubs(case: &Case) -> Verdict {
     let in_stubs = |path: &Path| {
         path.components()
             .any(|c| c.as_os_str() == "stubs" || c.as_os_str() == "compat")
     };
-    let cached = seen
+    let cached = case
+        .seen
         .cached
         .iter()
         .filter(|c| c.soname.starts_with("libcuda.so"));
@@ -27,7 +29,7 @@ pub fn stubs(seen: &Evidence) -> Verdict {
             if !in_stubs(&entry.directory) {
                 return Verdict::pass().saw(evidence);
             }
-            if seen.forward_compatible.contains(&entry.path) {
+            if case.is_forward_compatible(entry) {
                 return Verdict::pass().saw(format!(
                     "{evidence}: cuda-compat of a newer CUDA, which this driver supports"
                 ));
@@ -49,7 +51,8 @@ pub fn stubs(seen: &Evidence) -> Verdict {
             )
         })
         .collect();
-    for (file, line) in seen
+    for (file, line) in case
+        .seen
         .library_paths
         .iter()
         .filter(|(_, line)| line.contains("/stubs"))
@@ -66,12 +69,12 @@ pub fn stubs(seen: &Evidence) -> Verdict {
     Verdict::worst(verdicts).unwrap_or_else(|| Verdict::skip("no libcuda is on the loader's path"))
 }
 
-pub fn answers(seen: &Evidence) -> Verdict {
-    let each = seen.facts.toolkits.iter().filter_map(|toolkit| {
+pub fn answers(case: &Case) -> Verdict {
+    let each = case.seen.facts.toolkits.iter().filter_map(|toolkit| {
         let path = toolkit.path.display();
-        Some(match seen.nvcc.get(&toolkit.path)? {
+        Some(match case.seen.nvcc.get(&toolkit.path)? {
             Answer::Is(version) if version.series() == toolkit.version.series() => {
-                compiles(seen, toolkit).saw(format!("{path}: nvcc reports {version}"))
+                compiles(case, toolkit).saw(format!("{path}: nvcc reports {version}"))
             }
             Answer::Is(version) => Verdict::fail(format!(
                 "{path} is CUDA {}, but its nvcc reports {version}",
@@ -96,9 +99,9 @@ pub fn answers(seen: &Evidence) -> Verdict {
 
 /// The result of a test program that the toolkit compiled. GS705 reports problems of the host
 /// compiler.
-fn compiles(seen: &Evidence, toolkit: &Toolkit) -> Verdict {
+fn compiles(case: &Case, toolkit: &Toolkit) -> Verdict {
     let path = toolkit.path.display();
-    let (said, cause) = match seen.compiled.get(&toolkit.path) {
+    let (said, cause) = match case.seen.compiled.get(&toolkit.path) {
         None => return Verdict::pass(),
         Some(Answer::Is(line)) => return Verdict::pass().saw(format!("{path}: {line}")),
         Some(Answer::NotAsked(why)) => {
@@ -120,8 +123,8 @@ fn compiles(seen: &Evidence, toolkit: &Toolkit) -> Verdict {
     )
 }
 
-pub fn library_path(seen: &Evidence) -> Verdict {
-    let each = seen.library_paths.iter().filter(|(_, line)| !line.contains("/stubs")).map(|(file, line)| {
+pub fn library_path(case: &Case) -> Verdict {
+    let each = case.seen.library_paths.iter().filter(|(_, line)| !line.contains("/stubs")).map(|(file, line)| {
         let cause = format!(
             "{} sets LD_LIBRARY_PATH for all users: programs that ship their own libraries load these instead",
             file.display()
@@ -134,15 +137,16 @@ pub fn library_path(seen: &Evidence) -> Verdict {
 
 /// By the result of a test compilation, if there was one; otherwise by gcc's version and the
 /// database.
-pub fn host_compiler(seen: &Evidence) -> Verdict {
-    let each = seen
+pub fn host_compiler(case: &Case) -> Verdict {
+    let each = case
+        .seen
         .facts
         .toolkits
         .iter()
         .filter(|t| t.has_nvcc)
         .filter_map(|toolkit| {
             let path = toolkit.path.display();
-            match seen.compiled.get(&toolkit.path) {
+            match case.seen.compiled.get(&toolkit.path) {
                 Some(Answer::Is(_)) => {
                     Some(Verdict::pass().saw(format!("{path} compiles with the host's compiler")))
                 }
@@ -150,18 +154,18 @@ pub fn host_compiler(seen: &Evidence) -> Verdict {
                     match Cause::of(said).filter(|cause| cause.is_of_the_host()) {
                         Some(cause) => Some(
                             said.lines()
-                                .fold(no_host_compiler(seen, toolkit, cause), Verdict::saw),
+                                .fold(no_host_compiler(case, toolkit, cause), Verdict::saw),
                         ),
-                        None => by_version(seen, toolkit),
+                        None => by_version(case, toolkit),
                     }
                 }
-                Some(Answer::NotAsked(why)) => by_version(seen, toolkit).map(|verdict| {
+                Some(Answer::NotAsked(why)) => by_version(case, toolkit).map(|verdict| {
                     verdict.saw(format!("{path}: no test program was compiled: {why}"))
                 }),
-                None => by_version(seen, toolkit),
+                None => by_version(case, toolkit),
             }
         });
-    let why = if seen.facts.gcc.is_none() {
+    let why = if case.seen.facts.gcc.is_none() {
         "gcc is not installed"
     } else {
         "no installed toolkit has a known limit"
@@ -169,25 +173,25 @@ pub fn host_compiler(seen: &Evidence) -> Verdict {
     Verdict::worst(each).unwrap_or_else(|| Verdict::skip(why))
 }
 
-fn no_host_compiler(seen: &Evidence, toolkit: &Toolkit, cause: Cause) -> Verdict {
+fn no_host_compiler(case: &Case, toolkit: &Toolkit, cause: Cause) -> Verdict {
     let verdict = Verdict::fail(format!(
         "the nvcc of CUDA {} cannot compile: {}",
         toolkit.version,
         cause.sentence()
     ));
-    match (cause, seen.newest_gcc.get(&toolkit.path)) {
+    match (cause, newest_gcc(case.database, toolkit.version)) {
         (Cause::NewCompiler, Some(newest)) => {
-            verdict.advise(older_gcc(*newest), side_by_side(toolkit, *newest))
+            verdict.advise(older_gcc(newest), side_by_side(toolkit, newest))
         }
         (Cause::NoCompiler, _) => {
-            let manager = gpusetup_packages::of_host(seen.facts.os.package_manager);
+            let manager = gpusetup_packages::of_host(case.seen.facts.os.package_manager);
             let ByHand { install, cxx, .. } = manager.by_hand;
             verdict.advise(
                 "install the C++ compiler",
                 [format!("sudo {install} {cxx}")],
             )
         }
-        (Cause::LinksC, _) => match &seen.host_compiler {
+        (Cause::LinksC, _) => match &case.seen.host_compiler {
             Some((file, line)) => verdict.saw(format!("{}: {line}", file.display())).advise(
                 "set it to g++ instead of gcc",
                 [format!("sudoedit {}", quoted_path(file))],
@@ -223,10 +227,10 @@ fn side_by_side(toolkit: &Toolkit, newest: u16) -> [String; 3] {
     ]
 }
 
-fn by_version(seen: &Evidence, toolkit: &Toolkit) -> Option<Verdict> {
-    let version = seen.facts.gcc.as_deref()?;
+fn by_version(case: &Case, toolkit: &Toolkit) -> Option<Verdict> {
+    let version = case.seen.facts.gcc.as_deref()?;
     let major: u16 = version.split('.').next()?.parse().ok()?;
-    let newest = *seen.newest_gcc.get(&toolkit.path)?;
+    let newest = newest_gcc(case.database, toolkit.version)?;
     let evidence = format!(
         "CUDA {} supports gcc up to {newest}; gcc here: {version}",
         toolkit.version
@@ -235,14 +239,15 @@ fn by_version(seen: &Evidence, toolkit: &Toolkit) -> Option<Verdict> {
         return Some(Verdict::pass().saw(evidence));
     }
     let [beside, _] = host_compilers(&toolkit.path);
-    if let Some(Node::Link { target }) = seen.facts.node(&beside) {
+    if let Some(Node::Link { target }) = case.seen.facts.node(&beside) {
         return Some(Verdict::pass().saw(evidence).saw(format!(
             "{} -> {}",
             beside.display(),
             target.display()
         )));
     }
-    if let Some((file, line)) = seen
+    if let Some((file, line)) = case
+        .seen
         .host_compiler
         .as_ref()
         .filter(|(_, line)| takes(toolkit.version, line))
@@ -276,9 +281,10 @@ fn takes(version: CudaVersion, line: &str) -> bool {
     (version.major, version.minor) >= first
 }
 
-pub fn on_path(seen: &Evidence) -> Verdict {
-    let prefix = &seen.prefix;
-    let below: Vec<_> = seen
+pub fn on_path(case: &Case) -> Verdict {
+    let prefix = &case.seen.prefix;
+    let below: Vec<_> = case
+        .seen
         .facts
         .toolkits
         .iter()
@@ -288,33 +294,39 @@ pub fn on_path(seen: &Evidence) -> Verdict {
         return Verdict::skip("no CUDA toolkit is installed below the prefix");
     };
     let default = prefix.join("cuda");
-    let linked = link(seen, &default, newest);
+    let linked = link(case, &default, newest);
     // A toolkit of libraries only has no nvcc.
     if below.iter().all(|t| !t.has_nvcc && t.components.is_some()) {
         return linked;
     }
-    let others = others_first(seen, &default);
-    Verdict::worst([linked, shells(seen, &default)].into_iter().chain(others))
+    let others = others_first(case, &default);
+    Verdict::worst([linked, shells(case, &default)].into_iter().chain(others))
         .unwrap_or_else(Verdict::pass)
 }
 
 /// What files of shells and of the loader put before the default toolkit.
-fn others_first(seen: &Evidence, default: &Path) -> Option<Verdict> {
-    let (file, clause) = seen.other_toolkits.first()?;
-    let files: BTreeSet<_> = seen.other_toolkits.iter().map(|(file, _)| file).collect();
+fn others_first(case: &Case, default: &Path) -> Option<Verdict> {
+    let (file, clause) = case.seen.other_toolkits.first()?;
+    let files: BTreeSet<_> = case
+        .seen
+        .other_toolkits
+        .iter()
+        .map(|(file, _)| file)
+        .collect();
     let commands = files
         .into_iter()
         .map(|file| format!("sudo grep -n cuda {}", quoted_path(file)));
     let verdict = Verdict::warn(clause).advise(default_first(file, default), commands);
     Some(
-        seen.other_toolkits
+        case.seen
+            .other_toolkits
             .iter()
             .map(|(_, clause)| clause.as_str())
             .fold(verdict, Verdict::saw),
     )
 }
 
-fn link(seen: &Evidence, default: &Path, newest: &Toolkit) -> Verdict {
+fn link(case: &Case, default: &Path, newest: &Toolkit) -> Verdict {
     let shown = default.display();
     let lead = Operation::Link(Link {
         path: default.to_owned(),
@@ -324,10 +336,10 @@ fn link(seen: &Evidence, default: &Path, newest: &Toolkit) -> Verdict {
             .map_or_else(|| newest.path.clone(), PathBuf::from),
         soname: None,
     });
-    match (seen.facts.node(default), &seen.default_toolkit) {
+    match (case.seen.facts.node(default), &case.seen.default_toolkit) {
         (Some(Node::Link { target }), Some(toolkit)) => {
             let verdict = Verdict::pass().saw(format!("{shown} -> {}", target.display()));
-            if seen.facts.toolkits.iter().any(|t| t.path == *toolkit) {
+            if case.seen.facts.toolkits.iter().any(|t| t.path == *toolkit) {
                 return verdict;
             }
             Verdict::warn(format!(
@@ -355,12 +367,12 @@ fn link(seen: &Evidence, default: &Path, newest: &Toolkit) -> Verdict {
     }
 }
 
-fn shells(seen: &Evidence, default: &Path) -> Verdict {
+fn shells(case: &Case, default: &Path) -> Verdict {
     let Shells {
         login,
         plain,
         image,
-    } = match &seen.shells {
+    } = match &case.seen.shells {
         Answer::Is(shells) => shells,
         Answer::Failed(why) | Answer::NotAsked(why) => {
             return Verdict::skip("it is not known which nvcc shells find").saw(why.clone());

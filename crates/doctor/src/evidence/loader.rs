@@ -143,32 +143,26 @@ pub fn add_on_version(system: &System, facts: &Facts, soname: &str) -> Answer<Ad
         .map_or_else(|| Answer::NotAsked(super::OF_A_TREE.to_owned()), Answer::Is)
 }
 
-/// The libcudas of compatibility packages for this driver and these GPUs, which are meant to
-/// precede the driver's.
+/// Whether a libcuda belongs to a compatibility package for this driver and these GPUs.
 pub fn forward_compatible(
     database: &Database,
-    driver: Option<&InstalledDriver>,
+    driver: &InstalledDriver,
     cards: &[Result<Card, String>],
-    cached: &[Cached],
-) -> BTreeSet<PathBuf> {
+    entry: &Cached,
+) -> bool {
     // NVIDIA supports it only on data-centre GPUs.
     let for_all = !cards.is_empty()
         && cards
             .iter()
             .all(|c| c.as_ref().is_ok_and(|c| c.data_center));
-    let Some(driver) = driver.filter(|_| for_all) else {
-        return BTreeSet::new();
-    };
-    let fits = |entry: &&Cached| {
-        let branch = entry.libcuda.map(|version| version.branch);
-        let mut packages = database
-            .forward_compatibility
-            .iter()
-            .filter(|f| branch.is_some() && f.driver_branch == branch);
-        entry.directory.ends_with("compat")
-            && packages.any(|f| f.base_branches.contains(&driver.version.branch))
-    };
-    cached.iter().filter(fits).map(|c| c.path.clone()).collect()
+    let branch = entry.libcuda.map(|version| version.branch);
+    let mut packages = database
+        .forward_compatibility
+        .iter()
+        .filter(|f| branch.is_some() && f.driver_branch == branch);
+    for_all
+        && entry.directory.ends_with("compat")
+        && packages.any(|f| f.base_branches.contains(&driver.version.branch))
 }
 
 #[cfg(test)]

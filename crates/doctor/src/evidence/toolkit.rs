@@ -2,7 +2,7 @@
 
 use super::{Answer, OF_A_TREE, ask, names, text};
 use gpusetup_database::compat::Database;
-use gpusetup_database::version::{CudaVersion, DriverVersion};
+use gpusetup_database::version::CudaVersion;
 use gpusetup_host::{Facts, MachineKind, PathFiles, Toolkit, elf_machine, elf_text};
 use gpusetup_plan::{before_default, compile};
 use gpusetup_system::{Ended, Program, System, environment};
@@ -48,15 +48,6 @@ pub fn newest_gcc(database: &Database, version: CudaVersion) -> Option<u16> {
         database.cuda.iter().find(|r| same(r.version))?.gcc_max
     };
     of(&|v| v == version).or_else(|| of(&|v| v.series() == version.series()))
-}
-
-/// The oldest driver that runs each toolkit's programs, by the same rule as in plans.
-pub fn oldest_drivers(database: &Database, facts: &Facts) -> BTreeMap<PathBuf, DriverVersion> {
-    facts
-        .toolkits
-        .iter()
-        .filter_map(|t| Some((t.path.clone(), database.oldest_driver(t.version)?)))
-        .collect()
 }
 
 pub fn nvcc(system: &System, toolkit: &Path) -> Answer<CudaVersion> {

@@ -36,13 +36,13 @@ fn slurm_node() -> Slurm {
 fn verdict(
     id: CheckId,
     cluster: Option<Cluster>,
-    change: impl Fn(&mut Evidence),
+    change: impl Fn(&mut Seen),
 ) -> (Status, String, Vec<String>) {
     let mut seen = sound();
     seen.containers.has_toolkit = true;
     seen.cluster = cluster;
     change(&mut seen);
-    let check = examine(seen, &embedded(), &[id])
+    let check = examine(seen, &DATABASE, &[id])
         .checks
         .into_iter()
         .next()
@@ -153,9 +153,8 @@ fn pods_get_the_gpus() {
         commands[0].ends_with("| kubectl apply -f -"),
         "{commands:?}"
     );
-    let outside = |e: &mut Evidence| {
-        e.containers.runtime_outside_path = Some("/usr/libexec/crio/crun".into())
-    };
+    let outside =
+        |e: &mut Seen| e.containers.runtime_outside_path = Some("/usr/libexec/crio/crun".into());
     let (status, cause, commands) =
         verdict(CheckId::GS810, Some(Cluster::Kubernetes(node())), outside);
     assert!(
@@ -165,7 +164,7 @@ fn pods_get_the_gpus() {
     assert_eq!(commands, ["sudo gpusetup apply --profile container-host"]);
     let mut bare = node();
     bare.configured.clear();
-    let operators = |e: &mut Evidence| e.containers.has_toolkit = false;
+    let operators = |e: &mut Seen| e.containers.has_toolkit = false;
     let (status, cause, _) = verdict(CheckId::GS810, Some(Cluster::Kubernetes(bare)), operators);
     assert!(
         status == Status::Warn && cause.contains("GPU Operator"),
@@ -202,7 +201,7 @@ fn k3s_finds_the_runtime_when_it_starts() {
         "{cause}"
     );
     assert_eq!(commands, ["sudo systemctl restart k3s-agent.service"]);
-    let operators = |e: &mut Evidence| e.containers.has_toolkit = false;
+    let operators = |e: &mut Seen| e.containers.has_toolkit = false;
     let (status, cause, _) = verdict(CheckId::GS810, Some(Cluster::Kubernetes(bare)), operators);
     assert!(
         status == Status::Warn && cause.contains("GPU Operator"),
@@ -212,7 +211,7 @@ fn k3s_finds_the_runtime_when_it_starts() {
 
 #[test]
 fn a_container_runtime_that_does_not_start_runs_no_pods() {
-    let broken = |e: &mut Evidence| {
+    let broken = |e: &mut Seen| {
         let why = "line 2, column 9: invalid table header".to_owned();
         let engine = "containerd".parse().expect("an id");
         e.containers.broken = vec![BrokenConfig {
@@ -282,7 +281,7 @@ fn one_driver_is_enough() {
         "{cause}"
     );
     assert!(commands[0].contains("driver.enabled=false"), "{commands:?}");
-    let operators = |e: &mut Evidence| e.facts.driver = None;
+    let operators = |e: &mut Seen| e.facts.driver = None;
     assert_eq!(
         verdict(CheckId::GS811, Some(Cluster::Kubernetes(both)), operators).0,
         Status::Pass

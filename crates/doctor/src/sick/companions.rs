@@ -5,7 +5,7 @@ use crate::CompanionState;
 use gpusetup_database::compat::ModuleFlavour;
 
 /// DCGM, its service in this state, with this line in its log.
-fn dcgm(enabled: bool, unit: &'static str, line: &'static str) -> impl Fn(&mut Evidence) {
+fn dcgm(enabled: bool, unit: &'static str, line: &'static str) -> impl Fn(&mut Seen) {
     installed("dcgm", enabled, move |state| {
         state.unit = Some(unit.to_owned());
         state.log = vec!["Starting".to_owned(), line.to_owned()];
@@ -16,7 +16,7 @@ fn installed(
     id: &'static str,
     enabled: bool,
     change: impl Fn(&mut CompanionState),
-) -> impl Fn(&mut Evidence) {
+) -> impl Fn(&mut Seen) {
     move |e| {
         let found = json!({ "id": id, "version": "2.28.4", "enabled": enabled });
         e.facts.companions = vec![serde_json::from_value(found).expect("a companion")];
@@ -27,16 +27,16 @@ fn installed(
 }
 
 /// The modules that are loaded besides the driver's.
-fn loaded(e: &mut Evidence, name: &str) {
+fn loaded(e: &mut Seen, name: &str) {
     let module = json!({ "name": name, "version": null });
     let module = serde_json::from_value(module).expect("a module");
     e.facts.loaded_modules.get_or_insert_default().push(module);
 }
 
-fn verdict(change: impl Fn(&mut Evidence)) -> (Status, String, Vec<String>) {
+fn verdict(change: impl Fn(&mut Seen)) -> (Status, String, Vec<String>) {
     let mut seen = sound();
     change(&mut seen);
-    let check = examine(seen, &embedded(), &[CheckId::GS805])
+    let check = examine(seen, &DATABASE, &[CheckId::GS805])
         .checks
         .into_iter()
         .next()
@@ -93,8 +93,7 @@ fn dcgm_has_the_fixes_of_bulletins() {
         seen.facts.driver.as_mut().expect("a driver").version =
             "580.999.01".parse().expect("a version");
         seen.facts.toolkits[0].version = "99.0".parse().expect("a version");
-        seen.bulletins = embedded().bulletins;
-        let check = examine(seen, &embedded(), &[CheckId::GS513])
+        let check = examine(seen, gpusetup_data::shared(), &[CheckId::GS513])
             .checks
             .into_iter()
             .next()
@@ -136,7 +135,7 @@ fn dcgm_has_the_fixes_of_bulletins() {
 #[test]
 fn nvidia_fs_is_loaded_and_built_for_the_driver() {
     let built = |version: &'static str| {
-        move |e: &mut Evidence| {
+        move |e: &mut Seen| {
             installed("gds", true, |state| state.built_for = version.parse().ok())(e);
             loaded(e, "nvidia_fs");
         }

@@ -64,7 +64,7 @@ pub fn cuda() -> Cuda {
 }
 
 /// What NVML says is changed.
-pub fn told(change: impl FnOnce(&mut Nvml)) -> impl FnOnce(&mut Evidence) {
+pub fn told(change: impl FnOnce(&mut Nvml)) -> impl FnOnce(&mut Seen) {
     move |e| {
         let Answer::Is(nvml) = &mut e.nvml else {
             panic!("the sound host's driver answers")
@@ -74,7 +74,7 @@ pub fn told(change: impl FnOnce(&mut Nvml)) -> impl FnOnce(&mut Evidence) {
 }
 
 /// What NVML says of the one GPU is changed.
-fn of_gpu(change: impl FnOnce(&mut NvmlGpu)) -> impl FnOnce(&mut Evidence) {
+fn of_gpu(change: impl FnOnce(&mut NvmlGpu)) -> impl FnOnce(&mut Seen) {
     told(|nvml| change(&mut nvml.gpus[0]))
 }
 
@@ -87,7 +87,7 @@ pub fn refused(call: &str, code: i32) -> Refused {
 }
 
 /// CUDA does not start, with this number.
-pub fn unstarted(code: i32) -> impl Fn(&mut Evidence) {
+pub fn unstarted(code: i32) -> impl Fn(&mut Seen) {
     move |e| {
         e.cuda = Answer::Is(Cuda {
             refused: Some(refused("cuInit", code)),
@@ -101,7 +101,7 @@ pub fn unstarted(code: i32) -> impl Fn(&mut Evidence) {
 }
 
 /// The kernel did not run, with this number.
-fn unlaunched(code: i32) -> impl Fn(&mut Evidence) {
+fn unlaunched(code: i32) -> impl Fn(&mut Seen) {
     move |e| {
         unstarted(code)(e);
         let mut cuda = cuda();
@@ -111,7 +111,7 @@ fn unlaunched(code: i32) -> impl Fn(&mut Evidence) {
 }
 
 /// The finding of this check.
-fn finding(id: CheckId, change: impl FnOnce(&mut Evidence)) -> crate::Finding {
+fn finding(id: CheckId, change: impl FnOnce(&mut Seen)) -> crate::Finding {
     let mut evidence = sound();
     change(&mut evidence);
     examined(evidence)
@@ -123,19 +123,18 @@ fn finding(id: CheckId, change: impl FnOnce(&mut Evidence)) -> crate::Finding {
 
 #[test]
 fn a_driver_that_does_not_answer() {
-    let hung = |e: &mut Evidence| {
+    let hung = |e: &mut Seen| {
         unstarted(0)(e);
         e.nvml =
             Answer::Failed("libnvidia-ml.so.1 did not return from nvmlInit_v2 within 15 s".into());
         e.cuda = Answer::Failed("libcuda.so.1 did not return from cuInit within 35 s".into());
     };
     assert_eq!(found(hung), ["GS508 fail", "GS505 fail < GS508"]);
-    let by_log = |e: &mut Evidence| {
+    let by_log = |e: &mut Seen| {
         hung(e);
         e.kernel_log = Answer::Is(kernel_log::parse(
             "NVRM: Xid (PCI:0000:17:00): 119, pid=1, Timeout",
         ));
-        e.xids = embedded().xids;
     };
     assert_eq!(
         found(by_log),
@@ -179,13 +178,13 @@ fn a_driver_that_does_not_answer() {
         found(|e| e.nvml = Answer::NotAsked("a tree has no running driver".into())),
         [""; 0]
     );
-    let jetson = |e: &mut Evidence| {
+    let jetson = |e: &mut Seen| {
         told(|nvml| nvml.refused = Some(refused("nvmlInit_v2", 3)))(e);
         e.facts.machine.kind = MachineKind::Jetson;
         e.facts.driver.as_mut().expect("a driver").origin = Origin::Unknown;
     };
     assert_eq!(found(jetson), [""; 0], "its driver does without");
-    let container = |e: &mut Evidence| {
+    let container = |e: &mut Seen| {
         told(|nvml| nvml.refused = Some(refused("nvmlInit_v2", 999)))(e);
         e.facts.machine.kind = MachineKind::Container;
     };
@@ -200,7 +199,7 @@ fn a_driver_that_does_not_answer() {
 #[test]
 fn a_container_without_the_drivers_libraries_needs_no_driver() {
     let container = |capabilities: Option<&'static [&'static str]>| {
-        move |e: &mut Evidence| {
+        move |e: &mut Seen| {
             e.facts.machine.kind = MachineKind::Container;
             let missing = |call: &str| Refused {
                 call: call.into(),
@@ -247,7 +246,7 @@ fn a_container_without_the_drivers_libraries_needs_no_driver() {
 
 #[test]
 fn a_library_of_another_version() {
-    let mismatch = |e: &mut Evidence| {
+    let mismatch = |e: &mut Seen| {
         unstarted(803)(e);
         told(|nvml| nvml.refused = Some(refused("nvmlInit_v2", 18)))(e);
     };
@@ -256,7 +255,7 @@ fn a_library_of_another_version() {
         ["GS501 fail", "GS505 fail < GS501"],
         "told once, where versions are compared"
     );
-    let updated = |e: &mut Evidence| {
+    let updated = |e: &mut Seen| {
         mismatch(e);
         let version = Some("570.1.1".into());
         e.facts.loaded_modules = Some(vec![LoadedModule {
@@ -270,7 +269,7 @@ fn a_library_of_another_version() {
             .evidence
             .contains(&"nvmlInit_v2: no (18)".to_owned())
     );
-    let container = |e: &mut Evidence| {
+    let container = |e: &mut Seen| {
         mismatch(e);
         e.facts.machine.kind = MachineKind::Container;
     };
@@ -284,7 +283,7 @@ fn a_library_of_another_version() {
 #[test]
 fn a_gpu_that_is_sick_by_its_own_word() {
     for code in [8, 11, 14, 15, 16] {
-        let sick = |e: &mut Evidence| {
+        let sick = |e: &mut Seen| {
             unstarted(999)(e);
             of_gpu(|gpu| gpu.refused = Some(refused("nvmlDeviceGetHandleByIndex_v2", code)))(e);
         };
@@ -294,7 +293,7 @@ fn a_gpu_that_is_sick_by_its_own_word() {
             "NVML {code}"
         );
     }
-    let unseen = |e: &mut Evidence| {
+    let unseen = |e: &mut Seen| {
         of_gpu(|gpu| gpu.refused = Some(refused("nvmlDeviceGetName", 15)))(e);
         e.kernel_log = Answer::NotAsked("only root may read it".into());
     };
@@ -383,10 +382,9 @@ fn a_driver_that_drops_its_gpus() {
         g.display = Some(true);
     });
     assert_eq!(found(shown), [""; 0], "a screen keeps it up");
-    let geforce = |e: &mut Evidence| {
+    let geforce = |e: &mut Seen| {
         of_gpu(off)(e);
         e.facts.gpus[0].pci_id = "10de:2684".into();
-        e.cards = vec![known_card(&embedded(), &e.facts.gpus[0]).map_err(|m| m.to_string())];
     };
     assert_eq!(found(geforce), [""; 0], "in a desktop it may sleep");
     let idle_daemon = finding(CheckId::GS905, of_gpu(off));
@@ -452,7 +450,7 @@ fn a_gpu_that_is_to_be_divided() {
         found: if holds { "7x1g.5gb" } else { "none" }.into(),
     };
     let restored = |holds| {
-        move |e: &mut Evidence| {
+        move |e: &mut Seen| {
             mig(true, true, 2)(e);
             e.boot_layouts = Some(BootLayouts {
                 problem: None,
@@ -482,7 +480,7 @@ fn a_gpu_that_is_to_be_divided() {
             .contains("GPU-7 is not among the GPUs"),
         "{missing:?}"
     );
-    let undivided = |e: &mut Evidence| {
+    let undivided = |e: &mut Seen| {
         unstarted(100)(e);
         mig(true, true, 0)(e);
     };
@@ -499,7 +497,7 @@ fn a_gpu_that_is_to_be_divided() {
 fn a_fabric_that_is_not_up() {
     let fabric = |state, status| of_gpu(move |g| g.fabric = Some(Fabric { state, status }));
     assert_eq!(found(fabric(FabricState::Completed, 0)), [""; 0]);
-    let stuck = |e: &mut Evidence| {
+    let stuck = |e: &mut Seen| {
         unstarted(802)(e);
         fabric(FabricState::InProgress, 0)(e);
     };
@@ -508,7 +506,7 @@ fn a_fabric_that_is_not_up() {
         ["GS801 fail", "GS505 fail < GS801"],
         "the switches may be another machine's"
     );
-    let failed = |e: &mut Evidence| {
+    let failed = |e: &mut Seen| {
         unstarted(802)(e);
         fabric(FabricState::Completed, 999)(e);
     };
@@ -523,7 +521,7 @@ fn a_fabric_that_is_not_up() {
         ["GS505 fail"],
         "nothing else tells of a fabric"
     );
-    let unattested = |e: &mut Evidence| {
+    let unattested = |e: &mut Seen| {
         unstarted(802)(e);
         told(|nvml| nvml.accepts_work = Some(false))(e);
     };
@@ -538,13 +536,13 @@ fn cuda_that_does_not_start() {
     for code in [3, 100, 999, 803, 804, 34, 46, 214, 221, 700, 1] {
         assert_eq!(found(unstarted(code)), ["GS505 fail"], "error {code}");
     }
-    let because = |code, ill: fn(&mut Evidence)| {
-        found(move |e: &mut Evidence| {
+    let because = |code, ill: fn(&mut Seen)| {
+        found(move |e: &mut Seen| {
             unstarted(code)(e);
             ill(e);
         })
     };
-    let stubs: fn(&mut Evidence) =
+    let stubs: fn(&mut Seen) =
         |e| e.cached[1].directory = "/usr/local/cuda-12.8/lib64/stubs".into();
     for code in [34, 803, 804] {
         assert_eq!(
@@ -553,7 +551,7 @@ fn cuda_that_does_not_start() {
             "error {code}"
         );
     }
-    let no_uvm: fn(&mut Evidence) = |e| {
+    let no_uvm: fn(&mut Seen) = |e| {
         (e.devices, e.has_modprobe) = (Some(vec!["nvidia0".into()]), false);
         e.hmm_disabled = None;
     };
@@ -563,7 +561,7 @@ fn cuda_that_does_not_start() {
         ["GS506 fail", "GS505 fail"],
         "a busy GPU has another cause"
     );
-    let no_library = |e: &mut Evidence| {
+    let no_library = |e: &mut Seen| {
         unstarted(0)(e);
         let says = "libcuda.so.1: cannot open shared object file".to_owned();
         let refused = Some(Refused {
@@ -581,7 +579,7 @@ fn cuda_that_does_not_start() {
 
 #[test]
 fn heterogeneous_memory_is_named_only_where_it_fits() {
-    let cure = |change: fn(&mut Evidence)| {
+    let cure = |change: fn(&mut Seen)| {
         let finding = finding(CheckId::GS505, |e| {
             unstarted(3)(e);
             change(e);
@@ -598,7 +596,7 @@ fn heterogeneous_memory_is_named_only_where_it_fits() {
         "the module is not even loaded"
     );
     let log = "nvidia-uvm: uvm_pmm_gpu.c:3176 devmem_alloc_pagemap[pid:9] request_free_mem_region() err -34";
-    let said = |e: &mut Evidence| {
+    let said = |e: &mut Seen| {
         unstarted(999)(e);
         e.kernel_log = Answer::Is(kernel_log::parse(log));
     };
@@ -614,17 +612,17 @@ fn heterogeneous_memory_is_named_only_where_it_fits() {
 fn a_kernel_that_does_not_run_or_is_wrong() {
     assert_eq!(found(unlaunched(719)), ["GS505 fail"]);
     assert_eq!(found(unlaunched(2)), [""; 0], "somebody computes there");
-    let exclusive = |e: &mut Evidence| {
+    let exclusive = |e: &mut Seen| {
         unlaunched(46)(e);
         of_gpu(|g| (g.compute_mode, g.processes) = (Some(ComputeMode::Exclusive), Some(1)))(e);
     };
     assert_eq!(found(exclusive), ["GS505 warn"]);
-    let prohibited = |e: &mut Evidence| {
+    let prohibited = |e: &mut Seen| {
         unlaunched(46)(e);
         of_gpu(|g| g.compute_mode = Some(ComputeMode::Prohibited))(e);
     };
     assert_eq!(found(prohibited), ["GS505 fail"]);
-    let wrong = |e: &mut Evidence| {
+    let wrong = |e: &mut Seen| {
         unlaunched(0)(e);
         let Answer::Is(cuda) = &mut e.cuda else {
             return;
@@ -632,7 +630,7 @@ fn a_kernel_that_does_not_run_or_is_wrong() {
         cuda.gpus[0].kernel = Kernel::Wrong("1 of 1024 numbers are wrong".into());
     };
     assert_eq!(found(wrong), ["GS505 fail"]);
-    let bad_memory = |e: &mut Evidence| {
+    let bad_memory = |e: &mut Seen| {
         wrong(e);
         of_gpu(|g| g.recovery = Some(Recovery::Reset))(e);
     };
@@ -642,7 +640,7 @@ fn a_kernel_that_does_not_run_or_is_wrong() {
 #[test]
 fn a_toolkit_that_the_driver_does_not_run() {
     let driver = |version: &'static str, runs: &'static str| {
-        move |e: &mut Evidence| {
+        move |e: &mut Seen| {
             let cuda = runs.parse().ok();
             told(|nvml| (nvml.driver, nvml.cuda) = (Some(version.into()), cuda))(e);
             e.cuda = Answer::Is(Cuda {
@@ -658,7 +656,7 @@ fn a_toolkit_that_the_driver_does_not_run() {
         "minor version compatibility"
     );
     assert_eq!(found(driver("470.256.02", "11.4")), ["GS707 fail"]);
-    let compat = |e: &mut Evidence| {
+    let compat = |e: &mut Seen| {
         driver("470.256.02", "11.4")(e);
         e.cuda = Answer::Is(Cuda {
             version: "12.8".parse().ok(),
@@ -679,10 +677,9 @@ fn a_toolkit_that_the_driver_does_not_run() {
     ]) {
         assert!(line.contains(part), "{part}: {line}");
     }
-    let in_tree = |e: &mut Evidence| {
+    let in_tree = |e: &mut Seen| {
         e.nvml = Answer::NotAsked("a tree has no running driver".into());
         e.cuda = Answer::NotAsked("a tree has no running driver".into());
-        e.branch_cuda = "11.4".parse().ok();
         e.facts.driver.as_mut().expect("a driver").version =
             "470.256.02".parse().expect("a version");
     };
@@ -696,7 +693,7 @@ fn a_toolkit_that_the_driver_does_not_run() {
 #[test]
 fn a_cudnn_that_does_not_compute() {
     let convolution = |answer: Answer<Convolution>| {
-        found(|e: &mut Evidence| {
+        found(|e: &mut Seen| {
             e.convolution.insert("libcudnn.so.9".into(), answer);
         })
     };

@@ -3,21 +3,20 @@
 
 use super::*;
 use crate::FabricManager;
-use gpusetup_database::compat::VersionRule;
+use gpusetup_database::compat::{CompanionId, VersionRule};
 use gpusetup_host::{Missing, Unreadable};
 
 #[test]
 fn gpus_and_drivers() {
-    let old_card = |e: &mut Evidence| {
+    let old_card = |e: &mut Seen| {
         e.facts.gpus[0].pci_id = "10de:15f9".into();
-        e.cards = vec![known_card(&embedded(), &e.facts.gpus[0]).map_err(|m| m.to_string())];
     };
     assert_eq!(
         found(old_card),
         ["GS504 fail"],
         "a P100 has no GSP for the open modules"
     );
-    let dropped = |e: &mut Evidence| {
+    let dropped = |e: &mut Seen| {
         old_card(e);
         e.facts.driver.as_mut().expect("a driver").version =
             "595.58.03".parse().expect("a version");
@@ -33,10 +32,13 @@ fn gpus_and_drivers() {
         ["GS503 fail", "GS504 fail < GS503", "GS501 fail < GS503"]
     );
     assert_eq!(
-        found(|e| e.cards = vec![Err("the GPU 10de:ffff is not in the database".into())]),
+        found(|e| {
+            e.facts.gpus[0].pci_id = "10de:ffff".into();
+            e.facts.gpus[0].compute_capability = None;
+        }),
         ["GS503 warn"]
     );
-    let passed_through = |e: &mut Evidence| {
+    let passed_through = |e: &mut Seen| {
         e.facts.gpus[0].bound_to = Some("vfio-pci".into());
         e.facts.loaded_modules = Some(Vec::new());
     };
@@ -57,20 +59,16 @@ fn gpus_and_drivers() {
 #[test]
 fn fixes_of_security_bulletins() {
     let floor = |driver: &'static str, toolkit: &'static str| {
-        move |e: &mut Evidence| {
-            e.bulletins = embedded().bulletins;
+        move |e: &mut Seen| {
             e.facts.driver.as_mut().expect("a driver").version = driver.parse().expect("a version");
             e.facts.toolkits[0].version = toolkit.parse().expect("a version");
         }
     };
-    let cause = |change: &dyn Fn(&mut Evidence)| {
+    let cause = |change: &dyn Fn(&mut Seen)| {
         let mut evidence = sound();
         change(&mut evidence);
-        let check = examined(evidence)
-            .checks
-            .into_iter()
-            .find(|check| check.id == CheckId::GS513)
-            .expect("a check");
+        let report = examine(evidence, gpusetup_data::shared(), &[CheckId::GS513]);
+        let check = report.checks.into_iter().next().expect("a check");
         (check.status, check.cause.unwrap_or_default())
     };
     let (status, of_driver) = cause(&floor("580.95.05", "12.8.1"));
@@ -89,7 +87,7 @@ fn fixes_of_security_bulletins() {
         of_toolkit.starts_with("CUDA toolkit 12.8.1 is vulnerable (CVE-"),
         "{of_toolkit}"
     );
-    let in_container = |e: &mut Evidence| {
+    let in_container = |e: &mut Seen| {
         floor("580.95.05", "99.0")(e);
         e.facts.machine.kind = MachineKind::Container;
     };
@@ -98,7 +96,7 @@ fn fixes_of_security_bulletins() {
         Status::Pass,
         "the driver is its host's"
     );
-    let with_containers = |e: &mut Evidence| {
+    let with_containers = |e: &mut Seen| {
         floor("580.999.01", "99.0")(e);
         e.containers.toolkit_version = "1.17.7".parse().ok();
     };
@@ -142,7 +140,7 @@ fn two_drivers_over_each_other() {
         ["GS401 fail"]
     );
     // An interrupted update explains the files of packages, and not those of a runfile.
-    let cut_off = |e: &mut Evidence, second: &InstalledDriver| {
+    let cut_off = |e: &mut Seen, second: &InstalledDriver| {
         e.facts.unfinished_packages = vec!["libcuda1".to_owned()];
         e.facts.other_drivers.push(second.clone());
     };
@@ -160,8 +158,8 @@ fn two_drivers_over_each_other() {
         ..other(version, Origin::Unknown, "a file")
     };
     let of_debian =
-        |e: &mut Evidence| e.facts.driver.as_mut().expect("a driver").alternative = Some(true);
-    let both = |e: &mut Evidence, second: InstalledDriver| {
+        |e: &mut Seen| e.facts.driver.as_mut().expect("a driver").alternative = Some(true);
+    let both = |e: &mut Seen, second: InstalledDriver| {
         of_debian(e);
         e.facts.other_drivers.push(second);
     };
@@ -188,10 +186,21 @@ fn two_drivers_over_each_other() {
         alternative: None,
         ..driver
     };
-    let old = |e: &mut Evidence, second: InstalledDriver| e.facts.other_drivers.push(second);
+    let old = |e: &mut Seen, second: InstalledDriver| e.facts.other_drivers.push(second);
     assert_eq!(found(|e| old(e, older(beside("470.1.1")))), [""; 0]);
     assert_eq!(found(|e| old(e, older(log.clone()))), ["GS401 fail"]);
 }
+
+/// Fabric Manager only has to be of the driver's branch.
+static OF_BRANCH: LazyLock<Database> = LazyLock::new(|| {
+    let mut database = DATABASE.clone();
+    let mut companions = database.companions.iter_mut();
+    companions
+        .find(|of| of.id == CompanionId::FABRIC_MANAGER)
+        .expect("a row")
+        .version = VersionRule::Branch;
+    database
+});
 
 #[test]
 fn what_belongs_to_the_driver() {
@@ -225,24 +234,24 @@ fn what_belongs_to_the_driver() {
         found(|e| _ = e.dkms.insert("nvidia-open".into(), Vec::new())),
         ["GS106 warn"]
     );
-    let other_won = |e: &mut Evidence| {
+    let other_won = |e: &mut Seen| {
         e.dkms.insert("nvidia-open".into(), Vec::new());
         e.facts.kernels.installed[1].nvidia_module = "570.1.1".parse().ok();
     };
     assert_eq!(found(other_won), ["GS106 fail", "GS104 fail < GS106"]);
-    let without_uvm = |e: &mut Evidence| e.devices = Some(vec!["nvidia0".into()]);
+    let without_uvm = |e: &mut Seen| e.devices = Some(vec!["nvidia0".into()]);
     assert_eq!(
         found(without_uvm),
         [""; 0],
         "nvidia-modprobe makes it when it is asked for"
     );
-    let alone = |e: &mut Evidence| {
+    let alone = |e: &mut Seen| {
         without_uvm(e);
         e.has_modprobe = false;
     };
     assert_eq!(found(alone), ["GS506 fail"]);
     let switches = |manager: Answer<FabricManager>| {
-        move |e: &mut Evidence| {
+        move |e: &mut Seen| {
             let switch =
                 json!({"address": "0000:20:00.0", "pci_id": "10de:1af1", "name": "NVSwitch"});
             e.facts.nvswitches = vec![serde_json::from_value(switch).expect("a switch")];
@@ -259,7 +268,7 @@ fn what_belongs_to_the_driver() {
     };
     assert_eq!(found(switches(manager("580.95.05", true))), [""; 0]);
     assert_eq!(found(switches(manager("580.95.05", false))), ["GS801 fail"]);
-    let unloaded = |e: &mut Evidence| {
+    let unloaded = |e: &mut Seen| {
         switches(manager("580.95.05", false))(e);
         e.facts.loaded_modules = Some(Vec::new());
     };
@@ -279,7 +288,7 @@ fn what_belongs_to_the_driver() {
                 line.into(),
             ],
         }))(&mut seen);
-        let report = examine(seen, &embedded(), &[CheckId::GS801]);
+        let report = examine(seen, &DATABASE, &[CheckId::GS801]);
         report
             .first()
             .expect("a finding")
@@ -303,24 +312,23 @@ fn what_belongs_to_the_driver() {
     assert!(told("a line").ends_with("(802)"), "{}", told("a line"));
     // What the companion's row asks for.
     let of_branch = |version: &'static str| {
-        move |e: &mut Evidence| {
-            switches(manager(version, true))(e);
-            e.fabric_companion.as_mut().expect("a row").version = VersionRule::Branch;
-        }
+        let mut seen = sound();
+        switches(manager(version, true))(&mut seen);
+        illnesses(&examined_with(seen, &OF_BRANCH))
     };
-    assert_eq!(found(of_branch("580.82.07")), [""; 0]);
-    assert_eq!(found(of_branch("575.57.08")), ["GS801 fail"]);
+    assert_eq!(of_branch("580.82.07"), [""; 0]);
+    assert_eq!(of_branch("575.57.08"), ["GS801 fail"]);
 }
 
 #[test]
 fn a_driver_that_is_gone_is_missed_before_what_it_once_said() {
-    let gone = |e: &mut Evidence| {
+    let gone = |e: &mut Seen| {
         e.facts.driver = None;
         e.facts.loaded_modules = Some(Vec::new());
         e.facts.gpus[0].bound_to = None;
         (e.nvml, e.cuda) = Default::default();
         let log = "NVRM: Xid (PCI:0000:65:00): 79, pid=1, GPU has fallen off the bus.";
-        *e = e.clone().with_kernel_log(log, &embedded());
+        *e = e.clone().with_kernel_log(log);
     };
     let mut evidence = sound();
     gone(&mut evidence);
@@ -340,22 +348,18 @@ fn a_driver_that_is_gone_is_missed_before_what_it_once_said() {
 
 #[test]
 fn a_gpu_that_is_gone_is_missed() {
-    let gone = |e: &mut Evidence| {
+    let gone = |e: &mut Seen| {
         e.facts.gpus.clear();
-        e.cards.clear();
         (e.nvml, e.cuda) = Default::default();
     };
     assert_eq!(found(gone), ["GS509 warn"], "the driver is installed");
     let log = "NVRM: Xid (PCI:0000:17:00): 79, pid=1, GPU has fallen off the bus.";
-    let told = |e: &mut Evidence| {
+    let told = |e: &mut Seen| {
         gone(e);
-        *e = Evidence {
-            bulletins: Vec::new(),
-            ..e.clone().with_kernel_log(log, &embedded())
-        };
+        *e = e.clone().with_kernel_log(log);
     };
     assert_eq!(found(told), ["GS903 fail", "GS509 fail < GS903"]);
-    let unseen = |e: &mut Evidence| {
+    let unseen = |e: &mut Seen| {
         gone(e);
         let why = "there is no /sys/bus/pci/devices".to_owned();
         e.facts
@@ -371,11 +375,10 @@ fn a_gpu_that_is_gone_is_missed() {
 
 #[test]
 fn gpus_that_speak_to_each_other() {
-    let two = |e: &mut Evidence| {
+    let two = |e: &mut Seen| {
         let mut second = e.facts.gpus[0].clone();
         second.address = "0000:65:00.0".into();
         e.facts.gpus.push(second);
-        e.cards.push(e.cards[0].clone());
         if let Answer::Is(nvml) = &mut e.nvml {
             nvml.gpus.push(nvml.gpus[0].clone());
         }
@@ -383,10 +386,10 @@ fn gpus_that_speak_to_each_other() {
         e.bus.detours = [("0000:16:00.0".to_owned(), Answer::Is(false))].into();
     };
     let translated =
-        |e: &mut Evidence| e.bus.iommu = [("0000:17:00.0".to_owned(), "DMA-FQ".to_owned())].into();
+        |e: &mut Seen| e.bus.iommu = [("0000:17:00.0".to_owned(), "DMA-FQ".to_owned())].into();
     let redirected =
-        |e: &mut Evidence| e.bus.detours = [("0000:16:00.0".to_owned(), Answer::Is(true))].into();
-    let with = |changes: &[&dyn Fn(&mut Evidence)]| {
+        |e: &mut Seen| e.bus.detours = [("0000:16:00.0".to_owned(), Answer::Is(true))].into();
+    let with = |changes: &[&dyn Fn(&mut Seen)]| {
         found(|e| {
             two(e);
             changes.iter().for_each(|change| change(e));
@@ -395,17 +398,17 @@ fn gpus_that_speak_to_each_other() {
     assert_eq!(with(&[]), [""; 0]);
     assert_eq!(with(&[&translated]), ["GS902 warn"]);
     assert_eq!(with(&[&redirected]), ["GS902 warn"]);
-    let unseen = |e: &mut Evidence| {
+    let unseen = |e: &mut Seen| {
         e.bus.detours = [("x".to_owned(), Answer::NotAsked("only root may".into()))].into()
     };
     assert_eq!(with(&[&unseen]), [""; 0]);
-    let guest = |e: &mut Evidence| e.facts.machine.kind = MachineKind::Virtual;
+    let guest = |e: &mut Seen| e.facts.machine.kind = MachineKind::Virtual;
     assert_eq!(
         with(&[&translated, &redirected, &guest]),
         [""; 0],
         "never in a virtual machine"
     );
-    let lent = |e: &mut Evidence| e.facts.gpus[1].bound_to = Some("vfio-pci".into());
+    let lent = |e: &mut Seen| e.facts.gpus[1].bound_to = Some("vfio-pci".into());
     assert_eq!(
         with(&[&translated, &redirected, &lent]),
         ["GS203 warn"],

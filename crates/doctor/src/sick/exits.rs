@@ -5,9 +5,8 @@ use super::*;
 use gpusetup_nvidia::{Cuda, Refused};
 use gpusetup_text::exit::Exit;
 
-fn without_gpu(e: &mut Evidence) {
+fn without_gpu(e: &mut Seen) {
     e.facts.gpus.clear();
-    e.cards.clear();
     e.facts.driver = None;
     e.facts.loaded_modules = Some(Vec::new());
     e.nvml = Answer::NotAsked("no NVIDIA driver is installed".into());
@@ -21,7 +20,7 @@ fn without_gpu(e: &mut Evidence) {
     e.dkms.clear();
 }
 
-fn without_driver(e: &mut Evidence) {
+fn without_driver(e: &mut Seen) {
     e.facts.driver = None;
     e.facts.loaded_modules = Some(Vec::new());
     e.nvml = Answer::NotAsked("no NVIDIA driver is installed".into());
@@ -36,24 +35,24 @@ fn missing(library: &str) -> Refused {
     }
 }
 
-fn without_libcuda(e: &mut Evidence) {
+fn without_libcuda(e: &mut Seen) {
     e.cuda = Answer::Is(Cuda {
         refused: Some(missing("libcuda.so.1")),
         ..Cuda::default()
     });
 }
 
-fn without_nvml(e: &mut Evidence) {
+fn without_nvml(e: &mut Seen) {
     told(|nvml| nvml.refused = Some(missing("libnvidia-ml.so.1")))(e);
 }
 
-fn in_container(e: &mut Evidence) {
+fn in_container(e: &mut Seen) {
     e.facts.machine.kind = MachineKind::Container;
     without_libcuda(e);
     without_nvml(e);
 }
 
-fn hangs(e: &mut Evidence) {
+fn hangs(e: &mut Seen) {
     e.nvml = Answer::Failed("it did not answer within 10 s".into());
     e.cuda = Answer::Failed("it did not answer within 10 s".into());
 }
@@ -77,7 +76,7 @@ fn by_json(report: &Report, strict: bool) -> u8 {
     }
 }
 
-type Change = fn(&mut Evidence);
+type Change = fn(&mut Seen);
 
 #[test]
 fn the_exit_code_is_that_of_the_findings() {
@@ -88,7 +87,6 @@ fn the_exit_code_is_that_of_the_findings() {
             "no GPU, and the driver is there",
             |e| {
                 e.facts.gpus.clear();
-                e.cards.clear();
             },
             9,
             9,

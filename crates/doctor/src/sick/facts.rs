@@ -4,31 +4,21 @@ use super::*;
 use crate::EvidenceSources;
 use crate::evidence::NOT_IN_FACTS;
 
+fn of_facts(facts: Facts) -> Seen {
+    Seen::from_facts(facts, Path::new("/usr/local"), &EvidenceSources::default())
+}
+
 /// The same of the facts alone.
 fn found_in_facts(change: impl FnOnce(&mut Facts)) -> Vec<String> {
     let mut facts = sound().facts;
     change(&mut facts);
-    let evidence = Evidence::of_facts(
-        facts,
-        &embedded(),
-        Path::new("/usr/local"),
-        &EvidenceSources::default(),
-    );
-    illnesses(&examined(Evidence {
-        bulletins: Vec::new(),
-        ..evidence
-    }))
+    illnesses(&examined(of_facts(facts)))
 }
 
 #[test]
 fn facts_alone_show_what_they_show_and_nothing_is_concluded_from_the_rest() {
     assert_eq!(found_in_facts(|_| ()), [""; 0]);
-    let report = examined(Evidence::of_facts(
-        sound().facts,
-        &embedded(),
-        Path::new("/usr/local"),
-        &EvidenceSources::default(),
-    ));
+    let report = examined(of_facts(sound().facts));
     for id in [
         CheckId::GS404,
         CheckId::GS803,

@@ -6,13 +6,12 @@ use crate::kernel_log;
 #[test]
 fn what_the_kernel_said() {
     let log = |text: &'static str| {
-        move |e: &mut Evidence| {
+        move |e: &mut Seen| {
             e.kernel_log = Answer::Is(kernel_log::parse(text));
-            e.xids = embedded().xids;
         }
     };
     let idle = |text: &'static str| {
-        move |e: &mut Evidence| {
+        move |e: &mut Seen| {
             log(text)(e);
             e.facts.gpus[0].bound_to = None;
             e.facts.loaded_modules = Some(Vec::new());
@@ -40,7 +39,7 @@ fn what_the_kernel_said() {
     assert_eq!(found(idle(open)), ["GS504 fail", "GS501 fail < GS504"]);
     let legacy = "NVRM: The NVIDIA Tesla M2070 GPU installed in this system is\nNVRM:  supported through the NVIDIA 390.xx Legacy drivers. Please";
     assert_eq!(found(idle(legacy)), ["GS503 fail", "GS501 fail < GS503"]);
-    let refused = |e: &mut Evidence| {
+    let refused = |e: &mut Seen| {
         idle("[ 10.0] Loading of module with unavailable key is rejected")(e);
         e.facts.secure_boot = SecureBoot::Enabled;
         e.signer = Answer::Is(Some("DKMS".into()));
@@ -62,13 +61,13 @@ fn what_the_kernel_said() {
 
 #[test]
 fn what_the_kernel_said_before_it_changed() {
-    let log = |e: &mut Evidence, text: &str| e.kernel_log = Answer::Is(kernel_log::parse(text));
-    let idle = |e: &mut Evidence, text: &str| {
+    let log = |e: &mut Seen, text: &str| e.kernel_log = Answer::Is(kernel_log::parse(text));
+    let idle = |e: &mut Seen, text: &str| {
         log(e, text);
         e.facts.gpus[0].bound_to = None;
         e.facts.loaded_modules = Some(Vec::new());
     };
-    let cause = |change: &dyn Fn(&mut Evidence), id: CheckId| {
+    let cause = |change: &dyn Fn(&mut Seen), id: CheckId| {
         let mut evidence = sound();
         change(&mut evidence);
         let report = examined(evidence);
@@ -101,7 +100,7 @@ fn what_the_kernel_said_before_it_changed() {
         ["GS202 fail", "GS501 fail < GS202"],
         "nothing keeps nova out"
     );
-    let denied = |e: &mut Evidence| {
+    let denied = |e: &mut Seen| {
         idle(e, nova);
         e.denied.push(Denial {
             module: "nova_core".into(),
@@ -117,7 +116,7 @@ fn what_the_kernel_said_before_it_changed() {
         ["GS501 fail"],
         "vfio-pci gave the GPU back"
     );
-    let tree = |e: &mut Evidence| {
+    let tree = |e: &mut Seen| {
         idle(e, vfio);
         e.facts.machine.is_tree = true;
         e.facts.loaded_modules = None;

@@ -4,11 +4,12 @@
 use super::*;
 use crate::{Hybrid, MachineState, Wsl};
 use gpusetup_database::compat::ModuleFlavour;
+use gpusetup_host::Board;
 
-fn verdict(id: CheckId, change: impl Fn(&mut Evidence)) -> (Status, String, Vec<String>) {
+fn verdict(id: CheckId, change: impl Fn(&mut Seen)) -> (Status, String, Vec<String>) {
     let mut seen = sound();
     change(&mut seen);
-    let check = examine(seen, &embedded(), &[id])
+    let check = examine(seen, &DATABASE, &[id])
         .checks
         .into_iter()
         .next()
@@ -23,12 +24,22 @@ fn verdict(id: CheckId, change: impl Fn(&mut Evidence)) -> (Status, String, Vec<
     )
 }
 
+/// Makes it a host on the platform with this id.
+fn is_on(e: &mut Seen, id: &str) {
+    let mut platforms = DATABASE.platforms.iter();
+    let platform = platforms
+        .find(|platform| platform.id == id)
+        .expect("a platform");
+    e.facts.os.id = platform.os[0].clone();
+    e.facts.os.variant = platform.variants.first().cloned();
+    e.facts.os.signs = platform.files.clone();
+}
+
 /// WSL2 as it should be: Windows' device and library, no driver for Linux.
-fn wsl(e: &mut Evidence) {
+fn wsl(e: &mut Seen) {
     e.facts.machine.kind = MachineKind::Wsl2;
     e.facts.driver = None;
     e.facts.gpus.clear();
-    e.cards.clear();
     e.facts.loaded_modules = None;
     e.cached.retain(|c| c.soname != "libcuda.so.1");
     e.cached.push(Cached {
@@ -49,7 +60,7 @@ fn wsl(e: &mut Evidence) {
 
 #[test]
 fn wsl2_loads_the_library_of_windows() {
-    let wsl2 = |change: &dyn Fn(&mut Evidence)| {
+    let wsl2 = |change: &dyn Fn(&mut Seen)| {
         verdict(CheckId::GS906, |e| {
             wsl(e);
             change(e);
@@ -67,14 +78,14 @@ fn wsl2_loads_the_library_of_windows() {
         commands,
         ["sudo apt-get remove libnvidia-compute-580", "sudo ldconfig"]
     );
-    let by_runfile = |e: &mut Evidence| {
+    let by_runfile = |e: &mut Seen| {
         e.facts.driver = driver.clone().map(|driver| InstalledDriver {
             origin: Origin::Runfile,
             ..driver
         });
     };
     assert_eq!(wsl2(&by_runfile).2[0], "sudo nvidia-uninstall --silent");
-    let stubs = |e: &mut Evidence| {
+    let stubs = |e: &mut Seen| {
         let last = e.cached.last_mut().expect("libcuda");
         (last.path, last.directory) = ("/opt/x/libcuda.so.1".into(), "/opt/x".into());
     };
@@ -87,7 +98,7 @@ fn wsl2_loads_the_library_of_windows() {
         (Some(false), true, "/dev/dxg is missing"),
         (Some(true), false, "no libcuda"),
     ] {
-        let given = |e: &mut Evidence| {
+        let given = |e: &mut Seen| {
             e.machine = Some(MachineState {
                 wsl: Some(Wsl { device, library }),
                 hybrid: None,
@@ -100,15 +111,18 @@ fn wsl2_loads_the_library_of_windows() {
 }
 
 /// An Orin with JetPack 6.2, as it should be.
-fn jetson(e: &mut Evidence) {
+fn jetson(e: &mut Seen) {
     e.facts.machine.kind = MachineKind::Jetson;
     e.facts.driver = None;
-    e.jetpack = embedded().jetpack("36.4.3").cloned();
+    e.facts.machine.board = Some(Board {
+        model: None,
+        l4t: Some("36.4.3".into()),
+    });
 }
 
 #[test]
 fn a_jetson_keeps_its_driver_and_a_toolkit_that_it_runs() {
-    let board = |change: &dyn Fn(&mut Evidence)| {
+    let board = |change: &dyn Fn(&mut Seen)| {
         verdict(CheckId::GS907, |e| {
             jetson(e);
             change(e);
@@ -126,24 +140,20 @@ fn a_jetson_keeps_its_driver_and_a_toolkit_that_it_runs() {
         commands[0].contains("libnvidia-compute-580") && commands[1].contains("nvidia-l4t-core"),
         "{commands:?}"
     );
-    let newer =
-        |e: &mut Evidence| e.facts.toolkits[0].version = "13.0.2".parse().expect("a version");
+    let newer = |e: &mut Seen| e.facts.toolkits[0].version = "13.0.2".parse().expect("a version");
     let (status, cause, _) = board(&newer);
     assert!(
         status == Status::Warn && cause.contains("JetPack 6.2") && cause.contains("12.9"),
         "{cause}"
     );
-    assert_eq!(board(&|e| e.jetpack = None).0, Status::Skip);
+    assert_eq!(board(&|e| e.facts.machine.board = None).0, Status::Skip);
 }
 
 #[test]
 fn an_image_based_system_is_told_its_own_way() {
     let of = |id: &'static str, has_driver: bool| {
         verdict(CheckId::GS908, |e| {
-            e.platform = embedded()
-                .platforms
-                .into_iter()
-                .find(|platform| platform.id == id);
+            is_on(e, id);
             e.facts.os.immutable = true;
             if !has_driver {
                 e.facts.driver = None;
@@ -166,15 +176,9 @@ fn an_image_based_system_is_told_its_own_way() {
     assert_eq!(of("fedora-atomic", true).0, Status::Pass);
     let volta = |id: &'static str| {
         verdict(CheckId::GS908, |e| {
-            e.platform = embedded()
-                .platforms
-                .into_iter()
-                .find(|platform| platform.id == id);
+            is_on(e, id);
             e.facts.driver = None;
             e.facts.gpus[0].pci_id = "10de:1db4".to_owned();
-            e.cards = vec![
-                known_card(&embedded(), &e.facts.gpus[0]).map_err(|conflict| conflict.to_string()),
-            ];
         })
     };
     assert!(of("flatcar", false).2[0].starts_with("echo nvidia-drivers-570-open |"));
@@ -188,10 +192,7 @@ fn an_image_based_system_is_told_its_own_way() {
     );
     let on_image = |id: &'static str, variant: &'static str| {
         verdict(CheckId::GS908, |e| {
-            e.platform = embedded()
-                .platforms
-                .into_iter()
-                .find(|platform| platform.id == id);
+            is_on(e, id);
             (e.facts.driver, e.facts.os.variant) = (None, Some(variant.to_owned()));
         })
     };
@@ -208,11 +209,8 @@ fn an_image_based_system_is_told_its_own_way() {
             "{id}: it is on that image"
         );
     }
-    let in_container = |e: &mut Evidence| {
-        e.platform = embedded()
-            .platforms
-            .into_iter()
-            .find(|platform| platform.id == "universal-blue");
+    let in_container = |e: &mut Seen| {
+        is_on(e, "universal-blue");
         (e.facts.machine.kind, e.facts.driver) = (MachineKind::Container, None);
     };
     assert_eq!(
@@ -293,11 +291,7 @@ fn an_external_gpu_is_authorised() {
 fn dgx_os_keeps_its_driver() {
     let spark = |origin: Origin| {
         verdict(CheckId::GS914, |e| {
-            e.facts.os.signs = vec!["/etc/dgx-release".into()];
-            e.platform = embedded()
-                .platforms
-                .into_iter()
-                .find(|platform| platform.id == "dgx-os");
+            is_on(e, "dgx-os");
             e.facts.driver.as_mut().expect("a driver").origin = origin;
         })
     };
@@ -313,7 +307,7 @@ fn dgx_os_keeps_its_driver() {
 
 /// An AC922 (POWER9) with a V100, this driver and CUDA 12.4: the last of both that NVIDIA published
 /// for POWER came in one runfile.
-fn ac922(e: &mut Evidence, driver: &str) {
+fn ac922(e: &mut Seen, driver: &str) {
     let (version, toolkit) = (
         driver.parse().expect("a version"),
         PathBuf::from("/usr/local/cuda-12.4"),
@@ -348,10 +342,6 @@ fn ac922(e: &mut Evidence, driver: &str) {
     // What a driver runs is the database's word.
     let unsaid = "NVML was not asked".to_owned();
     (e.nvml, e.cuda) = (Answer::NotAsked(unsaid.clone()), Answer::NotAsked(unsaid));
-    e.oldest_driver.clear();
-    let database = embedded();
-    let changed = std::mem::replace(e, sound()).with(&database);
-    *e = changed;
 }
 
 #[test]

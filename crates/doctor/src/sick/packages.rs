@@ -10,7 +10,7 @@ fn what_is_half_done_or_in_the_way() {
         found(|e| e.facts.unfinished_packages = vec!["man-db".into()]),
         ["GS603 fail"]
     );
-    let full = |e: &mut Evidence| {
+    let full = |e: &mut Seen| {
         e.facts
             .kernels
             .installed
@@ -21,7 +21,7 @@ fn what_is_half_done_or_in_the_way() {
         e.facts.space = vec![serde_json::from_value(space).expect("a space")];
     };
     assert_eq!(found(full), ["GS603 warn"]);
-    let full_and_stale = |e: &mut Evidence| {
+    let full_and_stale = |e: &mut Seen| {
         full(e);
         e.images.insert(KERNEL.into(), rival(&["nouveau"]));
     };
@@ -30,14 +30,14 @@ fn what_is_half_done_or_in_the_way() {
         ["GS603 fail", "GS201 fail < GS603"],
         "there is no space to rebuild it"
     );
-    let paths = |e: &mut Evidence| {
+    let paths = |e: &mut Seen| {
         e.library_paths.push((
             "/etc/profile.d/x.sh".into(),
             "LD_LIBRARY_PATH=/usr/local/cuda/lib64".into(),
         ));
     };
     assert_eq!(found(paths), ["GS704 warn"]);
-    let new = |e: &mut Evidence| {
+    let new = |e: &mut Seen| {
         e.facts.gcc = Some("15.2.0".into());
         e.compiled.clear();
     };
@@ -48,7 +48,7 @@ fn what_is_half_done_or_in_the_way() {
         }),
         ["GS705 fail"]
     );
-    let beside = |e: &mut Evidence| {
+    let beside = |e: &mut Seen| {
         new(e);
         e.dkms.clear();
         e.host_compiler = Some((
@@ -57,7 +57,7 @@ fn what_is_half_done_or_in_the_way() {
         ));
     };
     assert_eq!(found(beside), [""; 0]);
-    let unheard = |e: &mut Evidence| {
+    let unheard = |e: &mut Seen| {
         beside(e);
         e.host_compiler = Some((
             "/etc/profile.d/cuda.sh".into(),
@@ -69,7 +69,7 @@ fn what_is_half_done_or_in_the_way() {
         ["GS705 fail"],
         "CUDA 12.8 does not know the variable"
     );
-    let linked = |e: &mut Evidence| {
+    let linked = |e: &mut Seen| {
         new(e);
         e.dkms.clear();
         let node = Node::Link {
@@ -90,11 +90,11 @@ fn what_is_half_done_or_in_the_way() {
 fn repositories_and_their_keys() {
     let with =
         |of: &'static str, signed_by: &'static str, keys: &'static [(&'static str, bool)]| {
-            move |e: &mut Evidence| e.apt = cuda_repository(of, signed_by, keys)
+            move |e: &mut Seen| e.apt = cuda_repository(of, signed_by, keys)
         };
     const KEYRING: &str = "/usr/share/keyrings/cuda-archive-keyring.gpg";
     let old = &[(OLD_KEY, true)];
-    let refusing = |e: &mut Evidence| {
+    let refusing = |e: &mut Seen| {
         e.apt.refuses_sha1 = Some((
             "/usr/share/apt/default-sequoia.config".into(),
             "2026-02-01".into(),
@@ -119,7 +119,7 @@ fn repositories_and_their_keys() {
         [""; 0],
         "gpgv takes SHA-1"
     );
-    let refused = |e: &mut Evidence| {
+    let refused = |e: &mut Seen| {
         with("ubuntu2404", KEYRING, &[(NEW_KEY, true)])(e);
         refusing(e);
     };
@@ -135,15 +135,14 @@ fn repositories_and_their_keys() {
         [""; 0],
         "a key that is not known is no fault"
     );
-    let missing = |e: &mut Evidence| {
-        e.apt.repositories[0].keys = Answer::Failed("the file is not there".into())
-    };
+    let missing =
+        |e: &mut Seen| e.apt.repositories[0].keys = Answer::Failed("the file is not there".into());
     assert_eq!(found(missing), ["GS404 fail"]);
     let unread =
-        |e: &mut Evidence| e.apt.repositories[0].keys = Answer::NotAsked("it is root's".into());
+        |e: &mut Seen| e.apt.repositories[0].keys = Answer::NotAsked("it is root's".into());
     assert_eq!(found(unread), [""; 0]);
     let twice = |signed_by: &'static str| {
-        move |e: &mut Evidence| {
+        move |e: &mut Seen| {
             let mut twin = e.apt.repositories[0].clone();
             (twin.file, twin.signed_by) = (
                 "/etc/apt/sources.list.d/archive.list".into(),

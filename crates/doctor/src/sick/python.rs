@@ -2,14 +2,10 @@
 
 use super::{found, sound};
 use crate::{
-    Answer, BuiltFor, EnvironmentKind, EnvironmentPackage, Evidence, FoundBy, LoadedLibrary,
-    PythonEnvironment, RequiredPackage, Status,
+    Answer, BuiltFor, EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary,
+    PythonEnvironment, RequiredPackage, Seen, Status,
 };
-use gpusetup_database::compat::Database;
-use gpusetup_database::version::DriverVersion;
-use gpusetup_resolve::known_card;
 use gpusetup_text::ids::CheckId;
-use std::collections::BTreeMap;
 
 const NVIDIA: &str = "/opt/venv/lib/python3.12/site-packages/nvidia";
 
@@ -75,16 +71,8 @@ fn loads(by: &str, soname: &str, folder: &str) -> LoadedLibrary {
     }
 }
 
-pub fn oldest_drivers(database: &Database) -> BTreeMap<String, DriverVersion> {
-    database
-        .cuda
-        .iter()
-        .map(|c| (c.version.series().to_string(), c.minimum_driver))
-        .collect()
-}
-
 /// What is found with this change of the environment, and the first command of what helps.
-fn with(change: impl FnOnce(&mut Evidence, &mut PythonEnvironment)) -> (Vec<String>, String) {
+fn with(change: impl FnOnce(&mut Seen, &mut PythonEnvironment)) -> (Vec<String>, String) {
     let mut seen = sound();
     let mut environment = environment();
     change(&mut seen, &mut environment);
@@ -120,7 +108,7 @@ fn builds() {
         torch(environment).build = BuiltFor::Cuda("13.0".parse().expect("a version"));
     };
     assert_eq!(with(|_, environment| cuda_13(environment)).0, [""; 0]);
-    let old_driver = |seen: &mut Evidence| {
+    let old_driver = |seen: &mut Seen| {
         let version = "570.133.20";
         seen.facts.driver.as_mut().expect("a driver").version = version.parse().expect("a version");
         for module in seen.facts.loaded_modules.iter_mut().flatten() {
@@ -145,9 +133,6 @@ fn builds() {
     let (found, _) = with(|seen, environment| {
         torch(environment).build = BuiltFor::Cuda("12.8".parse().expect("a version"));
         seen.facts.gpus[0].pci_id = "10de:15f9".into();
-        seen.cards = vec![
-            known_card(&gpusetup_data::embedded(), &seen.facts.gpus[0]).map_err(|m| m.to_string()),
-        ];
     });
     assert!(found.contains(&"GS718 fail".to_owned()), "{found:?}");
 }

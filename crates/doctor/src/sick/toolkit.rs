@@ -28,7 +28,7 @@ fn toolkits_and_shells() {
         found(|e| e.shells = Answer::Is(Shells::default())),
         ["GS701 fail"]
     );
-    let libraries_alone = |e: &mut Evidence| {
+    let libraries_alone = |e: &mut Seen| {
         e.shells = Answer::Is(Shells::default());
         e.nvcc.clear();
         let toolkit = &mut e.facts.toolkits[0];
@@ -41,7 +41,7 @@ fn toolkits_and_shells() {
         image: None,
     };
     assert_eq!(found(|e| e.shells = Answer::Is(two)), ["GS701 warn"]);
-    let bashrc = |e: &mut Evidence| {
+    let bashrc = |e: &mut Seen| {
         let clause = "/root/.bashrc (line 1) puts CUDA 11.8 before the default toolkit".to_owned();
         e.other_toolkits = vec![("/root/.bashrc".into(), clause)];
     };
@@ -56,12 +56,12 @@ fn toolkits_and_shells() {
         "no login shell in a container"
     );
     let nvcc = |answer| {
-        move |e: &mut Evidence| {
+        move |e: &mut Seen| {
             e.nvcc.insert("/usr/local/cuda-12.8".into(), answer);
         }
     };
     let compile = |said: &'static str| {
-        move |e: &mut Evidence| {
+        move |e: &mut Seen| {
             e.compiled
                 .insert("/usr/local/cuda-12.8".into(), Answer::Failed(said.into()));
         }
@@ -97,18 +97,18 @@ fn toolkits_and_shells() {
         found(nvcc(Answer::Is("12.4".parse().expect("a version")))),
         ["GS709 fail"]
     );
-    let stubs = |e: &mut Evidence| {
+    let stubs = |e: &mut Seen| {
         e.cached[1].directory = "/usr/local/cuda-12.8/targets/x86_64-linux/lib/stubs".into();
     };
     assert_eq!(found(stubs), ["GS507 fail"]);
-    let compat = |e: &mut Evidence| {
+    let compat = |e: &mut Seen| {
         e.cached[1].directory = "/usr/local/cuda-13.0/compat".into();
         e.cached[1].path = "/usr/local/cuda-13.0/compat/libcuda.so.1".into();
     };
     assert_eq!(found(compat), ["GS507 fail"]);
-    let fitting = |e: &mut Evidence| {
+    let fitting = |e: &mut Seen| {
         compat(e);
-        e.forward_compatible = [e.cached[1].path.clone()].into();
+        e.cached[1].libcuda = "590.44.01".parse().ok();
     };
     assert_eq!(
         found(fitting),
@@ -124,14 +124,14 @@ fn toolkits_and_shells() {
 
 #[test]
 fn cudnn_links_cache_and_winner() {
-    let files = |e: &mut Evidence| std::mem::take(&mut e.facts.cudnn[0].files);
+    let files = |e: &mut Seen| std::mem::take(&mut e.facts.cudnn[0].files);
     assert_eq!(
         found(|e| e.facts.cudnn[0].files.retain(|f| f.link.is_none())),
         ["GS702 fail"],
         "no link of the library's SONAME"
     );
-    let broken = |e: &mut Evidence| e.facts.cudnn[0].files[0].soname = None;
-    let chain = |e: &mut Evidence| {
+    let broken = |e: &mut Seen| e.facts.cudnn[0].files[0].soname = None;
+    let chain = |e: &mut Seen| {
         e.facts.cudnn[0].files.remove(0);
         let dev = json!({"name": "libcudnn.so", "link": "libcudnn.so.9", "soname": null, "size": 0, "sha256": null});
         e.facts.cudnn[0]
@@ -151,7 +151,7 @@ fn cudnn_links_cache_and_winner() {
         "one link fixes both"
     );
     assert_eq!(found(broken), ["GS702 fail"]);
-    let copy = |e: &mut Evidence| {
+    let copy = |e: &mut Seen| {
         let copies = files(e).into_iter().map(|f| LibraryFile {
             link: None,
             sha256: Some("00".into()),
@@ -169,7 +169,7 @@ fn cudnn_links_cache_and_winner() {
         ["GS708 fail"]
     );
     assert_eq!(found(|e| e.facts.loader_cache = None), ["GS708 fail"]);
-    let gone = |e: &mut Evidence| {
+    let gone = |e: &mut Seen| {
         e.cached[0].exists = false;
         e.facts.cudnn[0].files.remove(0);
         e.cudnn.insert(
@@ -182,7 +182,7 @@ fn cudnn_links_cache_and_winner() {
         ["GS702 fail", "GS708 fail < GS702", "GS703 fail < GS702"]
     );
     let loaded = |version: &'static str| {
-        move |e: &mut Evidence| {
+        move |e: &mut Seen| {
             e.cudnn.insert(
                 "libcudnn.so.9".into(),
                 Answer::Is(version.parse().expect("a version")),
@@ -195,7 +195,7 @@ fn cudnn_links_cache_and_winner() {
         "older than what is compiled against"
     );
     assert_eq!(found(loaded("9.20.0")), ["GS703 warn"]);
-    let copies_and_older = |e: &mut Evidence| {
+    let copies_and_older = |e: &mut Seen| {
         copy(e);
         loaded("9.1.0")(e);
     };
@@ -204,13 +204,13 @@ fn cudnn_links_cache_and_winner() {
         ["GS702 fail", "GS703 fail"],
         "whole links would not change which is found"
     );
-    let no_shell_and_no_cache = |e: &mut Evidence| {
+    let no_shell_and_no_cache = |e: &mut Seen| {
         e.shells = Answer::Is(Shells::default());
         e.facts.loader_cache = None;
     };
     assert_eq!(found(no_shell_and_no_cache), ["GS701 fail", "GS708 fail"]);
     // A second toolkit has its own cuDNN, in a folder that no search path names.
-    let beside = |e: &mut Evidence| {
+    let beside = |e: &mut Seen| {
         let mut other: AddOnFiles = e.facts.cudnn[0].clone();
         other.directory = "/usr/local/cuda-12.4/lib64".into();
         e.facts.cudnn.push(other);

@@ -3,7 +3,7 @@
 
 use super::{install, named, on_each};
 use crate::evidence::{BuiltFor, EnvironmentPackage, PythonEnvironment};
-use crate::{Evidence, Verdict};
+use crate::{Case, Verdict};
 use gpusetup_database::compat::{Framework, FrameworkBuild, FrameworkRelease};
 use gpusetup_database::version::{CudaVersion, DriverVersion};
 use gpusetup_resolve::Card;
@@ -18,11 +18,11 @@ const OF_BOTH_KINDS: [&str; 5] = [
     "libtorch",
 ];
 
-pub fn with_cuda(seen: &Evidence) -> Verdict {
-    if seen.facts.has_no_gpu() {
+pub fn with_cuda(case: &Case) -> Verdict {
+    if case.seen.facts.has_no_gpu() {
         return Verdict::skip("this host has no NVIDIA GPU");
     }
-    on_each(seen, |environment| {
+    on_each(case, |environment| {
         let each = environment
             .packages
             .iter()
@@ -38,7 +38,7 @@ pub fn with_cuda(seen: &Evidence) -> Verdict {
                             "{name} is built for the CPU alone: it does not use the GPU"
                         ));
                         advise(
-                            seen,
+                            case,
                             environment,
                             package,
                             verdict,
@@ -52,13 +52,13 @@ pub fn with_cuda(seen: &Evidence) -> Verdict {
     })
 }
 
-pub fn for_driver(seen: &Evidence) -> Verdict {
-    let Some(driver) = driver(seen) else {
+pub fn for_driver(case: &Case) -> Verdict {
+    let Some(driver) = driver(case) else {
         return Verdict::skip("no NVIDIA driver is installed");
     };
-    on_each(seen, |environment| {
+    on_each(case, |environment| {
         let each = built(environment).filter_map(|(package, cuda)| {
-            let oldest = *seen.oldest_driver_of_series.get(&cuda.to_string())?;
+            let oldest = case.oldest_driver_of_series(cuda)?;
             let name = named(environment, package);
             if driver >= oldest {
                 return Some(Verdict::pass().saw(format!("{name}: CUDA {cuda} runs on driver {driver}")));
@@ -67,7 +67,7 @@ pub fn for_driver(seen: &Evidence) -> Verdict {
                 "{name} is built for CUDA {cuda}, which needs driver {oldest} or newer; the driver is {driver}"
             );
             let verdict = Verdict::fail(cause);
-            Some(match replacement(seen, environment, package) {
+            Some(match replacement(case, environment, package) {
                 Some(command) => {
                     verdict.advise("install a build for an older CUDA, or a newer driver (gpusetup plan)", [command])
                 }
@@ -78,8 +78,8 @@ pub fn for_driver(seen: &Evidence) -> Verdict {
     })
 }
 
-pub fn for_gpu(seen: &Evidence) -> Verdict {
-    let cards: Vec<&Card> = seen
+pub fn for_gpu(case: &Case) -> Verdict {
+    let cards: Vec<&Card> = case
         .cards
         .iter()
         .filter_map(|card| card.as_ref().ok())
@@ -87,9 +87,9 @@ pub fn for_gpu(seen: &Evidence) -> Verdict {
     if cards.is_empty() {
         return Verdict::skip("no known GPU is on this host");
     }
-    on_each(seen, |environment| {
+    on_each(case, |environment| {
         let each = built(environment).filter_map(|(package, cuda)| {
-            let (_, release) = known(seen, package)?;
+            let (_, release) = known(case, package)?;
             let build = release
                 .builds
                 .iter()
@@ -108,7 +108,7 @@ pub fn for_gpu(seen: &Evidence) -> Verdict {
                 card.name
             );
             Some(advise(
-                seen,
+                case,
                 environment,
                 package,
                 Verdict::fail(cause),
@@ -133,14 +133,14 @@ fn built(
 }
 
 /// The driver whose libcuda programs load; in a container without it, the loaded module.
-fn driver(seen: &Evidence) -> Option<DriverVersion> {
-    let installed = seen.facts.driver.as_ref().map(|driver| driver.version);
-    installed.or_else(|| seen.facts.loaded_driver()?.parse().ok())
+fn driver(case: &Case) -> Option<DriverVersion> {
+    let installed = case.seen.facts.driver.as_ref().map(|driver| driver.version);
+    installed.or_else(|| case.seen.facts.loaded_driver()?.parse().ok())
 }
 
 /// The database's record of a package.
 fn known<'a>(
-    seen: &'a Evidence,
+    case: &'a Case,
     package: &EnvironmentPackage,
 ) -> Option<(&'a Framework, &'a FrameworkRelease)> {
     let name = match package.name.as_str() {
@@ -148,8 +148,9 @@ fn known<'a>(
         "tensorflow-cpu" | "tensorflow-base" => "tensorflow",
         other => other,
     };
-    let framework = seen
-        .known_frameworks
+    let framework = case
+        .database
+        .frameworks
         .iter()
         .find(|framework| framework.name == name)?;
     let version = package.version.split('+').next().unwrap_or_default();
@@ -166,20 +167,18 @@ fn known<'a>(
 /// The command that installs a build of the same release that the driver and the GPUs run; of
 /// another release if none does.
 fn replacement(
-    seen: &Evidence,
+    case: &Case,
     environment: &PythonEnvironment,
     package: &EnvironmentPackage,
 ) -> Option<String> {
-    let (framework, own) = known(seen, package)?;
-    let arch = &seen.facts.machine.arch;
+    let (framework, own) = known(case, package)?;
+    let arch = &case.seen.facts.machine.arch;
     let runs = |build: &&FrameworkBuild| {
-        let oldest = seen
-            .oldest_driver_of_series
-            .get(&build.cuda.series().to_string());
-        let on_driver = driver(seen)
+        let oldest = case.oldest_driver_of_series(build.cuda.series());
+        let on_driver = driver(case)
             .zip(oldest)
-            .is_none_or(|(have, oldest)| have >= *oldest);
-        let capabilities = seen
+            .is_none_or(|(have, oldest)| have >= oldest);
+        let capabilities = case
             .cards
             .iter()
             .filter_map(|card| card.as_ref().ok()?.capability);
@@ -231,13 +230,13 @@ fn index_of(
 }
 
 fn advise(
-    seen: &Evidence,
+    case: &Case,
     environment: &PythonEnvironment,
     package: &EnvironmentPackage,
     verdict: Verdict,
     what: &str,
 ) -> Verdict {
-    match replacement(seen, environment, package) {
+    match replacement(case, environment, package) {
         Some(command) => verdict.advise(what, [command]),
         None => verdict.advise(
             what,

@@ -6,11 +6,11 @@ use super::{install, named, on_each, quoted_words};
 use crate::evidence::{
     EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment, RequiredPackage,
 };
-use crate::{Evidence, Verdict};
+use crate::{Case, Verdict};
 use gpusetup_database::version::meets_specifier;
 
-pub fn required(seen: &Evidence) -> Verdict {
-    on_each(seen, |environment| {
+pub fn required(case: &Case) -> Verdict {
+    on_each(case, |environment| {
         let each = environment.packages.iter().flat_map(|package| {
             let wrong = package
                 .requires
@@ -141,8 +141,8 @@ fn check_command(environment: &PythonEnvironment) -> String {
         .to_owned()
 }
 
-pub fn own_libraries(seen: &Evidence) -> Verdict {
-    on_each(seen, |environment| {
+pub fn own_libraries(case: &Case) -> Verdict {
+    on_each(case, |environment| {
         let place = environment.path.display();
         let each = environment.loads.iter().filter_map(|one| {
             let path = one.path.as_ref()?;
