@@ -9,12 +9,13 @@ use crate::apply;
 use crate::causes;
 use crate::compat::Database;
 use crate::doctor::{
-    CHECKS, Check, EvidenceSources, Report, Scheduler, Seen, collect, examine, gather, repairs,
+    CHECKS, Check, EvidenceSources, Finding, Remediation, Report, Scheduler, Seen, collect,
+    examine, gather,
 };
 use crate::exit::Exit;
 use crate::ids::CheckId;
 use crate::nvidia;
-use crate::plan::Plan;
+use crate::plan::{Plan, Repair};
 use crate::planning::Planner;
 use crate::render;
 use crate::render::doctor::Look;
@@ -328,8 +329,20 @@ impl With<'_> {
 
     fn plan(&self, report: &Report) -> Plan {
         let now = jiff::Timestamp::now().to_string();
-        Planner::new(self.database).repair(report.host.clone(), repairs(report), now)
+        let findings = report.checks.iter().filter(|finding| finding.fixable);
+        let repairs = findings.filter_map(repair).collect();
+        Planner::new(self.database).repair(report.host.clone(), repairs, now)
     }
+}
+
+/// The safe repair of a finding. A fix that needs judgement is left to the user.
+fn repair(finding: &Finding) -> Option<Repair> {
+    let Remediation { text, repair, .. } = finding.remediation.as_ref()?;
+    Some(Repair {
+        title: format!("{}: {text}", finding.id),
+        why: finding.cause.clone().unwrap_or_default(),
+        operations: repair.clone(),
+    })
 }
 
 impl Options {

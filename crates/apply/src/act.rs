@@ -11,7 +11,7 @@ use gpusetup_operation::packages::PackagesError;
 use gpusetup_operation::undo::{Backups, Undo};
 use gpusetup_operation::{Operation, Unpack, packages, unpack};
 use gpusetup_packages::locks;
-use gpusetup_plan::compile;
+use gpusetup_recipes::compile;
 use gpusetup_system::{Log, System};
 use gpusetup_text::paths::LOGS;
 use std::io;

@@ -9,10 +9,10 @@ use super::manifest::{
 use super::repository::Closure;
 use super::{Bundle, BundleError};
 use crate::database::store;
-use gpusetup_database::compat::{Database, PackageManager};
+use gpusetup_database::compat::{Database, DatabaseId, PackageManager};
 use gpusetup_database::sum::{sha256, short};
 use gpusetup_host::{SystemId, c_library_version, needed_c_library};
-use gpusetup_plan::{DatabaseId, Plan};
+use gpusetup_plan::Plan;
 use gpusetup_resolve::summary;
 use gpusetup_system::{System, digest, input, interrupt, output};
 use object::ReadCache;

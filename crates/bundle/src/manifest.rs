@@ -2,10 +2,9 @@
 //! is made over, and nothing of a bundle is believed that it does not name.
 
 use super::BundleError;
-use gpusetup_database::compat::PackageManager;
+use gpusetup_database::compat::{DatabaseId, PackageManager};
 use gpusetup_database::sum::{sha256, short};
 use gpusetup_host::SystemId;
-use gpusetup_plan::DatabaseId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

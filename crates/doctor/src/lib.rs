@@ -14,7 +14,6 @@ mod collect;
 mod concerned;
 mod device;
 mod evidence;
-mod fix;
 mod kernel_log;
 mod probe;
 #[cfg(test)]
@@ -32,16 +31,14 @@ pub use evidence::{
     MachineState, NOT_IN_FACTS, OldCdiReader, PythonEnvironment, Repository, RepositoryKey,
     RequiredPackage, Scheduler, Seen, Shells, SignedModules, Slurm, StartedAgent, Wsl, gather,
 };
-pub use fix::repairs;
 pub use gpusetup_nvidia::{Answer, Cuda, Nvml};
 pub use kernel_log::{LoggedGpu, LoggedSxid, LoggedXid, Said, sxids, xids};
 pub use probe::Probe;
 
 use gpusetup_causes::{Remedy, gpus, tree};
-use gpusetup_database::compat::Database;
+use gpusetup_database::compat::{Database, DatabaseId};
 use gpusetup_host::Facts;
 use gpusetup_operation::Operation;
-use gpusetup_plan::DatabaseId;
 use gpusetup_system::bug;
 use gpusetup_text::exit::Exit;
 use gpusetup_text::ids::CheckId;

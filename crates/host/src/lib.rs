@@ -81,7 +81,7 @@ pub use system::SystemId;
 pub use toolkit::version_file;
 
 use gpusetup_database::compat::{
-    AddOnId, CompanionId, InitramfsTool, ModuleFlavour, PackageManager, PciDevice,
+    AddOnId, CompanionId, Distribution, InitramfsTool, ModuleFlavour, PackageManager, PciDevice,
 };
 use gpusetup_database::version::{AddOnVersion, ComputeCapability, CudaVersion, DriverVersion};
 use gpusetup_nvidia::{DeviceReadings, DeviceState, MigHost};
@@ -842,6 +842,17 @@ impl Unreadable {
 }
 
 impl Kernel {
+    /// The package with its headers, if they are missing, and the packages that follow later
+    /// kernels.
+    pub fn packages(&self, distribution: &Distribution, arch: &str) -> Vec<String> {
+        let exact = distribution
+            .headers_of(&self.release, arch)
+            .filter(|_| !self.headers);
+        exact
+            .chain(distribution.following(&self.release, arch))
+            .collect()
+    }
+
     /// The major version of the gcc it was built with; none for another compiler or if it is
     /// unknown.
     pub fn gcc_major(&self) -> Option<u16> {

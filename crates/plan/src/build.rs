@@ -1,20 +1,19 @@
 //! Makes a plan from a request and facts: the choice, the steps in order, the totals and the
 //! fingerprint.
 
-use super::blocked::{keeps_out, kept_out, let_load};
 use super::context::{StepContext, reboot_for};
-use super::mixed::one_driver;
 use super::{
-    Act, DatabaseId, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions,
-    containers, driver, environment, estimate, fabric, fixes, gpu_settings, machines, mig_step,
-    module_options, nouveau, prerequisites, repository, requested, sign_modules, staying, toolkit,
-    unsuited, updates, vendors, verify, vgpu_licence,
+    Act, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, containers,
+    driver, environment, estimate, fabric, fixes, gpu_settings, machines, mig_step, module_options,
+    nouveau, prerequisites, repository, requested, sign_modules, staying, toolkit, unsuited,
+    updates, vendors, verify, vgpu_licence,
 };
-use gpusetup_database::compat::{Database, PackageRepository, ReleaseLimit};
+use gpusetup_database::compat::{Database, DatabaseId, PackageRepository, ReleaseLimit};
 use gpusetup_database::sum::Sum;
 use gpusetup_database::version::dotted;
 use gpusetup_host::{Facts, MachineKind, Origin, Toolkit};
 use gpusetup_operation::{AddRepository, Download, Operation, Reboot, RepositoryKey};
+use gpusetup_recipes::{describe_block, one_driver, unblock_remedy, worst_block};
 use gpusetup_resolve::{
     Card, ChosenDriver, Conflict, Install, KnownHost, Method, Request, Resolution, Selection,
     Settings, ToolkitMethod, is_over, of_another_system, summary,
@@ -544,13 +543,16 @@ fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
         }
         let is_loaded = context.facts.driver_is_loaded();
         let blocks = &context.facts.blocked_modules;
-        if let Some(worst) = kept_out(blocks, is_loaded) {
-            let remedy = let_load(
+        if let Some(worst) = worst_block(blocks, is_loaded) {
+            let remedy = unblock_remedy(
                 blocks,
                 context.facts,
                 driver.is_kept() && is_loaded == Some(false),
             );
-            say(CheckId::GS204, format!("{}; {remedy}", keeps_out(worst)));
+            say(
+                CheckId::GS204,
+                format!("{}; {remedy}", describe_block(worst)),
+            );
         }
         let unknown = context
             .facts

@@ -5,11 +5,11 @@
 use super::context::{StepContext, skipped, step};
 use super::needed::Companions;
 use super::requested;
-use super::settings::{fabric_modules, module_at_boot};
 use super::{Act, Step, StepId};
 use gpusetup_database::compat::{Artifact, Companion, PackageManager};
 use gpusetup_host::{Facts, MachineKind};
 use gpusetup_operation::{Hold, Operation, Packages, Placement, Run, Service, Unpack, WriteFile};
+use gpusetup_recipes::{fabric_modules, module_at_boot};
 use gpusetup_resolve::{ChosenDriver, Method};
 use gpusetup_system::Node;
 use gpusetup_text::paths::HELD;

@@ -2,8 +2,8 @@
 //! shells.
 
 use super::context::{StepContext, skipped, step};
-use super::settings::{loader_path, profile, rebuild_cache};
 use super::{Act, Step, StepId};
+use gpusetup_recipes::{loader_path, profile, rebuild_cache};
 use gpusetup_text::paths::LOADER_PATH;
 
 /// The step that configures the loader's search path and cache.

@@ -9,13 +9,13 @@ use gpusetup_operation::{Device, Operation, Service, WriteFile};
 use gpusetup_resolve::{Conflict, Request, Settings};
 use gpusetup_system::Node;
 use gpusetup_text::ids::CheckId;
-use gpusetup_text::paths::{PERSISTENCE_UNITS, PERSISTENCE_WANTED, SETTINGS_UNIT, SETTINGS_WANTED};
+use gpusetup_text::paths::{
+    PERSISTENCE_UNITS, PERSISTENCE_WANTED, SETTINGS_SERVICE, SETTINGS_UNIT, SETTINGS_WANTED,
+};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 const TITLE: &str = "Set the GPUs";
-/// The unit, as systemctl names it.
-pub const UNIT: &str = "gpusetup-gpu-settings.service";
 /// The unit of the persistence daemon.
 const DAEMON: &str = "nvidia-persistenced.service";
 
@@ -33,7 +33,7 @@ pub fn gpu_settings(context: &StepContext) -> Step {
     let mut acts = daemon(context).into_iter().collect::<Vec<_>>();
     acts.extend(devices(context, unit.satisfied));
     let service = Service {
-        unit: UNIT.to_owned(),
+        unit: SETTINGS_SERVICE.to_owned(),
         enabled: true,
         restart: false,
     };

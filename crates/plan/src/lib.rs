@@ -6,10 +6,8 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod add_on;
-mod blocked;
 mod build;
 mod companions;
-pub mod compile;
 mod components;
 mod containers;
 mod context;
@@ -24,14 +22,11 @@ mod lockfile;
 mod machines;
 mod mig;
 mod mig_step;
-mod mixed;
 mod module_options;
 mod needed;
 mod needs;
 mod nouveau;
 mod other_host;
-mod other_toolkits;
-mod path_lines;
 mod prerequisites;
 mod read;
 mod reboot;
@@ -41,7 +36,6 @@ mod repository;
 mod requested;
 #[cfg(any(test, feature = "samples"))]
 pub mod sample;
-mod settings;
 mod sign_modules;
 mod staying;
 mod step_id;
@@ -54,27 +48,22 @@ mod vendors;
 mod verify;
 mod vgpu_licence;
 
-pub use blocked::{keeps_out, kept_out, let_load};
 pub use build::plan;
 pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
 pub use mig::{
     AtBoot as MigAtBoot, GpuPartition, Units as MigUnits, mig_program, of_gpus, partition,
     partition_of, start as start_unit, units_of,
 };
-pub use mixed::{has_runfile, keep_one_driver};
 pub use needs::Demand;
 pub use other_host::{Begun, OtherHost};
-pub use other_toolkits::{before_default, default_first};
-pub use prerequisites::kernel_packages;
 pub use read::PlanError;
 pub use reboot::why_reboot;
 pub use removal::{Inventory, Unwanted, removal};
 pub use repair::{Repair, repair};
-pub use settings::{blacklist, loader_path, profile, rebuild_cache, rebuild_image, rebuild_images};
 pub use switch::{installed_toolkit, switch};
 
 use gpusetup_causes::tree;
-use gpusetup_database::compat::{AddOnId, Database};
+use gpusetup_database::compat::{AddOnId, Database, DatabaseId};
 use gpusetup_database::version::CudaVersion;
 use gpusetup_host::Facts;
 use gpusetup_operation::{AddRepository, Download, Operation, Packages};
@@ -173,34 +162,6 @@ fn with_fingerprint(schema: &mut schemars::Schema) {
     }
     if let Some(serde_json::Value::Array(required)) = schema.get_mut("required") {
         required.insert(3, "fingerprint".into());
-    }
-}
-
-/// The version and content of a database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(
-    feature = "schemas",
-    derive(schemars::JsonSchema),
-    schemars(deny_unknown_fields)
-)]
-pub struct DatabaseId {
-    /// Its version, `2026.11.20`.
-    pub version: String,
-    /// The SHA-256 of its content.
-    #[cfg_attr(
-        feature = "schemas",
-        schemars(with = "gpusetup_database::sum::Sha256Text")
-    )]
-    pub sha256: String,
-}
-
-impl DatabaseId {
-    /// The id of a database.
-    pub fn of(database: &Database) -> Self {
-        Self {
-            version: database.version.clone(),
-            sha256: database.sha256.clone(),
-        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The lock file: the exact versions of a plan. A plan with a lock file installs the same versions,
 //! or reports which ones are no longer available.
 
-use super::{DatabaseId, OtherHost, Plan, StepId};
+use super::{OtherHost, Plan, StepId};
 use gpusetup_database::compat::{
-    AddOnId, Artifact, CompanionId, CudaArtifact, Database, DriverArtifact, DriverVariant,
+    AddOnId, Artifact, CompanionId, CudaArtifact, Database, DatabaseId, DriverArtifact,
+    DriverVariant,
 };
 use gpusetup_database::version::{AddOnVersion, Version, VersionError, Want};
 use gpusetup_host::SystemId;

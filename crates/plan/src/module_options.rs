@@ -1,13 +1,12 @@
 //! The step that writes options of the driver's kernel modules for modprobe, and puts them into
 //! each initramfs.
 
-use super::blocked::in_boot_loader;
 use super::context::{StepContext, skipped, step};
-use super::settings::rebuild_images;
 use super::verify::kept_module;
 use super::{Act, Step, StepId};
 use gpusetup_host::{Facts, SetOption};
 use gpusetup_operation::{Operation, WriteFile};
+use gpusetup_recipes::{in_boot_loader, rebuild_images};
 use gpusetup_resolve::{Conflict, Install, ModuleOption, Request};
 use gpusetup_text::ids::CheckId;
 use gpusetup_text::paths::MODULE_OPTIONS;

@@ -2,9 +2,9 @@
 //! from the next boot on by the initramfs of every installed kernel, which contains a copy of it.
 
 use super::context::{StepContext, skipped, step};
-use super::settings::{blacklist, rebuild_images};
 use super::{Act, Step, StepId};
 use gpusetup_host::RIVALS;
+use gpusetup_recipes::{blacklist, rebuild_images};
 use gpusetup_text::paths::BLACKLIST;
 use std::collections::BTreeMap;
 

@@ -28,7 +28,7 @@ pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
         why.push("DKMS builds the kernel modules".to_owned());
         match target_kernel(context) {
             Ok(kernel) => {
-                for package in kernel_packages(distribution, kernel, &context.facts.machine.arch) {
+                for package in kernel.packages(distribution, &context.facts.machine.arch) {
                     names.push(package);
                 }
                 why.push(format!("kernel {} needs its headers", kernel.release));
@@ -337,16 +337,6 @@ fn target_kernel<'a>(context: &'a StepContext) -> Result<&'a Kernel, Warning> {
     })
 }
 
-/// The package with the headers of a kernel, if they are missing, and the packages that follow
-/// later kernels.
-pub fn kernel_packages(distribution: &Distribution, kernel: &Kernel, arch: &str) -> Vec<String> {
-    let release = &kernel.release;
-    let exact = distribution
-        .headers_of(release, arch)
-        .filter(|_| !kernel.headers);
-    exact.chain(distribution.following(release, arch)).collect()
-}
-
 /// The compiler that the kernel was built with, if it is not the host's default: `gcc-12`.
 fn side_compiler(
     distribution: &Distribution,
@@ -394,23 +384,19 @@ mod tests {
             false,
         );
         assert_eq!(
-            kernel_packages(&debian(), &cloud, "x86_64"),
+            cloud.packages(&debian(), "x86_64"),
             [
                 "linux-headers-6.1.0-25-cloud-amd64",
                 "linux-headers-cloud-amd64"
             ]
         );
         let plain = kernel("6.1.0-25-amd64", "gcc-12 (Debian 12.2.0-14) 12.2.0", true);
-        assert_eq!(
-            kernel_packages(&debian(), &plain, "x86_64"),
-            ["linux-headers-amd64"]
-        );
+        assert_eq!(plain.packages(&debian(), "x86_64"), ["linux-headers-amd64"]);
     }
 
     #[test]
     fn headers_follow_the_kernels_series() {
-        let metas =
-            |release: &str| kernel_packages(&debian(), &kernel(release, "", true), "x86_64");
+        let metas = |release: &str| kernel(release, "", true).packages(&debian(), "x86_64");
         assert_eq!(metas("6.8.0-71-generic"), ["linux-headers-generic"]);
         assert_eq!(
             metas("6.17.0-19-generic"),

@@ -7,10 +7,9 @@ use super::containers::ContainerRemoval;
 use super::context::step;
 use super::driver::UNINSTALL;
 use super::repository::Added;
-use super::settings::{rebuild_cache, rebuild_images};
 use super::staying::{default_not_run, too_old};
 use super::switch::installed;
-use super::{Act, Plan, Step, StepId, Warning, gpu_settings, path_lines, toolkit_packages};
+use super::{Act, Plan, Step, StepId, Warning, toolkit_packages};
 use gpusetup_database::compat::{Companion, Database, DriverOffer, PackageManager};
 use gpusetup_database::version::{CudaVersion, Requirement, Want};
 use gpusetup_host::{
@@ -19,12 +18,13 @@ use gpusetup_host::{
 };
 use gpusetup_operation::{Link, Operation, Packages, Remove, Run, Service};
 use gpusetup_packages::{Note, pattern_matches};
+use gpusetup_recipes::{path_lines, rebuild_cache, rebuild_images};
 use gpusetup_resolve::{Conflict, Hint, Request, distribution, toolkit_repository};
 use gpusetup_system::Node;
 use gpusetup_text::ids::CheckId;
 use gpusetup_text::paths::{
     BLACKLIST, DKMS_SIGNING, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED,
-    MODULE_OPTIONS, PREFIX, PROFILE, SETTINGS_UNIT, VGPU_TOKEN,
+    MODULE_OPTIONS, PREFIX, PROFILE, SETTINGS_SERVICE, SETTINGS_UNIT, VGPU_TOKEN,
 };
 use gpusetup_text::text::{all_of, quoted_path};
 use std::collections::{BTreeMap, BTreeSet};
@@ -412,7 +412,7 @@ impl RemovalPlanner<'_> {
         let remove = |path: &str| Act::needed(Operation::Remove(Remove { path: path.into() }));
         if self.is_file(SETTINGS_UNIT) {
             let disable = Act::needed(Service {
-                unit: gpu_settings::UNIT.to_owned(),
+                unit: SETTINGS_SERVICE.to_owned(),
                 enabled: false,
                 restart: false,
             });
@@ -844,13 +844,13 @@ impl RemovalPlanner<'_> {
         let files = &self.inventory.path_files.read;
         let inherited = path_lines::inherited(files, &gone);
         for file in files.iter().filter(|file| !is_module_of(file, &gone)) {
-            let (act, left) = path_lines::edit(file, &gone, &inherited);
+            let (operation, left) = path_lines::edit(file, &gone, &inherited);
             if file.syntax == Some(Syntax::Loader) {
                 &mut of_loader
             } else {
                 &mut of_shells
             }
-            .extend(act);
+            .extend(operation.map(Act::needed));
             left.into_iter().for_each(&mut say);
         }
         let unread = &self.inventory.path_files.left;

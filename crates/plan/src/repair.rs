@@ -54,10 +54,10 @@ pub fn repair(database: &Database, facts: Facts, repairs: Vec<Repair>, moment: S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rebuild_cache;
     use gpusetup_data::embedded;
     use gpusetup_host::sample;
     use gpusetup_operation::Link;
+    use gpusetup_recipes::rebuild_cache;
 
     #[test]
     fn what_several_take_is_done_once_and_last() {

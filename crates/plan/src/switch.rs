@@ -3,8 +3,6 @@
 //! that one rename switches all of them.
 
 use super::context::{file_act, step};
-use super::other_toolkits::{before_default, default_first};
-use super::settings::{loader_path, profile, rebuild_cache};
 use super::staying::default_not_run;
 use super::toolkit::link_to;
 use super::toolkit_packages::alternative;
@@ -13,6 +11,7 @@ use gpusetup_database::compat::Database;
 use gpusetup_database::version::{CudaVersion, Requirement, Want};
 use gpusetup_host::{Facts, PathFiles, Toolkit};
 use gpusetup_operation::Run;
+use gpusetup_recipes::{before_default, default_first, loader_path, profile, rebuild_cache};
 use gpusetup_resolve::{Conflict, Hint, Request};
 use gpusetup_system::Node;
 use gpusetup_text::ids::CheckId;

@@ -1,9 +1,10 @@
 //! The step that verifies the installation on the host itself. An exit status alone proves nothing.
 
 use super::context::{StepContext, step};
-use super::{Act, Step, StepId, compile};
+use super::{Act, Step, StepId};
 use gpusetup_host::Origin;
 use gpusetup_operation::Run;
+use gpusetup_recipes::compile;
 use gpusetup_resolve::Install;
 
 /// The step that verifies the installation. Every apply runs it again; it changes nothing.

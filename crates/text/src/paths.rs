@@ -88,6 +88,9 @@ paths! {
     FABRIC_MODULES = "/etc/modules-load.d/gpusetup-nvswitch.conf",
 }
 
+/// The unit of [`SETTINGS_UNIT`].
+pub const SETTINGS_SERVICE: &str = "gpusetup-gpu-settings.service";
+
 /// Where systemd looks for units. A file replaces one of the same name in a later folder:
 /// <https://www.freedesktop.org/software/systemd/man/latest/systemd.unit.html>.
 pub const UNIT_FOLDERS: [&str; 5] = [

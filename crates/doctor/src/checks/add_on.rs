@@ -5,7 +5,7 @@ use crate::{Answer, Case, Verdict};
 use gpusetup_database::compat::AddOnId;
 use gpusetup_host::{AddOnFiles, LibraryFile, Origin};
 use gpusetup_operation::{Link, Operation};
-use gpusetup_plan::{loader_path, rebuild_cache};
+use gpusetup_recipes::{loader_path, rebuild_cache};
 use gpusetup_text::text::quoted;
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -7,7 +7,9 @@ use super::{next_kernel, no_driver_of_its_own};
 use crate::{Answer, Asked, Case, LoggedGpu, Said, Status, Verdict};
 use gpusetup_database::compat::ModuleFlavour;
 use gpusetup_host::{Block, Gpu, InstalledDriver, MachineKind, Origin, RIVALS};
-use gpusetup_plan::{has_runfile, keep_one_driver, keeps_out, kept_out, let_load, rebuild_image};
+use gpusetup_recipes::{
+    describe_block, has_runfile, keep_one_driver, rebuild_image, unblock_remedy, worst_block,
+};
 use gpusetup_resolve::Card;
 use gpusetup_text::ids::CheckId;
 use gpusetup_text::text::{count, quoted};
@@ -322,18 +324,22 @@ pub fn may_load(case: &Case) -> Verdict {
         return Verdict::skip("modprobe's configuration was not read");
     };
     let is_loaded = case.seen.facts.driver_is_loaded();
-    let Some(worst) = kept_out(blocks, is_loaded) else {
+    let Some(worst) = worst_block(blocks, is_loaded) else {
         return blocks
             .iter()
             .fold(Verdict::pass(), |v, block| v.saw(shown(block)));
     };
-    let cause = keeps_out(worst);
+    let cause = describe_block(worst);
     let verdict = match (is_loaded, worst.always) {
         (Some(true), _) | (None, false) => Verdict::warn(cause),
         (Some(false), _) | (None, true) => Verdict::fail(cause),
     };
     let verdict = blocks.iter().fold(verdict, |v, block| v.saw(shown(block)));
-    verdict.helped(let_load(blocks, &case.seen.facts, is_loaded == Some(false)))
+    verdict.helped(unblock_remedy(
+        blocks,
+        &case.seen.facts,
+        is_loaded == Some(false),
+    ))
 }
 
 /// `/etc/modprobe.d/x.conf:3: blacklist nvidia`.

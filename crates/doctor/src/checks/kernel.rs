@@ -4,7 +4,6 @@ use super::{NOTHING, next_kernel, no_driver_of_its_own};
 use crate::{Case, Verdict};
 use gpusetup_host::Kernel;
 use gpusetup_operation::{Link, Operation, Packages, Run};
-use gpusetup_plan::kernel_packages;
 use std::path::PathBuf;
 
 pub fn headers(case: &Case) -> Verdict {
@@ -38,7 +37,7 @@ pub fn headers(case: &Case) -> Verdict {
     }
     let packages = case
         .distribution()
-        .map(|d| kernel_packages(d, kernel, &case.seen.facts.machine.arch));
+        .map(|d| kernel.packages(d, &case.seen.facts.machine.arch));
     bring(case, verdict, packages.unwrap_or_default(), built)
 }
 

@@ -5,7 +5,7 @@ use super::no_driver_of_its_own;
 use crate::{Answer, Case, FORCED, NOT_IN_FACTS, Said, Verdict};
 use gpusetup_host::Gpu;
 use gpusetup_operation::Operation;
-use gpusetup_plan::{blacklist, rebuild_image, rebuild_images};
+use gpusetup_recipes::{blacklist, rebuild_image, rebuild_images};
 use gpusetup_text::text::quoted;
 
 pub fn nouveau(case: &Case) -> Verdict {

@@ -3,7 +3,7 @@
 use super::super::{Case, Verdict};
 use gpusetup_nvidia::{DeviceReadings, DeviceState, StateReading};
 use gpusetup_operation::{Device, Operation, Service};
-use gpusetup_plan::gpu_settings::UNIT;
+use gpusetup_text::paths::SETTINGS_SERVICE;
 
 /// Compares the settings of the unit with what the GPUs report.
 pub fn settings(case: &Case) -> Verdict {
@@ -20,12 +20,13 @@ pub fn settings(case: &Case) -> Verdict {
         |verdict: Verdict| all().fold(verdict, |verdict, (of, state)| verdict.saw(told(of, state)));
     if !settings.enabled {
         let unit = Operation::Service(Service {
-            unit: UNIT.to_owned(),
+            unit: SETTINGS_SERVICE.to_owned(),
             enabled: true,
             restart: false,
         });
-        let cause =
-            format!("{UNIT} is disabled: the GPUs lose their settings when the host reboots");
+        let cause = format!(
+            "{SETTINGS_SERVICE} is disabled: the GPUs lose their settings when the host reboots"
+        );
         return evidence(Verdict::warn(cause)).repair("enable the unit", [unit]);
     }
     let lost: Vec<_> = all()

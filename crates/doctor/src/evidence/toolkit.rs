@@ -4,7 +4,7 @@ use super::{Answer, OF_A_TREE, ask, names, text};
 use gpusetup_database::compat::Database;
 use gpusetup_database::version::CudaVersion;
 use gpusetup_host::{Facts, MachineKind, PathFiles, Toolkit, elf_machine, elf_text};
-use gpusetup_plan::{before_default, compile};
+use gpusetup_recipes::{before_default, compile};
 use gpusetup_system::{Ended, Program, System, environment};
 use gpusetup_text::paths::{LOADER_PATH, PROFILE};
 use gpusetup_text::text::unquoted_words;
@@ -398,7 +398,7 @@ mod tests {
         // Debian's /etc/profile, and the file that gpusetup writes.
         let debian = "if [ \"$(id -u)\" -eq 0 ]; then\n  PATH=\"/usr/sbin:/usr/bin\"\nelse\n  PATH=\"/usr/bin:/usr/games\"\nfi\nexport PATH\n";
         let Operation::WriteFile(WriteFile { content, .. }) =
-            gpusetup_plan::profile(Path::new("/usr/local/cuda"), false)
+            gpusetup_recipes::profile(Path::new("/usr/local/cuda"), false)
         else {
             panic!("a file")
         };

@@ -1,4 +1,4 @@
-//! The files and commands that steps, removals and repairs share.
+//! The files that gpusetup writes for the system, and the commands that put them into force.
 
 use gpusetup_database::compat::{Companion, InitramfsTool};
 use gpusetup_host::{Facts, Kernel, RIVALS};

@@ -8,9 +8,8 @@ mod whole;
 
 pub use preferred::preferred;
 
-use super::Act;
 use gpusetup_host::{PathFile, Syntax};
-use gpusetup_operation::{EditFile, LineEdit};
+use gpusetup_operation::{EditFile, LineEdit, Operation};
 use gpusetup_text::text::quoted_path;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -95,10 +94,10 @@ pub fn edit(
     file: &PathFile,
     gone: &[PathBuf],
     inherited: &BTreeSet<String>,
-) -> (Option<Act>, Option<String>) {
+) -> (Option<Operation>, Option<String>) {
     let Scanned { edits, left } = scan(file, gone, inherited);
-    let act = (!edits.is_empty()).then(|| {
-        Act::needed(EditFile {
+    let operation = (!edits.is_empty()).then(|| {
+        Operation::EditFile(EditFile {
             path: file.path.clone(),
             owner: file.owner,
             edits,
@@ -111,7 +110,7 @@ pub fn edit(
         quoted_path(&file.path),
         numbers.join(", ")
     );
-    (act, (!numbers.is_empty()).then_some(sentence))
+    (operation, (!numbers.is_empty()).then_some(sentence))
 }
 
 /// Looks for lines that name one of these directories.

@@ -1,7 +1,7 @@
 //! Hosts whose configuration keeps the driver's modules from being loaded (GS204): what plan and
 //! doctor say of them.
 
-use super::settings::rebuild_images;
+use super::files::rebuild_images;
 use gpusetup_causes::Remedy;
 use gpusetup_host::{Block, Facts};
 use gpusetup_text::text::{quoted, quoted_path};
@@ -11,7 +11,7 @@ use std::path::Path;
 /// The line that matters most. A module that is loaded all the same came from the initramfs or by
 /// its name; then only what holds for every attempt matters. Whether it is loaded is None for a
 /// tree.
-pub fn kept_out(blocks: &[Block], is_loaded: Option<bool>) -> Option<&Block> {
+pub fn worst_block(blocks: &[Block], is_loaded: Option<bool>) -> Option<&Block> {
     let worst = blocks
         .iter()
         .find(|block| block.always)
@@ -20,12 +20,12 @@ pub fn kept_out(blocks: &[Block], is_loaded: Option<bool>) -> Option<&Block> {
 }
 
 /// What a line comes to.
-pub fn keeps_out(block: &Block) -> String {
+pub fn describe_block(block: &Block) -> String {
     gpusetup_causes::keeps_out(&block.place(), &block.module, block.always)
 }
 
 /// Removes the lines, and loads the module if `is_to_load`.
-pub fn let_load(blocks: &[Block], facts: &Facts, is_to_load: bool) -> Remedy {
+pub fn unblock_remedy(blocks: &[Block], facts: &Facts, is_to_load: bool) -> Remedy {
     let rebuild = rebuild_images(facts).map(|operation| operation.by_hand());
     let load = is_to_load.then(|| "sudo modprobe nvidia".to_owned());
     let text = if is_to_load {
