@@ -59,6 +59,7 @@ pub use gpusetup_nvidia as nvidia;
 pub use gpusetup_operation as operation;
 pub use gpusetup_packages as packages;
 pub use gpusetup_plan as plan;
+pub use gpusetup_report as report;
 pub use gpusetup_resolve as resolve;
 pub use gpusetup_system as system;
 pub use gpusetup_system::{certificate, private};

@@ -2,7 +2,7 @@
 //! nothing panics.
 #![no_main]
 
-use gpusetup::doctor::anonymise::{Anonymiser, Names, plain};
+use gpusetup::report::anonymise::{Anonymiser, Names, plain};
 use libfuzzer_sys::fuzz_target;
 
 const PLANTED: [&str; 9] = [

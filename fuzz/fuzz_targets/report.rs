@@ -3,7 +3,8 @@
 #![no_main]
 
 use gpusetup::compat::Database;
-use gpusetup::doctor::{Collected, archive, examine};
+use gpusetup::doctor::examine;
+use gpusetup::report::{Collected, archive};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 

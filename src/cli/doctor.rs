@@ -9,8 +9,7 @@ use crate::apply;
 use crate::causes;
 use crate::compat::Database;
 use crate::doctor::{
-    CHECKS, Check, EvidenceSources, Finding, Remediation, Report, Scheduler, Seen, collect,
-    examine, gather,
+    CHECKS, Check, EvidenceSources, Finding, Remediation, Report, Scheduler, Seen, examine, gather,
 };
 use crate::exit::Exit;
 use crate::ids::CheckId;
@@ -20,6 +19,7 @@ use crate::planning::Planner;
 use crate::render;
 use crate::render::doctor::Look;
 use crate::render::progress::ProgressPrinter;
+use crate::report::collect;
 use crate::system::{System, bug, output};
 use crate::text::wrapped;
 use clap::ValueEnum;

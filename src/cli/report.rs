@@ -1,8 +1,9 @@
 //! Reports: `doctor --report FILE` writes one, `doctor FILE` reads it on another machine.
 
 use super::{Problem, say};
-use crate::doctor::archive::{self, ArchiveError};
-use crate::doctor::{CHECKS, Collected};
+use crate::doctor::CHECKS;
+use crate::report::Collected;
+use crate::report::archive::{self, ArchiveError};
 use crate::system::{System, environment, input};
 use crate::text::{bytes, quoted, quoted_path};
 use std::collections::BTreeMap;

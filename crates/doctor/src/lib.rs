@@ -5,25 +5,20 @@
 // clippy.toml lists what only `gpusetup-system` may call.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-pub mod anonymise;
-pub mod archive;
 mod area;
 mod case;
 mod checks;
-mod collect;
 mod concerned;
 mod device;
 mod evidence;
-mod kernel_log;
+pub mod kernel_log;
 mod probe;
 #[cfg(test)]
 pub mod sick;
 
-pub use archive::Collected;
 pub use area::Area;
 pub use case::Case;
 pub use checks::{CHECKS, Check};
-pub use collect::collect;
 pub use evidence::{
     Apt, Asked, BootLayout, BootLayouts, BuiltFor, Bus, Cached, Cluster, Coherent, CompanionState,
     Containers, Denial, DockerDaemon, EnvironmentKind, EnvironmentPackage, EvidenceSources, FORCED,

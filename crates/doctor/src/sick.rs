@@ -301,6 +301,15 @@ fn the_first_thing_to_do_is_a_cause() {
 }
 
 #[test]
+fn what_was_seen_is_read_again() {
+    let value = serde_json::to_value(sound()).expect("JSON");
+    assert_eq!(
+        serde_json::from_value::<Seen>(value).expect("the same"),
+        sound()
+    );
+}
+
+#[test]
 fn only_the_checks_asked_for_are_run() {
     let report = examine(sound(), &DATABASE, &[CheckId::GS201]);
     assert_eq!(

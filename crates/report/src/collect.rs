@@ -3,9 +3,9 @@
 
 use super::anonymise::{Anonymiser, KINDS, Kind, Names};
 use super::archive::{Collected, EVIDENCE, SCHEMA};
-use super::kernel_log::{self, REFUSALS, UNFIT, tail};
-use super::{Answer, EvidenceSources, Seen, examine};
 use gpusetup_database::compat::Database;
+use gpusetup_doctor::kernel_log::{self, REFUSALS, UNFIT, tail};
+use gpusetup_doctor::{Answer, EvidenceSources, Seen, examine};
 use gpusetup_host::Facts;
 use gpusetup_system::{System, environment};
 use gpusetup_text::paths::{EVENTS, LOGS};
@@ -461,8 +461,8 @@ fn readme(when: &str, texts: &BTreeMap<String, String>, counts: &BTreeMap<Kind, 
 
 #[cfg(test)]
 mod tests {
-    use super::super::sick::sound;
     use super::*;
+    use gpusetup_host::sample;
 
     #[test]
     fn the_log_says_the_same_without_what_is_nobodys_business() {
@@ -478,8 +478,8 @@ Nov 21 12:00:00 gpu sudo: alice : COMMAND=/usr/bin/nvidia-smi
 Nov 21 12:00:00 gpu kernel: nvidia-nvlink: up
 modprobe: ERROR: could not insert 'nvidia': Key was rejected by service
 ";
-        let of = of_driver(log, &sound().facts);
-        assert_eq!(kernel_log::parse(&of), kernel_log::parse(log));
+        let of = of_driver(log, &sample::facts());
+        assert_eq!(kernel_log::heard(&of), kernel_log::heard(log));
         assert!(
             !of.contains("usb")
                 && !of.contains("sudo")

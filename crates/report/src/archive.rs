@@ -2,8 +2,8 @@
 //! report from elsewhere is not trusted: it may be damaged, altered, from a newer gpusetup, or
 //! malicious.
 
-use super::Seen;
 use super::anonymise::plain;
+use gpusetup_doctor::Seen;
 use gpusetup_system::zst;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -175,16 +175,23 @@ fn is_newer(tool: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sick::sound;
     use super::*;
+    use gpusetup_host::sample;
     use std::io::Write;
+
+    fn seen() -> Seen {
+        Seen {
+            facts: sample::facts(),
+            ..Seen::default()
+        }
+    }
 
     fn collected() -> Collected {
         Collected {
             schema: SCHEMA.to_owned(),
             tool: env!("CARGO_PKG_VERSION").to_owned(),
             collected: "2026-11-21T12:34:56Z".to_owned(),
-            evidence: sound(),
+            evidence: seen(),
         }
     }
 
@@ -200,7 +207,7 @@ mod tests {
     fn what_was_kept_is_read_again() {
         let value = serde_json::to_value(collected()).expect("JSON");
         let read = open(packed(&value).as_slice()).expect("a report");
-        assert_eq!(read.evidence, sound());
+        assert_eq!(read.evidence, seen());
     }
 
     #[test]
