@@ -1,7 +1,7 @@
 //! What the checks judge: what was seen of a host, and what the database says of it.
 
 use crate::Seen;
-use crate::evidence::{Cached, forward_compatible};
+use crate::evidence::{LoaderCacheEntry, forward_compatible};
 use gpusetup_causes::Remedy;
 use gpusetup_database::compat::{
     Companion, CompanionId, Database, Distribution, Engine, JetPack, Platform, VersionRule,
@@ -61,7 +61,7 @@ impl<'a> Case<'a> {
 
     /// Whether a libcuda belongs to a compatibility package for this driver and these GPUs, which is
     /// meant to precede the driver's.
-    pub(crate) fn is_forward_compatible(&self, entry: &Cached) -> bool {
+    pub(crate) fn is_forward_compatible(&self, entry: &LoaderCacheEntry) -> bool {
         let driver = self.seen.facts.driver.as_ref();
         driver.is_some_and(|driver| forward_compatible(self.database, driver, &self.cards, entry))
     }

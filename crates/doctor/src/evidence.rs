@@ -23,19 +23,19 @@ pub use cluster::{Cluster, Kubernetes, Scheduler, Slurm, StartedAgent};
 pub use companions::CompanionState;
 pub use containers::{Asked, Coherent, Containers, DockerDaemon, Given, OldCdiReader};
 pub use driver::{FabricManager, FailedBuild, SignedModules};
-pub use loader::{Cached, forward_compatible};
+pub use loader::{LoaderCacheEntry, forward_compatible};
 pub use machine::{Hybrid, MachineState, Wsl};
 pub use mig::{BootLayout, BootLayouts};
 pub use python::{
     BuiltFor, EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment,
     RequiredPackage,
 };
-pub use rivals::{Denial, FORCED, Image};
+pub use rivals::{BlacklistEntry, FORCED, InitramfsContents};
 pub use settings::GpuSettings;
 pub use toolkit::{Shells, newest_gcc};
 
 use super::device;
-use super::kernel_log::{self, Said};
+use super::kernel_log::{self, KernelEvent};
 use super::probe::{Probe, Probes};
 use driver::{
     dkms, fabric_manager, failed_builds, hmm_disabled, key_is_enrolled, missing_packages,
@@ -97,7 +97,7 @@ pub struct Seen {
     /// dangling.
     pub default_toolkit: Option<PathBuf>,
     /// The kernel's messages about the driver and the GPUs since the last boot.
-    pub kernel_log: Answer<Vec<Said>>,
+    pub kernel_log: Answer<Vec<KernelEvent>>,
     /// nvidia-smi is installed.
     pub has_smi: bool,
     /// The driver's packages that are not installed; read only if nvidia-smi is missing.
@@ -123,12 +123,12 @@ pub struct Seen {
     /// Versions of gcc that are installed as `gcc-N`, such as `gcc-12`.
     pub compilers: Vec<u16>,
     /// Kernel modules that the host's configuration blacklists.
-    pub denied: Vec<Denial>,
+    pub denied: Vec<BlacklistEntry>,
     /// What keeps the driver's own modules from being loaded. None in reports that do not have it.
     #[serde(default)]
     pub blocked: Option<Vec<Block>>,
     /// The relevant contents of each kernel's initramfs, by kernel.
-    pub images: BTreeMap<String, Answer<Image>>,
+    pub images: BTreeMap<String, Answer<InitramfsContents>>,
     /// The signer of the nvidia module of the kernel that boots next; none if it is unsigned. Asked
     /// only with Secure Boot.
     pub signer: Answer<Option<String>>,
@@ -156,7 +156,7 @@ pub struct Seen {
     /// The directories that the loader searches, with links resolved.
     pub loader_directories: BTreeSet<PathBuf>,
     /// The loader's cache, with the state of each entry's file.
-    pub cached: Vec<Cached>,
+    pub cached: Vec<LoaderCacheEntry>,
     /// Where LD_LIBRARY_PATH is set for all users: the file and its line.
     pub library_paths: Vec<(PathBuf, String)>,
     /// The version that each cuDNN reports when it is loaded by its SONAME.

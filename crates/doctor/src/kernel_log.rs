@@ -71,7 +71,7 @@ impl fmt::Display for LoggedGpu {
     schemars(deny_unknown_fields)
 )]
 #[serde(rename_all = "kebab-case")]
-pub enum Said {
+pub enum KernelEvent {
     /// An error of a GPU, by its number.
     Xid {
         /// Bus address, as the log has it.
@@ -320,12 +320,12 @@ pub fn sxids(log: &str) -> Vec<LoggedSxid> {
 /// The relevant messages of a log's last boot, each once; an Xid has the text of its first
 /// occurrence.
 #[cfg(test)]
-pub fn parse(log: &str) -> Vec<Said> {
+pub fn parse(log: &str) -> Vec<KernelEvent> {
     Reading::of(&plain(log)).said()
 }
 
 /// The same, unless the log has a text and nothing in it is known to be the kernel's.
-pub fn heard(log: &str) -> Answer<Vec<Said>> {
+pub fn heard(log: &str) -> Answer<Vec<KernelEvent>> {
     let log = plain(log);
     let reading = Reading::of(&log);
     let knows_any = reading.knows_any;
@@ -337,7 +337,7 @@ pub fn heard(log: &str) -> Answer<Vec<Said>> {
 }
 
 /// What the log of the running kernel, or of a tree, says.
-pub fn of_host(system: &System) -> Answer<Vec<Said>> {
+pub fn of_host(system: &System) -> Answer<Vec<KernelEvent>> {
     match read(system) {
         Answer::Is(text) => heard(&text),
         Answer::Failed(why) => Answer::Failed(why),
@@ -475,7 +475,7 @@ impl Reading {
         }
     }
 
-    fn said(mut self) -> Vec<Said> {
+    fn said(mut self) -> Vec<KernelEvent> {
         if self
             .doubt
             .as_ref()
@@ -497,7 +497,7 @@ impl Boot {
                 self.text.push(' ');
             }
             if let Some(LoggedXid { gpu, number, text }) = says::xid(says) {
-                heard.note(Said::Xid { gpu, number, text });
+                heard.note(KernelEvent::Xid { gpu, number, text });
             }
             if firmware(says) {
                 heard.note(firmware_hangs(says));
@@ -506,7 +506,7 @@ impl Boot {
         }
         if message.starts_with("nvidia-uvm: ") && message.contains("request_free_mem_region() err")
         {
-            heard.note(Said::NoHmm(message.trim().to_owned()));
+            heard.note(KernelEvent::NoHmm(message.trim().to_owned()));
             return true;
         }
         if let Some(LoggedSxid {
@@ -516,7 +516,7 @@ impl Boot {
             ..
         }) = switch(message)
         {
-            heard.note(Said::SwitchFault {
+            heard.note(KernelEvent::SwitchFault {
                 switch,
                 number,
                 text,
@@ -531,9 +531,9 @@ impl Boot {
         };
         let refuses = REFUSALS.contains(sign);
         heard.note(if refuses {
-            Said::Refused(message.trim().to_owned())
+            KernelEvent::Refused(message.trim().to_owned())
         } else {
-            Said::Unfit(message.trim().to_owned())
+            KernelEvent::Unfit(message.trim().to_owned())
         });
         true
     }
@@ -556,11 +556,11 @@ impl Boot {
         }
     }
 
-    fn said(mut self) -> Vec<Said> {
+    fn said(mut self) -> Vec<KernelEvent> {
         sentences(&self.text, &mut |one| self.heard.note(one));
         let unread = self
             .unread
-            .map(|(first, lines)| Said::Unread { first, lines });
+            .map(|(first, lines)| KernelEvent::Unread { first, lines });
         self.heard.said.extend(unread);
         self.heard.said
     }
@@ -585,15 +585,15 @@ fn is_unread(line: &Line, part: Part) -> bool {
 /// What a log says, each once.
 #[derive(Default)]
 struct Heard {
-    said: Vec<Said>,
-    known: HashSet<Said>,
+    said: Vec<KernelEvent>,
+    known: HashSet<KernelEvent>,
 }
 
 impl Heard {
-    fn note(&mut self, one: Said) {
+    fn note(&mut self, one: KernelEvent) {
         // In a storm of one Xid each line has another text.
         let told = match &one {
-            Said::Xid { gpu, number, .. } => Said::Xid {
+            KernelEvent::Xid { gpu, number, .. } => KernelEvent::Xid {
                 gpu: gpu.clone(),
                 number: *number,
                 text: String::new(),
@@ -643,26 +643,26 @@ pub const UNFIT: [&str; 3] = [
 
 /// A hang of the firmware of the GPU whose number the message begins with: `GPU6
 /// _kgspIsHeartbeatTimedOut: …`.
-fn firmware_hangs(says: &str) -> Said {
+fn firmware_hangs(says: &str) -> KernelEvent {
     let gpu = says.split(' ').next().filter(|word| {
         word.strip_prefix("GPU")
             .is_some_and(|n| n.parse::<u16>().is_ok())
     });
-    Said::FirmwareHangs(gpu.unwrap_or_default().to_owned())
+    KernelEvent::FirmwareHangs(gpu.unwrap_or_default().to_owned())
 }
 
-fn sentences(text: &str, note: &mut dyn FnMut(Said)) {
+fn sentences(text: &str, note: &mut dyn FnMut(KernelEvent)) {
     let each = |needle: &'static str| {
         text.match_indices(needle)
             .map(|(at, _)| (before(text, at), after(text, at + needle.len())))
     };
     each("requires use of the NVIDIA open kernel modules")
-        .for_each(|(before, _)| note(Said::NeedsOpen(named(before))));
+        .for_each(|(before, _)| note(KernelEvent::NeedsOpen(named(before))));
     each("is not supported by open nvidia.ko")
-        .for_each(|(before, _)| note(Said::NotForOpen(named(before))));
+        .for_each(|(before, _)| note(KernelEvent::NotForOpen(named(before))));
     for (before, after) in each("supported through the NVIDIA ") {
         if let Some((branch, _)) = after.split_once(".xx Legacy") {
-            note(Said::Legacy {
+            note(KernelEvent::Legacy {
                 gpu: named(before),
                 branch: branch.to_owned(),
             });
@@ -670,7 +670,7 @@ fn sentences(text: &str, note: &mut dyn FnMut(Said)) {
     }
     // "… is not supported by the NVIDIA 555.42.02 driver release"
     each("installed in this system is not supported by the")
-        .for_each(|(before, _)| note(Said::Unknown(named(before))));
+        .for_each(|(before, _)| note(KernelEvent::Unknown(named(before))));
     for (_, after) in each("the client has the version ") {
         let version = |text: &str| {
             text.chars()
@@ -682,32 +682,38 @@ fn sentences(text: &str, note: &mut dyn FnMut(Said)) {
             .split_once("this kernel module has the version ")
             .map(|(_, rest)| version(rest));
         let module = module.unwrap_or_default().trim_end_matches('.').to_owned();
-        note(Said::Mismatch { client, module });
+        note(KernelEvent::Mismatch { client, module });
     }
     let first_word = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
     each("probe routine was not called for ")
-        .for_each(|(_, after)| note(Said::NotProbed(first_word(after))));
+        .for_each(|(_, after)| note(KernelEvent::NotProbed(first_word(after))));
     each("probe routine failed for ")
-        .for_each(|(_, after)| note(Said::ProbeFailed(first_word(after))));
+        .for_each(|(_, after)| note(KernelEvent::ProbeFailed(first_word(after))));
     for (before, after) in each(" is already bound to ") {
         let by = first_word(after).trim_end_matches('.').to_owned();
         last_address(before).into_iter().for_each(|gpu| {
-            note(Said::Held {
+            note(KernelEvent::Held {
                 gpu,
                 by: by.clone(),
             })
         });
     }
-    each("RmInitAdapter failed!")
-        .for_each(|(before, _)| note(Said::InitFailed(last_address(before).unwrap_or_default())));
-    each("fallen off the bus")
-        .for_each(|(before, _)| note(Said::OffTheBus(last_address(before).unwrap_or_default())));
+    each("RmInitAdapter failed!").for_each(|(before, _)| {
+        note(KernelEvent::InitFailed(
+            last_address(before).unwrap_or_default(),
+        ))
+    });
+    each("fallen off the bus").for_each(|(before, _)| {
+        note(KernelEvent::OffTheBus(
+            last_address(before).unwrap_or_default(),
+        ))
+    });
     for (_, after) in each("BAR") {
         // "BAR1 is 0M @ 0x0 (PCI:0000:01:00.0)"
         if let Some((bar, rest)) = after.split_once(" is 0M @ 0x0 (PCI:")
             && bar.len() == 1
         {
-            note(Said::NoRoom(
+            note(KernelEvent::NoRoom(
                 rest.split(')').next().unwrap_or_default().to_owned(),
             ));
         }

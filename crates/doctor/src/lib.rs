@@ -20,14 +20,15 @@ pub use area::Area;
 pub use case::Case;
 pub use checks::{CHECKS, Check};
 pub use evidence::{
-    Apt, Asked, BootLayout, BootLayouts, BuiltFor, Bus, Cached, Cluster, Coherent, CompanionState,
-    Containers, Denial, DockerDaemon, EnvironmentKind, EnvironmentPackage, EvidenceSources, FORCED,
-    FabricManager, FailedBuild, FoundBy, Given, Hybrid, Image, Kubernetes, LoadedLibrary,
-    MachineState, NOT_IN_FACTS, OldCdiReader, PythonEnvironment, Repository, RepositoryKey,
-    RequiredPackage, Scheduler, Seen, Shells, SignedModules, Slurm, StartedAgent, Wsl, gather,
+    Apt, Asked, BlacklistEntry, BootLayout, BootLayouts, BuiltFor, Bus, Cluster, Coherent,
+    CompanionState, Containers, DockerDaemon, EnvironmentKind, EnvironmentPackage, EvidenceSources,
+    FORCED, FabricManager, FailedBuild, FoundBy, Given, Hybrid, InitramfsContents, Kubernetes,
+    LoadedLibrary, LoaderCacheEntry, MachineState, NOT_IN_FACTS, OldCdiReader, PythonEnvironment,
+    Repository, RepositoryKey, RequiredPackage, Scheduler, Seen, Shells, SignedModules, Slurm,
+    StartedAgent, Wsl, gather,
 };
 pub use gpusetup_nvidia::{Answer, Cuda, Nvml};
-pub use kernel_log::{LoggedGpu, LoggedSxid, LoggedXid, Said, sxids, xids};
+pub use kernel_log::{KernelEvent, LoggedGpu, LoggedSxid, LoggedXid, sxids, xids};
 pub use probe::Probe;
 
 use gpusetup_causes::{Remedy, gpus, tree};
@@ -183,12 +184,12 @@ impl Verdict {
 
     /// This verdict is a root cause, even if other verdicts of this check may follow from other
     /// checks.
-    pub fn alone(self) -> Self {
-        self.only_from(&[])
+    pub fn root_cause(self) -> Self {
+        self.caused_only_by(&[])
     }
 
     /// Restricts the possible root causes to these checks.
-    pub fn only_from(mut self, causes: &'static [CheckId]) -> Self {
+    pub fn caused_only_by(mut self, causes: &'static [CheckId]) -> Self {
         self.causes = Some(causes);
         self
     }
@@ -222,7 +223,7 @@ impl Verdict {
     }
 
     /// Adds a line of evidence.
-    pub fn saw(mut self, evidence: impl Into<String>) -> Self {
+    pub fn evidence(mut self, evidence: impl Into<String>) -> Self {
         self.evidence.push(evidence.into());
         self
     }
@@ -243,7 +244,7 @@ impl Verdict {
     }
 
     /// Adds the remedy that [`gpusetup_causes`] has for this problem.
-    pub fn helped(self, remedy: Remedy) -> Self {
+    pub fn remedy(self, remedy: Remedy) -> Self {
         self.advise(remedy.text, remedy.commands)
     }
 
@@ -285,7 +286,7 @@ impl Verdict {
     }
 
     /// Adds commands that the user must run afterwards.
-    pub fn then<S: Into<String>>(mut self, commands: impl IntoIterator<Item = S>) -> Self {
+    pub fn and_run<S: Into<String>>(mut self, commands: impl IntoIterator<Item = S>) -> Self {
         if let Some(remediation) = &mut self.remediation {
             remediation
                 .commands
@@ -613,9 +614,9 @@ mod tests {
     #[test]
     fn the_worst_of_several_counts_and_no_evidence_is_lost() {
         let parts = [
-            Verdict::pass().saw("a"),
-            Verdict::fail("x").saw("b"),
-            Verdict::fail("y").saw("c"),
+            Verdict::pass().evidence("a"),
+            Verdict::fail("x").evidence("b"),
+            Verdict::fail("y").evidence("c"),
         ];
         let all = Verdict::worst(parts).expect("three");
         assert_eq!(

@@ -16,8 +16,8 @@ mod python;
 mod toolkit;
 
 use super::{
-    Answer, Apt, Asked, CHECKS, Cached, Case, Containers, Denial, Given, Image, Probe, Report,
-    Repository, RepositoryKey, Seen, Shells, Status, examine,
+    Answer, Apt, Asked, BlacklistEntry, CHECKS, Case, Containers, Given, InitramfsContents,
+    LoaderCacheEntry, Probe, Report, Repository, RepositoryKey, Seen, Shells, Status, examine,
 };
 use gpusetup_data::embedded;
 use gpusetup_database::compat::Database;
@@ -45,14 +45,14 @@ const NEW_KEY: &str = "EB693B3035CD5710E231E123A4B469963BF863CC";
 /// cuDNN 9.10.2.
 pub fn sound() -> Seen {
     let facts = facts_of_sound();
-    let cached = |soname: &str, directory: &str| Cached {
+    let cached = |soname: &str, directory: &str| LoaderCacheEntry {
         soname: soname.into(),
         path: Path::new(directory).join(soname),
         directory: directory.into(),
         exists: true,
         libcuda: None,
     };
-    let denial = Denial {
+    let denial = BlacklistEntry {
         module: "nouveau".into(),
         by: "/lib/modprobe.d/nvidia.conf".into(),
         modified: Some(1),
@@ -74,7 +74,7 @@ pub fn sound() -> Seen {
         compilers: vec![13],
         denied: vec![denial],
         images: [OLD_KERNEL, KERNEL]
-            .map(|k| (k.to_owned(), Answer::Is(Image::default())))
+            .map(|k| (k.to_owned(), Answer::Is(InitramfsContents::default())))
             .into(),
         signer: Answer::NotAsked("the firmware does not require signatures".into()),
         nvcc: [(
@@ -198,14 +198,14 @@ fn illnesses(report: &Report) -> Vec<String> {
     .collect()
 }
 
-fn rival(modules: &[&str]) -> Answer<Image> {
+fn rival(modules: &[&str]) -> Answer<InitramfsContents> {
     let rivals = modules
         .iter()
         .map(|m| format!("usr/lib/modules/x/kernel/drivers/gpu/{m}.ko.zst"))
         .collect();
-    Answer::Is(Image {
+    Answer::Is(InitramfsContents {
         rivals,
-        ..Image::default()
+        ..InitramfsContents::default()
     })
 }
 

@@ -50,7 +50,7 @@ fn links_of(found: &AddOnFiles, case: &Case) -> Verdict {
             "the link {directory}/{} does not lead to a library",
             f.name
         ))
-        .saw(format!("{} -> {target}", f.name))
+        .evidence(format!("{} -> {target}", f.name))
         .advise(format!("reinstall {title}"), reinstall(found, case))
     });
     let sonames: BTreeSet<_> = found
@@ -99,14 +99,15 @@ fn links_of(found: &AddOnFiles, case: &Case) -> Verdict {
     let repair: Vec<_> = links.chain([rebuild_cache()]).collect();
     let wrong = wrong.iter().map(|(cause, evidence, ..)| {
         Verdict::fail(cause.clone())
-            .saw(evidence.clone())
+            .evidence(evidence.clone())
             .repair("create the links", repair.clone())
     });
     let version = found
         .version
         .map(|v| format!("{title} {v}, "))
         .unwrap_or_default();
-    let whole = Verdict::pass().saw(format!("{directory}: {version}{} files", found.files.len()));
+    let whole =
+        Verdict::pass().evidence(format!("{directory}: {version}{} files", found.files.len()));
     Verdict::worst(broken.chain(wrong).chain([whole])).unwrap_or_else(Verdict::pass)
 }
 
@@ -182,7 +183,7 @@ pub fn cache(case: &Case) -> Verdict {
     }
     if case.seen.facts.loader_cache.is_none() {
         return Verdict::fail("/etc/ld.so.cache is missing or cannot be read")
-            .alone()
+            .root_cause()
             .repair("rebuild the loader's cache", [rebuild_cache()]);
     }
     let gone = case.seen.cached.iter().filter(|c| !c.exists).map(|c| {
@@ -190,7 +191,7 @@ pub fn cache(case: &Case) -> Verdict {
             "the loader's cache lists {}, which no longer exists",
             c.path.display()
         ))
-        .saw(format!("{} => {}", c.soname, c.path.display()))
+        .evidence(format!("{} => {}", c.soname, c.path.display()))
         .repair("rebuild the loader's cache", [rebuild_cache()])
     });
     let each = case.seen.facts.add_on_files().map(|found| {
@@ -200,14 +201,14 @@ pub fn cache(case: &Case) -> Verdict {
         if !case.seen.loader_directories.contains(directory) {
             let evidence = format!("{shown} is not on the loader's path");
             if default != Some(directory) {
-                return Verdict::pass().saw(evidence);
+                return Verdict::pass().evidence(evidence);
             }
             let title = case.database.add_on_title(found.add_on);
             return Verdict::fail(format!(
                 "the loader does not search the directory of {title}: {shown}"
             ))
-            .alone()
-            .saw(evidence)
+            .root_cause()
+            .evidence(evidence)
             .repair(
                 "add the directory to the loader's path",
                 [loader_path(&case.seen.prefix.join("cuda")), rebuild_cache()],
@@ -231,15 +232,15 @@ pub fn cache(case: &Case) -> Verdict {
             .iter()
             .find(|s| found.files.iter().any(|f| f.name == **s) && !known(s))
         {
-            None => Verdict::pass().saw(format!(
+            None => Verdict::pass().evidence(format!(
                 "{shown}: {} libraries, all in the cache",
                 sonames.len()
             )),
             Some(soname) => Verdict::fail(format!(
                 "the loader's cache does not list {soname} of {shown}"
             ))
-            .alone()
-            .saw("/etc/ld.so.cache has not been rebuilt since".to_owned())
+            .root_cause()
+            .evidence("/etc/ld.so.cache has not been rebuilt since".to_owned())
             .repair("rebuild the loader's cache", [rebuild_cache()]),
         }
     });
@@ -253,23 +254,23 @@ pub fn winner(case: &Case) -> Verdict {
         let places: BTreeSet<PathBuf> =
             case.seen.cached.iter().filter(|c| c.soname == *soname).map(|c| c.path.clone()).collect();
         let first = case.seen.cached.iter().find(|c| c.soname == *soname);
-        let all = places.iter().fold(Verdict::pass(), |v, p| v.saw(format!("{soname} => {}", p.display())));
+        let all = places.iter().fold(Verdict::pass(), |v, p| v.evidence(format!("{soname} => {}", p.display())));
         let own =
             in_default_toolkit(case, add_on).filter(|c| c.files.iter().any(|f| f.soname.as_ref() == Some(soname)));
         let loaded = match answer {
             Answer::Is(version) => *version,
             // It may be off the loader's path on purpose, in a toolkit that is not the default one.
             Answer::Failed(why) if first.is_none() && own.is_none() => {
-                return Verdict::skip(format!("no {title} is on the loader's path")).saw(why.clone());
+                return Verdict::skip(format!("no {title} is on the loader's path")).evidence(why.clone());
             }
             Answer::Failed(why) => {
-                let verdict = Verdict::fail(format!("programs cannot load {soname}")).saw(why.clone());
+                let verdict = Verdict::fail(format!("programs cannot load {soname}")).evidence(why.clone());
                 return verdict.advise(format!("reinstall {title}"), [again()]);
             }
-            Answer::NotAsked(why) => return Verdict::skip(format!("{soname} was not checked")).saw(why.clone()),
+            Answer::NotAsked(why) => return Verdict::skip(format!("{soname} was not checked")).evidence(why.clone()),
         };
         let function = case.database.add_on(add_on).map_or("it", |a| &a.version_call.function);
-        let said = all.saw(format!("{function} returns {loaded}"));
+        let said = all.evidence(format!("{function} returns {loaded}"));
         let Some((own, version)) = own.and_then(|c| Some((c, c.version?))) else { return said };
         if version.has_files_of(loaded) {
             return said;
@@ -290,7 +291,7 @@ pub fn winner(case: &Case) -> Verdict {
         let verdict = if older { Verdict::fail(cause) } else { Verdict::warn(cause) };
         // The loader knows both and prefers the other: neither links nor the cache are the cause.
         let knows_both = case.seen.cached.iter().any(|c| c.soname == *soname && c.directory == own.directory);
-        let verdict = if knows_both { verdict.alone() } else { verdict };
+        let verdict = if knows_both { verdict.root_cause() } else { verdict };
         Verdict::worst([advise(verdict), said]).unwrap_or_else(Verdict::pass)
     });
     let why = if case.seen.facts.add_on_files().next().is_none() {

@@ -43,7 +43,7 @@ pub fn speak_freely(case: &Case) -> Verdict {
     let translates = (!translated.is_empty()).then(|| {
         let cause = "the IOMMU translates traffic between GPUs, which CUDA does not support on bare metal: copies \
                      between GPUs may be slow, wrong or hang";
-        let verdict = translated.into_iter().fold(Verdict::warn(cause), Verdict::saw);
+        let verdict = translated.into_iter().fold(Verdict::warn(cause), Verdict::evidence);
         verdict.advise("add iommu=pt to the kernel's command line, then reboot", untranslated(case))
     });
     let of = |wanted: bool| {
@@ -57,7 +57,7 @@ pub fn speak_freely(case: &Case) -> Verdict {
     let ports: Vec<_> = of(true).collect();
     let detours = (!ports.is_empty()).then(|| {
         let cause = "ports of PCI switches redirect traffic between GPUs through the CPU (ACS)";
-        let verdict = ports.iter().fold(Verdict::warn(cause), |v, port| v.saw(format!("{port} redirects")));
+        let verdict = ports.iter().fold(Verdict::warn(cause), |v, port| v.evidence(format!("{port} redirects")));
         verdict.advise(
             "disable ACS in the firmware's setup, unless virtual machines use the GPUs; or disable it until the next boot",
             ports.iter().map(|port| format!("sudo setpci -s {} ECAP_ACS+6.w=0000", quoted(port))),
@@ -71,15 +71,15 @@ pub fn speak_freely(case: &Case) -> Verdict {
         }
     });
     let straight = of(false).fold(Verdict::pass(), |v, port| {
-        v.saw(format!("{port} does not redirect"))
+        v.evidence(format!("{port} does not redirect"))
     });
     let straight = unseen.into_iter().fold(straight, |v, why| {
-        v.saw(format!("ACS could not be read: {why}"))
+        v.evidence(format!("ACS could not be read: {why}"))
     });
     let all = translates.into_iter().chain(detours).chain([straight]);
     match Verdict::worst(all) {
         Some(verdict) if verdict == Verdict::pass() => {
-            verdict.saw("no IOMMU translates and no port redirects")
+            verdict.evidence("no IOMMU translates and no port redirects")
         }
         found => found.unwrap_or_else(Verdict::pass),
     }

@@ -38,12 +38,12 @@ pub fn pods(case: &Case) -> Verdict {
     ];
     let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
     let verdict = lists.fold(verdict, |verdict, (what, list)| {
-        verdict.saw(format!("{what}: {}", list.join(", ")))
+        verdict.evidence(format!("{what}: {}", list.join(", ")))
     });
     match &of.classes {
-        Answer::Is(classes) => verdict.saw(format!("runtime classes: {}", listed(classes))),
+        Answer::Is(classes) => verdict.evidence(format!("runtime classes: {}", listed(classes))),
         Answer::Failed(why) | Answer::NotAsked(why) => {
-            verdict.saw(format!("runtime classes unknown: {why}"))
+            verdict.evidence(format!("runtime classes unknown: {why}"))
         }
     }
 }
@@ -81,7 +81,7 @@ fn pods_of(case: &Case, of: &Kubernetes) -> Option<Verdict> {
         .iter()
         .find(|broken| runs_pods(case, of, broken))
     {
-        return Some(unreadable(case, broken).then([SET_UP]));
+        return Some(unreadable(case, broken).and_run([SET_UP]));
     }
     if let (Some(file), [runtime]) = (&of.no_pods_by, of.runtimes.as_slice()) {
         let cause =
@@ -115,7 +115,7 @@ fn pods_of(case: &Case, of: &Kubernetes) -> Option<Verdict> {
             format!("sudoedit {path}"),
             format!("sudo systemctl restart {engine}"),
         ];
-        let verdict = Verdict::fail(cause).saw(runtime.path.display().to_string());
+        let verdict = Verdict::fail(cause).evidence(runtime.path.display().to_string());
         return Some(verdict.advise(format!("correct the file, then restart {engine}"), commands));
     }
     if of.configured.is_empty()
@@ -186,14 +186,15 @@ fn finds_runtimes(case: &Case, agent: &str) -> bool {
 /// What K3s or RKE2 know of NVIDIA's runtime, which they look for when they start.
 fn found_at_start(agent: &str, started: Option<&StartedAgent>) -> Verdict {
     let Some(StartedAgent { wrote, unit }) = started else {
-        return Verdict::pass().saw(format!("{agent} looks for NVIDIA's runtime when it starts"));
+        return Verdict::pass()
+            .evidence(format!("{agent} looks for NVIDIA's runtime when it starts"));
     };
     let cause = format!(
         "NVIDIA Container Toolkit is installed, but {agent} has not found it: it looks for it only when it starts"
     );
     let unit = unit.as_deref().unwrap_or(agent);
     let verdict =
-        Verdict::warn(cause).saw(format!("{} has no runtime of NVIDIA's", wrote.display()));
+        Verdict::warn(cause).evidence(format!("{} has no runtime of NVIDIA's", wrote.display()));
     verdict.advise(
         "restart it; its containers keep running",
         [format!("sudo systemctl restart {unit}")],
@@ -219,10 +220,10 @@ pub fn one_driver(case: &Case) -> Verdict {
                 "sudo gpusetup uninstall --driver",
             ],
         ),
-        (true, None) => Verdict::pass().saw("the driver is the GPU Operator's (/run/nvidia/driver)"),
+        (true, None) => Verdict::pass().evidence("the driver is the GPU Operator's (/run/nvidia/driver)"),
         (false, Some(version)) => Verdict::pass()
-            .saw(format!("driver {version} is the host's; the GPU Operator leaves its own out on such a node")),
-        (false, None) => Verdict::pass().saw("no driver yet: the GPU Operator can install one"),
+            .evidence(format!("driver {version} is the host's; the GPU Operator leaves its own out on such a node")),
+        (false, None) => Verdict::pass().evidence("no driver yet: the GPU Operator can install one"),
     }
 }
 
@@ -234,7 +235,7 @@ pub fn gres(case: &Case) -> Verdict {
     };
     if !of.has_slurmd {
         let verdict = Verdict::fail("slurmd is not installed: this host is no node of Slurm yet")
-            .only_from(&[]);
+            .caused_only_by(&[]);
         return verdict.advise(
             "install it in the version of the controller",
             ["sudo apt-get install slurmd"],
@@ -269,7 +270,7 @@ pub fn gres(case: &Case) -> Verdict {
     let missing: BTreeSet<_> = devices.difference(known).cloned().collect();
     let gone: BTreeSet<_> = known.difference(devices).cloned().collect();
     let cause = match (missing.is_empty(), gone.is_empty()) {
-        (true, true) => return Verdict::pass().saw(format!("slurmd -G: {}", listed(known))),
+        (true, true) => return Verdict::pass().evidence(format!("slurmd -G: {}", listed(known))),
         (false, true) => format!(
             "Slurm does not know these device files of GPUs: {}",
             listed(&missing)
@@ -328,15 +329,15 @@ pub fn confined(case: &Case) -> Verdict {
         (Some(true), _) => {
             verdict.advise(format!("confine jobs to their devices: {PLUGIN}"), [look])
         }
-        (_, true) => verdict.helped(gpusetup_causes::constrain_devices(&folder)),
+        (_, true) => verdict.remedy(gpusetup_causes::constrain_devices(&folder)),
         (_, false) => {
             let Remedy { text, commands } = gpusetup_causes::constrain_devices(&folder);
             verdict
                 .advise(format!("{text}, and {PLUGIN}"), commands)
-                .then([look])
+                .and_run([look])
         }
     };
-    verdict.then([RESTART])
+    verdict.and_run([RESTART])
 }
 
 /// The folder of Slurm's configuration.

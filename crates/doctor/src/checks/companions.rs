@@ -58,7 +58,7 @@ fn judged(
     } else {
         ", not started at boot"
     };
-    verdict.saw(format!("{}{version}{starts}", of.title))
+    verdict.evidence(format!("{}{version}{starts}", of.title))
 }
 
 /// A service that boots start, or that failed. One that nobody enabled need not run: exporters of
@@ -93,7 +93,7 @@ fn idle_unit(
     ));
     let logged = known.map(|(line, _)| line).or(state.log.last());
     let verdict = logged.into_iter().fold(verdict, |verdict, line| {
-        verdict.saw(format!("its log: {line}"))
+        verdict.evidence(format!("its log: {line}"))
     });
     let start = |unit: &String| {
         Operation::Service(Service {

@@ -17,7 +17,7 @@ pub fn get_gpus(case: &Case) -> Verdict {
     if here.engines.is_empty() {
         return Verdict::skip("no container engine is installed");
     }
-    let engines = Verdict::pass().saw(format!("engines: {}", here.engines.join(", ")));
+    let engines = Verdict::pass().evidence(format!("engines: {}", here.engines.join(", ")));
     if !here.has_toolkit && here.lost_runtimes.is_empty() && here.specs.is_empty() {
         return Verdict::skip(
             "containers with GPUs are not set up: NVIDIA's container toolkit is not installed",
@@ -32,7 +32,7 @@ pub fn get_gpus(case: &Case) -> Verdict {
         Verdict::fail(format!(
             "the configured runtime for containers with GPUs, {program}, is not installed"
         ))
-        .saw(format!("{file} names {program}"))
+        .evidence(format!("{file} names {program}"))
         .advise(
             "install NVIDIA's container toolkit, or remove the runtime from the file",
             [grep],
@@ -42,7 +42,7 @@ pub fn get_gpus(case: &Case) -> Verdict {
         Verdict::warn(
             "docker is a snap: it cannot see this host's container toolkit, and contains none",
         )
-        .saw("/snap/bin/docker, and no /snap/docker/current/usr/bin/nvidia-ctk")
+        .evidence("/snap/bin/docker, and no /snap/docker/current/usr/bin/nvidia-ctk")
         .advise(
             "update the snap, or install docker from packages",
             ["sudo snap refresh docker"],
@@ -88,7 +88,7 @@ pub fn unreadable(case: &Case, broken: &BrokenConfig) -> Verdict {
     };
     let look = format!("sudo cat -n {}", quoted_path(path));
     Verdict::fail(format!("{name} cannot read {}: {why}", path.display()))
-        .saw(path.display().to_string())
+        .evidence(path.display().to_string())
         .advise(text, [look].into_iter().chain(restart))
 }
 
@@ -108,18 +108,18 @@ fn undescribed(case: &Case) -> Option<Verdict> {
     (!is_there).then(|| {
         let titles = titles.join(" and ");
         let verdict = Verdict::warn(format!("containers of {titles} get no GPUs: no CDI specification describes them"))
-            .saw("no specification of nvidia.com in /etc/cdi and /var/run/cdi");
+            .evidence("no specification of nvidia.com in /etc/cdi and /var/run/cdi");
         if let Some(path) = here.misnamed_specs.first() {
             let (from, to) = (quoted_path(path), quoted_path(&path.with_extension("yaml")));
             return verdict
-                .saw(format!("{} is not read: its name ends in neither .yaml nor .json", path.display()))
+                .evidence(format!("{} is not read: its name ends in neither .yaml nor .json", path.display()))
                 .advise("rename it", [format!("sudo mv {from} {to}")]);
         }
         let generate = ["sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"];
         if is_tree {
             let text = "write one after it has booted, or enable nvidia-cdi-refresh.service of NVIDIA Container Toolkit \
                         1.18.0 or newer";
-            return verdict.saw("no enabled unit writes one at boot").advise(text, generate);
+            return verdict.evidence("no enabled unit writes one at boot").advise(text, generate);
         }
         verdict.advise("write one", generate)
     })
@@ -134,7 +134,7 @@ fn running(daemon: &DockerDaemon) -> Vec<Verdict> {
         );
         all.push(
             Verdict::fail(cause)
-                .saw(format!("docker info lists no runtime {name}"))
+                .evidence(format!("docker info lists no runtime {name}"))
                 .advise(
                     "restart docker, which stops its containers unless live-restore is set",
                     ["sudo systemctl restart docker"],
@@ -147,7 +147,7 @@ fn running(daemon: &DockerDaemon) -> Vec<Verdict> {
             "create the links, or start containers with CDI devices (--device nvidia.com/gpu=all)";
         all.push(
             Verdict::warn("running containers lose their GPUs when systemd reloads its units: \"Failed to initialize NVML: Unknown Error\"")
-                .saw("docker uses the cgroup driver systemd, and /dev/char has no links to NVIDIA's devices")
+                .evidence("docker uses the cgroup driver systemd, and /dev/char has no links to NVIDIA's devices")
                 .advise(text, ["sudo nvidia-ctk system create-dev-char-symlinks --create-all"]),
         );
     }
@@ -165,20 +165,20 @@ fn described(spec: &CdiSpec, case: &Case) -> Verdict {
                 spec,
                 Verdict::warn(format!("the CDI specification {path} cannot be read")),
             )
-            .saw(why.clone());
+            .evidence(why.clone());
         }
     };
     let Some(first) = missing.first() else {
         if let Some(other) = of_other_driver(spec, case) {
             return other;
         }
-        return Verdict::pass().saw(format!(
+        return Verdict::pass().evidence(format!(
             "{path}: {} devices, all their files exist",
             spec.devices.len()
         ));
     };
     if is_replaced(spec, &case.seen.containers) {
-        return Verdict::pass().saw(format!(
+        return Verdict::pass().evidence(format!(
             "{path} is stale, but another specification replaces it"
         ));
     }
@@ -191,7 +191,7 @@ fn described(spec: &CdiSpec, case: &Case) -> Verdict {
             format!(" and {} more files that do not exist", missing.len() - 1)
         },
     );
-    again(spec, Verdict::fail(cause)).saw(format!("{path} was generated for another driver"))
+    again(spec, Verdict::fail(cause)).evidence(format!("{path} was generated for another driver"))
 }
 
 /// Whether another specification counts: if two describe one device, the one in /var/run, unless an
@@ -224,7 +224,7 @@ fn of_other_driver(spec: &CdiSpec, case: &Case) -> Option<Verdict> {
     let cause = format!(
         "containers with GPUs get the files of driver {written}, and {installed} is installed: {path} is older"
     );
-    Some(again(spec, Verdict::warn(cause)).saw(format!(
+    Some(again(spec, Verdict::warn(cause)).evidence(format!(
         "{path} names libraries of {written}, which are still there"
     )))
 }
@@ -254,7 +254,8 @@ fn conflicting(here: &Containers) -> Option<Verdict> {
     let cause = format!(
         "containers get no {device} by CDI: two specifications of one folder describe it, and engines use neither"
     );
-    let verdict = Verdict::warn(cause).saw(format!("{first} and {second} both describe {device}"));
+    let verdict =
+        Verdict::warn(cause).evidence(format!("{first} and {second} both describe {device}"));
     let list = format!(
         "ls -l {} {}",
         quoted_path(&one.path),
@@ -316,7 +317,7 @@ fn unread(reader: &OldCdiReader, here: &Containers) -> Option<Verdict> {
     let known = format!("the specification has version {written}, and {known}");
     let text = format!("{update}write a specification with an older container toolkit");
     let asks = format!("grep -m1 cdiVersion {}", quoted_path(&spec.path));
-    Some(Verdict::warn(cause).saw(known).advise(text, [asks]))
+    Some(Verdict::warn(cause).evidence(known).advise(text, [asks]))
 }
 
 fn again(spec: &CdiSpec, verdict: Verdict) -> Verdict {
@@ -346,10 +347,10 @@ pub fn not_given(case: &Case) -> Option<Verdict> {
             Verdict::fail("the host has GPUs, but this container was started without them")
         }
         (Asked::Gpus, true) => {
-            Verdict::fail(NOT_PASSED).saw("NVIDIA_VISIBLE_DEVICES requests GPUs")
+            Verdict::fail(NOT_PASSED).evidence("NVIDIA_VISIBLE_DEVICES requests GPUs")
         }
         (Asked::Gpus, false) => {
-            Verdict::warn(NOT_PASSED).saw("NVIDIA_VISIBLE_DEVICES requests GPUs")
+            Verdict::warn(NOT_PASSED).evidence("NVIDIA_VISIBLE_DEVICES requests GPUs")
         }
     };
     let text = "start the container with GPUs, on a host with NVIDIA's container toolkit; do not install a driver in it. \
@@ -360,8 +361,8 @@ pub fn not_given(case: &Case) -> Option<Verdict> {
     ];
     Some(
         verdict
-            .saw("/dev/nvidiactl is missing")
-            .alone()
+            .evidence("/dev/nvidiactl is missing")
+            .root_cause()
             .advise(text, commands),
     )
 }
@@ -388,7 +389,7 @@ pub fn without_library(case: &Case, library: &str, capability: &str) -> Option<V
         _ => format!("this container has the GPUs' devices, but not the host driver's {library}"),
     };
     let commands = ["docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility IMAGE"];
-    Some(Verdict::fail(cause).alone().advise(
+    Some(Verdict::fail(cause).root_cause().advise(
         "start the container with the driver's libraries; do not install a driver in it",
         commands,
     ))
@@ -420,16 +421,16 @@ pub fn count_memory(case: &Case) -> Verdict {
     };
     let evidence = format!("driver {}, mode {mode}", driver.version);
     if mode == "driver" {
-        return Verdict::pass().saw(evidence);
+        return Verdict::pass().evidence(evidence);
     }
     let cause = "the kernel counts GPU memory as host memory: Kubernetes reports too much memory, and pods get wrong limits";
     if branch < 580 {
         let text = "install driver branch 580 or newer, which can manage GPU memory itself";
         return Verdict::warn(cause)
-            .saw(evidence)
+            .evidence(evidence)
             .advise(text, ["gpusetup plan --upgrade"]);
     }
     Verdict::warn(cause)
-        .saw(evidence)
-        .helped(gpusetup_causes::driver_manages_memory())
+        .evidence(evidence)
+        .remedy(gpusetup_causes::driver_manages_memory())
 }

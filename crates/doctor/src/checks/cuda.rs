@@ -3,7 +3,7 @@
 
 use super::containers::{not_given, without_library};
 use super::no_driver_of_its_own;
-use crate::{Answer, Case, Said, Verdict};
+use crate::{Answer, Case, KernelEvent, Verdict};
 use gpusetup_database::version::DriverVersion;
 use gpusetup_host::MachineKind;
 use gpusetup_nvidia::{ComputeMode, Convolution, Cuda, Kernel, Refused};
@@ -17,7 +17,7 @@ pub fn computes(case: &Case) -> Verdict {
             return not_given(case).unwrap_or_else(|| Verdict::skip(why.clone()));
         }
         Answer::Failed(why) => {
-            return Verdict::fail(format!("CUDA does not respond: {why}")).saw(why.clone()).advise(
+            return Verdict::fail(format!("CUDA does not respond: {why}")).evidence(why.clone()).advise(
                 "see what the kernel reports, then reboot: a process that hangs in the driver cannot be killed",
                 ["sudo dmesg | grep -E 'NVRM|nvidia'", "sudo reboot"],
             );
@@ -33,21 +33,21 @@ pub fn computes(case: &Case) -> Verdict {
         None => Verdict::worst(cuda.gpus.iter().map(|gpu| {
             let at = gpu.address.as_deref().unwrap_or("without an address");
             match &gpu.kernel {
-                Kernel::Right => Verdict::pass().saw(format!("{at}: a test kernel computed correct results")),
+                Kernel::Right => Verdict::pass().evidence(format!("{at}: a test kernel computed correct results")),
                 Kernel::Wrong(how) => Verdict::fail("{gpus} {computes|compute} wrong results")
                     .of_gpu(at)
-                    .saw(format!("{at}: {how}"))
+                    .evidence(format!("{at}: {how}"))
                     .advise(
                         "take the GPU out of use and test it; have the board replaced if the test fails",
                         ["dcgmi diag -r 3"],
                     )
-                    .only_from(&[CheckId::GS903, CheckId::GS904]),
+                    .caused_only_by(&[CheckId::GS903, CheckId::GS904]),
                 Kernel::Refused(refused) => refusal(case, cuda, refused, gpu.address.as_deref()),
             }
         }))
         .unwrap_or_else(Verdict::pass),
     };
-    library.into_iter().fold(verdict, Verdict::saw)
+    library.into_iter().fold(verdict, Verdict::evidence)
 }
 
 /// The meaning of each number is documented:
@@ -67,24 +67,24 @@ fn refusal(case: &Case, cuda: &Cuda, refused: &Refused, at: Option<&str>) -> Ver
         None => without_library(case, "libcuda.so.1", "compute").unwrap_or_else(|| {
             Verdict::fail("programs cannot load the driver's CUDA library, libcuda.so.1")
                 .advise("install the driver's CUDA library", ["sudo ldconfig", "gpusetup plan"])
-                .only_from(&[CheckId::GS501, CheckId::GS508, CheckId::GS507, CheckId::GS401, CheckId::GS603])
+                .caused_only_by(&[CheckId::GS501, CheckId::GS508, CheckId::GS507, CheckId::GS401, CheckId::GS603])
         }),
         Some(34) => {
             Verdict::fail(format!("programs load a stub instead of the driver's library: {library} (error 34)"))
                 .advise("remove its directory from the loader's path: it is only for linking", where_from)
-                .only_from(&[CheckId::GS507])
+                .caused_only_by(&[CheckId::GS507])
         }
         Some(803) => Verdict::fail(format!("the loaded driver does not match {library} (error 803)"))
             .advise(
                 "reboot if the driver was updated; otherwise remove the other libcuda from the loader's path",
                 where_from.into_iter().chain(["sudo reboot"]),
             )
-            .only_from(&[CheckId::GS501, CheckId::GS508, CheckId::GS507, CheckId::GS401]),
+            .caused_only_by(&[CheckId::GS501, CheckId::GS508, CheckId::GS507, CheckId::GS401]),
         Some(804) => Verdict::fail(format!(
             "programs load {library} of a newer driver than the loaded one, which this GPU does not support (error 804)"
         ))
         .advise("remove the directory of cuda-compat from the loader's path", where_from)
-        .only_from(&[CheckId::GS507]),
+        .caused_only_by(&[CheckId::GS507]),
         Some(802) => not_ready(case),
         Some(NO_DEVICE) => return no_gpu(case, &refused.to_string()),
         Some(3) => heterogeneous(case).unwrap_or_else(|| {
@@ -104,27 +104,27 @@ fn refusal(case: &Case, cuda: &Cuda, refused: &Refused, at: Option<&str>) -> Ver
         // Another program is computing there, which is normal.
         Some(2) => {
             return Verdict::skip(format!("the memory of {} is in use: no test kernel was run", the_gpu(at)))
-                .saw(refused.to_string());
+                .evidence(refused.to_string());
         }
         Some(214) => Verdict::fail(format!("the memory of {gpu} has an uncorrectable error (error 214)"))
             .advise("stop the programs that use the GPU, then reset it", reset(at))
-            .only_from(&[CheckId::GS903, CheckId::GS904]),
+            .caused_only_by(&[CheckId::GS903, CheckId::GS904]),
         Some(221) => Verdict::fail("the driver's PTX compiler, libnvidia-ptxjitcompiler.so.1, is missing (error 221)")
             .advise("reinstall the driver's libraries", ["sudo ldconfig", "gpusetup plan"])
-            .only_from(&[CheckId::GS401, CheckId::GS603]),
+            .caused_only_by(&[CheckId::GS401, CheckId::GS603]),
         Some(102) => Verdict::fail(format!("no licence for {gpu} (error 102)"))
             .advise("configure the licence of the virtual GPU", ["nvidia-smi -q | grep -i license"])
-            .only_from(&[]),
+            .caused_only_by(&[]),
         // The test kernel, which only writes numbers, was aborted.
         Some(code @ (700..=719)) => Verdict::fail(format!("a test kernel was aborted on {gpu} (error {code})"))
             .advise("see what the kernel reports, then reset the GPU", reset(at))
-            .only_from(&[CheckId::GS903, CheckId::GS904, CheckId::GS501]),
+            .caused_only_by(&[CheckId::GS903, CheckId::GS904, CheckId::GS501]),
         Some(code) => Verdict::fail(format!("CUDA does not compute on {gpu}: {} (error {code})", refused.says))
             .advise("see what the kernel reports", ["sudo dmesg | grep -E 'NVRM|nvidia'"]),
     };
     let verdict = at.into_iter().fold(verdict, Verdict::of_gpu);
     let whose = at.map(|at| format!("{at}: ")).unwrap_or_default();
-    verdict.saw(format!("{whose}{refused}"))
+    verdict.evidence(format!("{whose}{refused}"))
 }
 
 fn the_gpu(at: Option<&str>) -> String {
@@ -156,7 +156,7 @@ fn no_gpu(case: &Case, said: &str) -> Verdict {
                 "create MIG instances, or switch MIG off",
                 ["sudo nvidia-smi mig -lgip", "sudo nvidia-smi -mig 0"],
             )
-            .only_from(&[CheckId::GS802])
+            .caused_only_by(&[CheckId::GS802])
     } else if gpus.is_empty() {
         Verdict::fail("CUDA finds no GPU (error 100)")
             .advise("see what the kernel reports", ["sudo dmesg | grep NVRM"])
@@ -169,7 +169,7 @@ fn no_gpu(case: &Case, said: &str) -> Verdict {
             ["ls -l /dev/nvidia*".to_owned(), format!("sudo gpusetup doctor {}", CheckId::GS505)],
         )
     };
-    verdict.saw(said)
+    verdict.evidence(said)
 }
 
 /// Error 802: the fabric is not up, or a GPU in confidential-computing mode was not attested.
@@ -184,7 +184,7 @@ fn not_ready(case: &Case) -> Verdict {
             "attest the GPU, then set it ready",
             ["sudo nvidia-smi conf-compute -srs 1"],
         )
-        .only_from(&[]);
+        .caused_only_by(&[]);
     }
     let cause = "the GPUs are not connected by NVLink yet: CUDA reports that the system is not ready (error 802)";
     Verdict::fail(cause)
@@ -196,7 +196,7 @@ fn not_ready(case: &Case) -> Verdict {
             case.fabric_start()
                 .chain(["nvidia-smi -q | grep -A 3 Fabric".to_owned()]),
         )
-        .only_from(&[CheckId::GS801])
+        .caused_only_by(&[CheckId::GS801])
 }
 
 fn busy(case: &Case, gpu: &str, at: Option<&str>) -> Verdict {
@@ -219,31 +219,31 @@ fn busy(case: &Case, gpu: &str, at: Option<&str>) -> Verdict {
             "{gpu} {does} not accept programs: the compute mode is Prohibited (error 46)"
         ))
         .advise("set the default compute mode", [default])
-        .only_from(&[]),
+        .caused_only_by(&[]),
         Some(ComputeMode::Exclusive) => {
             let count = told.and_then(|g| g.processes).unwrap_or(0);
             Verdict::warn(format!(
                 "another process uses {gpu}, in a mode for one process at a time (error 46)"
             ))
-            .saw(format!("compute mode exclusive, {count} processes"))
+            .evidence(format!("compute mode exclusive, {count} processes"))
             .advise(
                 "wait for that process, or set the default compute mode",
                 ["nvidia-smi".to_owned(), default],
             )
-            .only_from(&[])
+            .caused_only_by(&[])
         }
         _ => Verdict::fail(format!("{gpu} {is} busy or unavailable (error 46)"))
             .advise(
                 "see which programs use it, and what the kernel reports",
                 ["nvidia-smi", "sudo dmesg | grep NVRM"],
             )
-            .only_from(&[CheckId::GS903, CheckId::GS904]),
+            .caused_only_by(&[CheckId::GS903, CheckId::GS904]),
     }
 }
 
 /// Whether the kernel's log says that it has no address space for the GPU's memory.
 fn said_hmm(case: &Case) -> bool {
-    matches!(&case.seen.kernel_log, Answer::Is(said) if said.iter().any(|s| matches!(s, Said::NoHmm(_))))
+    matches!(&case.seen.kernel_log, Answer::Is(said) if said.iter().any(|s| matches!(s, KernelEvent::NoHmm(_))))
 }
 
 /// Some kernels have no address space for heterogeneous memory (HMM) of nvidia-uvm: CUDA does not
@@ -260,7 +260,7 @@ fn heterogeneous(case: &Case) -> Option<Verdict> {
         &[]
     };
     let line = said.iter().find_map(|s| {
-        if let Said::NoHmm(line) = s {
+        if let KernelEvent::NoHmm(line) = s {
             Some(line.clone())
         } else {
             None
@@ -280,15 +280,15 @@ fn heterogeneous(case: &Case) -> Option<Verdict> {
         "sudo modprobe -r nvidia_uvm".to_owned(),
         "sudo modprobe nvidia_uvm".to_owned(),
     ];
-    let verdict = Verdict::fail(cause).saw("nvidia_uvm: uvm_disable_hmm=N");
-    let verdict = line.into_iter().fold(verdict, Verdict::saw);
+    let verdict = Verdict::fail(cause).evidence("nvidia_uvm: uvm_disable_hmm=N");
+    let verdict = line.into_iter().fold(verdict, Verdict::evidence);
     Some(
         verdict
             .advise(
                 "disable HMM in CUDA's kernel module, or install a newer kernel",
                 commands,
             )
-            .only_from(&[CheckId::GS903]),
+            .caused_only_by(&[CheckId::GS903]),
     )
 }
 
@@ -319,20 +319,20 @@ pub fn versions(case: &Case) -> Verdict {
     let limit =
         format!("driver {driver} runs CUDA {runs} and older (the \"CUDA Version\" of nvidia-smi)");
     let Some(default) = &case.seen.default_toolkit else {
-        return Verdict::skip("there is no default toolkit").saw(limit);
+        return Verdict::skip("there is no default toolkit").evidence(limit);
     };
     let Some(toolkit) = case.seen.facts.toolkits.iter().find(|t| t.path == *default) else {
-        return Verdict::skip("the version of the default toolkit is not known").saw(limit);
+        return Verdict::skip("the version of the default toolkit is not known").evidence(limit);
     };
     let version = toolkit.version;
     let three = |verdict: Verdict| {
         verdict
-            .saw(limit.clone())
-            .saw(format!(
+            .evidence(limit.clone())
+            .evidence(format!(
                 "the default toolkit is CUDA {version}, in {}",
                 toolkit.path.display()
             ))
-            .saw("frameworks from pip or conda ship their own CUDA (see torch.version.cuda)")
+            .evidence("frameworks from pip or conda ship their own CUDA (see torch.version.cuda)")
     };
     if version.series() <= runs {
         return three(Verdict::pass());
@@ -347,7 +347,7 @@ pub fn versions(case: &Case) -> Verdict {
         );
     };
     if driver >= oldest {
-        return three(Verdict::pass()).saw(format!(
+        return three(Verdict::pass()).evidence(format!(
             "driver {driver} still runs programs of CUDA {version} (from {oldest} on) that contain more than PTX"
         ));
     }
@@ -366,37 +366,37 @@ pub fn convolution(case: &Case) -> Verdict {
     let each = case.seen.convolution.iter().map(|(soname, answer)| match answer {
         Answer::NotAsked(why) => Verdict::skip(why.clone()),
         Answer::Is(Convolution::Right) => {
-            Verdict::pass().saw(format!("{soname}: a convolution computed correct results"))
+            Verdict::pass().evidence(format!("{soname}: a convolution computed correct results"))
         }
         Answer::Is(Convolution::Wrong(how)) => {
-            Verdict::fail(format!("{soname} computes a wrong convolution")).saw(how.clone()).advise(
+            Verdict::fail(format!("{soname} computes a wrong convolution")).evidence(how.clone()).advise(
                 "reinstall cuDNN; test the GPU if that does not help",
                 ["sudo gpusetup apply --profile toolkit", "dcgmi diag -r 3"],
             )
         }
         Answer::Is(Convolution::Refused(refused)) if refused.code.is_none() => {
             // GS703 reports whether programs can load it at all.
-            Verdict::skip(format!("{soname} could not be loaded")).saw(refused.to_string())
+            Verdict::skip(format!("{soname} could not be loaded")).evidence(refused.to_string())
         }
         // CUDA's "out of memory", and cuDNN's "allocation failed" of releases 7, 8 and 9: another
         // program is computing.
         Answer::Is(Convolution::Refused(refused)) if matches!(refused.code, Some(2 | 4004)) => {
-            Verdict::skip("the GPU's memory is in use: no convolution was run").saw(refused.to_string())
+            Verdict::skip("the GPU's memory is in use: no convolution was run").evidence(refused.to_string())
         }
         // "Architecture mismatch" up to release 8, and in release 9.
         Answer::Is(Convolution::Refused(refused)) if matches!(refused.code, Some(6 | 3007)) => {
             Verdict::fail(format!("{soname} has no code for this GPU"))
-                .saw(refused.to_string())
+                .evidence(refused.to_string())
                 .advise("install a cuDNN that supports this GPU; gpusetup chooses one", ["gpusetup plan"])
         }
         Answer::Is(Convolution::Refused(refused)) => {
-            Verdict::fail(format!("{soname} does not compute: {}", refused.says)).saw(refused.to_string()).advise(
+            Verdict::fail(format!("{soname} does not compute: {}", refused.says)).evidence(refused.to_string()).advise(
                 "check that cuDNN's files are of one release built for this CUDA, and that libcublas is found",
                 ["ldconfig -p | grep -E 'libcudnn|libcublas'", "sudo gpusetup apply --profile toolkit"],
             )
         }
         Answer::Failed(why) => Verdict::fail(format!("cuDNN does not finish: {why}"))
-            .saw(why.clone())
+            .evidence(why.clone())
             .advise("reinstall cuDNN", ["sudo gpusetup apply --profile toolkit"]),
     });
     let kind = case.seen.facts.machine.kind;

@@ -4,7 +4,7 @@
 use super::log::{of_idle_gpus, of_module};
 use super::rivals::held_by;
 use super::{next_kernel, no_driver_of_its_own};
-use crate::{Answer, Asked, Case, LoggedGpu, Said, Status, Verdict};
+use crate::{Answer, Asked, Case, KernelEvent, LoggedGpu, Status, Verdict};
 use gpusetup_database::compat::ModuleFlavour;
 use gpusetup_host::{Block, Gpu, InstalledDriver, MachineKind, Origin, RIVALS};
 use gpusetup_recipes::{
@@ -19,7 +19,7 @@ use gpusetup_text::text::{count, quoted};
 pub fn on_the_bus(case: &Case) -> Verdict {
     let facts = &case.seen.facts;
     if !facts.gpus.is_empty() {
-        return Verdict::pass().saw(count(facts.gpus.len() as u64, "NVIDIA GPU"));
+        return Verdict::pass().evidence(count(facts.gpus.len() as u64, "NVIDIA GPU"));
     }
     if !facts.has_no_gpu() {
         return Verdict::skip("the PCI bus does not show here whether there is a GPU");
@@ -31,10 +31,15 @@ pub fn on_the_bus(case: &Case) -> Verdict {
         &[]
     };
     // Xid 79 means the same.
-    let lost = |said: &&Said| matches!(said, Said::OffTheBus(_) | Said::Xid { number: 79, .. });
+    let lost = |said: &&KernelEvent| {
+        matches!(
+            said,
+            KernelEvent::OffTheBus(_) | KernelEvent::Xid { number: 79, .. }
+        )
+    };
     if let Some(lost) = said.iter().find(lost) {
         return Verdict::fail("a GPU has fallen off the PCI bus, and no NVIDIA GPU is left")
-            .saw(format!("the kernel's log: {lost:?}"))
+            .evidence(format!("the kernel's log: {lost:?}"))
             .advise(
                 "power the host off and on again; if this happens again, check power, cooling and the slot",
                 COMMANDS,
@@ -61,7 +66,7 @@ pub fn on_the_bus(case: &Case) -> Verdict {
     Verdict::warn(format!(
         "the driver is {state}, but no NVIDIA GPU is on the PCI bus: one may have fallen off it"
     ))
-    .saw("/sys/bus/pci/devices has no device of vendor 10de".to_owned())
+    .evidence("/sys/bus/pci/devices has no device of vendor 10de".to_owned())
     .advise(
         "if the host has a GPU, power the host off and on again",
         COMMANDS,
@@ -88,7 +93,7 @@ fn no_gpu(kind: MachineKind) -> Verdict {
         ),
     };
     Verdict::warn(cause)
-        .saw("/sys/bus/pci/devices has no device of vendor 10de")
+        .evidence("/sys/bus/pci/devices has no device of vendor 10de")
         .advise(remedy, commands.iter().copied())
 }
 
@@ -108,14 +113,15 @@ pub fn knows_gpus(case: &Case) -> Verdict {
                         why.replace(&named, &format!("{{gpus}} ({}) {{is|are}}", gpu.pci_id)),
                     )
                     .of_gpu(at)
-                    .saw(format!("{at}: {}", gpu.pci_id))
-                    .helped(gpusetup_causes::report_gpu(&format!("-s {}", quoted(at))))
-                    .then(["sudo dmesg | grep NVRM"]);
+                    .evidence(format!("{at}: {}", gpu.pci_id))
+                    .remedy(gpusetup_causes::report_gpu(&format!("-s {}", quoted(at))))
+                    .and_run(["sudo dmesg | grep NVRM"]);
                 }
                 Ok(card) => card,
             };
             if card.is_virtual {
-                return Verdict::pass().saw(format!("{at}: a virtual GPU (vGPU) of {}", card.name));
+                return Verdict::pass()
+                    .evidence(format!("{at}: a virtual GPU (vGPU) of {}", card.name));
             }
             let range = match (card.first_branch, card.last_branch) {
                 (first, Some(last)) => format!(
@@ -127,7 +133,7 @@ pub fn knows_gpus(case: &Case) -> Verdict {
             };
             let evidence = format!("{at}: {}: {range}", card.name);
             let Some(driver) = &case.seen.facts.driver else {
-                return Verdict::pass().saw(evidence);
+                return Verdict::pass().evidence(evidence);
             };
             let branch = driver.version.branch;
             let cause = match (card.first_branch, card.last_branch) {
@@ -135,7 +141,7 @@ pub fn knows_gpus(case: &Case) -> Verdict {
                 (Some(first), _) if branch < first => {
                     gpusetup_causes::first_branch(first, &card.name)
                 }
-                _ => return Verdict::pass().saw(evidence),
+                _ => return Verdict::pass().evidence(evidence),
             };
             let fits = card
                 .last_branch
@@ -147,33 +153,33 @@ pub fn knows_gpus(case: &Case) -> Verdict {
                 driver.version
             ))
             .of_gpu(at)
-            .saw(evidence)
+            .evidence(evidence)
             .advise(
                 "install a driver branch that supports the GPU",
                 [format!("gpusetup plan{fits}")],
             )
         });
     let told = of_idle_gpus(case, |said| match said {
-        Said::Legacy { gpu, branch } => Some((
+        KernelEvent::Legacy { gpu, branch } => Some((
             gpu.address(),
             format!(
                 "the driver reports that {gpu} needs a driver of branch {branch}, and ignores the GPU"
             ),
         )),
-        Said::Unknown(gpu) if !is_known(case, gpu) => Some((
+        KernelEvent::Unknown(gpu) if !is_known(case, gpu) => Some((
             gpu.address(),
             format!("the driver reports that it does not support {gpu}"),
         )),
         _ => None,
     });
     let told = told.into_iter().map(|cause| {
-        Verdict::fail(cause).saw("the kernel's log").advise(
+        Verdict::fail(cause).evidence("the kernel's log").advise(
             "install a driver branch that supports the GPU",
             ["gpusetup plan"],
         )
     });
     let misled = of_idle_gpus(case, |said| match said {
-        Said::Unknown(gpu) if is_known(case, gpu) => Some((
+        KernelEvent::Unknown(gpu) if is_known(case, gpu) => Some((
             gpu.address(),
             format!("the driver reports that it does not support {gpu}, but its branch does"),
         )),
@@ -199,7 +205,7 @@ fn card_of<'a>(case: &'a Case, logged: &LoggedGpu) -> Option<&'a Card> {
 
 /// The driver's message about a GPU is wrong.
 fn unreadable(cause: String) -> Verdict {
-    Verdict::fail(cause).saw("the kernel's log").advise(
+    Verdict::fail(cause).evidence("the kernel's log").advise(
         "check whether the GPU can be read at all: in a virtual machine it may not be",
         ["sudo dmesg | grep -e NVRM -e nvidia"],
     )
@@ -226,20 +232,20 @@ pub fn one_origin(case: &Case) -> Verdict {
     let said =
         |d: &InstalledDriver| format!("{} by {}: {}", d.version, origin(d.origin), d.evidence);
     let Some(drivers @ [one, two]) = case.seen.facts.two_drivers() else {
-        return Verdict::pass().saw(said(driver));
+        return Verdict::pass().evidence(said(driver));
     };
     let fail = Verdict::fail(gpusetup_causes::two_drivers(one.version, two.version));
     // Files of another version of the packages are there until an interrupted update is finished
     // (GS603); a runfile's stay.
     let fail = if has_runfile(drivers) {
-        fail.alone()
+        fail.root_cause()
     } else {
         fail
     };
     let fail = fail
-        .helped(keep_one_driver(drivers, &case.seen.facts))
-        .then(["gpusetup plan"]);
-    drivers.into_iter().fold(fail, |v, d| v.saw(said(d)))
+        .remedy(keep_one_driver(drivers, &case.seen.facts))
+        .and_run(["gpusetup plan"]);
+    drivers.into_iter().fold(fail, |v, d| v.evidence(said(d)))
 }
 
 fn origin(origin: Origin) -> &'static str {
@@ -257,11 +263,11 @@ pub fn flavour(case: &Case) -> Verdict {
         return skip;
     }
     let told = of_idle_gpus(case, |said| match said {
-        Said::NeedsOpen(gpu) => Some((
+        KernelEvent::NeedsOpen(gpu) => Some((
             gpu.address(),
             format!("the driver reports that {gpu} needs the open kernel modules"),
         )),
-        Said::NotForOpen(gpu) if !runs_open(case, gpu) => Some((
+        KernelEvent::NotForOpen(gpu) if !runs_open(case, gpu) => Some((
             gpu.address(),
             format!("the driver reports that the open kernel modules do not support {gpu}"),
         )),
@@ -269,11 +275,11 @@ pub fn flavour(case: &Case) -> Verdict {
     });
     let told = told.into_iter().map(|cause| {
         Verdict::fail(cause)
-            .saw("the kernel's log")
+            .evidence("the kernel's log")
             .advise("install the other kernel modules", ["gpusetup plan"])
     });
     let misled = of_idle_gpus(case, |said| match said {
-        Said::NotForOpen(gpu) if runs_open(case, gpu) => Some((
+        KernelEvent::NotForOpen(gpu) if runs_open(case, gpu) => Some((
             gpu.address(),
             format!(
                 "the driver reports that the open kernel modules do not support {gpu}, but they do"
@@ -298,14 +304,14 @@ pub fn flavour(case: &Case) -> Verdict {
     let each = cards.map(|card| {
         let evidence = format!("{}: the {flavour} modules of {}", card.name, driver.version);
         if card.modules.contains(&flavour) {
-            return Verdict::pass().saw(evidence);
+            return Verdict::pass().evidence(evidence);
         }
         let needed = flavour.other();
         Verdict::fail(format!(
             "{}, but the {flavour} ones are installed",
             gpusetup_causes::needs_modules(&card.name, needed)
         ))
-        .saw(evidence)
+        .evidence(evidence)
         .advise(
             "install the other kernel modules",
             [format!("gpusetup plan --modules {needed}")],
@@ -327,15 +333,17 @@ pub fn may_load(case: &Case) -> Verdict {
     let Some(worst) = worst_block(blocks, is_loaded) else {
         return blocks
             .iter()
-            .fold(Verdict::pass(), |v, block| v.saw(shown(block)));
+            .fold(Verdict::pass(), |v, block| v.evidence(shown(block)));
     };
     let cause = describe_block(worst);
     let verdict = match (is_loaded, worst.always) {
         (Some(true), _) | (None, false) => Verdict::warn(cause),
         (Some(false), _) | (None, true) => Verdict::fail(cause),
     };
-    let verdict = blocks.iter().fold(verdict, |v, block| v.saw(shown(block)));
-    verdict.helped(unblock_remedy(
+    let verdict = blocks
+        .iter()
+        .fold(verdict, |v, block| v.evidence(shown(block)));
+    verdict.remedy(unblock_remedy(
         blocks,
         &case.seen.facts,
         is_loaded == Some(false),
@@ -359,11 +367,12 @@ pub fn devices(case: &Case) -> Verdict {
     };
     let has = |name: &str| devices.iter().any(|d| d == name);
     if has("nvidia-uvm") {
-        return Verdict::pass().saw("/dev/nvidia-uvm");
+        return Verdict::pass().evidence("/dev/nvidia-uvm");
     }
     if case.seen.has_modprobe {
-        return Verdict::pass()
-            .saw("nvidia-modprobe creates /dev/nvidia-uvm for the first program that needs it");
+        return Verdict::pass().evidence(
+            "nvidia-modprobe creates /dev/nvidia-uvm for the first program that needs it",
+        );
     }
     Verdict::fail("/dev/nvidia-uvm is missing, and nothing creates it: nvidia-smi works, but CUDA fails (error 999)")
         .advise("load the module, and install nvidia-modprobe", ["sudo modprobe nvidia-uvm", "gpusetup plan"])
@@ -389,7 +398,7 @@ fn has_all_gpus(case: &Case) -> Verdict {
     };
     left.iter()
         .fold(Verdict::fail(cause), |v, gpu| {
-            v.of_gpu(&gpu.address).saw(held_by(gpu))
+            v.of_gpu(&gpu.address).evidence(held_by(gpu))
         })
         .advise(
             "probe the GPU again; the kernel's log then shows the cause",
@@ -408,18 +417,21 @@ pub fn loaded(case: &Case) -> Verdict {
         return verdict;
     };
     if verdict.status == Status::Fail {
-        return verdict.saw(said);
+        return verdict.evidence(said);
     }
     let cause = "the loaded kernel module does not match the driver's libraries: programs fail with \
                  \"Driver/library version mismatch\"";
-    let mismatch = Verdict::fail(cause).saw(said).advise(
+    let mismatch = Verdict::fail(cause).evidence(said).advise(
         "reboot; if the mismatch remains, two drivers are installed over each other",
         [
             "sudo reboot".to_owned(),
             format!("gpusetup doctor {}", CheckId::GS401),
         ],
     );
-    verdict.evidence.into_iter().fold(mismatch, Verdict::saw)
+    verdict
+        .evidence
+        .into_iter()
+        .fold(mismatch, Verdict::evidence)
 }
 
 fn loaded_by_files(case: &Case) -> Verdict {
@@ -446,8 +458,8 @@ fn loaded_by_files(case: &Case) -> Verdict {
             return skip
                 .evidence
                 .into_iter()
-                .fold(Verdict::fail(why), Verdict::saw)
-                .only_from(&[CheckId::GS908])
+                .fold(Verdict::fail(why), Verdict::evidence)
+                .caused_only_by(&[CheckId::GS908])
                 .advise("see which driver gpusetup would install", ["gpusetup plan"]);
         }
         (_, Some(skip)) => return skip,
@@ -455,13 +467,13 @@ fn loaded_by_files(case: &Case) -> Verdict {
     };
     let installed = format!("installed: {} ({})", driver.version, driver.evidence);
     let Some(modules) = &facts.loaded_modules else {
-        return Verdict::skip("a tree has no running kernel").saw(installed);
+        return Verdict::skip("a tree has no running kernel").evidence(installed);
     };
     let Some(module) = modules.iter().find(|m| m.name == "nvidia") else {
-        return not_loaded(case).saw(installed);
+        return not_loaded(case).evidence(installed);
     };
     let Some(version) = &module.version else {
-        return Verdict::skip("the loaded module does not report its version").saw(installed);
+        return Verdict::skip("the loaded module does not report its version").evidence(installed);
     };
     let evidence = format!("loaded: {version}");
     let strangers = strangers(case, version);
@@ -471,12 +483,12 @@ fn loaded_by_files(case: &Case) -> Verdict {
             .iter()
             .find(|client| **client != version && gpus.status == Status::Pass)
         else {
-            return gpus.saw(evidence).saw(installed);
+            return gpus.evidence(evidence).evidence(installed);
         };
         let cause = format!(
             "a program used its own copy of the driver's libraries {stranger} since the last boot, but the module is {version}"
         );
-        return Verdict::warn(cause).saw(evidence).saw(installed).saw("the kernel's log: API mismatch").advise(
+        return Verdict::warn(cause).evidence(evidence).evidence(installed).evidence("the kernel's log: API mismatch").advise(
             "find the copy: in containers, in LD_LIBRARY_PATH, or in programs that ship their own libraries",
             [format!("sudo find / -xdev -name {}", quoted(&format!("libcuda.so.{stranger}")))],
         );
@@ -487,7 +499,7 @@ fn loaded_by_files(case: &Case) -> Verdict {
         driver.version
     );
     let ready = next_kernel(case).and_then(|k| k.nvidia_module) == Some(driver.version);
-    let failed = Verdict::fail(cause).saw(evidence).saw(installed);
+    let failed = Verdict::fail(cause).evidence(evidence).evidence(installed);
     // The new module was installed before this boot, so the old one came from the initramfs.
     let in_image = next_kernel(case).filter(|k| {
         ready
@@ -496,14 +508,14 @@ fn loaded_by_files(case: &Case) -> Verdict {
     });
     let failed = match in_image.and_then(|k| rebuild_image(&case.seen.facts, k)) {
         Some(rebuild) => failed
-            .saw("the new module was installed before the last boot: the old one is in the initramfs")
+            .evidence("the new module was installed before the last boot: the old one is in the initramfs")
             .repair("rebuild the initramfs, then reboot", [rebuild])
-            .then(["sudo reboot"]),
+            .and_run(["sudo reboot"]),
         None if ready => failed.advise("reboot: the new module is already installed", ["sudo reboot"]),
         None => failed.advise("build the module first, then reboot", ["sudo reboot"]),
     };
     strangers.iter().fold(failed, |v, client| {
-        v.saw(format!(
+        v.evidence(format!(
             "the kernel's log: the module refused a program with libraries {client}"
         ))
     })
@@ -512,11 +524,11 @@ fn loaded_by_files(case: &Case) -> Verdict {
 /// Why the nvidia module is not loaded, by the kernel's log.
 fn not_loaded(case: &Case) -> Verdict {
     let said = of_module(case);
-    let all = |verdict: Verdict| said.iter().fold(verdict, Verdict::saw);
+    let all = |verdict: Verdict| said.iter().fold(verdict, Verdict::evidence);
     let Answer::Is(log) = &case.seen.kernel_log else {
         return never_tried();
     };
-    if log.iter().any(|s| matches!(s, Said::Unfit(_))) {
+    if log.iter().any(|s| matches!(s, KernelEvent::Unfit(_))) {
         let cause =
             "the nvidia module is not loaded: it was built for another kernel than the running one";
         return all(Verdict::fail(cause)).advise(
@@ -526,7 +538,7 @@ fn not_loaded(case: &Case) -> Verdict {
     }
     if log
         .iter()
-        .any(|s| matches!(s, Said::NotProbed(_) | Said::Held { .. }))
+        .any(|s| matches!(s, KernelEvent::NotProbed(_) | KernelEvent::Held { .. }))
     {
         let cause = "the nvidia module was unloaded again, because another driver had the GPU";
         return all(Verdict::fail(cause)).advise(
@@ -534,7 +546,7 @@ fn not_loaded(case: &Case) -> Verdict {
             ["sudo modprobe nvidia", "sudo dmesg | tail"],
         );
     }
-    if log.iter().any(|s| matches!(s, Said::ProbeFailed(_))) {
+    if log.iter().any(|s| matches!(s, KernelEvent::ProbeFailed(_))) {
         let cause = "the nvidia module was unloaded again, because it could initialise no GPU";
         return all(Verdict::fail(cause)).advise(
             "load the module again and read its messages about the GPU",
@@ -557,8 +569,8 @@ fn strangers<'a>(case: &'a Case, loaded: &str) -> Vec<&'a String> {
     let Answer::Is(said) = &case.seen.kernel_log else {
         return Vec::new();
     };
-    let refused = |said: &'a Said| match said {
-        Said::Mismatch { client, module } if module == loaded => Some(client),
+    let refused = |said: &'a KernelEvent| match said {
+        KernelEvent::Mismatch { client, module } if module == loaded => Some(client),
         _ => None,
     };
     said.iter().filter_map(refused).collect()

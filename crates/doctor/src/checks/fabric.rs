@@ -89,7 +89,7 @@ fn judged(
     );
     let install = |cause: String| {
         let Remedy { text, commands } = case.companion_remedy(companion, driver);
-        Verdict::fail(cause).alone().advise(
+        Verdict::fail(cause).root_cause().advise(
             text,
             commands
                 .into_iter()
@@ -113,7 +113,7 @@ fn judged(
                 companion.units.iter().map(|unit| start(unit.clone())),
             ),
         },
-        Some(found) => Verdict::pass().saw(format!(
+        Some(found) => Verdict::pass().evidence(format!(
             "{title} {}",
             found.version.as_deref().unwrap_or_default()
         )),
@@ -130,7 +130,7 @@ fn fabric(case: &Case) -> Option<Verdict> {
     let (outside, inside) = (outside_fabric(case), inside_fabric(case));
     if outside.is_empty() {
         return (inside > 0)
-            .then(|| Verdict::pass().saw(format!("{inside} GPUs are in their fabric")));
+            .then(|| Verdict::pass().evidence(format!("{inside} GPUs are in their fabric")));
     }
     let count = outside.len();
     let computes = matches!(&case.seen.cuda, Answer::Is(cuda) if cuda.computes());
@@ -143,9 +143,9 @@ fn fabric(case: &Case) -> Option<Verdict> {
             "{count} GPUs are not in their fabric: CUDA fails with \"system not yet initialized\" (802)"
         ))
     };
-    let verdict = outside
-        .into_iter()
-        .fold(verdict, |v, (at, how)| v.saw(format!("{at}: fabric {how}")));
+    let verdict = outside.into_iter().fold(verdict, |v, (at, how)| {
+        v.evidence(format!("{at}: fabric {how}"))
+    });
     let logs = case
         .fabric_units()
         .map(|unit| format!("journalctl -u {unit} -n 50"));
@@ -179,13 +179,13 @@ fn service(case: &Case) -> Option<Verdict> {
     let switches = counted(facts.nvswitches.len() as u64, "NVSwitch", "NVSwitches");
     let (version, title) = (driver.version, case.fabric_title());
     let Some(companion) = case.fabric_companion() else {
-        return Some(Verdict::skip(format!("{title} is not in the database")).saw(switches));
+        return Some(Verdict::skip(format!("{title} is not in the database")).evidence(switches));
     };
     let needed = gpusetup_causes::companion(companion, version);
     let install = |cause: String| {
         let Remedy { text, commands } = case.companion_remedy(companion, version);
         Verdict::fail(cause)
-            .alone()
+            .root_cause()
             .advise(text, commands.into_iter().chain(case.fabric_start()))
     };
     let verdict = match &case.seen.fabric_manager {
@@ -208,14 +208,14 @@ fn service(case: &Case) -> Option<Verdict> {
             ));
             let logged = known.map(|(line, _)| line).or(manager.log.last());
             let verdict = logged.into_iter().fold(verdict, |verdict, line| {
-                verdict.saw(format!("its log: {line}"))
+                verdict.evidence(format!("its log: {line}"))
             });
             verdict.repair(
                 "start the service",
                 companion.units.iter().map(|unit| start(unit.clone())),
             )
         }
-        Answer::Is(manager) => Verdict::pass().saw(format!("{title} {}", manager.version)),
+        Answer::Is(manager) => Verdict::pass().evidence(format!("{title} {}", manager.version)),
     };
-    Some(verdict.saw(switches))
+    Some(verdict.evidence(switches))
 }

@@ -13,14 +13,14 @@ pub fn headers(case: &Case) -> Verdict {
     };
     let release = &kernel.release;
     if kernel.headers {
-        return Verdict::pass().saw(format!("/lib/modules/{release}/build leads to headers"));
+        return Verdict::pass().evidence(format!("/lib/modules/{release}/build leads to headers"));
     }
     let evidence = format!("/lib/modules/{release}/build does not lead to usable headers");
     let verdict = worse_without_module(
         kernel,
         format!("the headers of kernel {release} are missing"),
     )
-    .saw(evidence);
+    .evidence(evidence);
     let built = build_missing(case, kernel);
     if let Some(there) = case.seen.unlinked_headers.get(release) {
         let link = PathBuf::from(format!("/lib/modules/{release}/build"));
@@ -29,7 +29,7 @@ pub fn headers(case: &Case) -> Verdict {
             target: there.clone(),
             soname: None,
         });
-        let verdict = verdict.saw(format!("the headers are in {}", there.display()));
+        let verdict = verdict.evidence(format!("the headers are in {}", there.display()));
         return verdict.repair(
             "link to the headers, then build the modules with DKMS",
             [link].into_iter().chain(built),
@@ -57,7 +57,7 @@ pub fn compiler(case: &Case) -> Verdict {
     if default.split('.').next() == Some(&*built.to_string())
         || case.seen.compilers.contains(&built)
     {
-        return Verdict::pass().saw(evidence);
+        return Verdict::pass().evidence(evidence);
     }
     let cause = format!(
         "kernel {} was built with gcc {built}, which is not installed",
@@ -67,7 +67,7 @@ pub fn compiler(case: &Case) -> Verdict {
     let packages = named.map(|[gcc, _]| gcc).into_iter().collect();
     bring(
         case,
-        worse_without_module(kernel, cause).saw(evidence),
+        worse_without_module(kernel, cause).evidence(evidence),
         packages,
         build_missing(case, kernel),
     )
@@ -83,7 +83,7 @@ pub fn one_tree(case: &Case) -> Verdict {
         .as_slice()
     {
         [] => Verdict::skip("DKMS does not build NVIDIA's modules on this host"),
-        [one] => Verdict::pass().saw(format!("/var/lib/dkms/{one}")),
+        [one] => Verdict::pass().evidence(format!("/var/lib/dkms/{one}")),
         several => {
             let cause = format!(
                 "DKMS builds the driver's modules from {}: the last one built wins",
@@ -102,7 +102,7 @@ pub fn one_tree(case: &Case) -> Verdict {
                 ["dkms status"],
             );
             several.iter().fold(verdict, |verdict, tree| {
-                verdict.saw(format!("/var/lib/dkms/{tree}"))
+                verdict.evidence(format!("/var/lib/dkms/{tree}"))
             })
         }
     }
@@ -131,10 +131,11 @@ fn module(case: &Case, kernel: &Kernel) -> Verdict {
     let failed = case.seen.failed_builds.get(release);
     let cause = match kernel.nvidia_module {
         Some(version) if version == driver.version => {
-            return Verdict::pass().saw(format!("{release}: nvidia module {version}"));
+            return Verdict::pass().evidence(format!("{release}: nvidia module {version}"));
         }
         None if case.seen.facts.unreadable.iter().any(|u| u.what == unread) => {
-            return Verdict::pass().saw(format!("{release}: an nvidia module of unknown version"));
+            return Verdict::pass()
+                .evidence(format!("{release}: an nvidia module of unknown version"));
         }
         Some(version) => {
             format!(
@@ -160,12 +161,12 @@ fn module(case: &Case, kernel: &Kernel) -> Verdict {
     } else {
         Verdict::warn(cause)
     };
-    let verdict = verdict.saw(format!(
+    let verdict = verdict.evidence(format!(
         "{release}: libraries {}, {}",
         driver.version, driver.evidence
     ));
     let verdict = failed.into_iter().fold(verdict, |v, failed| {
-        v.saw(format!("DKMS's log: {}", failed.why))
+        v.evidence(format!("DKMS's log: {}", failed.why))
     });
     if failed.is_some_and(|f| f.is_final) {
         let text =

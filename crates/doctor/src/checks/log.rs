@@ -1,6 +1,6 @@
 //! Errors of GPUs in the kernel's log.
 
-use crate::{Answer, Case, Said, Verdict, concerned};
+use crate::{Answer, Case, KernelEvent, Verdict, concerned};
 use gpusetup_causes::xid;
 use gpusetup_database::compat::XidAction;
 use gpusetup_host::MachineKind;
@@ -46,7 +46,7 @@ pub fn room(case: &Case) -> Verdict {
         Err(skip) => return skip,
     };
     let without = said.iter().filter_map(|s| {
-        if let Said::NoRoom(gpu) = s {
+        if let KernelEvent::NoRoom(gpu) = s {
             Some(gpu)
         } else {
             None
@@ -55,7 +55,7 @@ pub fn room(case: &Case) -> Verdict {
     let each = without.map(|gpu| {
         Verdict::fail("the firmware assigned no address space to the memory of {gpus}")
             .of_gpu(gpu)
-            .saw(format!("{gpu}: a BAR of 0M"))
+            .evidence(format!("{gpu}: a BAR of 0M"))
             .advise(
                 "enable \"Above 4G Decoding\" and Resizable BAR in the firmware's setup; give a virtual machine more PCI \
                  address space",
@@ -69,7 +69,7 @@ pub fn room(case: &Case) -> Verdict {
 /// other GPUs are out of date.
 pub fn of_idle_gpus<'a>(
     case: &'a Case,
-    means: impl Fn(&'a Said) -> Option<(Option<&'a str>, String)>,
+    means: impl Fn(&'a KernelEvent) -> Option<(Option<&'a str>, String)>,
 ) -> Vec<String> {
     let Answer::Is(said) = &case.seen.kernel_log else {
         return Vec::new();
@@ -98,17 +98,19 @@ pub fn of_module(case: &Case) -> Vec<String> {
     let Answer::Is(said) = &case.seen.kernel_log else {
         return Vec::new();
     };
-    let told = |said: &Said| match said {
-        Said::NotProbed(n) => Some(format!(
+    let told = |said: &KernelEvent| match said {
+        KernelEvent::NotProbed(n) => Some(format!(
             "the kernel's log: {n} GPUs were bound to another driver when the module was loaded"
         )),
-        Said::ProbeFailed(n) => Some(format!(
+        KernelEvent::ProbeFailed(n) => Some(format!(
             "the kernel's log: the module could not initialise {n} GPUs"
         )),
-        Said::Held { gpu, by } => Some(format!(
+        KernelEvent::Held { gpu, by } => Some(format!(
             "the kernel's log: {gpu} was bound to {by} when the module was loaded"
         )),
-        Said::Unfit(line) | Said::Refused(line) => Some(format!("the kernel's log: {line}")),
+        KernelEvent::Unfit(line) | KernelEvent::Refused(line) => {
+            Some(format!("the kernel's log: {line}"))
+        }
         _ => None,
     };
     said.iter().filter_map(told).collect()
@@ -116,7 +118,7 @@ pub fn of_module(case: &Case) -> Vec<String> {
 
 /// The messages in the log, or why there are none. A GPU that fell off the bus is no longer
 /// visible, but still reported.
-fn said<'a>(case: &'a Case) -> Result<&'a [Said], Verdict> {
+fn said<'a>(case: &'a Case) -> Result<&'a [KernelEvent], Verdict> {
     match &case.seen.kernel_log {
         Answer::Is(said) if said.is_empty() && case.seen.facts.gpus.is_empty() => {
             Err(Verdict::skip("there is no NVIDIA GPU"))
@@ -126,13 +128,13 @@ fn said<'a>(case: &'a Case) -> Result<&'a [Said], Verdict> {
     }
 }
 
-fn fault(case: &Case, said: &Said) -> Option<Verdict> {
+fn fault(case: &Case, said: &KernelEvent) -> Option<Verdict> {
     Some(match said {
-        Said::Xid { gpu, number, text } => {
+        KernelEvent::Xid { gpu, number, text } => {
             let evidence = format!("{gpu}: Xid {number}: {text}");
             let Some(row) = case.database.xid(*number) else {
                 let cause = format!("the kernel's log has Xid {number}, which is not in the database");
-                return Some(Verdict::warn(cause).saw(evidence).helped(xid::unknown(*number)));
+                return Some(Verdict::warn(cause).evidence(evidence).remedy(xid::unknown(*number)));
             };
             let cause = format!("Xid {number} of {{gpus}}: {}", row.means);
             let verdict = match row.action {
@@ -140,53 +142,53 @@ fn fault(case: &Case, said: &Said) -> Option<Verdict> {
                 XidAction::RestartApplication => Verdict::warn(cause),
                 _ => Verdict::fail(cause),
             };
-            let verdict = verdict.of_gpu(gpu).saw(evidence);
+            let verdict = verdict.of_gpu(gpu).evidence(evidence);
             match xid::remedy(*number, row.action, "{gpus}") {
-                Some(remedy) => verdict.helped(remedy),
+                Some(remedy) => verdict.remedy(remedy),
                 None => verdict,
             }
         }
-        Said::OffTheBus(gpu) => about(gpu, "{gpus} no longer {responds|respond} on the PCI bus")
-            .saw(format!("{}: fallen off the bus", the_gpu(gpu)))
+        KernelEvent::OffTheBus(gpu) => about(gpu, "{gpus} no longer {responds|respond} on the PCI bus")
+            .evidence(format!("{}: fallen off the bus", the_gpu(gpu)))
             .advise("reboot; if the error returns, check power, cooling and the slot", ["sudo reboot"]),
-        Said::InitFailed(gpu) => about(gpu, "the driver could not initialise {gpus}")
-            .saw(format!("{}: RmInitAdapter failed", the_gpu(gpu)))
+        KernelEvent::InitFailed(gpu) => about(gpu, "the driver could not initialise {gpus}")
+            .evidence(format!("{}: RmInitAdapter failed", the_gpu(gpu)))
             .advise(
                 "power the host off and on again; if the error returns, try the board in another slot or host",
                 ["sudo poweroff"],
             ),
-        Said::FirmwareHangs(gpu) => {
+        KernelEvent::FirmwareHangs(gpu) => {
             about(gpu, "the GSP firmware of {gpus} does not respond: {it needs|they need} a reset")
-                .saw(format!("{}: the GSP timed out, or was still running from before", the_gpu(gpu)))
+                .evidence(format!("{}: the GSP timed out, or was still running from before", the_gpu(gpu)))
                 .advise("power the host off and on again; if the error returns, update the driver", ["sudo poweroff"])
         }
-        Said::SwitchFault { switch, number, text } => {
+        KernelEvent::SwitchFault { switch, number, text } => {
             let name = case.database.sxid(*number).map(|x| format!(" ({})", x.name));
             let name = name.unwrap_or_default();
             Verdict::fail(format!(
                 "the NVSwitch at {switch} had a fatal error: programs that used its links were aborted"
             ))
-            .saw(format!("{switch}: SXid {number}{name}: {text}"))
-            .helped(xid::of_switch())
+            .evidence(format!("{switch}: SXid {number}{name}: {text}"))
+            .remedy(xid::of_switch())
         }
-        Said::Unread { first, lines } => {
-            Verdict::warn(unread(*lines)).saw(format!("line {first} of the kernel's log")).advise(
+        KernelEvent::Unread { first, lines } => {
+            Verdict::warn(unread(*lines)).evidence(format!("line {first} of the kernel's log")).advise(
                 "look at these lines; gpusetup reads the forms of dmesg, journalctl and syslog",
                 ["gpusetup explain FILE"],
             )
         }
-        Said::NeedsOpen(_)
-        | Said::NotForOpen(_)
-        | Said::Legacy { .. }
-        | Said::Unknown(_)
-        | Said::Mismatch { .. }
-        | Said::NotProbed(_)
-        | Said::Held { .. }
-        | Said::ProbeFailed(_)
-        | Said::Refused(_)
-        | Said::Unfit(_)
-        | Said::NoHmm(_)
-        | Said::NoRoom(_) => return None,
+        KernelEvent::NeedsOpen(_)
+        | KernelEvent::NotForOpen(_)
+        | KernelEvent::Legacy { .. }
+        | KernelEvent::Unknown(_)
+        | KernelEvent::Mismatch { .. }
+        | KernelEvent::NotProbed(_)
+        | KernelEvent::Held { .. }
+        | KernelEvent::ProbeFailed(_)
+        | KernelEvent::Refused(_)
+        | KernelEvent::Unfit(_)
+        | KernelEvent::NoHmm(_)
+        | KernelEvent::NoRoom(_) => return None,
     })
 }
 

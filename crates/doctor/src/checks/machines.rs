@@ -17,7 +17,7 @@ pub fn wsl(case: &Case) -> Verdict {
     }
     if let Some(driver) = installed_by_hand(&case.seen.facts) {
         return Verdict::fail(linux_driver_in_wsl2(driver))
-            .saw(driver.evidence.clone())
+            .evidence(driver.evidence.clone())
             .advise(
                 "remove it, then refresh the loader's cache",
                 [
@@ -37,7 +37,7 @@ pub fn wsl(case: &Case) -> Verdict {
         return Verdict::fail(format!(
             "programs load libcuda from {directory}, not that of Windows in {WSL_LIBRARIES}"
         ))
-        .saw(format!("{} => {}", other.soname, other.path.display()))
+        .evidence(format!("{} => {}", other.soname, other.path.display()))
         .advise(
             format!("remove {directory} from the loader's path"),
             [
@@ -66,7 +66,7 @@ pub fn wsl(case: &Case) -> Verdict {
             "NVIDIA's driver in Windows has put no libcuda into {WSL_LIBRARIES}"
         ))
         .advise(update, commands),
-        _ => Verdict::pass().saw(format!("{WSL_LIBRARIES}/libcuda.so.1")),
+        _ => Verdict::pass().evidence(format!("{WSL_LIBRARIES}/libcuda.so.1")),
     }
 }
 
@@ -79,13 +79,15 @@ pub fn jetson(case: &Case) -> Verdict {
             "driver {} for graphics cards is installed over that of the board support package: the board's GPU does not work with it",
             driver.version
         );
-        return Verdict::fail(cause).saw(driver.evidence.clone()).advise(
-            "remove it, then install the board's own packages again",
-            [
-                removal_by_hand(&case.seen.facts, driver),
-                "sudo apt-get install --reinstall nvidia-l4t-core nvidia-l4t-cuda".to_owned(),
-            ],
-        );
+        return Verdict::fail(cause)
+            .evidence(driver.evidence.clone())
+            .advise(
+                "remove it, then install the board's own packages again",
+                [
+                    removal_by_hand(&case.seen.facts, driver),
+                    "sudo apt-get install --reinstall nvidia-l4t-core nvidia-l4t-cuda".to_owned(),
+                ],
+            );
     }
     let Some(jetpack) = case.jetpack() else {
         return Verdict::skip("the release of Jetson Linux is not known, or not in the database");
@@ -102,7 +104,7 @@ pub fn jetson(case: &Case) -> Verdict {
         .iter()
         .find(|toolkit| toolkit.version.series() > newest.series());
     match too_new {
-        None => Verdict::pass().saw(evidence),
+        None => Verdict::pass().evidence(evidence),
         Some(toolkit) => {
             let cause = format!(
                 "CUDA {} in {} is newer than the driver of JetPack {} can run: {newest} is the newest",
@@ -110,7 +112,7 @@ pub fn jetson(case: &Case) -> Verdict {
                 toolkit.path.display(),
                 jetpack.jetpack
             );
-            Verdict::warn(cause).saw(evidence).advise(
+            Verdict::warn(cause).evidence(evidence).advise(
                 "use the toolkit of JetPack, or install a newer JetPack",
                 ["sudo apt-get install nvidia-jetpack"],
             )
@@ -134,7 +136,7 @@ pub fn image(case: &Case) -> Verdict {
     }
     if let Some(driver) = &case.seen.facts.driver {
         let name = platform.map_or(&os.name, |platform| &platform.name);
-        return Verdict::pass().saw(format!("driver {} on {name}", driver.version));
+        return Verdict::pass().evidence(format!("driver {} on {name}", driver.version));
     }
     let Some(platform) = platform else {
         return Verdict::fail(format!(
@@ -147,7 +149,7 @@ pub fn image(case: &Case) -> Verdict {
         "no driver is installed; on {} it comes another way: {}",
         platform.name, platform.why
     ))
-    .helped(own_way(
+    .remedy(own_way(
         platform,
         case.seen.facts.os.variant.as_deref(),
         cards(case),
@@ -182,7 +184,7 @@ pub fn two_gpus(case: &Case) -> Verdict {
     if !hybrid.graphics {
         let cause = "the driver is installed without its graphics libraries: programs of the desktop cannot use NVIDIA's GPU, \
                      and displays on it stay dark";
-        let verdict = Verdict::warn(cause).saw(evidence);
+        let verdict = Verdict::warn(cause).evidence(evidence);
         return match for_desktops(case) {
             Some(command) => verdict.advise(
                 "install the packages of the same driver for desktops",
@@ -198,7 +200,7 @@ pub fn two_gpus(case: &Case) -> Verdict {
         return Verdict::warn(
             "mode setting is off in nvidia-drm: Wayland does not use displays on NVIDIA's GPU",
         )
-        .saw(evidence)
+        .evidence(evidence)
         .advise(
             "switch it on, then reboot",
             [
@@ -207,7 +209,7 @@ pub fn two_gpus(case: &Case) -> Verdict {
             ],
         );
     }
-    Verdict::pass().saw(evidence)
+    Verdict::pass().evidence(evidence)
 }
 
 /// The command that installs the distribution's packages of the installed driver for desktops.
@@ -255,7 +257,7 @@ pub fn outside(case: &Case) -> Verdict {
     if facts.external_gpus.is_empty() {
         return Verdict::skip("no GPU is outside the case");
     }
-    Verdict::pass().saw(format!(
+    Verdict::pass().evidence(format!(
         "on Thunderbolt or USB4: {}",
         facts.external_gpus.join(", ")
     ))
@@ -273,14 +275,14 @@ pub fn vendors(case: &Case) -> Verdict {
         platform.name, driver.version, driver.evidence
     );
     if driver.origin == Origin::Dpkg {
-        return Verdict::pass().saw(evidence);
+        return Verdict::pass().evidence(evidence);
     }
     Verdict::warn(format!(
         "driver {} did not come with {}: {}",
         driver.version, platform.name, platform.why
     ))
-    .saw(evidence)
-    .helped(own_way(
+    .evidence(evidence)
+    .remedy(own_way(
         platform,
         case.seen.facts.os.variant.as_deref(),
         cards(case),

@@ -20,7 +20,7 @@ pub fn answers(case: &Case) -> Verdict {
         Answer::Is(nvml) => nvml,
         Answer::NotAsked(why) => return Verdict::skip(why.clone()),
         Answer::Failed(why) => {
-            return Verdict::fail(format!("NVML does not respond: {why}")).saw(why.clone()).advise(
+            return Verdict::fail(format!("NVML does not respond: {why}")).evidence(why.clone()).advise(
                 "see what the kernel reports, then reboot: a process that hangs in the driver cannot be killed",
                 ["sudo dmesg | grep -E 'NVRM|nvidia'", "sudo reboot"],
             );
@@ -30,7 +30,7 @@ pub fn answers(case: &Case) -> Verdict {
         return unanswered(case, refused);
     }
     let driver = nvml.driver.as_deref().unwrap_or("of unknown version");
-    let mut verdicts = vec![Verdict::pass().saw(format!(
+    let mut verdicts = vec![Verdict::pass().evidence(format!(
         "NVML: driver {driver}, {}",
         counted(
             answering(nvml).count() as u64,
@@ -51,7 +51,7 @@ pub fn answers(case: &Case) -> Verdict {
                     refused.says
                 ))
                 .of_gpu(gpu.shown())
-                .saw(format!("{}: {refused}", gpu.shown()))
+                .evidence(format!("{}: {refused}", gpu.shown()))
                 .advise("see what the kernel reports", ["sudo dmesg | grep NVRM"])
             }),
     );
@@ -71,7 +71,7 @@ pub fn answers(case: &Case) -> Verdict {
                 "the driver has {bound} GPUs, but NVML lists only {}",
                 nvml.gpus.len()
             ))
-            .saw(format!("nvmlDeviceGetCount_v2: {}", nvml.gpus.len()))
+            .evidence(format!("nvmlDeviceGetCount_v2: {}", nvml.gpus.len()))
             .advise(
                 "see why the other GPUs failed to initialise",
                 ["sudo dmesg | grep NVRM"],
@@ -135,7 +135,7 @@ fn unanswered(case: &Case, refused: &Refused) -> Verdict {
             ["sudo dmesg | grep NVRM", "sudo reboot"],
         ),
     };
-    verdict.saw(refused.to_string())
+    verdict.evidence(refused.to_string())
 }
 
 /// Error codes of a faulty GPU: power, interrupts, infoROM, lost, reset required.
@@ -214,13 +214,13 @@ pub fn faults(case: &Case) -> Vec<Verdict> {
         match gpu {
             Some(gpu) => Verdict::fail(format!("{{gpus}} {cause}"))
                 .of_gpu(gpu)
-                .saw(format!("{gpu}: {refused}")),
+                .evidence(format!("{gpu}: {refused}")),
             None => Verdict::fail(concerned::sentence(
                 &format!("a GPU {cause}"),
                 &[String::new()],
                 1,
             ))
-            .saw(refused.to_string()),
+            .evidence(refused.to_string()),
         }
         .advise(text, [command])
     })
@@ -291,7 +291,7 @@ fn well(gpu: &NvmlGpu) -> Verdict {
         .into_iter()
         .flatten()
         .collect();
-    Verdict::pass().saw(format!("{}: {}", gpu.shown(), all.join(", ")))
+    Verdict::pass().evidence(format!("{}: {}", gpu.shown(), all.join(", ")))
 }
 
 fn rows(gpu: &NvmlGpu) -> Option<Verdict> {
@@ -306,7 +306,7 @@ fn rows(gpu: &NvmlGpu) -> Option<Verdict> {
         return Some(
             Verdict::fail("the memory of {gpus} has no spare rows left to replace bad ones")
                 .of_gpu(at)
-                .saw(evidence)
+                .evidence(evidence)
                 .advise(
                     "confirm it with NVIDIA's field diagnostic, then have the board replaced",
                     ["nvidia-smi -q -d ROW_REMAPPER", "dcgmi diag -r 3"],
@@ -318,7 +318,7 @@ fn rows(gpu: &NvmlGpu) -> Option<Verdict> {
             "the memory of {gpus} has bad rows, which spare rows replace at the next reset",
         )
         .of_gpu(at)
-        .saw(evidence)
+        .evidence(evidence)
         .advise(
             "let running programs finish, then reset the GPU",
             [reset(gpu)],
@@ -345,7 +345,7 @@ fn pages(gpu: &NvmlGpu) -> Option<Verdict> {
                 "so many memory pages of {gpus} are retired that the limit of 64 is near",
             )
             .of_gpu(at)
-            .saw(evidence)
+            .evidence(evidence)
             .advise(
                 "ask the vendor for a replacement board",
                 ["nvidia-smi -q -d PAGE_RETIREMENT"],
@@ -355,7 +355,7 @@ fn pages(gpu: &NvmlGpu) -> Option<Verdict> {
     pages.pending.then(|| {
         Verdict::warn("{gpus} still {uses|use} bad memory pages")
             .of_gpu(at)
-            .saw(evidence)
+            .evidence(evidence)
             .advise(
                 "reset the GPU or reboot to retire the pages",
                 [reset(gpu), "sudo reboot".to_owned()],
@@ -370,7 +370,7 @@ fn errors(gpu: &NvmlGpu) -> Option<Verdict> {
     Some(
         Verdict::warn(cause)
             .of_gpu(at)
-            .saw(format!("{at}: {count} uncorrected, volatile"))
+            .evidence(format!("{at}: {count} uncorrected, volatile"))
             .advise(
                 "reset the GPU when it is idle; if the errors return, test its memory",
                 [reset(gpu), "dcgmi diag -r 3".to_owned()],
@@ -393,7 +393,7 @@ fn switched(gpu: &NvmlGpu) -> Option<Verdict> {
         word(ecc.enabled),
         word(ecc.pending)
     );
-    Some(Verdict::warn(cause).of_gpu(at).saw(evidence).advise(
+    Some(Verdict::warn(cause).of_gpu(at).evidence(evidence).advise(
         "reboot when running programs have finished",
         ["sudo reboot"],
     ))
@@ -419,7 +419,7 @@ fn recovery(gpu: &NvmlGpu) -> Option<Verdict> {
             "{{gpus}} had an error, and the driver requests {what}"
         ))
         .of_gpu(at)
-        .saw(format!("{at}: recovery action: {:?}", gpu.recovery?))
+        .evidence(format!("{at}: recovery action: {:?}", gpu.recovery?))
         .advise("stop the programs that use the GPU, then do that", commands),
     )
 }
@@ -453,7 +453,7 @@ fn slowed(gpu: &NvmlGpu) -> Option<Verdict> {
     Some(
         Verdict::warn(cause)
             .of_gpu(at)
-            .saw(evidence)
+            .evidence(evidence)
             .advise(text, ["nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"]),
     )
 }
@@ -486,17 +486,17 @@ pub fn persistence(case: &Case) -> Verdict {
         let on = gpu.persistence?;
         let evidence = format!("{at}: persistence {}", if on { "on" } else { "off" });
         if on {
-            return Some(Verdict::pass().saw(evidence));
+            return Some(Verdict::pass().evidence(evidence));
         }
         if is_power9(&case.seen.facts) {
             let cause = "nvidia-persistenced does not keep {gpus} initialised: on POWER9, CUDA does not start without it";
             let text = "set it up, and the rule of udev, as the plan's warning says";
-            return Some(Verdict::fail(cause).of_gpu(at).saw(evidence).advise(text, ["gpusetup plan"]));
+            return Some(Verdict::fail(cause).of_gpu(at).evidence(evidence).advise(text, ["gpusetup plan"]));
         }
         let cause = "the driver shuts down {gpus} when {it is|they are} not in use, and needs seconds to initialise {it|them} again";
-        let verdict = Verdict::warn(cause).of_gpu(at).saw(evidence);
+        let verdict = Verdict::warn(cause).of_gpu(at).evidence(evidence);
         Some(if case.seen.persistenced == Some(true) {
-            verdict.saw("nvidia-persistenced runs, with --no-persistence-mode").advise(
+            verdict.evidence("nvidia-persistenced runs, with --no-persistence-mode").advise(
                 "remove that option from its unit, or enable persistence mode until the next boot",
                 ["sudo systemctl edit --full nvidia-persistenced", "sudo nvidia-smi -pm 1"],
             )
@@ -522,7 +522,7 @@ pub fn mig(case: &Case) -> Verdict {
         let word = |on| if on { "on" } else { "off" };
         let evidence = format!("{at}: MIG {}, {} instances", word(mig.enabled), mig.instances);
         if mig.enabled == mig.pending {
-            return Verdict::pass().saw(evidence);
+            return Verdict::pass().evidence(evidence);
         }
         let cause = format!(
             "MIG was switched {} on {{gpus}}, but {{it has|they have}} not been reset since",
@@ -531,9 +531,9 @@ pub fn mig(case: &Case) -> Verdict {
         let verdict = case.seen
             .holders
             .iter()
-            .fold(Verdict::warn(cause).of_gpu(at).saw(evidence), |v, who| v.saw(format!("in use by {who}")));
+            .fold(Verdict::warn(cause).of_gpu(at).evidence(evidence), |v, who| v.evidence(format!("in use by {who}")));
         let drm = case.seen.facts.loaded_modules.iter().flatten().any(|m| m.name == "nvidia_drm");
-        let verdict = if drm { verdict.saw("nvidia_drm is loaded and may also keep the GPU in use") } else { verdict };
+        let verdict = if drm { verdict.evidence("nvidia_drm is loaded and may also keep the GPU in use") } else { verdict };
         verdict.advise(
             "stop the programs that use the GPU, then reset it; reboot if it cannot be reset (in a virtual machine)",
             [reset(gpu), "sudo reboot".to_owned()],
@@ -565,7 +565,7 @@ fn boot_layouts(layouts: &BootLayouts) -> Vec<Verdict> {
             gpu.found, gpu.wanted
         ))
         .of_gpu(gpu.gpu.as_str())
-        .saw(format!(
+        .evidence(format!(
             "{}: layout {}, {MIG_LAYOUT}: {}",
             gpu.gpu, gpu.found, gpu.wanted
         ))

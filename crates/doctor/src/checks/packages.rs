@@ -45,12 +45,12 @@ pub fn done(case: &Case) -> Verdict {
             } else {
                 Verdict::warn(cause)
             };
-            verdict.helped(gpusetup_causes::unused_kernels(
+            verdict.remedy(gpusetup_causes::unused_kernels(
                 case.seen.facts.os.package_manager,
             ))
         }
         (Some(boot), _) => {
-            Verdict::pass().saw(format!("/boot has {} free", bytes(boot.free_bytes)))
+            Verdict::pass().evidence(format!("/boot has {} free", bytes(boot.free_bytes)))
         }
         (None, _) => Verdict::pass(),
     };
@@ -72,12 +72,12 @@ fn cut_off(unfinished: &[String]) -> Verdict {
         return verdict;
     };
     verdict
-        .saw(format!("{} and {}", record.path, record.journal.folder))
+        .evidence(format!("{} and {}", record.path, record.journal.folder))
         .repair(
             "let the package manager finish; if that fails, /boot may be full",
             [finish],
         )
-        .then([
+        .and_run([
             format!("sudo {}", interruption.by_hand),
             "df -h /boot".to_owned(),
         ])
@@ -94,8 +94,8 @@ pub fn wholly_read(case: &Case) -> Verdict {
         (None, Some(one)) => (one, Verdict::warn(gpusetup_causes::left_out(&one.said()))),
         (None, None) => return Verdict::pass(),
     };
-    let verdict = verdict.helped(gpusetup_causes::make_smaller(&one.path(), one.limit));
-    files.map(Unreadable::said).fold(verdict, Verdict::saw)
+    let verdict = verdict.remedy(gpusetup_causes::make_smaller(&one.path(), one.limit));
+    files.map(Unreadable::said).fold(verdict, Verdict::evidence)
 }
 
 pub fn smi(case: &Case) -> Verdict {

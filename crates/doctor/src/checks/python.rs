@@ -19,7 +19,7 @@ fn on_each(case: &Case, check: impl Fn(&PythonEnvironment) -> Verdict) -> Verdic
         }
         Answer::Is(all) => Verdict::worst(all.iter().map(check)).unwrap_or_else(Verdict::pass),
         Answer::Failed(why) | Answer::NotAsked(why) => {
-            Verdict::skip("Python environments were not read").saw(why.clone())
+            Verdict::skip("Python environments were not read").evidence(why.clone())
         }
     }
 }

@@ -15,8 +15,8 @@ pub fn gpudirect(case: &Case) -> Verdict {
         (driver.version, driver.modules),
         true,
     ) {
-        GpuDirect::Peermem => Verdict::pass().saw("nvidia-peermem is loaded"),
-        GpuDirect::DmaBuf => Verdict::pass().saw("GPUDirect RDMA by DMA-BUF"),
+        GpuDirect::Peermem => Verdict::pass().evidence("nvidia-peermem is loaded"),
+        GpuDirect::DmaBuf => Verdict::pass().evidence("GPUDirect RDMA by DMA-BUF"),
         GpuDirect::Unknown => Verdict::skip(
             "it is not known which kernel modules the driver has, or what those for RDMA offer",
         ),
@@ -31,7 +31,7 @@ pub fn gpudirect(case: &Case) -> Verdict {
             "{}: {SLOW}",
             gpusetup_causes::no_way_for_rdma(what)
         ))
-        .helped(gpusetup_causes::reach_gpus_by_rdma()),
+        .remedy(gpusetup_causes::reach_gpus_by_rdma()),
     };
-    verdict.saw(format!("RDMA adapters: {}", rdma.adapters.join(", ")))
+    verdict.evidence(format!("RDMA adapters: {}", rdma.adapters.join(", ")))
 }

@@ -46,8 +46,8 @@ fn conflict(before: &[Repository], one: &Repository) -> Option<Verdict> {
     let superfluous = if one.signed_by.is_empty() { one } else { other };
     Some(
         Verdict::fail(cause)
-            .saw(shown(other))
-            .saw(shown(one))
+            .evidence(shown(other))
+            .evidence(shown(one))
             .advise(
                 "remove one of the two entries",
                 [
@@ -78,7 +78,8 @@ fn key(case: &Case, repository: &Repository) -> Verdict {
     let keys = match &repository.keys {
         Answer::Is(keys) => keys,
         Answer::NotAsked(why) => {
-            return Verdict::skip("the keys of NVIDIA's repositories could not be read").saw(why);
+            return Verdict::skip("the keys of NVIDIA's repositories could not be read")
+                .evidence(why);
         }
         Answer::Failed(why) => {
             return Verdict::fail(format!("apt has no key for {uri}: {why}")).advise(
@@ -100,7 +101,7 @@ fn key(case: &Case, repository: &Repository) -> Verdict {
     };
     let (new, old): (Vec<&RepositoryKey>, Vec<_>) = (has(&NEW), has(&[OLD]));
     let all = keys.iter().fold(Verdict::pass(), |v, key| {
-        v.saw(format!("{uri}: key {}", key.fingerprint))
+        v.evidence(format!("{uri}: key {}", key.fingerprint))
     });
     if !uri.contains("/compute/cuda/repos/") {
         return all;
@@ -117,7 +118,7 @@ fn key(case: &Case, repository: &Repository) -> Verdict {
         };
         return fetch_key(
             repository,
-            verdict.saw(format!("{uri}: key {}", old[0].fingerprint)),
+            verdict.evidence(format!("{uri}: key {}", old[0].fingerprint)),
         );
     }
     if let (Some((policy, day)), false, true) = (
@@ -129,8 +130,8 @@ fn key(case: &Case, repository: &Repository) -> Verdict {
             "apt has refused the key of {uri} since {day}: its self-signature uses only SHA-1"
         );
         return Verdict::fail(cause)
-            .saw(format!("key {}", new[0].fingerprint))
-            .saw(format!("apt's policy: {}", policy.display()))
+            .evidence(format!("key {}", new[0].fingerprint))
+            .evidence(format!("apt's policy: {}", policy.display()))
             .advise(
                 "use the repository of this system's release, whose key may be newer; if there is none, and you accept SHA-1, \
                  let apt accept the key for longer",
@@ -220,7 +221,7 @@ fn foreign(case: &Case, repository: &Repository) -> Option<Verdict> {
     let advice = format!("use the repository for {own}, if NVIDIA has one");
     Some(
         Verdict::warn(cause)
-            .saw(repository.file.display().to_string())
+            .evidence(repository.file.display().to_string())
             .advise(advice, [command]),
     )
 }

@@ -2,7 +2,7 @@
 
 use super::log::{of_idle_gpus, of_module};
 use super::no_driver_of_its_own;
-use crate::{Answer, Case, FORCED, NOT_IN_FACTS, Said, Verdict};
+use crate::{Answer, Case, FORCED, KernelEvent, NOT_IN_FACTS, Verdict};
 use gpusetup_host::Gpu;
 use gpusetup_operation::Operation;
 use gpusetup_recipes::{blacklist, rebuild_image, rebuild_images};
@@ -41,7 +41,7 @@ pub fn vfio(case: &Case) -> Verdict {
         text,
         remedies.iter().flat_map(|remedy| remedy.commands.clone()),
     );
-    of_all(verdict, &held).then(["sudo modprobe nvidia"])
+    of_all(verdict, &held).and_run(["sudo modprobe nvidia"])
 }
 
 /// By the log only. On a running host the GPU has been released since; for a tree nothing newer is
@@ -50,14 +50,14 @@ fn held_before(case: &Case) -> Verdict {
     let told = held_in_log(case, &|by| by == "vfio-pci");
     if told.is_empty() || !case.seen.facts.machine.is_tree {
         return told.iter().fold(Verdict::pass(), |v, gpu| {
-            v.saw(format!("{gpu} was bound to vfio-pci when the host booted"))
+            v.evidence(format!("{gpu} was bound to vfio-pci when the host booted"))
         });
     }
     let cause =
         "{gpus} {was|were} bound to vfio-pci, for a virtual machine, when the host last ran";
     told.iter()
         .fold(Verdict::warn(cause), |v, gpu| v.of_gpu(gpu))
-        .saw("the kernel's log")
+        .evidence("the kernel's log")
         .advise(
             "if no virtual machine needs {it|them}, remove {it|them} from vfio-pci's options",
             ["grep -rn vfio /etc/modprobe.d"],
@@ -68,7 +68,7 @@ fn held_before(case: &Case) -> Verdict {
 /// NVIDIA's now.
 fn held_in_log(case: &Case, is_rival: &dyn Fn(&str) -> bool) -> Vec<String> {
     of_idle_gpus(case, |said| match said {
-        Said::Held { gpu, by } if is_rival(by) => Some((Some(gpu), gpu.clone())),
+        KernelEvent::Held { gpu, by } if is_rival(by) => Some((Some(gpu), gpu.clone())),
         _ => None,
     })
 }
@@ -76,7 +76,7 @@ fn held_in_log(case: &Case, is_rival: &dyn Fn(&str) -> bool) -> Vec<String> {
 /// About all these GPUs, with the driver of each as evidence.
 fn of_all(verdict: Verdict, gpus: &[&Gpu]) -> Verdict {
     gpus.iter().fold(verdict, |verdict, gpu| {
-        verdict.of_gpu(&gpu.address).saw(held_by(gpu))
+        verdict.of_gpu(&gpu.address).evidence(held_by(gpu))
     })
 }
 
@@ -98,7 +98,9 @@ fn rival(case: &Case, name: &str, modules: &[&str]) -> Verdict {
     let holds = |g: &&Gpu| g.bound_to.as_deref().is_some_and(is_rival);
     let held: Vec<_> = case.seen.facts.gpus.iter().filter(holds).collect();
     if let Some(skip) = no_driver_of_its_own(case) {
-        return held.first().map_or(skip.clone(), |g| skip.saw(held_by(g)));
+        return held
+            .first()
+            .map_or(skip.clone(), |g| skip.evidence(held_by(g)));
     }
     // The facts show which driver it is, but not why it was loaded.
     if case.seen.only_facts {
@@ -117,7 +119,7 @@ fn rival(case: &Case, name: &str, modules: &[&str]) -> Verdict {
             // The image is the deeper cause: a reboot alone would not help.
             Some(image) if image.status == super::super::Status::Fail => image.clone(),
             _ => Verdict::fail(format!("{name} bound to {{gpus}} at the last boot"))
-                .alone()
+                .root_cause()
                 .advise(
                     "reboot: the blacklist takes effect at the next boot",
                     ["sudo reboot"],
@@ -129,19 +131,19 @@ fn rival(case: &Case, name: &str, modules: &[&str]) -> Verdict {
             not_denied(case, name)
         };
         let verdict = if verdict.is_repairable() {
-            verdict.then(["sudo reboot"])
+            verdict.and_run(["sudo reboot"])
         } else {
             verdict
         };
         let verdict = of_all(verdict, &held);
-        return of_module(case).into_iter().fold(verdict, Verdict::saw);
+        return of_module(case).into_iter().fold(verdict, Verdict::evidence);
     }
     // No driver is bound to the GPU now, but the other driver will bind to it again at the next
     // boot.
     let told = held_in_log(case, &is_rival);
     if !told.is_empty() && !is_denied(case, &is_rival) {
         let told = told.join(", ");
-        return not_denied(case, name).saw(format!(
+        return not_denied(case, name).evidence(format!(
             "the kernel's log: {name} was bound to the GPU at {told}"
         ));
     }
@@ -156,7 +158,7 @@ fn rival(case: &Case, name: &str, modules: &[&str]) -> Verdict {
     } else {
         "no GPU is bound to it"
     };
-    let own = Verdict::pass().saw(format!("{name}: {here}"));
+    let own = Verdict::pass().evidence(format!("{name}: {here}"));
     Verdict::worst([own].into_iter().chain(images)).unwrap_or_else(Verdict::pass)
 }
 
@@ -180,16 +182,16 @@ fn images(case: &Case, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Option<Ve
         let image = match case.seen.images.get(release)? {
             Answer::Is(image) => image,
             Answer::Failed(why) | Answer::NotAsked(why) => {
-                return Some(Verdict::skip("no initramfs could be read").saw(format!("initramfs of {release}: {why}")));
+                return Some(Verdict::skip("no initramfs could be read").evidence(format!("initramfs of {release}: {why}")));
             }
         };
         let forced = image.forced.iter().find(|m| is_rival(m));
         if forced.is_none() && image.denied.iter().any(|m| is_rival(m)) {
-            return Some(Verdict::pass().saw(format!("the initramfs of {release} blacklists {name}")));
+            return Some(Verdict::pass().evidence(format!("the initramfs of {release} blacklists {name}")));
         }
         let stem = |f: &str| f.rsplit('/').next().and_then(|n| n.split_once(".ko")).map(|(s, _)| s.to_owned());
         let Some(file) = image.rivals.iter().find(|f| stem(f).is_some_and(|s| is_rival(&s))) else {
-            return Some(Verdict::pass().saw(format!("the initramfs of {release} has no {name}")));
+            return Some(Verdict::pass().evidence(format!("the initramfs of {release} has no {name}")));
         };
         let is_next = case.seen.facts.kernel() == Some(release);
         let ill = |cause: String| if is_next { Verdict::fail(cause) } else { Verdict::warn(cause) };
@@ -197,7 +199,7 @@ fn images(case: &Case, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Option<Ve
             let cause = format!(
                 "the initramfs of kernel {release} is configured to load {module}, which no blacklist prevents"
             );
-            let verdict = ill(cause).saw(file.clone()).saw(format!("{FORCED} names {module}"));
+            let verdict = ill(cause).evidence(file.clone()).evidence(format!("{FORCED} names {module}"));
             let out = format!("sudo sed -i {} {FORCED}", quoted(&format!("/^{}/d", module.replace('_', "[-_]"))));
             let rebuild = rebuild_image(&case.seen.facts, kernel).iter().map(Operation::by_hand).collect::<Vec<_>>();
             return Some(
@@ -207,14 +209,14 @@ fn images(case: &Case, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Option<Ve
         if on_command_line {
             let evidence =
                 format!("the initramfs of {release} contains {name}, but the kernel's command line blacklists it");
-            return Some(Verdict::pass().saw(evidence));
+            return Some(Verdict::pass().evidence(evidence));
         }
         let cause = format!("the initramfs of kernel {release} contains {name} and does not blacklist it");
         let verdict = ill(cause);
         // Without the blacklist, a rebuilt image would be the same.
         let denial = (!is_denied(case, is_rival)).then(blacklist);
         let operations = denial.into_iter().chain(rebuild_image(&case.seen.facts, kernel));
-        Some(verdict.saw(file.clone()).repair(format!("rebuild the initramfs with {name} blacklisted"), operations))
+        Some(verdict.evidence(file.clone()).repair(format!("rebuild the initramfs with {name} blacklisted"), operations))
     }))
 }
 

@@ -2,7 +2,7 @@
 //! firmware or shim trusts that key.
 
 use super::no_driver_of_its_own;
-use crate::{Answer, Case, Said, SignedModules, Verdict};
+use crate::{Answer, Case, KernelEvent, SignedModules, Verdict};
 use gpusetup_database::compat::OnlySigner;
 use gpusetup_host::{SecureBoot, SigningKey};
 use gpusetup_text::text::quoted_path;
@@ -17,14 +17,14 @@ pub fn secure_boot(case: &Case) -> Verdict {
             && case.seen.facts.driver_is_loaded() != Some(true)
     }) {
         let cause = "the kernel refused the nvidia module: it accepts only modules signed with a trusted key";
-        return Verdict::fail(cause).saw(refusal).advise(
+        return Verdict::fail(cause).evidence(refusal).advise(
             "enrol the key, reboot, and confirm it at the console; or accept unsigned modules (module.sig_enforce)",
             enrol(case).commands,
         );
     }
     match case.seen.facts.secure_boot {
-        SecureBoot::Absent => return Verdict::pass().saw("no UEFI"),
-        SecureBoot::Disabled => return Verdict::pass().saw("Secure Boot is off"),
+        SecureBoot::Absent => return Verdict::pass().evidence("no UEFI"),
+        SecureBoot::Disabled => return Verdict::pass().evidence("Secure Boot is off"),
         SecureBoot::Unknown => return Verdict::skip("whether Secure Boot is on could not be read"),
         SecureBoot::Enabled => {}
     }
@@ -35,23 +35,23 @@ pub fn secure_boot(case: &Case) -> Verdict {
         .as_ref()
         .and_then(|firmware| firmware.lockdown.as_ref());
     let evidence = |v: Verdict| {
-        let v = v.saw("Secure Boot is on: the kernel loads only signed modules");
+        let v = v.evidence("Secure Boot is on: the kernel loads only signed modules");
         lockdown.iter().fold(v, |v, mode| {
-            v.saw(format!("the kernel's lockdown is {mode}"))
+            v.evidence(format!("the kernel's lockdown is {mode}"))
         })
     };
     match &case.seen.signer {
         Answer::Is(Some(signer)) => {
-            evidence(key(case, signer).saw(format!("the nvidia module is signed by {signer}")))
+            evidence(key(case, signer).evidence(format!("the nvidia module is signed by {signer}")))
         }
         Answer::Is(None) => {
             let verdict = Verdict::fail("Secure Boot is on, but the nvidia module is not signed");
             // A module that was built before the key was there is built again by a reinstall only.
             if let Some(signed) = &case.seen.signed_modules {
-                return evidence(verdict).helped(install_signed(case, signed));
+                return evidence(verdict).remedy(install_signed(case, signed));
             }
             if let Some(only) = only_signer(case) {
-                return evidence(verdict).helped(gpusetup_causes::without_secure_boot(only));
+                return evidence(verdict).remedy(gpusetup_causes::without_secure_boot(only));
             }
             evidence(verdict).advise(
                 "enrol the key that signs modules at the console, then build the module again; or disable Secure Boot in the \
@@ -142,23 +142,23 @@ fn key(case: &Case, signer: &str) -> Verdict {
         .signed_modules
         .as_ref()
         .map(|signed| install_signed(case, signed));
-    let enrol = |v: Verdict| v.helped(signed.clone().unwrap_or_else(|| enrol(case)));
+    let enrol = |v: Verdict| v.remedy(signed.clone().unwrap_or_else(|| enrol(case)));
     match (refusal(case), case.seen.key_is_enrolled) {
         (Some(refusal), _) => enrol(
             Verdict::fail(format!(
                 "the kernel refused the nvidia module: the key of {signer} is not enrolled"
             ))
-            .saw(refusal),
+            .evidence(refusal),
         ),
         (None, Some(false)) => enrol(
             Verdict::fail(format!(
                 "the key of {signer}, which signed the nvidia module, is not enrolled"
             ))
-            .saw("neither shim's key list nor the firmware's contains it"),
+            .evidence("neither shim's key list nor the firmware's contains it"),
         ),
-        (None, Some(true)) => Verdict::pass().saw("its key is enrolled"),
+        (None, Some(true)) => Verdict::pass().evidence("its key is enrolled"),
         (None, None) if is_distributions(case, signer) => {
-            Verdict::pass().saw("the distribution's kernels trust its key")
+            Verdict::pass().evidence("the distribution's kernels trust its key")
         }
         (None, None) if case.seen.facts.driver_is_loaded() == Some(false) => {
             let test = format!(
@@ -191,7 +191,7 @@ fn next_key(case: &Case) -> Option<Verdict> {
     let cause = format!(
         "DKMS signs the modules of the next kernel with the key of {shown}, which is not enrolled"
     );
-    Some(Verdict::warn(cause).helped(enrol(case)))
+    Some(Verdict::warn(cause).remedy(enrol(case)))
 }
 
 /// The kernel's message when it refused the module.
@@ -200,7 +200,7 @@ fn refusal(case: &Case) -> Option<String> {
         return None;
     };
     said.iter().find_map(|s| {
-        if let Said::Refused(line) = s {
+        if let KernelEvent::Refused(line) = s {
             Some(line.clone())
         } else {
             None

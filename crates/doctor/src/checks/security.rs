@@ -41,12 +41,12 @@ pub fn has_fixes(case: &Case) -> Verdict {
     }
     let verdict = match causes.is_empty() {
         true => Verdict::pass(),
-        false => Verdict::warn(causes.join("; ")).helped(Remedy {
+        false => Verdict::warn(causes.join("; ")).remedy(Remedy {
             text: texts.join("; "),
             commands,
         }),
     };
-    saw.into_iter().fold(verdict, Verdict::saw)
+    saw.into_iter().fold(verdict, Verdict::evidence)
 }
 
 fn driver(case: &Case) -> Option<Judged> {

@@ -16,8 +16,11 @@ pub fn settings(case: &Case) -> Verdict {
             .iter()
             .flat_map(|of| of.states.iter().map(move |state| (of, state)))
     };
-    let evidence =
-        |verdict: Verdict| all().fold(verdict, |verdict, (of, state)| verdict.saw(told(of, state)));
+    let evidence = |verdict: Verdict| {
+        all().fold(verdict, |verdict, (of, state)| {
+            verdict.evidence(told(of, state))
+        })
+    };
     if !settings.enabled {
         let unit = Operation::Service(Service {
             unit: SETTINGS_SERVICE.to_owned(),

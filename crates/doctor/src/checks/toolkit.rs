@@ -27,10 +27,10 @@ pub fn stubs(case: &Case) -> Verdict {
         .map(|entry| {
             let evidence = format!("{} => {}", entry.soname, entry.path.display());
             if !in_stubs(&entry.directory) {
-                return Verdict::pass().saw(evidence);
+                return Verdict::pass().evidence(evidence);
             }
             if case.is_forward_compatible(entry) {
-                return Verdict::pass().saw(format!(
+                return Verdict::pass().evidence(format!(
                     "{evidence}: cuda-compat of a newer CUDA, which this driver supports"
                 ));
             }
@@ -38,7 +38,7 @@ pub fn stubs(case: &Case) -> Verdict {
             Verdict::fail(format!(
                 "programs load the libcuda in {directory}, which is not the driver's"
             ))
-            .saw(evidence)
+            .evidence(evidence)
             .advise(
                 format!("remove {directory} from the loader's path"),
                 [
@@ -61,7 +61,7 @@ pub fn stubs(case: &Case) -> Verdict {
             "{} adds a directory of stubs to LD_LIBRARY_PATH: programs load no real libcuda",
             file.display()
         );
-        verdicts.push(Verdict::fail(cause).saw(line.clone()).advise(
+        verdicts.push(Verdict::fail(cause).evidence(line.clone()).advise(
             "remove the directory from LD_LIBRARY_PATH",
             [format!("sudoedit {}", quoted_path(file))],
         ));
@@ -74,7 +74,7 @@ pub fn answers(case: &Case) -> Verdict {
         let path = toolkit.path.display();
         Some(match case.seen.nvcc.get(&toolkit.path)? {
             Answer::Is(version) if version.series() == toolkit.version.series() => {
-                compiles(case, toolkit).saw(format!("{path}: nvcc reports {version}"))
+                compiles(case, toolkit).evidence(format!("{path}: nvcc reports {version}"))
             }
             Answer::Is(version) => Verdict::fail(format!(
                 "{path} is CUDA {}, but its nvcc reports {version}",
@@ -85,12 +85,12 @@ pub fn answers(case: &Case) -> Verdict {
                 ["gpusetup plan --profile toolkit"],
             ),
             Answer::Failed(why) => Verdict::fail(format!("the nvcc of {path} does not run"))
-                .saw(why.clone())
+                .evidence(why.clone())
                 .advise(
                     "install the toolkit again",
                     ["gpusetup plan --profile toolkit"],
                 ),
-            Answer::NotAsked(why) => Verdict::skip("nvcc was not checked").saw(why.clone()),
+            Answer::NotAsked(why) => Verdict::skip("nvcc was not checked").evidence(why.clone()),
         })
     });
     Verdict::worst(each)
@@ -103,7 +103,7 @@ fn compiles(case: &Case, toolkit: &Toolkit) -> Verdict {
     let path = toolkit.path.display();
     let (said, cause) = match case.seen.compiled.get(&toolkit.path) {
         None => return Verdict::pass(),
-        Some(Answer::Is(line)) => return Verdict::pass().saw(format!("{path}: {line}")),
+        Some(Answer::Is(line)) => return Verdict::pass().evidence(format!("{path}: {line}")),
         Some(Answer::NotAsked(why)) => {
             return Verdict::skip(format!("no test program was compiled: {why}"));
         }
@@ -117,7 +117,7 @@ fn compiles(case: &Case, toolkit: &Toolkit) -> Verdict {
         Cause::sentence,
     );
     let verdict = Verdict::fail(format!("the toolkit {path} does not work: {cause}"));
-    said.lines().fold(verdict, Verdict::saw).advise(
+    said.lines().fold(verdict, Verdict::evidence).advise(
         "install the toolkit again",
         ["gpusetup plan --profile toolkit"],
     )
@@ -130,7 +130,7 @@ pub fn library_path(case: &Case) -> Verdict {
             file.display()
         );
         let commands = [format!("sudoedit {}", quoted_path(file))];
-        Verdict::warn(cause).saw(line.clone()).advise("remove it: the loader's cache finds the toolkit", commands)
+        Verdict::warn(cause).evidence(line.clone()).advise("remove it: the loader's cache finds the toolkit", commands)
     });
     Verdict::worst(each).unwrap_or_else(Verdict::pass)
 }
@@ -147,20 +147,20 @@ pub fn host_compiler(case: &Case) -> Verdict {
         .filter_map(|toolkit| {
             let path = toolkit.path.display();
             match case.seen.compiled.get(&toolkit.path) {
-                Some(Answer::Is(_)) => {
-                    Some(Verdict::pass().saw(format!("{path} compiles with the host's compiler")))
-                }
+                Some(Answer::Is(_)) => Some(
+                    Verdict::pass().evidence(format!("{path} compiles with the host's compiler")),
+                ),
                 Some(Answer::Failed(said)) => {
                     match Cause::of(said).filter(|cause| cause.is_of_the_host()) {
                         Some(cause) => Some(
                             said.lines()
-                                .fold(no_host_compiler(case, toolkit, cause), Verdict::saw),
+                                .fold(no_host_compiler(case, toolkit, cause), Verdict::evidence),
                         ),
                         None => by_version(case, toolkit),
                     }
                 }
                 Some(Answer::NotAsked(why)) => by_version(case, toolkit).map(|verdict| {
-                    verdict.saw(format!("{path}: no test program was compiled: {why}"))
+                    verdict.evidence(format!("{path}: no test program was compiled: {why}"))
                 }),
                 None => by_version(case, toolkit),
             }
@@ -192,10 +192,12 @@ fn no_host_compiler(case: &Case, toolkit: &Toolkit, cause: Cause) -> Verdict {
             )
         }
         (Cause::LinksC, _) => match &case.seen.host_compiler {
-            Some((file, line)) => verdict.saw(format!("{}: {line}", file.display())).advise(
-                "set it to g++ instead of gcc",
-                [format!("sudoedit {}", quoted_path(file))],
-            ),
+            Some((file, line)) => verdict
+                .evidence(format!("{}: {line}", file.display()))
+                .advise(
+                    "set it to g++ instead of gcc",
+                    [format!("sudoedit {}", quoted_path(file))],
+                ),
             None => verdict.advise(
                 "find the variable that is set to gcc, and set it to g++",
                 ["env | grep NVCC_"],
@@ -236,11 +238,11 @@ fn by_version(case: &Case, toolkit: &Toolkit) -> Option<Verdict> {
         toolkit.version
     );
     if major <= newest {
-        return Some(Verdict::pass().saw(evidence));
+        return Some(Verdict::pass().evidence(evidence));
     }
     let [beside, _] = host_compilers(&toolkit.path);
     if let Some(Node::Link { target }) = case.seen.facts.node(&beside) {
-        return Some(Verdict::pass().saw(evidence).saw(format!(
+        return Some(Verdict::pass().evidence(evidence).evidence(format!(
             "{} -> {}",
             beside.display(),
             target.display()
@@ -254,8 +256,8 @@ fn by_version(case: &Case, toolkit: &Toolkit) -> Option<Verdict> {
     {
         return Some(
             Verdict::pass()
-                .saw(evidence)
-                .saw(format!("{}: {line}", file.display())),
+                .evidence(evidence)
+                .evidence(format!("{}: {line}", file.display())),
         );
     }
     let cause = format!(
@@ -265,7 +267,7 @@ fn by_version(case: &Case, toolkit: &Toolkit) -> Option<Verdict> {
     );
     Some(
         Verdict::fail(cause)
-            .saw(evidence)
+            .evidence(evidence)
             .advise(older_gcc(newest), side_by_side(toolkit, newest)),
     )
 }
@@ -322,7 +324,7 @@ fn others_first(case: &Case, default: &Path) -> Option<Verdict> {
             .other_toolkits
             .iter()
             .map(|(_, clause)| clause.as_str())
-            .fold(verdict, Verdict::saw),
+            .fold(verdict, Verdict::evidence),
     )
 }
 
@@ -338,7 +340,7 @@ fn link(case: &Case, default: &Path, newest: &Toolkit) -> Verdict {
     });
     match (case.seen.facts.node(default), &case.seen.default_toolkit) {
         (Some(Node::Link { target }), Some(toolkit)) => {
-            let verdict = Verdict::pass().saw(format!("{shown} -> {}", target.display()));
+            let verdict = Verdict::pass().evidence(format!("{shown} -> {}", target.display()));
             if case.seen.facts.toolkits.iter().any(|t| t.path == *toolkit) {
                 return verdict;
             }
@@ -353,11 +355,13 @@ fn link(case: &Case, default: &Path, newest: &Toolkit) -> Verdict {
             target.display()
         ))
         .repair("link it to an installed toolkit", [lead]),
-        (Some(Node::Directory), _) => Verdict::pass().saw(format!("{shown} is a toolkit itself")),
+        (Some(Node::Directory), _) => {
+            Verdict::pass().evidence(format!("{shown} is a toolkit itself"))
+        }
         (None, _) => Verdict::skip(format!("{shown} could not be read")),
         (Some(Node::Absent | Node::File { .. } | Node::Other), _) => {
             Verdict::fail(format!("there is no default toolkit: {shown} is missing"))
-                .saw(format!(
+                .evidence(format!(
                     "CUDA {} is in {}",
                     newest.version,
                     newest.path.display()
@@ -375,12 +379,12 @@ fn shells(case: &Case, default: &Path) -> Verdict {
     } = match &case.seen.shells {
         Answer::Is(shells) => shells,
         Answer::Failed(why) | Answer::NotAsked(why) => {
-            return Verdict::skip("it is not known which nvcc shells find").saw(why.clone());
+            return Verdict::skip("it is not known which nvcc shells find").evidence(why.clone());
         }
     };
     let bin = default.join("bin").display().to_string();
     if let (None, Some(found)) = (login, image) {
-        return Verdict::pass().saw(format!(
+        return Verdict::pass().evidence(format!(
             "programs started in this container find {}",
             found.display()
         ));
@@ -390,11 +394,11 @@ fn shells(case: &Case, default: &Path) -> Verdict {
         return Verdict::fail("login shells do not find nvcc")
             .repair(format!("add {bin} to their PATH"), [profile]);
     };
-    let mut verdict = Verdict::pass().saw(format!("login shells find {}", found.display()));
+    let mut verdict = Verdict::pass().evidence(format!("login shells find {}", found.display()));
     match plain {
         // Nothing in /etc reaches them all: sudo, cron and units set their own PATH.
         None => {
-            verdict = verdict.saw(format!(
+            verdict = verdict.evidence(format!(
                 "shells that read no profile (cron, units, ssh HOST COMMAND) need {bin}/nvcc"
             ));
         }
@@ -405,13 +409,13 @@ fn shells(case: &Case, default: &Path) -> Verdict {
                 other.display()
             );
             verdict = Verdict::warn(cause)
-                .saw(format!("plain shells find {}", other.display()))
+                .evidence(format!("plain shells find {}", other.display()))
                 .advise(
                     "use the full path there, or remove the other toolkit",
                     [format!("{bin}/nvcc --version")],
                 );
         }
-        Some(other) => verdict = verdict.saw(format!("plain shells find {}", other.display())),
+        Some(other) => verdict = verdict.evidence(format!("plain shells find {}", other.display())),
     }
     verdict
 }

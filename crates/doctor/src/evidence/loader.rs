@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
     derive(schemars::JsonSchema),
     schemars(deny_unknown_fields)
 )]
-pub struct Cached {
+pub struct LoaderCacheEntry {
     /// The SONAME that programs request.
     pub soname: String,
     /// The library that they load.
@@ -89,9 +89,9 @@ pub fn resolved(system: &System, path: &Path) -> PathBuf {
     system.canonical(path).unwrap_or_else(|_| path.to_owned())
 }
 
-pub fn cached(system: &System, facts: &Facts) -> Vec<Cached> {
+pub fn cached(system: &System, facts: &Facts) -> Vec<LoaderCacheEntry> {
     let entries = facts.loader_cache.iter().flat_map(|c| &c.entries);
-    let entry = |(soname, path): &(String, PathBuf)| Cached {
+    let entry = |(soname, path): &(String, PathBuf)| LoaderCacheEntry {
         soname: soname.clone(),
         directory: resolved(system, path.parent().unwrap_or(Path::new("/"))),
         exists: system.exists(path),
@@ -148,7 +148,7 @@ pub fn forward_compatible(
     database: &Database,
     driver: &InstalledDriver,
     cards: &[Result<Card, String>],
-    entry: &Cached,
+    entry: &LoaderCacheEntry,
 ) -> bool {
     // NVIDIA supports it only on data-centre GPUs.
     let for_all = !cards.is_empty()

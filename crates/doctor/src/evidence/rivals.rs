@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
     derive(schemars::JsonSchema),
     schemars(deny_unknown_fields)
 )]
-pub struct Denial {
+pub struct BlacklistEntry {
     /// The kernel module, with underscores.
     pub module: String,
     /// The file that blacklists it.
@@ -35,7 +35,7 @@ pub struct Denial {
     derive(schemars::JsonSchema),
     schemars(deny_unknown_fields)
 )]
-pub struct Image {
+pub struct InitramfsContents {
     /// Files of rivals' modules.
     pub rivals: Vec<String>,
     /// Rivals that modprobe's configuration in the image blacklists.
@@ -47,12 +47,12 @@ pub struct Image {
 
 /// The rivals of the driver that modprobe's configuration and the kernel's command line keep from
 /// being loaded.
-pub fn denied(system: &System) -> Vec<Denial> {
+pub fn denied(system: &System) -> Vec<BlacklistEntry> {
     let mut found = Vec::new();
     for (by, configuration) in modprobe::configuration(system) {
         let modified = system.modified(&by);
         let modules = denied_by(&configuration).into_iter();
-        found.extend(modules.map(|module| Denial {
+        found.extend(modules.map(|module| BlacklistEntry {
             module,
             by: by.clone(),
             modified,
@@ -60,7 +60,7 @@ pub fn denied(system: &System) -> Vec<Denial> {
     }
     for (by, line) in modprobe::command_lines(system) {
         let modules = denied_on_command_line(&line).into_iter();
-        found.extend(modules.map(|module| Denial {
+        found.extend(modules.map(|module| BlacklistEntry {
             module,
             by: by.clone(),
             modified: None,
@@ -107,8 +107,8 @@ fn rivals(modules: impl Iterator<Item = String>) -> Vec<String> {
 pub fn images(
     system: &System,
     facts: &Facts,
-    denied: &[Denial],
-) -> BTreeMap<String, Answer<Image>> {
+    denied: &[BlacklistEntry],
+) -> BTreeMap<String, Answer<InitramfsContents>> {
     let installed = facts.kernels.installed.iter();
     let kernels: Vec<_> = installed
         .filter_map(|k| Some((k, key(system, &k.initramfs.as_ref()?.path))))
@@ -154,9 +154,9 @@ fn image(
     system: &System,
     facts: &Facts,
     kernel: &Kernel,
-    denied: &[Denial],
+    denied: &[BlacklistEntry],
     budget: &Budget,
-) -> Answer<Image> {
+) -> Answer<InitramfsContents> {
     let Some((initramfs, tool)) = kernel.initramfs.as_ref().zip(facts.os.initramfs) else {
         return Answer::NotAsked("no tool that builds initramfs images was found".to_owned());
     };
@@ -165,9 +165,9 @@ fn image(
         denied_for_certain(system, tool, initramfs.modified, denied).filter(|_| forced.is_empty());
     if let Some(denied) = certain {
         // Unpacking the rest would take longer than all other checks together.
-        return Answer::Is(Image {
+        return Answer::Is(InitramfsContents {
             denied,
-            ..Image::default()
+            ..InitramfsContents::default()
         });
     }
     match system
@@ -179,7 +179,7 @@ fn image(
             )),
             false => contents(system, &initramfs.path, file, budget),
         }) {
-        Ok(image) => Answer::Is(Image { forced, ..image }),
+        Ok(image) => Answer::Is(InitramfsContents { forced, ..image }),
         // A broken image is a finding of another check; here it is just not readable.
         Err(e) => Answer::NotAsked(format!(
             "{} could not be read: {e}",
@@ -213,9 +213,9 @@ fn denied_for_certain(
     system: &System,
     tool: InitramfsTool,
     made: i64,
-    denied: &[Denial],
+    denied: &[BlacklistEntry],
 ) -> Option<Vec<String>> {
-    let is_copied = |d: &Denial| {
+    let is_copied = |d: &BlacklistEntry| {
         let copied = ["/etc/modprobe.d", "/lib/modprobe.d"]
             .iter()
             .any(|folder| d.by.parent() == Some(Path::new(folder)));
@@ -228,7 +228,12 @@ fn denied_for_certain(
 
 /// The relevant contents of an image: its modules, and the blacklists in its own copy of modprobe's
 /// configuration.
-fn contents(system: &System, path: &Path, image: impl Read, budget: &Budget) -> io::Result<Image> {
+fn contents(
+    system: &System,
+    path: &Path,
+    image: impl Read,
+    budget: &Budget,
+) -> io::Result<InitramfsContents> {
     let mut inside = Inside::default();
     initramfs::read(system, path, image, budget, &mut inside)?;
     let Inside {
@@ -253,7 +258,7 @@ fn contents(system: &System, path: &Path, image: impl Read, budget: &Budget) -> 
     let denied = denied
         .into_iter()
         .filter(|module| RIVALS.contains(&module.as_str()));
-    Ok(Image {
+    Ok(InitramfsContents {
         rivals,
         denied: denied.collect(),
         forced: Vec::new(),
@@ -379,12 +384,12 @@ mod tests {
         let by = "/etc/modprobe.d/gpusetup-nouveau.conf";
         system.write(by, b"x", 0o644).expect("written");
         let changed = system.changed(by).expect("a file");
-        let denied = RIVALS.map(|module| Denial {
+        let denied = RIVALS.map(|module| BlacklistEntry {
             module: module.into(),
             by: by.into(),
             modified: Some(1),
         });
-        let certain = |tool, made, denied: &[Denial]| {
+        let certain = |tool, made, denied: &[BlacklistEntry]| {
             denied_for_certain(&system, tool, made, denied).is_some()
         };
         assert!(certain(
@@ -468,7 +473,7 @@ mod tests {
         );
         assert_eq!(
             image(&[("etc/other.conf", "blacklist nouveau\n")]),
-            Image::default()
+            InitramfsContents::default()
         );
     }
 

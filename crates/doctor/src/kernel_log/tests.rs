@@ -22,7 +22,7 @@ fn sentences_are_read_across_lines() {
 ";
     let gpu = || LoggedGpu::from("0000:02:00.0 (PCI ID: 10de:2c38)".to_owned());
     assert_eq!(gpu().address(), Some("0000:02:00.0"));
-    let xid = |gpu: &str, number, text: &str| Said::Xid {
+    let xid = |gpu: &str, number, text: &str| KernelEvent::Xid {
         gpu: gpu.into(),
         number,
         text: text.into(),
@@ -30,17 +30,17 @@ fn sentences_are_read_across_lines() {
     assert_eq!(
         parse(log),
         [
-            Said::Refused("Loading of module with unavailable key is rejected".into()),
-            Said::NoHmm(
+            KernelEvent::Refused("Loading of module with unavailable key is rejected".into()),
+            KernelEvent::NoHmm(
                 "nvidia-uvm: uvm_pmm_gpu.c:3176 devmem_alloc_pagemap[pid:9] request_free_mem_region() err -34".into()
             ),
             xid("0000:cb:00.0", 13, "Graphics Exception: ESR 0x57c730"),
-            Said::NeedsOpen(gpu()),
-            Said::Legacy { gpu: "GeForce GT 710".to_owned().into(), branch: "470".into() },
-            Said::Mismatch { client: "560.35.03".into(), module: "550.90.07".into() },
-            Said::NotProbed("2".into()),
-            Said::InitFailed("0000:01:00.0".into()),
-            Said::NoRoom("0000:01:00.0".into()),
+            KernelEvent::NeedsOpen(gpu()),
+            KernelEvent::Legacy { gpu: "GeForce GT 710".to_owned().into(), branch: "470".into() },
+            KernelEvent::Mismatch { client: "560.35.03".into(), module: "550.90.07".into() },
+            KernelEvent::NotProbed("2".into()),
+            KernelEvent::InitFailed("0000:01:00.0".into()),
+            KernelEvent::NoRoom("0000:01:00.0".into()),
         ]
     );
 }
@@ -62,28 +62,28 @@ fn what_hardware_and_other_drivers_do_is_read() {
 [    8.100000] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 crumbstore
 [    9.000000] nvidia: version magic '6.8.0-64-generic SMP mod_unload ' should be '6.8.0-71-generic SMP mod_unload '
 ";
-    let held = |gpu: &str, by: &str| Said::Held {
+    let held = |gpu: &str, by: &str| KernelEvent::Held {
         gpu: gpu.into(),
         by: by.into(),
     };
     assert_eq!(
         parse(log),
         [
-            Said::FirmwareHangs("GPU6".into()),
-            Said::FirmwareHangs(String::new()),
-            Said::SwitchFault {
+            KernelEvent::FirmwareHangs("GPU6".into()),
+            KernelEvent::FirmwareHangs(String::new()),
+            KernelEvent::SwitchFault {
                 switch: "0000:c3:00.0".into(),
                 number: 24007,
                 text: "Link 27 sourcetrack timeout".into()
             },
-            Said::Unfit(
+            KernelEvent::Unfit(
                 "nvidia: version magic '6.8.0-64-generic SMP mod_unload ' should be '6.8.0-71-generic SMP mod_unload '"
                     .into()
             ),
-            Said::ProbeFailed("1".into()),
+            KernelEvent::ProbeFailed("1".into()),
             held("0000:01:00.0", "NovaCore"),
             held("0000:02:00.0", "vfio-pci"),
-            Said::OffTheBus("0000:b3:00.0".into()),
+            KernelEvent::OffTheBus("0000:b3:00.0".into()),
         ]
     );
 }
@@ -211,7 +211,7 @@ fn a_message_begins_with_its_mark_after_any_prefix() {
             assert_eq!(parse(&format!("{before}{xid}{crlf}")).len(), 2, "{before}");
         }
         let old = "NVRM: Xid (0000:17:00): 31, Ch 00000003, engmask 00000101, intr 10000000";
-        let want = Said::Xid {
+        let want = KernelEvent::Xid {
             gpu: "0000:17:00.0".into(),
             number: 31,
             text: "Ch 00000003, engmask 00000101, intr 10000000".into(),
@@ -220,7 +220,7 @@ fn a_message_begins_with_its_mark_after_any_prefix() {
         let lost = "NVRM: GPU 0000:17:00.0: GPU has fallen off the bus.";
         assert_eq!(
             parse(&format!("{before}{lost}\n")),
-            [Said::OffTheBus("0000:17:00.0".into())],
+            [KernelEvent::OffTheBus("0000:17:00.0".into())],
             "{before}"
         );
         let switch = "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, x";
@@ -229,19 +229,19 @@ fn a_message_begins_with_its_mark_after_any_prefix() {
             "Lockdown: modprobe: unsigned module loading is restricted; see man kernel_lockdown.7";
         assert_eq!(
             parse(&format!("{before}{refused}\n")),
-            [Said::Refused(refused.into())],
+            [KernelEvent::Refused(refused.into())],
             "{before}"
         );
     }
 }
 
-fn without_unread(mut said: Vec<Said>) -> Vec<Said> {
-    said.retain(|one| !matches!(one, Said::Unread { .. }));
+fn without_unread(mut said: Vec<KernelEvent>) -> Vec<KernelEvent> {
+    said.retain(|one| !matches!(one, KernelEvent::Unread { .. }));
     said
 }
 
-fn first_unread(said: &Said) -> Option<usize> {
-    if let Said::Unread { first, .. } = said {
+fn first_unread(said: &KernelEvent) -> Option<usize> {
+    if let KernelEvent::Unread { first, .. } = said {
         Some(*first)
     } else {
         None
@@ -283,7 +283,10 @@ fn messages_of_the_kernel_hide_none_that_follows() {
                 assert!(
                     matches!(
                         said.as_slice(),
-                        [Said::Xid { number: 79, .. }, Said::OffTheBus(_)]
+                        [
+                            KernelEvent::Xid { number: 79, .. },
+                            KernelEvent::OffTheBus(_)
+                        ]
                     ),
                     "{log}: {said:?}"
                 );
@@ -387,7 +390,7 @@ fn of_a_line_that_may_be_a_users_it_is_said() {
         assert!(
             !said
                 .iter()
-                .any(|one| matches!(one, Said::Xid { .. } | Said::OffTheBus(_))),
+                .any(|one| matches!(one, KernelEvent::Xid { .. } | KernelEvent::OffTheBus(_))),
             "{log}: {said:?}"
         );
         assert_eq!(
@@ -430,7 +433,10 @@ fn json_and_colours_are_read() {
         assert!(
             matches!(
                 said.as_slice(),
-                [Said::Xid { number: 79, .. }, Said::OffTheBus(_)]
+                [
+                    KernelEvent::Xid { number: 79, .. },
+                    KernelEvent::OffTheBus(_)
+                ]
             ),
             "{log}: {said:?}"
         );
@@ -448,7 +454,10 @@ fn json_and_colours_are_read() {
         assert_eq!(parse(&log), [], "{log}");
     }
     let unknown = serde_json::json!({"msg": LOST}).to_string();
-    assert_eq!(parse(&unknown), [Said::Unread { first: 1, lines: 1 }]);
+    assert_eq!(
+        parse(&unknown),
+        [KernelEvent::Unread { first: 1, lines: 1 }]
+    );
 }
 
 #[test]
@@ -624,7 +633,7 @@ fn any_text_is_read() {
         let log = format!("NVRM: Xid (0000:03:00): {number}, Channel 00000001");
         assert_eq!(
             parse(&log),
-            [Said::Xid {
+            [KernelEvent::Xid {
                 gpu: "0000:03:00.0".into(),
                 number,
                 text: "Channel 00000001".into()

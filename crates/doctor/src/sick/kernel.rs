@@ -74,7 +74,7 @@ fn kernels_and_their_modules() {
 
 #[test]
 fn rivals_in_the_initramfs_and_on_the_gpu() {
-    let image = |kernel: &'static str, image: Answer<Image>| {
+    let image = |kernel: &'static str, image: Answer<InitramfsContents>| {
         move |e: &mut Seen| {
             e.images.insert(kernel.to_owned(), image);
         }
@@ -87,12 +87,12 @@ fn rivals_in_the_initramfs_and_on_the_gpu() {
     );
     assert_eq!(found(image(KERNEL, rival(&["nova_core"]))), ["GS202 fail"]);
     // A splash screen brings all graphics modules; the blacklist comes with them.
-    let kept_out = Image {
+    let kept_out = InitramfsContents {
         rivals: vec!["x/nouveau.ko".into()],
         denied: vec!["nouveau".into()],
         forced: Vec::new(),
     };
-    let forced = Answer::Is(Image {
+    let forced = Answer::Is(InitramfsContents {
         forced: vec!["nouveau".into()],
         ..kept_out.clone()
     });
@@ -109,7 +109,7 @@ fn rivals_in_the_initramfs_and_on_the_gpu() {
     );
     let on_command_line = |e: &mut Seen| {
         image(KERNEL, rival(&["nouveau"]))(e);
-        e.denied.push(Denial {
+        e.denied.push(BlacklistEntry {
             module: "nouveau".into(),
             by: "/proc/cmdline".into(),
             modified: None,

@@ -102,7 +102,7 @@ fn what_the_kernel_said_before_it_changed() {
     );
     let denied = |e: &mut Seen| {
         idle(e, nova);
-        e.denied.push(Denial {
+        e.denied.push(BlacklistEntry {
             module: "nova_core".into(),
             by: "/etc/modprobe.d/x.conf".into(),
             modified: Some(1),

@@ -42,7 +42,7 @@ fn wsl(e: &mut Seen) {
     e.facts.gpus.clear();
     e.facts.loaded_modules = None;
     e.cached.retain(|c| c.soname != "libcuda.so.1");
-    e.cached.push(Cached {
+    e.cached.push(LoaderCacheEntry {
         soname: "libcuda.so.1".into(),
         path: "/usr/lib/wsl/lib/libcuda.so.1".into(),
         directory: "/usr/lib/wsl/lib".into(),

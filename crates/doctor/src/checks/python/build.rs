@@ -31,7 +31,7 @@ pub fn with_cuda(case: &Case) -> Verdict {
                 let name = named(environment, package);
                 match package.build {
                     BuiltFor::Cuda(cuda) => {
-                        Verdict::pass().saw(format!("{name}: built for CUDA {cuda}"))
+                        Verdict::pass().evidence(format!("{name}: built for CUDA {cuda}"))
                     }
                     BuiltFor::Cpu if OF_BOTH_KINDS.contains(&package.name.as_str()) => {
                         let verdict = Verdict::warn(format!(
@@ -61,7 +61,7 @@ pub fn for_driver(case: &Case) -> Verdict {
             let oldest = case.oldest_driver_of_series(cuda)?;
             let name = named(environment, package);
             if driver >= oldest {
-                return Some(Verdict::pass().saw(format!("{name}: CUDA {cuda} runs on driver {driver}")));
+                return Some(Verdict::pass().evidence(format!("{name}: CUDA {cuda} runs on driver {driver}")));
             }
             let cause = format!(
                 "{name} is built for CUDA {cuda}, which needs driver {oldest} or newer; the driver is {driver}"
@@ -100,7 +100,7 @@ pub fn for_gpu(case: &Case) -> Verdict {
                     .is_some_and(|have| !build.has_kernels_for(have))
             });
             let Some(card) = unfit else {
-                return Some(Verdict::pass().saw(format!("{name}: has kernels for the GPUs")));
+                return Some(Verdict::pass().evidence(format!("{name}: has kernels for the GPUs")));
             };
             let capability = card.capability.map(|c| c.sm()).unwrap_or_default();
             let cause = format!(

@@ -35,7 +35,7 @@ pub fn required(case: &Case) -> Verdict {
         let unread = environment
             .unread
             .iter()
-            .map(|why| Verdict::pass().saw(format!("not read: {why}")));
+            .map(|why| Verdict::pass().evidence(format!("not read: {why}")));
         // A missing package is the cause of a library that is not found.
         let found: Vec<_> = each.collect();
         let lost: Vec<_> = if found.is_empty() {
@@ -44,7 +44,7 @@ pub fn required(case: &Case) -> Verdict {
             Vec::new()
         };
         let well = || {
-            Verdict::pass().saw(format!(
+            Verdict::pass().evidence(format!(
                 "{}: has what its packages require",
                 environment.path.display()
             ))
@@ -153,8 +153,8 @@ pub fn own_libraries(case: &Case) -> Verdict {
                 path.display()
             );
             match &one.own {
-                Some(own) if own != path => Some(shadowed(environment, one).saw(evidence)),
-                _ => Some(Verdict::pass().saw(evidence)),
+                Some(own) if own != path => Some(shadowed(environment, one).evidence(evidence)),
+                _ => Some(Verdict::pass().evidence(evidence)),
             }
         });
         Verdict::worst(each).unwrap_or_else(Verdict::pass)
