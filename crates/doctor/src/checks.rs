@@ -79,7 +79,7 @@ impl Check {
         self
     }
 
-    const fn from_facts(mut self) -> Self {
+    const fn facts_suffice(mut self) -> Self {
         self.facts_suffice = true;
         self
     }
@@ -105,39 +105,39 @@ pub const CHECKS: &[Check] = {
             .needs(&[Images]),
         Check::new(GS608, Area::Packages, packages::wholly_read)
             .reads("what every other check reads, and the limits of gpusetup")
-            .from_facts(),
+            .facts_suffice(),
         Check::new(GS404, Area::Packages, repositories::keys)
             .reads("apt's repository lists, their keys, apt's key policy")
             .needs(&[Apt]),
         Check::new(GS503, Area::Gpu, driver::knows_gpus)
             .reads("the GPUs' PCI ids, the database's driver branches, the driver's version, the kernel's log")
             .needs(&[KernelLog])
-            .from_facts(),
+            .facts_suffice(),
         Check::new(GS203, Area::Gpu, rivals::vfio)
             .reads("the kernel driver bound to each GPU in /sys/bus/pci/devices, the kernel's log")
             .needs(&[KernelLog])
             .at_runtime()
-            .from_facts(),
+            .facts_suffice(),
         Check::new(GS906, Area::Driver, machines::wsl)
             .reads("on WSL2: /dev/dxg, /usr/lib/wsl/lib, the installed driver, /etc/ld.so.cache")
             .needs(&[Machine, LoaderCache])
-            .from_facts(),
+            .facts_suffice(),
         Check::new(GS907, Area::Driver, machines::jetson)
             .reads("on a Jetson: /etc/nv_tegra_release, the installed driver and toolkits, the database's JetPacks")
-            .from_facts(),
+            .facts_suffice(),
         Check::new(GS908, Area::Driver, machines::image)
             .reads("os-release, the files of image-based systems, the installed driver")
-            .from_facts(),
+            .facts_suffice(),
         Check::new(GS914, Area::Driver, machines::vendors)
             .reads("/etc/dgx-release, how the driver was installed")
-            .from_facts(),
+            .facts_suffice(),
         Check::new(GS913, Area::Gpu, machines::outside)
             .reads("/sys/bus/thunderbolt/devices, `removable` of each GPU on the PCI bus")
             .at_runtime()
-            .from_facts(),
+            .facts_suffice(),
         Check::new(GS401, Area::Driver, driver::one_origin)
             .reads("dpkg's record, the runfile's log and uninstaller, the versions of libcuda.so")
-            .from_facts()
+            .facts_suffice()
             .follows(&[GS603]),
         Check::new(GS101, Area::Kernel, kernel::headers)
             .reads("/lib/modules/KERNEL/build, DKMS's record")
@@ -151,27 +151,27 @@ pub const CHECKS: &[Check] = {
         Check::new(GS104, Area::Kernel, kernel::modules)
             .reads("nvidia.ko in /lib/modules/KERNEL, its version, the driver's version, DKMS's logs of failed builds")
             .needs(&[Dkms, DkmsLogs])
-            .from_facts()
+            .facts_suffice()
             .follows(&[GS101, GS102, GS603, GS401, GS106]),
         Check::new(GS504, Area::Kernel, driver::flavour)
             .reads("the module's licence, the database's GPUs, the kernel's log")
             .needs(&[KernelLog])
-            .from_facts()
+            .facts_suffice()
             .follows(&[GS503]),
         Check::new(GS301, Area::Kernel, secure_boot::secure_boot)
             .reads("Secure Boot's EFI variables, the module's signer, the kernel's log")
             .needs(&[KernelLog, Signer, SigningKey])
-            .from_facts()
+            .facts_suffice()
             .follows(&[GS104]),
         Check::new(GS201, Area::Kernel, rivals::nouveau)
             .reads("the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs")
             .needs(&[KernelLog, Denials, Images])
-            .from_facts()
+            .facts_suffice()
             .follows(&[GS603]),
         Check::new(GS202, Area::Kernel, rivals::nova)
             .reads("the kernel driver bound to each GPU, modprobe's configuration, each kernel's initramfs, the kernel's log")
             .needs(&[KernelLog, Denials, Images])
-            .from_facts()
+            .facts_suffice()
             .follows(&[GS603]),
         Check::new(GS204, Area::Driver, driver::may_load)
             .reads("modprobe's configuration, the kernel's command line, /proc/modules")
@@ -180,47 +180,47 @@ pub const CHECKS: &[Check] = {
             .reads("the kernel's log")
             .needs(&[KernelLog])
             .at_runtime()
-            .from_facts(),
+            .facts_suffice(),
         Check::new(GS903, Area::Gpu, log::faults)
             .reads("Xids, failed GPU initialisations, GPUs off the bus and NVSwitch errors in the kernel's log since the last boot; GPUs that NVML reports as lost")
             .needs(&[KernelLog, Libraries])
             .at_runtime()
-            .from_facts()
+            .facts_suffice()
             .follows(&[GS901, GS503, GS504]),
         Check::new(GS509, Area::Gpu, driver::on_the_bus)
             .reads("/sys/bus/pci/devices, whether the driver is installed or loaded, the kernel's log")
             .needs(&[KernelLog, Libraries, ModuleAge, Given])
             .at_runtime()
-            .from_facts()
+            .facts_suffice()
             .follows(&[GS903, GS913]),
         Check::new(GS501, Area::Driver, driver::loaded)
             .reads("/sys/module/nvidia/version, the version of libcuda.so, the module of the kernel that boots next, the driver bound to each GPU, the kernel's log, NVML")
             .needs(&[KernelLog, Libraries, ModuleAge])
             .at_runtime()
-            .from_facts()
+            .facts_suffice()
             .follows(&[GS204, GS503, GS504, GS104, GS201, GS202, GS301, GS203, GS401, GS901, GS903, GS908]),
         Check::new(GS508, Area::Driver, nvml::answers)
             .reads("whether NVML starts, and which GPUs it lists")
             .needs(&[Libraries])
             .at_runtime()
-            .from_facts()
+            .facts_suffice()
             .follows(&[GS903, GS501, GS401, GS603]),
         Check::new(GS904, Area::Gpu, nvml::health)
             .reads("NVML's report on each GPU: memory errors, remapped rows, retired pages, throttling")
             .needs(&[Libraries])
             .at_runtime()
-            .from_facts()
+            .facts_suffice()
             .follows(&[GS903]),
         Check::new(GS905, Area::Gpu, nvml::persistence)
             .reads("NVML's persistence mode, /run/nvidia-persistenced")
             .needs(&[Libraries])
             .at_runtime()
-            .from_facts(),
+            .facts_suffice(),
         Check::new(GS802, Area::Gpu, nvml::mig)
             .reads("NVML's current and pending MIG mode, the instances, /etc/gpusetup/mig.yaml; which programs have the GPUs open")
             .needs(&[Libraries])
             .at_runtime()
-            .from_facts(),
+            .facts_suffice(),
         Check::new(GS407, Area::Driver, packages::smi)
             .reads("/usr/bin/nvidia-smi")
             .needs(&[DriverPackages])
@@ -239,12 +239,12 @@ pub const CHECKS: &[Check] = {
             .reads("the version of nv-fabricmanager, its unit, the driver's version, NVML's fabric state of each GPU")
             .needs(&[Libraries, FabricManager])
             .at_runtime()
-            .from_facts()
+            .facts_suffice()
             .follows(&[GS501]),
         Check::new(GS804, Area::Driver, rdma::gpudirect)
             .reads("/sys/class/infiniband, the kernel's symbols, the loaded modules, the flavour of the driver's modules")
             .at_runtime()
-            .from_facts()
+            .facts_suffice()
             .follows(&[GS501]),
         Check::new(GS805, Area::Driver, companions::run)
             .reads("DCGM's service and its log, the loaded modules, DKMS's log of nvidia-fs, the driver's version")
@@ -291,7 +291,7 @@ pub const CHECKS: &[Check] = {
             .reads("whether CUDA's driver library starts, and the results of a test kernel; in a container /dev/nvidiactl, NVIDIA_VISIBLE_DEVICES and NVIDIA_DRIVER_CAPABILITIES")
             .needs(&[KernelLog, Libraries, Given])
             .at_runtime()
-            .from_facts()
+            .facts_suffice()
             .follows(&[GS903, GS503, GS501, GS508, GS904, GS506, GS801, GS507, GS802, GS401, GS603]),
         Check::new(GS707, Area::Toolkit, cuda::versions)
             .reads("the newest CUDA that the driver runs according to NVML, the default toolkit, the oldest driver for that toolkit")
@@ -314,7 +314,7 @@ pub const CHECKS: &[Check] = {
             .needs(&[Shells]),
         Check::new(GS702, Area::AddOns, add_on::links)
             .reads("the SONAME of every libcudnn*.so and the like, the links between them")
-            .from_facts(),
+            .facts_suffice(),
         Check::new(GS708, Area::AddOns, add_on::cache)
             .reads("/etc/ld.so.conf, /etc/ld.so.cache, the libraries in the directories they name")
             .needs(&[LoaderDirectories, LoaderCache])
@@ -348,7 +348,7 @@ pub const CHECKS: &[Check] = {
         Check::new(GS513, Area::Driver, security::has_fixes)
             .reads("the versions of the driver, the CUDA toolkits and NVIDIA's container toolkit, the database's security bulletins")
             .needs(&[Containers])
-            .from_facts(),
+            .facts_suffice(),
     ]
 };
 
