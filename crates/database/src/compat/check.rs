@@ -3,6 +3,7 @@
 //! the place of a wrong fact in the files.
 
 use super::problem::{Problem, Record};
+use super::tables::Row;
 use super::{
     AddOn, AddOnId, Artifact, CallForm, Companion, CompanionId, Database, DriverVariant,
     EngineForm, Fabric, FrameworkNeeds, Gpu, PciDevice, SourceId, VersionRule,
@@ -12,7 +13,7 @@ use std::fmt;
 use std::hash::Hash;
 
 #[derive(Default)]
-struct Checker {
+pub(super) struct Checker {
     problems: Vec<Problem>,
     sources: HashSet<String>,
     sums: HashMap<String, String>,
@@ -38,11 +39,7 @@ pub fn check(database: &Database) -> Vec<Problem> {
             format!("{} is not a day, such as 2026.11.20", database.version),
         );
     }
-    c.unique(
-        "sources",
-        "id",
-        database.sources.iter().map(|s| s.id.clone()),
-    );
+    database.check_rows(&mut c);
     hardware(database, &mut c);
     machines(database, &mut c);
     platforms(database, &mut c);
@@ -58,24 +55,12 @@ pub fn check(database: &Database) -> Vec<Problem> {
     frameworks(database, &mut c);
     packages(database, &mut c);
     mig(database, &mut c);
-    for d in &database.disagreements {
-        c.sourced(&Record::of("disagreements", "about", &d.about), &d.sources);
-    }
     c.problems
 }
 
 fn packages(database: &Database, c: &mut Checker) {
-    c.unique(
-        "forward_compatibility",
-        "package",
-        database
-            .forward_compatibility
-            .iter()
-            .map(|f| f.package.clone()),
-    );
     for f in &database.forward_compatibility {
-        let record = Record::of("forward_compatibility", "package", &f.package);
-        c.sourced(&record, &f.sources);
+        let record = Record::from(f);
         if !database
             .cuda
             .iter()
@@ -93,8 +78,7 @@ fn packages(database: &Database, c: &mut Checker) {
         c.known_branch(database, &record, "driver_branch", f.driver_branch);
     }
     for g in &database.cuda_guides {
-        let record = Record::of("cuda_guides", "cuda", g.cuda);
-        c.sourced(&record, &g.sources);
+        let record = Record::from(g);
         if !database
             .cuda
             .iter()
@@ -103,34 +87,16 @@ fn packages(database: &Database, c: &mut Checker) {
             c.wrong(&record, "cuda", "is not a series in the database");
         }
     }
-    for r in &database.renames {
-        c.sourced(&Record::of("renames", "before", &r.before), &r.sources);
-    }
 }
 
 /// The most placement slots of a GPU that layouts are computed for.
 const MOST_SLOTS: u8 = 32;
 
 fn mig(database: &Database, c: &mut Checker) {
-    c.unique(
-        "mig_clients",
-        "unit",
-        database
-            .mig_clients
-            .iter()
-            .map(|client| client.unit.clone()),
-    );
-    for client in &database.mig_clients {
-        c.sourced(
-            &Record::of("mig_clients", "unit", &client.unit),
-            &client.sources,
-        );
-    }
     let mut seen = HashSet::new();
     let mut ids = HashSet::new();
     for p in &database.mig_profiles {
-        let record = Record::of("mig_profiles", "name", &p.name);
-        c.sourced(&record, &p.sources);
+        let record = Record::from(p);
         c.known_branch(
             database,
             &record,
@@ -211,14 +177,12 @@ fn machines(database: &Database, c: &mut Checker) {
         database.systems.iter().flat_map(|s| s.names().map(lower)),
     );
     for i in &database.instances {
-        let record = Record::of("instances", "name", &i.name);
+        let record = Record::from(i);
         c.machine(database, &record, Some(i.gpu), i.count, i.arch());
-        c.sourced(&record, &i.sources);
     }
     for s in &database.systems {
-        let record = Record::of("systems", "name", &s.name);
+        let record = Record::from(s);
         c.machine(database, &record, s.gpu, s.count, s.arch());
-        c.sourced(&record, &s.sources);
         match s.compute_capability {
             None if s.gpu.is_none() => {
                 c.wrong(&record, "gpu", "neither a PCI id nor a compute capability")
@@ -241,10 +205,8 @@ fn machines(database: &Database, c: &mut Checker) {
 }
 
 fn platforms(database: &Database, c: &mut Checker) {
-    c.unique("platforms", "id", database.platforms.iter().map(|p| &p.id));
     for p in &database.platforms {
-        let record = Record::of("platforms", "id", &p.id);
-        c.sourced(&record, &p.sources);
+        let record = Record::from(p);
         if p.os.is_empty() && p.files.is_empty() {
             c.wrong(
                 &record,
@@ -263,10 +225,8 @@ fn platforms(database: &Database, c: &mut Checker) {
             c.known_branch(database, &record, "ways", way.oldest);
         }
     }
-    c.unique("jetpacks", "l4t", database.jetpacks.iter().map(|j| &j.l4t));
     for j in &database.jetpacks {
-        let record = Record::of("jetpacks", "l4t", &j.l4t);
-        c.sourced(&record, &j.sources);
+        let record = Record::from(j);
         if j.compatible.is_none() && !j.compatible_packages.is_empty() {
             c.wrong(
                 &record,
@@ -294,31 +254,17 @@ fn platforms(database: &Database, c: &mut Checker) {
             }
         }
     }
-    c.unique(
-        "hotplug_rules",
-        "file",
-        database.hotplug_rules.iter().map(|r| &r.file),
-    );
     for r in &database.hotplug_rules {
-        let record = Record::of("hotplug_rules", "file", &r.file);
-        c.sourced(&record, &r.sources);
+        let record = Record::from(r);
         if r.os.is_empty() {
             c.wrong(&record, "os", "no system has this rule");
         }
     }
-    for w in &database.wsl2_gpus {
-        c.sourced(&Record::of("wsl2_gpus", "oldest", w.oldest), &w.sources);
-    }
 }
 
 fn frameworks(database: &Database, c: &mut Checker) {
-    c.unique(
-        "frameworks",
-        "name",
-        database.frameworks.iter().map(|f| f.name.clone()),
-    );
     for f in &database.frameworks {
-        let record = Record::of("frameworks", "name", &f.name);
+        let record = Record::from(f);
         if let Some(beside) = f
             .beside
             .as_ref()
@@ -438,17 +384,8 @@ fn frameworks(database: &Database, c: &mut Checker) {
 }
 
 fn hardware(database: &Database, c: &mut Checker) {
-    c.unique(
-        "architectures",
-        "compute_capability",
-        database
-            .architectures
-            .iter()
-            .map(|a| a.compute_capability.to_string()),
-    );
     for a in &database.architectures {
-        let record = Record::of("architectures", "compute_capability", a.compute_capability);
-        c.sourced(&record, &a.sources);
+        let record = Record::from(a);
         c.ordered(&record, "first_cuda", a.first_cuda, a.last_cuda);
         c.ordered(
             &record,
@@ -466,35 +403,17 @@ fn hardware(database: &Database, c: &mut Checker) {
             c.known_branch(database, &record, key, branch);
         }
     }
-    let key = |g: &Gpu| {
-        format!("{} {}", g.device, g.subsystem.as_deref().unwrap_or(""))
-            .trim_end()
-            .to_owned()
-    };
-    c.unique("gpus", "device", database.gpus.iter().map(key));
     for g in &database.gpus {
-        gpu(database, g, &Record::of("gpus", "device", key(g)), c);
+        gpu(database, g, c);
     }
-    c.unique(
-        "virtual_gpus",
-        "device",
-        database.virtual_gpus.iter().map(|v| v.device.to_string()),
-    );
     for v in &database.virtual_gpus {
-        let record = Record::of("virtual_gpus", "device", v.device);
-        c.sourced(&record, &v.sources);
+        let record = Record::from(v);
         if database.gpu(v.device, None).is_none() {
             c.wrong(&record, "device", "is not a GPU in the database");
         }
     }
-    c.unique(
-        "nvswitches",
-        "device",
-        database.nvswitches.iter().map(|s| s.device.to_string()),
-    );
     for s in &database.nvswitches {
-        let record = Record::of("nvswitches", "device", s.device);
-        c.sourced(&record, &s.sources);
+        let record = Record::from(s);
         if database.gpu(s.device, None).is_some() {
             c.wrong(&record, "device", "is also the id of a GPU");
         }
@@ -520,12 +439,7 @@ fn hardware(database: &Database, c: &mut Checker) {
             .map(ToString::to_string),
     );
     for n in &database.nvlinks {
-        let record = Record::of(
-            "nvlinks",
-            "gpus",
-            n.gpus.first().map(ToString::to_string).unwrap_or_default(),
-        );
-        c.sourced(&record, &n.sources);
+        let record = Record::from(n);
         for gpu in n
             .gpus
             .iter()
@@ -551,14 +465,8 @@ fn hardware(database: &Database, c: &mut Checker) {
             );
         }
     }
-    c.unique(
-        "fabrics",
-        "generation",
-        database.fabrics.iter().map(|f| f.generation),
-    );
     for f in &database.fabrics {
-        let record = Record::of("fabrics", "generation", f.generation);
-        c.sourced(&record, &f.sources);
+        let record = Record::from(f);
         for gpu in f
             .gpus
             .iter()
@@ -585,22 +493,6 @@ fn hardware(database: &Database, c: &mut Checker) {
             );
         }
         needs_of_fabric(database, f, &record, c);
-    }
-    c.unique(
-        "sxids",
-        "sxid",
-        database.sxids.iter().map(|x| x.sxid.to_string()),
-    );
-    for x in &database.sxids {
-        c.sourced(&Record::of("sxids", "sxid", x.sxid), &x.sources);
-    }
-    c.unique(
-        "xids",
-        "xid",
-        database.xids.iter().map(|x| x.xid.to_string()),
-    );
-    for x in &database.xids {
-        c.sourced(&Record::of("xids", "xid", x.xid), &x.sources);
     }
 }
 
@@ -641,25 +533,14 @@ fn needs_of_fabric(database: &Database, f: &Fabric, record: &Record, c: &mut Che
 }
 
 fn companions(database: &Database, c: &mut Checker) {
-    c.unique(
-        "companions",
-        "id",
-        database.companions.iter().map(|of| of.id),
-    );
     for of in &database.companions {
-        companion(database, of, &Record::of("companions", "id", of.id), c);
+        companion(database, of, c);
     }
 }
 
 fn engines(database: &Database, c: &mut Checker) {
-    c.unique(
-        "engines",
-        "id",
-        database.engines.iter().map(|engine| engine.id),
-    );
     for engine in &database.engines {
-        let record = Record::of("engines", "id", engine.id);
-        c.sourced(&record, &engine.sources);
+        let record = Record::from(engine);
         engine
             .removed_types
             .iter()
@@ -774,8 +655,7 @@ fn engines(database: &Database, c: &mut Checker) {
         }
     }
     for toolkit in &database.container_toolkits {
-        let record = Record::of("container_toolkits", "title", &toolkit.title);
-        c.sourced(&record, &toolkit.sources);
+        let record = Record::from(toolkit);
         toolkit
             .own_containerds
             .iter()
@@ -802,14 +682,8 @@ fn engines(database: &Database, c: &mut Checker) {
 }
 
 fn bulletins(database: &Database, c: &mut Checker) {
-    c.unique(
-        "bulletins",
-        "title",
-        database.bulletins.iter().map(|b| &b.title),
-    );
     for b in &database.bulletins {
-        let record = Record::of("bulletins", "title", &b.title);
-        c.sourced(&record, &b.sources);
+        let record = Record::from(b);
         if b.vulnerabilities.is_empty() {
             c.wrong(&record, "vulnerabilities", "is empty");
         }
@@ -851,8 +725,8 @@ fn bulletins(database: &Database, c: &mut Checker) {
     }
 }
 
-fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Checker) {
-    c.sourced(record, &of.sources);
+fn companion(database: &Database, of: &Companion, c: &mut Checker) {
+    let record = &Record::from(of);
     // Its id may be used in the same places as the kind of a driver download or the name of a rule
     // (`driver-has-modules`).
     if DriverVariant::of_driver(of.id.as_str()).is_some() || of.id.as_str() == "modules" {
@@ -967,8 +841,8 @@ fn companion(database: &Database, of: &Companion, record: &Record, c: &mut Check
     }
 }
 
-fn gpu(database: &Database, g: &Gpu, record: &Record, c: &mut Checker) {
-    c.sourced(record, &g.sources);
+fn gpu(database: &Database, g: &Gpu, c: &mut Checker) {
+    let record = &Record::from(g);
     if g.modules.is_empty() {
         c.wrong(record, "modules", "is empty");
     }
@@ -1038,14 +912,8 @@ fn gpu(database: &Database, g: &Gpu, record: &Record, c: &mut Checker) {
 }
 
 fn drivers(database: &Database, c: &mut Checker) {
-    c.unique(
-        "driver_branches",
-        "branch",
-        database.driver_branches.iter().map(|b| b.branch),
-    );
     for b in &database.driver_branches {
-        let record = Record::of("driver_branches", "branch", b.branch);
-        c.sourced(&record, &b.sources);
+        let record = Record::from(b);
         if !b.modules.contains(&b.default_modules) {
             c.wrong(&record, "default_modules", "is not in modules");
         }
@@ -1063,13 +931,8 @@ fn drivers(database: &Database, c: &mut Checker) {
             }
         }
     }
-    c.unique(
-        "drivers",
-        "version",
-        database.drivers.iter().map(|d| d.version),
-    );
     for d in &database.drivers {
-        let record = Record::of("drivers", "version", d.version);
+        let record = Record::from(d);
         if database.branch(d.version.branch).is_none() {
             c.wrong(
                 &record,
@@ -1078,24 +941,19 @@ fn drivers(database: &Database, c: &mut Checker) {
             );
         }
         for a in &d.artifacts {
-            c.artifact("drivers", &a.artifact, d.version);
+            let record = Record::of("drivers", "file", &a.artifact.file);
+            c.sourced(&record, &a.artifact.sources);
+            c.file(&record, &a.artifact, d.version);
             if let DriverVariant::Companion(id) = a.variant {
-                c.known_companion(
-                    database,
-                    &Record::of("drivers", "file", &a.artifact.file),
-                    "variant",
-                    id,
-                );
+                c.known_companion(database, &record, "variant", id);
             }
         }
     }
 }
 
 fn toolkits(database: &Database, c: &mut Checker) {
-    c.unique("cuda", "version", database.cuda.iter().map(|r| r.version));
     for r in &database.cuda {
-        let record = Record::of("cuda", "version", r.version);
-        c.sourced(&record, &r.sources);
+        let record = Record::from(r);
         c.ordered(
             &record,
             "lowest_capability",
@@ -1123,9 +981,9 @@ fn toolkits(database: &Database, c: &mut Checker) {
         }
     }
     for a in &database.cuda_artifacts {
-        c.artifact("cuda_artifacts", &a.artifact, a.version);
+        let record = Record::from(a);
+        c.file(&record, &a.artifact, a.version);
         if database.cuda(a.version).is_none() {
-            let record = Record::of("cuda_artifacts", "file", &a.artifact.file);
             c.wrong(
                 &record,
                 "version",
@@ -1133,22 +991,11 @@ fn toolkits(database: &Database, c: &mut Checker) {
             );
         }
     }
-    for l in &database.compiler_limits {
-        c.sourced(
-            &Record::of("compiler_limits", "excluded", &l.excluded),
-            &l.sources,
-        );
-    }
 }
 
 fn components(database: &Database, c: &mut Checker) {
-    c.unique(
-        "components",
-        "name",
-        database.components.iter().map(|part| part.name.clone()),
-    );
     for part in &database.components {
-        let record = Record::of("components", "name", &part.name);
+        let record = Record::from(part);
         for alias in &part.aliases {
             if database.component_named(alias) != Some(part) {
                 c.wrong(
@@ -1167,8 +1014,7 @@ fn components(database: &Database, c: &mut Checker) {
         }
     }
     for n in &database.component_needs {
-        let record = Record::of("component_needs", "of", format!("{} {}", n.of, n.needs));
-        c.sourced(&record, &n.sources);
+        let record = Record::from(n);
         for (key, name) in [("of", &n.of), ("needs", &n.needs)] {
             let is_add_on = key == "of" && database.add_ons.iter().any(|a| a.id.as_str() == name);
             if !is_add_on && database.component(name).is_none() {
@@ -1176,13 +1022,8 @@ fn components(database: &Database, c: &mut Checker) {
             }
         }
     }
-    c.unique(
-        "component_releases",
-        "version",
-        database.component_releases.iter().map(|r| r.version),
-    );
     for r in &database.component_releases {
-        let record = Record::of("component_releases", "version", r.version);
+        let record = Record::from(r);
         if database.cuda(r.version).is_none() {
             c.wrong(&record, "version", "is not a CUDA release in the database");
         }
@@ -1232,13 +1073,11 @@ fn components(database: &Database, c: &mut Checker) {
 }
 
 fn add_ons(database: &Database, c: &mut Checker) {
-    c.unique("add_ons", "id", database.add_ons.iter().map(|a| a.id));
     for a in &database.add_ons {
         add_on(a, c);
     }
     for r in &database.add_on_ranges {
-        let record = Record::of("add_on_ranges", "from", r.from);
-        c.sourced(&record, &r.sources);
+        let record = Record::from(r);
         c.known_add_on(database, &record, r.add_on);
         c.ordered(&record, "from", Some(r.from), r.to);
         c.ordered(&record, "cuda_min", Some(r.cuda_min), r.cuda_max);
@@ -1279,9 +1118,9 @@ fn add_ons(database: &Database, c: &mut Checker) {
         }
     }
     for a in &database.add_on_artifacts {
-        let record = Record::of("add_on_artifacts", "file", &a.artifact.file);
+        let record = Record::from(a);
         c.known_add_on(database, &record, a.add_on);
-        c.artifact("add_on_artifacts", &a.artifact, a.version);
+        c.file(&record, &a.artifact, a.version);
         let of_line = |r: &&super::AddOnRange| {
             r.add_on == a.add_on && r.cuda_line == a.cuda_line && r.covers(a.version)
         };
@@ -1318,8 +1157,7 @@ fn add_ons(database: &Database, c: &mut Checker) {
 }
 
 fn add_on(a: &AddOn, c: &mut Checker) {
-    let record = Record::of("add_ons", "id", a.id);
-    c.sourced(&record, &a.sources);
+    let record = Record::from(a);
     if !a.has_library(&format!("{}.so", a.library)) {
         c.wrong(
             &record,
@@ -1370,14 +1208,8 @@ fn add_on(a: &AddOn, c: &mut Checker) {
 }
 
 fn repositories(database: &Database, c: &mut Checker) {
-    c.unique(
-        "signing_keys",
-        "id",
-        database.signing_keys.iter().map(|key| key.id.clone()),
-    );
     for key in &database.signing_keys {
-        let record = Record::of("signing_keys", "id", &key.id);
-        c.sourced(&record, &key.sources);
+        let record = Record::from(key);
         let digit = |b: u8| b.is_ascii_digit() || (b'A'..=b'F').contains(&b);
         if key.fingerprint.len() != 40 || !key.fingerprint.bytes().all(digit) {
             c.wrong(
@@ -1404,14 +1236,8 @@ fn repositories(database: &Database, c: &mut Checker) {
             );
         }
     }
-    c.unique(
-        "package_repositories",
-        "id",
-        database.package_repositories.iter().map(|r| r.id.clone()),
-    );
     for r in &database.package_repositories {
-        let record = Record::of("package_repositories", "id", &r.id);
-        c.sourced(&record, &r.sources);
+        let record = Record::from(r);
         if !is_plain(&r.id, "-") || !r.archs.values().all(|folder| is_plain(folder, "_")) {
             c.wrong(
                 &record,
@@ -1488,17 +1314,8 @@ fn is_plain(text: &str, others: &str) -> bool {
 }
 
 fn distributions(database: &Database, c: &mut Checker) {
-    c.unique(
-        "distributions",
-        "id",
-        database
-            .distributions
-            .iter()
-            .map(super::Distribution::release),
-    );
     for d in &database.distributions {
-        let record = Record::of("distributions", "id", d.release());
-        c.sourced(&record, &d.sources);
+        let record = Record::from(d);
         for (key, pattern) in [
             ("gcc_package", &d.gcc_package),
             ("gxx_package", &d.gxx_package),
@@ -1694,6 +1511,20 @@ impl Checker {
         }
     }
 
+    /// What is the same for all tables: names and sources.
+    pub(super) fn rows<R: Row>(&mut self, rows: &[R]) {
+        let mut names = HashSet::new();
+        for row in rows {
+            let record = Record::from(row);
+            if R::UNIQUE && !names.insert(row.name()) {
+                self.wrong(&record, R::KEY, "appears twice");
+            }
+            if let Some((sources, _)) = row.origin() {
+                self.sourced(&record, sources);
+            }
+        }
+    }
+
     fn unique<T: Hash + Eq + fmt::Display>(
         &mut self,
         list: &'static str,
@@ -1778,12 +1609,7 @@ impl Checker {
         }
     }
 
-    fn artifact(&mut self, list: &'static str, a: &Artifact, version: impl fmt::Display) {
-        self.file(&Record::of(list, "file", &a.file), a, version);
-    }
-
     fn file(&mut self, record: &Record, a: &Artifact, version: impl fmt::Display) {
-        self.sourced(record, &a.sources);
         if a.url.as_ref().is_some_and(|url| !url.ends_with(&a.file)) {
             self.wrong(record, "url", format!("does not end in {}", a.file));
         }

@@ -137,6 +137,16 @@ pub struct Gpu {
     pub sources: Vec<SourceId>,
 }
 
+impl Gpu {
+    /// What distinguishes it from the other entries: its device, and its subsystem if it has one.
+    pub(super) fn key(&self) -> String {
+        match &self.subsystem {
+            Some(subsystem) => format!("{} {subsystem}", self.device),
+            None => self.device.to_string(),
+        }
+    }
+}
+
 /// A PCI device id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PciDevice(pub u16);

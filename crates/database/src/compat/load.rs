@@ -1,17 +1,8 @@
 //! Loads the YAML files: the one loader for the build, for `--database DIR` and for tests.
 
-use super::{
-    AddOn, AddOnArtifact, AddOnRange, Architecture, Bulletin, Companion, CompilerLimit, Component,
-    ComponentNeed, ComponentRelease, ContainerToolkit, CudaArtifact, CudaGuide, CudaRelease,
-    Database, Disagreement, Distribution, DriverBranch, DriverRelease, Engine, Fabric,
-    ForwardCompatibility, Framework, Gpu, HotplugRule, Instance, JetPack, MigClient, MigProfile,
-    NvLinks, NvSwitch, PackageRepository, Platform, Problem, Rename, SigningKey, Source, Sxid,
-    System, VirtualGpus, Wsl2Gpus, Xid, check,
-};
+use super::{Database, Distribution, File, Problem, check};
 use crate::sum::sha256;
 use crate::yaml::{self, Mistake};
-use serde::Deserialize;
-use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 /// Why a database cannot be used.
@@ -55,56 +46,6 @@ pub struct Misshapen {
     pub key: Option<String>,
     /// What is wrong.
     pub problem: String,
-}
-
-/// The content of a file: any of these lists, each of which may be spread over several files.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct File {
-    version: Option<String>,
-    expires: Option<String>,
-    sources: Vec<Source>,
-    architectures: Vec<Architecture>,
-    gpus: Vec<Gpu>,
-    virtual_gpus: Vec<VirtualGpus>,
-    nvswitches: Vec<NvSwitch>,
-    nvlinks: Vec<NvLinks>,
-    fabrics: Vec<Fabric>,
-    instances: Vec<Instance>,
-    systems: Vec<System>,
-    platforms: Vec<Platform>,
-    jetpacks: Vec<JetPack>,
-    hotplug_rules: Vec<HotplugRule>,
-    wsl2_gpus: Vec<Wsl2Gpus>,
-    companions: Vec<Companion>,
-    engines: Vec<Engine>,
-    container_toolkits: Vec<ContainerToolkit>,
-    #[serde(default)]
-    bulletins: Vec<Bulletin>,
-    xids: Vec<Xid>,
-    #[serde(default)]
-    sxids: Vec<Sxid>,
-    driver_branches: Vec<DriverBranch>,
-    drivers: Vec<DriverRelease>,
-    cuda: Vec<CudaRelease>,
-    cuda_artifacts: Vec<CudaArtifact>,
-    components: Vec<Component>,
-    component_needs: Vec<ComponentNeed>,
-    component_releases: Vec<ComponentRelease>,
-    add_ons: Vec<AddOn>,
-    add_on_ranges: Vec<AddOnRange>,
-    add_on_artifacts: Vec<AddOnArtifact>,
-    compiler_limits: Vec<CompilerLimit>,
-    distributions: Vec<Distribution>,
-    package_repositories: Vec<PackageRepository>,
-    signing_keys: Vec<SigningKey>,
-    frameworks: Vec<Framework>,
-    cuda_guides: Vec<CudaGuide>,
-    forward_compatibility: Vec<ForwardCompatibility>,
-    renames: Vec<Rename>,
-    mig_clients: Vec<MigClient>,
-    mig_profiles: Vec<MigProfile>,
-    disagreements: Vec<Disagreement>,
 }
 
 /// Loads the database from a folder with `compat/` and `manifests/`, and checks every fact in it.
@@ -182,126 +123,16 @@ pub fn parse<'a>(
                 continue;
             }
         };
-        all.version = all.version.or(file.version);
-        all.expires = all.expires.or(file.expires);
-        all.sources.extend(file.sources);
-        all.architectures.extend(file.architectures);
-        all.gpus.extend(file.gpus);
-        all.virtual_gpus.extend(file.virtual_gpus);
-        all.nvswitches.extend(file.nvswitches);
-        all.nvlinks.extend(file.nvlinks);
-        all.fabrics.extend(file.fabrics);
-        all.instances.extend(file.instances);
-        all.systems.extend(file.systems);
-        all.platforms.extend(file.platforms);
-        all.jetpacks.extend(file.jetpacks);
-        all.hotplug_rules.extend(file.hotplug_rules);
-        all.wsl2_gpus.extend(file.wsl2_gpus);
-        all.companions.extend(file.companions);
-        all.engines.extend(file.engines);
-        all.container_toolkits.extend(file.container_toolkits);
-        all.bulletins.extend(file.bulletins);
-        all.xids.extend(file.xids);
-        all.sxids.extend(file.sxids);
-        all.driver_branches.extend(file.driver_branches);
-        all.drivers.extend(file.drivers);
-        all.cuda.extend(file.cuda);
-        all.cuda_artifacts.extend(file.cuda_artifacts);
-        all.components.extend(file.components);
-        all.component_needs.extend(file.component_needs);
-        all.component_releases.extend(file.component_releases);
-        all.add_ons.extend(file.add_ons);
-        all.add_on_ranges.extend(file.add_on_ranges);
-        all.add_on_artifacts.extend(file.add_on_artifacts);
-        all.compiler_limits.extend(file.compiler_limits);
-        all.distributions.extend(file.distributions);
-        all.package_repositories.extend(file.package_repositories);
-        all.signing_keys.extend(file.signing_keys);
-        all.frameworks.extend(file.frameworks);
-        all.cuda_guides.extend(file.cuda_guides);
-        all.forward_compatibility.extend(file.forward_compatibility);
-        all.renames.extend(file.renames);
-        all.mig_clients.extend(file.mig_clients);
-        all.mig_profiles.extend(file.mig_profiles);
-        all.disagreements.extend(file.disagreements);
+        all.extend(file);
     }
     if !misshapes.is_empty() {
         return Err(LoadError::Shape(misshapes));
     }
-    let mut database = Database {
-        version: all.version.unwrap_or_default(),
-        expires: all.expires,
-        sha256: sha256(summed),
-        sources: all.sources,
-        architectures: all.architectures,
-        gpus: all.gpus,
-        virtual_gpus: all.virtual_gpus,
-        nvswitches: all.nvswitches,
-        nvlinks: all.nvlinks,
-        fabrics: all.fabrics,
-        instances: all.instances,
-        systems: all.systems,
-        platforms: all.platforms,
-        jetpacks: all.jetpacks,
-        hotplug_rules: all.hotplug_rules,
-        wsl2_gpus: all.wsl2_gpus,
-        companions: all.companions,
-        engines: all.engines,
-        container_toolkits: all.container_toolkits,
-        bulletins: all.bulletins,
-        xids: all.xids,
-        sxids: all.sxids,
-        driver_branches: all.driver_branches,
-        drivers: all.drivers,
-        cuda: all.cuda,
-        cuda_artifacts: all.cuda_artifacts,
-        components: all.components,
-        component_needs: all.component_needs,
-        component_releases: all.component_releases,
-        add_ons: all.add_ons,
-        add_on_ranges: all.add_on_ranges,
-        add_on_artifacts: all.add_on_artifacts,
-        compiler_limits: all.compiler_limits,
-        distributions: all.distributions,
-        package_repositories: all.package_repositories,
-        signing_keys: all.signing_keys,
-        frameworks: all.frameworks,
-        cuda_guides: all.cuda_guides,
-        forward_compatibility: all.forward_compatibility,
-        renames: all.renames,
-        mig_clients: all.mig_clients,
-        mig_profiles: all.mig_profiles,
-        disagreements: all.disagreements,
-        index: Default::default(),
-    };
+    let mut database = all.into_database(sha256(summed));
     database
         .distributions
         .iter_mut()
         .for_each(Distribution::add_signed_offers);
-    // Independent of the file that a fact is in; queries rely on this order.
-    database.architectures.sort_by_key(|a| a.compute_capability);
-    database
-        .gpus
-        .sort_by(|a, b| (a.device, &a.subsystem).cmp(&(b.device, &b.subsystem)));
-    database.virtual_gpus.sort_by_key(|v| v.device);
-    database
-        .bulletins
-        .sort_by(|a, b| b.published.cmp(&a.published));
-    database.driver_branches.sort_by_key(|b| Reverse(b.branch));
-    database.drivers.sort_by_key(|d| Reverse(d.version));
-    database.cuda.sort_by_key(|c| Reverse(c.version));
-    database.cuda_guides.sort_by_key(|g| Reverse(g.cuda));
-    database.cuda_artifacts.sort_by_key(|a| Reverse(a.version));
-    database
-        .component_releases
-        .sort_by_key(|r| Reverse(r.version));
-    database.add_ons.sort_by_key(|a| (!a.by_default, a.id));
-    database
-        .add_on_ranges
-        .sort_by_key(|r| (r.add_on, Reverse(r.from)));
-    database
-        .add_on_artifacts
-        .sort_by_key(|a| (a.add_on, Reverse(a.version)));
     let mut problems = check::check(&database);
     problems
         .iter_mut()

@@ -29,6 +29,7 @@ mod query;
 mod repository;
 mod short_name;
 mod source;
+mod tables;
 mod tally;
 mod xid;
 
@@ -82,6 +83,8 @@ pub use tally::Tally;
 pub use xid::{Sxid, Xid, XidAction};
 
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use tables::tables;
 
 /// The database of this project, for tests.
 #[cfg(test)]
@@ -99,97 +102,252 @@ fn known() -> &'static Database {
 /// A key of [`Database::sources`]; every fact names the sources that publish it.
 pub type SourceId = String;
 
-/// The whole database.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Database {
-    /// The day of the latest change, `2026.11.20`.
-    pub version: String,
-    /// The day after which `gpusetup db update` refuses it, `2027-03-01`: a signature never
-    /// expires. Only a packed database has one.
-    pub expires: Option<String>,
-    /// SHA-256, in lower-case hexadecimal, over all files in the order of their names.
-    pub sha256: String,
+tables! {
     /// The sources of the facts.
-    pub sources: Vec<Source>,
-    /// Compute capabilities, oldest first.
-    pub architectures: Vec<Architecture>,
+    sources: Source, s {
+        unique "id" = &s.id;
+    }
     /// GPUs by PCI id; the entry for all boards of a device precedes those for single boards.
-    pub gpus: Vec<Gpu>,
+    gpus: Gpu, g {
+        unique "device" = g.key();
+        sources g.sources;
+        sort (g.device, &g.subsystem);
+        count "gpus";
+    }
+    /// Compute capabilities, oldest first.
+    architectures: Architecture, a {
+        unique "compute_capability" = a.compute_capability;
+        sources a.sources;
+        sort a.compute_capability;
+        count "architectures";
+    }
     /// Virtual GPUs, by PCI id.
-    pub virtual_gpus: Vec<VirtualGpus>,
+    virtual_gpus: VirtualGpus, v {
+        unique "device" = v.device;
+        sources v.sources;
+        sort v.device;
+        count "virtual_gpus";
+    }
     /// NVSwitch bridges.
-    pub nvswitches: Vec<NvSwitch>,
+    nvswitches: NvSwitch, s {
+        unique "device" = s.device;
+        sources s.sources;
+        count "nvswitches";
+    }
     /// The NVLinks of boards.
-    pub nvlinks: Vec<NvLinks>,
-    /// Instance types of cloud providers.
-    pub instances: Vec<Instance>,
-    /// NVIDIA's systems and boards.
-    pub systems: Vec<System>,
-    /// Systems whose driver comes from their own tools. The first that fits a host counts.
-    pub platforms: Vec<Platform>,
-    /// Releases of Jetson Linux and their JetPack.
-    pub jetpacks: Vec<JetPack>,
-    /// The udev rules that put hot-plugged memory online.
-    pub hotplug_rules: Vec<HotplugRule>,
-    /// The GPUs that WSL2 has: one record.
-    pub wsl2_gpus: Vec<Wsl2Gpus>,
+    nvlinks: NvLinks, n {
+        key "gpus" = n.gpus.first().map(ToString::to_string).unwrap_or_default();
+        sources n.sources, n.assumed;
+        count "nvlinks";
+    }
     /// The boards on which NVSwitches connect GPUs, and what their hosts need.
-    pub fabrics: Vec<Fabric>,
+    fabrics: Fabric, f {
+        unique "generation" = f.generation;
+        sources f.sources;
+        count "fabrics";
+    }
     /// Packages tied to the driver (companions).
-    pub companions: Vec<Companion>,
+    companions: Companion, c {
+        unique "id" = c.id;
+        sources c.sources;
+        count "companions";
+        count "companion packages" in c.packages.iter().map(|p| &p.sources);
+    }
     /// Container engines.
-    pub engines: Vec<Engine>,
+    engines: Engine, e {
+        unique "id" = e.id;
+        sources e.sources;
+        count "container engines";
+        count "engine packages" in e.packages.iter().map(|p| &p.sources);
+    }
     /// The toolkit that gives their containers GPUs.
-    pub container_toolkits: Vec<ContainerToolkit>,
-    /// NVIDIA's security bulletins, newest first.
-    pub bulletins: Vec<Bulletin>,
+    container_toolkits: ContainerToolkit, t {
+        key "title" = &t.title;
+        sources t.sources;
+    }
     /// GPU error numbers in the kernel log.
-    pub xids: Vec<Xid>,
+    xids: Xid, x {
+        unique "xid" = x.xid;
+        sources x.sources, x.assumed;
+        count "xids";
+    }
+    /// NVIDIA's security bulletins, newest first.
+    bulletins: Bulletin, b {
+        unique "title" = &b.title;
+        sources b.sources;
+        sort Reverse(&b.published);
+        count "bulletins";
+    }
     /// The NVSwitch driver's error numbers.
-    pub sxids: Vec<Sxid>,
+    sxids: Sxid, x {
+        unique "sxid" = x.sxid;
+        sources x.sources;
+        count "sxids";
+    }
     /// Driver branches, newest first.
-    pub driver_branches: Vec<DriverBranch>,
+    driver_branches: DriverBranch, b {
+        unique "branch" = b.branch;
+        sources b.sources, b.assumed;
+        sort Reverse(b.branch);
+        count "driver branches";
+    }
     /// Driver releases, newest first.
-    pub drivers: Vec<DriverRelease>,
+    drivers: DriverRelease, d {
+        unique "version" = d.version;
+        sort Reverse(d.version);
+        count "driver files" in d.artifacts.iter().map(|a| &a.artifact.sources);
+    }
     /// CUDA releases, newest first.
-    pub cuda: Vec<CudaRelease>,
+    cuda: CudaRelease, r {
+        unique "version" = r.version;
+        sources r.sources, r.assumed;
+        sort Reverse(r.version);
+        count "cuda";
+    }
     /// Artifacts of CUDA releases, newest first.
-    pub cuda_artifacts: Vec<CudaArtifact>,
+    cuda_artifacts: CudaArtifact, a {
+        key "file" = &a.artifact.file;
+        sources a.artifact.sources;
+        sort Reverse(a.version);
+        count "cuda files";
+    }
     /// The toolkit components that can be downloaded separately.
-    pub components: Vec<Component>,
-    /// Dependencies between components.
-    pub component_needs: Vec<ComponentNeed>,
+    components: Component, c {
+        unique "name" = &c.name;
+    }
     /// Component archives of CUDA releases, newest first.
-    pub component_releases: Vec<ComponentRelease>,
+    component_releases: ComponentRelease, r {
+        unique "version" = r.version;
+        sources r.sources;
+        sort Reverse(r.version);
+        count "cuda component releases";
+    }
+    /// Dependencies between components.
+    component_needs: ComponentNeed, n {
+        key "of" = format!("{} {}", n.of, n.needs);
+        sources n.sources;
+        count "component needs";
+    }
     /// Libraries that are installed into a toolkit; those that plans include by default come first.
-    pub add_ons: Vec<AddOn>,
+    add_ons: AddOn, a {
+        unique "id" = a.id;
+        sources a.sources;
+        sort (!a.by_default, a.id);
+    }
     /// The requirements of their releases, by add-on and then newest first.
-    pub add_on_ranges: Vec<AddOnRange>,
+    add_on_ranges: AddOnRange, r {
+        key "from" = r.from;
+        sources r.sources, r.assumed;
+        sort (r.add_on, Reverse(r.from));
+        count "add-ons";
+    }
     /// Archives of their releases, by add-on and then newest first.
-    pub add_on_artifacts: Vec<AddOnArtifact>,
+    add_on_artifacts: AddOnArtifact, a {
+        key "file" = &a.artifact.file;
+        sources a.artifact.sources;
+        sort (a.add_on, Reverse(a.version));
+        count "add-on files";
+    }
     /// Host compilers that nvcc does not support.
-    pub compiler_limits: Vec<CompilerLimit>,
+    compiler_limits: CompilerLimit, l {
+        key "excluded" = &l.excluded;
+        sources l.sources;
+        count "compiler limits";
+    }
     /// Distributions: package names and the contents of their repositories.
-    pub distributions: Vec<Distribution>,
+    distributions: Distribution, d {
+        unique "id" = d.release();
+        sources d.sources;
+        count "distributions";
+        count "stock systems" in d.stock.iter().map(|s| &s.sources);
+        count "driver packages" in d.drivers.iter().map(|o| &o.sources);
+    }
     /// Repositories that can be added to a host.
-    pub package_repositories: Vec<PackageRepository>,
+    package_repositories: PackageRepository, r {
+        unique "id" = &r.id;
+        sources r.sources;
+        count "package repositories";
+    }
     /// The keys that sign them.
-    pub signing_keys: Vec<SigningKey>,
-    /// The CUDA and cuDNN versions that frameworks are built with.
-    pub frameworks: Vec<Framework>,
-    /// Systems listed in NVIDIA's installation guides, newest CUDA first.
-    pub cuda_guides: Vec<CudaGuide>,
-    /// User-space drivers for older kernel modules, newest CUDA first.
-    pub forward_compatibility: Vec<ForwardCompatibility>,
-    /// Package names before and after a release that changed them.
-    pub renames: Vec<Rename>,
+    signing_keys: SigningKey, k {
+        unique "id" = &k.id;
+        sources k.sources;
+        count "signing keys";
+    }
+    /// Instance types of cloud providers.
+    instances: Instance, i {
+        key "name" = &i.name;
+        sources i.sources, i.assumed;
+        count "instances";
+    }
+    /// NVIDIA's systems and boards.
+    systems: System, s {
+        key "name" = &s.name;
+        sources s.sources, s.assumed;
+        count "systems";
+    }
+    /// Systems whose driver comes from their own tools. The first that fits a host counts.
+    platforms: Platform, p {
+        unique "id" = &p.id;
+        sources p.sources;
+        count "platforms";
+    }
+    /// Releases of Jetson Linux and their JetPack.
+    jetpacks: JetPack, j {
+        unique "l4t" = &j.l4t;
+        sources j.sources;
+        count "jetpacks";
+    }
+    /// The udev rules that put hot-plugged memory online.
+    hotplug_rules: HotplugRule, r {
+        unique "file" = &r.file;
+        sources r.sources;
+        count "hotplug rules";
+    }
+    /// The GPUs that WSL2 has: one record.
+    wsl2_gpus: Wsl2Gpus, w {
+        key "oldest" = w.oldest;
+        sources w.sources;
+        count "wsl2 gpus";
+    }
     /// Services that use GPUs or their instances.
-    pub mig_clients: Vec<MigClient>,
+    mig_clients: MigClient, c {
+        unique "unit" = &c.unit;
+        sources c.sources;
+    }
     /// GPU instances (MIG) that GPUs can be partitioned into.
-    pub mig_profiles: Vec<MigProfile>,
+    mig_profiles: MigProfile, p {
+        key "name" = &p.name;
+        sources p.sources, p.assumed;
+        count "mig profiles";
+    }
+    /// Systems listed in NVIDIA's installation guides, newest CUDA first.
+    cuda_guides: CudaGuide, g {
+        key "cuda" = g.cuda;
+        sources g.sources;
+        sort Reverse(g.cuda);
+        count "cuda guides";
+    }
+    /// User-space drivers for older kernel modules, newest CUDA first.
+    forward_compatibility: ForwardCompatibility, f {
+        unique "package" = &f.package;
+        sources f.sources;
+        count "forward compatibility";
+    }
+    /// Package names before and after a release that changed them.
+    renames: Rename, r {
+        key "before" = &r.before;
+        sources r.sources;
+        count "renames";
+    }
+    /// The CUDA and cuDNN versions that frameworks are built with.
+    frameworks: Framework, f {
+        unique "name" = &f.name;
+        count "frameworks" in f.releases.iter().map(|r| &r.sources);
+    }
     /// Subjects on which whole sources differ.
-    pub disagreements: Vec<Disagreement>,
-    /// All of it arranged for searches.
-    #[serde(skip)]
-    index: index::Indexed,
+    disagreements: Disagreement, d {
+        key "about" = &d.about;
+        sources d.sources;
+    }
 }

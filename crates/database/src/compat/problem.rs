@@ -1,5 +1,6 @@
 //! A wrong fact, and its line in the YAML files. `check` decides what is wrong.
 
+use super::tables::Row;
 use std::fmt;
 
 /// A wrong fact.
@@ -46,6 +47,12 @@ impl Record {
             marks,
             name: format!("{list} {name}").trim_end().to_owned(),
         }
+    }
+}
+
+impl<R: Row> From<&R> for Record {
+    fn from(row: &R) -> Self {
+        Self::of(R::TABLE, R::KEY, row.name())
     }
 }
 

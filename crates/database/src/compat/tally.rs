@@ -1,7 +1,8 @@
 //! Statistics on the quality of the facts: how many there are, how each is known, how many sources
 //! support it, and where sources differ. This module only counts; `check` decides what is wrong.
 
-use super::{Artifact, Database, Known, SourceId};
+use super::tables::Origin;
+use super::{Artifact, Database, Known};
 use serde::Serialize;
 
 /// All counts.
@@ -88,196 +89,17 @@ impl Database {
             schema: "gpusetup.db-check/1",
             version: self.version.clone(),
             sha256: self.sha256.clone(),
-            kinds: vec![
-                self.kind("gpus", self.gpus.iter().map(|g| (&g.sources, false))),
-                self.kind(
-                    "architectures",
-                    self.architectures.iter().map(|a| (&a.sources, false)),
-                ),
-                self.kind(
-                    "virtual_gpus",
-                    self.virtual_gpus.iter().map(|v| (&v.sources, false)),
-                ),
-                self.kind(
-                    "nvswitches",
-                    self.nvswitches.iter().map(|s| (&s.sources, false)),
-                ),
-                self.kind(
-                    "nvlinks",
-                    self.nvlinks
-                        .iter()
-                        .map(|n| (&n.sources, n.assumed.is_some())),
-                ),
-                self.kind("fabrics", self.fabrics.iter().map(|f| (&f.sources, false))),
-                self.kind(
-                    "companions",
-                    self.companions.iter().map(|c| (&c.sources, false)),
-                ),
-                self.kind(
-                    "companion packages",
-                    self.companions
-                        .iter()
-                        .flat_map(|c| &c.packages)
-                        .map(|p| (&p.sources, false)),
-                ),
-                self.kind(
-                    "container engines",
-                    self.engines.iter().map(|e| (&e.sources, false)),
-                ),
-                self.kind(
-                    "engine packages",
-                    self.engines
-                        .iter()
-                        .flat_map(|e| &e.packages)
-                        .map(|p| (&p.sources, false)),
-                ),
-                self.kind(
-                    "xids",
-                    self.xids.iter().map(|x| (&x.sources, x.assumed.is_some())),
-                ),
-                self.kind(
-                    "bulletins",
-                    self.bulletins.iter().map(|b| (&b.sources, false)),
-                ),
-                self.kind("sxids", self.sxids.iter().map(|x| (&x.sources, false))),
-                self.kind(
-                    "driver branches",
-                    self.driver_branches
-                        .iter()
-                        .map(|b| (&b.sources, b.assumed.is_some())),
-                ),
-                self.kind(
-                    "driver files",
-                    self.drivers
-                        .iter()
-                        .flat_map(|d| &d.artifacts)
-                        .map(|a| (&a.artifact.sources, false)),
-                ),
-                self.kind(
-                    "cuda",
-                    self.cuda.iter().map(|c| (&c.sources, c.assumed.is_some())),
-                ),
-                self.kind(
-                    "cuda files",
-                    self.cuda_artifacts
-                        .iter()
-                        .map(|a| (&a.artifact.sources, false)),
-                ),
-                self.kind(
-                    "cuda component releases",
-                    self.component_releases.iter().map(|r| (&r.sources, false)),
-                ),
-                self.kind(
-                    "component needs",
-                    self.component_needs.iter().map(|n| (&n.sources, false)),
-                ),
-                self.kind(
-                    "add-ons",
-                    self.add_on_ranges
-                        .iter()
-                        .map(|c| (&c.sources, c.assumed.is_some())),
-                ),
-                self.kind(
-                    "add-on files",
-                    self.add_on_artifacts
-                        .iter()
-                        .map(|a| (&a.artifact.sources, false)),
-                ),
-                self.kind(
-                    "compiler limits",
-                    self.compiler_limits.iter().map(|l| (&l.sources, false)),
-                ),
-                self.kind(
-                    "distributions",
-                    self.distributions.iter().map(|d| (&d.sources, false)),
-                ),
-                self.kind(
-                    "stock systems",
-                    self.distributions
-                        .iter()
-                        .filter_map(|d| d.stock.as_ref())
-                        .map(|s| (&s.sources, false)),
-                ),
-                self.kind(
-                    "driver packages",
-                    self.distributions
-                        .iter()
-                        .flat_map(|d| &d.drivers)
-                        .map(|o| (&o.sources, false)),
-                ),
-                self.kind(
-                    "package repositories",
-                    self.package_repositories
-                        .iter()
-                        .map(|r| (&r.sources, false)),
-                ),
-                self.kind(
-                    "signing keys",
-                    self.signing_keys.iter().map(|k| (&k.sources, false)),
-                ),
-                self.kind(
-                    "instances",
-                    self.instances
-                        .iter()
-                        .map(|i| (&i.sources, i.assumed.is_some())),
-                ),
-                self.kind(
-                    "systems",
-                    self.systems
-                        .iter()
-                        .map(|s| (&s.sources, s.assumed.is_some())),
-                ),
-                self.kind(
-                    "platforms",
-                    self.platforms.iter().map(|p| (&p.sources, false)),
-                ),
-                self.kind(
-                    "jetpacks",
-                    self.jetpacks.iter().map(|j| (&j.sources, false)),
-                ),
-                self.kind(
-                    "hotplug rules",
-                    self.hotplug_rules.iter().map(|r| (&r.sources, false)),
-                ),
-                self.kind(
-                    "wsl2 gpus",
-                    self.wsl2_gpus.iter().map(|w| (&w.sources, false)),
-                ),
-                self.kind(
-                    "mig profiles",
-                    self.mig_profiles
-                        .iter()
-                        .map(|p| (&p.sources, p.assumed.is_some())),
-                ),
-                self.kind(
-                    "cuda guides",
-                    self.cuda_guides.iter().map(|g| (&g.sources, false)),
-                ),
-                self.kind(
-                    "forward compatibility",
-                    self.forward_compatibility
-                        .iter()
-                        .map(|f| (&f.sources, false)),
-                ),
-                self.kind("renames", self.renames.iter().map(|r| (&r.sources, false))),
-                self.kind(
-                    "frameworks",
-                    self.frameworks
-                        .iter()
-                        .flat_map(|f| &f.releases)
-                        .map(|r| (&r.sources, false)),
-                ),
-            ],
+            kinds: self.kinds(),
             checksums,
             assumed: self.assumed(),
             disagreements: self.differences(self.artifacts().collect()),
         }
     }
 
-    fn kind<'a>(
+    pub(super) fn kind<'a>(
         &self,
         kind: &'static str,
-        facts: impl Iterator<Item = (&'a Vec<SourceId>, bool)>,
+        facts: impl Iterator<Item = Origin<'a>>,
     ) -> KindTally {
         let mut tally = KindTally {
             kind,
