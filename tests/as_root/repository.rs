@@ -412,7 +412,7 @@ fn only_what_the_pinned_key_signs_comes_to_dnf() {
     let [file] = &repository.files_with(&[at("key.asc")])[..] else {
         panic!("one file")
     };
-    let script = repository.shell();
+    let script = Operation::from(repository).shell();
     let refresh: Vec<_> = script
         .lines()
         .last()

@@ -8,24 +8,23 @@ use super::network::with_network;
 use super::news::{News, OnNews};
 use super::prefetched::Prefetched;
 use gpusetup_operation::packages::PackagesError;
-use gpusetup_operation::undo::{Backups, Undo};
-use gpusetup_operation::{Operation, Unpack, packages, unpack};
+use gpusetup_operation::undo::Undo;
+use gpusetup_operation::{Completion, Notice, Operation, OperationError};
 use gpusetup_packages::locks;
 use gpusetup_recipes::compile;
 use gpusetup_system::{Log, System};
 use gpusetup_text::paths::LOGS;
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 /// What a run works with.
 pub struct Work {
     /// What is intended and what was done.
     pub journal: Journal,
-    /// Copies of what is replaced.
-    pub backups: Backups,
+    /// What operations borrow.
+    pub lent: gpusetup_operation::Work,
     /// What is unpacked already.
-    pub ahead: Prefetched,
+    pub prefetched: Prefetched,
 }
 
 /// Carries an operation out; how to undo it is in the journal before the host is touched.
@@ -37,8 +36,9 @@ pub fn carry_out(
     config: &RunConfig,
     tell: OnNews,
 ) -> Result<(), Failure> {
-    let io = |e: io::Error| Failure::Step(format!("{}: {e}", operation.describe()));
-    let log = log_file(on, at)?;
+    let failed = |e| failure(operation, e);
+    work.lent.log = Some(log_file(on, at)?);
+    work.lent.supply = config.supply();
     if let Some(manager) = operation.locks() {
         locks::wait(on, manager, config.lock_timeout, &mut |holder, since| {
             tell(&News::Waiting {
@@ -48,120 +48,61 @@ pub fn carry_out(
         })
         .map_err(Failure::Later)?;
     }
-    let mut working = |since, bytes| {
-        tell(&News::Working {
-            operation,
-            since,
-            bytes,
-        })
-    };
-    match operation {
-        Operation::WriteFile(file) => {
-            let undo = file.intend(on, &mut work.backups).map_err(io)?;
-            work.intend(on, at, undo)?;
-            file.perform(on).map_err(io)?;
-        }
-        Operation::CopyFile(copy) => {
-            let undo = copy.intend(on, &mut work.backups).map_err(io)?;
-            work.intend(on, at, undo)?;
-            copy.perform(on).map_err(io)?;
-        }
-        Operation::EditFile(edit) => {
-            let undo = edit.intend(on, &mut work.backups).map_err(io)?;
-            work.intend(on, at, undo)?;
-            edit.perform(on).map_err(io)?;
-        }
-        Operation::Link(link) => {
-            let undo = link.intend(on, &mut work.backups).map_err(io)?;
-            work.intend(on, at, undo)?;
-            link.perform(on).map_err(io)?;
-        }
-        Operation::Remove(remove) => {
-            let undo = remove.intend(on, &mut work.backups).map_err(io)?;
-            work.intend(on, at, undo)?;
-            remove.perform(on).map_err(io)?;
-        }
-        Operation::Unpack(unpack) => work.unpack(on, at, unpack, &mut working, io)?,
-        Operation::Run(run) if run.asks => {
-            let asked = run.perform(on, Some(log), &mut |since| working(since, None));
-            return asked.map_err(|e| Failure::Verification(with_cause(&e.to_string())));
-        }
-        Operation::Run(run) => {
-            let undo = run.intend(on, &mut work.backups).map_err(io)?;
-            work.intend(on, at, undo.clone())?;
-            run.perform(on, Some(log), &mut |since| working(since, None))?;
-            work.settle(on, at, undo).map_err(io)?;
-        }
-        Operation::AddRepository(repository) => {
-            let undo = repository.intend(on, &mut work.backups)?;
-            work.intend(on, at, undo)?;
-            let working = &mut |since| working(since, None);
-            repository.perform(on, &config.supply(), Some(log), working)?;
-        }
-        Operation::Packages(wanted) => {
-            let mut undo = vec![Undo::Packages(packages::intend(on, wanted).map_err(io)?)];
-            // It is put back first: the packages of the other stream are hidden.
-            if let Some(state) = packages::stream_state(wanted) {
-                undo.push(work.backups.save(on, &state, None).map_err(io)?);
-            }
-            work.intend(on, at, undo.clone())?;
-            with_network(config, tell, |tell| {
-                let working = &mut |since| {
-                    tell(&News::Working {
-                        operation,
-                        since,
-                        bytes: None,
-                    })
-                };
-                packages::perform(on, wanted, &config.supply(), Some(log.clone()), working).map_err(
-                    |e| {
-                        let unreachable = matches!(
-                            e,
-                            PackagesError::Network {
-                                unreachable: true,
-                                ..
-                            }
-                        );
-                        (e.into(), unreachable)
-                    },
-                )
-            })?;
-            work.settle(on, at, undo).map_err(io)?;
-        }
-        Operation::Hold(hold) => {
-            work.intend(on, at, hold.intend(on).map_err(io)?)?;
-            hold.perform(on)?;
-        }
-        Operation::Service(service) => {
-            work.intend(on, at, service.intend(on).map_err(io)?)?;
-            service.perform(on)?;
-        }
-        Operation::Device(device) => {
-            work.intend(on, at, device.intend(on).map_err(io)?)?;
-            device.perform(on).map_err(io)?;
-        }
-        Operation::EnrollKey(key) => {
-            let mut undo = key.intend_key(on);
-            if !undo.is_empty() {
-                work.intend(on, at, undo.clone())?;
-                key.make_key(on, log.clone())?;
-            }
-            undo.extend(key.intend(on).map_err(io)?);
-            work.intend(on, at, undo)?;
-            key.perform(on, log, &mut |password| tell(&News::Password(password)))?;
-        }
-        Operation::Download(_) | Operation::Reboot(_) => return Ok(()),
+    if operation.asks() {
+        let asked = operation.perform(on, &mut work.lent, &mut |n| notice(operation, n, tell));
+        return asked.map_err(|e| Failure::Verification(with_cause(&e.to_string())));
     }
-    // "Done" must not be on the disk before what was done is; links and files that we made
-    // ourselves are.
-    if matches!(
-        operation,
-        Operation::Unpack(_) | Operation::Hold(_) | Operation::Service(_)
-    ) {
-        on.sync();
+    let mut undo = work.prepare(on, at, operation, tell)?;
+    undo.extend(operation.intend(on, &mut work.lent).map_err(failed)?);
+    work.intend(on, at, undo.clone())?;
+    with_network(config, tell, |tell| {
+        operation
+            .perform(on, &mut work.lent, &mut |n| notice(operation, n, tell))
+            .map_err(|e| {
+                let unreachable = is_unreachable(&e);
+                (failed(e), unreachable)
+            })
+    })?;
+    match operation.completion() {
+        Completion::Durable => {}
+        Completion::Sync => on.sync(),
+        Completion::Observe => work
+            .observe(on, at, undo)
+            .map_err(|e| failed(OperationError::Io(e)))?,
     }
     work.journal.note(on, Event::Done { at })?;
     Ok(())
+}
+
+fn notice(operation: &Operation, notice: Notice, tell: OnNews) {
+    match notice {
+        Notice::Working(since, bytes) => tell(&News::Working {
+            operation,
+            since,
+            bytes,
+        }),
+        Notice::Password(password) => tell(&News::Password(password)),
+    }
+}
+
+fn failure(operation: &Operation, e: OperationError) -> Failure {
+    match e {
+        OperationError::Io(e) => Failure::Step(format!("{}: {e}", operation.describe())),
+        OperationError::Program(e) => e.into(),
+        OperationError::Unpack(e) => e.into(),
+        OperationError::Repository(e) => e.into(),
+        OperationError::Packages(e) => e.into(),
+    }
+}
+
+fn is_unreachable(e: &OperationError) -> bool {
+    matches!(
+        e,
+        OperationError::Packages(PackagesError::Network {
+            unreachable: true,
+            ..
+        })
+    )
 }
 
 impl Work {
@@ -177,49 +118,36 @@ impl Work {
         )
     }
 
-    /// Notes how to undo it as is known now that the work is done, and on the disk: an undo, months
-    /// later, can then tell what came of it from what others did since.
-    fn settle(&mut self, on: &System, at: At, undo: Vec<Undo>) -> io::Result<()> {
+    /// Has what the operation needs made, unless it was made while it was fetched.
+    fn prepare(
+        &mut self,
+        on: &System,
+        at: At,
+        operation: &Operation,
+        tell: OnNews,
+    ) -> Result<Vec<Undo>, Failure> {
+        if let Some((path, staged)) = self.prefetched.take(at) {
+            self.lent.staged = Some(staged);
+            return Ok(vec![Undo::Tree { path }]);
+        }
+        let undo = operation.preparation(on);
+        if !undo.is_empty() {
+            self.intend(on, at, undo.clone())?;
+            operation
+                .prepare(on, &mut self.lent, &mut |n| notice(operation, n, tell))
+                .map_err(|e| failure(operation, e))?;
+        }
+        Ok(undo)
+    }
+
+    /// Notes how to undo it as is known now that the work is done, and on the disk.
+    fn observe(&mut self, on: &System, at: At, undo: Vec<Undo>) -> io::Result<()> {
         on.sync();
         let undo = undo
             .into_iter()
             .map(|undo| undo.learned(on))
             .collect::<io::Result<_>>()?;
         self.intend(on, at, undo).map_err(io::Error::other)
-    }
-
-    fn unpack(
-        &mut self,
-        on: &System,
-        at: At,
-        Unpack {
-            archive,
-            sha256,
-            into,
-            limit,
-        }: &Unpack,
-        working: &mut dyn FnMut(Duration, Option<(u64, Option<u64>)>),
-        io: impl Fn(io::Error) -> Failure,
-    ) -> Result<(), Failure> {
-        let (staging, staged) = match self.ahead.take(at) {
-            Some((staging, staged)) => (staging, Some(staged)),
-            None => (unpack::staging(on, sha256, into), None),
-        };
-        let mut undo = vec![Undo::Tree {
-            path: staging.clone(),
-        }];
-        let staged = match staged {
-            Some(staged) => staged,
-            None => {
-                self.intend(on, at, undo.clone())?;
-                let began = Instant::now();
-                let progress = &mut |have, all| working(began.elapsed(), Some((have, Some(all))));
-                unpack::stage(on, archive, sha256, into, *limit, &staging, progress)?
-            }
-        };
-        undo.extend(staged.intend(on, &mut self.backups).map_err(&io)?);
-        self.intend(on, at, undo)?;
-        staged.commit(on).map_err(io)
     }
 }
 

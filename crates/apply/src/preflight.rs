@@ -213,18 +213,7 @@ fn not_in_use(on: &System, plan: &Plan) -> Result<(), Failure> {
 }
 
 fn not_in_the_way(on: &System, operation: &Operation) -> Result<(), Failure> {
-    let standing = match operation {
-        Operation::WriteFile(file) => file.stands(on),
-        Operation::CopyFile(copy) => copy.stands(on),
-        Operation::EditFile(edit) => edit.stands(on),
-        // A library that is yet to be unpacked has no copies to be told from it.
-        Operation::Link(link) if on.exists(link.end()) => link.stands(on),
-        // A driver that is yet to be installed does not answer.
-        Operation::Device(device) => device.stands(on, false).or(Ok(Standing::Needed)),
-        Operation::AddRepository(repository) => repository.stands(on),
-        _ => return Ok(()),
-    };
-    match standing {
+    match operation.preflight(on) {
         Ok(Standing::Conflict(why)) => Err(Failure::Blocked(why)),
         Ok(Standing::Needed | Standing::Satisfied) => Ok(()),
         Err(e) => Err(Failure::Blocked(format!("cannot look at the host: {e}"))),

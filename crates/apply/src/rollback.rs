@@ -225,7 +225,7 @@ impl Owned {
         let Some(Operation::Run(run)) = &self.operation else {
             return Ok(Vec::new());
         };
-        let Err(e) = run.perform(on, None, &mut |_| {}) else {
+        let Err(e) = run.execute(on, None, &mut |_| {}) else {
             return Ok(Vec::new());
         };
         if !is_nvidias(run) {

@@ -17,7 +17,7 @@ use gpusetup_fetch::{Arriving, FetchError, Wanted, fetch, is_cached};
 use gpusetup_host::Enrolment;
 use gpusetup_host::firmware::enrolment;
 use gpusetup_operation::undo::Backups;
-use gpusetup_operation::{Download, Operation, Reboot, Run, Standing};
+use gpusetup_operation::{Download, Operation, Reboot, Standing};
 use gpusetup_plan::{Begun, Plan, State, StepId};
 use gpusetup_system::System;
 use gpusetup_text::paths::{BACKUPS, PLAN, RESULT};
@@ -103,12 +103,14 @@ pub fn apply(
     // behind the next boot.
     let mut work = Work {
         journal,
-        backups,
-        ahead: Prefetched::default(),
+        lent: gpusetup_operation::Work::new(backups),
+        prefetched: Prefetched::default(),
     };
     let carried = carry(on, &left, &config, &mut work, (&went_on, reboots), tell);
     let Work {
-        mut journal, ahead, ..
+        mut journal,
+        prefetched,
+        ..
     } = work;
     if !carried
         .as_ref()
@@ -119,7 +121,7 @@ pub fn apply(
     if carried.is_err() {
         // What was unpacked for later is not to be found by anybody; where that fails, the next run
         // does it.
-        drop(ahead);
+        drop(prefetched);
         let _ = take_back_torn(on, &mut journal, tell);
     }
     carried
@@ -255,8 +257,7 @@ fn carry(
                         take_back_torn(on, &mut work.journal, tell)?;
                         return Err(failure);
                     }
-                    done +=
-                        usize::from(!matches!(operation, Operation::Run(Run { asks: true, .. })));
+                    done += usize::from(!operation.asks());
                     tell(&News::Done(operation));
                 }
             }
@@ -303,7 +304,8 @@ fn what_is_left(plan: &Plan, done: &[At]) -> Plan {
 /// Whether the GPUs have the state that a plan gives them.
 fn gpus_stand(on: &System, plan: &Plan) -> bool {
     plan.acts().all(|act| match &act.operation {
-        Operation::Device(device) => device
+        Operation::Device(_) => act
+            .operation
             .stands(on, true)
             .is_ok_and(|standing| standing == Standing::Satisfied),
         _ => true,
@@ -421,8 +423,12 @@ fn downloads(
             let fetching = |arriving: Option<&Arriving>| {
                 fetch(on, &wanted, &config.sources, progress, arriving)
             };
-            let Work { journal, ahead, .. } = &mut *work;
-            ahead
+            let Work {
+                journal,
+                prefetched,
+                ..
+            } = &mut *work;
+            prefetched
                 .fetch(on, journal, plan, &wanted, fetching)
                 .map_err(|e| (e, false))?
                 .map_err(|e| {

@@ -4,8 +4,9 @@
 
 use super::program::{ProgramError, judge, run};
 use super::shell::{folder_of, make_folder};
-use super::undo::{Backups, Undo, missing_parents};
-use super::{Counts, Standing, WriteFile};
+use super::undo::{Undo, missing_parents};
+use super::valid::Valid;
+use super::{Action, Counts, Notice, Notify, OperationError, Standing, Work, WriteFile, valid};
 use gpusetup_database::compat::PackageManager;
 use gpusetup_database::sum::sha256;
 use gpusetup_host::{armoured, certificates, public_keys, without_unbound};
@@ -16,7 +17,7 @@ use gpusetup_text::ids::CheckId;
 use gpusetup_text::text::{quoted, quoted_path};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// No key's file is longer, in bytes.
@@ -249,43 +250,6 @@ impl AddRepository {
         )
     }
 
-    /// How the host stands to it: its keys are there and no others, and its files are as they
-    /// should be.
-    pub fn stands(&self, on: &System) -> io::Result<Standing> {
-        let Some(format) = self.format() else {
-            return Ok(Standing::Conflict(
-                "this package manager takes no other repository from gpusetup".to_owned(),
-            ));
-        };
-        for key in &self.keys {
-            let path = (format.key)(&key.fingerprint);
-            match on.node(&path)? {
-                Node::File { .. } => {}
-                Node::Directory | Node::Other => {
-                    return Ok(Standing::Conflict(format!("{} is no file", path.display())));
-                }
-                Node::Absent | Node::Link { .. } => return Ok(Standing::Needed),
-            }
-            if key
-                .checked(&on.read(&path)?, &path.display().to_string())
-                .is_err()
-            {
-                return Ok(Standing::Needed);
-            }
-        }
-        let made = noted(on, self.manager, &self.name, &self.fingerprints())?;
-        let is_made = |note: &Vec<String>| made.iter().any(|there| there.make == *note);
-        let mut standing = Standing::satisfied_if(self.notes().iter().all(is_made));
-        for file in self.files() {
-            match file.stands(on)? {
-                Standing::Satisfied => {}
-                Standing::Needed => standing = Standing::Needed,
-                conflict @ Standing::Conflict(_) => return Ok(conflict),
-            }
-        }
-        Ok(standing)
-    }
-
     /// The contents of its files, with the keys that were fetched before.
     fn contents(&self, on: &System) -> Result<Vec<WriteFile>, RepositoryError> {
         let Some(format) = self.format() else {
@@ -326,34 +290,6 @@ impl AddRepository {
         Ok(all)
     }
 
-    /// How to undo it, to be kept before it is done.
-    pub fn intend(&self, on: &System, backups: &mut Backups) -> Result<Vec<Undo>, RepositoryError> {
-        let mut undo = Vec::new();
-        for WriteFile {
-            path,
-            content,
-            mode,
-            ..
-        } in self.contents(on)?
-        {
-            let failed = |source| RepositoryError::Io {
-                path: path.clone(),
-                source,
-            };
-            let after = Node::File {
-                sha256: sha256(&content),
-                mode,
-                uid: 0,
-                gid: 0,
-            };
-            undo.extend(missing_parents(on, &path));
-            undo.push(backups.save(on, &path, Some(after)).map_err(failed)?);
-        }
-        // Undone first: the manager finds its locks by the repository's name, which is in its file.
-        undo.extend(self.intend_notes(on)?);
-        Ok(undo)
-    }
-
     fn intend_notes(&self, on: &System) -> Result<Option<Undo>, RepositoryError> {
         if self.notes().is_empty() {
             return Ok(None);
@@ -388,7 +324,7 @@ impl AddRepository {
 
     /// Writes the files, and has the package manager fetch the lists, which shows that the keys
     /// sign them. Packages that come from a folder need no lists.
-    pub fn perform(
+    fn add(
         &self,
         on: &System,
         supply: &Supply,
@@ -396,7 +332,7 @@ impl AddRepository {
         progress: Progress,
     ) -> Result<(), RepositoryError> {
         for file in self.contents(on)? {
-            file.perform(on).map_err(|source| RepositoryError::Io {
+            file.write(on).map_err(|source| RepositoryError::Io {
                 path: file.path.clone(),
                 source,
             })?;
@@ -417,10 +353,11 @@ impl AddRepository {
         };
         let argv = (format.refresh)(&self.name);
         let program = argv.join(" ");
-        let mut asked = Program::new(argv).limit(LIMIT).undisturbed().networked();
-        if let Some(log) = log {
-            asked = asked.log(log);
-        }
+        let asked = Program::new(argv)
+            .limit(LIMIT)
+            .undisturbed()
+            .networked()
+            .log(log);
         let start = |source| ProgramError::Start {
             program: program.clone(),
             source,
@@ -435,13 +372,93 @@ impl AddRepository {
         Ok(())
     }
 
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
+    /// The folders that it writes to.
+    pub fn folders(&self) -> Vec<PathBuf> {
+        self.paths()
+            .iter()
+            .map(|path| folder_of(path).to_owned())
+            .collect()
+    }
+}
+
+impl Action for AddRepository {
+    fn preflight(&self, on: &System) -> io::Result<Standing> {
+        self.stands(on, false)
+    }
+
+    fn perform(&self, on: &System, work: &mut Work, notify: Notify) -> Result<(), OperationError> {
+        let log = work.log.clone();
+        let progress = &mut |since| notify(Notice::Working(since, None));
+        Ok(self.add(on, &work.supply, log, progress)?)
+    }
+
+    fn stands(&self, on: &System, _: bool) -> io::Result<Standing> {
+        let Some(format) = self.format() else {
+            return Ok(Standing::Conflict(
+                "this package manager takes no other repository from gpusetup".to_owned(),
+            ));
+        };
+        for key in &self.keys {
+            let path = (format.key)(&key.fingerprint);
+            match on.node(&path)? {
+                Node::File { .. } => {}
+                Node::Directory | Node::Other => {
+                    return Ok(Standing::Conflict(format!("{} is no file", path.display())));
+                }
+                Node::Absent | Node::Link { .. } => return Ok(Standing::Needed),
+            }
+            if key
+                .checked(&on.read(&path)?, &path.display().to_string())
+                .is_err()
+            {
+                return Ok(Standing::Needed);
+            }
+        }
+        let made = noted(on, self.manager, &self.name, &self.fingerprints())?;
+        let is_made = |note: &Vec<String>| made.iter().any(|there| there.make == *note);
+        let mut standing = Standing::satisfied_if(self.notes().iter().all(is_made));
+        for file in self.files() {
+            match file.stands(on, false)? {
+                Standing::Satisfied => {}
+                Standing::Needed => standing = Standing::Needed,
+                conflict @ Standing::Conflict(_) => return Ok(conflict),
+            }
+        }
+        Ok(standing)
+    }
+
+    fn intend(&self, on: &System, work: &mut Work) -> Result<Vec<Undo>, OperationError> {
+        let mut undo = Vec::new();
+        for WriteFile {
+            path,
+            content,
+            mode,
+            ..
+        } in self.contents(on)?
+        {
+            let failed = |source| RepositoryError::Io {
+                path: path.clone(),
+                source,
+            };
+            let after = Node::File {
+                sha256: sha256(&content),
+                mode,
+                uid: 0,
+                gid: 0,
+            };
+            undo.extend(missing_parents(on, &path));
+            undo.push(work.backups.save(on, &path, Some(after)).map_err(failed)?);
+        }
+        // Undone first: the manager finds its locks by the repository's name, which is in its file.
+        undo.extend(self.intend_notes(on)?);
+        Ok(undo)
+    }
+
+    fn describe(&self) -> String {
         format!("add the repository {}", self.url)
     }
 
-    /// The lines of a script that do it. gpg checks the fingerprint.
-    pub fn shell(&self) -> String {
+    fn shell(&self) -> String {
         let Some(format) = self.format() else {
             return String::new();
         };
@@ -492,20 +509,71 @@ impl AddRepository {
         out
     }
 
-    /// What it adds and changes.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         Counts {
             add: self.paths().len() as u32,
             ..Counts::default()
         }
     }
 
-    /// The folders that it writes to.
-    pub fn folders(&self) -> Vec<PathBuf> {
-        self.paths()
+    fn touched(&self) -> Vec<PathBuf> {
+        self.folders()
+    }
+
+    fn locks(&self) -> Option<PackageManager> {
+        Some(self.manager)
+    }
+
+    fn valid(&self, cache: &Path) -> Valid {
+        // Its texts become lines of files that package managers read.
+        let Self {
+            manager: _,
+            name,
+            url: address,
+            keys,
+            release,
+            packages,
+            any_version,
+            except,
+            branch: _,
+        } = self;
+        valid::plain(name, "-_")?;
+        valid::url(address)?;
+        // Variables of package managers, and what ends a word or an option of theirs.
+        if address.contains(['$', '[', ']', '"', '\'']) || address.ends_with('/') {
+            return Err(format!(
+                "{:?} is not the address of a repository",
+                valid::short(address)
+            ));
+        }
+        release
             .iter()
-            .map(|path| folder_of(path).to_owned())
-            .collect()
+            .try_for_each(|text| valid::plain(text, " =,._-"))?;
+        packages
+            .iter()
+            .chain(any_version)
+            .chain(except)
+            .try_for_each(|pattern| valid::plain(pattern, "*+.-"))?;
+        if packages.is_empty() && any_version.is_empty() || keys.is_empty() {
+            return Err(format!(
+                "the repository {:?} without a key, or without packages",
+                valid::short(name)
+            ));
+        }
+        for key in keys {
+            valid::plain(&key.file, "._-")?;
+            key.url.iter().try_for_each(|address| valid::url(address))?;
+            valid::fingerprint(&key.fingerprint)?;
+            valid::within(&key.to, cache)?;
+            if key
+                .content
+                .as_ref()
+                .is_some_and(|text| text.len() as u64 > MOST_KEY)
+            {
+                return Err(format!("a key of more than {MOST_KEY} bytes"));
+            }
+        }
+        Ok(())
     }
 }
 

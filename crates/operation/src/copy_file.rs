@@ -2,8 +2,9 @@
 //! is nobody else's, such as a licence, is in no plan, journal or log.
 
 use super::shell::{folder_of, make_folder};
-use super::undo::{Backups, Undo, missing_parents};
-use super::{Counts, Standing};
+use super::undo::{Undo, missing_parents};
+use super::valid::Valid;
+use super::{Action, Counts, Notify, OperationError, Standing, Work, valid};
 use gpusetup_database::sum::sha256;
 use gpusetup_system::input;
 use gpusetup_system::trust::Trust;
@@ -11,7 +12,7 @@ use gpusetup_system::{Node, System};
 use gpusetup_text::text::quoted_path;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The largest file, in bytes.
 pub const MOST: u64 = 1 << 20;
@@ -41,20 +42,6 @@ pub struct CopyFile {
 }
 
 impl CopyFile {
-    /// How the copy stands to what it should be.
-    pub fn stands(&self, on: &System) -> io::Result<Standing> {
-        Ok(match on.node(&self.path)? {
-            node if self.is_copy(&node) => Standing::Satisfied,
-            Node::Directory | Node::Other => {
-                Standing::Conflict(format!("{} is no file", self.path.display()))
-            }
-            Node::Absent | Node::File { .. } | Node::Link { .. } => match self.content() {
-                Ok(_) => Standing::Needed,
-                Err(why) => Standing::Conflict(why),
-            },
-        })
-    }
-
     /// Whether what stands at its path is the copy. A stricter mode is the administrator's.
     pub fn is_copy(&self, node: &Node) -> bool {
         matches!(node, Node::File { sha256, mode, uid: 0, .. } if *sha256 == self.sha256 && mode & !self.mode == 0)
@@ -84,28 +71,43 @@ impl CopyFile {
             ))
         }
     }
+}
 
-    /// How to undo it, to be kept before it is done.
-    pub fn intend(&self, on: &System, backups: &mut Backups) -> io::Result<Vec<Undo>> {
+impl Action for CopyFile {
+    fn preflight(&self, on: &System) -> io::Result<Standing> {
+        self.stands(on, false)
+    }
+
+    fn stands(&self, on: &System, _: bool) -> io::Result<Standing> {
+        Ok(match on.node(&self.path)? {
+            node if self.is_copy(&node) => Standing::Satisfied,
+            Node::Directory | Node::Other => {
+                Standing::Conflict(format!("{} is no file", self.path.display()))
+            }
+            Node::Absent | Node::File { .. } | Node::Link { .. } => match self.content() {
+                Ok(_) => Standing::Needed,
+                Err(why) => Standing::Conflict(why),
+            },
+        })
+    }
+
+    fn intend(&self, on: &System, work: &mut Work) -> Result<Vec<Undo>, OperationError> {
         let mut undo = missing_parents(on, &self.path);
-        undo.push(backups.save(on, &self.path, Some(self.after()))?);
+        undo.push(work.backups.save(on, &self.path, Some(self.after()))?);
         Ok(undo)
     }
 
-    /// Copies it.
-    pub fn perform(&self, on: &System) -> io::Result<()> {
+    fn perform(&self, on: &System, _: &mut Work, _: Notify) -> Result<(), OperationError> {
         let content = self.content().map_err(io::Error::other)?;
         on.make_directories(folder_of(&self.path), 0o755)?;
-        on.write(&self.path, &content, self.mode)
+        Ok(on.write(&self.path, &content, self.mode)?)
     }
 
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
+    fn describe(&self) -> String {
         format!("copy {} to {}", self.from.display(), self.path.display())
     }
 
-    /// The lines of a script that do it.
-    pub fn shell(&self) -> String {
+    fn shell(&self) -> String {
         let (from, path) = (quoted_path(&self.from), quoted_path(&self.path));
         let folder = make_folder(&self.path);
         format!(
@@ -114,11 +116,31 @@ impl CopyFile {
         )
     }
 
-    /// What it adds and changes.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         Counts {
             add: 1,
             ..Counts::default()
+        }
+    }
+
+    fn touched(&self) -> Vec<PathBuf> {
+        vec![self.path.clone()]
+    }
+
+    fn valid(&self, _: &Path) -> Valid {
+        let Self {
+            from,
+            sha256,
+            path: at,
+            mode,
+        } = self;
+        valid::path(from)?;
+        valid::checksum(sha256)?;
+        valid::path(at)?;
+        if mode & !valid::MODES == 0 {
+            Ok(())
+        } else {
+            Err(format!("{mode:o} is not a valid mode for {at:?}"))
         }
     }
 }
@@ -126,6 +148,7 @@ impl CopyFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::work;
 
     #[test]
     fn what_changed_since_it_was_planned_is_not_copied() {
@@ -139,10 +162,10 @@ mod tests {
             path: "/etc/x/copy".into(),
             mode: 0o600,
         };
-        assert_eq!(copy.stands(&on).expect("seen"), Standing::Needed);
+        assert_eq!(copy.stands(&on, false).expect("seen"), Standing::Needed);
         let json = serde_json::to_string(&copy).expect("JSON");
         assert!(!json.contains("\"secret\"") && !copy.shell().contains("\"secret\""));
-        copy.perform(&on).expect("copied");
+        copy.perform(&on, &mut work(), &mut |_| {}).expect("copied");
         assert_eq!(
             std::fs::read(dir.path().join("etc/x/copy")).expect("a copy"),
             b"secret"
@@ -153,12 +176,14 @@ mod tests {
             ..copy
         };
         assert!(
-            matches!(other.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("changed since"))
+            matches!(other.stands(&on, false).expect("seen"), Standing::Conflict(why) if why.contains("changed since"))
         );
-        assert!(other.perform(&on).is_err() && !on.exists("/etc/x/other"));
+        assert!(
+            other.perform(&on, &mut work(), &mut |_| {}).is_err() && !on.exists("/etc/x/other")
+        );
         std::fs::remove_file(&from).expect("removed");
         assert!(matches!(
-            other.stands(&on).expect("seen"),
+            other.stands(&on, false).expect("seen"),
             Standing::Conflict(_)
         ));
     }

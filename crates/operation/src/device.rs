@@ -2,13 +2,15 @@
 //! a tree there is no GPU: nothing is set there.
 
 use super::undo::Undo;
-use super::{Counts, Standing};
+use super::valid::Valid;
+use super::{Action, Counts, Notify, OperationError, Standing, Work, valid};
 use gpusetup_nvidia::codes::{GPU_LOST, NOT_FOUND, NOT_LOADED, NOT_SUPPORTED};
 use gpusetup_nvidia::{Answer, DeviceState, Reading, Refused, has_stand_ins, reset};
 use gpusetup_system::System;
 use gpusetup_text::text::quoted;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::path::Path;
 
 /// Sets a piece of a GPU's state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,33 +31,6 @@ pub struct Device {
 }
 
 impl Device {
-    /// Whether the GPU has this state, after the next reset at the latest. `planned`: the planner
-    /// found that it has, for a state that the driver does not report.
-    pub fn stands(&self, on: &System, planned: bool) -> io::Result<Standing> {
-        if !has_devices(on) {
-            return Ok(Standing::Satisfied);
-        }
-        Ok(match self.ask(self.state.read(&self.gpu))? {
-            Err(refused) if refused.code == Some(NOT_SUPPORTED) => match self.if_supported {
-                true => Standing::Satisfied,
-                false => Standing::Conflict(format!(
-                    "GPU {} does not support {}",
-                    self.gpu,
-                    self.state.name()
-                )),
-            },
-            Err(refused) => return Err(self.refused(&refused)),
-            Ok(Reading {
-                range: Some(range), ..
-            }) if !self.state.is_within(range) => Standing::Conflict(self.outside(range)),
-            Ok(reading) => Standing::satisfied_if(
-                reading
-                    .chosen()
-                    .map_or(planned, |chosen| *chosen == self.state),
-            ),
-        })
-    }
-
     fn outside(&self, range: (u32, u32)) -> String {
         let Self { gpu, state, .. } = self;
         let (name, value, range) = (state.name(), state.value(), state.shown_range(range));
@@ -68,29 +43,8 @@ impl Device {
         )
     }
 
-    /// How to undo it, to be kept before it is done: the present state.
-    pub fn intend(&self, on: &System) -> io::Result<Vec<Undo>> {
-        if !has_devices(on) {
-            return Ok(Vec::new());
-        }
-        // Undo restores the mode, and resets the GPU for it if needed.
-        if matches!(self.state, DeviceState::MigActive { .. }) {
-            return Ok(Vec::new());
-        }
-        let reading = self
-            .ask(self.state.read(&self.gpu))?
-            .map_err(|refused| self.refused(&refused))?;
-        let before = reading.chosen().cloned().or_else(|| self.state.unset());
-        let undo = |before| Undo::Device {
-            gpu: self.gpu.clone(),
-            before,
-            after: self.state.clone(),
-        };
-        Ok(before.map(undo).into_iter().collect())
-    }
-
     /// Sets it.
-    pub fn perform(&self, on: &System) -> io::Result<()> {
+    pub fn set(&self, on: &System) -> io::Result<()> {
         if !has_devices(on) {
             return Ok(());
         }
@@ -130,9 +84,64 @@ impl Device {
             self.state.name()
         ))
     }
+}
 
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
+impl Action for Device {
+    fn preflight(&self, on: &System) -> io::Result<Standing> {
+        // A driver that is yet to be installed does not answer.
+        self.stands(on, false).or(Ok(Standing::Needed))
+    }
+
+    fn perform(&self, on: &System, _: &mut Work, _: Notify) -> Result<(), OperationError> {
+        Ok(self.set(on)?)
+    }
+
+    fn stands(&self, on: &System, planned: bool) -> io::Result<Standing> {
+        if !has_devices(on) {
+            return Ok(Standing::Satisfied);
+        }
+        Ok(match self.ask(self.state.read(&self.gpu))? {
+            Err(refused) if refused.code == Some(NOT_SUPPORTED) => match self.if_supported {
+                true => Standing::Satisfied,
+                false => Standing::Conflict(format!(
+                    "GPU {} does not support {}",
+                    self.gpu,
+                    self.state.name()
+                )),
+            },
+            Err(refused) => return Err(self.refused(&refused)),
+            Ok(Reading {
+                range: Some(range), ..
+            }) if !self.state.is_within(range) => Standing::Conflict(self.outside(range)),
+            Ok(reading) => Standing::satisfied_if(
+                reading
+                    .chosen()
+                    .map_or(planned, |chosen| *chosen == self.state),
+            ),
+        })
+    }
+
+    fn intend(&self, on: &System, _: &mut Work) -> Result<Vec<Undo>, OperationError> {
+        if !has_devices(on) {
+            return Ok(Vec::new());
+        }
+        // Undo restores the mode, and resets the GPU for it if needed.
+        if matches!(self.state, DeviceState::MigActive { .. }) {
+            return Ok(Vec::new());
+        }
+        let reading = self
+            .ask(self.state.read(&self.gpu))?
+            .map_err(|refused| self.refused(&refused))?;
+        let before = reading.chosen().cloned().or_else(|| self.state.unset());
+        let undo = |before| Undo::Device {
+            gpu: self.gpu.clone(),
+            before,
+            after: self.state.clone(),
+        };
+        Ok(before.map(undo).into_iter().collect())
+    }
+
+    fn describe(&self) -> String {
         if let DeviceState::MigActive { .. } = self.state {
             return format!("reset GPU {} if its MIG mode waits for that", self.gpu);
         }
@@ -144,8 +153,7 @@ impl Device {
         )
     }
 
-    /// The line of a script that does it.
-    pub fn shell(&self) -> String {
+    fn shell(&self) -> String {
         if let Some(script) = self.state.script(&quoted(&self.gpu)) {
             return script;
         }
@@ -163,12 +171,28 @@ impl Device {
         )
     }
 
-    /// What it changes.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         Counts {
             change: 1,
             ..Counts::default()
         }
+    }
+
+    fn by_hand(&self) -> Option<String> {
+        Some(format!("sudo {}", self.shell().trim_end()))
+    }
+
+    fn valid(&self, _: &Path) -> Valid {
+        let Self {
+            gpu: name,
+            state,
+            if_supported: _,
+        } = self;
+        valid::gpu(name)?;
+        state
+            .others()
+            .iter()
+            .try_for_each(|other| valid::gpu(other))
     }
 }
 
@@ -201,7 +225,7 @@ pub fn give_back(
     let left = match reading.chosen() {
         Some(now) if now == before => false,
         Some(now) if now != after && !(cut_off && now.is_between(before, after)) => true,
-        _ => device.perform(on).map(|()| false)?,
+        _ => device.set(on).map(|()| false)?,
     };
     if matches!(before, DeviceState::MigMode(_)) {
         // Without a reset, the mode is the previous one after a reboot.

@@ -1,11 +1,14 @@
 //! `download`: a file fetched into the cache and verified. The fetching itself is done before the
 //! first change, by `fetch`.
 
-use super::Counts;
 use super::shell::make_folder;
+use super::valid::Valid;
+use super::{Action, Counts, Standing, valid};
+use gpusetup_system::System;
 use gpusetup_text::text::{public_address, quoted, quoted_path};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Fetches a file into the cache and verifies it. Nothing unverified is ever there under its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,14 +34,17 @@ pub struct Download {
     pub to: PathBuf,
 }
 
-impl Download {
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
+impl Action for Download {
+    /// It was fetched and verified before the first change.
+    fn stands(&self, _: &System, _: bool) -> io::Result<Standing> {
+        Ok(Standing::Satisfied)
+    }
+
+    fn describe(&self) -> String {
         format!("download {}", public_address(&self.url))
     }
 
-    /// The lines of a script that do it.
-    pub fn shell(&self) -> String {
+    fn shell(&self) -> String {
         let (sum, to) = (&self.sha256, quoted_path(&self.to));
         format!(
             "{}echo \"{sum}  \"{to} | sha256sum -c --status 2>/dev/null || curl -fL --retry 3 -o {to} {}\n\
@@ -48,8 +54,20 @@ impl Download {
         )
     }
 
-    /// What it adds and changes on the host: nothing; the cache is not counted.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         Counts::default()
+    }
+
+    fn valid(&self, cache: &Path) -> Valid {
+        let Self {
+            url: from,
+            sha256,
+            size: bytes,
+            to,
+        } = self;
+        valid::url(from)?;
+        valid::checksum(sha256)?;
+        bytes.iter().try_for_each(|bytes| valid::size(*bytes))?;
+        valid::within(to, cache)
     }
 }

@@ -2,14 +2,15 @@
 //! lines only, so that nothing else of a person's file is in a plan, a journal or a log. The file
 //! keeps its owner and its mode.
 
-use super::undo::{Backups, Undo};
-use super::{Counts, Standing};
+use super::undo::Undo;
+use super::valid::Valid;
+use super::{Action, Counts, Notify, OperationError, Standing, Work, valid};
 use gpusetup_database::sum::sha256;
 use gpusetup_system::{Editable, Node, System};
 use gpusetup_text::text::{count, one_line, quoted, quoted_path};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Changes lines of a file, wherever they are in it. What it must not touch stays: a link, a file
 /// of another owner, a file with a second name.
@@ -68,8 +69,27 @@ impl EditFile {
         }))
     }
 
-    /// How the file stands to what it should be.
-    pub fn stands(&self, on: &System) -> io::Result<Standing> {
+    /// The lines of the change, each with `-` or `+`.
+    pub fn diff(&self) -> Vec<String> {
+        let lines = |edit: &LineEdit| {
+            let old = format!("- {}", one_line(&edit.old));
+            [
+                Some(old),
+                edit.new.as_ref().map(|new| format!("+ {}", one_line(new))),
+            ]
+            .into_iter()
+            .flatten()
+        };
+        self.edits.iter().flat_map(lines).collect()
+    }
+}
+
+impl Action for EditFile {
+    fn preflight(&self, on: &System) -> io::Result<Standing> {
+        self.stands(on, false)
+    }
+
+    fn stands(&self, on: &System, _: bool) -> io::Result<Standing> {
         Ok(match self.open(on)? {
             Err(why) => Standing::Conflict(why),
             Ok(None) => Standing::Satisfied,
@@ -77,8 +97,7 @@ impl EditFile {
         })
     }
 
-    /// How to undo it, to be kept before it is done.
-    pub fn intend(&self, on: &System, backups: &mut Backups) -> io::Result<Vec<Undo>> {
+    fn intend(&self, on: &System, work: &mut Work) -> Result<Vec<Undo>, OperationError> {
         let Some(file) = self.open(on)?.map_err(io::Error::other)? else {
             return Ok(Vec::new());
         };
@@ -94,7 +113,7 @@ impl EditFile {
             uid: *uid,
             gid: *gid,
         };
-        Ok(vec![backups.save_text(
+        Ok(vec![work.backups.save_text(
             on,
             &self.path,
             text,
@@ -103,21 +122,21 @@ impl EditFile {
         )?])
     }
 
-    /// Edits it.
-    pub fn perform(&self, on: &System) -> io::Result<()> {
+    fn perform(&self, on: &System, _: &mut Work, _: Notify) -> Result<(), OperationError> {
         let Some(file) = self.open(on)?.map_err(io::Error::other)? else {
             return Ok(());
         };
+        let edited = self.edited(&file.text);
         on.write_owned(
             &self.path,
-            self.edited(&file.text).as_bytes(),
+            edited.as_bytes(),
             file.mode,
             (file.uid, file.gid),
-        )
+        )?;
+        Ok(())
     }
 
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
+    fn describe(&self) -> String {
         let (gone, changed): (Vec<_>, Vec<_>) =
             self.edits.iter().partition(|edit| edit.new.is_none());
         let what = match (gone.len(), changed.len()) {
@@ -128,22 +147,7 @@ impl EditFile {
         format!("edit {}: {what}", self.path.display())
     }
 
-    /// The lines of the change, each with `-` or `+`.
-    pub fn diff(&self) -> Vec<String> {
-        let lines = |edit: &LineEdit| {
-            let old = format!("- {}", one_line(&edit.old));
-            [
-                Some(old),
-                edit.new.as_ref().map(|new| format!("+ {}", one_line(new))),
-            ]
-            .into_iter()
-            .flatten()
-        };
-        self.edits.iter().flat_map(lines).collect()
-    }
-
-    /// The lines of a script that do it.
-    pub fn shell(&self) -> String {
+    fn shell(&self) -> String {
         let path = quoted_path(&self.path);
         let script = |edit: &LineEdit| match &edit.new {
             None => format!("$0 == {} {{ next }}", awk(&edit.old)),
@@ -169,12 +173,28 @@ impl EditFile {
         }
     }
 
-    /// What it adds and changes.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         Counts {
             change: 1,
             ..Counts::default()
         }
+    }
+
+    fn touched(&self) -> Vec<PathBuf> {
+        vec![self.path.clone()]
+    }
+
+    fn valid(&self, _: &Path) -> Valid {
+        let Self {
+            path: at,
+            owner: _,
+            edits,
+        } = self;
+        valid::path(at)?;
+        edits.iter().try_for_each(|edit| {
+            valid::a_line(&edit.old)
+                .and_then(|()| edit.new.iter().try_for_each(|new| valid::a_line(new)))
+        })
     }
 }
 
@@ -191,6 +211,7 @@ fn awk(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::work;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     const TEXT: &str = "# mine\nexport PATH=/a:$PATH\nkeep \"this\\n\"\n\texport X=/a";
@@ -224,10 +245,9 @@ mod tests {
             ("export PATH=/a:$PATH", None),
             ("\texport X=/a", Some("\t:")),
         ]);
-        assert_eq!(edit.stands(&on).expect("seen"), Standing::Needed);
-        let mut backups = Backups::new("/backup".into(), 0);
-        let undo = edit.intend(&on, &mut backups).expect("intended");
-        edit.perform(&on).expect("edited");
+        assert_eq!(edit.stands(&on, false).expect("seen"), Standing::Needed);
+        let undo = edit.intend(&on, &mut work()).expect("intended");
+        edit.perform(&on, &mut work(), &mut |_| {}).expect("edited");
         assert_eq!(
             on.read("/home/f").expect("read"),
             b"# mine\nkeep \"this\\n\"\n\t:"
@@ -237,7 +257,7 @@ mod tests {
             .permissions()
             .mode();
         assert_eq!(
-            (mode & 0o7777, edit.stands(&on).expect("seen")),
+            (mode & 0o7777, edit.stands(&on, false).expect("seen")),
             (0o640, Standing::Satisfied)
         );
         assert_eq!(undo[0].perform(&on).expect("undone"), [""; 0]);
@@ -293,19 +313,19 @@ mod tests {
             ..edit.clone()
         };
         assert!(
-            matches!(other.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("another owner"))
+            matches!(other.stands(&on, false).expect("seen"), Standing::Conflict(why) if why.contains("another owner"))
         );
         std::fs::hard_link(dir.path().join("home/f"), dir.path().join("home/g")).expect("linked");
         assert!(
-            matches!(edit.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("second name"))
+            matches!(edit.stands(&on, false).expect("seen"), Standing::Conflict(why) if why.contains("second name"))
         );
         std::fs::remove_file(dir.path().join("home/f")).expect("removed");
-        assert_eq!(edit.stands(&on).expect("seen"), Standing::Satisfied);
+        assert_eq!(edit.stands(&on, false).expect("seen"), Standing::Satisfied);
         symlink("g", dir.path().join("home/f")).expect("linked");
         assert!(
-            matches!(edit.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("link to g"))
+            matches!(edit.stands(&on, false).expect("seen"), Standing::Conflict(why) if why.contains("link to g"))
         );
-        assert!(edit.perform(&on).is_err());
+        assert!(edit.perform(&on, &mut work(), &mut |_| {}).is_err());
         assert_eq!(on.read("/home/g").expect("read"), TEXT.as_bytes());
     }
 }

@@ -6,7 +6,8 @@
 
 use super::program::{ProgramError, judge};
 use super::undo::Undo;
-use super::{Counts, Standing};
+use super::valid::Valid;
+use super::{Action, Counts, Notice, Notify, OperationError, Standing, Work, valid};
 use gpusetup_database::sum::sha256;
 use gpusetup_host::Enrolment;
 use gpusetup_host::firmware::{enrolment, has_request};
@@ -17,7 +18,7 @@ use gpusetup_text::text::{quoted, quoted_path};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Prepares the enrolment of a certificate; somebody at the console confirms it during the next
@@ -44,64 +45,15 @@ const LETTERS: &[u8; 16] = b"bcdefghjknprstuv";
 const LENGTH: usize = 16;
 
 impl EnrollKey {
-    /// How the firmware stands to the certificate. What an earlier run prepared counts only while
-    /// shim still has it.
-    pub fn stands(&self, on: &System) -> io::Result<Standing> {
-        match (&self.makes, on.exists(&self.certificate)) {
-            (Some(key), has) if on.exists(key) != has => {
-                let (key, certificate) = (key.display(), self.certificate.display());
-                return Ok(Standing::Conflict(format!(
-                    "of the key {key} and its certificate {certificate} only one is there: move it away"
-                )));
-            }
-            (Some(_), false) => return Ok(Standing::Needed),
-            (_, true) => {}
-            (None, false) => {
-                return Ok(Standing::Conflict(format!(
-                    "{} is not there",
-                    self.certificate.display()
-                )));
-            }
-        }
-        let stands = enrolment(on, &sha256(on.read(&self.certificate)?));
-        Ok(match stands {
-            Enrolment::Enrolled | Enrolment::Requested => Standing::Satisfied,
-            // There is one password for all requests.
-            Enrolment::Absent if has_request(on) => Standing::Conflict(
-                "another key waits to be enrolled: reboot and answer at the console, or withdraw it (sudo mokutil --revoke-import)"
-                    .to_owned(),
-            ),
-            Enrolment::Absent => Standing::Needed,
-        })
-    }
-
-    /// How to undo it, to be kept before it is done.
-    pub fn intend(&self, on: &System) -> io::Result<Vec<Undo>> {
-        let der = on.read(&self.certificate)?;
-        let name = Certificate::of(&der)
-            .map(|certificate| certificate.name)
-            .unwrap_or_default();
-        let request = Undo::Enrolment {
-            name,
-            sha256: sha256(&der),
-        };
-        Ok(vec![
-            request,
-            Undo::Tree {
-                path: MOK_HASH.into(),
-            },
-        ])
-    }
-
     /// What is made before the enrolment, to be kept before that is done; none if the key is there.
-    pub fn intend_key(&self, on: &System) -> Vec<Undo> {
+    fn intend_key(&self, on: &System) -> Vec<Undo> {
         let missing = self.makes.iter().filter(|_| !on.exists(&self.certificate));
         let paths = missing.flat_map(|key| [key.clone(), self.certificate.clone()]);
         paths.map(|path| Undo::Tree { path }).collect()
     }
 
     /// Makes the key.
-    pub fn make_key(&self, on: &System, log: Log) -> Result<(), ProgramError> {
+    fn make_key(&self, on: &System, log: Option<Log>) -> Result<(), ProgramError> {
         let Some(argv) = self.openssl() else {
             return Ok(());
         };
@@ -134,15 +86,10 @@ impl EnrollKey {
         Some(words.map(str::to_owned).collect())
     }
 
-    /// Prepares it. `show` gets the password before anything needs it.
-    pub fn perform(
-        &self,
-        on: &System,
-        log: Log,
-        show: &mut dyn FnMut(&str),
-    ) -> Result<(), ProgramError> {
+    /// Asks for it, with a password that `notify` gets before anything needs it.
+    fn request(&self, on: &System, log: Option<Log>, notify: Notify) -> Result<(), ProgramError> {
         let password = password().map_err(|source| start("openssl", source))?;
-        show(&password);
+        notify(Notice::Password(&password));
         let hash =
             Program::new(["openssl", "passwd", "-6", "-stdin"]).input(format!("{password}\n"));
         let hash = on.run(&hash).map_err(|source| start("openssl", source))?;
@@ -175,9 +122,68 @@ impl EnrollKey {
             self.certificate.display().to_string(),
         ]
     }
+}
 
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
+impl Action for EnrollKey {
+    fn preparation(&self, on: &System) -> Vec<Undo> {
+        self.intend_key(on)
+    }
+
+    fn prepare(&self, on: &System, work: &mut Work, _: Notify) -> Result<(), OperationError> {
+        Ok(self.make_key(on, work.log.clone())?)
+    }
+
+    fn perform(&self, on: &System, work: &mut Work, notify: Notify) -> Result<(), OperationError> {
+        Ok(self.request(on, work.log.clone(), notify)?)
+    }
+
+    fn stands(&self, on: &System, _: bool) -> io::Result<Standing> {
+        match (&self.makes, on.exists(&self.certificate)) {
+            (Some(key), has) if on.exists(key) != has => {
+                let (key, certificate) = (key.display(), self.certificate.display());
+                return Ok(Standing::Conflict(format!(
+                    "of the key {key} and its certificate {certificate} only one is there: move it away"
+                )));
+            }
+            (Some(_), false) => return Ok(Standing::Needed),
+            (_, true) => {}
+            (None, false) => {
+                return Ok(Standing::Conflict(format!(
+                    "{} is not there",
+                    self.certificate.display()
+                )));
+            }
+        }
+        let stands = enrolment(on, &sha256(on.read(&self.certificate)?));
+        Ok(match stands {
+            Enrolment::Enrolled | Enrolment::Requested => Standing::Satisfied,
+            // There is one password for all requests.
+            Enrolment::Absent if has_request(on) => Standing::Conflict(
+                "another key waits to be enrolled: reboot and answer at the console, or withdraw it (sudo mokutil --revoke-import)"
+                    .to_owned(),
+            ),
+            Enrolment::Absent => Standing::Needed,
+        })
+    }
+
+    fn intend(&self, on: &System, _: &mut Work) -> Result<Vec<Undo>, OperationError> {
+        let der = on.read(&self.certificate)?;
+        let name = Certificate::of(&der)
+            .map(|certificate| certificate.name)
+            .unwrap_or_default();
+        let request = Undo::Enrolment {
+            name,
+            sha256: sha256(&der),
+        };
+        Ok(vec![
+            request,
+            Undo::Tree {
+                path: MOK_HASH.into(),
+            },
+        ])
+    }
+
+    fn describe(&self) -> String {
         let made = if self.makes.is_some() {
             "make the key if it is missing, and "
         } else {
@@ -189,8 +195,7 @@ impl EnrollKey {
         )
     }
 
-    /// The line of a script that does it: there mokutil asks for a password.
-    pub fn shell(&self) -> String {
+    fn shell(&self) -> String {
         let path = quoted_path(&self.certificate);
         let words = self.openssl().map(|argv| {
             argv.iter()
@@ -204,12 +209,20 @@ impl EnrollKey {
         format!("{make}mokutil --import {path}\n")
     }
 
-    /// What it adds and changes.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         Counts {
             change: 1,
             ..Counts::default()
         }
+    }
+
+    fn by_hand(&self) -> Option<String> {
+        Some(format!("sudo {}", self.shell().trim_end()))
+    }
+
+    fn valid(&self, _: &Path) -> Valid {
+        let Self { certificate, makes } = self;
+        valid::paths(makes).and_then(|()| valid::path(certificate))
     }
 }
 
@@ -283,7 +296,7 @@ mod tests {
     fn the_firmware_says_whether_it_is_done() {
         let stands = |lists: &[(&str, &[u8])]| {
             let (on, _dir, key) = host(lists);
-            key.stands(&on).expect("seen")
+            key.stands(&on, false).expect("seen")
         };
         assert_eq!(stands(&[("MokListRT", b"vendor's")]), Standing::Needed);
         assert_eq!(stands(&[("MokListRT", b"ours")]), Standing::Satisfied);
@@ -294,7 +307,7 @@ mod tests {
         let (on, _dir, key) = host(&[]);
         on.remove(&key.certificate).expect("removed");
         assert!(
-            matches!(key.stands(&on).expect("seen"), Standing::Conflict(_)),
+            matches!(key.stands(&on, false).expect("seen"), Standing::Conflict(_)),
             "a key of the user's is not made"
         );
         let making = EnrollKey {
@@ -303,7 +316,7 @@ mod tests {
         };
         assert_eq!(
             (
-                making.stands(&on).expect("seen"),
+                making.stands(&on, false).expect("seen"),
                 making.intend_key(&on).len()
             ),
             (Standing::Needed, 2)
@@ -311,7 +324,7 @@ mod tests {
         on.write("/var/lib/dkms/mok.key", b"enrolled, maybe", 0o600)
             .expect("written");
         assert!(
-            matches!(making.stands(&on).expect("seen"), Standing::Conflict(why) if why.contains("only one"))
+            matches!(making.stands(&on, false).expect("seen"), Standing::Conflict(why) if why.contains("only one"))
         );
         on.write("/var/lib/dkms/mok.pub", b"ours", 0o644)
             .expect("written");

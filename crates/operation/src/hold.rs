@@ -5,7 +5,8 @@
 use super::packages::installed;
 use super::program::{ProgramError, judge};
 use super::undo::Undo;
-use super::{Counts, Standing};
+use super::valid::Valid;
+use super::{Action, Completion, Counts, Notify, OperationError, Standing, Work, valid};
 use gpusetup_database::compat::PackageManager;
 use gpusetup_database::version::DriverVersion;
 use gpusetup_packages::{Holds, Versions, held_by_gpusetup, of, pattern_matches, upstream, words};
@@ -15,6 +16,7 @@ use gpusetup_text::text::quoted;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::io;
+use std::path::{Path, PathBuf};
 
 /// Holds packages at their version, or releases them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,35 +60,6 @@ impl Hold {
             driver: None,
             held: false,
         }
-    }
-
-    /// Whether nothing is left to hold or to release.
-    pub fn stands(&self, on: &System) -> io::Result<Standing> {
-        Ok(Standing::satisfied_if(self.changes(on)?.is_empty()))
-    }
-
-    /// How to undo it, to be kept before it is done.
-    pub fn intend(&self, on: &System) -> io::Result<Vec<Undo>> {
-        let packages = self.changes(on)?.into_iter().collect();
-        Ok(vec![Undo::Hold {
-            manager: self.manager,
-            packages,
-            held: !self.held,
-        }])
-    }
-
-    /// Holds or releases them.
-    pub fn perform(&self, on: &System) -> Result<(), ProgramError> {
-        let start = |source| ProgramError::Start {
-            program: "the package manager".to_owned(),
-            source,
-        };
-        set(
-            on,
-            self.manager,
-            &self.changes(on).map_err(start)?,
-            self.held,
-        )
     }
 
     /// Whether it releases all that gpusetup holds.
@@ -136,9 +109,36 @@ impl Hold {
             .cloned()
             .collect()
     }
+}
 
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
+impl Action for Hold {
+    fn completion(&self) -> Completion {
+        Completion::Sync
+    }
+
+    fn stands(&self, on: &System, _: bool) -> io::Result<Standing> {
+        Ok(Standing::satisfied_if(self.changes(on)?.is_empty()))
+    }
+
+    fn intend(&self, on: &System, _: &mut Work) -> Result<Vec<Undo>, OperationError> {
+        let packages = self.changes(on)?.into_iter().collect();
+        Ok(vec![Undo::Hold {
+            manager: self.manager,
+            packages,
+            held: !self.held,
+        }])
+    }
+
+    fn perform(&self, on: &System, _: &mut Work, _: Notify) -> Result<(), OperationError> {
+        let start = |source| ProgramError::Start {
+            program: "the package manager".to_owned(),
+            source,
+        };
+        let changes = self.changes(on).map_err(start)?;
+        Ok(set(on, self.manager, &changes, self.held)?)
+    }
+
+    fn describe(&self) -> String {
         let driver = self
             .driver
             .map(|driver| format!("the packages of driver {driver}"));
@@ -157,8 +157,7 @@ impl Hold {
         }
     }
 
-    /// The lines of a script that do it.
-    pub fn shell(&self) -> String {
+    fn shell(&self) -> String {
         let Some(holds) = &of(self.manager).holds else {
             return String::new();
         };
@@ -207,12 +206,31 @@ impl Hold {
         format!("{list}touch {HELD}\nprintf '%s\\n' $held | xargs -r {command}\n{noted}")
     }
 
-    /// What it adds and changes.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         Counts {
             change: 1,
             ..Counts::default()
         }
+    }
+
+    fn touched(&self) -> Vec<PathBuf> {
+        vec![HELD.into()]
+    }
+
+    fn locks(&self) -> Option<PackageManager> {
+        Some(self.manager)
+    }
+
+    fn valid(&self, _: &Path) -> Valid {
+        let Self {
+            manager: _,
+            packages,
+            driver: _,
+            held: _,
+        } = self;
+        packages
+            .iter()
+            .try_for_each(|name| valid::packages_named(name))
     }
 }
 
@@ -284,6 +302,7 @@ pub fn set(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::work;
     use std::process::Command;
 
     fn names(all: &[&str]) -> Vec<String> {
@@ -434,11 +453,14 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let on = System::at(dir.path());
         let release = Hold::release(PackageManager::Apt);
-        assert_eq!(release.stands(&on).expect("seen"), Standing::Satisfied);
+        assert_eq!(
+            release.stands(&on, false).expect("seen"),
+            Standing::Satisfied
+        );
         on.make_directories("/var/lib", 0o755).expect("made");
         on.write(HELD, b"nvidia-imex\n", 0o644).expect("written");
-        assert_eq!(release.stands(&on).expect("seen"), Standing::Needed);
-        let undo = release.intend(&on).expect("known");
+        assert_eq!(release.stands(&on, false).expect("seen"), Standing::Needed);
+        let undo = release.intend(&on, &mut work()).expect("known");
         let packages = names(&["nvidia-imex"]);
         assert_eq!(
             undo,

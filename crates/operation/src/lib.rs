@@ -1,4 +1,4 @@
-//! The fifteen operations that steps are made of, a file each. An operation is data: it is printed,
+//! The operations that steps are made of, a file each. An operation is data: it is printed,
 //! hashed, journalled, carried out and undone, and each of these is written once, here, for all
 //! steps. Operations know nothing of GPUs' models.
 
@@ -43,53 +43,19 @@ pub use service::Service;
 pub use unpack::{Limit, Placement, Unpack};
 pub use write_file::WriteFile;
 
+use add_repository::RepositoryError;
 use gpusetup_database::compat::PackageManager;
-use gpusetup_system::System;
-use gpusetup_text::paths::HELD;
+use gpusetup_packages::supply::Supply;
+use gpusetup_system::{Log, System};
+use packages::PackagesError;
+use program::ProgramError;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::PathBuf;
-
-/// One change of the host, or one question to it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(
-    feature = "schemas",
-    derive(schemars::JsonSchema),
-    schemars(deny_unknown_fields)
-)]
-#[serde(tag = "op", rename_all = "kebab-case")]
-pub enum Operation {
-    /// Puts a file there.
-    WriteFile(WriteFile),
-    /// Copies a file of the user's.
-    CopyFile(CopyFile),
-    /// Removes or changes lines of a file.
-    EditFile(EditFile),
-    /// Puts a symbolic link there.
-    Link(Link),
-    /// Removes a file, a link or a tree.
-    Remove(Remove),
-    /// Fetches a file into the cache and verifies it.
-    Download(Download),
-    /// Unpacks a verified archive.
-    Unpack(Unpack),
-    /// Runs a program.
-    Run(Run),
-    /// Adds a repository to the package manager's.
-    AddRepository(AddRepository),
-    /// Installs and removes packages.
-    Packages(Packages),
-    /// Holds packages at their version, or releases them.
-    Hold(Hold),
-    /// Enables or disables a unit.
-    Service(Service),
-    /// Sets a piece of a GPU's state.
-    Device(Device),
-    /// Prepares the enrolment of a key that signs kernel modules.
-    EnrollKey(EnrollKey),
-    /// Reboots the host.
-    Reboot(Reboot),
-}
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use undo::{Backups, Undo};
+use unpack::{Staged, UnpackError};
+use valid::Valid;
 
 /// How the host stands to an operation, before it is carried out and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,38 +87,213 @@ pub struct Counts {
     pub reboots: u32,
 }
 
-macro_rules! from {
-    ($($operation:ident),+) => {
+/// The closed list of operations: each has its doc comment, its type and its file.
+macro_rules! operations {
+    ($($(#[$doc:meta])* $operation:ident),+) => {
+        /// One change of the host, or one question to it.
+        #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(
+            feature = "schemas",
+            derive(schemars::JsonSchema),
+            schemars(deny_unknown_fields)
+        )]
+        #[serde(tag = "op", rename_all = "kebab-case")]
+        pub enum Operation {
+            $($(#[$doc])* $operation($operation),)+
+        }
+
         $(impl From<$operation> for Operation {
             fn from(operation: $operation) -> Self {
                 Self::$operation(operation)
             }
         })+
+
+        /// Asks the operation that it is.
+        macro_rules! each {
+            ($operation_of:expr, $of:ident => $answer:expr) => {
+                match $operation_of {
+                    $(Operation::$operation($of) => $answer,)+
+                }
+            };
+        }
     };
 }
 
-from!(
-    AddRepository,
+operations!(
+    /// Puts a file there.
     WriteFile,
+    /// Copies a file of the user's.
     CopyFile,
+    /// Removes or changes lines of a file.
     EditFile,
+    /// Puts a symbolic link there.
     Link,
+    /// Removes a file, a link or a tree.
     Remove,
+    /// Fetches a file into the cache and verifies it.
     Download,
+    /// Unpacks a verified archive.
     Unpack,
+    /// Runs a program.
     Run,
+    /// Adds a repository to the package manager's.
+    AddRepository,
+    /// Installs and removes packages.
     Packages,
+    /// Holds packages at their version, or releases them.
     Hold,
+    /// Enables or disables a unit.
     Service,
+    /// Sets a piece of a GPU's state.
     Device,
+    /// Prepares the enrolment of a key that signs kernel modules.
     EnrollKey,
+    /// Reboots the host.
     Reboot
 );
+
+/// What an operation is asked; its file answers.
+pub trait Action {
+    /// See [`Operation::stands`].
+    fn stands(&self, on: &System, planned: bool) -> io::Result<Standing>;
+
+    /// What would be in its way, as far as that is known before the first step.
+    fn preflight(&self, _: &System) -> io::Result<Standing> {
+        Ok(Standing::Satisfied)
+    }
+
+    /// How to undo what [`Self::prepare`] makes; empty if there is nothing to prepare.
+    fn preparation(&self, _: &System) -> Vec<Undo> {
+        Vec::new()
+    }
+
+    /// Makes what must be there before [`Self::intend`] can tell how to undo the rest.
+    fn prepare(&self, _: &System, _: &mut Work, _: Notify) -> Result<(), OperationError> {
+        Ok(())
+    }
+
+    /// How to undo it, to be kept before it is done.
+    fn intend(&self, _: &System, _: &mut Work) -> Result<Vec<Undo>, OperationError> {
+        Ok(Vec::new())
+    }
+
+    /// Does it.
+    fn perform(&self, _: &System, _: &mut Work, _: Notify) -> Result<(), OperationError> {
+        Ok(())
+    }
+
+    /// What has to happen between doing it and noting that it is done.
+    fn completion(&self) -> Completion {
+        Completion::Durable
+    }
+
+    /// Whether it only asks, and changes nothing.
+    fn asks(&self) -> bool {
+        false
+    }
+
+    /// See [`Operation::describe`].
+    fn describe(&self) -> String;
+
+    /// See [`Operation::shell`].
+    fn shell(&self) -> String;
+
+    /// A command for a person to copy; none if that would fill a screen.
+    fn by_hand(&self) -> Option<String> {
+        None
+    }
+
+    /// See [`Operation::touched`].
+    fn touched(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// See [`Operation::counts`].
+    fn counts(&self) -> Counts;
+
+    /// See [`Operation::locks`].
+    fn locks(&self) -> Option<PackageManager> {
+        None
+    }
+
+    /// See [`Operation::valid`].
+    fn valid(&self, cache: &Path) -> Valid;
+}
+
+/// What a run lends an operation.
+#[derive(Debug)]
+pub struct Work {
+    /// Copies of what is replaced.
+    pub backups: Backups,
+    /// Where packages come from.
+    pub supply: Supply,
+    /// Where programs write what they say.
+    pub log: Option<Log>,
+    /// The archive of the operation, unpacked but not moved in.
+    pub staged: Option<Staged>,
+}
+
+impl Work {
+    /// Work with these copies, on the host's own repositories.
+    pub fn new(backups: Backups) -> Self {
+        Self {
+            backups,
+            supply: Supply::default(),
+            log: None,
+            staged: None,
+        }
+    }
+}
+
+/// What an operation reports while it is carried out.
+#[derive(Debug)]
+pub enum Notice<'a> {
+    /// For how long it is at work, and bytes of how many, for an archive.
+    Working(Duration, Option<(u64, Option<u64>)>),
+    /// The one-time password of an enrolment: for the person who is there, and for no file.
+    Password(&'a str),
+}
+
+/// Hears what an operation reports.
+pub type Notify<'a> = &'a mut dyn FnMut(Notice);
+
+/// What has to happen once an operation was carried out: "done" must not be on the disk before what
+/// was done is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// It is on the disk.
+    Durable,
+    /// It has to be written to the disk.
+    Sync,
+    /// The same, and what came of it tells how to undo it: an undo, months later, can then tell it
+    /// from what others did since.
+    Observe,
+}
+
+/// Why an operation was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum OperationError {
+    /// The host could not be read or written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// A program.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// An archive.
+    #[error(transparent)]
+    Unpack(#[from] UnpackError),
+    /// A repository.
+    #[error(transparent)]
+    Repository(#[from] RepositoryError),
+    /// A transaction of the package manager.
+    #[error(transparent)]
+    Packages(#[from] PackagesError),
+}
 
 /// Whether a name is that of a tree which an operation makes for a moment, beside what it unpacks
 /// or removes.
 pub fn is_leftover(name: &str) -> bool {
-    let aside = [remove::ASIDE, remove::DISCARDED];
+    let aside = [undo::ASIDE, remove::DISCARDED];
     name.starts_with(unpack::STAGING)
         || name.starts_with('.') && aside.iter().any(|ending| name.ends_with(ending))
 }
@@ -165,154 +306,90 @@ impl Operation {
     ///
     /// If the host cannot be asked.
     pub fn stands(&self, on: &System, planned: bool) -> io::Result<Standing> {
-        match self {
-            Self::WriteFile(file) => file.stands(on),
-            Self::CopyFile(copy) => copy.stands(on),
-            Self::EditFile(edit) => edit.stands(on),
-            Self::Link(link) => link.stands(on),
-            Self::Remove(remove) => remove.stands(on),
-            // It was fetched and verified before the first change.
-            Self::Download(_) => Ok(Standing::Satisfied),
-            Self::Unpack(_) => Ok(Standing::satisfied_if(planned)),
-            Self::Run(run) => Ok(run.stands(on, planned)),
-            Self::AddRepository(repository) => repository.stands(on),
-            Self::Packages(wanted) => packages::stand(on, wanted),
-            Self::Hold(hold) => hold.stands(on),
-            Self::Service(service) => service.stands(on, planned),
-            Self::Device(device) => device.stands(on, planned),
-            Self::EnrollKey(key) => key.stands(on),
-            Self::Reboot(_) => Ok(Standing::Needed),
-        }
+        each!(self, operation => operation.stands(on, planned))
+    }
+
+    /// What would be in its way, as far as that is known before the first step.
+    pub fn preflight(&self, on: &System) -> io::Result<Standing> {
+        each!(self, operation => operation.preflight(on))
+    }
+
+    /// How to undo what [`Self::prepare`] makes; empty if there is nothing to prepare.
+    pub fn preparation(&self, on: &System) -> Vec<Undo> {
+        each!(self, operation => operation.preparation(on))
+    }
+
+    /// Makes what must be there before [`Self::intend`].
+    pub fn prepare(
+        &self,
+        on: &System,
+        work: &mut Work,
+        notify: Notify,
+    ) -> Result<(), OperationError> {
+        each!(self, operation => operation.prepare(on, work, notify))
+    }
+
+    /// How to undo it, to be kept before it is done.
+    pub fn intend(&self, on: &System, work: &mut Work) -> Result<Vec<Undo>, OperationError> {
+        each!(self, operation => operation.intend(on, work))
+    }
+
+    /// Does it.
+    pub fn perform(
+        &self,
+        on: &System,
+        work: &mut Work,
+        notify: Notify,
+    ) -> Result<(), OperationError> {
+        each!(self, operation => operation.perform(on, work, notify))
+    }
+
+    /// What has to happen between doing it and noting that it is done.
+    pub fn completion(&self) -> Completion {
+        each!(self, operation => operation.completion())
+    }
+
+    /// Whether it only asks, and changes nothing.
+    pub fn asks(&self) -> bool {
+        each!(self, operation => operation.asks())
     }
 
     /// What it does, in a line for a person.
     pub fn describe(&self) -> String {
-        match self {
-            Self::WriteFile(file) => file.describe(),
-            Self::CopyFile(copy) => copy.describe(),
-            Self::EditFile(edit) => edit.describe(),
-            Self::Link(link) => link.describe(),
-            Self::Remove(remove) => remove.describe(),
-            Self::Download(download) => download.describe(),
-            Self::Unpack(unpack) => unpack.describe(),
-            Self::Run(run) => run.describe(),
-            Self::AddRepository(repository) => repository.describe(),
-            Self::Packages(packages) => packages.describe(),
-            Self::Hold(hold) => hold.describe(),
-            Self::Service(service) => service.describe(),
-            Self::Device(device) => device.describe(),
-            Self::EnrollKey(key) => key.describe(),
-            Self::Reboot(reboot) => reboot.describe(),
-        }
+        each!(self, operation => operation.describe())
     }
 
     /// The lines of a POSIX shell script that do it. Each stops the script when it fails (`set
     /// -e`).
     pub fn shell(&self) -> String {
-        match self {
-            Self::WriteFile(file) => file.shell(),
-            Self::CopyFile(copy) => copy.shell(),
-            Self::EditFile(edit) => edit.shell(),
-            Self::Link(link) => link.shell(),
-            Self::Remove(remove) => remove.shell(),
-            Self::Download(download) => download.shell(),
-            Self::Unpack(unpack) => unpack.shell(),
-            Self::Run(run) => run.shell(),
-            Self::AddRepository(repository) => repository.shell(),
-            Self::Packages(packages) => packages.shell(),
-            Self::Hold(hold) => hold.shell(),
-            Self::Service(service) => service.shell(),
-            Self::Device(device) => device.shell(),
-            Self::EnrollKey(key) => key.shell(),
-            Self::Reboot(reboot) => reboot.shell(),
-        }
+        each!(self, operation => operation.shell())
     }
 
     /// One command for a person to copy.
     pub fn by_hand(&self) -> String {
-        let command = match self {
-            Self::WriteFile(file) => file.by_hand(),
-            Self::Packages(packages) => packages.by_hand(),
-            // One line each in a script too.
-            Self::Link(_)
-            | Self::Remove(_)
-            | Self::Run(_)
-            | Self::Service(_)
-            | Self::Device(_)
-            | Self::EnrollKey(_) => Some(format!("sudo {}", self.shell().trim_end())),
-            Self::Reboot(_) => Some("sudo reboot".to_owned()),
-            Self::AddRepository(_)
-            | Self::CopyFile(_)
-            | Self::EditFile(_)
-            | Self::Download(_)
-            | Self::Unpack(_)
-            | Self::Hold(_) => None,
-        };
         // What would fill a screen is easier done by gpusetup itself.
-        command.unwrap_or_else(|| "sudo gpusetup doctor --fix".to_owned())
+        each!(self, operation => operation.by_hand())
+            .unwrap_or_else(|| "sudo gpusetup doctor --fix".to_owned())
     }
 
     /// The paths that it writes to, as far as it says.
     pub fn touched(&self) -> Vec<PathBuf> {
-        match self {
-            Self::WriteFile(WriteFile { path, .. })
-            | Self::CopyFile(CopyFile { path, .. })
-            | Self::EditFile(EditFile { path, .. })
-            | Self::Link(Link { path, .. })
-            | Self::Remove(Remove { path }) => vec![path.clone()],
-            Self::Run(run) => run.creates.iter().chain(&run.changes).cloned().collect(),
-            Self::AddRepository(repository) => repository.folders(),
-            Self::Packages(_) => vec!["/usr".into()],
-            Self::Hold(_) => vec![HELD.into()],
-            Self::Service(_) => vec!["/etc".into()],
-            Self::Download(_)
-            | Self::Unpack(_)
-            | Self::Device(_)
-            | Self::EnrollKey(_)
-            | Self::Reboot(_) => Vec::new(),
-        }
+        each!(self, operation => operation.touched())
     }
 
     /// How much it adds, changes and removes.
     pub fn counts(&self) -> Counts {
-        match self {
-            Self::WriteFile(file) => file.counts(),
-            Self::CopyFile(copy) => copy.counts(),
-            Self::EditFile(edit) => edit.counts(),
-            Self::Link(link) => link.counts(),
-            Self::Remove(remove) => remove.counts(),
-            Self::Download(download) => download.counts(),
-            Self::Unpack(unpack) => unpack.counts(),
-            Self::Run(run) => run.counts(),
-            Self::AddRepository(repository) => repository.counts(),
-            Self::Packages(packages) => packages.counts(),
-            Self::Hold(hold) => hold.counts(),
-            Self::Service(service) => service.counts(),
-            Self::Device(device) => device.counts(),
-            Self::EnrollKey(key) => key.counts(),
-            Self::Reboot(reboot) => reboot.counts(),
-        }
+        each!(self, operation => operation.counts())
     }
 
     /// The package manager that must not be at work meanwhile.
     pub fn locks(&self) -> Option<PackageManager> {
-        match self {
-            Self::AddRepository(repository) => Some(repository.manager),
-            Self::Packages(packages) => Some(packages.manager),
-            Self::Hold(hold) => Some(hold.manager),
-            Self::Run(run) => run.locks,
-            Self::WriteFile(_)
-            | Self::CopyFile(_)
-            | Self::EditFile(_)
-            | Self::Link(_)
-            | Self::Remove(_)
-            | Self::Download(_)
-            | Self::Unpack(_)
-            | Self::Service(_)
-            | Self::Device(_)
-            | Self::EnrollKey(_)
-            | Self::Reboot(_) => None,
-        }
+        each!(self, operation => operation.locks())
+    }
+
+    /// Whether it can be carried out at all, downloads being kept in `cache`.
+    pub fn valid(&self, cache: &Path) -> Valid {
+        each!(self, operation => operation.valid(cache))
     }
 
     /// Whether the package manager downloads something: it alone knows how much, with all

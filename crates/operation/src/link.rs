@@ -1,14 +1,15 @@
 //! `link`: a symbolic link, which replaces a copy of what it leads to and no other file.
 
 use super::shell::folder_of;
-use super::undo::{Backups, Undo, missing_parents};
-use super::{Counts, Standing};
+use super::undo::{Undo, missing_parents};
+use super::valid::Valid;
+use super::{Action, Counts, Notify, OperationError, Standing, Work, valid};
 use gpusetup_host::soname;
 use gpusetup_system::{Node, System};
 use gpusetup_text::text::quoted_path;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Puts a link there. A file that stands there is replaced only when it is a copy of what the link
 /// leads to.
@@ -38,10 +39,19 @@ impl Link {
             self.path.with_file_name("").join(&self.target)
         }
     }
+}
 
-    /// How the host stands to it. A file is in the way unless it is a copy of what the link leads
-    /// to.
-    pub fn stands(&self, on: &System) -> io::Result<Standing> {
+impl Action for Link {
+    fn preflight(&self, on: &System) -> io::Result<Standing> {
+        // A library that is yet to be unpacked has no copies to be told from it.
+        if on.exists(self.end()) {
+            self.stands(on, false)
+        } else {
+            Ok(Standing::Satisfied)
+        }
+    }
+
+    fn stands(&self, on: &System, _: bool) -> io::Result<Standing> {
         let path = self.path.display();
         Ok(match on.node(&self.path)? {
             Node::Link { target } if target == self.target => Standing::Satisfied,
@@ -59,10 +69,9 @@ impl Link {
         })
     }
 
-    /// How to undo it, to be kept before it is done.
-    pub fn intend(&self, on: &System, backups: &mut Backups) -> io::Result<Vec<Undo>> {
+    fn intend(&self, on: &System, work: &mut Work) -> Result<Vec<Undo>, OperationError> {
         let mut undo = missing_parents(on, &self.path);
-        undo.push(backups.save(
+        undo.push(work.backups.save(
             on,
             &self.path,
             Some(Node::Link {
@@ -72,8 +81,7 @@ impl Link {
         Ok(undo)
     }
 
-    /// Makes it, if the library at its end has the SONAME that it must have.
-    pub fn perform(&self, on: &System) -> io::Result<()> {
+    fn perform(&self, on: &System, _: &mut Work, _: Notify) -> Result<(), OperationError> {
         if let Some(wanted) = &self.soname {
             let found = soname(on, &self.end());
             if found.as_ref() != Some(wanted) {
@@ -82,20 +90,18 @@ impl Link {
                     "{} has the SONAME {found}, not {wanted}",
                     self.end().display()
                 );
-                return Err(io::Error::other(sentence));
+                return Err(io::Error::other(sentence).into());
             }
         }
         on.make_directories(folder_of(&self.path), 0o755)?;
-        on.link(&self.path, &self.target)
+        Ok(on.link(&self.path, &self.target)?)
     }
 
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
+    fn describe(&self) -> String {
         format!("link {} -> {}", self.path.display(), self.target.display())
     }
 
-    /// The line of a script that does it. The folder of the link must exist.
-    pub fn shell(&self) -> String {
+    fn shell(&self) -> String {
         // What a link leads to may begin like an option.
         let options = if self.target.to_string_lossy().starts_with('-') {
             "-sfn --"
@@ -109,11 +115,29 @@ impl Link {
         )
     }
 
-    /// What it adds and changes.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         Counts {
             add: 1,
             ..Counts::default()
         }
+    }
+
+    fn touched(&self) -> Vec<PathBuf> {
+        vec![self.path.clone()]
+    }
+
+    fn by_hand(&self) -> Option<String> {
+        Some(format!("sudo {}", self.shell().trim_end()))
+    }
+
+    fn valid(&self, _: &Path) -> Valid {
+        let Self {
+            path: at,
+            target: to,
+            soname,
+        } = self;
+        valid::path(at)?;
+        valid::target(to)?;
+        soname.iter().try_for_each(|name| valid::no_nul(name))
     }
 }

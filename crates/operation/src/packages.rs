@@ -4,8 +4,12 @@
 pub(crate) mod pins;
 
 use super::program::{ProgramError, judge};
-use super::undo::{Transaction, Versions};
-use super::{Counts, Operation, Run, Standing};
+use super::undo::{Transaction, Undo, Versions};
+use super::valid::Valid;
+use super::{
+    Action, Completion, Counts, Notice, Notify, Operation, OperationError, Run, Standing, Work,
+    valid,
+};
 use gpusetup_database::compat::PackageManager;
 use gpusetup_database::version::DriverVersion;
 use gpusetup_packages::messages::{LACKING, NOT_THERE, UNREACHABLE, says};
@@ -21,7 +25,7 @@ use gpusetup_text::text::quoted;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Half an hour: a driver's packages build its kernel modules while they are installed.
@@ -126,26 +130,6 @@ impl Packages {
         }
     }
 
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
-        let drivers = self
-            .remove_like
-            .iter()
-            .map(|pattern| format!("the driver of {pattern}"));
-        let remove = self
-            .remove
-            .iter()
-            .cloned()
-            .chain(drivers)
-            .collect::<Vec<_>>()
-            .join(", ");
-        match (self.install.is_empty(), remove.is_empty()) {
-            (_, true) => format!("install {}", self.install.join(", ")),
-            (true, false) => format!("remove {remove}"),
-            (false, false) => format!("install {}; remove {remove}", self.install.join(", ")),
-        }
-    }
-
     /// The commands that do it, in order, if nothing goes wrong.
     pub fn argv(&self) -> Vec<Vec<String>> {
         let mut all = Vec::new();
@@ -160,28 +144,6 @@ impl Packages {
             all.push(install_argv(self, false));
         }
         all
-    }
-
-    /// The lines of a script that do it: the commands that `apply` runs.
-    pub fn shell(&self) -> String {
-        // Locked versions are in preferences that only gpusetup writes: a script names them
-        // instead.
-        let named = Self {
-            install: self.with_versions(),
-            versions: BTreeMap::new(),
-            ..self.clone()
-        };
-        let line = |argv: Vec<String>| {
-            argv.iter()
-                .map(|word| quoted(word))
-                .collect::<Vec<_>>()
-                .join(" ")
-                + "\n"
-        };
-        self.removal_by_pattern()
-            .into_iter()
-            .chain(named.argv().into_iter().map(line))
-            .collect()
     }
 
     /// The lines of a script that remove what matches the patterns and what has the same version,
@@ -199,30 +161,6 @@ impl Packages {
              while read -r old; do {list} | while read -r name version; do [ \"$version\" != \"$old\" ] || echo \"$name\"; done; done |\n\
              sort -u | xargs -r {remove}\n"
         ))
-    }
-
-    /// A command for a person to copy; none for a removal.
-    pub fn by_hand(&self) -> Option<String> {
-        if !self.remove.is_empty() || !self.remove_like.is_empty() {
-            return None;
-        }
-        // Files that were lost are installed again too.
-        let names: Vec<_> = self.install.iter().map(|name| quoted(name)).collect();
-        Some(format!(
-            "sudo {} {}",
-            of(self.manager).by_hand.reinstall,
-            names.join(" ")
-        ))
-    }
-
-    /// What it adds and changes.
-    pub fn counts(&self) -> Counts {
-        let remove = self.remove.len() + self.remove_like.len();
-        Counts {
-            add: self.install.len() as u32,
-            remove: remove as u32,
-            ..Counts::default()
-        }
     }
 
     /// The packages to remove, of these that are installed.
@@ -248,6 +186,130 @@ impl Packages {
             .chain(others.filter(|name| !self.remove.contains(name)))
             .cloned()
             .collect()
+    }
+}
+
+impl Action for Packages {
+    fn stands(&self, on: &System, _: bool) -> io::Result<Standing> {
+        stand(on, self)
+    }
+
+    fn intend(&self, on: &System, work: &mut Work) -> Result<Vec<Undo>, OperationError> {
+        let mut undo = vec![Undo::Packages(intend(on, self)?)];
+        // It is put back first: the packages of the other stream are hidden.
+        if let Some(state) = stream_state(self) {
+            undo.push(work.backups.save(on, &state, None)?);
+        }
+        Ok(undo)
+    }
+
+    fn perform(&self, on: &System, work: &mut Work, notify: Notify) -> Result<(), OperationError> {
+        let log = work.log.clone();
+        let progress = &mut |since| notify(Notice::Working(since, None));
+        Ok(perform(on, self, &work.supply, log, progress)?)
+    }
+
+    fn completion(&self) -> Completion {
+        Completion::Observe
+    }
+
+    fn describe(&self) -> String {
+        let drivers = self
+            .remove_like
+            .iter()
+            .map(|pattern| format!("the driver of {pattern}"));
+        let remove = self
+            .remove
+            .iter()
+            .cloned()
+            .chain(drivers)
+            .collect::<Vec<_>>()
+            .join(", ");
+        match (self.install.is_empty(), remove.is_empty()) {
+            (_, true) => format!("install {}", self.install.join(", ")),
+            (true, false) => format!("remove {remove}"),
+            (false, false) => format!("install {}; remove {remove}", self.install.join(", ")),
+        }
+    }
+
+    fn shell(&self) -> String {
+        // Locked versions are in preferences that only gpusetup writes: a script names them
+        // instead.
+        let named = Self {
+            install: self.with_versions(),
+            versions: BTreeMap::new(),
+            ..self.clone()
+        };
+        let line = |argv: Vec<String>| {
+            argv.iter()
+                .map(|word| quoted(word))
+                .collect::<Vec<_>>()
+                .join(" ")
+                + "\n"
+        };
+        self.removal_by_pattern()
+            .into_iter()
+            .chain(named.argv().into_iter().map(line))
+            .collect()
+    }
+
+    fn counts(&self) -> Counts {
+        let remove = self.remove.len() + self.remove_like.len();
+        Counts {
+            add: self.install.len() as u32,
+            remove: remove as u32,
+            ..Counts::default()
+        }
+    }
+
+    fn by_hand(&self) -> Option<String> {
+        if !self.remove.is_empty() || !self.remove_like.is_empty() {
+            return None;
+        }
+        // Files that were lost are installed again too.
+        let names: Vec<_> = self.install.iter().map(|name| quoted(name)).collect();
+        Some(format!(
+            "sudo {} {}",
+            of(self.manager).by_hand.reinstall,
+            names.join(" ")
+        ))
+    }
+
+    fn touched(&self) -> Vec<PathBuf> {
+        vec!["/usr".into()]
+    }
+
+    fn locks(&self) -> Option<PackageManager> {
+        Some(self.manager)
+    }
+
+    fn valid(&self, _: &Path) -> Valid {
+        let versions = self
+            .versions
+            .iter()
+            .flat_map(|(name, version)| [name, version]);
+        let names = self
+            .install
+            .iter()
+            .chain(&self.remove)
+            .chain(self.drivers.keys())
+            .chain(self.branches.keys())
+            .chain(&self.alike);
+        names
+            .chain(versions)
+            .chain(&self.stream)
+            .try_for_each(|text| valid::package(text))?;
+        self.remove_like
+            .iter()
+            .try_for_each(|pattern| valid::package(&pattern.replace('*', "x")))?;
+        // Its name is that of a file, too.
+        match self.stream.as_ref().filter(|stream| stream.contains('/')) {
+            Some(stream) => Err(format!(
+                "{:?} is not the name of a module stream",
+                valid::short(stream)
+            )),
+            None => Ok(()),
+        }
     }
 }
 
@@ -1002,10 +1064,7 @@ fn performed(
     let manager = *manager;
     let mut run = |argv: Vec<String>| -> Result<String, PackagesError> {
         let name = argv.join(" ");
-        let mut asked = program(supply.applied_to(manager, argv));
-        if let Some(log) = &log {
-            asked = asked.log(log.clone());
-        }
+        let asked = program(supply.applied_to(manager, argv)).log(log.clone());
         let start = |source| ProgramError::Start {
             program: name.clone(),
             source,

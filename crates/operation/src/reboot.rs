@@ -1,9 +1,12 @@
 //! `reboot`: the host reboots, and the plan continues afterwards.
 
-use super::Counts;
+use super::valid::Valid;
+use super::{Action, Counts, Standing, valid};
+use gpusetup_system::System;
 use gpusetup_text::text::quoted_path;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Reboots the host; the plan continues afterwards.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,9 +23,12 @@ pub struct Reboot {
     pub enrolls: Option<PathBuf>,
 }
 
-impl Reboot {
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
+impl Action for Reboot {
+    fn stands(&self, _: &System, _: bool) -> io::Result<Standing> {
+        Ok(Standing::Needed)
+    }
+
+    fn describe(&self) -> String {
         match &self.enrolls {
             Some(certificate) => {
                 format!("reboot, and enrol {} at the console", certificate.display())
@@ -31,8 +37,7 @@ impl Reboot {
         }
     }
 
-    /// The lines of a script that ask for it.
-    pub fn shell(&self) -> String {
+    fn shell(&self) -> String {
         let (console, check) = match &self.enrolls {
             Some(certificate) => {
                 let path = quoted_path(certificate);
@@ -52,11 +57,19 @@ impl Reboot {
         )
     }
 
-    /// What it adds and changes.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         Counts {
             reboots: 1,
             ..Counts::default()
         }
+    }
+
+    fn by_hand(&self) -> Option<String> {
+        Some("sudo reboot".to_owned())
+    }
+
+    fn valid(&self, _: &Path) -> Valid {
+        let Self { enrolls } = self;
+        valid::paths(enrolls)
     }
 }

@@ -1,16 +1,14 @@
 //! `remove`: a file, a link, or a directory with all that is in it.
 
-use super::Counts;
-use super::Standing;
-use super::undo::{Backups, Undo};
+use super::undo::{Undo, aside};
+use super::valid::Valid;
+use super::{Action, Counts, Notify, OperationError, Standing, Work, valid};
 use gpusetup_system::{Node, System};
 use gpusetup_text::text::quoted_path;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Ends the name of a folder that was moved aside.
-pub const ASIDE: &str = ".gpusetup-removed";
 /// Ends the name of a folder that is being deleted.
 pub const DISCARDED: &str = ".gpusetup-discarded";
 
@@ -27,64 +25,64 @@ pub struct Remove {
     pub path: PathBuf,
 }
 
-impl Remove {
-    /// Whether it is gone.
-    pub fn stands(&self, on: &System) -> io::Result<Standing> {
+impl Action for Remove {
+    fn stands(&self, on: &System, _: bool) -> io::Result<Standing> {
         // A link that leads nowhere is there all the same.
         Ok(Standing::satisfied_if(on.node(&self.path)? == Node::Absent))
     }
 
-    /// How to undo it, to be kept before it is done.
-    pub fn intend(&self, on: &System, backups: &mut Backups) -> io::Result<Vec<Undo>> {
+    fn intend(&self, on: &System, work: &mut Work) -> Result<Vec<Undo>, OperationError> {
         let path = &self.path;
         Ok(vec![match on.node(path)? {
             Node::Directory => Undo::Aside {
                 path: path.clone(),
                 aside: aside(path),
             },
-            _ => backups.save(on, path, Some(Node::Absent))?,
+            _ => work.backups.save(on, path, Some(Node::Absent))?,
         }])
     }
 
-    /// Removes it. A directory is only moved aside, until the apply has come to its end.
-    pub fn perform(&self, on: &System) -> io::Result<()> {
+    fn perform(&self, on: &System, _: &mut Work, _: Notify) -> Result<(), OperationError> {
         let path = &self.path;
         if on.node(path)? != Node::Directory {
-            return on.remove(path);
+            return Ok(on.remove(path)?);
         }
         nothing_is_mounted_below(on, path)?;
         match on.rename(path, aside(path)) {
             // A folder of an image below a container's overlay cannot be renamed: then it cannot be
             // undone.
-            Err(e) if e.kind() == io::ErrorKind::CrossesDevices => on.remove_tree(path),
-            renamed => renamed,
+            Err(e) if e.kind() == io::ErrorKind::CrossesDevices => Ok(on.remove_tree(path)?),
+            renamed => Ok(renamed?),
         }
     }
 
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
+    fn describe(&self) -> String {
         format!("remove {}", self.path.display())
     }
 
-    /// The line of a script that does it.
-    pub fn shell(&self) -> String {
+    fn shell(&self) -> String {
         format!("rm -rf {}\n", quoted_path(&self.path))
     }
 
-    /// What it adds and changes.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         Counts {
             remove: 1,
             ..Counts::default()
         }
     }
-}
 
-/// Where a folder that is to be removed goes until the apply has come to its end: beside itself, so
-/// that it is one rename there and back, however many files are in it.
-pub fn aside(path: &Path) -> std::path::PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}{ASIDE}"))
+    fn touched(&self) -> Vec<PathBuf> {
+        vec![self.path.clone()]
+    }
+
+    fn by_hand(&self) -> Option<String> {
+        Some(format!("sudo {}", self.shell().trim_end()))
+    }
+
+    fn valid(&self, _: &Path) -> Valid {
+        let Self { path: at } = self;
+        valid::path(at)
+    }
 }
 
 /// What is mounted in a folder is not removed with it, and keeps it from being removed.

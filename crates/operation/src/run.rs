@@ -2,8 +2,11 @@
 //! told from those that were there.
 
 use super::program::{ProgramError, described, judge};
-use super::undo::{Backups, Undo};
-use super::{Counts, Standing, runfile};
+use super::undo::Undo;
+use super::valid::Valid;
+use super::{
+    Action, Completion, Counts, Notice, Notify, OperationError, Standing, Work, runfile, valid,
+};
 use gpusetup_database::compat::PackageManager;
 use gpusetup_system::{Log, Program, Progress, System};
 use gpusetup_text::text::{quoted, quoted_path};
@@ -154,19 +157,6 @@ impl Run {
         }
     }
 
-    /// Whether it has been done. A program that the planner found to be done (`planned`) is not run
-    /// while its trees stand.
-    pub fn stands(&self, on: &System, planned: bool) -> Standing {
-        if !self.if_there.is_empty() && !self.if_there.iter().any(|path| on.exists(path)) {
-            return Standing::Satisfied;
-        }
-        if self.asks {
-            return Standing::Needed;
-        }
-        let made = || self.creates.iter().all(|tree| on.is_directory(tree));
-        Standing::satisfied_if(self.is_through(on) || planned && made())
-    }
-
     /// Whether what it removes is gone, or at least the program itself, as NVIDIA's uninstallers
     /// are that lie in the tree they remove: then there is nothing left to run.
     fn is_through(&self, on: &System) -> bool {
@@ -176,41 +166,8 @@ impl Run {
             && (self.removes.iter().all(|p| gone(p)) || program.is_some_and(|p| gone(Path::new(p))))
     }
 
-    /// How to undo it, to be kept before it starts: its trees that are not there yet, the files
-    /// that it may change.
-    pub fn intend(&self, on: &System, backups: &mut Backups) -> io::Result<Vec<Undo>> {
-        if self.asks {
-            return Ok(Vec::new());
-        }
-        // What an installer that was killed left there is as large as what it installs.
-        let unpacked = self.verified.first().map(|v| Undo::Tree {
-            path: runfile::folder(&v.path),
-        });
-        let mut undo: Vec<_> = unpacked.into_iter().collect();
-        for path in &self.changes {
-            undo.push(backups.save(on, path, None)?);
-        }
-        undo.extend(
-            self.creates
-                .iter()
-                .filter(|p| !on.exists(p))
-                .map(|p| Undo::Tree { path: p.clone() }),
-        );
-        undo.extend(
-            self.removes
-                .iter()
-                .filter(|p| on.exists(p))
-                .map(|p| Undo::Gone { path: p.clone() }),
-        );
-        // Undone in reverse: the program's own undo comes first.
-        undo.extend((!self.undo.is_empty()).then(|| Undo::Program {
-            argv: self.undo.clone(),
-        }));
-        Ok(undo)
-    }
-
     /// Runs it. What it says goes to `log` too.
-    pub fn perform(
+    pub fn execute(
         &self,
         on: &System,
         log: Option<Log>,
@@ -235,16 +192,71 @@ impl Run {
         for (variable, value) in &self.environment {
             program = program.env(variable, value);
         }
-        if let Some(log) = log {
-            program = program.log(log);
-        }
-        let output = on.run_telling(&program, progress).map_err(start)?;
+        let output = on.run_telling(&program.log(log), progress).map_err(start)?;
         drop(ready);
         judge(&described(&self.argv), &output, self.expects.as_deref())
     }
+}
 
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
+impl Action for Run {
+    fn perform(&self, on: &System, work: &mut Work, notify: Notify) -> Result<(), OperationError> {
+        let log = work.log.clone();
+        Ok(self.execute(on, log, &mut |since| notify(Notice::Working(since, None)))?)
+    }
+
+    fn asks(&self) -> bool {
+        self.asks
+    }
+
+    fn completion(&self) -> Completion {
+        Completion::Observe
+    }
+
+    fn stands(&self, on: &System, planned: bool) -> io::Result<Standing> {
+        if !self.if_there.is_empty() && !self.if_there.iter().any(|path| on.exists(path)) {
+            return Ok(Standing::Satisfied);
+        }
+        if self.asks {
+            return Ok(Standing::Needed);
+        }
+        let made = || self.creates.iter().all(|tree| on.is_directory(tree));
+        Ok(Standing::satisfied_if(
+            self.is_through(on) || planned && made(),
+        ))
+    }
+
+    fn intend(&self, on: &System, work: &mut Work) -> Result<Vec<Undo>, OperationError> {
+        if self.asks {
+            return Ok(Vec::new());
+        }
+        // What an installer that was killed left there is as large as what it installs.
+        let unpacked = self.verified.first().map(|v| Undo::Tree {
+            path: runfile::folder(&v.path),
+        });
+        let mut undo: Vec<_> = unpacked.into_iter().collect();
+        for path in &self.changes {
+            undo.push(work.backups.save(on, path, None)?);
+        }
+        undo.extend(
+            self.creates
+                .iter()
+                .filter(|p| !on.exists(p))
+                .map(|p| Undo::Tree { path: p.clone() }),
+        );
+        undo.extend(
+            self.removes
+                .iter()
+                .filter(|p| on.exists(p))
+                .map(|p| Undo::Gone { path: p.clone() }),
+        );
+        // Undone in reverse: the program's own undo comes first.
+        undo.extend((!self.undo.is_empty()).then(|| Undo::Program {
+            argv: self.undo.clone(),
+        }));
+        Ok(undo)
+    }
+
+    fn describe(&self) -> String {
         let run = format!("run {}", described(&self.argv));
         if self.if_there.is_empty() {
             run
@@ -253,8 +265,7 @@ impl Run {
         }
     }
 
-    /// The lines of a script that do it.
-    pub fn shell(&self) -> String {
+    fn shell(&self) -> String {
         let folder = self
             .verified
             .first()
@@ -295,8 +306,7 @@ impl Run {
         made + &line + &removed
     }
 
-    /// What it adds and changes.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         match self {
             Self { asks: true, .. } => Counts::default(),
             Self { removes, .. } if !removes.is_empty() => Counts {
@@ -311,6 +321,52 @@ impl Run {
                 change: 1,
                 ..Counts::default()
             },
+        }
+    }
+
+    fn touched(&self) -> Vec<PathBuf> {
+        self.creates.iter().chain(&self.changes).cloned().collect()
+    }
+
+    fn locks(&self) -> Option<PackageManager> {
+        self.locks
+    }
+
+    fn by_hand(&self) -> Option<String> {
+        Some(format!("sudo {}", self.shell().trim_end()))
+    }
+
+    fn valid(&self, cache: &Path) -> Valid {
+        let Self {
+            argv: command,
+            environment,
+            verified,
+            creates,
+            changes,
+            removes,
+            undo,
+            limit,
+            expects,
+            if_there,
+            asks: _,
+            locks: _,
+        } = self;
+        valid::argv(command)?;
+        if !undo.is_empty() {
+            valid::argv(undo)?;
+        }
+        environment.iter().try_for_each(|(name, value)| {
+            valid::variable(name).and_then(|()| valid::no_nul(value))
+        })?;
+        verified.iter().try_for_each(|v| {
+            valid::within(&v.path, cache).and_then(|()| valid::checksum(&v.sha256))
+        })?;
+        valid::paths(creates.iter().chain(changes).chain(removes).chain(if_there))?;
+        expects.iter().try_for_each(|text| valid::no_nul(text))?;
+        if *limit <= valid::MOST_SECONDS {
+            Ok(())
+        } else {
+            Err(format!("a limit of {limit} seconds"))
         }
     }
 }

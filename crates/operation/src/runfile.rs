@@ -308,7 +308,7 @@ mod tests {
     fn an_altered_file_is_not_run() {
         let (on, _dir, _) = host(0o600);
         let run = Run::new(["sh", FILE], 10).executing(FILE.into(), sha256("other"));
-        let refused = run.perform(&on, None, &mut |_| {});
+        let refused = run.execute(&on, None, &mut |_| {});
         assert!(
             matches!(refused, Err(ProgramError::Altered { .. })),
             "{refused:?}"

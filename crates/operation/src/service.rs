@@ -3,11 +3,13 @@
 
 use super::program::{ProgramError, judge, run};
 use super::undo::Undo;
-use super::{Counts, Standing};
+use super::valid::Valid;
+use super::{Action, Completion, Counts, Notify, OperationError, Standing, Work, valid};
 use gpusetup_system::{Program, System};
 use gpusetup_text::text::quoted;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::path::{Path, PathBuf};
 
 /// Enables or disables a unit, and starts or stops it where systemd runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,59 +48,6 @@ impl Service {
         }
     }
 
-    /// Whether it is enabled, and running where systemd runs; or neither. The planner knows whether
-    /// a restart is needed (`planned`: it is not).
-    pub fn stands(&self, on: &System, planned: bool) -> io::Result<Standing> {
-        if self.restart {
-            return Ok(Standing::satisfied_if(planned));
-        }
-        let runs = || says(on, "is-active", &self.unit);
-        let enabled = is_enabled(on, &self.unit)? == self.enabled;
-        Ok(Standing::satisfied_if(
-            enabled && (!on.is_live() || runs()? == self.enabled),
-        ))
-    }
-
-    /// How to undo it, to be kept before it is done. A unit that only did not run was enabled
-    /// before.
-    pub fn intend(&self, on: &System) -> io::Result<Vec<Undo>> {
-        if self.restart {
-            return Ok(vec![Undo::Restart {
-                unit: self.unit.clone(),
-            }]);
-        }
-        Ok(vec![Undo::Unit {
-            unit: self.unit.clone(),
-            enabled: is_enabled(on, &self.unit)?,
-        }])
-    }
-
-    /// Enables, disables or restarts it.
-    pub fn perform(&self, on: &System) -> Result<(), ProgramError> {
-        if self.restart {
-            return if on.is_live() {
-                run(on, ["systemctl", "try-restart", &self.unit])
-            } else {
-                Ok(())
-            };
-        }
-        set(on, &self.unit, self.enabled)
-    }
-
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
-        if self.restart {
-            return format!("restart {}", self.unit);
-        }
-        format!("{} {}", self.verb(), self.unit)
-    }
-
-    /// The line of a script that does it.
-    pub fn shell(&self) -> String {
-        let now = if self.restart { "" } else { "--now " };
-        format!("systemctl {} {now}{}\n", self.verb(), quoted(&self.unit))
-    }
-
     /// The same after the file of the unit was written: one that is active is to run again, with
     /// what the file says now.
     pub fn shell_again(&self) -> String {
@@ -113,13 +62,80 @@ impl Service {
             (false, false) => "disable",
         }
     }
+}
 
-    /// What it adds and changes.
-    pub fn counts(&self) -> Counts {
+impl Action for Service {
+    fn completion(&self) -> Completion {
+        Completion::Sync
+    }
+
+    fn stands(&self, on: &System, planned: bool) -> io::Result<Standing> {
+        if self.restart {
+            return Ok(Standing::satisfied_if(planned));
+        }
+        let runs = || says(on, "is-active", &self.unit);
+        let enabled = is_enabled(on, &self.unit)? == self.enabled;
+        Ok(Standing::satisfied_if(
+            enabled && (!on.is_live() || runs()? == self.enabled),
+        ))
+    }
+
+    fn intend(&self, on: &System, _: &mut Work) -> Result<Vec<Undo>, OperationError> {
+        if self.restart {
+            return Ok(vec![Undo::Restart {
+                unit: self.unit.clone(),
+            }]);
+        }
+        Ok(vec![Undo::Unit {
+            unit: self.unit.clone(),
+            enabled: is_enabled(on, &self.unit)?,
+        }])
+    }
+
+    fn perform(&self, on: &System, _: &mut Work, _: Notify) -> Result<(), OperationError> {
+        if self.restart {
+            if on.is_live() {
+                run(on, ["systemctl", "try-restart", &self.unit])?;
+            }
+            return Ok(());
+        }
+        Ok(set(on, &self.unit, self.enabled)?)
+    }
+
+    fn describe(&self) -> String {
+        if self.restart {
+            return format!("restart {}", self.unit);
+        }
+        format!("{} {}", self.verb(), self.unit)
+    }
+
+    fn shell(&self) -> String {
+        let now = if self.restart { "" } else { "--now " };
+        format!("systemctl {} {now}{}\n", self.verb(), quoted(&self.unit))
+    }
+
+    fn counts(&self) -> Counts {
         Counts {
             change: 1,
             ..Counts::default()
         }
+    }
+
+    fn touched(&self) -> Vec<PathBuf> {
+        vec!["/etc".into()]
+    }
+
+    fn by_hand(&self) -> Option<String> {
+        Some(format!("sudo {}", self.shell().trim_end()))
+    }
+
+    fn valid(&self, _: &Path) -> Valid {
+        let Self {
+            unit: name,
+            enabled: _,
+            restart: _,
+        } = self;
+        valid::unit(name)
     }
 }
 

@@ -1,26 +1,12 @@
 //! Files, links and trees, done and undone.
 
-use super::undo::{Backups, Undo};
+use super::undo::Backups;
 use super::*;
 use gpusetup_system::Node;
 use std::path::Path;
 
-fn intend(on: &System, operation: &Operation, backups: &mut Backups) -> io::Result<Vec<Undo>> {
-    match operation {
-        Operation::WriteFile(file) => file.intend(on, backups),
-        Operation::Link(link) => link.intend(on, backups),
-        Operation::Remove(remove) => remove.intend(on, backups),
-        other => panic!("{other:?}"),
-    }
-}
-
-fn perform(on: &System, operation: &Operation) -> io::Result<()> {
-    match operation {
-        Operation::WriteFile(file) => file.perform(on),
-        Operation::Link(link) => link.perform(on),
-        Operation::Remove(remove) => remove.perform(on),
-        other => panic!("{other:?}"),
-    }
+pub(crate) fn work() -> Work {
+    Work::new(Backups::new("/var/lib/gpusetup/backup".into(), 0))
 }
 
 struct Tree {
@@ -37,9 +23,10 @@ fn tree() -> Tree {
 }
 
 fn do_and_undo(on: &System, operation: &Operation) -> Vec<String> {
-    let mut backups = Backups::new("/var/lib/gpusetup/backup".into(), 0);
-    let undo = intend(on, operation, &mut backups).expect("noted");
-    perform(on, operation).expect("done");
+    let undo = operation.intend(on, &mut work()).expect("noted");
+    operation
+        .perform(on, &mut work(), &mut |_| {})
+        .expect("done");
     undo.iter()
         .rev()
         .flat_map(|u| u.perform(on).expect("undone"))
@@ -57,7 +44,7 @@ fn a_file_comes_and_goes_with_the_folders_made_for_it() {
         merged_from: None,
     });
     assert_eq!(write.stands(&on, false).expect("seen"), Standing::Needed);
-    perform(&on, &write).expect("done");
+    write.perform(&on, &mut work(), &mut |_| {}).expect("done");
     assert_eq!(write.stands(&on, false).expect("seen"), Standing::Satisfied);
     on.remove_tree("/etc").expect("removed");
     assert_eq!(do_and_undo(&on, &write), [""; 0]);
@@ -113,9 +100,11 @@ fn a_restart_is_needed_when_the_planner_says_so() {
     let Operation::Service(service) = &restart else {
         panic!("a service")
     };
-    let undo = service.intend(&on).expect("known");
+    let undo = service.intend(&on, &mut work()).expect("known");
     // Nothing runs in a tree.
-    service.perform(&on).expect("done");
+    service
+        .perform(&on, &mut work(), &mut |_| {})
+        .expect("done");
     assert_eq!(
         undo.iter()
             .flat_map(|u| u.perform(&on).expect("undone"))
@@ -134,8 +123,8 @@ fn a_file_that_somebody_changed_since_is_left() {
         mode: 0o644,
         merged_from: None,
     });
-    let undo = intend(&on, &write, &mut Backups::new("/b".into(), 0)).expect("noted");
-    perform(&on, &write).expect("done");
+    let undo = write.intend(&on, &mut work()).expect("noted");
+    write.perform(&on, &mut work(), &mut |_| {}).expect("done");
     on.write("/etc/f", b"ours\nand theirs\n", 0o644)
         .expect("written");
     assert_eq!(undo[0].perform(&on).expect("asked"), ["/etc/f"]);
@@ -202,9 +191,9 @@ fn a_folder_comes_back_until_it_is_let_go() {
     fill();
     assert_eq!(do_and_undo(&on, &remove), [""; 0]);
     assert!(on.exists("/usr/local/cuda-11.2/bin/nvcc"));
-    let undo = intend(&on, &remove, &mut Backups::new("/b".into(), 0)).expect("noted");
-    perform(&on, &remove).expect("done");
-    remove::discard(&on, &remove::aside(Path::new("/usr/local/cuda-11.2"))).expect("let go");
+    let undo = remove.intend(&on, &mut work()).expect("noted");
+    remove.perform(&on, &mut work(), &mut |_| {}).expect("done");
+    remove::discard(&on, &undo::aside(Path::new("/usr/local/cuda-11.2"))).expect("let go");
     assert_eq!(on.list("/usr/local").expect("listed"), [""; 0]);
     assert_eq!(
         undo[0].perform(&on).expect("asked"),
@@ -221,8 +210,8 @@ fn a_link_that_somebody_moved_since_is_left() {
         target: "cuda-12.8".into(),
         soname: None,
     });
-    let undo = intend(&on, &link, &mut Backups::new("/b".into(), 0)).expect("noted");
-    perform(&on, &link).expect("done");
+    let undo = link.intend(&on, &mut work()).expect("noted");
+    link.perform(&on, &mut work(), &mut |_| {}).expect("done");
     on.link("/cuda", Path::new("cuda-12.9")).expect("linked");
     assert_eq!(undo[0].perform(&on).expect("asked"), ["/cuda"]);
     assert_eq!(on.link_target("/cuda"), Some("cuda-12.9".into()));
@@ -239,7 +228,10 @@ fn a_library_of_another_soname_is_not_linked() {
         target: "libx.so.1.2".into(),
         soname: Some("libx.so.1".into()),
     });
-    let error = perform(&on, &link).expect_err("no ELF file").to_string();
+    let error = link
+        .perform(&on, &mut work(), &mut |_| {})
+        .expect_err("no ELF file")
+        .to_string();
     assert!(
         error.contains("libx.so.1.2") && error.contains("not libx.so.1"),
         "{error}"

@@ -10,6 +10,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Ends the name of a folder that was moved aside.
+pub const ASIDE: &str = ".gpusetup-removed";
+
+/// Where a folder that is to be removed goes until the apply has come to its end: beside itself, so
+/// that it is one rename there and back, however many files are in it.
+pub fn aside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}{ASIDE}"))
+}
+
 /// How one thing is undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "undo", rename_all = "kebab-case")]

@@ -13,8 +13,9 @@ mod pipe;
 mod tests;
 mod wheel;
 
-use super::Counts;
 use super::undo::{Backups, Undo, missing_parents};
+use super::valid::Valid;
+use super::{Action, Completion, Counts, Notice, Notify, OperationError, Standing, Work, valid};
 use entries::Wrong;
 use files::Flusher;
 use gpusetup_fetch::cache;
@@ -28,6 +29,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Unpacks a verified archive's folders into place, links kept as links, everything readable by
 /// all.
@@ -54,9 +56,54 @@ pub struct Unpack {
     pub limit: Option<Limit>,
 }
 
-impl Unpack {
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
+impl Action for Unpack {
+    fn stands(&self, _: &System, planned: bool) -> io::Result<Standing> {
+        Ok(Standing::satisfied_if(planned))
+    }
+
+    fn preparation(&self, on: &System) -> Vec<Undo> {
+        vec![Undo::Tree {
+            path: staging(on, &self.sha256, &self.into),
+        }]
+    }
+
+    fn prepare(&self, on: &System, work: &mut Work, notify: Notify) -> Result<(), OperationError> {
+        let Self {
+            archive,
+            sha256,
+            into,
+            limit,
+        } = self;
+        let began = Instant::now();
+        let progress = &mut |have, all| {
+            notify(Notice::Working(began.elapsed(), Some((have, Some(all)))));
+        };
+        let staging = staging(on, sha256, into);
+        work.staged = Some(stage(
+            on, archive, sha256, into, *limit, &staging, progress,
+        )?);
+        Ok(())
+    }
+
+    fn intend(&self, on: &System, work: &mut Work) -> Result<Vec<Undo>, OperationError> {
+        Ok(match &work.staged {
+            Some(staged) => staged.intend(on, &mut work.backups)?,
+            None => Vec::new(),
+        })
+    }
+
+    fn perform(&self, on: &System, work: &mut Work, _: Notify) -> Result<(), OperationError> {
+        match work.staged.take() {
+            Some(staged) => Ok(staged.commit(on)?),
+            None => Err(io::Error::other("the archive was not unpacked").into()),
+        }
+    }
+
+    fn completion(&self) -> Completion {
+        Completion::Sync
+    }
+
+    fn describe(&self) -> String {
         let name = Path::new(self.archive.file_name().unwrap_or_default()).display();
         // What goes below another place is in there.
         let within = |p: &&Placement| {
@@ -73,8 +120,7 @@ impl Unpack {
         format!("unpack {name} into {}", to.join(", "))
     }
 
-    /// The lines of a script that do it.
-    pub fn shell(&self) -> String {
+    fn shell(&self) -> String {
         let archive = quoted_path(&self.archive);
         let places: String = self.into.iter().map(Placement::shell).collect();
         let is_wheel = self
@@ -97,12 +143,26 @@ impl Unpack {
         )
     }
 
-    /// What it adds and changes.
-    pub fn counts(&self) -> Counts {
+    fn counts(&self) -> Counts {
         Counts {
             add: 1,
             ..Counts::default()
         }
+    }
+
+    fn valid(&self, cache: &Path) -> Valid {
+        let Self {
+            archive,
+            sha256,
+            into,
+            limit,
+        } = self;
+        valid::within(archive, cache)?;
+        valid::checksum(sha256)?;
+        limit
+            .iter()
+            .try_for_each(|limit| valid::size(limit.bytes))?;
+        into.iter().try_for_each(Placement::valid)
     }
 }
 
@@ -122,6 +182,11 @@ pub struct Placement {
 }
 
 impl Placement {
+    fn valid(&self) -> Valid {
+        valid::relative(&self.from)?;
+        valid::path(&self.to)
+    }
+
     /// The lines of a script that move it out of `$staging`.
     fn shell(&self) -> String {
         let from = quoted_path(&self.from);

@@ -2,13 +2,7 @@
 //! or checksum says that a plan or a journal is as somebody wrote it, not that it makes sense:
 //! everything is checked once, when it is read, and whoever carries it out may rely on it.
 
-use super::add_repository::MOST_KEY;
-use super::remove::aside;
-use super::undo::{Transaction, Undo};
-use super::{
-    AddRepository, CopyFile, Device, Download, EditFile, EnrollKey, Hold, Link, Operation,
-    Packages, Placement, Reboot, Remove, Run, Service, Unpack, WriteFile,
-};
+use super::undo::{Transaction, Undo, aside};
 use gpusetup_database::sum::is_hex;
 use gpusetup_host::bus_address;
 use gpusetup_system::Node;
@@ -22,12 +16,12 @@ const MOST_PATH: usize = 4096;
 /// No path has more components. Each level costs a look at all those above it.
 const MOST_COMPONENTS: usize = 128;
 /// No program may run longer, in seconds: a week.
-const MOST_SECONDS: u64 = 7 * 24 * 3600;
+pub(crate) const MOST_SECONDS: u64 = 7 * 24 * 3600;
 /// Nothing is larger, in bytes.
 const MOST_BYTES: u64 = 1 << 44;
 /// A written file's mode has no other bits: nobody but the owner may write, and none runs as
 /// somebody else.
-const MODES: u32 = 0o755;
+pub(crate) const MODES: u32 = 0o755;
 
 /// Whether a path is absolute, names something below the root, and leads nowhere else:
 /// `/usr/local/cuda`.
@@ -60,7 +54,7 @@ pub fn cache(folder: &Path) -> Valid {
     }
 }
 
-fn relative(path: &Path) -> Valid {
+pub(crate) fn relative(path: &Path) -> Valid {
     if path.is_absolute() {
         return Err(format!("the path {path:?} is not relative"));
     }
@@ -98,11 +92,11 @@ fn below(relative: &Path, shown: &Path) -> Valid {
 }
 
 /// The beginning of a text, for a message.
-fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     text.chars().take(100).collect()
 }
 
-fn paths<'a>(all: impl IntoIterator<Item = &'a std::path::PathBuf>) -> Valid {
+pub(crate) fn paths<'a>(all: impl IntoIterator<Item = &'a std::path::PathBuf>) -> Valid {
     all.into_iter().try_for_each(|p| path(p))
 }
 
@@ -114,7 +108,7 @@ pub fn checksum(text: &str) -> Valid {
     Err(format!("{:?} is not a SHA-256", short(text)))
 }
 
-fn size(bytes: u64) -> Valid {
+pub(crate) fn size(bytes: u64) -> Valid {
     if bytes <= MOST_BYTES {
         Ok(())
     } else {
@@ -122,7 +116,7 @@ fn size(bytes: u64) -> Valid {
     }
 }
 
-fn no_nul(text: &str) -> Valid {
+pub(crate) fn no_nul(text: &str) -> Valid {
     if text.contains('\0') {
         Err(format!("{:?} has a NUL in it", short(text)))
     } else {
@@ -131,7 +125,7 @@ fn no_nul(text: &str) -> Valid {
 }
 
 /// Whether a text is a line of a file, without its end.
-fn a_line(text: &str) -> Valid {
+pub(crate) fn a_line(text: &str) -> Valid {
     no_nul(text)?;
     if text.contains('\n') {
         Err(format!("{:?} is more than a line", short(text)))
@@ -141,7 +135,7 @@ fn a_line(text: &str) -> Valid {
 }
 
 /// Whether an argv can be run: the program is an absolute path or a plain name.
-fn argv(argv: &[String]) -> Valid {
+pub(crate) fn argv(argv: &[String]) -> Valid {
     let program = argv.first().ok_or("a command without a program")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     if program.starts_with('/') {
@@ -152,7 +146,7 @@ fn argv(argv: &[String]) -> Valid {
     argv.iter().try_for_each(|word| no_nul(word))
 }
 
-fn variable(name: &str) -> Valid {
+pub(crate) fn variable(name: &str) -> Valid {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
@@ -168,7 +162,7 @@ fn variable(name: &str) -> Valid {
 
 /// Whether a text can be a package's name or version for every package manager: none reads it as an
 /// option, and apt reads none that ends in `-` as one to remove.
-fn package(text: &str) -> Valid {
+pub(crate) fn package(text: &str) -> Valid {
     let plain = |c: char| c.is_ascii_alphanumeric() || "+-.:~_^=()/".contains(c);
     let begins = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if text.len() <= 256
@@ -182,7 +176,7 @@ fn package(text: &str) -> Valid {
 }
 
 /// Whether a text can be a package's name, or a pattern of names that begin with the same letters.
-fn packages_named(text: &str) -> Valid {
+pub(crate) fn packages_named(text: &str) -> Valid {
     if text.starts_with('*') {
         return Err(format!("{:?} is a pattern of all packages", short(text)));
     }
@@ -202,7 +196,7 @@ fn observed(text: &str) -> Valid {
     Err(format!("{:?} is not the name of a package", short(text)))
 }
 
-fn unit(name: &str) -> Valid {
+pub(crate) fn unit(name: &str) -> Valid {
     let plain = |c: char| c.is_ascii_alphanumeric() || ":_.@-\\".contains(c);
     if name.len() <= 256
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -214,7 +208,7 @@ fn unit(name: &str) -> Valid {
 }
 
 /// Whether a text is the bus address of a GPU, or its UUID.
-fn gpu(name: &str) -> Valid {
+pub(crate) fn gpu(name: &str) -> Valid {
     let is_uuid =
         |id: &str| id.len() == 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     if name.strip_prefix("GPU-").is_some_and(is_uuid)
@@ -228,7 +222,7 @@ fn gpu(name: &str) -> Valid {
     ))
 }
 
-fn url(url: &str) -> Valid {
+pub(crate) fn url(url: &str) -> Valid {
     let known = ["https://", "http://", "file:///"]
         .iter()
         .any(|scheme| url.starts_with(scheme));
@@ -244,7 +238,7 @@ fn url(url: &str) -> Valid {
     ))
 }
 
-fn target(target: &Path) -> Valid {
+pub(crate) fn target(target: &Path) -> Valid {
     let bytes = target.as_os_str().as_encoded_bytes();
     if bytes.is_empty() || bytes.len() > MOST_PATH || bytes.contains(&0) {
         return Err(format!(
@@ -255,7 +249,7 @@ fn target(target: &Path) -> Valid {
     Ok(())
 }
 
-fn within(file: &Path, cache: &Path) -> Valid {
+pub(crate) fn within(file: &Path, cache: &Path) -> Valid {
     path(file)?;
     if file.starts_with(cache) && file != cache {
         return Ok(());
@@ -267,203 +261,8 @@ fn within(file: &Path, cache: &Path) -> Valid {
     ))
 }
 
-impl Operation {
-    /// Whether it can be carried out at all, downloads being kept in `cache`.
-    pub fn valid(&self, cache: &Path) -> Valid {
-        match self {
-            Self::WriteFile(WriteFile {
-                path: at,
-                mode,
-                content: _,
-                merged_from,
-            }) => {
-                path(at)?;
-                merged_from.iter().try_for_each(|sum| checksum(sum))?;
-                if mode & !MODES == 0 {
-                    Ok(())
-                } else {
-                    Err(format!("{mode:o} is not a valid mode for {at:?}"))
-                }
-            }
-            Self::CopyFile(CopyFile {
-                from,
-                sha256,
-                path: at,
-                mode,
-            }) => {
-                path(from)?;
-                checksum(sha256)?;
-                path(at)?;
-                if mode & !MODES == 0 {
-                    Ok(())
-                } else {
-                    Err(format!("{mode:o} is not a valid mode for {at:?}"))
-                }
-            }
-            Self::Link(Link {
-                path: at,
-                target: to,
-                soname,
-            }) => {
-                path(at)?;
-                target(to)?;
-                soname.iter().try_for_each(|name| no_nul(name))
-            }
-            Self::EditFile(EditFile {
-                path: at,
-                owner: _,
-                edits,
-            }) => {
-                path(at)?;
-                edits.iter().try_for_each(|edit| {
-                    a_line(&edit.old).and_then(|()| edit.new.iter().try_for_each(|new| a_line(new)))
-                })
-            }
-            Self::Remove(Remove { path: at }) => path(at),
-            Self::Download(Download {
-                url: from,
-                sha256,
-                size: bytes,
-                to,
-            }) => {
-                url(from)?;
-                checksum(sha256)?;
-                bytes.iter().try_for_each(|bytes| size(*bytes))?;
-                within(to, cache)
-            }
-            Self::Unpack(Unpack {
-                archive,
-                sha256,
-                into,
-                limit,
-            }) => {
-                within(archive, cache)?;
-                checksum(sha256)?;
-                limit.iter().try_for_each(|limit| size(limit.bytes))?;
-                into.iter().try_for_each(Placement::valid)
-            }
-            Self::Run(Run {
-                argv: command,
-                environment,
-                verified,
-                creates,
-                changes,
-                removes,
-                undo,
-                limit,
-                expects,
-                if_there,
-                asks: _,
-                locks: _,
-            }) => {
-                argv(command)?;
-                if !undo.is_empty() {
-                    argv(undo)?;
-                }
-                environment
-                    .iter()
-                    .try_for_each(|(name, value)| variable(name).and_then(|()| no_nul(value)))?;
-                verified
-                    .iter()
-                    .try_for_each(|v| within(&v.path, cache).and_then(|()| checksum(&v.sha256)))?;
-                paths(creates.iter().chain(changes).chain(removes).chain(if_there))?;
-                expects.iter().try_for_each(|text| no_nul(text))?;
-                if *limit <= MOST_SECONDS {
-                    Ok(())
-                } else {
-                    Err(format!("a limit of {limit} seconds"))
-                }
-            }
-            Self::AddRepository(repository) => repository.valid(cache),
-            Self::Packages(packages) => packages.valid(),
-            Self::Hold(Hold {
-                manager: _,
-                packages,
-                driver: _,
-                held: _,
-            }) => packages.iter().try_for_each(|name| packages_named(name)),
-            Self::Service(Service {
-                unit: name,
-                enabled: _,
-                restart: _,
-            }) => unit(name),
-            Self::Device(Device {
-                gpu: name,
-                state,
-                if_supported: _,
-            }) => {
-                gpu(name)?;
-                state.others().iter().try_for_each(|other| gpu(other))
-            }
-            Self::EnrollKey(EnrollKey { certificate, makes }) => {
-                paths(makes).and_then(|()| path(certificate))
-            }
-            Self::Reboot(Reboot { enrolls }) => paths(enrolls),
-        }
-    }
-}
-
-impl Placement {
-    fn valid(&self) -> Valid {
-        relative(&self.from)?;
-        path(&self.to)
-    }
-}
-
-impl AddRepository {
-    /// Its texts become lines of files that package managers read.
-    fn valid(&self, cache: &Path) -> Valid {
-        let Self {
-            manager: _,
-            name,
-            url: address,
-            keys,
-            release,
-            packages,
-            any_version,
-            except,
-            branch: _,
-        } = self;
-        plain(name, "-_")?;
-        url(address)?;
-        // Variables of package managers, and what ends a word or an option of theirs.
-        if address.contains(['$', '[', ']', '"', '\'']) || address.ends_with('/') {
-            return Err(format!(
-                "{:?} is not the address of a repository",
-                short(address)
-            ));
-        }
-        release.iter().try_for_each(|text| plain(text, " =,._-"))?;
-        packages
-            .iter()
-            .chain(any_version)
-            .chain(except)
-            .try_for_each(|pattern| plain(pattern, "*+.-"))?;
-        if packages.is_empty() && any_version.is_empty() || keys.is_empty() {
-            return Err(format!(
-                "the repository {:?} without a key, or without packages",
-                short(name)
-            ));
-        }
-        for key in keys {
-            plain(&key.file, "._-")?;
-            key.url.iter().try_for_each(|address| url(address))?;
-            fingerprint(&key.fingerprint)?;
-            within(&key.to, cache)?;
-            if key
-                .content
-                .as_ref()
-                .is_some_and(|text| text.len() as u64 > MOST_KEY)
-            {
-                return Err(format!("a key of more than {MOST_KEY} bytes"));
-            }
-        }
-        Ok(())
-    }
-}
-
 /// A text of a repository: letters, digits and these other characters.
-fn plain(text: &str, others: &str) -> Valid {
+pub(crate) fn plain(text: &str, others: &str) -> Valid {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || others.contains(c);
     if !text.is_empty() && text.len() <= 256 && text.chars().all(is_plain) {
         return Ok(());
@@ -471,44 +270,13 @@ fn plain(text: &str, others: &str) -> Valid {
     Err(format!("{:?} in a repository", short(text)))
 }
 
-fn fingerprint(text: &str) -> Valid {
+pub(crate) fn fingerprint(text: &str) -> Valid {
     let digit = |b: u8| b.is_ascii_digit() || (b'A'..=b'F').contains(&b);
     let is_one = text.len() == 40 && text.bytes().all(digit);
     if is_one {
         Ok(())
     } else {
         Err(format!("{:?} is not a fingerprint", short(text)))
-    }
-}
-
-impl Packages {
-    fn valid(&self) -> Valid {
-        let versions = self
-            .versions
-            .iter()
-            .flat_map(|(name, version)| [name, version]);
-        let names = self
-            .install
-            .iter()
-            .chain(&self.remove)
-            .chain(self.drivers.keys())
-            .chain(self.branches.keys())
-            .chain(&self.alike);
-        names
-            .chain(versions)
-            .chain(&self.stream)
-            .try_for_each(|text| package(text))?;
-        self.remove_like
-            .iter()
-            .try_for_each(|pattern| package(&pattern.replace('*', "x")))?;
-        // Its name is that of a file, too.
-        match self.stream.as_ref().filter(|stream| stream.contains('/')) {
-            Some(stream) => Err(format!(
-                "{:?} is not the name of a module stream",
-                short(stream)
-            )),
-            None => Ok(()),
-        }
     }
 }
 
@@ -615,7 +383,7 @@ fn node(node: &Node) -> Valid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Limit;
+    use crate::*;
     use gpusetup_database::compat::PackageManager;
     use gpusetup_database::sum::sha256;
     use gpusetup_nvidia::DeviceState;

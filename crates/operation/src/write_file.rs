@@ -1,14 +1,15 @@
 //! `write-file`: a file with these bytes and this mode.
 
 use super::shell::{folder_of, make_folder};
-use super::undo::{Backups, Undo, missing_parents};
-use super::{Counts, Standing};
+use super::undo::{Undo, missing_parents};
+use super::valid::Valid;
+use super::{Action, Counts, Notify, OperationError, Standing, Work, valid};
 use gpusetup_database::sum::sha256;
 use gpusetup_system::{Node, System};
 use gpusetup_text::text::{quoted, quoted_path};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Puts a file there, with these bytes and this mode, owned by root. Directories above it are made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +37,23 @@ pub struct WriteFile {
 }
 
 impl WriteFile {
-    /// How the file stands to what it should be.
-    pub fn stands(&self, on: &System) -> io::Result<Standing> {
+    /// Writes it.
+    pub(crate) fn write(&self, on: &System) -> io::Result<()> {
+        on.make_directories(folder_of(&self.path), 0o755)?;
+        on.write(&self.path, self.content.as_bytes(), self.mode)
+    }
+}
+
+impl Action for WriteFile {
+    fn preflight(&self, on: &System) -> io::Result<Standing> {
+        self.stands(on, false)
+    }
+
+    fn perform(&self, on: &System, _: &mut Work, _: Notify) -> Result<(), OperationError> {
+        Ok(self.write(on)?)
+    }
+
+    fn stands(&self, on: &System, _: bool) -> io::Result<Standing> {
         Ok(match on.node(&self.path)? {
             Node::File {
                 sha256: sum, mode, ..
@@ -61,8 +77,7 @@ impl WriteFile {
         })
     }
 
-    /// How to undo it, to be kept before it is done.
-    pub fn intend(&self, on: &System, backups: &mut Backups) -> io::Result<Vec<Undo>> {
+    fn intend(&self, on: &System, work: &mut Work) -> Result<Vec<Undo>, OperationError> {
         let after = Node::File {
             sha256: sha256(&self.content),
             mode: self.mode,
@@ -70,23 +85,15 @@ impl WriteFile {
             gid: 0,
         };
         let mut undo = missing_parents(on, &self.path);
-        undo.push(backups.save(on, &self.path, Some(after))?);
+        undo.push(work.backups.save(on, &self.path, Some(after))?);
         Ok(undo)
     }
 
-    /// Writes it.
-    pub fn perform(&self, on: &System) -> io::Result<()> {
-        on.make_directories(folder_of(&self.path), 0o755)?;
-        on.write(&self.path, self.content.as_bytes(), self.mode)
-    }
-
-    /// What it does, in a line.
-    pub fn describe(&self) -> String {
+    fn describe(&self) -> String {
         format!("write {}", self.path.display())
     }
 
-    /// The lines of a script that do it.
-    pub fn shell(&self) -> String {
+    fn shell(&self) -> String {
         let path = quoted_path(&self.path);
         format!(
             "{}{}chmod {:04o} {path}\n",
@@ -96,8 +103,14 @@ impl WriteFile {
         )
     }
 
-    /// A command for a person to copy; none if that would fill a screen.
-    pub fn by_hand(&self) -> Option<String> {
+    fn counts(&self) -> Counts {
+        Counts {
+            add: 1,
+            ..Counts::default()
+        }
+    }
+
+    fn by_hand(&self) -> Option<String> {
         const LINES: usize = 6;
         if self.content.lines().count() > LINES {
             return None;
@@ -114,11 +127,25 @@ impl WriteFile {
         ))
     }
 
-    /// What it adds and changes.
-    pub fn counts(&self) -> Counts {
-        Counts {
-            add: 1,
-            ..Counts::default()
+    fn touched(&self) -> Vec<PathBuf> {
+        vec![self.path.clone()]
+    }
+
+    fn valid(&self, _: &Path) -> Valid {
+        let Self {
+            path: at,
+            mode,
+            content: _,
+            merged_from,
+        } = self;
+        valid::path(at)?;
+        merged_from
+            .iter()
+            .try_for_each(|sum| valid::checksum(sum))?;
+        if mode & !valid::MODES == 0 {
+            Ok(())
+        } else {
+            Err(format!("{mode:o} is not a valid mode for {at:?}"))
         }
     }
 }

@@ -147,18 +147,8 @@ impl Step {
             Operation::Run(run) => self.of_program(run, host, modules)?,
             // Reboots take one minute on a virtual machine and ten on a large server.
             Operation::Reboot(_) => return None,
-            // The lists of NVIDIA's repositories have a few MB.
-            Operation::AddRepository(_)
-            | Operation::WriteFile(_)
-            | Operation::CopyFile(_)
-            | Operation::EditFile(_)
-            | Operation::Link(_)
-            | Operation::Remove(_)
-            | Operation::Download(_)
-            | Operation::Hold(_)
-            | Operation::Service(_)
-            | Operation::Device(_)
-            | Operation::EnrollKey(_) => 0.0,
+            // A moment: the lists of NVIDIA's repositories, which are the most, have a few MB.
+            _ => 0.0,
         })
     }
 

@@ -116,8 +116,8 @@ impl Program {
     }
 
     /// Appends all output to this file.
-    pub fn log(mut self, log: Log) -> Self {
-        self.log = Some(log);
+    pub fn log(mut self, log: impl Into<Option<Log>>) -> Self {
+        self.log = log.into();
         self
     }
 

@@ -124,12 +124,12 @@ fn restore(system: &System, task: &Task, database: &Database) -> Result<bool, St
         return Ok(false);
     };
     for operation in of_gpus(&[gpu]) {
-        let Operation::Device(device) = operation else {
+        let Operation::Device(device) = &operation else {
             continue;
         };
-        match device.stands(system, false).map_err(|e| e.to_string())? {
+        match operation.stands(system, false).map_err(|e| e.to_string())? {
             Standing::Satisfied => {}
-            Standing::Needed => device.perform(system).map_err(|e| e.to_string())?,
+            Standing::Needed => device.set(system).map_err(|e| e.to_string())?,
             Standing::Conflict(why) => return Err(why),
         }
     }
