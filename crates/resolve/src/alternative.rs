@@ -3,7 +3,7 @@
 use super::card::without_hopeless;
 use super::conflict::{Alternative, Conflict, Hint};
 use super::known_host::KnownHost;
-use super::search::{Telling, nearest, summary};
+use super::search::{Detail, nearest, summary};
 use super::wanted::eased;
 use super::{Method, Prefer, Request, Resolution, ToolkitMethod};
 use gpusetup_database::compat::{
@@ -183,7 +183,7 @@ impl<'a> Trials<'_, 'a, '_> {
         }
         let answer = self
             .host
-            .choice(request, Telling::Trial)
+            .choice(request, Detail::FeasibilityOnly)
             .ok()
             .filter(|_| (self.can_be_planned)(request));
         if answer.is_none() {
@@ -391,7 +391,7 @@ fn kinds_alone(host: &KnownHost, request: &Request, conflict: Conflict) -> Confl
             leave_out,
             ..request.clone()
         };
-        if let Ok(answer) = host.choice(&alone, Telling::Trial) {
+        if let Ok(answer) = host.choice(&alone, Detail::FeasibilityOnly) {
             out = out.hint(as_hint(
                 host,
                 alone,

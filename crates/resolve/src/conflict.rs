@@ -1,6 +1,6 @@
 //! The answer when nothing fits: which facts conflict, and what would work instead.
 
-use super::derive::{Premise, premises};
+use super::derive::Premise;
 use super::refusal::{Explanation, Refusal, Subject};
 use super::{Method, Reason, Request, Selection};
 use gpusetup_database::compat::ModuleFlavour;
@@ -286,16 +286,17 @@ impl Conflict {
     }
 
     /// Nothing fits, and nobody asks why.
-    pub fn untold() -> Self {
+    pub fn unexplained() -> Self {
         Self::new(RuleId::Request, "")
     }
 
     /// Nothing fits: the refusal of the candidate that came nearest.
-    pub fn refused(of: &Subject, refusal: Refusal, told: &Explanation) -> Self {
-        let sentence = format!("{} does not fit: {}", of.named(), refusal.because(of, told));
+    pub fn refused(of: &Subject, refusal: Refusal, context: &Explanation) -> Self {
+        let explained = refusal.explain(of, context);
+        let sentence = format!("{} does not fit: {}", of.named(), explained.sentence);
         Self {
-            derivation: premises(refusal, of, told),
-            ..Self::new(refusal.rule(of.layer()), sentence)
+            derivation: explained.premises,
+            ..Self::new(explained.rule, sentence)
         }
     }
 

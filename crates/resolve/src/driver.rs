@@ -837,7 +837,7 @@ fn is_ripe(
             if exactly || request.prefer == Prefer::Latest {
                 Ok(())
             } else {
-                Err(Refusal::Unripe(maturity))
+                Err(Refusal::PreRelease(maturity))
             }
         }
     }
@@ -975,7 +975,7 @@ pub fn outranked(chosen: &Candidate, other: &Candidate, request: &DriverWish) ->
     } else if chosen.install.is_signed() && !other.install.is_signed() {
         Refusal::Unsigned
     } else if request.prefer != Prefer::Latest && steady(chosen) && !steady(other) {
-        Refusal::Unsteady
+        Refusal::NotProductionBranch
     } else if chosen.branch.branch != other.branch.branch {
         Refusal::ShorterLife
     } else if chosen.install.method() != other.install.method() {
@@ -990,7 +990,7 @@ pub fn outranked(chosen: &Candidate, other: &Candidate, request: &DriverWish) ->
     {
         Refusal::ForServers
     } else {
-        Refusal::UnusualFlavour
+        Refusal::NotDefaultFlavour
     }
 }
 
@@ -1002,8 +1002,8 @@ const NO_DRIVER: DriverVersion = DriverVersion {
 };
 
 /// Why no driver fits: the refusal of the newest requested candidate that came nearest.
-pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Conflict {
-    let cards = told.cards;
+pub fn none_fits(refused: &[(DriverVersion, Refusal)], context: &Explanation) -> Conflict {
+    let cards = context.cards;
     let excluded = |old: usize| {
         let newer = |new: &Rc<Card>| {
             cards[old]
@@ -1013,20 +1013,17 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Co
         cards.iter().position(newer).map(|new| (old, new))
     };
     if let Some((old, new)) = (0..cards.len()).find_map(excluded) {
-        let why = Refusal::BranchesExclude(old, new);
-        let sentence = format!(
-            "no driver supports all GPUs: {}",
-            why.because(&Subject::Driver(NO_DRIVER), told)
-        );
-        let derivation = super::derive::premises(why, &Subject::Driver(NO_DRIVER), told);
+        let explained =
+            Refusal::BranchesExclude(old, new).explain(&Subject::Driver(NO_DRIVER), context);
+        let sentence = format!("no driver supports all GPUs: {}", explained.sentence);
         return Conflict {
-            derivation,
-            ..Conflict::new(RuleId::DriverKnowsGpu, sentence)
+            derivation: explained.premises,
+            ..Conflict::new(explained.rule, sentence)
         };
     }
     // How many rules were passed before: the later a rule is examined, the nearer the candidate.
     let near = |refusal: Refusal| match refusal {
-        Refusal::Unripe(_) | Refusal::OldKernel(_) => 6,
+        Refusal::PreRelease(_) | Refusal::OldKernel(_) => 6,
         Refusal::NoCompanion(_) => 5,
         Refusal::NoSum(_) => 4,
         Refusal::NotPackaged
@@ -1045,20 +1042,20 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Co
     };
     let wanted = refused
         .iter()
-        .filter(|(v, r)| told.request.driver.accepts(*v) && near(*r) > 0);
+        .filter(|(v, r)| context.request.driver.accepts(*v) && near(*r) > 0);
     if let Some((version, refusal)) = wanted.max_by_key(|(v, r)| (near(*r), *v)) {
-        let is_named = matches!(told.request.driver, Want::Meeting(_));
-        if let Some((asked, lacking)) = refusal.of_method(told).filter(|_| !is_named) {
+        let is_named = matches!(context.request.driver, Want::Meeting(_));
+        if let Some((asked, lacking)) = refusal.of_method(context).filter(|_| !is_named) {
             let sentence = format!("{asked}, but {lacking}");
             let derivation = super::derive::request_and_host(asked, &lacking);
             return Conflict {
                 derivation,
-                ..Conflict::new(refusal.rule(super::refusal::Layer::Driver), sentence)
+                ..Conflict::new(RuleId::DriverMethod, sentence)
             };
         }
-        return Conflict::refused(&Subject::Driver(*version), *refusal, told);
+        return Conflict::refused(&Subject::Driver(*version), *refusal, context);
     }
-    let who = told
+    let who = context
         .cards
         .iter()
         .map(|c| c.name.as_str())
@@ -1066,6 +1063,6 @@ pub fn none_fits(refused: &[(DriverVersion, Refusal)], told: &Explanation) -> Co
         .join(" + ");
     Conflict::new(
         RuleId::DriverWanted,
-        format!("no driver {} for {who} is known", told.request.driver),
+        format!("no driver {} for {who} is known", context.request.driver),
     )
 }

@@ -18,6 +18,7 @@ mod cuda;
 mod derive;
 mod driver;
 mod driver_file;
+mod explanation;
 mod fabric;
 mod foreign_driver;
 mod framework;
@@ -74,7 +75,7 @@ use gpusetup_database::version::{AddOnVersion, CudaVersion, DriverVersion, Want}
 use gpusetup_host::{Facts, Gpu, UNKNOWN_ARCHITECTURE};
 use gpusetup_text::ids::{Recorded, Rule, RuleId};
 use gpusetup_text::paths::CACHE;
-use search::{Telling, attempt};
+use search::{Detail, attempt};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -226,7 +227,7 @@ impl<'a> KnownHost<'a, '_> {
         can_be_planned: CanBePlanned,
     ) -> Result<Resolution<'a>, Conflict> {
         is_possible(self.database, self.facts, request)?;
-        attempt(self, request, Telling::All).map_err(|conflict| {
+        attempt(self, request, Detail::Full).map_err(|conflict| {
             let can_be_helped = conflict.kind == ConflictKind::NothingFits
                 && !WITHOUT_ALTERNATIVE
                     .iter()
@@ -246,12 +247,12 @@ impl<'a> KnownHost<'a, '_> {
     /// If nothing fits: the facts that conflict, without requests that would work.
     pub fn choose(&self, request: &Request) -> Result<Rc<Resolution<'a>>, Conflict> {
         is_possible(self.database, self.facts, request)?;
-        self.choice(request, Telling::Choice)
+        self.choice(request, Detail::ChoiceOnly)
     }
 
     /// Remembers what it chose: an alternative is first tried, and then examined for what blocks
     /// it.
-    fn choice(&self, request: &Request, telling: Telling) -> Result<Rc<Resolution<'a>>, Conflict> {
+    fn choice(&self, request: &Request, detail: Detail) -> Result<Rc<Resolution<'a>>, Conflict> {
         if let Some((_, chosen)) = self
             .chosen
             .borrow()
@@ -260,7 +261,7 @@ impl<'a> KnownHost<'a, '_> {
         {
             return Ok(Rc::clone(chosen));
         }
-        let chosen = Rc::new(attempt(self, request, telling)?);
+        let chosen = Rc::new(attempt(self, request, detail)?);
         self.chosen
             .borrow_mut()
             .push((request.clone(), Rc::clone(&chosen)));

@@ -14,14 +14,14 @@ use gpusetup_text::ids::{AddOnRule, Recorded, Rule, RuleId};
 use std::rc::Rc;
 /// Why each part of a choice was made.
 pub fn reasons(
-    told: &Explanation,
+    context: &Explanation,
     facts: &Facts,
     driver: Option<&Candidate>,
     cuda: Option<(&Toolkit, Option<(CudaVersion, Refusal)>)>,
     add_ons: &[ChosenAddOn],
     unpublished: &[&AddOnArtifact],
 ) -> Vec<Reason> {
-    let Explanation { cards, request, .. } = *told;
+    let Explanation { cards, request, .. } = *context;
     let mut reasons = Vec::new();
     let mut say = |subject: &str, rule: Rule, text: String, source: String| {
         reasons.push(Reason {
@@ -40,7 +40,7 @@ pub fn reasons(
             .map(|c| c.sources.join(", "))
             .unwrap_or_default();
         say("modules", rule.into(), text, source);
-        let (rule, text, source) = method_reason(facts, told, d);
+        let (rule, text, source) = method_reason(facts, context, d);
         say("method", rule.into(), text, source);
     }
     if let Some((c, without_files)) = cuda {
@@ -329,13 +329,13 @@ fn modules_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (Rule
     }
 }
 
-fn method_reason(facts: &Facts, told: &Explanation, d: &Candidate) -> (RuleId, String, String) {
+fn method_reason(facts: &Facts, context: &Explanation, d: &Candidate) -> (RuleId, String, String) {
     let Explanation {
         request,
         unpackaged,
         incomplete,
         ..
-    } = *told;
+    } = *context;
     let (source, name) = (d.branch.sources.join(", "), &facts.os.name);
     match d.install {
         Install::Kept(..) => (RuleId::MethodKept, "already installed".to_owned(), source),
@@ -398,7 +398,7 @@ fn method_reason(facts: &Facts, told: &Explanation, d: &Candidate) -> (RuleId, S
                 Some(Unpackaged::Unlisted) => {
                     format!("the database lists no driver packages of {name}")
                 }
-                Some(Unpackaged::Untold) => {
+                Some(Unpackaged::ListsMissing) => {
                     format!("the package lists of {name}, which name its drivers, are missing")
                 }
                 None => {

@@ -149,7 +149,7 @@ fn selected(part: &Part) -> SelectedComponent {
 pub fn attempt<'a>(
     host: &KnownHost<'a, '_>,
     request: &Request,
-    telling: Telling,
+    detail: Detail,
 ) -> Result<Resolution<'a>, Conflict> {
     let KnownHost {
         database, facts, ..
@@ -159,7 +159,7 @@ pub fn attempt<'a>(
     let served = &*host.served(request);
     let cards = match &served.cards {
         Ok(cards) => cards,
-        Err(_) if telling == Telling::Trial => return Err(Conflict::untold()),
+        Err(_) if detail == Detail::FeasibilityOnly => return Err(Conflict::unexplained()),
         Err(conflict) => return Err(conflict.clone()),
     };
     if cards.is_empty() && request.driver.is_wanted() {
@@ -178,7 +178,7 @@ pub fn attempt<'a>(
         return Err(board.refused());
     }
     if request.frameworks.is_empty() {
-        return search(host, served, request, cards, telling);
+        return search(host, served, request, cards, detail);
     }
     let (mut first, mut passed_over) = (None::<Conflict>, Vec::new());
     for frameworks in releases_meant(database, &request.frameworks) {
@@ -186,7 +186,7 @@ pub fn attempt<'a>(
             frameworks,
             ..request.clone()
         };
-        match for_frameworks(host, served, &named, cards, telling) {
+        match for_frameworks(host, served, &named, cards, detail) {
             Ok(mut found) => {
                 found.rejected.extend(passed_over);
                 return Ok(found);
@@ -218,11 +218,11 @@ fn for_frameworks<'a>(
     served: &Served<'a>,
     request: &Request,
     cards: &[Rc<Card>],
-    telling: Telling,
+    detail: Detail,
 ) -> Result<Resolution<'a>, Conflict> {
     let mut first = None;
     for combination in combinations(host.database, host.facts, request, cards)? {
-        match search(host, served, &combination.request, cards, telling) {
+        match search(host, served, &combination.request, cards, detail) {
             Ok(mut found) => {
                 let Combination {
                     reason: text,
@@ -292,13 +292,12 @@ fn unreadable_gpus(count: usize) -> Conflict {
 
 /// How detailed an answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Telling {
+pub enum Detail {
     /// With the rejected candidates and why.
-    All,
-    /// Only the choice.
-    Choice,
+    Full,
+    ChoiceOnly,
     /// Only the choice, and nothing of why there is none.
-    Trial,
+    FeasibilityOnly,
 }
 
 fn search<'a>(
@@ -306,9 +305,9 @@ fn search<'a>(
     served: &Served<'a>,
     request: &Request,
     cards: &[Rc<Card>],
-    telling: Telling,
+    detail: Detail,
 ) -> Result<Resolution<'a>, Conflict> {
-    let told = &told(host, request, cards);
+    let context = &context(host, request, cards);
     let none = Candidates::default();
     let drivers = if request.driver.is_wanted() {
         served.drivers(host)
@@ -317,13 +316,13 @@ fn search<'a>(
     };
     let refused = |chosen| refused(host, &served.wish, cards, drivers, chosen);
     if request.driver.is_wanted() && drivers.fit.is_empty() {
-        if telling == Telling::Trial {
-            return Err(Conflict::untold());
+        if detail == Detail::FeasibilityOnly {
+            return Err(Conflict::unexplained());
         }
-        let conflict = none_fits(&refused(None), told);
+        let conflict = none_fits(&refused(None), context);
         let is_method = conflict.rule == RuleId::DriverMethod
             && request.method == Method::Packages
-            && told.unpackaged.is_none();
+            && context.unpackaged.is_none();
         return Err(
             match not_enabled(host, request, cards).filter(|_| is_method) {
                 Some(offers) => {
@@ -381,7 +380,7 @@ fn search<'a>(
             continue;
         };
         let mut rejected = Vec::new();
-        if let Some(driver) = driver.filter(|_| telling == Telling::All) {
+        if let Some(driver) = driver.filter(|_| detail == Detail::Full) {
             let newer = refused(Some(driver.version)).into_iter();
             let mut all: Vec<_> = newer
                 .map(|(version, refusal)| (version, PassedOver::Refused(refusal)))
@@ -402,18 +401,20 @@ fn search<'a>(
             all.dedup_by_key(|(version, _)| *version);
             // Some versions have several reasons; only one of them is put into words.
             rejected.extend(all.into_iter().map(|(version, why)| match why {
-                PassedOver::Refused(refusal) => refusal.rejection(&Subject::Driver(version), told),
+                PassedOver::Refused(refusal) => {
+                    refusal.rejection(&Subject::Driver(version), context)
+                }
                 PassedOver::Tried(driver) => {
-                    without_layers(&ground, told, further, Some(driver)).of_driver(driver)
+                    without_layers(&ground, context, further, Some(driver)).of_driver(driver)
                 }
             }));
         }
-        if telling == Telling::All {
+        if detail == Detail::Full {
             rejected.extend(
                 layers
                     .rejected(&ground, driver)
                     .into_iter()
-                    .map(|(of, r)| r.rejection(&of, told)),
+                    .map(|(of, r)| r.rejection(&of, context)),
             );
         }
         let stays = |found| match is_left_out {
@@ -424,10 +425,10 @@ fn search<'a>(
             },
             false => found,
         };
-        let mut found = stays(resolution(&ground, told, driver, layers, rejected));
+        let mut found = stays(resolution(&ground, context, driver, layers, rejected));
         for (search, (way, layers)) in further.iter().zip(beside) {
-            let (on, told) = &search.ways[way];
-            let chosen = stays(resolution(on, told, driver, layers, Vec::new()));
+            let (on, context) = &search.ways[way];
+            let chosen = stays(resolution(on, context, driver, layers, Vec::new()));
             found.reasons.extend(reasons_beside(request, &chosen, way));
             found.further.push(Further {
                 request: on.request.clone(),
@@ -443,9 +444,9 @@ fn search<'a>(
     } else {
         tried.first()
     };
-    Err(match (telling, first) {
-        (Telling::Trial, _) => Conflict::untold(),
-        (_, Some(first)) => without_layers(&ground, told, further, *first),
+    Err(match (detail, first) {
+        (Detail::FeasibilityOnly, _) => Conflict::unexplained(),
+        (_, Some(first)) => without_layers(&ground, context, further, *first),
         (_, None) => Conflict::new(RuleId::DriverWanted, "no driver fits"),
     })
 }
@@ -461,7 +462,7 @@ enum PassedOver<'d, 'a> {
 /// The answer with its components and reasons.
 fn resolution<'a>(
     on: &SearchContext<'a, '_>,
-    told: &Explanation,
+    context: &Explanation,
     driver: Option<&Candidate<'a>>,
     layers: Layers<'a>,
     rejected: Vec<Rejection>,
@@ -482,7 +483,7 @@ fn resolution<'a>(
         .as_ref()
         .and_then(|chosen| newer_without_files(on, driver, chosen));
     let mut reasons = reasons(
-        told,
+        context,
         on.facts,
         driver,
         cuda.as_ref().map(|c| (c, without_files)),
@@ -496,7 +497,7 @@ fn resolution<'a>(
             .and_then(|toolkit| toolkit.packages)
             .map(from_repository),
     );
-    let (cards, driver) = (told.cards.to_vec(), driver.cloned());
+    let (cards, driver) = (context.cards.to_vec(), driver.cloned());
     Resolution {
         cards,
         driver,
@@ -514,13 +515,12 @@ fn unpackaged(host: &KnownHost) -> Option<Unpackaged> {
     match host.distribution {
         None => Some(Unpackaged::Unknown),
         Some(d) if d.drivers.is_empty() => Some(Unpackaged::Unlisted),
-        Some(d) => {
-            (d.named_as.is_some() && host.facts.offered.is_none()).then_some(Unpackaged::Untold)
-        }
+        Some(d) => (d.named_as.is_some() && host.facts.offered.is_none())
+            .then_some(Unpackaged::ListsMissing),
     }
 }
 
-fn told<'t, 'a: 't, 'f: 't>(
+fn context<'t, 'a: 't, 'f: 't>(
     host: &KnownHost<'a, 'f>,
     request: &'t Request,
     cards: &'t [Rc<Card>],
@@ -564,13 +564,15 @@ fn told<'t, 'a: 't, 'f: 't>(
 fn forward_compatible(
     version: CudaVersion,
     refusal: Refusal,
-    told: &Explanation,
+    context: &Explanation,
 ) -> Option<String> {
     let Refusal::OldDriver(_, have) = refusal else {
         return None;
     };
-    let found = told.database.forward_compatibility(version, have.branch)?;
-    told.cards.iter().all(|c| c.data_center).then(|| {
+    let found = context
+        .database
+        .forward_compatibility(version, have.branch)?;
+    context.cards.iter().all(|c| c.data_center).then(|| {
         format!(
             "programs of CUDA {} also run on driver branch {} with NVIDIA's package {}, which gpusetup does not \
              install",
@@ -582,15 +584,15 @@ fn forward_compatible(
 }
 
 /// If no release was named and all are too new for a GPU: a sentence about all of them.
-fn too_old(oldest: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<String> {
+fn too_old(oldest: CudaVersion, refusal: Refusal, context: &Explanation) -> Option<String> {
     let Refusal::BelowLowest(card, lowest) = refusal else {
         return None;
     };
-    let card = told
+    let card = context
         .cards
         .get(card)
-        .filter(|_| told.request.cuda == Want::Best)?;
-    let (name, arch, capability) = (&card.name, told.arch, card.capability?);
+        .filter(|_| context.request.cuda == Want::Best)?;
+    let (name, arch, capability) = (&card.name, context.arch, card.capability?);
     // Older ones are refused for another reason.
     if let Some(board) = card.embedded.as_ref().filter(|_| arch != "x86_64") {
         return Some(format!(
@@ -605,24 +607,24 @@ fn too_old(oldest: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<
 
 /// If the C library is too new for a toolkit's headers: a hint to compile in a container of an
 /// older system.
-fn older_system(version: CudaVersion, refusal: Refusal, told: &Explanation) -> Option<String> {
-    let from = told
+fn older_system(version: CudaVersion, refusal: Refusal, context: &Explanation) -> Option<String> {
+    let from = context
         .database
         .cuda(version)?
-        .first_breaking_glibc(super::cuda_arch(told.arch))
+        .first_breaking_glibc(super::cuda_arch(context.arch))
         .filter(|_| refusal == Refusal::NewLibrary)?;
-    let older = told
+    let older = context
         .database
         .distributions
         .iter()
         .filter_map(|d| Some((d, d.glibc.as_deref()?)));
     let older = older.filter(|(d, glibc)| {
-        dotted(glibc) < dotted(from) && compiles(d, told.database.cuda(version))
+        dotted(glibc) < dotted(from) && compiles(d, context.database.cuda(version))
     });
-    let release = told.database.cuda(version)?;
+    let release = context.database.cuda(version)?;
     let by_default = |d: &Distribution| d.gcc.is_some_and(|gcc| takes(release, gcc));
     let (system, glibc) =
-        older.max_by_key(|(d, glibc)| (by_default(d), d.id == told.os.id, dotted(glibc)))?;
+        older.max_by_key(|(d, glibc)| (by_default(d), d.id == context.os.id, dotted(glibc)))?;
     let system = &system.name;
     Some(format!(
         "compile in a container of an older system, such as {system} (glibc {glibc}); the host needs only the driver"
@@ -654,13 +656,13 @@ enum Unlayered<'a> {
 }
 
 impl Unlayered<'_> {
-    fn conflict(&self, told: &Explanation) -> Conflict {
+    fn conflict(&self, context: &Explanation) -> Conflict {
         match self {
             Self::Cuda(Some((version, refusal))) => {
-                let conflict = Conflict::refused(&Subject::Cuda(*version), *refusal, told);
-                let hint = forward_compatible(*version, *refusal, told)
-                    .or_else(|| older_system(*version, *refusal, told));
-                let conflict = match too_old(*version, *refusal, told) {
+                let conflict = Conflict::refused(&Subject::Cuda(*version), *refusal, context);
+                let hint = forward_compatible(*version, *refusal, context)
+                    .or_else(|| older_system(*version, *refusal, context));
+                let conflict = match too_old(*version, *refusal, context) {
                     Some(sentence) => Conflict {
                         sentence,
                         ..conflict
@@ -670,12 +672,12 @@ impl Unlayered<'_> {
                 hint.into_iter().fold(conflict, Conflict::hint)
             }
             Self::Cuda(None) => {
-                let wanted = &told.request.cuda;
+                let wanted = &context.request.cuda;
                 let conflict = Conflict::new(
                     RuleId::CudaWanted,
                     format!("no CUDA release {wanted} is known"),
                 );
-                let near: Vec<_> = nearest(told.database, wanted)
+                let near: Vec<_> = nearest(context.database, wanted)
                     .iter()
                     .map(ToString::to_string)
                     .collect();
@@ -685,11 +687,13 @@ impl Unlayered<'_> {
                     conflict.hint(format!("known releases: CUDA {}", near.join(", ")))
                 }
             }
-            Self::AddOn(of, Some((a, refusal))) => {
-                Conflict::refused(&Subject::AddOn(of, a.version, &a.cuda_line), *refusal, told)
-            }
+            Self::AddOn(of, Some((a, refusal))) => Conflict::refused(
+                &Subject::AddOn(of, a.version, &a.cuda_line),
+                *refusal,
+                context,
+            ),
             Self::OtherCuda(of, a, version, refusal) => {
-                let conflict = Self::Cuda(Some((*version, *refusal))).conflict(told);
+                let conflict = Self::Cuda(Some((*version, *refusal))).conflict(context);
                 let sentence = format!(
                     "{} {} does not fit: it is built for CUDA {}, and {}",
                     of.title, a.version, a.cuda_line, conflict.sentence
@@ -700,8 +704,10 @@ impl Unlayered<'_> {
                 }
             }
             Self::AddOn(of, None) => {
-                let sentence = match told.request.add_on(of.id) {
-                    Want::Best => format!("no release of {} is known for {}", of.title, told.arch),
+                let sentence = match context.request.add_on(of.id) {
+                    Want::Best => {
+                        format!("no release of {} is known for {}", of.title, context.arch)
+                    }
                     asked => format!("no {} release {asked} is known", of.title),
                 };
                 Conflict::new(Rule::AddOn(of.id, AddOnRule::Wanted), sentence)
@@ -826,7 +832,7 @@ fn searches<'s, 'a: 's, 'f: 's>(
             host.named(request)?;
             Ok((
                 SearchContext::new(host, request, cards),
-                told(host, request, cards),
+                context(host, request, cards),
             ))
         };
         Ok(FurtherSearch {
@@ -853,7 +859,7 @@ fn layers_beside<'a>(
 /// Why not all requested toolkits and their add-ons fit a driver.
 fn without_layers(
     on: &SearchContext,
-    told: &Explanation,
+    context: &Explanation,
     further: &[FurtherSearch],
     driver: Option<&Candidate>,
 ) -> Conflict {
@@ -867,12 +873,12 @@ fn without_layers(
         .iter()
         .find(fits_none)
         .filter(|_| layers(on, driver).is_some());
-    let (wanted, on, told) =
+    let (wanted, on, context) =
         match beside.and_then(|search| Some((search.wanted, search.ways.last()?))) {
-            Some((wanted, (on, told))) => (wanted, on, told),
-            None => (&told.request.cuda, on, told),
+            Some((wanted, (on, context))) => (wanted, on, context),
+            None => (&context.request.cuda, on, context),
         };
-    let conflict = unlayered(on, driver).conflict(told);
+    let conflict = unlayered(on, driver).conflict(context);
     if further.is_empty() {
         conflict
     } else {
