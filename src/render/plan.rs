@@ -6,7 +6,7 @@ use crate::ids::{CheckId, Recorded, Rule, RuleId};
 use crate::operation::{Download, Operation, Run};
 use crate::plan::estimate::{CORES, DOWNLOAD};
 use crate::plan::{Act, Plan, State, Step, StepId, Warning};
-use crate::resolve::{PythonPackage, Request, summary};
+use crate::resolve::{PythonPackage, summary};
 use crate::text::{about, bytes, count, one_line, visible, wrapped};
 use similar::TextDiff;
 use std::borrow::Cow;
@@ -246,7 +246,7 @@ fn in_a_line(plan: &Plan, step: &Step, paint: Paint, width: usize) -> String {
     let note = match step.state {
         State::Needed => Cow::Borrowed(""),
         State::Satisfied => Cow::Borrowed(" (already done)"),
-        State::Skipped if is_asked_for(&plan.request, step.id) => {
+        State::Skipped if step.id.kind().is_requested(&plan.request) => {
             format!(" (left out: {})", step.why).into()
         }
         State::Skipped => return String::new(),
@@ -286,23 +286,6 @@ fn edited_lines(act: &Act, paint: Paint) -> String {
     format!("    {}\n{lines}", one_line(&edit.path.to_string_lossy()))
 }
 
-fn is_asked_for(request: &Request, step: StepId) -> bool {
-    let settings = &request.settings;
-    match step {
-        StepId::InstallCompanions => {
-            !request.companions.is_empty() || !request.imex_peers.is_empty()
-        }
-        StepId::GpuSettings => !settings.states.is_empty(),
-        StepId::ModuleOptions => !settings.module_options.is_empty(),
-        StepId::VgpuLicence => settings.vgpu_token.is_some(),
-        StepId::SignModules => settings.module_key.is_some(),
-        StepId::Updates => settings.updates.is_some(),
-        StepId::Mig => settings.mig.is_some(),
-        StepId::ContainerEngine | StepId::ContainerToolkit => settings.containers.is_some(),
-        _ => false,
-    }
-}
-
 fn in_full(step: &Step, paint: Paint, width: usize) -> String {
     let note = match step.state {
         State::Needed => "",
@@ -328,13 +311,10 @@ fn in_full(step: &Step, paint: Paint, width: usize) -> String {
 
 /// What a step does to the host, as `terraform plan` marks it.
 fn mark(step: &Step, paint: Paint) -> String {
-    let mark = match (step.state, step.id) {
-        (State::Satisfied, _) => "=",
-        (State::Skipped, _) => " ",
-        (State::Needed, StepId::Reboot) => "!",
-        (State::Needed, StepId::RemoveCuda | StepId::RemoveAddOn(_) | StepId::RemoveDriver) => "-",
-        (State::Needed, StepId::Mig | StepId::Repair) => "~",
-        (State::Needed, _) => "+",
+    let mark = match step.state {
+        State::Satisfied => "=",
+        State::Skipped => " ",
+        State::Needed => step.id.kind().mark,
     };
     coloured(mark, paint)
 }

@@ -16,7 +16,7 @@ use gpusetup_operation::{AddRepository, Download, Operation, Reboot, RepositoryK
 use gpusetup_recipes::{describe_block, one_driver, unblock_remedy, worst_block};
 use gpusetup_resolve::{
     Card, ChosenDriver, Conflict, Install, KnownHost, Method, Request, Resolution, Selection,
-    Settings, ToolkitMethod, is_over, of_another_system, summary,
+    ToolkitMethod, is_over, of_another_system, summary,
 };
 use gpusetup_system::day::database_age;
 use gpusetup_system::limits::Limit;
@@ -280,22 +280,10 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     steps.extend(mig_step::partition_gpus(context, database));
     steps.push(gpu_settings::gpu_settings(context));
     steps.extend(settings_reboot.map(|why| reboot(&why)));
-    steps
-        .retain(|step| step.state != State::Skipped || is_news(step.id, &context.request.settings));
+    steps.retain(|step| step.state != State::Skipped || step.id.kind().is_news(context.request));
     let converged = steps.iter().all(|s| s.state != State::Needed);
     steps.push(verify::verify(context, converged));
     steps
-}
-
-/// Whether it is news that a step is left out: it is none that nobody requested it.
-fn is_news(id: StepId, requested: &Settings) -> bool {
-    match id {
-        StepId::ModuleOptions => !requested.module_options.is_empty(),
-        StepId::VgpuLicence => requested.vgpu_token.is_some(),
-        StepId::Updates => requested.updates.is_some(),
-        StepId::GpuSettings => !requested.states.is_empty(),
-        _ => true,
-    }
 }
 
 /// Whether another version of the driver is loaded, and units or kernel modules that need the new

@@ -1,6 +1,7 @@
 //! About how long each step takes, from measured and assumed rates. Nothing is decided by it, and
 //! it is not part of a plan's fingerprint.
 
+use super::step_id::Payload;
 use super::{Act, State, Step, StepId};
 use gpusetup_host::Facts;
 use gpusetup_operation::{Download, Operation, Packages, Run, Unpack};
@@ -140,7 +141,7 @@ impl Step {
             Operation::Packages(packages) => {
                 let is_built = |name: &String| PREBUILT.iter().any(|part| name.contains(part));
                 let builds =
-                    self.id == StepId::InstallDriver && !packages.install.iter().any(is_built);
+                    self.payload() == Payload::Driver && !packages.install.iter().any(is_built);
                 self.size_of_packages(packages) / PACKAGES.value
                     + if builds { modules } else { 0.0 }
             }
@@ -176,7 +177,7 @@ impl Step {
         let unpacked = self.size_of(&runfile.path)? / RUNFILE.value;
         Some(
             unpacked
-                + if self.id == StepId::InstallDriver {
+                + if self.payload() == Payload::Driver {
                     modules
                 } else {
                     0.0
@@ -185,13 +186,13 @@ impl Step {
     }
 
     fn size_of_packages(&self, packages: &Packages) -> f64 {
-        match self.id {
+        match self.payload() {
             _ if packages.install.is_empty() => 0.0,
-            StepId::InstallDriver => DRIVER.value,
-            StepId::InstallCuda | StepId::InstallFurtherCuda(_) => self
+            Payload::Driver => DRIVER.value,
+            Payload::Toolkit => self
                 .disk_bytes
                 .map_or(TOOLKIT.value, |room| room as f64 / TOOLKIT_ROOM.value),
-            _ => BUILD_TOOLS.value,
+            Payload::Tools => BUILD_TOOLS.value,
         }
     }
 
@@ -204,8 +205,12 @@ impl Step {
                 Operation::Download(Download { to, size, .. }) if is_same(to, file) => Some(*size),
                 _ => None,
             })?;
-        let typical = (self.id == StepId::InstallDriver).then_some(DRIVER.value);
+        let typical = (self.payload() == Payload::Driver).then_some(DRIVER.value);
         size.map(|bytes| bytes as f64).or(typical)
+    }
+
+    fn payload(&self) -> Payload {
+        self.id.kind().payload
     }
 
     fn downloads(&self, file: &Path) -> bool {

@@ -60,11 +60,11 @@ pub use read::PlanError;
 pub use reboot::why_reboot;
 pub use removal::{Inventory, Unwanted, removal};
 pub use repair::{Repair, repair};
+pub use step_id::StepId;
 pub use switch::{installed_toolkit, switch};
 
 use gpusetup_causes::tree;
-use gpusetup_database::compat::{AddOnId, Database, DatabaseId};
-use gpusetup_database::version::CudaVersion;
+use gpusetup_database::compat::{Database, DatabaseId};
 use gpusetup_host::Facts;
 use gpusetup_operation::{AddRepository, Download, Operation, Packages};
 use gpusetup_resolve::{PythonPackage, Reason, Rejection, Request, Selection};
@@ -163,65 +163,6 @@ fn with_fingerprint(schema: &mut schemars::Schema) {
     if let Some(serde_json::Value::Array(required)) = schema.get_mut("required") {
         required.insert(3, "fingerprint".into());
     }
-}
-
-/// The kinds of steps, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum StepId {
-    /// Kernel headers, compiler, DKMS.
-    Prerequisites,
-    /// Prevents nouveau and nova from using the GPUs.
-    BlacklistNouveau,
-    /// A repository that has the driver's packages, and its keys.
-    AddRepository,
-    /// Kernel modules and user-space driver.
-    InstallDriver,
-    /// What NVSwitches need besides the driver.
-    InstallCompanions,
-    /// A container engine, and who may use it.
-    ContainerEngine,
-    /// NVIDIA's container toolkit, and the engines' configuration.
-    ContainerToolkit,
-    /// The CUDA toolkit.
-    InstallCuda,
-    /// An add-on, such as cuDNN, in the toolkit.
-    InstallAddOn(AddOnId),
-    /// A CUDA toolkit of this series, beside the default one.
-    InstallFurtherCuda(CudaVersion),
-    /// An add-on in a toolkit of this series, beside the default one.
-    InstallFurtherAddOn(AddOnId, CudaVersion),
-    /// The symbolic links of libraries and of the default toolkit.
-    FixSymlinks,
-    /// The loader's search path and cache.
-    Ldconfig,
-    /// PATH for shells.
-    Environment,
-    /// Partitions GPUs into instances (MIG).
-    Mig,
-    /// Reboots the host.
-    Reboot,
-    /// Removes a toolkit.
-    RemoveCuda,
-    /// Removes an add-on that is outside of toolkits.
-    RemoveAddOn(AddOnId),
-    /// Removes the driver.
-    RemoveDriver,
-    /// Removes a repository that gpusetup added, and its keys.
-    RemoveRepository,
-    /// Fixes a problem found by `doctor`.
-    Repair,
-    /// Options of the driver's kernel modules.
-    ModuleOptions,
-    /// Whether the kernel and the driver are updated with the system.
-    Updates,
-    /// The GPUs' power limits, clocks and modes.
-    GpuSettings,
-    /// The token with which a guest driver gets a licence.
-    VgpuLicence,
-    /// The key that signs the driver's modules.
-    SignModules,
-    /// Checks that everything works.
-    Verify,
 }
 
 /// A named part of a plan.

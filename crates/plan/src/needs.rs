@@ -1,13 +1,14 @@
 //! What each step needs in addition to its operations: disk space, accepted licences, an idle
 //! driver. The plan includes this, so that the code that carries it out need not know the steps.
 
-use super::{Plan, Room, State, Step, StepId, Warning};
+use super::step_id::{Licence, Place, Share};
+use super::{Plan, Room, State, Step, Warning};
 use gpusetup_operation::Operation;
 use gpusetup_resolve::Request;
 use gpusetup_system::Space;
 use gpusetup_text::ids::CheckId;
 use gpusetup_text::text::bytes;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 impl Plan {
     /// Sets what each step needs, replacing existing values: they are not part of the fingerprint,
@@ -23,7 +24,7 @@ impl Plan {
         {
             step.room = room(step, &self.request);
             step.licensed = step.installs_nvidias();
-            step.idle_driver = matches!(step.id, StepId::InstallDriver | StepId::RemoveDriver);
+            step.idle_driver = step.id.kind().idle_driver;
         }
         self
     }
@@ -129,71 +130,35 @@ impl Step {
                 .iter()
                 .any(|act| !act.satisfied && installs(&act.operation))
         };
-        match self.id {
-            StepId::InstallDriver | StepId::InstallCuda | StepId::InstallAddOn(_) => true,
-            StepId::InstallFurtherCuda(_) | StepId::InstallFurtherAddOn(..) => true,
-            StepId::InstallCompanions => has_files(),
-            _ => false,
+        match self.id.kind().licence {
+            Licence::None => false,
+            Licence::Always => true,
+            Licence::WithFiles => has_files(),
         }
     }
 }
 
-/// Where a step needs disk space. A download of unknown size checks the free space as it grows. An
-/// installer unpacks itself in the cache and then copies the files into place.
+/// Where a step needs disk space.
 fn room(step: &Step, request: &Request) -> Vec<Room> {
-    let at = |path: &Path, bytes: Option<u64>| Room {
-        path: path.to_owned(),
-        bytes,
-    };
-    let (cache, prefix) = (request.cache.as_path(), request.prefix.as_path());
-    let [usr, etc, boot, lib] = ["/usr", "/etc", "/boot", "/var/lib"].map(Path::new);
-    let half = step.disk_bytes.map(|bytes| bytes / 2);
-    let nothing = Some(0);
-    match step.id {
-        StepId::InstallDriver => vec![
-            at(usr, half),
-            at(cache, step.download_bytes),
-            at(cache, half),
-        ],
-        StepId::InstallCuda | StepId::InstallFurtherCuda(_) => {
-            vec![
-                at(prefix, half),
-                at(cache, step.download_bytes),
-                at(cache, half),
-            ]
-        }
-        StepId::InstallAddOn(_) | StepId::InstallFurtherAddOn(..) => {
-            vec![at(prefix, step.disk_bytes), at(cache, step.download_bytes)]
-        }
-        StepId::BlacklistNouveau => vec![at(etc, nothing), at(boot, half), at(lib, half)],
-        StepId::InstallCompanions => vec![at(usr, step.disk_bytes), at(cache, step.download_bytes)],
-        StepId::Prerequisites => vec![at(usr, step.disk_bytes)],
-        StepId::ContainerEngine | StepId::ContainerToolkit => {
-            vec![at(usr, step.disk_bytes), at(etc, nothing)]
-        }
-        StepId::FixSymlinks | StepId::RemoveCuda => vec![at(prefix, nothing)],
-        StepId::AddRepository | StepId::RemoveRepository => {
-            vec![at(usr, nothing), at(etc, nothing)]
-        }
-        StepId::RemoveDriver | StepId::RemoveAddOn(_) => vec![at(usr, nothing)],
-        StepId::Ldconfig
-        | StepId::Environment
-        | StepId::GpuSettings
-        | StepId::VgpuLicence
-        | StepId::Mig => {
-            vec![at(etc, nothing)]
-        }
-        StepId::Updates => vec![at(lib, nothing)],
-        StepId::SignModules => vec![at(etc, nothing), at(lib, nothing)],
-        StepId::ModuleOptions => vec![at(etc, nothing), at(boot, nothing)],
-        StepId::Repair => {
-            let touched: Vec<PathBuf> = step
+    let mut rooms = Vec::new();
+    for (place, share) in step.id.kind().room {
+        let bytes = match share {
+            Share::Little => Some(0),
+            Share::Half => step.disk_bytes.map(|bytes| bytes / 2),
+            Share::All => step.disk_bytes,
+            Share::Downloads => step.download_bytes,
+        };
+        let paths = match place {
+            Place::Folder(path) => vec![path.into()],
+            Place::Cache => vec![request.cache.clone()],
+            Place::Prefix => vec![request.prefix.clone()],
+            Place::Touched => step
                 .operations
                 .iter()
                 .flat_map(|act| act.operation.touched())
-                .collect();
-            touched.iter().map(|path| at(path, nothing)).collect()
-        }
-        StepId::Reboot | StepId::Verify => Vec::new(),
+                .collect(),
+        };
+        rooms.extend(paths.into_iter().map(|path| Room { path, bytes }));
     }
+    rooms
 }

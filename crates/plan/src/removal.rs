@@ -23,8 +23,8 @@ use gpusetup_resolve::{Conflict, Hint, Request, distribution, toolkit_repository
 use gpusetup_system::Node;
 use gpusetup_text::ids::CheckId;
 use gpusetup_text::paths::{
-    BLACKLIST, DKMS_SIGNING, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED,
-    MODULE_OPTIONS, PREFIX, PROFILE, SETTINGS_SERVICE, SETTINGS_UNIT, VGPU_TOKEN,
+    BLACKLIST, FABRIC_MODULES, LOADER_PATH, MIG_LAYOUT, MIG_UNIT, MIG_WANTED, MODULE_OPTIONS,
+    PREFIX, PROFILE, SETTINGS_SERVICE, SETTINGS_UNIT,
 };
 use gpusetup_text::text::{all_of, quoted_path};
 use std::collections::{BTreeMap, BTreeSet};
@@ -424,22 +424,8 @@ impl RemovalPlanner<'_> {
                 acts,
             ));
         }
-        if self.is_file(VGPU_TOKEN) {
-            steps.push(step(
-                StepId::VgpuLicence,
-                "Remove the licence token",
-                WHY,
-                vec![remove(VGPU_TOKEN)],
-            ));
-        }
-        if self.is_file(DKMS_SIGNING) {
-            let acts = vec![remove(DKMS_SIGNING)];
-            steps.push(step(
-                StepId::SignModules,
-                "Remove the key from DKMS's configuration",
-                WHY,
-                acts,
-            ));
+        for (id, path, title) in StepId::own_files().filter(|(_, path, _)| self.is_file(path)) {
+            steps.push(step(id, title, WHY, vec![remove(path)]));
         }
         if self.is_file(MODULE_OPTIONS) {
             // The removal of the blacklist makes them again, too.

@@ -1,39 +1,329 @@
-//! The names of steps in plans, journals and `--json`: `install-driver`, `install-nccl`.
+//! The kinds of steps: their names in plans, journals and `--json` (`install-driver`,
+//! `install-nccl`), and what is so of every step of a kind.
 
-use super::StepId;
-#[cfg(feature = "schemas")]
 use gpusetup_database::compat::AddOnId;
 use gpusetup_database::version::CudaVersion;
+use gpusetup_resolve::Request;
+use gpusetup_text::paths::{DKMS_SIGNING, VGPU_TOKEN};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
+/// The kinds of steps, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StepId {
+    /// Kernel headers, compiler, DKMS.
+    Prerequisites,
+    /// Prevents nouveau and nova from using the GPUs.
+    BlacklistNouveau,
+    /// A repository that has the driver's packages, and its keys.
+    AddRepository,
+    /// Kernel modules and user-space driver.
+    InstallDriver,
+    /// What NVSwitches need besides the driver.
+    InstallCompanions,
+    /// A container engine, and who may use it.
+    ContainerEngine,
+    /// NVIDIA's container toolkit, and the engines' configuration.
+    ContainerToolkit,
+    /// The CUDA toolkit.
+    InstallCuda,
+    /// An add-on, such as cuDNN, in the toolkit.
+    InstallAddOn(AddOnId),
+    /// A CUDA toolkit of this series, beside the default one.
+    InstallFurtherCuda(CudaVersion),
+    /// An add-on in a toolkit of this series, beside the default one.
+    InstallFurtherAddOn(AddOnId, CudaVersion),
+    /// The symbolic links of libraries and of the default toolkit.
+    FixSymlinks,
+    /// The loader's search path and cache.
+    Ldconfig,
+    /// PATH for shells.
+    Environment,
+    /// Partitions GPUs into instances (MIG).
+    Mig,
+    /// Reboots the host.
+    Reboot,
+    /// Removes a toolkit.
+    RemoveCuda,
+    /// Removes an add-on that is outside of toolkits.
+    RemoveAddOn(AddOnId),
+    /// Removes the driver.
+    RemoveDriver,
+    /// Removes a repository that gpusetup added, and its keys.
+    RemoveRepository,
+    /// Fixes a problem found by `doctor`.
+    Repair,
+    /// Options of the driver's kernel modules.
+    ModuleOptions,
+    /// Whether the kernel and the driver are updated with the system.
+    Updates,
+    /// The GPUs' power limits, clocks and modes.
+    GpuSettings,
+    /// The token with which a guest driver gets a licence.
+    VgpuLicence,
+    /// The key that signs the driver's modules.
+    SignModules,
+    /// Checks that everything works.
+    Verify,
+}
+
+/// What is so of every step with a name, whatever the host and the request are.
+#[derive(Debug)]
+pub struct StepKind {
+    name: &'static str,
+    pub(super) room: &'static [(Place, Share)],
+    pub(super) licence: Licence,
+    pub(super) payload: Payload,
+    /// No program may use the driver during the step.
+    pub(super) idle_driver: bool,
+    /// What it does to the host, as `terraform plan` marks it.
+    pub mark: &'static str,
+    requested: Option<fn(&Request) -> bool>,
+    /// Whether nothing is said of it unless it is requested.
+    only_on_request: bool,
+    /// A file of gpusetup's that goes with the driver, and the title of that.
+    pub(super) own_file: Option<(&'static str, &'static str)>,
+}
+
+/// Where a step takes disk space.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    Folder(&'static str),
+    Cache,
+    Prefix,
+    /// Where its operations write.
+    Touched,
+}
+
+/// How much of its disk space a step takes in a place.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Share {
+    /// A few files.
+    Little,
+    /// An installer unpacks itself in the cache and then copies the files into place.
+    Half,
+    All,
+    /// A download of unknown size checks the free space as it grows.
+    Downloads,
+}
+
+/// Whether a step installs files under an NVIDIA licence.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Licence {
+    None,
+    Always,
+    /// If it has packages to install, or archives to unpack.
+    WithFiles,
+}
+
+/// What a step brings, for an estimate of its time where sizes are not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Payload {
+    /// Its kernel modules may have to be built.
+    Driver,
+    Toolkit,
+    Tools,
+}
+
+use Place::{Cache, Prefix, Touched};
+use Share::{All, Downloads, Half, Little};
+
+const USR: Place = Place::Folder("/usr");
+const ETC: Place = Place::Folder("/etc");
+const BOOT: Place = Place::Folder("/boot");
+const LIB: Place = Place::Folder("/var/lib");
+
+impl StepKind {
+    const fn new(name: &'static str, room: &'static [(Place, Share)]) -> Self {
+        Self {
+            name,
+            room,
+            licence: Licence::None,
+            payload: Payload::Tools,
+            idle_driver: false,
+            mark: "+",
+            requested: None,
+            only_on_request: false,
+            own_file: None,
+        }
+    }
+
+    const fn brings(self, payload: Payload) -> Self {
+        Self {
+            licence: Licence::Always,
+            payload,
+            ..self
+        }
+    }
+
+    const fn licensed(self, licence: Licence) -> Self {
+        Self { licence, ..self }
+    }
+
+    const fn with_idle_driver(self) -> Self {
+        Self {
+            idle_driver: true,
+            ..self
+        }
+    }
+
+    const fn marked(self, mark: &'static str) -> Self {
+        Self { mark, ..self }
+    }
+
+    const fn requested(self, requested: fn(&Request) -> bool) -> Self {
+        Self {
+            requested: Some(requested),
+            ..self
+        }
+    }
+
+    const fn only_requested(self, requested: fn(&Request) -> bool) -> Self {
+        Self {
+            only_on_request: true,
+            ..self.requested(requested)
+        }
+    }
+
+    const fn own_file(self, path: &'static str, title: &'static str) -> Self {
+        Self {
+            own_file: Some((path, title)),
+            ..self
+        }
+    }
+
+    /// Whether somebody asked for the step itself.
+    pub fn is_requested(&self, request: &Request) -> bool {
+        self.requested.is_some_and(|requested| requested(request))
+    }
+
+    /// Whether it is news that the step is left out.
+    pub(super) fn is_news(&self, request: &Request) -> bool {
+        !self.only_on_request || self.is_requested(request)
+    }
+}
+
 /// The steps that are not about an add-on.
-const NAMES: [(StepId, &str); 23] = [
-    (StepId::Prerequisites, "prerequisites"),
-    (StepId::BlacklistNouveau, "blacklist-nouveau"),
-    (StepId::AddRepository, "add-repository"),
-    (StepId::InstallDriver, "install-driver"),
-    (StepId::InstallCompanions, "companions"),
-    (StepId::ContainerEngine, "container-engine"),
-    (StepId::ContainerToolkit, "container-toolkit"),
-    (StepId::InstallCuda, "install-cuda"),
-    (StepId::FixSymlinks, "fix-symlinks"),
-    (StepId::Ldconfig, "ldconfig"),
-    (StepId::Environment, "environment"),
-    (StepId::Reboot, "reboot"),
-    (StepId::RemoveCuda, "remove-cuda"),
-    (StepId::RemoveDriver, "remove-driver"),
-    (StepId::Mig, "mig"),
-    (StepId::RemoveRepository, "remove-repository"),
-    (StepId::Repair, "repair"),
-    (StepId::ModuleOptions, "module-options"),
-    (StepId::Updates, "updates"),
-    (StepId::GpuSettings, "gpu-settings"),
-    (StepId::VgpuLicence, "vgpu-licence"),
-    (StepId::SignModules, "sign-modules"),
-    (StepId::Verify, "verify"),
+static KINDS: [(StepId, StepKind); 23] = [
+    (
+        StepId::Prerequisites,
+        StepKind::new("prerequisites", &[(USR, All)]),
+    ),
+    (
+        StepId::BlacklistNouveau,
+        StepKind::new(
+            "blacklist-nouveau",
+            &[(ETC, Little), (BOOT, Half), (LIB, Half)],
+        ),
+    ),
+    (
+        StepId::AddRepository,
+        StepKind::new("add-repository", &[(USR, Little), (ETC, Little)]),
+    ),
+    (
+        StepId::InstallDriver,
+        StepKind::new(
+            "install-driver",
+            &[(USR, Half), (Cache, Downloads), (Cache, Half)],
+        )
+        .brings(Payload::Driver)
+        .with_idle_driver(),
+    ),
+    (
+        StepId::InstallCompanions,
+        StepKind::new("companions", &[(USR, All), (Cache, Downloads)])
+            .licensed(Licence::WithFiles)
+            .requested(|r| !r.companions.is_empty() || !r.imex_peers.is_empty()),
+    ),
+    (
+        StepId::ContainerEngine,
+        StepKind::new("container-engine", &[(USR, All), (ETC, Little)])
+            .requested(|r| r.settings.containers.is_some()),
+    ),
+    (
+        StepId::ContainerToolkit,
+        StepKind::new("container-toolkit", &[(USR, All), (ETC, Little)])
+            .requested(|r| r.settings.containers.is_some()),
+    ),
+    (
+        StepId::InstallCuda,
+        StepKind::new(
+            "install-cuda",
+            &[(Prefix, Half), (Cache, Downloads), (Cache, Half)],
+        )
+        .brings(Payload::Toolkit),
+    ),
+    (
+        StepId::FixSymlinks,
+        StepKind::new("fix-symlinks", &[(Prefix, Little)]),
+    ),
+    (
+        StepId::Ldconfig,
+        StepKind::new("ldconfig", &[(ETC, Little)]),
+    ),
+    (
+        StepId::Environment,
+        StepKind::new("environment", &[(ETC, Little)]),
+    ),
+    (StepId::Reboot, StepKind::new("reboot", &[]).marked("!")),
+    (
+        StepId::RemoveCuda,
+        StepKind::new("remove-cuda", &[(Prefix, Little)]).marked("-"),
+    ),
+    (
+        StepId::RemoveDriver,
+        StepKind::new("remove-driver", &[(USR, Little)])
+            .marked("-")
+            .with_idle_driver(),
+    ),
+    (
+        StepId::Mig,
+        StepKind::new("mig", &[(ETC, Little)])
+            .marked("~")
+            .requested(|r| r.settings.mig.is_some()),
+    ),
+    (
+        StepId::RemoveRepository,
+        StepKind::new("remove-repository", &[(USR, Little), (ETC, Little)]),
+    ),
+    (
+        StepId::Repair,
+        StepKind::new("repair", &[(Touched, Little)]).marked("~"),
+    ),
+    (
+        StepId::ModuleOptions,
+        StepKind::new("module-options", &[(ETC, Little), (BOOT, Little)])
+            .only_requested(|r| !r.settings.module_options.is_empty()),
+    ),
+    (
+        StepId::Updates,
+        StepKind::new("updates", &[(LIB, Little)]).only_requested(|r| r.settings.updates.is_some()),
+    ),
+    (
+        StepId::GpuSettings,
+        StepKind::new("gpu-settings", &[(ETC, Little)])
+            .only_requested(|r| !r.settings.states.is_empty()),
+    ),
+    (
+        StepId::VgpuLicence,
+        StepKind::new("vgpu-licence", &[(ETC, Little)])
+            .only_requested(|r| r.settings.vgpu_token.is_some())
+            .own_file(VGPU_TOKEN, "Remove the licence token"),
+    ),
+    (
+        StepId::SignModules,
+        StepKind::new("sign-modules", &[(ETC, Little), (LIB, Little)])
+            .requested(|r| r.settings.module_key.is_some())
+            .own_file(DKMS_SIGNING, "Remove the key from DKMS's configuration"),
+    ),
+    (StepId::Verify, StepKind::new("verify", &[])),
 ];
+
+/// Add-ons.
+static INSTALL_ADD_ON: StepKind =
+    StepKind::new("", &[(Prefix, All), (Cache, Downloads)]).licensed(Licence::Always);
+static REMOVE_ADD_ON: StepKind = StepKind::new("", &[(USR, Little)]).marked("-");
 
 /// The prefix of an add-on's name.
 const INSTALL: &str = "install-";
@@ -46,12 +336,7 @@ impl fmt::Display for StepId {
             Self::RemoveAddOn(id) => write!(f, "{REMOVE}{id}"),
             Self::InstallFurtherCuda(series) => write!(f, "{}-{series}", Self::InstallCuda),
             Self::InstallFurtherAddOn(id, series) => write!(f, "{INSTALL}{id}-{series}"),
-            other => f.write_str(
-                NAMES
-                    .iter()
-                    .find(|(id, _)| id == other)
-                    .map_or("", |(_, name)| name),
-            ),
+            other => f.write_str(other.kind().name),
         }
     }
 }
@@ -64,7 +349,7 @@ pub struct StepIdError(String);
 impl FromStr for StepId {
     type Err = StepIdError;
     fn from_str(text: &str) -> Result<Self, StepIdError> {
-        if let Some((id, _)) = NAMES.iter().find(|(_, name)| *name == text) {
+        if let Some((id, _)) = KINDS.iter().find(|(_, kind)| kind.name == text) {
             return Ok(*id);
         }
         if let Some((step, series)) = text
@@ -86,6 +371,26 @@ impl FromStr for StepId {
 }
 
 impl StepId {
+    /// What is so of all steps with this name.
+    pub fn kind(self) -> &'static StepKind {
+        let listed = match self {
+            Self::InstallAddOn(_) | Self::InstallFurtherAddOn(..) => return &INSTALL_ADD_ON,
+            Self::RemoveAddOn(_) => return &REMOVE_ADD_ON,
+            Self::InstallFurtherCuda(_) => Self::InstallCuda,
+            other => other,
+        };
+        let found = KINDS.iter().find(|(id, _)| *id == listed);
+        found.map_or(&REMOVE_ADD_ON, |(_, kind)| kind)
+    }
+
+    /// The files of gpusetup's that go with the driver, each with its step and the title of that.
+    pub(super) fn own_files() -> impl Iterator<Item = (Self, &'static str, &'static str)> {
+        KINDS.iter().filter_map(|(id, kind)| {
+            let (path, title) = kind.own_file?;
+            Some((*id, path, title))
+        })
+    }
+
     /// The same step for a toolkit of this series beside the default one.
     pub fn beside(self, series: CudaVersion) -> Self {
         match self {
@@ -121,7 +426,7 @@ impl schemars::JsonSchema for StepId {
         "StepId".into()
     }
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let names: Vec<_> = NAMES.iter().map(|(_, name)| *name).collect();
+        let names: Vec<_> = KINDS.iter().map(|(_, kind)| kind.name).collect();
         let (most, series) = (AddOnId::MOST, "[0-9]+[.][0-9]+");
         let add_ons =
             format!("(install|remove)-[a-z0-9]{{1,{most}}}|install-[a-z0-9]{{1,{most}}}-{series}");
@@ -136,7 +441,6 @@ impl schemars::JsonSchema for StepId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpusetup_database::compat::AddOnId;
 
     #[test]
     fn names_are_read_as_they_are_written() {
@@ -149,7 +453,7 @@ mod tests {
             StepId::InstallCuda.beside(series),
             add_ons[0].beside(series),
         ];
-        for id in NAMES
+        for id in KINDS
             .iter()
             .map(|(id, _)| *id)
             .chain(add_ons)
