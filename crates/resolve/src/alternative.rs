@@ -58,7 +58,7 @@ fn with_nearest(
     let without = served
         .cards
         .is_err()
-        .then(|| without_hopeless(host, &served.wish))
+        .then(|| without_hopeless(host, &served.request))
         .flatten();
     let without = without.map(|leave_out| Request {
         leave_out,

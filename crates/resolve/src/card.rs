@@ -1,7 +1,7 @@
 //! The GPUs of a host as the rules see them: what each one can run, and which drivers support it.
 
-use super::driver::{DriverWish, oldest_branch};
-use super::{Change, Conflict, DriverFile, Hint, JetsonBoard, KnownHost};
+use super::driver::oldest_branch;
+use super::{Change, Conflict, DriverFile, Hint, JetsonBoard, KnownHost, Request};
 use gpusetup_database::compat::{BranchKind, Card, Database};
 use gpusetup_database::version::Want;
 use gpusetup_host::{Facts, Gpu, of_capability};
@@ -10,7 +10,7 @@ use gpusetup_text::text::quoted;
 use std::rc::Rc;
 
 /// The GPUs that the plan must support, without those left out.
-pub fn cards(host: &KnownHost, request: &DriverWish) -> Result<Vec<Rc<Card>>, Conflict> {
+pub fn cards(host: &KnownHost, request: &Request) -> Result<Vec<Rc<Card>>, Conflict> {
     let facts = host.facts;
     for address in &request.leave_out {
         if !facts.gpus.iter().any(|g| g.address == *address) {
@@ -53,7 +53,7 @@ fn is_alike(a: &Gpu, b: &Gpu) -> bool {
 
 /// The GPUs to leave out, including those that no driver supports here. None if that adds no GPU,
 /// or would leave none.
-pub fn without_hopeless(host: &KnownHost, request: &DriverWish) -> Option<Vec<String>> {
+pub fn without_hopeless(host: &KnownHost, request: &Request) -> Option<Vec<String>> {
     let (hopeless, others): (Vec<_>, Vec<_>) =
         served(host.facts, request).partition(|gpu| card(host, gpu, request).is_err());
     let more = hopeless.iter().map(|gpu| gpu.address.clone());
@@ -61,14 +61,14 @@ pub fn without_hopeless(host: &KnownHost, request: &DriverWish) -> Option<Vec<St
     (!hopeless.is_empty() && !others.is_empty()).then_some(leave_out)
 }
 
-fn served<'a>(facts: &'a Facts, request: &'a DriverWish) -> impl Iterator<Item = &'a Gpu> {
+fn served<'a>(facts: &'a Facts, request: &'a Request) -> impl Iterator<Item = &'a Gpu> {
     facts
         .gpus
         .iter()
         .filter(|g| !request.leave_out.contains(&g.address))
 }
 
-fn card(host: &KnownHost, gpu: &Gpu, request: &DriverWish) -> Result<Card, Conflict> {
+fn card(host: &KnownHost, gpu: &Gpu, request: &Request) -> Result<Card, Conflict> {
     let arch = host.facts.machine.arch.as_str();
     match (
         known_card(host.database, gpu),
@@ -172,13 +172,18 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
 /// Why no driver at all can be installed for a GPU on a machine of this architecture.
 fn no_driver(
     database: &Database,
-    request: &DriverWish,
+    request: &Request,
     card: &Card,
     gpu: &Gpu,
     arch: &str,
 ) -> Option<Conflict> {
-    if card.is_virtual && !request.file.as_ref().is_some_and(|file| file.is.guest) {
-        return Some(virtual_gpu(&card.name, gpu, request.file.as_ref()));
+    if card.is_virtual
+        && !request
+            .driver_file
+            .as_ref()
+            .is_some_and(|file| file.is.guest)
+    {
+        return Some(virtual_gpu(&card.name, gpu, request.driver_file.as_ref()));
     }
     if let Some(board) = &card.embedded {
         let sentence = format!(

@@ -96,66 +96,25 @@ impl Install<'_> {
     }
 }
 
-/// The part of a request about GPUs and drivers. Requests that differ only in the rest have the
-/// same candidates.
-#[derive(Debug)]
-pub struct DriverWish {
-    /// The requested driver.
-    pub driver: Want<DriverVersion>,
-    /// The requested installation method.
-    pub method: Method,
-    /// The driver's runfile, if the user named one.
-    pub file: Option<DriverFile>,
-    /// The requested flavour of its modules, if any.
-    pub modules: Option<ModuleFlavour>,
-    /// Which of the fitting versions is preferred.
-    pub prefer: Prefer,
-    /// Whether to choose the newest version even if an installed one fits.
-    pub upgrade: bool,
-    /// Whether the user named the key for modules that are built on the host.
-    pub has_module_key: bool,
-    /// Bus addresses of GPUs to leave out.
-    pub leave_out: Vec<String>,
-    /// The day of the plan.
-    pub today: String,
+/// Whether two requests have the same candidates.
+pub fn asks_for_same_driver<'r>(one: &'r Request, other: &'r Request) -> bool {
+    driver_key(one) == driver_key(other)
 }
 
-impl DriverWish {
-    /// The part of a request.
-    pub fn of(request: &Request) -> Self {
-        Self {
-            driver: request.driver.clone(),
-            method: request.method,
-            file: request.driver_file.clone(),
-            modules: request.modules,
-            prefer: request.prefer,
-            upgrade: request.upgrade,
-            has_module_key: request.settings.module_key.is_some(),
-            leave_out: request.leave_out.clone(),
-            today: request.today.clone(),
-        }
-    }
+/// What decides on the candidates.
+fn driver_key<'r>(request: &'r Request) -> impl PartialEq + use<'r> {
+    (
+        (&request.driver, request.method, &request.driver_file),
+        (request.modules, request.prefer, request.upgrade),
+        // Whether the user named the key for modules that are built on the host.
+        request.settings.module_key.is_some(),
+        (&request.leave_out, &request.today),
+    )
+}
 
-    /// Whether a request has the same values.
-    pub fn is_of(&self, request: &Request) -> bool {
-        (self.method, self.modules, self.prefer, self.upgrade)
-            == (
-                request.method,
-                request.modules,
-                request.prefer,
-                request.upgrade,
-            )
-            && self.driver == request.driver
-            && self.file == request.driver_file
-            && self.has_module_key == request.settings.module_key.is_some()
-            && self.leave_out == request.leave_out
-            && self.today == request.today
-    }
-
-    /// Whether an installed driver that fits is preferred to a newer one.
-    fn keeps_driver(&self) -> bool {
-        !self.upgrade && !matches!(self.driver, Want::Latest)
-    }
+/// Whether an installed driver that fits is preferred to a newer one.
+fn keeps_driver(request: &Request) -> bool {
+    !request.upgrade && !matches!(request.driver, Want::Latest)
 }
 
 /// The drivers that fit.
@@ -171,7 +130,7 @@ pub struct Candidates<'a> {
 struct Examination<'a, 'h> {
     published: Published<'a>,
     facts: &'h Facts,
-    request: &'h DriverWish,
+    request: &'h Request,
     kinds: Vec<(usize, &'h Card)>,
     /// The companions that the host needs in a version that follows the driver's.
     needed: Vec<&'a Companion>,
@@ -181,7 +140,7 @@ struct Examination<'a, 'h> {
 }
 
 impl<'a, 'h> Examination<'a, 'h> {
-    fn new(host: &KnownHost<'a, 'h>, request: &'h DriverWish, cards: &'h [Rc<Card>]) -> Self {
+    fn new(host: &KnownHost<'a, 'h>, request: &'h Request, cards: &'h [Rc<Card>]) -> Self {
         let needed = host
             .joined()
             .into_iter()
@@ -266,7 +225,7 @@ impl<'a, 'h> Examination<'a, 'h> {
 /// The candidates, preferred first.
 pub fn candidates<'a>(
     host: &KnownHost<'a, '_>,
-    request: &DriverWish,
+    request: &Request,
     cards: &[Rc<Card>],
 ) -> Candidates<'a> {
     let on = Examination::new(host, request, cards);
@@ -275,7 +234,7 @@ pub fn candidates<'a>(
         on.candidate(driver, host.database.branch(driver.0.branch)?)
             .ok()
     };
-    if let Some(file) = &request.file {
+    if let Some(file) = &request.driver_file {
         return Candidates {
             fit: of_file(host, file).iter().filter_map(of_branch).collect(),
             over: Vec::new(),
@@ -341,7 +300,8 @@ pub fn candidates<'a>(
             !is_over
         });
     }
-    let secure = host.facts.secure_boot == SecureBoot::Enabled && !request.has_module_key;
+    let secure =
+        host.facts.secure_boot == SecureBoot::Enabled && request.settings.module_key.is_none();
     let desktop = host.facts.desktop.is_some();
     fit.sort_by(|a, b| rank(a, request, secure, desktop).cmp(&rank(b, request, secure, desktop)));
     Candidates { fit, over }
@@ -351,7 +311,7 @@ pub fn candidates<'a>(
 /// `chosen` or, if nothing was chosen, requested.
 pub fn refused<'a>(
     host: &KnownHost<'a, '_>,
-    request: &DriverWish,
+    request: &Request,
     cards: &[Rc<Card>],
     candidates: &Candidates<'a>,
     chosen: Option<DriverVersion>,
@@ -362,7 +322,7 @@ pub fn refused<'a>(
         None => request.driver.accepts(version),
     };
     let mut refused = Vec::with_capacity(64);
-    let others: Vec<_> = match &request.file {
+    let others: Vec<_> = match &request.driver_file {
         Some(file) => of_file(host, file),
         None => host
             .own_drivers
@@ -376,7 +336,7 @@ pub fn refused<'a>(
         refused
             .extend(branch.and_then(|branch| Some((driver.0, on.verdict(&driver, branch).err()?))));
     }
-    if request.file.is_some() {
+    if request.driver_file.is_some() {
         return refused;
     }
     // Newest first.
@@ -765,7 +725,7 @@ pub fn examine(
     version: DriverVersion,
     branch: &DriverBranch,
     install: &Install,
-    request: &DriverWish,
+    request: &Request,
     cards: &[(usize, &Card)],
 ) -> Result<ModuleFlavour, Refusal> {
     let number = branch.branch;
@@ -820,11 +780,7 @@ fn is_of_another_repository(install: &Install) -> bool {
 }
 
 /// Refuses test releases unless the exact version is requested, or `--prefer latest`.
-fn is_ripe(
-    version: DriverVersion,
-    maturity: Maturity,
-    request: &DriverWish,
-) -> Result<(), Refusal> {
+fn is_ripe(version: DriverVersion, maturity: Maturity, request: &Request) -> Result<(), Refusal> {
     match maturity {
         Maturity::Production
         | Maturity::Legacy
@@ -847,7 +803,7 @@ fn is_ripe(
 fn flavour(
     branch: &DriverBranch,
     install: &Install,
-    request: &DriverWish,
+    request: &Request,
     cards: &[(usize, &Card)],
 ) -> Result<ModuleFlavour, Refusal> {
     let offered = match install {
@@ -918,11 +874,11 @@ pub fn is_over(candidate: &Candidate, today: &str) -> bool {
 /// branch's packages for servers come after its others.
 fn rank<'c>(
     c: &'c Candidate,
-    request: &DriverWish,
+    request: &Request,
     secure: bool,
     desktop: bool,
 ) -> impl Ord + use<'c> {
-    let kept = c.is_kept() && request.keeps_driver();
+    let kept = c.is_kept() && keeps_driver(request);
     let is_built = !c.install.is_signed();
     let steady = u8::from(!matches!(
         c.branch.kind,
@@ -962,8 +918,8 @@ fn rank<'c>(
 }
 
 /// Why a newer candidate that fits was not chosen: the first preference in which it differs.
-pub fn outranked(chosen: &Candidate, other: &Candidate, request: &DriverWish) -> Refusal {
-    let is_kept = |c: &Candidate| c.is_kept() && request.keeps_driver();
+pub fn outranked(chosen: &Candidate, other: &Candidate, request: &Request) -> Refusal {
+    let is_kept = |c: &Candidate| c.is_kept() && keeps_driver(request);
     let steady = |c: &Candidate| {
         matches!(
             c.branch.kind,

@@ -2,8 +2,7 @@
 //! only to its customers and to cloud providers, so the database has none of them. Its name says
 //! what it is, as NVIDIA and the providers give them.
 
-use super::driver::DriverWish;
-use super::{Conflict, KnownHost};
+use super::{Conflict, KnownHost, Request};
 use gpusetup_database::compat::MACHINES;
 use gpusetup_database::version::DriverVersion;
 use gpusetup_text::ids::RuleId;
@@ -102,12 +101,12 @@ impl Named {
 }
 
 /// Refuses a file for another machine, and one of a branch that the database does not know.
-pub fn fits(host: &KnownHost, request: &DriverWish) -> Result<(), Conflict> {
+pub fn fits(host: &KnownHost, request: &Request) -> Result<(), Conflict> {
     let Some(DriverFile {
         is: Named { version, arch, .. },
         file,
         ..
-    }) = &request.file
+    }) = &request.driver_file
     else {
         return Ok(());
     };

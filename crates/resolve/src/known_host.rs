@@ -1,7 +1,9 @@
 //! A host for which several requests are tried: common intermediate results are computed once.
 
 use super::card::cards;
-use super::driver::{Candidates, DriverWish, Known, candidates, distribution, own_drivers};
+use super::driver::{
+    Candidates, Known, asks_for_same_driver, candidates, distribution, own_drivers,
+};
 use super::{Conflict, Joined, Request, Resolution, driver_file};
 use gpusetup_database::compat::Card;
 use gpusetup_database::compat::{Component, Database, Distribution, Published};
@@ -31,10 +33,10 @@ pub struct KnownHost<'a, 'f> {
 type Named<'a> = (Vec<String>, Rc<[&'a Component]>);
 
 /// The GPUs that must be supported, and the drivers that support them: the same for all requests
-/// with this driver wish.
+/// that ask for the same driver.
 pub struct Served<'a> {
-    /// The part of the request about the driver.
-    pub wish: DriverWish,
+    /// The first such request.
+    pub request: Request,
     /// The GPUs, or why one of them cannot be supported.
     pub cards: Result<Vec<Rc<Card>>, Conflict>,
     drivers: OnceCell<Candidates<'a>>,
@@ -71,14 +73,13 @@ impl<'a, 'f> KnownHost<'a, 'f> {
             .served
             .borrow()
             .iter()
-            .find(|served| served.wish.is_of(request))
+            .find(|served| asks_for_same_driver(&served.request, request))
         {
             return Rc::clone(before);
         }
-        let wish = DriverWish::of(request);
-        let cards = driver_file::fits(self, &wish).and_then(|()| cards(self, &wish));
+        let cards = driver_file::fits(self, request).and_then(|()| cards(self, request));
         let served = Rc::new(Served {
-            wish,
+            request: request.clone(),
             cards,
             drivers: OnceCell::new(),
         });
@@ -109,7 +110,12 @@ impl<'a, 'f> KnownHost<'a, 'f> {
 impl<'a> Served<'a> {
     /// The drivers for these GPUs, if all of them can be supported.
     pub fn drivers(&self, host: &KnownHost<'a, '_>) -> &Candidates<'a> {
-        self.drivers
-            .get_or_init(|| candidates(host, &self.wish, self.cards.as_deref().unwrap_or_default()))
+        self.drivers.get_or_init(|| {
+            candidates(
+                host,
+                &self.request,
+                self.cards.as_deref().unwrap_or_default(),
+            )
+        })
     }
 }

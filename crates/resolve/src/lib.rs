@@ -323,12 +323,13 @@ const OTHER_SYSTEMS: [&str; 4] = ["windows", "macos", "darwin", "freebsd"];
 /// How the driver is installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Method {
-    /// Packages of the enabled repositories if they offer a branch that fits, then NVIDIA's
-    /// repository, then the runfile.
+    /// Packages if an enabled repository offers a branch that fits, then NVIDIA's repository, then
+    /// the runfile.
     Auto,
-    /// The package manager, with the repositories that are enabled.
+    /// The package manager, with the enabled repositories.
     Packages,
     /// The package manager, with NVIDIA's repository, which is added if it is not enabled.
     Repository,
@@ -339,11 +340,12 @@ pub enum Method {
 /// The preference among versions that fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefer {
-    /// Production and long-term branches before new-feature ones.
+    /// Production and long-term branches first.
     Stable,
-    /// The newest of all.
+    /// The newest release of any branch.
     Latest,
     /// The branch that is supported longest.
     LongestSupport,

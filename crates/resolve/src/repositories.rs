@@ -1,6 +1,6 @@
 //! Repositories that a host could enable: what a refusal of `--method packages` suggests.
 
-use super::driver::{DriverWish, Install, examine};
+use super::driver::{Install, examine};
 use super::known_host::KnownHost;
 use super::{Card, Request};
 use gpusetup_database::compat::VersionRule;
@@ -9,7 +9,6 @@ use std::rc::Rc;
 /// The repositories of this distribution that are not enabled here and have a driver that fits:
 /// `Debian non-free has branch 535 and is not enabled`. None if there is none.
 pub fn not_enabled(host: &KnownHost, request: &Request, cards: &[Rc<Card>]) -> Option<String> {
-    let wish = DriverWish::of(request);
     let kinds = &Card::kinds(cards).collect::<Vec<_>>();
     let arch = &host.facts.machine.arch;
     let needed = host
@@ -46,7 +45,7 @@ pub fn not_enabled(host: &KnownHost, request: &Request, cards: &[Rc<Card>]) -> O
         else {
             continue;
         };
-        if examine(version, branch, &Install::Packages(offer), &wish, kinds).is_err() {
+        if examine(version, branch, &Install::Packages(offer), request, kinds).is_err() {
             continue;
         }
         match found

@@ -314,7 +314,7 @@ fn search<'a>(
     } else {
         &none
     };
-    let refused = |chosen| refused(host, &served.wish, cards, drivers, chosen);
+    let refused = |chosen| refused(host, &served.request, cards, drivers, chosen);
     if request.driver.is_wanted() && drivers.fit.is_empty() {
         if detail == Detail::FeasibilityOnly {
             return Err(Conflict::unexplained());
@@ -394,7 +394,7 @@ fn search<'a>(
             all.extend(behind.map(|d| {
                 (
                     d.version,
-                    PassedOver::Refused(outranked(driver, d, &served.wish)),
+                    PassedOver::Refused(outranked(driver, d, &served.request)),
                 )
             }));
             all.sort_by_key(|(version, _)| std::cmp::Reverse(*version));

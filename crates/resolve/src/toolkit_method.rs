@@ -13,17 +13,17 @@ use std::path::Path;
 /// How the toolkit is installed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum ToolkitMethod {
-    /// From component archives if components are named or the runfile does not run, otherwise from
-    /// the runfile.
+    /// Component archives with --components, otherwise the runfile.
     #[default]
     Auto,
-    /// From NVIDIA's runfile.
+    /// NVIDIA's runfile.
     Runfile,
-    /// From NVIDIA's component archives.
+    /// NVIDIA's component archives.
     Components,
-    /// From packages of NVIDIA's repository, which is added if it is not enabled.
+    /// The package manager, with NVIDIA's repository, which is added if it is not enabled.
     Repository,
 }
 

@@ -15,6 +15,7 @@ use crate::resolve::{
 };
 use crate::text::{count, quoted};
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Want};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -92,7 +93,7 @@ pub struct RequestOptions {
     pub docker_user: Option<String>,
     /// Install the driver from packages or from NVIDIA's runfile
     #[arg(long, value_enum, env = "GPUSETUP_METHOD", default_value = "auto")]
-    pub method: MethodOption,
+    pub method: Method,
     /// Install the toolkit from NVIDIA's runfile, its component archives, or packages of its
     /// repository
     ///
@@ -104,7 +105,7 @@ pub struct RequestOptions {
         env = "GPUSETUP_TOOLKIT_METHOD",
         default_value = "auto"
     )]
-    pub toolkit_method: ToolkitMethodOption,
+    pub toolkit_method: ToolkitMethod,
     /// Install the driver from this runfile, which may be a vGPU guest driver (GRID)
     ///
     /// NVIDIA hands these out to its customers and to cloud providers only, so the database has
@@ -117,11 +118,11 @@ pub struct RequestOptions {
     #[arg(long, value_name = "SUM", env = "GPUSETUP_DRIVER_FILE_SHA256", value_parser = sum, requires = "driver_file")]
     pub driver_file_sha256: Option<String>,
     /// Kernel module flavour
-    #[arg(long, value_enum, env = "GPUSETUP_MODULES", default_value = "auto")]
-    pub modules: ModulesOption,
+    #[arg(long, env = "GPUSETUP_MODULES", default_value = "auto", value_parser = flavours())]
+    pub modules: std::option::Option<ModuleFlavour>,
     /// Prefer stable, latest or longest-supported versions
     #[arg(long, value_enum, env = "GPUSETUP_PREFER", default_value = "stable")]
-    pub prefer: PreferOption,
+    pub prefer: Prefer,
     /// Upgrade to the newest versions instead of keeping what is installed
     #[arg(long, env = "GPUSETUP_UPGRADE")]
     pub upgrade: bool,
@@ -181,55 +182,6 @@ pub enum Profile {
     ContainerHost,
 }
 
-/// How the driver is installed.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum MethodOption {
-    /// Packages if an enabled repository offers a branch that fits, then NVIDIA's repository, then
-    /// the runfile
-    Auto,
-    /// The package manager, with the enabled repositories
-    Packages,
-    /// The package manager, with NVIDIA's repository, which is added if it is not enabled
-    Repository,
-    /// NVIDIA's runfile
-    Runfile,
-}
-
-/// How the toolkit is installed.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum ToolkitMethodOption {
-    /// Component archives with --components, otherwise the runfile
-    Auto,
-    /// NVIDIA's runfile
-    Runfile,
-    /// NVIDIA's component archives
-    Components,
-    /// The package manager, with NVIDIA's repository, which is added if it is not enabled
-    Repository,
-}
-
-/// The flavour of kernel modules.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum ModulesOption {
-    /// Chosen by the GPUs
-    Auto,
-    /// Dual MIT/GPL
-    Open,
-    /// NVIDIA's proprietary modules
-    Proprietary,
-}
-
-/// The policy.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum PreferOption {
-    /// Production and long-term branches first
-    Stable,
-    /// The newest release of any branch
-    Latest,
-    /// The branch that is supported longest
-    LongestSupport,
-}
-
 /// A host without a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum IfNoGpu {
@@ -286,11 +238,7 @@ impl RequestOptions {
         &self,
         layer: bool,
     ) -> Result<(Want<DriverVersion>, Option<ModuleFlavour>), Problem> {
-        let modules = match self.modules {
-            ModulesOption::Auto => None,
-            ModulesOption::Open => Some(ModuleFlavour::Open),
-            ModulesOption::Proprietary => Some(ModuleFlavour::Proprietary),
-        };
+        let modules = self.modules;
         let Some(text) = self.driver.as_deref() else {
             return Ok((want("driver", None, layer)?, modules));
         };
@@ -461,25 +409,11 @@ impl RequestOptions {
             frameworks: whole_ranges(self.frameworks.iter().map(String::as_str)),
             brought_cuda: None,
             components: self.components.clone(),
-            method: match self.method {
-                MethodOption::Auto => Method::Auto,
-                MethodOption::Packages => Method::Packages,
-                MethodOption::Repository => Method::Repository,
-                MethodOption::Runfile => Method::Runfile,
-            },
-            toolkit_method: match self.toolkit_method {
-                ToolkitMethodOption::Auto => ToolkitMethod::Auto,
-                ToolkitMethodOption::Runfile => ToolkitMethod::Runfile,
-                ToolkitMethodOption::Components => ToolkitMethod::Components,
-                ToolkitMethodOption::Repository => ToolkitMethod::Repository,
-            },
+            method: self.method,
+            toolkit_method: self.toolkit_method,
             driver_file: self.given_driver(driver_is_wanted)?,
             modules,
-            prefer: match self.prefer {
-                PreferOption::Stable => Prefer::Stable,
-                PreferOption::Latest => Prefer::Latest,
-                PreferOption::LongestSupport => Prefer::LongestSupport,
-            },
+            prefer: self.prefer,
             upgrade: self.upgrade,
             prefix: prefix.to_owned(),
             cache: cache.to_owned(),
@@ -581,6 +515,20 @@ pub fn sum(text: &str) -> Result<String, String> {
     } else {
         Err("64 hexadecimal digits are expected".to_owned())
     }
+}
+
+/// The flavour of kernel modules; none for `auto`.
+fn flavours() -> impl TypedValueParser<Value = Option<ModuleFlavour>> {
+    let values = [
+        PossibleValue::new("auto").help("Chosen by the GPUs"),
+        PossibleValue::new("open").help("Dual MIT/GPL"),
+        PossibleValue::new("proprietary").help("NVIDIA's proprietary modules"),
+    ];
+    PossibleValuesParser::new(values).map(|value| match value.as_str() {
+        "open" => Some(ModuleFlavour::Open),
+        "proprietary" => Some(ModuleFlavour::Proprietary),
+        _ => None,
+    })
 }
 
 /// The address of one host.
