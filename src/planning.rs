@@ -1,6 +1,10 @@
 //! Makes a plan from a host and a request, for every subcommand and for programs that use gpusetup
 //! as a library.
 
+pub mod boot_program;
+mod observe;
+pub mod services;
+
 use crate::bundle::{Bundle, BundleError};
 use crate::compat::Database;
 use crate::host::{Facts, PathFiles, SystemId, add_offers, offered_by};

@@ -1,7 +1,7 @@
 //! `gpusetup apply`, `resume` and `rollback`.
 
 use super::files::read_plan;
-use super::host::{add_containers, database, look};
+use super::host::{database, look, tell_left_out};
 use super::locked::Locked;
 use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, RunOptions,
@@ -11,17 +11,16 @@ use super::run::{
     Ended, agreed, begin, consents, ended, forget, perform, propose, take_back, tell_result,
     writing,
 };
-use super::{Problem, mig, say};
+use super::{Problem, say};
 use crate::apply::result::{Ending, RunResult};
 use crate::apply::{self, Account, Failure, RollbackScope, RunConfig, Unfinished};
 use crate::bundle::Bundle;
 use crate::causes;
-use crate::compat::Database;
 use crate::exit::Exit;
-use crate::host::{Facts, gpu_states};
+use crate::host::Facts;
 use crate::ids::CheckId;
 use crate::paths::LOGS;
-use crate::plan::{Begun, Plan, why_reboot};
+use crate::plan::{Plan, why_reboot};
 use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
 use crate::system::{System, input};
@@ -240,68 +239,34 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     options.request.accepts(database)?;
     let (facts, assumed) = look(&options.host, database)?;
     let begun = apply::begun(system)?;
+    let planner = Planner {
+        repositories: Some(system),
+        bundle: config.bundle.as_deref(),
+        mirrors: Some(&config.sources.mirrors),
+        begun: begun.as_ref(),
+        ..Planner::new(database)
+    };
     let plan = match &options.plan {
-        Some(path) => plan_in_file(
-            path,
-            options,
-            config.bundle.as_deref(),
-            database,
-            &facts,
-            begun.as_ref(),
-        )?
-        .fetched_from(&config.sources.mirrors, database),
-        None => {
-            let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
-            let planner = Planner {
-                repositories: Some(system),
-                bundle: config.bundle.as_deref(),
-                lock: locked.file(),
-                mirrors: Some(&config.sources.mirrors),
-                begun: begun.as_ref(),
-                ..Planner::new(database)
-            };
-            let machine = facts.machine.kind;
-            let mut request = options
-                .request
-                .request_on(&options.host, assumed, machine)?;
-            options
-                .request
-                .left_out_layers(machine)
-                .into_iter()
-                .for_each(super::say);
-            let mut facts = facts.clone();
-            facts.gpu_states = gpu_states(system, &facts, &request.settings.states);
-            add_containers(&mut facts, system, database, &request);
-            mig::request::prepare(system, database, &mut facts, &mut request, true)?;
-            let planned = match planner.plan(facts, request) {
-                Err(e) if options.request.if_no_gpu == IfNoGpu::Skip && e.is_without_gpu() => {
-                    teller.end(super::NO_GPU_TO_PLAN_FOR);
-                    return Ok(done_without_changes(system, false));
-                }
-                Err(e) => {
-                    return Err(
-                        locked.not_planned(e, &options.host.again(&StockOptions::default(), None))
-                    );
-                }
-                Ok(planned) => planned,
-            };
-            planned.notes.iter().for_each(|note| say(note));
-            planned.plan.in_tree(options.host.root.as_deref())
-        }
+        Some(path) => plan_in_file(path, options, planner, &facts)?
+            .fetched_from(&config.sources.mirrors, database),
+        None => match new_plan(options, system, planner, &facts, assumed)? {
+            Some(plan) => plan,
+            None => {
+                teller.end(super::NO_GPU_TO_PLAN_FOR);
+                return Ok(done_without_changes(system, false));
+            }
+        },
     };
     account.plan(&plan);
     if plan.is_converged() {
-        let reboot = has_live_driver(options, &plan)
-            .then(|| why_reboot(&facts))
-            .flatten();
-        match &reboot {
-            None => teller.end("Nothing to do: everything is already installed."),
-            Some(why) => teller.end(&format!(
-                "Nothing to install, but a reboot is required: {why}. Run: sudo reboot"
-            )),
-        }
-        reboot.iter().for_each(|_| account.requires_reboot());
-        return Ok(done_without_changes(system, reboot.is_some()));
+        return Ok(nothing_to_do(
+            options,
+            system,
+            &plan,
+            &facts,
+            account,
+            &mut teller,
+        ));
     }
     if !options.run.asks_nothing() {
         propose(&plan, &options.look)?;
@@ -310,6 +275,78 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
         say("nothing was changed");
         return Ok(Ended::Untouched);
     }
+    may_begin(options, &config, &plan)?;
+    let ended = begin(&plan, &options.run, config, system, account, &mut teller)?;
+    if matches!(ended, Ended::With(Ending::Done))
+        && has_live_driver(options, &plan)
+        && let Ok((facts, _)) = look(&options.host, database)
+        && let Some(why) = why_reboot(&facts)
+    {
+        account.requires_reboot();
+        teller.end(&format!("A reboot is required: {why}. Run: sudo reboot"));
+    }
+    Ok(ended)
+}
+
+/// A plan for what is requested; none if there is no GPU, and that is no error.
+fn new_plan(
+    options: &Options,
+    system: &System,
+    planner: Planner,
+    facts: &Facts,
+    assumed: Vec<String>,
+) -> Result<Option<Plan>, Problem> {
+    let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
+    let planner = Planner {
+        lock: locked.file(),
+        ..planner
+    };
+    let machine = facts.machine.kind;
+    let mut request = options
+        .request
+        .request_on(&options.host, assumed, machine)?;
+    options
+        .request
+        .left_out_layers(machine)
+        .into_iter()
+        .for_each(super::say);
+    let mut facts = facts.clone();
+    tell_left_out(planner.observe(system, &mut facts, &mut request, true)?);
+    match planner.plan(facts, request) {
+        Err(e) if options.request.if_no_gpu == IfNoGpu::Skip && e.is_without_gpu() => Ok(None),
+        Err(e) => Err(locked.not_planned(e, &options.host.again(&StockOptions::default(), None))),
+        Ok(planned) => {
+            planned.notes.iter().for_each(|note| say(note));
+            Ok(Some(planned.plan.in_tree(options.host.root.as_deref())))
+        }
+    }
+}
+
+/// The end of an apply whose plan has nothing to do.
+fn nothing_to_do(
+    options: &Options,
+    system: &System,
+    plan: &Plan,
+    facts: &Facts,
+    account: &mut Account,
+    teller: &mut ProgressPrinter,
+) -> Ended {
+    let reboot = has_live_driver(options, plan)
+        .then(|| why_reboot(facts))
+        .flatten();
+    match &reboot {
+        None => teller.end("Nothing to do: everything is already installed."),
+        Some(why) => teller.end(&format!(
+            "Nothing to install, but a reboot is required: {why}. Run: sudo reboot"
+        )),
+    }
+    reboot.iter().for_each(|_| account.requires_reboot());
+    done_without_changes(system, reboot.is_some())
+}
+
+/// Records that the bundle's database is accepted, and refuses a plan that needs somebody at the
+/// console if nobody is there.
+fn may_begin(options: &Options, config: &RunConfig, plan: &Plan) -> Result<(), Problem> {
     if let (Some(bundle), Some(_)) = (&config.bundle, &options.bundle.bundle_key) {
         let accepted = options
             .host
@@ -328,16 +365,7 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
         .hint("run it at a terminal, without --unattended, when you can reach the console")
         .attempt("sudo gpusetup apply"));
     }
-    let ended = begin(&plan, &options.run, config, system, account, &mut teller)?;
-    if matches!(ended, Ended::With(Ending::Done))
-        && has_live_driver(options, &plan)
-        && let Ok((facts, _)) = look(&options.host, database)
-        && let Some(why) = why_reboot(&facts)
-    {
-        account.requires_reboot();
-        teller.end(&format!("A reboot is required: {why}. Run: sudo reboot"));
-    }
-    Ok(ended)
+    Ok(())
 }
 
 /// The end of an apply with nothing to do. It is recorded for those who wait for it, unless the
@@ -362,11 +390,15 @@ fn has_live_driver(options: &Options, plan: &Plan) -> bool {
 fn plan_in_file(
     path: &Path,
     options: &Options,
-    bundle: Option<&Bundle>,
-    database: &Database,
+    planner: Planner,
     facts: &Facts,
-    begun: Option<&Begun>,
 ) -> Result<Plan, Problem> {
+    let Planner {
+        bundle,
+        database,
+        begun,
+        ..
+    } = planner;
     let in_bundle = bundle.filter(|_| input::metadata(path).is_none());
     let plan = match in_bundle
         .map(|bundle| named(bundle, path))

@@ -2,9 +2,7 @@
 //! plan that comes out of one.
 
 use super::files::{read_key, read_plan};
-use super::host::{
-    containers_of_stock, must_be_private, no_gpus, stock_facts, system_of, to_be_changed,
-};
+use super::host::{must_be_private, no_gpus, stock_facts, system_of, to_be_changed};
 use super::locked::Locked;
 use super::options::{
     DatabaseOptions, JsonOption, RequestOptions, SourceOptions, StockOptions, TrustOptions, folder,
@@ -217,11 +215,11 @@ fn stock_plan(os: &str, options: &CreateOptions, database: &Database) -> Result<
             options.root.as_deref(),
         )?
     };
-    facts.container_host = containers_of_stock(&request);
     let planner = Planner {
         lock: locked.file(),
         ..Planner::new(database)
     };
+    planner.observe_new(&mut facts, &request);
     let refused = |e: PlanningError| {
         let is_without_gpu = e.is_without_gpu();
         let problem = locked.not_planned(e, &format!("--os {}", quoted(os)));

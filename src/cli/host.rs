@@ -9,12 +9,11 @@ use crate::compat::Database;
 use crate::database::embedded;
 use crate::exit::Exit;
 use crate::host::{
-    ContainerHost, Facts, Gpu, GpuSource, Look, NotAHost, SpecError, StockError, add_left_out,
-    add_offers, architecture_of, assumed_gpus, assumptions, container_host, probe, stock,
+    Facts, Gpu, GpuSource, Look, NotAHost, SpecError, StockError, add_offers, architecture_of,
+    assumed_gpus, assumptions, probe, stock,
 };
 use crate::packages::Versions;
 use crate::private::{self, Extent};
-use crate::resolve::Request;
 use crate::system::limits::{LeftOut, MAX_NAMED};
 use crate::system::{System, enter};
 use crate::text::{count, one_line, quoted, quoted_path};
@@ -103,20 +102,6 @@ pub fn no_such_system(e: &StockError) -> Problem {
     )
 }
 
-/// Adds what a host has for containers to its facts, if the request sets them up.
-pub fn add_containers(facts: &mut Facts, system: &System, database: &Database, request: &Request) {
-    if let Some(asked) = &request.settings.containers {
-        let system = &system.looked_at();
-        facts.container_host = Some(container_host(
-            system,
-            database,
-            asked.docker_user.as_deref(),
-        ));
-        add_left_out(&mut facts.unreadable, system);
-        tell_left_out(system.left_out());
-    }
-}
-
 /// Says what a look did not read because of its limits.
 pub fn tell_left_out(left_out: Vec<LeftOut>) {
     if let Some((LeftOut { path, why, .. }, more)) = left_out.split_first() {
@@ -132,15 +117,6 @@ pub fn tell_left_out(left_out: Vec<LeftOut>) {
             one_line(&quoted_path(path))
         ));
     }
-}
-
-/// The same for a new installation of a system, which has nothing of it.
-pub fn containers_of_stock(request: &Request) -> Option<ContainerHost> {
-    request
-        .settings
-        .containers
-        .as_ref()
-        .map(|_| ContainerHost::default())
 }
 
 /// The facts, and what the host's repositories offer.

@@ -3,8 +3,6 @@
 mod apply;
 mod boards;
 mod clients;
-mod program;
-pub mod request;
 mod restore;
 mod wanted;
 

@@ -2,28 +2,25 @@
 
 use super::Problem;
 use super::files::save;
-use super::host::{
-    add_containers, containers_of_stock, database, described, look_or_stock, no_gpus, system,
-};
+use super::host::{database, described, look_or_stock, no_gpus, system, tell_left_out};
 use super::locked::{self, Locked};
-use super::mig;
 use super::options::{
     BundleOptions, HostOptions, IfNoGpu, LookOptions, RebootOption, RequestOptions, SourceOptions,
     StockOptions, TrustOptions,
 };
 use super::run::tell_warnings;
 use crate::apply;
+use crate::bundle::Bundle;
 use crate::compat::Database;
 use crate::exit::Exit;
 use crate::fetch::Sources;
-use crate::host::{
-    Gpu, MachineKind, Os, architecture_of, assumed_gpus, gpu_states, stock, system_named,
-};
+use crate::host::{Gpu, MachineKind, Os, architecture_of, assumed_gpus, stock, system_named};
 use crate::ids::{CheckId, RuleId};
 use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
 use crate::render;
 use crate::render::cloud_init::{Wishes, files, user_data};
+use crate::system::System;
 use crate::text::{public_address, quoted, quoted_path, visible};
 use crate::version::Want;
 use clap::ValueEnum;
@@ -99,97 +96,26 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     let database = database(&options.host, opened.as_deref())?;
     options.request.accepts(database)?;
     let locked = Locked::read(options.request.locked.as_ref(), &options.trust)?;
-    let (mut facts, assumed) = match &options.facts {
-        Some(path) => described(path, &options.host, database)?,
-        None => look_or_stock(&options.host, &options.stock, database)?,
-    };
     let system = system(&options.host);
-    let is_elsewhere = options.facts.is_some() || options.stock.os.is_some();
-    let reads_lists = !is_elsewhere && (options.host.is_meant() || options.lock.is_some());
-    let planner = Planner {
-        repositories: reads_lists.then_some(&system),
+    let inputs = Inputs {
+        options,
+        sources: &sources,
         bundle: opened.as_deref(),
-        lock: locked.file(),
-        mirrors: Some(&sources.mirrors),
-        ..Planner::new(database)
+        database,
+        locked: &locked,
+        system: &system,
     };
-    let here = (facts.os.clone(), facts.machine.arch.clone());
-    let machine = facts.machine.kind;
-    let request = options.request.request_on(&options.host, assumed, machine);
-    let mut request = request.map_err(|problem| problem.on_system(options.stock.os.as_deref()))?;
-    options
-        .request
-        .left_out_layers(machine)
-        .into_iter()
-        .for_each(super::say);
-    if reads_lists {
-        facts.gpu_states = gpu_states(&system, &facts, &request.settings.states);
-        add_containers(&mut facts, &system, database, &request);
-        mig::request::prepare(&system, database, &mut facts, &mut request, false)?;
-    }
-    if options.stock.os.is_some() {
-        facts.container_host = containers_of_stock(&request);
-    }
-    let has_gpus = !facts.gpus.is_empty();
-    let may_skip = options.request.if_no_gpu == IfNoGpu::Skip;
-    let is_json = options.look.json || options.format == Format::Json;
-    let nothing =
-        (may_skip && is_json).then(|| Plan::of_nothing(database, facts.clone(), request.clone()));
-    let plan = match planner.plan(facts, request) {
-        Err(e) if may_skip && e.is_without_gpu() => {
-            super::say(super::NO_GPU_TO_PLAN_FOR);
-            nothing.iter().try_for_each(super::print_json)?;
-            return Ok(Exit::Done);
-        }
-        Err(e) if options.stock.os.is_some() && !has_gpus && e.is_without_gpu() => {
-            return Err(no_gpus(
-                locked.not_planned(e, &options.host.again(&options.stock, None)),
-            ));
-        }
-        Err(e) if e.is_of(RuleId::GpuFitsMachine) => {
-            let host = options.host.again(&options.stock, options.facts.as_deref());
-            let problem = locked.not_planned(e, &host);
-            return Err(
-                match on_other_machine(options, database, &here.0, &here.1) {
-                    Some(command) => problem.attempt(command),
-                    None => problem,
-                },
-            );
-        }
-        Err(e) => {
-            let is_refused = matches!(&e, PlanningError::Conflict(_));
-            let is_no_framework = e.is_of(RuleId::FrameworkKnown);
-            let problem = locked.not_planned(
-                e,
-                &options.host.again(&options.stock, options.facts.as_deref()),
-            );
-            if is_no_framework && problem.tries.is_empty() {
-                return Err(problem.attempt("gpusetup db list frameworks"));
-            }
-            let has_nothing =
-                is_refused && problem.tries.is_empty() && problem.exit == Exit::NothingFits;
-            let Some(gpu) = options.host.gpu.first().filter(|_| has_nothing) else {
-                return Err(problem);
-            };
-            // Nothing fits here that is less; what the GPU needs can always be looked up.
-            let elsewhere = on_other_machine(options, database, &here.0, &here.1);
-            return Err(problem.attempt(
-                elsewhere.unwrap_or_else(|| format!("gpusetup db show {}", quoted(gpu))),
-            ));
-        }
-        Ok(planned) => {
-            planned.notes.iter().for_each(|note| super::say(note));
-            planned.plan.in_tree(options.host.root.as_deref())
-        }
+    let Some(plan) = inputs.plan()? else {
+        return Ok(Exit::Done);
     };
     if sources.offline
         && opened.is_none()
-        && !is_elsewhere
+        && !inputs.is_elsewhere()
         && let Some(sentence) = apply::not_in_cache(&system, &plan)
     {
         super::say(&format!("warning: {}: {sentence}", CheckId::GS601));
     }
-    if reads_lists && opened.is_none() {
+    if inputs.reads_lists() && opened.is_none() {
         locked.check_lists(&system, &plan)?;
     }
     if let Some(path) = &options.lock {
@@ -204,55 +130,170 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             tell_warnings(&plan);
             super::print(&render::script::sh(&plan))?;
         }
-        (false, Format::CloudInit) => {
-            tell_warnings(&plan);
-            let lock = locked.line()?;
-            let wishes = Wishes {
-                accept_eula: options.accept_eula,
-                reboot: options.reboot.as_str(),
-                sources: &sources,
-                binary: options
-                    .binary_url
-                    .as_deref()
-                    .zip(options.binary_sha256.as_deref()),
-                lock: lock.as_deref(),
-            };
-            for missing in wishes.missing(&plan) {
-                super::say(&format!("note: {missing}"));
-            }
-            let certificates = sources
-                .ca_cert
-                .iter()
-                .map(|path| path.display().to_string());
-            for file in files(&plan).into_iter().chain(certificates) {
-                super::say(&format!("note: the image must contain {}", visible(&file)));
-            }
-            super::print(&user_data(&plan, wishes))?;
-        }
-        (false, Format::Text) => {
-            let paint = super::paint(options.look.color);
-            let host = options.host.again(&options.stock, options.facts.as_deref());
-            let mut text =
-                render::plan::text(&plan, &host, paint, options.look.verbose, super::width());
-            if !plan.is_converged() {
-                text += &format!(
-                    "{} {}\n",
-                    paint.bold("Next:"),
-                    next(options, &sources, &plan)
-                );
-            }
-            super::print_text(
-                text,
-                options.look.color,
-                !is_elsewhere && options.host.root.is_none(),
-            )?;
-        }
+        (false, Format::CloudInit) => inputs.print_user_data(&plan)?,
+        (false, Format::Text) => inputs.print_text(&plan)?,
     }
     Ok(if options.exit_code && !plan.is_converged() {
         Exit::Pending
     } else {
         Exit::Done
     })
+}
+
+/// What a plan is made from.
+struct Inputs<'a> {
+    options: &'a Options,
+    sources: &'a Sources,
+    bundle: Option<&'a Bundle>,
+    database: &'a Database,
+    locked: &'a Locked,
+    system: &'a System,
+}
+
+impl Inputs<'_> {
+    /// Whether the plan is for a host that is only described.
+    fn is_elsewhere(&self) -> bool {
+        self.options.facts.is_some() || self.options.stock.os.is_some()
+    }
+
+    fn reads_lists(&self) -> bool {
+        !self.is_elsewhere() && (self.options.host.is_meant() || self.options.lock.is_some())
+    }
+
+    /// The options that name the same host in commands.
+    fn host(&self) -> String {
+        let options = self.options;
+        { &options.host }.again(&options.stock, options.facts.as_deref())
+    }
+
+    /// The plan; none if there is no GPU, and that is no error.
+    fn plan(&self) -> Result<Option<Plan>, Problem> {
+        let Self {
+            options, database, ..
+        } = *self;
+        let (mut facts, assumed) = match &options.facts {
+            Some(path) => described(path, &options.host, database)?,
+            None => look_or_stock(&options.host, &options.stock, database)?,
+        };
+        let planner = Planner {
+            repositories: self.reads_lists().then_some(self.system),
+            bundle: self.bundle,
+            lock: self.locked.file(),
+            mirrors: Some(&self.sources.mirrors),
+            ..Planner::new(database)
+        };
+        let machine = facts.machine.kind;
+        let request = options.request.request_on(&options.host, assumed, machine);
+        let mut request =
+            request.map_err(|problem| problem.on_system(options.stock.os.as_deref()))?;
+        options
+            .request
+            .left_out_layers(machine)
+            .into_iter()
+            .for_each(super::say);
+        if self.reads_lists() {
+            tell_left_out(planner.observe(self.system, &mut facts, &mut request, false)?);
+        }
+        if options.stock.os.is_some() {
+            planner.observe_new(&mut facts, &request);
+        }
+        let here = (facts.os.clone(), facts.machine.arch.clone());
+        let has_gpus = !facts.gpus.is_empty();
+        let may_skip = options.request.if_no_gpu == IfNoGpu::Skip;
+        let is_json = options.look.json || options.format == Format::Json;
+        let nothing = (may_skip && is_json)
+            .then(|| Plan::of_nothing(database, facts.clone(), request.clone()));
+        match planner.plan(facts, request) {
+            Ok(planned) => {
+                planned.notes.iter().for_each(|note| super::say(note));
+                Ok(Some(planned.plan.in_tree(options.host.root.as_deref())))
+            }
+            Err(e) if may_skip && e.is_without_gpu() => {
+                super::say(super::NO_GPU_TO_PLAN_FOR);
+                nothing.iter().try_for_each(super::print_json)?;
+                Ok(None)
+            }
+            Err(e) => Err(self.not_planned(e, has_gpus, &here)),
+        }
+    }
+
+    /// Why there is no plan, with commands that work.
+    fn not_planned(&self, e: PlanningError, has_gpus: bool, (os, arch): &(Os, String)) -> Problem {
+        let Self {
+            options, database, ..
+        } = *self;
+        let is_stock = options.stock.os.is_some();
+        let is_without_gpu = e.is_without_gpu();
+        let is_other_machine = e.is_of(RuleId::GpuFitsMachine);
+        let is_refused = matches!(&e, PlanningError::Conflict(_));
+        let is_no_framework = e.is_of(RuleId::FrameworkKnown);
+        let problem = self.locked.not_planned(e, &self.host());
+        if is_stock && !has_gpus && is_without_gpu {
+            return no_gpus(problem);
+        }
+        let elsewhere = || on_other_machine(options, database, os, arch);
+        if is_other_machine {
+            return match elsewhere() {
+                Some(command) => problem.attempt(command),
+                None => problem,
+            };
+        }
+        if is_no_framework && problem.tries.is_empty() {
+            return problem.attempt("gpusetup db list frameworks");
+        }
+        let has_nothing =
+            is_refused && problem.tries.is_empty() && problem.exit == Exit::NothingFits;
+        let Some(gpu) = options.host.gpu.first().filter(|_| has_nothing) else {
+            return problem;
+        };
+        // Nothing fits here that is less; what the GPU needs can always be looked up.
+        problem.attempt(elsewhere().unwrap_or_else(|| format!("gpusetup db show {}", quoted(gpu))))
+    }
+
+    fn print_user_data(&self, plan: &Plan) -> Result<(), Problem> {
+        let Self {
+            options, sources, ..
+        } = *self;
+        tell_warnings(plan);
+        let lock = self.locked.line()?;
+        let wishes = Wishes {
+            accept_eula: options.accept_eula,
+            reboot: options.reboot.as_str(),
+            sources,
+            binary: options
+                .binary_url
+                .as_deref()
+                .zip(options.binary_sha256.as_deref()),
+            lock: lock.as_deref(),
+        };
+        for missing in wishes.missing(plan) {
+            super::say(&format!("note: {missing}"));
+        }
+        let certificates = sources
+            .ca_cert
+            .iter()
+            .map(|path| path.display().to_string());
+        for file in files(plan).into_iter().chain(certificates) {
+            super::say(&format!("note: the image must contain {}", visible(&file)));
+        }
+        super::print(&user_data(plan, wishes))
+    }
+
+    fn print_text(&self, plan: &Plan) -> Result<(), Problem> {
+        let options = self.options;
+        let paint = super::paint(options.look.color);
+        let (verbose, width) = (options.look.verbose, super::width());
+        let mut text = render::plan::text(plan, &self.host(), paint, verbose, width);
+        if !plan.is_converged() {
+            text += &format!(
+                "{} {}\n",
+                paint.bold("Next:"),
+                next(options, self.sources, plan)
+            );
+        }
+        let is_here = !self.is_elsewhere() && options.host.root.is_none();
+        super::print_text(text, options.look.color, is_here)
+    }
 }
 
 /// The plan for a new installation of the same system on a machine of another architecture, if

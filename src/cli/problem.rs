@@ -225,3 +225,9 @@ impl From<Conflict> for Problem {
         }
     }
 }
+
+impl From<crate::planning::boot_program::NoBootProgram> for Problem {
+    fn from(missing: crate::planning::boot_program::NoBootProgram) -> Self {
+        Self::new(Exit::Blocked, missing.to_string()).attempt(missing.remedy)
+    }
+}

@@ -4,14 +4,15 @@ use super::super::options::{ColorOption, LookOptions, RunOptions};
 use super::super::run::{Ended, agreed, begin, propose, tell_result_of, writing_on};
 use super::super::{Problem, say};
 use super::boards::{HereOptions, facts};
+use super::clients;
 use super::wanted::{Task, Tasks, WantedOptions};
-use super::{clients, program};
 use crate::apply::{self, RollbackScope};
 use crate::compat::Database;
 use crate::exit::Exit;
 use crate::mig::at_boot;
 use crate::paths::MIG_LAYOUT;
 use crate::plan::{GpuPartition, MigAtBoot, MigUnits, Plan, partition, partition_of};
+use crate::planning::boot_program;
 use crate::render::progress::ProgressPrinter;
 use crate::resolve::Request;
 use crate::system::System;
@@ -202,7 +203,7 @@ fn layouts(
     let layouts = format!("# Written by gpusetup mig apply --at-boot.\n{layouts}");
     Ok(MigAtBoot {
         layouts,
-        program: program::installed(system)?,
+        program: boot_program::installed(system)?,
     })
 }
 

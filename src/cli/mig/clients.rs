@@ -7,8 +7,9 @@ use crate::compat::{Database, MigRole};
 use crate::exit::Exit;
 use crate::host::{Holder, holders_and_displays, kernel_drives_displays};
 use crate::mig::Wanted;
-use crate::plan::{MigUnits, start_unit, units_of};
-use crate::system::{Program, System};
+use crate::plan::{MigUnits, start_unit};
+use crate::planning::services::{listers, running, succeeds};
+use crate::system::System;
 use std::collections::BTreeSet;
 
 /// What happens to units while these GPUs are partitioned. A GPU whose mode changes must not be in
@@ -72,27 +73,6 @@ pub fn units(
     })
 }
 
-/// The units with such a role that run.
-pub fn running(
-    system: &System,
-    database: &Database,
-    has_role: impl Fn(MigRole) -> bool,
-) -> Vec<String> {
-    units_of(database, has_role)
-        .filter(|unit| is_active(system, unit))
-        .map(str::to_owned)
-        .collect()
-}
-
-/// The units that list instances for others, as far as the host has them.
-pub fn listers(system: &System, database: &Database) -> Vec<String> {
-    let is_there = |unit: &&str| succeeds(system, &["systemctl", "cat", unit]);
-    units_of(database, |role| role == MigRole::Lister)
-        .filter(is_there)
-        .map(str::to_owned)
-        .collect()
-}
-
 /// Starts units again that were stopped, or that list instances.
 pub fn start(system: &System, units: &[String]) {
     for unit in units {
@@ -137,13 +117,4 @@ fn shown(holder: &Holder) -> String {
         Some(unit) => format!("{} (process {}, {unit})", holder.name, holder.process),
         None => holder.to_string(),
     }
-}
-
-fn is_active(system: &System, unit: &str) -> bool {
-    succeeds(system, &["systemctl", "is-active", unit])
-}
-
-fn succeeds(system: &System, argv: &[&str]) -> bool {
-    let asked = system.run(&Program::new(argv.iter().copied()).undisturbed());
-    asked.is_ok_and(|output| output.succeeded())
 }

@@ -1,7 +1,5 @@
 //! The gpusetup that a boot runs: by its absolute path, at a place that only root can write to.
 
-use super::super::Problem;
-use crate::exit::Exit;
 use crate::private::{Extent, private_directory};
 use crate::system::trust::is_ours_alone;
 use crate::system::{System, input};
@@ -11,9 +9,17 @@ use std::path::{Path, PathBuf};
 /// Where packages and administrators put it.
 const PLACES: [&str; 2] = ["/usr/local/bin/gpusetup", "/usr/bin/gpusetup"];
 
+/// There is no such gpusetup.
+#[derive(Debug, thiserror::Error)]
+#[error("no gpusetup is installed where only root can write, and a boot must not run another")]
+pub struct NoBootProgram {
+    /// The command that installs it.
+    pub remedy: String,
+}
+
 /// The path of the gpusetup that boots of this host can run: of this program, or else where it is
 /// usually installed.
-pub fn installed(system: &System) -> Result<String, Problem> {
+pub fn installed(system: &System) -> Result<String, NoBootProgram> {
     let own = input::canonical(Path::new("/proc/self/exe"));
     let own = Some(own).filter(|_| system.is_live());
     let all = own.iter().cloned().chain(PLACES.map(PathBuf::from));
@@ -21,7 +27,6 @@ pub fn installed(system: &System) -> Result<String, Problem> {
         Some(path) => Ok(path),
         None => {
             let from = own.unwrap_or_else(|| "gpusetup".into());
-            let sentence = "no gpusetup is installed where only root can write, and a boot must not run another";
             // In a tree the copy is made from here: a command with sudo would run in the tree.
             let to = system.root().join(PLACES[0].trim_start_matches('/'));
             let command = format!(
@@ -29,12 +34,10 @@ pub fn installed(system: &System) -> Result<String, Problem> {
                 quoted_path(&from),
                 quoted_path(&to)
             );
-            let command = if system.is_live() {
-                format!("sudo {command}")
-            } else {
-                command
-            };
-            Err(Problem::new(Exit::Blocked, sentence).attempt(command))
+            let sudo = if system.is_live() { "sudo " } else { "" };
+            Err(NoBootProgram {
+                remedy: format!("{sudo}{command}"),
+            })
         }
     }
 }
