@@ -23,7 +23,7 @@ use super::{
 use gpusetup_database::compat::{
     AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, DriverOffer, short,
 };
-use gpusetup_database::version::{ComputeCapability, CudaVersion, Want, dotted};
+use gpusetup_database::version::{ComputeCapability, CudaVersion, DriverVersion, Want, dotted};
 use gpusetup_host::Facts;
 use gpusetup_text::ids::{AddOnRule, CheckId, Recorded, Rule, RuleId};
 use std::collections::BTreeMap;
@@ -319,36 +319,7 @@ fn search<'a>(
         if detail == Detail::FeasibilityOnly {
             return Err(Conflict::unexplained());
         }
-        let conflict = none_fits(&refused(None), context);
-        let is_method = conflict.rule == RuleId::DriverMethod
-            && request.method == Method::Packages
-            && context.unpackaged.is_none();
-        return Err(
-            match not_enabled(host, request, cards).filter(|_| is_method) {
-                Some(offers) => {
-                    let sentence = format!(
-                        "packages were requested, but no enabled repository has a driver that fits: {offers}"
-                    );
-                    let hint = "enable that repository and update the package lists, or leave out --method packages";
-                    let conflict = Conflict {
-                        sentence,
-                        ..conflict
-                    }
-                    .hint(hint);
-                    let by_repository = Request {
-                        method: Method::Repository,
-                        ..request.clone()
-                    };
-                    let has_driver = !host.served(&by_repository).drivers(host).fit.is_empty();
-                    if has_driver {
-                        conflict.hint(gpusetup_causes::ADD_REPOSITORY)
-                    } else {
-                        conflict
-                    }
-                }
-                None => conflict,
-            },
-        );
+        return Err(no_driver(host, none_fits(&refused(None), context), context));
     }
     let is_left_out = !request.driver.is_wanted();
     let staying = if is_left_out { staying(host) } else { None };
@@ -381,33 +352,17 @@ fn search<'a>(
         };
         let mut rejected = Vec::new();
         if let Some(driver) = driver.filter(|_| detail == Detail::Full) {
-            let newer = refused(Some(driver.version)).into_iter();
-            let mut all: Vec<_> = newer
-                .map(|(version, refusal)| (version, PassedOver::Refused(refusal)))
-                .collect();
-            let tried = tried
-                .iter()
-                .flatten()
-                .filter(|d| d.version > driver.version);
-            all.extend(tried.map(|d| (d.version, PassedOver::Tried(d))));
-            let behind = drivers.fit.iter().filter(|d| d.version > driver.version);
-            all.extend(behind.map(|d| {
-                (
-                    d.version,
-                    PassedOver::Refused(outranked(driver, d, &served.request)),
-                )
-            }));
-            all.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
-            all.dedup_by_key(|(version, _)| *version);
-            // Some versions have several reasons; only one of them is put into words.
-            rejected.extend(all.into_iter().map(|(version, why)| match why {
-                PassedOver::Refused(refusal) => {
-                    refusal.rejection(&Subject::Driver(version), context)
-                }
-                PassedOver::Tried(driver) => {
-                    without_layers(&ground, context, further, Some(driver)).of_driver(driver)
-                }
-            }));
+            let newer = refused(Some(driver.version));
+            let tried: Vec<_> = tried.iter().copied().flatten().collect();
+            rejected = drivers_passed_over(
+                &ground,
+                context,
+                further,
+                &drivers.fit,
+                &tried,
+                newer,
+                driver,
+            );
         }
         if detail == Detail::Full {
             rejected.extend(
@@ -449,6 +404,70 @@ fn search<'a>(
         (_, Some(first)) => without_layers(&ground, context, further, *first),
         (_, None) => Conflict::new(RuleId::DriverWanted, "no driver fits"),
     })
+}
+
+/// Why no driver fits, with the repositories that have one if packages were requested.
+fn no_driver(host: &KnownHost, conflict: Conflict, context: &Explanation) -> Conflict {
+    let request = context.request;
+    let is_method = conflict.rule == RuleId::DriverMethod
+        && request.method == Method::Packages
+        && context.unpackaged.is_none();
+    let Some(offers) = not_enabled(host, request, context.cards).filter(|_| is_method) else {
+        return conflict;
+    };
+    let sentence = format!(
+        "packages were requested, but no enabled repository has a driver that fits: {offers}"
+    );
+    let hint =
+        "enable that repository and update the package lists, or leave out --method packages";
+    let conflict = Conflict {
+        sentence,
+        ..conflict
+    }
+    .hint(hint);
+    let by_repository = Request {
+        method: Method::Repository,
+        ..request.clone()
+    };
+    if host.served(&by_repository).drivers(host).fit.is_empty() {
+        conflict
+    } else {
+        conflict.hint(gpusetup_causes::ADD_REPOSITORY)
+    }
+}
+
+/// The newer drivers than the chosen one, and why they are not chosen.
+fn drivers_passed_over<'a>(
+    ground: &SearchContext<'a, '_>,
+    context: &Explanation,
+    further: &[FurtherSearch<'a, '_>],
+    fit: &[Candidate<'a>],
+    tried: &[&Candidate<'a>],
+    newer: Vec<(DriverVersion, Refusal)>,
+    driver: &Candidate<'a>,
+) -> Vec<Rejection> {
+    let is_newer = |d: &&Candidate| d.version > driver.version;
+    let mut all: Vec<_> = newer
+        .into_iter()
+        .map(|(version, refusal)| (version, PassedOver::Refused(refusal)))
+        .collect();
+    let tried = tried.iter().copied().filter(is_newer);
+    all.extend(tried.map(|d| (d.version, PassedOver::Tried(d))));
+    all.extend(fit.iter().filter(is_newer).map(|d| {
+        let refusal = outranked(driver, d, context.request);
+        (d.version, PassedOver::Refused(refusal))
+    }));
+    all.sort_by_key(|(version, _)| std::cmp::Reverse(*version));
+    all.dedup_by_key(|(version, _)| *version);
+    // Some versions have several reasons; only one of them is put into words.
+    all.into_iter()
+        .map(|(version, why)| match why {
+            PassedOver::Refused(refusal) => refusal.rejection(&Subject::Driver(version), context),
+            PassedOver::Tried(driver) => {
+                without_layers(ground, context, further, Some(driver)).of_driver(driver)
+            }
+        })
+        .collect()
 }
 
 /// Why a newer driver than the chosen one is not chosen.
