@@ -965,7 +965,7 @@ pub fn remedy(id: CheckId) -> Option<Remedy> {
         CheckId::GS906 | CheckId::GS911 => {
             Remedy::new(WITHOUT_DRIVER, ["gpusetup plan --profile toolkit"])
         }
-        CheckId::GS908 => Remedy::new(OWN_TOOLS, ["sudo gpusetup doctor GS908"]),
+        CheckId::GS908 => Remedy::new(OWN_TOOLS, [format!("sudo gpusetup doctor {id}")]),
         CheckId::GS909 => driver_manages_memory(),
         CheckId::GS913 => authorise("the device"),
         _ => return None,
