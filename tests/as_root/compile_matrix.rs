@@ -145,7 +145,7 @@ fn eight_cells_are_as_predicted() {
 /// It writes the table, which `cargo xtask check` compares with the database.
 /// `GPUSETUP_NVCC=13.5.37` compiles with the headers of that release only, and replaces its rows.
 #[test]
-#[ignore = "takes gigabytes and half an hour, and sid moves: CONTRIBUTING.md says how to run it"]
+#[ignore = "takes gigabytes and half an hour, and sid moves: docs/src/internals/tests.md says how to run it"]
 fn every_cell_is_as_predicted() {
     let listed = TOOLCHAINS
         .lines()

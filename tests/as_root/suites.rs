@@ -56,13 +56,13 @@ fn debian_13() {
 }
 
 #[test]
-#[ignore = "sid moves, so tests/run leaves it out: CONTRIBUTING.md says how to run it"]
+#[ignore = "sid moves, so tests/run leaves it out: docs/src/internals/tests.md says how to run it"]
 fn debian_sid_has_its_driver() {
     has_its_driver("sid", &base("sid"), "");
 }
 
 #[test]
-#[ignore = "sid moves, so tests/run leaves it out: CONTRIBUTING.md says how to run it"]
+#[ignore = "sid moves, so tests/run leaves it out: docs/src/internals/tests.md says how to run it"]
 fn debian_sid_has_a_toolkit() {
     has_a_toolkit("sid", &base("sid"));
 }

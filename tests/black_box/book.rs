@@ -15,9 +15,15 @@ fn root() -> PathBuf {
 
 /// README.md and the pages of the book, by their path.
 fn pages() -> BTreeMap<String, String> {
-    let book = fs::read_dir(root().join("docs/src")).expect("the book");
-    let book = book.map(|entry| format!("docs/src/{}", entry.expect("read").file_name().display()));
-    let names = book
+    let folders = ["docs/src", "docs/src/internals", "docs/src/messages"];
+    let names = folders
+        .iter()
+        .flat_map(|folder| {
+            let entries = fs::read_dir(root().join(folder)).expect("the book");
+            entries.map(move |entry| {
+                format!("{folder}/{}", entry.expect("read").file_name().display())
+            })
+        })
         .filter(|name| name.ends_with(".md"))
         .chain(["README.md".to_owned()]);
     names
@@ -50,7 +56,7 @@ fn must_be(file: &str, made: &str) {
 // The page of messages.
 
 /// Headings of `explain/messages.yaml` that a reader finds under another one.
-const UNDER: [(&str, &str); 8] = [
+const UNDER: [(&str, &str); 9] = [
     ("CUDA as any program reports it", "CUDA and PyTorch"),
     ("PyTorch", "CUDA and PyTorch"),
     ("More of CUDA and PyTorch", "CUDA and PyTorch"),
@@ -59,6 +65,10 @@ const UNDER: [(&str, &str); 8] = [
     ("More of the libraries", "cuDNN, NCCL and other libraries"),
     ("More errors of programs", "Other programs"),
     ("From other threads", "Other programs"),
+    (
+        "What a kept-apart set of threads showed to be missing",
+        "Other programs",
+    ),
 ];
 
 /// The headings with their messages, in the order of the file: comments are headings.
@@ -89,11 +99,14 @@ fn headings(known: &[Message]) -> Vec<(String, Vec<&Message>)> {
     all
 }
 
-fn page_of_messages() -> String {
+/// A page of each heading, by its file, and the page that lists them.
+fn pages_of_messages() -> Vec<(String, String)> {
+    const MADE: &str = "<!-- Made from explain/messages.yaml by `UPDATE_BOOK=1 cargo test --test black_box book::`. Change that file, not this one. -->";
     let known = gpusetup_data::messages();
-    let mut out = "# Error messages
+    let mut index = format!(
+        "# Error messages
 
-<!-- Made from explain/messages.yaml by `UPDATE_BOOK=1 cargo test --test black_box book::`. Change that file, not this one. -->
+{MADE}
 
 What messages say, their likely causes, the most frequent first, and what helps. `gpusetup explain \"MESSAGE\"` prints the same for a
 text that you paste, and what this host supports or contradicts:
@@ -103,21 +116,38 @@ $ sudo dmesg | gpusetup explain -
 ```
 
 "
-    .to_owned();
+    );
+    let mut pages = Vec::new();
     let mut listed = 0;
     for (heading, messages) in headings(&known) {
-        let _ = writeln!(out, "## {heading}\n");
+        let name = file_name(&heading);
+        let count = messages.len();
+        let _ = writeln!(index, "- [{heading}](messages/{name}.md) ({count})");
+        let mut page = format!("# {heading}\n\n{MADE}\n\n");
         for message in messages {
             listed += 1;
-            out += &of_message(message, &known);
+            page += &of_message(message, &known);
         }
+        pages.push((
+            format!("docs/src/messages/{name}.md"),
+            page.trim_end().to_owned() + "\n",
+        ));
     }
     assert_eq!(listed, known.len(), "every message is under a heading");
-    out.trim_end().to_owned() + "\n"
+    pages.push(("docs/src/messages.md".to_owned(), index));
+    pages
+}
+
+/// The name of a heading's page, without its ending.
+fn file_name(heading: &str) -> String {
+    let words = heading
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_lowercase()
 }
 
 fn of_message(message: &Message, known: &[Message]) -> String {
-    let mut out = format!("### {}\n\n```text\n", escaped(&message.title));
+    let mut out = format!("## {}\n\n```text\n", escaped(&message.title));
     for pattern in &message.patterns {
         let _ = writeln!(out, "{}", pattern.replace('*', "…"));
     }
@@ -182,8 +212,13 @@ fn escaped(text: &str) -> String {
 }
 
 #[test]
-fn the_page_of_messages_has_what_explain_knows() {
-    must_be("docs/src/messages.md", &page_of_messages());
+fn the_pages_of_messages_have_what_explain_knows() {
+    let pages = pages_of_messages();
+    for (file, page) in &pages {
+        must_be(file, page);
+    }
+    let folder = fs::read_dir(root().join("docs/src/messages")).expect("the pages");
+    assert_eq!(folder.count() + 1, pages.len(), "there is a page too many");
 }
 
 // The recorded terminal.
