@@ -18,7 +18,7 @@ use crate::compat::Database;
 use crate::exit::Exit;
 use crate::fetch::{Sources, Wanted, fetch, fetch_small, is_cached};
 use crate::host::{Look, SystemId, probe};
-use crate::operation::add_repository::MOST_KEY;
+use crate::operation::add_repository::MAX_KEY;
 use crate::operation::{Download, Operation, valid};
 use crate::paths;
 use crate::plan::Plan;
@@ -316,7 +316,7 @@ fn with_keys(plan: &Plan, sources: &Sources) -> Result<Plan, Problem> {
             .zip(urls)
             .filter(|(key, _)| key.content.is_none())
         {
-            let fetched = fetch_small(&url, MOST_KEY, sources).map_err(not_gathered)?;
+            let fetched = fetch_small(&url, MAX_KEY, sources).map_err(not_gathered)?;
             let missing = || {
                 Problem::new(
                     Exit::Later,

@@ -7,7 +7,7 @@ use crate::system::environment;
 use crate::system::input::{self, InputError};
 use crate::system::limits::MAX_CONFIG;
 use crate::system::trust::Trust;
-use crate::text::{MOST_EDITS, nearest, quoted_path, without_logins};
+use crate::text::{MAX_EDITS, nearest, quoted_path, without_logins};
 use crate::yaml;
 use clap::Command;
 use serde::Deserialize;
@@ -256,7 +256,7 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
         // As `cudda` and `power_limit` are.
         let typo = key.to_lowercase().replace('_', "-");
         return Err(
-            match nearest(&typo, known.iter().copied(), MOST_EDITS.min(typo.len() / 3)) {
+            match nearest(&typo, known.iter().copied(), MAX_EDITS.min(typo.len() / 3)) {
                 Some(meant) => problem.hint(format!("did you mean `{meant}`?")),
                 None => problem.hint(format!("options are: {}", known.join(", "))),
             },

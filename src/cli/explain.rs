@@ -118,7 +118,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         Ok(Some(article)) => return print_article(article, options, language),
         Ok(None) => {}
         // "GPU has fallen off the bus" names no GPU.
-        Err(_) if words.len() >= FEWEST_WORDS || paste::recognises(&whole)? => {}
+        Err(_) if words.len() >= MIN_PASTED_WORDS || paste::recognises(&whole)? => {}
         Err(problem) => return Err(problem),
     }
     match words.as_slice() {
@@ -143,13 +143,13 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
     }
     match words.as_slice() {
         [_] if is_path(&whole) => log(&whole).and_then(|text| paste::run(&text, options, language)),
-        words if words.len() >= FEWEST_WORDS => Err(subject::unknown_text(&whole)),
+        words if words.len() >= MIN_PASTED_WORDS => Err(subject::unknown_text(&whole)),
         _ => Err(subject::unknown(&whole, options, language)),
     }
 }
 
 /// A text of so many words is one that somebody pasted, and no subject.
-const FEWEST_WORDS: usize = 5;
+const MIN_PASTED_WORDS: usize = 5;
 
 /// How the names of files with messages end.
 const LOGS: [&str; 3] = [".log", ".txt", ".out"];

@@ -4,7 +4,7 @@
 use super::host::must_be_private;
 use super::options::JsonOption;
 use super::run::agreed;
-use super::upstream::{self, Lists, MOST_SIGNATURES};
+use super::upstream::{self, Lists, MAX_SIGNATURES};
 use super::{Problem, print, say};
 use crate::database::is_newer;
 use crate::exit::Exit;
@@ -32,9 +32,9 @@ const ARCHITECTURE: &str = if cfg!(target_arch = "powerpc64") {
 };
 /// The checksums of a release, and their size limit in bytes.
 const SUMS: &str = "SHA256SUMS";
-const MOST_SUMS: u64 = 64 << 10;
+const MAX_SUMS: u64 = 64 << 10;
 /// The size limit of an archive, packed or unpacked: some seven times today's size.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// The program of an update before it replaces this one.
 const NEW_PROGRAM: &str = "bin/.gpusetup-new";
 
@@ -246,8 +246,8 @@ fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
         };
         read(name, limit)?.ok_or_else(absent)
     };
-    let sums = file(SUMS, MOST_SUMS)?;
-    let signatures = read(&format!("{SUMS}.minisig"), MOST_SIGNATURES)?;
+    let sums = file(SUMS, MAX_SUMS)?;
+    let signatures = read(&format!("{SUMS}.minisig"), MAX_SIGNATURES)?;
     let signatures = signatures
         .ok_or_else(|| refused(&format!("it is not signed, there is no {SUMS}.minisig")))?;
     let signatures = String::from_utf8_lossy(&signatures);
@@ -300,7 +300,7 @@ fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
             ),
         );
     }
-    let archive = file(name, MOST_BYTES)?;
+    let archive = file(name, MAX_BYTES)?;
     if sha256(&archive) != sum {
         return Err(refused(&format!(
             "{name} is not what {SUMS} says: it was damaged on its way, or changed"
@@ -366,7 +366,7 @@ type Files = BTreeMap<String, (u32, Vec<u8>)>;
 /// The files in an archive, without the folder that they are in.
 fn unpacked(archive: &[u8]) -> io::Result<Files> {
     let mut files = BTreeMap::new();
-    let mut tar = tar::Archive::new(GzDecoder::new(archive).take(MOST_BYTES));
+    let mut tar = tar::Archive::new(GzDecoder::new(archive).take(MAX_BYTES));
     for entry in tar.entries()? {
         let mut entry = entry?;
         let path = entry.path()?.to_string_lossy().into_owned();
@@ -548,9 +548,9 @@ fn verify(file: &Path, keys: &[PathBuf], form: JsonOption) -> Result<Exit, Probl
     let address = public_address(&name);
     let shown = visible(&address);
     let wrong = |why: &dyn std::fmt::Display| Problem::integrity(format!("{shown}: {why}"));
-    let bytes = upstream::read(&name, MOST_BYTES, &sources)?;
+    let bytes = upstream::read(&name, MAX_BYTES, &sources)?;
     let bytes = bytes.ok_or_else(|| Problem::usage(format!("there is no {shown}")))?;
-    let signatures = upstream::read(&format!("{name}.minisig"), MOST_SIGNATURES, &sources)?;
+    let signatures = upstream::read(&format!("{name}.minisig"), MAX_SIGNATURES, &sources)?;
     let unsigned = || {
         wrong(&format_args!(
             "it is not signed, there is no {shown}.minisig"

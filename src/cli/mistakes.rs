@@ -7,7 +7,7 @@ use crate::database::shared;
 use crate::host::assumed_gpus;
 use crate::system::input;
 use crate::system::trust::Trust;
-use crate::text::{MOST_EDITS, nearest, quoted, quoted_path};
+use crate::text::{MAX_EDITS, nearest, quoted, quoted_path};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 use std::path::Path;
@@ -86,7 +86,7 @@ pub fn known(
         }
         ErrorKind::UnknownArgument => {
             let typed = context(ContextKind::InvalidArg)?;
-            let is_near = |meant: &&str| strsim::damerau_levenshtein(typed, meant) <= MOST_EDITS;
+            let is_near = |meant: &&str| strsim::damerau_levenshtein(typed, meant) <= MAX_EDITS;
             let meant = context(ContextKind::SuggestedArg)
                 .filter(is_near)
                 .map(|meant| misspelled(typed, meant, &words));
@@ -139,7 +139,7 @@ fn no_command(typed: &str, words: &[String], commands: &[String]) -> Problem {
             problem.attempt(command.replace("{}", object))
         });
     }
-    match nearest(&lower, commands.iter().map(String::as_str), MOST_EDITS) {
+    match nearest(&lower, commands.iter().map(String::as_str), MAX_EDITS) {
         Some(meant) => problem.attempt(again(words, typed, meant)),
         None if assumed_gpus(shared(), &words.join(" ")).is_ok() => {
             problem.attempt(format!("gpusetup plan --gpu {}", quoted(&words.join(" "))))

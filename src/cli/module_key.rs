@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The largest file, in bytes.
-const MOST: u64 = 64 << 10;
+const MAX_KEY_BYTES: u64 = 64 << 10;
 
 /// The key and its certificate, if they belong together and can sign modules now. They are in the
 /// tree at `root`, if there is one: DKMS of the system that starts from it reads them there.
@@ -48,7 +48,8 @@ pub fn checked(key: &Path, certificate: &Path, root: Option<&Path>) -> Result<Mo
         seen("mok-cert", &own.certificate)?,
     );
     let trust = Trust::where_root_acts(&[])?;
-    let content = |path: &Path| input::bytes(input::open_trusted(path, &trust)?, path, MOST);
+    let content =
+        |path: &Path| input::bytes(input::open_trusted(path, &trust)?, path, MAX_KEY_BYTES);
     let der = content(&certificate).map_err(|e| Problem::usage(format!("--mok-cert: {e}")))?;
     let key_is_certificate = content(&key).is_ok_and(|bytes| is_certificate(&bytes));
     let now = jiff::Timestamp::now().strftime("%Y%m%d%H%M%S").to_string();
@@ -293,7 +294,7 @@ fn private(key: &Path, trust: &Trust) -> Result<Vec<u8>, Problem> {
         ));
         return Err(problem.attempt(format!("sudo chown root {path} && sudo chmod 600 {path}")));
     }
-    input::bytes(open, key, MOST).map_err(|e| refused(format!("cannot be used: {e}")))
+    input::bytes(open, key, MAX_KEY_BYTES).map_err(|e| refused(format!("cannot be used: {e}")))
 }
 
 /// The public half of a private key, as `SubjectPublicKeyInfo`.

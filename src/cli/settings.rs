@@ -2,7 +2,7 @@
 
 use super::{Problem, module_key};
 use crate::nvidia::{Clocks, ComputeMode, DeviceState};
-use crate::operation::copy_file::MOST as MOST_TOKEN;
+use crate::operation::copy_file::MAX_COPIED_BYTES as MAX_TOKEN;
 use crate::resolve::{MigRequest, ModuleOption, Settings, TokenFile, Updates};
 use crate::sum::sha256;
 use crate::system::input;
@@ -143,15 +143,15 @@ pub enum ComputeModeOption {
 pub struct Lock(Option<Clocks>);
 
 /// More than any board draws, in watts.
-const MOST_WATTS: f64 = 10_000.0;
+const MAX_WATTS: f64 = 10_000.0;
 /// More than any clock, in MHz.
-const MOST_MHZ: u32 = 100_000;
+const MAX_MHZ: u32 = 100_000;
 
 /// Watts, as milliwatts.
 fn power_limit(text: &str) -> Result<u32, String> {
     let number = text.trim().trim_end_matches(['w', 'W']).trim_end();
     match number.parse::<f64>() {
-        Ok(watts) if watts > 0.0 && watts <= MOST_WATTS => Ok((watts * 1000.0).round() as u32),
+        Ok(watts) if watts > 0.0 && watts <= MAX_WATTS => Ok((watts * 1000.0).round() as u32),
         _ => {
             Err("a number of watts is expected, such as 300; nvidia-smi -q -d POWER shows what a GPU accepts"
                 .to_owned())
@@ -167,7 +167,7 @@ fn lock(text: &str) -> Result<Lock, String> {
     let clock = |part: &str| {
         let number = part.trim().to_ascii_lowercase();
         let number = number.trim_end_matches("mhz").trim_end().parse().ok();
-        number.filter(|clock| (1..=MOST_MHZ).contains(clock))
+        number.filter(|clock| (1..=MAX_MHZ).contains(clock))
     };
     let (least, most) = text.split_once(',').map_or((text, text), |pair| pair);
     match (clock(least), clock(most)) {
@@ -184,7 +184,7 @@ fn token(path: &Path) -> Result<TokenFile, Problem> {
     let refused = |why: &dyn std::fmt::Display| Problem::usage(format!("--vgpu-token: {why}"));
     let trust = Trust::where_root_acts(&[])?;
     let open = input::open_trusted(path, &trust).map_err(|e| refused(&e))?;
-    let content = input::bytes(open, path, MOST_TOKEN).map_err(|e| refused(&e))?;
+    let content = input::bytes(open, path, MAX_TOKEN).map_err(|e| refused(&e))?;
     let is_token =
         |text: &[u8]| text.starts_with(b"eyJ") && text.iter().filter(|c| **c == b'.').count() == 2;
     if !is_token(content.trim_ascii()) {

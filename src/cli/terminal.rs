@@ -25,8 +25,8 @@ fn is_colourful(variable: impl Fn(&str) -> Option<String>) -> bool {
 }
 
 /// The narrowest and the widest output.
-const NARROWEST: usize = 40;
-const WIDEST: usize = 200;
+const MIN_WIDTH: usize = 40;
+const MAX_WIDTH: usize = 200;
 /// Longer lines are hard to read; who wants them says so in `COLUMNS`.
 const COMFORTABLE: usize = 120;
 
@@ -51,13 +51,13 @@ fn width_of(terminal: impl AsFd) -> usize {
         .and_then(|text| text.trim().parse::<usize>().ok())
         .filter(|n| *n > 0);
     if let Some(columns) = told {
-        return columns.clamp(NARROWEST, WIDEST);
+        return columns.clamp(MIN_WIDTH, MAX_WIDTH);
     }
     let columns = rustix::termios::tcgetwinsize(terminal).map_or(0, |size| size.ws_col);
     if columns == 0 {
         80
     } else {
-        usize::from(columns).clamp(NARROWEST, COMFORTABLE)
+        usize::from(columns).clamp(MIN_WIDTH, COMFORTABLE)
     }
 }
 

@@ -23,7 +23,7 @@ const MAX_LISTS: u64 = 64 << 10;
 
 /// The size limit of a `.minisig` file in bytes:
 /// [`SIGNATURES_READ`](crate::signed::SIGNATURES_READ) signatures. install.sh has the same limits.
-pub const MOST_SIGNATURES: u64 = 8192;
+pub const MAX_SIGNATURES: u64 = 8192;
 
 /// The address of the releases; none if this program was built without.
 pub fn releases() -> Option<String> {

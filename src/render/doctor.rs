@@ -232,7 +232,7 @@ fn present(area: Area, report: &Report) -> String {
 
 /// The frameworks of Python environments, and where they are: `torch 2.9.1+cu128 in /opt/venv`.
 fn environments(all: &[PythonEnvironment]) -> String {
-    const MOST: usize = 3;
+    const MAX_SHOWN_ENVIRONMENTS: usize = 3;
     if all.is_empty() {
         return "no environment with CUDA".to_owned();
     }
@@ -251,8 +251,8 @@ fn environments(all: &[PythonEnvironment]) -> String {
         };
         format!("{names} in {}", environment.path.display())
     };
-    let more = all.len().saturating_sub(MOST);
-    let named = all.iter().take(MOST).map(one);
+    let more = all.len().saturating_sub(MAX_SHOWN_ENVIRONMENTS);
+    let named = all.iter().take(MAX_SHOWN_ENVIRONMENTS).map(one);
     let named: Vec<_> = named
         .chain((more > 0).then(|| format!("{more} more (-v)")))
         .collect();

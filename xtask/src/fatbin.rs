@@ -14,7 +14,7 @@ const BEGINNING: [u8; 8] = [0x50, 0xed, 0x55, 0xba, 1, 0, HEADER as u8, 0];
 const HEADER: usize = 16;
 
 /// An upper limit for the size of a fat binary, in bytes.
-const LARGEST: u64 = 1 << 31;
+const MAX_FATBIN_BYTES: u64 = 1 << 31;
 
 /// The length of the fields that every entry's header has.
 const ENTRY: usize = 64;
@@ -142,7 +142,10 @@ fn add_whole(counts: &mut Counts, bytes: &[u8]) -> Result<usize> {
         let Some(size) = number(bytes, at + 8, 8) else {
             return Ok(at);
         };
-        let Some(size) = usize::try_from(size).ok().filter(|_| size < LARGEST) else {
+        let Some(size) = usize::try_from(size)
+            .ok()
+            .filter(|_| size < MAX_FATBIN_BYTES)
+        else {
             continue;
         };
         let begin = at + HEADER;

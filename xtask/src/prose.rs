@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// The most words of a sentence in a message.
-const MOST_WORDS: usize = 30;
+const MAX_WORDS: usize = 30;
 
 /// Files that hold the texts of others, or of an earlier gpusetup.
 const FOREIGN: [&str; 9] = [
@@ -147,10 +147,10 @@ fn too_long(source: &str) -> Result<Vec<(usize, String)>> {
             .flat_map(|part| part.split('\n'))
             .map(|sentence| sentence.split_whitespace().count())
             .max();
-        if let Some(words) = words.filter(|words| *words > MOST_WORDS) {
+        if let Some(words) = words.filter(|words| *words > MAX_WORDS) {
             found.push((
                 line,
-                format!("a sentence of {words} words; {MOST_WORDS} are the most"),
+                format!("a sentence of {words} words; {MAX_WORDS} are the most"),
             ));
         }
     });

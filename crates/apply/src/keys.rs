@@ -5,7 +5,7 @@ use super::config::RunConfig;
 use super::network::{not_interrupted, with_network};
 use super::news::OnNews;
 use gpusetup_fetch::{FetchError, fetch_small};
-use gpusetup_operation::add_repository::MOST_KEY;
+use gpusetup_operation::add_repository::MAX_KEY;
 use gpusetup_operation::{AddRepository, Operation, RepositoryKey};
 use gpusetup_plan::Plan;
 use gpusetup_system::System;
@@ -30,7 +30,7 @@ pub fn fetch_keys(
         let url = repository.url_of(key);
         let mut fetched = None;
         with_network(config, tell, |_| {
-            fetched = fetch_small(&url, MOST_KEY, &config.sources).map_err(|e| {
+            fetched = fetch_small(&url, MAX_KEY, &config.sources).map_err(|e| {
                 let unreachable = matches!(e, FetchError::Unreachable { .. });
                 (not_interrupted().err().unwrap_or(e.into()), unreachable)
             })?;

@@ -99,8 +99,8 @@ impl Lock {
 
 /// What the holder wrote about itself, in one line.
 fn written_by_holder(file: File) -> String {
-    const MOST: u64 = 4096;
-    let text = input::limited(file, MOST)
+    const MAX_HOLDER_BYTES: u64 = 4096;
+    let text = input::limited(file, MAX_HOLDER_BYTES)
         .ok()
         .flatten()
         .unwrap_or_default();

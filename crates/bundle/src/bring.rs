@@ -19,8 +19,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// No plan and no database is longer, in bytes, and together they are not much longer.
-const MOST_SMALL: u64 = 64 << 20;
-const MOST_IN_ALL: u64 = 256 << 20;
+const MAX_SMALL_BYTES: u64 = 64 << 20;
+const MAX_TOTAL_BYTES: u64 = 256 << 20;
 
 /// What is needed before a plan is chosen: the plans and the database.
 pub fn small(form: &Form, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8>>, BundleError> {
@@ -30,7 +30,12 @@ pub fn small(form: &Form, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8
     let mut small = BTreeMap::new();
     let mut take = |name: &str, entry: &Entry, bytes: &mut dyn Read| {
         let mut text = Vec::new();
-        let came = form::copy(bytes, &mut text, entry.size.min(MOST_SMALL), &mut |_| {})?;
+        let came = form::copy(
+            bytes,
+            &mut text,
+            entry.size.min(MAX_SMALL_BYTES),
+            &mut |_| {},
+        )?;
         if !entry.is(&came) {
             return Err(BundleError::Altered(vec![name.to_owned()]));
         }
@@ -44,9 +49,9 @@ pub fn small(form: &Form, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8
         .collect();
     if missing
         .iter()
-        .map(|(_, entry)| entry.size.min(MOST_SMALL))
+        .map(|(_, entry)| entry.size.min(MAX_SMALL_BYTES))
         .sum::<u64>()
-        > MOST_IN_ALL
+        > MAX_TOTAL_BYTES
     {
         return Err(BundleError::TooLarge);
     }

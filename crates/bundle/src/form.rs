@@ -4,7 +4,7 @@
 //! so that every byte after it is checked against a checksum as it arrives.
 
 use super::BundleError;
-use super::manifest::{MANIFEST, MOST_BYTES, SIGNATURE};
+use super::manifest::{MANIFEST, MAX_BYTES, SIGNATURE};
 use gpusetup_database::signed::Signers;
 use gpusetup_database::sum::hex;
 use gpusetup_system::input::{self, InputError};
@@ -24,7 +24,7 @@ const WINDOW: u32 = 24;
 /// Nearly everything in a bundle is compressed already: a higher level finds no more.
 const LEVEL: i32 = 1;
 /// No signature is longer, in bytes.
-const MOST_SIGNATURE: u64 = 4096;
+const MAX_SIGNATURE: u64 = 4096;
 
 /// Where the bytes of a bundle are. It is opened once: whatever its path comes to mean later, this
 /// stays the same bundle.
@@ -131,10 +131,10 @@ impl Folder {
             Err(e) => Err(BundleError::io(&self.join(name))(e)),
         };
         let none = || BundleError::NoBundle(self.path.clone());
-        let manifest = read(MANIFEST, MOST_BYTES)?.ok_or_else(none)?;
+        let manifest = read(MANIFEST, MAX_BYTES)?.ok_or_else(none)?;
         Ok(Head {
             manifest,
-            signature: read(SIGNATURE, MOST_SIGNATURE)?,
+            signature: read(SIGNATURE, MAX_SIGNATURE)?,
         })
     }
 }
@@ -165,10 +165,10 @@ impl Archive {
             let entry = entry.map_err(&damaged)?;
             match name(&entry)?.as_str() {
                 MANIFEST if head.manifest.is_empty() => {
-                    head.manifest = limited(entry, MOST_BYTES).map_err(&damaged)?;
+                    head.manifest = limited(entry, MAX_BYTES).map_err(&damaged)?;
                 }
                 SIGNATURE if !head.manifest.is_empty() => {
-                    head.signature = Some(limited(entry, MOST_SIGNATURE).map_err(&damaged)?);
+                    head.signature = Some(limited(entry, MAX_SIGNATURE).map_err(&damaged)?);
                     break;
                 }
                 _ => break,
@@ -221,8 +221,8 @@ pub fn each(archive: &Archive, take: Taker) -> Result<(), BundleError> {
     let Some(rest) = walk(archive, &mut |name, bytes| take(name, bytes).map(|()| true))? else {
         return Ok(());
     };
-    let count = io::copy(&mut rest.take(MOST_REST), &mut NoneButZeros).map_err(&damaged)?;
-    if count < MOST_REST {
+    let count = io::copy(&mut rest.take(MAX_REST), &mut NoneButZeros).map_err(&damaged)?;
+    if count < MAX_REST {
         Ok(())
     } else {
         Err(BundleError::Strange("something behind its end".to_owned()))
@@ -230,7 +230,7 @@ pub fn each(archive: &Archive, take: Taker) -> Result<(), BundleError> {
 }
 
 /// tar fills its last block with zeros; more than this is none of its doing.
-const MOST_REST: u64 = 1 << 20;
+const MAX_REST: u64 = 1 << 20;
 
 fn walk(archive: &Archive, take: Wanting) -> Result<Option<impl Read + use<>>, BundleError> {
     let damaged = BundleError::damaged(&archive.path);

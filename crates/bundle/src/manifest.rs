@@ -26,7 +26,7 @@ pub const ARTIFACTS: &str = "artifacts";
 pub const PACKAGES: &str = "packages";
 
 /// No manifest is longer, in bytes: a hundred thousand files would fit.
-pub const MOST_BYTES: u64 = 16 << 20;
+pub const MAX_BYTES: u64 = 16 << 20;
 
 /// What a bundle holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -224,7 +224,7 @@ pub fn artifact(sha256: &str, file: &str) -> String {
 /// Whether a file of a bundle may have this path: nowhere but below the bundle, in no hidden
 /// folder, and plain in a terminal.
 pub fn is_ours(path: &str) -> bool {
-    const MOST_PARTS: usize = 5;
+    const MAX_PARTS: usize = 5;
     let parts: Vec<_> = path.split('/').collect();
     let plain = |part: &&str| {
         !part.is_empty()
@@ -239,7 +239,7 @@ pub fn is_ours(path: &str) -> bool {
         [first, ..] => [PLANS, ARTIFACTS, PACKAGES].contains(first),
         [] => false,
     };
-    known && parts.len() <= MOST_PARTS && parts.iter().all(plain)
+    known && parts.len() <= MAX_PARTS && parts.iter().all(plain)
 }
 
 #[cfg(test)]

@@ -352,7 +352,7 @@ pub fn examine(mut seen: Seen, database: &'static Database, only: &[CheckId]) ->
         .copied()
         .collect();
     let seen = Arc::new(seen);
-    let verdicts = verdicts(&wanted, &seen, database, LONGEST);
+    let verdicts = verdicts(&wanted, &seen, database, MAX_CHECK_TIME);
     let found: Vec<_> = wanted.iter().zip(verdicts).collect();
     let listed = if let Answer::Is(nvml) = &seen.nvml {
         nvml.gpus.len()
@@ -406,7 +406,7 @@ pub fn examine(mut seen: Seen, database: &'static Database, only: &[CheckId]) ->
 }
 
 /// The time limit of a check. All of them together take less than a millisecond.
-const LONGEST: Duration = Duration::from_secs(2);
+const MAX_CHECK_TIME: Duration = Duration::from_secs(2);
 
 /// The verdict of each check. A bug in one check must not affect the others. One thread runs them
 /// all. If a check does not end, a new thread runs the remaining ones, and the old thread ends with

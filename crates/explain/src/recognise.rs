@@ -24,13 +24,13 @@ const BEFORE_NUMBERS: [&str; 6] = [
 
 /// How much of a line is read before and after a sign of an error or a piece of a pattern, in
 /// bytes.
-const MOST_OF_LINE: usize = 1024;
+const MAX_OF_LINE: usize = 1024;
 
 /// How far from an error's own message the word `cuda` may be, in bytes.
 const NEAR: usize = 96;
 
 /// The most characters around what was found that are kept to be shown.
-const MOST_SHOWN: usize = 160;
+const MAX_SHOWN: usize = 160;
 
 /// How a piece of text tells an error.
 enum Sign<'a> {
@@ -84,7 +84,7 @@ impl<'a> ErrorFinder<'a> {
 
     /// The error that sign `n` tells, which is at `at` of the text.
     fn told(&self, n: usize, text: &str, at: Range<usize>) -> Option<&'a ErrorCode> {
-        let (before, after) = beside(text, &at, MOST_OF_LINE);
+        let (before, after) = beside(text, &at, MAX_OF_LINE);
         let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         match self.signs[n] {
             Sign::Name(error) => {
@@ -151,17 +151,17 @@ fn floor(text: &str, at: usize) -> usize {
 
 /// A range with what is beside it on its line, to be shown where the line is too long for that.
 fn around(text: &str, at: &Range<usize>) -> String {
-    let (before, after) = beside(text, at, MOST_SHOWN);
+    let (before, after) = beside(text, at, MAX_SHOWN);
     let lead = before
         .char_indices()
         .rev()
-        .nth(MOST_SHOWN / 4)
+        .nth(MAX_SHOWN / 4)
         .map_or(0, |(from, _)| from);
     let shown = before[lead..]
         .chars()
         .chain(text[at.clone()].chars())
         .chain(after.chars());
-    shown.take(MOST_SHOWN).collect::<String>().trim().to_owned()
+    shown.take(MAX_SHOWN).collect::<String>().trim().to_owned()
 }
 
 /// An error that a text has.
@@ -386,14 +386,14 @@ impl Flat {
         let longest = longest_piece(pattern);
         let line = self.line(at);
         let start = self.lines[line.saturating_sub(2)]
-            .max(ceil(&self.small, at.saturating_sub(MOST_OF_LINE)));
+            .max(ceil(&self.small, at.saturating_sub(MAX_OF_LINE)));
         // A line that begins after the last character has no text.
         let end = self
             .lines
             .get(line + 1)
             .map_or(self.small.len(), |end| (*end).min(self.small.len()));
         let (mut to, mut from) = (at, at + longest.len());
-        let end = end.min(floor(&self.small, from + MOST_OF_LINE)).max(from);
+        let end = end.min(floor(&self.small, from + MAX_OF_LINE)).max(from);
         let mut before: Vec<_> = Vec::new();
         let mut after = pieces(pattern);
         before.extend(after.by_ref().take_while(|piece| *piece != longest));
@@ -557,10 +557,10 @@ mod tests {
             .find(&text)
             .remove(0);
         assert!(
-            messages.near.contains("ONE two three") && messages.near.chars().count() <= MOST_SHOWN
+            messages.near.contains("ONE two three") && messages.near.chars().count() <= MAX_SHOWN
         );
         // What is too far apart belongs to different messages.
-        let apart = format!("one{}three", " x".repeat(MOST_OF_LINE));
+        let apart = format!("one{}three", " x".repeat(MAX_OF_LINE));
         assert_eq!(found(&[message("a", &["one * three"], &[])], &apart), []);
     }
 

@@ -28,7 +28,7 @@ use url::Url;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often a server may send us elsewhere.
-const REDIRECTS: usize = 10;
+const MAX_REDIRECTS: usize = 10;
 
 /// How much is read from a connection at once.
 const BLOCK: usize = 256 << 10;
@@ -113,7 +113,7 @@ impl Client {
         validator: Option<&str>,
     ) -> Result<ServerAnswer, TransferError> {
         let mut url = self.url.clone();
-        for _ in 0..=REDIRECTS {
+        for _ in 0..=MAX_REDIRECTS {
             let response = self.send(&url, from, to, validator).map_err(failed)?;
             match sent_on(&response, &url)? {
                 None => return understood(response, from),
@@ -121,7 +121,7 @@ impl Client {
             }
         }
         Err(TransferError::Final(format!(
-            "it was sent on more than {REDIRECTS} times"
+            "it was sent on more than {MAX_REDIRECTS} times"
         )))
     }
 

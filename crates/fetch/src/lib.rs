@@ -38,14 +38,14 @@ use std::time::{Duration, Instant};
 use transfer_error::TransferError;
 
 /// How often in a row a transfer is taken up again that brings nothing new.
-const ATTEMPTS: u32 = 4;
+const MAX_ATTEMPTS: u32 = 4;
 
 /// So many bytes are something new.
 const PROGRESS: u64 = 1 << 20;
 
 /// The longest that a server may have us wait. Nobody is to wait an hour for what was said to take
 /// minutes.
-const PATIENCE: Duration = Duration::from_secs(120);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
 
 /// How long a small file may take, in times of a server's longest silence: five minutes.
 const MAX_SILENCES: u32 = 5;
@@ -400,17 +400,19 @@ impl<'a> Fetching<'a> {
             }
             failures += 1;
             let pause = match &trouble {
-                TransferError::NoSuchPart | TransferError::Changed if failures < ATTEMPTS => {
+                TransferError::NoSuchPart | TransferError::Changed if failures < MAX_ATTEMPTS => {
                     self.alone = true;
                     self.begin_anew()?;
                     continue;
                 }
                 TransferError::Unreachable(_) | TransferError::Passing(_)
-                    if failures < ATTEMPTS =>
+                    if failures < MAX_ATTEMPTS =>
                 {
                     pause(failures)
                 }
-                TransferError::Later(_, wait) if failures < ATTEMPTS && *wait <= PATIENCE => {
+                TransferError::Later(_, wait)
+                    if failures < MAX_ATTEMPTS && *wait <= MAX_RETRY_AFTER =>
+                {
                     pause(failures).max(*wait)
                 }
                 _ => return Err(trouble.into()),

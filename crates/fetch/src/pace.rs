@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 /// The most that one server is asked for.
-const MOST: usize = 4;
+const MAX_CONNECTIONS: usize = 4;
 
 /// How long a number of connections is tried before it is judged.
 const TRIAL: Duration = Duration::from_millis(500);
@@ -45,12 +45,13 @@ impl Pace {
             return 0;
         }
         let rate = amount.saturating_sub(was) as f64 / (now - since).as_secs_f64();
-        self.settled = rate >= FAST || rate < self.before * HELPS || self.connections >= MOST;
+        self.settled =
+            rate >= FAST || rate < self.before * HELPS || self.connections >= MAX_CONNECTIONS;
         if self.settled {
             return 0;
         }
         (self.before, self.since) = (rate, (now, amount));
-        let more = self.connections.min(MOST - self.connections);
+        let more = self.connections.min(MAX_CONNECTIONS - self.connections);
         self.connections += more;
         more
     }

@@ -194,7 +194,7 @@ fn header(
 
 /// The version that a header defines in these macros: `#define CUDNN_MAJOR 9`.
 fn defined(text: &str, macros: &[String]) -> Option<AddOnVersion> {
-    let mut numbers = macros.iter().map(|name| number(text, name, MOST_NAMES));
+    let mut numbers = macros.iter().map(|name| number(text, name, MAX_NAMES));
     let (major, minor) = (numbers.next()??, numbers.next()??);
     let mut rest = numbers.map_while(|n| n);
     let patch = rest.next();
@@ -207,7 +207,7 @@ fn defined(text: &str, macros: &[String]) -> Option<AddOnVersion> {
 }
 
 /// The longest chain of macros that is followed.
-const MOST_NAMES: usize = 4;
+const MAX_NAMES: usize = 4;
 
 /// The number that a macro expands to. One macro may name another: `#define NV_TENSORRT_MAJOR
 /// TRT_MAJOR_ENTERPRISE`.
@@ -333,7 +333,7 @@ mod tests {
     fn a_macro_may_stand_for_another() {
         let header = "#define TRT_MAJOR_ENTERPRISE 10\n#define NV_TENSORRT_MAJOR TRT_MAJOR_ENTERPRISE //!< major\n\
                       #define LOOP LOOP\n";
-        assert_eq!(number(header, "NV_TENSORRT_MAJOR", MOST_NAMES), Some(10));
-        assert_eq!(number(header, "LOOP", MOST_NAMES), None);
+        assert_eq!(number(header, "NV_TENSORRT_MAJOR", MAX_NAMES), Some(10));
+        assert_eq!(number(header, "LOOP", MAX_NAMES), None);
     }
 }

@@ -9,7 +9,7 @@ use gpusetup_database::compat::{
 use gpusetup_database::version::{ComputeCapability, VersionError};
 
 /// The most GPUs in one specification; the largest hosts have sixteen.
-const MOST: usize = 64;
+const MAX_ASSUMED_GPUS: usize = 64;
 
 /// Why a specification is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -318,10 +318,12 @@ fn counted(spec: &str) -> Result<(&str, usize), String> {
     let (number, rest) = spec.split_at(digits);
     if let Some(what) = rest.trim_start().strip_prefix(TIMES).filter(|_| digits > 0) {
         return match (number.parse::<usize>(), what.trim_start().parse::<usize>()) {
-            (Ok(count @ 1..=MOST), _) => Ok((what.trim_start(), count)),
+            (Ok(count @ 1..=MAX_ASSUMED_GPUS), _) => Ok((what.trim_start(), count)),
             // `3090x2`
-            (_, Ok(count @ 1..=MOST)) => Ok((number, count)),
-            _ => Err(format!("`{spec}`: the number of GPUs must be 1 to {MOST}")),
+            (_, Ok(count @ 1..=MAX_ASSUMED_GPUS)) => Ok((number, count)),
+            _ => Err(format!(
+                "`{spec}`: the number of GPUs must be 1 to {MAX_ASSUMED_GPUS}"
+            )),
         };
     }
     let digits = spec.len() - spec.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -341,10 +343,10 @@ fn counted(spec: &str) -> Result<(&str, usize), String> {
         return Ok((spec, 1));
     };
     match end.parse::<usize>() {
-        Ok(count @ 1..=MOST) => Ok((what.trim_end(), count)),
-        _ if what.ends_with(|c: char| c.is_ascii_digit() || c == ' ') => {
-            Err(format!("`{spec}`: the number of GPUs must be 1 to {MOST}"))
-        }
+        Ok(count @ 1..=MAX_ASSUMED_GPUS) => Ok((what.trim_end(), count)),
+        _ if what.ends_with(|c: char| c.is_ascii_digit() || c == ' ') => Err(format!(
+            "`{spec}`: the number of GPUs must be 1 to {MAX_ASSUMED_GPUS}"
+        )),
         _ => Ok((spec, 1)),
     }
 }

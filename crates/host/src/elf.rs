@@ -10,12 +10,12 @@ use object::read::elf::{Dyn, FileHeader, SectionHeader};
 use object::{LittleEndian, ReadRef};
 
 /// The parts read here have kilobytes, but a sparse file can claim any size.
-const MOST: u64 = 16 << 20;
+const MAX_PART_BYTES: u64 = 16 << 20;
 
 /// The most entries of a dynamic section that are read: libraries have some fifty.
-const MOST_ENTRIES: usize = 1024;
+const MAX_ENTRIES: usize = 1024;
 
-/// A file that refuses to read more than [`MOST`] bytes at once.
+/// A file that refuses to read more than [`MAX_PART_BYTES`] bytes at once.
 #[derive(Clone, Copy)]
 struct Bounded<R>(R);
 
@@ -25,7 +25,7 @@ impl<'a, R: ReadRef<'a>> ReadRef<'a> for Bounded<R> {
     }
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
-        if size <= MOST {
+        if size <= MAX_PART_BYTES {
             self.0.read_bytes_at(offset, size)
         } else {
             Err(())
@@ -74,7 +74,7 @@ pub fn dynamic<'a>(data: impl ReadRef<'a>) -> Option<Dynamic> {
     let (entries, strings) = sections.dynamic(ENDIAN, data).ok()??;
     let strings = sections.strings(ENDIAN, data, strings).ok()?;
     let mut found = Dynamic::default();
-    for entry in entries.iter().take(MOST_ENTRIES) {
+    for entry in entries.iter().take(MAX_ENTRIES) {
         let text =
             || Some(String::from_utf8_lossy(strings.get(entry.val32(ENDIAN)?).ok()?).into_owned());
         match entry.tag32(ENDIAN) {

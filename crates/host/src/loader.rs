@@ -52,9 +52,9 @@ fn matters(soname: &[u8], add_ons: &[AddOn]) -> bool {
 }
 
 /// The most relevant entries read; no host has as many.
-const MOST: usize = 10_000;
+const MAX_CACHE_ENTRIES: usize = 10_000;
 /// The longest path in bytes, with its end: the kernel's PATH_MAX.
-const MOST_PATH: usize = 4096;
+const MAX_PATH: usize = 4096;
 
 fn entries(bytes: &[u8], add_ons: &[AddOn]) -> Result<Vec<(String, PathBuf)>, &'static str> {
     let cache = new_format(bytes)?;
@@ -79,7 +79,7 @@ fn entries(bytes: &[u8], add_ons: &[AddOn]) -> Result<Vec<(String, PathBuf)>, &'
         }
         let soname = text(cache, key).ok_or("a name lies outside the file")?;
         if matters(soname, add_ons) {
-            if found.len() == MOST {
+            if found.len() == MAX_CACHE_ENTRIES {
                 return Err("it has too many entries for NVIDIA's libraries");
             }
             let path = text(cache, value).ok_or("a path lies outside the file")?;
@@ -118,7 +118,7 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 
 fn text(bytes: &[u8], at: u32) -> Option<&[u8]> {
     let rest = bytes.get(at as usize..)?;
-    let rest = &rest[..rest.len().min(MOST_PATH)];
+    let rest = &rest[..rest.len().min(MAX_PATH)];
     rest.iter().position(|b| *b == 0).map(|end| &rest[..end])
 }
 
@@ -219,12 +219,12 @@ mod tests {
     #[test]
     fn a_cache_that_says_too_much_is_an_error() {
         let one = (0x0303, "libcudnn.so.9", "/x");
-        assert!(kept(&sample(&vec![one; MOST])).is_ok());
-        assert!(kept(&sample(&vec![one; MOST + 1])).is_err());
+        assert!(kept(&sample(&vec![one; MAX_CACHE_ENTRIES])).is_ok());
+        assert!(kept(&sample(&vec![one; MAX_CACHE_ENTRIES + 1])).is_err());
         assert!(
             kept(&sample(&[(
                 0x0303,
-                &format!("libcudnn{}", "a".repeat(MOST_PATH)),
+                &format!("libcudnn{}", "a".repeat(MAX_PATH)),
                 "/x"
             )]))
             .is_err()

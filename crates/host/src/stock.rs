@@ -59,7 +59,7 @@ fn unknown_release(id: &str, version: &str, known: &[String]) -> String {
 }
 
 /// The most bytes that name a system.
-const LONGEST: usize = 100;
+const MAX_SYSTEM_NAME_BYTES: usize = 100;
 
 /// The machine architecture of a system that is named without one.
 pub const USUAL_ARCHITECTURE: &str = "x86_64";
@@ -71,10 +71,10 @@ pub const USUAL_ARCHITECTURE: &str = "x86_64";
 ///
 /// If the text does not name a system that the database knows a new installation of.
 pub fn stock(database: &Database, spec: &str, lspci: Option<&str>) -> Result<Facts, StockError> {
-    if spec.len() > LONGEST {
+    if spec.len() > MAX_SYSTEM_NAME_BYTES {
         return Err(StockError::Malformed(format!(
             "{}…",
-            visible(&spec.chars().take(LONGEST).collect::<String>())
+            visible(&spec.chars().take(MAX_SYSTEM_NAME_BYTES).collect::<String>())
         )));
     }
     let (system, arch) = match spec.split_once(':') {

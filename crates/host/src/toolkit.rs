@@ -288,12 +288,12 @@ impl Facts {
     /// The toolkit that a link leads to, also through the system's alternatives and links such as
     /// `cuda-12`.
     pub fn toolkit_behind(&self, link: &Path) -> Option<&Toolkit> {
-        const MOST_LINKS: usize = 8;
+        const MAX_LINKS: usize = 8;
         let target = |path: &PathBuf| match self.node(path)? {
             Node::Link { target } => Some(path.with_file_name("").join(target)),
             _ => None,
         };
-        let mut chain = std::iter::successors(target(&link.to_owned()), target).take(MOST_LINKS);
+        let mut chain = std::iter::successors(target(&link.to_owned()), target).take(MAX_LINKS);
         chain.find_map(|path| self.toolkits.iter().find(|toolkit| toolkit.path == path))
     }
 }

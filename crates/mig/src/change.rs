@@ -16,7 +16,7 @@ pub struct Change {
 }
 
 /// With more instances than this, subsets are not searched. No known GPU can have as many.
-const MOST_SEARCHED: usize = 16;
+const MAX_SEARCHED: usize = 16;
 
 impl Change {
     /// Whether everything stays as it is.
@@ -28,7 +28,7 @@ impl Change {
 /// The change that keeps the most instances; of several, the one that keeps the most slots. None if
 /// the layout cannot be placed.
 pub fn change(geometry: &Geometry, have: &[Instance], layout: &Layout) -> Option<Change> {
-    let count = if have.len() <= MOST_SEARCHED {
+    let count = if have.len() <= MAX_SEARCHED {
         have.len()
     } else {
         0

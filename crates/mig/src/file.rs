@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 /// The most entries of a configuration that are read.
-const MOST_ENTRIES: usize = 1024;
+const MAX_ENTRIES: usize = 1024;
 
 /// A file of layouts: configurations by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,8 +140,8 @@ impl LayoutFile {
         for (configuration, entries) in &whole.mig_configs {
             let problem = match entries.as_slice() {
                 [] => Some("has no entries".to_owned()),
-                entries if entries.len() > MOST_ENTRIES => {
-                    Some(format!("has more than {MOST_ENTRIES} entries"))
+                entries if entries.len() > MAX_ENTRIES => {
+                    Some(format!("has more than {MAX_ENTRIES} entries"))
                 }
                 entries => entries.iter().find_map(Entry::problem),
             };

@@ -4,7 +4,7 @@ use gpusetup_database::compat::{Database, MediaEngines, MigPlacement, MigProfile
 use std::collections::BTreeSet;
 
 /// The most slots of a GPU that layouts are computed for.
-pub const MOST_SLOTS: u8 = 32;
+pub const MAX_SLOTS: u8 = 32;
 
 /// Where a geometry comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Geometry {
         let end = |p: &Profile| {
             let last = p.placement.starts.iter().max()?;
             last.checked_add(p.placement.size)
-                .filter(|end| *end <= MOST_SLOTS && p.placement.size > 0)
+                .filter(|end| *end <= MAX_SLOTS && p.placement.size > 0)
         };
         let ends: Vec<u8> = profiles.iter().map(end).collect::<Option<_>>()?;
         let slots = ends.into_iter().max()?;

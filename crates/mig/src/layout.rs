@@ -4,7 +4,7 @@ use super::geometry::{Geometry, Profile};
 use std::fmt::Write;
 
 /// The most instances that a layout can have: more fit no GPU.
-pub const MOST_INSTANCES: usize = 32;
+pub const MAX_INSTANCES: usize = 32;
 
 /// The number of instances of each profile, in the geometry's order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +35,7 @@ pub enum LayoutError {
     #[error("{0:?} is no instance; write none for a GPU without instances")]
     NoInstance(String),
     /// There are too many instances.
-    #[error("it names more than {MOST_INSTANCES} instances")]
+    #[error("it names more than {MAX_INSTANCES} instances")]
     TooMany,
 }
 
@@ -81,7 +81,7 @@ impl Layout {
             let profile = geometry.profile(word).ok_or_else(|| not_a_profile(word))?;
             let sum = u32::from(layout.0[profile]).saturating_add(count);
             layout.0[profile] = u8::try_from(sum).map_err(|_| LayoutError::TooMany)?;
-            if layout.instances() > MOST_INSTANCES {
+            if layout.instances() > MAX_INSTANCES {
                 return Err(LayoutError::TooMany);
             }
         }

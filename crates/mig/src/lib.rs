@@ -22,7 +22,7 @@ pub use board::{Board, Existing, State};
 pub use change::{Change, change};
 pub use file::{Entry, FileError, GpuLayout, LayoutFile, NamedGpu, export};
 pub use geometry::{Geometry, Origin, Profile};
-pub use layout::{Layout, LayoutError, MOST_INSTANCES};
+pub use layout::{Layout, LayoutError, MAX_INSTANCES};
 pub use place::{Instance, place, place_around};
 pub use plan::{
     Amount, PlacedInstance, PlannedGpu, PlannedHost, ProfilesFrom, Wanted, described, needed,

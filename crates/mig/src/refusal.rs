@@ -50,7 +50,7 @@ pub enum Shortage {
 /// The number of similar layouts that are suggested.
 const SUGGESTIONS: usize = 3;
 /// Boards with more layouts than this get no suggestions. The largest known one has some thousands.
-const MOST_LAYOUTS: usize = 100_000;
+const MAX_LAYOUTS: usize = 100_000;
 
 /// Where the instances of a layout go.
 ///
@@ -147,7 +147,7 @@ pub fn fitting(geometry: &Geometry) -> Option<Vec<Layout>> {
                 all.push(more);
             }
         }
-        if all.len() > MOST_LAYOUTS {
+        if all.len() > MAX_LAYOUTS {
             return None;
         }
         at += 1;

@@ -585,11 +585,11 @@ fn fabric(device: &Device) -> Result<Option<Fabric>, NvmlError> {
 /// Which NVLinks are up, by number. An error if the GPU has none.
 fn link_states(device: &Device) -> Result<Vec<bool>, NvmlError> {
     /// More than any GPU has so far; NVML refuses numbers that are too large.
-    const MOST: u32 = 36;
+    const MAX_NVLINKS: u32 = 36;
     let first = device.is_linked(0)?;
     Ok([first]
         .into_iter()
-        .chain((1..MOST).map_while(|link| device.is_linked(link).ok()))
+        .chain((1..MAX_NVLINKS).map_while(|link| device.is_linked(link).ok()))
         .collect())
 }
 

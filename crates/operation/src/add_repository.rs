@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// No key's file is longer, in bytes.
-pub const MOST_KEY: u64 = 64 << 10;
+pub const MAX_KEY: u64 = 64 << 10;
 /// Lists of a hundred thousand packages come in less over a slow network.
 const LIMIT: Duration = Duration::from_secs(900);
 const MODE: u32 = 0o644;
@@ -568,9 +568,9 @@ impl Action for AddRepository {
             if key
                 .content
                 .as_ref()
-                .is_some_and(|text| text.len() as u64 > MOST_KEY)
+                .is_some_and(|text| text.len() as u64 > MAX_KEY)
             {
-                return Err(format!("a key of more than {MOST_KEY} bytes"));
+                return Err(format!("a key of more than {MAX_KEY} bytes"));
             }
         }
         Ok(())

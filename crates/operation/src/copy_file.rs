@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The largest file, in bytes.
-pub const MOST: u64 = 1 << 20;
+pub const MAX_COPIED_BYTES: u64 = 1 << 20;
 
 /// Copies a file of the machine that gpusetup runs on, owned by root. Directories above the copy
 /// are made.
@@ -60,7 +60,8 @@ impl CopyFile {
     /// the file.
     fn content(&self) -> Result<Vec<u8>, String> {
         let open = input::open_trusted(&self.from, &Trust::Anybody).map_err(|e| e.to_string())?;
-        let content = input::bytes(open, &self.from, MOST).map_err(|e| e.to_string())?;
+        let content =
+            input::bytes(open, &self.from, MAX_COPIED_BYTES).map_err(|e| e.to_string())?;
         let is_it = sha256(&content) == self.sha256;
         if is_it {
             Ok(content)

@@ -363,7 +363,7 @@ impl Action for Run {
         })?;
         valid::paths(creates.iter().chain(changes).chain(removes).chain(if_there))?;
         expects.iter().try_for_each(|text| valid::no_nul(text))?;
-        if *limit <= valid::MOST_SECONDS {
+        if *limit <= valid::MAX_SECONDS {
             Ok(())
         } else {
             Err(format!("a limit of {limit} seconds"))

@@ -12,13 +12,13 @@ use std::path::{Component, Path};
 pub type Valid = Result<(), String>;
 
 /// No path is longer, in bytes: the kernel's PATH_MAX.
-const MOST_PATH: usize = 4096;
+const MAX_PATH: usize = 4096;
 /// No path has more components. Each level costs a look at all those above it.
-const MOST_COMPONENTS: usize = 128;
+const MAX_COMPONENTS: usize = 128;
 /// No program may run longer, in seconds: a week.
-pub(crate) const MOST_SECONDS: u64 = 7 * 24 * 3600;
+pub(crate) const MAX_SECONDS: u64 = 7 * 24 * 3600;
 /// Nothing is larger, in bytes.
-const MOST_BYTES: u64 = 1 << 44;
+const MAX_BYTES: u64 = 1 << 44;
 /// A written file's mode has no other bits: nobody but the owner may write, and none runs as
 /// somebody else.
 pub(crate) const MODES: u32 = 0o755;
@@ -85,7 +85,7 @@ fn below(relative: &Path, shown: &Path) -> Valid {
     }
     match count {
         _ if bytes.contains(&0) => wrong(" has a NUL in it"),
-        _ if bytes.len() > MOST_PATH || count > MOST_COMPONENTS => wrong(" is too long"),
+        _ if bytes.len() > MAX_PATH || count > MAX_COMPONENTS => wrong(" is too long"),
         0 => wrong(" is a root directory"),
         _ => Ok(()),
     }
@@ -109,7 +109,7 @@ pub fn checksum(text: &str) -> Valid {
 }
 
 pub(crate) fn size(bytes: u64) -> Valid {
-    if bytes <= MOST_BYTES {
+    if bytes <= MAX_BYTES {
         Ok(())
     } else {
         Err(format!("{bytes} bytes are more than there can be"))
@@ -240,7 +240,7 @@ pub(crate) fn url(url: &str) -> Valid {
 
 pub(crate) fn target(target: &Path) -> Valid {
     let bytes = target.as_os_str().as_encoded_bytes();
-    if bytes.is_empty() || bytes.len() > MOST_PATH || bytes.contains(&0) {
+    if bytes.is_empty() || bytes.len() > MAX_PATH || bytes.contains(&0) {
         return Err(format!(
             "{:?} is not a valid target of a link",
             short(&target.to_string_lossy())
@@ -406,7 +406,7 @@ mod tests {
         for good in ["/f", "/usr/local/cuda-12.8", "/usr//local/./x", "/a b/é"] {
             assert_eq!(path(Path::new(good)), Ok(()), "{good}");
         }
-        assert_eq!(path(&deep(MOST_COMPONENTS)), Ok(()));
+        assert_eq!(path(&deep(MAX_COMPONENTS)), Ok(()));
         for bad in [
             "",
             "/",

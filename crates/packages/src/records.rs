@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes of a block. It fits in a core's cache, so that it can be searched right after it was read.
 const BLOCK: usize = 256 << 10;
 /// The maximum length of a record in bytes. Records of real lists have a few kilobytes.
-const LONGEST_RECORD: usize = 8 << 20;
+const MAX_RECORD: usize = 8 << 20;
 /// The maximum window of zstd, as a power of two: enough for `zstd --ultra`.
 const ZSTD_WINDOW: u32 = 26;
 
@@ -166,7 +166,7 @@ pub fn each_record<E: From<io::Error>>(
     let (mut block, mut filled, mut searched) = (vec![0; BLOCK], 0, 0);
     loop {
         if filled == block.len() {
-            if block.len() >= LONGEST_RECORD {
+            if block.len() >= MAX_RECORD {
                 return Err(invalid("a record is longer than 8 MiB").into());
             }
             block.resize(block.len() * 2, 0);

@@ -6,9 +6,9 @@ use gpusetup_operation::valid;
 use gpusetup_text::text::{hidden_in, visible};
 
 /// The maximum number of steps.
-const MOST_STEPS: usize = 1000;
+const MAX_STEPS: usize = 1000;
 /// The maximum number of operations.
-const MOST_OPERATIONS: usize = 100_000;
+const MAX_OPERATIONS: usize = 100_000;
 /// Keys whose values may have several lines: file contents, and command arguments, one of which may
 /// be a script.
 const SEVERAL_LINES: [&str; 2] = ["content", "argv"];
@@ -66,7 +66,7 @@ impl Plan {
 
     /// Whether all of its operations are valid; the error names the invalid one.
     pub fn valid(&self) -> Result<(), String> {
-        if self.steps.len() > MOST_STEPS || self.acts().count() > MOST_OPERATIONS {
+        if self.steps.len() > MAX_STEPS || self.acts().count() > MAX_OPERATIONS {
             return Err("it has too many steps".to_owned());
         }
         valid::prefix(&self.request.prefix)?;

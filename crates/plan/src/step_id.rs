@@ -427,7 +427,7 @@ impl schemars::JsonSchema for StepId {
     }
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let names: Vec<_> = KINDS.iter().map(|(_, kind)| kind.name).collect();
-        let (most, series) = (AddOnId::MOST, "[0-9]+[.][0-9]+");
+        let (most, series) = (AddOnId::MAX_LENGTH, "[0-9]+[.][0-9]+");
         let add_ons =
             format!("(install|remove)-[a-z0-9]{{1,{most}}}|install-[a-z0-9]{{1,{most}}}-{series}");
         schemars::json_schema!({

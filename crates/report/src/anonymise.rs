@@ -354,8 +354,8 @@ fn run(text: &str, is_part: impl Fn(char) -> bool) -> &str {
 /// The longest prefix of a text that a rule reads. Without this limit a line of a megabyte would be
 /// read once per word.
 fn beginning(text: &str) -> &str {
-    const MOST: usize = 160;
-    let mut end = MOST.min(text.len());
+    const MAX_BEGINNING: usize = 160;
+    let mut end = MAX_BEGINNING.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
     }

@@ -16,7 +16,7 @@ pub const SCHEMA: &str = "gpusetup.evidence/1";
 pub const EVIDENCE: &str = "evidence.json";
 
 /// The largest unpacked size of a report, in bytes: gpusetup writes less than half.
-const MOST_UNPACKED: u64 = 32 << 20;
+const MAX_UNPACKED: u64 = 32 << 20;
 /// The largest window of the decoder, as a power of two in bytes; gpusetup's own reports need 2^21.
 const WINDOW: u32 = 24;
 /// zstd's default: a report is small and is packed once.
@@ -53,7 +53,7 @@ pub enum ArchiveError {
     #[error("it is not a .tar.zst, or it is damaged: {0}")]
     Damaged(#[from] io::Error),
     /// Too large for the memory.
-    #[error("it unpacks to more than {} MiB, the limit for a report", MOST_UNPACKED >> 20)]
+    #[error("it unpacks to more than {} MiB, the limit for a report", MAX_UNPACKED >> 20)]
     TooLarge,
     /// Contents that do not belong to a report.
     #[error("it contains {0}, which does not belong to a report")]
@@ -124,8 +124,8 @@ pub fn open(archive: impl Read) -> Result<Collected, ArchiveError> {
 pub fn unpack(archive: impl Read) -> Result<BTreeMap<String, String>, ArchiveError> {
     let mut bytes = Vec::new();
     let decoder = zst::Decoder::new(archive)?.window(WINDOW)?;
-    decoder.take(MOST_UNPACKED + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST_UNPACKED {
+    decoder.take(MAX_UNPACKED + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_UNPACKED {
         return Err(ArchiveError::TooLarge);
     }
     let mut texts = BTreeMap::new();

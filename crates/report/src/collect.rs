@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The most bytes of a text; of longer texts the end is kept.
-const MOST_OF_ONE: usize = 1 << 20;
+const MAX_TEXT_BYTES: usize = 1 << 20;
 /// The most bytes of the log of a build, an installer or a step of gpusetup.
-const MOST_OF_A_LOG: u64 = 256 << 10;
+const MAX_LOG_BYTES: u64 = 256 << 10;
 /// The most bytes of all texts together.
-const MOST_OF_ALL: usize = 16 << 20;
+const MAX_TOTAL_BYTES: usize = 16 << 20;
 /// The most logs of DKMS builds, and of gpusetup's steps.
-const MOST_LOGS: usize = 8;
+const MAX_LOGS: usize = 8;
 
 /// The texts of a report, by name, anonymised.
 pub fn collect(
@@ -46,7 +46,7 @@ pub fn collect(
                 .collect(),
             _ => anonymiser.text(text),
         };
-        *text = last_lines(&clean, MOST_OF_ONE).to_owned();
+        *text = last_lines(&clean, MAX_TEXT_BYTES).to_owned();
     }
     // The checks run on the anonymised evidence, so the result contains nothing private and is the
     // same elsewhere.
@@ -65,7 +65,7 @@ pub fn collect(
         EVIDENCE.to_owned(),
         serde_json::to_string_pretty(&collected)? + "\n",
     );
-    let mut room = MOST_OF_ALL;
+    let mut room = MAX_TOTAL_BYTES;
     let names: Vec<_> = [EVIDENCE.to_owned(), "doctor.json".to_owned()]
         .into_iter()
         .chain(texts.keys().cloned())
@@ -124,7 +124,7 @@ fn texts(system: &System, facts: &Facts, sources: &EvidenceSources) -> BTreeMap<
     if let Answer::Is(log) = log {
         texts.insert(
             "kernel.log".to_owned(),
-            last_lines(&of_driver(&log, facts), MOST_OF_ONE).to_owned(),
+            last_lines(&of_driver(&log, facts), MAX_TEXT_BYTES).to_owned(),
         );
     }
     let mut add = |name: String, path: &Path, most: u64| {
@@ -144,36 +144,36 @@ fn texts(system: &System, facts: &Facts, sources: &EvidenceSources) -> BTreeMap<
         add(
             name.to_owned(),
             &Path::new("/var/log").join(name),
-            MOST_OF_A_LOG,
+            MAX_LOG_BYTES,
         );
     }
     add(
         "gpusetup/result.json".to_owned(),
         Path::new("/var/lib/gpusetup/result.json"),
-        MOST_OF_ONE as u64,
+        MAX_TEXT_BYTES as u64,
     );
     add(
         "gpusetup/events.jsonl".to_owned(),
         Path::new(EVENTS),
-        MOST_OF_A_LOG,
+        MAX_LOG_BYTES,
     );
     let own = system
         .list(LOGS)
         .unwrap_or_default()
         .into_iter()
         .filter(|n| n.ends_with(".log"));
-    for name in own.take(MOST_LOGS) {
+    for name in own.take(MAX_LOGS) {
         add(
             format!("gpusetup/{}", file_name(&name)),
             &Path::new(LOGS).join(&name),
-            MOST_OF_A_LOG,
+            MAX_LOG_BYTES,
         );
     }
-    for (name, path) in dkms_logs(system).into_iter().take(MOST_LOGS) {
+    for (name, path) in dkms_logs(system).into_iter().take(MAX_LOGS) {
         add(
             format!("dkms/{}.log", file_name(&name)),
             &path,
-            MOST_OF_A_LOG,
+            MAX_LOG_BYTES,
         );
     }
     texts

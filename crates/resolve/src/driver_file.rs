@@ -36,7 +36,7 @@ pub struct DriverFile {
 }
 
 /// The longest name, in bytes.
-const MOST_NAME: usize = 128;
+const MAX_NAME: usize = 128;
 
 /// What the name of a runfile says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ impl Named {
     /// If the name is not that of a driver, or of one for hypervisors.
     pub fn of(file: &str) -> Result<Self, NameError> {
         // It is the name of a file in the cache, and of a word in scripts.
-        if file.len() > MOST_NAME
+        if file.len() > MAX_NAME
             || !file
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))

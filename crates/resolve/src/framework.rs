@@ -42,7 +42,7 @@ pub struct Combination {
 /// matches all of its releases, a range all releases in it.
 pub fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<Vec<String>> {
     /// Limits the product of several frameworks without a version.
-    const MOST: usize = 500;
+    const MAX_COMBINATIONS: usize = 500;
     let mut all = vec![Vec::new()];
     for text in frameworks {
         let (_, version) = framework_and_version(text);
@@ -75,7 +75,7 @@ pub fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<Vec<Str
                     .map(|one| [some.as_slice(), std::slice::from_ref(one)].concat())
             })
             .collect();
-        all.truncate(MOST);
+        all.truncate(MAX_COMBINATIONS);
     }
     all
 }

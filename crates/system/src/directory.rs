@@ -17,7 +17,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The most nested directories held open during removal; each takes a descriptor.
-const MOST_LEVELS: usize = 400;
+const MAX_LEVELS: usize = 400;
 
 /// An open directory.
 #[derive(Debug)]
@@ -225,7 +225,7 @@ impl Directory {
         let mut moved = 0;
         loop {
             let before = moved;
-            match self.remove_levels(name, MOST_LEVELS, None, &mut moved) {
+            match self.remove_levels(name, MAX_LEVELS, None, &mut moved) {
                 // Directories nested too deeply have been moved to the outermost one.
                 Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty && moved > before => {}
                 Err(_) if is_gone() => return Ok(()),

@@ -332,8 +332,8 @@ fn bytes_or_standard_input(path: &Path, most: u64) -> Result<Vec<u8>, InputError
 /// Reads one line of standard input.
 pub fn line() -> io::Result<String> {
     let (mut line, mut byte) = (Vec::new(), [0]);
-    const MOST: usize = 4096;
-    while line.len() < MOST && StandardInput.read(&mut byte)? == 1 && byte[0] != b'\n' {
+    const MAX_TYPED_BYTES: usize = 4096;
+    while line.len() < MAX_TYPED_BYTES && StandardInput.read(&mut byte)? == 1 && byte[0] != b'\n' {
         line.push(byte[0]);
     }
     Ok(String::from_utf8_lossy(&line).into_owned())

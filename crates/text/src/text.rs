@@ -312,7 +312,7 @@ pub fn counted(number: u64, one: &str, several: &str) -> String {
 }
 
 /// The most edits between a typo and the word that was meant.
-pub const MOST_EDITS: usize = 2;
+pub const MAX_EDITS: usize = 2;
 
 /// The one of these words that takes the fewest edits to get from a typo, if `most` are enough.
 pub fn nearest<'a>(
@@ -437,7 +437,7 @@ fn start_of_cut_login(word: &str) -> Option<usize> {
 fn end_of_cut_login(rest: &str) -> Option<usize> {
     let near = rest
         .bytes()
-        .take(LONGEST_PASSWORD)
+        .take(MAX_PASSWORD)
         .take_while(|byte| *byte != b'\n');
     let at = { near }.position(|byte| byte == b'@')?;
     let word = rest[at..].split(char::is_whitespace).next()?;
@@ -445,13 +445,13 @@ fn end_of_cut_login(rest: &str) -> Option<usize> {
 }
 
 /// Bytes of a password with blanks.
-const LONGEST_PASSWORD: usize = 200;
+const MAX_PASSWORD: usize = 200;
 
 /// Bytes of a word that may have addresses in it.
-const LONGEST_ADDRESS: usize = 4096;
+const MAX_ADDRESS: usize = 4096;
 
 fn without_logins_in_word(word: &str) -> String {
-    if word.len() > LONGEST_ADDRESS {
+    if word.len() > MAX_ADDRESS {
         return word.rsplit('@').next().unwrap_or_default().to_owned();
     }
     // From the end: the last @ of a login is the one before the host.

@@ -2,9 +2,9 @@
 
 use super::super::host::must_be_private;
 use super::super::options::{DatabaseOptions, JsonOption, to_the_end};
-use super::super::upstream::{self, Lists, MOST_SIGNATURES};
+use super::super::upstream::{self, Lists, MAX_SIGNATURES};
 use super::super::{Problem, print};
-use crate::database::archive::{self, MOST_BYTES};
+use crate::database::archive::{self, MAX_BYTES};
 use crate::database::store::{StoreError, Updated};
 use crate::database::{VERSION, embedded};
 use crate::exit::Exit;
@@ -116,7 +116,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
         sources: &sources,
     };
     let signers = upstream::signers(&options.key, "databases", &lists)?;
-    let bytes = upstream::read(from, MOST_BYTES, &sources)?
+    let bytes = upstream::read(from, MAX_BYTES, &sources)?
         .ok_or_else(|| Problem::usage(format!("there is no {}", public_address(from))))?;
     let signature = format!("{from}.minisig");
     let unsigned = || {
@@ -125,7 +125,7 @@ pub fn run(options: &Options) -> Result<Exit, Problem> {
             public_address(&signature)
         ))
     };
-    let signature = upstream::read(&signature, MOST_SIGNATURES, &sources)?.ok_or_else(unsigned)?;
+    let signature = upstream::read(&signature, MAX_SIGNATURES, &sources)?.ok_or_else(unsigned)?;
     let signature = String::from_utf8_lossy(&signature);
     let today = today();
     let last_day = (!options.allow_older).then_some(today.as_str());

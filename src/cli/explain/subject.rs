@@ -23,7 +23,7 @@ use gpusetup_data::{error_codes, subjects};
 use std::rc::Rc;
 
 /// How many names are suggested for one that is not known.
-const MOST_NEAR: usize = 3;
+const MAX_NEAR: usize = 3;
 
 /// The subjects with releases that have pages, or are refused.
 const RELEASED: [&str; 3] = ["driver", "toolkit", "cudnn"];
@@ -180,8 +180,8 @@ pub fn unknown_text(text: &str) -> Problem {
 
 /// The first characters of a text that somebody typed or pasted.
 fn short(text: &str) -> String {
-    const MOST: usize = 200;
-    match text.char_indices().nth(MOST) {
+    const MAX_SHOWN_CHARACTERS: usize = 200;
+    match text.char_indices().nth(MAX_SHOWN_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
@@ -229,7 +229,7 @@ pub fn unknown(name: &str, options: &Options, language: &Translation) -> Problem
             .attempt("dmesg | gpusetup explain -  # any text with an error");
     }
     near.into_iter()
-        .take(MOST_NEAR)
+        .take(MAX_NEAR)
         .fold(problem, |problem, (_, other)| {
             problem.attempt(format!("gpusetup explain {other}"))
         })

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a module file at most.
-const LARGEST: u64 = 1 << 20;
+const MAX_MODULE_FILE_BYTES: u64 = 1 << 20;
 
 /// Why no module files were written.
 pub enum Failure {
@@ -52,8 +52,8 @@ impl Place for Here {
         if !output::is_taken(path) {
             return Standing::Nothing;
         }
-        let text =
-            (!input::is_link(path)).then(|| input::text(path, LARGEST, &Trust::Anybody).ok());
+        let text = (!input::is_link(path))
+            .then(|| input::text(path, MAX_MODULE_FILE_BYTES, &Trust::Anybody).ok());
         text.flatten().map_or(Standing::Other, Standing::Text)
     }
 }

@@ -18,17 +18,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The most characters of the text that are quoted for a message.
-const MOST_QUOTED: usize = 200;
+const MAX_QUOTED: usize = 200;
 
 /// The most error numbers of the driver, and of NVSwitches, that a report has: a log can have
 /// thousands.
-const MOST_LOGGED: usize = 100;
+const MAX_LOGGED: usize = 100;
 
 /// The most GPUs that a line names.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// The most different Xids, and SXids, that a person is shown.
-const MOST_KINDS: usize = 20;
+const MAX_KINDS: usize = 20;
 
 /// What was recognised in a text.
 #[derive(Debug, Serialize)]
@@ -312,18 +312,18 @@ impl PasteReport {
                 run,
             }
         };
-        let beyond = |all: usize| all.saturating_sub(MOST_LOGGED);
+        let beyond = |all: usize| all.saturating_sub(MAX_LOGGED);
         let left_out = beyond(logged.xids.len()) + beyond(logged.sxids.len());
         let xids: Vec<_> = logged
             .xids
             .into_iter()
-            .take(MOST_LOGGED)
+            .take(MAX_LOGGED)
             .map(of_xid)
             .collect();
         let sxids: Vec<_> = logged
             .sxids
             .into_iter()
-            .take(MOST_LOGGED)
+            .take(MAX_LOGGED)
             .map(of_sxid)
             .collect();
         Self {
@@ -367,7 +367,7 @@ fn is_covered(action: XidAction) -> bool {
 
 /// A line of somebody else's text; of a long one, the part that was recognised.
 fn quoted_or(line: &str, near: &str) -> String {
-    let is_long = line.chars().nth(MOST_QUOTED).is_some();
+    let is_long = line.chars().nth(MAX_QUOTED).is_some();
     if is_long && !near.is_empty() {
         format!("…{}…", shortened(near))
     } else {
@@ -433,12 +433,12 @@ fn title_of(id: CheckId) -> String {
 /// A line of somebody else's text, safe for a terminal and not longer than is useful.
 fn shortened(line: &str) -> String {
     // A line may have the whole text.
-    let start: String = line.trim_start().chars().take(4 * MOST_QUOTED).collect();
+    let start: String = line.trim_start().chars().take(4 * MAX_QUOTED).collect();
     let line = one_line(without_escapes(&start).trim());
-    if line.chars().count() <= MOST_QUOTED {
+    if line.chars().count() <= MAX_QUOTED {
         return line;
     }
-    line.chars().take(MOST_QUOTED).chain(['…']).collect()
+    line.chars().take(MAX_QUOTED).chain(['…']).collect()
 }
 
 /// The report for a person: root messages first, symptoms in a line each.
@@ -487,11 +487,11 @@ pub fn text(report: &PasteReport, look: Look<'_>) -> String {
     let mut left_out = report.left_out;
     for kind in [xids, sxids] {
         kind.iter()
-            .take(MOST_KINDS)
+            .take(MAX_KINDS)
             .for_each(|error| out += &error.text(look));
         left_out += kind
             .iter()
-            .skip(MOST_KINDS)
+            .skip(MAX_KINDS)
             .map(|error| error.count)
             .sum::<usize>();
     }
@@ -700,8 +700,8 @@ fn groups<T, K: PartialEq>(all: &[T], key: impl Fn(&T) -> K) -> Vec<Vec<&T>> {
 
 /// `0000:17:00.0`, `0000:17:00.0, 0000:65:00.0 and 6 more`.
 fn places(all: &[&str], language: &Translation) -> String {
-    let named = all[..all.len().min(MOST_NAMED)].join(", ");
-    match all.len().saturating_sub(MOST_NAMED) {
+    let named = all[..all.len().min(MAX_NAMED)].join(", ");
+    match all.len().saturating_sub(MAX_NAMED) {
         0 => named,
         more => language.filled(
             words::PLACES_AND_MORE,
@@ -714,7 +714,7 @@ fn places(all: &[&str], language: &Translation) -> String {
 fn commands<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut commands: Vec<String> = Vec::new();
     for command in all {
-        if !commands.contains(command) && commands.len() < MOST_NAMED {
+        if !commands.contains(command) && commands.len() < MAX_NAMED {
             commands.push(command.clone());
         }
     }

@@ -5,8 +5,8 @@ use crate::mig::PlannedGpu;
 use crate::text::columns;
 
 /// The widest and the narrowest slice, with its left border.
-const WIDEST: usize = 9;
-const NARROWEST: usize = 2;
+const MAX_SLICE_WIDTH: usize = 9;
+const MIN_SLICE_WIDTH: usize = 2;
 const LABEL: usize = 10;
 
 /// The pieces of boxes: horizontal, vertical, and the corners and crossings of each line from left
@@ -40,7 +40,8 @@ struct Part<'a> {
 /// The picture, with lines of at most the canvas' width.
 pub fn picture(gpu: &PlannedGpu, canvas: Canvas) -> String {
     let total = usize::from(gpu.slots.total.max(gpu.compute_slices.total)).max(1);
-    let cell = (canvas.width.saturating_sub(LABEL + 1) / total).clamp(NARROWEST, WIDEST);
+    let cell =
+        (canvas.width.saturating_sub(LABEL + 1) / total).clamp(MIN_SLICE_WIDTH, MAX_SLICE_WIDTH);
     let pieces = if canvas.unicode { &LINES } else { &ASCII };
     let numbers = (0..gpu.slots.total)
         .map(|slot| format!("{slot:<cell$}"))

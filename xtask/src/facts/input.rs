@@ -14,16 +14,16 @@ use std::path::Path;
 
 /// The largest input in bytes. NVIDIA's lists have 100 KB, the release notes 400 KB, lists of GPUs
 /// 800 KB.
-const LARGEST: u64 = 8 << 20;
+const MAX_INPUT_BYTES: u64 = 8 << 20;
 
 /// The most entries of a folder with its subfolders.
-const MOST: usize = 20_000;
+const MAX_ENTRIES: usize = 20_000;
 
 /// The most nested folder.
-const DEEPEST: usize = 10;
+const MAX_DEPTH: usize = 10;
 
 /// The most lists that a server's listings may name. NVIDIA's name some 200.
-const MOST_LISTS: usize = 1_000;
+const MAX_LISTS: usize = 1_000;
 
 /// The products whose lists are looked for on a server.
 const PRODUCTS: [&str; 6] = [
@@ -132,8 +132,8 @@ fn below(
         .collect::<std::io::Result<Vec<_>>>()
         .map_err(failed)?;
     names.sort();
-    if found.len() + names.len() > MOST {
-        return Err(format!("{}: more than {MOST} files", at.display()));
+    if found.len() + names.len() > MAX_ENTRIES {
+        return Err(format!("{}: more than {MAX_ENTRIES} files", at.display()));
     }
     for name in names {
         if name.to_string_lossy().starts_with('.') {
@@ -149,7 +149,7 @@ fn below(
         };
         let (file, path) = (at.join(name), format!("{path}{name}"));
         let kind_of_file = fs::symlink_metadata(&file).map_err(failed)?.file_type();
-        if kind_of_file.is_dir() && depth < DEEPEST {
+        if kind_of_file.is_dir() && depth < MAX_DEPTH {
             below(&file, &format!("{path}/"), depth + 1, found, report)?;
         } else if kind_of_file.is_dir() {
             report.unknown("folders that are nested too deep", path);
@@ -195,11 +195,11 @@ fn contents(path: &Path) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     fs::File::open(path)
         .map_err(failed)?
-        .take(LARGEST + 1)
+        .take(MAX_INPUT_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(failed)?;
-    if bytes.len() as u64 > LARGEST {
-        Err(format!("it is larger than {LARGEST} bytes"))
+    if bytes.len() as u64 > MAX_INPUT_BYTES {
+        Err(format!("it is larger than {MAX_INPUT_BYTES} bytes"))
     } else {
         Ok(bytes)
     }
@@ -214,7 +214,7 @@ fn text_of(bytes: Vec<u8>) -> Result<(String, String)> {
 }
 
 fn get(url: &str) -> Result<Vec<u8>> {
-    let most = LARGEST.to_string();
+    let most = MAX_INPUT_BYTES.to_string();
     let bytes = pypi::curl(&[
         "--proto",
         "=http,https",
@@ -224,8 +224,8 @@ fn get(url: &str) -> Result<Vec<u8>> {
         &most,
         url,
     ])?;
-    if bytes.len() as u64 > LARGEST {
-        Err(format!("it is larger than {LARGEST} bytes"))
+    if bytes.len() as u64 > MAX_INPUT_BYTES {
+        Err(format!("it is larger than {MAX_INPUT_BYTES} bytes"))
     } else {
         Ok(bytes)
     }
@@ -290,7 +290,7 @@ fn on_server(base: &str, database: &Database, report: &mut Report) -> Vec<Input>
             );
         }
     }
-    if paths.len() > MOST_LISTS {
+    if paths.len() > MAX_LISTS {
         report.refused.push(format!(
             "{}: its listings name {} lists",
             shown(base),

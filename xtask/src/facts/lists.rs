@@ -200,13 +200,13 @@ fn archive(
 /// A size: NVIDIA writes it as text.
 fn number(value: &Json) -> Option<u64> {
     // No archive has a terabyte.
-    const MOST: u64 = 1 << 40;
+    const MAX_ARCHIVE_BYTES: u64 = 1 << 40;
     let size = match value {
         Json::Number(size) => *size,
         Json::Text(text) if is_digits(text) => text.parse().ok()?,
         _ => return None,
     };
-    (1..MOST).contains(&size).then_some(size)
+    (1..MAX_ARCHIVE_BYTES).contains(&size).then_some(size)
 }
 
 fn is_digits(text: &str) -> bool {

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::path::{Component, Path};
 
 /// The size limit of an archive, packed or unpacked: about fifty times today's size.
-pub const MOST_BYTES: u64 = 64 << 20;
+pub const MAX_BYTES: u64 = 64 << 20;
 
 /// Why an archive is not accepted.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ pub fn pack(folder: &Path, expires: Option<&str>) -> Result<Vec<u8>, LoadError> 
 /// The database in a verified archive.
 pub fn unpack(archive: &[u8]) -> Result<Database, ArchiveError> {
     let mut files = Vec::new();
-    let mut tar = tar::Archive::new(XzDecoder::new(archive).take(MOST_BYTES));
+    let mut tar = tar::Archive::new(XzDecoder::new(archive).take(MAX_BYTES));
     for entry in tar.entries()? {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();

@@ -8,12 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The size limit of a file, in bytes.
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 /// The limits of all files together: their total size, and their number.
-const MOST_IN_ALL: usize = 16 << 20;
-const MOST_FILES: usize = 10_000;
+const MAX_TOTAL_BYTES: usize = 16 << 20;
+const MAX_FILES: usize = 10_000;
 /// The deepest nesting of folders in a database.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Why the database in a folder is not used.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +57,7 @@ pub fn load(folder: &Path, trust: &Trust) -> Result<Database, FolderError> {
             }
             .into());
         }
-        read(&path, folder, trust, DEEPEST, &mut files)?;
+        read(&path, folder, trust, MAX_DEPTH, &mut files)?;
     }
     files.sort();
     Ok(parse(
@@ -101,9 +101,9 @@ fn read(
                 .unwrap_or(&path)
                 .display()
                 .to_string();
-            files.push((name, input::text(&path, MOST_BYTES, trust)?));
+            files.push((name, input::text(&path, MAX_FILE_BYTES, trust)?));
             let bytes: usize = files.iter().map(|(_, text)| text.len()).sum();
-            if files.len() > MOST_FILES || bytes > MOST_IN_ALL {
+            if files.len() > MAX_FILES || bytes > MAX_TOTAL_BYTES {
                 return Err(FolderError::TooLarge(top.to_owned()));
             }
         }

@@ -3,7 +3,7 @@
 //! and the previous one is kept. It is readable by everybody, because everybody may plan; only root
 //! may write to it, and it is refused otherwise.
 
-use super::archive::{self, ArchiveError, MOST_BYTES};
+use super::archive::{self, ArchiveError, MAX_BYTES};
 use super::is_newer;
 use gpusetup_database::compact::SHAPE;
 use gpusetup_database::compat::Database;
@@ -298,7 +298,7 @@ fn read(folder: &Directory, name: &str, path: &Path) -> Result<Option<Vec<u8>>, 
     };
     only_ours(file.metadata(), &path)?;
     let too_large = || io::Error::from(io::ErrorKind::FileTooLarge);
-    let read = input::limited(file, MOST_BYTES).and_then(|bytes| bytes.ok_or_else(too_large));
+    let read = input::limited(file, MAX_BYTES).and_then(|bytes| bytes.ok_or_else(too_large));
     read.map(Some).map_err(failed(&path))
 }
 

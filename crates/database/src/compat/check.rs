@@ -90,7 +90,7 @@ fn packages(database: &Database, c: &mut Checker) {
 }
 
 /// The most placement slots of a GPU that layouts are computed for.
-const MOST_SLOTS: u8 = 32;
+const MAX_SLOTS: u8 = 32;
 
 fn mig(database: &Database, c: &mut Checker) {
     let mut seen = HashSet::new();
@@ -123,12 +123,12 @@ fn mig(database: &Database, c: &mut Checker) {
             } else if placement
                 .starts
                 .iter()
-                .any(|start| start.saturating_add(placement.size) > MOST_SLOTS)
+                .any(|start| start.saturating_add(placement.size) > MAX_SLOTS)
             {
                 c.wrong(
                     &record,
                     "placement",
-                    format!("a GPU has at most {MOST_SLOTS} slots"),
+                    format!("a GPU has at most {MAX_SLOTS} slots"),
                 );
             } else if placement.starts.len() < usize::from(p.instances) {
                 c.wrong(

@@ -46,7 +46,7 @@ const QUADRO: &str = "quadro";
 const SERIES: [&str; 2] = ["gtx", "rtx"];
 
 /// No name has more words.
-const MOST_WORDS: usize = 16;
+const MAX_WORDS: usize = 16;
 
 /// The shortest number that names a GPU without its letters, as in `580`.
 const SHORTEST_NUMBER: usize = 3;
@@ -210,8 +210,8 @@ impl Database {
     /// fewest changed letters. Names with the same beginning come first, then those with the
     /// nearest number.
     fn spelled_like(&self, asked: &str) -> Vec<String> {
-        const LONGEST: usize = 40;
-        if asked.is_empty() || asked.len() > LONGEST {
+        const MAX_ASKED: usize = 40;
+        if asked.is_empty() || asked.len() > MAX_ASKED {
             return Vec::new();
         }
         // One letter in three may differ.
@@ -459,7 +459,7 @@ fn memory(word: &str) -> Option<u16> {
 /// order. Words may be split differently: `gtx1080` is the two words `GTX 1080`, and `h 100` the
 /// one word `H100`.
 fn unmatched(name: &[&str], asked: &[String]) -> Option<u32> {
-    if asked.len() > MOST_WORDS || name.len() > MOST_WORDS {
+    if asked.len() > MAX_WORDS || name.len() > MAX_WORDS {
         return None;
     }
     if asked.is_empty() {

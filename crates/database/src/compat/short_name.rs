@@ -13,17 +13,17 @@ macro_rules! short_name {
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name {
             /// ASCII, padded with zeroes.
-            name: [u8; Self::MOST],
+            name: [u8; Self::MAX_LENGTH],
         }
 
         impl $name {
             /// The maximum length.
-            pub const MOST: usize = $most;
+            pub const MAX_LENGTH: usize = $most;
 
             /// A name as a constant, where one is needed.
             #[allow(dead_code)]
             const fn of<const LENGTH: usize>(letters: &[u8; LENGTH]) -> Self {
-                let mut name = [0; Self::MOST];
+                let mut name = [0; Self::MAX_LENGTH];
                 let mut at = 0;
                 while at < LENGTH {
                     name[at] = letters[at];
@@ -34,7 +34,7 @@ macro_rules! short_name {
 
             /// The name as a string.
             pub fn as_str(&self) -> &str {
-                let length = self.name.iter().position(|byte| *byte == 0).unwrap_or(Self::MOST);
+                let length = self.name.iter().position(|byte| *byte == 0).unwrap_or(Self::MAX_LENGTH);
                 std::str::from_utf8(&self.name[..length]).unwrap_or_default()
             }
         }
@@ -48,10 +48,10 @@ macro_rules! short_name {
             type Err = $error;
             fn from_str(text: &str) -> Result<Self, $error> {
                 let is_name = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || $also.contains(&b));
-                if !is_name || text.is_empty() || text.len() > Self::MOST {
+                if !is_name || text.is_empty() || text.len() > Self::MAX_LENGTH {
                     return Err($error(text.to_owned()));
                 }
-                let mut name = [0; Self::MOST];
+                let mut name = [0; Self::MAX_LENGTH];
                 name[..text.len()].copy_from_slice(text.as_bytes());
                 Ok(Self { name })
             }

@@ -379,9 +379,9 @@ fn add_lines(
     read: &mut BTreeSet<PathBuf>,
     lines: &mut Vec<String>,
 ) {
-    const MOST: usize = 64;
+    const MAX_CONFIG_LINES: usize = 64;
     let path = folder.join(file);
-    if read.len() == MOST || !read.insert(path.clone()) {
+    if read.len() == MAX_CONFIG_LINES || !read.insert(path.clone()) {
         return;
     }
     for line in joined(&text(system, path)) {

@@ -26,11 +26,11 @@ const MAX_RATIO: u64 = 32;
 /// Images have one, after some that are not packed.
 const MAX_PACKED: usize = 64;
 /// The time limit for reading one image.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_READING_TIME: Duration = Duration::from_secs(60);
 /// The kernel's limit.
-const LONGEST_NAME: u64 = 4096;
+const MAX_NAME: u64 = 4096;
 /// The largest file whose text is passed to the visitor.
-const LARGEST_TEXT: u64 = 64 << 10;
+const MAX_TEXT: u64 = 64 << 10;
 /// The largest window of zstd, as a power of two: that of `zstd --long`.
 const ZSTD_WINDOW: u32 = 27;
 
@@ -185,10 +185,10 @@ impl<R: Read, M: Fn() -> u64> Read for Limited<'_, R, M> {
         if all > (self.most)() {
             return Err(invalid("larger than any initramfs"));
         }
-        if self.began.elapsed() > LONGEST {
+        if self.began.elapsed() > MAX_READING_TIME {
             return Err(io::Error::new(
                 ErrorKind::TimedOut,
-                format!("reading it took more than {} s", LONGEST.as_secs()),
+                format!("reading it took more than {} s", MAX_READING_TIME.as_secs()),
             ));
         }
         Ok(read)
@@ -205,7 +205,7 @@ fn archive(input: &mut impl Read, visitor: &mut dyn Visitor) -> io::Result<()> {
         if name == "TRAILER!!!" {
             return Ok(());
         }
-        let is_text = entry.mode & KIND == REGULAR && entry.size <= LARGEST_TEXT;
+        let is_text = entry.mode & KIND == REGULAR && entry.size <= MAX_TEXT;
         if visitor.file(&name) && is_text {
             let mut bytes = Vec::new();
             input.take(entry.size).read_to_end(&mut bytes)?;
@@ -249,7 +249,7 @@ impl Entry {
 
 /// The name after a header, with the zeros after it.
 fn name(input: &mut impl Read, length: u64) -> io::Result<String> {
-    if length == 0 || length > LONGEST_NAME {
+    if length == 0 || length > MAX_NAME {
         return Err(invalid("a name that is too long"));
     }
     let mut bytes = vec![0; length as usize];

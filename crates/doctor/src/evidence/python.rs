@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The most environments that are read.
-pub const MOST_ENVIRONMENTS: usize = 40;
+pub const MAX_ENVIRONMENTS: usize = 40;
 
 /// The most files of an environment that are named because they could not be read.
-const MOST_UNREAD: usize = 8;
+const MAX_UNREAD: usize = 8;
 
 /// An environment that has a framework or libraries of NVIDIA.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,7 +151,7 @@ pub fn environments(system: &System, facts: &Facts, database: &Database) -> Vec<
         Files::of(system),
     );
     let mut found = Vec::new();
-    for place in places(system).into_iter().take(MOST_ENVIRONMENTS) {
+    for place in places(system).into_iter().take(MAX_ENVIRONMENTS) {
         let mut environment = read(system, &files, &place, database, &facts.machine.arch);
         if environment.packages.is_empty() {
             continue;
@@ -184,7 +184,7 @@ fn read(
         unread: Vec::new(),
     };
     let mut fail = |what: &Path, why: String| {
-        if environment.unread.len() < MOST_UNREAD {
+        if environment.unread.len() < MAX_UNREAD {
             environment
                 .unread
                 .push(format!("{}: {why}", what.display()));

@@ -302,7 +302,7 @@ struct Inside {
 
 impl Inside {
     /// More than any image has; limits the memory.
-    const MOST: usize = 1000;
+    const MAX_ENTRIES: usize = 1000;
 
     /// A file of modprobe's configuration: its name, and its directory's place in the order of
     /// precedence.
@@ -335,7 +335,7 @@ impl initramfs::Visitor for Inside {
                 .get(file)
                 .is_none_or(|(known, _)| place <= *known)
         });
-        wanted && self.configuration.len() < Self::MOST
+        wanted && self.configuration.len() < Self::MAX_ENTRIES
     }
 
     fn text(&mut self, name: &str, text: &str) {

@@ -297,12 +297,12 @@ impl Cores {
 /// The numbers of a list in the kernel's form: `0-3,64`. A list that is not in this form has none.
 fn numbers(list: &str) -> Vec<u32> {
     /// More than any machine has.
-    const MOST: u32 = 65536;
+    const MAX_NUMBER: u32 = 65536;
     let mut all = Vec::new();
     for part in list.trim().split(',').filter(|part| !part.is_empty()) {
         let (from, to) = part.split_once('-').unwrap_or((part, part));
         match (from.parse::<u32>(), to.parse::<u32>()) {
-            (Ok(from), Ok(to)) if from <= to && to < MOST => all.extend(from..=to),
+            (Ok(from), Ok(to)) if from <= to && to < MAX_NUMBER => all.extend(from..=to),
             _ => return Vec::new(),
         }
     }

@@ -6,12 +6,12 @@ use gpusetup_system::{Node, System};
 use std::path::{Component, Path, PathBuf};
 
 /// How deep folders of configuration files are looked into.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// The files in a folder of an engine's configuration, and in the folders there if the engine reads
 /// them, too.
 pub(super) fn parts(system: &System, engine: &Engine, folder: &Path) -> Vec<PathBuf> {
-    let deepest = if engine.nested_parts { DEEPEST } else { 0 };
+    let deepest = if engine.nested_parts { MAX_DEPTH } else { 0 };
     files_in(system, folder, deepest)
 }
 

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 /// More GPUs than a host has, and more MIG devices than a GPU: a limit in case the library's count
 /// is wrong.
-const MOST: u32 = 64;
+const MAX_DEVICE_COUNT: u32 = 64;
 
 /// Asks the library with this path or name. Never fails: a refused call is part of the answer.
 pub fn table(library: &str) -> GpuTable {
@@ -49,7 +49,7 @@ pub fn table(library: &str) -> GpuTable {
             };
         }
     };
-    let devices: Vec<_> = (0..count.min(MOST))
+    let devices: Vec<_> = (0..count.min(MAX_DEVICE_COUNT))
         .map(|i| asked("nvmlDeviceGetHandleByIndex_v2", || nvml.device(i)))
         .collect();
     if devices.iter().any(Result::is_ok) {
@@ -490,7 +490,7 @@ fn mig(q: &mut Questions<'_>) -> Option<MigReading> {
         })
         .ok()
     };
-    let devices = (0..most.unwrap_or(0).min(MOST))
+    let devices = (0..most.unwrap_or(0).min(MAX_DEVICE_COUNT))
         .filter_map(found)
         .map(|device| mig_device(&device))
         .collect();

@@ -24,7 +24,7 @@ const HELD: usize = 104;
 const DICTIONARIES: u64 = 16 << 20;
 /// The most threads: each holds pieces of its own, and small blocks would be given to every core of
 /// a large machine.
-const MOST_WORKERS: usize = 8;
+const MAX_WORKERS: usize = 8;
 /// What a decoder needs beside what it looks back over, at most, in bytes.
 const BESIDE: u64 = 1 << 20;
 /// Bytes that are handed over at a time, at most.
@@ -52,7 +52,7 @@ pub fn look(from: &mut impl BufRead, cores: usize) -> io::Result<(Vec<u8>, Optio
     }
     let division = Block::parse(read.get(HEADER..).unwrap_or_default(), &read).and_then(|block| {
         let within = usize::try_from(DICTIONARIES / block.dictionary.max(1)).unwrap_or(usize::MAX);
-        let workers = cores.min(within).min(MOST_WORKERS);
+        let workers = cores.min(within).min(MAX_WORKERS);
         (workers > 1).then_some(Division {
             workers,
             dictionary: block.dictionary,
@@ -605,7 +605,7 @@ mod tests {
             })
         );
         let small = packed(&text, 100_000, 0);
-        for (cores, workers) in [(3, 3), (256, MOST_WORKERS)] {
+        for (cores, workers) in [(3, 3), (256, MAX_WORKERS)] {
             assert_eq!(
                 division(&small, cores),
                 Some(Division {

@@ -11,7 +11,7 @@ use std::io::{self, BufRead, Chain, Cursor, Read};
 
 /// Bytes that a decoder may need. `xz -9` looks back over 64 MiB and packs a little beside it; no
 /// preset needs more.
-const MOST_MEMORY: u64 = 66 << 20;
+const MAX_MEMORY: u64 = 66 << 20;
 /// zstd may look back so far, as a power of two in bytes: 64 MiB.
 const WINDOW: u32 = 26;
 
@@ -55,7 +55,7 @@ impl<R: BufRead> Xz<R> {
         if let Some(division) = division {
             return Ok(Self::Many(Blocks::new(from, read, division)));
         }
-        let stream = Stream::new_stream_decoder(MOST_MEMORY, 0)?;
+        let stream = Stream::new_stream_decoder(MAX_MEMORY, 0)?;
         Ok(Self::One(XzDecoder::new_stream(
             Cursor::new(read).chain(from),
             stream,
@@ -132,7 +132,7 @@ fn garbage() -> io::Error {
 fn explained(error: io::Error, is_first: bool) -> io::Error {
     let limit = format!(
         "unpacking it takes more than {} MiB of memory",
-        MOST_MEMORY >> 20
+        MAX_MEMORY >> 20
     );
     match error.get_ref().and_then(|e| e.downcast_ref::<XzError>()) {
         Some(XzError::Format) if !is_first => garbage(),

@@ -18,13 +18,13 @@ use tar::{Entry, EntryType};
 
 /// Bytes that may stand between the bytes of one file and those of the next: names are in there,
 /// and are kept in memory.
-const MOST_BETWEEN: u64 = 1 << 20;
+const MAX_BETWEEN: u64 = 1 << 20;
 /// Bytes that an entry takes beside its file's: its header, a long name, padding.
 const BESIDE: u64 = 4096;
 
 /// The deepest file of a toolkit has 14 folders above it. Each is compared with all names of the
 /// archive.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// What is wrong with an archive.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ fn read<R: Read>(
     let (mut tar, mut left) = (tar::Archive::new(from), limit);
     let mut all = tar.entries()?;
     loop {
-        meter.between.set(Some(MOST_BETWEEN));
+        meter.between.set(Some(MAX_BETWEEN));
         let Some(entry) = all.next() else { break };
         let mut entry = entry?;
         meter.between.set(None);
@@ -180,7 +180,7 @@ fn read_wheel<R: Read>(
 ) -> Result<BTreeMap<PathBuf, String>, Wrong> {
     let mut left = limit;
     loop {
-        meter.between.set(Some(MOST_BETWEEN));
+        meter.between.set(Some(MAX_BETWEEN));
         let Some(mut file) = wheel::next_file(&mut from)? else {
             break;
         };
@@ -302,10 +302,10 @@ impl Seen {
         if !self.path.components().all(is_plain) {
             return Err(self.refused("a path that leads out of it"));
         }
-        match self.path.components().count() > DEEPEST {
+        match self.path.components().count() > MAX_DEPTH {
             true => Err(Wrong::Refused(
                 PathBuf::new(),
-                format!("a path through more than {DEEPEST} folders"),
+                format!("a path through more than {MAX_DEPTH} folders"),
             )),
             false => Ok(()),
         }

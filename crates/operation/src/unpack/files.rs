@@ -15,7 +15,7 @@ const LARGE: u64 = 4 << 20;
 /// Holes are as large as a page at least.
 const PAGE: usize = 4096;
 /// Stretches of a file with holes: each takes memory.
-const MOST_STRETCHES: u64 = 1 << 16;
+const MAX_STRETCHES: u64 = 1 << 16;
 
 /// Takes files that are written, and brings them to the disk.
 pub struct Flusher(SyncSender<File>);
@@ -120,7 +120,7 @@ fn stretches(file: &mut File, mut from: impl Read, size: u64) -> io::Result<()> 
     };
     let count = numbers
         .next()?
-        .filter(|n| *n <= MOST_STRETCHES)
+        .filter(|n| *n <= MAX_STRETCHES)
         .ok_or_else(damaged)?;
     let mut all = Vec::new();
     let mut end = 0;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 /// As many as Linux itself follows.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Whether the link at `at` ends below `within`, whichever of these links it leads through. What it
 /// ends at need not be there.
@@ -19,7 +19,7 @@ pub fn stays_within(links: &BTreeMap<PathBuf, PathBuf>, at: &Path, within: &Path
             Some(Component::Normal(name)) => {
                 let next = here.join(name);
                 match links.get(&next) {
-                    Some(_) if followed == MOST_LINKS => return false,
+                    Some(_) if followed == MAX_LINKS => return false,
                     Some(target) => {
                         followed += 1;
                         todo.extend(reversed(target));

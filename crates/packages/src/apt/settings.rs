@@ -33,8 +33,8 @@ const UNSUPPORTED: &[&str] = &[
 ];
 
 /// The maximum length of a setting's name in bytes, and the maximum depth of nested scopes.
-const MOST_NAME: usize = 1000;
-const MOST_SCOPES: usize = 50;
+const MAX_NAME: usize = 1000;
+const MAX_SCOPES: usize = 50;
 
 /// `APT::Default-Release`; empty if it is not set.
 pub fn default_release(system: &System) -> Result<String, Unknown> {
@@ -90,7 +90,7 @@ fn parse(text: &str, all: &mut Vec<(String, String)>) -> Result<(), String> {
     for token in tokens(text)? {
         match token {
             Token::Word(word) => words.push(word),
-            Token::Open if scopes.len() == MOST_SCOPES => {
+            Token::Open if scopes.len() == MAX_SCOPES => {
                 return Err("too many nested braces".to_owned());
             }
             Token::Open => scopes.push(named(&scopes, words.drain(..).next().unwrap_or_default())?),
@@ -110,7 +110,7 @@ fn named(scopes: &[String], name: String) -> Result<String, String> {
         Some(scope) => format!("{scope}::{name}"),
         None => name,
     };
-    if name.len() <= MOST_NAME {
+    if name.len() <= MAX_NAME {
         Ok(name)
     } else {
         Err("the name of a setting is too long".to_owned())
@@ -215,11 +215,11 @@ mod tests {
                 &mut Vec::new(),
             )
         };
-        assert_eq!(in_each_other(MOST_SCOPES), Ok(()));
-        assert!(in_each_other(MOST_SCOPES + 1).is_err() && in_each_other(400_000).is_err());
+        assert_eq!(in_each_other(MAX_SCOPES), Ok(()));
+        assert!(in_each_other(MAX_SCOPES + 1).is_err() && in_each_other(400_000).is_err());
         assert!(
             parse(
-                &format!("{} \"y\";", "a".repeat(MOST_NAME + 1)),
+                &format!("{} \"y\";", "a".repeat(MAX_NAME + 1)),
                 &mut Vec::new()
             )
             .is_err()

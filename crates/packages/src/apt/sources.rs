@@ -26,7 +26,7 @@ pub struct Index {
 }
 
 /// The maximum number of lists.
-const MOST: usize = 5000;
+const MAX_LIST_FILES: usize = 5000;
 
 /// All lists of the enabled repositories, in apt's order.
 pub fn indexes(system: &System, architectures: &[String]) -> Result<Vec<Index>, Unknown> {
@@ -48,7 +48,7 @@ pub fn indexes(system: &System, architectures: &[String]) -> Result<Vec<Index>, 
                 .filter(|i| all.iter().all(|other| other.list != i.list))
                 .collect();
             all.extend(new);
-            if all.len() > MOST {
+            if all.len() > MAX_LIST_FILES {
                 return Err(Unknown::at(&path, "it contains too many repositories"));
             }
         }
@@ -134,7 +134,7 @@ impl Source {
             .len()
             .saturating_mul(self.suites.len())
             .saturating_mul(of_a_suite)
-            > MOST
+            > MAX_LIST_FILES
         {
             return Err("an entry names too many repositories".to_owned());
         }

@@ -16,7 +16,7 @@ const STATES: &str = "/etc/dnf/modules.d";
 /// dnf 5 stores the states elsewhere; the distributions that use it have no modules.
 const DNF5_STATES: &str = "/usr/lib/sysimage/libdnf5/modules.toml";
 /// The maximum size of all texts in bytes. A module's text usually has tens of kilobytes.
-const MOST_TEXT: usize = 64 << 20;
+const MAX_TEXT: usize = 64 << 20;
 
 #[derive(Debug, Deserialize)]
 struct Document {
@@ -246,7 +246,7 @@ fn documents(system: &System, path: &Path, budget: &Budget) -> Result<Vec<String
     let (mut texts, mut length) = (Vec::new(), 0);
     each_record_of(system, path, b"\n---", budget, |text| {
         length += text.len();
-        if length > MOST_TEXT {
+        if length > MAX_TEXT {
             return Err("it is larger than 64 MiB".to_owned());
         }
         let text = String::from_utf8_lossy(text.strip_prefix(b"---").unwrap_or(text));

@@ -256,12 +256,12 @@ pub fn token(rest: &str) -> Option<usize> {
 /// `name@host`, also as a login and with a password, but not a systemd unit or a package version.
 pub fn email(rest: &str) -> Option<usize> {
     // The length is limited, so that a megabyte without a space is not read again from each word.
-    const LONGEST: usize = 128;
+    const MAX_EMAIL: usize = 128;
     let ends = |c: char| c.is_whitespace() || "\"'<>()[]{},;=/|&@`".contains(c);
-    memchr::memchr(b'@', &rest.as_bytes()[..rest.len().min(4 * LONGEST)])?;
+    memchr::memchr(b'@', &rest.as_bytes()[..rest.len().min(4 * MAX_EMAIL)])?;
     let local = rest
         .char_indices()
-        .take(LONGEST)
+        .take(MAX_EMAIL)
         .find(|(_, c)| ends(*c))
         .map(|(at, _)| at)?;
     let domain = rest[local..].strip_prefix('@').filter(|_| local > 0)?;

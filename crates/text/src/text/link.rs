@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 /// The longest address that becomes a link; terminals ignore longer ones.
-const LONGEST: usize = 2000;
+const MAX_LINK: usize = 2000;
 
 /// The text with every address as a link to itself, and every path for which `of_path` has an
 /// address as a link to that.
@@ -42,7 +42,7 @@ fn one(out: &mut String, word: &str, of_path: &dyn Fn(&str) -> Option<String>) {
         _ if name.starts_with('/') => of_path(name),
         _ => None,
     };
-    match address.filter(|address| address.len() <= LONGEST && address.is_ascii()) {
+    match address.filter(|address| address.len() <= MAX_LINK && address.is_ascii()) {
         Some(address) => {
             let _ = write!(
                 out,
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn an_address_has_nothing_that_ends_it() {
-        let text = format!("https://a/{}", "x".repeat(LONGEST));
+        let text = format!("https://a/{}", "x".repeat(MAX_LINK));
         assert_eq!(linked(&text, &|_| None), text);
         assert_eq!(
             linked("https://a/é https://a\u{7}b", &|_| None),

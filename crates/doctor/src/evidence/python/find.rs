@@ -23,7 +23,7 @@ pub struct Place {
 }
 
 /// The most directories that are looked into in one place.
-const MOST_OF_ONE: usize = 64;
+const MAX_FOLDERS_OF_PLACE: usize = 64;
 
 /// Names of conda's own installation.
 const CONDA_ROOTS: [&str; 7] = [
@@ -138,7 +138,7 @@ fn children(system: &System, folder: &Path) -> impl Iterator<Item = PathBuf> {
     let names = system.list(folder).unwrap_or_default();
     names
         .into_iter()
-        .take(MOST_OF_ONE)
+        .take(MAX_FOLDERS_OF_PLACE)
         .map(|name| folder.join(name))
         .collect::<Vec<_>>()
         .into_iter()
@@ -161,7 +161,7 @@ fn site_packages(system: &System, path: &Path, names: &[&str]) -> Vec<PathBuf> {
         .unwrap_or_default()
         .into_iter()
         .filter(|name| name.starts_with("python3"));
-    let all = versions.take(MOST_OF_ONE).flat_map(|version| {
+    let all = versions.take(MAX_FOLDERS_OF_PLACE).flat_map(|version| {
         names
             .iter()
             .map(|name| lib.join(&version).join(name))

@@ -31,11 +31,11 @@ const PARTS: [(&str, &str); 2] = [
 ];
 
 /// The most directories of NVIDIA's packages in an environment.
-const MOST_FOLDERS: usize = 64;
+const MAX_FOLDERS: usize = 64;
 /// The most libraries of an environment that matter: it has some five.
-const MOST_LIBRARIES: usize = 24;
+const MAX_LIBRARIES: usize = 24;
 /// The most directories of one RPATH: torch's has some fifteen.
-const MOST_SEARCHED: usize = 48;
+const MAX_SEARCHED: usize = 48;
 
 /// What the frameworks of an environment load.
 pub fn loaded(loader: &Loader, place: &Place) -> Vec<LoadedLibrary> {
@@ -58,7 +58,7 @@ pub fn loaded(loader: &Loader, place: &Place) -> Vec<LoadedLibrary> {
             .needed
             .iter()
             .filter(|name| is_wanted(name))
-            .take(MOST_LIBRARIES);
+            .take(MAX_LIBRARIES);
         // Frameworks open cuDNN and cuBLAS later, with the same directories.
         let sonames: BTreeSet<_> = needed.chain(own.keys()).cloned().collect();
         for soname in sonames {
@@ -99,7 +99,7 @@ fn own(system: &System, place: &Place) -> BTreeMap<String, PathBuf> {
             .list(&nvidia)
             .unwrap_or_default()
             .into_iter()
-            .take(MOST_FOLDERS);
+            .take(MAX_FOLDERS);
         folders.extend(names.map(|name| nvidia.join(name).join("lib")));
     }
     if place.kind == EnvironmentKind::Conda {
@@ -113,7 +113,7 @@ fn own(system: &System, place: &Place) -> BTreeMap<String, PathBuf> {
             .into_iter()
             .filter(|name| is_wanted(name))
         {
-            if own.len() >= MOST_LIBRARIES {
+            if own.len() >= MAX_LIBRARIES {
                 return own;
             }
             own.entry(name.clone()).or_insert_with(|| folder.join(name));
@@ -184,7 +184,7 @@ impl<'a> Loader<'a> {
                 .iter()
                 .flat_map(|paths| paths.split(':'))
                 .filter(|path| !path.is_empty());
-            all.take(MOST_SEARCHED)
+            all.take(MAX_SEARCHED)
                 .map(|path| PathBuf::from(expanded(path, &origin)))
                 .collect()
         };

@@ -10,21 +10,21 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The most names of one directory that are looked at.
-const MOST_NAMES: usize = 4000;
+const MAX_NAMES: usize = 4000;
 /// The most packages of one directory that are read: an environment has some thirty that matter.
-const MOST_PACKAGES: usize = 128;
+const MAX_PACKAGES: usize = 128;
 /// The most libraries of one package that are looked for.
-const MOST_LIBRARIES: usize = 256;
+const MAX_LIBRARIES: usize = 256;
 /// The most bytes of METADATA. The fields come first, then a description of any length.
-const MOST_METADATA: u64 = 256 << 10;
+const MAX_METADATA: u64 = 256 << 10;
 /// The most bytes of a list of files, or of conda's record of a package.
-const MOST_LIST: u64 = 2 << 20;
+const MAX_LIST_BYTES: u64 = 2 << 20;
 /// The most bytes of all environments together.
-const MOST_OF_ALL: u64 = 128 << 20;
+const MAX_TOTAL_BYTES: u64 = 128 << 20;
 /// The most requirements, and missing files, of one package.
-const MOST_OF_ONE: usize = 64;
+const MAX_REQUIREMENTS: usize = 64;
 /// The longest name or version that is taken for one.
-const LONGEST: usize = 100;
+const MAX_NAME_LENGTH: usize = 100;
 
 /// Frameworks that are no framework of the database's by name.
 const FRAMEWORKS: [&str; 14] = [
@@ -61,7 +61,7 @@ const CONDA_LIBRARIES: [&str; 10] = [
 /// Whether a package is one of NVIDIA's libraries, or says which they are.
 fn is_library(name: &str, by_conda: bool) -> bool {
     let is_plain = |name: &str| {
-        name.len() <= LONGEST && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+        name.len() <= MAX_NAME_LENGTH && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
     };
     match name {
         "cuda-toolkit" => true,
@@ -87,7 +87,7 @@ impl<'a> Files<'a> {
     pub fn of(system: &'a System) -> Self {
         Self {
             system,
-            left: Cell::new(MOST_OF_ALL),
+            left: Cell::new(MAX_TOTAL_BYTES),
         }
     }
 
@@ -111,7 +111,7 @@ impl<'a> Files<'a> {
 /// A name as PEP 503 normalises it: lower case, and runs of `-`, `_` and `.` are one `-`.
 fn normalised(name: &str) -> String {
     let mut out = String::new();
-    for c in name.chars().take(LONGEST) {
+    for c in name.chars().take(MAX_NAME_LENGTH) {
         match c {
             '-' | '_' | '.' if out.ends_with('-') => {}
             '-' | '_' | '.' => out.push('-'),
@@ -124,7 +124,7 @@ fn normalised(name: &str) -> String {
 /// Whether a text can be a version; anything else in metadata is not printed.
 fn is_version(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+!-".contains(c);
-    text.len() <= LONGEST
+    text.len() <= MAX_NAME_LENGTH
         && text.starts_with(|c: char| c.is_ascii_digit())
         && text.chars().all(plain)
 }
@@ -148,16 +148,16 @@ pub fn installed(
     for info in names
         .iter()
         .filter(|name| name.ends_with(".dist-info"))
-        .take(MOST_NAMES)
+        .take(MAX_NAMES)
     {
         // `nvidia_cudnn_cu12-9.10.2.21.dist-info`: others are not opened.
         let name = normalised(info.split('-').next().unwrap_or_default());
         let is_framework = is_framework(&name, database);
-        if found.len() >= MOST_PACKAGES || !is_library(&name, false) && !is_framework {
+        if found.len() >= MAX_PACKAGES || !is_library(&name, false) && !is_framework {
             continue;
         }
         let at = folder.join(info);
-        match files.head(&at.join("METADATA"), MOST_METADATA) {
+        match files.head(&at.join("METADATA"), MAX_METADATA) {
             Ok(text) => {
                 let requires = if is_framework {
                     requires(&text, machine)
@@ -197,7 +197,7 @@ fn package(
     // The list of a framework is long, and its libraries go with it; installers may leave the list
     // out.
     let record = is_library(name, false)
-        .then(|| files.head(&at.join("RECORD"), MOST_LIST).ok())
+        .then(|| files.head(&at.join("RECORD"), MAX_LIST_BYTES).ok())
         .flatten();
     let missing = record
         .map(|record| missing(files.system, folder, &record))
@@ -231,7 +231,7 @@ fn requires(metadata: &str, machine: &str) -> Vec<RequiredPackage> {
     let all = fields
         .filter_map(|line| line.strip_prefix("Requires-Dist: "))
         .filter_map(|line| requirement(line, machine));
-    all.take(MOST_OF_ONE).collect()
+    all.take(MAX_REQUIREMENTS).collect()
 }
 
 fn requirement(line: &str, machine: &str) -> Option<RequiredPackage> {
@@ -270,7 +270,7 @@ fn requirement(line: &str, machine: &str) -> Option<RequiredPackage> {
         .trim_matches(['(', ')'])
         .trim();
     let plain = |c: char| c.is_ascii_alphanumeric() || "=<>~!,.*+ -".contains(c);
-    let is_plain = versions.len() <= LONGEST && versions.chars().all(plain);
+    let is_plain = versions.len() <= MAX_NAME_LENGTH && versions.chars().all(plain);
     is_plain.then(|| RequiredPackage {
         name,
         versions: versions.to_owned(),
@@ -286,11 +286,11 @@ fn missing(system: &System, folder: &Path, record: &str) -> Vec<PathBuf> {
     };
     let libraries = files
         .filter(is_library)
-        .take(MOST_LIBRARIES)
+        .take(MAX_LIBRARIES)
         .map(|file| folder.join(file));
     libraries
         .filter(|file| !system.exists(file))
-        .take(MOST_OF_ONE)
+        .take(MAX_REQUIREMENTS)
         .collect()
 }
 
@@ -302,8 +302,8 @@ fn is_inside(file: &str) -> bool {
 /// The value of a Python variable that is a text: `cuda: Optional[str] = '12.8'`. None if it is
 /// None, or not there.
 fn written(files: &Files, file: &Path, variable: &str) -> Option<String> {
-    const MOST: u64 = 64 << 10;
-    value(&files.head(file, MOST).ok()?, variable)
+    const MAX_VERSION_FILE_BYTES: u64 = 64 << 10;
+    value(&files.head(file, MAX_VERSION_FILE_BYTES).ok()?, variable)
 }
 
 fn value(text: &str, variable: &str) -> Option<String> {
@@ -350,9 +350,9 @@ fn build(files: &Files, folder: &Path, name: &str, version: &str) -> BuiltFor {
             }
         }
         "tensorflow" => {
-            const MOST: u64 = 64 << 10;
+            const MAX_VERSION_FILE_BYTES: u64 = 64 << 10;
             let file = folder.join("tensorflow/python/platform/build_info.py");
-            let Ok(text) = files.head(&file, MOST) else {
+            let Ok(text) = files.head(&file, MAX_VERSION_FILE_BYTES) else {
                 return BuiltFor::Unknown;
             };
             let after = |key: &str| {
@@ -416,15 +416,15 @@ pub fn of_conda(
     for file in names
         .iter()
         .filter(|name| name.ends_with(".json"))
-        .take(MOST_NAMES)
+        .take(MAX_NAMES)
     {
         // `pytorch-2.5.1-py3.12_cuda12.4_cudnn9.1.0_0.json`.
         let name = file.rsplitn(3, '-').nth(2).unwrap_or_default();
-        if found.len() >= MOST_PACKAGES || !matters(name) {
+        if found.len() >= MAX_PACKAGES || !matters(name) {
             continue;
         }
         let path = meta.join(file);
-        let text = match files.head(&path, MOST_LIST) {
+        let text = match files.head(&path, MAX_LIST_BYTES) {
             Ok(text) => text,
             Err(e) => {
                 fail(&path, e.to_string());
@@ -468,14 +468,15 @@ fn conda_package(system: &System, root: &Path, record: CondaRecord) -> Environme
         // A third word is the build of the package.
         let versions = versions.split(' ').next().unwrap_or_default();
         let plain = |c: char| c.is_ascii_alphanumeric() || "=<>~!,.*+|_-".contains(c);
-        let fits =
-            is_library(name, true) && versions.len() <= LONGEST && versions.chars().all(plain);
+        let fits = is_library(name, true)
+            && versions.len() <= MAX_NAME_LENGTH
+            && versions.chars().all(plain);
         fits.then(|| RequiredPackage {
             name: name.to_owned(),
             versions: versions.to_owned(),
         })
     });
-    let requires: Vec<_> = requires.take(MOST_OF_ONE).collect();
+    let requires: Vec<_> = requires.take(MAX_REQUIREMENTS).collect();
     let is_library = |file: &&String| {
         let name = file.rsplit('/').next().unwrap_or_default();
         name.starts_with("lib") && name.contains(".so") && is_inside(file)
@@ -483,11 +484,11 @@ fn conda_package(system: &System, root: &Path, record: CondaRecord) -> Environme
     let missing = files
         .iter()
         .filter(is_library)
-        .take(MOST_LIBRARIES)
+        .take(MAX_LIBRARIES)
         .map(|file| root.join(file));
     let missing: Vec<_> = missing
         .filter(|file| !system.exists(file))
-        .take(MOST_OF_ONE)
+        .take(MAX_REQUIREMENTS)
         .collect();
     let built = if FRAMEWORKS_OF_CONDA.contains(&name.as_str()) {
         conda_build(&build)

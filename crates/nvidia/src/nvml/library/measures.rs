@@ -308,7 +308,7 @@ impl Device<'_> {
 
     fn processes_of(&self, function: &ProcessGetter) -> Result<Vec<ProcessEntry>, NvmlError> {
         /// More than a GPU serves, in case the library's count is wrong.
-        const MOST: usize = 4096;
+        const MAX_PROCESSES: usize = 4096;
         // SAFETY: the handle is the library's own, and nothing is written to an empty buffer.
         let count = counted(function, |f, count| unsafe {
             f(self.handle, count, ptr::null_mut())
@@ -317,7 +317,7 @@ impl Device<'_> {
             return Ok(Vec::new());
         }
         // Room for those that start meanwhile.
-        let mut room = vec![zeroed::<nvmlProcessInfo_t>(); count.min(MOST) + 16];
+        let mut room = vec![zeroed::<nvmlProcessInfo_t>(); count.min(MAX_PROCESSES) + 16];
         let length = room.len() as u32;
         // SAFETY: the handle is the library's own, and the buffer has the length that is passed.
         let found = asked(function, length, |f, count| unsafe {

@@ -13,10 +13,10 @@ use std::ffi::CStr;
 use std::ptr;
 
 /// The most instances that one call returns.
-const MOST: usize = 64;
+const MAX_INSTANCES_OF_CALL: usize = 64;
 /// NVML's numbers of profiles end where it answers that the argument is invalid; no known version
 /// has as many.
-const MOST_PROFILES: u32 = 64;
+const MAX_PROFILES: u32 = 64;
 
 /// A compute instance.
 pub(super) struct ComputeInstance {
@@ -45,7 +45,7 @@ impl Device<'_> {
     /// The profiles that the driver offers.
     pub(super) fn profiles(&self) -> Vec<MigProfileInfo> {
         let mut all = Vec::new();
-        for number in 0..MOST_PROFILES {
+        for number in 0..MAX_PROFILES {
             match asked("nvmlDeviceGetGpuInstanceProfileInfo", || {
                 self.profile(number)
             }) {
@@ -124,13 +124,13 @@ impl Device<'_> {
     }
 
     pub(super) fn placements(&self, profile: u32) -> Result<Vec<(u32, u32)>, NvmlError> {
-        let mut places = [nvmlGpuInstancePlacement_t { start: 0, size: 0 }; MOST];
+        let mut places = [nvmlGpuInstancePlacement_t { start: 0, size: 0 }; MAX_INSTANCES_OF_CALL];
         let function = &self.library.0.nvmlDeviceGetGpuInstancePossiblePlacements_v2;
         // SAFETY: the handle is the library's own, and nothing is written to an empty buffer.
         let count = call(function, 0, |f, count| unsafe {
             f(self.handle, profile, ptr::null_mut(), count)
         })?;
-        if count as usize > MOST {
+        if count as usize > MAX_INSTANCES_OF_CALL {
             return Ok(Vec::new());
         }
         // SAFETY: the handle is the library's own, and the buffer is larger than what it just said
@@ -152,13 +152,14 @@ impl Device<'_> {
     ) -> Result<Vec<(nvmlGpuInstance_t, nvmlGpuInstanceInfo_t)>, Refused> {
         let mut all = Vec::new();
         for profile in profiles {
-            let mut handles: [nvmlGpuInstance_t; MOST] = [ptr::null_mut(); MOST];
+            let mut handles: [nvmlGpuInstance_t; MAX_INSTANCES_OF_CALL] =
+                [ptr::null_mut(); MAX_INSTANCES_OF_CALL];
             let count = asked("nvmlDeviceGetGpuInstances", || {
                 // SAFETY: the handle is the library's own, and the buffer is larger than any number
                 // of instances.
                 call(
                     &self.library.0.nvmlDeviceGetGpuInstances,
-                    MOST as u32,
+                    MAX_INSTANCES_OF_CALL as u32,
                     |f, count| unsafe { f(self.handle, profile.id, handles.as_mut_ptr(), count) },
                 )
             })?;
@@ -187,7 +188,7 @@ impl Device<'_> {
     pub(super) fn compute_profiles(&self, instance: nvmlGpuInstance_t) -> Vec<(u32, u32)> {
         const SHARED_ENGINES: u32 = 0;
         let mut all = Vec::new();
-        for number in 0..MOST_PROFILES {
+        for number in 0..MAX_PROFILES {
             let info = asked("nvmlGpuInstanceGetComputeInstanceProfileInfo", || {
                 let info: nvmlComputeInstanceProfileInfo_t = zeroed();
                 // SAFETY: the handle is the library's own, and the structure outlives the call.
@@ -210,13 +211,14 @@ impl Device<'_> {
     pub(super) fn compute_instances(&self, instance: nvmlGpuInstance_t) -> Vec<ComputeInstance> {
         let mut all = Vec::new();
         for (profile, slices) in self.compute_profiles(instance) {
-            let mut handles: [nvmlComputeInstance_t; MOST] = [ptr::null_mut(); MOST];
+            let mut handles: [nvmlComputeInstance_t; MAX_INSTANCES_OF_CALL] =
+                [ptr::null_mut(); MAX_INSTANCES_OF_CALL];
             let count = asked("nvmlGpuInstanceGetComputeInstances", || {
                 // SAFETY: the handle is the library's own, and the buffer is larger than any number
                 // of instances.
                 call(
                     &self.library.0.nvmlGpuInstanceGetComputeInstances,
-                    MOST as u32,
+                    MAX_INSTANCES_OF_CALL as u32,
                     |f, count| unsafe { f(instance, profile, handles.as_mut_ptr(), count) },
                 )
             });
