@@ -204,121 +204,80 @@ impl StepKind {
     }
 }
 
-/// The steps that are not about an add-on.
-static KINDS: [(StepId, StepKind); 23] = [
-    (
-        StepId::Prerequisites,
-        StepKind::new("prerequisites", &[(USR, All)]),
+/// The rows of the steps that are not about an add-on. A step without one does not compile.
+macro_rules! kinds {
+    ($($step:ident => $kind:expr,)+) => {
+        /// The steps with a row.
+        static LISTED: &[StepId] = &[$(StepId::$step),+];
+
+        impl StepId {
+            /// What is so of all steps with this name.
+            pub fn kind(self) -> &'static StepKind {
+                match self {
+                    $(Self::$step => {
+                        static KIND: StepKind = $kind;
+                        &KIND
+                    })+
+                    Self::InstallFurtherCuda(_) => Self::InstallCuda.kind(),
+                    Self::InstallAddOn(_) | Self::InstallFurtherAddOn(..) => &INSTALL_ADD_ON,
+                    Self::RemoveAddOn(_) => &REMOVE_ADD_ON,
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    Prerequisites => StepKind::new("prerequisites", &[(USR, All)]),
+    BlacklistNouveau => StepKind::new(
+        "blacklist-nouveau",
+        &[(ETC, Little), (BOOT, Half), (LIB, Half)],
     ),
-    (
-        StepId::BlacklistNouveau,
-        StepKind::new(
-            "blacklist-nouveau",
-            &[(ETC, Little), (BOOT, Half), (LIB, Half)],
-        ),
-    ),
-    (
-        StepId::AddRepository,
-        StepKind::new("add-repository", &[(USR, Little), (ETC, Little)]),
-    ),
-    (
-        StepId::InstallDriver,
-        StepKind::new(
-            "install-driver",
-            &[(USR, Half), (Cache, Downloads), (Cache, Half)],
-        )
-        .brings(Payload::Driver)
+    AddRepository => StepKind::new("add-repository", &[(USR, Little), (ETC, Little)]),
+    InstallDriver => StepKind::new(
+        "install-driver",
+        &[(USR, Half), (Cache, Downloads), (Cache, Half)],
+    )
+    .brings(Payload::Driver)
+    .with_idle_driver(),
+    InstallCompanions => StepKind::new("companions", &[(USR, All), (Cache, Downloads)])
+        .licensed(Licence::WithFiles)
+        .requested(|r| !r.companions.is_empty() || !r.imex_peers.is_empty()),
+    ContainerEngine => StepKind::new("container-engine", &[(USR, All), (ETC, Little)])
+        .requested(|r| r.settings.containers.is_some()),
+    ContainerToolkit => StepKind::new("container-toolkit", &[(USR, All), (ETC, Little)])
+        .requested(|r| r.settings.containers.is_some()),
+    InstallCuda => StepKind::new(
+        "install-cuda",
+        &[(Prefix, Half), (Cache, Downloads), (Cache, Half)],
+    )
+    .brings(Payload::Toolkit),
+    FixSymlinks => StepKind::new("fix-symlinks", &[(Prefix, Little)]),
+    Ldconfig => StepKind::new("ldconfig", &[(ETC, Little)]),
+    Environment => StepKind::new("environment", &[(ETC, Little)]),
+    Reboot => StepKind::new("reboot", &[]).marked("!"),
+    RemoveCuda => StepKind::new("remove-cuda", &[(Prefix, Little)]).marked("-"),
+    RemoveDriver => StepKind::new("remove-driver", &[(USR, Little)])
+        .marked("-")
         .with_idle_driver(),
-    ),
-    (
-        StepId::InstallCompanions,
-        StepKind::new("companions", &[(USR, All), (Cache, Downloads)])
-            .licensed(Licence::WithFiles)
-            .requested(|r| !r.companions.is_empty() || !r.imex_peers.is_empty()),
-    ),
-    (
-        StepId::ContainerEngine,
-        StepKind::new("container-engine", &[(USR, All), (ETC, Little)])
-            .requested(|r| r.settings.containers.is_some()),
-    ),
-    (
-        StepId::ContainerToolkit,
-        StepKind::new("container-toolkit", &[(USR, All), (ETC, Little)])
-            .requested(|r| r.settings.containers.is_some()),
-    ),
-    (
-        StepId::InstallCuda,
-        StepKind::new(
-            "install-cuda",
-            &[(Prefix, Half), (Cache, Downloads), (Cache, Half)],
-        )
-        .brings(Payload::Toolkit),
-    ),
-    (
-        StepId::FixSymlinks,
-        StepKind::new("fix-symlinks", &[(Prefix, Little)]),
-    ),
-    (
-        StepId::Ldconfig,
-        StepKind::new("ldconfig", &[(ETC, Little)]),
-    ),
-    (
-        StepId::Environment,
-        StepKind::new("environment", &[(ETC, Little)]),
-    ),
-    (StepId::Reboot, StepKind::new("reboot", &[]).marked("!")),
-    (
-        StepId::RemoveCuda,
-        StepKind::new("remove-cuda", &[(Prefix, Little)]).marked("-"),
-    ),
-    (
-        StepId::RemoveDriver,
-        StepKind::new("remove-driver", &[(USR, Little)])
-            .marked("-")
-            .with_idle_driver(),
-    ),
-    (
-        StepId::Mig,
-        StepKind::new("mig", &[(ETC, Little)])
-            .marked("~")
-            .requested(|r| r.settings.mig.is_some()),
-    ),
-    (
-        StepId::RemoveRepository,
-        StepKind::new("remove-repository", &[(USR, Little), (ETC, Little)]),
-    ),
-    (
-        StepId::Repair,
-        StepKind::new("repair", &[(Touched, Little)]).marked("~"),
-    ),
-    (
-        StepId::ModuleOptions,
-        StepKind::new("module-options", &[(ETC, Little), (BOOT, Little)])
-            .only_requested(|r| !r.settings.module_options.is_empty()),
-    ),
-    (
-        StepId::Updates,
-        StepKind::new("updates", &[(LIB, Little)]).only_requested(|r| r.settings.updates.is_some()),
-    ),
-    (
-        StepId::GpuSettings,
-        StepKind::new("gpu-settings", &[(ETC, Little)])
-            .only_requested(|r| !r.settings.states.is_empty()),
-    ),
-    (
-        StepId::VgpuLicence,
-        StepKind::new("vgpu-licence", &[(ETC, Little)])
-            .only_requested(|r| r.settings.vgpu_token.is_some())
-            .own_file(VGPU_TOKEN, "Remove the licence token"),
-    ),
-    (
-        StepId::SignModules,
-        StepKind::new("sign-modules", &[(ETC, Little), (LIB, Little)])
-            .requested(|r| r.settings.module_key.is_some())
-            .own_file(DKMS_SIGNING, "Remove the key from DKMS's configuration"),
-    ),
-    (StepId::Verify, StepKind::new("verify", &[])),
-];
+    Mig => StepKind::new("mig", &[(ETC, Little)])
+        .marked("~")
+        .requested(|r| r.settings.mig.is_some()),
+    RemoveRepository => StepKind::new("remove-repository", &[(USR, Little), (ETC, Little)]),
+    Repair => StepKind::new("repair", &[(Touched, Little)]).marked("~"),
+    ModuleOptions => StepKind::new("module-options", &[(ETC, Little), (BOOT, Little)])
+        .only_requested(|r| !r.settings.module_options.is_empty()),
+    Updates => StepKind::new("updates", &[(LIB, Little)]).only_requested(|r| r.settings.updates.is_some()),
+    GpuSettings => StepKind::new("gpu-settings", &[(ETC, Little)])
+        .only_requested(|r| !r.settings.states.is_empty()),
+    VgpuLicence => StepKind::new("vgpu-licence", &[(ETC, Little)])
+        .only_requested(|r| r.settings.vgpu_token.is_some())
+        .own_file(VGPU_TOKEN, "Remove the licence token"),
+    SignModules => StepKind::new("sign-modules", &[(ETC, Little), (LIB, Little)])
+        .requested(|r| r.settings.module_key.is_some())
+        .own_file(DKMS_SIGNING, "Remove the key from DKMS's configuration"),
+    Verify => StepKind::new("verify", &[]),
+}
 
 /// Add-ons.
 static INSTALL_ADD_ON: StepKind =
@@ -349,7 +308,7 @@ pub struct StepIdError(String);
 impl FromStr for StepId {
     type Err = StepIdError;
     fn from_str(text: &str) -> Result<Self, StepIdError> {
-        if let Some((id, _)) = KINDS.iter().find(|(_, kind)| kind.name == text) {
+        if let Some(id) = LISTED.iter().find(|id| id.kind().name == text) {
             return Ok(*id);
         }
         if let Some((step, series)) = text
@@ -371,22 +330,10 @@ impl FromStr for StepId {
 }
 
 impl StepId {
-    /// What is so of all steps with this name.
-    pub fn kind(self) -> &'static StepKind {
-        let listed = match self {
-            Self::InstallAddOn(_) | Self::InstallFurtherAddOn(..) => return &INSTALL_ADD_ON,
-            Self::RemoveAddOn(_) => return &REMOVE_ADD_ON,
-            Self::InstallFurtherCuda(_) => Self::InstallCuda,
-            other => other,
-        };
-        let found = KINDS.iter().find(|(id, _)| *id == listed);
-        found.map_or(&REMOVE_ADD_ON, |(_, kind)| kind)
-    }
-
     /// The files of gpusetup's that go with the driver, each with its step and the title of that.
     pub(super) fn own_files() -> impl Iterator<Item = (Self, &'static str, &'static str)> {
-        KINDS.iter().filter_map(|(id, kind)| {
-            let (path, title) = kind.own_file?;
+        LISTED.iter().filter_map(|id| {
+            let (path, title) = id.kind().own_file?;
             Some((*id, path, title))
         })
     }
@@ -426,7 +373,7 @@ impl schemars::JsonSchema for StepId {
         "StepId".into()
     }
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let names: Vec<_> = KINDS.iter().map(|(_, kind)| kind.name).collect();
+        let names: Vec<_> = LISTED.iter().map(|id| id.kind().name).collect();
         let (most, series) = (AddOnId::MAX_LENGTH, "[0-9]+[.][0-9]+");
         let add_ons =
             format!("(install|remove)-[a-z0-9]{{1,{most}}}|install-[a-z0-9]{{1,{most}}}-{series}");
@@ -453,12 +400,7 @@ mod tests {
             StepId::InstallCuda.beside(series),
             add_ons[0].beside(series),
         ];
-        for id in KINDS
-            .iter()
-            .map(|(id, _)| *id)
-            .chain(add_ons)
-            .chain(further)
-        {
+        for id in LISTED.iter().copied().chain(add_ons).chain(further) {
             assert_eq!(id.to_string().parse(), Ok(id));
         }
         assert_eq!(
