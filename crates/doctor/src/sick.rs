@@ -41,6 +41,25 @@ static DATABASE: LazyLock<Database> = LazyLock::new(|| {
 
 const NEW_KEY: &str = "EB693B3035CD5710E231E123A4B469963BF863CC";
 
+/// What a check says of the sound host after this change: its status, its cause, and its commands.
+fn verdict(id: CheckId, change: impl Fn(&mut Seen)) -> (Status, String, Vec<String>) {
+    let mut seen = sound();
+    change(&mut seen);
+    let check = examine(seen, &DATABASE, &[id])
+        .checks
+        .into_iter()
+        .next()
+        .expect("a check");
+    (
+        check.status,
+        check.cause.unwrap_or_default(),
+        check
+            .remediation
+            .map(|cure| cure.commands)
+            .unwrap_or_default(),
+    )
+}
+
 /// A live Ubuntu 24.04 with an A100, driver 580.95.05 built by DKMS for two kernels, CUDA 12.8 and
 /// cuDNN 9.10.2.
 pub fn sound() -> Seen {

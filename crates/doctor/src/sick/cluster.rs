@@ -38,23 +38,11 @@ fn verdict(
     cluster: Option<Cluster>,
     change: impl Fn(&mut Seen),
 ) -> (Status, String, Vec<String>) {
-    let mut seen = sound();
-    seen.containers.has_toolkit = true;
-    seen.cluster = cluster;
-    change(&mut seen);
-    let check = examine(seen, &DATABASE, &[id])
-        .checks
-        .into_iter()
-        .next()
-        .expect("a check");
-    (
-        check.status,
-        check.cause.unwrap_or_default(),
-        check
-            .remediation
-            .map(|cure| cure.commands)
-            .unwrap_or_default(),
-    )
+    super::verdict(id, |seen| {
+        seen.containers.has_toolkit = true;
+        seen.cluster = cluster.clone();
+        change(seen);
+    })
 }
 
 fn of_kubernetes(id: CheckId, change: impl Fn(&mut Kubernetes)) -> (Status, String, Vec<String>) {

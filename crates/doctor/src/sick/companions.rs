@@ -34,21 +34,7 @@ fn loaded(e: &mut Seen, name: &str) {
 }
 
 fn verdict(change: impl Fn(&mut Seen)) -> (Status, String, Vec<String>) {
-    let mut seen = sound();
-    change(&mut seen);
-    let check = examine(seen, &DATABASE, &[CheckId::GS805])
-        .checks
-        .into_iter()
-        .next()
-        .expect("a check");
-    (
-        check.status,
-        check.cause.unwrap_or_default(),
-        check
-            .remediation
-            .map(|cure| cure.commands)
-            .unwrap_or_default(),
-    )
+    super::verdict(CheckId::GS805, change)
 }
 
 #[test]

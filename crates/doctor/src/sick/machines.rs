@@ -6,24 +6,6 @@ use crate::{Hybrid, MachineState, Wsl};
 use gpusetup_database::compat::ModuleFlavour;
 use gpusetup_host::Board;
 
-fn verdict(id: CheckId, change: impl Fn(&mut Seen)) -> (Status, String, Vec<String>) {
-    let mut seen = sound();
-    change(&mut seen);
-    let check = examine(seen, &DATABASE, &[id])
-        .checks
-        .into_iter()
-        .next()
-        .expect("a check");
-    (
-        check.status,
-        check.cause.unwrap_or_default(),
-        check
-            .remediation
-            .map(|cure| cure.commands)
-            .unwrap_or_default(),
-    )
-}
-
 /// Makes it a host on the platform with this id.
 fn is_on(e: &mut Seen, id: &str) {
     let mut platforms = DATABASE.platforms.iter();
