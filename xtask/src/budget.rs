@@ -157,8 +157,8 @@ fn crates(root: &Path) -> Result<BTreeMap<String, Numbers>> {
         let mut files = Vec::new();
         sources(&folder, &mut files)?;
         let mut numbers = Numbers::default();
-        for (path, file) in parsed(&files)? {
-            count(&read(&path)?, &file, &mut numbers)?;
+        for (text, file) in parsed(&files)? {
+            count(&text, &file, &mut numbers)?;
         }
         all.insert(name, numbers);
     }
@@ -178,12 +178,13 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The files, but those of modules that only tests have.
-fn parsed(files: &[PathBuf]) -> Result<Vec<(PathBuf, syn::File)>> {
+/// The texts of the files, parsed, but for those of modules that only tests have.
+fn parsed(files: &[PathBuf]) -> Result<Vec<(String, syn::File)>> {
     let mut all = Vec::new();
     let mut of_tests = BTreeSet::new();
     for path in files {
-        let file = syn::parse_file(&read(path)?).map_err(|e| format!("{}: {e}", path.display()))?;
+        let text = read(path)?;
+        let file = syn::parse_file(&text).map_err(|e| format!("{}: {e}", path.display()))?;
         let below = match path.file_stem().and_then(|stem| stem.to_str()) {
             Some("lib" | "main" | "mod") => path.with_file_name(""),
             _ => path.with_extension(""),
@@ -196,13 +197,13 @@ fn parsed(files: &[PathBuf]) -> Result<Vec<(PathBuf, syn::File)>> {
                 of_tests.insert(below.join(module.ident.to_string()));
             }
         }
-        all.push((path.clone(), file));
+        all.push((path.with_extension(""), text, file));
     }
-    all.retain(|(path, _)| {
-        let whole = path.with_extension("");
-        !whole.ancestors().any(|module| of_tests.contains(module))
-    });
-    Ok(all)
+    all.retain(|(module, ..)| !module.ancestors().any(|around| of_tests.contains(around)));
+    Ok(all
+        .into_iter()
+        .map(|(_, text, file)| (text, file))
+        .collect())
 }
 
 /// `#[cfg(test)]`, alone or with others.
