@@ -155,7 +155,7 @@ pub struct RequestOptions {
     pub library_path: bool,
     /// Plan as on this day (YYYY-MM-DD), which decides which driver branches are supported
     #[cfg(feature = "test-hooks")]
-    #[arg(long, value_name = "DAY", env = "GPUSETUP_TODAY", hide = true, value_parser = day)]
+    #[arg(long, value_name = "DAY", hide = true, value_parser = day)]
     pub today: Option<String>,
     /// Refuse a database older than this
     ///
