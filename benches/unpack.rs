@@ -1,5 +1,5 @@
 //! What installing cuDNN from its archive costs: `cargo bench --bench unpack`, with the archives of
-//! `benches/cudnn-archives`. Beside gpusetup's own code, in a process of its own, whose peak memory
+//! `benches/cudnn-archives`. Beside gpusetup's own code, in a separate process, whose peak memory
 //! is printed: `xz -dc | tar x` to the same disk, and what the guides teach (`tar xf`, `cp`,
 //! `chmod`, `ldconfig`). Taken in turns; every one of them ends with its files on the disk,
 //! gpusetup's because it always waits for that, the others with a `sync -f` behind them. The

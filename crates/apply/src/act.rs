@@ -159,7 +159,7 @@ fn with_cause(said: &str) -> String {
     )
 }
 
-/// A log of its own for each operation, below the host's root.
+/// A separate log for each operation, under the host's root.
 fn log_file(on: &System, (step, operation): At) -> Result<Log, Failure> {
     let io = |e: std::io::Error| Failure::Step(format!("cannot write below {LOGS}: {e}"));
     on.make_directories(LOGS, 0o750).map_err(io)?;

@@ -742,7 +742,7 @@ mod tests {
     #[test]
     fn two_boots_are_all_that_an_apply_gets() {
         let (on, _dir) = host();
-        // Each a plan of its own, as `apply` makes each time: the host never reaches the wanted
+        // Each a separate plan, as `apply` makes each time: the host never reaches the wanted
         // state.
         for (n, boot) in ["one", "two"].iter().enumerate() {
             boots(&on, boot);

@@ -5,7 +5,7 @@
 //! host has: a host may have an older version than a package asks for (`libc6-dev` wants its own
 //! `libc6` exactly), and then takes it from here. Leaving out what is essential or required would
 //! save 5 MB of 183 (Debian 12: headers, DKMS and driver), and fail on such hosts. The package
-//! manager works in folders of its own: this host's lists, caches, locks and packages stay as they
+//! manager works in separate folders: this host's lists, caches, locks and packages stay as they
 //! are. What it fetches it verifies by its own chain, from the repository's signature to each
 //! package's sum.
 
@@ -119,7 +119,7 @@ pub fn closure(
     }
 }
 
-/// A package manager that works in a folder of its own.
+/// A package manager that works in a separate folder.
 struct Workshop<'a> {
     on: &'a System,
     work: &'a Path,

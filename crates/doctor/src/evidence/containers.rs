@@ -247,7 +247,7 @@ fn lost_runtimes(
     lost
 }
 
-/// Whether an engine is only a snap, which does not see the host's toolkit and has none of its own.
+/// Whether an engine is only a snap, which does not see the host's toolkit and contains none.
 fn is_bare_snap(system: &System, database: &Database, host: &ContainerHost) -> bool {
     let snaps = host
         .snaps
