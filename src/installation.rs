@@ -8,9 +8,9 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 /// The place of the receipt below the prefix.
-pub const RECEIPT: &str = "share/gpusetup/receipt";
+pub(crate) const RECEIPT: &str = "share/gpusetup/receipt";
 /// The place of the program below the prefix.
-pub const PROGRAM: &str = "bin/gpusetup";
+pub(crate) const PROGRAM: &str = "bin/gpusetup";
 /// The name of its package.
 const NAME: &str = "gpusetup";
 /// The first line of a receipt.
@@ -18,7 +18,7 @@ const FORM: &str = "gpusetup.receipt/1";
 
 /// How it was installed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Installation {
+pub(crate) enum Installation {
     /// By install.sh, below a prefix.
     Script {
         /// The folder that has `bin/gpusetup`.
@@ -42,18 +42,17 @@ pub enum Installation {
 /// What the install script installed. The text has lines `version 0.1.0`, `from ADDRESS` and `file
 /// PATH` after the first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Receipt {
-    /// The version.
-    pub version: String,
+pub(crate) struct Receipt {
+    pub(crate) version: String,
     /// The address of the releases, or the folder with the files of one.
-    pub from: String,
+    pub(crate) from: String,
     /// The files, below the prefix.
-    pub files: BTreeSet<String>,
+    pub(crate) files: BTreeSet<String>,
 }
 
 impl Receipt {
     /// Reads a receipt; none if it is not one, or names a file elsewhere.
-    pub fn read(text: &str) -> Option<Self> {
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         if lines.next() != Some(FORM) {
             return None;
@@ -70,8 +69,7 @@ impl Receipt {
         Some(receipt)
     }
 
-    /// Its text.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let files: String = self
             .files
             .iter()
@@ -85,7 +83,7 @@ impl Receipt {
 }
 
 /// Whether a path leads to a place below the folder that it begins in.
-pub fn is_below(path: &str) -> bool {
+pub(crate) fn is_below(path: &str) -> bool {
     !path.is_empty()
         && Path::new(path)
             .components()
@@ -120,7 +118,7 @@ const BY_PLACE: [(&str, &str, &str, &str); 3] = [
 /// # Errors
 ///
 /// If the records of the package manager cannot be read.
-pub fn of(system: &System, program: &Path) -> io::Result<Installation> {
+pub(crate) fn of(system: &System, program: &Path) -> io::Result<Installation> {
     let prefix = program.parent().and_then(Path::parent);
     if let Some(prefix) = prefix.filter(|prefix| program == prefix.join(PROGRAM)) {
         let text = system.read_text(prefix.join(RECEIPT))?;

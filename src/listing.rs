@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The schema that [`Listing`] is printed in.
-pub const SCHEMA: &str = "gpusetup.list/1";
+pub(crate) const SCHEMA: &str = "gpusetup.list/1";
 
 /// What is installed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -24,25 +24,25 @@ pub const SCHEMA: &str = "gpusetup.list/1";
 pub struct Listing {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
-    pub schema: &'static str,
+    pub(crate) schema: &'static str,
     /// The version of gpusetup that listed it.
-    pub tool: &'static str,
+    pub(crate) tool: &'static str,
     /// Whether gpusetup's journal could be read, which only root may. Without it, `installed_by`
     /// names what gpusetup used.
-    pub journal_read: bool,
+    pub(crate) journal_read: bool,
     /// The drivers; several are a mixed installation.
-    pub drivers: Vec<ListedDriver>,
+    pub(crate) drivers: Vec<ListedDriver>,
     /// The toolkits, oldest first.
-    pub toolkits: Vec<ListedToolkit>,
+    pub(crate) toolkits: Vec<ListedToolkit>,
     /// Add-ons that are in no toolkit.
-    pub add_ons: Vec<ListedAddOn>,
+    pub(crate) add_ons: Vec<ListedAddOn>,
 }
 
 /// Who installed something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum Installer {
+pub(crate) enum Installer {
     /// Installed by gpusetup, in whichever way.
     Gpusetup,
     /// Packages that gpusetup did not install, as far as its journal could be read.
@@ -75,13 +75,13 @@ pub enum Way {
     derive(schemars::JsonSchema),
     schemars(deny_unknown_fields)
 )]
-pub struct ListedDriver {
+pub(crate) struct ListedDriver {
     /// The version, from the user-space library or the package.
-    pub version: DriverVersion,
+    pub(crate) version: DriverVersion,
     /// Who installed it.
-    pub installed_by: Installer,
+    pub(crate) installed_by: Installer,
     /// How it was installed.
-    pub way: Way,
+    pub(crate) way: Way,
 }
 
 /// A toolkit.
@@ -91,32 +91,32 @@ pub struct ListedDriver {
     derive(schemars::JsonSchema),
     schemars(deny_unknown_fields)
 )]
-pub struct ListedToolkit {
+pub(crate) struct ListedToolkit {
     /// The release; only the series if its files do not name it.
-    pub version: CudaVersion,
+    pub(crate) version: CudaVersion,
     /// The directory of the toolkit.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Whether the link `cuda` below the prefix leads to it.
-    pub default: bool,
+    pub(crate) default: bool,
     /// Who installed it.
-    pub installed_by: Installer,
+    pub(crate) installed_by: Installer,
     /// How it was installed.
-    pub way: Way,
+    pub(crate) way: Way,
     /// Whether it has a compiler.
-    pub has_nvcc: bool,
+    pub(crate) has_nvcc: bool,
     /// Its components, if it was assembled from component archives.
-    pub components: Option<Vec<String>>,
+    pub(crate) components: Option<Vec<String>>,
     /// The disk space of its directory in bytes, with its add-ons.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Some of it could not be looked at, so that it takes more.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(
         feature = "schemas",
         schemars(skip_serializing_if = "std::ops::Not::not")
     )]
-    pub at_least: bool,
+    pub(crate) at_least: bool,
     /// The add-ons in it.
-    pub add_ons: Vec<ListedAddOn>,
+    pub(crate) add_ons: Vec<ListedAddOn>,
 }
 
 /// An add-on.
@@ -126,28 +126,28 @@ pub struct ListedToolkit {
     derive(schemars::JsonSchema),
     schemars(deny_unknown_fields)
 )]
-pub struct ListedAddOn {
+pub(crate) struct ListedAddOn {
     /// Its name, such as `cudnn`.
-    pub id: AddOnId,
+    pub(crate) id: AddOnId,
     /// The name that people know.
-    pub title: String,
+    pub(crate) title: String,
     /// The version; none if its files do not tell it.
-    pub version: Option<AddOnVersion>,
+    pub(crate) version: Option<AddOnVersion>,
     /// The CUDA major version that it is for, if known.
-    pub cuda_major: Option<u16>,
+    pub(crate) cuda_major: Option<u16>,
     /// The directory of its libraries.
-    pub directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// Who installed it.
-    pub installed_by: Installer,
+    pub(crate) installed_by: Installer,
     /// How it was installed.
-    pub way: Way,
+    pub(crate) way: Way,
     /// The bytes of its libraries.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Listing {
     /// Lists what the facts found, in the order in which people look for it.
-    pub fn of(on: &System, database: &Database, facts: &Facts, prefix: &Path) -> Self {
+    pub(crate) fn of(on: &System, database: &Database, facts: &Facts, prefix: &Path) -> Self {
         let own = OwnInstallations::of(on).ok();
         let search = Search {
             on,
@@ -187,7 +187,7 @@ impl Listing {
     }
 
     /// The disk space of all toolkits, and of the add-ons outside of them.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let toolkits = self.toolkits.iter().map(|toolkit| toolkit.bytes);
         toolkits
             .chain(self.add_ons.iter().map(|add_on| add_on.bytes))

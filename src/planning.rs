@@ -21,34 +21,33 @@ use crate::version::{CudaVersion, Requirement};
 /// The input for plans, in addition to the host's facts and the request. See the crate's main page
 /// for an example.
 #[derive(Debug, Clone, Copy)]
-pub struct Planner<'a> {
+pub(crate) struct Planner<'a> {
     /// The compatibility database of GPUs, drivers, toolkits and distributions.
-    pub database: &'a Database,
+    pub(crate) database: &'a Database,
     /// The host whose package lists are read. Without it, only the versions in the facts are known.
-    pub repositories: Option<&'a System>,
+    pub(crate) repositories: Option<&'a System>,
     /// The bundle that provides all files. A plan in it that was made for this host is used
     /// unchanged.
-    pub bundle: Option<&'a Bundle>,
+    pub(crate) bundle: Option<&'a Bundle>,
     /// The lock file that the plan must follow.
-    pub lock: Option<&'a LockFile>,
+    pub(crate) lock: Option<&'a LockFile>,
     /// Mirrors of NVIDIA's servers.
-    pub mirrors: Option<&'a Mirrors>,
+    pub(crate) mirrors: Option<&'a Mirrors>,
     /// The newest apply of the host: a plan in a bundle that it carried out is still for this host.
-    pub begun: Option<&'a Begun>,
+    pub(crate) begun: Option<&'a Begun>,
 }
 
 /// A plan, and notes on how it was made.
 #[derive(Debug, Clone)]
-pub struct Planned {
-    /// The plan.
-    pub plan: Plan,
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
     /// Notes for the user, each a sentence.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
-pub enum PlanningError {
+pub(crate) enum PlanningError {
     /// Nothing fits the request.
     #[error(transparent)]
     Conflict(#[from] Box<Conflict>),
@@ -65,12 +64,12 @@ pub enum PlanningError {
 
 impl PlanningError {
     /// Whether the only reason is that the host has no GPU.
-    pub fn is_without_gpu(&self) -> bool {
+    pub(crate) fn is_without_gpu(&self) -> bool {
         matches!(self, Self::Conflict(conflict) if conflict.kind == ConflictKind::NoGpu)
     }
 
     /// Whether it is a conflict by this rule.
-    pub fn is_of(&self, rule: RuleId) -> bool {
+    pub(crate) fn is_of(&self, rule: RuleId) -> bool {
         matches!(self, Self::Conflict(conflict) if conflict.rule == rule)
     }
 }
@@ -90,8 +89,7 @@ enum InBundle {
 }
 
 impl<'a> Planner<'a> {
-    /// A planner with only the database.
-    pub fn new(database: &'a Database) -> Self {
+    pub(crate) fn new(database: &'a Database) -> Self {
         Self {
             database,
             repositories: None,
@@ -108,7 +106,7 @@ impl<'a> Planner<'a> {
     ///
     /// If nothing fits: the facts that conflict and what would work. If the lock file or the bundle
     /// is not for this host.
-    pub fn plan(&self, facts: Facts, request: Request) -> Result<Planned, PlanningError> {
+    pub(crate) fn plan(&self, facts: Facts, request: Request) -> Result<Planned, PlanningError> {
         let (request, notes) = match self
             .bundle
             .map_or(Ok(InBundle::Nothing), |b| self.in_bundle(b, &facts))?
@@ -141,7 +139,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The plan that fixes what `doctor` found, made at this time (UTC).
-    pub fn repair(&self, host: Facts, repairs: Vec<Repair>, moment: String) -> Plan {
+    pub(crate) fn repair(&self, host: Facts, repairs: Vec<Repair>, moment: String) -> Plan {
         repair(self.database, host, repairs, moment)
     }
 
@@ -150,7 +148,7 @@ impl<'a> Planner<'a> {
     /// # Errors
     ///
     /// If something named is not installed, or it is not known which files belong to it.
-    pub fn removal(
+    pub(crate) fn removal(
         &self,
         facts: Facts,
         inventory: &Inventory,
@@ -166,7 +164,7 @@ impl<'a> Planner<'a> {
     /// # Errors
     ///
     /// If it is not installed.
-    pub fn switch(
+    pub(crate) fn switch(
         &self,
         facts: Facts,
         wanted: &Requirement<CudaVersion>,
@@ -181,7 +179,7 @@ impl<'a> Planner<'a> {
     /// # Errors
     ///
     /// If the lock file is not for this host.
-    pub fn prepared(
+    pub(crate) fn prepared(
         &self,
         facts: Facts,
         request: Request,

@@ -41,27 +41,27 @@ impl Paint {
     }
 
     /// A heading.
-    pub fn bold(self, text: &str) -> String {
+    pub(crate) fn bold(self, text: &str) -> String {
         self.with("1", text)
     }
 
     /// What matters less.
-    pub fn dim(self, text: &str) -> String {
+    pub(crate) fn dim(self, text: &str) -> String {
         self.with("2", text)
     }
 
     /// What is well.
-    pub fn green(self, text: &str) -> String {
+    pub(crate) fn green(self, text: &str) -> String {
         self.with("32", text)
     }
 
     /// What needs an eye.
-    pub fn yellow(self, text: &str) -> String {
+    pub(crate) fn yellow(self, text: &str) -> String {
         self.with("33", text)
     }
 
     /// What is wrong.
-    pub fn red(self, text: &str) -> String {
+    pub(crate) fn red(self, text: &str) -> String {
         self.with("31", text)
     }
 }

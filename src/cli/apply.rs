@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 
 /// Flags of `apply`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Plan to apply, from `plan --out` [default: a new plan]
     plan: Option<PathBuf>,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub struct Options {
 
 /// Flags of `resume`.
 #[derive(Debug, clap::Args)]
-pub struct ResumeOptions {
+pub(crate) struct ResumeOptions {
     #[command(flatten)]
     host: HostOptions,
     #[command(flatten)]
@@ -67,7 +67,7 @@ pub struct ResumeOptions {
 
 /// Flags of `rollback`.
 #[derive(Debug, clap::Args)]
-pub struct RollbackOptions {
+pub(crate) struct RollbackOptions {
     #[command(flatten)]
     host: HostOptions,
     #[command(flatten)]
@@ -90,7 +90,7 @@ impl From<Failure> for Problem {
 }
 
 /// Applies a plan.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let ended = writing(
         &options.host,
         &options.run,
@@ -114,7 +114,7 @@ fn idle(json: bool, text: &str) -> Result<Ended, Problem> {
 }
 
 /// Resumes what was interrupted.
-pub fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
+pub(crate) fn resume(options: &ResumeOptions) -> Result<Exit, Problem> {
     let ended = go_on(options);
     if options.json {
         tell_result(&options.host, &ended)?;
@@ -204,7 +204,7 @@ fn on_this_host(plan: &Plan, facts: &Facts) -> String {
 }
 
 /// Undoes the last apply.
-pub fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
+pub(crate) fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
     let ended = writing(&options.host, &options.run, false, |system, account| {
         if !apply::anything_to_take_back(system, RollbackScope::Last)? {
             forget(system)?;

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 /// What `bundle` does.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Collect everything that plans need, on a host with a network and the same system
     Create(Box<CreateOptions>),
     /// Pack a bundle folder and its signature into one file
@@ -61,7 +61,7 @@ pub enum Command {
 
 /// Flags of `bundle create`.
 #[derive(Debug, clap::Args)]
-pub struct CreateOptions {
+pub(crate) struct CreateOptions {
     /// Plan from `gpusetup plan --out`; may be given several times
     #[arg(
         long = "plan",
@@ -147,8 +147,7 @@ fn not_gathered(e: impl Into<Failure>) -> Problem {
     }
 }
 
-/// Does it.
-pub fn run(command: &Command) -> Result<Exit, Problem> {
+pub(crate) fn run(command: &Command) -> Result<Exit, Problem> {
     interrupt::listen()
         .map_err(|e| Problem::unexpected(format!("cannot listen for signals: {e}")))?;
     match command {

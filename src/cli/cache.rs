@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// What `cache` does.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// List cached downloads
     List {
         /// Print one JSON object
@@ -93,8 +93,7 @@ struct Read<'a> {
     rejected: &'a [String],
 }
 
-/// Does it.
-pub fn run(command: &Command) -> Result<Exit, Problem> {
+pub(crate) fn run(command: &Command) -> Result<Exit, Problem> {
     match command {
         Command::List { json, place } => list(place, *json),
         Command::Clean {

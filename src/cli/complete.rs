@@ -36,7 +36,7 @@ enum Asking {
 }
 
 /// Prints the script that a shell reads once.
-pub fn script(shell: Shell) -> Result<Exit, Problem> {
+pub(crate) fn script(shell: Shell) -> Result<Exit, Problem> {
     let script = match shell {
         Shell::Bash => include_bytes!("complete/gpusetup.bash").to_vec(),
         Shell::Zsh => include_bytes!("complete/gpusetup.zsh").to_vec(),
@@ -52,7 +52,7 @@ pub fn script(shell: Shell) -> Result<Exit, Problem> {
 }
 
 /// The answer to a shell; none if no shell asks.
-pub fn answer(arguments: &[OsString]) -> Option<Vec<u8>> {
+pub(crate) fn answer(arguments: &[OsString]) -> Option<Vec<u8>> {
     let [_, dashes, asked @ ..] = arguments else {
         return None;
     };

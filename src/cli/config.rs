@@ -22,7 +22,7 @@ type Defaults = BTreeMap<String, Vec<String>>;
 
 /// What the config file says; nothing where there is none.
 #[derive(Debug, Default)]
-pub struct Config {
+pub(crate) struct Config {
     path: PathBuf,
     defaults: Defaults,
 }
@@ -107,7 +107,7 @@ impl<'de> Deserialize<'de> for Key {
 }
 
 /// Where the value of an option comes from that is not on the command line.
-pub enum Origin {
+pub(crate) enum Origin {
     /// An environment variable.
     Variable(String),
     /// The config file.
@@ -124,14 +124,14 @@ impl fmt::Display for Origin {
 }
 
 /// Whether a word of the command line is this option, with its value or before it.
-pub fn is_option(word: &str, option: &str) -> bool {
+pub(crate) fn is_option(word: &str, option: &str) -> bool {
     word.strip_prefix(option)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
 }
 
 impl Config {
     /// Reads the file that the command line or the environment names, else the usual one.
-    pub fn read(arguments: &[OsString]) -> Result<Self, Problem> {
+    pub(crate) fn read(arguments: &[OsString]) -> Result<Self, Problem> {
         let asked =
             asked(arguments).or_else(|| environment::raw("GPUSETUP_CONFIG").map(PathBuf::from));
         let path = asked.clone().unwrap_or_else(|| CONFIG.into());
@@ -161,7 +161,7 @@ impl Config {
 
     /// The origin of an option's value; none if the command line has the option, or nothing sets
     /// it.
-    pub fn origin(&self, option: &str, arguments: &[OsString]) -> Option<Origin> {
+    pub(crate) fn origin(&self, option: &str, arguments: &[OsString]) -> Option<Origin> {
         if arguments
             .iter()
             .any(|word| is_option(&word.to_string_lossy(), option))
@@ -180,7 +180,7 @@ impl Config {
 
     /// The problem with a hint at where the option that it is about was set, if that is not the
     /// command line.
-    pub fn traced(&self, problem: Problem, arguments: &[OsString]) -> Problem {
+    pub(crate) fn traced(&self, problem: Problem, arguments: &[OsString]) -> Problem {
         let option = problem.message.split([':', ' ']).next().unwrap_or_default();
         match self.origin(option, arguments) {
             Some(origin) => {
@@ -194,7 +194,7 @@ impl Config {
     /// The command line with these defaults. An option without a twin in the environment is a
     /// command's own, whatever it is called: `uninstall --cuda` must not be set by the toolkit that
     /// a config file wants installed.
-    pub fn with_defaults(&self, command: Command) -> Command {
+    pub(crate) fn with_defaults(&self, command: Command) -> Command {
         let subcommands: Vec<_> = command
             .get_subcommands()
             .map(|s| s.get_name().to_owned())

@@ -8,7 +8,7 @@ use crate::exit::Exit;
 
 /// What `container` does.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Print the GPU request of a docker or podman command line for Docker, Podman, CDI, Compose
     /// and Kubernetes
     Translate(translate::Options),
@@ -17,7 +17,7 @@ pub enum Command {
 }
 
 /// Does it.
-pub fn run(command: &Command) -> Result<Exit, Problem> {
+pub(crate) fn run(command: &Command) -> Result<Exit, Problem> {
     match command {
         Command::Translate(options) => translate::run(options),
         Command::Check(options) => check::run(options),

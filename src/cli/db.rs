@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 /// What `db` does.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// List GPUs, drivers, CUDA, add-ons, frameworks, systems and more, whole or only what fits
     List(Box<ListOptions>),
     /// Show a GPU, a driver branch, a CUDA release, an add-on, a framework or a system in one
@@ -86,7 +86,7 @@ pub enum Command {
 
 /// Flags of `db list`.
 #[derive(Debug, clap::Args)]
-pub struct ListOptions {
+pub(crate) struct ListOptions {
     /// What to list
     kind: Kind,
     /// List only what fits this GPU: 10de:20b2, "rtx 3090", sm_80; of GPUs, those whose name, id or
@@ -123,7 +123,7 @@ fn kernel(text: &str) -> Result<String, String> {
 
 /// Kinds of facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// GPUs
     Gpus,
     /// Driver branches and their newest releases
@@ -359,8 +359,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Does it.
-pub fn run(command: &Command) -> Result<Exit, Problem> {
+pub(crate) fn run(command: &Command) -> Result<Exit, Problem> {
     let width = super::width();
     match command {
         Command::List(options) => list(options)?,

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 /// Flags of `doctor`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Run only these checks (GS201), or diagnose another host's report (host.tar.zst)
     #[arg(value_name = "CHECK|REPORT")]
     checks: Vec<String>,
@@ -129,7 +129,7 @@ enum Profile {
 
 /// Flags of the child process that queries a library.
 #[derive(Debug, clap::Args)]
-pub struct AskOptions {
+pub(crate) struct AskOptions {
     #[arg(value_enum)]
     about: nvidia::Library,
     #[arg(required = true)]
@@ -137,7 +137,7 @@ pub struct AskOptions {
 }
 
 /// Examines the host.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let (reports, ids): (Vec<_>, Vec<_>) = options
         .checks
         .iter()
@@ -404,7 +404,7 @@ fn show(options: &Options, findings: &Report, from: Option<&str>) -> Result<(), 
 }
 
 /// Answers the parent process about a library; not for people.
-pub fn ask(options: &AskOptions) -> u8 {
+pub(crate) fn ask(options: &AskOptions) -> u8 {
     nvidia::answer(options.about, &options.libraries)
 }
 

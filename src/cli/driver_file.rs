@@ -11,7 +11,7 @@ use url::Url;
 
 /// The file that the option names. A file of this host is read for its checksum, unless that is
 /// given.
-pub fn read(text: &str, sha256: Option<&str>) -> Result<DriverFile, Problem> {
+pub(crate) fn read(text: &str, sha256: Option<&str>) -> Result<DriverFile, Problem> {
     match Url::parse(text) {
         Ok(url) if url.scheme() == "file" => match url.to_file_path() {
             Ok(path) => of_path(&path, sha256),

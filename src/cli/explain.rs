@@ -28,7 +28,7 @@ use std::path::Path;
 
 /// Flags of `explain`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Subject: cuda 13.0, driver 535, GS201, exit 4, xid 79, h100, torch==2.9, any error message,
     /// or - for standard input
     ///
@@ -77,7 +77,7 @@ impl Options {
 
 /// Explains. A subject or a message on the command line that is not known is a usage error; that
 /// nothing is known in a text of a file or of standard input is an answer.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let language = &options.language();
     let whole = options.subject.join(" ");
     if whole.trim().is_empty() {

@@ -19,7 +19,7 @@ use gpusetup_data::subjects;
 
 /// Flags of `facts`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Ask the driver about the GPUs instead: temperature, power, memory, processes, errors, links,
     /// each judged
     ///
@@ -94,7 +94,7 @@ impl Options {
 }
 
 /// Prints the facts.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     match print(options) {
         Err(problem) if options.accepts(&problem) => {
             super::say("this host has no NVIDIA GPU: nothing to print (--if-no-gpu skip)");

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// The text of a log or of something else that somebody pastes, in which anything may be; its end,
 /// if it is long.
-pub fn read_pasted(path: &Path) -> Result<String, Problem> {
+pub(crate) fn read_pasted(path: &Path) -> Result<String, Problem> {
     let (text, is_cut) = input::end_of_text(path, MAX_PASTE).map_err(unread)?;
     if is_cut {
         say(&format!(
@@ -24,7 +24,7 @@ pub fn read_pasted(path: &Path) -> Result<String, Problem> {
 }
 
 /// The end of a kernel log.
-pub fn read_kernel_log(path: &Path) -> Result<String, Problem> {
+pub(crate) fn read_kernel_log(path: &Path) -> Result<String, Problem> {
     let (text, is_cut) = input::end_of_text(path, MAX_LOG).map_err(unread)?;
     if is_cut {
         say(&format!(
@@ -35,7 +35,7 @@ pub fn read_kernel_log(path: &Path) -> Result<String, Problem> {
     Ok(text)
 }
 
-pub fn unread(e: InputError) -> Problem {
+pub(crate) fn unread(e: InputError) -> Problem {
     match e {
         InputError::Kind { kind: "a pipe", .. } => {
             Problem::usage(e.to_string()).hint("COMMAND | gpusetup …, with - in place of the file")
@@ -45,7 +45,7 @@ pub fn unread(e: InputError) -> Problem {
 }
 
 /// What lspci printed, in a file. It may name no device of NVIDIA's, or none at all.
-pub fn read_lspci(path: &Path) -> Result<String, Problem> {
+pub(crate) fn read_lspci(path: &Path) -> Result<String, Problem> {
     let text = input::text_or_standard_input(path, MAX_LSPCI).map_err(unread)?;
     let name = if path == Path::new("-") {
         "standard input".into()
@@ -67,7 +67,7 @@ pub fn read_lspci(path: &Path) -> Result<String, Problem> {
 }
 
 /// The facts in a file.
-pub fn read_facts(path: &Path) -> Result<Facts, Problem> {
+pub(crate) fn read_facts(path: &Path) -> Result<Facts, Problem> {
     let text = input::json_or_standard_input(path).map_err(unread)?;
     let name = path.display();
     let value: serde_json::Value = serde_json::from_str(&text)
@@ -119,7 +119,7 @@ fn is_nvidia(id: &str) -> bool {
     id.is_empty() || id.strip_prefix("10de:").is_some_and(is_device)
 }
 
-pub fn save(plan: &Plan, path: &Path) -> Result<(), Problem> {
+pub(crate) fn save(plan: &Plan, path: &Path) -> Result<(), Problem> {
     let text =
         serde_json::to_string_pretty(plan).map_err(|e| Problem::unexpected(e.to_string()))?;
     output::write(path, (text + "\n").as_bytes())
@@ -127,7 +127,7 @@ pub fn save(plan: &Plan, path: &Path) -> Result<(), Problem> {
 }
 
 /// The plan in a file of somebody who is trusted.
-pub fn read_plan(path: &Path, trust: &Trust) -> Result<Plan, Problem> {
+pub(crate) fn read_plan(path: &Path, trust: &Trust) -> Result<Plan, Problem> {
     let text = input::json(path, trust).map_err(or_trust_owner)?;
     Plan::read(text.as_bytes()).map_err(|e| {
         Problem::integrity(format!("the plan {}: {e}", path.display()))
@@ -136,12 +136,12 @@ pub fn read_plan(path: &Path, trust: &Trust) -> Result<Plan, Problem> {
 }
 
 /// The text of a minisign public key.
-pub fn read_key(path: &Path) -> Result<String, Problem> {
+pub(crate) fn read_key(path: &Path) -> Result<String, Problem> {
     Ok(input::text(path, MAX_KEY, &Trust::where_root_acts(&[])?)?)
 }
 
 /// With the option that accepts the file, where its owner is what speaks against it.
-pub fn or_trust_owner(e: InputError) -> Problem {
+pub(crate) fn or_trust_owner(e: InputError) -> Problem {
     let name = match &e {
         InputError::Untrusted {
             why: Distrust::Owner { name },

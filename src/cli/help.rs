@@ -478,7 +478,7 @@ const WITH_ENVIRONMENT: [&str; 4] = ["facts", "plan", "explain", "doctor"];
 const NEVER_FROM_THE_ENVIRONMENT: [&str; 2] = ["fix", "dry-run"];
 
 /// The command line with grouped commands, short help and names in the environment.
-pub fn arranged(command: Command) -> Command {
+pub(crate) fn arranged(command: Command) -> Command {
     let groups = grouped(&command);
     let template = "{about}\n\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}";
     let command = command.help_template(template).after_help(groups);
@@ -500,7 +500,7 @@ fn with_short_help(command: Command, name: &str) -> Command {
 }
 
 /// The examples of a command: `plan`, `db list`.
-pub fn examples(name: &str) -> &'static [&'static str] {
+pub(crate) fn examples(name: &str) -> &'static [&'static str] {
     SHORT
         .iter()
         .find(|short| short.command == name)
@@ -554,7 +554,7 @@ fn with_environment(command: Command) -> Command {
 }
 
 /// The variable that sets a long option.
-pub fn variable(long: &str) -> String {
+pub(crate) fn variable(long: &str) -> String {
     format!("GPUSETUP_{}", long.replace('-', "_").to_uppercase())
 }
 

@@ -22,7 +22,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// The facts of the host that the flags name, and the GPUs assumed by `--gpu`, by what was said for
 /// each.
-pub fn look(options: &HostOptions, database: &Database) -> Result<(Facts, Vec<String>), Problem> {
+pub(crate) fn look(
+    options: &HostOptions,
+    database: &Database,
+) -> Result<(Facts, Vec<String>), Problem> {
     let system = system(options).looked_at();
     let facts = examined(options, &system, database, |_| ())?;
     tell_left_out(system.left_out());
@@ -30,7 +33,7 @@ pub fn look(options: &HostOptions, database: &Database) -> Result<(Facts, Vec<St
 }
 
 /// The same; for a new installation of another system, if that is what the flags name.
-pub fn look_or_stock(
+pub(crate) fn look_or_stock(
     options: &HostOptions,
     os: &StockOptions,
     database: &Database,
@@ -51,7 +54,7 @@ pub fn look_or_stock(
 }
 
 /// The facts of a new installation of a system, with the GPUs of an lspci listing or those assumed.
-pub fn stock_facts(
+pub(crate) fn stock_facts(
     spec: &str,
     lspci: Option<&str>,
     gpus: &[String],
@@ -87,7 +90,7 @@ pub fn stock_facts(
 }
 
 /// The same refusal, for --os without --gpu.
-pub fn no_gpus(problem: Problem) -> Problem {
+pub(crate) fn no_gpus(problem: Problem) -> Problem {
     Problem {
         message: "--os describes a system without GPUs".to_owned(),
         ..problem
@@ -95,7 +98,7 @@ pub fn no_gpus(problem: Problem) -> Problem {
 }
 
 /// What a system that is not known comes to.
-pub fn no_such_system(e: &StockError) -> Problem {
+pub(crate) fn no_such_system(e: &StockError) -> Problem {
     let problem = Problem::usage(format!("--os: {e}")).attempt("gpusetup db list systems");
     problem.hint(
         "on a host with that system, `gpusetup facts --json > FILE` writes what `gpusetup plan --facts FILE` reads",
@@ -103,7 +106,7 @@ pub fn no_such_system(e: &StockError) -> Problem {
 }
 
 /// Says what a look did not read because of its limits.
-pub fn tell_left_out(left_out: Vec<LeftOut>) {
+pub(crate) fn tell_left_out(left_out: Vec<LeftOut>) {
     if let Some((LeftOut { path, why, .. }, more)) = left_out.split_first() {
         let more = match more.len() {
             0 => String::new(),
@@ -120,7 +123,10 @@ pub fn tell_left_out(left_out: Vec<LeftOut>) {
 }
 
 /// The facts, and what the host's repositories offer.
-pub fn look_with_offers(options: &HostOptions, database: &Database) -> Result<Facts, Problem> {
+pub(crate) fn look_with_offers(
+    options: &HostOptions,
+    database: &Database,
+) -> Result<Facts, Problem> {
     let system = system(options).looked_at();
     examined(options, &system, database, |facts| {
         add_offers(&system, facts, database, &Versions::new())
@@ -158,7 +164,7 @@ fn examined(
 }
 
 /// The facts in a file, with the GPUs that `--gpu` names instead of those in it.
-pub fn described(
+pub(crate) fn described(
     path: &Path,
     options: &HostOptions,
     database: &Database,
@@ -191,7 +197,7 @@ fn assume_gpus(facts: &mut Facts, gpus: &[String], database: &Database) -> Resul
 }
 
 /// The GPU that a text names; the first, if it stands for several alike.
-pub fn one_gpu(database: &Database, spec: &str) -> Result<Gpu, Problem> {
+pub(crate) fn one_gpu(database: &Database, spec: &str) -> Result<Gpu, Problem> {
     let found = assumed_gpus(database, spec).map_err(|e| no_such_gpu(spec, &e))?;
     found
         .into_iter()
@@ -200,7 +206,7 @@ pub fn one_gpu(database: &Database, spec: &str) -> Result<Gpu, Problem> {
 }
 
 /// What a GPU that cannot be told from others, or is not known, comes to.
-pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
+pub(crate) fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
     let exit = if matches!(e, SpecError::Unsupported { .. }) {
         Exit::NothingFits
     } else {
@@ -214,7 +220,7 @@ pub fn no_such_gpu(spec: &str, e: &SpecError) -> Problem {
 }
 
 /// The same for a GPU that is no value of `--gpu`.
-pub fn named_gpu(spec: &str, e: &SpecError) -> Problem {
+pub(crate) fn named_gpu(spec: &str, e: &SpecError) -> Problem {
     let problem = Problem::usage(e.to_string());
     match e {
         SpecError::Ambiguous { .. } => {
@@ -225,12 +231,12 @@ pub fn named_gpu(spec: &str, e: &SpecError) -> Problem {
     }
 }
 
-pub fn system(host: &HostOptions) -> System {
+pub(crate) fn system(host: &HostOptions) -> System {
     system_of(host.root.as_ref())
 }
 
 /// The host whose root directory this is; without one this machine.
-pub fn system_of(root: Option<&PathBuf>) -> System {
+pub(crate) fn system_of(root: Option<&PathBuf>) -> System {
     root.map_or_else(System::live, |root| tree(root))
 }
 
@@ -248,7 +254,7 @@ fn tree(root: &Path) -> System {
 }
 
 /// Refuses a directory that is no host: `--root` was mistyped, or the image is not mounted.
-pub fn must_be_a_host(system: &System) -> Result<(), Problem> {
+pub(crate) fn must_be_a_host(system: &System) -> Result<(), Problem> {
     if system.exists("/etc/os-release") {
         return Ok(());
     }
@@ -268,7 +274,7 @@ fn not_a_host(what: String) -> Problem {
 
 /// Refuses a directory that others may write to, where root is about to write to it and to trust
 /// what is in it.
-pub fn must_be_private(system: &System, directory: &Path) -> Result<(), Problem> {
+pub(crate) fn must_be_private(system: &System, directory: &Path) -> Result<(), Problem> {
     if rustix::process::geteuid().is_root() {
         private::private_directory(system, directory, Extent::Path).map_err(Failure::from)?;
     }
@@ -277,7 +283,7 @@ pub fn must_be_private(system: &System, directory: &Path) -> Result<(), Problem>
 
 /// The same host to be changed. A tree whose programs cannot be contained is refused: its author
 /// would be root here.
-pub fn to_be_changed(system: &System) -> Result<System, Problem> {
+pub(crate) fn to_be_changed(system: &System) -> Result<System, Problem> {
     enter::check(system).map_err(|e| {
         let tree = quoted_path(system.root());
         Problem::new(Exit::Blocked, e.to_string())
@@ -287,7 +293,7 @@ pub fn to_be_changed(system: &System) -> Result<System, Problem> {
     Ok(system.to_be_changed())
 }
 
-pub fn only_root(system: &System) -> Result<(), Problem> {
+pub(crate) fn only_root(system: &System) -> Result<(), Problem> {
     if rustix::process::geteuid().is_root() {
         return Ok(());
     }
@@ -303,7 +309,10 @@ pub fn only_root(system: &System) -> Result<(), Problem> {
 }
 
 /// The database for a host's plans: the one that is named, else the bundle's, else the one in use.
-pub fn database(host: &HostOptions, bundle: Option<&Bundle>) -> Result<&'static Database, Problem> {
+pub(crate) fn database(
+    host: &HostOptions,
+    bundle: Option<&Bundle>,
+) -> Result<&'static Database, Problem> {
     match bundle {
         Some(bundle) if host.database.folder.is_none() => {
             Ok(to_the_end(bundle.database(embedded)?))

@@ -40,7 +40,7 @@ const NEW_PROGRAM: &str = "bin/.gpusetup-new";
 
 /// What `self` does.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Replace this gpusetup by the newest release, if install.sh installed it
     Update(UpdateOptions),
     /// Remove this gpusetup, if install.sh installed it; what it installed stays
@@ -60,7 +60,7 @@ pub enum Command {
 
 /// Flags of `self update`.
 #[derive(Debug, clap::Args)]
-pub struct UpdateOptions {
+pub(crate) struct UpdateOptions {
     /// Take this release, which may be older: 0.1.0
     #[arg(long, value_name = "VERSION", value_parser = version)]
     to: Option<String>,
@@ -83,7 +83,7 @@ pub struct UpdateOptions {
 
 /// Flags of `self uninstall`.
 #[derive(Debug, clap::Args)]
-pub struct UninstallOptions {
+pub(crate) struct UninstallOptions {
     /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
@@ -141,8 +141,7 @@ impl Done<'_> {
     }
 }
 
-/// Does it.
-pub fn run(command: &Command) -> Result<Exit, Problem> {
+pub(crate) fn run(command: &Command) -> Result<Exit, Problem> {
     match command {
         Command::Update(options) => update(options),
         Command::Uninstall(options) => uninstall(options),

@@ -9,7 +9,7 @@ use crate::render;
 
 /// Flags of `list`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     host: HostOptions,
     #[command(flatten)]
@@ -17,7 +17,7 @@ pub struct Options {
 }
 
 /// Prints the list.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let database = options.host.database()?;
     let (facts, _) = look(&options.host, database)?;
     let listing = Listing::of(

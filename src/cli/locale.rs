@@ -6,7 +6,7 @@ use crate::translation::{Languages, is_utf8};
 use std::borrow::Cow;
 
 /// Whether the locale's character set has more than ASCII.
-pub fn speaks_unicode() -> bool {
+pub(crate) fn speaks_unicode() -> bool {
     is_utf8(&of_letters(environment::variable))
 }
 
@@ -20,7 +20,7 @@ fn of_letters(variable: impl Fn(&str) -> Option<String>) -> String {
 }
 
 /// A text for people in letters that the locale has.
-pub fn legible(text: &str) -> Cow<'_, str> {
+pub(crate) fn legible(text: &str) -> Cow<'_, str> {
     if speaks_unicode() {
         Cow::Borrowed(text)
     } else {
@@ -35,7 +35,7 @@ pub fn languages() -> Languages<'static> {
 
 /// An environment in which these variables are set.
 #[cfg(test)]
-pub fn set<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+pub(crate) fn set<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
     |name| {
         variables
             .iter()

@@ -22,11 +22,10 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// The lock file that was named, if any.
-pub struct Locked(Option<(PathBuf, LockFile)>);
+pub(crate) struct Locked(Option<(PathBuf, LockFile)>);
 
 impl Locked {
-    /// Reads it.
-    pub fn read(path: Option<&PathBuf>, trust: &TrustOptions) -> Result<Self, Problem> {
+    pub(crate) fn read(path: Option<&PathBuf>, trust: &TrustOptions) -> Result<Self, Problem> {
         let read = |path: &PathBuf| {
             let text = match path.as_os_str() == input::STANDARD_INPUT {
                 true => input::json_or_standard_input(path).map_err(unread)?,
@@ -38,13 +37,11 @@ impl Locked {
         path.map(read).transpose().map(Self)
     }
 
-    /// What it says.
-    pub fn file(&self) -> Option<&LockFile> {
+    pub(crate) fn file(&self) -> Option<&LockFile> {
         self.0.as_ref().map(|(_, lock)| lock)
     }
 
-    /// What it says, on one line.
-    pub fn line(&self) -> Result<Option<String>, Problem> {
+    pub(crate) fn line(&self) -> Result<Option<String>, Problem> {
         let text = self.file().map(serde_json::to_string).transpose();
         text.map_err(|e| Problem::unexpected(e.to_string()))
     }
@@ -52,7 +49,7 @@ impl Locked {
     /// Refuses a plan that installs packages if the package lists have only other versions of some
     /// than the locked ones. `apply` needs no such check: it fetches the lists, and looks the
     /// packages up before the first change.
-    pub fn check_lists(&self, system: &System, plan: &Plan) -> Result<(), Problem> {
+    pub(crate) fn check_lists(&self, system: &System, plan: &Plan) -> Result<(), Problem> {
         let has_packages = plan.steps.iter().any(installs_packages);
         // Lists of managers without preferences do not have the packages that are installed.
         let manager = plan
@@ -94,7 +91,7 @@ impl Locked {
 
     /// Why there is no plan for a host, with the flags that name this host in the commands that are
     /// suggested.
-    pub fn not_planned(&self, e: PlanningError, host: &str) -> Problem {
+    pub(crate) fn not_planned(&self, e: PlanningError, host: &str) -> Problem {
         match e {
             PlanningError::Conflict(conflict) => conflict.on_host(host).into(),
             PlanningError::Lock(e) => match &self.0 {
@@ -132,7 +129,7 @@ fn refused(path: &Path, e: &LockError) -> Problem {
 /// Writes what the plan comes to. The package manager of the live host is asked for the versions of
 /// what would come, and of what is there; for a tree, where no program is run, its lists and its
 /// record of packages are read.
-pub fn write(
+pub(crate) fn write(
     path: &Path,
     system: &System,
     database: &Database,

@@ -15,7 +15,7 @@ use std::path::Path;
 const CHANGING: [&str; 4] = ["apply", "resume", "rollback", "uninstall"];
 
 /// Variables that are no options.
-pub const VARIABLES: [(&str, &str); 6] = [
+pub(crate) const VARIABLES: [(&str, &str); 6] = [
     (
         "NO_COLOR",
         "If it is set and not empty, no colours and no links are used.",
@@ -44,7 +44,7 @@ pub const VARIABLES: [(&str, &str); 6] = [
 
 /// Prints the page of a command (`plan`, `db list`; gpusetup's own for no word), or writes all
 /// pages to a folder.
-pub fn run(words: &[String], folder: Option<&Path>) -> Result<Exit, Problem> {
+pub(crate) fn run(words: &[String], folder: Option<&Path>) -> Result<Exit, Problem> {
     let mut all = super::command().disable_help_subcommand(true);
     all.build();
     let failed = |e: io::Error| Problem::unexpected(format!("cannot write the manual: {e}"));

@@ -19,7 +19,7 @@ use wanted::{Tasks, WantedOptions};
 
 /// What `mig` does.
 #[derive(Debug, clap::Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// List the profiles and instances of the GPUs
     List(ListOptions),
     /// Show where the instances of a layout go and the commands that make them; change nothing
@@ -36,7 +36,7 @@ pub enum Command {
 
 /// Flags of `mig list`.
 #[derive(Debug, clap::Args)]
-pub struct ListOptions {
+pub(crate) struct ListOptions {
     #[command(flatten)]
     which: BoardOptions,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub struct ListOptions {
 
 /// Flags of `mig plan`.
 #[derive(Debug, clap::Args)]
-pub struct PlanOptions {
+pub(crate) struct PlanOptions {
     #[command(flatten)]
     wanted: WantedOptions,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub struct PlanOptions {
 
 /// Flags of `mig assert`.
 #[derive(Debug, clap::Args)]
-pub struct AssertOptions {
+pub(crate) struct AssertOptions {
     #[command(flatten)]
     wanted: WantedOptions,
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub struct AssertOptions {
 
 /// Flags of `mig export`.
 #[derive(Debug, clap::Args)]
-pub struct ExportOptions {
+pub(crate) struct ExportOptions {
     /// The name of the configuration
     #[arg(short = 'c', long, value_name = "NAME", default_value = "current")]
     name: String,
@@ -81,7 +81,7 @@ pub struct ExportOptions {
 }
 
 /// Does it.
-pub fn run(command: &Command) -> Result<Exit, Problem> {
+pub(crate) fn run(command: &Command) -> Result<Exit, Problem> {
     match command {
         Command::List(options) => list(options),
         Command::Plan(options) => plan(options),

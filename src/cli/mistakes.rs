@@ -62,7 +62,7 @@ const ELSEWHERE: [(&[&str], &[&str]); 14] = [
 ];
 
 /// The problem with a command line that clap refused, if it is a mistake with a known answer.
-pub fn known(
+pub(crate) fn known(
     error: &clap::Error,
     arguments: &[OsString],
     commands: &[String],

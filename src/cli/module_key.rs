@@ -19,7 +19,11 @@ const MAX_KEY_BYTES: u64 = 64 << 10;
 
 /// The key and its certificate, if they belong together and can sign modules now. They are in the
 /// tree at `root`, if there is one: DKMS of the system that starts from it reads them there.
-pub fn checked(key: &Path, certificate: &Path, root: Option<&Path>) -> Result<ModuleKey, Problem> {
+pub(crate) fn checked(
+    key: &Path,
+    certificate: &Path,
+    root: Option<&Path>,
+) -> Result<ModuleKey, Problem> {
     let absolute = |path: &Path| {
         std::path::absolute(path).map_err(|e| Problem::usage(format!("{}: {e}", path.display())))
     };

@@ -2,7 +2,7 @@
 
 mod request;
 
-pub use request::{IfNoGpu, RequestOptions, day, sum};
+pub(crate) use request::{IfNoGpu, RequestOptions, day, sum};
 
 use super::Problem;
 use super::files::{or_trust_owner, read_key};
@@ -32,51 +32,51 @@ use std::time::Duration;
 /// Which host, and which database.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Host")]
-pub struct HostOptions {
+pub(crate) struct HostOptions {
     /// Use the tree at DIR as the host: an image, a chroot, a mounted disk
     #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT")]
-    pub root: Option<PathBuf>,
+    pub(crate) root: Option<PathBuf>,
     /// Plan for this GPU: h100x8, "rtx 3090", p4d.24xlarge, "dgx h100", 10de:20b2, sm_80, hopper
     ///
     /// The GPU need not be there. With --facts, --lspci or --root it replaces the GPUs found there;
     /// on this host it is added to them. May be given several times, or as a list with commas.
     #[arg(long, value_name = "SPEC", env = "GPUSETUP_GPU", value_delimiter = ',')]
-    pub gpu: Vec<String>,
+    pub(crate) gpu: Vec<String>,
     /// Read the GPUs from the output of `lspci -nn` (- is standard input)
     #[arg(long, value_name = "FILE", env = "GPUSETUP_LSPCI")]
-    pub lspci: Option<PathBuf>,
+    pub(crate) lspci: Option<PathBuf>,
     #[command(flatten)]
-    pub database: DatabaseOptions,
+    pub(crate) database: DatabaseOptions,
     /// Install toolkits below DIR
     #[arg(long, value_name = "DIR", env = "GPUSETUP_PREFIX", default_value = paths::PREFIX,
           value_parser = folder(valid::prefix))]
-    pub prefix: PathBuf,
+    pub(crate) prefix: PathBuf,
     /// Keep downloads in DIR
     #[arg(long, value_name = "DIR", env = "GPUSETUP_CACHE", default_value = paths::CACHE,
           value_parser = folder(valid::cache))]
-    pub cache: PathBuf,
+    pub(crate) cache: PathBuf,
 }
 
 /// A host that is not here.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Host")]
-pub struct StockOptions {
+pub(crate) struct StockOptions {
     /// Plan for a new installation of this system, not for this host: ubuntu-24.04, rocky-9:aarch64
     ///
     /// The database provides its kernel, C library and repositories. Name the GPUs with --gpu or
     /// --lspci.
     #[arg(long, value_name = "ID-VERSION[:ARCH]", env = "GPUSETUP_OS")]
-    pub os: Option<String>,
+    pub(crate) os: Option<String>,
 }
 
 /// Accepts folders that are valid for their use.
-pub fn folder(is_valid: fn(&Path) -> Valid) -> impl TypedValueParser<Value = PathBuf> {
+pub(crate) fn folder(is_valid: fn(&Path) -> Valid) -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(move |path| is_valid(&path).map(|()| path))
 }
 
 /// Which compatibility database.
 #[derive(Debug, Args)]
-pub struct DatabaseOptions {
+pub(crate) struct DatabaseOptions {
     /// Use the database in DIR (with compat/ and manifests/) instead of the built-in or updated one
     #[arg(
         id = "database",
@@ -84,7 +84,7 @@ pub struct DatabaseOptions {
         value_name = "DIR",
         env = "GPUSETUP_DATABASE"
     )]
-    pub folder: Option<PathBuf>,
+    pub(crate) folder: Option<PathBuf>,
     /// Keep databases that `db update` installs in DIR
     #[cfg(feature = "test-hooks")]
     #[arg(long = "database-store", value_name = "DIR", env = "GPUSETUP_DATABASE_STORE", hide = true,
@@ -95,38 +95,38 @@ pub struct DatabaseOptions {
 /// How something is carried out.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run")]
-pub struct RunOptions {
+pub(crate) struct RunOptions {
     /// Do not ask for confirmation; NVIDIA's licences still need --accept-eula
     #[arg(short, long, env = "GPUSETUP_YES")]
-    pub yes: bool,
+    pub(crate) yes: bool,
     /// Never prompt; print log lines instead of progress bars; NVIDIA's licences need --accept-eula
     #[arg(long, env = "GPUSETUP_UNATTENDED")]
-    pub unattended: bool,
+    pub(crate) unattended: bool,
     /// Accept NVIDIA's licences (required with --yes and --unattended, if the plan installs
     /// NVIDIA's software)
     #[arg(long, env = "GPUSETUP_ACCEPT_EULA")]
-    pub accept_eula: bool,
+    pub(crate) accept_eula: bool,
     /// Who reboots the host when required: you, gpusetup, or external tooling
     ///
     /// After `if-needed` and `external` gpusetup resumes automatically. External tooling finds out
     /// from /run/reboot-required or `gpusetup reboot-required`.
     #[arg(long, value_enum, env = "GPUSETUP_REBOOT", default_value = "never")]
-    pub reboot: RebootOption,
+    pub(crate) reboot: RebootOption,
     /// Seconds to wait for the package-manager lock [default: 900]
     ///
     /// The same limit applies to another running gpusetup (with --unattended; otherwise gpusetup
     /// does not wait for it) and, with --unattended, to the network.
     #[arg(long, value_name = "SECONDS", env = "GPUSETUP_LOCK_TIMEOUT")]
-    pub lock_timeout: Option<u64>,
+    pub(crate) lock_timeout: Option<u64>,
     /// Print lines instead of progress bars
     #[arg(long, env = "GPUSETUP_NO_PROGRESS")]
-    pub no_progress: bool,
+    pub(crate) no_progress: bool,
 }
 
 /// Where artifacts come from. What may have a password in it is shown by no help.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Downloads")]
-pub struct SourceOptions {
+pub(crate) struct SourceOptions {
     /// Download from this mirror of NVIDIA's servers: http://mirror.example/nvidia,
     /// file:///mnt/nvidia
     #[arg(
@@ -136,7 +136,7 @@ pub struct SourceOptions {
         hide_env_values = true,
         hide_default_value = true
     )]
-    pub mirror: Option<String>,
+    pub(crate) mirror: Option<String>,
     /// Replace one address prefix by another:
     /// https://developer.download.nvidia.com/compute=http://mirror.example
     ///
@@ -149,19 +149,19 @@ pub struct SourceOptions {
         hide_env_values = true,
         hide_default_value = true
     )]
-    pub mirrors: Vec<String>,
+    pub(crate) mirrors: Vec<String>,
     /// Never use the network; use only cached and local files
     #[arg(long, env = "GPUSETUP_OFFLINE")]
-    pub offline: bool,
+    pub(crate) offline: bool,
     /// Also trust the certificates in this PEM file
     #[arg(long, value_name = "FILE", env = "GPUSETUP_CA_CERT")]
-    pub ca_cert: Option<PathBuf>,
+    pub(crate) ca_cert: Option<PathBuf>,
 }
 
 /// Whose files may say what is done.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Trust")]
-pub struct TrustOptions {
+pub(crate) struct TrustOptions {
     /// Also accept plans, bundles and lock files that belong to this user (name or number)
     ///
     /// Files of root, of yourself and of the user who called sudo are always accepted. May be given
@@ -172,17 +172,17 @@ pub struct TrustOptions {
         env = "GPUSETUP_TRUST_OWNER",
         value_delimiter = ','
     )]
-    pub trust_owner: Vec<String>,
+    pub(crate) trust_owner: Vec<String>,
 }
 
 impl TrustOptions {
     /// Whose plans and bundles are accepted.
-    pub fn trust(&self) -> Result<Trust, Problem> {
+    pub(crate) fn trust(&self) -> Result<Trust, Problem> {
         Ok(Trust::of_caller(&self.trust_owner)?)
     }
 
     /// Whose lock files are: an ordinary user does no harm with one.
-    pub fn where_root_acts(&self) -> Result<Trust, Problem> {
+    pub(crate) fn where_root_acts(&self) -> Result<Trust, Problem> {
         Ok(Trust::where_root_acts(&self.trust_owner)?)
     }
 }
@@ -190,13 +190,13 @@ impl TrustOptions {
 /// Which bundle everything comes from.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Downloads")]
-pub struct BundleOptions {
+pub(crate) struct BundleOptions {
     /// Install from this bundle (see `gpusetup bundle create`), without a network
     ///
     /// The plan (if exactly one in the bundle is for this host), the database, downloads and
     /// packages all come from the bundle.
     #[arg(long, value_name = "PATH", env = "GPUSETUP_BUNDLE")]
-    pub bundle: Option<PathBuf>,
+    pub(crate) bundle: Option<PathBuf>,
     /// Require a signature of this minisign public key
     #[arg(
         long,
@@ -204,15 +204,15 @@ pub struct BundleOptions {
         env = "GPUSETUP_BUNDLE_KEY",
         requires = "bundle"
     )]
-    pub bundle_key: Option<PathBuf>,
+    pub(crate) bundle_key: Option<PathBuf>,
     /// Accept a signed bundle with an older database than one accepted here before
     #[arg(long, env = "GPUSETUP_ALLOW_OLDER", requires = "bundle_key")]
-    pub allow_older: bool,
+    pub(crate) allow_older: bool,
 }
 
 impl BundleOptions {
     /// The bundle, opened: one that is signed, or one of somebody who is trusted.
-    pub fn open(
+    pub(crate) fn open(
         &self,
         trust: &TrustOptions,
         store: &Store,
@@ -251,7 +251,7 @@ impl BundleOptions {
 
 /// Who reboots the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RebootOption {
+pub(crate) enum RebootOption {
     /// You
     Never,
     /// gpusetup, at most twice
@@ -262,7 +262,7 @@ pub enum RebootOption {
 
 impl RebootOption {
     /// As the flag has it.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Never => "never",
             Self::IfNeeded => "if-needed",
@@ -274,40 +274,40 @@ impl RebootOption {
 /// The form of the result, for commands whose text has no details to show.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Output")]
-pub struct JsonOption {
+pub(crate) struct JsonOption {
     /// Print one JSON object and nothing else on standard output
     #[arg(long, env = "GPUSETUP_JSON")]
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// How the output looks.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
-pub struct LookOptions {
+pub(crate) struct LookOptions {
     /// Print one JSON object and nothing else on standard output
     #[arg(long, env = "GPUSETUP_JSON")]
-    pub json: bool,
+    pub(crate) json: bool,
     /// Use colours
     #[arg(long, value_enum, env = "GPUSETUP_COLOR", default_value = "auto")]
-    pub color: ColorOption,
+    pub(crate) color: ColorOption,
     /// Show details
     #[arg(short, long, env = "GPUSETUP_VERBOSE")]
-    pub verbose: bool,
+    pub(crate) verbose: bool,
 }
 
 /// The language of explanations.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
-pub struct LanguageOptions {
+pub(crate) struct LanguageOptions {
     /// Answer in this language: en, ko [default: the locale's, from LC_ALL, LC_MESSAGES or LANG]
     ///
     /// JSON, usage errors and the reasons of a version are in English.
     #[arg(long, value_name = "LANG", env = "GPUSETUP_LANG", value_parser = language)]
-    pub lang: Option<&'static str>,
+    pub(crate) lang: Option<&'static str>,
 }
 
 /// The name of an installed toolkit: 12, 12.8, 12.8.1.
-pub fn toolkit_name(text: &str) -> Result<Requirement<CudaVersion>, String> {
+pub(crate) fn toolkit_name(text: &str) -> Result<Requirement<CudaVersion>, String> {
     let named: Requirement<CudaVersion> = text.parse().map_err(|e: VersionError| e.to_string())?;
     named
         .is_series()
@@ -335,7 +335,7 @@ fn language(text: &str) -> Result<&'static str, String> {
 
 /// Colours.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum ColorOption {
+pub(crate) enum ColorOption {
     /// On a terminal, unless NO_COLOR is set
     Auto,
     /// Always
@@ -346,12 +346,12 @@ pub enum ColorOption {
 
 impl HostOptions {
     /// The database asked for.
-    pub fn database(&self) -> Result<&'static Database, Problem> {
+    pub(crate) fn database(&self) -> Result<&'static Database, Problem> {
         self.database.open()
     }
 
     /// The options that name the same host and database once more, for a command that is suggested.
-    pub fn again(&self, os: &StockOptions, facts: Option<&Path>) -> String {
+    pub(crate) fn again(&self, os: &StockOptions, facts: Option<&Path>) -> String {
         let os = os.os.iter().map(|os| format!("--os {}", quoted(os)));
         let files = [
             ("--root", self.root.as_deref()),
@@ -366,30 +366,29 @@ impl HostOptions {
     }
 
     /// A command for the same host, which `--root` may name.
-    pub fn here(&self, command: &str) -> String {
+    pub(crate) fn here(&self, command: &str) -> String {
         tree::sentence_on(command, self.root.as_deref())
     }
 
     /// Whether its GPUs are those that are here, or those of a tree.
-    pub fn is_here(&self) -> bool {
+    pub(crate) fn is_here(&self) -> bool {
         self.lspci.is_none() && self.is_meant()
     }
 
     /// Whether the plan is for this very host: with GPUs that are only assumed it is but where the
     /// question is asked, unless a tree is named.
-    pub fn is_meant(&self) -> bool {
+    pub(crate) fn is_meant(&self) -> bool {
         self.gpu.is_empty() || self.root.is_some()
     }
 }
 
 impl DatabaseOptions {
     /// What `db update` installed, and how old a signed database may be.
-    pub fn store(&self) -> Store {
+    pub(crate) fn store(&self) -> Store {
         Store::at(self.folder_of_the_store())
     }
 
-    /// Where that is.
-    pub fn folder_of_the_store(&self) -> &Path {
+    pub(crate) fn folder_of_the_store(&self) -> &Path {
         #[cfg(feature = "test-hooks")]
         return &self.store;
         #[cfg(not(feature = "test-hooks"))]
@@ -398,7 +397,7 @@ impl DatabaseOptions {
 
     /// The database in the folder; else the one that `db update` installed, where it is newer; else
     /// the built-in one.
-    pub fn open(&self) -> Result<&'static Database, Problem> {
+    pub(crate) fn open(&self) -> Result<&'static Database, Problem> {
         if let Some(folder) = &self.folder {
             let loaded =
                 folder::load(folder, &Trust::where_root_acts(&[])?).map_err(|e| match e {
@@ -418,7 +417,7 @@ impl DatabaseOptions {
 }
 
 /// Keeps a database for as long as the process lives, as the built-in one.
-pub fn to_the_end(database: Database) -> &'static Database {
+pub(crate) fn to_the_end(database: Database) -> &'static Database {
     Box::leak(Box::new(database))
 }
 
@@ -427,17 +426,17 @@ const PATIENCE: u64 = 900;
 
 impl RunOptions {
     /// Whether nothing is asked.
-    pub fn asks_nothing(&self) -> bool {
+    pub(crate) fn asks_nothing(&self) -> bool {
         self.yes || self.unattended
     }
 
     /// Whether bars are shown, where there is a terminal.
-    pub fn bars(&self) -> bool {
+    pub(crate) fn bars(&self) -> bool {
         !self.no_progress && !self.unattended
     }
 
     /// How a run that fetches from these sources works.
-    pub fn config(&self, sources: Sources) -> RunConfig {
+    pub(crate) fn config(&self, sources: Sources) -> RunConfig {
         let patience = Duration::from_secs(self.lock_timeout.unwrap_or(PATIENCE));
         RunConfig {
             lock_timeout: patience,
@@ -455,12 +454,12 @@ impl RunOptions {
 
     /// Whether somebody is there who reads standard error: what is written to a file or a pipe may
     /// end up in a log.
-    pub fn is_attended(&self) -> bool {
+    pub(crate) fn is_attended(&self) -> bool {
         !self.unattended && std::io::stderr().is_terminal()
     }
 
     /// How long another gpusetup is waited for. Somebody who is there would rather know.
-    pub fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         Duration::from_secs(
             self.lock_timeout
                 .unwrap_or(if self.unattended { PATIENCE } else { 0 }),
@@ -470,7 +469,7 @@ impl RunOptions {
 
 impl SourceOptions {
     /// Where artifacts are fetched from.
-    pub fn sources(&self) -> Result<Sources, Problem> {
+    pub(crate) fn sources(&self) -> Result<Sources, Problem> {
         let refused =
             |flag: &str, why: &dyn std::fmt::Display| Problem::usage(format!("--{flag}: {why}"));
         let mut mirrors = Mirrors::default();

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 
 /// Flags of `plan`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     host: HostOptions,
     #[command(flatten)]
@@ -87,7 +87,7 @@ enum Format {
 }
 
 /// Prints the plan.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     options.binary_url.as_deref().map_or(Ok(()), public)?;
     let sources = options.source.sources()?;
     let opened = options

@@ -19,15 +19,15 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Problem {
     /// How gpusetup ends.
-    pub exit: Exit,
+    pub(crate) exit: Exit,
     /// What happened, to what, and why.
-    pub message: String,
+    pub(crate) message: String,
     /// The facts that it stands on.
-    pub because: Vec<String>,
+    pub(crate) because: Vec<String>,
     /// What would help, in words.
-    pub hints: Vec<String>,
+    pub(crate) hints: Vec<String>,
     /// Commands that would help, the best first; what follows `  # ` is a comment.
-    pub tries: Vec<String>,
+    pub(crate) tries: Vec<String>,
 }
 
 /// A failure as JSON, on standard output for `--json`.
@@ -37,24 +37,24 @@ pub struct Problem {
     derive(schemars::JsonSchema),
     schemars(deny_unknown_fields)
 )]
-pub struct ErrorReport<'a> {
+pub(crate) struct ErrorReport<'a> {
     /// `gpusetup.error/1`.
-    pub schema: &'static str,
+    pub(crate) schema: &'static str,
     /// The exit code.
-    pub exit_code: u8,
+    pub(crate) exit_code: u8,
     /// What happened, to what, and why.
-    pub error: Cow<'a, str>,
+    pub(crate) error: Cow<'a, str>,
     /// The facts that the error rests on.
-    pub because: Vec<Cow<'a, str>>,
+    pub(crate) because: Vec<Cow<'a, str>>,
     /// What would help, in words.
-    pub hints: Vec<Cow<'a, str>>,
+    pub(crate) hints: Vec<Cow<'a, str>>,
     /// Commands that would help, the best first.
     pub r#try: Vec<Cow<'a, str>>,
 }
 
 impl Problem {
     /// Of this exit code.
-    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
             message: message.into(),
@@ -65,22 +65,22 @@ impl Problem {
     }
 
     /// An I/O error or a mistake of ours: exit 1.
-    pub fn unexpected(message: impl Into<String>) -> Self {
+    pub(crate) fn unexpected(message: impl Into<String>) -> Self {
         Self::new(Exit::Unexpected, message)
     }
 
     /// A request that cannot be: exit 2.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
     }
 
     /// Something that is not what it should be: exit 10.
-    pub fn integrity(message: impl Into<String>) -> Self {
+    pub(crate) fn integrity(message: impl Into<String>) -> Self {
         Self::new(Exit::Integrity, message)
     }
 
     /// What was made for another host: exit 5.
-    pub fn of_other_host(name: &str, other: &OtherHost) -> Self {
+    pub(crate) fn of_other_host(name: &str, other: &OtherHost) -> Self {
         Self {
             because: other.others().collect(),
             ..Self::new(Exit::Blocked, format!("{name} {other}"))
@@ -88,20 +88,20 @@ impl Problem {
     }
 
     /// With something that would help.
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
     /// With a command that would help.
-    pub fn attempt(mut self, command: impl Into<String>) -> Self {
+    pub(crate) fn attempt(mut self, command: impl Into<String>) -> Self {
         self.tries.push(command.into());
         self
     }
 
     /// With plans for the system that `--os` names, if it names one and they do not name it
     /// already.
-    pub fn on_system(mut self, os: Option<&str>) -> Self {
+    pub(crate) fn on_system(mut self, os: Option<&str>) -> Self {
         if let Some(os) = os {
             let plan = format!("gpusetup plan --os {} ", quoted(os));
             let without = self.tries.iter_mut().filter(|text| !text.contains(" --os"));
@@ -111,7 +111,7 @@ impl Problem {
     }
 
     /// With hints and commands for the host in a tree.
-    pub fn in_tree(mut self, root: &Path) -> Self {
+    pub(crate) fn in_tree(mut self, root: &Path) -> Self {
         for text in self.hints.iter_mut().chain(&mut self.tries) {
             *text = tree::sentence(text, root);
         }
@@ -122,7 +122,7 @@ impl Problem {
     }
 
     /// The failure as JSON, without the logins of addresses.
-    pub fn json(&self) -> ErrorReport<'_> {
+    pub(crate) fn json(&self) -> ErrorReport<'_> {
         let command = |text: &'_ String| text.find("  # ").unwrap_or(text.len());
         ErrorReport {
             schema: "gpusetup.error/1",
@@ -143,7 +143,7 @@ impl Problem {
     }
 
     /// Prints the failure on standard error.
-    pub fn report(&self) {
+    pub(crate) fn report(&self) {
         // What is quoted in it may come from anybody: it neither moves the cursor nor passes for a
         // line of ours.
         let line = |label: &str, text: &str| {

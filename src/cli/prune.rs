@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Flags of `prune`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Only list what would be removed, with sizes
     #[arg(long)]
     dry_run: bool,
@@ -26,7 +26,7 @@ pub struct Options {
 }
 
 /// Removes it, or lists it.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let system = system(&options.host);
     must_be_a_host(&system)?;
     if options.dry_run {

@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 /// A wish for a version of what a flag or a layer is called.
-pub fn want<V: Version>(name: &str, text: &str) -> Result<Want<V>, Problem>
+pub(crate) fn want<V: Version>(name: &str, text: &str) -> Result<Want<V>, Problem>
 where
     Want<V>: FromStr<Err = VersionError>,
 {
@@ -20,7 +20,7 @@ where
 
 /// The newest CUDA release that is wanted and can be chosen, else the newest: `13.0`, `>=12.4,
 /// <13`.
-pub fn cuda<'a>(database: &'a Database, text: &str) -> Result<&'a CudaRelease, Problem> {
+pub(crate) fn cuda<'a>(database: &'a Database, text: &str) -> Result<&'a CudaRelease, Problem> {
     let want: Want<CudaVersion> = want("cuda", text)?;
     let newest = database.cuda.iter().map(|release| release.version).max();
     let wanted = || {
@@ -36,7 +36,7 @@ pub fn cuda<'a>(database: &'a Database, text: &str) -> Result<&'a CudaRelease, P
 }
 
 /// The branch of the newest driver that is wanted: `580`, `580.95.05`.
-pub fn branch<'a>(database: &'a Database, text: &str) -> Result<&'a DriverBranch, Problem> {
+pub(crate) fn branch<'a>(database: &'a Database, text: &str) -> Result<&'a DriverBranch, Problem> {
     let want: Want<DriverVersion> = want("driver", text)?;
     let released = database
         .drivers
@@ -71,7 +71,7 @@ fn add_on(database: &Database, of: &AddOn, text: &str) -> Result<Article, Proble
 }
 
 /// The page about a release of the driver, of CUDA or of an add-on.
-pub fn page(database: &Database, layer: &str, text: &str) -> Result<Article, Problem> {
+pub(crate) fn page(database: &Database, layer: &str, text: &str) -> Result<Article, Problem> {
     match (layer, database.add_on_named(layer)) {
         ("driver", _) => Ok(pages::branch(database, branch(database, text)?)),
         (_, Some(of)) => add_on(database, of, text),
@@ -80,7 +80,7 @@ pub fn page(database: &Database, layer: &str, text: &str) -> Result<Article, Pro
 }
 
 /// The page about the driver branch with this number, or of this release: `580`, `580.65.06`.
-pub fn of_branch(database: &Database, text: &str) -> Option<Article> {
+pub(crate) fn of_branch(database: &Database, text: &str) -> Option<Article> {
     let release = || {
         database
             .driver(text.parse().ok()?)
@@ -93,7 +93,7 @@ pub fn of_branch(database: &Database, text: &str) -> Option<Article> {
 /// The page about a system, a CUDA series or a driver branch that a word names alone:
 /// `ubuntu-24.04`, `12.8`, `cuda-12.8`, `cu128`, and names of packages, `cuda-toolkit-12-8` and
 /// `nvidia-driver-580-open`.
-pub fn of_system_or_release(database: &Database, name: &str) -> Option<Article> {
+pub(crate) fn of_system_or_release(database: &Database, name: &str) -> Option<Article> {
     if let Ok((system, _)) = system_named(database, name.split(':').next().unwrap_or_default()) {
         return Some(pages::system(database, system));
     }

@@ -11,7 +11,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 /// Whether an argument of `doctor` names a report, and no check.
-pub fn is_report(argument: &str) -> bool {
+pub(crate) fn is_report(argument: &str) -> bool {
     let is_check = CHECKS
         .iter()
         .any(|c| c.id.as_str().eq_ignore_ascii_case(argument));
@@ -22,7 +22,7 @@ pub fn is_report(argument: &str) -> bool {
 }
 
 /// What a report holds.
-pub fn read(path: &Path) -> Result<Collected, Problem> {
+pub(crate) fn read(path: &Path) -> Result<Collected, Problem> {
     let name = path.display();
     if input::is_directory(path) {
         let sentence =
@@ -42,7 +42,7 @@ pub fn read(path: &Path) -> Result<Collected, Problem> {
 }
 
 /// Writes a report that only its owner may read, whole or not at all.
-pub fn write(path: &Path, texts: &BTreeMap<String, String>) -> Result<(), Problem> {
+pub(crate) fn write(path: &Path, texts: &BTreeMap<String, String>) -> Result<(), Problem> {
     let name = path.display();
     // A device would be replaced by a file.
     if input::metadata(path).is_some_and(|m| !m.is_file()) {

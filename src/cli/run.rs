@@ -19,8 +19,7 @@ use crate::text::quoted;
 use std::io::IsTerminal;
 
 /// How a run ended, when nothing went wrong.
-pub enum Ended {
-    /// As the result says.
+pub(crate) enum Ended {
     With(Ending),
     /// The user said no, or there was nothing to do: what the last run came to stays to be read.
     Untouched,
@@ -28,14 +27,13 @@ pub enum Ended {
 
 /// What `status --json` and others print if nothing was ever applied.
 #[derive(serde::Serialize)]
-pub struct NothingApplied {
+pub(crate) struct NothingApplied {
     schema: &'static str,
     state: &'static str,
 }
 
 impl NothingApplied {
-    /// The only one.
-    pub const ANSWER: Self = Self {
+    pub(crate) const ANSWER: Self = Self {
         schema: "gpusetup.status/1",
         state: "nothing-applied",
     };
@@ -44,7 +42,10 @@ impl NothingApplied {
 /// Prints the result of a run that succeeded, as `result.json` has it, or that nothing was ever
 /// applied. A run that failed is answered by its error alone (`gpusetup.error/1`): the result in
 /// the file may be an earlier run's.
-pub fn tell_result(host: &HostOptions, ended: &Result<Exit, Problem>) -> Result<(), Problem> {
+pub(crate) fn tell_result(
+    host: &HostOptions,
+    ended: &Result<Exit, Problem>,
+) -> Result<(), Problem> {
     if ended.is_err() {
         return Ok(());
     }
@@ -52,7 +53,7 @@ pub fn tell_result(host: &HostOptions, ended: &Result<Exit, Problem>) -> Result<
 }
 
 /// Prints the result of the last run on a host.
-pub fn tell_result_of(system: &System) -> Result<(), Problem> {
+pub(crate) fn tell_result_of(system: &System) -> Result<(), Problem> {
     // Whoever may not run it may not read it either, and is told why it did not run.
     match self::ended(system) {
         Ok(Some(result)) => super::print_json(&result),
@@ -62,7 +63,7 @@ pub fn tell_result_of(system: &System) -> Result<(), Problem> {
 }
 
 /// Prints a plan that is only shown.
-pub fn show(plan: &Plan, look: &LookOptions, host: &HostOptions) -> Result<Exit, Problem> {
+pub(crate) fn show(plan: &Plan, look: &LookOptions, host: &HostOptions) -> Result<Exit, Problem> {
     if look.json {
         super::print_json(plan)?;
     } else {
@@ -79,7 +80,7 @@ pub fn show(plan: &Plan, look: &LookOptions, host: &HostOptions) -> Result<Exit,
 }
 
 /// Shows a plan before a question about it: beside the result, where that is to be an object alone.
-pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
+pub(crate) fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
     let text = render::plan::text(
         plan,
         "",
@@ -94,7 +95,7 @@ pub fn propose(plan: &Plan, look: &LookOptions) -> Result<(), Problem> {
     super::print_text(text, look.color, false)
 }
 
-pub fn take_back(
+pub(crate) fn take_back(
     options: &RunOptions,
     json: bool,
     system: &System,
@@ -120,7 +121,7 @@ pub fn take_back(
     Ok(Ended::With(Ending::RolledBack))
 }
 
-pub fn ended(system: &System) -> Result<Option<RunResult>, Problem> {
+pub(crate) fn ended(system: &System) -> Result<Option<RunResult>, Problem> {
     let written = result::status(system).map_err(|e| match e.kind() {
         std::io::ErrorKind::PermissionDenied => {
             Problem::unexpected(format!("only root may read {}", RESULT)).hint("run it with sudo")
@@ -131,7 +132,7 @@ pub fn ended(system: &System) -> Result<Option<RunResult>, Problem> {
 }
 
 /// Does something as the host's only writer, and leaves a result however it ends.
-pub fn writing(
+pub(crate) fn writing(
     host: &HostOptions,
     run: &RunOptions,
     boots: bool,
@@ -141,7 +142,7 @@ pub fn writing(
 }
 
 /// The same on this system.
-pub fn writing_on(
+pub(crate) fn writing_on(
     system: System,
     run: &RunOptions,
     boots: bool,
@@ -217,7 +218,7 @@ fn has_record(system: &System) -> bool {
 }
 
 /// Says what a plan warns of, where the plan itself is not shown.
-pub fn tell_warnings(plan: &Plan) {
+pub(crate) fn tell_warnings(plan: &Plan) {
     plan.warnings
         .iter()
         .for_each(|warning| say(&format!("warning: {}: {}", warning.check, warning.text)));
@@ -225,7 +226,7 @@ pub fn tell_warnings(plan: &Plan) {
 
 /// Applies a plan for the first time. A failed run is not repeated at every boot; a run that a
 /// shutdown interrupted is resumed.
-pub fn begin(
+pub(crate) fn begin(
     plan: &Plan,
     options: &RunOptions,
     config: RunConfig,
@@ -254,13 +255,13 @@ pub fn begin(
 }
 
 /// Removes what would run at the next boot.
-pub fn forget(system: &System) -> Result<(), Problem> {
+pub(crate) fn forget(system: &System) -> Result<(), Problem> {
     boot::forget(system)
         .map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", boot::UNIT)))
 }
 
 /// Applies a plan or resumes it, and arranges the reboot that it may need.
-pub fn perform(
+pub(crate) fn perform(
     plan: &Plan,
     options: &RunOptions,
     config: RunConfig,
@@ -326,7 +327,7 @@ const LICENCES: &str = "NVIDIA's licences (https://docs.nvidia.com/cuda/eula)";
 
 /// Asks about a plan, licences included. Where nothing is asked, they must have been accepted if
 /// the plan installs software under them: `--yes` and `--unattended` alone do not accept them.
-pub fn consents(plan: &Plan, options: &RunOptions) -> Result<bool, Problem> {
+pub(crate) fn consents(plan: &Plan, options: &RunOptions) -> Result<bool, Problem> {
     let accepts = options.accept_eula || !plan.brings_nvidias();
     match (options.asks_nothing(), accepts) {
         (true, true) => Ok(true),
@@ -357,7 +358,7 @@ fn same_command(more: &str) -> String {
 }
 
 /// Asks at the terminal; an error if there is none.
-pub fn agreed(question: &str) -> Result<bool, Problem> {
+pub(crate) fn agreed(question: &str) -> Result<bool, Problem> {
     asked(question, "--yes")
 }
 

@@ -13,30 +13,30 @@ use std::path::{Path, PathBuf};
 /// Settings that are kept over reboots. What is not named is not touched.
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Settings")]
-pub struct SettingsOptions {
+pub(crate) struct SettingsOptions {
     /// Keep the driver initialised when no program uses a GPU (persistence mode)
     #[arg(long, value_enum, ignore_case = true, env = "GPUSETUP_PERSISTENCE")]
-    pub persistence: Option<SwitchOption>,
+    pub(crate) persistence: Option<SwitchOption>,
     /// Error correction (ECC) of the GPUs' memory; a change needs a reboot
     #[arg(long, value_enum, ignore_case = true, env = "GPUSETUP_ECC")]
-    pub ecc: Option<SwitchOption>,
+    pub(crate) ecc: Option<SwitchOption>,
     /// Power limit of every GPU, in watts: 300
     #[arg(long, value_name = "WATTS", env = "GPUSETUP_POWER_LIMIT", value_parser = power_limit)]
-    pub power_limit: Option<u32>,
+    pub(crate) power_limit: Option<u32>,
     /// Lock the clocks of the GPUs, in MHz: 1410, "210,1410", default
     ///
     /// `default` ends a lock.
     #[arg(long, value_name = "MHZ|MIN,MAX", env = "GPUSETUP_GPU_CLOCKS", value_parser = lock)]
-    pub gpu_clocks: Option<Lock>,
+    pub(crate) gpu_clocks: Option<Lock>,
     /// Lock the clocks of the GPUs' memory, in MHz: 1215, "405,1215", default
     #[arg(long, value_name = "MHZ|MIN,MAX", env = "GPUSETUP_MEMORY_CLOCKS", value_parser = lock)]
-    pub memory_clocks: Option<Lock>,
+    pub(crate) memory_clocks: Option<Lock>,
     /// Which processes a GPU accepts
     #[arg(long, value_enum, ignore_case = true, env = "GPUSETUP_COMPUTE_MODE")]
-    pub compute_mode: Option<ComputeModeOption>,
+    pub(crate) compute_mode: Option<ComputeModeOption>,
     /// Keep statistics of the processes that used a GPU (nvidia-smi --query-accounted-apps)
     #[arg(long, value_enum, ignore_case = true, env = "GPUSETUP_ACCOUNTING")]
-    pub accounting: Option<SwitchOption>,
+    pub(crate) accounting: Option<SwitchOption>,
     /// Option of one of the driver's kernel modules: nvidia.NVreg_RestrictProfilingToAdminUsers=0
     ///
     /// May be given several times. Modules are nvidia, nvidia_uvm, nvidia_modeset, nvidia_drm and
@@ -47,12 +47,12 @@ pub struct SettingsOptions {
         env = "GPUSETUP_MODULE_OPTION",
         value_delimiter = ' '
     )]
-    pub module_options: Vec<ModuleOption>,
+    pub(crate) module_options: Vec<ModuleOption>,
     /// Licence token of the guest driver of virtual GPUs (vGPU), a file of this host
     ///
     /// It is copied to /etc/nvidia/ClientConfigToken, and shown nowhere.
     #[arg(long, value_name = "FILE", env = "GPUSETUP_VGPU_TOKEN")]
-    pub vgpu_token: Option<PathBuf>,
+    pub(crate) vgpu_token: Option<PathBuf>,
     /// Private key that signs the driver's kernel modules, with Secure Boot on [default: the key of
     /// DKMS, made if missing]
     ///
@@ -64,7 +64,7 @@ pub struct SettingsOptions {
         env = "GPUSETUP_MOK_KEY",
         requires = "mok_cert"
     )]
-    pub mok_key: Option<PathBuf>,
+    pub(crate) mok_key: Option<PathBuf>,
     /// Certificate of --mok-key, in DER; with --root, a path in the tree
     #[arg(
         long,
@@ -72,14 +72,14 @@ pub struct SettingsOptions {
         env = "GPUSETUP_MOK_CERT",
         requires = "mok_key"
     )]
-    pub mok_cert: Option<PathBuf>,
+    pub(crate) mok_cert: Option<PathBuf>,
     /// Partition the GPUs into instances (MIG), now and at every boot: 3g.20gb,2g.10gb,1g.5gb,
     /// 7x1g.5gb, none, off
     ///
     /// Every GPU that can be partitioned gets this layout. `gpusetup mig` partitions single GPUs
     /// and shows what fits.
     #[arg(long, value_name = "LAYOUT", env = "GPUSETUP_MIG")]
-    pub mig: Option<String>,
+    pub(crate) mig: Option<String>,
     /// Services that use the GPUs, such as DCGM and kubelet: keep them (a change of the MIG mode is
     /// refused), or stop them meanwhile
     #[arg(
@@ -90,15 +90,15 @@ pub struct SettingsOptions {
         env = "GPUSETUP_MIG_SERVICES",
         default_value = "keep"
     )]
-    pub mig_services: MigServicesOption,
+    pub(crate) mig_services: MigServicesOption,
     /// Hold the kernel and the driver at their versions, or let them follow the system's updates
     #[arg(long, value_enum, ignore_case = true, env = "GPUSETUP_UPDATES")]
-    pub updates: Option<UpdatesOption>,
+    pub(crate) updates: Option<UpdatesOption>,
 }
 
 /// Updates of the kernel and the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum UpdatesOption {
+pub(crate) enum UpdatesOption {
     /// The package manager keeps their versions
     Hold,
     /// They are updated with the system
@@ -107,7 +107,7 @@ pub enum UpdatesOption {
 
 /// What happens to services that use the GPUs when these are partitioned.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum MigServicesOption {
+pub(crate) enum MigServicesOption {
     /// They go on, and a GPU that must be idle to be partitioned is refused
     #[default]
     Keep,
@@ -117,7 +117,7 @@ pub enum MigServicesOption {
 
 /// On or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SwitchOption {
+pub(crate) enum SwitchOption {
     /// Turn it on
     #[value(aliases = ["true", "yes", "1"])]
     On,
@@ -128,7 +128,7 @@ pub enum SwitchOption {
 
 /// Compute modes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ComputeModeOption {
+pub(crate) enum ComputeModeOption {
     /// Any number of processes
     Default,
     /// One process at a time
@@ -140,7 +140,7 @@ pub enum ComputeModeOption {
 
 /// A lock of clocks; none ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lock(Option<Clocks>);
+pub(crate) struct Lock(Option<Clocks>);
 
 /// More than any board draws, in watts.
 const MAX_WATTS: f64 = 10_000.0;
@@ -210,7 +210,7 @@ impl SettingsOptions {
     /// # Errors
     ///
     /// If an option of a module is given two values, or a token cannot be read.
-    pub fn settings(&self, root: Option<&Path>) -> Result<Settings, Problem> {
+    pub(crate) fn settings(&self, root: Option<&Path>) -> Result<Settings, Problem> {
         let mode = |mode| match mode {
             ComputeModeOption::Default => ComputeMode::Default,
             ComputeModeOption::ExclusiveProcess => ComputeMode::Exclusive,

@@ -11,7 +11,7 @@ use crate::text;
 
 /// Flags of `reboot-required`.
 #[derive(Debug, clap::Args)]
-pub struct RebootRequiredOptions {
+pub(crate) struct RebootRequiredOptions {
     #[command(flatten)]
     host: HostOptions,
     #[command(flatten)]
@@ -27,7 +27,7 @@ struct RebootRequired {
 
 /// Flags of `status`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     host: HostOptions,
     /// Print the result as JSON
@@ -45,7 +45,7 @@ const NOTHING: &str = "gpusetup has applied nothing on this host";
 
 /// Exit 0 if the host must reboot, 1 if not: what cloud-init's `power_state.condition` expects. An
 /// error has another code.
-pub fn reboot_required(options: &RebootRequiredOptions) -> Result<Exit, Problem> {
+pub(crate) fn reboot_required(options: &RebootRequiredOptions) -> Result<Exit, Problem> {
     let system = system(&options.host);
     must_be_a_host(&system)?;
     let waits = apply::waits_for_boot(&system)?;
@@ -70,7 +70,7 @@ pub fn reboot_required(options: &RebootRequiredOptions) -> Result<Exit, Problem>
 }
 
 /// Prints how the last run ended.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let system = system(&options.host);
     must_be_a_host(&system)?;
     let began = std::time::Instant::now();

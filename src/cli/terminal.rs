@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 /// Colours for standard output.
-pub fn paint(color: ColorOption) -> Paint {
+pub(crate) fn paint(color: ColorOption) -> Paint {
     Paint::new(match color {
         ColorOption::Always => true,
         ColorOption::Never => false,
@@ -31,13 +31,13 @@ const MAX_WIDTH: usize = 200;
 const COMFORTABLE: usize = 120;
 
 /// Columns to fill: as `COLUMNS` says, else the terminal's, else 80.
-pub fn width() -> usize {
+pub(crate) fn width() -> usize {
     width_of(std::io::stdout())
 }
 
 /// Columns that a table must keep to: on a terminal, or if `COLUMNS` says how wide it is. Programs
 /// get whole rows.
-pub fn limit() -> Option<usize> {
+pub(crate) fn limit() -> Option<usize> {
     is_read(std::io::stdout()).then(width)
 }
 
@@ -64,7 +64,7 @@ fn width_of(terminal: impl AsFd) -> usize {
 /// A line for standard error, broken between words if somebody reads it: on a terminal, or if
 /// `COLUMNS` says how wide it is. Programs get whole lines, and texts of several lines are arranged
 /// already.
-pub fn filled(line: &str) -> Cow<'_, str> {
+pub(crate) fn filled(line: &str) -> Cow<'_, str> {
     if !is_read(std::io::stderr()) || line.contains('\n') {
         Cow::Borrowed(line)
     } else {
@@ -77,7 +77,7 @@ pub fn filled(line: &str) -> Cow<'_, str> {
 
 /// The text with its addresses as links, where standard output is a terminal that knows links; so
 /// are the files that it names, if it is about this host.
-pub fn with_links(text: String, color: ColorOption, is_about_this_host: bool) -> String {
+pub(crate) fn with_links(text: String, color: ColorOption, is_about_this_host: bool) -> String {
     let knows_links = std::io::stdout().is_terminal()
         && !matches!(color, ColorOption::Never)
         && is_colourful(environment::variable)
@@ -106,7 +106,6 @@ const PROGRAMS: [&str; 7] = [
     "ghostty",
     "zed",
 ];
-/// By TERM.
 const TERMS: [&str; 5] = [
     "xterm-kitty",
     "xterm-ghostty",

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 /// Flags of `uninstall`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Remove this toolkit, even if gpusetup did not install it: 11.2, 11.2.1
     #[arg(long, value_name = "VERSION", value_delimiter = ',', value_parser = toolkit_name)]
     cuda: Vec<Requirement<CudaVersion>>,
@@ -61,7 +61,7 @@ impl Options {
 }
 
 /// Removes.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let by_journal = options.unwanted() == Unwanted::default();
     if options.dry_run {
         let system = system(&options.host);

@@ -23,20 +23,20 @@ const MAX_LISTS: u64 = 64 << 10;
 
 /// The size limit of a `.minisig` file in bytes:
 /// [`SIGNATURES_READ`](crate::signed::SIGNATURES_READ) signatures. install.sh has the same limits.
-pub const MAX_SIGNATURES: u64 = 8192;
+pub(crate) const MAX_SIGNATURES: u64 = 8192;
 
 /// The address of the releases; none if this program was built without.
-pub fn releases() -> Option<String> {
+pub(crate) fn releases() -> Option<String> {
     HOME.map(|home| format!("{}/releases", home.trim_end_matches('/')))
 }
 
 /// The address of a file of the newest release.
-pub fn address(name: &str) -> Option<String> {
+pub(crate) fn address(name: &str) -> Option<String> {
     releases().map(|releases| below(&releases, None, name))
 }
 
 /// The same below another address of releases, or in a folder with the files of one.
-pub fn below(releases: &str, version: Option<&str>, name: &str) -> String {
+pub(crate) fn below(releases: &str, version: Option<&str>, name: &str) -> String {
     let releases = releases.trim_end_matches('/');
     match version {
         _ if !is_address(releases) => format!("{releases}/{name}"),
@@ -50,7 +50,7 @@ fn is_address(from: &str) -> bool {
 }
 
 /// The address of a file beside another.
-pub fn beside(address: &str, name: &str) -> String {
+pub(crate) fn beside(address: &str, name: &str) -> String {
     let path = if is_address(address) {
         address.split(['?', '#']).next().unwrap_or(address)
     } else {
@@ -60,7 +60,7 @@ pub fn beside(address: &str, name: &str) -> String {
 }
 
 /// The name of the file at an address.
-pub fn name_at(address: &str) -> &str {
+pub(crate) fn name_at(address: &str) -> &str {
     let path = if is_address(address) {
         address.split(['?', '#']).next().unwrap_or(address)
     } else {
@@ -70,25 +70,25 @@ pub fn name_at(address: &str) -> &str {
 }
 
 /// Where the newest lists of release keys are, and where those that were followed are kept.
-pub struct Lists<'a> {
+pub(crate) struct Lists<'a> {
     /// The address of the file with the lists; it need not be there.
-    pub at: String,
+    pub(crate) at: String,
     /// Where they are kept.
-    pub store: &'a Store,
+    pub(crate) store: &'a Store,
     /// Whether newer ones are kept.
-    pub keep: bool,
+    pub(crate) keep: bool,
     /// How the file is fetched.
-    pub sources: &'a Sources,
+    pub(crate) sources: &'a Sources,
 }
 
 /// The store of this host.
-pub fn store() -> Store {
+pub(crate) fn store() -> Store {
     Store::at(hooks::told("GPUSETUP_DATABASE_STORE").unwrap_or_else(|| DATABASE.to_owned()))
 }
 
 /// Who must have signed: the owners of all these keys, or enough of those of the release keys.
 /// `what` is signed by them, in the plural.
-pub fn signers(keys: &[PathBuf], what: &str, lists: &Lists) -> Result<Signers, Problem> {
+pub(crate) fn signers(keys: &[PathBuf], what: &str, lists: &Lists) -> Result<Signers, Problem> {
     let pinned = hooks::told("GPUSETUP_KEY_LIST").or_else(|| PINNED.map(str::to_owned));
     if keys.is_empty() {
         let missing = || {
@@ -170,7 +170,7 @@ fn release_keys(pinned: &str, lists: &Lists) -> Result<KeyList, Problem> {
 }
 
 /// What is at an address or in a file, at most `limit` bytes; none where there is nothing.
-pub fn read(from: &str, limit: u64, sources: &Sources) -> Result<Option<Vec<u8>>, Problem> {
+pub(crate) fn read(from: &str, limit: u64, sources: &Sources) -> Result<Option<Vec<u8>>, Problem> {
     if is_address(from) {
         check_proxies().map_err(|e| Problem::usage(e.to_string()))?;
         return fetch_small(from, limit, sources)

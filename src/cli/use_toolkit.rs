@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 /// Flags of `use`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// What to choose: cuda
     #[arg(value_name = "WHAT", value_parser = ["cuda"])]
     _what: String,
@@ -54,7 +54,7 @@ pub struct Options {
 }
 
 /// Chooses it.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     if let Some(folder) = &options.module_files {
         return write_modules(options, folder);
     }

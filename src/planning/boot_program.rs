@@ -12,14 +12,14 @@ const PLACES: [&str; 2] = ["/usr/local/bin/gpusetup", "/usr/bin/gpusetup"];
 /// There is no such gpusetup.
 #[derive(Debug, thiserror::Error)]
 #[error("no gpusetup is installed where only root can write, and a boot must not run another")]
-pub struct NoBootProgram {
+pub(crate) struct NoBootProgram {
     /// The command that installs it.
-    pub remedy: String,
+    pub(crate) remedy: String,
 }
 
 /// The path of the gpusetup that boots of this host can run: of this program, or else where it is
 /// usually installed.
-pub fn installed(system: &System) -> Result<String, NoBootProgram> {
+pub(crate) fn installed(system: &System) -> Result<String, NoBootProgram> {
     let own = input::canonical(Path::new("/proc/self/exe"));
     let own = Some(own).filter(|_| system.is_live());
     let all = own.iter().cloned().chain(PLACES.map(PathBuf::from));

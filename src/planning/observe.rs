@@ -20,7 +20,7 @@ impl Planner<'_> {
     ///
     /// If the plan is to be carried out (`is_applied`), partitions GPUs at every boot, and no
     /// gpusetup is installed for that.
-    pub fn observe(
+    pub(crate) fn observe(
         &self,
         system: &System,
         facts: &mut Facts,
@@ -41,7 +41,7 @@ impl Planner<'_> {
     }
 
     /// The same for a new installation of a system, which has no container engine.
-    pub fn observe_new(&self, facts: &mut Facts, request: &Request) {
+    pub(crate) fn observe_new(&self, facts: &mut Facts, request: &Request) {
         let containers = request.settings.containers.as_ref();
         facts.container_host = containers.map(|_| ContainerHost::default());
     }

@@ -5,7 +5,7 @@ use crate::plan::units_of;
 use crate::system::{Program, System};
 
 /// The units with such a role that run.
-pub fn running(
+pub(crate) fn running(
     system: &System,
     database: &Database,
     has_role: impl Fn(MigRole) -> bool,
@@ -17,7 +17,7 @@ pub fn running(
 }
 
 /// The units that list instances for others, as far as the host has them.
-pub fn listers(system: &System, database: &Database) -> Vec<String> {
+pub(crate) fn listers(system: &System, database: &Database) -> Vec<String> {
     let is_there = |unit: &&str| succeeds(system, &["systemctl", "cat", unit]);
     units_of(database, |role| role == MigRole::Lister)
         .filter(is_there)

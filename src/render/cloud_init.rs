@@ -10,22 +10,21 @@ use std::fmt::Write;
 
 /// How the machine gets there.
 #[derive(Debug, Clone, Copy)]
-pub struct Wishes<'a> {
+pub(crate) struct Wishes<'a> {
     /// NVIDIA's licences are accepted.
-    pub accept_eula: bool,
-    /// The value of `--reboot` there.
-    pub reboot: &'a str,
+    pub(crate) accept_eula: bool,
+    pub(crate) reboot: &'a str,
     /// Where artifacts come from there too.
-    pub sources: &'a Sources,
+    pub(crate) sources: &'a Sources,
     /// Where the binary comes from, with its sum; none where the image has it.
-    pub binary: Option<(&'a str, &'a str)>,
+    pub(crate) binary: Option<(&'a str, &'a str)>,
     /// The lock file that the machine keeps to, as one line of JSON; none without `--locked`.
-    pub lock: Option<&'a str>,
+    pub(crate) lock: Option<&'a str>,
 }
 
 impl Wishes<'_> {
     /// What the machine needs beside the user-data, with the flags that provide it.
-    pub fn missing(&self, plan: &Plan) -> Vec<&'static str> {
+    pub(crate) fn missing(&self, plan: &Plan) -> Vec<&'static str> {
         let licences =
             "apply stops with exit code 2 until NVIDIA's licences are accepted: add --accept-eula";
         let program =
@@ -54,7 +53,7 @@ const LOCK: &str = "/etc/gpusetup/gpu.lock";
 const MODULE_OPTION: &str = "module-option";
 
 /// The files of this machine that the user-data names: they must be on the other one, too.
-pub fn files(plan: &Plan) -> Vec<String> {
+pub(crate) fn files(plan: &Plan) -> Vec<String> {
     let driver = plan
         .request
         .driver_file
@@ -79,8 +78,7 @@ pub fn files(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// The user-data.
-pub fn user_data(plan: &Plan, wishes: Wishes) -> String {
+pub(crate) fn user_data(plan: &Plan, wishes: Wishes) -> String {
     let mut config = String::new();
     let mut key = |name: &str, value: &str| {
         let _ = writeln!(config, "      {name}: {}", quoted(value));

@@ -6,7 +6,7 @@ use crate::text::{one_line, wrapped};
 
 /// A request in all forms. No text of the command line is in a comment: some shells run what
 /// follows a `;` in one.
-pub fn translated(all: &Translated) -> String {
+pub(crate) fn translated(all: &Translated) -> String {
     let mut out = format!("# {} ({})\n", all.request.gpus.described(), all.from);
     if let Some(capabilities) = &all.request.capabilities {
         out += &comment(&format!("parts of the driver: {}", capabilities.join(", ")));
@@ -34,7 +34,7 @@ pub fn translated(all: &Translated) -> String {
 }
 
 /// What is said if only the options for GPUs are printed.
-pub fn request_only(why: &str) -> String {
+pub(crate) fn request_only(why: &str) -> String {
     format!("only the options for GPUs are printed, because {why}")
 }
 
@@ -43,7 +43,7 @@ fn comment(text: &str) -> String {
 }
 
 /// Whether the host runs images, and why.
-pub fn checked(result: &Checked, width: usize) -> String {
+pub(crate) fn checked(result: &Checked, width: usize) -> String {
     let images = result
         .images
         .iter()

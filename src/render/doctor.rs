@@ -10,25 +10,25 @@ use std::path::Path;
 
 /// How it is shown.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub(crate) struct Look<'a> {
     /// Whose host it is, where it is not this one.
-    pub from: Option<&'a str>,
+    pub(crate) from: Option<&'a str>,
     /// The tree that was examined instead of the running host.
-    pub root: Option<&'a Path>,
+    pub(crate) root: Option<&'a Path>,
     /// Colours.
-    pub paint: Paint,
+    pub(crate) paint: Paint,
     /// The terminal shows more than ASCII.
-    pub unicode: bool,
+    pub(crate) unicode: bool,
     /// With what was read for each check, and a line of its own for each that was skipped.
-    pub verbose: bool,
+    pub(crate) verbose: bool,
     /// Columns.
-    pub width: usize,
+    pub(crate) width: usize,
 }
 
 /// A line for each area; then the findings by root cause, each with what follows from it; then the
 /// one thing to do first and the number of findings. Passed and skipped checks are listed with
 /// `verbose` only.
-pub fn text(report: &Report, look: Look<'_>) -> String {
+pub(crate) fn text(report: &Report, look: Look<'_>) -> String {
     let mut out = look
         .from
         .map(|origin| wrapped("From    ", origin, look.width))
@@ -149,7 +149,7 @@ fn areas(report: &Report, look: Look<'_>) -> String {
 }
 
 /// The areas that were looked at: the worst of their findings, and what is there.
-pub fn looked_at(report: &Report) -> impl Iterator<Item = (Area, Status, String)> {
+pub(crate) fn looked_at(report: &Report) -> impl Iterator<Item = (Area, Status, String)> {
     Area::ALL.into_iter().filter_map(|area| {
         let own: Vec<_> = report.checks.iter().filter(|f| f.area == area).collect();
         let mut worst = own.iter().map(|f| f.status).max()?;
@@ -261,7 +261,7 @@ fn environments(all: &[PythonEnvironment]) -> String {
 
 /// A gauge for each check that means something here, and one with the versions as labels, as the
 /// textfile collector of Prometheus' node exporter reads them.
-pub fn prometheus(report: &Report) -> String {
+pub(crate) fn prometheus(report: &Report) -> String {
     let mut out = "# HELP gpusetup_check What doctor found: 0 sound, 1 warning, 2 failure, 3 the check did not end.\n\
                    # TYPE gpusetup_check gauge\n"
         .to_owned();

@@ -27,14 +27,14 @@ pub struct Look<'a> {
 }
 
 /// Yes with its reasons, or no with what excludes it.
-pub type Answer = Result<(Selection, Vec<Reason>), Conflict>;
+pub(crate) type Answer = Result<(Selection, Vec<Reason>), Conflict>;
 
 /// The schema of a proof.
 const PROOF: &str = "gpusetup.proof/1";
 
 /// A proof as JSON.
 #[derive(Debug, Serialize)]
-pub struct Proof<'a> {
+pub(crate) struct Proof<'a> {
     schema: &'static str,
     fits: bool,
     /// What was asked, or what fits instead.
@@ -47,8 +47,7 @@ pub struct Proof<'a> {
 }
 
 impl<'a> Proof<'a> {
-    /// Of an answer.
-    pub fn of(answer: &'a Answer) -> Self {
+    pub(crate) fn of(answer: &'a Answer) -> Self {
         match answer {
             Ok((selection, reasons)) => Self {
                 schema: PROOF,
@@ -80,7 +79,7 @@ impl<'a> Proof<'a> {
 
 /// The proof in numbered lines, each with where it is published. Reasons are the resolver's: in
 /// English, as in a plan.
-pub fn text(asked: &str, answer: &Answer, database: &Database, look: Look<'_>) -> String {
+pub(crate) fn text(asked: &str, answer: &Answer, database: &Database, look: Look<'_>) -> String {
     let Look {
         paint,
         width,

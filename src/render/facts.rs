@@ -11,7 +11,7 @@ fn is_virtual(gpu: &Gpu, database: &Database) -> bool {
 }
 
 /// The facts for a person, a line a thing; what is missing is said.
-pub fn text(facts: &Facts, database: &Database, width: usize) -> String {
+pub(crate) fn text(facts: &Facts, database: &Database, width: usize) -> String {
     let mut out = String::new();
     let mut line =
         |label: &str, text: String| out += &wrapped(&format!("{label:<12} "), &text, width);

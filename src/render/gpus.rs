@@ -16,20 +16,20 @@ use std::fmt::Write;
 
 /// How it is shown.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub(crate) struct Look<'a> {
     /// Columns.
-    pub width: usize,
+    pub(crate) width: usize,
     /// Colours.
-    pub paint: Paint,
+    pub(crate) paint: Paint,
     /// The field's texts.
-    pub guide: &'a GpuGuide,
+    pub(crate) guide: &'a GpuGuide,
     /// With everything that each GPU reports and what the words mean: the terms, in the caller's
     /// language.
-    pub terms: Option<&'a [Subject]>,
+    pub(crate) terms: Option<&'a [Subject]>,
 }
 
 /// The table, the way between GPUs, their processes, and what is not ok.
-pub fn text(report: &GpuReport, look: Look<'_>) -> String {
+pub(crate) fn text(report: &GpuReport, look: Look<'_>) -> String {
     let mut out = head(report, look.width);
     out += &format!("\n{}", overview(report, look.width));
     if let Some(terms) = look.terms {

@@ -4,7 +4,7 @@ use crate::cluster::Gres;
 use std::collections::BTreeMap;
 
 /// The file, and what belongs into slurm.conf, as comments.
-pub fn text(lines: &[Gres]) -> String {
+pub(crate) fn text(lines: &[Gres]) -> String {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     for line in lines {
         *counts.entry(&line.kind).or_default() += line.count();

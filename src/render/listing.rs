@@ -7,7 +7,7 @@ use crate::text::{bytes, count, wrapped};
 use std::path::Path;
 
 /// The list for a person: the default toolkit is marked with `*`.
-pub fn text(listing: &Listing, root: Option<&Path>, paint: Paint, width: usize) -> String {
+pub(crate) fn text(listing: &Listing, root: Option<&Path>, paint: Paint, width: usize) -> String {
     let mut out = String::new();
     let mut line = |label: &str, text: &str| out += &wrapped(label, text, width);
     let for_tree = |text: &str| tree::sentence_on(text, root);

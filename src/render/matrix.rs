@@ -8,7 +8,7 @@ use crate::resolve::{Card, refused_series, serves};
 use std::fmt::Write;
 
 /// The page.
-pub fn html(database: &Database) -> String {
+pub(crate) fn html(database: &Database) -> String {
     let series = series(database);
     let mut architectures: Vec<_> = database.architectures.iter().collect();
     architectures.sort_by_key(|a| std::cmp::Reverse(a.compute_capability));

@@ -3,7 +3,7 @@
 mod picture;
 mod svg;
 
-pub use svg::svg;
+pub(crate) use svg::svg;
 
 use crate::mig::{
     Amount, AssertedGpu, AssertedHost, ListedGpu, ListedHost, PlannedGpu, PlannedHost, ProfilesFrom,
@@ -13,15 +13,15 @@ use picture::picture;
 
 /// What the picture can be made of.
 #[derive(Debug, Clone, Copy)]
-pub struct Canvas {
+pub(crate) struct Canvas {
     /// The number of columns.
-    pub width: usize,
+    pub(crate) width: usize,
     /// Whether there are lines and corners besides ASCII.
-    pub unicode: bool,
+    pub(crate) unicode: bool,
 }
 
 /// What would become of a host's GPUs. GPUs that are alike are shown once.
-pub fn plan(host: &PlannedHost, canvas: Canvas) -> String {
+pub(crate) fn plan(host: &PlannedHost, canvas: Canvas) -> String {
     let mut out = String::new();
     for alike in grouped(&host.gpus) {
         if !out.is_empty() {
@@ -99,7 +99,7 @@ fn group(alike: &[&PlannedGpu], canvas: Canvas) -> String {
 }
 
 /// The profiles and instances of a host's GPUs.
-pub fn list(host: &ListedHost, canvas: Canvas) -> String {
+pub(crate) fn list(host: &ListedHost, canvas: Canvas) -> String {
     let mut out = String::new();
     for gpu in &host.gpus {
         if !out.is_empty() {
@@ -211,7 +211,7 @@ fn derived(why: &str, width: usize) -> String {
 }
 
 /// Whether a host's GPUs have their layouts.
-pub fn assertion(host: &AssertedHost, canvas: Canvas) -> String {
+pub(crate) fn assertion(host: &AssertedHost, canvas: Canvas) -> String {
     let line = |gpu: &AssertedGpu| {
         let found = if gpu.holds {
             "as wanted".to_owned()

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 /// The plan for a person: the host, the choice and its reasons, a line for each step, warnings,
 /// totals. With `verbose` also every operation, the steps that are left out and the candidates that
 /// were rejected. `host` has the options that name the same host in commands: `--os ubuntu-24.04`.
-pub fn text(plan: &Plan, host: &str, paint: Paint, verbose: bool, width: usize) -> String {
+pub(crate) fn text(plan: &Plan, host: &str, paint: Paint, verbose: bool, width: usize) -> String {
     let mut out = head(plan, paint, width);
     out += &choice(plan, paint, verbose, width);
     let (doubtful, others): (Vec<_>, Vec<_>) = plan
@@ -373,8 +373,8 @@ fn time(plan: &Plan) -> String {
     } else {
         ""
     };
-    let cores = plan.host.machine.cores.unwrap_or(CORES.value as u32);
-    let mbit = DOWNLOAD.value * 8.0 / 1e6;
+    let cores = plan.host.machine.cores.unwrap_or(CORES as u32);
+    let mbit = DOWNLOAD * 8.0 / 1e6;
     format!(
         " Time {in_all} at {mbit} Mbit/s with {}{reboots}.",
         count(cores.into(), "core")

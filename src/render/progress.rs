@@ -18,7 +18,7 @@ const COUNTER: &str = "  {spinner} {decimal_bytes}, {decimal_bytes_per_sec}  {wi
 const SPINNER: &str = "  {spinner} {elapsed}  {wide_msg}";
 
 /// Tells a person what happens.
-pub struct ProgressPrinter {
+pub(crate) struct ProgressPrinter {
     /// The bar of what is being done, on a terminal.
     bar: Option<ProgressBar>,
     on_terminal: bool,
@@ -37,7 +37,7 @@ pub struct ProgressPrinter {
 impl ProgressPrinter {
     /// On standard error; bars only where it is a terminal and they are wanted. Its last word goes
     /// to standard output, unless that is for something else.
-    pub fn new(bars: bool, standard_output: bool) -> Self {
+    pub(crate) fn new(bars: bool, standard_output: bool) -> Self {
         let on_terminal = bars && std::io::stderr().is_terminal();
         let last_word: Box<dyn Write> = if standard_output {
             Box::new(std::io::stdout())
@@ -57,7 +57,7 @@ impl ProgressPrinter {
     }
 
     /// Takes the steps of a plan, so that each one is told with the time that is left.
-    pub fn expect(&mut self, plan: &Plan) {
+    pub(crate) fn expect(&mut self, plan: &Plan) {
         self.to_come = plan
             .steps
             .iter()
@@ -87,13 +87,13 @@ impl ProgressPrinter {
     }
 
     /// Tells what it all came to.
-    pub fn end(&mut self, text: &str) {
+    pub(crate) fn end(&mut self, text: &str) {
         self.clear();
         let _ = writeln!(self.last_word, "{text}");
     }
 
     /// Tells one thing.
-    pub fn tell(&mut self, news: &News) {
+    pub(crate) fn tell(&mut self, news: &News) {
         if !matches!(news, News::Working { .. }) {
             self.told = None;
         }

@@ -8,13 +8,13 @@ use serde_json::Value;
 use std::fmt::{Display, Write};
 
 /// A label's value as Prometheus reads it back.
-pub fn label(text: &str) -> String {
+pub(crate) fn label(text: &str) -> String {
     visible(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// What a host has: a gauge for each thing, with what is known of it as labels. A label is empty
 /// where that is not known.
-pub fn facts(facts: &Facts) -> String {
+pub(crate) fn facts(facts: &Facts) -> String {
     let mut out = String::new();
     let machine = &facts.machine;
     let host = [

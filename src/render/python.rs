@@ -12,7 +12,13 @@ use std::rc::Rc;
 /// A few lines for each framework of a plan: the command for pip, whether a driver is enough, and
 /// how to install only that. With `verbose` also the other commands and what compiling extensions
 /// needs.
-pub fn of_plan(plan: &Plan, host: &str, paint: Paint, verbose: bool, width: usize) -> String {
+pub(crate) fn of_plan(
+    plan: &Plan,
+    host: &str,
+    paint: Paint,
+    verbose: bool,
+    width: usize,
+) -> String {
     let mut out = String::new();
     for package in plan.python.iter().filter(|package| package.is_known()) {
         out += &wrapped(
@@ -78,7 +84,7 @@ fn driver_only(request: &Request) -> Request {
 }
 
 /// How each build of a release that runs on these GPUs is installed on machines of an architecture.
-pub fn of_release(
+pub(crate) fn of_release(
     database: &Database,
     framework: &Framework,
     release: &FrameworkRelease,

@@ -7,7 +7,7 @@ use crate::doctor::{Finding, Report, Status};
 use std::fmt::Write;
 
 /// The page; `origin` says whose host it is, where it is another's.
-pub fn html(report: &Report, origin: Option<&str>) -> String {
+pub(crate) fn html(report: &Report, origin: Option<&str>) -> String {
     let host = &report.host;
     let s = report.summary;
     let mut out = String::new();

@@ -60,7 +60,7 @@ fn is_written(step: &Step, unit: &str) -> bool {
 }
 
 /// The plan's warnings, a comment each.
-pub fn warnings(plan: &Plan) -> String {
+pub(crate) fn warnings(plan: &Plan) -> String {
     plan.warnings
         .iter()
         .map(|warning| {

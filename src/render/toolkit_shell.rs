@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// The shells that exports are printed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Shell {
+pub(crate) enum Shell {
     /// Bash, and other shells that read POSIX syntax
     Bash,
     /// Zsh
@@ -20,16 +20,20 @@ pub enum Shell {
 
 /// The variables of a process that matter here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SearchPaths {
-    /// `PATH`.
-    pub path: String,
+pub(crate) struct SearchPaths {
+    pub(crate) path: String,
     /// `LD_LIBRARY_PATH`.
-    pub library_path: String,
+    pub(crate) library_path: String,
 }
 
 /// The lines that choose a toolkit for one shell: its programs and libraries come first, those of
 /// `others` leave the two search paths. Running them twice changes nothing more.
-pub fn exports(toolkit: &Toolkit, others: &[&Path], now: &SearchPaths, shell: Shell) -> String {
+pub(crate) fn exports(
+    toolkit: &Toolkit,
+    others: &[&Path],
+    now: &SearchPaths,
+    shell: Shell,
+) -> String {
     let home = &toolkit.path;
     let path = searched_first(&home.join("bin"), others, &now.path);
     let libraries = searched_first(&home.join("lib64"), others, &now.library_path);
@@ -81,7 +85,7 @@ fn for_fish(text: &str) -> String {
 
 /// The module file of a toolkit, in Tcl, which both Lmod and Environment Modules read.
 /// `has_manuals` says whether the toolkit has the folder `share/man`.
-pub fn module_file(toolkit: &Toolkit, has_manuals: bool) -> String {
+pub(crate) fn module_file(toolkit: &Toolkit, has_manuals: bool) -> String {
     let (version, home) = (toolkit.version, toolkit.path.display());
     // With an empty element at its end, `man` also searches the system's folders: manpath(1).
     let manuals = format!("prepend-path MANPATH {{{home}/share/man}}\nappend-path MANPATH {{}}\n");

@@ -125,7 +125,7 @@ impl Account {
 
 /// Leaves the result of a run that has only begun, until it writes its own: one that is killed
 /// cannot, and what the last one came to would be read for its end.
-pub fn provisional(on: &System, plan: Option<&Plan>) -> io::Result<()> {
+pub(crate) fn provisional(on: &System, plan: Option<&Plan>) -> io::Result<()> {
     let mut account = Account::open();
     if let Some(plan) = plan {
         account.plan(plan);
@@ -138,7 +138,7 @@ pub fn provisional(on: &System, plan: Option<&Plan>) -> io::Result<()> {
 }
 
 /// Writes an object to the state folder.
-pub fn save(on: &System, path: &str, value: &impl Serialize) -> io::Result<()> {
+pub(crate) fn save(on: &System, path: &str, value: &impl Serialize) -> io::Result<()> {
     if let Some(folder) = Path::new(path).parent() {
         on.make_directories(folder, 0o700)?;
     }

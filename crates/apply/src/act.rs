@@ -18,17 +18,17 @@ use std::io;
 use std::path::Path;
 
 /// What a run works with.
-pub struct Work {
+pub(crate) struct Work {
     /// What is intended and what was done.
-    pub journal: Journal,
+    pub(crate) journal: Journal,
     /// What operations borrow.
-    pub lent: gpusetup_operation::Work,
+    pub(crate) lent: gpusetup_operation::Work,
     /// What is unpacked already.
-    pub prefetched: Prefetched,
+    pub(crate) prefetched: Prefetched,
 }
 
 /// Carries an operation out; how to undo it is in the journal before the host is touched.
-pub fn carry_out(
+pub(crate) fn carry_out(
     on: &System,
     work: &mut Work,
     at: At,

@@ -16,7 +16,7 @@ use gpusetup_text::ids::CheckId;
 use std::time::Instant;
 
 /// Where the packages of a plan come from.
-pub fn supply(plan: &Plan, config: &RunConfig) -> Supply {
+pub(crate) fn supply(plan: &Plan, config: &RunConfig) -> Supply {
     let folder = match (&config.bundle, &config.brought) {
         (Some(bundle), _) if bundle.has_packages_for(plan) => {
             Some(bundle.folder(&plan.request.cache))
@@ -28,7 +28,7 @@ pub fn supply(plan: &Plan, config: &RunConfig) -> Supply {
 }
 
 /// Refuses a plan that needs what its bundle does not hold, and an apply whose bundle is gone.
-pub fn check(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure> {
+pub(crate) fn check(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure> {
     if let (None, Some(folder)) = (&config.bundle, &config.brought)
         && !on.is_directory(folder)
         && plan.packages().any(|wanted| is_needed(on, wanted))
@@ -91,7 +91,12 @@ fn lacks(on: &System, bundle: &Bundle, plan: &Plan, act: &Act) -> Vec<String> {
 }
 
 /// Brings what a plan needs, and has the package manager say whether it would take it.
-pub fn bring(on: &System, plan: &Plan, config: &RunConfig, tell: OnNews) -> Result<(), Failure> {
+pub(crate) fn bring(
+    on: &System,
+    plan: &Plan,
+    config: &RunConfig,
+    tell: OnNews,
+) -> Result<(), Failure> {
     let Some(bundle) = &config.bundle else {
         return Ok(());
     };
@@ -129,7 +134,7 @@ fn is_needed(on: &System, wanted: &Packages) -> bool {
 }
 
 /// Takes the packages away that nothing needs any more.
-pub fn let_go(on: &System, supply: &Supply) -> Result<(), Failure> {
+pub(crate) fn let_go(on: &System, supply: &Supply) -> Result<(), Failure> {
     let Some(folder) = supply.folder() else {
         return Ok(());
     };

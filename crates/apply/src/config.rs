@@ -40,7 +40,7 @@ impl Default for RunConfig {
 
 impl RunConfig {
     /// Where packages come from, once those of a bundle were copied to the host.
-    pub fn supply(&self) -> Supply {
+    pub(crate) fn supply(&self) -> Supply {
         self.brought
             .clone()
             .map_or(Supply::Repositories, Supply::Folder)

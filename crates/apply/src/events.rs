@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// `tell`, with everything noted too.
-pub fn noting<'a>(on: &'a System, tell: OnNews<'a>) -> impl FnMut(&News) + 'a {
+pub(crate) fn noting<'a>(on: &'a System, tell: OnNews<'a>) -> impl FnMut(&News) + 'a {
     let mut events = Events::of(on);
     move |news| {
         events.note(news);
@@ -38,19 +38,19 @@ struct Line<'a> {
 
 /// Writes them. The file is opened with the first, so that a run that does nothing leaves nothing;
 /// where it cannot be written the work goes on without.
-pub struct Events<'a> {
+pub(crate) struct Events<'a> {
     on: &'a System,
     file: Option<File>,
 }
 
 impl<'a> Events<'a> {
     /// On this host.
-    pub fn of(on: &'a System) -> Self {
+    pub(crate) fn of(on: &'a System) -> Self {
         Self { on, file: None }
     }
 
     /// Notes what is told to a person too, but for what is repeated while it lasts.
-    pub fn note(&mut self, news: &News) {
+    pub(crate) fn note(&mut self, news: &News) {
         let operation = |o: &Operation| Some(o.describe());
         let (event, step, what) = match news {
             News::Step(step) => ("step", Some(step.id), Some(step.title.clone())),
@@ -74,7 +74,7 @@ impl<'a> Events<'a> {
     }
 
     /// Notes how a run ended, and why where it is known.
-    pub fn end(&mut self, state: Ending, error: Option<&(u8, String)>) {
+    pub(crate) fn end(&mut self, state: Ending, error: Option<&(u8, String)>) {
         let (exit_code, what) = error.map_or((0, None), |(code, why)| (*code, Some(why.clone())));
         self.write(Line {
             event: "end",

@@ -19,17 +19,15 @@ use std::path::{Path, PathBuf};
 
 /// The version of its records; one that is newer is refused, not misread. Since version 3, the
 /// checksum of a record covers that of the record before it.
-pub const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 3;
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Event {
+pub(crate) enum Event {
     /// A run begins: everything that follows, up to the next one, carries out this plan.
     Run {
-        /// [`VERSION`].
         version: u32,
-        /// The plan.
         plan: Box<Plan>,
         /// The folder that the packages of its bundle are in, where it comes from one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +44,6 @@ pub enum Event {
         at: At,
         /// The undo, in the order in which things will be made.
         undo: Vec<Undo>,
-        /// The boot in which this is.
         boot: Option<String>,
     },
     /// It was carried out.
@@ -64,7 +61,6 @@ pub enum Event {
         /// What was left because somebody changed it since, or because it is gone for good.
         left: Vec<String>,
     },
-    /// It failed.
     Failed {
         /// Step and operation.
         at: At,
@@ -90,39 +86,38 @@ pub enum Event {
 }
 
 /// An operation's place in a plan: step and operation, each counted from 0.
-pub type At = (usize, usize);
+pub(crate) type At = (usize, usize);
 
 /// An apply: one run or several, each of which resumed the one before.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Apply<'a> {
+pub(crate) struct Apply<'a> {
     /// The plan of the last of them.
-    pub plan: &'a Plan,
+    pub(crate) plan: &'a Plan,
     /// The folder that the packages of its bundle are in, where it comes from one.
-    pub packages: Option<&'a Path>,
+    pub(crate) packages: Option<&'a Path>,
     /// What of that plan was done.
-    pub done: Vec<At>,
+    pub(crate) done: Vec<At>,
     /// The reboots that it asked for, each with the boot before it.
-    pub reboots: Vec<(At, Option<&'a str>)>,
+    pub(crate) reboots: Vec<(At, Option<&'a str>)>,
     /// Reboots that earlier plans of this apply asked for.
-    pub earlier_reboots: usize,
+    pub(crate) earlier_reboots: usize,
     /// It came to its end.
-    pub finished: bool,
+    pub(crate) finished: bool,
 }
 
 /// Something that a run did, or began, and that was not rolled back.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Made<'a> {
+pub(crate) struct Made<'a> {
     /// Which run, counted from 0 in this journal.
-    pub run: usize,
+    pub(crate) run: usize,
     /// Where in that run's plan.
-    pub at: At,
+    pub(crate) at: At,
     /// The operation; none where the run's plan has none at that place.
-    pub operation: Option<&'a Operation>,
-    /// The undo.
-    pub undo: &'a [Undo],
+    pub(crate) operation: Option<&'a Operation>,
+    pub(crate) undo: &'a [Undo],
     /// It was begun, and no end is recorded: gpusetup stopped here, or it failed and could not be
     /// rolled back.
-    pub torn: bool,
+    pub(crate) torn: bool,
 }
 
 /// A run: what it made and still stands, in the order in which it was made.
@@ -160,7 +155,7 @@ pub enum JournalError {
 
 /// The journal, read.
 #[derive(Debug, Default)]
-pub struct Journal {
+pub(crate) struct Journal {
     events: Vec<Event>,
     /// The bytes of the records that are whole: what is behind them was torn by a power cut, and is
     /// cut off.
@@ -227,7 +222,7 @@ impl Traces {
 
 impl Journal {
     /// Reads it; none is an empty one.
-    pub fn open(on: &System) -> Result<Self, JournalError> {
+    pub(crate) fn open(on: &System) -> Result<Self, JournalError> {
         // Read first: a run may be adding records.
         let traces = Traces::of(on);
         let bytes = match on.read_up_to(JOURNAL, MAX_JOURNAL) {
@@ -294,7 +289,7 @@ impl Journal {
     }
 
     /// Appends a record; it is on the disk when this returns.
-    pub fn note(&mut self, on: &System, event: Event) -> Result<(), JournalError> {
+    pub(crate) fn note(&mut self, on: &System, event: Event) -> Result<(), JournalError> {
         // What would be refused when it is read must not be begun: nobody could take it back.
         event
             .valid()
@@ -340,7 +335,7 @@ impl Journal {
 
     /// What the last apply made and still stands, newest first. An apply that stopped or failed,
     /// and was then run again until it came to its end, is one.
-    pub fn last_apply(&self) -> Vec<Made<'_>> {
+    pub(crate) fn last_apply(&self) -> Vec<Made<'_>> {
         let mut all: Vec<Made> = Vec::new();
         let runs = self.runs();
         if let Some(only) = self.rolling_back() {
@@ -366,7 +361,7 @@ impl Journal {
     }
 
     /// Everything that was ever made and still stands, newest first.
-    pub fn all_made(&self) -> Vec<Made<'_>> {
+    pub(crate) fn all_made(&self) -> Vec<Made<'_>> {
         let runs = self.runs();
         runs.iter()
             .rev()
@@ -376,7 +371,7 @@ impl Journal {
 
     /// The folders that were moved aside to be removed, where nothing can want them back: what
     /// removed them came to its end.
-    pub fn condemned(&self) -> Vec<PathBuf> {
+    pub(crate) fn condemned(&self) -> Vec<PathBuf> {
         if self.open_apply().is_some() || self.rolling_back().is_some() {
             return Vec::new();
         }
@@ -395,12 +390,12 @@ impl Journal {
     }
 
     /// The apply that has not come to its end, if the last one has not.
-    pub fn open_apply(&self) -> Option<Apply<'_>> {
+    pub(crate) fn open_apply(&self) -> Option<Apply<'_>> {
         self.newest_apply().filter(|a| !a.finished)
     }
 
     /// The last apply that was not rolled back.
-    pub fn newest_apply(&self) -> Option<Apply<'_>> {
+    pub(crate) fn newest_apply(&self) -> Option<Apply<'_>> {
         // Runs of one plan are one; the first of them.
         let (mut open, mut count, mut first) = (None::<Apply>, 0, 0);
         for event in &self.events {
@@ -448,7 +443,7 @@ impl Journal {
     }
 
     /// The runs whose rollback has begun and not ended.
-    pub fn rolling_back(&self) -> Option<&[usize]> {
+    pub(crate) fn rolling_back(&self) -> Option<&[usize]> {
         match self
             .events
             .iter()
@@ -461,7 +456,7 @@ impl Journal {
     }
 
     /// The boot before the reboot that the last run asked for, if it ended so.
-    pub fn waits_for_boot(&self) -> Option<Option<&str>> {
+    pub(crate) fn waits_for_boot(&self) -> Option<Option<&str>> {
         match self.events.last() {
             Some(Event::Reboot { boot, .. }) => Some(boot.as_deref()),
             _ => None,
@@ -469,7 +464,7 @@ impl Journal {
     }
 
     /// What was begun and is neither done nor rolled back, newest first.
-    pub fn torn(&self) -> Vec<Made<'_>> {
+    pub(crate) fn torn(&self) -> Vec<Made<'_>> {
         self.runs()
             .iter()
             .rev()
@@ -479,7 +474,7 @@ impl Journal {
     }
 
     /// How many intents were ever noted: backups are numbered behind it.
-    pub fn intents(&self) -> usize {
+    pub(crate) fn intents(&self) -> usize {
         self.events
             .iter()
             .map(|e| {

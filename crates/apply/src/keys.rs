@@ -12,7 +12,7 @@ use gpusetup_system::System;
 
 /// Fetches the keys that are not in the cache. None is kept that is not the key that the database
 /// names.
-pub fn fetch_keys(
+pub(crate) fn fetch_keys(
     on: &System,
     plan: &Plan,
     config: &RunConfig,
@@ -54,7 +54,9 @@ pub fn fetch_keys(
 }
 
 /// The keys that an operation needs.
-pub fn keys(operation: &Operation) -> impl Iterator<Item = (&AddRepository, &RepositoryKey)> {
+pub(crate) fn keys(
+    operation: &Operation,
+) -> impl Iterator<Item = (&AddRepository, &RepositoryKey)> {
     let repository = if let Operation::AddRepository(repository) = operation {
         Some(repository)
     } else {

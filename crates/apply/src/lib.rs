@@ -29,11 +29,13 @@ pub use account::Account;
 pub use config::RunConfig;
 pub use installed::OwnInstallations;
 pub use lock::Lock;
-pub use news::{News, OnNews};
+pub use news::News;
+
 pub use originals::originals;
 pub use preflight::not_in_cache;
 pub use rollback::{RollbackScope, anything_to_take_back, recover, rollback, to_take_back};
-pub use run::{Outcome, Unfinished, apply, begun, unfinished, waits_for_boot};
+pub use run::{Unfinished, apply, begun, unfinished, waits_for_boot};
+
 pub use status::status;
 pub use unused::{Pruned, Unused, UnusedKind, remove_unused, unused};
 

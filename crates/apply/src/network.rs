@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Does what needs the network, and again until it is there, for as long as the settings say; an
 /// error says whether nobody could be reached.
-pub fn with_network(
+pub(crate) fn with_network(
     config: &RunConfig,
     tell: OnNews,
     mut work: impl FnMut(OnNews) -> Result<(), (Failure, bool)>,
@@ -32,6 +32,6 @@ pub fn with_network(
 }
 
 /// An error if the run was told to stop.
-pub fn not_interrupted() -> Result<(), Failure> {
+pub(crate) fn not_interrupted() -> Result<(), Failure> {
     interrupt::heard().map_or(Ok(()), |signal| Err(Failure::Interrupted(signal)))
 }

@@ -14,7 +14,6 @@ pub enum News<'a> {
     /// Something of it is done, which took more than a moment: bytes of all, where it is a download
     /// or an archive.
     Working {
-        /// The operation.
         operation: &'a Operation,
         /// For how long.
         since: Duration,
@@ -41,4 +40,4 @@ pub enum News<'a> {
 }
 
 /// Is told what happens.
-pub type OnNews<'a> = &'a mut dyn FnMut(&News);
+pub(crate) type OnNews<'a> = &'a mut dyn FnMut(&News);

@@ -18,7 +18,7 @@ use std::thread;
 
 /// What is unpacked already, and in which folder.
 #[derive(Debug, Default)]
-pub struct Prefetched(BTreeMap<At, (PathBuf, Staged)>);
+pub(crate) struct Prefetched(BTreeMap<At, (PathBuf, Staged)>);
 
 /// The unpacking of a file that is still to come.
 struct UnpackJob<'a> {
@@ -31,7 +31,7 @@ struct UnpackJob<'a> {
 
 impl Prefetched {
     /// Fetches a file, and unpacks it meanwhile where that is what it is fetched for.
-    pub fn fetch(
+    pub(crate) fn fetch(
         &mut self,
         on: &System,
         journal: &mut Journal,
@@ -85,7 +85,7 @@ impl Prefetched {
     }
 
     /// What was unpacked for an operation, and the folder that it is in.
-    pub fn take(&mut self, at: At) -> Option<(PathBuf, Staged)> {
+    pub(crate) fn take(&mut self, at: At) -> Option<(PathBuf, Staged)> {
         self.0.remove(&at)
     }
 }

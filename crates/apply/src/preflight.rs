@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Refuses a plan that this host has no room for.
-pub fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
+pub(crate) fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
     let changes = plan.steps.iter().any(|s| s.state == State::Needed);
     let kept = changes.then(|| Room {
         path: RESERVE.into(),
@@ -103,7 +103,7 @@ fn trusted<'a>(plan: &'a Plan, supply: &'a Supply) -> BTreeSet<&'a Path> {
 
 /// Whether everything that is to be fetched can be had without a network, where none is to be
 /// asked.
-pub fn can_be_had(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure> {
+pub(crate) fn can_be_had(on: &System, plan: &Plan, config: &RunConfig) -> Result<(), Failure> {
     if !config.sources.offline || config.bundle.is_some() {
         return Ok(());
     }

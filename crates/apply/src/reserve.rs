@@ -26,7 +26,7 @@ const PACKAGES: u64 = 16 << 20;
 /// How many bytes a rollback of this plan may have to write on the file system of the reserve.
 /// Files are restored one after another, and each takes the place of one that gpusetup wrote: only
 /// the largest needs room for a moment.
-pub fn size(on: &System, plan: &Plan) -> u64 {
+pub(crate) fn size(on: &System, plan: &Plan) -> u64 {
     let acts: Vec<_> = plan.acts().filter(|act| !act.satisfied).collect();
     let restored = acts
         .iter()
@@ -84,7 +84,7 @@ fn is_beside(on: &System, path: &Path) -> bool {
 }
 
 /// Makes the reserve for a plan that is about to be carried out.
-pub fn make(on: &System, plan: &Plan) -> Result<(), Failure> {
+pub(crate) fn make(on: &System, plan: &Plan) -> Result<(), Failure> {
     let size = size(on, plan);
     // An earlier run of this plan may have left its own, before a reboot.
     give_up(on);
@@ -120,7 +120,7 @@ fn failed(why: &io::Error, size: u64) -> Failure {
 
 /// Gives the space back, for whoever is on the way out or has come to the end. A reserve that
 /// cannot be removed is no reason not to try.
-pub fn give_up(on: &System) {
+pub(crate) fn give_up(on: &System) {
     let _ = on.remove(RESERVE);
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 
 /// The name of the result's format, with its number.
-pub const SCHEMA: &str = "gpusetup.result/1";
+pub(crate) const SCHEMA: &str = "gpusetup.result/1";
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,15 +19,15 @@ pub const SCHEMA: &str = "gpusetup.result/1";
 pub struct RunResult {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
-    pub schema: String,
+    pub(crate) schema: String,
     /// The version of gpusetup that ran.
-    pub tool: String,
+    pub(crate) tool: String,
     /// The plan's fingerprint; none where it did not come to a plan.
     #[cfg_attr(
         feature = "schemas",
         schemars(with = "Option<gpusetup_database::sum::Sha256Text>")
     )]
-    pub fingerprint: Option<String>,
+    pub(crate) fingerprint: Option<String>,
     /// How the run ended.
     pub state: Ending,
     /// The exit code of gpusetup.
@@ -40,17 +40,17 @@ pub struct RunResult {
         feature = "schemas",
         schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"))
     )]
-    pub started: String,
+    pub(crate) started: String,
     /// When the run ended, in UTC.
     #[cfg_attr(
         feature = "schemas",
         schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"))
     )]
-    pub ended: String,
+    pub(crate) ended: String,
     /// The steps of the plan, and how far each came.
     pub steps: Vec<StepResult>,
     /// Why the run did not finish; null if it did.
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 impl RunResult {

@@ -28,7 +28,7 @@ use std::time::Instant;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Operations carried out.
-    pub done: usize,
+    pub(crate) done: usize,
     /// The host must boot before the rest.
     pub reboot_required: bool,
     /// Somebody must be at the console during that boot, and enrol a key.
@@ -317,12 +317,10 @@ fn gpus_stand(on: &System, plan: &Plan) -> bool {
 pub enum Unfinished {
     /// An apply of this plan.
     Apply {
-        /// The plan.
         plan: Box<Plan>,
         /// The folder that the packages of its bundle are in, where it comes from one.
         packages: Option<PathBuf>,
     },
-    /// A rollback.
     Rollback,
 }
 

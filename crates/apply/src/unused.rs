@@ -41,13 +41,13 @@ pub struct Unused {
 pub struct Pruned {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
-    pub schema: &'static str,
+    pub(crate) schema: &'static str,
     /// Whether it was removed, not only listed.
-    pub removed: bool,
+    pub(crate) removed: bool,
     /// The disk space of all of it, in bytes.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// What nothing needs any more.
-    pub unused: Vec<Unused>,
+    pub(crate) unused: Vec<Unused>,
 }
 
 /// The schema that [`Pruned`] is printed in.

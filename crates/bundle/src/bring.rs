@@ -23,7 +23,10 @@ const MAX_SMALL_BYTES: u64 = 64 << 20;
 const MAX_TOTAL_BYTES: u64 = 256 << 20;
 
 /// What is needed before a plan is chosen: the plans and the database.
-pub fn small(form: &Form, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8>>, BundleError> {
+pub(crate) fn small(
+    form: &Form,
+    manifest: &Manifest,
+) -> Result<BTreeMap<String, Vec<u8>>, BundleError> {
     let wanted = |name: &str| {
         name == DATABASE || name.starts_with(PLANS) && name[PLANS.len()..].starts_with('/')
     };
@@ -90,7 +93,7 @@ pub fn small(form: &Form, manifest: &Manifest) -> Result<BTreeMap<String, Vec<u8
 
 /// What is to be brought: for each file of a bundle, where to on the host.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     files: BTreeMap<String, PathBuf>,
 }
 

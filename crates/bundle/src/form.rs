@@ -30,7 +30,6 @@ const MAX_SIGNATURE: u64 = 4096;
 /// stays the same bundle.
 #[derive(Debug, Clone)]
 pub enum Form {
-    /// A folder.
     Folder(Folder),
     /// A `.tar.zst`.
     Archive(Archive),
@@ -53,15 +52,15 @@ pub struct Archive {
 
 /// The manifest's bytes, and those of its signature, where there is one.
 #[derive(Debug)]
-pub struct Head {
+pub(crate) struct Head {
     /// Of `bundle.json`.
-    pub manifest: Vec<u8>,
+    pub(crate) manifest: Vec<u8>,
     /// Of `bundle.json.minisig`.
-    pub signature: Option<Vec<u8>>,
+    pub(crate) signature: Option<Vec<u8>>,
 }
 
 /// Is given a file's name and its bytes, as they come.
-pub type Taker<'a> = &'a mut dyn FnMut(&str, &mut dyn Read) -> Result<(), BundleError>;
+pub(crate) type Taker<'a> = &'a mut dyn FnMut(&str, &mut dyn Read) -> Result<(), BundleError>;
 
 impl Form {
     /// Opens what is at `path`, if it belongs to somebody who is trusted. Of a folder, the manifest
@@ -90,7 +89,7 @@ impl Form {
     }
 
     /// The manifest.
-    pub fn head(&self) -> Result<Head, BundleError> {
+    pub(crate) fn head(&self) -> Result<Head, BundleError> {
         match self {
             Self::Folder(folder) => folder.head(),
             Self::Archive(archive) => archive.head(),
@@ -100,17 +99,17 @@ impl Form {
 
 impl Folder {
     /// Its path, for sentences.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The path of a file in it, for sentences and for a second name.
-    pub fn join(&self, name: &str) -> PathBuf {
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
     /// A regular file in it by its path, of which no component is a link; opened without waiting.
-    pub fn open(&self, name: &str) -> io::Result<File> {
+    pub(crate) fn open(&self, name: &str) -> io::Result<File> {
         open_in(&self.directory, name)
     }
 
@@ -207,16 +206,16 @@ impl Read for FromStart {
 }
 
 /// Is given a file's name and its bytes, as they come; says whether there is more to come for it.
-pub type Wanting<'a> = &'a mut dyn FnMut(&str, &mut dyn Read) -> Result<bool, BundleError>;
+pub(crate) type Wanting<'a> = &'a mut dyn FnMut(&str, &mut dyn Read) -> Result<bool, BundleError>;
 
 /// Hands over the files of an archive, in its order, for as long as more are wanted. What is no
 /// plain file, or is there twice, is an error.
-pub fn first(archive: &Archive, take: Wanting) -> Result<(), BundleError> {
+pub(crate) fn first(archive: &Archive, take: Wanting) -> Result<(), BundleError> {
     walk(archive, take).map(|_| ())
 }
 
 /// Hands over every file of an archive to its end, which is what shows that nothing is cut off.
-pub fn each(archive: &Archive, take: Taker) -> Result<(), BundleError> {
+pub(crate) fn each(archive: &Archive, take: Taker) -> Result<(), BundleError> {
     let damaged = BundleError::damaged(&archive.path);
     let Some(rest) = walk(archive, &mut |name, bytes| take(name, bytes).map(|()| true))? else {
         return Ok(());
@@ -283,7 +282,7 @@ fn name(entry: &tar::Entry<impl Read>) -> Result<String, BundleError> {
 }
 
 /// Copies all of it, at most `size` bytes; the sum of what came, and how much that was.
-pub fn copy(
+pub(crate) fn copy(
     from: &mut dyn Read,
     to: &mut dyn Write,
     size: u64,
@@ -312,13 +311,12 @@ pub fn copy(
 }
 
 /// An archive that is written file after file; nothing of it is held in memory.
-pub struct Writer<'a> {
+pub(crate) struct Writer<'a> {
     tar: tar::Builder<zstd::Encoder<'a, File>>,
 }
 
 impl Writer<'_> {
-    /// Into this file.
-    pub fn into(file: File) -> io::Result<Self> {
+    pub(crate) fn into(file: File) -> io::Result<Self> {
         let mut zstd = zstd::Encoder::new(file, LEVEL)?;
         zstd.include_checksum(true)?;
         zstd.multithread(u32::try_from(cores()).unwrap_or(1))?;
@@ -328,7 +326,7 @@ impl Writer<'_> {
     }
 
     /// Appends a file of this size.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         name: &str,
         size: u64,
@@ -344,13 +342,13 @@ impl Writer<'_> {
     }
 
     /// To its end, and onto the disk.
-    pub fn end(self) -> io::Result<()> {
+    pub(crate) fn end(self) -> io::Result<()> {
         self.tar.into_inner()?.finish()?.sync_all()
     }
 }
 
 /// The mode of a file in a bundle.
-pub fn mode(name: &str) -> u32 {
+pub(crate) fn mode(name: &str) -> u32 {
     if name == super::manifest::PROGRAM {
         0o755
     } else {
@@ -359,7 +357,7 @@ pub fn mode(name: &str) -> u32 {
 }
 
 /// That a manifest's signature is by this key.
-pub fn signed(head: &Head, key: &str) -> Result<(), BundleError> {
+pub(crate) fn signed(head: &Head, key: &str) -> Result<(), BundleError> {
     let signature = head.signature.as_ref().ok_or(BundleError::Unsigned)?;
     let signature = String::from_utf8_lossy(signature);
     let verified = Signers::all([key])

@@ -16,7 +16,8 @@ mod verify;
 
 pub use create::{Contents, Written, is_archive};
 pub use form::Form;
-pub use manifest::{Entry, MANIFEST, Manifest, PROGRAM, PlanId, Repository, SIGNATURE};
+pub(crate) use manifest::{MANIFEST, PlanId, SIGNATURE};
+pub use manifest::{Manifest, PROGRAM, Repository};
 pub use repository::{added_repositories, closure, needed_packages};
 pub use verify::{Findings, verify};
 

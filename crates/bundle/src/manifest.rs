@@ -9,24 +9,24 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The name of the manifest's format, with its number.
-pub const SCHEMA: &str = "gpusetup.bundle/1";
+pub(crate) const SCHEMA: &str = "gpusetup.bundle/1";
 /// Its name in a bundle.
-pub const MANIFEST: &str = "bundle.json";
+pub(crate) const MANIFEST: &str = "bundle.json";
 /// The name of minisign's signature over it.
-pub const SIGNATURE: &str = "bundle.json.minisig";
+pub(crate) const SIGNATURE: &str = "bundle.json.minisig";
 /// The database's name, in the compact form of the gpusetup beside it.
-pub const DATABASE: &str = "database.bin";
+pub(crate) const DATABASE: &str = "database.bin";
 /// The program's name.
 pub const PROGRAM: &str = "gpusetup";
 /// The folder of plans.
-pub const PLANS: &str = "plans";
+pub(crate) const PLANS: &str = "plans";
 /// The folder of artifacts: below it as in a cache.
-pub const ARTIFACTS: &str = "artifacts";
+pub(crate) const ARTIFACTS: &str = "artifacts";
 /// The folder of packages: below it a repository for each system.
-pub const PACKAGES: &str = "packages";
+pub(crate) const PACKAGES: &str = "packages";
 
 /// No manifest is longer, in bytes: a hundred thousand files would fit.
-pub const MAX_BYTES: u64 = 16 << 20;
+pub(crate) const MAX_BYTES: u64 = 16 << 20;
 
 /// What a bundle holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,21 +38,21 @@ pub const MAX_BYTES: u64 = 16 << 20;
 pub struct Manifest {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
-    pub schema: String,
+    pub(crate) schema: String,
     /// The version of gpusetup that made it, and is in it.
-    pub tool: String,
+    pub(crate) tool: String,
     /// When it was made, in UTC.
     #[cfg_attr(
         feature = "schemas",
         schemars(regex(pattern = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$"))
     )]
-    pub created: String,
+    pub(crate) created: String,
     /// The database in it, which its plans were made with.
     pub database: DatabaseId,
     /// The plans in the bundle.
-    pub plans: Vec<PlanId>,
+    pub(crate) plans: Vec<PlanId>,
     /// The repositories of packages in the bundle, one for each system.
-    pub packages: Vec<Repository>,
+    pub(crate) packages: Vec<Repository>,
     /// Every file of the bundle but this one and its signature, by its path.
     pub files: BTreeMap<String, Entry>,
 }
@@ -64,23 +64,23 @@ pub struct Manifest {
     derive(schemars::JsonSchema),
     schemars(deny_unknown_fields)
 )]
-pub struct PlanId {
+pub(crate) struct PlanId {
     /// Its path in the bundle.
     #[cfg_attr(
         feature = "schemas",
         schemars(regex(pattern = r"^plans/[0-9a-f]{16}[.]json$"))
     )]
-    pub file: String,
+    pub(crate) file: String,
     /// The fingerprint of the plan.
     #[cfg_attr(
         feature = "schemas",
         schemars(with = "gpusetup_database::sum::Sha256Text")
     )]
-    pub fingerprint: String,
+    pub(crate) fingerprint: String,
     /// What was chosen, for a person.
-    pub choice: String,
+    pub(crate) choice: String,
     /// The system it was made for.
-    pub system: SystemId,
+    pub(crate) system: SystemId,
 }
 
 /// The packages of one system, with what they depend on.
@@ -96,13 +96,13 @@ pub struct Repository {
         feature = "schemas",
         schemars(regex(pattern = r"^packages/[A-Za-z0-9._-]+$"))
     )]
-    pub folder: String,
+    pub(crate) folder: String,
     /// The system that the packages are for.
-    pub system: SystemId,
+    pub(crate) system: SystemId,
     /// The package manager that reads the repository.
-    pub manager: PackageManager,
+    pub(crate) manager: PackageManager,
     /// The version of each package, by its name.
-    pub offers: BTreeMap<String, String>,
+    pub(crate) offers: BTreeMap<String, String>,
 }
 
 /// A file of a bundle.
@@ -114,24 +114,24 @@ pub struct Repository {
 )]
 pub struct Entry {
     /// The size in bytes.
-    pub size: u64,
+    pub(crate) size: u64,
     /// The SHA-256 of the file.
     #[cfg_attr(
         feature = "schemas",
         schemars(with = "gpusetup_database::sum::Sha256Text")
     )]
-    pub sha256: String,
+    pub(crate) sha256: String,
 }
 
 impl Entry {
     /// Whether bytes that have this sum, and are so many, are those.
-    pub fn is(&self, came: &(String, u64)) -> bool {
+    pub(crate) fn is(&self, came: &(String, u64)) -> bool {
         (&self.sha256, self.size) == (&came.0, came.1)
     }
 }
 
 /// The folder of a system's packages.
-pub fn folder(system: &SystemId) -> String {
+pub(crate) fn folder(system: &SystemId) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || "._".contains(c) {
             c
@@ -155,7 +155,7 @@ struct Head {
 
 impl Manifest {
     /// Reads one, and believes none that names what no bundle has.
-    pub fn read(bytes: &[u8]) -> Result<Self, BundleError> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, BundleError> {
         let wrong = |why: String| BundleError::Manifest(why);
         let head: Head = serde_json::from_slice(bytes).map_err(|e| wrong(e.to_string()))?;
         match head.schema.as_deref() {
@@ -190,7 +190,7 @@ impl Manifest {
     }
 
     /// As it is written.
-    pub fn text(&self) -> Vec<u8> {
+    pub(crate) fn text(&self) -> Vec<u8> {
         // Maps in it are sorted, and text and numbers always serialise.
         let mut text = serde_json::to_vec_pretty(self).unwrap_or_default();
         text.push(b'\n');
@@ -198,7 +198,7 @@ impl Manifest {
     }
 
     /// What tells this bundle from every other.
-    pub fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         short(&sha256(self.text())).to_owned()
     }
 
@@ -211,19 +211,19 @@ impl Manifest {
     }
 
     /// The repository for a host.
-    pub fn repository(&self, system: &SystemId) -> Option<&Repository> {
+    pub(crate) fn repository(&self, system: &SystemId) -> Option<&Repository> {
         self.packages.iter().find(|r| r.system == *system)
     }
 }
 
 /// The path of an artifact of this sum.
-pub fn artifact(sha256: &str, file: &str) -> String {
+pub(crate) fn artifact(sha256: &str, file: &str) -> String {
     format!("{ARTIFACTS}/{}/{file}", short(sha256))
 }
 
 /// Whether a file of a bundle may have this path: nowhere but below the bundle, in no hidden
 /// folder, and plain in a terminal.
-pub fn is_ours(path: &str) -> bool {
+pub(crate) fn is_ours(path: &str) -> bool {
     const MAX_PARTS: usize = 5;
     let parts: Vec<_> = path.split('/').collect();
     let plain = |part: &&str| {
@@ -247,7 +247,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A manifest of these files beside those that every bundle has.
-    pub fn naming(files: &[(&str, &str)]) -> Manifest {
+    pub(crate) fn naming(files: &[(&str, &str)]) -> Manifest {
         let entry = |text: &str| Entry {
             size: text.len() as u64,
             sha256: sha256(text),

@@ -34,9 +34,9 @@ pub struct Closure {
     /// Packages, as paths of the host that they were fetched on.
     pub packages: BTreeMap<String, PathBuf>,
     /// What is made beside them.
-    pub indices: BTreeMap<String, Vec<u8>>,
+    pub(crate) indices: BTreeMap<String, Vec<u8>>,
     /// Names and versions.
-    pub offers: BTreeMap<String, String>,
+    pub(crate) offers: BTreeMap<String, String>,
 }
 
 impl Closure {

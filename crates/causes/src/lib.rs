@@ -68,8 +68,7 @@ pub const JETSON: &str = "on a Jetson the board support package provides the dri
 /// On a system whose /usr is an image (GS908).
 pub const IMMUTABLE: &str =
     "the system files are a read-only image: packages and runfiles cannot change them";
-/// What to do there.
-pub const OWN_TOOLS: &str = "have the system's own tools install the driver, as doctor says; a toolkit belongs in a container";
+pub(crate) const OWN_TOOLS: &str = "have the system's own tools install the driver, as doctor says; a toolkit belongs in a container";
 
 /// Where a toolkit goes on such a system: a container that this command enters, or else the image
 /// of the containers that use it. A plan for the host itself would be refused, so none is named.

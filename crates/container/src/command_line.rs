@@ -6,7 +6,7 @@ use super::request::{Gpus, Request, Translated, Unreadable, capabilities, cdi_na
 use super::shell_words::{Word, is_variable, written};
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Engine {
+pub(crate) enum Engine {
     /// The wrapper that NVIDIA replaced, whose variable is `NV_GPU`.
     NvidiaDocker,
     #[default]
@@ -15,8 +15,8 @@ pub enum Engine {
 }
 
 /// What a command line has beside its request for GPUs.
-pub struct CommandLine {
-    pub engine: Engine,
+pub(crate) struct CommandLine {
+    pub(crate) engine: Engine,
     /// The words before the program: `sudo -E`.
     sudo: Vec<String>,
     /// The words after it: `container run`, and the options before the place of the request.
@@ -24,14 +24,14 @@ pub struct CommandLine {
     /// The options after it, the image and the arguments.
     back: Vec<String>,
     /// The image, if it is the reference of one.
-    pub image: Option<String>,
+    pub(crate) image: Option<String>,
     /// Whether a runtime other than NVIDIA's is among the options that stay.
-    pub has_other_runtime: bool,
+    pub(crate) has_other_runtime: bool,
 }
 
 impl CommandLine {
     /// The command line with another program, and with these words in the place of the request.
-    pub fn with(&self, program: &str, gpus: &[String]) -> String {
+    pub(crate) fn with(&self, program: &str, gpus: &[String]) -> String {
         written(
             &[
                 &self.sudo,
@@ -48,7 +48,10 @@ impl CommandLine {
 /// Reads the words of a command line, in no form yet. No text of the input is in what is said of
 /// it. An error if it starts no container, asks for no GPU, or asks in a way whose meaning is not
 /// certain.
-pub fn read(words: &[Word], has_comment: bool) -> Result<(CommandLine, Translated), Unreadable> {
+pub(crate) fn read(
+    words: &[Word],
+    has_comment: bool,
+) -> Result<(CommandLine, Translated), Unreadable> {
     let (sudo, variables, rest) = beginning(words);
     let (program, rest) = rest
         .split_first()

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 pub struct Checked {
     /// `gpusetup.container-check/1`.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = "gpusetup.container-check/1")))]
-    pub schema: &'static str,
+    pub(crate) schema: &'static str,
     /// The worst answer of all images.
     pub answer: ImageAnswer,
     /// The driver of the host, or the branch that was named. Null if it has none.
@@ -42,13 +42,13 @@ pub struct CheckedImage {
     /// was named.
     pub image: String,
     /// Where its description was read: a file, or the engine.
-    pub from: String,
+    pub(crate) from: String,
     /// Whether the host runs it.
     pub answer: ImageAnswer,
     /// The CUDA in the image. Null if nothing says which one it has, if any.
     pub cuda: Option<String>,
     /// What the image demands, by the names of its variables.
-    pub requirements: BTreeMap<String, String>,
+    pub(crate) requirements: BTreeMap<String, String>,
     /// The parts of the driver that it asks for.
     pub capabilities: Option<String>,
     /// The facts that decide, in sentences.

@@ -8,19 +8,19 @@ use std::rc::Rc;
 
 /// The CUDA that a file is part of: its major version, and the minor one if the file says it. The
 /// SONAMEs of libraries do not.
-pub type NamedCuda = (u16, Option<u16>);
+pub(crate) type NamedCuda = (u16, Option<u16>);
 
 /// The libraries of a newer driver (cuda-compat) in an image.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Compat {
+pub(crate) struct Compat {
     /// None if only their package is known.
-    pub driver: Option<DriverVersion>,
+    pub(crate) driver: Option<DriverVersion>,
     /// Whether they are where the container toolkit looks for them. In another folder, such as that
     /// of conda's `cuda-compat`, programs load them only if something such as `LD_LIBRARY_PATH`
     /// puts them before the host's.
-    pub is_found: bool,
+    pub(crate) is_found: bool,
     /// Their file, or the package that a variable names where the layers were not read.
-    pub name: String,
+    pub(crate) name: String,
 }
 
 impl Compat {
@@ -35,21 +35,21 @@ impl Compat {
 
 /// The files of an image that matter here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Contents {
+pub(crate) struct Contents {
     /// Each CUDA, with the file that shows it.
-    pub cudas: Vec<(NamedCuda, String)>,
+    pub(crate) cudas: Vec<(NamedCuda, String)>,
     /// A library for CUDA whose name does not say which one: `libcudnn.so.9`.
-    pub unversioned: Option<String>,
+    pub(crate) unversioned: Option<String>,
     /// The newest ones of a driver that their file names.
-    pub compat: Option<Compat>,
+    pub(crate) compat: Option<Compat>,
     /// The newest driver library among the system's libraries, with its file, where the container
     /// toolkit puts the host's.
-    pub system_driver: Option<(DriverVersion, String)>,
+    pub(crate) system_driver: Option<(DriverVersion, String)>,
 }
 
 impl Contents {
     /// Of these layers, the lowest one first.
-    pub fn of(layers: &[Rc<Layer>]) -> Self {
+    pub(crate) fn of(layers: &[Rc<Layer>]) -> Self {
         let mut files: BTreeSet<&str> = BTreeSet::new();
         for layer in layers {
             if !layer.removes_nothing() {
@@ -77,7 +77,7 @@ impl Contents {
     /// The CUDAs before this major version that programs may choose when they start: Ollama's image
     /// has one folder for CUDA 12 and one for CUDA 13. One for each major version, the newest
     /// first, with its file.
-    pub fn older_choices(&self, major: u16) -> Vec<(NamedCuda, &str)> {
+    pub(crate) fn older_choices(&self, major: u16) -> Vec<(NamedCuda, &str)> {
         let all = self
             .cudas
             .iter()
@@ -96,7 +96,7 @@ impl Contents {
 }
 
 /// Whether a file of this name is looked for.
-pub fn is_wanted(path: &str) -> bool {
+pub(crate) fn is_wanted(path: &str) -> bool {
     cuda(path).is_some()
         || is_unversioned(path)
         || driver_library(path).is_some()

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 impl Context<'_> {
     /// Whether the demands let the image start: met for each of the GPUs, or checked by nothing.
-    pub fn permitted(
+    pub(crate) fn permitted(
         self,
         needs: &Needs,
         driver: DriverVersion,
@@ -34,7 +34,7 @@ impl Context<'_> {
     }
 
     /// Whether the demands are met, whoever checks them.
-    pub fn demanded(
+    pub(crate) fn demanded(
         self,
         needs: &Needs,
         driver: DriverVersion,

@@ -9,7 +9,7 @@ const LIST: &str = "to name several GPUs, put the list in double quotes inside s
 
 /// Reads Docker's value: the GPUs, none for a count of zero, and the driver's capabilities without
 /// `gpu`. An error if Docker refuses it, or asks another driver than NVIDIA's.
-pub fn docker(
+pub(crate) fn docker(
     value: &str,
     notes: &mut Vec<&'static str>,
 ) -> Result<(Option<Gpus>, Option<Vec<String>>), Unreadable> {
@@ -89,7 +89,7 @@ pub fn docker(
 
 /// The names of the CDI devices in a value of Podman's, if it is a line of CSV, and NVIDIA's
 /// specifications have such names.
-pub fn podman(value: &str) -> Result<Vec<String>, Unreadable> {
+pub(crate) fn podman(value: &str) -> Result<Vec<String>, Unreadable> {
     let fields = if value.is_empty() {
         Vec::new()
     } else {
@@ -124,7 +124,7 @@ fn count(text: &str) -> Result<Option<Gpus>, Unreadable> {
 }
 
 /// The value that asks Docker for GPUs and capabilities. None if `--gpus` has no words for them.
-pub fn written(gpus: &Gpus, capabilities: &[String]) -> Option<String> {
+pub(crate) fn written(gpus: &Gpus, capabilities: &[String]) -> Option<String> {
     let which = match gpus {
         Gpus::All => "all".to_owned(),
         Gpus::Count(count) => count.to_string(),

@@ -21,9 +21,9 @@ pub struct Host {
 
 /// A host and the facts by which images are judged on it.
 #[derive(Clone, Copy)]
-pub struct Context<'a> {
-    pub host: &'a Host,
-    pub database: &'a Database,
+pub(crate) struct Context<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) database: &'a Database,
 }
 
 /// The instruction for a driver on a machine where gpusetup installs none. Systems whose own tools
@@ -54,17 +54,17 @@ pub struct HostDriver {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Starters {
     /// Through the hook.
-    pub checking: Vec<String>,
+    pub(crate) checking: Vec<String>,
     /// By CDI.
-    pub not_checking: Vec<String>,
+    pub(crate) not_checking: Vec<String>,
     /// Neither the container toolkit nor a CDI specification is there: no container gets a GPU yet.
-    pub lacks_toolkit: bool,
+    pub(crate) lacks_toolkit: bool,
     /// The configuration has `disable-require`, with which the hook passes no demand on
     /// (nvidia-container-toolkit, cmd/nvidia-container-runtime-hook/main.go).
-    pub ignores_demands: bool,
+    pub(crate) ignores_demands: bool,
 }
 
-pub const TOOLKIT_CONFIG: &str = "/etc/nvidia-container-runtime/config.toml";
+pub(crate) const TOOLKIT_CONFIG: &str = "/etc/nvidia-container-runtime/config.toml";
 
 /// The toolkit's hook: Docker looks for it by this name (moby, daemon/nvidia_linux.go), and the GPU
 /// Operator installs it in a separate folder.

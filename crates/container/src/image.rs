@@ -13,20 +13,20 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
     /// Its names in an archive, `nvidia/cuda:12.4.1-base-ubuntu22.04`.
-    pub names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// The beginning of its ID in an archive, as engines list it: `c0ffee254729`.
-    pub id: Option<String>,
+    pub(crate) id: Option<String>,
     /// Of its environment.
-    pub variables: BTreeMap<String, String>,
-    pub labels: BTreeMap<String, String>,
+    pub(crate) variables: BTreeMap<String, String>,
+    pub(crate) labels: BTreeMap<String, String>,
     /// The operating system, `linux`.
-    pub system: Option<String>,
+    pub(crate) system: Option<String>,
     /// The processors, `amd64`.
-    pub architecture: Option<String>,
+    pub(crate) architecture: Option<String>,
     /// Where the description came from: a file, or an engine.
-    pub from: String,
+    pub(crate) from: String,
     /// What its layers have. None if they were not read: engines do not show them.
-    pub contents: Option<Contents>,
+    pub(crate) contents: Option<Contents>,
 }
 
 /// Why an image cannot be read: `path` is its archive or folder.
@@ -51,7 +51,7 @@ pub enum ImageError {
 
 /// The part of a configuration that is about GPUs. Docker's engine writes `Config`, files have
 /// `config`.
-pub fn of_config(value: &Value, from: String) -> Image {
+pub(crate) fn of_config(value: &Value, from: String) -> Image {
     let inner = |name: &str| {
         value
             .pointer(&format!("/config/{name}"))

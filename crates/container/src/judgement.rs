@@ -26,16 +26,16 @@ pub enum ImageAnswer {
 }
 
 #[derive(Debug, Clone)]
-pub struct Judgement {
-    pub answer: ImageAnswer,
+pub(crate) struct Judgement {
+    pub(crate) answer: ImageAnswer,
     /// The facts that decide, in sentences.
-    pub reasons: Vec<String>,
+    pub(crate) reasons: Vec<String>,
     /// Commands that would make it run.
-    pub commands: Vec<String>,
+    pub(crate) commands: Vec<String>,
 }
 
 impl Judgement {
-    pub fn new(answer: ImageAnswer, reason: impl Into<String>) -> Self {
+    pub(crate) fn new(answer: ImageAnswer, reason: impl Into<String>) -> Self {
         Self {
             answer,
             reasons: vec![reason.into()],
@@ -43,17 +43,17 @@ impl Judgement {
         }
     }
 
-    pub fn unknown(reason: impl Into<String>) -> Self {
+    pub(crate) fn unknown(reason: impl Into<String>) -> Self {
         Self::new(ImageAnswer::Unknown, reason)
     }
 
-    pub fn command(mut self, command: String) -> Self {
+    pub(crate) fn command(mut self, command: String) -> Self {
         self.commands.push(command);
         self
     }
 
     /// Says what helps if the CUDA does not support a GPU, whichever driver there is.
-    pub fn add_gpu_help(&mut self, context: Context<'_>) {
+    pub(crate) fn add_gpu_help(&mut self, context: Context<'_>) {
         self.reasons.push(match context.newest_cuda() {
             Some(newest) => {
                 format!("no driver changes that: use an image with CUDA {newest} or older")
@@ -64,7 +64,7 @@ impl Judgement {
 
     /// Says what helps if the driver does not support a GPU, does not run the CUDA, or is not what
     /// the image demands.
-    pub fn add_driver_help(
+    pub(crate) fn add_driver_help(
         &mut self,
         cuda: Option<CudaVersion>,
         driver: Option<DriverVersion>,
@@ -119,7 +119,7 @@ fn command(oldest: u16, newest: u16, driver: Option<DriverVersion>) -> String {
 
 impl<'a> Context<'a> {
     /// Whether the driver supports the GPUs. The first that it does not support is named.
-    pub fn served(
+    pub(crate) fn served(
         self,
         name: &str,
         driver: DriverVersion,
@@ -145,7 +145,7 @@ impl<'a> Context<'a> {
 
     /// Whether the CUDA has code for the GPUs that are known. The first that it does not run on is
     /// named.
-    pub fn targeted(self, cuda: CudaVersion, reasons: &mut Vec<String>) -> ImageAnswer {
+    pub(crate) fn targeted(self, cuda: CudaVersion, reasons: &mut Vec<String>) -> ImageAnswer {
         let mut worst = Runs;
         for gpu in &self.host.gpus {
             let (met, why) = targeted(cuda, gpu, self.database);
@@ -159,7 +159,7 @@ impl<'a> Context<'a> {
     }
 
     /// For GPUs that are not known: whether the CUDA has code for all that the driver supports.
-    pub fn targeted_unseen(
+    pub(crate) fn targeted_unseen(
         self,
         cuda: CudaVersion,
         driver: DriverVersion,

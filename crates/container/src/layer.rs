@@ -39,7 +39,7 @@ const COST_OF_NAME: u64 = 64;
 /// What was read of an archive or a folder, what came out of it, and what is kept of it: one budget
 /// for all of its layers, and for what is packed in them once more.
 #[derive(Debug, Default)]
-pub struct Budget {
+pub(crate) struct Budget {
     read: Cell<u64>,
     empty: Cell<u64>,
     unpacked: Cell<u64>,
@@ -48,7 +48,7 @@ pub struct Budget {
 
 impl Budget {
     /// A file, which counts as read up to the length that it has now. A sparse one could have any.
-    pub fn of(&self, file: File) -> io::Result<Take<File>> {
+    pub(crate) fn of(&self, file: File) -> io::Result<Take<File>> {
         let meta = file.metadata()?;
         let length = meta.len();
         self.read.set(self.read.get().saturating_add(length));
@@ -62,11 +62,11 @@ impl Budget {
         Ok(file.take(length))
     }
 
-    pub fn keep(&self, bytes: u64) {
+    pub(crate) fn keep(&self, bytes: u64) {
         self.kept.set(self.kept.get() + bytes);
     }
 
-    pub fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.kept.get() > MAX_KEPT
     }
 }
@@ -109,17 +109,16 @@ impl<R: Read> Read for Metered<'_, R> {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Layer {
-    /// Those that are wanted.
-    pub files: Vec<String>,
+pub(crate) struct Layer {
+    pub(crate) files: Vec<String>,
     /// Files and folders of lower layers that it removes with everything below them, as [`sorted`]
     /// gives them.
-    pub removed: Vec<String>,
+    pub(crate) removed: Vec<String>,
     /// What may be in the place of a folder of lower layers, as [`hashes`], sorted. Names would
     /// take more memory.
-    pub others: Vec<u64>,
+    pub(crate) others: Vec<u64>,
     /// The SHA-256 of its tar archive, by which the image's configuration names it (`diff_ids`).
-    pub sum: String,
+    pub(crate) sum: String,
 }
 
 /// The folders of a sortable path, and at last itself.
@@ -141,7 +140,7 @@ fn may_be_folder(name: &str) -> bool {
 
 /// These files and folders, of which the empty one is everything: none below another, sortable and
 /// sorted.
-pub fn sorted(paths: impl IntoIterator<Item = String>) -> Vec<String> {
+pub(crate) fn sorted(paths: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut all: Vec<_> = paths.into_iter().map(|path| sortable(&path)).collect();
     all.sort_unstable();
     all.dedup_by(|path, before| is_in(path, before));
@@ -180,7 +179,7 @@ impl<R: Read> Read for Hashed<R> {
 
 impl Layer {
     /// Whether it removes this file of lower layers.
-    pub fn removes(&self, file: &str) -> bool {
+    pub(crate) fn removes(&self, file: &str) -> bool {
         let file = sortable(file);
         let before = self
             .removed
@@ -190,12 +189,12 @@ impl Layer {
             || hashes(&file).any(|hash| self.others.binary_search(&hash).is_ok())
     }
 
-    pub fn removes_nothing(&self) -> bool {
+    pub(crate) fn removes_nothing(&self) -> bool {
         self.removed.is_empty() && self.others.is_empty()
     }
 
     /// Reads a layer: a tar archive, which may be packed with gzip or zstd.
-    pub fn read(
+    pub(crate) fn read(
         from: impl Read,
         budget: &Budget,
         is_within: bool,
@@ -245,7 +244,7 @@ impl Layer {
 }
 
 /// What a name takes in memory.
-pub fn cost(name: &str) -> u64 {
+pub(crate) fn cost(name: &str) -> u64 {
     name.len() as u64 + COST_OF_NAME
 }
 
@@ -262,7 +261,7 @@ fn removed_by(name: &str) -> Option<String> {
 
 /// What is in a file, and whether that is packed; `is_within` if the file is within something
 /// packed.
-pub fn unpacked<'a>(
+pub(crate) fn unpacked<'a>(
     mut from: impl BufRead + 'a,
     budget: &'a Budget,
     is_within: bool,

@@ -34,5 +34,6 @@ pub use form::{translate, translate_words};
 pub use host::{Host, HostDriver, Starters, driver_from};
 pub use image::{Image, ImageError, in_engine};
 pub use judgement::ImageAnswer;
-pub use request::{Form, Gpus, Request, Translated, Unreadable, Written, is_device};
+pub use request::{Form, Gpus, Translated, Unreadable, Written, is_device};
+
 pub use shell_words::MAX_LINE;

@@ -7,31 +7,31 @@ use gpusetup_database::version::CudaVersion;
 use std::collections::BTreeSet;
 
 #[derive(Default)]
-pub struct Needs {
+pub(crate) struct Needs {
     /// The CUDA in it; none if nothing says that it has one.
-    pub cuda: Option<Cuda>,
+    pub(crate) cuda: Option<Cuda>,
     /// What its configuration says of it.
-    pub configured: Option<String>,
+    pub(crate) configured: Option<String>,
     /// Older CUDAs in it that programs may choose instead, the newest first.
-    pub choices: Vec<Cuda>,
-    pub compat: Option<Compat>,
+    pub(crate) choices: Vec<Cuda>,
+    pub(crate) compat: Option<Compat>,
     /// What it demands, by the names of its variables.
-    pub demands: Vec<(String, String)>,
-    pub is_disabled: bool,
+    pub(crate) demands: Vec<(String, String)>,
+    pub(crate) is_disabled: bool,
 }
 
 /// A CUDA in an image.
-pub struct Cuda {
+pub(crate) struct Cuda {
     /// The version, or each that it may be, oldest first. Empty if it is none that is known.
-    pub versions: Vec<CudaVersion>,
+    pub(crate) versions: Vec<CudaVersion>,
     /// The same, for people; the configuration's own words where they are no version.
-    pub text: String,
+    pub(crate) text: String,
     /// The file that shows it, if the configuration does not.
-    pub file: Option<String>,
+    pub(crate) file: Option<String>,
 }
 
 impl Needs {
-    pub fn of(image: &Image, database: &Database) -> Self {
+    pub(crate) fn of(image: &Image, database: &Database) -> Self {
         let is_demand = |name: &str| {
             name.starts_with("NVIDIA_REQUIRE_") && !name.starts_with("NVIDIA_REQUIRE_JETPACK")
         };
@@ -75,7 +75,7 @@ impl Needs {
     }
 
     /// Each version that its CUDA may be, oldest first.
-    pub fn versions(&self) -> &[CudaVersion] {
+    pub(crate) fn versions(&self) -> &[CudaVersion] {
         self.cuda.as_ref().map_or(&[], |cuda| &cuda.versions)
     }
 
@@ -127,7 +127,7 @@ impl Cuda {
         }
     }
 
-    pub fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         format!(
             "it also has CUDA {}: {}",
             self.text,

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// Whether a host with this driver runs an image. Its newest CUDA decides, unless programs may
 /// choose an older one.
-pub fn on_driver(needs: &Needs, driver: &HostDriver, context: Context<'_>) -> Judgement {
+pub(crate) fn on_driver(needs: &Needs, driver: &HostDriver, context: Context<'_>) -> Judgement {
     let case = Case {
         needs,
         driver,

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 /// More GPUs than any host has.
-pub const MAX_GPUS: u32 = 256;
+pub(crate) const MAX_GPUS: u32 = 256;
 
 /// The driver capabilities that Docker takes from `--gpus`.
-pub const CAPABILITIES: [&str; 6] = [
+pub(crate) const CAPABILITIES: [&str; 6] = [
     "compute", "compat32", "graphics", "utility", "video", "display",
 ];
 
@@ -139,7 +139,7 @@ pub struct Written {
 pub struct Translated {
     /// `gpusetup.container/1`.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = "gpusetup.container/1")))]
-    pub schema: &'static str,
+    pub(crate) schema: &'static str,
     /// The form that was read: `nvidia-docker`, or the name of one of the forms.
     pub from: &'static str,
     /// The request.
@@ -259,7 +259,7 @@ impl Gpus {
 
 /// The names in a list of driver capabilities, all of which the container toolkit knows; none if it
 /// is empty, which is as if it were not there.
-pub fn capabilities(list: &str) -> Result<Option<Vec<String>>, Unreadable> {
+pub(crate) fn capabilities(list: &str) -> Result<Option<Vec<String>>, Unreadable> {
     let names: Vec<_> = list
         .split(',')
         .map(str::trim)
@@ -277,7 +277,7 @@ pub fn capabilities(list: &str) -> Result<Option<Vec<String>>, Unreadable> {
 /// The name in `nvidia.com/gpu=NAME`, or in `runtime.nvidia.com/gpu=NAME`, which NVIDIA's runtime
 /// makes up while it starts a container. Specifications may name devices by their type and index:
 /// `gpu0`, `mig1:0`.
-pub fn cdi_name(word: &str) -> Option<&str> {
+pub(crate) fn cdi_name(word: &str) -> Option<&str> {
     let word = word.strip_prefix("runtime.").unwrap_or(word);
     let name = word.strip_prefix("nvidia.com/gpu=")?;
     let of_type = |kind: &str| {

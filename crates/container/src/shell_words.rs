@@ -9,18 +9,18 @@ use gpusetup_text::text::{is_hidden, quoted};
 pub const MAX_LINE: usize = 64 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
+pub(crate) struct Word {
     /// What the program gets; what the shell would expand is as it is written.
-    pub text: String,
+    pub(crate) text: String,
     /// Whether no shell expands a part of it.
-    pub is_literal: bool,
+    pub(crate) is_literal: bool,
     /// How many bytes of the text come before the first quote.
     unquoted: usize,
 }
 
 impl Word {
     /// A word that a shell has read already.
-    pub fn literal(text: impl Into<String>) -> Self {
+    pub(crate) fn literal(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             is_literal: true,
@@ -29,7 +29,7 @@ impl Word {
     }
 
     /// The variable and its value, if the shell takes the word for an assignment.
-    pub fn assignment(&self) -> Option<(&str, &str)> {
+    pub(crate) fn assignment(&self) -> Option<(&str, &str)> {
         self.text
             .split_once('=')
             .filter(|(name, _)| is_variable(name) && name.len() < self.unquoted)
@@ -37,13 +37,13 @@ impl Word {
 }
 
 /// Whether shells take this for the name of a variable.
-pub fn is_variable(name: &str) -> bool {
+pub(crate) fn is_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 /// Words as a line for a shell. Nothing else writes one: every word is quoted, whatever is in it.
-pub fn written(words: &[String]) -> String {
+pub(crate) fn written(words: &[String]) -> String {
     words
         .iter()
         .map(|word| quoted(word))
@@ -53,7 +53,7 @@ pub fn written(words: &[String]) -> String {
 
 /// The words of a command line, and whether it has a comment. An error if it is more than one
 /// command, or its words are not certain.
-pub fn split(line: &str) -> Result<(Vec<Word>, bool), Unreadable> {
+pub(crate) fn split(line: &str) -> Result<(Vec<Word>, bool), Unreadable> {
     if line.len() > MAX_LINE {
         return Err(Unreadable::new(format!(
             "the command line is longer than {MAX_LINE} bytes"

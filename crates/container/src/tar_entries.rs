@@ -12,7 +12,7 @@ const MAX_NAME: u64 = 1 << 20;
 const BLOCK: usize = 512;
 
 /// Reads entries one after the other.
-pub struct Entries<R: Read> {
+pub(crate) struct Entries<R: Read> {
     from: R,
     /// What is left of the entry that was given last.
     content: u64,
@@ -21,16 +21,16 @@ pub struct Entries<R: Read> {
 
 pub struct Entry {
     /// In its shortest form.
-    pub name: String,
-    pub kind: EntryType,
+    pub(crate) name: String,
+    pub(crate) kind: EntryType,
     /// Of its content, in bytes.
-    pub size: u64,
+    pub(crate) size: u64,
     /// What a symbolic link leads to.
-    pub link: Option<String>,
+    pub(crate) link: Option<String>,
 }
 
 impl<R: Read> Entries<R> {
-    pub fn new(from: R) -> Self {
+    pub(crate) fn new(from: R) -> Self {
         Self {
             from,
             content: 0,
@@ -40,7 +40,7 @@ impl<R: Read> Entries<R> {
 
     /// The next entry. None at the end, after the whole input was read: so packed data that is
     /// damaged there is an error, too.
-    pub fn next_entry(&mut self) -> io::Result<Option<Entry>> {
+    pub(crate) fn next_entry(&mut self) -> io::Result<Option<Entry>> {
         // What records before an entry say instead of its header.
         let (mut name, mut link, mut real_size) = (None, None, None);
         loop {
@@ -162,12 +162,12 @@ fn skip(from: &mut impl Read, count: u64) -> io::Result<()> {
 }
 
 /// Fills a block as far as the input goes: how many bytes that are.
-pub fn filled(from: &mut impl Read, mut block: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn filled(from: &mut impl Read, mut block: &mut [u8]) -> io::Result<usize> {
     let length = block.len() as u64;
     Ok(io::copy(&mut from.take(length), &mut block)? as usize)
 }
 
-pub fn invalid(why: impl Into<String>) -> io::Error {
+pub(crate) fn invalid(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.into())
 }
 

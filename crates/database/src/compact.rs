@@ -37,7 +37,7 @@ pub fn pack(value: &impl Serialize) -> Result<Vec<u8>, CompactError> {
 /// # Errors
 ///
 /// If the bytes are not from [`pack`], or from a value of another type.
-pub fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CompactError> {
+pub(crate) fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CompactError> {
     Ok(postcard::from_bytes(
         &lz4_flex::block::decompress_size_prepended(bytes)?,
     )?)

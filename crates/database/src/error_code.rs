@@ -15,15 +15,13 @@ pub enum Api {
     Nvml,
     /// cuDNN 9.
     Cudnn,
-    /// cuBLAS.
     Cublas,
-    /// NCCL.
     Nccl,
 }
 
 impl Api {
     /// All of them; where a number alone is given, the first one counts.
-    pub const ALL: [Self; 5] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::Cuda,
         Self::Nvml,
         Self::Cudnn,

@@ -203,8 +203,7 @@ pub enum GpuRule {
 }
 
 impl GpuRule {
-    /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub(crate) const ALL: [Self; 28] = [
         Self::NoPower,
         Self::NoInterrupts,
         Self::BadInforom,

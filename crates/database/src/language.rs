@@ -36,7 +36,7 @@ pub struct Language {
     /// Its name in itself: `한국어`.
     pub name: String,
     /// Places, or their beginnings, that nobody has translated yet.
-    pub untranslated: Vec<String>,
+    pub(crate) untranslated: Vec<String>,
     /// Its texts.
     pub texts: Texts,
 }

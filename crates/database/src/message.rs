@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// The fewest characters of a pattern's longest piece: shorter ones are in ordinary logs as well.
-pub const SHORTEST_PIECE: usize = 8;
+pub(crate) const SHORTEST_PIECE: usize = 8;
 
 /// A message that a driver, a program or a package manager prints.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

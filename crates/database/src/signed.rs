@@ -27,7 +27,7 @@ pub const KEYS: &str = "release-keys";
 
 /// How many signatures of a file are read: by all keys of a list and of the one before it, of which
 /// each has at most nine.
-pub const SIGNATURES_READ: usize = 20;
+pub(crate) const SIGNATURES_READ: usize = 20;
 
 /// What a list of keys begins with.
 const FORM: &str = "gpusetup.keys/1";

@@ -14,7 +14,7 @@ use gpusetup_resolve::{
 use std::path::Path;
 
 /// What was seen of a host, beside the database.
-pub struct Case<'a> {
+pub(crate) struct Case<'a> {
     pub(crate) seen: &'a Seen,
     pub(crate) database: &'a Database,
     /// The database's entry for each GPU, in the order of the facts, or why there is none.

@@ -34,18 +34,18 @@ pub struct Check {
     /// Its id. A plan's warning about the same problem has the same id.
     pub id: CheckId,
     /// The part of the stack that it checks.
-    pub area: Area,
+    pub(crate) area: Area,
     /// What it reads, for `--list-checks`.
     pub reads: &'static str,
     /// From evidence to verdict.
-    pub run: fn(&Case) -> Verdict,
+    pub(crate) run: fn(&Case) -> Verdict,
     /// The probes that it needs. If one of them failed, the check ends in an error.
-    pub needs: &'static [Probe],
+    pub(crate) needs: &'static [Probe],
     /// Whether the state it checks can change at run time, not only when something is installed.
     pub runtime: bool,
     /// Whether a file of facts is enough to run it: what it reads is in the facts, or is an
     /// [`Answer`](super::Answer) that can be `NotAsked`.
-    pub facts_suffice: bool,
+    pub(crate) facts_suffice: bool,
     /// Checks whose failure may cause this one's, nearest first.
     pub follows_from: &'static [CheckId],
 }

@@ -5,7 +5,7 @@
 use gpusetup_text::text::gpus_at;
 
 /// A sentence with the names of these GPUs, of so many that the host has.
-pub fn sentence(template: &str, gpus: &[String], of: usize) -> String {
+pub(crate) fn sentence(template: &str, gpus: &[String], of: usize) -> String {
     if gpus.is_empty() {
         return template.to_owned();
     }
@@ -33,7 +33,7 @@ pub fn sentence(template: &str, gpus: &[String], of: usize) -> String {
 }
 
 /// A command for these GPUs. One for a GPU without an address stands for itself.
-pub fn command(template: &str, gpus: &[String]) -> String {
+pub(crate) fn command(template: &str, gpus: &[String]) -> String {
     let addresses: Vec<_> = gpus
         .iter()
         .map(String::as_str)

@@ -14,20 +14,19 @@ use std::time::Duration;
 
 /// The answers of a host's libraries.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Readings {
-    /// NVML.
-    pub nvml: Answer<Nvml>,
+pub(crate) struct Readings {
+    pub(crate) nvml: Answer<Nvml>,
     /// CUDA's driver library.
-    pub cuda: Answer<Cuda>,
+    pub(crate) cuda: Answer<Cuda>,
     /// The result of a small convolution with each cuDNN, by SONAME.
-    pub convolution: BTreeMap<String, Answer<Convolution>>,
+    pub(crate) convolution: BTreeMap<String, Answer<Convolution>>,
     /// The programs that have the GPUs' devices open; read only if a GPU waits for a reset.
-    pub holders: Vec<String>,
+    pub(crate) holders: Vec<String>,
 }
 
 impl Readings {
     /// No library was asked, for this reason.
-    pub fn nothing(why: &str, cudnn: &[String]) -> Self {
+    pub(crate) fn nothing(why: &str, cudnn: &[String]) -> Self {
         Self {
             nvml: Answer::NotAsked(why.to_owned()),
             cuda: Answer::NotAsked(why.to_owned()),
@@ -41,7 +40,7 @@ impl Readings {
 }
 
 /// Asks NVML and CUDA in parallel, then cuDNN if CUDA computes.
-pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings {
+pub(crate) fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings {
     if let Some(why) = why_silent(system, facts) {
         return Readings::nothing(&why, cudnn);
     }
@@ -87,7 +86,7 @@ pub fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings {
 
 /// The version of the library that this machine's loader finds for `soname` (or at a path), asked
 /// in a child process.
-pub fn add_on_version(add_on: &AddOn, soname: &str) -> Answer<AddOnVersion> {
+pub(crate) fn add_on_version(add_on: &AddOn, soname: &str) -> Answer<AddOnVersion> {
     // Loading reads some hundred megabytes from a cold disk.
     ask_version(own(), add_on, soname, Duration::from_secs(30))
 }

@@ -17,22 +17,28 @@ mod rivals;
 mod settings;
 mod toolkit;
 
-pub use apt::{Apt, Repository, RepositoryKey};
-pub use bus::Bus;
-pub use cluster::{Cluster, Kubernetes, Scheduler, Slurm, StartedAgent};
-pub use companions::CompanionState;
-pub use containers::{Asked, Coherent, Containers, DockerDaemon, Given, OldCdiReader};
-pub use driver::{FabricManager, FailedBuild, SignedModules};
-pub use loader::{LoaderCacheEntry, forward_compatible};
-pub use machine::{Hybrid, MachineState, Wsl};
-pub use mig::{BootLayout, BootLayouts};
-pub use python::{
-    BuiltFor, EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment,
-    RequiredPackage,
+pub use apt::Repository;
+pub(crate) use apt::{Apt, RepositoryKey};
+pub(crate) use bus::Bus;
+pub use cluster::Scheduler;
+pub(crate) use cluster::{Cluster, Kubernetes, Slurm, StartedAgent};
+pub(crate) use companions::CompanionState;
+pub(crate) use containers::{Asked, Coherent, Containers, DockerDaemon, Given, OldCdiReader};
+pub(crate) use driver::{FabricManager, FailedBuild, SignedModules};
+pub(crate) use loader::{LoaderCacheEntry, forward_compatible};
+pub(crate) use machine::MachineState;
+#[cfg(test)]
+pub(crate) use machine::{Hybrid, Wsl};
+#[cfg(test)]
+pub(crate) use mig::BootLayout;
+pub(crate) use mig::BootLayouts;
+pub use python::{BuiltFor, PythonEnvironment};
+pub(crate) use python::{
+    EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary, RequiredPackage,
 };
-pub use rivals::{BlacklistEntry, FORCED, InitramfsContents};
-pub use settings::GpuSettings;
-pub use toolkit::{Shells, newest_gcc};
+pub(crate) use rivals::{BlacklistEntry, FORCED, InitramfsContents};
+pub(crate) use settings::GpuSettings;
+pub(crate) use toolkit::{Shells, newest_gcc};
 
 use super::device;
 use super::kernel_log::{self, KernelEvent};
@@ -478,7 +484,7 @@ fn main_libraries(facts: &Facts, add_on: &AddOn) -> Vec<String> {
 }
 
 /// Why a check is skipped that needs more than the facts.
-pub const NOT_IN_FACTS: &str = "a file of facts does not say it";
+pub(crate) const NOT_IN_FACTS: &str = "a file of facts does not say it";
 
 /// The names in a directory; empty if it cannot be read, which the facts already report.
 fn names(system: &System, directory: impl AsRef<Path>) -> impl Iterator<Item = String> {
@@ -490,7 +496,7 @@ fn text(system: &System, path: impl AsRef<Path>) -> String {
 }
 
 /// Why programs of a tree are not run: they are untrusted, and gpusetup usually runs as root.
-pub const OF_A_TREE: &str = "skipped below --root: it would run a program of the tree";
+pub(crate) const OF_A_TREE: &str = "skipped below --root: it would run a program of the tree";
 
 /// The output of a program of this machine. Programs of a tree are never run.
 fn ask<const N: usize>(system: &System, argv: [&str; N], limit: Duration) -> Answer<String> {

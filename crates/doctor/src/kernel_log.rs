@@ -39,7 +39,7 @@ pub struct LoggedGpu {
 
 impl LoggedGpu {
     /// Its bus address with domain and function, `0000:02:00.0`, if the message has one.
-    pub fn address(&self) -> Option<&str> {
+    pub(crate) fn address(&self) -> Option<&str> {
         self.address.as_deref()
     }
 }
@@ -320,7 +320,7 @@ pub fn sxids(log: &str) -> Vec<LoggedSxid> {
 /// The relevant messages of a log's last boot, each once; an Xid has the text of its first
 /// occurrence.
 #[cfg(test)]
-pub fn parse(log: &str) -> Vec<KernelEvent> {
+pub(crate) fn parse(log: &str) -> Vec<KernelEvent> {
     Reading::of(&plain(log)).said()
 }
 
@@ -337,7 +337,7 @@ pub fn heard(log: &str) -> Answer<Vec<KernelEvent>> {
 }
 
 /// What the log of the running kernel, or of a tree, says.
-pub fn of_host(system: &System) -> Answer<Vec<KernelEvent>> {
+pub(crate) fn of_host(system: &System) -> Answer<Vec<KernelEvent>> {
     match read(system) {
         Answer::Is(text) => heard(&text),
         Answer::Failed(why) => Answer::Failed(why),

@@ -17,18 +17,18 @@ mod probe;
 pub mod sick;
 
 pub use area::Area;
-pub use case::Case;
+pub(crate) use case::Case;
 pub use checks::{CHECKS, Check};
+pub(crate) use evidence::{
+    Asked, BootLayouts, Cluster, Containers, DockerDaemon, FORCED, Kubernetes, NOT_IN_FACTS,
+    OldCdiReader, RepositoryKey, Shells, SignedModules, Slurm, StartedAgent,
+};
 pub use evidence::{
-    Apt, Asked, BlacklistEntry, BootLayout, BootLayouts, BuiltFor, Bus, Cluster, Coherent,
-    CompanionState, Containers, DockerDaemon, EnvironmentKind, EnvironmentPackage, EvidenceSources,
-    FORCED, FabricManager, FailedBuild, FoundBy, Given, Hybrid, InitramfsContents, Kubernetes,
-    LoadedLibrary, LoaderCacheEntry, MachineState, NOT_IN_FACTS, OldCdiReader, PythonEnvironment,
-    Repository, RepositoryKey, RequiredPackage, Scheduler, Seen, Shells, SignedModules, Slurm,
-    StartedAgent, Wsl, gather,
+    BuiltFor, EvidenceSources, PythonEnvironment, Repository, Scheduler, Seen, gather,
 };
 pub use gpusetup_nvidia::{Answer, Cuda, Nvml};
-pub use kernel_log::{KernelEvent, LoggedGpu, LoggedSxid, LoggedXid, sxids, xids};
+pub(crate) use kernel_log::{KernelEvent, LoggedGpu};
+pub use kernel_log::{LoggedSxid, LoggedXid, sxids, xids};
 pub use probe::Probe;
 
 use gpusetup_causes::{Remedy, gpus, tree};
@@ -45,7 +45,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 /// The schema that [`Report`] is printed in.
-pub const SCHEMA: &str = "gpusetup.doctor/1";
+pub(crate) const SCHEMA: &str = "gpusetup.doctor/1";
 
 /// The result of all checks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -57,7 +57,7 @@ pub const SCHEMA: &str = "gpusetup.doctor/1";
 pub struct Report {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
-    pub schema: &'static str,
+    pub(crate) schema: &'static str,
     /// The version of gpusetup that ran the checks.
     pub tool: &'static str,
     /// The database that the checks used.
@@ -67,7 +67,7 @@ pub struct Report {
     /// What NVML reported. None if it was not asked or did not answer.
     pub nvml: Option<Nvml>,
     /// What CUDA's driver library reported. None if it was not asked or did not answer.
-    pub cuda: Option<Cuda>,
+    pub(crate) cuda: Option<Cuda>,
     /// Python environments with a framework or libraries of NVIDIA. None if they were not read.
     pub python: Option<Vec<PythonEnvironment>>,
     /// The number of checks by status.
@@ -160,7 +160,7 @@ pub struct Remediation {
 
 /// The verdict of a check, before it becomes a [`Finding`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     status: Status,
     evidence: Vec<String>,
     cause: Option<String>,
@@ -184,38 +184,38 @@ impl Verdict {
 
     /// This verdict is a root cause, even if other verdicts of this check may follow from other
     /// checks.
-    pub fn root_cause(self) -> Self {
+    pub(crate) fn root_cause(self) -> Self {
         self.caused_only_by(&[])
     }
 
     /// Restricts the possible root causes to these checks.
-    pub fn caused_only_by(mut self, causes: &'static [CheckId]) -> Self {
+    pub(crate) fn caused_only_by(mut self, causes: &'static [CheckId]) -> Self {
         self.causes = Some(causes);
         self
     }
 
     /// No problem.
-    pub fn pass() -> Self {
+    pub(crate) fn pass() -> Self {
         Self::new(Status::Pass, None)
     }
 
     /// Does not apply here, or could not be checked, for this reason.
-    pub fn skip(why: impl Into<String>) -> Self {
+    pub(crate) fn skip(why: impl Into<String>) -> Self {
         Self::new(Status::Skip, Some(why.into()))
     }
 
     /// A problem that does not stop the host from working now.
-    pub fn warn(cause: impl Into<String>) -> Self {
+    pub(crate) fn warn(cause: impl Into<String>) -> Self {
         Self::new(Status::Warn, Some(cause.into()))
     }
 
     /// Something is broken.
-    pub fn fail(cause: impl Into<String>) -> Self {
+    pub(crate) fn fail(cause: impl Into<String>) -> Self {
         Self::new(Status::Fail, Some(cause.into()))
     }
 
     /// Lowers a failure to a warning.
-    pub fn at_most_a_warning(mut self) -> Self {
+    pub(crate) fn at_most_a_warning(mut self) -> Self {
         if self.status == Status::Fail {
             self.status = Status::Warn;
         }
@@ -223,13 +223,13 @@ impl Verdict {
     }
 
     /// Adds a line of evidence.
-    pub fn evidence(mut self, evidence: impl Into<String>) -> Self {
+    pub(crate) fn evidence(mut self, evidence: impl Into<String>) -> Self {
         self.evidence.push(evidence.into());
         self
     }
 
     /// Adds a fix that the user must apply.
-    pub fn advise<S: Into<String>>(
+    pub(crate) fn advise<S: Into<String>>(
         mut self,
         text: impl Into<String>,
         commands: impl IntoIterator<Item = S>,
@@ -244,12 +244,12 @@ impl Verdict {
     }
 
     /// Adds the remedy that [`gpusetup_causes`] has for this problem.
-    pub fn remedy(self, remedy: Remedy) -> Self {
+    pub(crate) fn remedy(self, remedy: Remedy) -> Self {
         self.advise(remedy.text, remedy.commands)
     }
 
     /// Marks it as about this GPU, by its bus address: for sentences and commands with `{gpus}`.
-    pub fn of_gpu(mut self, address: &str) -> Self {
+    pub(crate) fn of_gpu(mut self, address: &str) -> Self {
         self.gpus.push(address.to_owned());
         self
     }
@@ -263,7 +263,7 @@ impl Verdict {
     }
 
     /// Adds a safe repair. `--fix` performs it, and the user can run the same commands.
-    pub fn repair(
+    pub(crate) fn repair(
         mut self,
         text: impl Into<String>,
         operations: impl IntoIterator<Item = Operation>,
@@ -279,14 +279,17 @@ impl Verdict {
     }
 
     /// Whether `--fix` can repair it.
-    pub fn is_repairable(&self) -> bool {
+    pub(crate) fn is_repairable(&self) -> bool {
         self.remediation
             .as_ref()
             .is_some_and(|r| !r.repair.is_empty())
     }
 
     /// Adds commands that the user must run afterwards.
-    pub fn and_run<S: Into<String>>(mut self, commands: impl IntoIterator<Item = S>) -> Self {
+    pub(crate) fn and_run<S: Into<String>>(
+        mut self,
+        commands: impl IntoIterator<Item = S>,
+    ) -> Self {
         if let Some(remediation) = &mut self.remediation {
             remediation
                 .commands
@@ -298,7 +301,7 @@ impl Verdict {
     /// Merges verdicts on parts of the same thing: the first of the worst ones, with the evidence
     /// of all, and with the GPUs of those that say the same. If it is repairable, the repairs of
     /// the others are added.
-    pub fn worst(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
+    pub(crate) fn worst(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
         verdicts.into_iter().reduce(|mut all, mut one| {
             if one.is_about_more_gpus_than(&all) {
                 let is_new = |gpu: &String| !all.gpus.contains(gpu);
@@ -593,7 +596,7 @@ impl Report {
     }
 
     /// Whether a check failed; with `strict` also whether one warned.
-    pub fn has_failed(&self, strict: bool) -> bool {
+    pub(crate) fn has_failed(&self, strict: bool) -> bool {
         let Summary {
             warn, fail, error, ..
         } = self.summary;

@@ -83,13 +83,13 @@ probes! {
 }
 
 /// Runs probes, and notes which ones were left out because of a bug in gpusetup.
-pub struct Probes {
+pub(crate) struct Probes {
     left_out: BTreeSet<String>,
     failed: Mutex<BTreeMap<String, String>>,
 }
 impl Probes {
     /// Leaves out the parts with these names.
-    pub fn without(left_out: &BTreeSet<String>) -> Self {
+    pub(crate) fn without(left_out: &BTreeSet<String>) -> Self {
         Self {
             left_out: left_out.clone(),
             failed: Mutex::default(),
@@ -97,7 +97,7 @@ impl Probes {
     }
 
     /// The result of `look`; the default if the part is left out.
-    pub fn run<T: Default>(&self, probe: Probe, look: impl FnOnce() -> T) -> T {
+    pub(crate) fn run<T: Default>(&self, probe: Probe, look: impl FnOnce() -> T) -> T {
         if self.left_out.contains(probe.name()) {
             let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
             failed.insert(probe.name().to_owned(), probe.object().to_owned());
@@ -108,7 +108,7 @@ impl Probes {
 
     /// The ones that were left out: name and [`Probe::object`]. A check that was left out has its
     /// id as the name.
-    pub fn failed(self) -> BTreeMap<String, String> {
+    pub(crate) fn failed(self) -> BTreeMap<String, String> {
         let mut failed = self
             .failed
             .into_inner()

@@ -15,10 +15,11 @@ mod packages;
 mod python;
 mod toolkit;
 
-use super::{
-    Answer, Apt, Asked, BlacklistEntry, CHECKS, Case, Containers, Given, InitramfsContents,
-    LoaderCacheEntry, Probe, Report, Repository, RepositoryKey, Seen, Shells, Status, examine,
+use super::evidence::{
+    Apt, Asked, BlacklistEntry, Containers, Given, InitramfsContents, LoaderCacheEntry, Repository,
+    RepositoryKey, Seen, Shells,
 };
+use super::{Answer, CHECKS, Case, Probe, Report, Status, examine};
 use gpusetup_data::embedded;
 use gpusetup_database::compat::Database;
 use gpusetup_host::sample::{KERNEL, LIB, OLD_KERNEL, facts as facts_of_sound};
@@ -62,7 +63,7 @@ fn verdict(id: CheckId, change: impl Fn(&mut Seen)) -> (Status, String, Vec<Stri
 
 /// A live Ubuntu 24.04 with an A100, driver 580.95.05 built by DKMS for two kernels, CUDA 12.8 and
 /// cuDNN 9.10.2.
-pub fn sound() -> Seen {
+pub(crate) fn sound() -> Seen {
     let facts = facts_of_sound();
     let cached = |soname: &str, directory: &str| LoaderCacheEntry {
         soname: soname.into(),

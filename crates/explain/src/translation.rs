@@ -11,7 +11,7 @@ use gpusetup_database::subject::Subject;
 use words::WORDS;
 
 /// The code of the language that needs no translation.
-pub const ENGLISH: &str = "en";
+pub(crate) const ENGLISH: &str = "en";
 
 /// The languages that a program has beside English: code, name, compressed texts.
 #[derive(Debug, Clone)]

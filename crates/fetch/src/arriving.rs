@@ -29,7 +29,6 @@ struct State {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// All of it is there.
     Complete,
     /// And is what it should be.
     Verified,
@@ -39,7 +38,7 @@ enum End {
 
 /// Why a file cannot be read to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Stopped {
+pub(crate) enum Stopped {
     /// What was read is no part of what comes now.
     #[error("the download began again")]
     Restarted,
@@ -49,14 +48,6 @@ pub enum Stopped {
 }
 
 impl Arriving {
-    /// A file that is all there already.
-    pub fn of(file: File) -> io::Result<Self> {
-        let (arriving, size) = (Self::default(), file.metadata()?.len());
-        arriving.begins(Arc::new(file), size);
-        arriving.is_verified();
-        Ok(arriving)
-    }
-
     /// A reader from the beginning. It waits for bytes that are not there yet, ends where the file
     /// does and was verified, and fails with [`Stopped`] where the download was given up or began
     /// again.
@@ -79,14 +70,9 @@ impl Arriving {
         }
     }
 
-    /// How many bytes of the beginning are there.
-    pub fn have(&self) -> u64 {
-        self.state().have
-    }
-
     /// It begins, in this file, of which so many bytes are there already. Whoever reads what was
     /// there before is stopped; none is who has not read a byte yet.
-    pub fn begins(&self, file: Arc<File>, have: u64) {
+    pub(crate) fn begins(&self, file: Arc<File>, have: u64) {
         self.change(|state| {
             let round = state.round + u64::from(state.file.is_some());
             *state = State {
@@ -99,17 +85,16 @@ impl Arriving {
     }
 
     /// So many bytes of the beginning are there now.
-    pub fn has(&self, have: u64) {
+    pub(crate) fn has(&self, have: u64) {
         self.change(|state| state.have = have);
     }
 
-    /// All of it is there.
     pub(super) fn is_complete(&self) {
         self.change(|state| state.end = Some(End::Complete));
     }
 
     /// All of it is there, and is what it should be.
-    pub fn is_verified(&self) {
+    pub(crate) fn is_verified(&self) {
         self.change(|state| state.end = Some(End::Verified));
     }
 
@@ -304,7 +289,9 @@ mod tests {
     #[test]
     fn a_whole_file_stays_whole() {
         let file = Arc::into_inner(file(b"all")).expect("nobody else has it");
-        let arriving = Arriving::of(file).expect("a file");
+        let (arriving, size) = (Arriving::default(), file.metadata().expect("a size").len());
+        arriving.begins(Arc::new(file), size);
+        arriving.is_verified();
         arriving.give_up();
         let mut all = String::new();
         arriving

@@ -15,7 +15,7 @@ pub const PART: &str = ".part";
 /// Ends the name of the note beside such a download: where it came from.
 pub const BEGUN: &str = ".begun";
 /// Ends the name of what came and was not what it should be.
-pub const REJECTED: &str = ".rejected";
+pub(crate) const REJECTED: &str = ".rejected";
 
 /// The folder of what bundles brought that is no download: packages, for as long as an apply needs
 /// them.

@@ -49,18 +49,17 @@ pub(super) struct Client {
 /// A server's answer that has the bytes.
 pub(super) struct ServerAnswer {
     /// The bytes, as they come.
-    pub body: Bytes,
+    pub(crate) body: Bytes,
     /// Where in the file they begin.
-    pub from: u64,
+    pub(crate) from: u64,
     /// How many the whole file has, where the server says so.
-    pub total: Option<u64>,
+    pub(crate) total: Option<u64>,
     /// What tells this state of the file from every other.
-    pub validator: Option<String>,
+    pub(crate) validator: Option<String>,
     /// The server can be asked for other parts of the very same file.
-    pub in_parts: bool,
+    pub(crate) in_parts: bool,
 }
 
-/// The bytes of an answer.
 pub(super) struct Bytes {
     response: Response,
     block: Vec<u8>,
@@ -68,7 +67,7 @@ pub(super) struct Bytes {
 
 impl Bytes {
     /// The next block; empty at the end.
-    pub fn next(&mut self) -> Result<&[u8], TransferError> {
+    pub(crate) fn next(&mut self) -> Result<&[u8], TransferError> {
         let n = self.response.read(&mut self.block).map_err(cut)?;
         Ok(&self.block[..n])
     }
@@ -76,7 +75,7 @@ impl Bytes {
 
 impl Client {
     /// For what is at this address.
-    pub fn new(url: &str, sources: &Sources) -> Result<Self, TransferError> {
+    pub(crate) fn new(url: &str, sources: &Sources) -> Result<Self, TransferError> {
         let last = |why: String| TransferError::Final(why);
         let url = Url::parse(url).map_err(|e| last(format!("that is no address: {e}")))?;
         let mut certificates_here = rustls_native_certs::load_native_certs().certs;
@@ -100,13 +99,13 @@ impl Client {
     }
 
     /// The address.
-    pub fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         self.url.as_str()
     }
 
     /// Asks for the bytes from one place on, up to another that is not among them; of the file that
     /// `validator` tells, or whatever is there now.
-    pub fn ask(
+    pub(crate) fn ask(
         &self,
         from: u64,
         to: Option<u64>,

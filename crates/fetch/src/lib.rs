@@ -15,9 +15,10 @@ mod sources;
 mod transfer;
 mod transfer_error;
 
-pub use arriving::{Arrived, Arriving, Stopped};
+pub use arriving::Arriving;
+pub(crate) use arriving::Stopped;
 pub use client::certificates;
-pub use proxies::InvalidProxy;
+pub(crate) use proxies::InvalidProxy;
 pub use sources::Sources;
 
 use crate::cache::{PART, REJECTED, with_ending};
@@ -514,7 +515,6 @@ fn sleep(time: Duration) -> Result<(), TransferError> {
     Ok(())
 }
 
-/// A trouble as it is told.
 fn told(url: &str, trouble: TransferError) -> FetchError {
     let url = public_address(url).into_owned();
     let why = match trouble {

@@ -18,7 +18,6 @@ pub(super) fn small(url: &str, limit: u64) -> Result<Option<Vec<u8>>, TransferEr
     }
 }
 
-/// Copies it.
 pub(super) fn copy(
     url: &str,
     part: &Shared,

@@ -29,7 +29,7 @@ pub(super) struct Pace {
 
 impl Pace {
     /// Of one connection, that begins with this amount there.
-    pub fn of_one(amount: u64) -> Self {
+    pub(crate) fn of_one(amount: u64) -> Self {
         Self {
             connections: 1,
             since: (Duration::ZERO, amount),
@@ -39,7 +39,7 @@ impl Pace {
     }
 
     /// How many connections more are wanted now, with this amount there.
-    pub fn more(&mut self, now: Duration, amount: u64) -> usize {
+    pub(crate) fn more(&mut self, now: Duration, amount: u64) -> usize {
         let (since, was) = self.since;
         if self.settled || now.saturating_sub(since) < TRIAL {
             return 0;
@@ -57,7 +57,7 @@ impl Pace {
     }
 
     /// From now on it is left as it is.
-    pub fn settles(&mut self) {
+    pub(crate) fn settles(&mut self) {
         self.settled = true;
     }
 }

@@ -18,18 +18,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Origin {
     /// The address.
-    pub url: String,
+    pub(crate) url: String,
     /// A strong ETag, or else the time of the last change, as the server wrote it.
-    pub validator: Option<String>,
+    pub(crate) validator: Option<String>,
 }
 
 /// How many bytes a file may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Length {
     /// Exactly so many, where that was published.
-    pub size: Option<u64>,
+    pub(crate) size: Option<u64>,
     /// So many at most.
-    pub most: u64,
+    pub(crate) most: u64,
 }
 
 /// A file whose size was not published may not take the last of its file system: this stays free,
@@ -53,7 +53,6 @@ const WORTH_WAKING: u64 = 1 << 20;
 /// A part that several connections write to.
 pub(super) type Shared = Arc<Mutex<Part>>;
 
-/// The part, for one of them.
 pub(super) fn lock(part: &Shared) -> MutexGuard<'_, Part> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -75,13 +74,18 @@ pub(super) struct Part {
     /// published, and found room.
     room_until: Option<u64>,
     /// Where what is there came from.
-    pub origin: Origin,
+    pub(crate) origin: Origin,
 }
 
 impl Part {
     /// Opens it, with what an earlier run left of it, and lets `arriving` begin. More bytes than
     /// there may be are no beginning.
-    pub fn open(on: &System, path: &Path, length: Length, arriving: &Arriving) -> io::Result<Self> {
+    pub(crate) fn open(
+        on: &System,
+        path: &Path,
+        length: Length,
+        arriving: &Arriving,
+    ) -> io::Result<Self> {
         let file = on.open_own(path, 0o600)?;
         let note = with_ending(path, BEGUN);
         let left = on
@@ -112,17 +116,17 @@ impl Part {
     }
 
     /// How many bytes of the beginning are there.
-    pub fn have(&self) -> u64 {
+    pub(crate) fn have(&self) -> u64 {
         self.have
     }
 
     /// How many bytes are there in all.
-    pub fn amount(&self) -> u64 {
+    pub(crate) fn amount(&self) -> u64 {
         self.have + self.ahead.iter().map(|(from, to)| to - from).sum::<u64>()
     }
 
     /// Throws away what is there: it is no beginning of what is wanted.
-    pub fn begin_anew(&mut self) -> io::Result<()> {
+    pub(crate) fn begin_anew(&mut self) -> io::Result<()> {
         self.origin = Origin::default();
         // First this, so that nobody takes the end for an end.
         self.arriving.begins(Arc::clone(&self.file), 0);
@@ -131,7 +135,7 @@ impl Part {
 
     /// Takes room for all of it, so that a disk that is too full is known now. Its length stays
     /// what was written.
-    pub fn reserve(&self, size: u64) -> io::Result<()> {
+    pub(crate) fn reserve(&self, size: u64) -> io::Result<()> {
         if self.room_until.is_some() {
             self.leaves_room(size.saturating_sub(self.amount()))?;
         }
@@ -159,7 +163,7 @@ impl Part {
     }
 
     /// Remembers where its bytes come from.
-    pub fn comes_from(&mut self, origin: Origin) -> io::Result<()> {
+    pub(crate) fn comes_from(&mut self, origin: Origin) -> io::Result<()> {
         if self.origin != origin {
             self.origin = origin;
             self.remember()?;
@@ -168,7 +172,7 @@ impl Part {
     }
 
     /// Puts bytes where they belong.
-    pub fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+    pub(crate) fn write(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
         let end = at + bytes.len() as u64;
         if self.room_until.is_some_and(|until| end > until) {
             self.leaves_room(bytes.len() as u64)?;
@@ -197,7 +201,7 @@ impl Part {
     }
 
     /// Notes how far it has come, where its length does not tell.
-    pub fn remember(&self) -> io::Result<()> {
+    pub(crate) fn remember(&self) -> io::Result<()> {
         let note = Note {
             origin: self.origin.clone(),
             have: (!self.ahead.is_empty()).then_some(self.have),
@@ -208,7 +212,7 @@ impl Part {
 
     /// Leaves nothing but a beginning, for the next attempt, and gives back the room that was taken
     /// for the rest.
-    pub fn settle(&mut self) -> io::Result<()> {
+    pub(crate) fn settle(&mut self) -> io::Result<()> {
         self.tell();
         if self.ahead.is_empty() {
             self.file.set_len(self.have)
@@ -218,12 +222,12 @@ impl Part {
     }
 
     /// Puts its note away: it is no part any more.
-    pub fn forget(&self) -> io::Result<()> {
+    pub(crate) fn forget(&self) -> io::Result<()> {
         self.on.remove(&self.note)
     }
 
     /// What the file is now, whatever its name means.
-    pub fn identity(&self) -> io::Result<Identity> {
+    pub(crate) fn identity(&self) -> io::Result<Identity> {
         Ok(Identity::of(&self.file.metadata()?))
     }
 

@@ -351,7 +351,6 @@ fn first(job: &PartRequest, mut answer: ServerAnswer) -> Result<(), TransferErro
     Ok(())
 }
 
-/// Another connection.
 fn another(job: &PartRequest) -> Result<(), TransferError> {
     {
         let at = lock(&job.part).have();

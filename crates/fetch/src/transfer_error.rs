@@ -22,7 +22,6 @@ pub(super) enum TransferError {
     Changed,
     /// More came than was published.
     TooLong,
-    /// The disk.
     Disk(io::Error),
     /// We are told to stop.
     Interrupted,
@@ -30,7 +29,7 @@ pub(super) enum TransferError {
 
 impl TransferError {
     /// Whether others that fetch parts of the same file meet it too.
-    pub fn is_everybodys(&self) -> bool {
+    pub(crate) fn is_everybodys(&self) -> bool {
         !matches!(
             self,
             Self::Unreachable(_) | Self::Passing(_) | Self::Later(..)

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 /// A condition that holds for a GPU, with the numbers of its sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hit {
+pub(crate) struct Hit {
     rule: GpuRule,
     value: i64,
     limit: i64,
@@ -38,7 +38,7 @@ impl Hit {
 }
 
 /// The conditions that hold for a GPU.
-pub fn hits(guide: &GpuGuide, table: &GpuTable, gpu: &GpuReading) -> Vec<Hit> {
+pub(crate) fn hits(guide: &GpuGuide, table: &GpuTable, gpu: &GpuReading) -> Vec<Hit> {
     if let Some(refused) = &gpu.refused {
         return vec![Hit::plain(of_refusal(refused.code))];
     }
@@ -219,7 +219,7 @@ fn is_told(gpu: &GpuReading, field: GpuField) -> bool {
 }
 
 /// The judgement of each field that has rules and a value.
-pub fn judgements(guide: &GpuGuide, gpu: &GpuReading, hits: &[Hit]) -> Vec<FieldJudgement> {
+pub(crate) fn judgements(guide: &GpuGuide, gpu: &GpuReading, hits: &[Hit]) -> Vec<FieldJudgement> {
     let mut all = Vec::new();
     for field in guide.fields.iter().map(|row| row.field) {
         let mut rules = guide.rules.iter().filter(|row| row.field == field);
@@ -248,7 +248,7 @@ pub fn judgements(guide: &GpuGuide, gpu: &GpuReading, hits: &[Hit]) -> Vec<Field
 }
 
 /// What is not ok: each sentence once, with all GPUs that it is true of.
-pub fn findings(guide: &GpuGuide, table: &GpuTable, hits: &[Vec<Hit>]) -> Vec<Finding> {
+pub(crate) fn findings(guide: &GpuGuide, table: &GpuTable, hits: &[Vec<Hit>]) -> Vec<Finding> {
     let name = |n: usize, gpu: &GpuReading| gpu.address.clone().unwrap_or_else(|| n.to_string());
     let mut all: Vec<Finding> = Vec::new();
     for row in &guide.rules {

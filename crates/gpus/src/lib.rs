@@ -31,9 +31,9 @@ use topology::{Connection, Locality, Nic};
 pub struct GpuReport {
     /// `gpusetup.gpus/1`.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
-    pub schema: &'static str,
+    pub(crate) schema: &'static str,
     /// The version of gpusetup.
-    pub tool: &'static str,
+    pub(crate) tool: &'static str,
     /// The version of the loaded driver.
     pub driver: Option<String>,
     /// The newest CUDA that the driver supports natively.
@@ -45,7 +45,7 @@ pub struct GpuReport {
     /// Whether GPUs in confidential-computing mode accept work. None if there are no such GPUs.
     pub accepts_work: Option<bool>,
     /// The worst judgement of all GPUs.
-    pub judgement: Judgement,
+    pub(crate) judgement: Judgement,
     /// The GPUs, in NVML's order.
     pub gpus: Vec<JudgedGpu>,
     /// What is not ok, the most urgent first, each with all GPUs that it concerns.
@@ -57,7 +57,7 @@ pub struct GpuReport {
 }
 
 /// The name and version of the form of [`GpuReport`].
-pub const SCHEMA: &str = "gpusetup.gpus/1";
+pub(crate) const SCHEMA: &str = "gpusetup.gpus/1";
 
 /// A GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -106,9 +106,9 @@ pub struct FieldJudgement {
 )]
 pub struct Finding {
     /// The condition.
-    pub rule: GpuRule,
+    pub(crate) rule: GpuRule,
     /// The field.
-    pub field: GpuField,
+    pub(crate) field: GpuField,
     /// The judgement.
     pub judgement: Judgement,
     /// The GPUs that it concerns, by bus address; by number, if a GPU does not tell its address.
@@ -120,7 +120,7 @@ pub struct Finding {
     /// Commands that help, for all these GPUs.
     pub commands: Vec<String>,
     /// Where NVIDIA says so.
-    pub source: String,
+    pub(crate) source: String,
 }
 
 /// What the table shows, and how it judges it.

@@ -84,7 +84,7 @@ pub struct Nic {
 }
 
 /// How each pair of GPUs is connected. GPUs that do not answer are left out.
-pub fn connections(table: &GpuTable) -> Vec<Connection> {
+pub(crate) fn connections(table: &GpuTable) -> Vec<Connection> {
     let pci = |from: usize, to: usize| {
         let way = table
             .ways
@@ -161,7 +161,7 @@ const ADAPTERS: &str = "/sys/class/infiniband";
 
 /// What is nearest to GPUs with these addresses, and the network adapters. Nothing where the bus is
 /// not to be seen.
-pub fn of_bus(system: &System, addresses: &[Option<String>]) -> (Vec<Locality>, Vec<Nic>) {
+pub(crate) fn of_bus(system: &System, addresses: &[Option<String>]) -> (Vec<Locality>, Vec<Nic>) {
     let folders: Vec<_> = addresses
         .iter()
         .map(|address| address.as_ref().map(|a| Path::new(DEVICES).join(a)))

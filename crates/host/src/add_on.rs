@@ -16,7 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Every directory with libraries of these add-ons, by add-on; toolkits come first.
-pub fn add_ons(
+pub(crate) fn add_ons(
     reader: &mut Reader,
     known: &[AddOn],
     packages: Option<&Packages>,

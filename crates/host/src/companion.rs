@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const LOADED_AT_BOOT: [&str; 2] = ["/etc/modules-load.d", "/usr/lib/modules-load.d"];
 
 /// The installed ones of those that the database knows.
-pub fn companions(
+pub(crate) fn companions(
     reader: &Reader,
     packages: Option<&Packages>,
     known: &[Companion],

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// The version of the gcc that `cc` or `gcc` leads to: `12.2.0`, or `12` if only the major version
 /// is known.
-pub fn gcc(reader: &mut Reader, packages: Option<&Packages>, arch: &str) -> Option<String> {
+pub(crate) fn gcc(reader: &mut Reader, packages: Option<&Packages>, arch: &str) -> Option<String> {
     let program = ["/usr/bin/gcc", "/usr/bin/cc"]
         .into_iter()
         .find(|p| reader.is_file(p))?;
@@ -54,7 +54,7 @@ pub fn gcc(reader: &mut Reader, packages: Option<&Packages>, arch: &str) -> Opti
 }
 
 /// Every gcc in `/usr/bin`; `default` is the version of the one without a number in its name.
-pub fn compilers(reader: &mut Reader, default: Option<&str>, arch: &str) -> Vec<Compiler> {
+pub(crate) fn compilers(reader: &mut Reader, default: Option<&str>, arch: &str) -> Vec<Compiler> {
     const BIN: &str = "/usr/bin";
     let with_cxx = with_cxx(reader, arch);
     let compiler = |reader: &Reader, major: u16, gcc: PathBuf, gxx: PathBuf| {
@@ -124,7 +124,7 @@ fn is_version(text: &str) -> bool {
 }
 
 /// The version of the C library: `2.36`.
-pub fn glibc(
+pub(crate) fn glibc(
     reader: &mut Reader,
     packages: Option<&Packages>,
     libraries: &[&Path],

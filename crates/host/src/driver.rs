@@ -29,7 +29,7 @@ const UNINSTALLERS: [&str; 2] = ["/usr/bin/nvidia-uninstall", "/usr/bin/nvidia-i
 const LOGS: [&str; 2] = ["/var/lib/nvidia/log", "/var/log/nvidia-installer.log"];
 
 /// All drivers found. The first is the one that the loader finds first, as far as that is known.
-pub fn drivers(
+pub(crate) fn drivers(
     reader: &mut Reader,
     packages: Option<&Packages>,
     manager: Option<PackageManager>,

@@ -45,7 +45,7 @@ type Header = FileHeader64<LittleEndian>;
 const ENDIAN: LittleEndian = LittleEndian;
 
 /// The SONAME of a shared library.
-pub fn soname<'a>(data: impl ReadRef<'a>) -> Option<String> {
+pub(crate) fn soname<'a>(data: impl ReadRef<'a>) -> Option<String> {
     let data = Bounded(data);
     let sections = Header::parse(data).ok()?.sections(ENDIAN, data).ok()?;
     let (entries, strings) = sections.dynamic(ENDIAN, data).ok()??;
@@ -105,15 +105,15 @@ pub fn machine<'a>(data: impl ReadRef<'a>) -> Option<&'static str> {
 
 /// Fields of a kernel module's `.modinfo` section.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ModuleInfo {
+pub(crate) struct ModuleInfo {
     /// The `version` field.
-    pub version: Option<String>,
+    pub(crate) version: Option<String>,
     /// The `license` field, which distinguishes the open modules from the proprietary ones.
-    pub license: Option<String>,
+    pub(crate) license: Option<String>,
 }
 
 /// The `.modinfo` of a kernel module.
-pub fn module_info<'a>(data: impl ReadRef<'a>) -> Option<ModuleInfo> {
+pub(crate) fn module_info<'a>(data: impl ReadRef<'a>) -> Option<ModuleInfo> {
     section(data, b".modinfo").map(fields)
 }
 
@@ -131,7 +131,7 @@ fn fields(section: &[u8]) -> ModuleInfo {
 }
 
 /// The version in the C library's banner: `GNU C Library (GNU libc) stable release version 2.34.`
-pub fn c_library<'a>(data: impl ReadRef<'a>) -> Option<String> {
+pub(crate) fn c_library<'a>(data: impl ReadRef<'a>) -> Option<String> {
     banner(section(data, b".rodata")?)
 }
 

@@ -22,9 +22,11 @@ mod units;
 
 pub use cdi::{CdiSpec, CdiSpecification, cdi_specs, misnamed_cdi_specs};
 pub use configuration::{program_exists, runtimes_by_file, undefined_default};
-pub use documents::{ConfigError, NVIDIA_RUNTIME, Runtimes, is_nvidia_runtime, toml_document};
+pub(crate) use documents::ConfigError;
+pub use documents::{NVIDIA_RUNTIME, is_nvidia_runtime, toml_document};
 pub use edit::{FileEdit, Original, Restored, Target, config_restored, restored};
-pub use form::{Form, GpuAccess};
+pub(crate) use form::Form;
+pub use form::GpuAccess;
 pub use low_level::lines_with_first;
 
 use self::configuration::{Configuration, configuration};
@@ -141,7 +143,7 @@ pub struct InstalledEngine {
     /// Its short name, `docker`.
     pub id: EngineId,
     /// The program that shows it.
-    pub program: PathBuf,
+    pub(crate) program: PathBuf,
     /// Its version; none if it could not be read.
     pub version: Option<AddOnVersion>,
     /// The version of its package, as the package manager writes it: `26.1.5+dfsg1-9+b1`. None if
@@ -154,21 +156,21 @@ pub struct InstalledEngine {
     /// A file of its units, and an option or a place of its configuration there, with which it does
     /// not accept, or does not read, the file that gpusetup writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub conflict: Option<(PathBuf, String)>,
+    pub(crate) conflict: Option<(PathBuf, String)>,
     /// Another file that it reads and that has the runtime `nvidia`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_in: Option<PathBuf>,
     /// The last file that containerd reads with a section of its plugin for Kubernetes, if gpusetup
     /// does not write that file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cri_section_in: Option<PathBuf>,
+    pub(crate) cri_section_in: Option<PathBuf>,
     /// The template of its configuration, if nothing in it or beside it has the runtime `nvidia`,
     /// not even those that it finds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete_template: Option<PathBuf>,
     /// The files that CRI-O reads, in its order. Empty for other engines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
 }
 
 /// A runtime of an engine whose program is NVIDIA's.

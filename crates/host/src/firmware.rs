@@ -21,7 +21,7 @@ const ENROLLED: &str = "MokListRT";
 /// The certificates that MokManager offers to enrol at the next boot. Only root may read them.
 const REQUESTED: &str = "MokNew";
 /// Set by shim: validation was switched off at the console, and the kernel honours that.
-pub const INSECURE: &str = "MokSBStateRT";
+pub(crate) const INSECURE: &str = "MokSBStateRT";
 /// `[integrity]` is the state of a kernel that Secure Boot has locked down.
 const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
 /// `EFI_CERT_X509_GUID`, as it lies in memory.
@@ -79,16 +79,16 @@ pub struct Trusted {
         feature = "schemas",
         schemars(with = "gpusetup_database::sum::Sha256Text")
     )]
-    pub sha256: String,
+    pub(crate) sha256: String,
     /// The list.
-    pub list: TrustList,
+    pub(crate) list: TrustList,
 }
 
 /// A list of certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum TrustList {
+pub(crate) enum TrustList {
     /// The firmware's.
     Firmware,
     /// Shim's: machine owner keys (MOK), and the key of its vendor.
@@ -141,7 +141,7 @@ impl Firmware {
 }
 
 /// What the firmware trusts; none without UEFI, or if no variables can be seen.
-pub fn firmware(reader: &mut Reader) -> Option<Firmware> {
+pub(crate) fn firmware(reader: &mut Reader) -> Option<Firmware> {
     if !reader.system.is_directory(VARIABLES) {
         return None;
     }
@@ -245,7 +245,7 @@ fn known(der: &[u8], list: TrustList) -> Trusted {
 
 /// The certificates in a variable, each in DER. What is no list of certificates is passed over; the
 /// first list whose sizes do not fit ends it.
-pub fn certificates(variable: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn certificates(variable: &[u8]) -> impl Iterator<Item = &[u8]> {
     // efivarfs puts four bytes of attributes before the value.
     let mut rest = variable.get(4..).unwrap_or_default();
     let lists = std::iter::from_fn(move || {
@@ -287,7 +287,7 @@ fn dkms_certificate(system: &System) -> Option<PathBuf> {
 
 /// The certificate in the script that DKMS before 3.0 signs modules with, if its configuration
 /// names one.
-pub fn certificate_of_sign_tool(system: &System) -> Option<PathBuf> {
+pub(crate) fn certificate_of_sign_tool(system: &System) -> Option<PathBuf> {
     let text = |path: &str| system.read_text(path).ok().flatten();
     signed_with(&text(&assigned(
         &text("/etc/dkms/framework.conf")?,
@@ -318,7 +318,7 @@ fn assigned(text: &str, name: &str) -> Option<String> {
 }
 
 /// A variable of one byte; efivarfs puts four bytes of attributes before it.
-pub fn value(variable: &[u8]) -> Option<u8> {
+pub(crate) fn value(variable: &[u8]) -> Option<u8> {
     match variable {
         [_, _, _, _, value] => Some(*value),
         _ => None,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// NVIDIA's functions on the bus. None if the host shows no bus.
-pub fn functions(reader: &mut Reader) -> Option<Vec<Function>> {
+pub(crate) fn functions(reader: &mut Reader) -> Option<Vec<Function>> {
     if !reader.system.is_directory(DEVICES) {
         return None;
     }
@@ -70,7 +70,7 @@ fn function(reader: &mut Reader, address: String) -> Option<Function> {
 }
 
 /// Display controllers of other vendors. Servers have one for their console, too.
-pub fn of_other_vendors(reader: &mut Reader) -> Vec<OtherGpu> {
+pub(crate) fn of_other_vendors(reader: &mut Reader) -> Vec<OtherGpu> {
     if !reader.system.is_directory(DEVICES) {
         return Vec::new();
     }
@@ -98,7 +98,7 @@ pub fn of_other_vendors(reader: &mut Reader) -> Vec<OtherGpu> {
 
 /// The addresses of the GPUs that the kernel (5.14 and newer) calls removable: those behind a port
 /// that leaves the case.
-pub fn external(reader: &Reader, gpus: &[Gpu]) -> Vec<String> {
+pub(crate) fn external(reader: &Reader, gpus: &[Gpu]) -> Vec<String> {
     let is_removable = |gpu: &&Gpu| {
         let file = Path::new(DEVICES).join(&gpu.address).join("removable");
         reader
@@ -115,7 +115,7 @@ pub fn external(reader: &Reader, gpus: &[Gpu]) -> Vec<String> {
 /// The functions that manage NVSwitches that are not on the PCI bus themselves: InfiniBand devices
 /// whose vital product data contains this mark. Only root may read that data, and virtual machines
 /// may hide it.
-pub fn switch_managers(reader: &Reader, mark: &str) -> Vec<Function> {
+pub(crate) fn switch_managers(reader: &Reader, mark: &str) -> Vec<Function> {
     const INFINIBAND: &str = "/sys/class/infiniband";
     let marked = |name: String| {
         let device = Path::new(INFINIBAND).join(name).join("device");

@@ -19,7 +19,7 @@ const SIGNS: [&str; 9] = [
 
 /// The file that proves a desktop. A link counts even if it is broken: a display manager's unit is
 /// one.
-pub fn desktop(reader: &Reader) -> Option<PathBuf> {
+pub(crate) fn desktop(reader: &Reader) -> Option<PathBuf> {
     let there =
         |path: &&str| reader.system.exists(path) || reader.system.link_target(path).is_some();
     SIGNS.into_iter().find(there).map(PathBuf::from)

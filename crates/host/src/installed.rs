@@ -9,18 +9,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Relevant installed packages with their versions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Packages {
+pub(crate) struct Packages {
     versions: BTreeMap<String, String>,
     held: BTreeSet<String>,
     /// All packages that the package manager has not finished, as in `dpkg --audit` and dpkg's
     /// journal.
-    pub unfinished: Vec<String>,
+    pub(crate) unfinished: Vec<String>,
 }
 
 impl Packages {
     /// Reads the installed packages; none if there is no record to read. Any record counts: dpkg
     /// may be installed on hosts that use another package manager.
-    pub fn read(reader: &mut Reader, add_ons: &[AddOn], companions: &[Companion]) -> Option<Self> {
+    pub(crate) fn read(
+        reader: &mut Reader,
+        add_ons: &[AddOn],
+        companions: &[Companion],
+    ) -> Option<Self> {
         let mut records = gpusetup_packages::ALL
             .iter()
             .filter_map(|manager| gpusetup_packages::of(*manager).record_file.as_ref());
@@ -87,18 +91,18 @@ impl Packages {
     }
 
     /// The version of a package, as recorded.
-    pub fn version(&self, name: &str) -> Option<&str> {
+    pub(crate) fn version(&self, name: &str) -> Option<&str> {
         self.versions.get(name).map(String::as_str)
     }
 
     /// All of them, with versions.
-    pub fn all(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
+    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
         self.versions.iter().map(|(n, v)| (n.as_str(), v.as_str()))
     }
 
     /// Whether every package of the kernel and of this driver is held (true), or none (false). None
     /// if some are.
-    pub fn holds(&self, holds: &Holds, driver: DriverVersion) -> Option<bool> {
+    pub(crate) fn holds(&self, holds: &Holds, driver: DriverVersion) -> Option<bool> {
         let all = self
             .all()
             .filter(|(name, version)| holds.concerns(name, version, driver));
@@ -108,12 +112,12 @@ impl Packages {
     }
 
     /// The packages that contain an add-on's libraries, with versions.
-    pub fn of(&self, add_on: &AddOn) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn of(&self, add_on: &AddOn) -> impl Iterator<Item = (&str, &str)> {
         self.all().filter(|(n, _)| is_of(n, add_on))
     }
 
     /// The packages whose names start with `start`, with versions.
-    pub fn beginning(&self, start: &str) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn beginning(&self, start: &str) -> impl Iterator<Item = (&str, &str)> {
         let start = start.to_owned();
         self.all().filter(move |(n, _)| n.starts_with(&start))
     }

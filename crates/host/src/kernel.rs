@@ -14,7 +14,7 @@ const MODULES: &str = "/lib/modules";
 const MAX_KERNELS: usize = 256;
 
 /// Detects the kernels.
-pub fn kernels(reader: &mut Reader) -> Kernels {
+pub(crate) fn kernels(reader: &mut Reader) -> Kernels {
     let what = "the running kernel";
     let live = reader.system.is_live();
     let running = live
@@ -67,7 +67,7 @@ fn is_installed(reader: &Reader, release: &str) -> bool {
 
 /// Whether a directory name can be a kernel release. Releases are part of commands that people
 /// paste into a shell.
-pub fn is_likely(release: &str) -> bool {
+pub(crate) fn is_likely(release: &str) -> bool {
     !release.starts_with('-')
         && release
             .chars()

@@ -33,12 +33,20 @@ const PLACES: [&str; 11] = [
 const UNPACKED: u64 = 8 << 20;
 
 /// The version of the nvidia module of the kernel whose modules are in `directory`.
-pub fn version(reader: &mut Reader, directory: &Path, release: &str) -> Option<DriverVersion> {
+pub(crate) fn version(
+    reader: &mut Reader,
+    directory: &Path,
+    release: &str,
+) -> Option<DriverVersion> {
     info(reader, directory, release)?.0
 }
 
 /// The flavour of that module, from its licence.
-pub fn flavour(reader: &mut Reader, directory: &Path, release: &str) -> Option<ModuleFlavour> {
+pub(crate) fn flavour(
+    reader: &mut Reader,
+    directory: &Path,
+    release: &str,
+) -> Option<ModuleFlavour> {
     match info(reader, directory, release)?.1.as_deref() {
         Some("Dual MIT/GPL") => Some(ModuleFlavour::Open),
         Some("NVIDIA") => Some(ModuleFlavour::Proprietary),

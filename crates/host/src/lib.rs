@@ -53,22 +53,23 @@ pub use elf::{
     text as elf_text,
 };
 pub use engines::{
-    BrokenConfig, CdiSpec, CdiSpecification, ConfigError, ConfigFile, ContainerHost, FileEdit,
-    Form, GpuAccess, InstalledEngine, InstalledToolkit, NVIDIA_RUNTIME, NvidiaRuntime, Original,
-    Restored, Runtimes, Seen, Target, cdi_specs, config_restored, container_host, form_of,
-    is_nvidia_runtime, lines_with_first, misnamed_cdi_specs, packaged_version, program_exists,
-    restored, runtimes_by_file, toml_document, undefined_default,
+    BrokenConfig, CdiSpec, CdiSpecification, ConfigFile, ContainerHost, FileEdit, GpuAccess,
+    InstalledEngine, NVIDIA_RUNTIME, NvidiaRuntime, Original, Restored, Seen, Target, cdi_specs,
+    config_restored, container_host, form_of, is_nvidia_runtime, lines_with_first,
+    misnamed_cdi_specs, packaged_version, program_exists, restored, runtimes_by_file,
+    toml_document, undefined_default,
 };
-pub use firmware::{Enrolment, Firmware, TrustList, Trusted};
+
+pub use firmware::{Enrolment, Firmware};
+
 pub use gpu_state::{STATES_KEY, gpu_states, states_at_boot};
 pub use holders::{Holder, holders, holders_and_displays, kernel_drives_displays};
 pub use kernel::compare as compare_kernels;
 pub use libraries::directories as library_directories;
 pub use lspci::{bus_address, devices_named};
 pub use modprobe::{Block, SetOption};
-pub use offered::{
-    add_offers, kernel_headers, offered, offered_by, offers_headers, signed_drivers,
-};
+pub use offered::{add_offers, kernel_headers, offered_by, offers_headers, signed_drivers};
+
 pub use openpgp::{PublicKey, armoured, certificates, public_keys, without_unbound};
 pub use path_files::{MODULE_MARK, PathFile, PathFiles, Syntax};
 pub use probe::{

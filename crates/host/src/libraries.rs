@@ -33,18 +33,18 @@ const DRIVER_DIRECTORIES: [&str; 4] = [
 
 /// A library directory, and the names in it that matter to the probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// The path, links resolved.
-    pub directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// The names of NVIDIA's libraries, sorted.
-    pub names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// Whether Debian's alternatives select it from several such directories.
-    pub alternative: bool,
+    pub(crate) alternative: bool,
 }
 
 /// Every system library directory with NVIDIA libraries, the directories of Debian's alternatives
 /// below it, and then those of drivers alone.
-pub fn listings(reader: &mut Reader, add_ons: &[AddOn]) -> Vec<Listing> {
+pub(crate) fn listings(reader: &mut Reader, add_ons: &[AddOn]) -> Vec<Listing> {
     let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
     for directory in directories() {
         list(reader, add_ons, directory, false, &mut seen, &mut found);

@@ -21,7 +21,7 @@ const ENTRY: usize = 24;
 const ARCHITECTURE: u32 = 0xff00;
 
 /// Reads the relevant entries of the cache.
-pub fn cache(reader: &mut Reader, add_ons: &[AddOn]) -> Option<LoaderCache> {
+pub(crate) fn cache(reader: &mut Reader, add_ons: &[AddOn]) -> Option<LoaderCache> {
     let what = "the loader cache";
     let bytes = reader.bytes_up_to(what, CACHE, MAX_RECORD)?;
     let modified = reader.system.modified(CACHE)?;

@@ -7,18 +7,18 @@ use super::pci::{Function, NVIDIA};
 
 /// The result of parsing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// Functions with all their ids.
-    pub functions: Vec<Function>,
+    pub(crate) functions: Vec<Function>,
     /// Lines about a display controller of NVIDIA's that lack the ids.
-    pub without_numbers: Vec<String>,
+    pub(crate) without_numbers: Vec<String>,
     /// Whether the text shows drivers and modules (`-k`); if so, a function without a driver has
     /// none.
-    pub shows_drivers: bool,
+    pub(crate) shows_drivers: bool,
 }
 
 /// Parses `lspci` output.
-pub fn parse(text: &str) -> Listing {
+pub(crate) fn parse(text: &str) -> Listing {
     let mut listing = Listing::default();
     // Whether the following details belong to the last function in the list.
     let mut open = false;
@@ -123,7 +123,6 @@ fn nameless(rest: &str) -> Option<(u16, u16)> {
     Some((*class, hexadecimal(device)?))
 }
 
-/// The class and the device, if the vendor is NVIDIA.
 fn nvidias(class: u16, (vendor, device): (u16, u16)) -> Option<(u16, u16)> {
     (vendor == NVIDIA).then_some((class, device))
 }

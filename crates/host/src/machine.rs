@@ -9,7 +9,7 @@ use object::ReadCache;
 use std::path::Path;
 
 /// Detects the machine.
-pub fn machine(reader: &mut Reader) -> Machine {
+pub(crate) fn machine(reader: &mut Reader) -> Machine {
     let live = reader.system.is_live();
     let (kind, inside) = kind(reader);
     let arch = match live {

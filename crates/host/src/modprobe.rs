@@ -51,7 +51,7 @@ pub const CONFIGURATION: [&str; 5] = [
 
 /// What keeps the driver's own modules from being loaded, by modprobe's configuration or the
 /// kernel's command line.
-pub fn blocked(system: &System, configuration: &[(PathBuf, String)]) -> Vec<Block> {
+pub(crate) fn blocked(system: &System, configuration: &[(PathBuf, String)]) -> Vec<Block> {
     let lines = command_lines(system);
     let on_lines = lines
         .iter()
@@ -88,7 +88,7 @@ pub struct SetOption {
 
 /// The options of the driver's modules in modprobe's configuration and on the kernel's command
 /// line, which modprobe reads too.
-pub fn options(system: &System, configuration: &[(PathBuf, String)]) -> Vec<SetOption> {
+pub(crate) fn options(system: &System, configuration: &[(PathBuf, String)]) -> Vec<SetOption> {
     let lines = command_lines(system);
     let on_lines = lines
         .iter()

@@ -4,7 +4,7 @@ use super::LoadedModule;
 use super::reader::Reader;
 
 /// The relevant loaded modules; none if they cannot be read or the host is not running.
-pub fn loaded(reader: &mut Reader) -> Option<Vec<LoadedModule>> {
+pub(crate) fn loaded(reader: &mut Reader) -> Option<Vec<LoadedModule>> {
     if !reader.system.is_live() {
         return None;
     }

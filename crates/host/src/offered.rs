@@ -85,7 +85,7 @@ fn driver_in(depends: &str) -> Option<DriverVersion> {
 /// Packages by name, each with the version that would be installed: the locked one, if it is still
 /// available. None if the database knows no packages for the host's distribution, or if the
 /// contents of its repositories are not known.
-pub fn offered(
+pub(crate) fn offered(
     system: &System,
     facts: &Facts,
     database: &Database,

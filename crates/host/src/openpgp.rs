@@ -345,7 +345,7 @@ mod tests {
     use std::path::Path;
     use std::process::Command;
 
-    pub fn gpg(home: &Path, arguments: &[&str]) -> Vec<u8> {
+    pub(crate) fn gpg(home: &Path, arguments: &[&str]) -> Vec<u8> {
         let run = Command::new("gpg")
             .args(["--batch", "--quiet", "--homedir"])
             .arg(home)

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The operating system that an os-release text names.
-pub fn os(reader: &Reader, release: &str, database: &Database, kind: MachineKind) -> Os {
+pub(crate) fn os(reader: &Reader, release: &str, database: &Database, kind: MachineKind) -> Os {
     let fields = parse(release);
     let field = |key: &str| fields.get(key).cloned().unwrap_or_default();
     // os-release(5) defines this default for a missing ID.

@@ -5,27 +5,30 @@ use super::{Gpu, NvSwitch};
 use gpusetup_database::compat::{Database, PciDevice};
 
 /// NVIDIA's vendor id.
-pub const NVIDIA: u16 = 0x10de;
+pub(crate) const NVIDIA: u16 = 0x10de;
 
 /// One function of a PCI device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Function {
+pub(crate) struct Function {
     /// Bus address with its domain, `0000:17:00.0`.
-    pub address: String,
+    pub(crate) address: String,
     /// Vendor id.
-    pub vendor: u16,
+    pub(crate) vendor: u16,
     /// Device id.
-    pub device: u16,
+    pub(crate) device: u16,
     /// Class and subclass, `0x0302`.
-    pub class: u16,
+    pub(crate) class: u16,
     /// `10de:1463`.
-    pub subsystem: Option<String>,
+    pub(crate) subsystem: Option<String>,
     /// The kernel driver bound to it.
-    pub driver: Option<String>,
+    pub(crate) driver: Option<String>,
 }
 
 /// Selects the GPUs and the NVSwitch bridges among `functions`, each by bus address.
-pub fn identify(mut functions: Vec<Function>, database: &Database) -> (Vec<Gpu>, Vec<NvSwitch>) {
+pub(crate) fn identify(
+    mut functions: Vec<Function>,
+    database: &Database,
+) -> (Vec<Gpu>, Vec<NvSwitch>) {
     functions.sort_by(|a, b| a.address.cmp(&b.address));
     let (mut gpus, mut nvswitches) = (Vec::new(), Vec::new());
     for function in functions.into_iter().filter(|f| f.vendor == NVIDIA) {
@@ -50,7 +53,7 @@ pub fn identify(mut functions: Vec<Function>, database: &Database) -> (Vec<Gpu>,
 }
 
 /// The usual form of an NVIDIA device id, `10de:20b2`.
-pub fn pci_id(device: u16) -> String {
+pub(crate) fn pci_id(device: u16) -> String {
     format!("{NVIDIA:04x}:{device:04x}")
 }
 

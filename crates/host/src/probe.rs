@@ -59,9 +59,9 @@ pub enum GpuSource {
 #[error("{} is not a Linux host: {why}", root.display())]
 pub struct NotAHost {
     /// The root directory.
-    pub root: PathBuf,
+    pub(crate) root: PathBuf,
     /// What is missing.
-    pub why: String,
+    pub(crate) why: String,
 }
 
 /// Collects the facts of a host.
@@ -225,7 +225,10 @@ fn gpus(
 }
 
 /// The GPUs and NVSwitches in `lspci` output, and its lines that name a GPU without its ids.
-pub fn listed_gpus(text: &str, database: &Database) -> (Vec<Gpu>, Vec<NvSwitch>, BTreeSet<String>) {
+pub(crate) fn listed_gpus(
+    text: &str,
+    database: &Database,
+) -> (Vec<Gpu>, Vec<NvSwitch>, BTreeSet<String>) {
     let listing = lspci::parse(text);
     let (mut gpus, nvswitches) = pci::identify(listing.functions, database);
     gpus.iter_mut()

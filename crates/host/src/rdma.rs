@@ -18,7 +18,7 @@ const REGISTER: &[u8] = b" ib_register_peer_memory_client";
 
 /// What is known of RDMA on this host; none without an adapter. `managers` are the bus addresses of
 /// adapters that only manage NVSwitches.
-pub fn rdma(reader: &mut Reader, managers: &[&str]) -> Option<Rdma> {
+pub(crate) fn rdma(reader: &mut Reader, managers: &[&str]) -> Option<Rdma> {
     let address = |name: &String| {
         let device = reader.resolved(format!("{ADAPTERS}/{name}/device"));
         device

@@ -33,16 +33,16 @@ pub fn add_left_out(missed: &mut Vec<Unreadable>, system: &System) {
 }
 
 /// A host as the probes see it.
-pub struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     /// The host.
-    pub system: &'a System,
+    pub(crate) system: &'a System,
     /// What could not be read so far.
-    pub missed: Vec<Unreadable>,
+    pub(crate) missed: Vec<Unreadable>,
 }
 
 impl<'a> Reader<'a> {
     /// A reader that has missed nothing yet.
-    pub fn new(system: &'a System) -> Self {
+    pub(crate) fn new(system: &'a System) -> Self {
         Self {
             system,
             missed: Vec::new(),
@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Records that `what` could not be read.
-    pub fn miss(&mut self, what: impl Into<String>, why: impl Display) {
+    pub(crate) fn miss(&mut self, what: impl Into<String>, why: impl Display) {
         self.note(Unreadable {
             what: what.into(),
             why: why.to_string(),
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
 
     /// Records that a file could not be read on which everything depends, as if nothing had been
     /// read after it.
-    pub fn miss_all(&mut self, what: &str, path: &str, why: &str) {
+    pub(crate) fn miss_all(&mut self, what: &str, path: &str, why: &str) {
         self.system.leave_out_all(path, why);
         let (why, limit) = (format!("{}: {why}", quoted(path)), Some(Limit::Whole));
         self.note(Unreadable {
@@ -73,12 +73,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Records what the look left out because of its limits, as far as no probe did.
-    pub fn note_left_out(&mut self) {
+    pub(crate) fn note_left_out(&mut self) {
         add_left_out(&mut self.missed, self.system);
     }
 
     /// Records that GPUs may be missing.
-    pub fn miss_gpus(&mut self, missing: Missing, why: impl Display) {
+    pub(crate) fn miss_gpus(&mut self, missing: Missing, why: impl Display) {
         self.note(Unreadable::gpus(missing, why));
     }
 
@@ -101,20 +101,25 @@ impl<'a> Reader<'a> {
     }
 
     /// The text of a file.
-    pub fn text(&mut self, what: &str, path: impl AsRef<Path>) -> Option<String> {
+    pub(crate) fn text(&mut self, what: &str, path: impl AsRef<Path>) -> Option<String> {
         let read = self.system.read_text(path.as_ref());
         self.kept(what, path.as_ref(), read).flatten()
     }
 
     /// The text of a file without surrounding white space; none if it is empty.
-    pub fn word(&mut self, what: &str, path: impl AsRef<Path>) -> Option<String> {
+    pub(crate) fn word(&mut self, what: &str, path: impl AsRef<Path>) -> Option<String> {
         self.text(what, path)
             .map(|t| t.trim().to_owned())
             .filter(|t| !t.is_empty())
     }
 
     /// The first `limit` bytes of a file that may be long, as text.
-    pub fn head(&mut self, what: &str, path: impl AsRef<Path>, limit: u64) -> Option<String> {
+    pub(crate) fn head(
+        &mut self,
+        what: &str,
+        path: impl AsRef<Path>,
+        limit: u64,
+    ) -> Option<String> {
         let read = self.system.open_metered(path.as_ref()).and_then(|file| {
             let mut bytes = Vec::new();
             file.take(limit).read_to_end(&mut bytes)?;
@@ -124,12 +129,12 @@ impl<'a> Reader<'a> {
     }
 
     /// The bytes of a small file.
-    pub fn bytes(&mut self, what: &str, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+    pub(crate) fn bytes(&mut self, what: &str, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         self.bytes_up_to(what, path, MAX_CONFIG)
     }
 
     /// The bytes of a file whose kind has a separate limit.
-    pub fn bytes_up_to(
+    pub(crate) fn bytes_up_to(
         &mut self,
         what: &str,
         path: impl AsRef<Path>,
@@ -140,13 +145,13 @@ impl<'a> Reader<'a> {
     }
 
     /// Opens a file to search it.
-    pub fn open(&mut self, what: &str, path: impl AsRef<Path>) -> Option<Metered<File>> {
+    pub(crate) fn open(&mut self, what: &str, path: impl AsRef<Path>) -> Option<Metered<File>> {
         let opened = self.system.open_metered(path.as_ref());
         self.kept(what, path.as_ref(), opened)
     }
 
     /// The names in a directory, sorted.
-    pub fn names(&mut self, what: &str, directory: impl AsRef<Path>) -> Vec<String> {
+    pub(crate) fn names(&mut self, what: &str, directory: impl AsRef<Path>) -> Vec<String> {
         let listed = self.system.list(directory.as_ref());
         self.kept(what, directory.as_ref(), listed)
             .unwrap_or_default()
@@ -154,24 +159,24 @@ impl<'a> Reader<'a> {
 
     /// The metadata of the inode that `path` leads to. Unlike opening, this needs no read
     /// permission on the file.
-    pub fn metadata(&self, path: impl AsRef<Path>) -> Option<Metadata> {
+    pub(crate) fn metadata(&self, path: impl AsRef<Path>) -> Option<Metadata> {
         self.system.metadata(path).ok()
     }
 
     /// Whether `path` is a regular file; links are followed.
-    pub fn is_file(&self, path: impl AsRef<Path>) -> bool {
+    pub(crate) fn is_file(&self, path: impl AsRef<Path>) -> bool {
         self.metadata(path).is_some_and(|m| m.is_file())
     }
 
     /// Whether `path` is a regular file with any execute permission; links are followed.
-    pub fn is_program(&self, path: impl AsRef<Path>) -> bool {
+    pub(crate) fn is_program(&self, path: impl AsRef<Path>) -> bool {
         use std::os::unix::fs::PermissionsExt;
         self.metadata(path)
             .is_some_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
     }
 
     /// `path` with its links resolved, as seen from inside the host.
-    pub fn resolved(&self, path: impl AsRef<Path>) -> PathBuf {
+    pub(crate) fn resolved(&self, path: impl AsRef<Path>) -> PathBuf {
         self.system
             .canonical(path.as_ref())
             .unwrap_or_else(|_| path.as_ref().to_owned())

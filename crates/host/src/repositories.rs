@@ -14,7 +14,7 @@ const MAX_LINES: usize = 10_000;
 
 /// The enabled repositories, one line each in the package manager's format ([`Repositories`]),
 /// without the logins of their addresses: facts are for others to read.
-pub fn repositories(reader: &mut Reader, manager: Option<PackageManager>) -> Vec<String> {
+pub(crate) fn repositories(reader: &mut Reader, manager: Option<PackageManager>) -> Vec<String> {
     let files = manager.map_or(&[][..], |manager| {
         gpusetup_packages::of(manager).repositories
     });

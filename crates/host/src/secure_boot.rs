@@ -14,7 +14,7 @@ const SECURE_BOOT: &str = "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
 const SHIM_INSECURE: &str = "MokSBStateRT-605dab50-e046-4300-abb6-3dd810dd8b23";
 
 /// Reads the state from the firmware's variables.
-pub fn secure_boot(reader: &mut Reader, kind: MachineKind) -> SecureBoot {
+pub(crate) fn secure_boot(reader: &mut Reader, kind: MachineKind) -> SecureBoot {
     let what = "Secure Boot";
     if !reader.system.is_directory(FIRMWARE) {
         if kind == MachineKind::Container {
@@ -69,7 +69,7 @@ const CERTIFICATES: [&str; 3] = [
 
 /// The keys for modules built here, with their place in the firmware's lists; the one that DKMS's
 /// configuration names comes first. None without UEFI: no key is needed then.
-pub fn signing_keys(reader: &mut Reader, firmware: Option<&Firmware>) -> Vec<SigningKey> {
+pub(crate) fn signing_keys(reader: &mut Reader, firmware: Option<&Firmware>) -> Vec<SigningKey> {
     let Some(firmware) = firmware else {
         return Vec::new();
     };
@@ -102,7 +102,7 @@ pub fn signing_keys(reader: &mut Reader, firmware: Option<&Firmware>) -> Vec<Sig
 }
 
 /// The key for modules built here: preferably an enrolled one.
-pub fn preferred(keys: &[SigningKey]) -> Option<SigningKey> {
+pub(crate) fn preferred(keys: &[SigningKey]) -> Option<SigningKey> {
     keys.iter()
         .find(|key| key.enrolled)
         .or(keys.first())

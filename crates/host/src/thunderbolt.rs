@@ -8,7 +8,7 @@ use std::path::Path;
 const DEVICES: &str = "/sys/bus/thunderbolt/devices";
 
 /// The connected devices, without the host's own routers and the retimers in cables.
-pub fn devices(reader: &mut Reader) -> Vec<ThunderboltDevice> {
+pub(crate) fn devices(reader: &mut Reader) -> Vec<ThunderboltDevice> {
     if !reader.system.is_directory(DEVICES) {
         return Vec::new();
     }

@@ -33,7 +33,7 @@ const LAST_UPDATE: u16 = 9;
 const MAX_TOOLKITS: usize = 200;
 
 /// The toolkits, oldest first.
-pub fn toolkits(
+pub(crate) fn toolkits(
     reader: &mut Reader,
     packages: Option<&Packages>,
     database: &Database,
@@ -109,7 +109,7 @@ pub fn toolkits(
 
 /// The directories of the toolkits that are alternatives. Their list has a line with the path of
 /// each.
-pub fn alternatives(reader: &mut Reader, toolkits: &[Toolkit]) -> Vec<PathBuf> {
+pub(crate) fn alternatives(reader: &mut Reader, toolkits: &[Toolkit]) -> Vec<PathBuf> {
     let lists = [CUDA_ALTERNATIVES_DPKG, CUDA_ALTERNATIVES_RPM];
     let lists = lists.map(|path| {
         reader
@@ -299,7 +299,7 @@ impl Facts {
 }
 
 /// The nvcc that a shell with the default PATH finds; the link itself is not resolved.
-pub fn nvcc(reader: &Reader) -> Option<PathBuf> {
+pub(crate) fn nvcc(reader: &Reader) -> Option<PathBuf> {
     let directories = [
         "/usr/local/sbin",
         "/usr/local/bin",

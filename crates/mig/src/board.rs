@@ -55,11 +55,11 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Existing {
     /// The driver's number for it.
-    pub id: u32,
+    pub(crate) id: u32,
     /// Its place. None if its profile is unknown.
-    pub instance: Option<Instance>,
+    pub(crate) instance: Option<Instance>,
     /// Whether it has one compute instance of its size.
-    pub is_whole: bool,
+    pub(crate) is_whole: bool,
 }
 
 impl Board {
@@ -125,7 +125,7 @@ impl Board {
 
     /// The layout of its instances. None if MIG is off or the state or the profile of an instance
     /// is unknown.
-    pub fn layout(&self) -> Option<Layout> {
+    pub(crate) fn layout(&self) -> Option<Layout> {
         let (geometry, state) = (
             self.geometry.as_ref()?,
             self.state.as_ref().filter(|state| state.mode.enabled)?,

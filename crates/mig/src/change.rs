@@ -10,7 +10,7 @@ pub struct Change {
     /// Those that stay.
     pub keep: Vec<Instance>,
     /// Those that are removed.
-    pub destroy: Vec<Instance>,
+    pub(crate) destroy: Vec<Instance>,
     /// Those that are created.
     pub create: Vec<Instance>,
 }
@@ -27,7 +27,7 @@ impl Change {
 
 /// The change that keeps the most instances; of several, the one that keeps the most slots. None if
 /// the layout cannot be placed.
-pub fn change(geometry: &Geometry, have: &[Instance], layout: &Layout) -> Option<Change> {
+pub(crate) fn change(geometry: &Geometry, have: &[Instance], layout: &Layout) -> Option<Change> {
     let count = if have.len() <= MAX_SEARCHED {
         have.len()
     } else {

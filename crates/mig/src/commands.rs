@@ -7,12 +7,12 @@ use gpusetup_nvidia::smi;
 use std::collections::HashMap;
 
 /// The command that switches MIG on or off on a GPU, which is named by its index.
-pub fn enable(gpu: usize, on: bool) -> String {
+pub(crate) fn enable(gpu: usize, on: bool) -> String {
     format!("sudo nvidia-smi -i {gpu} -mig {}", u8::from(on))
 }
 
 /// The commands that give a GPU these instances, if it has none.
-pub fn from_scratch(geometry: &Geometry, gpu: usize, placed: &[Instance]) -> Vec<String> {
+pub(crate) fn from_scratch(geometry: &Geometry, gpu: usize, placed: &[Instance]) -> Vec<String> {
     let create = create(geometry, gpu, &[], placed);
     std::iter::once(enable(gpu, true)).chain(create).collect()
 }
@@ -21,7 +21,7 @@ pub fn from_scratch(geometry: &Geometry, gpu: usize, placed: &[Instance]) -> Vec
 ///
 /// The driver chooses the placements, and can choose so that a later instance has none: then each
 /// is named.
-pub fn create(
+pub(crate) fn create(
     geometry: &Geometry,
     gpu: usize,
     kept: &[Instance],
@@ -85,7 +85,7 @@ fn always_works(
 }
 
 /// The commands that remove the instances with these ids, and create what a change names.
-pub fn of_change(
+pub(crate) fn of_change(
     geometry: &Geometry,
     gpu: usize,
     change: &Change,
@@ -97,7 +97,7 @@ pub fn of_change(
 }
 
 /// The commands that remove GPU instances, and the compute instances in them first.
-pub fn remove(gpu: usize, ids: &[u32]) -> Vec<String> {
+pub(crate) fn remove(gpu: usize, ids: &[u32]) -> Vec<String> {
     if ids.is_empty() {
         return Vec::new();
     }

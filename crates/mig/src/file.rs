@@ -382,19 +382,19 @@ fn is_uuid(text: &str) -> bool {
 
 /// How a GPU is partitioned.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GpuLayout {
+pub(crate) struct GpuLayout {
     /// Which one. None for all GPUs with this device id.
-    pub gpu: Option<NamedGpu>,
+    pub(crate) gpu: Option<NamedGpu>,
     /// PCI device id, if known.
-    pub device: Option<PciDevice>,
+    pub(crate) device: Option<PciDevice>,
     /// MIG is on.
-    pub enabled: bool,
+    pub(crate) enabled: bool,
     /// The number of instances of each profile.
-    pub instances: BTreeMap<String, u32>,
+    pub(crate) instances: BTreeMap<String, u32>,
 }
 
 /// A configuration of GPUs in the format. GPUs that are alike share an entry.
-pub fn export(name: &str, gpus: &[GpuLayout]) -> String {
+pub(crate) fn export(name: &str, gpus: &[GpuLayout]) -> String {
     let mut out = format!("version: v1\nmig-configs:\n  {}:\n", quoted(name));
     let mut entries: Vec<Vec<&GpuLayout>> = Vec::new();
     let is_alike = |a: &GpuLayout, b: &GpuLayout| {
@@ -410,7 +410,6 @@ pub fn export(name: &str, gpus: &[GpuLayout]) -> String {
     out
 }
 
-/// The entry of GPUs that are alike.
 fn entry(alike: &[&GpuLayout]) -> String {
     let gpu = alike[0];
     let each = alike.iter().map(|gpu| match &gpu.gpu {

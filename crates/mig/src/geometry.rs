@@ -4,12 +4,11 @@ use gpusetup_database::compat::{Database, MediaEngines, MigPlacement, MigProfile
 use std::collections::BTreeSet;
 
 /// The most slots of a GPU that layouts are computed for.
-pub const MAX_SLOTS: u8 = 32;
+pub(crate) const MAX_SLOTS: u8 = 32;
 
 /// Where a geometry comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// The database.
+pub(crate) enum Origin {
     Database,
     /// The GPU's driver.
     Driver,
@@ -21,16 +20,16 @@ pub struct Geometry {
     /// Its profiles, in the order of their source.
     pub profiles: Vec<Profile>,
     /// The number of compute slices.
-    pub compute_slices: u8,
+    pub(crate) compute_slices: u8,
     /// The number of placement slots.
     pub slots: u8,
     /// The media engines that instances share out among each other. An engine whose number is
     /// unknown or contradicts the number of instances of a profile is None.
-    pub engines: [Option<u8>; 4],
+    pub(crate) engines: [Option<u8>; 4],
     /// What was concluded instead of read, each text once.
     pub assumed: BTreeSet<String>,
     /// Where it comes from.
-    pub origin: Origin,
+    pub(crate) origin: Origin,
 }
 
 /// A kind of GPU instance.
@@ -39,24 +38,23 @@ pub struct Profile {
     /// `1g.10gb+me`.
     pub name: String,
     /// The id that `nvidia-smi mig -cgi` takes.
-    pub id: Option<u32>,
+    pub(crate) id: Option<u32>,
     /// The number of compute slices.
-    pub compute_slices: u8,
+    pub(crate) compute_slices: u8,
     /// Where an instance can be.
-    pub placement: MigPlacement,
+    pub(crate) placement: MigPlacement,
     /// The most instances of it on one GPU.
-    pub instances: u8,
-    /// Its media engines, if known.
-    pub engines: Option<MediaEngines>,
+    pub(crate) instances: u8,
+    pub(crate) engines: Option<MediaEngines>,
     /// The first driver branch that offers it, if that is not the board's first.
-    pub first_driver_branch: Option<u16>,
+    pub(crate) first_driver_branch: Option<u16>,
 }
 
 /// The names of the media engines, in the order of [`Geometry::engines`].
-pub const ENGINES: [&str; 4] = ["NVDEC", "NVENC", "JPEG", "OFA"];
+pub(crate) const ENGINES: [&str; 4] = ["NVDEC", "NVENC", "JPEG", "OFA"];
 
 /// The numbers of media engines, in the order of [`ENGINES`].
-pub fn engines_of(engines: MediaEngines) -> [u8; 4] {
+pub(crate) fn engines_of(engines: MediaEngines) -> [u8; 4] {
     [
         engines.decoders,
         engines.encoders,
@@ -68,7 +66,11 @@ pub fn engines_of(engines: MediaEngines) -> [u8; 4] {
 impl Geometry {
     /// The geometry of profiles. None if there is none, or if they exceed what layouts are computed
     /// for.
-    pub fn of(profiles: Vec<Profile>, assumed: BTreeSet<String>, origin: Origin) -> Option<Self> {
+    pub(crate) fn of(
+        profiles: Vec<Profile>,
+        assumed: BTreeSet<String>,
+        origin: Origin,
+    ) -> Option<Self> {
         let end = |p: &Profile| {
             let last = p.placement.starts.iter().max()?;
             last.checked_add(p.placement.size)
@@ -110,7 +112,7 @@ impl Geometry {
 
     /// The profile with this name or id, as people and other tools write it: `1g.5gb+me`, `MIG
     /// 1g.5gb`, `mig-1g.5gb.me`, `19`.
-    pub fn profile(&self, word: &str) -> Option<usize> {
+    pub(crate) fn profile(&self, word: &str) -> Option<usize> {
         if let Ok(id) = word.parse::<u32>() {
             return self.profiles.iter().position(|p| p.id == Some(id));
         }

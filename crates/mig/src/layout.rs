@@ -4,7 +4,7 @@ use super::geometry::{Geometry, Profile};
 use std::fmt::Write;
 
 /// The most instances that a layout can have: more fit no GPU.
-pub const MAX_INSTANCES: usize = 32;
+pub(crate) const MAX_INSTANCES: usize = 32;
 
 /// The number of instances of each profile, in the geometry's order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,7 +41,7 @@ pub enum LayoutError {
 
 impl Layout {
     /// No instances.
-    pub fn empty(geometry: &Geometry) -> Self {
+    pub(crate) fn empty(geometry: &Geometry) -> Self {
         Self(vec![0; geometry.profiles.len()])
     }
 
@@ -94,7 +94,7 @@ impl Layout {
     }
 
     /// The profiles that it has instances of, the largest first, with their numbers.
-    pub fn profiles<'a>(&self, geometry: &'a Geometry) -> Vec<(usize, &'a Profile, u8)> {
+    pub(crate) fn profiles<'a>(&self, geometry: &'a Geometry) -> Vec<(usize, &'a Profile, u8)> {
         let all = geometry.profiles.iter().zip(&self.0).enumerate();
         let mut all: Vec<_> = all
             .filter(|(_, (_, n))| **n > 0)

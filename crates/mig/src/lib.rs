@@ -18,18 +18,21 @@ mod plan;
 mod refusal;
 mod report;
 
-pub use board::{Board, Existing, State};
-pub use change::{Change, change};
-pub use file::{Entry, FileError, GpuLayout, LayoutFile, NamedGpu, export};
-pub use geometry::{Geometry, Origin, Profile};
-pub use layout::{Layout, LayoutError, MAX_INSTANCES};
-pub use place::{Instance, place, place_around};
+pub use board::Board;
+pub(crate) use board::Existing;
+
+pub use file::{Entry, LayoutFile, NamedGpu};
+
+pub use geometry::Geometry;
+
+pub use layout::{Layout, LayoutError};
+
 pub use plan::{
     Amount, PlacedInstance, PlannedGpu, PlannedHost, ProfilesFrom, Wanted, described, needed,
     planned, removed,
 };
 pub use refusal::{Shortage, fit, fitting, nearest};
 pub use report::{
-    AssertedGpu, AssertedHost, ExportError, ExportedHost, ListedGpu, ListedHost, ListedInstance,
-    ListedProfile, RestoredGpu, RestoredHost, asserted, at_boot, at_boot_for_all, exported, listed,
+    AssertedGpu, AssertedHost, ExportedHost, ListedGpu, ListedHost, RestoredGpu, RestoredHost,
+    asserted, at_boot, at_boot_for_all, exported, listed,
 };

@@ -16,7 +16,7 @@ pub struct Instance {
 
 impl Instance {
     /// The slots that it occupies, as bits.
-    pub fn mask(self, geometry: &Geometry) -> u64 {
+    pub(crate) fn mask(self, geometry: &Geometry) -> u64 {
         let size = geometry.profiles[self.profile].placement.size;
         ((1_u64 << size) - 1) << self.start
     }
@@ -27,12 +27,12 @@ impl Instance {
 ///
 /// Only overlaps are looked at; [`super::fit`] also compares what the layout needs with what the
 /// GPU has.
-pub fn place(geometry: &Geometry, layout: &Layout) -> Option<Vec<Instance>> {
+pub(crate) fn place(geometry: &Geometry, layout: &Layout) -> Option<Vec<Instance>> {
     place_around(geometry, layout, &[])
 }
 
 /// The same around instances that are there and stay; the layout counts them.
-pub fn place_around(
+pub(crate) fn place_around(
     geometry: &Geometry,
     layout: &Layout,
     kept: &[Instance],

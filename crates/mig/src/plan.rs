@@ -45,7 +45,7 @@ pub struct PlannedGpu {
     /// Its index, as nvidia-smi counts.
     pub index: usize,
     /// Bus address. None if the GPU is assumed.
-    pub address: Option<String>,
+    pub(crate) address: Option<String>,
     /// The product name.
     pub name: String,
     /// Where its profiles come from.

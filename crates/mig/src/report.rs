@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub struct ListedHost {
     /// `gpusetup.mig-list/1`.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = "gpusetup.mig-list/1")))]
-    pub schema: &'static str,
+    pub(crate) schema: &'static str,
     /// The GPUs, in nvidia-smi's order.
     pub gpus: Vec<ListedGpu>,
 }
@@ -50,7 +50,7 @@ pub struct ListedGpu {
     /// unknown profile.
     pub layout: Option<String>,
     /// The processes that use it.
-    pub processes: Vec<u32>,
+    pub(crate) processes: Vec<u32>,
     /// Where the profiles come from. None without profiles.
     pub profiles_from: Option<ProfilesFrom>,
     /// What was concluded instead of read.
@@ -86,9 +86,9 @@ pub struct ListedProfile {
     /// The slots that an instance can start at.
     pub starts: Vec<u8>,
     /// The number of media engines by name. None if unknown.
-    pub engines: Option<BTreeMap<&'static str, u8>>,
+    pub(crate) engines: Option<BTreeMap<&'static str, u8>>,
     /// The first driver branch that offers it, if that is not the board's first.
-    pub first_driver_branch: Option<u16>,
+    pub(crate) first_driver_branch: Option<u16>,
 }
 
 /// An instance that is there.
@@ -119,7 +119,7 @@ pub struct ListedInstance {
 pub struct AssertedHost {
     /// `gpusetup.mig-assert/1`.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = "gpusetup.mig-assert/1")))]
-    pub schema: &'static str,
+    pub(crate) schema: &'static str,
     /// Whether every GPU has its layout.
     pub holds: bool,
     /// The GPUs that a layout is for.
@@ -156,9 +156,9 @@ pub struct AssertedGpu {
 pub struct ExportedHost {
     /// `gpusetup.mig-export/1`.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = "gpusetup.mig-export/1")))]
-    pub schema: &'static str,
+    pub(crate) schema: &'static str,
     /// The name of the configuration.
-    pub name: String,
+    pub(crate) name: String,
     /// The file, in the format of nvidia-mig-parted.
     pub file: String,
 }

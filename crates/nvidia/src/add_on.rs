@@ -9,7 +9,7 @@ use std::ffi::c_int;
 
 /// Asks the library with this path or name for the numbers that its function returns. The error is
 /// the loader's, or the function's return value.
-pub fn version(library: &str, function: &str, form: CallForm) -> Result<Vec<u32>, Refused> {
+pub(crate) fn version(library: &str, function: &str, form: CallForm) -> Result<Vec<u32>, Refused> {
     calling(function);
     let refused = |e: libloading::Error| Refused {
         call: library.to_owned(),

@@ -6,7 +6,7 @@ use gpusetup_database::compat::CallForm;
 use serde::Serialize;
 
 /// The exit status of a child that failed before it loaded the library.
-pub const CANNOT_ASK: u8 = 3;
+pub(crate) const CANNOT_ASK: u8 = 3;
 
 /// The question that a child asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -38,7 +38,7 @@ impl Question {
     }
 
     /// Adds arguments that are no libraries.
-    pub fn with<S: Into<String>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+    pub(crate) fn with<S: Into<String>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
         self.arguments.extend(arguments.into_iter().map(Into::into));
         self
     }
@@ -135,7 +135,6 @@ pub fn ask_version(
     })
 }
 
-/// The version from these numbers.
 fn told(call: &VersionCall, numbers: &[u32]) -> Option<AddOnVersion> {
     let part = |n: u32| u16::try_from(n).ok();
     match *numbers {

@@ -4,10 +4,10 @@
 use std::io::{self, Write};
 
 /// The prefix before the name of a function that is about to be called.
-pub const CALLING: &str = "calling ";
+pub(crate) const CALLING: &str = "calling ";
 
 /// Prints the next call. The line is flushed before the call, which may never return.
-pub fn calling(function: &str) {
+pub(crate) fn calling(function: &str) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{CALLING}{function}").and_then(|()| out.flush());
 }

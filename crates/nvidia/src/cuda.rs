@@ -206,7 +206,7 @@ impl Driver {
 }
 
 /// Asks the library with this path or name. Never fails: a refused call is part of the answer.
-pub fn answer(library: &str) -> Cuda {
+pub(crate) fn answer(library: &str) -> Cuda {
     let mut told = Cuda::default();
     let driver = match Driver::load(library) {
         Ok(driver) => driver,

@@ -90,7 +90,7 @@ const FILTERED: [f32; 4] = [37.0, 47.0, 67.0, 77.0];
 
 /// Runs a convolution on the first GPU with the cuDNN of this path or name. Never fails: a refused
 /// call is part of the answer.
-pub fn convolution(cudnn: &str, cuda: &str) -> Convolution {
+pub(crate) fn convolution(cudnn: &str, cuda: &str) -> Convolution {
     match filtered(cudnn, cuda) {
         Ok(result) if result == FILTERED => Convolution::Right,
         Ok(result) => {

@@ -22,15 +22,17 @@ pub use ask::{Question, SUBCOMMAND, ask, ask_version, has_stand_ins, limit, own}
 pub use cuda::{Cuda, CudaGpu, KERNEL, Kernel};
 pub use cudnn::Convolution;
 pub use nvml::table::{
-    Absent, Clock, ClockLimit, ClockReadings, EccReading, ErrorCounts, GpuProcess, GpuReading,
-    GpuTable, LinkEnd, MemoryReading, MigDevice, MigReading, MigShare, NvLink, PcieLink,
-    PowerReading, ProcessKind, Temperature, Utilization, VgpuLicence, Virtualization,
+    Clock, ClockLimit, ClockReadings, EccReading, ErrorCounts, GpuProcess, GpuReading, GpuTable,
+    LinkEnd, MemoryReading, MigDevice, MigReading, MigShare, NvLink, PcieLink, PowerReading,
+    ProcessKind, Temperature, VgpuLicence, Virtualization,
 };
+
 pub use nvml::{
-    Clocks, ComputeMode, DeviceReadings, DeviceState, Ecc, Fabric, FabricState, Links, Mig, MigGpu,
+    Clocks, ComputeMode, DeviceReadings, DeviceState, Ecc, Fabric, FabricState, Mig, MigGpu,
     MigHost, MigInstance, MigMode, MigPlace, MigProfileInfo, Nvml, NvmlGpu, Power, Reading,
-    Recovery, RemappedRows, RetiredPages, Slowdown, StateReading, Way, codes, smi, survey,
+    Recovery, RemappedRows, RetiredPages, Slowdown, StateReading, codes, smi, survey,
 };
+
 pub use reset::reset;
 
 use gpusetup_database::version::CudaVersion;

@@ -11,9 +11,11 @@ mod state;
 mod survey;
 pub mod table;
 
-pub use read::table as read_table;
-pub use state::{Clocks, DeviceState, Reading, answer as state};
-pub use survey::{DeviceReadings, StateReading, answer as surveyed, survey};
+pub(crate) use read::table as read_table;
+pub(crate) use state::answer as state;
+pub use state::{Clocks, DeviceState, Reading};
+pub(crate) use survey::answer as surveyed;
+pub use survey::{DeviceReadings, StateReading, survey};
 
 use super::calling::calling;
 use super::{Refused, cuda_version};
@@ -21,8 +23,9 @@ use gpusetup_database::version::CudaVersion;
 use library::{Device, HEAT, Library, NvmlError, POWER_BRAKE, WARMTH};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use mig::read as read_mig;
 pub use mig::smi;
-pub use mig::{MigGpu, MigHost, MigInstance, MigMode, MigPlace, MigProfileInfo, read as read_mig};
+pub use mig::{MigGpu, MigHost, MigInstance, MigMode, MigPlace, MigProfileInfo};
 
 /// NVML's report.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -259,9 +262,9 @@ pub enum FabricState {
 )]
 pub struct Links {
     /// NVLinks that are up.
-    pub active: u32,
+    pub(crate) active: u32,
     /// NVLinks that are down or not connected.
-    pub inactive: u32,
+    pub(crate) inactive: u32,
 }
 
 /// The connection between two GPUs.
@@ -294,7 +297,7 @@ impl NvmlGpu {
 }
 
 /// Asks the library with this path or name. Never fails: a refused call is part of the answer.
-pub fn answer(library: &str) -> Nvml {
+pub(crate) fn answer(library: &str) -> Nvml {
     let nvml = match opened(library) {
         Ok(nvml) => nvml,
         Err(refused) => {

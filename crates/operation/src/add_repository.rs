@@ -180,7 +180,7 @@ impl AddRepository {
     }
 
     /// The files that it writes beside the keys.
-    pub fn files(&self) -> Vec<WriteFile> {
+    pub(crate) fn files(&self) -> Vec<WriteFile> {
         let Some(format) = self.format() else {
             return Vec::new();
         };
@@ -240,7 +240,7 @@ impl AddRepository {
     }
 
     /// Every path that it writes, keys first.
-    pub fn paths(&self) -> Vec<PathBuf> {
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let Some(format) = self.format() else {
             return Vec::new();
         };
@@ -373,7 +373,7 @@ impl AddRepository {
     }
 
     /// The folders that it writes to.
-    pub fn folders(&self) -> Vec<PathBuf> {
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
         self.paths()
             .iter()
             .map(|path| folder_of(path).to_owned())
@@ -603,7 +603,7 @@ fn noted(
 
 /// Removes the notes about a repository that were not there before, and makes those again that
 /// were.
-pub fn restore_notes(
+pub(crate) fn restore_notes(
     on: &System,
     manager: PackageManager,
     name: &str,

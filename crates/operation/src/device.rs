@@ -200,7 +200,7 @@ impl Action for Device {
 /// since or because the driver does not answer. A state that a reboot ends needs no driver to end.
 /// `cut_off`: the change, or an earlier undo of it, was begun and its end is not known, so a state
 /// in between is nobody else's.
-pub fn give_back(
+pub(crate) fn give_back(
     on: &System,
     gpu: &str,
     before: &DeviceState,

@@ -228,7 +228,7 @@ impl Action for EnrollKey {
 
 /// Takes the request back if shim still has it; names a certificate that is enrolled, which only
 /// somebody at the console can remove.
-pub fn restore(on: &System, name: &str, sha256: &str) -> io::Result<Option<String>> {
+pub(crate) fn restore(on: &System, name: &str, sha256: &str) -> io::Result<Option<String>> {
     match enrolment(on, sha256) {
         Enrolment::Absent => Ok(None),
         Enrolment::Enrolled => Ok(Some(format!(

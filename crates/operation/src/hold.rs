@@ -253,7 +253,7 @@ fn note(on: &System, names: &BTreeSet<String>) -> io::Result<()> {
 
 /// Holds or releases packages, and notes it. What is noted and not held does no harm: releasing it
 /// again changes nothing.
-pub fn set(
+pub(crate) fn set(
     on: &System,
     manager: PackageManager,
     packages: &BTreeSet<String>,

@@ -153,7 +153,7 @@ operations!(
 );
 
 /// What an operation is asked; its file answers.
-pub trait Action {
+pub(crate) trait Action {
     /// See [`Operation::stands`].
     fn stands(&self, on: &System, planned: bool) -> io::Result<Standing>;
 
@@ -177,7 +177,6 @@ pub trait Action {
         Ok(Vec::new())
     }
 
-    /// Does it.
     fn perform(&self, _: &System, _: &mut Work, _: Notify) -> Result<(), OperationError> {
         Ok(())
     }
@@ -224,7 +223,7 @@ pub trait Action {
 #[derive(Debug)]
 pub struct Work {
     /// Copies of what is replaced.
-    pub backups: Backups,
+    pub(crate) backups: Backups,
     /// Where packages come from.
     pub supply: Supply,
     /// Where programs write what they say.
@@ -255,7 +254,7 @@ pub enum Notice<'a> {
 }
 
 /// Hears what an operation reports.
-pub type Notify<'a> = &'a mut dyn FnMut(Notice);
+pub(crate) type Notify<'a> = &'a mut dyn FnMut(Notice);
 
 /// What has to happen once an operation was carried out: "done" must not be on the disk before what
 /// was done is.

@@ -32,7 +32,7 @@ pub struct Link {
 
 impl Link {
     /// What it leads to.
-    pub fn end(&self) -> PathBuf {
+    pub(crate) fn end(&self) -> PathBuf {
         if self.target.is_absolute() {
             self.target.clone()
         } else {

@@ -506,7 +506,7 @@ pub fn stand(on: &System, wanted: &Packages) -> io::Result<Standing> {
 }
 
 /// The undo as it is known before: whatever is there beyond the packages of now goes.
-pub fn intend(on: &System, wanted: &Packages) -> io::Result<Transaction> {
+pub(crate) fn intend(on: &System, wanted: &Packages) -> io::Result<Transaction> {
     let manager = wanted.manager;
     let now = installed(on, manager)?;
     let to_go = wanted.to_go(&now);
@@ -654,7 +654,7 @@ fn without_locks<T>(
 }
 
 /// The file in which the manager notes the stream that a transaction enables.
-pub fn stream_state(wanted: &Packages) -> Option<PathBuf> {
+pub(crate) fn stream_state(wanted: &Packages) -> Option<PathBuf> {
     let (module, _) = wanted.stream.as_ref()?.split_once(':')?;
     Some(
         of(wanted.manager)
@@ -729,7 +729,7 @@ fn mark_automatic(on: &System, done: &Transaction) -> io::Result<()> {
 
 /// The undo as it is known afterwards: packages that were added are removed, those that others
 /// installed later are kept.
-pub fn learned(on: &System, intended: Transaction) -> io::Result<Transaction> {
+pub(crate) fn learned(on: &System, intended: Transaction) -> io::Result<Transaction> {
     let before: BTreeSet<_> = intended.before.into_iter().collect();
     let now = present(on, intended.manager)?;
     let added = now
@@ -1038,7 +1038,7 @@ pub fn said(name: &str, output: Output) -> Result<String, PackagesError> {
 }
 
 /// Carries the transaction out, after a look at what it would remove.
-pub fn perform(
+pub(crate) fn perform(
     on: &System,
     wanted: &Packages,
     supply: &Supply,
@@ -1176,7 +1176,7 @@ fn as_wanted(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
 
 /// Takes a transaction back; names the packages that no repository has any more. Whatever of it
 /// failed, or was cut off, is not let finish first: it would fail again.
-pub fn take_back(on: &System, done: &Transaction) -> io::Result<Vec<String>> {
+pub(crate) fn take_back(on: &System, done: &Transaction) -> io::Result<Vec<String>> {
     let mut gone = take_packages_back(on, done)?;
     gone.extend(restore_driver(on, done)?);
     mark_automatic(on, done)?;

@@ -50,7 +50,7 @@ pub enum ProgramError {
 
 /// A command in one line for a person. A script of several lines is only named as one: its text is
 /// in the plan.
-pub fn described(argv: &[String]) -> String {
+pub(crate) fn described(argv: &[String]) -> String {
     let word = |word: &String| {
         if word.contains('\n') {
             "(a script)".to_owned()
@@ -62,7 +62,11 @@ pub fn described(argv: &[String]) -> String {
 }
 
 /// Whether it did what it had to.
-pub fn judge(program: &str, output: &Output, expects: Option<&str>) -> Result<(), ProgramError> {
+pub(crate) fn judge(
+    program: &str,
+    output: &Output,
+    expects: Option<&str>,
+) -> Result<(), ProgramError> {
     const LINES: usize = 12;
     let (program, last) = (program.to_owned(), output.last_lines(LINES));
     if !output.succeeded() {
@@ -83,7 +87,7 @@ pub fn judge(program: &str, output: &Output, expects: Option<&str>) -> Result<()
 }
 
 /// Runs a program that asks nothing, and judges it by its exit status.
-pub fn run(
+pub(crate) fn run(
     on: &System,
     argv: impl IntoIterator<Item = impl Into<String>>,
 ) -> Result<(), ProgramError> {

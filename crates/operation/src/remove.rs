@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Ends the name of a folder that is being deleted.
-pub const DISCARDED: &str = ".gpusetup-discarded";
+pub(crate) const DISCARDED: &str = ".gpusetup-discarded";
 
 /// Removes a file, a link, or a directory with all that is in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

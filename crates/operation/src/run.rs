@@ -150,7 +150,7 @@ impl Run {
     }
 
     /// It waits for this package manager's locks.
-    pub fn locking(self, manager: PackageManager) -> Self {
+    pub(crate) fn locking(self, manager: PackageManager) -> Self {
         Self {
             locks: Some(manager),
             ..self

@@ -29,7 +29,7 @@ const STALE_LOG: &str = "/tmp/cuda-installer.log";
 pub const RUN_FROM: &str = ".gpusetup-run";
 
 /// The folder that a file of the cache is run from, beside those that the files are in.
-pub fn folder(cached: &Path) -> PathBuf {
+pub(crate) fn folder(cached: &Path) -> PathBuf {
     cached
         .parent()
         .and_then(Path::parent)
@@ -38,7 +38,7 @@ pub fn folder(cached: &Path) -> PathBuf {
 }
 
 /// Files of the cache in the folder that they are run from, which goes with this.
-pub struct Ready<'a> {
+pub(crate) struct Ready<'a> {
     on: &'a System,
     folder: PathBuf,
     files: Vec<Here>,
@@ -53,7 +53,10 @@ struct Here {
 }
 
 /// Verifies the files, and puts them where they can be run; none where there are none.
-pub fn ready<'a>(on: &'a System, verified: &[Verified]) -> Result<Option<Ready<'a>>, ProgramError> {
+pub(crate) fn ready<'a>(
+    on: &'a System,
+    verified: &[Verified],
+) -> Result<Option<Ready<'a>>, ProgramError> {
     let Some(first) = verified.first() else {
         return Ok(None);
     };
@@ -94,7 +97,7 @@ impl From<io::Error> for Unfit {
 
 impl Ready<'_> {
     /// The command with the files' paths as they are here.
-    pub fn argv(&self, argv: &[String]) -> Vec<String> {
+    pub(crate) fn argv(&self, argv: &[String]) -> Vec<String> {
         let here = |argument: &String| {
             let file = self
                 .files
@@ -107,7 +110,7 @@ impl Ready<'_> {
 
     /// Variables for installers: in other languages CUDA 10.1's crashes, and what is unpacked
     /// belongs here. <https://github.com/easybuilders/easybuild-easyconfigs/issues/10375>
-    pub fn environment(&self) -> [(&'static str, String); 3] {
+    pub(crate) fn environment(&self) -> [(&'static str, String); 3] {
         let folder = self.folder.display().to_string();
         [
             ("LANG", "C".to_owned()),

@@ -152,7 +152,7 @@ fn says(on: &System, verb: &str, unit: &str) -> std::io::Result<bool> {
 
 /// Restarts a unit that runs, with the configuration that was put back; names it if it does not
 /// start again.
-pub fn restart(on: &System, unit: &str) -> io::Result<Vec<String>> {
+pub(crate) fn restart(on: &System, unit: &str) -> io::Result<Vec<String>> {
     if !on.is_live() || !says(on, "is-active", unit)? || says(on, "restart", unit)? {
         return Ok(Vec::new());
     }
@@ -161,7 +161,7 @@ pub fn restart(on: &System, unit: &str) -> io::Result<Vec<String>> {
 
 /// Gives a unit back the state that it had; names it if it does not start: one that uses a driver
 /// starts only with the module of its version.
-pub fn restore(on: &System, unit: &str, enabled: bool) -> io::Result<Vec<String>> {
+pub(crate) fn restore(on: &System, unit: &str, enabled: bool) -> io::Result<Vec<String>> {
     if !enabled || !on.is_live() {
         set(on, unit, enabled).map_err(io::Error::other)?;
         return Ok(Vec::new());
@@ -177,7 +177,7 @@ pub fn restore(on: &System, unit: &str, enabled: bool) -> io::Result<Vec<String>
 }
 
 /// Enables or disables it.
-pub fn set(on: &System, unit: &str, enabled: bool) -> Result<(), ProgramError> {
+pub(crate) fn set(on: &System, unit: &str, enabled: bool) -> Result<(), ProgramError> {
     let mut argv = vec!["systemctl", if enabled { "enable" } else { "disable" }];
     // In a tree nothing runs that could be started.
     if on.is_live() {

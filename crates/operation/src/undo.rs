@@ -11,11 +11,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Ends the name of a folder that was moved aside.
-pub const ASIDE: &str = ".gpusetup-removed";
+pub(crate) const ASIDE: &str = ".gpusetup-removed";
 
 /// Where a folder that is to be removed goes until the apply has come to its end: beside itself, so
 /// that it is one rename there and back, however many files are in it.
-pub fn aside(path: &Path) -> PathBuf {
+pub(crate) fn aside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}{ASIDE}"))
 }
@@ -26,7 +26,6 @@ pub fn aside(path: &Path) -> PathBuf {
 pub enum Undo {
     /// A path gets back what stood there.
     Path {
-        /// The path.
         path: PathBuf,
         /// What stood there.
         before: Node,
@@ -50,9 +49,7 @@ pub enum Undo {
     Packages(Transaction),
     /// Packages that were released are held again, or the reverse.
     Hold {
-        /// The package manager.
         manager: PackageManager,
-        /// The packages.
         packages: Vec<String>,
         /// Whether they were held.
         held: bool,
@@ -60,7 +57,6 @@ pub enum Undo {
     /// What the package manager noted about a repository that was added goes, keys and locks, and
     /// what it had noted before comes back.
     Notes {
-        /// The package manager.
         manager: PackageManager,
         /// The repository's name.
         repository: String,
@@ -109,7 +105,6 @@ pub enum Undo {
     Aside {
         /// Where it was.
         path: PathBuf,
-        /// Where it is.
         aside: PathBuf,
     },
     /// A tree that a program removes for good.
@@ -122,38 +117,35 @@ pub enum Undo {
 /// What a transaction of the package manager did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transaction {
-    /// Whose.
-    pub manager: PackageManager,
+    pub(crate) manager: PackageManager,
     /// The packages that were there; empty once it is known what was added.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub before: Vec<String>,
+    pub(crate) before: Vec<String>,
     /// What was added, once it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub added: Option<Vec<String>>,
+    pub(crate) added: Option<Vec<String>>,
     /// Packages of it that were there as dependencies only: a package manager that is asked for one
     /// by name marks it as wanted by a person, and would keep it for ever.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub automatic: Vec<String>,
+    pub(crate) automatic: Vec<String>,
     /// Files that were not there, that programs of these packages make, and that no package owns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unowned: Vec<PathBuf>,
+    pub(crate) unowned: Vec<PathBuf>,
     /// What was removed, with its version.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub removed: BTreeMap<String, String>,
+    pub(crate) removed: BTreeMap<String, String>,
     /// The packages of the driver that was there. Once it is known, those that were changed to
     /// another version.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub driver: BTreeMap<String, Versions>,
+    pub(crate) driver: BTreeMap<String, Versions>,
 }
 
 /// The version of a package before a transaction, and after it, once that is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Versions {
-    /// The version before.
-    pub before: String,
-    /// The version after.
+pub(crate) struct Versions {
+    pub(crate) before: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after: Option<String>,
+    pub(crate) after: Option<String>,
 }
 
 /// Where copies of files go while a run may still be undone.
@@ -171,7 +163,12 @@ impl Backups {
 
     /// What is needed to give `path` back as it stands now. `after` is what will stand there, where
     /// that is known.
-    pub fn save(&mut self, on: &System, path: &Path, after: Option<Node>) -> io::Result<Undo> {
+    pub(crate) fn save(
+        &mut self,
+        on: &System,
+        path: &Path,
+        after: Option<Node>,
+    ) -> io::Result<Undo> {
         let before = on.node(path)?;
         let mut backup = None;
         if matches!(before, Node::File { .. }) {
@@ -191,7 +188,7 @@ impl Backups {
 
     /// The same for a file that is open, whose text this is: whatever stands at its path by now is
     /// not read.
-    pub fn save_text(
+    pub(crate) fn save_text(
         &mut self,
         on: &System,
         path: &Path,
@@ -214,7 +211,7 @@ impl Backups {
 
 /// The ways back from making the directories above `path`, outermost first, as undo must take them
 /// in reverse.
-pub fn missing_parents(on: &System, path: &Path) -> Vec<Undo> {
+pub(crate) fn missing_parents(on: &System, path: &Path) -> Vec<Undo> {
     let mut missing: Vec<_> = path
         .ancestors()
         .skip(1)

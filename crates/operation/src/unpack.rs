@@ -212,9 +212,9 @@ impl Placement {
 #[serde(deny_unknown_fields)]
 pub struct Limit {
     /// Files, folders and links together.
-    pub files: u64,
+    pub(crate) files: u64,
     /// Bytes of all its files.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 /// What an archive may hold that says nothing of it: NVIDIA's unpack to two or three times their
@@ -292,7 +292,7 @@ impl Drop for Staging {
 }
 
 /// Begins the name of a folder that an archive is unpacked in first.
-pub const STAGING: &str = ".gpusetup-unpack-";
+pub(crate) const STAGING: &str = ".gpusetup-unpack-";
 
 /// The folder beside the targets that an archive of this sum is unpacked in first.
 pub fn staging(on: &System, sha256: &str, into: &[Placement]) -> PathBuf {

@@ -101,7 +101,7 @@ pub(crate) fn paths<'a>(all: impl IntoIterator<Item = &'a std::path::PathBuf>) -
 }
 
 /// Whether a text is a SHA-256 in lower-case hexadecimal.
-pub fn checksum(text: &str) -> Valid {
+pub(crate) fn checksum(text: &str) -> Valid {
     if text.len() == 64 && is_hex(text) {
         return Ok(());
     }

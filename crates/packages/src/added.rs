@@ -38,7 +38,7 @@ pub struct Note {
 }
 
 /// Finds the notes about a repository of this name, signed by keys with these fingerprints.
-pub type FindNotes = fn(&System, name: &str, fingerprints: &[&str]) -> io::Result<Vec<Note>>;
+pub(crate) type FindNotes = fn(&System, name: &str, fingerprints: &[&str]) -> io::Result<Vec<Note>>;
 
 /// Locks that keep some versions of packages of one repository away.
 #[derive(Debug)]
@@ -94,5 +94,5 @@ impl RepositoryFormat {
 }
 
 /// The first line of files that are written: whose they are, and what removes them.
-pub const HEADER: &str =
+pub(crate) const HEADER: &str =
     "# Written by gpusetup; `gpusetup uninstall` removes it with what was installed from it.\n";

@@ -44,7 +44,7 @@ const ENDINGS: [&str; 7] = ["", ".xz", ".zst", ".gz", ".lz4", ".bz2", ".lzma"];
 
 /// How apt is called. Its refresh succeeds even if some lists cannot be downloaded, as intended:
 /// broken third-party repositories do not concern gpusetup.
-pub static MANAGER: Manager = Manager {
+pub(crate) static MANAGER: Manager = Manager {
     programs: &["/usr/bin/apt-get"],
     initramfs: "initrd.img-{release}",
     record: DPKG,
@@ -121,7 +121,7 @@ fn without_cache(argv: Vec<String>) -> Vec<String> {
 type Records = BTreeMap<String, Vec<Record>>;
 
 /// See [`super::offered_versions`].
-pub fn offered_versions(
+pub(crate) fn offered_versions(
     system: &System,
     names: &BTreeSet<&str>,
     locked: &Versions,

@@ -45,7 +45,7 @@ const UNSUPPORTED_KEYS: [&str; 6] = [
 
 /// How dnf is called. It waits for its own lock automatically. Without `--best`, which Red Hat's
 /// configuration has, it leaves installed packages as they are.
-pub static MANAGER: Manager = Manager {
+pub(crate) static MANAGER: Manager = Manager {
     programs: &["/usr/bin/dnf", "/usr/bin/dnf5"],
     initramfs: "initramfs-{release}.img",
     record: RECORD,
@@ -127,7 +127,7 @@ fn fetcher_argv(work: &Path, release: &str) -> Vec<String> {
 }
 
 /// See [`super::offered_versions`].
-pub fn offered_versions(
+pub(crate) fn offered_versions(
     system: &System,
     names: &BTreeSet<&str>,
     locked: &Versions,
@@ -195,7 +195,7 @@ pub fn offered_versions(
 /// The newest version of each package in the repositories of the best priority; an available locked
 /// version is preferred. Packages of the host's own architecture, or of none, are preferred to all
 /// others.
-pub fn chosen(
+pub(crate) fn chosen(
     packages: &[(usize, Package)],
     architectures: &[&str],
     priority: impl Fn(usize) -> i64,
@@ -396,7 +396,6 @@ impl Patterns {
             .any(|(_, pattern)| pattern.may_match(name))
     }
 
-    /// Which of the packages are hidden.
     fn hidden(&self, packages: &[(usize, Package)]) -> Vec<bool> {
         let matching = |patterns: &[(Option<usize>, Pattern)]| {
             let mut matched = vec![false; packages.len()];
@@ -429,7 +428,6 @@ mod tests {
     /// A repository: its name, its settings, its packages with version and release.
     type Repository<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str, &'a str)]);
 
-    /// A host with these repositories.
     fn host(main: &str, repositories: &[Repository]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let write = |path: String, text: &str| {

@@ -6,15 +6,14 @@ use std::path::Path;
 
 /// A section with its keys in order. The last of several equal keys counts.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Section {
+pub(crate) struct Section {
     /// The name in brackets.
-    pub name: String,
+    pub(crate) name: String,
     keys: Vec<(String, String)>,
 }
 
 impl Section {
-    /// The value of a key.
-    pub fn value(&self, key: &str) -> Option<&str> {
+    pub(crate) fn value(&self, key: &str) -> Option<&str> {
         self.keys
             .iter()
             .rev()
@@ -23,7 +22,7 @@ impl Section {
     }
 
     /// The words of a value, separated by commas or white space.
-    pub fn words(&self, key: &str) -> Vec<&str> {
+    pub(crate) fn words(&self, key: &str) -> Vec<&str> {
         let separators = |c: char| c == ',' || c.is_whitespace();
         self.value(key)
             .unwrap_or_default()
@@ -33,7 +32,7 @@ impl Section {
     }
 
     /// Whether a switch is on; none if it is missing or has another value.
-    pub fn switch(&self, key: &str) -> Option<bool> {
+    pub(crate) fn switch(&self, key: &str) -> Option<bool> {
         match &*self.value(key)?.to_ascii_lowercase() {
             "1" | "yes" | "true" | "on" => Some(true),
             "0" | "no" | "false" | "off" => Some(false),
@@ -42,7 +41,7 @@ impl Section {
     }
 
     /// A whole number; `or` if it is missing.
-    pub fn number(&self, key: &str, or: i64, path: &Path) -> Result<i64, Unknown> {
+    pub(crate) fn number(&self, key: &str, or: i64, path: &Path) -> Result<i64, Unknown> {
         let Some(value) = self.value(key) else {
             return Ok(or);
         };
@@ -52,8 +51,7 @@ impl Section {
     }
 }
 
-/// The sections of a text.
-pub fn sections(text: &str) -> Vec<Section> {
+pub(crate) fn sections(text: &str) -> Vec<Section> {
     let mut sections: Vec<Section> = Vec::new();
     for line in text.lines().filter(|line| !line.starts_with(['#', ';'])) {
         let trimmed = line.trim();

@@ -35,15 +35,19 @@ pub mod supply;
 mod tdnf;
 mod zypper;
 
-pub use abilities::{AutomaticMarks, Holds, Interruption, Preferences, Simulated, Simulation};
+pub use abilities::{Holds, Interruption, Preferences, Simulated};
+
 pub use added::{NewRepository, Note, RepositoryFormat};
 pub use apt::{AptSource, apt_sources};
 pub use asked::{is_among, is_asked_for};
-pub use fetcher::{Fetcher, FolderFiles, Index, LocalPackages, MadeIndex, WrittenIndex};
+pub use fetcher::{Fetcher, Index, LocalPackages, MadeIndex, WrittenIndex};
+
 pub use glob::pattern_matches;
-pub use manager::{ByHand, EachFile, KernelHeaders, Manager, behind_program, words};
+pub use manager::{ByHand, KernelHeaders, Manager, behind_program, words};
+
 pub use owners::owners;
-pub use record::{Installed, Journal, RecordFile, Scan, upstream};
+pub use record::{Installed, Journal, RecordFile, upstream};
+
 pub use repositories::Repositories;
 
 use gpusetup_database::compat::PackageManager;

@@ -15,7 +15,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct Manager {
     /// Files that show that it is installed.
-    pub programs: &'static [&'static str],
+    pub(crate) programs: &'static [&'static str],
     /// The name of a kernel's initramfs in `/boot`; `{release}` stands for `uname -r`.
     pub initramfs: &'static str,
     /// The program that keeps the record of installed packages: dpkg or rpm.
@@ -23,11 +23,11 @@ pub struct Manager {
     /// That record, if it can be read as a file.
     pub record_file: Option<RecordFile>,
     /// Lists the files of the installed packages.
-    pub each_file: EachFile,
+    pub(crate) each_file: EachFile,
     /// The files that name its repositories.
     pub repositories: &'static [Repositories],
     /// Whether a line of [`Repositories`] is the repository that a mark without a slash names.
-    pub is_meant: fn(line: &str, mark: &str) -> bool,
+    pub(crate) is_meant: fn(line: &str, mark: &str) -> bool,
     /// How it takes another repository; none if gpusetup cannot add one.
     pub added: Option<RepositoryFormat>,
     /// Downloads the package lists. None for managers that do so automatically.
@@ -45,17 +45,17 @@ pub struct Manager {
     /// Lists every package as `STATUS NAME VERSION`.
     pub list: &'static [&'static str],
     /// The separator between name and version.
-    pub separator: &'static str,
+    pub(crate) separator: &'static str,
     /// Enables a module's stream, whose name is appended.
     pub enable_stream: Option<&'static str>,
     /// The file that names the enabled stream of `{module}`.
     pub stream_state: Option<&'static str>,
     /// Files that it locks, in this order.
-    pub locks: &'static [&'static str],
+    pub(crate) locks: &'static [&'static str],
     /// A file with the id of the running process; libzypp's is empty or 0 when none is running.
-    pub process: Option<&'static str>,
+    pub(crate) process: Option<&'static str>,
     /// The options, after the program's name, that make it install only from a folder.
-    pub from_folder: fn(&Path) -> Vec<String>,
+    pub(crate) from_folder: fn(&Path) -> Vec<String>,
     /// What it needs in that folder in addition to packages and their lists.
     pub folder_files: Option<FolderFiles>,
     /// How it downloads packages for such a folder.
@@ -78,9 +78,10 @@ pub struct Manager {
     /// not show it.
     pub headers: Option<KernelHeaders>,
     /// See [`super::offered_versions`].
-    pub offered_versions: fn(&System, &BTreeSet<&str>, &Versions) -> Result<Versions, Unknown>,
+    pub(crate) offered_versions:
+        fn(&System, &BTreeSet<&str>, &Versions) -> Result<Versions, Unknown>,
     /// See [`super::dependencies`]. None if they are not read.
-    pub dependencies: Option<Dependencies>,
+    pub(crate) dependencies: Option<Dependencies>,
     /// Commands that users are advised to run.
     pub by_hand: ByHand,
 }
@@ -95,10 +96,10 @@ pub enum KernelHeaders {
 }
 
 /// Reads what the lists say that packages in some versions depend on, by name.
-pub type Dependencies = fn(&System, &Versions) -> Result<BTreeMap<String, String>, Unknown>;
+pub(crate) type Dependencies = fn(&System, &Versions) -> Result<BTreeMap<String, String>, Unknown>;
 
 /// Calls a function with the name of each installed package and each of its files.
-pub type EachFile = fn(&System, &mut dyn FnMut(&str, &str)) -> io::Result<()>;
+pub(crate) type EachFile = fn(&System, &mut dyn FnMut(&str, &str)) -> io::Result<()>;
 
 /// Commands that are printed for users to copy, which plans do not use. The caller adds `sudo`.
 #[derive(Debug)]
@@ -134,7 +135,7 @@ impl Manager {
 
 /// The commands that add a parameter to the kernel's command line in GRUB; `rebuild` is the
 /// distribution's own command.
-pub fn edit_grub(parameter: &str, rebuild: &str) -> Vec<String> {
+pub(crate) fn edit_grub(parameter: &str, rebuild: &str) -> Vec<String> {
     let edit = format!("sudo sed -i 's/^GRUB_CMDLINE_LINUX=\"/&{parameter} /' /etc/default/grub");
     vec![edit, format!("sudo {rebuild}")]
 }

@@ -18,7 +18,7 @@ pub struct RecordFile {
 }
 
 /// Parses a record and returns the versions of the wanted packages.
-pub type Scan = fn(&mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Installed>;
+pub(crate) type Scan = fn(&mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Installed>;
 
 /// A folder of changes that the package manager merges into its record when it finishes. Remaining
 /// changes show an interruption.

@@ -19,7 +19,7 @@ const MAX_RECORD: usize = 8 << 20;
 const ZSTD_WINDOW: u32 = 26;
 
 /// The remaining number of bytes that may be decompressed, shared by all lists of a host.
-pub struct Budget(AtomicU64);
+pub(crate) struct Budget(AtomicU64);
 
 impl Default for Budget {
     /// Several times the size of the lists of all Debian releases together.
@@ -53,7 +53,7 @@ fn invalid(why: impl Into<String>) -> io::Error {
 }
 
 /// Opens a list and decompresses it while reading. The first bytes determine the format.
-pub fn open<'a>(
+pub(crate) fn open<'a>(
     system: &System,
     path: &Path,
     budget: &'a Budget,
@@ -157,7 +157,7 @@ impl Read for Frames {
 
 /// Calls `each` with every record of a list. Records are separated by `separator`; the last one
 /// needs none.
-pub fn each_record<E: From<io::Error>>(
+pub(crate) fn each_record<E: From<io::Error>>(
     mut from: impl Read,
     separator: &[u8],
     mut each: impl FnMut(&[u8]) -> Result<(), E>,
@@ -193,7 +193,7 @@ pub fn each_record<E: From<io::Error>>(
 }
 
 /// Calls `each` with every record of a file.
-pub fn each_record_of(
+pub(crate) fn each_record_of(
     system: &System,
     path: &Path,
     separator: &[u8],
@@ -206,12 +206,12 @@ pub fn each_record_of(
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::io::Write;
 
     /// Returns a few bytes at a time.
-    pub struct Slow<'a>(pub &'a [u8], pub usize);
+    pub(crate) struct Slow<'a>(pub &'a [u8], pub usize);
 
     impl Read for Slow<'_> {
         fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {

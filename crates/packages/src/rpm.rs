@@ -13,25 +13,25 @@ use std::io;
 use std::path::Path;
 
 /// The name of the program that keeps the record.
-pub const RECORD: &str = "rpm";
+pub(crate) const RECORD: &str = "rpm";
 /// The package of the C++ compiler.
-pub const CXX: &str = "gcc-c++";
+pub(crate) const CXX: &str = "gcc-c++";
 /// A shell's command that lists the installed packages, each as `NAME VERSION`.
-pub const NAMES: &str = "rpm -qa --qf '%{NAME} %{VERSION}\\n'";
+pub(crate) const NAMES: &str = "rpm -qa --qf '%{NAME} %{VERSION}\\n'";
 /// Lists every package as `installed NAME VERSION`. Trusted keys are in the record too, as packages
 /// without an architecture.
-pub const LIST: [&str; 4] = [
+pub(crate) const LIST: [&str; 4] = [
     "rpm",
     "-qa",
     "--qf",
     "%|ARCH?{installed %{NAME} %{VERSION}-%{RELEASE}\\n}|",
 ];
 /// The files that rpm locks.
-pub const LOCKS: [&str; 2] = ["/usr/lib/sysimage/rpm/.rpm.lock", "/var/lib/rpm/.rpm.lock"];
+pub(crate) const LOCKS: [&str; 2] = ["/usr/lib/sysimage/rpm/.rpm.lock", "/var/lib/rpm/.rpm.lock"];
 
 /// Calls `each` with the name of each package and each of its files. Only rpm can read its
 /// database.
-pub fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Result<()> {
+pub(crate) fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Result<()> {
     let said = system.run(&Program::new([
         "rpm",
         "-qa",
@@ -47,7 +47,7 @@ pub fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Resul
 
 /// The architectures of packages that a host accepts, its own first. The dynamic loader shows the
 /// host's architecture.
-pub fn architectures(system: &System) -> Result<&'static [&'static str], Unknown> {
+pub(crate) fn architectures(system: &System) -> Result<&'static [&'static str], Unknown> {
     const LOADERS: [(&str, &[&str]); 3] = [
         (
             "/lib64/ld-linux-x86-64.so.2",
@@ -63,14 +63,17 @@ pub fn architectures(system: &System) -> Result<&'static [&'static str], Unknown
 }
 
 /// The lists of a repository, made by createrepo_c.
-pub const INDEX: MadeIndex = MadeIndex {
+pub(crate) const INDEX: MadeIndex = MadeIndex {
     names: &["rpm", "-qp", "--nosignature", "--qf", "%{NAME} %{EVR}\\n"],
     make: Some("createrepo_c --quiet"),
     lists: "repodata",
 };
 
 /// The fetcher of a manager with this command line and these arguments to install.
-pub const fn fetcher(argv: fn(&Path, &str) -> Vec<String>, install: &'static str) -> Fetcher {
+pub(crate) const fn fetcher(
+    argv: fn(&Path, &str) -> Vec<String>,
+    install: &'static str,
+) -> Fetcher {
     Fetcher {
         argv,
         folders: &["root", "archives", "cache"],
@@ -85,7 +88,7 @@ pub const fn fetcher(argv: fn(&Path, &str) -> Vec<String>, install: &'static str
 }
 
 /// The commands that add a parameter to the kernel's command line on distributions without grubby.
-pub fn edit_grub(parameter: &str) -> Vec<String> {
+pub(crate) fn edit_grub(parameter: &str) -> Vec<String> {
     manager::edit_grub(parameter, "grub2-mkconfig -o /boot/grub2/grub.cfg")
 }
 

@@ -7,7 +7,7 @@ use super::rpm::{CXX, LIST, LOCKS, RECORD, each_file, edit_grub, fetcher, reposi
 use std::path::Path;
 
 /// How tdnf is called. It waits for its own lock automatically.
-pub static MANAGER: Manager = Manager {
+pub(crate) static MANAGER: Manager = Manager {
     programs: &["/usr/bin/tdnf"],
     initramfs: "initramfs-{release}.img",
     record: RECORD,

@@ -33,7 +33,7 @@ const UNSUPPORTED_KEYS: [&str; 5] = [
 
 /// How zypper is called. zypper and YaST fail instead of waiting for each other. Packages of NVIDIA
 /// ask for agreement to its licence, which gpusetup has asked for by then.
-pub static MANAGER: Manager = Manager {
+pub(crate) static MANAGER: Manager = Manager {
     programs: &["/usr/bin/zypper"],
     initramfs: "initrd-{release}",
     record: rpm::RECORD,
@@ -146,7 +146,7 @@ fn fetcher_argv(work: &Path, _release: &str) -> Vec<String> {
 }
 
 /// See [`super::offered_versions`].
-pub fn offered_versions(
+pub(crate) fn offered_versions(
     system: &System,
     names: &BTreeSet<&str>,
     locked: &Versions,

@@ -10,7 +10,7 @@ use gpusetup_resolve::ChosenAddOn;
 use std::path::Path;
 
 /// The steps for the add-ons of a toolkit beside the default one.
-pub fn install_beside(context: &StepContext) -> Vec<Step> {
+pub(crate) fn install_beside(context: &StepContext) -> Vec<Step> {
     let add_ons = context
         .chosen
         .add_ons
@@ -22,7 +22,7 @@ pub fn install_beside(context: &StepContext) -> Vec<Step> {
 }
 
 /// A step for each chosen add-on, and a skipped step for each default add-on that was not chosen.
-pub fn install(context: &StepContext, known: &[AddOn]) -> Vec<Step> {
+pub(crate) fn install(context: &StepContext, known: &[AddOn]) -> Vec<Step> {
     let chosen = |of: &AddOn| {
         context
             .chosen
@@ -129,7 +129,7 @@ fn places(artifact: &AddOnArtifact, layout: &Layout, toolkit: &Path) -> Vec<Plac
 }
 
 /// The links of all chosen add-ons' libraries: the SONAMEs, and the names that compilers use.
-pub fn links(context: &StepContext, toolkit: &Path) -> Vec<Act> {
+pub(crate) fn links(context: &StepContext, toolkit: &Path) -> Vec<Act> {
     let mut acts = Vec::new();
     let directory = toolkit.join("lib64");
     for chosen in context

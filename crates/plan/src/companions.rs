@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 /// The step; none for a host without NVSwitches, unless something is requested.
-pub fn set_up_companions(context: &StepContext) -> Option<Step> {
+pub(crate) fn set_up_companions(context: &StepContext) -> Option<Step> {
     let Some(companions) = context.companions.as_ref() else {
         return requested::without_driver(context);
     };
@@ -100,7 +100,7 @@ pub fn set_up_companions(context: &StepContext) -> Option<Step> {
 
 /// The step for hosts that the user named although nothing here connects hosts; none if none are
 /// named.
-pub fn without_peers(context: &StepContext) -> Option<Step> {
+pub(crate) fn without_peers(context: &StepContext) -> Option<Step> {
     let connects = context
         .companions
         .as_ref()
@@ -223,7 +223,7 @@ fn stop_former(companions: &Companions) -> impl Iterator<Item = Act> {
 
 /// The packages of an older generation, with which the new ones conflict: they go in the same
 /// operation.
-pub fn former_packages(context: &StepContext) -> Vec<String> {
+pub(crate) fn former_packages(context: &StepContext) -> Vec<String> {
     let former = context
         .companions
         .iter()
@@ -243,7 +243,7 @@ fn packages_for_driver(context: &StepContext, companions: &Companions) -> Option
 
 /// Builds the installed kernel modules of companions again for the driver that was just installed:
 /// DKMS takes them for built. With the next boot, one of another driver can crash the kernel.
-pub fn rebuild_modules(context: &StepContext) -> Vec<Act> {
+pub(crate) fn rebuild_modules(context: &StepContext) -> Vec<Act> {
     let Some(kernel) = context.facts.kernel() else {
         return Vec::new();
     };
@@ -294,7 +294,7 @@ fn load_module(context: &StepContext, of: &Companion, module: &str) -> Vec<Act> 
 }
 
 /// Unloads the kernel modules of companions, which use the driver that is replaced.
-pub fn unload_modules(context: &StepContext) -> impl Iterator<Item = Act> {
+pub(crate) fn unload_modules(context: &StepContext) -> impl Iterator<Item = Act> {
     let modules = context
         .known_companions
         .iter()
@@ -316,7 +316,7 @@ fn is_loaded(facts: &Facts, module: &str) -> bool {
 
 /// The packages with the modules that reach the NVSwitches, if the kernel's own package may lack
 /// them and a repository has them. Once the modules are loaded at every boot, they are there.
-pub fn module_packages(context: &StepContext) -> Vec<String> {
+pub(crate) fn module_packages(context: &StepContext) -> Vec<String> {
     let needs = context
         .companions
         .as_ref()
@@ -391,14 +391,14 @@ fn is_held(companions: &Companions, driver: &ChosenDriver) -> bool {
 
 /// The modules of a driver that was just installed are not loaded yet, and without them nothing can
 /// be started.
-pub fn load_driver(context: &StepContext) -> Option<Act> {
+pub(crate) fn load_driver(context: &StepContext) -> Option<Act> {
     let is_loaded = context.facts.driver_is_loaded() == Some(true);
     (!is_loaded && !context.facts.machine.is_tree)
         .then(|| Act::needed(Run::new(["modprobe", "nvidia"], 300)))
 }
 
 /// The names of a packaged driver's packages, without their dependencies.
-pub fn driver_packages<'a>(context: &StepContext, driver: &'a ChosenDriver) -> &'a [String] {
+pub(crate) fn driver_packages<'a>(context: &StepContext, driver: &'a ChosenDriver) -> &'a [String] {
     let offer = driver.install.offer();
     offer
         .map(|offer| offer.packages_for(context.facts.desktop.is_some()))
@@ -406,7 +406,7 @@ pub fn driver_packages<'a>(context: &StepContext, driver: &'a ChosenDriver) -> &
 }
 
 /// Whether the driver is from packages, or will be.
-pub fn is_packaged(driver: &ChosenDriver) -> bool {
+pub(crate) fn is_packaged(driver: &ChosenDriver) -> bool {
     matches!(
         driver.install.method(),
         Method::Packages | Method::Repository
@@ -414,7 +414,7 @@ pub fn is_packaged(driver: &ChosenDriver) -> bool {
 }
 
 /// The package with which the package manager can hold others, if its own lacks the commands.
-pub fn tool(context: &StepContext) -> Option<&'static str> {
+pub(crate) fn tool(context: &StepContext) -> Option<&'static str> {
     gpusetup_packages::of(context.distribution?.package_manager)
         .holds
         .as_ref()?
@@ -422,13 +422,13 @@ pub fn tool(context: &StepContext) -> Option<&'static str> {
 }
 
 /// Whether gpusetup holds no package yet.
-pub fn holds_nothing(facts: &Facts) -> bool {
+pub(crate) fn holds_nothing(facts: &Facts) -> bool {
     !matches!(facts.node(Path::new(HELD)), Some(Node::File { .. }))
 }
 
 /// What comes before a packaged driver is replaced or removed: what gpusetup holds is released, and
 /// the units that use the driver are stopped. They are told by the database.
-pub fn let_go<'a>(
+pub(crate) fn let_go<'a>(
     facts: &Facts,
     manager: PackageManager,
     known: impl IntoIterator<Item = &'a Companion>,

@@ -11,7 +11,7 @@ use gpusetup_text::text::bytes;
 use std::path::Path;
 
 /// The step that installs the missing components.
-pub fn install(context: &StepContext, cuda: &ChosenToolkit, toolkit: &Path) -> Step {
+pub(crate) fn install(context: &StepContext, cuda: &ChosenToolkit, toolkit: &Path) -> Step {
     let missing: Vec<_> = context
         .chosen
         .parts

@@ -5,9 +5,9 @@ mod refusals;
 mod removal;
 mod warnings;
 
-pub use refusals::not_refused;
-pub use removal::ContainerRemoval;
-pub use warnings::warnings;
+pub(crate) use refusals::not_refused;
+pub(crate) use removal::ContainerRemoval;
+pub(crate) use warnings::warnings;
 
 use super::companions::load_driver;
 use super::context::{StepContext, skipped, step};
@@ -25,7 +25,7 @@ const SPECIFICATION: &str = "/etc/cdi/nvidia.yaml";
 const ON_THE_HOST: &str = "engines run on the host of this container";
 
 /// The step that installs an engine, and lets a user use it; none if neither was asked for.
-pub fn install_engine(context: &StepContext) -> Option<Step> {
+pub(crate) fn install_engine(context: &StepContext) -> Option<Step> {
     let containers = context.containers.as_ref()?;
     let asked = containers.asked()?;
     let title = engine_title(containers, asked);
@@ -68,7 +68,7 @@ fn engine_title(containers: &Containers, asked: &EngineSetup) -> String {
 }
 
 /// The step that sets up NVIDIA's container toolkit for the engines.
-pub fn container_toolkit(context: &StepContext) -> Option<Step> {
+pub(crate) fn container_toolkit(context: &StepContext) -> Option<Step> {
     let containers = context.containers.as_ref()?;
     let (toolkit, version) = (containers.toolkit, containers.version);
     let engines: Vec<_> = containers

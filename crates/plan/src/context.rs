@@ -14,32 +14,31 @@ use gpusetup_system::Node;
 use std::path::{Path, PathBuf};
 
 /// The input of every step.
-pub struct StepContext<'a> {
+pub(crate) struct StepContext<'a> {
     /// The facts about the host.
-    pub facts: &'a Facts,
-    /// The request.
-    pub request: &'a Request,
+    pub(crate) facts: &'a Facts,
+    pub(crate) request: &'a Request,
     /// The chosen versions.
-    pub chosen: &'a Resolution<'a>,
+    pub(crate) chosen: &'a Resolution<'a>,
     /// The host's distribution, if the database knows it.
-    pub distribution: Option<&'a Distribution>,
+    pub(crate) distribution: Option<&'a Distribution>,
     /// What it gets besides the driver.
-    pub companions: Option<Companions<'a>>,
+    pub(crate) companions: Option<Companions<'a>>,
     /// The companions in the database.
-    pub known_companions: &'a [Companion],
+    pub(crate) known_companions: &'a [Companion],
     /// What it gets for containers.
-    pub containers: Option<Containers<'a>>,
+    pub(crate) containers: Option<Containers<'a>>,
     /// The container engines in the database.
-    pub known_engines: &'a [Engine],
+    pub(crate) known_engines: &'a [Engine],
     /// The chosen toolkit's directory.
     toolkit: Option<PathBuf>,
     /// The same for each toolkit beside the default one.
-    pub further: Vec<StepContext<'a>>,
+    pub(crate) further: Vec<StepContext<'a>>,
 }
 
 impl<'a> StepContext<'a> {
     /// The context for a request and the versions chosen for it.
-    pub fn new<'d: 'a, 'f: 'a>(
+    pub(crate) fn new<'d: 'a, 'f: 'a>(
         host: &KnownHost<'d, 'f>,
         request: &'a Request,
         chosen: &'a Resolution<'d>,
@@ -83,14 +82,14 @@ impl<'a> StepContext<'a> {
 
 impl<'a> StepContext<'a> {
     /// Itself, for the default toolkit, and the contexts of the other toolkits.
-    pub fn toolkits(&self) -> impl Iterator<Item = &StepContext<'a>> {
+    pub(crate) fn toolkits(&self) -> impl Iterator<Item = &StepContext<'a>> {
         std::iter::once(self).chain(&self.further)
     }
 }
 
 impl StepContext<'_> {
     /// The series of the chosen toolkit.
-    pub fn series(&self) -> Option<CudaVersion> {
+    pub(crate) fn series(&self) -> Option<CudaVersion> {
         self.chosen
             .cuda
             .as_ref()
@@ -98,26 +97,26 @@ impl StepContext<'_> {
     }
 
     /// The chosen toolkit's directory, `/usr/local/cuda-12.8`.
-    pub fn toolkit(&self) -> Option<&Path> {
+    pub(crate) fn toolkit(&self) -> Option<&Path> {
         self.toolkit.as_deref()
     }
 
     /// The toolkit that is already in that directory.
-    pub fn installed(&self) -> Option<&Toolkit> {
+    pub(crate) fn installed(&self) -> Option<&Toolkit> {
         let path = self.toolkit()?;
         self.facts.toolkits.iter().find(|t| t.path == path)
     }
 
     /// Whether the driver keeps its version until the user upgrades it, because NVSwitches need
     /// companions of the same.
-    pub fn holds_driver(&self) -> bool {
+    pub(crate) fn holds_driver(&self) -> bool {
         self.companions
             .as_ref()
             .is_some_and(|companions| companions.joined.is_some())
     }
 
     /// Whether the toolkit will have a component, by NVIDIA's name.
-    pub fn has_component(&self, name: &str) -> bool {
+    pub(crate) fn has_component(&self, name: &str) -> bool {
         let parts = &self.chosen.parts;
         let there = || match self.installed().map(|t| &t.components) {
             Some(Some(components)) => components.iter().any(|c| c == name),
@@ -128,29 +127,29 @@ impl StepContext<'_> {
     }
 
     /// Whether the toolkit will have a compiler.
-    pub fn has_nvcc(&self) -> bool {
+    pub(crate) fn has_nvcc(&self) -> bool {
         self.chosen.cuda.is_some() && self.has_component("cuda_nvcc")
     }
 
     /// The default toolkit's link, `/usr/local/cuda`.
-    pub fn default_toolkit(&self) -> PathBuf {
+    pub(crate) fn default_toolkit(&self) -> PathBuf {
         self.request.prefix.join("cuda")
     }
 
     /// An artifact's path in the cache. It depends on the content, so that files of the same name
     /// do not collide.
-    pub fn cached(&self, artifact: &Artifact) -> PathBuf {
+    pub(crate) fn cached(&self, artifact: &Artifact) -> PathBuf {
         let sum = artifact.sha256.as_deref().unwrap_or_default();
         self.request.cache.join(short(sum)).join(&artifact.file)
     }
 
     /// The option that makes NVIDIA's installers unpack in the cache: `/tmp` is often too small.
-    pub fn temporary(&self) -> String {
+    pub(crate) fn temporary(&self) -> String {
         format!("--tmpdir={}", self.request.cache.join(RUN_FROM).display())
     }
 
     /// The operation that downloads an artifact; none if its URL or checksum is not known.
-    pub fn download(&self, artifact: &Artifact) -> Option<Operation> {
+    pub(crate) fn download(&self, artifact: &Artifact) -> Option<Operation> {
         Some(Operation::Download(Download {
             url: artifact.url.clone()?,
             sha256: artifact.sha256.clone()?,
@@ -160,18 +159,18 @@ impl StepContext<'_> {
     }
 
     /// A write operation, and whether the file already has this content and mode.
-    pub fn file(&self, operation: Operation) -> Act {
+    pub(crate) fn file(&self, operation: Operation) -> Act {
         file_act(self.facts, operation)
     }
 
     /// When the file at `path` was last modified, if known.
-    pub fn written(&self, path: &str) -> Option<i64> {
+    pub(crate) fn written(&self, path: &str) -> Option<i64> {
         self.facts.paths.get(Path::new(path))?.modified
     }
 }
 
 /// A write operation, and whether the file already has this content and mode.
-pub fn file_act(facts: &Facts, operation: Operation) -> Act {
+pub(crate) fn file_act(facts: &Facts, operation: Operation) -> Act {
     let satisfied = match &operation {
         Operation::WriteFile(WriteFile {
             path,
@@ -192,7 +191,7 @@ pub fn file_act(facts: &Facts, operation: Operation) -> Act {
 
 impl Act {
     /// An operation that is not done yet.
-    pub fn needed(operation: impl Into<Operation>) -> Self {
+    pub(crate) fn needed(operation: impl Into<Operation>) -> Self {
         Self {
             operation: operation.into(),
             satisfied: false,
@@ -201,7 +200,7 @@ impl Act {
 }
 
 /// A step with these operations; satisfied if all of them are.
-pub fn step(
+pub(crate) fn step(
     id: StepId,
     title: impl Into<String>,
     why: impl Into<String>,
@@ -247,8 +246,7 @@ pub fn step(
     }
 }
 
-/// The step of a reboot.
-pub fn reboot_for(why: &str, reboot: Reboot) -> Step {
+pub(crate) fn reboot_for(why: &str, reboot: Reboot) -> Step {
     let title = if reboot.enrolls.is_some() {
         "Reboot the host, and enrol the key at the console"
     } else {
@@ -266,8 +264,7 @@ fn size(operation: &Operation) -> Option<u64> {
     }
 }
 
-/// A step that is skipped.
-pub fn skipped(id: StepId, title: impl Into<String>, why: impl Into<String>) -> Step {
+pub(crate) fn skipped(id: StepId, title: impl Into<String>, why: impl Into<String>) -> Step {
     Step {
         state: State::Skipped,
         ..step(id, title, why, Vec::new())

@@ -14,10 +14,9 @@ use std::collections::BTreeSet;
 const TITLE: &str = "Install the NVIDIA driver";
 
 /// The command that uninstalls a driver from NVIDIA's runfile.
-pub const UNINSTALL: [&str; 2] = ["/usr/bin/nvidia-uninstall", "--silent"];
+pub(crate) const UNINSTALL: [&str; 2] = ["/usr/bin/nvidia-uninstall", "--silent"];
 
-/// The step that installs the driver.
-pub fn install_driver(context: &StepContext) -> Step {
+pub(crate) fn install_driver(context: &StepContext) -> Step {
     let Some(driver) = &context.chosen.driver else {
         return skipped(StepId::InstallDriver, TITLE, "no driver was requested");
     };

@@ -14,41 +14,41 @@ use std::borrow::Cow;
 
 /// What a plan sets up for containers.
 pub struct Containers<'a> {
-    /// The toolkit.
-    pub toolkit: &'a ContainerToolkit,
+    pub(crate) toolkit: &'a ContainerToolkit,
     /// What was asked for.
-    pub request: &'a ContainerRequest,
-    /// What the host has.
-    pub host: Cow<'a, ContainerHost>,
+    pub(crate) request: &'a ContainerRequest,
+    pub(crate) host: Cow<'a, ContainerHost>,
     /// The engines that the host has, and the one that is installed.
-    pub engines: Vec<EngineSetup<'a>>,
+    pub(crate) engines: Vec<EngineSetup<'a>>,
     /// The repository to add; none if one that has the toolkit is enabled, or the toolkit is there.
-    pub added: Option<&'a PackageRepository>,
+    pub(crate) added: Option<&'a PackageRepository>,
     /// The version of the toolkit.
-    pub version: AddOnVersion,
+    pub(crate) version: AddOnVersion,
     /// The version of its packages.
-    pub package_version: String,
+    pub(crate) package_version: String,
     /// Whether an installed toolkit stays as it is.
-    pub is_kept: bool,
+    pub(crate) is_kept: bool,
 }
 
 /// An engine that the plan sets up.
-pub struct EngineSetup<'a> {
-    /// The engine.
-    pub engine: &'a Engine,
+pub(crate) struct EngineSetup<'a> {
+    pub(crate) engine: &'a Engine,
     /// The installed one; none if the plan installs it.
-    pub found: Option<InstalledEngine>,
+    pub(crate) found: Option<InstalledEngine>,
     /// Its version under this plan, if known.
-    pub version: Option<AddOnVersion>,
+    pub(crate) version: Option<AddOnVersion>,
     /// The distribution's packages that install it.
-    pub packages: Option<&'a EnginePackages>,
+    pub(crate) packages: Option<&'a EnginePackages>,
     /// Whether the installed package gives way to the one of a lock file.
-    pub is_replaced: bool,
+    pub(crate) is_replaced: bool,
 }
 
 impl<'a> Containers<'a> {
     /// What the request needs on a host; none if it is not about containers.
-    pub fn of<'d: 'a, 'f: 'a>(host: &KnownHost<'d, 'f>, request: &'a Request) -> Option<Self> {
+    pub(crate) fn of<'d: 'a, 'f: 'a>(
+        host: &KnownHost<'d, 'f>,
+        request: &'a Request,
+    ) -> Option<Self> {
         let asked = request.settings.containers.as_ref()?;
         let toolkit = host.database.container_toolkit()?;
         let seen = host.facts.containers();
@@ -146,7 +146,7 @@ impl<'a> Containers<'a> {
     }
 
     /// The engine that the request names, with `--engine` or as that of a user.
-    pub fn asked(&self) -> Option<&EngineSetup<'a>> {
+    pub(crate) fn asked(&self) -> Option<&EngineSetup<'a>> {
         let is_asked = |setup: &&EngineSetup| match self.request.engine {
             Some(id) => setup.engine.id == id,
             None => self.request.docker_user.is_some() && setup.engine.group.is_some(),
@@ -155,14 +155,14 @@ impl<'a> Containers<'a> {
     }
 
     /// The engine whose group the user joins.
-    pub fn with_group(&self) -> Option<&EngineSetup<'a>> {
+    pub(crate) fn with_group(&self) -> Option<&EngineSetup<'a>> {
         self.engines
             .iter()
             .find(|setup| setup.engine.group.is_some())
     }
 
     /// The operation by which the user joins the group of an engine; none if no user is named.
-    pub fn membership(&self) -> Option<Act> {
+    pub(crate) fn membership(&self) -> Option<Act> {
         let user = self.request.docker_user.as_ref()?;
         let group = self.with_group()?.engine.group.as_ref()?;
         let satisfied = self
@@ -179,7 +179,7 @@ impl<'a> Containers<'a> {
     }
 
     /// An engine, for questions about its files.
-    pub fn target<'s>(&'s self, setup: &'s EngineSetup) -> Target<'s> {
+    pub(crate) fn target<'s>(&'s self, setup: &'s EngineSetup) -> Target<'s> {
         Target {
             engine: setup.engine,
             found: setup.found.as_ref(),
@@ -190,7 +190,7 @@ impl<'a> Containers<'a> {
     }
 
     /// The files that cannot be merged.
-    pub fn broken(&self) -> impl Iterator<Item = (&EngineSetup<'a>, BrokenConfig)> {
+    pub(crate) fn broken(&self) -> impl Iterator<Item = (&EngineSetup<'a>, BrokenConfig)> {
         let broken = |setup| Some((setup, self.target(setup).edit().err()?));
         self.engines.iter().filter_map(broken)
     }
@@ -199,7 +199,7 @@ impl<'a> Containers<'a> {
 impl EngineSetup<'_> {
     /// The units that restart: those that the host has, or the first one of an engine that the plan
     /// installs.
-    pub fn units(&self) -> Vec<&str> {
+    pub(crate) fn units(&self) -> Vec<&str> {
         match &self.found {
             Some(found) => found.units.iter().map(String::as_str).collect(),
             None => self

@@ -7,7 +7,7 @@ use gpusetup_recipes::{loader_path, profile, rebuild_cache};
 use gpusetup_text::paths::LOADER_PATH;
 
 /// The step that configures the loader's search path and cache.
-pub fn ldconfig(context: &StepContext) -> Step {
+pub(crate) fn ldconfig(context: &StepContext) -> Step {
     const TITLE: &str = "Add the libraries to the loader's search path";
     let Some(toolkit) = context.toolkit() else {
         return skipped(StepId::Ldconfig, TITLE, "no toolkit was requested");
@@ -50,7 +50,7 @@ pub fn ldconfig(context: &StepContext) -> Step {
 }
 
 /// The step that adds the toolkit to PATH for shells.
-pub fn environment(context: &StepContext) -> Step {
+pub(crate) fn environment(context: &StepContext) -> Step {
     const TITLE: &str = "Add the toolkit to PATH";
     if context.chosen.cuda.is_none() {
         return skipped(StepId::Environment, TITLE, "no toolkit was requested");

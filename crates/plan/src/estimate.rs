@@ -7,81 +7,48 @@ use gpusetup_host::Facts;
 use gpusetup_operation::{Download, Operation, Packages, Run, Unpack};
 use std::path::Path;
 
-/// A number that estimates are made from.
-#[derive(Debug)]
-pub struct Rate {
-    /// In the unit that its name says.
-    pub value: f64,
-    /// Where the number is from.
-    pub source: &'static str,
-}
-
 /// Bytes that are downloaded in a second.
-pub const DOWNLOAD: Rate = Rate {
-    value: 12.5e6,
-    source: "assumed: 100 Mbit/s",
-};
+/// Assumed: 100 Mbit/s.
+pub const DOWNLOAD: f64 = 12.5e6;
 /// Cores of a host that does not say how many it has.
-pub const CORES: Rate = Rate {
-    value: 4.0,
-    source: "assumed: what cloud instances with one small GPU have",
-};
+/// Assumed: what cloud instances with one small GPU have.
+pub const CORES: f64 = 4.0;
 /// Bytes of a driver whose size nobody published.
-pub const DRIVER: Rate = Rate {
-    value: 0.4e9,
-    source: "the runfiles of branches 570 to 595 have 370 to 430 MB; packages are assumed alike",
-};
+/// The runfiles of branches 570 to 595 have 370 to 430 MB; packages are assumed alike.
+pub(crate) const DRIVER: f64 = 0.4e9;
 /// Bytes of a toolkit's packages, if the size of its runfile is not known.
-pub const TOOLKIT: Rate = Rate {
-    value: 4.5e9,
-    source: "the runfiles of CUDA 12.4 to 13.3 have 4.3 to 5.9 GB; packages are assumed alike",
-};
+/// The runfiles of CUDA 12.4 to 13.3 have 4.3 to 5.9 GB; packages are assumed alike.
+pub(crate) const TOOLKIT: f64 = 4.5e9;
 /// What a toolkit's packages take on the disk, in sizes of the packages: apt and dnf do not say
 /// before apply how much it is.
-pub const TOOLKIT_ROOM: Rate = Rate {
-    value: 3.0,
-    source: "assumed: the packages, and twice as much unpacked",
-};
+/// Assumed: the packages, and twice as much unpacked.
+pub(crate) const TOOLKIT_ROOM: f64 = 3.0;
 /// Bytes of a compiler, DKMS and kernel headers.
-pub const BUILD_TOOLS: Rate = Rate {
-    value: 80e6,
-    source: "assumed: the packages of Debian 12",
-};
+/// Assumed: the packages of Debian 12.
+pub(crate) const BUILD_TOOLS: f64 = 80e6;
 /// Bytes of packages that the package manager unpacks in a second.
-pub const PACKAGES: Rate = Rate {
-    value: 10e6,
-    source: "assumed: dpkg waits for the disk after each package",
-};
+/// Assumed: dpkg waits for the disk after each package.
+pub(crate) const PACKAGES: f64 = 10e6;
 /// Core-seconds to build a driver's kernel modules that use all cores.
-pub const MODULES: Rate = Rate {
-    value: 300.0,
-    source: "measured: 230 core-seconds (535, 550 and 470 of Debian) to 400 (open modules of 595) on a server core of 2023",
-};
+/// Measured: 230 core-seconds (535, 550 and 470 of Debian) to 400 (open modules of 595) on a server core of 2023.
+pub(crate) const MODULES: f64 = 300.0;
 /// Seconds of that build that use one core: DKMS itself, links, compression.
-pub const MODULES_ALONE: Rate = Rate {
-    value: 20.0,
-    source: "assumed",
-};
+/// Assumed.
+pub(crate) const MODULES_ALONE: f64 = 20.0;
 /// Bytes of a runfile that its installer unpacks and copies into place in a second.
-pub const RUNFILE: Rate = Rate {
-    value: 40e6,
-    source: "assumed: CUDA 13.3.1 writes twice its 7.9 GB, to a disk of 150 MB/s",
-};
+/// Assumed: CUDA 13.3.1 writes twice its 7.9 GB, to a disk of 150 MB/s.
+pub(crate) const RUNFILE: f64 = 40e6;
 /// Bytes of a compressed archive that one core unpacks in a second.
-pub const ARCHIVE: Rate = Rate {
-    value: 25e6,
-    source: "measured: xz on a server core of 2023 (cargo bench --bench unpack)",
-};
+/// Measured: xz on a server core of 2023 (cargo bench --bench unpack).
+pub(crate) const ARCHIVE: f64 = 25e6;
 /// Seconds to make one initramfs.
-pub const INITRAMFS: Rate = Rate {
-    value: 15.0,
-    source: "assumed: half of the 28 s that update-initramfs takes under QEMU",
-};
+/// Assumed: half of the 28 s that update-initramfs takes under QEMU.
+pub(crate) const INITRAMFS: f64 = 15.0;
 
 /// Bytes that a toolkit's packages take on the disk; none if the size of its runfile, which has the
 /// same content, is not known.
-pub fn room_of_toolkit(runfile: Option<u64>) -> Option<u64> {
-    runfile.map(|size| (size as f64 * TOOLKIT_ROOM.value) as u64)
+pub(crate) fn room_of_toolkit(runfile: Option<u64>) -> Option<u64> {
+    runfile.map(|size| (size as f64 * TOOLKIT_ROOM) as u64)
 }
 
 /// Programs that make the initramfs images again.
@@ -98,7 +65,7 @@ impl Step {
             // Archives are unpacked while they arrive.
             let meanwhile = match operation {
                 Operation::Unpack(Unpack { archive, .. }) if self.downloads(archive) => {
-                    self.size_of(archive)? / DOWNLOAD.value
+                    self.size_of(archive)? / DOWNLOAD
                 }
                 _ => 0.0,
             };
@@ -127,23 +94,22 @@ impl Step {
             Operation::Packages(packages) => self.size_of_packages(packages),
             _ => 0.0,
         };
-        Some(bytes / DOWNLOAD.value)
+        Some(bytes / DOWNLOAD)
     }
 
     /// Seconds to carry it out, once everything was downloaded.
     fn work(&self, operation: &Operation, host: &Facts) -> Option<f64> {
-        let cores = host.machine.cores.map_or(CORES.value, f64::from).max(1.0);
-        let modules = MODULES_ALONE.value + MODULES.value / cores;
+        let cores = host.machine.cores.map_or(CORES, f64::from).max(1.0);
+        let modules = MODULES_ALONE + MODULES / cores;
         Some(match operation {
             Operation::Unpack(Unpack { archive, .. }) => {
-                self.size_of(archive)? / (ARCHIVE.value * cores.min(2.0))
+                self.size_of(archive)? / (ARCHIVE * cores.min(2.0))
             }
             Operation::Packages(packages) => {
                 let is_built = |name: &String| PREBUILT.iter().any(|part| name.contains(part));
                 let builds =
                     self.payload() == Payload::Driver && !packages.install.iter().any(is_built);
-                self.size_of_packages(packages) / PACKAGES.value
-                    + if builds { modules } else { 0.0 }
+                self.size_of_packages(packages) / PACKAGES + if builds { modules } else { 0.0 }
             }
             Operation::Run(run) => self.of_program(run, host, modules)?,
             // Reboots take one minute on a virtual machine and ten on a large server.
@@ -166,7 +132,7 @@ impl Step {
                 .iter()
                 .filter(|kernel| kernel.initramfs.is_some())
                 .count();
-            return Some(INITRAMFS.value * images.max(1) as f64);
+            return Some(INITRAMFS * images.max(1) as f64);
         }
         if program == "dkms" {
             return Some(modules);
@@ -174,7 +140,7 @@ impl Step {
         let Some(runfile) = run.verified.first() else {
             return Some(1.0);
         };
-        let unpacked = self.size_of(&runfile.path)? / RUNFILE.value;
+        let unpacked = self.size_of(&runfile.path)? / RUNFILE;
         Some(
             unpacked
                 + if self.payload() == Payload::Driver {
@@ -188,11 +154,11 @@ impl Step {
     fn size_of_packages(&self, packages: &Packages) -> f64 {
         match self.payload() {
             _ if packages.install.is_empty() => 0.0,
-            Payload::Driver => DRIVER.value,
+            Payload::Driver => DRIVER,
             Payload::Toolkit => self
                 .disk_bytes
-                .map_or(TOOLKIT.value, |room| room as f64 / TOOLKIT_ROOM.value),
-            Payload::Tools => BUILD_TOOLS.value,
+                .map_or(TOOLKIT, |room| room as f64 / TOOLKIT_ROOM),
+            Payload::Tools => BUILD_TOOLS,
         }
     }
 
@@ -205,7 +171,7 @@ impl Step {
                 Operation::Download(Download { to, size, .. }) if is_same(to, file) => Some(*size),
                 _ => None,
             })?;
-        let typical = (self.payload() == Payload::Driver).then_some(DRIVER.value);
+        let typical = (self.payload() == Payload::Driver).then_some(DRIVER);
         size.map(|bytes| bytes as f64).or(typical)
     }
 

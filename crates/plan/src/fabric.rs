@@ -16,7 +16,7 @@ use gpusetup_text::text::all_of;
 use std::net::IpAddr;
 
 /// What the user has to install or configure, a sentence or two each.
-pub fn by_hand(
+pub(crate) fn by_hand(
     database: &Database,
     context: &StepContext,
     driver: &ChosenDriver,
@@ -122,7 +122,7 @@ fn with_driver(
 
 /// The option with which a plan gets a driver that comes with what is missing, if one does. `gives`
 /// is the driver that a request gets with everything that it needs.
-pub fn complete_instead(
+pub(crate) fn complete_instead(
     database: &Database,
     context: &StepContext,
     gives: impl Fn(&Request) -> Option<DriverVersion>,
@@ -188,7 +188,10 @@ fn remedy(database: &Database, context: &StepContext, of: &Companion) -> Option<
 /// Refuses to install a driver from a runfile if something is missing without which CUDA fails: the
 /// plan would end well, with GPUs that no program can use. A driver that is named with its whole
 /// version or as a file is taken all the same, with a warning.
-pub fn not_without_fabric(database: &Database, context: &StepContext) -> Result<(), Conflict> {
+pub(crate) fn not_without_fabric(
+    database: &Database,
+    context: &StepContext,
+) -> Result<(), Conflict> {
     let driver = context
         .chosen
         .driver
@@ -240,7 +243,7 @@ pub fn not_without_fabric(database: &Database, context: &StepContext) -> Result<
 }
 
 /// Refuses addresses by which no other host can reach this one.
-pub fn not_unreachable(request: &Request) -> Result<(), Conflict> {
+pub(crate) fn not_unreachable(request: &Request) -> Result<(), Conflict> {
     let is_local = |address: &&IpAddr| match address.to_canonical() {
         IpAddr::V6(v6) if v6.is_unicast_link_local() => true,
         other => other.is_loopback() || other.is_unspecified() || other.is_multicast(),
@@ -256,7 +259,7 @@ pub fn not_unreachable(request: &Request) -> Result<(), Conflict> {
 
 /// Refuses to name the hosts of an NVLink domain if what connects them cannot be installed with
 /// this driver.
-pub fn not_without_peers(context: &StepContext) -> Result<(), Conflict> {
+pub(crate) fn not_without_peers(context: &StepContext) -> Result<(), Conflict> {
     let is_host = context.facts.machine.kind != MachineKind::Container;
     let missing = context
         .companions
@@ -285,7 +288,7 @@ pub fn not_without_peers(context: &StepContext) -> Result<(), Conflict> {
 
 /// Suggests packages if a runfile was refused by the rules above, or for its unsigned modules.
 /// `gives` says what a request gets, if it gets anything.
-pub fn with_packages(
+pub(crate) fn with_packages(
     request: &Request,
     mut conflict: Conflict,
     gives: impl Fn(&Request) -> Option<String>,

@@ -8,7 +8,7 @@ use std::fmt::Display;
 
 /// What a driver lacks, and the option that helps, if one does. `gives` is the driver that a
 /// request gets, if it gets one.
-pub fn missing(
+pub(crate) fn missing(
     database: &Database,
     request: &Request,
     driver: &ChosenDriver,
@@ -37,7 +37,7 @@ pub fn missing(
 
 /// What a toolkit lacks, whether it is installed now or was before, and the option that helps, if
 /// one does. `gives` is the toolkit that a request gets, if it gets one.
-pub fn missing_in_toolkit(
+pub(crate) fn missing_in_toolkit(
     database: &Database,
     request: &Request,
     chosen: &Resolution,
@@ -87,7 +87,7 @@ fn with_option(lacking: String, helps: Option<(String, impl Display)>) -> String
 }
 
 /// The first of these ways to ask that gives something: its option, and what it gives.
-pub fn first_given<Given>(
+pub(crate) fn first_given<Given>(
     mut ways: impl Iterator<Item = (String, Request)>,
     gives: impl Fn(&Request) -> Option<Given>,
 ) -> Option<(String, Given)> {
@@ -95,7 +95,7 @@ pub fn first_given<Given>(
 }
 
 /// Ways to ask for another driver, those that change least first, each with its option.
-pub fn other_requests(
+pub(crate) fn other_requests(
     database: &Database,
     request: &Request,
     driver: &ChosenDriver,

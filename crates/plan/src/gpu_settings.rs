@@ -20,7 +20,7 @@ const TITLE: &str = "Set the GPUs";
 const DAEMON: &str = "nvidia-persistenced.service";
 
 /// The step that sets the GPUs.
-pub fn gpu_settings(context: &StepContext) -> Step {
+pub(crate) fn gpu_settings(context: &StepContext) -> Step {
     let states = &context.request.settings.states;
     if let Some(why) = not_here(context) {
         return skipped(StepId::GpuSettings, TITLE, why);
@@ -224,7 +224,7 @@ fn unit(facts: &Facts, request: &Request, states: &[DeviceState]) -> Operation {
 }
 
 /// Refuses a setting that no GPU supports, or whose value a GPU does not accept.
-pub fn not_refused(facts: &Facts, request: &Request) -> Result<(), Conflict> {
+pub(crate) fn not_refused(facts: &Facts, request: &Request) -> Result<(), Conflict> {
     if facts.machine.kind == MachineKind::Container {
         return Ok(());
     }
@@ -281,7 +281,7 @@ fn shown(of: &DeviceReadings) -> String {
 }
 
 /// Names the GPUs that lack a setting that others have.
-pub fn warnings(context: &StepContext) -> Vec<Warning> {
+pub(crate) fn warnings(context: &StepContext) -> Vec<Warning> {
     if not_here(context).is_some() {
         return Vec::new();
     }
@@ -352,7 +352,7 @@ fn forgotten(context: &StepContext) -> Option<Warning> {
 }
 
 /// Why a setting needs a reboot: error correction changes when a GPU is reset.
-pub fn why_reboot(context: &StepContext) -> Option<String> {
+pub(crate) fn why_reboot(context: &StepContext) -> Option<String> {
     if not_here(context).is_some() {
         return None;
     }

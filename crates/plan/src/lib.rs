@@ -49,7 +49,8 @@ mod verify;
 mod vgpu_licence;
 
 pub use build::plan;
-pub use lockfile::{LOCK_SCHEMA, LockError, LockFile, LockedArtifact};
+pub use lockfile::{LockError, LockFile};
+
 pub use mig::{
     AtBoot as MigAtBoot, GpuPartition, Units as MigUnits, mig_program, of_gpus, partition,
     partition_of, start as start_unit, units_of,
@@ -75,7 +76,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use std::path::{Path, PathBuf};
 
 /// The schema that [`Plan`] is printed in.
-pub const SCHEMA: &str = "gpusetup.plan/1";
+pub(crate) const SCHEMA: &str = "gpusetup.plan/1";
 
 /// Everything that `apply` needs; it makes no decisions itself.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -263,7 +264,7 @@ pub struct Totals {
     pub disk_bytes: Option<u64>,
     /// One of the two is a lower bound, because a size is not known.
     #[serde(default)]
-    pub at_least: bool,
+    pub(crate) at_least: bool,
     /// About how many seconds all steps take, without reboots; none if that of one is not known.
     #[serde(default)]
     pub estimate_seconds: Option<u64>,

@@ -20,7 +20,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 /// The schema that a [`LockFile`] is written in.
-pub const LOCK_SCHEMA: &str = "gpusetup.lock/1";
+pub(crate) const LOCK_SCHEMA: &str = "gpusetup.lock/1";
 
 /// The versions, files and packages that are the same on every host that uses the lock file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,27 +33,27 @@ pub const LOCK_SCHEMA: &str = "gpusetup.lock/1";
 pub struct LockFile {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = LOCK_SCHEMA)))]
-    pub schema: String,
+    pub(crate) schema: String,
     /// The version of gpusetup that wrote it.
-    pub tool: String,
+    pub(crate) tool: String,
     /// The database used. Another one works, too, if it still has all locked versions.
-    pub database: DatabaseId,
+    pub(crate) database: DatabaseId,
     /// The system that it is for: files depend on the architecture, packages on the release.
-    pub system: SystemId,
+    pub(crate) system: SystemId,
     /// The kernel that some of the locked packages are for, such as those of its headers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kernel: Option<String>,
+    pub(crate) kernel: Option<String>,
     /// The locked versions.
-    pub selection: Selection,
+    pub(crate) selection: Selection,
     /// Companions of the driver that were requested, such as DCGM.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub companions: BTreeSet<CompanionId>,
+    pub(crate) companions: BTreeSet<CompanionId>,
     /// What the plan set up for containers. A plan that follows the lock file does so only if that
     /// is requested again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub containers: Option<ContainerRequest>,
+    pub(crate) containers: Option<ContainerRequest>,
     /// All downloaded files with their checksums.
-    pub artifacts: Vec<LockedArtifact>,
+    pub(crate) artifacts: Vec<LockedArtifact>,
     /// The versions of packages by name, as the package manager writes them.
     pub packages: BTreeMap<String, String>,
 }
@@ -66,20 +66,20 @@ pub struct LockFile {
     schemars(deny_unknown_fields)
 )]
 #[serde(deny_unknown_fields)]
-pub struct LockedArtifact {
+pub(crate) struct LockedArtifact {
     /// The name of the file.
-    pub file: String,
+    pub(crate) file: String,
     /// The published URL. The file may come from a mirror; only the checksum matters.
-    pub url: String,
+    pub(crate) url: String,
     /// The SHA-256 of the file.
     #[cfg_attr(
         feature = "schemas",
         schemars(with = "gpusetup_database::sum::Sha256Text")
     )]
-    pub sha256: String,
+    pub(crate) sha256: String,
     /// The size in bytes, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub size: Option<u64>,
+    pub(crate) size: Option<u64>,
 }
 
 /// Why a lock file cannot be used.

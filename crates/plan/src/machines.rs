@@ -18,7 +18,7 @@ use std::path::Path;
 
 /// Refuses hosts on which gpusetup does not install drivers, and toolkits on systems that are an
 /// image.
-pub fn not_our_driver(host: &KnownHost, request: &Request) -> Result<(), Conflict> {
+pub(crate) fn not_our_driver(host: &KnownHost, request: &Request) -> Result<(), Conflict> {
     let (database, facts) = (host.database, host.facts);
     if let Some(platform) = own_platform(database, facts) {
         not_on_platform(platform, host, request)?;
@@ -106,7 +106,7 @@ fn jetson(host: &KnownHost, request: &Request, without: Hint) -> Conflict {
 }
 
 /// What a plan for such a machine needs to say.
-pub fn warnings(database: &Database, context: &StepContext) -> Vec<Warning> {
+pub(crate) fn warnings(database: &Database, context: &StepContext) -> Vec<Warning> {
     let all = [
         (CheckId::GS905, power9(database, context)),
         (CheckId::GS906, linux_driver(context.facts)),

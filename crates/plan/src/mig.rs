@@ -18,15 +18,14 @@ use std::path::Path;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuPartition {
     /// Its bus address.
-    pub gpu: String,
-    /// Its name.
-    pub name: String,
+    pub(crate) gpu: String,
+    pub(crate) name: String,
     /// The mode to set. None if it has that mode.
-    pub mode: Option<bool>,
+    pub(crate) mode: Option<bool>,
     /// Whether a change of its mode needs a reset.
-    pub resets: bool,
+    pub(crate) resets: bool,
     /// The instances that it gets. None leaves those that are there.
-    pub instances: Option<Vec<MigPlace>>,
+    pub(crate) instances: Option<Vec<MigPlace>>,
 }
 
 /// What happens to units while GPUs are partitioned.
@@ -102,7 +101,7 @@ pub fn partition(
 }
 
 /// What is set on GPUs, and the units that stop before it and start again afterwards.
-pub fn beside_units(gpus: &[GpuPartition], units: &Units) -> Vec<Act> {
+pub(crate) fn beside_units(gpus: &[GpuPartition], units: &Units) -> Vec<Act> {
     let mut acts: Vec<_> = units
         .paused
         .iter()
@@ -269,7 +268,7 @@ pub fn of_gpus(gpus: &[GpuPartition]) -> Vec<Operation> {
 }
 
 /// The file of layouts, and the unit that restores them at every boot.
-pub fn restored(database: &Database, at_boot: &AtBoot) -> Vec<Operation> {
+pub(crate) fn restored(database: &Database, at_boot: &AtBoot) -> Vec<Operation> {
     let file = |path: &str, content| WriteFile {
         path: path.into(),
         content,

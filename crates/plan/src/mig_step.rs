@@ -18,7 +18,7 @@ const TITLE: &str = "Partition the GPUs (MIG)";
 const PROGRAM: &str = "/usr/bin/gpusetup";
 
 /// The step; none if it was not requested.
-pub fn partition_gpus(context: &StepContext, database: &Database) -> Option<Step> {
+pub(crate) fn partition_gpus(context: &StepContext, database: &Database) -> Option<Step> {
     let wish = context.request.settings.mig.as_ref()?;
     if context.facts.machine.kind == MachineKind::Container {
         return Some(skipped(
@@ -224,7 +224,11 @@ fn boards(database: &Database, facts: &Facts) -> Vec<Board> {
 }
 
 /// Refuses a layout that a GPU cannot have.
-pub fn not_refused(database: &Database, facts: &Facts, request: &Request) -> Result<(), Conflict> {
+pub(crate) fn not_refused(
+    database: &Database,
+    facts: &Facts,
+    request: &Request,
+) -> Result<(), Conflict> {
     let Some(wish) = request
         .settings
         .mig

@@ -16,7 +16,7 @@ use std::path::Path;
 const TITLE: &str = "Set options of the driver's kernel modules";
 
 /// The step that sets them. `rebuilds`: a step after it makes each initramfs again anyway.
-pub fn module_options(context: &StepContext, rebuilds: bool) -> Step {
+pub(crate) fn module_options(context: &StepContext, rebuilds: bool) -> Step {
     let options = &context.request.settings.module_options;
     if options.is_empty() {
         return skipped(StepId::ModuleOptions, TITLE, "no options were requested");
@@ -85,7 +85,7 @@ fn file(options: &[ModuleOption], module: &str) -> Operation {
 
 /// Refuses an option that another file sets to another value: which one counts is up to the order
 /// in which modprobe reads them.
-pub fn not_set_elsewhere(facts: &Facts, request: &Request) -> Result<(), Conflict> {
+pub(crate) fn not_set_elsewhere(facts: &Facts, request: &Request) -> Result<(), Conflict> {
     let differs = |wanted: &ModuleOption, set: &SetOption| {
         set.by != Path::new(MODULE_OPTIONS)
             && wanted.is_same(&set.module, &set.name)
@@ -119,7 +119,7 @@ pub fn not_set_elsewhere(facts: &Facts, request: &Request) -> Result<(), Conflic
 }
 
 /// Why the options need a reboot: a module that is loaded keeps those it was loaded with.
-pub fn why_reboot(context: &StepContext, step: &Step) -> Option<String> {
+pub(crate) fn why_reboot(context: &StepContext, step: &Step) -> Option<String> {
     let changes = step.operations.first().is_some_and(|act| !act.satisfied);
     (changes && context.facts.driver_is_loaded() == Some(true))
         .then(|| "the loaded kernel module keeps its options until then".to_owned())

@@ -11,15 +11,15 @@ use gpusetup_resolve::{
 use gpusetup_text::text::all_of;
 
 /// What a host gets besides the driver that was chosen.
-pub struct Companions<'a> {
+pub(crate) struct Companions<'a> {
     /// The NVSwitches, if the host has some. The driver is held at its version, because they need
     /// companions of the same.
-    pub joined: Option<Joined<'a>>,
+    pub(crate) joined: Option<Joined<'a>>,
     parts: Vec<Part<'a>>,
     /// Whether the user named the hosts that a companion connects.
     has_peers: bool,
     /// Whether the plan leaves the driver as it is.
-    pub driver_is_kept: bool,
+    pub(crate) driver_is_kept: bool,
 }
 
 /// A companion, and how it comes to the host.
@@ -52,7 +52,7 @@ enum Source<'a> {
 impl<'a> Companions<'a> {
     /// None without a driver, or if nothing is needed or requested. What runs already starts again
     /// with another driver.
-    pub fn of(
+    pub(crate) fn of(
         host: &KnownHost<'a, '_>,
         chosen: &Resolution<'a>,
         request: &Request,
@@ -102,7 +102,7 @@ impl<'a> Companions<'a> {
     }
 
     /// Why the host gets them, for a sentence: `this host has 6 NVSwitches`.
-    pub fn reason(&self) -> String {
+    pub(crate) fn reason(&self) -> String {
         let titles = |is_requested| {
             let others = self
                 .parts
@@ -133,7 +133,7 @@ impl<'a> Companions<'a> {
     }
 
     /// The kernel modules through which the NVSwitches are reached.
-    pub fn kernel_modules(&self) -> &'a [String] {
+    pub(crate) fn kernel_modules(&self) -> &'a [String] {
         self.joined
             .map(|joined| joined.fabric.kernel_modules.as_slice())
             .unwrap_or_default()
@@ -141,7 +141,7 @@ impl<'a> Companions<'a> {
 
     /// The packages that are installed in one transaction with the driver, or added to it, with
     /// whether their version follows the driver's.
-    pub fn packages(&self) -> impl Iterator<Item = (&str, bool)> {
+    pub(crate) fn packages(&self) -> impl Iterator<Item = (&str, bool)> {
         self.parts
             .iter()
             .filter(|part| !part.is_built_for_driver())
@@ -153,7 +153,7 @@ impl<'a> Companions<'a> {
 
     /// The packages that are installed once the driver is there, because they build a kernel module
     /// that uses the driver's.
-    pub fn packages_for_driver(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn packages_for_driver(&self) -> impl Iterator<Item = &str> {
         self.parts
             .iter()
             .filter(|part| part.is_built_for_driver())
@@ -161,7 +161,7 @@ impl<'a> Companions<'a> {
     }
 
     /// The packages of an older generation that are replaced, each with the units that run.
-    pub fn former_packages(&self) -> impl Iterator<Item = (&str, &'a [String])> {
+    pub(crate) fn former_packages(&self) -> impl Iterator<Item = (&str, &'a [String])> {
         self.parts
             .iter()
             .filter(|part| part.source != Source::Unavailable)
@@ -176,7 +176,7 @@ impl<'a> Companions<'a> {
     }
 
     /// The kernel modules of companions that every boot loads.
-    pub fn own_modules(&self) -> impl Iterator<Item = (&'a Companion, &'a str)> {
+    pub(crate) fn own_modules(&self) -> impl Iterator<Item = (&'a Companion, &'a str)> {
         let here = self
             .parts
             .iter()
@@ -185,7 +185,7 @@ impl<'a> Companions<'a> {
     }
 
     /// Those of the kernel modules that are installed, and were built for the driver before.
-    pub fn built_modules(&self) -> impl Iterator<Item = (&'a Companion, &'a str)> {
+    pub(crate) fn built_modules(&self) -> impl Iterator<Item = (&'a Companion, &'a str)> {
         let here = self
             .parts
             .iter()
@@ -197,7 +197,7 @@ impl<'a> Companions<'a> {
     }
 
     /// Those that the user asks for.
-    pub fn requested(&self) -> impl Iterator<Item = &'a Companion> {
+    pub(crate) fn requested(&self) -> impl Iterator<Item = &'a Companion> {
         self.parts
             .iter()
             .filter(|part| part.is_requested)
@@ -205,7 +205,7 @@ impl<'a> Companions<'a> {
     }
 
     /// Those that come from archives.
-    pub fn archives(&self) -> impl Iterator<Item = (&'a Companion, &'a Artifact)> {
+    pub(crate) fn archives(&self) -> impl Iterator<Item = (&'a Companion, &'a Artifact)> {
         self.parts.iter().filter_map(|part| match part.source {
             Source::Archive(archive) => Some((part.companion, archive)),
             _ => None,
@@ -213,7 +213,7 @@ impl<'a> Companions<'a> {
     }
 
     /// The repository that is added for some of them, and those that come from it.
-    pub fn added_repository(&self) -> Option<(&'a PackageRepository, Vec<&'a Companion>)> {
+    pub(crate) fn added_repository(&self) -> Option<(&'a PackageRepository, Vec<&'a Companion>)> {
         let added = |part: &Part<'a>| {
             if let Source::Added(_, repository) = part.source {
                 Some(repository)
@@ -227,17 +227,17 @@ impl<'a> Companions<'a> {
     }
 
     /// Those that NVSwitches need and the user has to install.
-    pub fn unavailable(&self) -> impl Iterator<Item = &'a Companion> {
+    pub(crate) fn unavailable(&self) -> impl Iterator<Item = &'a Companion> {
         self.missing().filter(|of| !of.on_request)
     }
 
     /// Those that the user asks for and that gpusetup cannot install.
-    pub fn refused(&self) -> impl Iterator<Item = &'a Companion> {
+    pub(crate) fn refused(&self) -> impl Iterator<Item = &'a Companion> {
         self.missing().filter(|of| of.on_request)
     }
 
     /// The one that would connect the hosts that the user named, if gpusetup cannot install it.
-    pub fn unconnected(&self) -> Option<&'a Companion> {
+    pub(crate) fn unconnected(&self) -> Option<&'a Companion> {
         self.missing()
             .find(|of| self.has_peers && of.peers.is_some())
     }
@@ -251,7 +251,7 @@ impl<'a> Companions<'a> {
 
     /// Those that start only after the user has named the hosts of their domain, with the file that
     /// names them.
-    pub fn unconfigured(&self) -> impl Iterator<Item = (&'a Companion, &'a str)> {
+    pub(crate) fn unconfigured(&self) -> impl Iterator<Item = (&'a Companion, &'a str)> {
         self.connecting()
             .filter(|(part, _)| !self.has_peers && !part.is_enabled)
             .map(|(part, file)| (part.companion, file))
@@ -259,7 +259,7 @@ impl<'a> Companions<'a> {
 
     /// The files that name the hosts of the domain, each with the units that read it and run
     /// already.
-    pub fn peer_files(&self) -> impl Iterator<Item = (&'a str, &'a [String])> {
+    pub(crate) fn peer_files(&self) -> impl Iterator<Item = (&'a str, &'a [String])> {
         let running = |part: &Part<'a>| {
             if part.is_enabled {
                 part.companion.units.as_slice()
@@ -282,7 +282,7 @@ impl<'a> Companions<'a> {
     }
 
     /// The units that the plan starts: none as long as something is missing that they depend on.
-    pub fn units(&self) -> impl Iterator<Item = (&'a str, bool)> {
+    pub(crate) fn units(&self) -> impl Iterator<Item = (&'a str, bool)> {
         let complete = self.unavailable().next().is_none();
         let is_started = move |part: &&Part| match part.companion.on_request {
             true => part.is_requested || part.is_enabled,
@@ -298,7 +298,7 @@ impl<'a> Companions<'a> {
     }
 
     /// What the plan does with them, for the title of the step. What is incomplete is not started.
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         if self
             .parts
             .iter()
@@ -312,7 +312,7 @@ impl<'a> Companions<'a> {
     }
 
     /// Their titles, for a sentence: of those that the plan sets up, if there are any.
-    pub fn titles(&self) -> String {
+    pub(crate) fn titles(&self) -> String {
         let none = self
             .parts
             .iter()

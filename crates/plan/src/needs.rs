@@ -13,7 +13,7 @@ use std::path::Path;
 impl Plan {
     /// Sets what each step needs, replacing existing values: they are not part of the fingerprint,
     /// and plans of gpusetup 0.1 lack them.
-    pub fn with_needs(mut self) -> Self {
+    pub(crate) fn with_needs(mut self) -> Self {
         for step in &mut self.steps {
             step.estimate_seconds = Some(step.estimated(&self.host));
         }
@@ -34,11 +34,10 @@ impl Plan {
 #[derive(Debug, Clone)]
 pub struct Demand {
     /// The file system.
-    pub space: Space,
-    /// The bytes that are known to be needed.
-    pub bytes: u64,
+    pub(crate) space: Space,
+    pub(crate) bytes: u64,
     /// Whether all that is needed is known.
-    pub is_whole: bool,
+    pub(crate) is_whole: bool,
 }
 
 impl Demand {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const TITLE: &str = "Block the nouveau and nova drivers";
 
 /// The step that blocks nouveau and nova.
-pub fn blacklist_nouveau(context: &StepContext) -> Step {
+pub(crate) fn blacklist_nouveau(context: &StepContext) -> Step {
     if context.chosen.driver.is_none() {
         return skipped(
             StepId::BlacklistNouveau,
@@ -74,7 +74,7 @@ fn holders(context: &StepContext) -> Vec<String> {
 }
 
 /// Whether a rival driver is loaded, so that only a reboot frees the GPU.
-pub fn rival_is_loaded(context: &StepContext) -> bool {
+pub(crate) fn rival_is_loaded(context: &StepContext) -> bool {
     let loaded = context.facts.loaded_modules.as_deref().unwrap_or_default();
     !holders(context).is_empty() || loaded.iter().any(|m| is_rival(&m.name))
 }

@@ -71,7 +71,6 @@ struct Premises<'a> {
 
 /// The kernel that something was made for.
 enum Kernel<'a> {
-    /// This one.
     Release(&'a str),
     /// One of its series and flavour: `6.8` and `generic` of `6.8.0-64-generic`.
     Series(&'a str),

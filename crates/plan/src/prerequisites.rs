@@ -13,7 +13,7 @@ use gpusetup_text::ids::CheckId;
 const TITLE: &str = "Install the build tools";
 
 /// The step that installs them, and warnings.
-pub fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
+pub(crate) fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
     let mut warnings = Vec::new();
     let Some(distribution) = context.distribution else {
         let why = gpusetup_causes::unknown_packages(&context.facts.os.name);
@@ -172,7 +172,7 @@ fn named_as(context: &StepContext, distribution: &Distribution) -> Option<Warnin
 
 /// Warnings about the packages of an engine that the plan installs, if their repository is not
 /// enabled.
-pub fn of_engine(context: &StepContext) -> Vec<Warning> {
+pub(crate) fn of_engine(context: &StepContext) -> Vec<Warning> {
     let asked = context
         .containers
         .as_ref()
@@ -268,7 +268,7 @@ fn by_hand(context: &StepContext) -> Option<Warning> {
 
 /// Refuses a plan that cannot be carried out: build tools are missing, and it is not known which
 /// packages contain them.
-pub fn not_without_tools(context: &StepContext) -> Result<(), Conflict> {
+pub(crate) fn not_without_tools(context: &StepContext) -> Result<(), Conflict> {
     if context.distribution.is_some() {
         return Ok(());
     }

@@ -18,7 +18,7 @@ const KEYS: &str = "keys";
 
 /// The step that adds repositories that are not enabled: of the driver or, if its repository lacks
 /// them, of companions, and of the toolkit.
-pub fn add_repository(context: &StepContext, database: &Database) -> Option<Step> {
+pub(crate) fn add_repository(context: &StepContext, database: &Database) -> Option<Step> {
     let of_driver = context
         .chosen
         .driver
@@ -249,23 +249,22 @@ impl Source<'_> {
 }
 
 /// A repository that gpusetup added, and what the package manager noted about it.
-pub struct Added<'a> {
-    /// What it is for.
-    pub of: RepositoryUse,
+pub(crate) struct Added<'a> {
+    pub(crate) of: RepositoryUse,
     /// The notes about it and its keys.
-    pub notes: &'a [Note],
+    pub(crate) notes: &'a [Note],
 }
 
 impl Added<'_> {
     /// Whether the host has its source.
-    pub fn is_there(&self, database: &Database, facts: &Facts) -> bool {
+    pub(crate) fn is_there(&self, database: &Database, facts: &Facts) -> bool {
         let files = repository_files(database, &facts.os, &facts.machine.arch, self.of);
         files.sources.iter().any(|path| is_file(facts, path))
     }
 
     /// The step that removes it, with its keys unless another source needs them; none if gpusetup
     /// added none.
-    pub fn removal(
+    pub(crate) fn removal(
         &self,
         database: &Database,
         facts: &Facts,

@@ -9,7 +9,7 @@ use gpusetup_resolve::{ChosenDriver, Conflict, Hint, Method, Request, Supply};
 use gpusetup_text::text::all_of;
 
 /// The step of a plan without a driver; none if nothing is requested.
-pub fn without_driver(context: &StepContext) -> Option<Step> {
+pub(crate) fn without_driver(context: &StepContext) -> Option<Step> {
     let is_requested = |of: &&Companion| context.request.companions.contains(&of.id);
     let requested = context.known_companions.iter().filter(is_requested);
     let titles: Vec<_> = requested.map(|of| of.title.as_str()).collect();
@@ -18,7 +18,7 @@ pub fn without_driver(context: &StepContext) -> Option<Step> {
 }
 
 /// Why a plan without a driver sets up nothing beside it.
-pub fn no_driver(context: &StepContext) -> &'static str {
+pub(crate) fn no_driver(context: &StepContext) -> &'static str {
     match context.facts.machine.kind {
         MachineKind::Container => "this plan chooses no driver: that of a container is its host's",
         _ => "this plan chooses no driver",
@@ -26,14 +26,17 @@ pub fn no_driver(context: &StepContext) -> &'static str {
 }
 
 /// The suggestion to leave out a companion that the user asks for.
-pub fn without(context: &StepContext, of: &Companion) -> Hint {
+pub(crate) fn without(context: &StepContext, of: &Companion) -> Hint {
     let mut smaller = context.request.clone();
     smaller.companions.remove(&of.id);
     Hint::asking("without it", smaller)
 }
 
 /// Refuses a requested companion that no repository has which gpusetup can use on this host.
-pub fn not_without_source(database: &Database, context: &StepContext) -> Result<(), Conflict> {
+pub(crate) fn not_without_source(
+    database: &Database,
+    context: &StepContext,
+) -> Result<(), Conflict> {
     let is_host = context.facts.machine.kind != MachineKind::Container;
     let missing = context
         .companions

@@ -40,7 +40,7 @@ enum Origin {
 
 /// The steps that make the key known: none where the modules need none, or where the firmware
 /// trusts it already and DKMS uses it.
-pub fn sign_modules(context: &StepContext) -> Vec<Step> {
+pub(crate) fn sign_modules(context: &StepContext) -> Vec<Step> {
     let Some(key) = key_for(
         context.facts,
         context.distribution,
@@ -78,7 +78,7 @@ pub fn sign_modules(context: &StepContext) -> Vec<Step> {
 
 /// What a person must know before an apply: nobody else can enrol the key, or whether one is needed
 /// is not known.
-pub fn warning(context: &StepContext) -> Option<String> {
+pub(crate) fn warning(context: &StepContext) -> Option<String> {
     let (facts, request) = (context.facts, context.request);
     if builds(context.chosen) && !signs(facts, request) {
         return match facts.secure_boot {
@@ -347,7 +347,7 @@ fn drop_in(key: &Key) -> Operation {
 }
 
 /// The options with which nvidia-installer signs the modules that it builds.
-pub fn installer_options(context: &StepContext) -> Vec<String> {
+pub(crate) fn installer_options(context: &StepContext) -> Vec<String> {
     let key = key_for(
         context.facts,
         context.distribution,
@@ -480,7 +480,7 @@ fn found<'f>(facts: &'f Facts, chosen: &Resolution) -> Option<&'f SigningKey> {
 
 /// Refuses to build modules that the kernel would not load, which shows only after the reboot:
 /// their key is not enrolled, and gpusetup cannot prepare that.
-pub fn not_unsigned(
+pub(crate) fn not_unsigned(
     facts: &Facts,
     distribution: Option<&Distribution>,
     request: &Request,

@@ -11,7 +11,7 @@ use gpusetup_text::ids::CheckId;
 
 /// The warning if the driver that is there, and stays, does not run the toolkit. `gives` is the
 /// toolkit that a request gets, if the driver runs it.
-pub fn not_run(
+pub(crate) fn not_run(
     database: &Database,
     context: &StepContext,
     gives: impl Fn(&Request) -> Option<CudaVersion>,
@@ -47,7 +47,7 @@ pub fn not_run(
 
 /// The oldest driver that runs an installed toolkit's programs, and the host's, if that is older.
 /// WSL2's is not known.
-pub fn too_old(
+pub(crate) fn too_old(
     database: &Database,
     facts: &Facts,
     toolkit: &Toolkit,
@@ -63,7 +63,11 @@ pub fn too_old(
 
 /// The warning if the toolkit that becomes the default is one whose programs the host's driver does
 /// not run.
-pub fn default_not_run(database: &Database, facts: &Facts, toolkit: &Toolkit) -> Option<Warning> {
+pub(crate) fn default_not_run(
+    database: &Database,
+    facts: &Facts,
+    toolkit: &Toolkit,
+) -> Option<Warning> {
     let (least, have) = too_old(database, facts, toolkit)?;
     let text = format!(
         "programs of CUDA {} do not run on driver {have}: they need driver {least} or newer",
@@ -77,7 +81,7 @@ pub fn default_not_run(database: &Database, facts: &Facts, toolkit: &Toolkit) ->
 
 /// The warning if the kernel modules of another version than the installed driver's are loaded, and
 /// the plan leaves the driver as it is.
-pub fn loaded_before(context: &StepContext) -> Option<String> {
+pub(crate) fn loaded_before(context: &StepContext) -> Option<String> {
     let machine = &context.facts.machine;
     let is_host = machine.kind != MachineKind::Container && !machine.is_tree;
     let stays = context

@@ -339,7 +339,7 @@ impl StepId {
     }
 
     /// The same step for a toolkit of this series beside the default one.
-    pub fn beside(self, series: CudaVersion) -> Self {
+    pub(crate) fn beside(self, series: CudaVersion) -> Self {
         match self {
             Self::InstallCuda => Self::InstallFurtherCuda(series),
             Self::InstallAddOn(id) => Self::InstallFurtherAddOn(id, series),

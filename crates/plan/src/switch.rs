@@ -71,7 +71,7 @@ fn not_installed(
 }
 
 /// The hint with these toolkits: `installed: 11.8 and 12.4.1`.
-pub fn installed<'a>(toolkits: impl Iterator<Item = &'a Toolkit>) -> String {
+pub(crate) fn installed<'a>(toolkits: impl Iterator<Item = &'a Toolkit>) -> String {
     let versions: Vec<_> = toolkits
         .map(|toolkit| toolkit.version.to_string())
         .collect();

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const CUDA: &str = "Install the CUDA toolkit";
 
 /// The step that installs the toolkit.
-pub fn install_cuda(context: &StepContext) -> Step {
+pub(crate) fn install_cuda(context: &StepContext) -> Step {
     let (Some(cuda), Some(toolkit)) = (&context.chosen.cuda, context.toolkit()) else {
         return skipped(StepId::InstallCuda, CUDA, "no toolkit was requested");
     };
@@ -77,7 +77,7 @@ pub fn install_cuda(context: &StepContext) -> Step {
 }
 
 /// The steps that install the toolkits beside the default one, each with its add-ons.
-pub fn install_further(context: &StepContext) -> Vec<Step> {
+pub(crate) fn install_further(context: &StepContext) -> Vec<Step> {
     let of_toolkit = |toolkit: &StepContext| {
         let steps =
             std::iter::once(install_cuda(toolkit)).chain(super::add_on::install_beside(toolkit));
@@ -93,7 +93,7 @@ pub fn install_further(context: &StepContext) -> Vec<Step> {
 }
 
 /// The step that creates the links of add-on libraries and of the default toolkit.
-pub fn fix_symlinks(context: &StepContext) -> Step {
+pub(crate) fn fix_symlinks(context: &StepContext) -> Step {
     const TITLE: &str = "Create the library links";
     let Some(toolkit) = context.toolkit() else {
         return skipped(StepId::FixSymlinks, TITLE, "no toolkit was requested");
@@ -131,7 +131,7 @@ pub fn fix_symlinks(context: &StepContext) -> Step {
 
 /// Why a toolkit becomes the default one, if several are requested, or another one was the default
 /// until now.
-pub fn why_default(context: &StepContext) -> Option<Reason> {
+pub(crate) fn why_default(context: &StepContext) -> Option<Reason> {
     let (series, toolkit) = (context.series()?, context.toolkit()?);
     let before = context
         .facts
@@ -171,7 +171,7 @@ fn default_link(context: &StepContext, toolkit: &Path) -> Option<Act> {
 
 /// The link that makes a toolkit the default one; relative if it is below the prefix, so that both
 /// can be moved together.
-pub fn link_to(facts: &Facts, prefix: &Path, toolkit: &Path) -> Act {
+pub(crate) fn link_to(facts: &Facts, prefix: &Path, toolkit: &Path) -> Act {
     let path = prefix.join("cuda");
     let name = toolkit
         .file_name()

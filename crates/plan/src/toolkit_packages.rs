@@ -20,7 +20,7 @@ const NAME: &str = "cuda";
 const UNPACKAGED: &str = "1";
 
 /// The step that installs the toolkit's packages.
-pub fn install(cuda: &ChosenToolkit, repository: &PackageRepository) -> Step {
+pub(crate) fn install(cuda: &ChosenToolkit, repository: &PackageRepository) -> Step {
     let release = cuda.release.version;
     let title = format!("Install the CUDA toolkit {release}");
     let Some(packages) = &repository.toolkit else {
@@ -48,7 +48,7 @@ pub fn install(cuda: &ChosenToolkit, repository: &PackageRepository) -> Step {
 }
 
 /// Whether `/usr/local/cuda` is an alternative of packages, or becomes one.
-pub fn has_alternative(context: &StepContext) -> bool {
+pub(crate) fn has_alternative(context: &StepContext) -> bool {
     context
         .chosen
         .toolkits()
@@ -57,14 +57,14 @@ pub fn has_alternative(context: &StepContext) -> bool {
 }
 
 /// Whether the default toolkit's link is an alternative now.
-pub fn is_alternative(facts: &Facts, prefix: &Path) -> bool {
+pub(crate) fn is_alternative(facts: &Facts, prefix: &Path) -> bool {
     let link = facts.node(&prefix.join("cuda"));
     matches!(link, Some(Node::Link { target }) if target == Path::new(CUDA_ALTERNATIVE))
 }
 
 /// What chooses a toolkit among the alternatives; none if the default toolkit's link is no
 /// alternative.
-pub fn alternative(facts: &Facts, prefix: &Path, toolkit: &Toolkit) -> Option<Vec<Act>> {
+pub(crate) fn alternative(facts: &Facts, prefix: &Path, toolkit: &Toolkit) -> Option<Vec<Act>> {
     if !is_alternative(facts, prefix) {
         return None;
     }
@@ -111,7 +111,7 @@ fn register(prefix: &Path, path: &str) -> Run {
 
 /// Chooses a toolkit of those that stay once the default one is removed. Nothing undoes that: the
 /// removed one does not come back.
-pub fn choose_next(
+pub(crate) fn choose_next(
     facts: &Facts,
     prefix: &Path,
     toolkit: &Toolkit,
@@ -133,13 +133,13 @@ pub fn choose_next(
 }
 
 /// Takes a toolkit out of the alternatives, if it is one.
-pub fn deregister(toolkit: &Path) -> Run {
+pub(crate) fn deregister(toolkit: &Path) -> Run {
     Run::new([TOOL, "--remove", NAME, &toolkit.display().to_string()], 60)
 }
 
 /// Chooses a toolkit among the alternatives, where the system would choose another one by itself:
 /// it prefers the newest.
-pub fn choose(context: &StepContext, toolkit: &Path) -> Option<Act> {
+pub(crate) fn choose(context: &StepContext, toolkit: &Path) -> Option<Act> {
     let cuda = context.chosen.cuda.as_ref()?;
     let chosen = matches!(context.facts.node(Path::new(CUDA_ALTERNATIVE)), Some(Node::Link { target }) if target == toolkit);
     let version = cuda.version();

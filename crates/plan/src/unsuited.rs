@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 /// Refuses a requested companion that does not work with the driver, or that the host does not
 /// need.
-pub fn not_unsuited(context: &StepContext) -> Result<(), Conflict> {
+pub(crate) fn not_unsuited(context: &StepContext) -> Result<(), Conflict> {
     let is_host = context.facts.machine.kind != MachineKind::Container;
     let all = context
         .companions
@@ -156,7 +156,7 @@ fn by_dma_buf(context: &StepContext, of: &Companion, driver: &ChosenDriver) -> O
 }
 
 /// Warnings of requested companions whose documentation does not name the line of a GPU (GS805).
-pub fn on_other_gpus(context: &StepContext) -> Vec<String> {
+pub(crate) fn on_other_gpus(context: &StepContext) -> Vec<String> {
     let is_host = context.facts.machine.kind != MachineKind::Container;
     let all = context
         .companions

@@ -12,7 +12,7 @@ use gpusetup_text::ids::CheckId;
 const TITLE: &str = "Choose how the kernel and the driver are updated";
 
 /// The step that holds or releases them. What an earlier apply held stays so with a new driver.
-pub fn updates(context: &StepContext) -> Step {
+pub(crate) fn updates(context: &StepContext) -> Step {
     let (Some(driver), Some(manager)) = (&context.chosen.driver, context.facts.os.package_manager)
     else {
         return skipped(StepId::Updates, TITLE, "this plan installs no driver");
@@ -67,7 +67,7 @@ pub fn updates(context: &StepContext) -> Step {
 }
 
 /// Refuses to hold packages with a package manager that cannot be told to.
-pub fn not_without_holds(facts: &Facts, request: &Request) -> Result<(), Conflict> {
+pub(crate) fn not_without_holds(facts: &Facts, request: &Request) -> Result<(), Conflict> {
     let can = facts
         .os
         .package_manager

@@ -10,7 +10,7 @@ use std::borrow::Borrow;
 
 /// Refuses to install packages of a repository that is added over those of another vendor: some
 /// have the same names, and each upgrade would mix them.
-pub fn not_two_vendors(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
+pub(crate) fn not_two_vendors(facts: &Facts, chosen: &Resolution) -> Result<(), Conflict> {
     let (Some(installed), Some(driver)) = (&facts.driver, &chosen.driver) else {
         return Ok(());
     };
@@ -34,7 +34,7 @@ pub fn not_two_vendors(facts: &Facts, chosen: &Resolution) -> Result<(), Conflic
 
 /// Suggests a driver from the enabled repositories if one was refused by the rule above, or the
 /// installed one. `gives` is what a request gets, if it gets anything.
-pub fn with_enabled<'a, Chosen: Borrow<Resolution<'a>>>(
+pub(crate) fn with_enabled<'a, Chosen: Borrow<Resolution<'a>>>(
     request: &Request,
     mut conflict: Conflict,
     gives: impl Fn(&Request) -> Option<Chosen>,

@@ -8,7 +8,7 @@ use gpusetup_recipes::compile;
 use gpusetup_resolve::Install;
 
 /// The step that verifies the installation. Every apply runs it again; it changes nothing.
-pub fn verify(context: &StepContext, converged: bool) -> Step {
+pub(crate) fn verify(context: &StepContext, converged: bool) -> Step {
     let mut asks = Vec::new();
     if let Some(driver) = &context.chosen.driver {
         // With packages, the repository decides the patch level; only the branch was chosen.
@@ -114,7 +114,7 @@ pub fn verify(context: &StepContext, converged: bool) -> Step {
 }
 
 /// The distribution's name for the kernel module of an installed packaged driver.
-pub fn kept_module<'a>(context: &'a StepContext) -> &'a str {
+pub(crate) fn kept_module<'a>(context: &'a StepContext) -> &'a str {
     let installed = context.facts.driver.as_ref();
     let offers = context
         .distribution

@@ -18,7 +18,7 @@ const DAEMON: &str = "nvidia-gridd.service";
 const MODE: u32 = 0o744;
 
 /// The step that places the token, and has the daemon read it.
-pub fn vgpu_licence(context: &StepContext) -> Step {
+pub(crate) fn vgpu_licence(context: &StepContext) -> Step {
     let Some(token) = &context.request.settings.vgpu_token else {
         return skipped(StepId::VgpuLicence, TITLE, "it was not requested");
     };
@@ -66,7 +66,7 @@ pub fn vgpu_licence(context: &StepContext) -> Step {
 }
 
 /// Refuses a token for a driver that cannot use it.
-pub fn not_without_guest_driver(
+pub(crate) fn not_without_guest_driver(
     facts: &Facts,
     request: &Request,
     chosen: &Resolution,

@@ -6,7 +6,7 @@ mod preferred;
 mod values;
 mod whole;
 
-pub use preferred::preferred;
+pub(crate) use preferred::preferred;
 
 use gpusetup_host::{PathFile, Syntax};
 use gpusetup_operation::{EditFile, LineEdit, Operation};

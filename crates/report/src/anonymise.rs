@@ -14,26 +14,24 @@ use words::{email, host_of_line, is_word, kind_of, private_value, token};
 
 /// Known private names, and names that are known not to be private.
 #[derive(Debug, Clone, Default)]
-pub struct Names {
+pub(crate) struct Names {
     /// The host's own names.
-    pub hosts: Vec<String>,
-    /// Names of other hosts.
-    pub other_hosts: Vec<String>,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) other_hosts: Vec<String>,
     /// Domains: every name that ends with one is a host name.
-    pub domains: Vec<String>,
-    /// Users' names.
-    pub users: Vec<String>,
+    pub(crate) domains: Vec<String>,
+    pub(crate) users: Vec<String>,
     /// Serial numbers.
-    pub serials: Vec<String>,
+    pub(crate) serials: Vec<String>,
     /// Ids of the machine and of its boots.
-    pub ids: Vec<String>,
+    pub(crate) ids: Vec<String>,
     /// Versions and kernel releases, which are never replaced.
-    pub keep: Vec<String>,
+    pub(crate) keep: Vec<String>,
 }
 
 /// Kinds of private data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A host's name.
     Host,
     /// A user's name.
@@ -59,7 +57,7 @@ pub enum Kind {
 }
 
 /// All kinds: the name in placeholders, and the plural for readers.
-pub const KINDS: [(Kind, &str, &str); 11] = [
+pub(crate) const KINDS: [(Kind, &str, &str); 11] = [
     (Kind::Host, "host", "names of hosts"),
     (Kind::User, "user", "names of users"),
     (Kind::Address, "address", "IP addresses"),
@@ -90,7 +88,7 @@ type Found = (usize, String);
 
 /// Replaces private data, and remembers the placeholders.
 #[derive(Debug, Clone, Default)]
-pub struct Anonymiser {
+pub(crate) struct Anonymiser {
     names: HashMap<String, Kind>,
     /// The first characters of the names, and the length of the longest in bytes.
     initials: BTreeSet<char>,
@@ -105,7 +103,7 @@ pub struct Anonymiser {
 
 impl Anonymiser {
     /// An anonymiser that knows these names.
-    pub fn new(names: &Names) -> Self {
+    pub(crate) fn new(names: &Names) -> Self {
         let mut made = Self::default();
         for host in &names.hosts {
             made.own_hosts.insert(host.trim().to_lowercase());
@@ -154,7 +152,7 @@ impl Anonymiser {
 
     /// Learns names from a text: users from home directories, hosts from lines of syslog. All texts
     /// of a report are read before the first one is rewritten.
-    pub fn learn(&mut self, text: &str) {
+    pub(crate) fn learn(&mut self, text: &str) {
         for line in text.lines() {
             for user in line.split("/home/").skip(1) {
                 self.know(Kind::User, place::component(user, false));
@@ -169,17 +167,17 @@ impl Anonymiser {
     }
 
     /// How many different values of each kind were replaced.
-    pub fn counts(&self) -> &BTreeMap<Kind, usize> {
+    pub(crate) fn counts(&self) -> &BTreeMap<Kind, usize> {
         &self.counts
     }
 
     /// The text without private data and terminal controls.
-    pub fn text(&mut self, text: &str) -> String {
+    pub(crate) fn text(&mut self, text: &str) -> String {
         self.rewritten(&plain(text), false)
     }
 
     /// The same for every text in a JSON value; of the keys, only paths are rewritten.
-    pub fn json(&mut self, value: &mut Value) {
+    pub(crate) fn json(&mut self, value: &mut Value) {
         self.value(value, None);
     }
 
@@ -374,7 +372,7 @@ fn placeholder(text: &str) -> Option<usize> {
 }
 
 /// The text without controls that move a terminal's cursor, colour it or hide letters.
-pub fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {

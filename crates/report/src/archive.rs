@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 
 /// The schema of `evidence.json`.
-pub const SCHEMA: &str = "gpusetup.evidence/1";
+pub(crate) const SCHEMA: &str = "gpusetup.evidence/1";
 /// The file in a report that the checks run on.
-pub const EVIDENCE: &str = "evidence.json";
+pub(crate) const EVIDENCE: &str = "evidence.json";
 
 /// The largest unpacked size of a report, in bytes: gpusetup writes less than half.
 const MAX_UNPACKED: u64 = 32 << 20;
@@ -33,7 +33,7 @@ const LEVEL: i32 = 3;
 pub struct Collected {
     /// The name and version of this format.
     #[cfg_attr(feature = "schemas", schemars(extend("const" = SCHEMA)))]
-    pub schema: String,
+    pub(crate) schema: String,
     /// The version of gpusetup that collected it.
     pub tool: String,
     /// The time in UTC: `2026-11-21T12:34:56Z`.
@@ -121,7 +121,7 @@ pub fn open(archive: impl Read) -> Result<Collected, ArchiveError> {
 
 /// The texts in an archive, by name. The whole archive is unpacked, so that its checksum is
 /// verified.
-pub fn unpack(archive: impl Read) -> Result<BTreeMap<String, String>, ArchiveError> {
+pub(crate) fn unpack(archive: impl Read) -> Result<BTreeMap<String, String>, ArchiveError> {
     let mut bytes = Vec::new();
     let decoder = zst::Decoder::new(archive)?.window(WINDOW)?;
     decoder.take(MAX_UNPACKED + 1).read_to_end(&mut bytes)?;

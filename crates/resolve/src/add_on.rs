@@ -23,7 +23,7 @@ pub struct ChosenAddOn<'a> {
 }
 
 /// Refuses requested add-ons that are unknown, or that need a toolkit when none is requested.
-pub fn none_is_impossible(database: &Database, request: &Request) -> Result<(), Conflict> {
+pub(crate) fn none_is_impossible(database: &Database, request: &Request) -> Result<(), Conflict> {
     if let Some(id) = request
         .add_ons
         .keys()
@@ -59,7 +59,7 @@ pub fn none_is_impossible(database: &Database, request: &Request) -> Result<(), 
 }
 
 /// The newest requested release that fits, or the installed one if it is kept.
-pub fn newest<'a>(
+pub(crate) fn newest<'a>(
     on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
     toolkit: &Toolkit,
@@ -84,7 +84,7 @@ pub fn newest<'a>(
 }
 
 /// Why the releases newer than the chosen one were not chosen.
-pub fn rejected<'a>(
+pub(crate) fn rejected<'a>(
     on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
     toolkit: &Toolkit,
@@ -124,7 +124,7 @@ pub fn rejected<'a>(
 
 /// The newest release that is newer than the chosen one and fits as well, but cannot be downloaded
 /// and verified.
-pub fn newer_unpublished<'a>(
+pub(crate) fn newer_unpublished<'a>(
     on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
     toolkit: &Toolkit,
@@ -144,7 +144,7 @@ pub fn newer_unpublished<'a>(
 }
 
 /// Why none of the requested releases fits, the kept ones first.
-pub fn refused<'a>(
+pub(crate) fn refused<'a>(
     on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
     toolkit: &Toolkit,
@@ -214,7 +214,7 @@ fn fits<'a>(
 
 /// If a requested release is built only for refused toolkits: the refusal of the toolkit that came
 /// nearest. `refused` are toolkits that the request accepts.
-pub fn refused_for<'a>(
+pub(crate) fn refused_for<'a>(
     on: &SearchContext<'a, '_>,
     of: &AddOn,
     refused: &[(CudaVersion, Refusal)],

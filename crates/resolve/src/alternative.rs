@@ -23,11 +23,11 @@ const COMPILER: [&str; 2] = ["nvcc", "cudart"];
 
 /// Whether the host can have what fits a request, as far as the caller knows: something else may
 /// stand in the way.
-pub type CanBePlanned<'j> = &'j dyn Fn(&Request) -> bool;
+pub(crate) type CanBePlanned<'j> = &'j dyn Fn(&Request) -> bool;
 
 /// Adds alternatives to a refusal. Those that cannot be planned are added only if there are no
 /// others, for the caller to say what blocks them.
-pub fn with_alternative(
+pub(crate) fn with_alternative(
     host: &KnownHost,
     request: &Request,
     conflict: Conflict,
@@ -473,7 +473,6 @@ impl Request {
         }
     }
 
-    /// The same add-ons in any version.
     pub(super) fn eased_add_ons(&self) -> BTreeMap<AddOnId, Want<AddOnVersion>> {
         self.add_ons
             .iter()
@@ -482,7 +481,7 @@ impl Request {
     }
 
     /// The same driver without a toolkit and without frameworks.
-    pub fn driver_alone(&self) -> Self {
+    pub(crate) fn driver_alone(&self) -> Self {
         Self {
             cuda: Want::Nothing,
             further: Vec::new(),

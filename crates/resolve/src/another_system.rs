@@ -13,10 +13,9 @@ const ON_WSL: &str = "wsl-ubuntu";
 /// for this one is enabled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnotherSystem<'f> {
-    /// Its address.
-    pub address: &'f str,
+    pub(crate) address: &'f str,
     /// The address of the one for this host, if it is known.
-    pub right: Option<String>,
+    pub(crate) right: Option<String>,
 }
 
 impl AnotherSystem<'_> {
@@ -89,7 +88,7 @@ pub fn has_own_repository(
 }
 
 /// Those that gpusetup can add on a distribution.
-pub fn own_repositories<'a>(
+pub(crate) fn own_repositories<'a>(
     database: &'a Database,
     distribution: &'a Distribution,
 ) -> impl Iterator<Item = &'a PackageRepository> {

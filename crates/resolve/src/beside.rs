@@ -96,7 +96,7 @@ impl Request {
     }
 
     /// All requested toolkits as the user named them, the default one first.
-    pub fn toolkits(&self) -> impl Iterator<Item = &Want<CudaVersion>> {
+    pub(crate) fn toolkits(&self) -> impl Iterator<Item = &Want<CudaVersion>> {
         std::iter::once(&self.cuda).chain(self.further.iter().map(|further| &further.cuda))
     }
 
@@ -137,15 +137,15 @@ impl Request {
 }
 
 /// What was searched for a further toolkit: each way to ask for it, with its context and its texts.
-pub struct FurtherSearch<'s, 'a> {
+pub(crate) struct FurtherSearch<'s, 'a> {
     /// What the user asked for.
-    pub wanted: &'s Want<CudaVersion>,
+    pub(crate) wanted: &'s Want<CudaVersion>,
     /// The ways to ask, the preferred first; never empty.
-    pub ways: Vec<(SearchContext<'a, 's>, Explanation<'s>)>,
+    pub(crate) ways: Vec<(SearchContext<'a, 's>, Explanation<'s>)>,
 }
 
 /// Refuses two requested toolkits of one series, which would have the same directory.
-pub fn are_apart(request: &Request, chosen: &Resolution) -> Result<(), Conflict> {
+pub(crate) fn are_apart(request: &Request, chosen: &Resolution) -> Result<(), Conflict> {
     let mut before: Vec<(CudaVersion, &Want<CudaVersion>)> = Vec::new();
     for (toolkit, wanted) in chosen.toolkits().zip(request.toolkits()) {
         let series = toolkit.release.version.series();
@@ -166,7 +166,7 @@ pub fn are_apart(request: &Request, chosen: &Resolution) -> Result<(), Conflict>
 
 /// Why the add-ons of a further toolkit differ from those that were requested; `way` is the number
 /// of the way to ask that gave them.
-pub fn other_add_ons(asked: &Request, chosen: &Resolution, way: usize) -> Vec<Reason> {
+pub(crate) fn other_add_ons(asked: &Request, chosen: &Resolution, way: usize) -> Vec<Reason> {
     let Some(series) = chosen
         .cuda
         .as_ref()

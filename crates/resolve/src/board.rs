@@ -15,7 +15,7 @@ pub struct JetsonBoard<'a, 'f> {
     /// The board in the database.
     pub system: Option<&'a System>,
     /// The JetPack of its Jetson Linux.
-    pub jetpack: Option<&'a JetPack>,
+    pub(crate) jetpack: Option<&'a JetPack>,
     l4t: Option<&'f str>,
 }
 
@@ -39,7 +39,7 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
     }
 
     /// The compute capability of its GPU.
-    pub fn capability(&self) -> Option<ComputeCapability> {
+    pub(crate) fn capability(&self) -> Option<ComputeCapability> {
         let gpu = self
             .system?
             .gpu
@@ -133,7 +133,7 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
     }
 
     /// Refuses a toolkit for servers on a board that does not use it.
-    pub fn refused(&self) -> Conflict {
+    pub(crate) fn refused(&self) -> Conflict {
         if self.may_use_sbsa() && (self.system.is_none() || self.jetpack.is_none()) {
             return self.unknown();
         }

@@ -10,7 +10,7 @@ use gpusetup_text::text::quoted;
 use std::rc::Rc;
 
 /// The GPUs that the plan must support, without those left out.
-pub fn cards(host: &KnownHost, request: &Request) -> Result<Vec<Rc<Card>>, Conflict> {
+pub(crate) fn cards(host: &KnownHost, request: &Request) -> Result<Vec<Rc<Card>>, Conflict> {
     let facts = host.facts;
     for address in &request.leave_out {
         if !facts.gpus.iter().any(|g| g.address == *address) {
@@ -53,7 +53,7 @@ fn is_alike(a: &Gpu, b: &Gpu) -> bool {
 
 /// The GPUs to leave out, including those that no driver supports here. None if that adds no GPU,
 /// or would leave none.
-pub fn without_hopeless(host: &KnownHost, request: &Request) -> Option<Vec<String>> {
+pub(crate) fn without_hopeless(host: &KnownHost, request: &Request) -> Option<Vec<String>> {
     let (hopeless, others): (Vec<_>, Vec<_>) =
         served(host.facts, request).partition(|gpu| card(host, gpu, request).is_err());
     let more = hopeless.iter().map(|gpu| gpu.address.clone());

@@ -23,13 +23,13 @@ pub struct Part<'a> {
     /// NVIDIA's archive of it for the host's machine architecture.
     archive: &'a ComponentArchive,
     /// Why it is installed, if it was not named.
-    pub need: Option<&'a ComponentNeed>,
+    pub(crate) need: Option<&'a ComponentNeed>,
     /// The title of the add-on that needs it.
-    pub add_on: Option<&'a str>,
+    pub(crate) add_on: Option<&'a str>,
     /// Whether it is already in the toolkit.
     pub there: bool,
     /// Whether it is already in the toolkit and was not requested: it is kept.
-    pub beside: bool,
+    pub(crate) beside: bool,
 }
 
 impl Part<'_> {
@@ -39,14 +39,14 @@ impl Part<'_> {
     }
 
     /// Why it is installed, if it was not named: "cuda_nvcc runs its cicc".
-    pub fn why(&self) -> Option<String> {
+    pub(crate) fn why(&self) -> Option<String> {
         let need = self.need?;
         Some(format!("{} {}", self.add_on.unwrap_or(&need.of), need.why))
     }
 }
 
 /// The named components without duplicates; an unknown name is an error in the request.
-pub fn named<'a>(
+pub(crate) fn named<'a>(
     database: &'a Database,
     request: &Request,
 ) -> Result<Vec<&'a Component>, Conflict> {
@@ -74,7 +74,7 @@ pub fn named<'a>(
 }
 
 /// The components for which a release has archives.
-pub fn published<'a>(
+pub(crate) fn published<'a>(
     database: &'a Database,
     release: &'a ComponentRelease,
     arch: &str,
@@ -88,7 +88,7 @@ pub fn published<'a>(
 /// The named components and their dependencies, as far as the release has archives of them, each
 /// after the component that needs it; then the other components of `installed`, the existing
 /// toolkit.
-pub fn parts<'a>(
+pub(crate) fn parts<'a>(
     database: &'a Database,
     release: &'a ComponentRelease,
     named: &[&'a Component],

@@ -272,7 +272,7 @@ pub enum ConflictKind {
 impl Conflict {
     /// Nothing fits because of `rule`; includes the id of the doctor check that finds the same, if
     /// there is one.
-    pub fn new(rule: impl Into<Rule>, sentence: impl Into<String>) -> Self {
+    pub(crate) fn new(rule: impl Into<Rule>, sentence: impl Into<String>) -> Self {
         let rule = rule.into();
         Self {
             kind: ConflictKind::NothingFits,
@@ -286,12 +286,12 @@ impl Conflict {
     }
 
     /// Nothing fits, and nobody asks why.
-    pub fn unexplained() -> Self {
+    pub(crate) fn unexplained() -> Self {
         Self::new(RuleId::Request, "")
     }
 
     /// Nothing fits: the refusal of the candidate that came nearest.
-    pub fn refused(of: &Subject, refusal: Refusal, context: &Explanation) -> Self {
+    pub(crate) fn refused(of: &Subject, refusal: Refusal, context: &Explanation) -> Self {
         let explained = refusal.explain(of, context);
         let sentence = format!("{} does not fit: {}", of.named(), explained.sentence);
         Self {
@@ -317,8 +317,7 @@ impl Conflict {
         .check(check)
     }
 
-    /// There is no GPU.
-    pub fn no_gpu() -> Self {
+    pub(crate) fn no_gpu() -> Self {
         Self {
             kind: ConflictKind::NoGpu,
             ..Self::new(
@@ -330,7 +329,7 @@ impl Conflict {
     }
 
     /// There are GPUs, and the request leaves all of them out.
-    pub fn all_left_out() -> Self {
+    pub(crate) fn all_left_out() -> Self {
         Self {
             kind: ConflictKind::NoGpu,
             ..Self::new(RuleId::GpuPresent, "--leave-out leaves no GPU to plan for")

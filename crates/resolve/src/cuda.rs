@@ -16,26 +16,25 @@ use gpusetup_host::{Facts, Toolkit as InstalledToolkit};
 use std::rc::Rc;
 
 /// The input of the search for toolkit and add-ons, computed once.
-pub struct SearchContext<'a, 'f> {
+pub(crate) struct SearchContext<'a, 'f> {
     /// The compatibility database.
-    pub database: &'a Database,
+    pub(crate) database: &'a Database,
     /// The facts about the host.
-    pub facts: &'f Facts,
-    /// The request.
-    pub request: &'f Request,
+    pub(crate) facts: &'f Facts,
+    pub(crate) request: &'f Request,
     /// The distinct GPUs, each with its index and its architecture.
-    pub kinds: Vec<(usize, &'f Card, Option<&'a Architecture>)>,
+    pub(crate) kinds: Vec<(usize, &'f Card, Option<&'a Architecture>)>,
     /// The machine architecture as in the names of CUDA's files.
-    pub arch: &'f str,
+    pub(crate) arch: &'f str,
     /// What is published for the machine architecture.
-    pub published: Published<'a>,
+    pub(crate) published: Published<'a>,
     distribution: Option<&'a Distribution>,
     /// The major version of the default gcc, or of the one that the prerequisites would install.
     gcc: Option<u16>,
     /// The version of the host's C library.
-    pub glibc: Option<(u32, u32)>,
+    pub(crate) glibc: Option<(u32, u32)>,
     /// The requested components; empty for the whole toolkit.
-    pub named: Rc<[&'a Component]>,
+    pub(crate) named: Rc<[&'a Component]>,
     /// Whether the library that the installer in CUDA's runfiles loads is installed, or a package
     /// provides it.
     runfiles_run: bool,
@@ -46,12 +45,16 @@ pub struct SearchContext<'a, 'f> {
     /// The series of the one that is the default.
     default: Option<CudaVersion>,
     /// The requested add-ons, in the database's order.
-    pub add_ons: Vec<WantedAddOn<'a>>,
+    pub(crate) add_ons: Vec<WantedAddOn<'a>>,
 }
 
 impl<'a, 'f> SearchContext<'a, 'f> {
     /// For a host and a request.
-    pub fn new(host: &KnownHost<'a, 'f>, request: &'f Request, cards: &'f [Rc<Card>]) -> Self {
+    pub(crate) fn new(
+        host: &KnownHost<'a, 'f>,
+        request: &'f Request,
+        cards: &'f [Rc<Card>],
+    ) -> Self {
         let KnownHost {
             database,
             facts,
@@ -102,7 +105,7 @@ impl<'a, 'f> SearchContext<'a, 'f> {
     }
 
     /// The installed toolkit of this release in the prefix.
-    pub fn installed(&self, release: CudaVersion) -> Option<&'f InstalledToolkit> {
+    pub(crate) fn installed(&self, release: CudaVersion) -> Option<&'f InstalledToolkit> {
         self.installed.iter().copied().find(|t| {
             t.version.series() == release.series()
                 && (t.version == release || t.version.patch.is_none())
@@ -112,7 +115,7 @@ impl<'a, 'f> SearchContext<'a, 'f> {
     /// The components that a toolkit is assembled from, if archives of its release are known: the
     /// requested ones or, if its runfile does not run, all of them, or those of the installed
     /// toolkit.
-    pub fn parts(&self, toolkit: &Toolkit<'a>, add_ons: &[AddOnId]) -> Vec<Part<'a>> {
+    pub(crate) fn parts(&self, toolkit: &Toolkit<'a>, add_ons: &[AddOnId]) -> Vec<Part<'a>> {
         let Some(release) = toolkit.archives else {
             return Vec::new();
         };
@@ -147,13 +150,12 @@ pub struct Toolkit<'a> {
     pub release: &'a CudaRelease,
     /// Its runfile; none for an installed toolkit without a known runfile.
     pub artifact: Option<&'a CudaArtifact>,
-    /// The archives of its components, if known.
-    pub archives: Option<&'a ComponentRelease>,
+    pub(crate) archives: Option<&'a ComponentRelease>,
     /// The repository whose packages install it, if it is not installed yet.
     pub packages: Option<&'a PackageRepository>,
     /// The version if it is already installed; only the series if its files do not name the
     /// release.
-    pub installed: Option<CudaVersion>,
+    pub(crate) installed: Option<CudaVersion>,
     /// The major version of the gcc that it needs in addition to the default one.
     pub side_gcc: Option<u16>,
 }
@@ -173,7 +175,7 @@ impl Toolkit<'_> {
 /// All releases in order of preference: installed ones (unless an upgrade is requested), those
 /// native to the driver's branch, then those that run through minor-version compatibility; in each
 /// group the newest first. `driver` is none if no driver is chosen.
-pub fn preferred<'a, 's>(
+pub(crate) fn preferred<'a, 's>(
     on: &'s SearchContext<'a, '_>,
     driver: Option<&'s Candidate>,
 ) -> impl Iterator<Item = PublishedToolkit<'a>> + use<'a, 's> {
@@ -207,7 +209,7 @@ pub fn preferred<'a, 's>(
 }
 
 /// The toolkit of a release, or why it is refused.
-pub fn toolkit<'a>(
+pub(crate) fn toolkit<'a>(
     on: &SearchContext<'a, '_>,
     driver: Option<&Candidate>,
     published: PublishedToolkit<'a>,
@@ -416,7 +418,7 @@ fn serves_board(
 
 /// Whether the driver runs programs built with this release, possibly only through minor-version
 /// compatibility.
-pub fn runs_on(release: &CudaRelease, driver: &Candidate) -> Result<(), Refusal> {
+pub(crate) fn runs_on(release: &CudaRelease, driver: &Candidate) -> Result<(), Refusal> {
     let refusal = Refusal::OldDriver(release.minimum_driver, driver.version);
     if release.runs_on(driver.version) {
         Ok(())
@@ -427,12 +429,16 @@ pub fn runs_on(release: &CudaRelease, driver: &Candidate) -> Result<(), Refusal>
 
 /// Whether the driver's branch was released with this toolkit or a newer one. Newer toolkits run
 /// through CUDA's minor-version compatibility, which does not load PTX.
-pub fn is_native(release: &CudaRelease, driver: &Candidate) -> bool {
+pub(crate) fn is_native(release: &CudaRelease, driver: &Candidate) -> bool {
     driver.branch.is_native(release.version).unwrap_or(true)
 }
 
 /// Why a newer toolkit that fits was not chosen.
-pub fn passed_over(on: &SearchContext, driver: Option<&Candidate>, chosen: &Toolkit) -> Refusal {
+pub(crate) fn passed_over(
+    on: &SearchContext,
+    driver: Option<&Candidate>,
+    chosen: &Toolkit,
+) -> Refusal {
     match driver.and_then(|d| Some((d.branch.branch, d.branch.max_cuda?))) {
         Some((branch, native)) if !(chosen.is_kept() && on.keeps_toolkits()) => {
             Refusal::NotNative(branch, native)
@@ -443,7 +449,7 @@ pub fn passed_over(on: &SearchContext, driver: Option<&Candidate>, chosen: &Tool
 
 /// The newest release that is newer than the chosen one and was passed over only because gpusetup
 /// cannot download or verify it, and why; none if there is no such release.
-pub fn newer_without_files(
+pub(crate) fn newer_without_files(
     on: &SearchContext,
     driver: Option<&Candidate>,
     chosen: &Toolkit,

@@ -24,7 +24,7 @@ pub(super) fn fact(text: impl Into<String>, source: impl Into<String>) -> Premis
 }
 
 /// Two facts that exclude each other: what was requested, and what the host lacks for it.
-pub fn request_and_host(asked: &str, lacking: &str) -> Vec<Premise> {
+pub(crate) fn request_and_host(asked: &str, lacking: &str) -> Vec<Premise> {
     vec![fact(asked, ASKED), fact(lacking, HOST)]
 }
 

@@ -43,7 +43,6 @@ impl Candidate<'_> {
 pub enum Install<'a> {
     /// Already installed, with modules of this flavour, if known.
     Kept(Method, Option<ModuleFlavour>),
-    /// From packages.
     Packages(&'a DriverOffer),
     /// From packages of a repository that is added first.
     Repository(&'a DriverOffer, &'a PackageRepository),
@@ -76,7 +75,7 @@ impl Install<'_> {
     }
 
     /// Whether its packages are made for servers, and a desktop prefers others of the same branch.
-    pub fn is_for_servers(&self) -> bool {
+    pub(crate) fn is_for_servers(&self) -> bool {
         self.offer().is_some_and(|offer| offer.for_servers)
     }
 
@@ -97,7 +96,7 @@ impl Install<'_> {
 }
 
 /// Whether two requests have the same candidates.
-pub fn asks_for_same_driver<'r>(one: &'r Request, other: &'r Request) -> bool {
+pub(crate) fn asks_for_same_driver<'r>(one: &'r Request, other: &'r Request) -> bool {
     driver_key(one) == driver_key(other)
 }
 
@@ -119,9 +118,9 @@ fn keeps_driver(request: &Request) -> bool {
 
 /// The drivers that fit.
 #[derive(Default)]
-pub struct Candidates<'a> {
+pub(crate) struct Candidates<'a> {
     /// Preferred first. Of releases that differ only in age, only the newest is a candidate.
-    pub fit: Vec<Candidate<'a>>,
+    pub(crate) fit: Vec<Candidate<'a>>,
     /// Those that also fit, but belong to a branch past its end of life.
     over: Vec<(DriverVersion, Refusal)>,
 }
@@ -223,7 +222,7 @@ impl<'a, 'h> Examination<'a, 'h> {
 }
 
 /// The candidates, preferred first.
-pub fn candidates<'a>(
+pub(crate) fn candidates<'a>(
     host: &KnownHost<'a, '_>,
     request: &Request,
     cards: &[Rc<Card>],
@@ -309,7 +308,7 @@ pub fn candidates<'a>(
 
 /// Why drivers are no candidates: all those that a driver rule refuses and that are newer than
 /// `chosen` or, if nothing was chosen, requested.
-pub fn refused<'a>(
+pub(crate) fn refused<'a>(
     host: &KnownHost<'a, '_>,
     request: &Request,
     cards: &[Rc<Card>],
@@ -399,7 +398,7 @@ fn of_file<'a>(host: &KnownHost<'a, '_>, file: &DriverFile) -> Vec<Known<'a>> {
 }
 
 /// A driver that the host or the database knows.
-pub type Known<'a> = (DriverVersion, Maturity, Install<'a>);
+pub(crate) type Known<'a> = (DriverVersion, Maturity, Install<'a>);
 
 fn by_runfile<'a>((release, artifact): (&'a DriverRelease, &'a DriverArtifact)) -> Known<'a> {
     (
@@ -418,7 +417,7 @@ fn in_bundle((version, artifact): (DriverVersion, &CudaArtifact)) -> Known<'_> {
 }
 
 /// The oldest branch of all drivers that could be installed on a host.
-pub fn oldest_branch(host: &KnownHost) -> Option<u16> {
+pub(crate) fn oldest_branch(host: &KnownHost) -> Option<u16> {
     // Runfiles are in order.
     let runfile = host
         .published
@@ -434,7 +433,7 @@ pub fn oldest_branch(host: &KnownHost) -> Option<u16> {
 
 /// The drivers that depend on the host: the installed one, those in its repositories, and those in
 /// repositories that can be added.
-pub fn own_drivers<'a>(
+pub(crate) fn own_drivers<'a>(
     database: &'a Database,
     published: Published<'a>,
     facts: &Facts,
@@ -490,7 +489,7 @@ pub fn own_drivers<'a>(
 /// The driver that is there and stays if a request leaves the driver out: toolkits should run on
 /// it. The one of a container is its host's, which is loaded. In WSL2 it is that of Windows, whose
 /// version is not known; one for Linux has no device there.
-pub fn staying<'a>(host: &KnownHost<'a, '_>) -> Option<Candidate<'a>> {
+pub(crate) fn staying<'a>(host: &KnownHost<'a, '_>) -> Option<Candidate<'a>> {
     let facts = host.facts;
     let loaded = || facts.loaded_driver()?.parse().ok();
     let installed = || facts.driver.as_ref().map(|driver| driver.version);
@@ -721,7 +720,7 @@ fn upstream(version: &str) -> Option<DriverVersion> {
 }
 
 /// The flavour to install, or why the driver is refused.
-pub fn examine(
+pub(crate) fn examine(
     version: DriverVersion,
     branch: &DriverBranch,
     install: &Install,
@@ -918,7 +917,7 @@ fn rank<'c>(
 }
 
 /// Why a newer candidate that fits was not chosen: the first preference in which it differs.
-pub fn outranked(chosen: &Candidate, other: &Candidate, request: &Request) -> Refusal {
+pub(crate) fn outranked(chosen: &Candidate, other: &Candidate, request: &Request) -> Refusal {
     let is_kept = |c: &Candidate| c.is_kept() && keeps_driver(request);
     let steady = |c: &Candidate| {
         matches!(
@@ -958,7 +957,7 @@ const NO_DRIVER: DriverVersion = DriverVersion {
 };
 
 /// Why no driver fits: the refusal of the newest requested candidate that came nearest.
-pub fn none_fits(refused: &[(DriverVersion, Refusal)], context: &Explanation) -> Conflict {
+pub(crate) fn none_fits(refused: &[(DriverVersion, Refusal)], context: &Explanation) -> Conflict {
     let cards = context.cards;
     let excluded = |old: usize| {
         let newer = |new: &Rc<Card>| {

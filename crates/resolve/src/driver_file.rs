@@ -43,7 +43,7 @@ const MAX_NAME: usize = 128;
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Named {
     /// The version of the driver.
-    pub version: DriverVersion,
+    pub(crate) version: DriverVersion,
     /// The machine architecture that it is for.
     pub arch: String,
     /// Whether it is a guest driver (`-grid`), which also drives virtual GPUs.
@@ -101,7 +101,7 @@ impl Named {
 }
 
 /// Refuses a file for another machine, and one of a branch that the database does not know.
-pub fn fits(host: &KnownHost, request: &Request) -> Result<(), Conflict> {
+pub(crate) fn fits(host: &KnownHost, request: &Request) -> Result<(), Conflict> {
     let Some(DriverFile {
         is: Named { version, arch, .. },
         file,

@@ -28,18 +28,18 @@ macro_rules! text {
 
 /// A refusal of a candidate.
 #[derive(Debug)]
-pub struct Explained {
-    pub rule: Rule,
+pub(crate) struct Explained {
+    pub(crate) rule: Rule,
     /// To follow the candidate's name: "it targets 7.5 and up; Tesla V100 has compute capability
     /// 7.0".
-    pub sentence: String,
+    pub(crate) sentence: String,
     /// Empty unless asked for.
-    pub premises: Vec<Premise>,
+    pub(crate) premises: Vec<Premise>,
 }
 
 impl Refusal {
     /// The rule, the sentence and the premises.
-    pub fn explain(self, of: &Subject, context: &Explanation) -> Explained {
+    pub(crate) fn explain(self, of: &Subject, context: &Explanation) -> Explained {
         let with_premises = true;
         self.explained(&Explainer {
             of,
@@ -49,7 +49,7 @@ impl Refusal {
     }
 
     /// The entry in a plan's `rejected`.
-    pub fn rejection(self, of: &Subject, context: &Explanation) -> Rejection {
+    pub(crate) fn rejection(self, of: &Subject, context: &Explanation) -> Rejection {
         let with_premises = false;
         let explained = self.explained(&Explainer {
             of,

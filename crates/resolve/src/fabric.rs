@@ -14,7 +14,7 @@ pub struct Joined<'a> {
     /// The database's facts about them.
     pub fabric: &'a Fabric,
     /// How many NVSwitches were seen; 0 if they are inferred from the GPUs.
-    pub seen: usize,
+    pub(crate) seen: usize,
 }
 
 impl<'a> Joined<'a> {
@@ -122,7 +122,7 @@ pub fn package_beside<'a>(
 
 /// Whether the host's repositories have a companion of an installed driver only in versions for
 /// other drivers.
-pub fn has_only_others(
+pub(crate) fn has_only_others(
     distribution: Option<&Distribution>,
     facts: &Facts,
     companion: &Companion,
@@ -154,7 +154,7 @@ fn beside<'a>(
 }
 
 /// Whether a package of a companion fits a driver, as far as the host's package lists tell.
-pub fn is_offered(
+pub(crate) fn is_offered(
     facts: &Facts,
     offer: &DriverOffer,
     name: &str,

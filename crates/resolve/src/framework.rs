@@ -25,22 +25,22 @@ struct Wish<'a> {
 type Choice<'a> = Vec<&'a FrameworkBuild>;
 
 /// The request that follows from one choice of builds, and why.
-pub struct Combination {
+pub(crate) struct Combination {
     /// The request with CUDA and cuDNN named.
-    pub request: Request,
+    pub(crate) request: Request,
     /// The versions that each framework was built with.
-    pub reason: String,
+    pub(crate) reason: String,
     /// Where these versions are published.
-    pub sources: String,
+    pub(crate) sources: String,
     /// Limits on these GPUs: `tensorflow==2.21: kernels are compiled at the first start`.
-    pub cautions: Vec<String>,
+    pub(crate) cautions: Vec<String>,
     /// How each build is installed.
-    pub python: Vec<PythonPackage>,
+    pub(crate) python: Vec<PythonPackage>,
 }
 
 /// The releases that match the requested frameworks, newest first: a framework without a version
 /// matches all of its releases, a range all releases in it.
-pub fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<Vec<String>> {
+pub(crate) fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<Vec<String>> {
     /// Limits the product of several frameworks without a version.
     const MAX_COMBINATIONS: usize = 500;
     let mut all = vec![Vec::new()];
@@ -81,7 +81,7 @@ pub fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<Vec<Str
 }
 
 /// The requests that satisfy all requested frameworks, preferred first.
-pub fn combinations<'a>(
+pub(crate) fn combinations<'a>(
     database: &'a Database,
     facts: &Facts,
     request: &'a Request,

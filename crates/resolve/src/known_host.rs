@@ -20,9 +20,9 @@ pub struct KnownHost<'a, 'f> {
     /// Its distribution in the database.
     pub distribution: Option<&'a Distribution>,
     /// What is published for its machine architecture.
-    pub published: Published<'a>,
+    pub(crate) published: Published<'a>,
     /// The installed driver and those in its repositories.
-    pub own_drivers: Vec<Known<'a>>,
+    pub(crate) own_drivers: Vec<Known<'a>>,
     joined: OnceCell<Option<Joined<'a>>>,
     served: RefCell<Vec<Rc<Served<'a>>>>,
     named: RefCell<Vec<Named<'a>>>,
@@ -34,11 +34,11 @@ type Named<'a> = (Vec<String>, Rc<[&'a Component]>);
 
 /// The GPUs that must be supported, and the drivers that support them: the same for all requests
 /// that ask for the same driver.
-pub struct Served<'a> {
+pub(crate) struct Served<'a> {
     /// The first such request.
-    pub request: Request,
+    pub(crate) request: Request,
     /// The GPUs, or why one of them cannot be supported.
-    pub cards: Result<Vec<Rc<Card>>, Conflict>,
+    pub(crate) cards: Result<Vec<Rc<Card>>, Conflict>,
     drivers: OnceCell<Candidates<'a>>,
 }
 
@@ -68,7 +68,7 @@ impl<'a, 'f> KnownHost<'a, 'f> {
     }
 
     /// The GPUs that a request is about, and the drivers that support them.
-    pub fn served(&self, request: &Request) -> Rc<Served<'a>> {
+    pub(crate) fn served(&self, request: &Request) -> Rc<Served<'a>> {
         if let Some(before) = self
             .served
             .borrow()
@@ -92,7 +92,7 @@ impl<'a, 'f> KnownHost<'a, 'f> {
     /// # Errors
     ///
     /// If a name is unknown, or no toolkit is requested.
-    pub fn named(&self, request: &Request) -> Result<Rc<[&'a Component]>, Conflict> {
+    pub(crate) fn named(&self, request: &Request) -> Result<Rc<[&'a Component]>, Conflict> {
         let before = |(names, known): &&Named| {
             *names == request.components && (known.is_empty() || request.cuda.is_wanted())
         };
@@ -109,7 +109,7 @@ impl<'a, 'f> KnownHost<'a, 'f> {
 
 impl<'a> Served<'a> {
     /// The drivers for these GPUs, if all of them can be supported.
-    pub fn drivers(&self, host: &KnownHost<'a, '_>) -> &Candidates<'a> {
+    pub(crate) fn drivers(&self, host: &KnownHost<'a, '_>) -> &Candidates<'a> {
         self.drivers.get_or_init(|| {
             candidates(
                 host,

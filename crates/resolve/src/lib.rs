@@ -40,12 +40,14 @@ mod wanted;
 
 pub use add_on::ChosenAddOn;
 pub use another_system::{has_own_repository, of_another_system};
-pub use beside::{Further, FurtherRequest, LockedLayers};
+pub use beside::{FurtherRequest, LockedLayers};
+
 pub use board::JetsonBoard;
 pub use card::known_card;
 pub use companion::with_companions;
 pub use component::Part;
-pub use conflict::{Alternative, Change, Conflict, ConflictKind, Hint};
+pub use conflict::{Change, Conflict, ConflictKind, Hint};
+
 pub use cuda::{Toolkit as ChosenToolkit, distributions_gcc, refused_series, serves};
 pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, changes_branch, distribution, is_over};
@@ -58,7 +60,8 @@ pub use known_host::KnownHost;
 pub use mig::MigRequest;
 pub use own_way::{NO_KNOWN_WAY, own_platform, own_way, own_way_here};
 pub use power::{is_power9, power9_setup};
-pub use python::{Extensions, Libraries, PythonCommand, PythonPackage};
+pub use python::{PythonCommand, PythonPackage};
+
 pub use search::{Resolution, summary};
 pub use settings::{
     CONTAINER_HOST, ContainerRequest, ModuleKey, ModuleOption, Settings, TokenFile, Updates,
@@ -440,7 +443,7 @@ pub struct SelectedComponent {
     /// NVIDIA's name, `cuda_nvcc`.
     pub name: String,
     /// The component's own version.
-    pub version: String,
+    pub(crate) version: String,
 }
 
 /// A chosen release of an add-on.

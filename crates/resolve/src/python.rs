@@ -28,11 +28,11 @@ pub struct PythonPackage {
     pub cudnn: Option<AddOnVersion>,
     /// It runs with newer versions of the same major version, too. Its packages then bring the
     /// newest.
-    pub or_newer: bool,
+    pub(crate) or_newer: bool,
     /// Where CUDA and cuDNN come from.
-    pub libraries: Libraries,
+    pub(crate) libraries: Libraries,
     /// The oldest driver that runs programs of this CUDA; in a plan also the host's GPUs.
-    pub minimum_driver: Option<DriverVersion>,
+    pub(crate) minimum_driver: Option<DriverVersion>,
     /// The commands that install the build, each for one package manager. Empty if no source says
     /// where it is published.
     pub commands: Vec<PythonCommand>,
@@ -46,7 +46,7 @@ pub struct PythonPackage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum Libraries {
+pub(crate) enum Libraries {
     /// From its own packages: the host needs only a driver.
     Packages,
     /// CUDA from its own packages, cuDNN from the host.
@@ -67,7 +67,7 @@ pub enum Libraries {
 pub struct PythonCommand {
     /// The package manager.
     #[cfg_attr(feature = "schemas", schemars(extend("enum" = ["pip", "uv", "conda"])))]
-    pub tool: String,
+    pub(crate) tool: String,
     /// The command, quoted for a shell.
     pub command: String,
 }
@@ -81,11 +81,11 @@ pub struct PythonCommand {
 )]
 pub struct Extensions {
     /// The CUDA series of the nvcc.
-    pub nvcc: CudaVersion,
+    pub(crate) nvcc: CudaVersion,
     /// The oldest g++ that this nvcc supports.
-    pub gcc_min: Option<u16>,
+    pub(crate) gcc_min: Option<u16>,
     /// The newest g++ that this nvcc supports.
-    pub gcc_max: Option<u16>,
+    pub(crate) gcc_max: Option<u16>,
 }
 
 impl PythonPackage {
@@ -171,7 +171,7 @@ impl PythonPackage {
 
     /// With what this toolkit needs to compile extensions: it may be newer than the build's own,
     /// within its major version.
-    pub fn compiled_with(self, toolkit: Option<&CudaRelease>) -> Self {
+    pub(crate) fn compiled_with(self, toolkit: Option<&CudaRelease>) -> Self {
         let of = |release: &CudaRelease| Extensions {
             nvcc: release.version.series(),
             gcc_min: release.gcc_min,

@@ -13,7 +13,7 @@ use gpusetup_host::{AddOnFiles, Facts};
 use gpusetup_text::ids::{AddOnRule, Recorded, Rule, RuleId};
 use std::rc::Rc;
 /// Why each part of a choice was made.
-pub fn reasons(
+pub(crate) fn reasons(
     context: &Explanation,
     facts: &Facts,
     driver: Option<&Candidate>,
@@ -438,7 +438,7 @@ fn method_reason(facts: &Facts, context: &Explanation, d: &Candidate) -> (RuleId
 }
 
 /// Why a component that was not named is installed.
-pub fn along(part: &Part) -> Option<Reason> {
+pub(crate) fn along(part: &Part) -> Option<Reason> {
     let text = format!("{} is included as a dependency: {}", part.name, part.why()?);
     let source = part.need?.sources.join(", ");
     Some(Reason {
@@ -450,7 +450,7 @@ pub fn along(part: &Part) -> Option<Reason> {
 }
 
 /// Why packages of NVIDIA's repository install the toolkit.
-pub fn from_repository(repository: &PackageRepository) -> Reason {
+pub(crate) fn from_repository(repository: &PackageRepository) -> Reason {
     Reason {
         subject: "cuda".to_owned(),
         text: "packages of NVIDIA's repository were requested".to_owned(),
@@ -460,7 +460,7 @@ pub fn from_repository(repository: &PackageRepository) -> Reason {
 }
 
 /// Why a whole toolkit is assembled from component archives.
-pub fn without_runfile(facts: &Facts, request: &Request, parts: &[Part]) -> Option<Reason> {
+pub(crate) fn without_runfile(facts: &Facts, request: &Request, parts: &[Part]) -> Option<Reason> {
     let is_whole = request.components.is_empty() && parts.iter().any(|part| !part.there);
     let why = match request.toolkit_method {
         ToolkitMethod::Components => "they were requested".to_owned(),

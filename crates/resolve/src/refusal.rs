@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// A rule that refuses a candidate, with the values for its message. GPUs are indexes into
 /// [`Explanation::cards`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// The driver branch is newer than the last one (given) that supports the GPU.
     AfterLastBranch(usize, u16),
     /// The driver branch is older than the first one (given) that supports the GPU.
@@ -121,44 +121,41 @@ pub enum Refusal {
 
 /// The layers of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layer {
-    /// The driver.
+pub(crate) enum Layer {
     Driver,
     /// The toolkit.
     Cuda,
-    /// An add-on.
     AddOn(AddOnId),
 }
 
 /// The context for the message of a refusal.
 #[derive(Debug, Clone, Copy)]
-pub struct Explanation<'a> {
+pub(crate) struct Explanation<'a> {
     /// The compatibility database.
-    pub database: &'a Database,
+    pub(crate) database: &'a Database,
     /// The GPUs that refusals refer to by index.
-    pub cards: &'a [Rc<Card>],
-    /// The request.
-    pub request: &'a Request,
+    pub(crate) cards: &'a [Rc<Card>],
+    pub(crate) request: &'a Request,
     /// The machine architecture.
-    pub arch: &'a str,
+    pub(crate) arch: &'a str,
     /// The version of the host's C library.
-    pub glibc: Option<&'a str>,
+    pub(crate) glibc: Option<&'a str>,
     /// The kernel that will run.
-    pub kernel: Option<&'a str>,
+    pub(crate) kernel: Option<&'a str>,
     /// The host's operating system.
-    pub os: &'a Os,
+    pub(crate) os: &'a Os,
     /// Why the host's packages are not known; none if they are.
-    pub unpackaged: Option<Unpackaged>,
+    pub(crate) unpackaged: Option<Unpackaged>,
     /// Whether the database knows a repository of drivers for the host that is or can be added.
-    pub addable: bool,
+    pub(crate) addable: bool,
     /// The newest branch in such a repository that depends on another one, and that one's name, if
     /// it is not enabled.
-    pub incomplete: Option<(u16, &'a str)>,
+    pub(crate) incomplete: Option<(u16, &'a str)>,
 }
 
 /// Why the driver packages of a host are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unpackaged {
+pub(crate) enum Unpackaged {
     /// The database does not know the distribution.
     Unknown,
     /// The database knows the distribution, but no driver packages of it.
@@ -170,7 +167,7 @@ pub enum Unpackaged {
 impl Refusal {
     /// What was asked for, and what is lacking for it, if the refusal is of a method and concerns
     /// no driver in particular.
-    pub fn of_method(self, context: &Explanation) -> Option<(&'static str, String)> {
+    pub(crate) fn of_method(self, context: &Explanation) -> Option<(&'static str, String)> {
         let os = &context.os.name;
         match self {
             Self::NotPackaged => {
@@ -213,7 +210,7 @@ impl Refusal {
     }
 
     /// What a toolkit lacks, if it is refused for its files.
-    pub fn of_files(self) -> Option<&'static str> {
+    pub(crate) fn of_files(self) -> Option<&'static str> {
         match self {
             Self::NoRunfile | Self::NoSum(_) => Some("a verified runfile"),
             Self::NoArchives | Self::NoInstallerLibrary | Self::NoComponent(_) => {
@@ -224,7 +221,7 @@ impl Refusal {
     }
 
     /// Whether a refused driver runfile shows that no other runfile of its branch fits.
-    pub fn is_of_branch(self) -> bool {
+    pub(crate) fn is_of_branch(self) -> bool {
         matches!(
             self,
             Self::AfterLastBranch(..)
@@ -242,7 +239,7 @@ impl Refusal {
 
     /// How near the candidate came to being chosen: of several refusals, the nearest is reported.
     /// Checksums are checked last.
-    pub fn came_far(self) -> usize {
+    pub(crate) fn came_far(self) -> usize {
         match self {
             Self::NoSum(_) => 6,
             Self::NewCompiler(..) => 5,
@@ -267,8 +264,7 @@ impl Refusal {
 
 /// A refused candidate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject<'a> {
-    /// A driver.
+pub(crate) enum Subject<'a> {
     Driver(DriverVersion),
     /// A toolkit.
     Cuda(CudaVersion),
@@ -278,7 +274,7 @@ pub enum Subject<'a> {
 
 impl Subject<'_> {
     /// Its name in messages: `CUDA 13.0.3`.
-    pub fn named(&self) -> String {
+    pub(crate) fn named(&self) -> String {
         match self {
             Self::Driver(version) => format!("driver {version}"),
             Self::Cuda(version) => format!("CUDA {version}"),
@@ -287,7 +283,7 @@ impl Subject<'_> {
     }
 
     /// Its layer of the stack.
-    pub fn layer(&self) -> Layer {
+    pub(crate) fn layer(&self) -> Layer {
         match self {
             Self::Driver(_) => Layer::Driver,
             Self::Cuda(_) => Layer::Cuda,
@@ -307,7 +303,7 @@ impl std::fmt::Display for Subject<'_> {
 }
 
 /// When a branch's support ended, after its name: "reached its end of life in 2024-06".
-pub fn end(branch: &DriverBranch) -> String {
+pub(crate) fn end(branch: &DriverBranch) -> String {
     match (&branch.end_of_life, &branch.latest_release) {
         (Some(end), _) => format!("reached its end of life in {end}"),
         (None, Some(last)) => format!("had its last release in {last}"),
@@ -316,7 +312,7 @@ pub fn end(branch: &DriverBranch) -> String {
 }
 
 /// The companion that NVSwitches need, and its version.
-pub fn needed_companion(id: CompanionId, context: &Explanation) -> String {
+pub(crate) fn needed_companion(id: CompanionId, context: &Explanation) -> String {
     let title = context.database.companion_title(id);
     let is_of_branch = context
         .database
@@ -331,7 +327,7 @@ pub fn needed_companion(id: CompanionId, context: &Explanation) -> String {
 }
 
 /// What a driver lacks whose companion cannot be had.
-pub fn lacking_companion(method: Method) -> &'static str {
+pub(crate) fn lacking_companion(method: Method) -> &'static str {
     match method {
         Method::Packages => "no enabled repository has it",
         Method::Auto | Method::Repository | Method::Runfile => "none is known for this driver",
@@ -339,7 +335,7 @@ pub fn lacking_companion(method: Method) -> &'static str {
 }
 
 /// Why a runfile cannot be used on a system.
-pub fn installer_library(system: &str) -> String {
+pub(crate) fn installer_library(system: &str) -> String {
     format!(
         "the installer in its runfile needs libxml2.so.2, but no package of it is known for {system}"
     )

@@ -8,7 +8,11 @@ use std::rc::Rc;
 
 /// The repositories of this distribution that are not enabled here and have a driver that fits:
 /// `Debian non-free has branch 535 and is not enabled`. None if there is none.
-pub fn not_enabled(host: &KnownHost, request: &Request, cards: &[Rc<Card>]) -> Option<String> {
+pub(crate) fn not_enabled(
+    host: &KnownHost,
+    request: &Request,
+    cards: &[Rc<Card>],
+) -> Option<String> {
     let kinds = &Card::kinds(cards).collect::<Vec<_>>();
     let arch = &host.facts.machine.arch;
     let needed = host

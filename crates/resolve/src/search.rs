@@ -37,7 +37,7 @@ pub struct Resolution<'a> {
     /// The driver.
     pub driver: Option<Candidate<'a>>,
     /// The driver that is there and stays, if the request leaves the driver out.
-    pub staying: Option<Candidate<'a>>,
+    pub(crate) staying: Option<Candidate<'a>>,
     /// The toolkit.
     pub cuda: Option<Toolkit<'a>>,
     /// The components, if the toolkit is assembled from component archives.
@@ -146,7 +146,7 @@ fn selected(part: &Part) -> SelectedComponent {
 }
 
 /// Resolves exactly this request, without searching for alternatives.
-pub fn attempt<'a>(
+pub(crate) fn attempt<'a>(
     host: &KnownHost<'a, '_>,
     request: &Request,
     detail: Detail,
@@ -292,7 +292,7 @@ fn unreadable_gpus(count: usize) -> Conflict {
 
 /// How detailed an answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
+pub(crate) enum Detail {
     /// With the rejected candidates and why.
     Full,
     ChoiceOnly,
@@ -992,7 +992,7 @@ fn unlayered<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Unla
 
 /// The releases nearest to one that does not exist: those of its series, else those of the nearest
 /// series of its major version. The newest come first; none if no release was named.
-pub fn nearest(database: &Database, wanted: &Want<CudaVersion>) -> Vec<CudaVersion> {
+pub(crate) fn nearest(database: &Database, wanted: &Want<CudaVersion>) -> Vec<CudaVersion> {
     let named = wanted.to_string();
     if !named.starts_with(|c: char| c.is_ascii_digit())
         || database.cuda.iter().any(|r| wanted.accepts(r.version))

@@ -223,7 +223,7 @@ impl ModuleOption {
 
 impl Updates {
     /// Its name, as the option has it.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Hold => "hold",
             Self::Follow => "follow",
@@ -233,7 +233,7 @@ impl Updates {
 
 impl Settings {
     /// Whether nothing was requested.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 

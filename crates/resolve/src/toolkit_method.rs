@@ -68,7 +68,7 @@ pub fn toolkit_repository<'a>(
 }
 
 /// Refuses a method that cannot give what is requested on this host.
-pub fn is_possible(host: &KnownHost, request: &Request) -> Result<(), Conflict> {
+pub(crate) fn is_possible(host: &KnownHost, request: &Request) -> Result<(), Conflict> {
     let method = request.toolkit_method;
     // A configuration file may say how toolkits are installed on hosts that get none.
     if method.is_auto() || !request.cuda.is_wanted() {

@@ -7,18 +7,17 @@ use gpusetup_host::{AddOnFiles, Facts, Origin};
 use std::borrow::Cow;
 
 /// A requested add-on, and its archives for the host's machine architecture.
-pub struct WantedAddOn<'a> {
-    /// The add-on.
-    pub of: &'a AddOn,
+pub(crate) struct WantedAddOn<'a> {
+    pub(crate) of: &'a AddOn,
     /// Those of the requested releases, newest first.
-    pub accepted: Cow<'a, [ArchiveRow]>,
+    pub(crate) accepted: Cow<'a, [ArchiveRow]>,
     /// The installed releases that are kept if they fit, each with the CUDA major version that it
     /// is for, if that is known.
-    pub kept: Vec<(AddOnVersion, Option<u16>)>,
+    pub(crate) kept: Vec<(AddOnVersion, Option<u16>)>,
 }
 
 /// Any version of what is wanted.
-pub fn eased<V>(want: &Want<V>) -> Want<V> {
+pub(crate) fn eased<V>(want: &Want<V>) -> Want<V> {
     if want.is_wanted() {
         Want::Best
     } else {
@@ -28,7 +27,7 @@ pub fn eased<V>(want: &Want<V>) -> Want<V> {
 
 impl Request {
     /// The requested version of an add-on.
-    pub fn add_on(&self, id: AddOnId) -> &Want<AddOnVersion> {
+    pub(crate) fn add_on(&self, id: AddOnId) -> &Want<AddOnVersion> {
         if id == AddOnId::CUDNN {
             &self.cudnn
         } else {
@@ -37,7 +36,7 @@ impl Request {
     }
 
     /// Whether the add-on was requested by name, so that a selection without it is no answer.
-    pub fn requires(&self, id: AddOnId) -> bool {
+    pub(crate) fn requires(&self, id: AddOnId) -> bool {
         if id == AddOnId::CUDNN {
             self.cudnn.is_required()
         } else {
@@ -47,7 +46,7 @@ impl Request {
 }
 
 /// All requested add-ons, in the database's order.
-pub fn wanted<'a>(
+pub(crate) fn wanted<'a>(
     database: &'a Database,
     published: Published<'a>,
     facts: &Facts,
@@ -88,13 +87,13 @@ pub fn wanted<'a>(
 
 /// Whether programs find these files of an add-on: packages are in the system's directories,
 /// whichever toolkit programs use.
-pub fn is_in_use(found: &AddOnFiles, request: &Request) -> bool {
+pub(crate) fn is_in_use(found: &AddOnFiles, request: &Request) -> bool {
     found.directory.starts_with(&request.prefix) || found.origin == Origin::Dpkg
 }
 
 impl WantedAddOn<'_> {
     /// Whether a release is installed, and kept if it fits.
-    pub fn keeps(&self, artifact: &AddOnArtifact) -> bool {
+    pub(crate) fn keeps(&self, artifact: &AddOnArtifact) -> bool {
         let line = artifact
             .cuda_line
             .split('.')

@@ -64,12 +64,12 @@ pub fn in_part<T>(part: &'static str, work: impl FnOnce() -> T) -> T {
 }
 
 /// The part that this thread is in. A thread that it starts tells it to [`in_part_of`].
-pub fn part() -> Option<&'static str> {
+pub(crate) fn part() -> Option<&'static str> {
     PART.get()
 }
 
 /// Makes this thread work for the part of the thread that started it.
-pub fn in_part_of(part: Option<&'static str>) {
+pub(crate) fn in_part_of(part: Option<&'static str>) {
     PART.set(part);
 }
 

@@ -9,7 +9,7 @@ pub const SET: u8 = 0x31;
 /// `INTEGER`.
 pub const INTEGER: u8 = 0x02;
 /// `OBJECT IDENTIFIER`.
-pub const OID: u8 = 0x06;
+pub(crate) const OID: u8 = 0x06;
 /// A context-specific tag, constructed: `[0]`.
 pub const TAGGED: u8 = 0xa0;
 const OCTETS: u8 = 0x04;
@@ -183,7 +183,7 @@ fn time((tag, text): (u8, &[u8])) -> Option<String> {
 }
 
 /// An element of DER: its tag, its content, and the rest after it.
-pub fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+pub(crate) fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = der.split_first()?;
     let (first, rest) = rest.split_first()?;
     let (length, rest) = match first {

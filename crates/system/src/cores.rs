@@ -17,7 +17,6 @@ pub fn cores() -> usize {
 pub enum Parallel<'scope, T> {
     /// A thread does it.
     Running(ScopedJoinHandle<'scope, T>),
-    /// Its result.
     Done(T),
 }
 

@@ -5,7 +5,7 @@
 /// A point where gpusetup may be cut off: right before a change, or in the middle of one. Right
 /// after a change is right before the next.
 #[cfg(feature = "test-hooks")]
-pub fn point() {
+pub(crate) fn point() {
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU64, Ordering};
     static AT: LazyLock<Option<u64>> =

@@ -4,8 +4,8 @@
 use super::is_absent;
 use super::trust::is_ours;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, chownat, fstat, linkat, mkdirat,
-    openat, openat2, readlinkat, renameat, statat, symlinkat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, linkat, mkdirat, openat,
+    openat2, readlinkat, renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -116,7 +116,7 @@ impl Directory {
     }
 
     /// Moves a name to another directory, or within this one, and replaces a file or link there.
-    pub fn rename(
+    pub(crate) fn rename(
         &self,
         name: impl AsRef<OsStr>,
         to: &Self,
@@ -153,21 +153,6 @@ impl Directory {
     pub fn open_directory(&self, name: impl AsRef<OsStr>) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(openat(&self.0, name.as_ref(), flags, Mode::empty())?.into())
-    }
-
-    /// Changes the owner and group of a name; of a link itself.
-    pub(super) fn own(&self, name: &OsStr, uid: u32, gid: u32) -> io::Result<()> {
-        let (uid, gid) = (
-            rustix::fs::Uid::from_raw(uid),
-            rustix::fs::Gid::from_raw(gid),
-        );
-        Ok(chownat(
-            &self.0,
-            name,
-            Some(uid),
-            Some(gid),
-            AtFlags::SYMLINK_NOFOLLOW,
-        )?)
     }
 
     /// Removes a file, a link or an empty directory.

@@ -18,7 +18,7 @@ pub fn current_directory() -> Option<std::path::PathBuf> {
 }
 
 /// All variables that are UTF-8, as names and values.
-pub fn variables() -> impl Iterator<Item = (String, String)> {
+pub(crate) fn variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }

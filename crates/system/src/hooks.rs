@@ -24,7 +24,7 @@ pub fn seconds(name: &str) -> Option<Duration> {
 }
 
 /// A number of milliseconds from a variable.
-pub fn milliseconds(name: &str) -> Option<Duration> {
+pub(crate) fn milliseconds(name: &str) -> Option<Duration> {
     told(name)
         .and_then(|text| text.parse().ok())
         .map(Duration::from_millis)

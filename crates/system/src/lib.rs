@@ -45,11 +45,11 @@ pub use program::{
     Ended, Log, Output, Program, Progress, keep_inherited_files_from_children, own_program,
     process_name,
 };
+pub(crate) use summed::refuse_holes;
 pub use summed::{
-    LEAST_OF_HOLES, PART_OF_DATA, consists_of_holes, copy_summed, digest, digest_of_file,
-    digest_on, refuse_holes,
+    LEAST_OF_HOLES, PART_OF_DATA, consists_of_holes, copy_summed, digest, digest_of_file, digest_on,
 };
-pub use work::{Meter, Metered};
+pub use work::Metered;
 
 use limits::Limit;
 use rustix::fs::{CWD, FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, openat};
@@ -151,7 +151,7 @@ pub struct Identity {
     /// The time of the last write: seconds since 1970, and nanoseconds.
     pub modified: (i64, i64),
     /// The time of the last change of any kind.
-    pub changed: (i64, i64),
+    pub(crate) changed: (i64, i64),
 }
 
 impl Identity {
@@ -609,19 +609,6 @@ impl System {
         directory.remove_file_if_there(&unfinished(name))
     }
 
-    /// Changes the owner and group of `path`; of a link itself, not of its target.
-    pub fn own(&self, path: impl AsRef<Path>, uid: u32, gid: u32) -> io::Result<()> {
-        let (directory, name) = self.parent(path.as_ref())?;
-        let stat = directory.stat(name)?;
-        // An unprivileged user has nothing to do here: a file that the owner creates again is
-        // already theirs.
-        if (stat.st_uid, stat.st_gid) == (uid, gid) {
-            return Ok(());
-        }
-        crash::point();
-        directory.own(name, uid, gid)
-    }
-
     /// Creates a link at `path` and replaces what is there in a single rename.
     pub fn link(&self, path: impl AsRef<Path>, target: &Path) -> io::Result<()> {
         self.replaced(path.as_ref(), |directory, new| {
@@ -770,7 +757,7 @@ fn unescaped(place: &str) -> std::ffi::OsString {
 }
 
 /// Text in which invalid UTF-8 becomes U+FFFD; valid text is not copied.
-pub fn lossy_text(bytes: Vec<u8>) -> String {
+pub(crate) fn lossy_text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 

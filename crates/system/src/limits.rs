@@ -22,13 +22,13 @@ pub const MAX_JOURNAL: u64 = 32 << 20;
 pub const MAX_LIST: u64 = 256 << 20;
 /// Bytes of a plan, of facts and of a lock file. Read, JSON takes many times its length;
 /// [`MAX_JSON_WEIGHT`] limits that.
-pub const MAX_JSON: u64 = 16 << 20;
+pub(crate) const MAX_JSON: u64 = 16 << 20;
 /// Values in such a file, where an object counts for eight: each value takes about a hundred bytes
 /// of memory.
-pub const MAX_JSON_WEIGHT: usize = 1 << 20;
+pub(crate) const MAX_JSON_WEIGHT: usize = 1 << 20;
 /// The same of a configuration, which is kept with its blanks and comments: each value takes some
 /// hundred bytes of memory.
-pub const MAX_CONFIG_WEIGHT: usize = 1 << 15;
+pub(crate) const MAX_CONFIG_WEIGHT: usize = 1 << 15;
 /// Bytes of a kernel log. What it says is kept once, however often it says it.
 pub const MAX_LOG: u64 = 16 << 20;
 /// Bytes of a text that somebody pastes. Of a longer text the end counts: errors come last.
@@ -43,14 +43,14 @@ pub const MAX_DEVICES: usize = 8192;
 pub const MAX_KEY: u64 = 4 << 20;
 /// Bytes that a program may print. `rpm -qa` with all files of all packages prints some tens of
 /// megabytes.
-pub const MAX_OUTPUT: u64 = 128 << 20;
+pub(crate) const MAX_OUTPUT: u64 = 128 << 20;
 /// Bytes of what a container engine says of an image; real ones have some kilobytes.
 pub const MAX_DESCRIPTION: u64 = 4 << 20;
 /// Names in a folder, and their bytes with what each takes in memory. `/proc/PID/fd` of a busy
 /// server is the longest real one.
-pub const MAX_NAMES: usize = 1 << 18;
+pub(crate) const MAX_NAMES: usize = 1 << 18;
 /// See [`MAX_NAMES`].
-pub const MAX_NAME_BYTES: usize = 24 << 20;
+pub(crate) const MAX_NAME_BYTES: usize = 24 << 20;
 /// Bytes of all files of a tree that a look reads whole, each as often as it is read. Of a usual
 /// host they are about one megabyte.
 pub const MAX_LOOK: u64 = 16 << 20;
@@ -64,18 +64,18 @@ const LEAST_COST: u64 = 1 << 10;
 /// The same in `/sys`, which has several short files for each device of a large machine.
 const LEAST_COST_IN_SYS: u64 = 64;
 /// Bytes of a file whose checksum a look takes: plans name the state of small files only.
-pub const MAX_SUMMED: u64 = 256 << 20;
+pub(crate) const MAX_SUMMED: u64 = 256 << 20;
 /// The time of a processor that all looks at a tree may take which one command makes: for finding
 /// files, and for what is searched, summed or unpacked and not kept. It is measured
 /// ([`work`](super::work)), because bytes do not tell it: one of xz takes from 0.7 to 39 ns, one of
 /// zstd from 0.4 to 11, and a name behind many links takes milliseconds. Ten kernels' images of
 /// zstd, each of 200 MB that become 400, take some five seconds.
-pub const MAX_WORK: Duration = Duration::from_millis(7500);
+pub(crate) const MAX_WORK: Duration = Duration::from_millis(7500);
 /// The part of it that is for finding files alone: without it, nothing that comes after large files
 /// would be found. An ordinary host takes some ten milliseconds of it.
-pub const FOR_NAMES: Duration = Duration::from_millis(500);
+pub(crate) const FOR_NAMES: Duration = Duration::from_millis(500);
 /// The same of all files of one person's home, which takes less than a millisecond.
-pub const MAX_WORK_AT_HOME: Duration = Duration::from_millis(100);
+pub(crate) const MAX_WORK_AT_HOME: Duration = Duration::from_millis(100);
 /// Bytes of memory that a decoder of xz may take: `xz -9` needs 65 MiB.
 pub const DECODER_MEMORY: u64 = 80 << 20;
 /// How many files that were left out a look names, because of each limit.
@@ -364,7 +364,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// Whether a JSON text has no more values than [`MAX_JSON_WEIGHT`].
-pub fn is_light_json(text: &[u8]) -> bool {
+pub(crate) fn is_light_json(text: &[u8]) -> bool {
     weight(text, 0) <= MAX_JSON_WEIGHT
 }
 

@@ -18,7 +18,7 @@ pub fn environment() -> Vec<(String, String)> {
 
 /// The proxies alone. Certificate paths on this machine are meaningless in a tree that a child runs
 /// in.
-pub fn proxies() -> Vec<(String, String)> {
+pub(crate) fn proxies() -> Vec<(String, String)> {
     let mut all = environment();
     all.retain(|(name, _)| name.to_ascii_lowercase().ends_with("_proxy"));
     all

@@ -21,7 +21,7 @@ pub fn digest_of_file(file: File) -> io::Result<String> {
 }
 
 /// Refuses a sparse file.
-pub fn refuse_holes(file: &File) -> io::Result<()> {
+pub(crate) fn refuse_holes(file: &File) -> io::Result<()> {
     match consists_of_holes(file)? {
         true => Err(io::Error::new(
             io::ErrorKind::InvalidData,

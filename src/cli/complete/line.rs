@@ -3,9 +3,9 @@
 
 /// A command line.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Line {
+pub(crate) struct Line {
     /// The words before the current one, the program first.
-    pub words: Vec<String>,
+    pub(crate) words: Vec<String>,
     current: Word,
 }
 
@@ -23,7 +23,7 @@ struct Word {
 
 impl Line {
     /// Reads a line of bash. `breaks` are the characters of `COMP_WORDBREAKS`.
-    pub fn read(line: &str, breaks: &str) -> Self {
+    pub(crate) fn read(line: &str, breaks: &str) -> Self {
         let mut words = Vec::new();
         let mut word: Option<Word> = None;
         let mut quote = None;
@@ -60,7 +60,7 @@ impl Line {
     }
 
     /// A line of another shell, which replaces whole words.
-    pub fn of_words(words: Vec<String>, current: String) -> Self {
+    pub(crate) fn of_words(words: Vec<String>, current: String) -> Self {
         Self {
             words,
             current: Word {
@@ -71,13 +71,13 @@ impl Line {
     }
 
     /// What was typed of the current word.
-    pub fn current(&self) -> &str {
+    pub(crate) fn current(&self) -> &str {
         &self.current.text
     }
 
     /// What bash is to put in place of the part that it replaces, quoted, for a word that completes
     /// the current one. None if the word does not.
-    pub fn completed(&self, word: &str) -> Option<String> {
+    pub(crate) fn completed(&self, word: &str) -> Option<String> {
         let Word {
             text,
             quote,

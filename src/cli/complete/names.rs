@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 
 /// A name, and what it stands for.
 #[derive(Debug)]
-pub struct GpuName {
-    /// The name.
-    pub name: String,
+pub(crate) struct GpuName {
+    pub(crate) name: String,
     /// The GPU, as its maker calls it.
-    pub about: String,
+    pub(crate) about: String,
     /// Whether it is one of the few that most people look for.
-    pub is_popular: bool,
+    pub(crate) is_popular: bool,
 }
 
 /// Words that people leave out.
@@ -27,7 +26,7 @@ const POPULAR_GENERATIONS: usize = 2;
 
 /// The names of the GPUs that drivers list, the popular ones first, then the newest. Names that
 /// several GPUs with different needs share are left out.
-pub fn gpu_names(database: &Database) -> Vec<GpuName> {
+pub(crate) fn gpu_names(database: &Database) -> Vec<GpuName> {
     // Boards may share a name; hyphens do not tell names apart.
     let mut named: BTreeMap<String, (String, Vec<&Gpu>)> = BTreeMap::new();
     for gpu in database.gpus.iter().filter(|gpu| database.is_listed(gpu)) {
@@ -170,7 +169,7 @@ fn about(gpu: &Gpu) -> String {
 }
 
 /// A name in the form that is typed: `NVIDIA GeForce RTX 3090 Ti` is `rtx3090-ti`.
-pub fn typed(name: &str) -> String {
+pub(crate) fn typed(name: &str) -> String {
     let small = name.to_lowercase();
     let words = small
         .split(|c: char| !c.is_alphanumeric())

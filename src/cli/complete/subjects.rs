@@ -30,7 +30,7 @@ fn before<'a>(words: &'a [String], command: &str) -> Option<&'a str> {
 }
 
 /// Subjects of `explain`.
-pub fn of_explain(typed: &str, words: &[String]) -> Vec<Candidate> {
+pub(crate) fn of_explain(typed: &str, words: &[String]) -> Vec<Candidate> {
     let database = shared();
     let lower = before(words, "explain").map(str::to_lowercase);
     match lower.as_deref() {
@@ -88,7 +88,7 @@ pub fn of_explain(typed: &str, words: &[String]) -> Vec<Candidate> {
 }
 
 /// Subjects of `db show`.
-pub fn of_database(typed: &str, words: &[String]) -> Vec<Candidate> {
+pub(crate) fn of_database(typed: &str, words: &[String]) -> Vec<Candidate> {
     let database = shared();
     match before(words, "show").map(str::to_lowercase).as_deref() {
         None => {}
@@ -117,7 +117,7 @@ pub fn of_database(typed: &str, words: &[String]) -> Vec<Candidate> {
 }
 
 /// The commands that have a manual page.
-pub fn of_manual(typed: &str, words: &[String]) -> Vec<Candidate> {
+pub(crate) fn of_manual(typed: &str, words: &[String]) -> Vec<Candidate> {
     let all = crate::cli::command();
     let mut command = &all;
     // `man db list`

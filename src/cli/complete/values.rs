@@ -12,16 +12,15 @@ use crate::version::CudaVersion;
 
 /// A value, and what to say of it where the shell shows that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
-    /// The value.
-    pub value: String,
+pub(crate) struct Candidate {
+    pub(crate) value: String,
     /// A few words; may be empty.
-    pub about: String,
+    pub(crate) about: String,
 }
 
 impl Candidate {
     /// A value with a few words about it.
-    pub fn new(value: impl Into<String>, about: impl Into<String>) -> Self {
+    pub(crate) fn new(value: impl Into<String>, about: impl Into<String>) -> Self {
         Self {
             value: value.into(),
             about: about.into(),
@@ -29,7 +28,7 @@ impl Candidate {
     }
 
     /// With something before it.
-    pub fn after(self, prefix: &str) -> Self {
+    pub(crate) fn after(self, prefix: &str) -> Self {
         Self {
             value: format!("{prefix}{}", self.value),
             ..self
@@ -38,7 +37,7 @@ impl Candidate {
 }
 
 /// Those of some candidates that begin with what was typed. Case does not count.
-pub fn completing(typed: &str, all: impl IntoIterator<Item = Candidate>) -> Vec<Candidate> {
+pub(crate) fn completing(typed: &str, all: impl IntoIterator<Item = Candidate>) -> Vec<Candidate> {
     let begins = |candidate: &Candidate| {
         candidate
             .value
@@ -89,7 +88,7 @@ fn after_last<'a>(text: &'a str, separators: &[char]) -> (&'a str, &'a str) {
 
 /// GPUs: the popular ones until something is typed; then all names, instance types, systems and
 /// compute capabilities.
-pub fn gpus(typed: &str) -> Vec<Candidate> {
+pub(crate) fn gpus(typed: &str) -> Vec<Candidate> {
     let database = embedded();
     // `8x` of something.
     let digits = typed.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -106,7 +105,7 @@ pub fn gpus(typed: &str) -> Vec<Candidate> {
 }
 
 /// The same, without a count.
-pub fn gpus_of(database: &Database, typed: &str) -> Vec<Candidate> {
+pub(crate) fn gpus_of(database: &Database, typed: &str) -> Vec<Candidate> {
     if typed.contains(':') {
         let ids = database.gpus.iter().filter(|gpu| gpu.subsystem.is_none());
         return completing(
@@ -223,7 +222,7 @@ fn versions(typed: &str, numbers: usize, words: &[&str], all: &[Candidate]) -> V
 const WORDS: [&str; 2] = ["latest", "none"];
 
 /// Drivers: branches, then the releases of one.
-pub fn drivers(typed: &str) -> Vec<Candidate> {
+pub(crate) fn drivers(typed: &str) -> Vec<Candidate> {
     let database = embedded();
     let all: Vec<_> = database
         .drivers
@@ -239,7 +238,7 @@ pub fn drivers(typed: &str) -> Vec<Candidate> {
 }
 
 /// CUDA: series, then the releases of one.
-pub fn cuda(typed: &str) -> Vec<Candidate> {
+pub(crate) fn cuda(typed: &str) -> Vec<Candidate> {
     let database = embedded();
     let about = |release: &crate::compat::CudaRelease| {
         let date = release
@@ -259,7 +258,7 @@ pub fn cuda(typed: &str) -> Vec<Candidate> {
 
 /// The toolkits that this host has, newest first: the folders `cuda-12.8` where toolkits are, or
 /// below the line's own `--prefix`.
-pub fn installed_toolkits(typed: &str, before: &[String]) -> Vec<Candidate> {
+pub(crate) fn installed_toolkits(typed: &str, before: &[String]) -> Vec<Candidate> {
     let given = before
         .windows(2)
         .rev()
@@ -279,8 +278,7 @@ pub fn installed_toolkits(typed: &str, before: &[String]) -> Vec<Candidate> {
     )
 }
 
-/// cuDNN.
-pub fn cudnn(typed: &str) -> Vec<Candidate> {
+pub(crate) fn cudnn(typed: &str) -> Vec<Candidate> {
     let database = embedded();
     let cudnn = database.add_on_named("cudnn");
     cudnn
@@ -289,7 +287,7 @@ pub fn cudnn(typed: &str) -> Vec<Candidate> {
 }
 
 /// The versions of an add-on, newest first.
-pub fn add_on_versions(
+pub(crate) fn add_on_versions(
     database: &Database,
     of: &AddOn,
     typed: &str,
@@ -311,7 +309,7 @@ fn named(typed: &str) -> Option<(&str, &str)> {
 
 /// Add-ons besides cuDNN, and after an operator their versions; then the companions that are
 /// installed on request.
-pub fn add_ons(typed: &str) -> Vec<Candidate> {
+pub(crate) fn add_ons(typed: &str) -> Vec<Candidate> {
     let database = embedded();
     let Some((name, requirement)) = named(typed) else {
         let others = database
@@ -335,12 +333,12 @@ pub fn add_ons(typed: &str) -> Vec<Candidate> {
 }
 
 /// Frameworks, and after an operator their versions.
-pub fn frameworks(typed: &str) -> Vec<Candidate> {
+pub(crate) fn frameworks(typed: &str) -> Vec<Candidate> {
     frameworks_of(&embedded(), typed)
 }
 
 /// The same, of a database that is at hand.
-pub fn frameworks_of(database: &Database, typed: &str) -> Vec<Candidate> {
+pub(crate) fn frameworks_of(database: &Database, typed: &str) -> Vec<Candidate> {
     let Some((name, requirement)) = named(typed) else {
         return completing(
             typed,
@@ -371,7 +369,7 @@ pub fn frameworks_of(database: &Database, typed: &str) -> Vec<Candidate> {
 }
 
 /// Parts of toolkits.
-pub fn components(typed: &str) -> Vec<Candidate> {
+pub(crate) fn components(typed: &str) -> Vec<Candidate> {
     completing(
         typed,
         embedded()
@@ -382,12 +380,12 @@ pub fn components(typed: &str) -> Vec<Candidate> {
 }
 
 /// Systems of which a new installation is known; after a colon, machine architectures.
-pub fn systems(typed: &str) -> Vec<Candidate> {
+pub(crate) fn systems(typed: &str) -> Vec<Candidate> {
     systems_of(&embedded(), typed)
 }
 
 /// The same, of a database that is at hand.
-pub fn systems_of(database: &Database, typed: &str) -> Vec<Candidate> {
+pub(crate) fn systems_of(database: &Database, typed: &str) -> Vec<Candidate> {
     let known = database.distributions.iter().filter(|d| d.version != "*");
     let known =
         known.filter_map(|d| Some((format!("{}-{}", d.id, d.version), d, d.stock.as_ref()?)));
@@ -408,7 +406,7 @@ pub fn systems_of(database: &Database, typed: &str) -> Vec<Candidate> {
 }
 
 /// doctor's checks.
-pub fn checks(typed: &str) -> Vec<Candidate> {
+pub(crate) fn checks(typed: &str) -> Vec<Candidate> {
     let mut ids: Vec<_> = CHECKS.iter().map(|check| check.id).collect();
     ids.sort_unstable_by_key(|id| id.as_str());
     completing(

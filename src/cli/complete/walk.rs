@@ -6,10 +6,10 @@ use clap::{Arg, Command};
 
 /// What an argument of a command can be, by what was typed of it. Without an answer it has the
 /// values of its definition.
-pub type ValuesOf<'a> = dyn Fn(&str, &Arg, &str) -> Option<Vec<Candidate>> + 'a;
+pub(crate) type ValuesOf<'a> = dyn Fn(&str, &Arg, &str) -> Option<Vec<Candidate>> + 'a;
 
 /// What fits there.
-pub fn candidates(
+pub(crate) fn candidates(
     all: &Command,
     words: &[String],
     current: &str,

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 /// Flags of `container check`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// An archive of `docker save` or `podman save`, an OCI layout, or the name of an image that an
     /// engine here has
     #[arg(value_name = "IMAGE")]
@@ -79,8 +79,7 @@ impl Options {
     }
 }
 
-/// Does it.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let database = options.database.open()?;
     let system = system_of(options.root.as_ref());
     let host = host(options, &system, database)?;

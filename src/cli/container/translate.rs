@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Flags of `container translate`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// One docker, nvidia-docker or podman command line, in quotes or after --, or - for standard
     /// input
     #[arg(value_name = "COMMAND", required = true)]
@@ -37,7 +37,7 @@ fn form() -> impl TypedValueParser<Value = Form> {
 }
 
 /// Does it.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let forms = options.to.map_or_else(
         || Form::ALL.map(|(form, ..)| form).to_vec(),
         |form| vec![form],

@@ -19,7 +19,7 @@ const DATABASE: &str = "database.tar.xz";
 
 /// What `db update` is told.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// The database: a file that `db pack` made, or its address [default: that of the newest
     /// release]
     #[arg(long, value_name = "URL|FILE")]
@@ -74,8 +74,7 @@ impl<'a> Update<'a> {
     }
 }
 
-/// Does it.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let store = options.database.store();
     if options.built_in {
         let was = store.forget().map_err(told)?;

@@ -13,7 +13,7 @@ const CONSOLE: &str = "linux";
 
 /// The language that was asked for, else that of the locale. On the kernel's console a locale does
 /// not count.
-pub fn wanted(options: &LanguageOptions) -> Translation {
+pub(crate) fn wanted(options: &LanguageOptions) -> Translation {
     let code = options.lang.filter(|code| !code.is_empty());
     let languages = languages();
     languages.translation(code.unwrap_or_else(|| languages.of_locale(&locale())))

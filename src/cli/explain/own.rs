@@ -8,7 +8,7 @@ use crate::translation::words::{ABOUT_RULES, SEE_RULES};
 use clap::{Arg, Command};
 
 /// The article about a rule, a command, an option or a file; none if this is the name of none.
-pub fn article(name: &str, language: &Translation) -> Option<Article> {
+pub(crate) fn article(name: &str, language: &Translation) -> Option<Article> {
     let (kind, rest) = name.split_once(' ').unwrap_or(("", name));
     match kind {
         "rule" => rule(rest, language),

@@ -17,7 +17,11 @@ use gpusetup_data::{error_codes, messages};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Explains a text, and prints what was found; exit 0 also if nothing in it is known.
-pub fn run(pasted: &str, options: &Options, language: &Translation) -> Result<Exit, Problem> {
+pub(crate) fn run(
+    pasted: &str,
+    options: &Options,
+    language: &Translation,
+) -> Result<Exit, Problem> {
     let report = examined(pasted, options, language)?;
     let report = match &options.host.root {
         Some(root) => report.in_tree(root),
@@ -33,7 +37,7 @@ pub fn run(pasted: &str, options: &Options, language: &Translation) -> Result<Ex
 }
 
 /// Whether a text has a message or an error number that gpusetup knows.
-pub fn recognises(pasted: &str) -> Result<bool, Problem> {
+pub(crate) fn recognises(pasted: &str) -> Result<bool, Problem> {
     let messages = messages();
     let recogniser = Recogniser::new(&messages).map_err(|e| Problem::unexpected(e.to_string()))?;
     Ok(!recogniser.find(pasted).is_empty()

@@ -29,7 +29,7 @@ const MAX_NEAR: usize = 3;
 const RELEASED: [&str; 3] = ["driver", "toolkit", "cudnn"];
 
 /// The article about what these words name, in lower case; none if they name nothing.
-pub fn article(
+pub(crate) fn article(
     words: &[&str],
     options: &Options,
     language: &Translation,
@@ -161,14 +161,14 @@ fn architecture(options: &Options) -> String {
 }
 
 /// The article about an error number that could be taken for a version: `cudnn 1002`.
-pub fn numbered(words: &[&str], language: &Translation) -> Option<Article> {
+pub(crate) fn numbered(words: &[&str], language: &Translation) -> Option<Article> {
     let [_, number] = words else { return None };
     number.parse::<u32>().ok()?;
     error_code::find(&error_codes(), &words.join(" ")).map(|found| of_error(found, language))
 }
 
 /// The problem with a pasted text in which nothing is known.
-pub fn unknown_text(text: &str) -> Problem {
+pub(crate) fn unknown_text(text: &str) -> Problem {
     let known = gpusetup_data::messages().len() + error_codes().len();
     Problem::usage(format!(
         "none of the {known} messages and errors that gpusetup knows is in `{}`",
@@ -188,7 +188,7 @@ fn short(text: &str) -> String {
 }
 
 /// The problem with words that name nothing.
-pub fn unknown(name: &str, options: &Options, language: &Translation) -> Problem {
+pub(crate) fn unknown(name: &str, options: &Options, language: &Translation) -> Problem {
     let problem = Problem::usage(format!("cannot explain `{}`", short(name)));
     if name.bytes().all(|b| b.is_ascii_digit()) && !name.is_empty() {
         let kinds = [

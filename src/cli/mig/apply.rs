@@ -19,7 +19,7 @@ use crate::system::System;
 
 /// Flags of `mig apply`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     wanted: WantedOptions,
     #[command(flatten)]
@@ -45,7 +45,7 @@ pub struct Options {
 }
 
 /// Partitions the GPUs.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let database = options.here.database.open()?;
     let look = LookOptions {
         json: options.json,
@@ -208,7 +208,7 @@ fn layouts(
 }
 
 /// What is to become of a GPU. None if nothing changes.
-pub fn of_task(task: &Task, database: &Database) -> Result<Option<GpuPartition>, Problem> {
+pub(crate) fn of_task(task: &Task, database: &Database) -> Result<Option<GpuPartition>, Problem> {
     let Task {
         board,
         geometry,

@@ -16,41 +16,41 @@ use std::path::PathBuf;
 /// Which GPUs.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Host")]
-pub struct BoardOptions {
+pub(crate) struct BoardOptions {
     /// Plan for this GPU instead of this host's: a100, h100x8, "dgx a100", 10de:20b2
     ///
     /// May be given several times, or as a list with commas.
     #[arg(long, value_name = "SPEC", env = "GPUSETUP_GPU", value_delimiter = ',')]
-    pub gpu: Vec<String>,
+    pub(crate) gpu: Vec<String>,
     #[command(flatten)]
-    pub here: HereOptions,
+    pub(crate) here: HereOptions,
 }
 
 /// Which GPUs of this host.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Host")]
-pub struct HereOptions {
+pub(crate) struct HereOptions {
     /// Only these GPUs, by index, bus address or UUID: 0,3 [default: all that can be partitioned]
     #[arg(short = 'i', long, value_name = "LIST", value_delimiter = ',')]
-    pub device: Vec<String>,
+    pub(crate) device: Vec<String>,
     /// Use the tree at DIR as the host: an image, a chroot, a mounted disk
     #[arg(long, value_name = "DIR", env = "GPUSETUP_ROOT")]
-    pub root: Option<PathBuf>,
+    pub(crate) root: Option<PathBuf>,
     #[command(flatten)]
-    pub database: DatabaseOptions,
+    pub(crate) database: DatabaseOptions,
 }
 
 /// The GPUs, and why their driver was not asked.
-pub struct Boards {
+pub(crate) struct Boards {
     /// In nvidia-smi's order.
-    pub all: Vec<Board>,
+    pub(crate) all: Vec<Board>,
     /// None if the driver answered, or if the GPUs are assumed.
-    pub silent: Option<String>,
+    pub(crate) silent: Option<String>,
 }
 
 impl Boards {
     /// Says what the driver did not.
-    pub fn tell(&self) {
+    pub(crate) fn tell(&self) {
         if let Some(why) = &self.silent {
             say(&format!(
                 "the driver was not asked ({why}): profiles are those of the database"
@@ -71,7 +71,7 @@ impl Boards {
 
 impl BoardOptions {
     /// The GPUs that the options name.
-    pub fn boards(&self, database: &Database) -> Result<Boards, Problem> {
+    pub(crate) fn boards(&self, database: &Database) -> Result<Boards, Problem> {
         if self.gpu.is_empty() {
             return self.here.boards(database);
         }
@@ -91,7 +91,7 @@ impl BoardOptions {
 impl HereOptions {
     /// This host's GPUs, as their driver reports them. If it does not answer, as they are on the
     /// bus.
-    pub fn boards(&self, database: &Database) -> Result<Boards, Problem> {
+    pub(crate) fn boards(&self, database: &Database) -> Result<Boards, Problem> {
         let system = self.system();
         match reported(&system, database)? {
             Ok(all) => Ok(Boards {
@@ -115,22 +115,22 @@ impl HereOptions {
     }
 
     /// This host's GPUs, as their driver reports them.
-    pub fn reported(&self, database: &Database) -> Result<Vec<Board>, Problem> {
+    pub(crate) fn reported(&self, database: &Database) -> Result<Vec<Board>, Problem> {
         self.chosen(self.every(database)?)
     }
 
     /// All of this host's GPUs, as their driver reports them.
-    pub fn every(&self, database: &Database) -> Result<Vec<Board>, Problem> {
+    pub(crate) fn every(&self, database: &Database) -> Result<Vec<Board>, Problem> {
         every_of(&self.system(), database)
     }
 
     /// The host.
-    pub fn system(&self) -> System {
+    pub(crate) fn system(&self) -> System {
         system_of(self.root.as_ref())
     }
 
     /// The GPUs that `--device` names.
-    pub fn chosen(&self, mut all: Vec<Board>) -> Result<Vec<Board>, Problem> {
+    pub(crate) fn chosen(&self, mut all: Vec<Board>) -> Result<Vec<Board>, Problem> {
         for word in &self.device {
             if !all.iter().any(|board| is_named(board, word)) {
                 let there: Vec<_> = all.iter().map(Board::shown).collect();
@@ -148,7 +148,7 @@ impl HereOptions {
 }
 
 /// All GPUs of a host, as their driver reports them.
-pub fn every_of(system: &System, database: &Database) -> Result<Vec<Board>, Problem> {
+pub(crate) fn every_of(system: &System, database: &Database) -> Result<Vec<Board>, Problem> {
     let all = reported(system, database)?.map_err(|why| no_report(&why))?;
     match all
         .iter()
@@ -215,7 +215,7 @@ fn described(database: &Database, index: usize, gpu: &Gpu) -> Board {
 }
 
 /// The facts of a host.
-pub fn facts(system: &System, database: &Database) -> Result<Facts, Problem> {
+pub(crate) fn facts(system: &System, database: &Database) -> Result<Facts, Problem> {
     probe(system, database, &Look::default()).map_err(|e| Problem::usage(e.to_string()))
 }
 

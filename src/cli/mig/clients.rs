@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// What happens to units while these GPUs are partitioned. A GPU whose mode changes must not be in
 /// use.
-pub fn units(
+pub(crate) fn units(
     system: &System,
     database: &Database,
     tasks: &Tasks,
@@ -74,7 +74,7 @@ pub fn units(
 }
 
 /// Starts units again that were stopped, or that list instances.
-pub fn start(system: &System, units: &[String]) {
+pub(crate) fn start(system: &System, units: &[String]) {
     for unit in units {
         let argv = start_unit(unit);
         if !succeeds(system, &argv.iter().map(String::as_str).collect::<Vec<_>>()) {

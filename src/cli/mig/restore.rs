@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Flags of `mig restore`.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     here: HereOptions,
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub struct Options {
 
 /// Restores the layouts. A GPU that is missing, or whose layout fails, does not keep the others
 /// from theirs.
-pub fn run(options: &Options) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let database = options.here.database.open()?;
     let system = options.here.system();
     must_be_a_host(&system)?;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// A layout: in words, or as a configuration of a file.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Layout")]
-pub struct WantedOptions {
+pub(crate) struct WantedOptions {
     /// The instances: 3g.20gb,2g.10gb,1g.5gb, 7x1g.5gb, or profile ids; none removes all, off
     /// switches MIG off
     #[arg(value_name = "LAYOUT", required_unless_present = "file")]
@@ -28,38 +28,37 @@ pub struct WantedOptions {
 }
 
 /// A GPU, and what it is to become.
-pub struct Task {
+pub(crate) struct Task {
     /// The GPU.
-    pub board: Board,
+    pub(crate) board: Board,
     /// What it can be partitioned into.
-    pub geometry: Geometry,
+    pub(crate) geometry: Geometry,
     /// What it is to become.
-    pub wanted: Wanted,
+    pub(crate) wanted: Wanted,
 }
 
 /// What is to become of the GPUs, and what to say about those that are left out.
 #[derive(Default)]
-pub struct Tasks {
+pub(crate) struct Tasks {
     /// In the order of the GPUs.
-    pub all: Vec<Task>,
+    pub(crate) all: Vec<Task>,
     /// GPUs that stay as they are, and why.
-    pub left_out: Vec<String>,
+    pub(crate) left_out: Vec<String>,
 }
 
 /// The layouts of a file for GPUs.
-pub struct LayoutSource<'a> {
+pub(crate) struct LayoutSource<'a> {
     /// The file, for messages.
-    pub path: &'a Path,
+    pub(crate) path: &'a Path,
     /// The name of the configuration.
-    pub name: &'a str,
-    /// Its entries.
-    pub entries: &'a [Entry],
+    pub(crate) name: &'a str,
+    pub(crate) entries: &'a [Entry],
 }
 
 impl WantedOptions {
     /// What is to become of these GPUs, which these specifications may have named. Every layout
     /// fits.
-    pub fn tasks(&self, boards: Vec<Board>, specs: &[String]) -> Result<Tasks, Problem> {
+    pub(crate) fn tasks(&self, boards: Vec<Board>, specs: &[String]) -> Result<Tasks, Problem> {
         let tasks = match &self.file {
             None => self.of_words(boards, specs)?,
             Some(path) => self.of_file(path, boards, specs)?,
@@ -125,8 +124,7 @@ impl WantedOptions {
     }
 }
 
-/// The layouts in a text of a file.
-pub fn read(path: &Path, text: &str) -> Result<LayoutFile, Problem> {
+pub(crate) fn read(path: &Path, text: &str) -> Result<LayoutFile, Problem> {
     LayoutFile::read(text).map_err(|e| {
         wrong(path, &e).hint("gpusetup reads the format of nvidia-mig-parted; gpusetup mig export prints such a file")
     })
@@ -138,7 +136,7 @@ fn wrong(path: &Path, why: &dyn std::fmt::Display) -> Problem {
 
 impl LayoutSource<'_> {
     /// The GPUs that it lists and that are not among these, a sentence each.
-    pub fn missing(&self, boards: &[Board]) -> Vec<String> {
+    pub(crate) fn missing(&self, boards: &[Board]) -> Vec<String> {
         let listed = self.entries.iter().flat_map(|entry| entry.listed());
         let missing = listed.filter(|gpu| {
             !boards
@@ -156,7 +154,7 @@ impl LayoutSource<'_> {
     }
 
     /// What is to become of these GPUs.
-    pub fn tasks(&self, boards: Vec<Board>, specs: &[String]) -> Result<Tasks, Problem> {
+    pub(crate) fn tasks(&self, boards: Vec<Board>, specs: &[String]) -> Result<Tasks, Problem> {
         let mut tasks = Tasks::default();
         for board in boards {
             let Some(entry) = self.entry_of(&board)? else {
@@ -215,7 +213,7 @@ impl LayoutSource<'_> {
 
 impl Task {
     /// Whether the layout fits the GPU.
-    pub fn fits(&self, specs: &[String]) -> Result<(), Problem> {
+    pub(crate) fn fits(&self, specs: &[String]) -> Result<(), Problem> {
         let Wanted::Layout(layout) = &self.wanted else {
             return Ok(());
         };

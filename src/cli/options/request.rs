@@ -24,12 +24,12 @@ use std::path::{Path, PathBuf};
 /// What is requested.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Request")]
-pub struct RequestOptions {
+pub(crate) struct RequestOptions {
     /// Driver version: 580, 580.159.04, 580-open, ">=570", latest, none
     ///
     /// `latest` is the newest production branch that fits.
     #[arg(long, value_name = "REQ", env = "GPUSETUP_DRIVER")]
-    pub driver: Option<String>,
+    pub(crate) driver: Option<String>,
     /// CUDA toolkit version: 12.8, 12.8.1, ">=12.4, <13", latest, none
     ///
     /// Of the versions that match and fit, gpusetup chooses an installed one (unless `latest`),
@@ -37,17 +37,17 @@ pub struct RequestOptions {
     /// minor-version compatibility. May be given several times, for toolkits side by side: the
     /// first is the default, and each gets the add-ons that fit it.
     #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDA")]
-    pub cuda: Vec<String>,
+    pub(crate) cuda: Vec<String>,
     /// cuDNN version: 9, 9.10.2.21, latest, none
     #[arg(long, value_name = "REQ", env = "GPUSETUP_CUDNN")]
-    pub cudnn: Option<String>,
+    pub(crate) cudnn: Option<String>,
     /// Add-on to install too: nccl, tensorrt==10.13, "cutensor>=2.2, <3"
     ///
     /// May be given several times. `gpusetup db list add-ons` lists them. `dcgm` and `gds` install
     /// DCGM and GPUDirect Storage from NVIDIA's repository, `peermem` loads nvidia-peermem:
     /// `gpusetup db list companions`.
     #[arg(long, value_name = "ADD-ON[==REQ]", env = "GPUSETUP_WITH")]
-    pub with: Vec<String>,
+    pub(crate) with: Vec<String>,
     /// Choose versions for this framework: torch==2.9, "torch>=2.4,<2.6", jax
     ///
     /// May be given several times. `gpusetup db list frameworks` lists them.
@@ -57,7 +57,7 @@ pub struct RequestOptions {
         env = "GPUSETUP_FOR",
         value_delimiter = ','
     )]
-    pub frameworks: Vec<String>,
+    pub(crate) frameworks: Vec<String>,
     /// Install only these parts of the toolkit and their dependencies: nvcc,cudart,cublas
     ///
     /// They come from NVIDIA's component archives instead of the runfile: megabytes instead of
@@ -68,7 +68,7 @@ pub struct RequestOptions {
         env = "GPUSETUP_COMPONENTS",
         value_delimiter = ','
     )]
-    pub components: Vec<String>,
+    pub(crate) components: Vec<String>,
     /// Layers to install: compute (all; the default), driver, toolkit (with cuDNN; the default in a
     /// container, WSL2 and on a Jetson), container-host
     ///
@@ -83,17 +83,17 @@ pub struct RequestOptions {
     /// It comes from the distribution's packages. Engines that are installed are set up without
     /// this option.
     #[arg(long, value_name = "ENGINE", env = "GPUSETUP_ENGINE")]
-    pub engine: Option<EngineId>,
+    pub(crate) engine: Option<EngineId>,
     /// User who may use Docker, which makes that user root in effect (with --profile
     /// container-host)
     ///
     /// The user joins the group docker, and leaves it with `gpusetup rollback` unless it was a
     /// member before.
     #[arg(long, value_name = "NAME", env = "GPUSETUP_DOCKER_USER", value_parser = user_name)]
-    pub docker_user: Option<String>,
+    pub(crate) docker_user: Option<String>,
     /// Install the driver from packages or from NVIDIA's runfile
     #[arg(long, value_enum, env = "GPUSETUP_METHOD", default_value = "auto")]
-    pub method: Method,
+    pub(crate) method: Method,
     /// Install the toolkit from NVIDIA's runfile, its component archives, or packages of its
     /// repository
     ///
@@ -105,7 +105,7 @@ pub struct RequestOptions {
         env = "GPUSETUP_TOOLKIT_METHOD",
         default_value = "auto"
     )]
-    pub toolkit_method: ToolkitMethod,
+    pub(crate) toolkit_method: ToolkitMethod,
     /// Install the driver from this runfile, which may be a vGPU guest driver (GRID)
     ///
     /// NVIDIA hands these out to its customers and to cloud providers only, so the database has
@@ -113,26 +113,26 @@ pub struct RequestOptions {
     /// NVIDIA-Linux-x86_64-570.211.01-grid.run. It is run only with the content that the plan was
     /// made for.
     #[arg(long, value_name = "FILE|URL", env = "GPUSETUP_DRIVER_FILE")]
-    pub driver_file: Option<String>,
+    pub(crate) driver_file: Option<String>,
     /// The SHA-256 of the file at --driver-file, required for an address
     #[arg(long, value_name = "SUM", env = "GPUSETUP_DRIVER_FILE_SHA256", value_parser = sum, requires = "driver_file")]
-    pub driver_file_sha256: Option<String>,
+    pub(crate) driver_file_sha256: Option<String>,
     /// Kernel module flavour
     #[arg(long, env = "GPUSETUP_MODULES", default_value = "auto", value_parser = flavours())]
-    pub modules: std::option::Option<ModuleFlavour>,
+    pub(crate) modules: std::option::Option<ModuleFlavour>,
     /// Prefer stable, latest or longest-supported versions
     #[arg(long, value_enum, env = "GPUSETUP_PREFER", default_value = "stable")]
-    pub prefer: Prefer,
+    pub(crate) prefer: Prefer,
     /// Upgrade to the newest versions instead of keeping what is installed
     #[arg(long, env = "GPUSETUP_UPGRADE")]
-    pub upgrade: bool,
+    pub(crate) upgrade: bool,
     /// Install exactly the versions in this lock file (see `plan --lock`)
     ///
     /// Exit 4 if one of them is no longer available.
     #[arg(long, value_name = "FILE", env = "GPUSETUP_LOCKED",
           conflicts_with_all = ["driver", "cuda", "cudnn", "with", "frameworks", "method", "toolkit_method", "modules", "prefer",
                             "upgrade"])]
-    pub locked: Option<PathBuf>,
+    pub(crate) locked: Option<PathBuf>,
     /// Ignore the GPU at this bus address
     #[arg(
         long,
@@ -140,33 +140,33 @@ pub struct RequestOptions {
         env = "GPUSETUP_LEAVE_OUT",
         value_delimiter = ','
     )]
-    pub leave_out: Vec<String>,
+    pub(crate) leave_out: Vec<String>,
     /// Addresses of all hosts of the NVLink domain, this one included, for IMEX (GB200, GB300)
     ///
     /// They are written to /etc/nvidia-imex/nodes_config.cfg, and IMEX is started. Name the same
     /// addresses on every host, in any order. May be given several times. Hosts of other kinds
     /// ignore them.
     #[arg(long, value_name = "ADDRESS", env = "GPUSETUP_IMEX_PEERS", value_delimiter = ',', value_parser = peer)]
-    pub imex_peers: Vec<IpAddr>,
+    pub(crate) imex_peers: Vec<IpAddr>,
     /// Set LD_LIBRARY_PATH too
     ///
     /// It also affects programs that contain their own libraries, so it is off by default.
     #[arg(long, env = "GPUSETUP_LIBRARY_PATH")]
-    pub library_path: bool,
+    pub(crate) library_path: bool,
     /// Plan as on this day (YYYY-MM-DD), which decides which driver branches are supported
     #[cfg(feature = "test-hooks")]
     #[arg(long, value_name = "DAY", hide = true, value_parser = day)]
-    pub today: Option<String>,
+    pub(crate) today: Option<String>,
     /// Refuse a database older than this
     ///
     /// A plan warns of a database that is older than 60 days (GS607).
     #[arg(long, value_name = "DAYS", env = "GPUSETUP_MAX_DATABASE_AGE")]
-    pub max_database_age: Option<u64>,
+    pub(crate) max_database_age: Option<u64>,
     /// What to do when no NVIDIA GPU is found
     #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
-    pub if_no_gpu: IfNoGpu,
+    pub(crate) if_no_gpu: IfNoGpu,
     #[command(flatten)]
-    pub settings: SettingsOptions,
+    pub(crate) settings: SettingsOptions,
 }
 
 /// Layers.
@@ -184,7 +184,7 @@ pub enum Profile {
 
 /// A host without a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum IfNoGpu {
+pub(crate) enum IfNoGpu {
     /// Exit 9
     Fail,
     /// Continue: there is nothing to plan or to print, and doctor exits by its findings
@@ -217,7 +217,7 @@ impl RequestOptions {
     }
 
     /// Refuses a database that is older than what is accepted.
-    pub fn accepts(&self, database: &Database) -> Result<(), Problem> {
+    pub(crate) fn accepts(&self, database: &Database) -> Result<(), Problem> {
         let age = age(&database.version, &self.today());
         match self.max_database_age {
             Some(most) if age > most => {
@@ -325,7 +325,7 @@ impl RequestOptions {
     }
 
     /// What to say about layers that nobody named and that are left out here.
-    pub fn left_out_layers(&self, machine: MachineKind) -> Option<&'static str> {
+    pub(crate) fn left_out_layers(&self, machine: MachineKind) -> Option<&'static str> {
         left_out(machine).filter(|_| self.profile.is_none() && self.driver.is_none())
     }
 
@@ -364,7 +364,7 @@ impl RequestOptions {
     /// # Errors
     ///
     /// As for [`Self::request`].
-    pub fn request_on(
+    pub(crate) fn request_on(
         &self,
         host: &HostOptions,
         assumed_gpus: Vec<String>,
@@ -381,7 +381,7 @@ impl RequestOptions {
 
     /// What was asked for, read once and never guessed at again. Files that the host reads later
     /// are those of the tree at `root`, if there is one.
-    pub fn request(
+    pub(crate) fn request(
         &self,
         prefix: &Path,
         cache: &Path,
@@ -508,7 +508,7 @@ fn add_ons(texts: &[String]) -> Result<BTreeMap<AddOnId, Want<AddOnVersion>>, Pr
 }
 
 /// A SHA-256 in hexadecimal.
-pub fn sum(text: &str) -> Result<String, String> {
+pub(crate) fn sum(text: &str) -> Result<String, String> {
     let hexadecimal = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
     if hexadecimal {
         Ok(text.to_lowercase())
@@ -560,7 +560,7 @@ fn user_name(text: &str) -> Result<String, String> {
 }
 
 /// A day, as `2026-11-20`.
-pub fn day(text: &str) -> Result<String, String> {
+pub(crate) fn day(text: &str) -> Result<String, String> {
     let day: Result<jiff::civil::Date, _> = text.parse();
     day.map(|d| d.to_string())
         .map_err(|_| "a day is written 2026-11-20".to_owned())

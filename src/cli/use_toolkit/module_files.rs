@@ -7,11 +7,10 @@ use crate::system::{Node, System, input, output};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a module file at most.
 const MAX_MODULE_FILE_BYTES: u64 = 1 << 20;
 
 /// Why no module files were written.
-pub enum Failure {
+pub(crate) enum Failure {
     /// Something with the name of one is not gpusetup's.
     OfOthers(PathBuf),
     /// A file or a folder cannot be written.
@@ -83,7 +82,7 @@ impl Place for System {
 
 /// Writes the module files of these toolkits as `cuda/12.8` in the folder, and returns their paths.
 /// None is written if something that is not gpusetup's has the name of one.
-pub fn write(
+pub(crate) fn write(
     system: &System,
     toolkits: &[&Toolkit],
     folder: &Path,

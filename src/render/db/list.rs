@@ -13,19 +13,18 @@ use crate::version::{CudaVersion, DriverVersion, Want, dotted};
 
 /// What the rows of a list must fit. Without a condition every row does.
 #[derive(Debug)]
-pub struct Filter<'a> {
-    /// A GPU, and what is known of it.
-    pub gpu: Option<(&'a Gpu, &'a Card)>,
+pub(crate) struct Filter<'a> {
+    pub(crate) gpu: Option<(&'a Gpu, &'a Card)>,
     /// A text that a GPU's name, id or chip holds, in lower case.
-    pub text: Option<String>,
+    pub(crate) text: Option<String>,
     /// CUDA releases; all for `Want::Best`.
-    pub cuda: Want<CudaVersion>,
+    pub(crate) cuda: Want<CudaVersion>,
     /// Drivers; all for `Want::Best`.
-    pub driver: Want<DriverVersion>,
+    pub(crate) driver: Want<DriverVersion>,
     /// A kernel, such as `6.18` or what `uname -r` prints.
-    pub kernel: Option<String>,
+    pub(crate) kernel: Option<String>,
     /// A system and its machine architecture.
-    pub system: Option<(&'a Distribution, &'a str)>,
+    pub(crate) system: Option<(&'a Distribution, &'a str)>,
 }
 
 impl Default for Filter<'_> {
@@ -84,8 +83,7 @@ fn flavours(modules: &[ModuleFlavour]) -> String {
         .join(", ")
 }
 
-/// GPUs.
-pub fn gpus(database: &Database, filter: &Filter) -> Table {
+pub(crate) fn gpus(database: &Database, filter: &Filter) -> Table {
     let id = |device: PciDevice| format!("10de:{device}");
     let newest = filter.newest_driver(database);
     let fits = |g: &&crate::compat::Gpu| {
@@ -135,7 +133,7 @@ pub fn gpus(database: &Database, filter: &Filter) -> Table {
 }
 
 /// Driver branches.
-pub fn drivers(database: &Database, filter: &Filter) -> Table {
+pub(crate) fn drivers(database: &Database, filter: &Filter) -> Table {
     let mut headings = vec![
         "BRANCH",
         "KIND",
@@ -215,7 +213,7 @@ fn builds_on(branch: &DriverBranch, kernel: &str) -> Option<&'static str> {
 }
 
 /// The kernels of a branch: `3.10 to 6.14`.
-pub fn kernels(branch: &DriverBranch) -> String {
+pub(crate) fn kernels(branch: &DriverBranch) -> String {
     match (&branch.oldest_kernel, &branch.newest_kernel) {
         (None, None) => cell(None::<String>),
         (Some(oldest), None) => format!("from {oldest}"),
@@ -262,7 +260,7 @@ fn packages(system: &Distribution, arch: &str, branch: u16) -> Option<String> {
 }
 
 /// CUDA releases.
-pub fn cuda(database: &Database, filter: &Filter) -> Table {
+pub(crate) fn cuda(database: &Database, filter: &Filter) -> Table {
     let mut headings = vec![
         "CUDA", "DATE", "DRIVER", "COMPUTE", "GCC", "GLIBC", "RUNFILES",
     ];
@@ -307,7 +305,7 @@ pub fn cuda(database: &Database, filter: &Filter) -> Table {
 }
 
 /// The gcc that nvcc of a release accepts: `6 to 14`.
-pub fn compilers(release: &CudaRelease) -> String {
+pub(crate) fn compilers(release: &CudaRelease) -> String {
     match (release.gcc_min, release.gcc_max) {
         (Some(oldest), Some(newest)) => format!("{oldest} to {newest}"),
         (None, newest) => cell(newest.map(|newest| format!("up to {newest}"))),
@@ -316,7 +314,7 @@ pub fn compilers(release: &CudaRelease) -> String {
 }
 
 /// The C libraries that a release runs and compiles with: `2.28, before 2.42`.
-pub fn libraries(release: &CudaRelease, arch: &str) -> String {
+pub(crate) fn libraries(release: &CudaRelease, arch: &str) -> String {
     match (&release.glibc_min, release.first_breaking_glibc(arch)) {
         (None, None) => cell(None::<String>),
         (Some(oldest), None) => format!("from {oldest}"),
@@ -327,7 +325,11 @@ pub fn libraries(release: &CudaRelease, arch: &str) -> String {
 
 /// The gcc of a system that a release compiles with; none if it runs or compiles with none of them,
 /// as far as that is known.
-pub fn compiles_with(release: &CudaRelease, system: &Distribution, arch: &str) -> Option<String> {
+pub(crate) fn compiles_with(
+    release: &CudaRelease,
+    system: &Distribution,
+    arch: &str,
+) -> Option<String> {
     if let Some(glibc) = system.glibc.as_deref() {
         let too_old = release
             .glibc_min
@@ -357,7 +359,7 @@ pub fn compiles_with(release: &CudaRelease, system: &Distribution, arch: &str) -
 }
 
 /// The archives of every add-on.
-pub fn add_ons(database: &Database, filter: &Filter) -> Vec<Table> {
+pub(crate) fn add_ons(database: &Database, filter: &Filter) -> Vec<Table> {
     database
         .add_ons
         .iter()
@@ -367,7 +369,7 @@ pub fn add_ons(database: &Database, filter: &Filter) -> Vec<Table> {
 }
 
 /// The archives of an add-on.
-pub fn add_on(database: &Database, id: AddOnId, filter: &Filter) -> Table {
+pub(crate) fn add_on(database: &Database, id: AddOnId, filter: &Filter) -> Table {
     let newest = filter.newest_driver(database);
     let mut rows: Vec<Vec<String>> = Vec::new();
     for a in database.add_on_archives(id) {
@@ -421,7 +423,7 @@ pub fn add_on(database: &Database, id: AddOnId, filter: &Filter) -> Table {
 }
 
 /// Parts of toolkits that can be had alone.
-pub fn components(database: &Database, filter: &Filter) -> Table {
+pub(crate) fn components(database: &Database, filter: &Filter) -> Table {
     let fits = |r: &&ComponentRelease| {
         let target = |card: &Card| {
             database
@@ -460,7 +462,7 @@ pub fn components(database: &Database, filter: &Filter) -> Table {
 }
 
 /// Packages that go with the driver; those that boards with a GPU may need.
-pub fn companions(database: &Database, filter: &Filter) -> Table {
+pub(crate) fn companions(database: &Database, filter: &Filter) -> Table {
     let is_needed = |companion: &&Companion| {
         let Some((gpu, _)) = filter.gpu else {
             return true;
@@ -507,7 +509,7 @@ pub fn companions(database: &Database, filter: &Filter) -> Table {
 }
 
 /// Builds of frameworks. The driver is the oldest that runs the build's CUDA.
-pub fn frameworks(database: &Database, filter: &Filter) -> Table {
+pub(crate) fn frameworks(database: &Database, filter: &Filter) -> Table {
     let newest = filter.newest_driver(database);
     let of_series = |series: CudaVersion| {
         database
@@ -571,7 +573,7 @@ pub fn frameworks(database: &Database, filter: &Filter) -> Table {
 }
 
 /// Instance types of cloud providers.
-pub fn instances(database: &Database, filter: &Filter) -> Table {
+pub(crate) fn instances(database: &Database, filter: &Filter) -> Table {
     let fits = |i: &&crate::compat::Instance| {
         let is_gpu = |(gpu, _): (&Gpu, &Card)| gpu.device() == Some(i.gpu);
         let name = i.name.to_lowercase();
@@ -607,7 +609,7 @@ pub fn instances(database: &Database, filter: &Filter) -> Table {
 }
 
 /// Distributions, with what a new installation has.
-pub fn systems(database: &Database) -> Table {
+pub(crate) fn systems(database: &Database) -> Table {
     let known = database.distributions.iter().filter(|d| d.version != "*");
     let row = |d: &Distribution| {
         let mut branches: Vec<_> = d.drivers.iter().map(|offer| offer.branch).collect();

@@ -4,13 +4,13 @@ pub mod list;
 pub mod show;
 mod table;
 
-pub use table::Table;
+pub(crate) use table::Table;
 
 use crate::compat::{Database, Tally};
 use crate::text::{count, wrapped};
 
 /// What `db check` found, when nothing is wrong.
-pub fn check(database: &Database, tally: &Tally, width: usize) -> String {
+pub(crate) fn check(database: &Database, tally: &Tally, width: usize) -> String {
     let number = |n: usize| n.to_string();
     let rows: Vec<_> = tally
         .kinds

@@ -27,7 +27,7 @@ fn flavours(modules: &[ModuleFlavour]) -> String {
 }
 
 /// What the sources of these ids are called, and where they are.
-pub fn locations(database: &Database, ids: &[SourceId]) -> Vec<String> {
+pub(crate) fn locations(database: &Database, ids: &[SourceId]) -> Vec<String> {
     let known = |id: &SourceId| database.sources.iter().find(|source| source.id == *id);
     ids.iter()
         .filter_map(known)
@@ -36,7 +36,7 @@ pub fn locations(database: &Database, ids: &[SourceId]) -> Vec<String> {
 }
 
 /// What a GPU needs and can do. It is named in commands as it was asked for.
-pub fn gpu(database: &Database, asked: &str, gpu: &Gpu, card: &Card) -> Article {
+pub(crate) fn gpu(database: &Database, asked: &str, gpu: &Gpu, card: &Card) -> Article {
     let id = if gpu.pci_id.is_empty() {
         String::new()
     } else {
@@ -70,7 +70,7 @@ pub fn gpu(database: &Database, asked: &str, gpu: &Gpu, card: &Card) -> Article 
 }
 
 /// An architecture with several compute capabilities: what each of them needs.
-pub fn architecture(database: &Database, name: &str) -> Option<Article> {
+pub(crate) fn architecture(database: &Database, name: &str) -> Option<Article> {
     let all: Vec<_> = database
         .architectures
         .iter()
@@ -116,7 +116,7 @@ fn branches(first: Option<u16>, last: Option<u16>) -> String {
 }
 
 /// What a GPU needs and can do, as labels and texts.
-pub fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str, String)> {
+pub(crate) fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str, String)> {
     let row = gpu
         .device()
         .and_then(|device| database.gpu(device, gpu.subsystem.as_deref()));
@@ -270,8 +270,7 @@ fn fabric(database: &Database, gpu: &Gpu) -> Option<String> {
     ))
 }
 
-/// A driver branch.
-pub fn branch(database: &Database, branch: &DriverBranch) -> Article {
+pub(crate) fn branch(database: &Database, branch: &DriverBranch) -> Article {
     let number = branch.branch;
     let mut article = Article::new(
         format!("driver branch {number}"),
@@ -400,7 +399,7 @@ fn sizes<'a>(files: impl Iterator<Item = &'a Artifact>) -> String {
 }
 
 /// CUDA as a whole: what is newest, and what of it can be chosen.
-pub fn all_of_cuda(database: &Database) -> Article {
+pub(crate) fn all_of_cuda(database: &Database) -> Article {
     let mut article = Article::new("CUDA", format!("{} releases known", database.cuda.len()));
     let has_file = |c: &&CudaRelease| can_be_chosen(database, c);
     let dated = |c: &CudaRelease| {
@@ -457,15 +456,14 @@ fn is_known_to_compile(release: &CudaRelease, system: &Distribution) -> bool {
 }
 
 /// Whether a CUDA release has a file with a known checksum.
-pub fn can_be_chosen(database: &Database, release: &CudaRelease) -> bool {
+pub(crate) fn can_be_chosen(database: &Database, release: &CudaRelease) -> bool {
     database
         .cuda_artifacts
         .iter()
         .any(|a| a.version == release.version && a.artifact.is_verifiable())
 }
 
-/// A CUDA release.
-pub fn cuda(database: &Database, release: &CudaRelease) -> Article {
+pub(crate) fn cuda(database: &Database, release: &CudaRelease) -> Article {
     let version = release.version;
     let mut article = Article::new(
         format!("CUDA {version}"),
@@ -572,7 +570,7 @@ fn requirements(release: &CudaRelease) -> Vec<(&'static str, String)> {
 }
 
 /// What changed from one release to a later one.
-pub fn change(database: &Database, from: &CudaRelease, to: &CudaRelease) -> Article {
+pub(crate) fn change(database: &Database, from: &CudaRelease, to: &CudaRelease) -> Article {
     let mut article = Article::new(format!("CUDA {} to {}", from.version, to.version), "");
     let day = |release: &CudaRelease| {
         release
@@ -621,7 +619,7 @@ pub fn change(database: &Database, from: &CudaRelease, to: &CudaRelease) -> Arti
 }
 
 /// An add-on: the newest of the wanted releases for each line of CUDA.
-pub fn add_on(database: &Database, of: &AddOn, wanted: &Want<AddOnVersion>) -> Article {
+pub(crate) fn add_on(database: &Database, of: &AddOn, wanted: &Want<AddOnVersion>) -> Article {
     let mut article = Article::new(of.id.to_string(), &of.title);
     let mut lines: Vec<&str> = Vec::new();
     let archives = || {
@@ -683,7 +681,7 @@ pub fn add_on(database: &Database, of: &AddOn, wanted: &Want<AddOnVersion>) -> A
 }
 
 /// A system: what a new installation has, and what its repositories offer.
-pub fn system(database: &Database, of: &Distribution) -> Article {
+pub(crate) fn system(database: &Database, of: &Distribution) -> Article {
     let name = format!("{}-{}", of.id, of.version);
     let mut article = Article::new(&name, &of.name);
     if let Some(stock) = &of.stock {
@@ -757,7 +755,7 @@ pub fn system(database: &Database, of: &Distribution) -> Article {
 
 /// A release of a framework, the newest unless it is named. With an architecture also how each
 /// build that runs on all of these GPUs is installed.
-pub fn framework(
+pub(crate) fn framework(
     database: &Database,
     name: &str,
     architecture: Option<&str>,

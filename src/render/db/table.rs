@@ -3,9 +3,8 @@
 use crate::text::{columns, wrapped};
 use serde_json::{Map, Value};
 
-/// A table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table {
+pub(crate) struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
@@ -18,7 +17,7 @@ const NOTHING: &str = "-";
 
 impl Table {
     /// A table; every row has a cell for each heading.
-    pub fn new(headings: &[&'static str], rows: Vec<Vec<String>>) -> Self {
+    pub(crate) fn new(headings: &[&'static str], rows: Vec<Vec<String>>) -> Self {
         debug_assert!(rows.iter().all(|row| row.len() == headings.len()));
         Self {
             headings: headings.to_vec(),
@@ -27,13 +26,13 @@ impl Table {
     }
 
     /// Whether it has no row.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// For a terminal, each column as wide as its widest cell. Where that is wider than `width`,
     /// the cells of the widest columns have several lines, broken between words.
-    pub fn text(&self, width: Option<usize>) -> String {
+    pub(crate) fn text(&self, width: Option<usize>) -> String {
         let headings: Vec<_> = self
             .headings
             .iter()
@@ -64,7 +63,7 @@ impl Table {
 
     /// For programs: an object for each row, with the headings as keys (`LIFE ENDS` is
     /// `life_ends`). A cell with nothing in it is null.
-    pub fn json(&self) -> Vec<Value> {
+    pub(crate) fn json(&self) -> Vec<Value> {
         let key = |heading: &str| heading.to_lowercase().replace([' ', '\''], "_");
         let value = |cell: &String| match cell.as_str() {
             "" | NOTHING => Value::Null,
@@ -113,7 +112,7 @@ fn in_lines(row: &[String], widths: &[usize], gap: usize) -> String {
 }
 
 /// The text of something that may be missing.
-pub fn cell(value: Option<impl ToString>) -> String {
+pub(crate) fn cell(value: Option<impl ToString>) -> String {
     value.map_or_else(|| NOTHING.to_owned(), |value| value.to_string())
 }
 

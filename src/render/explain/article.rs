@@ -15,40 +15,39 @@ const LABEL: usize = 9;
 
 /// An explanation of one subject.
 #[derive(Debug, Default, Serialize)]
-pub struct Article {
+pub(crate) struct Article {
     schema: &'static str,
     /// The subject as gpusetup calls it: `GS201`, `Xid 79`.
-    pub subject: String,
+    pub(crate) subject: String,
     /// What it is in a few words.
-    pub title: String,
+    pub(crate) title: String,
     /// Paragraphs with their labels.
-    pub paragraphs: Vec<Paragraph>,
+    pub(crate) paragraphs: Vec<Paragraph>,
     /// How the builds of a framework are installed with Python's package managers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub python: Vec<PythonPackage>,
+    pub(crate) python: Vec<PythonPackage>,
     /// What to do, in words.
     #[serde(rename = "do")]
-    pub remedy: Option<String>,
+    pub(crate) remedy: Option<String>,
     /// Commands to paste.
-    pub run: Vec<String>,
+    pub(crate) run: Vec<String>,
     /// Where this is published.
-    pub sources: Vec<String>,
+    pub(crate) sources: Vec<String>,
     /// Related subjects.
-    pub see: Vec<String>,
+    pub(crate) see: Vec<String>,
 }
 
 /// A labelled paragraph.
 #[derive(Debug, Serialize)]
-pub struct Paragraph {
+pub(crate) struct Paragraph {
     /// One word: `means`, `causes`.
-    pub label: &'static str,
+    pub(crate) label: &'static str,
     /// Sentences.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 impl Article {
-    /// About a subject.
-    pub fn new(subject: impl Into<String>, title: impl Into<String>) -> Self {
+    pub(crate) fn new(subject: impl Into<String>, title: impl Into<String>) -> Self {
         Self {
             schema: "gpusetup.article/1",
             subject: subject.into(),
@@ -58,7 +57,7 @@ impl Article {
     }
 
     /// With a paragraph.
-    pub fn with(mut self, label: &'static str, text: impl Into<String>) -> Self {
+    pub(crate) fn with(mut self, label: &'static str, text: impl Into<String>) -> Self {
         self.paragraphs.push(Paragraph {
             label,
             text: text.into(),
@@ -67,7 +66,7 @@ impl Article {
     }
 
     /// With commands that plan for these GPUs.
-    pub fn for_gpus(mut self, specs: &[String]) -> Self {
+    pub(crate) fn for_gpus(mut self, specs: &[String]) -> Self {
         for command in self
             .run
             .iter_mut()
@@ -79,7 +78,7 @@ impl Article {
     }
 
     /// With commands for the host in a tree instead of this one.
-    pub fn in_tree(mut self, root: &Path) -> Self {
+    pub(crate) fn in_tree(mut self, root: &Path) -> Self {
         self.run = self
             .run
             .iter()
@@ -92,12 +91,12 @@ impl Article {
     }
 
     /// For a person, in English. Sources are unfolded with `verbose`.
-    pub fn text(&self, paint: Paint, verbose: bool, width: usize) -> String {
+    pub(crate) fn text(&self, paint: Paint, verbose: bool, width: usize) -> String {
         self.text_in(&Translation::ENGLISH, paint, verbose, width)
     }
 
     /// The same with labels in this language.
-    pub fn text_in(
+    pub(crate) fn text_in(
         &self,
         language: &Translation,
         paint: Paint,

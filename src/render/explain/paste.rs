@@ -108,7 +108,7 @@ pub struct ExplainedError {
 
 impl ExplainedError {
     /// An error, and the line that names it.
-    pub fn of(named: &NamedError<'_>, quoted: &str) -> Self {
+    pub(crate) fn of(named: &NamedError<'_>, quoted: &str) -> Self {
         let ErrorCode {
             api,
             code,
@@ -377,7 +377,7 @@ fn quoted_or(line: &str, near: &str) -> String {
 
 impl PasteReport {
     /// With commands for the host in a tree instead of this one.
-    pub fn in_tree(mut self, root: &Path) -> Self {
+    pub(crate) fn in_tree(mut self, root: &Path) -> Self {
         let in_tree = |run: &mut Vec<String>| {
             *run = run.iter().filter_map(|c| tree::command(c, root)).collect()
         };
@@ -406,7 +406,7 @@ impl PasteReport {
 }
 
 /// What helps against an Xid, in this language.
-pub fn remedy_of(
+pub(crate) fn remedy_of(
     number: u16,
     action: XidAction,
     gpu: &str,

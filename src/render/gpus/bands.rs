@@ -7,7 +7,7 @@ use crate::text::{columns, padded};
 const GAP: usize = 2;
 
 /// Rows under headings. No cell is broken into lines; one that is wider than the terminal is cut.
-pub fn bands(headings: &[String], rows: &[Vec<String>], width: usize) -> String {
+pub(crate) fn bands(headings: &[String], rows: &[Vec<String>], width: usize) -> String {
     let lines = || std::iter::once(headings).chain(rows.iter().map(Vec::as_slice));
     let widest = |n: usize| {
         lines()

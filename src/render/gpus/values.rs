@@ -9,7 +9,7 @@ use crate::nvidia::{
 use crate::text::count;
 
 /// A value, or what stands for none.
-pub fn or_nothing(value: Option<String>) -> String {
+pub(crate) fn or_nothing(value: Option<String>) -> String {
     value.unwrap_or_else(|| "-".to_owned())
 }
 
@@ -19,7 +19,7 @@ fn on(is_on: bool) -> &'static str {
 }
 
 /// The name without the maker's.
-pub fn short_name(name: &str) -> String {
+pub(crate) fn short_name(name: &str) -> String {
     name.strip_prefix("NVIDIA ").unwrap_or(name).to_owned()
 }
 
@@ -28,7 +28,7 @@ fn watts(milliwatts: u32) -> u32 {
 }
 
 /// `43/400 W`.
-pub fn short_power(power: PowerReading) -> String {
+pub(crate) fn short_power(power: PowerReading) -> String {
     match power.limit_milliwatts {
         Some(limit) => format!("{}/{} W", watts(power.draw_milliwatts), watts(limit)),
         None => format!("{} W", watts(power.draw_milliwatts)),
@@ -39,7 +39,7 @@ const MEBIBYTE: u64 = 1 << 20;
 const GIBIBYTE: u64 = 1 << 30;
 
 /// `512 MiB`.
-pub fn mebibytes(bytes: u64) -> String {
+pub(crate) fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes / MEBIBYTE)
 }
 
@@ -48,7 +48,7 @@ fn gibibytes(bytes: u64) -> String {
 }
 
 /// `0.4/40.0 GiB`.
-pub fn short_memory(memory: MemoryReading) -> String {
+pub(crate) fn short_memory(memory: MemoryReading) -> String {
     format!(
         "{}/{} GiB",
         gibibytes(memory.used_bytes),
@@ -57,7 +57,7 @@ pub fn short_memory(memory: MemoryReading) -> String {
 }
 
 /// `P0`.
-pub fn state(number: u32) -> String {
+pub(crate) fn state(number: u32) -> String {
     // NVML's number for a state that is not known.
     if number >= 32 {
         "unknown".to_owned()
@@ -67,7 +67,7 @@ pub fn state(number: u32) -> String {
 }
 
 /// The uncorrected errors since the driver was loaded, or `off`.
-pub fn short_ecc(ecc: EccReading) -> String {
+pub(crate) fn short_ecc(ecc: EccReading) -> String {
     if ecc.enabled {
         or_nothing(ecc.volatile.uncorrected.map(|count| count.to_string()))
     } else {
@@ -76,7 +76,7 @@ pub fn short_ecc(ecc: EccReading) -> String {
 }
 
 /// `off`, or `on, 7`.
-pub fn short_mig(mig: &MigReading) -> String {
+pub(crate) fn short_mig(mig: &MigReading) -> String {
     if mig.enabled {
         format!("on, {}", mig.devices.len())
     } else {
@@ -84,8 +84,7 @@ pub fn short_mig(mig: &MigReading) -> String {
     }
 }
 
-/// The compute mode.
-pub fn compute_mode(mode: ComputeMode) -> &'static str {
+pub(crate) fn compute_mode(mode: ComputeMode) -> &'static str {
     match mode {
         ComputeMode::Default => "default",
         ComputeMode::Exclusive => "exclusive",
@@ -94,7 +93,7 @@ pub fn compute_mode(mode: ComputeMode) -> &'static str {
 }
 
 /// `no`, `attached`, `active`.
-pub fn display(gpu: &GpuReading) -> Option<String> {
+pub(crate) fn display(gpu: &GpuReading) -> Option<String> {
     let word = match (gpu.display_attached, gpu.display_active) {
         (None, None) => return None,
         (_, Some(true)) => "active",
@@ -105,7 +104,7 @@ pub fn display(gpu: &GpuReading) -> Option<String> {
 }
 
 /// Why a field has no value.
-pub fn why_absent(refused: &Refused) -> String {
+pub(crate) fn why_absent(refused: &Refused) -> String {
     match refused.code {
         // Functions for one of several things (links) call it an invalid argument.
         Some(codes::INVALID_ARGUMENT | codes::NOT_SUPPORTED) => {
@@ -121,7 +120,7 @@ pub fn why_absent(refused: &Refused) -> String {
 }
 
 /// The whole value of a field. None if the GPU does not report it, or if other lines show it.
-pub fn of(gpu: &GpuReading, field: GpuField) -> Option<String> {
+pub(crate) fn of(gpu: &GpuReading, field: GpuField) -> Option<String> {
     match field {
         GpuField::Response => gpu.refused.as_ref().map(ToString::to_string),
         GpuField::Name => gpu.name.clone(),

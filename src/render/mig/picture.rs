@@ -38,7 +38,7 @@ struct Part<'a> {
 }
 
 /// The picture, with lines of at most the canvas' width.
-pub fn picture(gpu: &PlannedGpu, canvas: Canvas) -> String {
+pub(crate) fn picture(gpu: &PlannedGpu, canvas: Canvas) -> String {
     let total = usize::from(gpu.slots.total.max(gpu.compute_slices.total)).max(1);
     let cell =
         (canvas.width.saturating_sub(LABEL + 1) / total).clamp(MIN_SLICE_WIDTH, MAX_SLICE_WIDTH);

@@ -14,7 +14,7 @@ const FILLS: [&str; 8] = [
 ];
 
 /// The picture of all GPUs, one below the other.
-pub fn svg(host: &PlannedHost) -> String {
+pub(crate) fn svg(host: &PlannedHost) -> String {
     let cells = host
         .gpus
         .iter()

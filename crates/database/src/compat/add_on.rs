@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 short_name! {
     /// The short name of an add-on, used by users and files: `cudnn`.
     AddOnId: most 16, also b"", pattern "^[a-z0-9]{1,16}$", described "An add-on, `nccl`.";
-    /// A text that is not an add-on's name.
     AddOnIdError: "`{0}` is not an add-on's name: use 1 to 16 lower-case letters and digits"
 }
 
@@ -45,9 +44,8 @@ pub struct AddOn {
     /// The function of [`Self::library`] that returns its version.
     pub version_call: VersionCall,
     /// Where the files of its archives go.
-    pub layouts: Vec<Layout>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) layouts: Vec<Layout>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 impl AddOn {
@@ -81,7 +79,7 @@ impl AddOn {
 #[serde(deny_unknown_fields)]
 pub struct Layout {
     /// The suffixes of such archives: `.tar.xz`, `.whl`.
-    pub ending: String,
+    pub(crate) ending: String,
     /// How many numbers of the version end the names of the library files: 3 for
     /// `libcudnn.so.9.10.2`; 1 if the files are named by their SONAMEs.
     pub numbers: usize,
@@ -111,7 +109,7 @@ pub struct VersionCall {
     /// How the single number is composed, for the highest releases first; empty if the function
     /// returns the numbers separately.
     #[serde(default)]
-    pub codes: Vec<VersionCode>,
+    pub(crate) codes: Vec<VersionCode>,
 }
 
 /// The signature of a version function.
@@ -156,13 +154,13 @@ impl CallForm {
 /// How releases from a given number on encode their version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct VersionCode {
+pub(crate) struct VersionCode {
     /// The lowest such number.
-    pub from: u32,
+    pub(crate) from: u32,
     /// The factor of the version's first number: 10000 in 22803, which is 2.28.3.
-    pub major: u32,
+    pub(crate) major: u32,
     /// The factor of the second number.
-    pub minor: u32,
+    pub(crate) minor: u32,
 }
 
 impl VersionCall {
@@ -219,7 +217,7 @@ pub struct AddOnRange {
     pub libraries: Vec<String>,
     /// A note for readers.
     #[serde(default)]
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
     /// The assumed parts, and why they could not be measured.
     #[serde(default)]
     pub assumed: Option<String>,

@@ -13,7 +13,7 @@ pub struct Bulletin {
     /// Its title for readers: `NVIDIA GPU Display Drivers, October 2025`.
     pub title: String,
     /// The month of its publication, `2025-10`.
-    pub published: String,
+    pub(crate) published: String,
     /// Its number at `nvidia.custhelp.com/app/answers/detail/a_id/`, if a source states it.
     #[serde(default)]
     pub number: Option<u32>,
@@ -24,15 +24,14 @@ pub struct Bulletin {
     pub fixed: Vec<DriverVersion>,
     /// The first CUDA toolkit with the fixes, `13.1`.
     #[serde(default)]
-    pub fixed_toolkit: Option<CudaVersion>,
+    pub(crate) fixed_toolkit: Option<CudaVersion>,
     /// The first release of NVIDIA's container toolkit with the fixes, `1.17.8`.
     #[serde(default)]
-    pub fixed_container_toolkit: Option<AddOnVersion>,
+    pub(crate) fixed_container_toolkit: Option<AddOnVersion>,
     /// The first release of a companion with the fixes.
     #[serde(default)]
     pub fixed_companion: Option<FixedCompanion>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// The first release of a companion with the fixes of a bulletin.
@@ -42,7 +41,7 @@ pub struct FixedCompanion {
     /// Its id: `dcgm`.
     pub id: CompanionId,
     /// The release, `4.5.3`.
-    pub version: AddOnVersion,
+    pub(crate) version: AddOnVersion,
 }
 
 impl Bulletin {

@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 short_name! {
     /// The short name of a companion: `fabric-manager`.
     CompanionId: most 24, also b"-", pattern "^[a-z0-9-]{1,24}$", described "A companion of the driver, `imex`.";
-    /// A text that is not a companion's name.
     CompanionIdError: "`{0}` is not a companion's name: use 1 to 24 lower-case letters, digits and dashes"
 }
 
@@ -61,11 +60,11 @@ pub struct Companion {
     pub packages: Vec<CompanionPackage>,
     /// Packages that its packages depend on and nothing else does. They are removed with it.
     #[serde(default)]
-    pub depends: Vec<String>,
+    pub(crate) depends: Vec<String>,
     /// Packages of its older generation, which conflict with its own. They are removed before it is
     /// installed.
     #[serde(default)]
-    pub replaces: Vec<String>,
+    pub(crate) replaces: Vec<String>,
     /// The repository that has it, if its version does not depend on the driver's. Others are in
     /// the driver's repository.
     #[serde(default)]
@@ -162,18 +161,17 @@ pub struct CompanionPackage {
     /// The first driver release with this name; none for the oldest name. `580.00` is the whole
     /// branch.
     #[serde(default)]
-    pub from: Option<DriverVersion>,
+    pub(crate) from: Option<DriverVersion>,
     /// The compute capability that all GPUs of the host have at least, if older GPUs need another
     /// package.
     #[serde(default)]
-    pub least_capability: Option<ComputeCapability>,
+    pub(crate) least_capability: Option<ComputeCapability>,
     /// The name; `{branch}` stands for the driver's branch.
     pub name: String,
     /// Packages that it recommends and that are installed with it.
     #[serde(default)]
-    pub with: Vec<String>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) with: Vec<String>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 impl CompanionPackage {
@@ -303,7 +301,7 @@ impl Database {
     }
 
     /// Every driver offered by a repository.
-    pub fn offers(&self) -> impl Iterator<Item = &DriverOffer> {
+    pub(crate) fn offers(&self) -> impl Iterator<Item = &DriverOffer> {
         self.distributions.iter().flat_map(|d| &d.drivers)
     }
 }

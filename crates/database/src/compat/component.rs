@@ -22,7 +22,7 @@ pub struct Component {
     pub title: String,
     /// Other usual names, besides those without `cuda_` or `lib`.
     #[serde(default)]
-    pub aliases: Vec<String>,
+    pub(crate) aliases: Vec<String>,
 }
 
 /// A dependency of a component or an add-on.
@@ -47,15 +47,14 @@ pub struct ComponentRelease {
     /// The CUDA release.
     pub version: CudaVersion,
     /// The base address of the archives, without a slash at the end.
-    pub base: String,
+    pub(crate) base: String,
     /// The number of independent sources for these checksums.
-    pub agree: u8,
+    pub(crate) agree: u8,
     /// How the checksums were verified to be NVIDIA's.
-    pub verified: String,
+    pub(crate) verified: String,
     /// Its components.
     pub components: Vec<ReleasedComponent>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// A component of a release.
@@ -136,7 +135,7 @@ impl ReleasedComponent {
 
 impl Database {
     /// The component archive with this checksum.
-    pub fn component_archive(&self, sha256: &str) -> Option<Artifact> {
+    pub(crate) fn component_archive(&self, sha256: &str) -> Option<Artifact> {
         self.component_releases.iter().find_map(|release| {
             let mut archives = release
                 .components

@@ -11,32 +11,30 @@ pub struct CudaGuide {
     /// The series.
     pub cuda: CudaVersion,
     /// Whether `systems` is the guide's full list; if not, a missing system proves nothing.
-    pub complete: bool,
+    pub(crate) complete: bool,
     /// The listed systems.
-    pub systems: Vec<GuideSystem>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) systems: Vec<GuideSystem>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
-/// A system in a guide.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GuideSystem {
+pub(crate) struct GuideSystem {
     /// `ID` of os-release.
-    pub id: String,
+    pub(crate) id: String,
     /// The version, with the point release that NVIDIA tested.
-    pub version: String,
+    pub(crate) version: String,
     /// The machine architecture, as CUDA's artifacts call it.
-    pub arch: String,
+    pub(crate) arch: String,
     /// The kernel version.
     #[serde(default)]
-    pub kernel: Option<String>,
+    pub(crate) kernel: Option<String>,
     /// The default gcc.
     #[serde(default)]
-    pub gcc: Option<String>,
+    pub(crate) gcc: Option<String>,
     /// The C library.
     #[serde(default)]
-    pub glibc: Option<String>,
+    pub(crate) glibc: Option<String>,
 }
 
 /// A CUDA release and its requirements.
@@ -118,14 +116,13 @@ pub struct CudaArtifact {
 #[serde(deny_unknown_fields)]
 pub struct CompilerLimit {
     /// `gcc` or `clang`.
-    pub compiler: String,
+    pub(crate) compiler: String,
     /// The unsupported versions, in the source's notation: `"12:"` is 12 and newer, `":4"` up to 4.
-    pub excluded: String,
+    pub(crate) excluded: String,
     /// The CUDA releases, in the same notation.
-    pub cuda: String,
+    pub(crate) cuda: String,
     /// The only machine architecture affected; none for all.
     #[serde(default)]
-    pub arch: Option<String>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) arch: Option<String>,
+    pub(crate) sources: Vec<SourceId>,
 }

@@ -30,7 +30,7 @@ pub struct Distribution {
     /// The headers of one kernel; `{release}` stands for `uname -r`, `{flavour}` for the part after
     /// its last dash, and `{version}` for the part before, and `{base}` for all before a plus sign,
     /// as in `5.14.0-570.el9.aarch64+64k`.
-    pub headers: Vec<String>,
+    pub(crate) headers: Vec<String>,
     /// The meta-packages that follow the distribution's kernels, by the ending of the kernel's
     /// release (`-generic`, `-cloud-amd64`). The one with an empty ending applies to all others.
     #[serde(default)]
@@ -45,11 +45,11 @@ pub struct Distribution {
     /// The packages with modules of one kernel that a driver's modules depend on, if the kernel's
     /// own package lacks them; named with the same placeholders as the headers.
     #[serde(default)]
-    pub kernel_modules: Vec<String>,
+    pub(crate) kernel_modules: Vec<String>,
     /// The packages with modules of one kernel that NVSwitches need ([`Fabric::kernel_modules`]),
     /// if the kernel's own package lacks them; named in the same way.
     #[serde(default)]
-    pub fabric_modules: Vec<String>,
+    pub(crate) fabric_modules: Vec<String>,
     /// DKMS, and the packages needed to build a module with it.
     pub build_tools: Vec<String>,
     /// How DKMS signs the modules that it builds; none if it does not, or if no source says how.
@@ -62,7 +62,7 @@ pub struct Distribution {
     /// The names of packages with signed modules: each driver that has them is a second offer
     /// ([`DriverOffer::signed_as`]).
     #[serde(default)]
-    pub signed_names: Option<SignedNames>,
+    pub(crate) signed_names: Option<SignedNames>,
     /// Whose modules alone load with Secure Boot on, whatever key is enrolled with mokutil.
     #[serde(default)]
     pub only_signer: Option<OnlySigner>,
@@ -82,7 +82,7 @@ pub struct Distribution {
     pub gcc_package: Option<String>,
     /// The package of the C++ compiler, in the same form.
     #[serde(default)]
-    pub gxx_package: Option<String>,
+    pub(crate) gxx_package: Option<String>,
     /// The major versions that both exist for, oldest first; empty if no source states them.
     #[serde(default)]
     pub gccs: Vec<u16>,
@@ -130,7 +130,7 @@ pub struct StockSystem {
     /// components.
     pub repositories: Vec<String>,
     /// The sources of the kernels.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 impl Distribution {
@@ -193,7 +193,7 @@ impl Distribution {
     }
 
     /// Its id and version, `debian 12`, by which other records name it.
-    pub fn release(&self) -> String {
+    pub(crate) fn release(&self) -> String {
         format!("{} {}", self.id, self.version)
     }
 
@@ -213,7 +213,7 @@ impl Distribution {
 
     /// The meta-package for the headers of such a kernel. The longest ending wins: -cloud-amd64
     /// before -amd64 before none; then the one for the kernel's series.
-    pub fn header_meta(&self, release: &str, arch: &str) -> Option<&HeaderMeta> {
+    pub(crate) fn header_meta(&self, release: &str, arch: &str) -> Option<&HeaderMeta> {
         let is_of_series = |series: &String| {
             release
                 .strip_prefix(series.as_str())
@@ -243,23 +243,21 @@ pub struct ModuleSigning {
     pub drop_ins: bool,
     /// The packages with `mokutil` and `openssl`.
     pub packages: Vec<String>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// The names of packages of drivers whose modules the distribution signs, in packages with the
 /// kernel's version. `{driver}` stands for [`SignedAs::driver`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SignedNames {
+pub(crate) struct SignedNames {
     /// The packages with the modules, as in [`DriverOffer::signed_modules`].
-    pub modules: Vec<String>,
+    pub(crate) modules: Vec<String>,
     /// The package that takes the place of the first one: it installs no DKMS.
-    pub first: String,
+    pub(crate) first: String,
     /// The package with the modules that DKMS builds.
-    pub dkms: String,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) dkms: String,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 impl SignedNames {
@@ -284,12 +282,12 @@ impl SignedNames {
 /// A driver whose modules the distribution signs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SignedAs {
+pub(crate) struct SignedAs {
     /// Its part of the packages' names, `580-server-open`.
-    pub driver: String,
+    pub(crate) driver: String,
     /// See [`DriverOffer::not_beside`].
     #[serde(default)]
-    pub not_beside: Vec<String>,
+    pub(crate) not_beside: Vec<String>,
 }
 
 /// The only one whose modules load with Secure Boot on.
@@ -300,8 +298,7 @@ pub struct OnlySigner {
     pub name: String,
     /// What to do for modules of others, as in a hint.
     pub instead: String,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// How people make the key that DKMS signs with, where gpusetup cannot prepare it.
@@ -312,8 +309,7 @@ pub struct KeyByHand {
     pub certificate: String,
     /// The commands that make both, and have DKMS use them.
     pub commands: Vec<String>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// A repository that must be enabled first.
@@ -328,8 +324,7 @@ pub struct ExtraRepository {
     pub seen_as: Vec<String>,
     /// The command that enables it; `{version}` and `{arch}` stand for the host's values.
     pub enable: String,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// Package managers.
@@ -379,10 +374,10 @@ pub struct HeaderMeta {
     /// The headers of one such kernel, if their name differs from that of the distribution's other
     /// kernels.
     #[serde(default)]
-    pub headers: Vec<String>,
+    pub(crate) headers: Vec<String>,
     /// The same for [`Distribution::kernel_modules`].
     #[serde(default)]
-    pub kernel_modules: Vec<String>,
+    pub(crate) kernel_modules: Vec<String>,
 }
 
 /// A driver offered by a repository.
@@ -420,7 +415,7 @@ pub struct DriverOffer {
     /// version. Their names are in [`Distribution::signed_names`], and the offer that they make
     /// follows all others.
     #[serde(default)]
-    pub signed_as: Option<SignedAs>,
+    pub(crate) signed_as: Option<SignedAs>,
     /// The packages with prebuilt modules that the distribution signs for Secure Boot, if they have
     /// the kernel's version in place of the driver's: each brings those of one line of kernels, and
     /// of the driver that the other packages have. The first that lists have for the kernel counts.

@@ -18,8 +18,7 @@ pub struct ForwardCompatibility {
     pub driver_branch: Option<u16>,
     /// The supported branches of kernel modules.
     pub base_branches: Vec<u16>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// The role of a package or a module.
@@ -36,9 +35,7 @@ pub enum Role {
 pub enum BranchKind {
     /// Long-term support branch.
     LongTerm,
-    /// Production branch.
     Production,
-    /// New feature branch.
     NewFeature,
     /// Kept for GPUs that newer branches no longer support.
     Legacy,
@@ -96,10 +93,10 @@ pub struct DriverBranch {
     pub default_modules: ModuleFlavour,
     /// A note for readers.
     #[serde(default)]
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
     /// How sources differ, and which value was used.
     #[serde(default)]
-    pub disagreement: Option<String>,
+    pub(crate) disagreement: Option<String>,
     /// The assumed parts, and why they could not be measured.
     #[serde(default)]
     pub assumed: Option<String>,
@@ -116,8 +113,7 @@ pub struct KernelLimit {
     pub distribution: String,
     /// The first kernel on which the build fails, `"5.14.0-570"`.
     pub from: String,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// The first kernel series on which the modules of a branch's older releases do not build without
@@ -131,8 +127,7 @@ pub struct ReleaseLimit {
     pub modules: ModuleFlavour,
     /// The first kernel series on which the build fails, `"7.2"`.
     pub from: String,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// NVIDIA's label for a driver release.
@@ -147,7 +142,6 @@ pub enum Maturity {
     Datacenter,
     /// From a new feature branch.
     NewFeature,
-    /// A beta.
     Beta,
     /// For Vulkan developers.
     VulkanBeta,
@@ -187,7 +181,6 @@ pub enum DriverVariant {
     RedistArchive,
     /// Inside a CUDA runfile.
     ExtractedFromCudaRunfile,
-    /// A companion of this driver.
     Companion(CompanionId),
 }
 

@@ -36,10 +36,10 @@ pub struct Engine {
     /// Other configuration files with runtimes: those that it reads, too, or writes itself when it
     /// starts.
     #[serde(default)]
-    pub other_configs: Vec<String>,
+    pub(crate) other_configs: Vec<String>,
     /// Folders of files that systems have it read, too.
     #[serde(default)]
-    pub other_parts: Vec<String>,
+    pub(crate) other_parts: Vec<String>,
     /// Whether it reads folders in the folder of the added file, too.
     #[serde(default)]
     pub nested_parts: bool,
@@ -69,7 +69,7 @@ pub struct Engine {
     pub start_options: StartOptions,
     /// Its own choices of the runtime of containers that name none, oldest first.
     #[serde(default)]
-    pub default_runtimes: Vec<DefaultRuntime>,
+    pub(crate) default_runtimes: Vec<DefaultRuntime>,
     /// Or runtimes of which it takes the first that is installed, as Podman does.
     #[serde(default)]
     pub default_order: Vec<String>,
@@ -107,10 +107,10 @@ pub struct Engine {
     /// The versions of CDI whose specifications it reads, each with the first version that does,
     /// oldest first.
     #[serde(default)]
-    pub reads_cdi: Vec<CdiSince>,
+    pub(crate) reads_cdi: Vec<CdiSince>,
     /// The newest version whose code was read for that: a newer one may read more.
     #[serde(default)]
-    pub cdi_known_until: Option<AddOnVersion>,
+    pub(crate) cdi_known_until: Option<AddOnVersion>,
     /// The first version whose option `--gpus` uses a CDI specification, if the host has one, and
     /// not the toolkit's hook.
     #[serde(default)]
@@ -121,8 +121,7 @@ pub struct Engine {
     /// Its packages in other repositories.
     #[serde(default)]
     pub other_packages: Vec<String>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// A version of CDI, and the first version of a program that knows it.
@@ -169,19 +168,18 @@ pub struct RemovedTypes {
     pub names: Vec<String>,
     /// The type that replaces them.
     pub instead: String,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// The runtime of containers that name none, if nothing else says so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DefaultRuntime {
+pub(crate) struct DefaultRuntime {
     /// Its name: `runc`.
-    pub name: String,
+    pub(crate) name: String,
     /// The first version with this choice; none for all versions before the next one.
     #[serde(default)]
-    pub since: Option<AddOnVersion>,
+    pub(crate) since: Option<AddOnVersion>,
 }
 
 /// An engine in a snap, which gpusetup does not set up.
@@ -230,18 +228,17 @@ pub enum RestartEffect {
 pub struct EnginePackages {
     /// The package manager of all systems that have them.
     #[serde(default)]
-    pub package_manager: Option<PackageManager>,
+    pub(crate) package_manager: Option<PackageManager>,
     /// Or the distributions, by their ids, or by ids and versions: `fedora`, `debian 13`.
     #[serde(default)]
-    pub distributions: Vec<String>,
+    pub(crate) distributions: Vec<String>,
     /// The names.
     pub names: Vec<String>,
     /// The versions in the archives of releases, by ids and versions of distributions, `debian 12`,
     /// if a source states them.
     #[serde(default)]
-    pub versions: BTreeMap<String, AddOnVersion>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) versions: BTreeMap<String, AddOnVersion>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 impl Engine {
@@ -336,9 +333,9 @@ pub struct ContainerToolkit {
     /// The newest known version.
     pub newest: AddOnVersion,
     /// The version of its packages: `{version}-1`.
-    pub package_version: String,
+    pub(crate) package_version: String,
     /// The repositories that have it, one for each package manager.
-    pub repositories: Vec<String>,
+    pub(crate) repositories: Vec<String>,
     /// Marks of such a repository that is enabled, as in
     /// [`Repository::seen_as`](super::Repository::seen_as).
     pub seen_as: Vec<String>,
@@ -359,7 +356,7 @@ pub struct ContainerToolkit {
     pub newer_specification: CdiSince,
     /// The released versions of CDI, oldest first.
     #[serde(default)]
-    pub cdi_versions: Vec<AddOnVersion>,
+    pub(crate) cdi_versions: Vec<AddOnVersion>,
     /// The links below `/dev/char`.
     pub dev_char: DevChar,
     /// The programs to which its runtime hands containers; none in a database of an older gpusetup.
@@ -374,8 +371,7 @@ pub struct ContainerToolkit {
     /// What runs pods with its own containerd, which gpusetup does not set up.
     #[serde(default)]
     pub own_containerds: Vec<OwnContainerd>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// A Kubernetes distribution with its own containerd, which gpusetup does not set up.
@@ -388,8 +384,7 @@ pub struct OwnContainerd {
     pub seen_as: Vec<String>,
     /// How its pods get the GPUs, in a sentence.
     pub instead: String,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// The udev rule that makes the links of NVIDIA's devices below `/dev/char`.

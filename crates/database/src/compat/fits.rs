@@ -94,11 +94,9 @@ impl Card {
 pub enum NotTargeted {
     /// The lowest compute capability that it targets.
     BelowLowest(ComputeCapability),
-    /// The highest one.
     AboveHighest(ComputeCapability),
     /// The first CUDA for the GPU.
     BeforeFirst(CudaVersion),
-    /// The last one.
     AfterLast(CudaVersion),
 }
 

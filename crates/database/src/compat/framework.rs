@@ -10,18 +10,17 @@ use std::collections::BTreeMap;
 #[serde(deny_unknown_fields)]
 pub struct Rename {
     /// The role of the package.
-    pub role: Role,
+    pub(crate) role: Role,
     /// The package manager, if names differ by package manager.
     #[serde(default)]
-    pub package_manager: Option<PackageManager>,
+    pub(crate) package_manager: Option<PackageManager>,
     /// The old name; `{branch}` stands for the driver's branch.
-    pub before: String,
+    pub(crate) before: String,
     /// The first driver release with the new name.
-    pub from: DriverVersion,
+    pub(crate) from: DriverVersion,
     /// The new name.
-    pub after: String,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) after: String,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// A framework with requirements on CUDA and cuDNN.
@@ -41,13 +40,13 @@ pub struct Framework {
     pub beside: Option<String>,
     /// Packages that are released with it and need the same: `torchvision` for `torch`.
     #[serde(default)]
-    pub siblings: Vec<String>,
+    pub(crate) siblings: Vec<String>,
     /// How pip installs it; releases before every `from` have none.
     #[serde(default)]
-    pub install: Vec<PythonPackage>,
+    pub(crate) install: Vec<PythonPackage>,
     /// Its conda packages, if the project publishes some.
     #[serde(default)]
-    pub conda: Vec<CondaPackage>,
+    pub(crate) conda: Vec<CondaPackage>,
     /// Its releases, newest first.
     pub releases: Vec<FrameworkRelease>,
 }
@@ -130,7 +129,7 @@ pub struct FrameworkBuild {
     pub cautions: Vec<Caution>,
     /// A note for readers.
     #[serde(default)]
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
 }
 
 /// A warning for users of newer GPUs, shown before a build is installed.

@@ -42,7 +42,7 @@ pub struct Architecture {
     pub only_on: Option<String>,
     /// A note for readers.
     #[serde(default)]
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
     /// How sources differ, and which value was used.
     #[serde(default)]
     pub disagreement: Option<String>,
@@ -132,7 +132,7 @@ pub struct Gpu {
     pub mig: bool,
     /// How sources differ, and which value was used.
     #[serde(default)]
-    pub disagreement: Option<String>,
+    pub(crate) disagreement: Option<String>,
     /// The sources.
     pub sources: Vec<SourceId>,
 }
@@ -160,6 +160,5 @@ pub struct VirtualGpus {
     pub device: PciDevice,
     /// The subsystem ids; their vendor is NVIDIA.
     pub subsystems: Vec<PciDevice>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }

@@ -467,7 +467,7 @@ impl ToolkitRow {
 
 impl Maturity {
     /// Whether it is meant for everybody, or for every data centre.
-    pub fn is_for_everybody(self) -> bool {
+    pub(crate) fn is_for_everybody(self) -> bool {
         matches!(
             self,
             Self::Production | Self::Legacy | Self::Datacenter | Self::NewFeature

@@ -37,15 +37,15 @@ pub enum LoadError {
 #[error("{file}:{line}:{column}: {}{problem}", key.as_ref().map(|k| format!("{k}: ")).unwrap_or_default())]
 pub struct Misshapen {
     /// The file, relative to the database's folder.
-    pub file: String,
+    pub(crate) file: String,
     /// The line, from 1; 0 for the whole file.
-    pub line: u64,
+    pub(crate) line: u64,
     /// The column, from 1.
-    pub column: u64,
+    pub(crate) column: u64,
     /// The key at or before that place.
-    pub key: Option<String>,
+    pub(crate) key: Option<String>,
     /// What is wrong.
-    pub problem: String,
+    pub(crate) problem: String,
 }
 
 /// Loads the database from a folder with `compat/` and `manifests/`, and checks every fact in it.

@@ -59,7 +59,7 @@ pub struct Instance {
     #[serde(default)]
     pub assumed: Option<String>,
     /// Where this is published.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// A system or a board of NVIDIA's: `DGX H100`, `GB200 NVL72`, `Jetson AGX Orin`.
@@ -84,15 +84,15 @@ pub struct System {
     pub arch: Option<String>,
     /// The NVSwitches on the PCI bus of a host. From the fourth generation on, none are.
     #[serde(default)]
-    pub nvswitches: u8,
+    pub(crate) nvswitches: u8,
     /// The driver comes with the board's own software, so gpusetup cannot install one.
     #[serde(default)]
     pub boards: bool,
     /// What no source says, and why it was chosen.
     #[serde(default)]
-    pub assumed: Option<String>,
+    pub(crate) assumed: Option<String>,
     /// Where this is published.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 impl Instance {
@@ -104,7 +104,7 @@ impl Instance {
 
 impl System {
     /// The machine architecture, `aarch64`.
-    pub fn arch(&self) -> &str {
+    pub(crate) fn arch(&self) -> &str {
         self.arch.as_deref().unwrap_or("x86_64")
     }
 

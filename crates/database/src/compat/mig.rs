@@ -36,7 +36,7 @@ pub struct MigProfile {
     pub first_driver_branch: Option<u16>,
     /// How sources differ, and which value was used.
     #[serde(default)]
-    pub disagreement: Option<String>,
+    pub(crate) disagreement: Option<String>,
     /// What was concluded instead of read, and why.
     #[serde(default)]
     pub assumed: Option<String>,
@@ -52,8 +52,7 @@ pub struct MigClient {
     pub unit: String,
     /// What it has to do with instances.
     pub role: MigRole,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// What a service has to do with the instances of GPUs.

@@ -34,53 +34,62 @@ mod tally;
 mod xid;
 
 pub use add_on::{
-    AddOn, AddOnArtifact, AddOnId, AddOnIdError, AddOnRange, CallForm, Layout, Place, VersionCall,
-    VersionCode,
+    AddOn, AddOnArtifact, AddOnId, AddOnIdError, AddOnRange, CallForm, Layout, VersionCall,
 };
-pub use bulletin::{Bulletin, FixedCompanion};
+
+pub use bulletin::Bulletin;
+
 pub use check::check;
-pub use companion::{
-    Companion, CompanionId, CompanionIdError, CompanionPackage, DriverNeeds, Substitute,
-    VersionRule,
-};
+pub use companion::{Companion, CompanionId, CompanionIdError, Substitute, VersionRule};
+
 pub use component::{
     Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short,
 };
-pub use cuda::{CompilerLimit, CudaArtifact, CudaGuide, CudaRelease, GuideSystem};
+pub(crate) use cuda::{CompilerLimit, CudaGuide, GuideSystem};
+pub use cuda::{CudaArtifact, CudaRelease};
+pub(crate) use distribution::Repository;
 pub use distribution::{
-    Distribution, DriverOffer, ExtraRepository, HeaderMeta, InitramfsTool, KeyByHand,
-    ModuleSigning, OnlySigner, PackageManager, Repository, SignedAs, SignedNames, StockSystem,
+    Distribution, DriverOffer, InitramfsTool, KeyByHand, ModuleSigning, OnlySigner, PackageManager,
     is_version_of,
 };
 pub use driver::{
-    BranchKind, DriverArtifact, DriverBranch, DriverRelease, DriverVariant, ForwardCompatibility,
-    KernelLimit, Maturity, ReleaseLimit, Role,
+    BranchKind, DriverArtifact, DriverBranch, DriverRelease, DriverVariant, Maturity, ReleaseLimit,
+    Role,
 };
+pub(crate) use driver::{ForwardCompatibility, KernelLimit};
 pub use engine::{
-    ContainerToolkit, DevChar, Engine, EngineForm, EngineId, EngineIdError, EnginePackages,
-    OwnContainerd, RemovedTypes, RestartEffect, Snap,
+    ContainerToolkit, Engine, EngineForm, EngineId, EngineIdError, EnginePackages, RestartEffect,
 };
-pub use export::Export;
+
 pub use fits::{Card, NotTargeted, targets};
-pub use framework::{Caution, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, Rename};
-pub use gpu::{Architecture, Gpu, ModuleFlavour, PciDevice, VirtualGpus};
+pub(crate) use framework::Rename;
+pub use framework::{Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
+pub(crate) use gpu::VirtualGpus;
+pub use gpu::{Architecture, Gpu, ModuleFlavour, PciDevice};
 pub use gpu_name::{Ambiguous, is_brand};
 pub use id::DatabaseId;
 pub use index::{ArchiveRow, MACHINES, Published, PublishedAddOn, PublishedToolkit, cuda_arch};
-pub use load::{LoadError, Misshapen, files, load, parse};
-pub use machine::{Instance, Provider, System};
-pub use mig::{MediaEngines, MigClient, MigPlacement, MigProfile, MigRole};
-pub use nvlink::{Fabric, JoinedBy, NvLinks, NvSwitch};
-pub use platform::{HotplugRule, JetPack, Platform, PlatformDriver, PlatformWay, Wsl2Gpus};
-pub use problem::Problem;
-pub use python::{Brought, CondaPackage, PythonInstall, PythonPackage};
+
+pub use load::{LoadError, files, load, parse};
+
+pub use machine::{Instance, System};
+pub(crate) use mig::MigClient;
+pub use mig::{MediaEngines, MigPlacement, MigProfile, MigRole};
+pub(crate) use nvlink::NvSwitch;
+pub use nvlink::{Fabric, NvLinks};
+pub(crate) use platform::Wsl2Gpus;
+pub use platform::{HotplugRule, JetPack, Platform, PlatformDriver, PlatformWay};
+pub(crate) use problem::Problem;
+pub use python::{Brought, PythonInstall};
+pub(crate) use python::{CondaPackage, PythonPackage};
 pub use query::{build_label, framework_and_version, named_cuda, package_of, without_label};
-pub use repository::{
-    NeededRepository, OF_TOOLKIT, PackageRepository, SigningKey, ToolkitPackages,
-};
-pub use source::{Artifact, Disagreement, Known, Source};
+
+pub use repository::{OF_TOOLKIT, PackageRepository, SigningKey, ToolkitPackages};
+pub use source::Artifact;
+pub(crate) use source::{Disagreement, Known, Source};
 pub use tally::Tally;
-pub use xid::{Sxid, Xid, XidAction};
+pub(crate) use xid::Sxid;
+pub use xid::{Xid, XidAction};
 
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;

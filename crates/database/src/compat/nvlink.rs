@@ -45,7 +45,7 @@ pub struct NvLinks {
     pub joined_by: Vec<JoinedBy>,
     /// How sources differ, and which value was used.
     #[serde(default)]
-    pub disagreement: Option<String>,
+    pub(crate) disagreement: Option<String>,
     /// What was concluded instead of read, and how.
     #[serde(default)]
     pub assumed: Option<String>,
@@ -58,13 +58,12 @@ pub struct NvLinks {
 #[serde(deny_unknown_fields)]
 pub struct NvSwitch {
     /// PCI device id.
-    pub device: PciDevice,
+    pub(crate) device: PciDevice,
     /// Its name.
     pub name: String,
     /// The generation, starting with 1 (DGX-2).
     pub generation: u8,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// A kind of board on which NVSwitches connect GPUs.
@@ -94,6 +93,5 @@ pub struct Fabric {
     /// Kernel modules that must be loaded.
     #[serde(default)]
     pub kernel_modules: Vec<String>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }

@@ -39,8 +39,7 @@ pub struct Platform {
     /// The command that brings a toolkit of the system's own, if it has one.
     #[serde(default)]
     pub toolkit: Option<String>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// A way to a driver on such a system.
@@ -65,7 +64,7 @@ pub struct PlatformWay {
     pub commands: Vec<String>,
     /// The endings of `VARIANT_ID` that the images of this way have: `-nvidia`.
     #[serde(default)]
-    pub in_images: Vec<String>,
+    pub(crate) in_images: Vec<String>,
 }
 
 /// What a system does with drivers.
@@ -101,8 +100,7 @@ pub struct JetPack {
     /// The compute capabilities of the boards that use NVIDIA's toolkits for servers (sbsa).
     #[serde(default)]
     pub sbsa: Vec<ComputeCapability>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// The file of udev rules with which a distribution puts hot-plugged memory online. On POWER9 it
@@ -111,27 +109,24 @@ pub struct JetPack {
 #[serde(deny_unknown_fields)]
 pub struct HotplugRule {
     /// `ID` in os-release, any of these; also of the systems that these are like.
-    pub os: Vec<String>,
+    pub(crate) os: Vec<String>,
     /// The file's name in `/lib/udev/rules.d`: `40-redhat.rules`.
     pub file: String,
     /// The command of sed that disables the rule in a copy of the file.
     pub disable: String,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// The GPUs that programs in WSL2 can use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wsl2Gpus {
-    /// The oldest compute capability.
-    pub oldest: ComputeCapability,
+    pub(crate) oldest: ComputeCapability,
     /// NVIDIA's lines whose GPUs they cannot use: `Tesla/Data Center`.
-    pub without: Vec<String>,
+    pub(crate) without: Vec<String>,
     /// What they can use, for readers: `GeForce and Quadro GPUs from Pascal on`.
     pub text: String,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 impl Wsl2Gpus {
@@ -145,7 +140,7 @@ impl Wsl2Gpus {
 
 impl Platform {
     /// Whether this is such a system, by its os-release and the files found.
-    pub fn is_of(&self, id: &str, variant: Option<&str>, found: &[PathBuf]) -> bool {
+    pub(crate) fn is_of(&self, id: &str, variant: Option<&str>, found: &[PathBuf]) -> bool {
         let (by_os, by_variant) = (self.os.iter().any(|os| os == id), self.variants.iter());
         let by_variant =
             variant.is_some_and(|variant| by_variant.clone().any(|known| known == variant));

@@ -7,13 +7,11 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file and the line, counted from 1, if known.
-    pub place: Option<(String, usize)>,
+    pub(crate) place: Option<(String, usize)>,
     /// The record: `gpus 20b2`, `cuda 12.8.1`.
-    pub record: String,
-    /// The key in it.
-    pub key: &'static str,
-    /// What is wrong with it.
-    pub wrong: String,
+    pub(crate) record: String,
+    pub(crate) key: &'static str,
+    pub(crate) wrong: String,
     list: &'static str,
     marks: Vec<String>,
 }
@@ -28,7 +26,7 @@ impl fmt::Display for Problem {
 }
 
 /// The record of a list that a problem is about, and how its line can be recognised.
-pub struct Record {
+pub(crate) struct Record {
     list: &'static str,
     name: String,
     marks: Vec<String>,
@@ -37,7 +35,7 @@ pub struct Record {
 impl Record {
     /// The record of `list` whose `key` is `value`; a value of two words is a key and a second key
     /// that distinguishes records with the same first one.
-    pub fn of(list: &'static str, key: &str, value: impl fmt::Display) -> Self {
+    pub(crate) fn of(list: &'static str, key: &str, value: impl fmt::Display) -> Self {
         let name = value.to_string();
         let mut words = name.split(' ');
         let mut marks = vec![format!("{key}: {}", words.next().unwrap_or_default())];
@@ -57,8 +55,7 @@ impl<R: Row> From<&R> for Record {
 }
 
 impl Problem {
-    /// What is wrong with `key` of `record`.
-    pub fn new(record: &Record, key: &'static str, wrong: String) -> Self {
+    pub(crate) fn new(record: &Record, key: &'static str, wrong: String) -> Self {
         let (list, marks) = (record.list, record.marks.clone());
         Self {
             place: None,
@@ -72,7 +69,7 @@ impl Problem {
 
     /// Finds the place in the files: the last record with the marks (the second of two equal ones),
     /// and in it the line of the key.
-    pub fn locate<'a>(&mut self, files: impl IntoIterator<Item = (&'a str, &'a str)>) {
+    pub(crate) fn locate<'a>(&mut self, files: impl IntoIterator<Item = (&'a str, &'a str)>) {
         for (file, text) in files {
             let mut list = "";
             let mut records: Vec<(usize, Vec<String>)> = Vec::new();

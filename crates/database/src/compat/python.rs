@@ -11,23 +11,22 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct PythonPackage {
     /// The first release that is installed this way. An entry with a newer `from` takes precedence.
-    pub from: FrameworkVersion,
+    pub(crate) from: FrameworkVersion,
     /// The package and its extras: `torch`, `tensorflow[and-cuda]`, `jax[cuda{major}]`.
-    pub package: String,
+    pub(crate) package: String,
     /// What the package and its requirements bring; empty if programs use the host's toolkit.
     #[serde(default)]
     pub brings: Vec<Brought>,
     /// The project's index, for builds that are not on PyPI.
     #[serde(default)]
-    pub index: Option<String>,
+    pub(crate) index: Option<String>,
     /// Every build of a release is in the same package, or compiled from it.
     #[serde(default)]
-    pub one_package: bool,
+    pub(crate) one_package: bool,
     /// Options of pip and uv: `--no-build-isolation`.
     #[serde(default)]
-    pub options: Vec<String>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) options: Vec<String>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// A part of CUDA that Python packages bring.
@@ -36,26 +35,24 @@ pub struct PythonPackage {
 pub enum Brought {
     /// The CUDA runtime and the libraries that the framework uses.
     Cuda,
-    /// cuDNN.
     Cudnn,
 }
 
 /// The conda packages that the project publishes for some releases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CondaPackage {
+pub(crate) struct CondaPackage {
     /// The first release.
-    pub from: FrameworkVersion,
+    pub(crate) from: FrameworkVersion,
     /// The last release; none if they are still published.
     #[serde(default)]
-    pub to: Option<FrameworkVersion>,
+    pub(crate) to: Option<FrameworkVersion>,
     /// The words after `conda install`. `{version}` is the release, `{cuda}` the CUDA series, 12.8.
-    pub words: Vec<String>,
+    pub(crate) words: Vec<String>,
     /// The machine architectures that they are published for; empty for all.
     #[serde(default)]
-    pub architectures: Vec<String>,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) architectures: Vec<String>,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// How one build is installed with pip or uv.

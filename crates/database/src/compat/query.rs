@@ -218,7 +218,7 @@ impl Database {
     }
 
     /// How a fact is known: by its best source.
-    pub fn known(&self, sources: &[SourceId]) -> Option<Known> {
+    pub(crate) fn known(&self, sources: &[SourceId]) -> Option<Known> {
         self.sources
             .iter()
             .filter(|source| sources.contains(&source.id))

@@ -24,7 +24,7 @@ pub struct PackageRepository {
     /// The package manager that reads it.
     pub package_manager: PackageManager,
     /// The keys that may sign it; several while a key is being replaced.
-    pub keys: Vec<String>,
+    pub(crate) keys: Vec<String>,
     /// What its list says of itself, in the words of apt's preferences: `o=NVIDIA,l=NVIDIA CUDA`.
     #[serde(default)]
     pub release: Option<String>,
@@ -48,7 +48,7 @@ pub struct PackageRepository {
     pub sources: Vec<SourceId>,
     /// Remarks for maintainers.
     #[serde(default)]
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
 }
 
 /// How a repository packages CUDA toolkits. In its texts `{series}` stands for `13-0`, `{major}`
@@ -59,11 +59,11 @@ pub struct ToolkitPackages {
     /// The first series that a source names for this system.
     pub since: CudaVersion,
     /// The package that installs a series without a driver: `cuda-toolkit-{series}`.
-    pub package: String,
+    pub(crate) package: String,
     /// Its version: `{release}-1`.
-    pub version: String,
+    pub(crate) version: String,
     /// Patterns of that package and its dependencies in this repository.
-    pub packages: Vec<String>,
+    pub(crate) packages: Vec<String>,
 }
 
 impl ToolkitPackages {
@@ -110,7 +110,7 @@ pub struct NeededRepository {
 #[serde(deny_unknown_fields)]
 pub struct SigningKey {
     /// The name used in other files: `3bf863cc`.
-    pub id: String,
+    pub(crate) id: String,
     /// The name of its file in the repositories that it signs.
     pub file: String,
     /// The address of that file, if it is elsewhere.
@@ -119,10 +119,10 @@ pub struct SigningKey {
     /// The fingerprint: 40 upper-case hexadecimal digits.
     pub fingerprint: String,
     /// The sources; a fingerprint that only one of them gives is easier to get wrong.
-    pub sources: Vec<SourceId>,
+    pub(crate) sources: Vec<SourceId>,
     /// Remarks for maintainers.
     #[serde(default)]
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
 }
 
 impl PackageRepository {

@@ -8,13 +8,12 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct Disagreement {
     /// The subject.
-    pub about: String,
+    pub(crate) about: String,
     /// What each source says.
-    pub differ: String,
+    pub(crate) differ: String,
     /// Which value was used, and why.
-    pub taken: String,
-    /// The sources.
-    pub sources: Vec<SourceId>,
+    pub(crate) taken: String,
+    pub(crate) sources: Vec<SourceId>,
 }
 
 /// A source of facts.
@@ -29,16 +28,16 @@ pub struct Source {
     pub location: String,
     /// How the source knows its facts.
     #[serde(default)]
-    pub known: Known,
+    pub(crate) known: Known,
     /// Whether it is a list of GPUs supported by NVIDIA's drivers.
     #[serde(default)]
-    pub lists_gpus: bool,
+    pub(crate) lists_gpus: bool,
 }
 
 /// The quality of a source, best first.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Known {
+pub(crate) enum Known {
     /// Read from the artifact itself: a header, a wheel's metadata, a package index, a list shipped
     /// with a driver.
     Measured,

@@ -28,8 +28,7 @@ pub struct KindTally {
     pub kind: &'static str,
     /// The number of entries.
     pub count: usize,
-    /// With one source.
-    pub one_source: usize,
+    pub(crate) one_source: usize,
     /// With two or more.
     pub two_or_more: usize,
     /// Read from the artifact itself by at least one source.

@@ -17,7 +17,7 @@ pub struct Xid {
     pub action: XidAction,
     /// The assumed parts, and why.
     #[serde(default)]
-    pub assumed: Option<String>,
+    pub(crate) assumed: Option<String>,
     /// The sources.
     pub sources: Vec<SourceId>,
 }
@@ -42,7 +42,6 @@ pub enum XidAction {
     Nothing,
     /// Restart the program and look for the error there.
     RestartApplication,
-    /// Reset the GPU.
     ResetGpu,
     /// Reboot the host.
     Reboot,

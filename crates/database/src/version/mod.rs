@@ -18,13 +18,13 @@ use std::str::FromStr;
 #[error("`{input}` is not {what}: {problem} at character {}\n    {input}\n    {caret}", self.at + 1, caret = caret(*.at))]
 pub struct VersionError {
     /// The rejected text.
-    pub input: String,
+    pub(crate) input: String,
     /// The expected kind with its article: "a driver version".
-    pub what: &'static str,
+    pub(crate) what: &'static str,
     /// The mistake.
-    pub problem: String,
+    pub(crate) problem: String,
     /// Its position, in characters from the start, counted from 0.
-    pub at: usize,
+    pub(crate) at: usize,
 }
 
 fn caret(at: usize) -> String {
@@ -64,7 +64,7 @@ impl Components {
 
     /// The numbers that are present.
     #[inline]
-    pub fn as_slice(&self) -> &[u16] {
+    pub(crate) fn as_slice(&self) -> &[u16] {
         &self.numbers[..self.len]
     }
 
@@ -123,7 +123,7 @@ fn numbers(
 
 /// A framework's version, as far as it is numeric: 2.9 or 2.9.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FrameworkVersion([u16; 4]);
+pub(crate) struct FrameworkVersion([u16; 4]);
 
 impl Version for FrameworkVersion {
     const WHAT: &'static str = "a framework's version (such as 2.9 or 2.9.1)";

@@ -1,7 +1,7 @@
 //! What is wrong with a file, in plain words.
 
 /// A problem without the words of the libraries that read YAML.
-pub fn plainly(problem: &str) -> String {
+pub(crate) fn plainly(problem: &str) -> String {
     if problem.starts_with("budget breached") {
         return "it has more parts than any such file needs".to_owned();
     }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 const NONE: &str = "no cuDNN is installed";
 
-pub fn links(case: &Case) -> Verdict {
+pub(crate) fn links(case: &Case) -> Verdict {
     let each = case
         .seen
         .facts
@@ -171,7 +171,7 @@ fn add_on_of(case: &Case, soname: &str) -> Option<AddOnId> {
         .map(|a| a.id)
 }
 
-pub fn cache(case: &Case) -> Verdict {
+pub(crate) fn cache(case: &Case) -> Verdict {
     let is_cached = || {
         case.seen
             .cached
@@ -247,7 +247,7 @@ pub fn cache(case: &Case) -> Verdict {
     Verdict::worst(each.chain(gone)).unwrap_or_else(|| Verdict::skip(NONE))
 }
 
-pub fn winner(case: &Case) -> Verdict {
+pub(crate) fn winner(case: &Case) -> Verdict {
     let each = case.seen.cudnn.iter().chain(&case.seen.add_ons).map(|(soname, answer)| {
         let add_on = add_on_of(case, soname).unwrap_or(AddOnId::CUDNN);
         let (title, again) = (case.database.add_on_title(add_on), || install_again(add_on, case));

@@ -7,7 +7,7 @@ use gpusetup_text::text::quoted;
 /// Sources: <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html> for
 /// ports that redirect,
 /// <https://docs.nvidia.com/nim/maxine/lipsync/latest/advanced-usage/multi-gpu.html> for the IOMMU.
-pub fn speak_freely(case: &Case) -> Verdict {
+pub(crate) fn speak_freely(case: &Case) -> Verdict {
     let facts = &case.seen.facts;
     if facts.machine.kind != MachineKind::Physical || facts.machine.is_tree {
         return Verdict::skip("only a running physical machine shows how its GPUs are connected");

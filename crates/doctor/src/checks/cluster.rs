@@ -25,7 +25,7 @@ fn slurm<'a>(case: &'a Case) -> Result<&'a Slurm, Verdict> {
 }
 
 /// Whether pods get the GPUs.
-pub fn pods(case: &Case) -> Verdict {
+pub(crate) fn pods(case: &Case) -> Verdict {
     let of = match kubernetes(case) {
         Ok(of) => of,
         Err(skip) => return skip,
@@ -202,7 +202,7 @@ fn found_at_start(agent: &str, started: Option<&StartedAgent>) -> Verdict {
 }
 
 /// Whether only one of the host and the GPU Operator has the driver.
-pub fn one_driver(case: &Case) -> Verdict {
+pub(crate) fn one_driver(case: &Case) -> Verdict {
     let of = match kubernetes(case) {
         Ok(of) => of,
         Err(skip) => return skip,
@@ -228,7 +228,7 @@ pub fn one_driver(case: &Case) -> Verdict {
 }
 
 /// Whether Slurm has every GPU, and nothing else.
-pub fn gres(case: &Case) -> Verdict {
+pub(crate) fn gres(case: &Case) -> Verdict {
     let of = match slurm(case) {
         Ok(of) => of,
         Err(skip) => return skip,
@@ -292,7 +292,7 @@ pub fn gres(case: &Case) -> Verdict {
 }
 
 /// Whether jobs see only their own GPUs.
-pub fn confined(case: &Case) -> Verdict {
+pub(crate) fn confined(case: &Case) -> Verdict {
     let of = match slurm(case) {
         Ok(of) => of,
         Err(skip) => return skip,

@@ -20,7 +20,7 @@ const IN_LOG: [(&str, &str); 2] = [
 ];
 
 /// Whether the installed ones run.
-pub fn run(case: &Case) -> Verdict {
+pub(crate) fn run(case: &Case) -> Verdict {
     let Answer::Is(states) = &case.seen.companions else {
         return Verdict::skip("it is not known how they run");
     };

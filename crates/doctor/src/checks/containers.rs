@@ -9,7 +9,7 @@ use gpusetup_text::text::quoted_path;
 use std::collections::BTreeSet;
 
 /// Reports only setups that cannot work: many hosts use docker without GPUs.
-pub fn get_gpus(case: &Case) -> Verdict {
+pub(crate) fn get_gpus(case: &Case) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }
@@ -67,7 +67,7 @@ pub fn get_gpus(case: &Case) -> Verdict {
 }
 
 /// A configuration file that its engine cannot read.
-pub fn unreadable(case: &Case, broken: &BrokenConfig) -> Verdict {
+pub(crate) fn unreadable(case: &Case, broken: &BrokenConfig) -> Verdict {
     let BrokenConfig {
         engine, path, why, ..
     } = broken;
@@ -338,7 +338,7 @@ fn again(spec: &CdiSpec, verdict: Verdict) -> Verdict {
 }
 
 /// Why CUDA was not checked in a container that should have GPUs. The driver belongs to the host.
-pub fn not_given(case: &Case) -> Option<Verdict> {
+pub(crate) fn not_given(case: &Case) -> Option<Verdict> {
     let given = case.seen.given.as_ref().filter(|given| !given.devices)?;
     let on_the_bus = !case.seen.facts.gpus.is_empty();
     let verdict = match (given.asked, on_the_bus) {
@@ -370,7 +370,7 @@ pub fn not_given(case: &Case) -> Option<Verdict> {
 const NOT_PASSED: &str = "this container requests GPUs but got none: it was started without --gpus, or without NVIDIA's runtime";
 
 /// Why a container with the GPUs' devices lacks a library of the driver.
-pub fn without_library(case: &Case, library: &str, capability: &str) -> Option<Verdict> {
+pub(crate) fn without_library(case: &Case, library: &str, capability: &str) -> Option<Verdict> {
     if case.seen.facts.machine.kind != MachineKind::Container {
         return None;
     }
@@ -398,7 +398,7 @@ pub fn without_library(case: &Case, library: &str, capability: &str) -> Option<V
 /// Drivers before 615 default to NUMA mode; driver mode exists since 580 (release notes of NVIDIA
 /// HPC SDK 26.11). The effect of NUMA mode on Kubernetes:
 /// <https://developer.nvidia.com/blog/understanding-memory-management-on-hardware-coherent-platforms>.
-pub fn count_memory(case: &Case) -> Verdict {
+pub(crate) fn count_memory(case: &Case) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }

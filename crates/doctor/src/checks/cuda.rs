@@ -10,7 +10,7 @@ use gpusetup_nvidia::{ComputeMode, Convolution, Cuda, Kernel, Refused};
 use gpusetup_text::ids::CheckId;
 
 /// CUDA starts, and a test kernel computes correct results on every GPU.
-pub fn computes(case: &Case) -> Verdict {
+pub(crate) fn computes(case: &Case) -> Verdict {
     let cuda = match &case.seen.cuda {
         Answer::Is(cuda) => cuda,
         Answer::NotAsked(why) => {
@@ -294,7 +294,7 @@ fn heterogeneous(case: &Case) -> Option<Verdict> {
 
 /// Three CUDA versions that are often confused: the newest that the driver runs, the installed one,
 /// and that of frameworks.
-pub fn versions(case: &Case) -> Verdict {
+pub(crate) fn versions(case: &Case) -> Verdict {
     let nvml = if let Answer::Is(nvml) = &case.seen.nvml {
         Some(nvml)
     } else {
@@ -362,7 +362,7 @@ pub fn versions(case: &Case) -> Verdict {
 }
 
 /// Every cuDNN that programs can load computes correctly.
-pub fn convolution(case: &Case) -> Verdict {
+pub(crate) fn convolution(case: &Case) -> Verdict {
     let each = case.seen.convolution.iter().map(|(soname, answer)| match answer {
         Answer::NotAsked(why) => Verdict::skip(why.clone()),
         Answer::Is(Convolution::Right) => {

@@ -16,7 +16,7 @@ use gpusetup_text::text::{count, quoted};
 
 /// After the only GPU has fallen off the bus, the host looks healthy: the driver is installed and
 /// no GPU has a problem.
-pub fn on_the_bus(case: &Case) -> Verdict {
+pub(crate) fn on_the_bus(case: &Case) -> Verdict {
     let facts = &case.seen.facts;
     if !facts.gpus.is_empty() {
         return Verdict::pass().evidence(count(facts.gpus.len() as u64, "NVIDIA GPU"));
@@ -97,7 +97,7 @@ fn no_gpu(kind: MachineKind) -> Verdict {
         .advise(remedy, commands.iter().copied())
 }
 
-pub fn knows_gpus(case: &Case) -> Verdict {
+pub(crate) fn knows_gpus(case: &Case) -> Verdict {
     let each = case
         .seen
         .facts
@@ -225,7 +225,7 @@ fn is_known(case: &Case, logged: &LoggedGpu) -> bool {
         && card.last_branch.is_none_or(|last| branch <= last)
 }
 
-pub fn one_origin(case: &Case) -> Verdict {
+pub(crate) fn one_origin(case: &Case) -> Verdict {
     let Some(driver) = &case.seen.facts.driver else {
         return no_driver_of_its_own(case).unwrap_or_else(Verdict::pass);
     };
@@ -258,7 +258,7 @@ fn origin(origin: Origin) -> &'static str {
     }
 }
 
-pub fn flavour(case: &Case) -> Verdict {
+pub(crate) fn flavour(case: &Case) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }
@@ -322,7 +322,7 @@ pub fn flavour(case: &Case) -> Verdict {
 }
 
 /// Whether nothing keeps the driver's modules from being loaded.
-pub fn may_load(case: &Case) -> Verdict {
+pub(crate) fn may_load(case: &Case) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }
@@ -356,7 +356,7 @@ fn shown(block: &Block) -> String {
 }
 
 /// CUDA needs /dev/nvidia-uvm; nvidia-smi does not.
-pub fn devices(case: &Case) -> Verdict {
+pub(crate) fn devices(case: &Case) -> Verdict {
     let Some(devices) = case
         .seen
         .devices
@@ -410,7 +410,7 @@ fn has_all_gpus(case: &Case) -> Verdict {
 
 /// Compares the versions of the files. NVML, which compares its own version with the module's,
 /// takes precedence.
-pub fn loaded(case: &Case) -> Verdict {
+pub(crate) fn loaded(case: &Case) -> Verdict {
     let verdict = loaded_by_files(case);
     let Some(said) = super::nvml::mismatch(case).filter(|_| no_driver_of_its_own(case).is_none())
     else {

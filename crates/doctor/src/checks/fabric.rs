@@ -12,7 +12,7 @@ use gpusetup_text::text::counted;
 
 /// Fabric Manager on hosts with NVSwitches, and the fabric state of each GPU, because the switches
 /// may be visible only to another machine.
-pub fn manager(case: &Case) -> Verdict {
+pub(crate) fn manager(case: &Case) -> Verdict {
     let none = || Verdict::skip("the host has no NVSwitch, or no driver is installed");
     if !is_supported(case) {
         // Its version is that of a driver that is to be replaced.

@@ -6,7 +6,7 @@ use gpusetup_host::Kernel;
 use gpusetup_operation::{Link, Operation, Packages, Run};
 use std::path::PathBuf;
 
-pub fn headers(case: &Case) -> Verdict {
+pub(crate) fn headers(case: &Case) -> Verdict {
     let kernel = match built_for(case) {
         Ok(kernel) => kernel,
         Err(skip) => return skip,
@@ -41,7 +41,7 @@ pub fn headers(case: &Case) -> Verdict {
     bring(case, verdict, packages.unwrap_or_default(), built)
 }
 
-pub fn compiler(case: &Case) -> Verdict {
+pub(crate) fn compiler(case: &Case) -> Verdict {
     let kernel = match built_for(case) {
         Ok(kernel) => kernel,
         Err(skip) => return skip,
@@ -73,7 +73,7 @@ pub fn compiler(case: &Case) -> Verdict {
     )
 }
 
-pub fn one_tree(case: &Case) -> Verdict {
+pub(crate) fn one_tree(case: &Case) -> Verdict {
     match case
         .seen
         .dkms
@@ -108,7 +108,7 @@ pub fn one_tree(case: &Case) -> Verdict {
     }
 }
 
-pub fn modules(case: &Case) -> Verdict {
+pub(crate) fn modules(case: &Case) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }

@@ -6,7 +6,7 @@ use gpusetup_database::compat::XidAction;
 use gpusetup_host::MachineKind;
 
 /// GPU errors in the kernel's log, and GPUs that NVML cannot read.
-pub fn faults(case: &Case) -> Verdict {
+pub(crate) fn faults(case: &Case) -> Verdict {
     let mut all = match said(case) {
         Ok(said) => [Verdict::pass()]
             .into_iter()
@@ -40,7 +40,7 @@ fn is_driver_gone(case: &Case) -> bool {
     own_kernel && facts.driver.is_none() && !is_loaded && !drives && !facts.gpus.is_empty()
 }
 
-pub fn room(case: &Case) -> Verdict {
+pub(crate) fn room(case: &Case) -> Verdict {
     let said = match said(case) {
         Ok(said) => said,
         Err(skip) => return skip,
@@ -67,7 +67,7 @@ pub fn room(case: &Case) -> Verdict {
 
 /// Messages of the kernel about GPUs that are not bound to NVIDIA's driver now. Messages about
 /// other GPUs are out of date.
-pub fn of_idle_gpus<'a>(
+pub(crate) fn of_idle_gpus<'a>(
     case: &'a Case,
     means: impl Fn(&'a KernelEvent) -> Option<(Option<&'a str>, String)>,
 ) -> Vec<String> {
@@ -94,7 +94,7 @@ pub fn of_idle_gpus<'a>(
 }
 
 /// Messages of the kernel about loading the nvidia module.
-pub fn of_module(case: &Case) -> Vec<String> {
+pub(crate) fn of_module(case: &Case) -> Vec<String> {
     let Answer::Is(said) = &case.seen.kernel_log else {
         return Vec::new();
     };

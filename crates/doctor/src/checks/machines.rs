@@ -11,7 +11,7 @@ use gpusetup_resolve::{
 use gpusetup_text::text::quoted;
 use std::path::Path;
 
-pub fn wsl(case: &Case) -> Verdict {
+pub(crate) fn wsl(case: &Case) -> Verdict {
     if case.seen.facts.machine.kind != MachineKind::Wsl2 {
         return Verdict::skip("this is not WSL2");
     }
@@ -70,7 +70,7 @@ pub fn wsl(case: &Case) -> Verdict {
     }
 }
 
-pub fn jetson(case: &Case) -> Verdict {
+pub(crate) fn jetson(case: &Case) -> Verdict {
     if case.seen.facts.machine.kind != MachineKind::Jetson {
         return Verdict::skip("this is no Jetson");
     }
@@ -120,7 +120,7 @@ pub fn jetson(case: &Case) -> Verdict {
     }
 }
 
-pub fn image(case: &Case) -> Verdict {
+pub(crate) fn image(case: &Case) -> Verdict {
     let platform = case
         .platform()
         .filter(|platform| platform.driver != PlatformDriver::Vendor);
@@ -161,7 +161,7 @@ fn cards<'a>(case: &'a Case) -> impl Iterator<Item = &'a Card> + Clone {
     case.cards.iter().flatten()
 }
 
-pub fn two_gpus(case: &Case) -> Verdict {
+pub(crate) fn two_gpus(case: &Case) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }
@@ -237,7 +237,7 @@ fn for_desktops(case: &Case) -> Option<String> {
     ))
 }
 
-pub fn outside(case: &Case) -> Verdict {
+pub(crate) fn outside(case: &Case) -> Verdict {
     let facts = &case.seen.facts;
     let waiting: Vec<_> = facts
         .thunderbolt
@@ -263,7 +263,7 @@ pub fn outside(case: &Case) -> Verdict {
     ))
 }
 
-pub fn vendors(case: &Case) -> Verdict {
+pub(crate) fn vendors(case: &Case) -> Verdict {
     let platform = case
         .platform()
         .filter(|platform| platform.driver == PlatformDriver::Vendor);

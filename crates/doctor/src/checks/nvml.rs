@@ -15,7 +15,7 @@ use gpusetup_text::paths::MIG_LAYOUT;
 use gpusetup_text::text::counted;
 
 /// NVML can read every GPU. Other checks report GPU errors (GS903) and version mismatches (GS501).
-pub fn answers(case: &Case) -> Verdict {
+pub(crate) fn answers(case: &Case) -> Verdict {
     let nvml = match &case.seen.nvml {
         Answer::Is(nvml) => nvml,
         Answer::NotAsked(why) => return Verdict::skip(why.clone()),
@@ -157,7 +157,7 @@ fn answering(nvml: &Nvml) -> impl Iterator<Item = &NvmlGpu> {
 }
 
 /// NVML's message if its library does not match the loaded module.
-pub fn mismatch(case: &Case) -> Option<String> {
+pub(crate) fn mismatch(case: &Case) -> Option<String> {
     let Answer::Is(nvml) = &case.seen.nvml else {
         return None;
     };
@@ -168,7 +168,7 @@ pub fn mismatch(case: &Case) -> Option<String> {
 }
 
 /// Faults of GPUs that NVML reports.
-pub fn faults(case: &Case) -> Vec<Verdict> {
+pub(crate) fn faults(case: &Case) -> Vec<Verdict> {
     let Answer::Is(nvml) = &case.seen.nvml else {
         return Vec::new();
     };
@@ -250,7 +250,7 @@ fn reset(gpu: &NvmlGpu) -> String {
 /// Memory, power and temperature. The remedies are NVIDIA's:
 /// <https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html>,
 /// <https://docs.nvidia.com/deploy/dynamic-page-retirement/index.html>.
-pub fn health(case: &Case) -> Verdict {
+pub(crate) fn health(case: &Case) -> Verdict {
     let gpus = match gpus(case) {
         Ok(gpus) => gpus,
         Err(skip) => return skip,
@@ -460,7 +460,7 @@ fn slowed(gpu: &NvmlGpu) -> Option<Verdict> {
 
 /// Only for data-centre GPUs: elsewhere a display keeps the driver loaded, or a battery needs the
 /// GPU to power down. <https://docs.nvidia.com/deploy/driver-persistence/persistence-daemon.html>
-pub fn persistence(case: &Case) -> Verdict {
+pub(crate) fn persistence(case: &Case) -> Verdict {
     let gpus = match gpus(case) {
         Ok(gpus) => gpus,
         Err(skip) => return skip,
@@ -512,7 +512,7 @@ pub fn persistence(case: &Case) -> Verdict {
 }
 
 /// Whether the MIG mode that was set is active, and the GPUs have the layouts that boots restore.
-pub fn mig(case: &Case) -> Verdict {
+pub(crate) fn mig(case: &Case) -> Verdict {
     let gpus = match gpus(case) {
         Ok(gpus) => gpus,
         Err(skip) => return skip,
@@ -578,7 +578,7 @@ fn boot_layouts(layouts: &BootLayouts) -> Vec<Verdict> {
 }
 
 /// GPUs that are not in their fabric: bus address and state.
-pub fn outside_fabric(case: &Case) -> Vec<(String, String)> {
+pub(crate) fn outside_fabric(case: &Case) -> Vec<(String, String)> {
     let told = gpus(case).unwrap_or_default();
     let fabric = told
         .into_iter()
@@ -610,7 +610,7 @@ fn outside(fabric: Fabric) -> Option<String> {
 }
 
 /// How many GPUs are in their fabric.
-pub fn inside_fabric(case: &Case) -> usize {
+pub(crate) fn inside_fabric(case: &Case) -> usize {
     let told = gpus(case).unwrap_or_default();
     told.into_iter()
         .filter_map(|gpu| gpu.fabric)

@@ -10,7 +10,7 @@ use gpusetup_system::limits::Limit;
 use gpusetup_text::text::bytes;
 use std::path::Path;
 
-pub fn done(case: &Case) -> Verdict {
+pub(crate) fn done(case: &Case) -> Verdict {
     let unfinished = &case.seen.facts.unfinished_packages;
     let packages = if unfinished.is_empty() {
         Verdict::pass()
@@ -84,7 +84,7 @@ fn cut_off(unfinished: &[String]) -> Verdict {
 }
 
 /// Whether everything was read, so that what the other checks say of the host holds.
-pub fn wholly_read(case: &Case) -> Verdict {
+pub(crate) fn wholly_read(case: &Case) -> Verdict {
     let mut files = case.seen.facts.left_out(Limit::File);
     let (one, verdict) = match (case.seen.facts.left_out(Limit::Whole).next(), files.next()) {
         (Some(one), _) => (
@@ -98,7 +98,7 @@ pub fn wholly_read(case: &Case) -> Verdict {
     files.map(Unreadable::said).fold(verdict, Verdict::evidence)
 }
 
-pub fn smi(case: &Case) -> Verdict {
+pub(crate) fn smi(case: &Case) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }

@@ -4,8 +4,8 @@
 mod build;
 mod packages;
 
-pub use build::{for_driver, for_gpu, with_cuda};
-pub use packages::{own_libraries, required};
+pub(crate) use build::{for_driver, for_gpu, with_cuda};
+pub(crate) use packages::{own_libraries, required};
 
 use crate::evidence::{EnvironmentKind, EnvironmentPackage, PythonEnvironment};
 use crate::{Answer, Case, Verdict};

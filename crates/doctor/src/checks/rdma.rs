@@ -3,7 +3,7 @@ use crate::{Case, Verdict};
 use gpusetup_resolve::{GpuDirect, gpudirect as way};
 
 /// Whether RDMA adapters reach the memory of GPUs.
-pub fn gpudirect(case: &Case) -> Verdict {
+pub(crate) fn gpudirect(case: &Case) -> Verdict {
     let facts = &case.seen.facts;
     let (Some(rdma), Some(driver)) = (&facts.rdma, &facts.driver) else {
         return Verdict::skip("the host has no RDMA adapter, or no driver is installed");

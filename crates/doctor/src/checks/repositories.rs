@@ -10,7 +10,7 @@ const OLD: &str = "F60F4B3D7FA2AF80";
 /// 13, only the end is known.
 const NEW: [&str; 2] = ["A4B469963BF863CC", "8793F200"];
 
-pub fn keys(case: &Case) -> Verdict {
+pub(crate) fn keys(case: &Case) -> Verdict {
     let all = &case.seen.apt.repositories;
     let conflicts = all
         .iter()

@@ -8,15 +8,15 @@ use gpusetup_operation::Operation;
 use gpusetup_recipes::{blacklist, rebuild_image, rebuild_images};
 use gpusetup_text::text::quoted;
 
-pub fn nouveau(case: &Case) -> Verdict {
+pub(crate) fn nouveau(case: &Case) -> Verdict {
     rival(case, "nouveau", &["nouveau"])
 }
 
-pub fn nova(case: &Case) -> Verdict {
+pub(crate) fn nova(case: &Case) -> Verdict {
     rival(case, "nova", &["nova_core", "nova_drm"])
 }
 
-pub fn vfio(case: &Case) -> Verdict {
+pub(crate) fn vfio(case: &Case) -> Verdict {
     let held: Vec<_> = case
         .seen
         .facts
@@ -81,7 +81,7 @@ fn of_all(verdict: Verdict, gpus: &[&Gpu]) -> Verdict {
 }
 
 /// The driver that a GPU is bound to, for the evidence.
-pub fn held_by(gpu: &Gpu) -> String {
+pub(crate) fn held_by(gpu: &Gpu) -> String {
     let name = gpu.name.as_deref().unwrap_or(&gpu.pci_id);
     let driver = gpu.bound_to.as_deref().unwrap_or(if gpu.driver_unseen {
         "an unknown driver"
@@ -163,7 +163,7 @@ fn rival(case: &Case, name: &str, modules: &[&str]) -> Verdict {
 }
 
 /// Whether the initramfs of the kernel that boots next must be rebuilt.
-pub fn is_image_stale(case: &Case) -> bool {
+pub(crate) fn is_image_stale(case: &Case) -> bool {
     [nouveau(case), nova(case)]
         .iter()
         .any(|v| v.status == super::super::Status::Fail && v.is_repairable())

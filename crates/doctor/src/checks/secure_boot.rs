@@ -8,7 +8,7 @@ use gpusetup_host::{SecureBoot, SigningKey};
 use gpusetup_text::text::quoted_path;
 use std::path::{Path, PathBuf};
 
-pub fn secure_boot(case: &Case) -> Verdict {
+pub(crate) fn secure_boot(case: &Case) -> Verdict {
     if let Some(skip) = no_driver_of_its_own(case) {
         return skip;
     }

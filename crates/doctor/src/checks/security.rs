@@ -14,7 +14,7 @@ struct Judged {
 
 /// The host's driver, every CUDA toolkit, NVIDIA's container toolkit, and companions such as DCGM.
 /// A host without the fixes works, so this warns only.
-pub fn has_fixes(case: &Case) -> Verdict {
+pub(crate) fn has_fixes(case: &Case) -> Verdict {
     let judged: Vec<_> = { driver(case).into_iter() }
         .chain(container_toolkit(case))
         .chain(

@@ -6,7 +6,7 @@ use gpusetup_operation::{Device, Operation, Service};
 use gpusetup_text::paths::SETTINGS_SERVICE;
 
 /// Compares the settings of the unit with what the GPUs report.
-pub fn settings(case: &Case) -> Verdict {
+pub(crate) fn settings(case: &Case) -> Verdict {
     let Some(settings) = &case.seen.settings else {
         return Verdict::skip("gpusetup has no settings of GPUs here");
     };

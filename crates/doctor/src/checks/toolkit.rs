@@ -13,7 +13,7 @@ use gpusetup_text::text::quoted_path;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-pub fn stubs(case: &Case) -> Verdict {
+pub(crate) fn stubs(case: &Case) -> Verdict {
     let in_stubs = |path: &Path| {
         path.components()
             .any(|c| c.as_os_str() == "stubs" || c.as_os_str() == "compat")
@@ -69,7 +69,7 @@ pub fn stubs(case: &Case) -> Verdict {
     Verdict::worst(verdicts).unwrap_or_else(|| Verdict::skip("no libcuda is on the loader's path"))
 }
 
-pub fn answers(case: &Case) -> Verdict {
+pub(crate) fn answers(case: &Case) -> Verdict {
     let each = case.seen.facts.toolkits.iter().filter_map(|toolkit| {
         let path = toolkit.path.display();
         Some(match case.seen.nvcc.get(&toolkit.path)? {
@@ -123,7 +123,7 @@ fn compiles(case: &Case, toolkit: &Toolkit) -> Verdict {
     )
 }
 
-pub fn library_path(case: &Case) -> Verdict {
+pub(crate) fn library_path(case: &Case) -> Verdict {
     let each = case.seen.library_paths.iter().filter(|(_, line)| !line.contains("/stubs")).map(|(file, line)| {
         let cause = format!(
             "{} sets LD_LIBRARY_PATH for all users: programs that ship their own libraries load these instead",
@@ -137,7 +137,7 @@ pub fn library_path(case: &Case) -> Verdict {
 
 /// By the result of a test compilation, if there was one; otherwise by gcc's version and the
 /// database.
-pub fn host_compiler(case: &Case) -> Verdict {
+pub(crate) fn host_compiler(case: &Case) -> Verdict {
     let each = case
         .seen
         .facts
@@ -283,7 +283,7 @@ fn takes(version: CudaVersion, line: &str) -> bool {
     (version.major, version.minor) >= first
 }
 
-pub fn on_path(case: &Case) -> Verdict {
+pub(crate) fn on_path(case: &Case) -> Verdict {
     let prefix = &case.seen.prefix;
     let below: Vec<_> = case
         .seen

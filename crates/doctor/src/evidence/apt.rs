@@ -18,15 +18,15 @@ use std::path::{Path, PathBuf};
 )]
 pub struct Repository {
     /// The file that lists it.
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
     /// Its address, without a slash at the end.
-    pub uri: String,
+    pub(crate) uri: String,
     /// The suite of the repository.
-    pub suite: String,
+    pub(crate) suite: String,
     /// `Signed-By` as the file has it; empty if it is missing.
-    pub signed_by: String,
+    pub(crate) signed_by: String,
     /// The keys that apt accepts for it.
-    pub keys: Answer<Vec<RepositoryKey>>,
+    pub(crate) keys: Answer<Vec<RepositoryKey>>,
 }
 
 /// A key that apt accepts for a repository.
@@ -36,11 +36,11 @@ pub struct Repository {
     derive(schemars::JsonSchema),
     schemars(deny_unknown_fields)
 )]
-pub struct RepositoryKey {
+pub(crate) struct RepositoryKey {
     /// The fingerprint of the key, in upper-case hexadecimal.
-    pub fingerprint: String,
+    pub(crate) fingerprint: String,
     /// Its self-signatures use only SHA-1.
-    pub is_weak: bool,
+    pub(crate) is_weak: bool,
 }
 
 /// apt's configuration, on hosts with NVIDIA's repositories.
@@ -52,16 +52,16 @@ pub struct RepositoryKey {
 )]
 pub struct Apt {
     /// NVIDIA's repositories.
-    pub repositories: Vec<Repository>,
+    pub(crate) repositories: Vec<Repository>,
     /// The policy file that makes apt refuse SHA-1 keys, and since when. None if apt accepts them.
-    pub refuses_sha1: Option<(PathBuf, String)>,
+    pub(crate) refuses_sha1: Option<(PathBuf, String)>,
 }
 
 /// NVIDIA's repository hosts: for CUDA's packages, and for the container toolkit.
 const OURS: [&str; 2] = ["developer.download.nvidia.com/", "nvidia.github.io/"];
 
 /// Reads apt's configuration, as of `today`, such as `2026-11-20`.
-pub fn apt(system: &System, today: &str) -> Apt {
+pub(crate) fn apt(system: &System, today: &str) -> Apt {
     let folder = Path::new("/etc/apt/sources.list.d");
     let in_folder =
         names(system, folder).filter(|n| n.ends_with(".list") || n.ends_with(".sources"));

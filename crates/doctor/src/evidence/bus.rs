@@ -19,16 +19,16 @@ use std::path::{Component, Path};
 pub struct Bus {
     /// Ports of PCI switches above GPUs, by address: whether they redirect traffic between devices
     /// through the CPU (ACS).
-    pub detours: BTreeMap<String, Answer<bool>>,
+    pub(crate) detours: BTreeMap<String, Answer<bool>>,
     /// The IOMMU's domain of each GPU on a board in a slot, by address: `DMA`, `DMA-FQ`,
     /// `identity`. Without an entry there is none. GPUs on a base board use NVLink instead.
-    pub iommu: BTreeMap<String, String>,
+    pub(crate) iommu: BTreeMap<String, String>,
 }
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 
 /// Read only on physical machines with several GPUs.
-pub fn bus(system: &System, facts: &Facts, database: &Database) -> Bus {
+pub(crate) fn bus(system: &System, facts: &Facts, database: &Database) -> Bus {
     let mut bus = Bus::default();
     if facts.machine.kind != MachineKind::Physical || facts.gpus.len() < 2 {
         return bus;

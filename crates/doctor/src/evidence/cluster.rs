@@ -45,27 +45,27 @@ pub enum Cluster {
 #[serde(deny_unknown_fields)]
 pub struct Kubernetes {
     /// The program that makes it a node: `kubelet`, `k3s`, `rke2`, `k0s`, `microk8s`.
-    pub agent: Option<String>,
+    pub(crate) agent: Option<String>,
     /// Container runtimes that pods can run in: `containerd`, `crio`, `cri-dockerd`, or the agent's
     /// own.
-    pub runtimes: Vec<String>,
+    pub(crate) runtimes: Vec<String>,
     /// The configuration files that name NVIDIA's runtime or enable CDI, as the container runtime
     /// reads them.
-    pub configured: Vec<String>,
+    pub(crate) configured: Vec<String>,
     /// The programs of NVIDIA's runtime that these files name and that do not exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub missing_programs: Vec<String>,
+    pub(crate) missing_programs: Vec<String>,
     /// containerd's configuration file, if it disables the plugin that serves pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub no_pods_by: Option<String>,
+    pub(crate) no_pods_by: Option<String>,
     /// What K3s or RKE2 wrote when it last started; none if it has not started, or in older
     /// evidence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub started: Option<StartedAgent>,
+    pub(crate) started: Option<StartedAgent>,
     /// The root of the GPU Operator's driver container is mounted.
-    pub driver_container: bool,
+    pub(crate) driver_container: bool,
     /// The runtime classes of the cluster.
-    pub classes: Answer<BTreeSet<String>>,
+    pub(crate) classes: Answer<BTreeSet<String>>,
 }
 
 /// K3s or RKE2, which look for NVIDIA's runtime when they start.
@@ -76,12 +76,12 @@ pub struct Kubernetes {
     schemars(deny_unknown_fields)
 )]
 #[serde(deny_unknown_fields)]
-pub struct StartedAgent {
+pub(crate) struct StartedAgent {
     /// The configuration file of its containerd, which it writes then.
-    pub wrote: PathBuf,
+    pub(crate) wrote: PathBuf,
     /// Its unit, `k3s-agent.service`; none if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unit: Option<String>,
+    pub(crate) unit: Option<String>,
 }
 
 /// What a host has of Slurm.
@@ -94,27 +94,27 @@ pub struct StartedAgent {
 #[serde(deny_unknown_fields)]
 pub struct Slurm {
     /// slurmd is installed.
-    pub has_slurmd: bool,
+    pub(crate) has_slurmd: bool,
     /// The device files that `slurmd -G` prints.
-    pub known: Answer<BTreeSet<String>>,
+    pub(crate) known: Answer<BTreeSet<String>>,
     /// The device files that the driver's GPUs and MIG devices have.
-    pub devices: Answer<BTreeSet<String>>,
+    pub(crate) devices: Answer<BTreeSet<String>>,
     /// cgroup.conf has `ConstrainDevices=yes`. None if there is no slurm.conf to read, as on nodes
     /// that fetch it.
-    pub constrains: Option<bool>,
+    pub(crate) constrains: Option<bool>,
     /// slurm.conf names the task plugin that this needs.
-    pub has_task_plugin: bool,
+    pub(crate) has_task_plugin: bool,
     /// cgroup.conf has `CgroupPlugin=disabled`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub cgroups_disabled: bool,
+    pub(crate) cgroups_disabled: bool,
     /// The folder of its configuration; none in older evidence, or if there is no slurm.conf.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub folder: Option<PathBuf>,
+    pub(crate) folder: Option<PathBuf>,
 }
 
 /// Looks for a scheduler. `host` starts the programs of container engines, and is asked only for
 /// Kubernetes.
-pub fn cluster<'h>(
+pub(crate) fn cluster<'h>(
     system: &System,
     facts: &Facts,
     database: &Database,

@@ -21,21 +21,25 @@ use std::time::Duration;
 #[serde(deny_unknown_fields)]
 pub struct CompanionState {
     /// Its short name, `dcgm`.
-    pub id: CompanionId,
+    pub(crate) id: CompanionId,
     /// What systemd says of its units: `active`, `inactive`, `failed`. None if it has none, or
     /// systemd does not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unit: Option<String>,
+    pub(crate) unit: Option<String>,
     /// The end of their log since the last boot, if they are not active.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub log: Vec<String>,
+    pub(crate) log: Vec<String>,
     /// The driver that DKMS built its kernel module for. None if no log says that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub built_for: Option<DriverVersion>,
+    pub(crate) built_for: Option<DriverVersion>,
 }
 
 /// Those of the database that are installed and that no hardware needs.
-pub fn states(system: &System, facts: &Facts, database: &Database) -> Answer<Vec<CompanionState>> {
+pub(crate) fn states(
+    system: &System,
+    facts: &Facts,
+    database: &Database,
+) -> Answer<Vec<CompanionState>> {
     let known =
         |found: &InstalledCompanion| database.companion(found.id).filter(|of| of.on_request);
     let found = facts.companions.iter().filter_map(known);

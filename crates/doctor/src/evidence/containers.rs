@@ -24,46 +24,46 @@ use std::time::Duration;
 pub struct Containers {
     /// Engines that are installed: `docker`, `podman`, `docker (snap)`. Older evidence has `crio` for
     /// `cri-o`, and `nerdctl`.
-    pub engines: Vec<String>,
+    pub(crate) engines: Vec<String>,
     /// Their configuration files that they cannot read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub broken: Vec<BrokenConfig>,
+    pub(crate) broken: Vec<BrokenConfig>,
     /// Runtimes of NVIDIA's that give pods no GPUs: the file, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unusable_runtimes: Vec<BrokenConfig>,
+    pub(crate) unusable_runtimes: Vec<BrokenConfig>,
     /// CRI-O is installed, and no file that it reads has a runtime of NVIDIA's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub crio_lacks_runtime: bool,
+    pub(crate) crio_lacks_runtime: bool,
     /// NVIDIA's container toolkit is installed.
-    pub has_toolkit: bool,
+    pub(crate) has_toolkit: bool,
     /// Its version, as `nvidia-ctk --version` or, in a tree, the record of packages has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub toolkit_version: Option<AddOnVersion>,
+    pub(crate) toolkit_version: Option<AddOnVersion>,
     /// docker is a snap without its own container toolkit.
-    pub bare_snap: bool,
+    pub(crate) bare_snap: bool,
     /// The error in docker's daemon.json, in older evidence: now it is in `broken`.
-    pub daemon_json: Option<String>,
+    pub(crate) daemon_json: Option<String>,
     /// Configured runtimes for GPU containers that are not installed: the configuration file and
     /// the program.
-    pub lost_runtimes: Vec<(PathBuf, String)>,
+    pub(crate) lost_runtimes: Vec<(PathBuf, String)>,
     /// The runc or crun of CRI-O, `/usr/libexec/crio/crun`, if the toolkit's runtime finds none to
     /// hand containers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub runtime_outside_path: Option<PathBuf>,
+    pub(crate) runtime_outside_path: Option<PathBuf>,
     /// CDI specifications for NVIDIA's devices.
-    pub specs: Vec<CdiSpec>,
+    pub(crate) specs: Vec<CdiSpec>,
     /// Files beside them that engines do not read because of their names: `/etc/cdi/nvidia.yml`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub misnamed_specs: Vec<PathBuf>,
+    pub(crate) misnamed_specs: Vec<PathBuf>,
     /// Every boot starts a unit of the container toolkit that writes a specification.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub writes_spec_at_boot: bool,
+    pub(crate) writes_spec_at_boot: bool,
     /// Engines that give GPUs to containers by CDI, and do not read a specification that is there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub old_cdi_readers: Vec<OldCdiReader>,
+    pub(crate) old_cdi_readers: Vec<OldCdiReader>,
     /// What the running docker daemon reports. None if it is not asked, or does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub daemon: Option<DockerDaemon>,
+    pub(crate) daemon: Option<DockerDaemon>,
 }
 
 /// The running docker daemon, where containers with GPUs are set up.
@@ -73,14 +73,14 @@ pub struct Containers {
     derive(schemars::JsonSchema),
     schemars(deny_unknown_fields)
 )]
-pub struct DockerDaemon {
+pub(crate) struct DockerDaemon {
     /// NVIDIA's runtimes in daemon.json that it does not know.
-    pub unknown_runtimes: Vec<String>,
+    pub(crate) unknown_runtimes: Vec<String>,
     /// The cgroup driver, `systemd` or `cgroupfs`.
-    pub cgroup_driver: String,
+    pub(crate) cgroup_driver: String,
     /// NVIDIA's devices have links in /dev/char, which systemd needs for the device rules of
     /// containers.
-    pub has_char_links: bool,
+    pub(crate) has_char_links: bool,
 }
 
 /// An engine that does not read specifications of a version of CDI.
@@ -90,17 +90,17 @@ pub struct DockerDaemon {
     derive(schemars::JsonSchema),
     schemars(deny_unknown_fields)
 )]
-pub struct OldCdiReader {
+pub(crate) struct OldCdiReader {
     /// Its usual name, `Podman`.
-    pub engine: String,
+    pub(crate) engine: String,
     /// Its version.
-    pub version: AddOnVersion,
+    pub(crate) version: AddOnVersion,
     /// The first version that does; none if no known one does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first: Option<AddOnVersion>,
+    pub(crate) first: Option<AddOnVersion>,
     /// The version of CDI. Older evidence is about 0.7.0 alone.
     #[serde(default = "first_reported")]
-    pub cdi: AddOnVersion,
+    pub(crate) cdi: AddOnVersion,
 }
 
 fn first_reported() -> AddOnVersion {
@@ -121,18 +121,18 @@ fn first_reported() -> AddOnVersion {
 )]
 pub struct Given {
     /// The driver's devices exist.
-    pub devices: bool,
+    pub(crate) devices: bool,
     /// Whether it requests GPUs.
-    pub asked: Asked,
+    pub(crate) asked: Asked,
     /// The driver capabilities that it requests (`compute`, `utility`, `all`), if set.
-    pub capabilities: Option<BTreeSet<String>>,
+    pub(crate) capabilities: Option<BTreeSet<String>>,
 }
 
 /// Whether a container requests GPUs, by `NVIDIA_VISIBLE_DEVICES`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum Asked {
+pub(crate) enum Asked {
     /// The variable is not set.
     Unsaid,
     /// It requests none (`void`, `none`, or empty). The container toolkit sets `void` itself when
@@ -151,10 +151,10 @@ pub enum Asked {
 )]
 pub struct Coherent {
     /// A kubelet is installed.
-    pub has_kubelet: bool,
+    pub(crate) has_kubelet: bool,
     /// `NVreg_CoherentGPUMemoryMode` of the loaded driver, else as set for the next boot; empty if
     /// it is not set.
-    pub mode: String,
+    pub(crate) mode: String,
 }
 
 impl Containers {
@@ -176,7 +176,7 @@ impl Containers {
 }
 
 /// The container engines of the host.
-pub fn containers(system: &System, database: &Database, host: &ContainerHost) -> Containers {
+pub(crate) fn containers(system: &System, database: &Database, host: &ContainerHost) -> Containers {
     if host.engines.is_empty() && host.snaps.is_empty() {
         return Containers::default();
     }
@@ -361,7 +361,7 @@ fn reported(text: &str) -> Option<(BTreeSet<String>, String)> {
 }
 
 /// The GPUs of this container. None if this is not a running container.
-pub fn given(system: &System, facts: &Facts) -> Option<Given> {
+pub(crate) fn given(system: &System, facts: &Facts) -> Option<Given> {
     if facts.machine.kind != MachineKind::Container || !system.is_live() {
         return None;
     }
@@ -400,7 +400,7 @@ fn capabilities(text: &str) -> BTreeSet<String> {
 }
 
 /// Read only on hosts whose GPUs share memory with the CPU: GH200, GB200, GB300.
-pub fn coherent(system: &System, facts: &Facts, database: &Database) -> Option<Coherent> {
+pub(crate) fn coherent(system: &System, facts: &Facts, database: &Database) -> Option<Coherent> {
     const KUBELET: [&str; 5] = [
         "/var/lib/kubelet",
         "/usr/bin/kubelet",

@@ -24,19 +24,19 @@ use std::time::Duration;
 )]
 pub struct FabricManager {
     /// The version of Fabric Manager.
-    pub version: DriverVersion,
+    pub(crate) version: DriverVersion,
     /// Its unit is active. None if systemd does not run.
-    pub active: Option<bool>,
+    pub(crate) active: Option<bool>,
     /// The end of its unit's log since the last boot, if it is not active.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub log: Vec<String>,
+    pub(crate) log: Vec<String>,
 }
 
 /// Debian's module has another name, for which modprobe has an alias.
 const MODULES: [&str; 2] = ["nvidia", "nvidia-current"];
 
 /// The signer of the nvidia module of the kernel that boots next, if Secure Boot is on.
-pub fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
+pub(crate) fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
     if facts.secure_boot != SecureBoot::Enabled {
         return Answer::NotAsked("the firmware does not require signatures".to_owned());
     }
@@ -54,7 +54,7 @@ pub fn signer(system: &System, facts: &Facts) -> Answer<Option<String>> {
 
 /// Whether the driver's module for this kernel was installed before the last boot. Read only if
 /// another module is loaded.
-pub fn module_before_boot(system: &System, facts: &Facts) -> Option<bool> {
+pub(crate) fn module_before_boot(system: &System, facts: &Facts) -> Option<bool> {
     let (kernel, driver) = (facts.kernels.running.as_deref()?, facts.driver.as_ref()?);
     let loaded = facts
         .loaded_modules
@@ -80,7 +80,7 @@ pub fn module_before_boot(system: &System, facts: &Facts) -> Option<bool> {
 /// Whether the key that signed the module is enrolled: one of this host's own keys, whose
 /// certificate contains the signer's name, or one in the firmware's lists. None if it is neither:
 /// the kernel has keys of its distribution, too.
-pub fn key_is_enrolled(
+pub(crate) fn key_is_enrolled(
     system: &System,
     facts: &Facts,
     signer: &Answer<Option<String>>,
@@ -107,7 +107,7 @@ pub fn key_is_enrolled(
 }
 
 /// Whether heterogeneous memory (HMM) is disabled in nvidia-uvm. None if the module is not loaded.
-pub fn hmm_disabled(system: &System) -> Option<bool> {
+pub(crate) fn hmm_disabled(system: &System) -> Option<bool> {
     let path = "/sys/module/nvidia_uvm/parameters/uvm_disable_hmm";
     // The kernel writes Y for true.
     system
@@ -118,7 +118,7 @@ pub fn hmm_disabled(system: &System) -> Option<bool> {
 }
 
 /// Read only on hosts with NVSwitches.
-pub fn fabric_manager(
+pub(crate) fn fabric_manager(
     system: &System,
     facts: &Facts,
     database: &Database,
@@ -176,7 +176,7 @@ pub fn fabric_manager(
 }
 
 /// The last lines that a unit logged since the last boot, without times and host names.
-pub fn end_of_log(system: &System, unit: &str) -> Vec<String> {
+pub(crate) fn end_of_log(system: &System, unit: &str) -> Vec<String> {
     let argv = [
         "journalctl",
         "--boot",
@@ -217,7 +217,7 @@ fn fabric_package(system: &System, facts: &Facts, companion: &Companion) -> Answ
 }
 
 /// The source trees of the driver's modules in DKMS, with their versions.
-pub fn dkms(system: &System) -> BTreeMap<String, Vec<String>> {
+pub(crate) fn dkms(system: &System) -> BTreeMap<String, Vec<String>> {
     // GPUDirect's modules, for storage and networks, are separate from the driver's.
     let is_driver = |tree: &String| {
         tree.starts_with("nvidia") && !["nvidia-fs", "nvidia-peer-memory"].contains(&&**tree)
@@ -243,14 +243,14 @@ pub fn dkms(system: &System) -> BTreeMap<String, Vec<String>> {
 #[serde(deny_unknown_fields)]
 pub struct FailedBuild {
     /// The line of its log that names the error.
-    pub why: String,
+    pub(crate) why: String,
     /// The source does not compile or link for this kernel: another attempt would fail too.
-    pub is_final: bool,
+    pub(crate) is_final: bool,
 }
 
 /// The last failed DKMS build, by kernel. DKMS keeps the log of a failed build in the build
 /// directory, and that of a successful one next to the modules.
-pub fn failed_builds(
+pub(crate) fn failed_builds(
     system: &System,
     trees: &BTreeMap<String, Vec<String>>,
 ) -> BTreeMap<String, FailedBuild> {
@@ -317,7 +317,7 @@ fn installed(system: &System, manager: Option<PackageManager>) -> BTreeMap<Strin
 
 /// The distribution's packages of the installed driver that are not installed. Only if the driver
 /// is from those packages: packages of different repositories would overwrite each other.
-pub fn missing_packages(
+pub(crate) fn missing_packages(
     system: &System,
     facts: &Facts,
     distribution: Option<&Distribution>,
@@ -364,14 +364,14 @@ pub fn missing_packages(
 )]
 pub struct SignedModules {
     /// Their package, which the host's repositories have.
-    pub package: String,
+    pub(crate) package: String,
     /// The installed package with the modules that DKMS builds.
-    pub replaces: Option<String>,
+    pub(crate) replaces: Option<String>,
 }
 
 /// The distribution's signed modules that would replace those on the host. Only with Secure Boot
 /// on, and while the driver is not loaded.
-pub fn signed_modules(
+pub(crate) fn signed_modules(
     system: &System,
     facts: &Facts,
     distribution: Option<&Distribution>,
@@ -416,7 +416,7 @@ pub fn signed_modules(
 }
 
 /// Headers without a link from their kernel.
-pub fn unlinked_headers(system: &System, facts: &Facts) -> BTreeMap<String, PathBuf> {
+pub(crate) fn unlinked_headers(system: &System, facts: &Facts) -> BTreeMap<String, PathBuf> {
     // If the link leads to them, the link is not the problem.
     let is_linked = |release: &str| {
         system.exists(

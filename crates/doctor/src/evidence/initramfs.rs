@@ -39,7 +39,7 @@ const REGULAR: u32 = 0o100_000;
 const KIND: u32 = 0o170_000;
 
 /// Receives the files of an image.
-pub trait Visitor {
+pub(crate) trait Visitor {
     /// Receives a file's name. If it returns true and the file is small and regular,
     /// [`Visitor::text`] is called with its text.
     fn file(&mut self, name: &str) -> bool;
@@ -48,7 +48,7 @@ pub trait Visitor {
 }
 
 /// Reads the image at `path` to its end.
-pub fn read(
+pub(crate) fn read(
     system: &System,
     path: &Path,
     image: impl Read,
@@ -165,7 +165,7 @@ fn unpacked<'a>(kind: Kind, input: &'a mut impl BufRead) -> io::Result<Box<dyn R
 
 /// How much of a host's images was read, and how much came out of it.
 #[derive(Debug, Default)]
-pub struct Budget {
+pub(crate) struct Budget {
     read: AtomicU64,
     unpacked: AtomicU64,
 }
@@ -354,7 +354,7 @@ impl<R: BufRead> Read for Lz4<R> {
 
 /// An archive of these files.
 #[cfg(test)]
-pub fn cpio(files: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn cpio(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, bytes) in files.iter().chain([&("TRAILER!!!", &b""[..])]) {
         let fields = [

@@ -19,23 +19,23 @@ use std::path::{Path, PathBuf};
 )]
 pub struct LoaderCacheEntry {
     /// The SONAME that programs request.
-    pub soname: String,
+    pub(crate) soname: String,
     /// The library that they load.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The directory of the library, with links resolved.
-    pub directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// Whether that file exists.
-    pub exists: bool,
+    pub(crate) exists: bool,
     /// The driver version of a libcuda.
     #[serde(default)]
-    pub libcuda: Option<DriverVersion>,
+    pub(crate) libcuda: Option<DriverVersion>,
 }
 
 /// Lines of the loader's configuration that are read; hosts have some ten.
 const MAX_LINES: usize = 10_000;
 
 /// The directories of ld.so.conf and the built-in ones.
-pub fn loader_directories(system: &System) -> BTreeSet<PathBuf> {
+pub(crate) fn loader_directories(system: &System) -> BTreeSet<PathBuf> {
     let mut directories: BTreeSet<PathBuf> = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"]
         .iter()
         .map(|d| resolved(system, Path::new(d)))
@@ -85,11 +85,11 @@ fn matching(system: &System, pattern: &Path) -> Vec<PathBuf> {
 }
 
 /// `path` with links resolved, as seen on the host itself.
-pub fn resolved(system: &System, path: &Path) -> PathBuf {
+pub(crate) fn resolved(system: &System, path: &Path) -> PathBuf {
     system.canonical(path).unwrap_or_else(|_| path.to_owned())
 }
 
-pub fn cached(system: &System, facts: &Facts) -> Vec<LoaderCacheEntry> {
+pub(crate) fn cached(system: &System, facts: &Facts) -> Vec<LoaderCacheEntry> {
     let entries = facts.loader_cache.iter().flat_map(|c| &c.entries);
     let entry = |(soname, path): &(String, PathBuf)| LoaderCacheEntry {
         soname: soname.clone(),
@@ -113,7 +113,7 @@ fn libcuda(system: &System, path: &Path) -> Option<DriverVersion> {
 
 /// The version of the add-on that a program of a tree would load, by the loader's cache and the
 /// name of the file. No library of a tree is loaded.
-pub fn add_on_version(system: &System, facts: &Facts, soname: &str) -> Answer<AddOnVersion> {
+pub(crate) fn add_on_version(system: &System, facts: &Facts, soname: &str) -> Answer<AddOnVersion> {
     let entries = facts.loader_cache.iter().flat_map(|c| &c.entries);
     let cached = entries
         .filter(|(name, _)| name == soname)
@@ -144,7 +144,7 @@ pub fn add_on_version(system: &System, facts: &Facts, soname: &str) -> Answer<Ad
 }
 
 /// Whether a libcuda belongs to a compatibility package for this driver and these GPUs.
-pub fn forward_compatible(
+pub(crate) fn forward_compatible(
     database: &Database,
     driver: &InstalledDriver,
     cards: &[Result<Card, String>],

@@ -18,10 +18,10 @@ use std::path::Path;
 pub struct MachineState {
     /// On WSL2, what Windows gives it.
     #[serde(default)]
-    pub wsl: Option<Wsl>,
+    pub(crate) wsl: Option<Wsl>,
     /// On a laptop with two GPUs, what its desktop can use.
     #[serde(default)]
-    pub hybrid: Option<Hybrid>,
+    pub(crate) hybrid: Option<Hybrid>,
 }
 
 /// What Windows gives WSL2.
@@ -32,11 +32,11 @@ pub struct MachineState {
     schemars(deny_unknown_fields)
 )]
 #[serde(deny_unknown_fields)]
-pub struct Wsl {
+pub(crate) struct Wsl {
     /// The GPU's device, `/dev/dxg`. None for a tree.
-    pub device: Option<bool>,
+    pub(crate) device: Option<bool>,
     /// The CUDA library of the driver of Windows, `/usr/lib/wsl/lib/libcuda.so.1`.
-    pub library: bool,
+    pub(crate) library: bool,
 }
 
 /// What the desktop of a laptop with two GPUs can use.
@@ -47,17 +47,17 @@ pub struct Wsl {
     schemars(deny_unknown_fields)
 )]
 #[serde(deny_unknown_fields)]
-pub struct Hybrid {
+pub(crate) struct Hybrid {
     /// The driver's library for OpenGL on Wayland and X11 is installed.
-    pub graphics: bool,
+    pub(crate) graphics: bool,
     /// Mode setting is on in nvidia-drm. None if the module is not loaded.
-    pub mode_setting: Option<bool>,
+    pub(crate) mode_setting: Option<bool>,
 }
 
 /// The driver's library that each vendor-neutral OpenGL loads.
 const GRAPHICS: &str = "libEGL_nvidia.so.0";
 
-pub fn machine(system: &System, facts: &Facts) -> Option<MachineState> {
+pub(crate) fn machine(system: &System, facts: &Facts) -> Option<MachineState> {
     // Windows mounts nothing into a tree without a kernel.
     let runs = system.is_live() || system.exists("/proc/sys/kernel/osrelease");
     let wsl = (facts.machine.kind == MachineKind::Wsl2 && runs).then(|| Wsl {

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 )]
 pub struct BootLayouts {
     /// Why they cannot be compared with what the GPUs have.
-    pub problem: Option<String>,
+    pub(crate) problem: Option<String>,
     /// The GPUs that they are for.
-    pub gpus: Vec<BootLayout>,
+    pub(crate) gpus: Vec<BootLayout>,
 }
 
 /// The layout of a GPU.
@@ -30,20 +30,24 @@ pub struct BootLayouts {
     derive(schemars::JsonSchema),
     schemars(deny_unknown_fields)
 )]
-pub struct BootLayout {
+pub(crate) struct BootLayout {
     /// Its bus address.
-    pub gpu: String,
+    pub(crate) gpu: String,
     /// Whether it has the layout.
-    pub holds: bool,
+    pub(crate) holds: bool,
     /// The layout that it is to have.
-    pub wanted: String,
+    pub(crate) wanted: String,
     /// The layout that it has.
-    pub found: String,
+    pub(crate) found: String,
 }
 
 /// The layouts; none if boots restore none, if the driver does not answer, which other checks
 /// report, or if this user may not see the instances.
-pub fn boot_layouts(system: &System, database: &Database, facts: &Facts) -> Option<BootLayouts> {
+pub(crate) fn boot_layouts(
+    system: &System,
+    database: &Database,
+    facts: &Facts,
+) -> Option<BootLayouts> {
     let text = system.read_text(MIG_LAYOUT).ok().flatten()?;
     if why_silent(system, facts).is_some() {
         return None;

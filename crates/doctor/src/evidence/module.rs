@@ -25,7 +25,7 @@ const TAIL: usize = 64 << 10;
 const UNPACKED: u64 = 256 << 20;
 
 /// The file of the first of these modules that the kernel's `modules.dep` names.
-pub fn file(system: &System, kernel: &str, names: &[&str]) -> Option<PathBuf> {
+pub(crate) fn file(system: &System, kernel: &str, names: &[&str]) -> Option<PathBuf> {
     let directory = Path::new("/lib/modules").join(kernel);
     let list = system
         .read_text_up_to(directory.join("modules.dep"), MAX_RECORD)
@@ -49,7 +49,7 @@ pub fn file(system: &System, kernel: &str, names: &[&str]) -> Option<PathBuf> {
 
 /// The signer of a module: the common name of the key's issuer. None if it is unsigned or names no
 /// signer.
-pub fn signer(system: &System, path: &Path) -> io::Result<Option<String>> {
+pub(crate) fn signer(system: &System, path: &Path) -> io::Result<Option<String>> {
     let end = tail(unpacked(system, path)?)?;
     Ok(signature(&end).and_then(issuer))
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The most environments that are read.
-pub const MAX_ENVIRONMENTS: usize = 40;
+pub(crate) const MAX_ENVIRONMENTS: usize = 40;
 
 /// The most files of an environment that are named because they could not be read.
 const MAX_UNREAD: usize = 8;
@@ -32,24 +32,24 @@ pub struct PythonEnvironment {
     /// Its directory: `/opt/venv`.
     pub path: PathBuf,
     /// What it was made with.
-    pub kind: EnvironmentKind,
+    pub(crate) kind: EnvironmentKind,
     /// It is the caller's: VIRTUAL_ENV or CONDA_PREFIX names it.
-    pub active: bool,
+    pub(crate) active: bool,
     /// It has pip in its bin directory.
-    pub has_pip: bool,
+    pub(crate) has_pip: bool,
     /// Its frameworks, and its packages of NVIDIA's libraries.
     pub packages: Vec<EnvironmentPackage>,
     /// The CUDA libraries that its frameworks load.
-    pub loads: Vec<LoadedLibrary>,
+    pub(crate) loads: Vec<LoadedLibrary>,
     /// Why something could not be read.
-    pub unread: Vec<String>,
+    pub(crate) unread: Vec<String>,
 }
 
 /// What an environment was made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub enum EnvironmentKind {
+pub(crate) enum EnvironmentKind {
     /// venv, virtualenv or uv.
     Venv,
     /// conda, mamba or micromamba.
@@ -71,13 +71,13 @@ pub struct EnvironmentPackage {
     /// The version with its local part: `2.9.1+cu128`.
     pub version: String,
     /// Whether conda installed it, not pip.
-    pub by_conda: bool,
+    pub(crate) by_conda: bool,
     /// The CUDA that it is built for, if it is a framework.
     pub build: BuiltFor,
     /// Its requirements on NVIDIA's packages.
     pub requires: Vec<RequiredPackage>,
     /// Libraries that its list of files names and that do not exist.
-    pub missing: Vec<PathBuf>,
+    pub(crate) missing: Vec<PathBuf>,
 }
 
 /// What a framework is built for.
@@ -103,7 +103,7 @@ pub enum BuiltFor {
 )]
 pub struct RequiredPackage {
     /// The normalised name.
-    pub name: String,
+    pub(crate) name: String,
     /// The versions: `==9.10.2.21`, `>=12.4,<13`; empty for all.
     pub versions: String,
 }
@@ -115,24 +115,24 @@ pub struct RequiredPackage {
     derive(schemars::JsonSchema),
     schemars(deny_unknown_fields)
 )]
-pub struct LoadedLibrary {
+pub(crate) struct LoadedLibrary {
     /// The library that asks for it, in the environment: `libc10_cuda.so`.
-    pub by: String,
+    pub(crate) by: String,
     /// The name that it asks for: `libcudart.so.12`.
-    pub soname: String,
+    pub(crate) soname: String,
     /// The file that the loader finds. None if there is none.
-    pub path: Option<PathBuf>,
+    pub(crate) path: Option<PathBuf>,
     /// The environment's own file of this name.
-    pub own: Option<PathBuf>,
+    pub(crate) own: Option<PathBuf>,
     /// How the loader found it.
-    pub found_by: FoundBy,
+    pub(crate) found_by: FoundBy,
 }
 
 /// How the loader finds a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub enum FoundBy {
+pub(crate) enum FoundBy {
     /// By the directories in the library that asks (RPATH or RUNPATH).
     Library,
     /// By LD_LIBRARY_PATH.
@@ -145,7 +145,11 @@ pub enum FoundBy {
 
 /// The environments of the caller and of the usual places that have a framework or libraries of
 /// NVIDIA.
-pub fn environments(system: &System, facts: &Facts, database: &Database) -> Vec<PythonEnvironment> {
+pub(crate) fn environments(
+    system: &System,
+    facts: &Facts,
+    database: &Database,
+) -> Vec<PythonEnvironment> {
     let (loader, files) = (
         libraries::Loader::of(system, facts, library_path(system)),
         Files::of(system),
@@ -222,11 +226,4 @@ fn library_path(system: &System) -> Vec<PathBuf> {
         .filter(|folder| folder.starts_with('/'))
         .map(PathBuf::from)
         .collect()
-}
-
-impl PythonEnvironment {
-    /// The package with this name.
-    pub fn package(&self, name: &str) -> Option<&EnvironmentPackage> {
-        self.packages.iter().find(|package| package.name == name)
-    }
 }

@@ -21,11 +21,11 @@ use std::path::{Path, PathBuf};
 )]
 pub struct BlacklistEntry {
     /// The kernel module, with underscores.
-    pub module: String,
+    pub(crate) module: String,
     /// The file that blacklists it.
-    pub by: PathBuf,
+    pub(crate) by: PathBuf,
     /// When that file was written, in seconds since 1970. None for the kernel's command line.
-    pub modified: Option<i64>,
+    pub(crate) modified: Option<i64>,
 }
 
 /// The relevant contents of an initramfs.
@@ -37,17 +37,17 @@ pub struct BlacklistEntry {
 )]
 pub struct InitramfsContents {
     /// Files of rivals' modules.
-    pub rivals: Vec<String>,
+    pub(crate) rivals: Vec<String>,
     /// Rivals that modprobe's configuration in the image blacklists.
-    pub denied: Vec<String>,
+    pub(crate) denied: Vec<String>,
     /// Rivals that the image loads by name, which no blacklist prevents.
     #[serde(default)]
-    pub forced: Vec<String>,
+    pub(crate) forced: Vec<String>,
 }
 
 /// The rivals of the driver that modprobe's configuration and the kernel's command line keep from
 /// being loaded.
-pub fn denied(system: &System) -> Vec<BlacklistEntry> {
+pub(crate) fn denied(system: &System) -> Vec<BlacklistEntry> {
     let mut found = Vec::new();
     for (by, configuration) in modprobe::configuration(system) {
         let modified = system.modified(&by);
@@ -104,7 +104,7 @@ fn rivals(modules: impl Iterator<Item = String>) -> Vec<String> {
 
 /// The relevant contents of each kernel's initramfs. The images are read without starting a
 /// program.
-pub fn images(
+pub(crate) fn images(
     system: &System,
     facts: &Facts,
     denied: &[BlacklistEntry],
@@ -190,7 +190,7 @@ fn image(
 
 /// The file whose modules initramfs-tools loads by name. A blacklist of modprobe applies only to
 /// modules that are found by a device's id, not by name.
-pub const FORCED: &str = "/etc/initramfs-tools/modules";
+pub(crate) const FORCED: &str = "/etc/initramfs-tools/modules";
 
 fn forced(system: &System, tool: InitramfsTool) -> Vec<String> {
     if tool != InitramfsTool::UpdateInitramfs {

@@ -16,15 +16,15 @@ use serde::{Deserialize, Serialize};
 )]
 pub struct GpuSettings {
     /// The states that the unit sets.
-    pub states: Vec<DeviceState>,
+    pub(crate) states: Vec<DeviceState>,
     /// Whether the unit is enabled.
-    pub enabled: bool,
+    pub(crate) enabled: bool,
     /// What each GPU that the unit sets reports; empty if the driver does not answer.
-    pub gpus: Vec<DeviceReadings>,
+    pub(crate) gpus: Vec<DeviceReadings>,
 }
 
 /// The settings; none if gpusetup has no unit here.
-pub fn settings(system: &System, facts: &Facts) -> Option<GpuSettings> {
+pub(crate) fn settings(system: &System, facts: &Facts) -> Option<GpuSettings> {
     let text = system.read_text(SETTINGS_UNIT).ok().flatten()?;
     let states = states_at_boot(system)?;
     // A unit that names GPUs sets only those.

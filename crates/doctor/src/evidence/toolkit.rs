@@ -23,17 +23,21 @@ use std::time::Duration;
 )]
 pub struct Shells {
     /// The nvcc that a login shell finds.
-    pub login: Option<PathBuf>,
+    pub(crate) login: Option<PathBuf>,
     /// The nvcc of a shell that reads no profile: cron, systemd units, `ssh HOST COMMAND`.
-    pub plain: Option<PathBuf>,
+    pub(crate) plain: Option<PathBuf>,
     /// In a container: the nvcc on the PATH that its image sets for every program started in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<PathBuf>,
+    pub(crate) image: Option<PathBuf>,
 }
 
 /// Files that put another toolkit before the default one, each with what it does as a clause. Where
 /// gpusetup's own files do not name a default, it is up to others which toolkit is first.
-pub fn other_toolkits(system: &System, facts: &Facts, prefix: &Path) -> Vec<(PathBuf, String)> {
+pub(crate) fn other_toolkits(
+    system: &System,
+    facts: &Facts,
+    prefix: &Path,
+) -> Vec<(PathBuf, String)> {
     match facts.default_toolkit(prefix) {
         Some(default) if system.exists(LOADER_PATH) && system.exists(PROFILE) => {
             before_default(facts, &PathFiles::of(system), default, &prefix.join("cuda"))
@@ -43,14 +47,14 @@ pub fn other_toolkits(system: &System, facts: &Facts, prefix: &Path) -> Vec<(Pat
 }
 
 /// By the release, or by the newest of its series if the release is unknown.
-pub fn newest_gcc(database: &Database, version: CudaVersion) -> Option<u16> {
+pub(crate) fn newest_gcc(database: &Database, version: CudaVersion) -> Option<u16> {
     let of = |same: &dyn Fn(CudaVersion) -> bool| {
         database.cuda.iter().find(|r| same(r.version))?.gcc_max
     };
     of(&|v| v == version).or_else(|| of(&|v| v.series() == version.series()))
 }
 
-pub fn nvcc(system: &System, toolkit: &Path) -> Answer<CudaVersion> {
+pub(crate) fn nvcc(system: &System, toolkit: &Path) -> Answer<CudaVersion> {
     let nvcc = own_nvcc(system, toolkit);
     if !system.is_live() {
         return written_in(system, &nvcc);
@@ -67,7 +71,7 @@ pub fn nvcc(system: &System, toolkit: &Path) -> Answer<CudaVersion> {
 
 /// Whether each toolkit with a working nvcc compiles a program that starts: the program's output
 /// line, or the errors.
-pub fn compiled(
+pub(crate) fn compiled(
     system: &System,
     facts: &Facts,
     nvcc: &BTreeMap<PathBuf, Answer<CudaVersion>>,
@@ -159,7 +163,7 @@ fn release(text: &str) -> Option<CudaVersion> {
 
 /// Asks real shells, with the environment of a fresh login; for a tree, reads the files that they
 /// would read.
-pub fn shells(system: &System, facts: &Facts) -> Answer<Shells> {
+pub(crate) fn shells(system: &System, facts: &Facts) -> Answer<Shells> {
     const LIMIT: Duration = Duration::from_secs(10);
     if !system.is_live() {
         return login_path(system, &facts.nvcc);
@@ -357,7 +361,7 @@ fn words(line: &str) -> Vec<String> {
 }
 
 /// The lines that every login reads and that contain one of these words.
-pub fn set_for_everybody(system: &System, words: &[&str]) -> Vec<(PathBuf, String)> {
+pub(crate) fn set_for_everybody(system: &System, words: &[&str]) -> Vec<(PathBuf, String)> {
     let lines = |file: PathBuf| {
         let text = text(system, &file);
         let sets = |l: &&str| {

@@ -5,24 +5,22 @@ use memchr::{memchr, memchr_iter};
 
 /// A line of a log.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Line<'a> {
+pub(crate) struct Line<'a> {
     /// How far it is indented, in bytes.
-    pub indent: usize,
-    /// Whose it is.
-    pub origin: Origin,
+    pub(crate) indent: usize,
+    pub(crate) origin: Origin,
     /// The time since the boot, in seconds; none where only a date is given, or the time since the
     /// line before.
-    pub uptime: Option<f64>,
+    pub(crate) uptime: Option<f64>,
     /// Whether that is given in microseconds, so that two messages hardly have the same.
-    pub is_exact: bool,
+    pub(crate) is_exact: bool,
     /// The message, without what was written before it.
-    pub message: &'a str,
+    pub(crate) message: &'a str,
 }
 
 /// Who wrote a line, as far as its form tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// The kernel.
+pub(crate) enum Origin {
     Kernel,
     /// Another program, to the same log.
     Other,
@@ -57,7 +55,7 @@ const LEVELS: [&str; 11] = [
 
 impl<'a> Line<'a> {
     /// Reads a line.
-    pub fn of(text: &'a str) -> Self {
+    pub(crate) fn of(text: &'a str) -> Self {
         let text = cut(text, MAX_LINE);
         let rest = text.trim_start();
         let bare = Line {
@@ -454,7 +452,7 @@ fn is_zone(word: &str) -> bool {
 
 /// The lines of a log that have at least so many bytes, with their numbers. A log may have millions
 /// of shorter ones.
-pub fn numbered(log: &str, least: usize) -> impl Iterator<Item = (usize, &str)> {
+pub(crate) fn numbered(log: &str, least: usize) -> impl Iterator<Item = (usize, &str)> {
     let (mut from, mut number) = (0, 0);
     std::iter::from_fn(move || {
         while from < log.len() {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// The log as lines of text; a log that is plain already is not copied.
-pub fn plain(log: &str) -> Cow<'_, str> {
+pub(crate) fn plain(log: &str) -> Cow<'_, str> {
     let log = log.trim_start_matches('\u{feff}');
     if log.trim_start().starts_with('{') {
         return Cow::Owned(of_json(log));

@@ -14,7 +14,7 @@ const MAX_NAME: usize = 255;
 
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub(crate) enum Part {
     /// A message, or its first line.
     Message,
     /// A further line of a message that names what a user chose.
@@ -25,7 +25,7 @@ pub enum Part {
 
 /// Tells which lines begin a message.
 #[derive(Default)]
-pub struct Records<'a> {
+pub(crate) struct Records<'a> {
     first: Option<First<'a>>,
 }
 
@@ -42,7 +42,7 @@ struct First<'a> {
 
 impl<'a> Records<'a> {
     /// What the next line is.
-    pub fn place(&mut self, line: Line<'a>) -> Part {
+    pub(crate) fn place(&mut self, line: Line<'a>) -> Part {
         if let Some(part) = self.first.as_mut().and_then(|first| first.goes_on(&line)) {
             return part;
         }
@@ -104,7 +104,7 @@ impl First<'_> {
 /// Whether a message names a program, a file, an option or something else that a user chose:
 /// `python3[4242]: segfault at …`, `process '/home/…' started with executable stack`. The driver
 /// names programs, too, but these names are too short for a message.
-pub fn names_what_users_choose(message: &str) -> bool {
+pub(crate) fn names_what_users_choose(message: &str) -> bool {
     !is_drivers(message)
         && (is_of_program(message)
             || message.contains(['\'', '"', '`'])

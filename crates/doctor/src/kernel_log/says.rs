@@ -37,7 +37,7 @@ const MAX_PROCESS_NAME: usize = 60;
 
 /// What the driver says in a message. The kernel's reports of crashes begin with the name of a
 /// program, which anybody chooses, and name a file.
-pub fn of_driver(message: &str) -> Option<&str> {
+pub(crate) fn of_driver(message: &str) -> Option<&str> {
     let message = without_device(message);
     let says = message
         .strip_prefix("NVRM")
@@ -59,13 +59,13 @@ fn without_device(message: &str) -> &str {
 }
 
 /// Whether a message is one of NVIDIA's drivers, to all appearances.
-pub fn is_drivers(message: &str) -> bool {
+pub(crate) fn is_drivers(message: &str) -> bool {
     of_driver(message).is_some() || message.starts_with("nvidia") && !is_of_program(message)
 }
 
 /// Whether a message begins with the name and the number of a process: `python3[4242]: segfault at
 /// 0 ip … in libcuda.so[…]`, `python3[4242] bad frame in …`.
-pub fn is_of_program(message: &str) -> bool {
+pub(crate) fn is_of_program(message: &str) -> bool {
     message
         .match_indices('[')
         .take_while(|(at, _)| *at <= MAX_PROCESS_NAME)
@@ -77,7 +77,7 @@ pub fn is_of_program(message: &str) -> bool {
 }
 
 /// Where a line has an error of a GPU or an NVSwitch in full, after anything.
-pub fn error_in(line: &str) -> Option<usize> {
+pub(crate) fn error_in(line: &str) -> Option<usize> {
     if line.contains("): ") {
         let xid = places(line, "Xid (")
             .find(|at| is_begin_of_word(line, *at) && xid(&line[*at..]).is_some());
@@ -103,7 +103,7 @@ fn is_fatal(line: &str) -> bool {
 }
 
 /// Whether this is an Xid, to all appearances, in a form that is not known.
-pub fn is_odd_xid(says: &str) -> bool {
+pub(crate) fn is_odd_xid(says: &str) -> bool {
     let of = says
         .strip_prefix("Xid")
         .and_then(|rest| rest.trim_start().strip_prefix('('));
@@ -122,7 +122,7 @@ fn is_begin_of_word(line: &str, at: usize) -> bool {
 }
 
 /// Where an Xid begins on a line. The error of an NVSwitch, `SXid (`, is none.
-pub fn bare_xid(line: &str) -> Option<usize> {
+pub(crate) fn bare_xid(line: &str) -> Option<usize> {
     line.match_indices("Xid (")
         .map(|(at, _)| at)
         .find(|at| is_begin_of_word(line, *at))
@@ -131,7 +131,7 @@ pub fn bare_xid(line: &str) -> Option<usize> {
 /// `Xid (PCI:0000:cb:00): 13, pid=…, Graphics Exception …`; older drivers leave `PCI:` and the
 /// domain out. With MIG, the GPU instance is behind the address: `(PCI:0000:cb:00 GPU-I:05)`. The
 /// whole is longer than a program's name: `NVRM: Xid (1:1)` is none.
-pub fn xid(says: &str) -> Option<LoggedXid> {
+pub(crate) fn xid(says: &str) -> Option<LoggedXid> {
     let rest = says.strip_prefix("Xid (")?;
     let (gpu, rest) =
         rest.split_at_checked(rest.bytes().take(MAX_PLACE).position(|b| b == b')')?)?;
@@ -169,12 +169,12 @@ pub fn xid(says: &str) -> Option<LoggedXid> {
 }
 
 /// An Xid that somebody pasted, perhaps without what follows its number.
-pub fn pasted_xid(says: &str) -> Option<LoggedXid> {
+pub(crate) fn pasted_xid(says: &str) -> Option<LoggedXid> {
     xid(says).or_else(|| xid(&format!("{},", says.trim_end())))
 }
 
 /// Fatal errors of NVSwitches; others need no action.
-pub fn switch(message: &str) -> Option<LoggedSxid> {
+pub(crate) fn switch(message: &str) -> Option<LoggedSxid> {
     let rest = message.strip_prefix("nvidia-nvswitch")?;
     let rest = rest.strip_prefix(": nvidia-nvswitch").unwrap_or(rest);
     // This is longer than a program's name.
@@ -185,7 +185,7 @@ pub fn switch(message: &str) -> Option<LoggedSxid> {
 
 /// `nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 27 …`; the lines with an error's
 /// data have neither word.
-pub fn sxid(line: &str) -> Option<LoggedSxid> {
+pub(crate) fn sxid(line: &str) -> Option<LoggedSxid> {
     let (_, rest) = line.split_once(": SXid (PCI:")?;
     let (switch, rest) = rest
         .split_once("): ")
@@ -205,7 +205,7 @@ pub fn sxid(line: &str) -> Option<LoggedSxid> {
 
 /// `GPU6 _kgspIsHeartbeatTimedOut: Heartbeat timed out, …`, `_kgspBootGspRm: unexpected WPR2
 /// already up, …`.
-pub fn firmware(says: &str) -> bool {
+pub(crate) fn firmware(says: &str) -> bool {
     HANGS.iter().any(|sign| says.contains(sign))
 }
 

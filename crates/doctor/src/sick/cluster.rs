@@ -1,7 +1,7 @@
 //! Hosts that are to become nodes of Kubernetes or Slurm, sick ones and sound ones.
 
 use super::*;
-use crate::{Cluster, Kubernetes, Slurm, StartedAgent};
+use crate::evidence::{Cluster, Kubernetes, Slurm, StartedAgent};
 use std::collections::BTreeSet;
 
 fn set(names: &[&str]) -> BTreeSet<String> {

@@ -1,7 +1,7 @@
 //! Companions that users ask for: what makes them ill, and what only looks so.
 
 use super::*;
-use crate::CompanionState;
+use crate::evidence::CompanionState;
 use gpusetup_database::compat::ModuleFlavour;
 
 /// DCGM, its service in this state, with this line in its log.

@@ -1,7 +1,7 @@
 //! Hosts of containers, and a container.
 
 use super::*;
-use crate::{Coherent, DockerDaemon, OldCdiReader};
+use crate::evidence::{Coherent, DockerDaemon, OldCdiReader};
 use gpusetup_host::CdiSpec;
 
 #[test]

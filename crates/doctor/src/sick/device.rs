@@ -1,11 +1,12 @@
 //! What NVIDIA's libraries say of the sound host, and what they say of sick ones.
 
 use super::*;
-use crate::{BootLayout, BootLayouts, kernel_log};
+use crate::evidence::{BootLayout, BootLayouts};
+use crate::kernel_log;
 use gpusetup_nvidia::*;
 
 /// An A100 in good health.
-pub fn nvml() -> Nvml {
+pub(crate) fn nvml() -> Nvml {
     let gpu = NvmlGpu {
         address: Some("0000:17:00.0".into()),
         name: Some("NVIDIA A100-SXM4-40GB".into()),
@@ -48,7 +49,7 @@ pub fn nvml() -> Nvml {
 }
 
 /// The same, seen by CUDA.
-pub fn cuda() -> Cuda {
+pub(crate) fn cuda() -> Cuda {
     let gpu = CudaGpu {
         address: Some("0000:17:00.0".into()),
         name: Some("NVIDIA A100-SXM4-40GB".into()),
@@ -64,7 +65,7 @@ pub fn cuda() -> Cuda {
 }
 
 /// What NVML says is changed.
-pub fn told(change: impl FnOnce(&mut Nvml)) -> impl FnOnce(&mut Seen) {
+pub(crate) fn told(change: impl FnOnce(&mut Nvml)) -> impl FnOnce(&mut Seen) {
     move |e| {
         let Answer::Is(nvml) = &mut e.nvml else {
             panic!("the sound host's driver answers")
@@ -78,7 +79,7 @@ fn of_gpu(change: impl FnOnce(&mut NvmlGpu)) -> impl FnOnce(&mut Seen) {
     told(|nvml| change(&mut nvml.gpus[0]))
 }
 
-pub fn refused(call: &str, code: i32) -> Refused {
+pub(crate) fn refused(call: &str, code: i32) -> Refused {
     Refused {
         call: call.into(),
         code: Some(code),
@@ -87,7 +88,7 @@ pub fn refused(call: &str, code: i32) -> Refused {
 }
 
 /// CUDA does not start, with this number.
-pub fn unstarted(code: i32) -> impl Fn(&mut Seen) {
+pub(crate) fn unstarted(code: i32) -> impl Fn(&mut Seen) {
     move |e| {
         e.cuda = Answer::Is(Cuda {
             refused: Some(refused("cuInit", code)),
@@ -110,7 +111,6 @@ fn unlaunched(code: i32) -> impl Fn(&mut Seen) {
     }
 }
 
-/// The finding of this check.
 fn finding(id: CheckId, change: impl FnOnce(&mut Seen)) -> crate::Finding {
     let mut evidence = sound();
     change(&mut evidence);

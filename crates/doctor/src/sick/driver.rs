@@ -2,7 +2,7 @@
 //! miss.
 
 use super::*;
-use crate::FabricManager;
+use crate::evidence::FabricManager;
 use gpusetup_database::compat::{CompanionId, VersionRule};
 use gpusetup_host::{Missing, Unreadable};
 

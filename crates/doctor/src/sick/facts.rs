@@ -1,7 +1,7 @@
 //! A file of facts, which has only a part of the evidence.
 
 use super::*;
-use crate::EvidenceSources;
+use crate::evidence::EvidenceSources;
 use crate::evidence::NOT_IN_FACTS;
 
 fn of_facts(facts: Facts) -> Seen {

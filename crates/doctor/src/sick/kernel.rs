@@ -1,7 +1,7 @@
 //! Kernels: their modules, those of other drivers, and Secure Boot.
 
 use super::*;
-use crate::{FailedBuild, SignedModules};
+use crate::evidence::{FailedBuild, SignedModules};
 use gpusetup_host::{Block, Firmware, SigningKey};
 
 #[test]

@@ -2,7 +2,7 @@
 //! its healthy twin.
 
 use super::*;
-use crate::{Hybrid, MachineState, Wsl};
+use crate::evidence::{Hybrid, MachineState, Wsl};
 use gpusetup_database::compat::ModuleFlavour;
 use gpusetup_host::Board;
 

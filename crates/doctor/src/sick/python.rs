@@ -1,17 +1,18 @@
 //! Python environments that are sound, and those that are not.
 
 use super::{found, sound};
-use crate::{
-    Answer, BuiltFor, EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary,
-    PythonEnvironment, RequiredPackage, Seen, Status,
+use crate::evidence::{
+    BuiltFor, EnvironmentKind, EnvironmentPackage, FoundBy, LoadedLibrary, PythonEnvironment,
+    RequiredPackage, Seen,
 };
+use crate::{Answer, Status};
 use gpusetup_text::ids::CheckId;
 
 const NVIDIA: &str = "/opt/venv/lib/python3.12/site-packages/nvidia";
 
 /// torch 2.9.1 in a virtual environment, built for CUDA 12.6, which has kernels for GPUs from
 /// Maxwell to Hopper.
-pub fn environment() -> PythonEnvironment {
+pub(crate) fn environment() -> PythonEnvironment {
     let package = |name: &str, version: &str, build: BuiltFor, requires: &[(&str, &str)]| {
         EnvironmentPackage {
             name: name.into(),

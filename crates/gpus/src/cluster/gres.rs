@@ -18,17 +18,17 @@ pub struct Gres {
     /// The type that jobs name: `nvidia_a100-sxm4-40gb`.
     pub kind: String,
     /// Device files: one of each GPU, or all of one MIG device.
-    pub files: Files,
+    pub(crate) files: Files,
     /// The cores that are nearest, by Slurm's numbers. None if all of the host's are.
-    pub cores: Option<String>,
+    pub(crate) cores: Option<String>,
     /// The number of NVLinks to each GPU of the host, -1 for itself. None if no two GPUs are linked
     /// directly.
-    pub links: Option<String>,
+    pub(crate) links: Option<String>,
 }
 
 /// Device files of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Files {
+pub(crate) enum Files {
     /// `/dev/nvidiaN` of each GPU, in a row.
     Gpus {
         /// The number of the first one.

@@ -43,7 +43,6 @@ pub struct Node<'a> {
     pub machine: Option<&'a str>,
 }
 
-/// A GPU of a node.
 struct NodeGpu<'a> {
     name: &'a str,
     /// The name is that of one product.

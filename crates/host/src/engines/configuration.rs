@@ -22,7 +22,7 @@ const PROGRAM_FOLDERS: [&str; 6] = [
 ];
 
 /// What a file says of runtimes. The error is why the engine does not start with it.
-pub type RuntimesOfFile = (PathBuf, Result<Runtimes, ConfigError>);
+pub(crate) type RuntimesOfFile = (PathBuf, Result<Runtimes, ConfigError>);
 
 /// What the files and the units of an engine say of its runtimes.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value, value};
 
 /// How containerd is configured.
-pub static FORM: Form = Form {
+pub(crate) static FORM: Form = Form {
     serves_no_pods,
     place,
     joins_files: true,

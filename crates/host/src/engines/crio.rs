@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use toml_edit::{DocumentMut, Item, Table, TableLike, value};
 
 /// How CRI-O is configured.
-pub static FORM: Form = Form {
+pub(crate) static FORM: Form = Form {
     falls_back_to_cdi: true,
     inherits_default: true,
     place,

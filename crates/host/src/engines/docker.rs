@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How Docker is configured.
-pub static FORM: Form = Form {
+pub(crate) static FORM: Form = Form {
     note: Some(
         "for rootless Docker, each user runs nvidia-ctk runtime configure with --config ~/.config/docker/daemon.json, and root \
          sets nvidia-container-cli.no-cgroups in nvidia-ctk's configuration",

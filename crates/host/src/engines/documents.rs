@@ -115,20 +115,20 @@ pub(super) fn without_mark(text: &str) -> &str {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Runtimes {
     /// The program of each runtime, by the runtime's name; none if the file does not name it.
-    pub programs: BTreeMap<String, Option<String>>,
+    pub(crate) programs: BTreeMap<String, Option<String>>,
     /// The type of each runtime, by the runtime's name, if the file says it:
     /// `io.containerd.runc.v2`.
-    pub types: BTreeMap<String, String>,
+    pub(crate) types: BTreeMap<String, String>,
     /// The runtime of containers that name none, if the file says so.
-    pub default: Option<String>,
+    pub(crate) default: Option<String>,
     /// Whether it turns CDI on, as `enable_cdi` of containerd does.
     pub enables_cdi: bool,
     /// The files that it imports, as containerd names them: `/etc/containerd/conf.d/*.toml`.
-    pub imports: Vec<String>,
+    pub(crate) imports: Vec<String>,
     /// Whether it has a section of containerd's plugin that serves Kubernetes.
-    pub has_cri_section: bool,
+    pub(crate) has_cri_section: bool,
     /// The folder of the engine's state, if the file names it, as K3s' and RKE2's options do.
-    pub data_dir: Option<String>,
+    pub(crate) data_dir: Option<String>,
 }
 
 impl Runtimes {

@@ -21,7 +21,7 @@ pub struct Form {
     pub falls_back_to_cdi: bool,
     /// Whether NVIDIA's runtime gets the settings of its default one, which any of its files may
     /// have.
-    pub inherits_default: bool,
+    pub(crate) inherits_default: bool,
     /// What users have to know, beside a plan that sets it up.
     pub note: Option<&'static str>,
     /// Whether a configuration keeps it from serving Kubernetes.
@@ -84,7 +84,6 @@ pub(super) type Refused = fn(&System, &InstalledEngine, &Path, &[Start]) -> Opti
 pub(super) type Place = for<'e> fn(&'e Engine) -> Option<(&'e [String], &'e Path)>;
 
 impl Form {
-    /// What most forms have.
     pub(super) const fn new(
         gpus: GpuAccess,
         files: fn(&System, &Engine, &[Start]) -> Vec<PathBuf>,
@@ -122,7 +121,7 @@ impl Form {
     }
 
     /// Whether a file defines the runtime `nvidia`.
-    pub fn has_nvidia_runtime(&self, text: &str) -> bool {
+    pub(crate) fn has_nvidia_runtime(&self, text: &str) -> bool {
         self.nvidia_runtime(text).is_some()
     }
 }

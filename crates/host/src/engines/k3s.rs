@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 /// How K3s and RKE2 are configured.
-pub static FORM: Form = Form {
+pub(crate) static FORM: Form = Form {
     finds_runtimes: true,
     read_options: Some(read_options),
     ..Form::new(GpuAccess::Runtime, places::by_pattern, |text, _, _| {

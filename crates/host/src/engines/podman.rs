@@ -7,7 +7,7 @@ use gpusetup_database::version::AddOnVersion;
 use toml_edit::Item;
 
 /// How Podman is configured.
-pub static FORM: Form = Form {
+pub(crate) static FORM: Form = Form {
     note: Some("Podman, rootless too, reads the CDI specification: --device nvidia.com/gpu=all"),
     ..Form::new(GpuAccess::Cdi, places::by_pattern, read)
 };

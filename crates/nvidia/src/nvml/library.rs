@@ -81,7 +81,7 @@ fn meaning(code: nvmlReturn_t) -> String {
 
 impl NvmlError {
     /// The error code that the library returned. None if it was not called.
-    pub fn code(&self) -> Option<u32> {
+    pub(crate) fn code(&self) -> Option<u32> {
         match self {
             Self::NoLibrary(_) | Self::NoFunction(_) => None,
             Self::Refused(code) => Some(*code),
@@ -140,7 +140,7 @@ pub(super) struct Library(pub(super) Functions);
 
 impl Library {
     /// Loads and initialises the library with this path or name.
-    pub fn open(path: &str) -> Result<Self, NvmlError> {
+    pub(crate) fn open(path: &str) -> Result<Self, NvmlError> {
         // SAFETY: the caller, who names the library, vouches for its behaviour when it is loaded.
         let library = unsafe { libloading::Library::new(path) }?;
         let functions = Functions::of(&library);
@@ -151,7 +151,7 @@ impl Library {
     }
 
     /// The version of the loaded driver.
-    pub fn driver(&self) -> Result<String, NvmlError> {
+    pub(crate) fn driver(&self) -> Result<String, NvmlError> {
         const LENGTH: u32 = NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE;
         // SAFETY: the buffer has the length that is passed.
         text(
@@ -162,7 +162,7 @@ impl Library {
     }
 
     /// The version of the library itself.
-    pub fn version(&self) -> Result<String, NvmlError> {
+    pub(crate) fn version(&self) -> Result<String, NvmlError> {
         const LENGTH: u32 = NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE;
         // SAFETY: the buffer has the length that is passed.
         text(&self.0.nvmlSystemGetNVMLVersion, LENGTH, |f, text| unsafe {
@@ -171,7 +171,7 @@ impl Library {
     }
 
     /// The newest CUDA that the driver supports natively: 12040 is 12.4.
-    pub fn cuda(&self) -> Result<i32, NvmlError> {
+    pub(crate) fn cuda(&self) -> Result<i32, NvmlError> {
         // SAFETY: the number outlives the call.
         asked(
             &self.0.nvmlSystemGetCudaDriverVersion_v2,
@@ -181,7 +181,7 @@ impl Library {
     }
 
     /// The number of GPUs that the driver is configured to exclude.
-    pub fn excluded(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn excluded(&self) -> Result<u32, NvmlError> {
         // SAFETY: the number outlives the call.
         asked(&self.0.nvmlGetExcludedDeviceCount, 0, |f, count| unsafe {
             f(count)
@@ -189,7 +189,7 @@ impl Library {
     }
 
     /// Confidential computing is on.
-    pub fn is_confidential(&self) -> Result<bool, NvmlError> {
+    pub(crate) fn is_confidential(&self) -> Result<bool, NvmlError> {
         let size = size_of::<nvmlSystemConfComputeSettings_v1_t>() as u32;
         // Version 1 of the structure, as `NVML_STRUCT_VERSION` encodes it.
         let settings = nvmlSystemConfComputeSettings_t {
@@ -206,7 +206,7 @@ impl Library {
     }
 
     /// GPUs in confidential-computing mode accept work.
-    pub fn accepts_work(&self) -> Result<bool, NvmlError> {
+    pub(crate) fn accepts_work(&self) -> Result<bool, NvmlError> {
         // SAFETY: the number outlives the call.
         let state = asked(
             &self.0.nvmlSystemGetConfComputeGpusReadyState,
@@ -217,7 +217,7 @@ impl Library {
     }
 
     /// The number of GPUs.
-    pub fn count(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn count(&self) -> Result<u32, NvmlError> {
         // SAFETY: the number outlives the call.
         asked(&self.0.nvmlDeviceGetCount_v2, 0, |f, count| unsafe {
             f(count)
@@ -225,7 +225,7 @@ impl Library {
     }
 
     /// A GPU by its index.
-    pub fn device(&self, index: u32) -> Result<Device<'_>, NvmlError> {
+    pub(crate) fn device(&self, index: u32) -> Result<Device<'_>, NvmlError> {
         // SAFETY: the place for the handle outlives the call.
         let handle = asked(
             &self.0.nvmlDeviceGetHandleByIndex_v2,
@@ -260,13 +260,13 @@ impl Device<'_> {
     }
 
     /// Bus address, `0000:17:00.0`.
-    pub fn address(&self) -> Result<String, NvmlError> {
+    pub(crate) fn address(&self) -> Result<String, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetPciInfo_v3, zeroed())
             .map(|pci| bus_address(&pci))
     }
 
     /// The product name, as nvidia-smi prints it.
-    pub fn name(&self) -> Result<String, NvmlError> {
+    pub(crate) fn name(&self) -> Result<String, NvmlError> {
         const LENGTH: u32 = NVML_DEVICE_NAME_V2_BUFFER_SIZE;
         // SAFETY: the handle is the library's own, and the buffer has the length that is passed.
         text(
@@ -277,27 +277,27 @@ impl Device<'_> {
     }
 
     /// Persistence mode: the driver keeps it initialised when it is not in use.
-    pub fn is_persistent(&self) -> Result<bool, NvmlError> {
+    pub(crate) fn is_persistent(&self) -> Result<bool, NvmlError> {
         self.is(&self.library.0.nvmlDeviceGetPersistenceMode)
     }
 
     /// A display is active.
-    pub fn is_shown(&self) -> Result<bool, NvmlError> {
+    pub(crate) fn is_shown(&self) -> Result<bool, NvmlError> {
         self.is(&self.library.0.nvmlDeviceGetDisplayActive)
     }
 
     /// A display is attached.
-    pub fn has_screen(&self) -> Result<bool, NvmlError> {
+    pub(crate) fn has_screen(&self) -> Result<bool, NvmlError> {
         self.is(&self.library.0.nvmlDeviceGetDisplayMode)
     }
 
     /// The compute mode, as NVML's number.
-    pub fn compute_mode(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn compute_mode(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetComputeMode, 0)
     }
 
     /// The number of processes that compute on it.
-    pub fn processes(&self) -> Result<usize, NvmlError> {
+    pub(crate) fn processes(&self) -> Result<usize, NvmlError> {
         // SAFETY: the handle is the library's own, and nothing is written to an empty buffer.
         counted(
             &self.library.0.nvmlDeviceGetComputeRunningProcesses_v3,
@@ -306,7 +306,7 @@ impl Device<'_> {
     }
 
     /// Whether MIG is on, and whether it will be after the next reset.
-    pub fn mig(&self) -> Result<(bool, bool), NvmlError> {
+    pub(crate) fn mig(&self) -> Result<(bool, bool), NvmlError> {
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
         let (now, then) = asked(
             &self.library.0.nvmlDeviceGetMigMode,
@@ -317,12 +317,12 @@ impl Device<'_> {
     }
 
     /// The maximum number of MIG instances.
-    pub fn most_instances(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn most_instances(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetMaxMigDeviceCount, 0)
     }
 
     /// Whether it has a MIG instance with this index.
-    pub fn instance(&self, index: u32) -> Result<(), NvmlError> {
+    pub(crate) fn instance(&self, index: u32) -> Result<(), NvmlError> {
         // SAFETY: the handle is the library's own, and the output handle outlives the call.
         asked(
             &self.library.0.nvmlDeviceGetMigDeviceHandleByIndex,
@@ -333,7 +333,7 @@ impl Device<'_> {
     }
 
     /// Whether error correction is on, and whether it will be after the next reset.
-    pub fn ecc(&self) -> Result<(bool, bool), NvmlError> {
+    pub(crate) fn ecc(&self) -> Result<(bool, bool), NvmlError> {
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
         let (now, then) = asked(
             &self.library.0.nvmlDeviceGetEccMode,
@@ -344,7 +344,7 @@ impl Device<'_> {
     }
 
     /// Uncorrectable errors of its memory, since the driver was loaded or in its lifetime.
-    pub fn uncorrected(&self, ever: bool) -> Result<u64, NvmlError> {
+    pub(crate) fn uncorrected(&self, ever: bool) -> Result<u64, NvmlError> {
         const UNCORRECTED: u32 = 1;
         // SAFETY: the handle is the library's own, and the number outlives the call.
         asked(
@@ -356,7 +356,7 @@ impl Device<'_> {
 
     /// Remapped rows of memory: for correctable errors, for uncorrectable errors, whether more
     /// follow after the next reset, and whether spare rows ran out.
-    pub fn remapped_rows(&self) -> Result<[u32; 4], NvmlError> {
+    pub(crate) fn remapped_rows(&self) -> Result<[u32; 4], NvmlError> {
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
         asked(
             &self.library.0.nvmlDeviceGetRemappedRows,
@@ -368,12 +368,12 @@ impl Device<'_> {
     }
 
     /// Whether pages of memory will be retired when the driver is loaded again.
-    pub fn awaits_retirement(&self) -> Result<bool, NvmlError> {
+    pub(crate) fn awaits_retirement(&self) -> Result<bool, NvmlError> {
         self.is(&self.library.0.nvmlDeviceGetRetiredPagesPendingStatus)
     }
 
     /// Retired pages of memory, for a double-bit error or for several single-bit errors.
-    pub fn retired_pages(&self, double_bit: bool) -> Result<usize, NvmlError> {
+    pub(crate) fn retired_pages(&self, double_bit: bool) -> Result<usize, NvmlError> {
         let (mut addresses, mut times) = ([0], [0]);
         // SAFETY: the handle is the library's own, and nothing is written to an empty buffer; its
         // pointer must not be null.
@@ -393,7 +393,7 @@ impl Device<'_> {
 
     /// The recovery action that the driver requests, as NVML's number. None if this driver does not
     /// report it.
-    pub fn recovery(&self) -> Result<Option<u32>, NvmlError> {
+    pub(crate) fn recovery(&self) -> Result<Option<u32>, NvmlError> {
         const UNSIGNED_INT: u32 = 1;
         let field = nvmlFieldValue_t {
             fieldId: NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
@@ -414,12 +414,12 @@ impl Device<'_> {
     }
 
     /// The reasons for throttling, as bits.
-    pub fn slowdown(&self) -> Result<u64, NvmlError> {
+    pub(crate) fn slowdown(&self) -> Result<u64, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetCurrentClocksThrottleReasons, 0)
     }
 
     /// The temperature of the chip, in degrees Celsius.
-    pub fn temperature(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn temperature(&self) -> Result<u32, NvmlError> {
         const CHIP: u32 = 0;
         // SAFETY: the handle is the library's own, and the number outlives the call.
         asked(
@@ -430,24 +430,24 @@ impl Device<'_> {
     }
 
     /// Its power draw, in milliwatts.
-    pub fn power(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn power(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetPowerUsage, 0)
     }
 
     /// Its power limit, in milliwatts.
-    pub fn most_power(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn most_power(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetEnforcedPowerLimit, 0)
     }
 
     /// Its state in an NVLink fabric and the error code, as NVML's numbers.
-    pub fn fabric(&self) -> Result<(u32, u32), NvmlError> {
+    pub(crate) fn fabric(&self) -> Result<(u32, u32), NvmlError> {
         let fabric: nvmlGpuFabricInfo_t =
             self.get(&self.library.0.nvmlDeviceGetGpuFabricInfo, zeroed())?;
         Ok((fabric.state.into(), fabric.status))
     }
 
     /// Whether an NVLink is up.
-    pub fn is_linked(&self, link: u32) -> Result<bool, NvmlError> {
+    pub(crate) fn is_linked(&self, link: u32) -> Result<bool, NvmlError> {
         // SAFETY: the handle is the library's own, and the number outlives the call.
         let state = asked(
             &self.library.0.nvmlDeviceGetNvLinkState,
@@ -458,7 +458,7 @@ impl Device<'_> {
     }
 
     /// The connection between it and another GPU, as NVML's number.
-    pub fn way_to(&self, other: &Self) -> Result<u32, NvmlError> {
+    pub(crate) fn way_to(&self, other: &Self) -> Result<u32, NvmlError> {
         // SAFETY: the handles are the library's own, and the number outlives the call.
         asked(
             &self.library.0.nvmlDeviceGetTopologyCommonAncestor,

@@ -88,7 +88,7 @@ pub struct MigProfileInfo {
     /// Media engines: decoders, encoders, JPEG, OFA.
     pub engines: [u32; 4],
     /// Memory in MiB.
-    pub memory_mb: u64,
+    pub(crate) memory_mb: u64,
     /// Where it can be placed: start and size. Empty if only root may know.
     pub placements: Vec<(u32, u32)>,
 }
@@ -145,7 +145,7 @@ struct Found {
 }
 
 /// Asks the library with this path or name how the GPUs are partitioned.
-pub fn read(library: &str) -> MigHost {
+pub(crate) fn read(library: &str) -> MigHost {
     let opened = opened(library).and_then(|nvml| {
         let count = asked("nvmlDeviceGetCount_v2", || nvml.count())?;
         Ok((0..count).map(|index| gpu(&nvml, index)).collect())
@@ -165,7 +165,7 @@ pub fn read(library: &str) -> MigHost {
 /// Switches MIG on or off. A mode that waits for a reset that the driver may not do itself, as in a
 /// virtual machine, is set; one that is not active for another reason, as in a GPU that is in use,
 /// is an error.
-pub fn set_mode(device: &Device, on: bool) -> Result<(), Refused> {
+pub(crate) fn set_mode(device: &Device, on: bool) -> Result<(), Refused> {
     let status = asked("nvmlDeviceSetMigMode", || device.set_mig_mode(on))?;
     match status.cast_signed() {
         0 | NOT_SUPPORTED | RESET_REQUIRED => Ok(()),
@@ -175,7 +175,7 @@ pub fn set_mode(device: &Device, on: bool) -> Result<(), Refused> {
 
 /// Gives a GPU these instances and no others: those that are there already stay. If that fails, it
 /// gets those back that it had, each with the compute instances that it had.
-pub fn set_instances(device: &Device, wanted: &[MigPlace]) -> Result<(), Refused> {
+pub(crate) fn set_instances(device: &Device, wanted: &[MigPlace]) -> Result<(), Refused> {
     let before = instances(device, wanted)?;
     change_instances(device, wanted).inspect_err(|_| {
         // The first error is the one to report.
@@ -231,7 +231,7 @@ fn change_instances(device: &Device, wanted: &[MigPlace]) -> Result<(), Refused>
 }
 
 /// The instances of a GPU; none while MIG is off. Those that `like` has are spelled as there.
-pub fn instances(device: &Device, like: &[MigPlace]) -> Result<Vec<MigPlace>, Refused> {
+pub(crate) fn instances(device: &Device, like: &[MigPlace]) -> Result<Vec<MigPlace>, Refused> {
     let (enabled, _) = asked("nvmlDeviceGetMigMode", || device.mig())?;
     if !enabled {
         return Ok(Vec::new());
@@ -329,7 +329,7 @@ fn found(device: &Device, profiles: &[MigProfileInfo]) -> Result<Vec<Found>, Ref
 
 /// Whether a change from some instances to others, cut off at any moment, can leave these: each is
 /// one of either, with whatever compute instances.
-pub fn is_between(now: &[MigPlace], before: &[MigPlace], after: &[MigPlace]) -> bool {
+pub(crate) fn is_between(now: &[MigPlace], before: &[MigPlace], after: &[MigPlace]) -> bool {
     let place = |place: &MigPlace| (place.start, place.size, place.profile.clone());
     now.iter().all(|here| {
         before

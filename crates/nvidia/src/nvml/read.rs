@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 const MAX_DEVICE_COUNT: u32 = 64;
 
 /// Asks the library with this path or name. Never fails: a refused call is part of the answer.
-pub fn table(library: &str) -> GpuTable {
+pub(crate) fn table(library: &str) -> GpuTable {
     let nvml = match opened(library) {
         Ok(nvml) => nvml,
         Err(refused) => {

@@ -20,12 +20,12 @@ type Finder =
 
 impl Library {
     /// A GPU by its bus address, `0000:17:00.0`.
-    pub fn device_at(&self, address: &str) -> Result<Device<'_>, NvmlError> {
+    pub(crate) fn device_at(&self, address: &str) -> Result<Device<'_>, NvmlError> {
         self.found(&self.0.nvmlDeviceGetHandleByPciBusId_v2, address)
     }
 
     /// A GPU by its UUID, `GPU-…`.
-    pub fn device_by_uuid(&self, uuid: &str) -> Result<Device<'_>, NvmlError> {
+    pub(crate) fn device_by_uuid(&self, uuid: &str) -> Result<Device<'_>, NvmlError> {
         self.found(&self.0.nvmlDeviceGetHandleByUUID, uuid)
     }
 
@@ -63,22 +63,21 @@ impl Device<'_> {
     }
 
     /// Turns persistence mode on or off.
-    pub fn set_persistence(&self, on: bool) -> Result<(), NvmlError> {
+    pub(crate) fn set_persistence(&self, on: bool) -> Result<(), NvmlError> {
         self.put(&self.library.0.nvmlDeviceSetPersistenceMode, on.into())
     }
 
     /// Turns error correction on or off, from the next reset on.
-    pub fn set_ecc(&self, on: bool) -> Result<(), NvmlError> {
+    pub(crate) fn set_ecc(&self, on: bool) -> Result<(), NvmlError> {
         self.put(&self.library.0.nvmlDeviceSetEccMode, on.into())
     }
 
     /// The power limit that was set, in milliwatts.
-    pub fn power_limit(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn power_limit(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetPowerManagementLimit, 0)
     }
 
-    /// Sets the power limit, in milliwatts.
-    pub fn set_power_limit(&self, milliwatts: u32) -> Result<(), NvmlError> {
+    pub(crate) fn set_power_limit(&self, milliwatts: u32) -> Result<(), NvmlError> {
         self.put(
             &self.library.0.nvmlDeviceSetPowerManagementLimit,
             milliwatts,
@@ -86,7 +85,7 @@ impl Device<'_> {
     }
 
     /// The clocks that its memory supports, in MHz.
-    pub fn memory_clocks(&self) -> Result<Vec<u32>, NvmlError> {
+    pub(crate) fn memory_clocks(&self) -> Result<Vec<u32>, NvmlError> {
         let function = &self.library.0.nvmlDeviceGetSupportedMemoryClocks;
         // SAFETY: the handle is the library's own, and the buffer has the length that is passed.
         listed(function, |f, count, clocks| unsafe {
@@ -95,7 +94,7 @@ impl Device<'_> {
     }
 
     /// The clocks that it supports at a clock of its memory, in MHz.
-    pub fn gpu_clocks(&self, memory: u32) -> Result<Vec<u32>, NvmlError> {
+    pub(crate) fn gpu_clocks(&self, memory: u32) -> Result<Vec<u32>, NvmlError> {
         let function = &self.library.0.nvmlDeviceGetSupportedGraphicsClocks;
         // SAFETY: the handle is the library's own, and the buffer has the length that is passed.
         listed(function, |f, count, clocks| unsafe {
@@ -104,37 +103,37 @@ impl Device<'_> {
     }
 
     /// Locks its clocks to a range.
-    pub fn lock_gpu_clocks(&self, clocks: Clocks) -> Result<(), NvmlError> {
+    pub(crate) fn lock_gpu_clocks(&self, clocks: Clocks) -> Result<(), NvmlError> {
         self.lock(&self.library.0.nvmlDeviceSetGpuLockedClocks, clocks)
     }
 
     /// Ends the lock of its clocks.
-    pub fn unlock_gpu_clocks(&self) -> Result<(), NvmlError> {
+    pub(crate) fn unlock_gpu_clocks(&self) -> Result<(), NvmlError> {
         self.reset(&self.library.0.nvmlDeviceResetGpuLockedClocks)
     }
 
     /// Locks its memory's clocks to a range.
-    pub fn lock_memory_clocks(&self, clocks: Clocks) -> Result<(), NvmlError> {
+    pub(crate) fn lock_memory_clocks(&self, clocks: Clocks) -> Result<(), NvmlError> {
         self.lock(&self.library.0.nvmlDeviceSetMemoryLockedClocks, clocks)
     }
 
     /// Ends the lock of its memory's clocks.
-    pub fn unlock_memory_clocks(&self) -> Result<(), NvmlError> {
+    pub(crate) fn unlock_memory_clocks(&self) -> Result<(), NvmlError> {
         self.reset(&self.library.0.nvmlDeviceResetMemoryLockedClocks)
     }
 
     /// Sets the compute mode, by NVML's number.
-    pub fn set_compute_mode(&self, mode: u32) -> Result<(), NvmlError> {
+    pub(crate) fn set_compute_mode(&self, mode: u32) -> Result<(), NvmlError> {
         self.put(&self.library.0.nvmlDeviceSetComputeMode, mode)
     }
 
     /// Accounting of its processes is on.
-    pub fn is_accounting(&self) -> Result<bool, NvmlError> {
+    pub(crate) fn is_accounting(&self) -> Result<bool, NvmlError> {
         self.is(&self.library.0.nvmlDeviceGetAccountingMode)
     }
 
     /// Turns accounting of its processes on or off.
-    pub fn set_accounting(&self, on: bool) -> Result<(), NvmlError> {
+    pub(crate) fn set_accounting(&self, on: bool) -> Result<(), NvmlError> {
         self.put(&self.library.0.nvmlDeviceSetAccountingMode, on.into())
     }
 }

@@ -338,7 +338,7 @@ impl std::fmt::Display for Clocks {
 
 impl ComputeMode {
     /// Its name, as options and messages have it.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",
             Self::Exclusive => "exclusive-process",
@@ -371,7 +371,7 @@ fn watts(milliwatts: u32) -> String {
 
 /// The child's answer: reads a GPU's state, or sets it and reads it again. None if the arguments
 /// are not valid.
-pub fn answer(
+pub(crate) fn answer(
     library: &str,
     gpu: &str,
     verb: &str,

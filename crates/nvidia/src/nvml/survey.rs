@@ -72,7 +72,7 @@ pub fn survey(states: &[DeviceState]) -> Answer<Result<Vec<DeviceReadings>, Refu
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The child's answer. None if the states are not valid.
-pub fn answer(library: &str, states: &str) -> Option<Result<Vec<DeviceReadings>, Refused>> {
+pub(crate) fn answer(library: &str, states: &str) -> Option<Result<Vec<DeviceReadings>, Refused>> {
     let states: Vec<DeviceState> = serde_json::from_str(states).ok()?;
     Some(readings(library, &states))
 }

@@ -19,14 +19,14 @@ fn preferences(wanted: &Packages) -> Option<&'static Preferences> {
 }
 
 /// The options that have the manager keep to its preferences; none where it has none.
-pub fn options(wanted: &Packages) -> Vec<String> {
+pub(crate) fn options(wanted: &Packages) -> Vec<String> {
     preferences(wanted)
         .map(|preferences| (preferences.options)(PINS))
         .unwrap_or_default()
 }
 
 /// Writes the file of preferences, with what the host's own file says.
-pub fn put(on: &System, wanted: &Packages) -> io::Result<()> {
+pub(crate) fn put(on: &System, wanted: &Packages) -> io::Result<()> {
     let Some(preferences) = preferences(wanted) else {
         return Ok(());
     };
@@ -40,7 +40,7 @@ pub fn put(on: &System, wanted: &Packages) -> io::Result<()> {
 }
 
 /// Removes it.
-pub fn remove(on: &System, wanted: &Packages) -> io::Result<()> {
+pub(crate) fn remove(on: &System, wanted: &Packages) -> io::Result<()> {
     if preferences(wanted).is_some() {
         on.remove(PINS)
     } else {
@@ -50,7 +50,11 @@ pub fn remove(on: &System, wanted: &Packages) -> io::Result<()> {
 
 /// Locked packages that are neither here in their version nor to be had in it, by the lists that
 /// were fetched. It is not known of managers that have no preferences.
-pub fn gone(on: &System, wanted: &Packages, supply: &Supply) -> Result<Vec<String>, PackagesError> {
+pub(crate) fn gone(
+    on: &System,
+    wanted: &Packages,
+    supply: &Supply,
+) -> Result<Vec<String>, PackagesError> {
     let Some(preferences) = preferences(wanted) else {
         return Ok(Vec::new());
     };
@@ -84,7 +88,7 @@ pub fn gone(on: &System, wanted: &Packages, supply: &Supply) -> Result<Vec<Strin
 
 /// Packages that would come, or are there, in another version than the locked one: each with the
 /// two.
-pub fn strangers(
+pub(crate) fn strangers(
     versions: &BTreeMap<String, String>,
     coming: &BTreeMap<String, String>,
     here: &BTreeMap<String, String>,

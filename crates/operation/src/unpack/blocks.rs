@@ -35,7 +35,7 @@ const AT_LEAST: usize = 4;
 
 /// How a stream is to be decoded, told by its first two headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Division {
+pub(crate) struct Division {
     /// So many blocks at the same time.
     workers: usize,
     /// How far one may look back, in bytes.
@@ -44,7 +44,10 @@ pub struct Division {
 
 /// Reads the headers of a stream and of its first block; what was read, and how that is divided
 /// among so many cores. None is a stream for one of them.
-pub fn look(from: &mut impl BufRead, cores: usize) -> io::Result<(Vec<u8>, Option<Division>)> {
+pub(crate) fn look(
+    from: &mut impl BufRead,
+    cores: usize,
+) -> io::Result<(Vec<u8>, Option<Division>)> {
     let mut read = Vec::new();
     from.take(HEADER as u64).read_to_end(&mut read)?;
     if read.len() == HEADER {
@@ -62,7 +65,7 @@ pub fn look(from: &mut impl BufRead, cores: usize) -> io::Result<(Vec<u8>, Optio
 }
 
 /// A stream that is decoded while it is read. Whoever reads it also hands out the work.
-pub struct Blocks<R> {
+pub(crate) struct Blocks<R> {
     from: R,
     stream: Vec<u8>,
     /// What has yet to be handed out, and what is known of the blocks so far.
@@ -124,7 +127,7 @@ struct Job {
 
 impl<R: BufRead> Blocks<R> {
     /// Of a stream whose first headers were looked at.
-    pub fn new(from: R, read: Vec<u8>, division: Division) -> Self {
+    pub(crate) fn new(from: R, read: Vec<u8>, division: Division) -> Self {
         Self::within(from, read, division, HELD)
     }
 
@@ -154,7 +157,7 @@ impl<R: BufRead> Blocks<R> {
     }
 
     /// What is behind the stream, which was read to its end.
-    pub fn into_inner(self) -> R {
+    pub(crate) fn into_inner(self) -> R {
         self.from
     }
 

@@ -21,7 +21,7 @@ const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 
 /// What is in a tar archive, unpacked while it is read; a wheel as it is. All of an archive is
 /// checked against the sums in it, and nothing may stand behind its end.
-pub fn decoder<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
+pub(crate) fn decoder<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
     let start = from.fill_buf()?;
     if start.starts_with(XZ) {
         Ok(Box::new(Streams {

@@ -28,7 +28,7 @@ const MAX_DEPTH: usize = 100;
 
 /// What is wrong with an archive.
 #[derive(Debug)]
-pub enum Wrong {
+pub(crate) enum Wrong {
     /// It cannot be read, or its files not be written.
     Io(io::Error),
     /// It holds what no archive of a toolkit should: the entry, and what is wrong with that.
@@ -55,7 +55,6 @@ impl From<WheelError> for Wrong {
 struct Meter {
     /// Before the next file.
     between: Cell<Option<u64>>,
-    /// In all.
     rest: Cell<u64>,
     /// It came to its end.
     ended: Cell<bool>,
@@ -94,7 +93,7 @@ impl<R: Read> Read for Metered<R> {
 
 /// Unpacks what has a place into the folder `staging`, and reads to the end: the final path on the
 /// host of everything, with the name of its file in the folder.
-pub fn unpack(
+pub(crate) fn unpack(
     from: impl Read,
     into: &[Placement],
     limit: Limit,

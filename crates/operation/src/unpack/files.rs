@@ -18,17 +18,17 @@ const PAGE: usize = 4096;
 const MAX_STRETCHES: u64 = 1 << 16;
 
 /// Takes files that are written, and brings them to the disk.
-pub struct Flusher(SyncSender<File>);
+pub(crate) struct Flusher(SyncSender<File>);
 
 impl Flusher {
     /// It, and what its thread takes from.
-    pub fn new() -> (Self, Receiver<File>) {
+    pub(crate) fn new() -> (Self, Receiver<File>) {
         let (give, take) = sync_channel(8);
         (Self(give), take)
     }
 
     /// Waits for the disk, file by file, until nobody gives any more; the first error.
-    pub fn flush(files: &Receiver<File>) -> io::Result<()> {
+    pub(crate) fn flush(files: &Receiver<File>) -> io::Result<()> {
         files.iter().try_for_each(|file| file.sync_data())
     }
 
@@ -41,7 +41,7 @@ impl Flusher {
 }
 
 /// How a file lies in an archive.
-pub enum Layout {
+pub(crate) enum Layout {
     /// Byte for byte.
     Plain,
     /// With its holes as zeroes.
@@ -52,7 +52,7 @@ pub enum Layout {
 }
 
 /// Writes a file that is not there yet.
-pub fn write(
+pub(crate) fn write(
     folder: &Directory,
     (name, mode): (&str, u32),
     size: u64,

@@ -9,7 +9,7 @@ const MAX_LINKS: usize = 40;
 
 /// Whether the link at `at` ends below `within`, whichever of these links it leads through. What it
 /// ends at need not be there.
-pub fn stays_within(links: &BTreeMap<PathBuf, PathBuf>, at: &Path, within: &Path) -> bool {
+pub(crate) fn stays_within(links: &BTreeMap<PathBuf, PathBuf>, at: &Path, within: &Path) -> bool {
     let (Some(parent), Some(target)) = (at.parent(), links.get(at)) else {
         return false;
     };

@@ -10,13 +10,13 @@ const BLOCK: usize = 1 << 18;
 const BLOCKS: usize = 4;
 
 /// The end that bytes go in at.
-pub struct Inlet {
+pub(crate) struct Inlet {
     full: SyncSender<io::Result<Vec<u8>>>,
     empty: Receiver<Vec<u8>>,
 }
 
 /// The end that they come out of.
-pub struct Outlet {
+pub(crate) struct Outlet {
     full: Receiver<io::Result<Vec<u8>>>,
     empty: Sender<Vec<u8>>,
     block: Vec<u8>,
@@ -25,7 +25,7 @@ pub struct Outlet {
 }
 
 /// Both ends.
-pub fn pipe() -> (Inlet, Outlet) {
+pub(crate) fn pipe() -> (Inlet, Outlet) {
     let (full, filled) = sync_channel(BLOCKS);
     let (empty, emptied) = channel();
     for _ in 0..BLOCKS {
@@ -51,7 +51,7 @@ pub fn pipe() -> (Inlet, Outlet) {
 impl Inlet {
     /// Sends all that `from` yields, or its error; what was sent is shown to `seen` first. Ends
     /// when nobody listens any more.
-    pub fn send(&self, mut from: impl Read, mut seen: impl FnMut(&[u8])) {
+    pub(crate) fn send(&self, mut from: impl Read, mut seen: impl FnMut(&[u8])) {
         while let Ok(mut block) = self.empty.recv() {
             let filled = fill(&mut from, &mut block);
             seen(&block);
@@ -71,7 +71,7 @@ impl Inlet {
     }
 
     /// Sends an error instead.
-    pub fn fail(&self, error: io::Error) {
+    pub(crate) fn fail(&self, error: io::Error) {
         drop(self.full.send(Err(error)));
     }
 }

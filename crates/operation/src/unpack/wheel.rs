@@ -8,9 +8,9 @@ use flate2::read::DeflateDecoder;
 use std::io::{self, Read, Take};
 
 /// What their names end with.
-pub const ENDING: &str = "whl";
+pub(crate) const ENDING: &str = "whl";
 /// The first bytes of each file's header, and so of a wheel.
-pub const MAGIC: &[u8; 4] = b"PK\x03\x04";
+pub(crate) const MAGIC: &[u8; 4] = b"PK\x03\x04";
 /// The first bytes of the list at its end, and of the end of an empty one.
 const LIST: [&[u8; 4]; 2] = [b"PK\x01\x02", b"PK\x05\x06"];
 
@@ -26,7 +26,7 @@ const DAMAGED: &str = "a file that is damaged";
 
 /// Why a wheel is not read further.
 #[derive(Debug)]
-pub enum WheelError {
+pub(crate) enum WheelError {
     /// Its bytes do not come, or end too early.
     Io(io::Error),
     /// A file in it is not one of a wheel.
@@ -45,11 +45,11 @@ impl From<io::Error> for WheelError {
 }
 
 /// A file in a wheel. It reads as many bytes as it says, or not without an error.
-pub struct File<'a, R> {
+pub(crate) struct File<'a, R> {
     /// The path in the wheel.
-    pub name: String,
+    pub(crate) name: String,
     /// Its bytes, unpacked.
-    pub size: u64,
+    pub(crate) size: u64,
     bytes: CrcReader<Bytes<'a, R>>,
     crc: u32,
     read: u64,
@@ -70,7 +70,7 @@ impl<R: Read> Read for Bytes<'_, R> {
 }
 
 /// The next file of a wheel that was read up to its header; none behind the last.
-pub fn next_file<R: Read>(from: &mut R) -> Result<Option<File<'_, R>>, WheelError> {
+pub(crate) fn next_file<R: Read>(from: &mut R) -> Result<Option<File<'_, R>>, WheelError> {
     let (mut magic, mut header) = ([0; 4], [0; HEADER]);
     from.read_exact(&mut magic)?;
     if LIST.contains(&&magic) {
@@ -124,8 +124,7 @@ pub fn next_file<R: Read>(from: &mut R) -> Result<Option<File<'_, R>>, WheelErro
 }
 
 impl<R> File<'_, R> {
-    /// It is a folder.
-    pub fn is_folder(&self) -> bool {
+    pub(crate) fn is_folder(&self) -> bool {
         self.name.ends_with('/')
     }
 

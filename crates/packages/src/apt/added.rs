@@ -5,7 +5,7 @@ use crate::added::{HEADER, NewRepository, RepositoryFormat};
 use std::path::PathBuf;
 
 /// apt's format.
-pub const FORMAT: RepositoryFormat = RepositoryFormat {
+pub(crate) const FORMAT: RepositoryFormat = RepositoryFormat {
     key,
     paths,
     texts: |new| vec![source(new), preferences(new)],

@@ -11,11 +11,11 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// The file of all packages.
-pub const STATUS: &str = "/var/lib/dpkg/status";
+pub(crate) const STATUS: &str = "/var/lib/dpkg/status";
 
 /// dpkg's record. The files in its journal have numeric names, and each contains the new record of
 /// one package; apt refuses to work while there are any.
-pub const RECORD: RecordFile = RecordFile {
+pub(crate) const RECORD: RecordFile = RecordFile {
     path: STATUS,
     scan,
     journal: Journal {
@@ -32,7 +32,7 @@ pub const RECORD: RecordFile = RecordFile {
 
 /// dpkg reports an interruption until it has finished. apt does not change packages whose unpacking
 /// was interrupted; dpkg does.
-pub const INTERRUPTION: Interruption = Interruption {
+pub(crate) const INTERRUPTION: Interruption = Interruption {
     is_left: was_cut_off,
     finish: "dpkg --force-confdef --force-confold --configure -a",
     remove: "dpkg --force-remove-reinstreq --purge",
@@ -52,7 +52,7 @@ fn was_cut_off(on: &System) -> io::Result<bool> {
 }
 
 /// Calls `each` with every package's name and stanza.
-pub fn each_package<E: From<io::Error>>(
+pub(crate) fn each_package<E: From<io::Error>>(
     from: impl Read,
     mut each: impl FnMut(&str, &[u8]) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -66,7 +66,7 @@ pub fn each_package<E: From<io::Error>>(
 }
 
 /// Calls `each` with the name of each package and each of its files, read from dpkg's lists.
-pub fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Result<()> {
+pub(crate) fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Result<()> {
     const LISTS: &str = "/var/lib/dpkg/info";
     // Bytes of all of them together: of Debian with TeX they have about forty megabytes, and an
     // application with its own Python ten.
@@ -148,7 +148,7 @@ fn is_unfinished(status: &str) -> bool {
 }
 
 /// Whether apt counts a package as installed. A removed package may have left its configuration.
-pub fn is_present(stanza: &[u8]) -> bool {
+pub(crate) fn is_present(stanza: &[u8]) -> bool {
     let status = stanza::text(stanza, "Status");
     let state = status.split_whitespace().nth(2);
     state.is_some_and(|state| state != "not-installed" && state != "config-files")

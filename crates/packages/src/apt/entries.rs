@@ -5,7 +5,7 @@ use super::stanza::{self, stanzas};
 use crate::repositories::Repositories;
 
 /// The file, and the folder of files in both formats.
-pub const REPOSITORIES: &[Repositories] = &[
+pub(crate) const REPOSITORIES: &[Repositories] = &[
     Repositories {
         path: "/etc/apt/sources.list",
         ending: None,
@@ -31,7 +31,7 @@ const FOLDER: &str = "/etc/apt/sources.list.d";
 
 /// Whether a line contains all words of a mark as whole words: non-free does not match
 /// non-free-firmware.
-pub fn is_meant(line: &str, mark: &str) -> bool {
+pub(crate) fn is_meant(line: &str, mark: &str) -> bool {
     mark.split_whitespace()
         .all(|wanted| line.split_whitespace().any(|word| word == wanted))
 }
@@ -49,7 +49,7 @@ pub struct AptSource {
     /// The suite; a path, `/`, in a flat repository such as NVIDIA's.
     pub suite: String,
     /// The components; empty in a flat repository.
-    pub components: Vec<String>,
+    pub(crate) components: Vec<String>,
     /// The value of `Signed-By`: key files, fingerprints, or a key itself; empty if missing.
     pub signed_by: String,
 }

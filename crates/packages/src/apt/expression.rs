@@ -5,7 +5,7 @@ use super::super::glob::pattern_matches;
 
 /// A pattern.
 #[derive(Debug, Clone)]
-pub enum Expression {
+pub(crate) enum Expression {
     /// A shell pattern, as for fnmatch(3).
     Pattern(String),
     /// A regular expression between slashes.
@@ -14,7 +14,7 @@ pub enum Expression {
 
 impl Expression {
     /// Parses a pattern. The error says what is not supported.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text.len() >= 2 && text.starts_with('/') && text.ends_with('/') {
             return regex(&text[1..text.len() - 1]).map(Self::Regex);
         }
@@ -26,7 +26,7 @@ impl Expression {
 
     /// Whether a shell pattern matches the whole text, or a regular expression matches any part of
     /// it.
-    pub fn matches(&self, text: &str) -> bool {
+    pub(crate) fn matches(&self, text: &str) -> bool {
         match self {
             Self::Pattern(pattern) => {
                 pattern_matches(pattern.as_bytes(), text.to_ascii_lowercase().as_bytes())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// apt's fetcher. apt uses packages in local folders in place, and saves only others to its
 /// archives.
-pub const FETCHER: Fetcher = Fetcher {
+pub(crate) const FETCHER: Fetcher = Fetcher {
     argv,
     folders: &["lists/partial", "archives/partial"],
     record: Some("status"),
@@ -33,7 +33,7 @@ pub const FETCHER: Fetcher = Fetcher {
 
 /// The files that apt needs in addition to the packages: a source that names their folder, and two
 /// work folders.
-pub const FOLDER_FILES: FolderFiles = FolderFiles {
+pub(crate) const FOLDER_FILES: FolderFiles = FolderFiles {
     folders: &["lists/partial", "archives/partial"],
     source: SOURCE,
     text: source,
@@ -43,7 +43,7 @@ pub const FOLDER_FILES: FolderFiles = FolderFiles {
 const SOURCE: &str = "sources.list";
 
 /// The options that make apt install only from a folder.
-pub fn from_folder(folder: &Path) -> Vec<String> {
+pub(crate) fn from_folder(folder: &Path) -> Vec<String> {
     let at = |name: &str| folder.join(name).display().to_string();
     let options = [
         format!("Dir::Etc::sourcelist={}", at(SOURCE)),

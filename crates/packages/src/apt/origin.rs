@@ -10,32 +10,32 @@ use std::path::Path;
 
 /// A list's repository, or dpkg's record of installed packages.
 #[derive(Debug, Default)]
-pub struct Origin {
+pub(crate) struct Origin {
     /// `Suite`: `stable`, `bookworm-backports`; `now` for installed packages.
-    pub archive: Option<String>,
+    pub(crate) archive: Option<String>,
     /// `bookworm`.
-    pub codename: Option<String>,
+    pub(crate) codename: Option<String>,
     /// `12.11`.
-    pub version: Option<String>,
+    pub(crate) version: Option<String>,
     /// `Debian`.
-    pub origin: Option<String>,
+    pub(crate) origin: Option<String>,
     /// `Debian-Security`.
-    pub label: Option<String>,
+    pub(crate) label: Option<String>,
     /// `main`.
-    pub component: Option<String>,
+    pub(crate) component: Option<String>,
     /// `amd64` or `all`.
-    pub architecture: Option<String>,
+    pub(crate) architecture: Option<String>,
     /// The server.
-    pub site: Option<String>,
+    pub(crate) site: Option<String>,
     /// The default priority of its versions.
-    pub priority: i32,
+    pub(crate) priority: i32,
     /// It is dpkg's record: nothing can be downloaded from it.
-    pub is_status: bool,
+    pub(crate) is_status: bool,
 }
 
 impl Origin {
     /// dpkg's record of installed packages.
-    pub fn status() -> Self {
+    pub(crate) fn status() -> Self {
         let now = Some("now".to_owned());
         Self {
             archive: now.clone(),
@@ -48,7 +48,7 @@ impl Origin {
 
     /// The repository of a list, from its `InRelease` or `Release`. Without these, only the server
     /// is known.
-    pub fn of(
+    pub(crate) fn of(
         system: &System,
         folder: &Path,
         index: &Index,

@@ -13,22 +13,22 @@ const FILE: &str = "/etc/apt/preferences";
 const FOLDER: &str = "/etc/apt/preferences.d";
 
 /// The priority `never`, which overrides all others.
-pub const NEVER: i32 = i16::MIN as i32;
+pub(crate) const NEVER: i32 = i16::MIN as i32;
 
 /// One entry for one name.
 #[derive(Debug)]
-pub struct Pin {
+pub(crate) struct Pin {
     /// None for all packages, `*`.
-    pub package: Option<Name>,
+    pub(crate) package: Option<Name>,
     /// What it applies to.
-    pub condition: Condition,
+    pub(crate) condition: Condition,
     /// The priority as in apt_preferences(5): above 1000, downgrades are allowed.
-    pub priority: i32,
+    pub(crate) priority: i32,
 }
 
 /// Which packages an entry is for.
 #[derive(Debug)]
-pub struct Name {
+pub(crate) struct Name {
     expression: Expression,
     /// The literal name; none for a pattern.
     exact: Option<String>,
@@ -37,7 +37,7 @@ pub struct Name {
 
 /// What an entry applies to.
 #[derive(Debug)]
-pub enum Condition {
+pub(crate) enum Condition {
     /// Versions of packages.
     Version(VersionPattern),
     /// Versions of source packages.
@@ -50,7 +50,7 @@ pub enum Condition {
 
 /// A version, a prefix of a version followed by `*`, or an expression.
 #[derive(Debug)]
-pub struct VersionPattern {
+pub(crate) struct VersionPattern {
     text: String,
     is_prefix: bool,
     expression: Expression,
@@ -58,7 +58,7 @@ pub struct VersionPattern {
 
 /// The fields that must match.
 #[derive(Debug, Default)]
-pub struct ReleasePattern {
+pub(crate) struct ReleasePattern {
     all: bool,
     version: Option<VersionPattern>,
     origin: Option<Expression>,
@@ -94,7 +94,7 @@ impl Name {
     }
 
     /// Whether the entry is for this package.
-    pub fn matches(&self, package: &str, source: &str) -> bool {
+    pub(crate) fn matches(&self, package: &str, source: &str) -> bool {
         let name = if self.of_source { source } else { package };
         self.exact
             .as_ref()
@@ -115,7 +115,7 @@ impl VersionPattern {
     }
 
     /// Whether a version matches.
-    pub fn matches(&self, version: &str) -> bool {
+    pub(crate) fn matches(&self, version: &str) -> bool {
         let lower = version.to_ascii_lowercase();
         let same = if self.is_prefix {
             lower.starts_with(&self.text)
@@ -128,7 +128,7 @@ impl VersionPattern {
 
 impl ReleasePattern {
     /// Parses `*`, a name or version of a release, or `a=…,n=…`.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut pattern = Self::default();
         if text == "*" {
             pattern.all = true;
@@ -232,7 +232,7 @@ impl Condition {
     }
 
     /// Whether a repository matches.
-    pub fn matches_origin(&self, origin: &Origin) -> bool {
+    pub(crate) fn matches_origin(&self, origin: &Origin) -> bool {
         match self {
             Self::Release(pattern) => pattern.matches(origin),
             Self::Site(pattern) => origin
@@ -245,7 +245,7 @@ impl Condition {
 }
 
 /// The entry for `APT::Default-Release`. It must name an existing release, or apt refuses to work.
-pub fn of_default_release(text: &str, origins: &[Origin]) -> Result<Pin, String> {
+pub(crate) fn of_default_release(text: &str, origins: &[Origin]) -> Result<Pin, String> {
     let expression = Expression::parse(text)?;
     let known = |o: &Origin| {
         [&o.archive, &o.codename, &o.version]
@@ -267,7 +267,7 @@ pub fn of_default_release(text: &str, origins: &[Origin]) -> Result<Pin, String>
 }
 
 /// All entries in apt's order: the first match counts.
-pub fn read(system: &System, native: &str) -> Result<Vec<Pin>, Unknown> {
+pub(crate) fn read(system: &System, native: &str) -> Result<Vec<Pin>, Unknown> {
     let mut pins = Vec::new();
     for path in [PathBuf::from(FILE)]
         .into_iter()

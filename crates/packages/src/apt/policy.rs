@@ -8,9 +8,8 @@ use std::cmp::Ordering;
 
 /// The relevant fields of a package in a list.
 #[derive(Debug, Clone)]
-pub struct Record {
-    /// The version.
-    pub version: String,
+pub(crate) struct Record {
+    pub(crate) version: String,
     source: String,
     source_version: String,
     /// Distinguishes two builds of one version.
@@ -18,16 +17,15 @@ pub struct Record {
     size: String,
     sha256: String,
     /// Its dependencies, as the list writes them.
-    pub depends: String,
+    pub(crate) depends: String,
     /// The index of its [`Origin`].
-    pub origin: usize,
+    pub(crate) origin: usize,
     /// Whether this version is installed.
-    pub is_installed: bool,
+    pub(crate) is_installed: bool,
 }
 
 impl Record {
-    /// Reads a stanza.
-    pub fn read(package: &str, stanza: &[u8], origin: usize, is_installed: bool) -> Self {
+    pub(crate) fn read(package: &str, stanza: &[u8], origin: usize, is_installed: bool) -> Self {
         let text = |name: &str| stanza::text(stanza, name).into_owned();
         let (version, source) = (text("Version"), text("Source"));
         let (source, source_version) = match source.split_once(' ') {
@@ -97,7 +95,7 @@ struct Version<'a> {
 }
 
 /// The version that apt would install; none if it would install none.
-pub fn candidate<'a>(
+pub(crate) fn candidate<'a>(
     package: &str,
     records: &'a [Record],
     origins: &[Origin],

@@ -5,7 +5,7 @@ use crate::abilities::Preferences;
 use std::collections::BTreeSet;
 
 /// Preferences of apt.
-pub const PREFERENCES: Preferences = Preferences {
+pub(crate) const PREFERENCES: Preferences = Preferences {
     own: "/etc/apt/preferences",
     options: |file| vec!["-o".to_owned(), format!("Dir::Etc::preferences={file}")],
     text,

@@ -37,7 +37,7 @@ const MAX_NAME: usize = 1000;
 const MAX_SCOPES: usize = 50;
 
 /// `APT::Default-Release`; empty if it is not set.
-pub fn default_release(system: &System) -> Result<String, Unknown> {
+pub(crate) fn default_release(system: &System) -> Result<String, Unknown> {
     let mut all = Vec::new();
     let files = parts(system, FOLDER, &["", "conf"])?;
     for path in files.into_iter().chain([PathBuf::from(FILE)]) {
@@ -66,7 +66,11 @@ pub fn default_release(system: &System) -> Result<String, Unknown> {
 
 /// The files of a folder that apt reads: with one of these suffixes (an empty one means none), and
 /// only valid characters in the name.
-pub fn parts(system: &System, folder: &str, endings: &[&str]) -> Result<Vec<PathBuf>, Unknown> {
+pub(crate) fn parts(
+    system: &System,
+    folder: &str,
+    endings: &[&str],
+) -> Result<Vec<PathBuf>, Unknown> {
     let names = system.list(folder).map_err(|e| Unknown::at(folder, e))?;
     let usual = |c: char| c.is_ascii_alphanumeric() || "_-:.".contains(c);
     let taken = |name: &String| {

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use std::io;
 
 /// `apt-get -s`.
-pub const SIMULATION: Simulation = Simulation { read, held };
+pub(crate) const SIMULATION: Simulation = Simulation { read, held };
 
 /// dpkg's selections, which unattended-upgrades respects, too.
-pub const HOLDS: Holds = Holds {
+pub(crate) const HOLDS: Holds = Holds {
     hold: "apt-mark -q hold",
     release: "apt-mark -q unhold",
     held,
@@ -22,7 +22,7 @@ pub const HOLDS: Holds = Holds {
 };
 
 /// Stanzas of `Package`, `Architecture` and `Auto-Installed`.
-pub const AUTOMATIC: AutomaticMarks = AutomaticMarks {
+pub(crate) const AUTOMATIC: AutomaticMarks = AutomaticMarks {
     file: "/var/lib/apt/extended_states",
     read: automatic,
     mark: "apt-mark -q auto",

@@ -12,24 +12,23 @@ const FOLDER: &str = "/etc/apt/sources.list.d";
 
 /// A list of packages: one component of one repository for one architecture.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Index {
+pub(crate) struct Index {
     /// The name of its file in `/var/lib/apt/lists`, without the suffix of a compression.
-    pub list: String,
+    pub(crate) list: String,
     /// The prefix of the names of the repository's `InRelease` and `Release` files.
-    pub release: String,
+    pub(crate) release: String,
     /// The server.
-    pub site: String,
+    pub(crate) site: String,
     /// The component; none in a flat repository.
-    pub component: Option<String>,
-    /// The architecture, or `all`.
-    pub architecture: String,
+    pub(crate) component: Option<String>,
+    pub(crate) architecture: String,
 }
 
 /// The maximum number of lists.
 const MAX_LIST_FILES: usize = 5000;
 
 /// All lists of the enabled repositories, in apt's order.
-pub fn indexes(system: &System, architectures: &[String]) -> Result<Vec<Index>, Unknown> {
+pub(crate) fn indexes(system: &System, architectures: &[String]) -> Result<Vec<Index>, Unknown> {
     let mut all: Vec<Index> = Vec::new();
     for path in files(system)? {
         let text = configuration(system, &path)?;
@@ -57,7 +56,7 @@ pub fn indexes(system: &System, architectures: &[String]) -> Result<Vec<Index>, 
 }
 
 /// When the repositories were last changed, in seconds since 1970.
-pub fn changed(system: &System) -> Result<Option<i64>, Unknown> {
+pub(crate) fn changed(system: &System) -> Result<Option<i64>, Unknown> {
     Ok(files(system)?
         .iter()
         .map(PathBuf::as_path)

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// The value of a field in a stanza, including continuation lines, without surrounding space.
-pub fn field<'a>(stanza: &'a [u8], name: &str) -> Option<&'a [u8]> {
+pub(crate) fn field<'a>(stanza: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut start = 0;
     while start < stanza.len() {
         let end = memchr::memchr(b'\n', &stanza[start..]).map_or(stanza.len(), |at| start + at);
@@ -28,12 +28,12 @@ fn value_end(stanza: &[u8], mut end: usize) -> usize {
 }
 
 /// The value of a field as text; empty if the field is missing.
-pub fn text<'a>(stanza: &'a [u8], name: &str) -> Cow<'a, str> {
+pub(crate) fn text<'a>(stanza: &'a [u8], name: &str) -> Cow<'a, str> {
     String::from_utf8_lossy(field(stanza, name).unwrap_or_default())
 }
 
 /// The name of a stanza's package in apt's lower-case spelling; none if it has no name.
-pub fn package(stanza: &[u8]) -> Option<Cow<'_, [u8]>> {
+pub(crate) fn package(stanza: &[u8]) -> Option<Cow<'_, [u8]>> {
     let name = match stanza.strip_prefix(b"Package: ") {
         Some(rest) => rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())].trim_ascii(),
         None => field(stanza, "Package")?,
@@ -45,7 +45,7 @@ pub fn package(stanza: &[u8]) -> Option<Cow<'_, [u8]>> {
 }
 
 /// The stanzas of a file, without comments: lines that begin with `#`.
-pub fn stanzas(text: &str) -> Vec<String> {
+pub(crate) fn stanzas(text: &str) -> Vec<String> {
     let mut stanzas = vec![String::new()];
     for line in text
         .lines()
@@ -65,7 +65,7 @@ pub fn stanzas(text: &str) -> Vec<String> {
 }
 
 /// The value of a switch as apt parses it; none for anything else.
-pub fn switch(value: &str) -> Option<bool> {
+pub(crate) fn switch(value: &str) -> Option<bool> {
     match &*value.to_ascii_lowercase() {
         "yes" | "true" | "with" | "on" | "enable" | "1" => Some(true),
         "no" | "false" | "without" | "off" | "disable" | "0" => Some(false),

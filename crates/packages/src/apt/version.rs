@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 /// How two versions compare.
-pub fn compare(a: &str, b: &str) -> Ordering {
+pub(crate) fn compare(a: &str, b: &str) -> Ordering {
     let (a, b) = (Parts::of(a), Parts::of(b));
     fragment(a.epoch, b.epoch)
         .then_with(|| fragment(a.upstream, b.upstream))

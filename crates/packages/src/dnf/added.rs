@@ -6,7 +6,7 @@ use crate::rpm::keys;
 use std::path::PathBuf;
 
 /// dnf's format.
-pub const FORMAT: RepositoryFormat = RepositoryFormat {
+pub(crate) const FORMAT: RepositoryFormat = RepositoryFormat {
     key: keys::path,
     paths,
     texts: |new| vec![section(new)],

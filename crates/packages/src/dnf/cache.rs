@@ -12,7 +12,7 @@ const DNF5: &str = "/usr/bin/dnf5";
 const VARIABLES: [&str; 2] = ["/etc/yum/vars", "/etc/dnf/vars"];
 
 /// The values of variables in URLs, such as `$releasever`.
-pub struct Variables {
+pub(crate) struct Variables {
     known: BTreeMap<String, String>,
     /// The possible values of the release: `9.4` or `9`, unless a file defines it.
     releases: Vec<String>,
@@ -20,7 +20,7 @@ pub struct Variables {
 
 impl Variables {
     /// The variables of a host.
-    pub fn read(system: &System, architecture: &str) -> Result<Self, Unknown> {
+    pub(crate) fn read(system: &System, architecture: &str) -> Result<Self, Unknown> {
         let mut known =
             BTreeMap::from(["basearch", "arch"].map(|n| (n.to_owned(), architecture.to_owned())));
         for folder in VARIABLES {
@@ -64,14 +64,14 @@ impl Variables {
 }
 
 /// Whether anything was downloaded.
-pub fn is_there(system: &System) -> bool {
+pub(crate) fn is_there(system: &System) -> bool {
     FOLDERS
         .iter()
         .any(|folder| system.list(folder).is_ok_and(|names| !names.is_empty()))
 }
 
 /// The folder with a repository's lists; none if they were not downloaded.
-pub fn folder(
+pub(crate) fn folder(
     system: &System,
     id: &str,
     address: &str,
@@ -116,8 +116,7 @@ pub fn folder(
     }
 }
 
-/// A value of os-release.
-pub fn os_release(system: &System, key: &str) -> Option<String> {
+pub(crate) fn os_release(system: &System, key: &str) -> Option<String> {
     let text = ["/etc/os-release", "/usr/lib/os-release"]
         .iter()
         .find_map(|path| {

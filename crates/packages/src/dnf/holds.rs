@@ -13,7 +13,7 @@ const LIST: &str = "/etc/dnf/plugins/versionlock.list";
 const TABLES: &str = "/etc/dnf/versionlock.toml";
 
 /// Without repositories, dnf locks the installed version and downloads nothing.
-pub const HOLDS: Holds = Holds {
+pub(crate) const HOLDS: Holds = Holds {
     hold: "dnf -y -q --disablerepo=* versionlock add",
     release: "dnf -y -q --disablerepo=* versionlock delete",
     held: |system| locked(system).map_err(io::Error::other),
@@ -35,7 +35,7 @@ pub const HOLDS: Holds = Holds {
 
 /// Refuses locks that are not gpusetup's own. Those are released before a change, so they hide no
 /// offer.
-pub fn only_our_own(system: &System) -> Result<(), Unknown> {
+pub(crate) fn only_our_own(system: &System) -> Result<(), Unknown> {
     let ours = held_by_gpusetup(system).map_err(|e| Unknown::at(LIST, e))?;
     match locked(system)?.iter().find(|name| !ours.contains(*name)) {
         Some(_) => Err(Unknown::at(LIST, "locked versions are not supported")),

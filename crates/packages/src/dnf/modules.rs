@@ -57,7 +57,7 @@ enum State {
 
 /// Removes hidden packages. Each package has its repository; in hotfix repositories, modules hide
 /// nothing.
-pub fn hide(
+pub(crate) fn hide(
     system: &System,
     files: &[&PathBuf],
     platform: Option<&str>,

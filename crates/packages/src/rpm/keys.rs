@@ -18,12 +18,12 @@ const LIST: [&str; 5] = [
 ];
 
 /// The file of a key, by its fingerprint.
-pub fn path(fingerprint: &str) -> PathBuf {
+pub(crate) fn path(fingerprint: &str) -> PathBuf {
     format!("/etc/pki/rpm-gpg/RPM-GPG-KEY-gpusetup-{fingerprint}").into()
 }
 
 /// The commands that have rpm trust the keys of a repository.
-pub fn import(new: &NewRepository) -> Vec<Vec<String>> {
+pub(crate) fn import(new: &NewRepository) -> Vec<Vec<String>> {
     new.keys.iter().map(|path| import_file(path)).collect()
 }
 
@@ -34,7 +34,7 @@ fn import_file(path: &Path) -> Vec<String> {
 }
 
 /// Which of the keys with these fingerprints rpm trusts.
-pub fn trusted(system: &System, fingerprints: &[&str]) -> io::Result<Vec<Note>> {
+pub(crate) fn trusted(system: &System, fingerprints: &[&str]) -> io::Result<Vec<Note>> {
     // It fails if there is none, and says so in other words than the format's.
     let said = system.run(&Program::new(LIST))?;
     let known = said.text.lines().filter(|line| version(line).is_some());

@@ -7,7 +7,7 @@ use super::repodata::Package;
 /// The possible ways to parse a pattern, in dnf's order: the first way that matches any package
 /// counts.
 #[derive(Debug)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     forms: Vec<Form>,
 }
 
@@ -24,7 +24,7 @@ struct Form {
 
 impl Pattern {
     /// Parses a pattern.
-    pub fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let name = |name: &str| Form {
             name: name.to_owned(),
             ..Form::default()
@@ -59,7 +59,7 @@ impl Pattern {
     }
 
     /// Whether a package with this name might match.
-    pub fn may_match(&self, name: &str) -> bool {
+    pub(crate) fn may_match(&self, name: &str) -> bool {
         let is = |form: &Form| {
             let literal = form
                 .name
@@ -75,7 +75,7 @@ impl Pattern {
     }
 
     /// A predicate for the first way to parse the pattern that matches any of these packages.
-    pub fn fitting<'a>(
+    pub(crate) fn fitting<'a>(
         &self,
         packages: impl Iterator<Item = &'a Package> + Clone,
     ) -> impl Fn(&Package) -> bool {

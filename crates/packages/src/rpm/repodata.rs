@@ -13,24 +13,23 @@ use std::path::{Path, PathBuf};
 
 /// A package in a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Package {
+pub(crate) struct Package {
     /// The package's name, as in `rpm -q`.
-    pub name: String,
+    pub(crate) name: String,
     /// `x86_64`, `noarch`.
-    pub architecture: String,
+    pub(crate) architecture: String,
     /// rpm's epoch; `0` if it has none.
-    pub epoch: String,
+    pub(crate) epoch: String,
     /// The version alone.
-    pub version: String,
+    pub(crate) version: String,
     /// The release alone.
-    pub release: String,
-    /// The names of its provides.
-    pub provides: Vec<String>,
+    pub(crate) release: String,
+    pub(crate) provides: Vec<String>,
 }
 
 impl Package {
     /// `[epoch:]version-release` as dnf prints it, without an epoch of 0.
-    pub fn evr(&self) -> String {
+    pub(crate) fn evr(&self) -> String {
         let Self {
             epoch,
             version,
@@ -45,7 +44,7 @@ impl Package {
     }
 
     /// Parses an element of `primary.xml` without its end tag.
-    pub fn read(element: &[u8]) -> Result<Self, String> {
+    pub(crate) fn read(element: &[u8]) -> Result<Self, String> {
         let (mut package, mut reader) = (Self::default(), Reader::from_reader(element));
         // Real elements are nested at most twice.
         let (mut path, mut in_provides) = (Vec::new(), false);
@@ -117,15 +116,19 @@ fn attribute(element: &BytesStart, name: &str) -> Result<Option<String>, String>
 
 /// The downloaded files of a repository.
 #[derive(Debug)]
-pub struct Repodata {
+pub(crate) struct Repodata {
     primary: PathBuf,
     /// The file with module streams, if any.
-    pub modules: Option<PathBuf>,
+    pub(crate) modules: Option<PathBuf>,
 }
 
 impl Repodata {
     /// Reads `repomd.xml` in a folder; none if it does not exist.
-    pub fn read(system: &System, folder: &Path, budget: &Budget) -> Result<Option<Self>, Unknown> {
+    pub(crate) fn read(
+        system: &System,
+        folder: &Path,
+        budget: &Budget,
+    ) -> Result<Option<Self>, Unknown> {
         const LIMIT: u64 = 4 << 20;
         let path = folder.join("repomd.xml");
         if !system.exists(&path) {
@@ -157,7 +160,7 @@ impl Repodata {
     }
 
     /// The packages whose name is `wanted`.
-    pub fn packages(
+    pub(crate) fn packages(
         &self,
         system: &System,
         budget: &Budget,

@@ -4,20 +4,20 @@ use crate::ini::sections;
 use crate::repositories::Repositories;
 
 /// The location of dnf's and tdnf's repository files.
-pub const OF_YUM: &[Repositories] = &[Repositories {
+pub(crate) const OF_YUM: &[Repositories] = &[Repositories {
     path: "/etc/yum.repos.d",
     ending: Some(".repo"),
     read: lines,
 }];
 
 /// Whether a line contains a mark, ignoring case: Oracle's EPEL is `ol9_developer_EPEL`.
-pub fn is_meant(line: &str, mark: &str) -> bool {
+pub(crate) fn is_meant(line: &str, mark: &str) -> bool {
     line.to_ascii_lowercase()
         .contains(&mark.to_ascii_lowercase())
 }
 
 /// The enabled repositories of a file, each as `URL ID`. A repository is enabled by default.
-pub fn lines(text: &str) -> Vec<String> {
+pub(crate) fn lines(text: &str) -> Vec<String> {
     let sections = sections(text).into_iter();
     let enabled = sections.filter(|s| s.name != "main" && s.switch("enabled") != Some(false));
     enabled

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 /// Compares two versions. A missing epoch is 0.
-pub fn compare(a: &str, b: &str) -> Ordering {
+pub(crate) fn compare(a: &str, b: &str) -> Ordering {
     let (a, b) = (split(a), split(b));
     part(a.0, b.0)
         .then_with(|| part(a.1, b.1))

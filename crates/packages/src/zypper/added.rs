@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// zypper's format.
-pub const FORMAT: RepositoryFormat = RepositoryFormat {
+pub(crate) const FORMAT: RepositoryFormat = RepositoryFormat {
     key: keys::path,
     paths,
     texts: |new| vec![section(new)],

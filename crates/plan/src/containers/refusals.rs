@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Refuses an engine that cannot be installed, a user who cannot be let in, and files that cannot
 /// be merged.
-pub fn not_refused(context: &StepContext) -> Result<(), Conflict> {
+pub(crate) fn not_refused(context: &StepContext) -> Result<(), Conflict> {
     let Some(containers) = context.containers.as_ref() else {
         return Ok(());
     };

@@ -19,17 +19,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// What is known of a host whose container toolkit is removed.
-pub struct ContainerRemoval<'a> {
+pub(crate) struct ContainerRemoval<'a> {
     /// The facts about engines.
-    pub database: &'a Database,
+    pub(crate) database: &'a Database,
     /// The host.
-    pub facts: &'a Facts,
+    pub(crate) facts: &'a Facts,
     /// The installed packages.
-    pub installed: &'a BTreeMap<String, String>,
+    pub(crate) installed: &'a BTreeMap<String, String>,
     /// The engines' files that gpusetup changed.
-    pub originals: &'a BTreeMap<PathBuf, Original>,
+    pub(crate) originals: &'a BTreeMap<PathBuf, Original>,
     /// The CDI specifications that the toolkit wrote.
-    pub specifications: &'a [PathBuf],
+    pub(crate) specifications: &'a [PathBuf],
 }
 
 impl ContainerRemoval<'_> {
@@ -38,7 +38,7 @@ impl ContainerRemoval<'_> {
     /// # Errors
     ///
     /// If an engine would start no containers without the toolkit, or a file cannot be read.
-    pub fn step(&self, warnings: &mut Vec<Warning>) -> Result<Option<Step>, Conflict> {
+    pub(crate) fn step(&self, warnings: &mut Vec<Warning>) -> Result<Option<Step>, Conflict> {
         let Some(toolkit) = self.database.container_toolkit() else {
             return Ok(None);
         };

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The warnings, a sentence or two each.
-pub fn warnings(context: &StepContext) -> Vec<String> {
+pub(crate) fn warnings(context: &StepContext) -> Vec<String> {
     let Some(containers) = context.containers.as_ref() else {
         return Vec::new();
     };

@@ -15,7 +15,11 @@ const LIBRARIES: &str = "LD_LIBRARY_PATH";
 /// The variables by which the shells that read a file find this toolkit before the default one, and
 /// the line of each: `PATH` with its programs first, `LD_LIBRARY_PATH` with its libraries,
 /// `CUDA_HOME` and its like. `default` are the directories of the default toolkit.
-pub fn preferred(file: &PathFile, toolkit: &Path, default: &[&Path]) -> BTreeMap<String, usize> {
+pub(crate) fn preferred(
+    file: &PathFile,
+    toolkit: &Path,
+    default: &[&Path],
+) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     if file.syntax == Some(Syntax::Loader) {
         return found;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// The values of variables, by their names.
 #[derive(Default)]
-pub struct Values {
+pub(crate) struct Values {
     known: BTreeMap<String, String>,
     /// Whether those with a slash, which are paths, are not kept.
     without_paths: bool,
@@ -13,7 +13,7 @@ pub struct Values {
 
 impl Values {
     /// Those that are no paths: `CUDA_VERSION=11.8`.
-    pub fn without_paths() -> Self {
+    pub(crate) fn without_paths() -> Self {
         Self {
             without_paths: true,
             ..Self::default()
@@ -22,7 +22,7 @@ impl Values {
 
     /// The line with the values of variables in the place of `$NAME` and `${NAME}`. What the line
     /// sets is known from then on.
-    pub fn expand(&mut self, line: &str) -> String {
+    pub(crate) fn expand(&mut self, line: &str) -> String {
         let mut expanded = String::new();
         for command in line.split_inclusive(';') {
             let command = self.expanded(command);
@@ -86,7 +86,7 @@ fn reference(text: &str) -> (&str, usize) {
 
 /// The variables that a command sets, with their values without quotes, if it does nothing else:
 /// `export A=b C=d`, also behind `then` and `&&`.
-pub fn assignments(command: &str) -> Vec<(&str, &str)> {
+pub(crate) fn assignments(command: &str) -> Vec<(&str, &str)> {
     const LEADS: [&str; 4] = ["then ", "do ", "else ", "{ "];
     let code = command.split(" #").next().unwrap_or_default();
     let code = code.rsplit("&&").next().unwrap_or_default();

@@ -7,11 +7,8 @@ use std::collections::VecDeque;
 enum Quote {
     #[default]
     None,
-    /// `'`
     Single,
-    /// `"`
     Double,
-    /// `$'`
     Dollar,
 }
 
@@ -35,7 +32,7 @@ struct Mark {
 /// For each line, whether it is whole: in no quotes and no `${` that another line opens or closes,
 /// in no here-document, and not continued. What is opened and never closed leaves no line behind it
 /// whole.
-pub fn whole_lines(script: &str) -> Vec<bool> {
+pub(crate) fn whole_lines(script: &str) -> Vec<bool> {
     let mut open = Open::default();
     let mut marks = VecDeque::new();
     let mut is_whole = |line: &str| {

@@ -23,23 +23,23 @@ fn groups(rest: &str, lengths: &[usize], separator: char) -> Option<usize> {
 }
 
 /// `8-4-4-4-12`; what stands before it (`GPU-`, `MIG-`) stays.
-pub fn uuid(rest: &str) -> Option<usize> {
+pub(crate) fn uuid(rest: &str) -> Option<usize> {
     groups(rest, &[8, 4, 4, 4, 12], '-')
 }
 
 /// A MAC address as Windows and PXE write it.
-pub fn dashed_mac(rest: &str) -> Option<usize> {
+pub(crate) fn dashed_mac(rest: &str) -> Option<usize> {
     groups(rest, &[2; 6], '-')
 }
 
 /// 32 hexadecimal digits, as in /etc/machine-id; sums have 40 or more.
-pub fn machine_id(rest: &str) -> Option<usize> {
+pub(crate) fn machine_id(rest: &str) -> Option<usize> {
     groups(rest, &[32], '-')
 }
 
 /// What is written with colons: MAC addresses, keys' fingerprints, GUIDs of InfiniBand, IPv6. No
 /// PCI address and no time is: they have fewer parts.
-pub fn hexadecimal(before: &str, rest: &str) -> Option<(usize, Kind)> {
+pub(crate) fn hexadecimal(before: &str, rest: &str) -> Option<(usize, Kind)> {
     if !rest.starts_with(|c: char| c.is_ascii_hexdigit() || c == ':') {
         return None;
     }
@@ -74,7 +74,7 @@ pub fn hexadecimal(before: &str, rest: &str) -> Option<(usize, Kind)> {
 
 /// Four numbers with points between them, where they are an address and no version. 9.10.2.21 may
 /// be either: what stands around it tells, and the private networks' numbers.
-pub fn dotted(before: &str, rest: &str) -> Option<usize> {
+pub(crate) fn dotted(before: &str, rest: &str) -> Option<usize> {
     let text = run(rest, |c| c.is_ascii_digit() || c == '.').trim_end_matches('.');
     let address: Ipv4Addr = text.parse().ok()?;
     let after = &rest[text.len()..];
@@ -119,7 +119,7 @@ fn is_version(before: &str, after: &str, is_private: bool) -> bool {
 }
 
 /// Hosts that clouds name by their address, `ip-10-0-0-12`.
-pub fn named_by_address(rest: &str) -> Option<usize> {
+pub(crate) fn named_by_address(rest: &str) -> Option<usize> {
     let numbers = run(rest.strip_prefix("ip-")?, |c| {
         c.is_ascii_digit() || c == '-'
     })

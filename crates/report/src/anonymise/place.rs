@@ -9,7 +9,7 @@ const ROOTS_HOME: &str = "/root/";
 
 /// A part of a path. In a text a blank ends it, or what else may stand behind a path; a path by
 /// itself may have these in it.
-pub fn component(rest: &str, is_path: bool) -> &str {
+pub(crate) fn component(rest: &str, is_path: bool) -> &str {
     let ends =
         |c: char| c == '/' || !is_path && (c.is_whitespace() || "\"'`:;,<>()[]{}|&\\".contains(c));
     match placeholder(rest) {
@@ -19,7 +19,7 @@ pub fn component(rest: &str, is_path: bool) -> &str {
 }
 
 /// A home and all that stands below it: the user, then folders that are not everybody's.
-pub fn home(to: &mut Anonymiser, rest: &str, is_path: bool) -> Option<Found> {
+pub(crate) fn home(to: &mut Anonymiser, rest: &str, is_path: bool) -> Option<Found> {
     let (start, is_users) = match HOMES.iter().find(|home| rest.starts_with(**home)) {
         Some(home) => (home.len(), true),
         None => (
@@ -70,7 +70,7 @@ fn folders(to: &mut Anonymiser, rest: &str, is_path: bool) -> Found {
 }
 
 /// `scheme://user:password@host:port/path?query`. Hosts that everybody knows stay, with their path.
-pub fn url(to: &mut Anonymiser, rest: &str) -> Option<Found> {
+pub(crate) fn url(to: &mut Anonymiser, rest: &str) -> Option<Found> {
     // No scheme is longer.
     let scheme = run(rest.get(..16).unwrap_or(rest), |c| {
         c.is_ascii_alphanumeric() || "+-.".contains(c)

@@ -116,7 +116,7 @@ const TOKENS: [&str; 16] = [
 ];
 
 /// Whether a name is a common word.
-pub fn is_word(name: &str) -> bool {
+pub(crate) fn is_word(name: &str) -> bool {
     EVERYBODYS
         .iter()
         .any(|word| word.eq_ignore_ascii_case(name))
@@ -124,7 +124,7 @@ pub fn is_word(name: &str) -> bool {
 
 /// Whether a part of a path is made of such words and of numbers, `cuda-12.8`, `libcudnn.so.9`,
 /// `ubuntu2404`.
-pub fn is_public(part: &str) -> bool {
+pub(crate) fn is_public(part: &str) -> bool {
     let plain = |word: &str| {
         word.is_empty() || is_word(word) || is_word(word.trim_end_matches(char::is_numeric))
     };
@@ -136,7 +136,7 @@ pub fn is_public(part: &str) -> bool {
 }
 
 /// Whether a host name is public.
-pub fn is_public_host(host: &str) -> bool {
+pub(crate) fn is_public_host(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     let below =
         |known: &str| host == known || host.strip_suffix(known).is_some_and(|h| h.ends_with('.'));
@@ -144,7 +144,7 @@ pub fn is_public_host(host: &str) -> bool {
 }
 
 /// The host in a line of syslog or of the journal: the word after the time and before ` kernel:`.
-pub fn host_of_line(before: &str, word: &str, after: &str) -> bool {
+pub(crate) fn host_of_line(before: &str, word: &str, after: &str) -> bool {
     if !after.starts_with(" kernel:") {
         return false;
     }
@@ -182,7 +182,7 @@ fn is_serial(joined: &str) -> bool {
 }
 
 /// The kind of a field's value, if the field's name shows it.
-pub fn kind_of(key: &str) -> Option<Kind> {
+pub(crate) fn kind_of(key: &str) -> Option<Kind> {
     match joined(key) {
         k if is_serial(&k) => Some(Kind::Serial),
         k if is_secret_key(&k) => Some(Kind::Secret),
@@ -194,7 +194,7 @@ pub fn kind_of(key: &str) -> Option<Kind> {
 }
 
 /// A value after a key that shows its kind: `password=…`, `--token …`, `Serial Number: …`.
-pub fn private_value(before: &str, rest: &str) -> Option<(usize, Kind)> {
+pub(crate) fn private_value(before: &str, rest: &str) -> Option<(usize, Kind)> {
     let quote = before.chars().next_back().filter(|c| "\"'".contains(*c));
     let near = quote
         .map_or(before, |_| &before[..before.len() - 1])
@@ -247,14 +247,14 @@ pub fn private_value(before: &str, rest: &str) -> Option<(usize, Kind)> {
 }
 
 /// A token of a well-known service.
-pub fn token(rest: &str) -> Option<usize> {
+pub(crate) fn token(rest: &str) -> Option<usize> {
     TOKENS.iter().find(|start| rest.starts_with(**start))?;
     let length = run(rest, |c| c.is_ascii_alphanumeric() || "-_.".contains(c)).len();
     (length >= 20).then_some(length)
 }
 
 /// `name@host`, also as a login and with a password, but not a systemd unit or a package version.
-pub fn email(rest: &str) -> Option<usize> {
+pub(crate) fn email(rest: &str) -> Option<usize> {
     // The length is limited, so that a megabyte without a space is not read again from each word.
     const MAX_EMAIL: usize = 128;
     let ends = |c: char| c.is_whitespace() || "\"'<>()[]{},;=/|&@`".contains(c);

@@ -18,7 +18,7 @@ const OF_BOTH_KINDS: [&str; 5] = [
     "libtorch",
 ];
 
-pub fn with_cuda(case: &Case) -> Verdict {
+pub(crate) fn with_cuda(case: &Case) -> Verdict {
     if case.seen.facts.has_no_gpu() {
         return Verdict::skip("this host has no NVIDIA GPU");
     }
@@ -52,7 +52,7 @@ pub fn with_cuda(case: &Case) -> Verdict {
     })
 }
 
-pub fn for_driver(case: &Case) -> Verdict {
+pub(crate) fn for_driver(case: &Case) -> Verdict {
     let Some(driver) = driver(case) else {
         return Verdict::skip("no NVIDIA driver is installed");
     };
@@ -78,7 +78,7 @@ pub fn for_driver(case: &Case) -> Verdict {
     })
 }
 
-pub fn for_gpu(case: &Case) -> Verdict {
+pub(crate) fn for_gpu(case: &Case) -> Verdict {
     let cards: Vec<&Card> = case
         .cards
         .iter()

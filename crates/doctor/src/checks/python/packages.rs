@@ -9,7 +9,7 @@ use crate::evidence::{
 use crate::{Case, Verdict};
 use gpusetup_database::version::meets_specifier;
 
-pub fn required(case: &Case) -> Verdict {
+pub(crate) fn required(case: &Case) -> Verdict {
     on_each(case, |environment| {
         let each = environment.packages.iter().flat_map(|package| {
             let wrong = package
@@ -141,7 +141,7 @@ fn check_command(environment: &PythonEnvironment) -> String {
         .to_owned()
 }
 
-pub fn own_libraries(case: &Case) -> Verdict {
+pub(crate) fn own_libraries(case: &Case) -> Verdict {
     on_each(case, |environment| {
         let place = environment.path.display();
         let each = environment.loads.iter().filter_map(|one| {

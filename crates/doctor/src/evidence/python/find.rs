@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 /// An environment that exists.
 pub struct Place {
     /// Its directory, as it is named.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// What it was made with.
-    pub kind: EnvironmentKind,
+    pub(crate) kind: EnvironmentKind,
     /// The caller has activated it.
-    pub active: bool,
+    pub(crate) active: bool,
     /// The directories of its packages, `lib/python3.12/site-packages`.
-    pub packages: Vec<PathBuf>,
+    pub(crate) packages: Vec<PathBuf>,
 }
 
 /// The most directories that are looked into in one place.
@@ -40,7 +40,7 @@ const CONDA_ROOTS: [&str; 7] = [
 const VENVS: [&str; 4] = [".venv", "venv", "env", ".env"];
 
 /// All of them, the caller's first.
-pub fn places(system: &System) -> Vec<Place> {
+pub(crate) fn places(system: &System) -> Vec<Place> {
     let mut candidates: Vec<(PathBuf, bool)> = Vec::new();
     let mut homes = vec![PathBuf::from("/root")];
     if system.is_live() {

@@ -38,7 +38,7 @@ const MAX_LIBRARIES: usize = 24;
 const MAX_SEARCHED: usize = 48;
 
 /// What the frameworks of an environment load.
-pub fn loaded(loader: &Loader, place: &Place) -> Vec<LoadedLibrary> {
+pub(crate) fn loaded(loader: &Loader, place: &Place) -> Vec<LoadedLibrary> {
     let system = loader.system;
     let own = own(system, place);
     let mut asking: Vec<_> = place
@@ -127,7 +127,7 @@ fn dynamic(system: &System, file: &Path) -> Option<Dynamic> {
 }
 
 /// The loader, with the environment of the caller.
-pub struct Loader<'a> {
+pub(crate) struct Loader<'a> {
     system: &'a System,
     /// The directories of the caller's LD_LIBRARY_PATH.
     library_path: Vec<PathBuf>,
@@ -140,7 +140,7 @@ pub struct Loader<'a> {
 
 impl<'a> Loader<'a> {
     /// The loader of this host.
-    pub fn of(system: &'a System, facts: &'a Facts, library_path: Vec<PathBuf>) -> Self {
+    pub(crate) fn of(system: &'a System, facts: &'a Facts, library_path: Vec<PathBuf>) -> Self {
         let mut cache: BTreeMap<&str, Vec<&Path>> = BTreeMap::new();
         for (soname, path) in facts.loader_cache.iter().flat_map(|cache| &cache.entries) {
             cache.entry(soname).or_default().push(path);

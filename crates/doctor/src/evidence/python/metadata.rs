@@ -77,14 +77,14 @@ fn is_framework(name: &str, database: &Database) -> bool {
 }
 
 /// Reads files until there are too many: other users may have written them.
-pub struct Files<'a> {
+pub(crate) struct Files<'a> {
     system: &'a System,
     left: Cell<u64>,
 }
 
 impl<'a> Files<'a> {
     /// Of a host.
-    pub fn of(system: &'a System) -> Self {
+    pub(crate) fn of(system: &'a System) -> Self {
         Self {
             system,
             left: Cell::new(MAX_TOTAL_BYTES),
@@ -130,7 +130,7 @@ fn is_version(text: &str) -> bool {
 }
 
 /// The packages of a directory that matter.
-pub fn installed(
+pub(crate) fn installed(
     files: &Files,
     folder: &Path,
     database: &Database,
@@ -398,7 +398,7 @@ struct CondaRecord {
 }
 
 /// The packages that conda installed in an environment and that matter.
-pub fn of_conda(
+pub(crate) fn of_conda(
     files: &Files,
     root: &Path,
     fail: &mut impl FnMut(&Path, String),

@@ -15,7 +15,7 @@ use std::ptr;
 
 /// A temperature of the board's own at which something happens, as NVML numbers them.
 #[derive(Debug, Clone, Copy)]
-pub enum Threshold {
+pub(crate) enum Threshold {
     /// The GPU switches itself off.
     Shutdown = 0,
     /// The hardware lowers the clocks.
@@ -28,29 +28,29 @@ pub enum Threshold {
 
 /// A value that `nvmlDeviceGetFieldValues` returns.
 #[derive(Debug, Clone, Copy)]
-pub struct Field {
+pub(crate) struct Field {
     /// NVML's number of the field.
-    pub id: u32,
+    pub(crate) id: u32,
     /// The NVLink that is asked about, of fields for one link.
-    pub scope: u32,
+    pub(crate) scope: u32,
 }
 
 /// A process on a GPU: NVML's numbers, in which all bits set means that the number is not known.
 #[derive(Debug, Clone, Copy)]
-pub struct ProcessEntry {
-    pub pid: u32,
-    pub bytes: u64,
-    pub gpu_instance: u32,
-    pub compute_instance: u32,
+pub(crate) struct ProcessEntry {
+    pub(crate) pid: u32,
+    pub(crate) bytes: u64,
+    pub(crate) gpu_instance: u32,
+    pub(crate) compute_instance: u32,
 }
 
 /// The licence of a vGPU guest.
 #[derive(Debug)]
-pub struct Licence {
-    pub product: String,
-    pub is_licensed: bool,
+pub(crate) struct Licence {
+    pub(crate) product: String,
+    pub(crate) is_licensed: bool,
     /// Year, month and day on which it ends. None if it does not end or is not known.
-    pub ends: Option<(u32, u16, u16)>,
+    pub(crate) ends: Option<(u32, u16, u16)>,
 }
 
 /// A function of a GPU that writes a text into a buffer.
@@ -74,7 +74,7 @@ fn version<T>(number: u32) -> u32 {
 
 impl Library {
     /// The name of a process, as its command line begins.
-    pub fn process_name(&self, pid: u32) -> Result<String, NvmlError> {
+    pub(crate) fn process_name(&self, pid: u32) -> Result<String, NvmlError> {
         const LENGTH: u32 = 256;
         // SAFETY: the buffer has the length that is passed.
         text(&self.0.nvmlSystemGetProcessName, LENGTH, |f, text| unsafe {
@@ -97,7 +97,7 @@ impl Device<'_> {
     }
 
     /// The identifier that stays with the GPU: `GPU-…`, of a MIG device `MIG-…`.
-    pub fn uuid(&self) -> Result<String, NvmlError> {
+    pub(crate) fn uuid(&self) -> Result<String, NvmlError> {
         self.words(
             &self.library.0.nvmlDeviceGetUUID,
             NVML_DEVICE_UUID_V2_BUFFER_SIZE,
@@ -105,12 +105,12 @@ impl Device<'_> {
     }
 
     /// The number of its device file: N of `/dev/nvidiaN`. It need not be its index.
-    pub fn minor(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn minor(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetMinorNumber, 0)
     }
 
     /// Major and minor number of its compute capability.
-    pub fn capability(&self) -> Result<(i32, i32), NvmlError> {
+    pub(crate) fn capability(&self) -> Result<(i32, i32), NvmlError> {
         let function = &self.library.0.nvmlDeviceGetCudaComputeCapability;
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
         asked(function, (0, 0), |f, (major, minor)| unsafe {
@@ -119,13 +119,13 @@ impl Device<'_> {
     }
 
     /// What a MIG device has of its GPU.
-    pub fn attributes(&self) -> Result<nvmlDeviceAttributes_t, NvmlError> {
+    pub(crate) fn attributes(&self) -> Result<nvmlDeviceAttributes_t, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetAttributes_v2, zeroed())
     }
 
     /// The UUID of its cluster and the number of its clique, once it is registered in an NVLink
     /// fabric of several hosts.
-    pub fn clique(&self) -> Result<Option<([u8; 16], u32)>, NvmlError> {
+    pub(crate) fn clique(&self) -> Result<Option<([u8; 16], u32)>, NvmlError> {
         const COMPLETED: u32 = 3;
         let fabric: nvmlGpuFabricInfo_t =
             self.get(&self.library.0.nvmlDeviceGetGpuFabricInfo, zeroed())?;
@@ -137,7 +137,7 @@ impl Device<'_> {
     }
 
     /// The number on the board's label.
-    pub fn serial(&self) -> Result<String, NvmlError> {
+    pub(crate) fn serial(&self) -> Result<String, NvmlError> {
         self.words(
             &self.library.0.nvmlDeviceGetSerial,
             NVML_DEVICE_SERIAL_BUFFER_SIZE,
@@ -145,7 +145,7 @@ impl Device<'_> {
     }
 
     /// The version of the board's firmware.
-    pub fn vbios(&self) -> Result<String, NvmlError> {
+    pub(crate) fn vbios(&self) -> Result<String, NvmlError> {
         self.words(
             &self.library.0.nvmlDeviceGetVbiosVersion,
             NVML_DEVICE_VBIOS_VERSION_BUFFER_SIZE,
@@ -153,7 +153,7 @@ impl Device<'_> {
     }
 
     /// The version of the infoROM, the board's memory for settings and counters.
-    pub fn inforom(&self) -> Result<String, NvmlError> {
+    pub(crate) fn inforom(&self) -> Result<String, NvmlError> {
         self.words(
             &self.library.0.nvmlDeviceGetInforomImageVersion,
             NVML_DEVICE_INFOROM_VERSION_BUFFER_SIZE,
@@ -161,12 +161,12 @@ impl Device<'_> {
     }
 
     /// A threshold of the board, in degrees Celsius.
-    pub fn threshold(&self, of: Threshold) -> Result<u32, NvmlError> {
+    pub(crate) fn threshold(&self, of: Threshold) -> Result<u32, NvmlError> {
         self.of_kind(&self.library.0.nvmlDeviceGetTemperatureThreshold, of as u32)
     }
 
     /// How many degrees Celsius it is below its highest temperature for normal operation.
-    pub fn margin(&self) -> Result<i32, NvmlError> {
+    pub(crate) fn margin(&self) -> Result<i32, NvmlError> {
         let start = nvmlMarginTemperature_t {
             version: version::<nvmlMarginTemperature_t>(1),
             marginTemperature: 0,
@@ -176,17 +176,17 @@ impl Device<'_> {
     }
 
     /// The intended speed of its fan, in percent.
-    pub fn fan(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn fan(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetFanSpeed, 0)
     }
 
     /// The power limit that the board has if nobody sets another, in milliwatts.
-    pub fn usual_power(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn usual_power(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetPowerManagementDefaultLimit, 0)
     }
 
     /// The lowest and the highest power limit that can be set, in milliwatts.
-    pub fn power_range(&self) -> Result<(u32, u32), NvmlError> {
+    pub(crate) fn power_range(&self) -> Result<(u32, u32), NvmlError> {
         let function = &self.library.0.nvmlDeviceGetPowerManagementLimitConstraints;
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
         asked(function, (0, 0), |f, (least, most)| unsafe {
@@ -196,7 +196,7 @@ impl Device<'_> {
 
     /// Total, used and reserved bytes of memory. Drivers before 510 do not report the reserved ones
     /// apart.
-    pub fn memory(&self) -> Result<(u64, u64, Option<u64>), NvmlError> {
+    pub(crate) fn memory(&self) -> Result<(u64, u64, Option<u64>), NvmlError> {
         let start = nvmlMemory_v2_t {
             version: version::<nvmlMemory_v2_t>(2),
             ..zeroed()
@@ -213,29 +213,28 @@ impl Device<'_> {
     }
 
     /// How busy the GPU and its memory are, in percent.
-    pub fn utilization(&self) -> Result<(u32, u32), NvmlError> {
+    pub(crate) fn utilization(&self) -> Result<(u32, u32), NvmlError> {
         let busy: nvmlUtilization_t =
             self.get(&self.library.0.nvmlDeviceGetUtilizationRates, zeroed())?;
         Ok((busy.gpu, busy.memory))
     }
 
     /// The performance state: 0 is the fastest.
-    pub fn performance(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn performance(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetPerformanceState, 0)
     }
 
     /// A clock in megahertz, now: 0 graphics, 1 SM, 2 memory, 3 video.
-    pub fn clock(&self, kind: u32) -> Result<u32, NvmlError> {
+    pub(crate) fn clock(&self, kind: u32) -> Result<u32, NvmlError> {
         self.of_kind(&self.library.0.nvmlDeviceGetClockInfo, kind)
     }
 
-    /// The highest value of such a clock.
-    pub fn highest_clock(&self, kind: u32) -> Result<u32, NvmlError> {
+    pub(crate) fn highest_clock(&self, kind: u32) -> Result<u32, NvmlError> {
         self.of_kind(&self.library.0.nvmlDeviceGetMaxClockInfo, kind)
     }
 
     /// Generation and width of its PCIe link, now.
-    pub fn pcie(&self) -> Result<(u32, u32), NvmlError> {
+    pub(crate) fn pcie(&self) -> Result<(u32, u32), NvmlError> {
         let functions = &self.library.0;
         let generation = self.get(&functions.nvmlDeviceGetCurrPcieLinkGeneration, 0)?;
         Ok((
@@ -245,7 +244,7 @@ impl Device<'_> {
     }
 
     /// The highest generation and width of the link that this GPU has in this system.
-    pub fn highest_pcie(&self) -> Result<(u32, u32), NvmlError> {
+    pub(crate) fn highest_pcie(&self) -> Result<(u32, u32), NvmlError> {
         let functions = &self.library.0;
         let generation = self.get(&functions.nvmlDeviceGetMaxPcieLinkGeneration, 0)?;
         Ok((
@@ -255,17 +254,17 @@ impl Device<'_> {
     }
 
     /// How often packets were sent again on its PCIe link since the last reset.
-    pub fn pcie_replays(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn pcie_replays(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetPcieReplayCounter, 0)
     }
 
     /// How it is virtualised, as NVML's number.
-    pub fn virtualization(&self) -> Result<u32, NvmlError> {
+    pub(crate) fn virtualization(&self) -> Result<u32, NvmlError> {
         self.get(&self.library.0.nvmlDeviceGetVirtualizationMode, 0)
     }
 
     /// The licence of a vGPU guest. None if this GPU needs none.
-    pub fn licence(&self) -> Result<Option<Licence>, NvmlError> {
+    pub(crate) fn licence(&self) -> Result<Option<Licence>, NvmlError> {
         /// The date is known.
         const VALID: u8 = NVML_GRID_LICENSE_EXPIRY_VALID as u8;
         let features: nvmlGridLicensableFeatures_t = self.get(
@@ -296,13 +295,12 @@ impl Device<'_> {
         }))
     }
 
-    /// The processes that compute on it.
-    pub fn compute_processes(&self) -> Result<Vec<ProcessEntry>, NvmlError> {
+    pub(crate) fn compute_processes(&self) -> Result<Vec<ProcessEntry>, NvmlError> {
         self.processes_of(&self.library.0.nvmlDeviceGetComputeRunningProcesses_v3)
     }
 
     /// The processes that draw on it.
-    pub fn graphics_processes(&self) -> Result<Vec<ProcessEntry>, NvmlError> {
+    pub(crate) fn graphics_processes(&self) -> Result<Vec<ProcessEntry>, NvmlError> {
         self.processes_of(&self.library.0.nvmlDeviceGetGraphicsRunningProcesses_v3)
     }
 
@@ -335,7 +333,7 @@ impl Device<'_> {
 
     /// Errors of its memory: corrected or uncorrected ones, since the driver was loaded or in its
     /// lifetime.
-    pub fn memory_errors(&self, corrected: bool, ever: bool) -> Result<u64, NvmlError> {
+    pub(crate) fn memory_errors(&self, corrected: bool, ever: bool) -> Result<u64, NvmlError> {
         // SAFETY: the handle is the library's own, and the number outlives the call.
         asked(
             &self.library.0.nvmlDeviceGetTotalEccErrors,
@@ -345,7 +343,7 @@ impl Device<'_> {
     }
 
     /// The MIG device with this index: it has a handle like a GPU.
-    pub fn mig_device(&self, index: u32) -> Result<Self, NvmlError> {
+    pub(crate) fn mig_device(&self, index: u32) -> Result<Self, NvmlError> {
         // SAFETY: the handle is the library's own, and the output handle outlives the call.
         let handle = asked(
             &self.library.0.nvmlDeviceGetMigDeviceHandleByIndex,
@@ -359,7 +357,7 @@ impl Device<'_> {
     }
 
     /// The numbers of a MIG device's GPU instance and compute instance.
-    pub fn instance_ids(&self) -> Result<(u32, u32), NvmlError> {
+    pub(crate) fn instance_ids(&self) -> Result<(u32, u32), NvmlError> {
         let functions = &self.library.0;
         Ok((
             self.get(&functions.nvmlDeviceGetGpuInstanceId, 0)?,
@@ -368,7 +366,10 @@ impl Device<'_> {
     }
 
     /// What an NVLink leads to, as NVML's number, and its bus address.
-    pub fn link_end(&self, link: u32) -> (Result<u32, NvmlError>, Result<String, NvmlError>) {
+    pub(crate) fn link_end(
+        &self,
+        link: u32,
+    ) -> (Result<u32, NvmlError>, Result<String, NvmlError>) {
         let kind = self.of_kind(&self.library.0.nvmlDeviceGetNvLinkRemoteDeviceType, link);
         // SAFETY: the handle is the library's own, and the structure outlives the call.
         let pci = asked(
@@ -380,7 +381,7 @@ impl Device<'_> {
     }
 
     /// Several values in one call, each a whole number or None.
-    pub fn fields(&self, wanted: &[Field]) -> Result<Vec<Option<u64>>, NvmlError> {
+    pub(crate) fn fields(&self, wanted: &[Field]) -> Result<Vec<Option<u64>>, NvmlError> {
         let field = |f: &Field| nvmlFieldValue_t {
             fieldId: f.id,
             scopeId: f.scope,

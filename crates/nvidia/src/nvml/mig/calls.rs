@@ -18,13 +18,12 @@ const MAX_INSTANCES_OF_CALL: usize = 64;
 /// has as many.
 const MAX_PROFILES: u32 = 64;
 
-/// A compute instance.
 pub(super) struct ComputeInstance {
     handle: nvmlComputeInstance_t,
     /// The id of its profile.
-    pub profile: u32,
+    pub(crate) profile: u32,
     /// The number of its compute slices.
-    pub slices: u32,
+    pub(crate) slices: u32,
 }
 
 impl Device<'_> {
@@ -145,7 +144,6 @@ impl Device<'_> {
             .collect())
     }
 
-    /// Its GPU instances.
     pub(super) fn gpu_instances(
         &self,
         profiles: &[MigProfileInfo],
@@ -207,7 +205,6 @@ impl Device<'_> {
         all
     }
 
-    /// The compute instances in a GPU instance.
     pub(super) fn compute_instances(&self, instance: nvmlGpuInstance_t) -> Vec<ComputeInstance> {
         let mut all = Vec::new();
         for (profile, slices) in self.compute_profiles(instance) {

@@ -3,13 +3,13 @@
 use std::io::{self, Read};
 
 /// The length of a stream's header, in bytes.
-pub const HEADER: usize = 12;
+pub(crate) const HEADER: usize = 12;
 /// LZMA2's number among the filters.
 const LZMA2: u64 = 0x21;
 
 /// A block's header, whose first byte tells its length; of an index only that byte, of what has
 /// ended nothing.
-pub fn block_header(from: &mut impl Read) -> io::Result<Vec<u8>> {
+pub(crate) fn block_header(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut header = Vec::new();
     from.take(1).read_to_end(&mut header)?;
     if let Some(length @ 1..) = header.first().map(|n| u64::from(*n)) {
@@ -20,19 +20,19 @@ pub fn block_header(from: &mut impl Read) -> io::Result<Vec<u8>> {
 
 /// What a block's header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Block {
+pub(crate) struct Block {
     /// Its length without padding, in bytes.
-    pub unpadded: u64,
+    pub(crate) unpadded: u64,
     /// Its length unpacked, in bytes.
-    pub plain: u64,
+    pub(crate) plain: u64,
     /// How far it looks back, in bytes.
-    pub dictionary: u64,
+    pub(crate) dictionary: u64,
 }
 
 impl Block {
     /// None where it does not say how long it is, or is packed by more than LZMA2. Sums are looked
     /// at by who decodes it.
-    pub fn parse(header: &[u8], stream: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(header: &[u8], stream: &[u8]) -> Option<Self> {
         const HAS_BOTH_SIZES: u8 = 0xc0;
         let (flags, mut rest) = (*header.get(1)?, header.get(2..)?);
         if flags != HAS_BOTH_SIZES {
@@ -54,7 +54,7 @@ impl Block {
     }
 
     /// Its length in the file.
-    pub fn padded(&self) -> Option<u64> {
+    pub(crate) fn padded(&self) -> Option<u64> {
         self.unpadded.checked_next_multiple_of(4)
     }
 }
@@ -91,7 +91,7 @@ fn push_number(to: &mut Vec<u8>, mut number: u64) {
 }
 
 /// The index of these blocks, and the footer: all that is behind them in a stream.
-pub fn tail(blocks: &[(u64, u64)], stream: &[u8]) -> Vec<u8> {
+pub(crate) fn tail(blocks: &[(u64, u64)], stream: &[u8]) -> Vec<u8> {
     let sum = |bytes: &[u8]| {
         let mut sum = flate2::Crc::new();
         sum.update(bytes);
