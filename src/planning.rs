@@ -21,33 +21,34 @@ use crate::version::{CudaVersion, Requirement};
 /// The input for plans, in addition to the host's facts and the request. See the crate's main page
 /// for an example.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Planner<'a> {
+pub struct Planner<'a> {
     /// The compatibility database of GPUs, drivers, toolkits and distributions.
-    pub(crate) database: &'a Database,
+    pub database: &'a Database,
     /// The host whose package lists are read. Without it, only the versions in the facts are known.
-    pub(crate) repositories: Option<&'a System>,
+    pub repositories: Option<&'a System>,
     /// The bundle that provides all files. A plan in it that was made for this host is used
     /// unchanged.
-    pub(crate) bundle: Option<&'a Bundle>,
+    pub bundle: Option<&'a Bundle>,
     /// The lock file that the plan must follow.
-    pub(crate) lock: Option<&'a LockFile>,
+    pub lock: Option<&'a LockFile>,
     /// Mirrors of NVIDIA's servers.
-    pub(crate) mirrors: Option<&'a Mirrors>,
+    pub mirrors: Option<&'a Mirrors>,
     /// The newest apply of the host: a plan in a bundle that it carried out is still for this host.
-    pub(crate) begun: Option<&'a Begun>,
+    pub begun: Option<&'a Begun>,
 }
 
 /// A plan, and notes on how it was made.
 #[derive(Debug, Clone)]
-pub(crate) struct Planned {
-    pub(crate) plan: Plan,
+pub struct Planned {
+    /// The plan.
+    pub plan: Plan,
     /// Notes for the user, each a sentence.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum PlanningError {
+pub enum PlanningError {
     /// Nothing fits the request.
     #[error(transparent)]
     Conflict(#[from] Box<Conflict>),
@@ -64,12 +65,12 @@ pub(crate) enum PlanningError {
 
 impl PlanningError {
     /// Whether the only reason is that the host has no GPU.
-    pub(crate) fn is_without_gpu(&self) -> bool {
+    pub fn is_without_gpu(&self) -> bool {
         matches!(self, Self::Conflict(conflict) if conflict.kind == ConflictKind::NoGpu)
     }
 
     /// Whether it is a conflict by this rule.
-    pub(crate) fn is_of(&self, rule: RuleId) -> bool {
+    pub fn is_of(&self, rule: RuleId) -> bool {
         matches!(self, Self::Conflict(conflict) if conflict.rule == rule)
     }
 }
@@ -89,7 +90,7 @@ enum InBundle {
 }
 
 impl<'a> Planner<'a> {
-    pub(crate) fn new(database: &'a Database) -> Self {
+    pub fn new(database: &'a Database) -> Self {
         Self {
             database,
             repositories: None,
@@ -106,7 +107,7 @@ impl<'a> Planner<'a> {
     ///
     /// If nothing fits: the facts that conflict and what would work. If the lock file or the bundle
     /// is not for this host.
-    pub(crate) fn plan(&self, facts: Facts, request: Request) -> Result<Planned, PlanningError> {
+    pub fn plan(&self, facts: Facts, request: Request) -> Result<Planned, PlanningError> {
         let (request, notes) = match self
             .bundle
             .map_or(Ok(InBundle::Nothing), |b| self.in_bundle(b, &facts))?
@@ -139,7 +140,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The plan that fixes what `doctor` found, made at this time (UTC).
-    pub(crate) fn repair(&self, host: Facts, repairs: Vec<Repair>, moment: String) -> Plan {
+    pub fn repair(&self, host: Facts, repairs: Vec<Repair>, moment: String) -> Plan {
         repair(self.database, host, repairs, moment)
     }
 
@@ -148,7 +149,7 @@ impl<'a> Planner<'a> {
     /// # Errors
     ///
     /// If something named is not installed, or it is not known which files belong to it.
-    pub(crate) fn removal(
+    pub fn removal(
         &self,
         facts: Facts,
         inventory: &Inventory,
@@ -164,7 +165,7 @@ impl<'a> Planner<'a> {
     /// # Errors
     ///
     /// If it is not installed.
-    pub(crate) fn switch(
+    pub fn switch(
         &self,
         facts: Facts,
         wanted: &Requirement<CudaVersion>,
@@ -179,7 +180,7 @@ impl<'a> Planner<'a> {
     /// # Errors
     ///
     /// If the lock file is not for this host.
-    pub(crate) fn prepared(
+    pub fn prepared(
         &self,
         facts: Facts,
         request: Request,
