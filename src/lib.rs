@@ -68,7 +68,7 @@ pub use gpusetup_text::{exit, ids, mirrors, paths, text};
 /// The compatibility database: the one in the program, a newer one, or a folder named by the user.
 pub mod database {
     pub use gpusetup_bundle::database::{archive, folder, is_newer, store};
-    pub use gpusetup_data::{VERSION, embedded, prepare, shared};
+    pub use gpusetup_data::{VERSION, embedded, shared};
     pub use gpusetup_system::day::database_age as age;
 }
 

@@ -51,7 +51,8 @@ fn database() -> Result<compat::Database, String> {
         "cargo::rustc-env=GPUSETUP_DATABASE_VERSION={}",
         database.version
     );
-    write("database.bin", &database)?;
+    let packed = compact::pack_database(&database).map_err(|e| e.to_string())?;
+    store_bytes("database.bin", &packed)?;
     Ok(database)
 }
 

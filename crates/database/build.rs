@@ -16,6 +16,10 @@ fn main() -> io::Result<()> {
             text += &std::fs::read_to_string(file)?;
         }
     }
+    for file in ["src/compact.rs", "src/text.rs"] {
+        println!("cargo::rerun-if-changed={file}");
+        text += &std::fs::read_to_string(file)?;
+    }
     let hash: String = Sha256::digest(&text)
         .iter()
         .map(|byte| format!("{byte:02x}"))

@@ -195,6 +195,9 @@ impl Config {
     /// command's own, whatever it is called: `uninstall --cuda` must not be set by the toolkit that
     /// a config file wants installed.
     pub(crate) fn with_defaults(&self, command: Command) -> Command {
+        if self.defaults.is_empty() {
+            return command;
+        }
         let subcommands: Vec<_> = command
             .get_subcommands()
             .map(|s| s.get_name().to_owned())

@@ -45,7 +45,6 @@ use locale::legible;
 pub use problem::Problem;
 use terminal::{paint, width};
 
-use crate::database;
 use crate::exit::Exit;
 use crate::nvidia;
 use crate::system::{bug, environment};
@@ -172,12 +171,6 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         return print_bytes(&answer)
             .map_or_else(|problem| problem.exit.code(), |()| Exit::Done.code());
     }
-    if arguments
-        .get(1)
-        .is_some_and(|verb| WITH_DATABASE.iter().any(|name| verb == name))
-    {
-        database::prepare();
-    }
     let wants_json = wants_json(&arguments);
     let answers_with_1 = answers_with_1(&arguments);
     let apart = move |problem: Problem| match problem.exit {
@@ -226,10 +219,6 @@ fn subcommand(arguments: &[OsString]) -> Option<String> {
         Err(_) => first,
     }
 }
-
-/// The commands that need the built-in database, whatever their options are, unless another one
-/// replaces it.
-const WITH_DATABASE: [&str; 4] = ["plan", "apply", "doctor", "explain"];
 
 /// Says what the problem is, and returns the exit code.
 fn tell(problem: &Problem, wants_json: bool) -> u8 {

@@ -154,8 +154,5 @@ pub(crate) fn text(asked: &str, answer: &Answer, database: &Database, look: Look
 }
 
 fn titles(database: &Database, ids: &str) -> String {
-    source_titles(
-        database,
-        &ids.split(", ").map(str::to_owned).collect::<Vec<_>>(),
-    )
+    source_titles(database, &ids.split(", ").collect::<Vec<_>>())
 }

@@ -228,7 +228,6 @@ fn branches(database: &Database) -> String {
 }
 
 fn footer(database: &Database) -> String {
-    let named = |id: &String| database.sources.iter().find(|s| s.id == *id);
     let ids: std::collections::BTreeSet<_> = database
         .architectures
         .iter()
@@ -236,7 +235,7 @@ fn footer(database: &Database) -> String {
         .collect();
     let sources: String = ids
         .into_iter()
-        .filter_map(named)
+        .filter_map(|id| database.source(id))
         .map(|s| format!("<li>{}: {}</li>", escaped(&s.title), escaped(&s.location)))
         .collect();
     format!(

@@ -263,7 +263,7 @@ fn card(
         .gpus
         .iter()
         .filter(of_device)
-        .find(|g| g.subsystem.is_some() && g.subsystem == gpu.subsystem);
+        .find(|g| g.subsystem.is_some() && g.subsystem.as_deref() == gpu.subsystem.as_deref());
     let known = own.or_else(|| {
         db.gpus
             .iter()

@@ -332,11 +332,11 @@ pub fn unit(gpu: &Gpu, slot: usize, driver: Option<&str>) -> gpusetup::host::Gpu
     gpusetup::host::Gpu {
         address: format!("0000:{slot:02x}:00.0"),
         pci_id: format!("10de:{}", gpu.device),
-        subsystem: gpu.subsystem.clone(),
+        subsystem: gpu.subsystem.map(String::from),
         class: "0302".to_owned(),
         bound_to: driver.map(str::to_owned),
         driver_unseen: false,
-        name: Some(gpu.name.clone()),
+        name: Some(gpu.name.to_string()),
         compute_capability: gpu.compute_capability,
         assumed: false,
     }

@@ -24,6 +24,7 @@ pub use record::record;
 
 use crate::{Comparison, Result, project};
 use gpusetup_database::compat::Database;
+use gpusetup_database::text::Text;
 use input::{Input, Kind};
 use lists::List;
 use notes::Notes;
@@ -334,14 +335,10 @@ fn is_left_out(platform: &str, report: &mut Report) -> bool {
 /// Compares every listed file with the file of the same name in the database, whatever it is of,
 /// and lists with each other.
 fn compare_archives(lists: &[List], database: &Database, report: &mut Report) {
-    let mut known: BTreeMap<String, (Option<String>, Option<u64>, String)> = BTreeMap::new();
+    let mut known: BTreeMap<String, (Option<Text>, Option<u64>, String)> = BTreeMap::new();
     for artifact in database.artifacts() {
-        let ours = (
-            artifact.sha256.clone(),
-            artifact.size,
-            "the database".to_owned(),
-        );
-        known.entry(artifact.file.clone()).or_insert(ours);
+        let ours = (artifact.sha256, artifact.size, "the database".to_owned());
+        known.entry(artifact.file.to_string()).or_insert(ours);
     }
     for release in &database.component_releases {
         for (component, archive) in release
@@ -351,7 +348,7 @@ fn compare_archives(lists: &[List], database: &Database, report: &mut Report) {
         {
             let artifact = release.artifact(component, archive);
             let ours = (artifact.sha256, artifact.size, "the database".to_owned());
-            known.entry(artifact.file).or_insert(ours);
+            known.entry(artifact.file.to_string()).or_insert(ours);
         }
     }
     for list in lists {
@@ -361,7 +358,7 @@ fn compare_archives(lists: &[List], database: &Database, report: &mut Report) {
             .flat_map(|component| &component.archives)
         {
             let theirs = (
-                Some(archive.sha256.clone()),
+                Some(archive.sha256.as_str().into()),
                 Some(archive.size),
                 list.input.clone(),
             );

@@ -9,7 +9,6 @@ use gpusetup_database::error_code::ErrorCode;
 use gpusetup_database::message::Message;
 use gpusetup_database::subject::Subject;
 use std::sync::OnceLock;
-use std::thread;
 
 /// The version of the database, without decoding it.
 pub const VERSION: &str = env!("GPUSETUP_DATABASE_VERSION");
@@ -20,7 +19,7 @@ pub const KEY_LIST: Option<&str> = option_env!("GPUSETUP_KEY_LIST");
 /// The languages beside English: code, name and packed texts of each, in postcard's form.
 pub const LANGUAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/languages.bin"));
 
-/// Decodes the database.
+/// The database. Its tables are decoded when they are first read.
 ///
 /// # Panics
 ///
@@ -33,17 +32,10 @@ pub fn embedded() -> Database {
 
 static SHARED: OnceLock<Database> = OnceLock::new();
 
-/// The database, decoded once. It stays for as long as the process lives: giving back its thousands
+/// The database of this process. It stays for as long as the process lives: giving back its thousands
 /// of texts one by one takes longer than some plans.
 pub fn shared() -> &'static Database {
     SHARED.get_or_init(embedded)
-}
-
-/// Begins to decode it on another core, for a program that will need it and has something else to
-/// do before.
-pub fn prepare() {
-    // Without a thread, whoever needs the database decodes it.
-    let _ = thread::Builder::new().spawn(shared);
 }
 
 /// What `explain` says of ids.

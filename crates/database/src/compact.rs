@@ -3,6 +3,7 @@
 //! build from the same sources reads.
 
 use crate::compat::Database;
+use crate::text;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -27,30 +28,39 @@ pub enum CompactError {
 ///
 /// If the value has no such form: a list of unknown length.
 pub fn pack(value: &impl Serialize) -> Result<Vec<u8>, CompactError> {
-    Ok(lz4_flex::block::compress_prepend_size(
-        &postcard::to_stdvec(value)?,
-    ))
+    let (value, texts) = text::gathered(|| postcard::to_stdvec(value));
+    let mut all = postcard::to_stdvec(&texts)?;
+    all.extend(value?);
+    Ok(lz4_flex::block::compress_prepend_size(&all))
 }
 
-/// The value in compact form.
+/// The value in compact form. The texts in it stay in memory.
 ///
 /// # Errors
 ///
 /// If the bytes are not from [`pack`], or from a value of another type.
 pub(crate) fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CompactError> {
-    Ok(postcard::from_bytes(
-        &lz4_flex::block::decompress_size_prepended(bytes)?,
-    )?)
+    let all = lz4_flex::block::decompress_size_prepended(bytes)?;
+    let (texts, value) = postcard::take_from_bytes::<text::Joined>(&all)?;
+    Ok(text::with(texts, || postcard::from_bytes(value))?)
 }
 
-/// A database in compact form. It is compiled here, and optimised as this package is: it is the
-/// longest part of most commands.
+/// The compact form of a database: each of its tables is packed by itself.
 ///
 /// # Errors
 ///
-/// As for [`unpack`].
-pub fn unpack_database(bytes: &[u8]) -> Result<Database, CompactError> {
-    unpack(bytes)
+/// As for [`pack`].
+pub fn pack_database(database: &Database) -> Result<Vec<u8>, CompactError> {
+    Ok(postcard::to_stdvec(database)?)
+}
+
+/// A database in compact form. Its tables are decoded when they are first read.
+///
+/// # Errors
+///
+/// If the bytes are not from [`pack_database`].
+pub fn unpack_database(bytes: &'static [u8]) -> Result<Database, CompactError> {
+    Ok(postcard::from_bytes(bytes)?)
 }
 
 /// Decodes a value that the build put into the program.
@@ -74,6 +84,6 @@ mod tests {
         assert!(packed.len() < 100, "{}", packed.len());
         assert_eq!(unpack::<Vec<String>>(&packed).expect("the same"), value);
         assert!(unpack::<Vec<String>>(&packed[..packed.len() - 1]).is_err());
-        assert!(unpack_database(&packed).is_err());
+        assert!(unpack_database(packed.leak()).is_err());
     }
 }

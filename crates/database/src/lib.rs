@@ -15,5 +15,6 @@ pub mod message;
 pub mod signed;
 pub mod subject;
 pub mod sum;
+pub mod text;
 pub mod version;
 pub mod yaml;

@@ -95,7 +95,11 @@ pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecErr
         by_architecture(database, what)?
     } else {
         match database.gpu_named(what) {
-            Ok(known) => assumed(pci_id(known.device.0), known.subsystem.clone(), Some(known)),
+            Ok(known) => assumed(
+                pci_id(known.device.0),
+                known.subsystem.map(String::from),
+                Some(known),
+            ),
             Err(e) => return by_family(database, what, count, e),
         }
     };
@@ -488,7 +492,7 @@ pub fn architecture_of(database: &Database, spec: &str) -> Option<String> {
     database
         .gpu(gpu.device()?, gpu.subsystem.as_deref())?
         .only_on
-        .clone()
+        .map(String::from)
 }
 
 /// A name without what people leave out: blanks, hyphens, underscores and case.
@@ -528,7 +532,11 @@ fn system<'a>(database: &'a Database, name: &str) -> Option<&'a System> {
 
 /// A GPU of the database, as if it were on the bus.
 pub fn known_gpu(known: &compat::Gpu) -> Gpu {
-    assumed(pci_id(known.device.0), known.subsystem.clone(), Some(known))
+    assumed(
+        pci_id(known.device.0),
+        known.subsystem.map(String::from),
+        Some(known),
+    )
 }
 
 /// A GPU of a compute capability, as if it were on the bus; none if the database does not know the
@@ -545,7 +553,7 @@ fn assumed(pci_id: String, subsystem: Option<String>, known: Option<&compat::Gpu
         class: "0302".to_owned(),
         bound_to: None,
         driver_unseen: false,
-        name: known.map(|g| g.name.clone()),
+        name: known.map(|g| g.name).map(String::from),
         compute_capability: known.and_then(|g| g.compute_capability),
         assumed: true,
     }

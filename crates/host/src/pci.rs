@@ -66,7 +66,7 @@ fn gpu(function: Function, database: &Database) -> Gpu {
         class: format!("{:04x}", function.class),
         bound_to: function.driver,
         driver_unseen: false,
-        name: known.map(|g| g.name.clone()),
+        name: known.map(|g| g.name).map(String::from),
         compute_capability: known.and_then(|g| g.compute_capability),
         assumed: false,
     }

@@ -69,7 +69,7 @@ fn install_one(context: &StepContext, chosen: &ChosenAddOn, toolkit: &Path) -> S
     };
     let unpack = Operation::Unpack(Unpack {
         archive: context.cached(artifact),
-        sha256: artifact.sha256.clone().unwrap_or_default(),
+        sha256: artifact.sha256.unwrap_or_default().to_string(),
         into: places(chosen.artifact, layout, toolkit),
         limit: None,
     });

@@ -164,15 +164,12 @@ fn unpack(context: &StepContext, of: &Companion, archive: &Artifact) -> Vec<Act>
             to: (&file.to).into(),
         })
         .collect();
-    let (archive, sha256) = (
-        context.cached(archive),
-        archive.sha256.clone().unwrap_or_default(),
-    );
+    let (archive, sha256) = (context.cached(archive), archive.sha256.unwrap_or_default());
     vec![
         Act::needed(download),
         Act::needed(Unpack {
             archive,
-            sha256,
+            sha256: sha256.to_string(),
             into,
             limit: None,
         }),

@@ -140,7 +140,7 @@ impl StepContext<'_> {
     /// do not collide.
     pub(crate) fn cached(&self, artifact: &Artifact) -> PathBuf {
         let sum = artifact.sha256.as_deref().unwrap_or_default();
-        self.request.cache.join(short(sum)).join(&artifact.file)
+        self.request.cache.join(short(sum)).join(artifact.file)
     }
 
     /// The option that makes NVIDIA's installers unpack in the cache: `/tmp` is often too small.
@@ -151,8 +151,8 @@ impl StepContext<'_> {
     /// The operation that downloads an artifact; none if its URL or checksum is not known.
     pub(crate) fn download(&self, artifact: &Artifact) -> Option<Operation> {
         Some(Operation::Download(Download {
-            url: artifact.url.clone()?,
-            sha256: artifact.sha256.clone()?,
+            url: artifact.url?.to_string(),
+            sha256: artifact.sha256?.to_string(),
             size: artifact.size,
             to: self.cached(artifact),
         }))

@@ -237,10 +237,10 @@ fn other_generations(context: &StepContext, offer: &DriverOffer) -> Vec<String> 
 /// The file as others of the database are described.
 fn artifact(file: &DriverFile) -> Artifact {
     Artifact {
-        arch: file.is.arch.clone(),
-        file: file.file.clone(),
-        url: Some(file.url.clone()),
-        sha256: Some(file.sha256.clone()),
+        arch: file.is.arch.clone().into(),
+        file: file.file.clone().into(),
+        url: Some(file.url.clone().into()),
+        sha256: Some(file.sha256.clone().into()),
         size: file.size,
         agree: 0,
         note: None,
@@ -269,7 +269,7 @@ fn runfile(
         .chain(options.iter().cloned());
     // DKMS builds the modules for each kernel: two to four minutes each on two cores.
     let run = Run::new(argv, 3600)
-        .executing(file, artifact.sha256.clone().unwrap_or_default())
+        .executing(file, artifact.sha256.unwrap_or_default().to_string())
         .undone_by(UNINSTALL);
     // NVIDIA's installer replaces no driver that something uses.
     let manager = context

@@ -490,11 +490,11 @@ fn fetches(plan: &Plan, id: StepId) -> bool {
 }
 
 fn locked(artifact: &Artifact) -> Option<LockedArtifact> {
-    let (url, sha256) = (artifact.url.clone()?, artifact.sha256.clone()?);
+    let (url, sha256) = (artifact.url?, artifact.sha256?);
     Some(LockedArtifact {
-        file: artifact.file.clone(),
-        url,
-        sha256,
+        file: artifact.file.to_string(),
+        url: url.to_string(),
+        sha256: sha256.to_string(),
         size: artifact.size,
     })
 }

@@ -52,7 +52,7 @@ pub(crate) fn install_cuda(context: &StepContext) -> Step {
         context.temporary(),
     ];
     let run = Run::new(argv, 3600)
-        .executing(file, artifact.sha256.clone().unwrap_or_default())
+        .executing(file, artifact.sha256.unwrap_or_default().to_string())
         .creating([toolkit.to_owned()])
         .changing([
             context.default_toolkit(),

@@ -108,7 +108,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
             },
         };
         return Ok(Card {
-            name: known.name.clone(),
+            name: known.name.to_string(),
             capability: known.compute_capability,
             modules: known.modules.clone(),
             first_branch: architecture
@@ -119,13 +119,13 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
             listed_from: known.listed_from.clone(),
             last_branch,
             is_listed: database.is_listed(known),
-            line: known.line.clone(),
+            line: known.line.map(String::from),
             data_center: known.line.as_deref() == Some("Tesla/Data Center"),
             is_virtual: gpu
                 .subsystem
                 .as_deref()
                 .is_some_and(|id| database.is_virtual_gpu(known.device, id)),
-            only_on: known.only_on.clone(),
+            only_on: known.only_on.map(String::from),
             embedded: architecture.and_then(|a| a.embedded.clone()),
             sources: known.sources.clone(),
         });

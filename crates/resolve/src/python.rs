@@ -122,12 +122,13 @@ impl PythonPackage {
                         .join(" ")
                 ),
         }));
-        let mut sources: Vec<String> = install
+        let of_conda = conda.iter().flat_map(|(_, sources)| *sources);
+        let mut sources: Vec<_> = install
             .iter()
             .flat_map(|install| install.sources)
-            .cloned()
+            .chain(of_conda)
+            .map(ToString::to_string)
             .collect();
-        sources.extend(conda.iter().flat_map(|(_, sources)| *sources).cloned());
         sources.dedup();
         let newest = of_series().next();
         Self {

@@ -54,7 +54,7 @@ pub(crate) fn reasons(
             .into_iter()
             .flatten()
             .chain(&release.sources)
-            .map(String::as_str)
+            .map(|source| source.as_str())
             .collect();
         say("cuda", rule.into(), text, sources.join(", "));
     }

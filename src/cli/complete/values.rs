@@ -110,7 +110,7 @@ pub(crate) fn gpus_of(database: &Database, typed: &str) -> Vec<Candidate> {
         let ids = database.gpus.iter().filter(|gpu| gpu.subsystem.is_none());
         return completing(
             typed,
-            ids.map(|gpu| Candidate::new(format!("10de:{}", gpu.device), &gpu.name)),
+            ids.map(|gpu| Candidate::new(format!("10de:{}", gpu.device), gpu.name)),
         );
     }
     let names = gpu_names(database)

@@ -147,7 +147,7 @@ impl Host {
             {
                 all.push(json!({
                     "address": format!("0000:{:02x}:00.0", all.len()), "pci_id": format!("10de:{}", gpu.device),
-                    "subsystem": self.subsystem.as_ref().or(gpu.subsystem.as_ref()), "class": "0302", "bound_to": "nouveau", "name": gpu.name,
+                    "subsystem": self.subsystem.as_deref().or(gpu.subsystem.as_deref()), "class": "0302", "bound_to": "nouveau", "name": gpu.name,
                     "compute_capability": gpu.compute_capability.map(|c| c.to_string()), "assumed": false,
                 }));
             }

@@ -182,10 +182,9 @@ fn one(
             differ("the list has it twice".to_owned(), name(board));
             continue;
         }
-        let exact = database
-            .gpus
-            .iter()
-            .find(|gpu| gpu.device == board.device && gpu.subsystem == board.subsystem);
+        let exact = database.gpus.iter().find(|gpu| {
+            gpu.device == board.device && gpu.subsystem.as_deref() == board.subsystem.as_deref()
+        });
         let gpu = match exact.or_else(|| database.gpu(board.device, board.subsystem.as_deref())) {
             Some(gpu) if exact.is_some() => gpu,
             // The record is of all other boards of the device. Some lists name these boards alone.
@@ -220,7 +219,7 @@ fn one(
                 }
                 continue;
             }
-            (Some(legacy), ours) if ours.as_ref() != Some(legacy) => {
+            (Some(legacy), ours) if ours.as_deref() != Some(legacy) => {
                 let ours = ours.as_deref().unwrap_or("none");
                 differ(
                     format!("its last branch is {legacy}; the database has {ours}"),

@@ -5,7 +5,7 @@
 
 use super::archive::{self, ArchiveError, MAX_BYTES};
 use super::is_newer;
-use gpusetup_database::compact::SHAPE;
+use gpusetup_database::compact::{self, CompactError, SHAPE};
 use gpusetup_database::compat::Database;
 use gpusetup_database::signed;
 use gpusetup_database::sum::sha256;
@@ -317,15 +317,17 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> StoreError + use<> {
 }
 
 /// The file format: the hash of the types, a checksum of what follows, and the database.
-pub(crate) fn to_compact(database: &Database) -> Result<Vec<u8>, postcard::Error> {
-    let body = postcard::to_stdvec(database)?;
+pub(crate) fn to_compact(database: &Database) -> Result<Vec<u8>, CompactError> {
+    let body = compact::pack_database(database)?;
     Ok([SHAPE.as_bytes(), sha256(&body).as_bytes(), &body].concat())
 }
 
 pub(crate) fn from_compact(bytes: &[u8]) -> Option<Database> {
     let body = bytes.strip_prefix(SHAPE.as_bytes())?;
     let (sum, body) = body.split_at_checked(64)?;
-    (sha256(body).as_bytes() == sum)
-        .then(|| postcard::from_bytes(body).ok())
-        .flatten()
+    if sha256(body).as_bytes() != sum {
+        return None;
+    }
+    // A process has one database.
+    compact::unpack_database(body.to_vec().leak()).ok()
 }

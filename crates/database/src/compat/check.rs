@@ -8,6 +8,7 @@ use super::{
     AddOn, AddOnId, Artifact, CallForm, Companion, CompanionId, Database, DriverVariant,
     EngineForm, Fabric, FrameworkNeeds, Gpu, PciDevice, SourceId, VersionRule,
 };
+use crate::text::Text;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::Hash;
@@ -15,14 +16,14 @@ use std::hash::Hash;
 #[derive(Default)]
 pub(super) struct Checker {
     problems: Vec<Problem>,
-    sources: HashSet<String>,
-    sums: HashMap<String, String>,
+    sources: HashSet<SourceId>,
+    sums: HashMap<Text, Text>,
 }
 
 /// Returns everything that is wrong with a database.
 pub fn check(database: &Database) -> Vec<Problem> {
     let mut c = Checker {
-        sources: database.sources.iter().map(|s| s.id.clone()).collect(),
+        sources: database.sources.iter().map(|s| s.id).collect(),
         ..Checker::default()
     };
     let version = Record::of("version", "", "");
@@ -941,7 +942,7 @@ fn drivers(database: &Database, c: &mut Checker) {
             );
         }
         for a in &d.artifacts {
-            let record = Record::of("drivers", "file", &a.artifact.file);
+            let record = Record::of("drivers", "file", a.artifact.file);
             c.sourced(&record, &a.artifact.sources);
             c.file(&record, &a.artifact, d.version);
             if let DriverVariant::Companion(id) = a.variant {
@@ -1503,8 +1504,8 @@ impl Checker {
         }
         for source in sources
             .iter()
-            .filter(|s| !self.sources.contains(*s))
-            .cloned()
+            .copied()
+            .filter(|s| !self.sources.contains(s))
             .collect::<Vec<_>>()
         {
             self.wrong(record, "sources", format!("{source} is not in the sources"));
@@ -1610,7 +1611,10 @@ impl Checker {
     }
 
     fn file(&mut self, record: &Record, a: &Artifact, version: impl fmt::Display) {
-        if a.url.as_ref().is_some_and(|url| !url.ends_with(&a.file)) {
+        if a.url
+            .as_ref()
+            .is_some_and(|url| !url.ends_with(a.file.as_str()))
+        {
             self.wrong(record, "url", format!("does not end in {}", a.file));
         }
         // Some file names omit the dots: vulkan-beta-5809418-linux.
@@ -1643,7 +1647,7 @@ impl Checker {
         }
         if let Some(other) = self
             .sums
-            .insert(sum.clone(), a.file.clone())
+            .insert(*sum, a.file)
             .filter(|other| *other != a.file)
         {
             self.wrong(record, "sha256", format!("is also the checksum of {other}"));

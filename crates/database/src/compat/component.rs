@@ -3,6 +3,7 @@
 //! which components a request includes.
 
 use super::{Artifact, Database, SourceId};
+use crate::text::Text;
 use crate::version::CudaVersion;
 use serde::{Deserialize, Serialize};
 
@@ -75,11 +76,11 @@ pub struct ReleasedComponent {
 #[serde(deny_unknown_fields)]
 pub struct ComponentArchive {
     /// `x86_64`, `sbsa`, `ppc64le`.
-    pub arch: String,
+    pub arch: Text,
     /// The size in bytes.
     pub size: u64,
     /// The SHA-256 in lower-case hexadecimal.
-    pub sha256: String,
+    pub sha256: Text,
 }
 
 impl Component {
@@ -113,10 +114,10 @@ impl ComponentRelease {
         let (name, arch) = (&component.name, &archive.arch);
         let file = format!("{name}-linux-{arch}-{}-archive.tar.xz", component.version);
         Artifact {
-            arch: arch.clone(),
-            url: Some(format!("{}/{name}/linux-{arch}/{file}", self.base)),
-            file,
-            sha256: Some(archive.sha256.clone()),
+            arch: *arch,
+            url: Some(format!("{}/{name}/linux-{arch}/{file}", self.base).into()),
+            file: file.into(),
+            sha256: Some(archive.sha256),
             size: Some(archive.size),
             agree: self.agree,
             note: None,

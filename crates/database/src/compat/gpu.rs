@@ -1,6 +1,7 @@
 //! GPUs, by their PCI ids, and their architectures.
 
 use super::SourceId;
+use crate::text::Text;
 use crate::version::{ComputeCapability, CudaVersion, DriverVersion};
 use serde::{Deserialize, Serialize};
 
@@ -80,13 +81,13 @@ pub struct Gpu {
     /// The subsystem id of the only board this entry describes, `10de:1463`; none for every other
     /// board of the device.
     #[serde(default)]
-    pub subsystem: Option<String>,
+    pub subsystem: Option<Text>,
     /// The marketing name.
-    pub name: String,
+    pub name: Text,
     /// The chip, `GA100`.
-    pub chip: String,
+    pub chip: Text,
     /// The name of the chip, `GA100`.
-    pub architecture: String,
+    pub architecture: Text,
     /// None for chips that cannot compute, and for announced ones without a published number.
     #[serde(default)]
     pub compute_capability: Option<ComputeCapability>,
@@ -95,7 +96,7 @@ pub struct Gpu {
     /// The last driver branch that supports it; none is "current". A string if it is not a current
     /// branch number (`173.14`).
     #[serde(default)]
-    pub last_driver_branch: Option<String>,
+    pub last_driver_branch: Option<Text>,
     /// The oldest driver branch whose published GPU list contains it.
     #[serde(default)]
     pub first_driver_branch: Option<u16>,
@@ -110,17 +111,17 @@ pub struct Gpu {
     pub listed_from: Vec<DriverVersion>,
     /// `GeForce`, `Tesla/Data Center`, …
     #[serde(default)]
-    pub line: Option<String>,
+    pub line: Option<Text>,
     /// `PCIe`, `SXM4`, …
     #[serde(default)]
-    pub form: Option<String>,
+    pub form: Option<Text>,
     /// The machine architecture it is built into, if it is not a separate board: `aarch64` for
     /// Grace.
     #[serde(default)]
-    pub only_on: Option<String>,
+    pub only_on: Option<Text>,
     /// The name that usually means this board when several boards share it: `H100`.
     #[serde(default)]
-    pub known_as: Option<String>,
+    pub known_as: Option<Text>,
     /// The board's memory, in GB as NVIDIA counts it.
     #[serde(default)]
     pub memory_gb: Option<u16>,
@@ -132,7 +133,7 @@ pub struct Gpu {
     pub mig: bool,
     /// How sources differ, and which value was used.
     #[serde(default)]
-    pub(crate) disagreement: Option<String>,
+    pub(crate) disagreement: Option<Text>,
     /// The sources.
     pub sources: Vec<SourceId>,
 }

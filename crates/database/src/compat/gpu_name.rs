@@ -113,8 +113,8 @@ impl Database {
             (
                 g.compute_capability,
                 g.modules.clone(),
-                g.last_driver_branch.clone(),
-                g.only_on.clone(),
+                g.last_driver_branch,
+                g.only_on,
             )
         };
         let Some(first) = found.first() else {
@@ -277,24 +277,34 @@ impl Database {
 /// A GPU whose name has these words, with the board's form and memory beside them. A name is split
 /// into its words by `words`.
 fn matched<'a>(gpu: &'a Gpu, asked: &[String], words: fn(&str) -> Vec<&str>) -> Option<Match<'a>> {
-    if asked.is_empty() {
+    if asked.is_empty() || !has_letters(gpu, asked) {
         return None;
     }
     // A slash separates the names of two boards.
-    let of_board = |name: &'a str| {
-        let words = words(name);
-        let skipped = skipped(gpu, &words, asked)?;
-        let surplus = skipped.count_ones() as usize;
-        Some(Match {
-            gpu,
-            surplus,
-            is_of_model: tells_model(&words, skipped),
-        })
-    };
     gpu.name
         .split(" / ")
-        .filter_map(of_board)
+        .filter_map(|name| matched_board(gpu, &words(name), asked))
         .min_by_key(|m| m.surplus)
+}
+
+fn matched_board<'a>(gpu: &'a Gpu, name: &[&str], asked: &[String]) -> Option<Match<'a>> {
+    let skipped = skipped(gpu, name, asked)?;
+    Some(Match {
+        gpu,
+        surplus: skipped.count_ones() as usize,
+        is_of_model: tells_model(name, skipped),
+    })
+}
+
+/// Whether a name has the letters of the requested words in their order, without which it has not
+/// the words: most names have not, and splitting each into words takes longer than a plan.
+fn has_letters(gpu: &Gpu, asked: &[String]) -> bool {
+    let mut letters = gpu.name.bytes();
+    asked
+        .iter()
+        .filter(|word| !is_of_board(gpu, word))
+        .flat_map(|word| word.bytes())
+        .all(|wanted| letters.any(|letter| letter.eq_ignore_ascii_case(&wanted)))
 }
 
 /// A GPU whose model is this number with letters before it: `A6000` for 6000.
@@ -437,13 +447,13 @@ fn skipped(gpu: &Gpu, name: &[&str], asked: &[String]) -> Option<u32> {
 
 /// Whether a word is the board's form (`sxm` or `sxm5`, `pcie`) or its memory (`80gb`).
 fn is_of_board(gpu: &Gpu, word: &str) -> bool {
-    let form = gpu.form.as_deref().unwrap_or_default();
-    let is_form = form.eq_ignore_ascii_case(word)
-        || form
-            .trim_end_matches(|c: char| c.is_ascii_digit())
-            .eq_ignore_ascii_case(word);
-    let memory = memory(word);
-    !form.is_empty() && is_form || memory.is_some() && memory == gpu.memory_gb
+    let is_form = gpu.form.as_deref().is_some_and(|form| {
+        form.eq_ignore_ascii_case(word)
+            || form
+                .trim_end_matches(|c: char| c.is_ascii_digit())
+                .eq_ignore_ascii_case(word)
+    });
+    is_form || gpu.memory_gb.is_some() && memory(word) == gpu.memory_gb
 }
 
 /// The gigabytes in `80gb`, `80gib` and `80g`.

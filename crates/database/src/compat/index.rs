@@ -32,7 +32,7 @@ pub fn cuda_arch(machine: &str) -> &str {
 /// The index of a database, made when it is first used. A copy of a database starts without one,
 /// because copies are made to be changed; a database must not be changed after its first search.
 #[derive(Default)]
-pub(super) struct Indexed(OnceLock<Index>);
+pub(super) struct Indexed(Index);
 
 impl Clone for Indexed {
     fn clone(&self) -> Self {
@@ -53,16 +53,20 @@ impl fmt::Debug for Indexed {
     }
 }
 
+#[derive(Default)]
 struct Index {
     /// Parallel to [`MACHINES`].
     machines: [OnceLock<Rows>; MACHINES.len()],
     /// Positions in [`Database::sources`], by id.
-    sources: Vec<u32>,
+    sources: OnceLock<Vec<u32>>,
     /// By component release: the position of its entry for each of the database's components.
-    entries: Vec<OnceLock<Vec<Option<u32>>>>,
+    entries: OnceLock<Vec<OnceLock<Entries>>>,
     /// By component: its needs.
     needs: OnceLock<Vec<Vec<NeedRow>>>,
 }
+
+/// The position of a release's entry for each of the database's components.
+type Entries = Vec<Option<u32>>;
 
 /// The position of a component's need, and that of the component needed, if it is known.
 type NeedRow = (u32, Option<u32>);
@@ -135,7 +139,7 @@ pub struct PublishedAddOn<'a> {
 
 impl Database {
     fn index(&self) -> &Index {
-        self.index.0.get_or_init(|| Index::of(self))
+        &self.index.0
     }
 
     /// What is published for a machine architecture, `aarch64`; nothing for one that CUDA does not
@@ -154,7 +158,11 @@ impl Database {
 
     /// The source with this id.
     pub fn source(&self, id: &str) -> Option<&Source> {
-        let sorted = &self.index().sources;
+        let sorted = self.index().sources.get_or_init(|| {
+            let mut all: Vec<_> = (0..self.sources.len() as u32).collect();
+            all.sort_by_key(|at| self.sources[*at as usize].id);
+            all
+        });
         let at = sorted
             .binary_search_by(|at| self.sources[*at as usize].id.as_str().cmp(id))
             .ok()?;
@@ -177,9 +185,12 @@ impl Database {
                 .position(|released| c.is_called(&released.name))
                 .map(|at| at as u32)
         };
-        let entries =
-            self.index().entries[at].get_or_init(|| self.components.iter().map(entry).collect());
-        entries
+        let entries = self.index().entries.get_or_init(|| {
+            let releases = self.component_releases.iter();
+            releases.map(|_| OnceLock::new()).collect()
+        });
+        entries[at]
+            .get_or_init(|| self.components.iter().map(entry).collect())
             .iter()
             .map(|at| at.map(|at| &release.components[at as usize]))
     }
@@ -305,24 +316,6 @@ impl<'a> Published<'a> {
                 .range
                 .map(|at| &self.database.add_on_ranges[at as usize]),
             glibc_min: row.glibc_min,
-        }
-    }
-}
-
-impl Index {
-    fn of(database: &Database) -> Self {
-        let mut sources: Vec<_> = (0..database.sources.len() as u32).collect();
-        sources.sort_by_key(|at| &database.sources[*at as usize].id);
-        let entries = database
-            .component_releases
-            .iter()
-            .map(|_| OnceLock::new())
-            .collect();
-        Self {
-            machines: Default::default(),
-            sources,
-            entries,
-            needs: OnceLock::new(),
         }
     }
 }

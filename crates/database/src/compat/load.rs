@@ -128,11 +128,10 @@ pub fn parse<'a>(
     if !misshapes.is_empty() {
         return Err(LoadError::Shape(misshapes));
     }
-    let mut database = all.into_database(sha256(summed));
-    database
-        .distributions
+    all.distributions
         .iter_mut()
         .for_each(Distribution::add_signed_offers);
+    let database = all.into_database(sha256(summed));
     let mut problems = check::check(&database);
     problems
         .iter_mut()

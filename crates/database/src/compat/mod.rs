@@ -29,6 +29,7 @@ mod query;
 mod repository;
 mod short_name;
 mod source;
+mod table;
 mod tables;
 mod tally;
 mod xid;
@@ -91,8 +92,10 @@ pub use tally::Tally;
 pub(crate) use xid::Sxid;
 pub use xid::{Xid, XidAction};
 
+use crate::text::Text;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
+use table::Table;
 use tables::tables;
 
 /// The database of this project, for tests.
@@ -109,7 +112,7 @@ fn known() -> &'static Database {
 }
 
 /// A key of [`Database::sources`]; every fact names the sources that publish it.
-pub type SourceId = String;
+pub type SourceId = Text;
 
 tables! {
     /// The sources of the facts.

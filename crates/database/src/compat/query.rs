@@ -6,6 +6,7 @@ use super::{
     GuideSystem, KernelLimit, Known, MigProfile, ModuleFlavour, NvSwitch, PackageManager,
     PciDevice, Rename, Role, SourceId, Sxid, Xid,
 };
+use crate::text::Text;
 use crate::version::{
     ComputeCapability, CudaVersion, DriverVersion, FrameworkVersion, Requirement,
 };
@@ -27,11 +28,11 @@ impl Database {
     }
 
     /// The URL of the file with this checksum.
-    pub fn published(&self, sha256: &str) -> Option<String> {
+    pub fn published(&self, sha256: &str) -> Option<Text> {
         let whole = self
             .artifacts()
             .find(|a| a.sha256.as_deref() == Some(sha256))
-            .and_then(|a| a.url.clone());
+            .and_then(|a| a.url);
         whole.or_else(|| self.component_archive(sha256)?.url)
     }
 

@@ -1,6 +1,7 @@
 //! Where facts come from, and files that can be downloaded.
 
 use super::SourceId;
+use crate::text::Text;
 use serde::{Deserialize, Serialize};
 
 /// A subject on which whole sources differ, beyond a single fact.
@@ -56,15 +57,15 @@ pub(crate) enum Known {
 #[serde(deny_unknown_fields)]
 pub struct Artifact {
     /// The architecture: `x86_64`, `sbsa`, `aarch64`, `ppc64le`, …
-    pub arch: String,
+    pub arch: Text,
     /// The name of the file.
-    pub file: String,
+    pub file: Text,
     /// Its URL; none if only the name is known.
     #[serde(default)]
-    pub url: Option<String>,
+    pub url: Option<Text>,
     /// The SHA-256 in lower-case hexadecimal. A file without one is never used.
     #[serde(default)]
-    pub sha256: Option<String>,
+    pub sha256: Option<Text>,
     /// The size in bytes.
     #[serde(default)]
     pub size: Option<u64>,
@@ -73,10 +74,10 @@ pub struct Artifact {
     pub agree: u8,
     /// A note for readers: a name that is only expected, …
     #[serde(default)]
-    pub note: Option<String>,
+    pub note: Option<Text>,
     /// How sources differ, and which value was used.
     #[serde(default)]
-    pub disagreement: Option<String>,
+    pub disagreement: Option<Text>,
     /// The sources.
     pub sources: Vec<SourceId>,
 }

@@ -38,6 +38,7 @@ macro_rules! tables {
     })+) => {
         /// The whole database.
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(bound(deserialize = "'de: 'static"))]
         pub struct Database {
             /// The day of the latest change, `2026.11.20`.
             pub version: String,
@@ -46,7 +47,7 @@ macro_rules! tables {
             pub expires: Option<String>,
             /// SHA-256, in lower-case hexadecimal, over all files in the order of their names.
             pub sha256: String,
-            $($(#[$doc])* pub $table: Vec<$Row>,)+
+            $($(#[$doc])* pub $table: Table<$Row>,)+
             /// All of it arranged for searches.
             #[serde(skip)]
             index: index::Indexed,
@@ -81,7 +82,7 @@ macro_rules! tables {
                     version: self.version.unwrap_or_default(),
                     expires: self.expires,
                     sha256,
-                    $($table: self.$table,)+
+                    $($table: self.$table.into(),)+
                     index: index::Indexed::default(),
                 }
             }

@@ -217,7 +217,7 @@ impl Database {
             say(format!("MIG profile {}", p.name), p.disagreement.as_deref());
         }
         for a in artifacts {
-            say(a.file.clone(), a.disagreement.as_deref());
+            say(a.file.to_string(), a.disagreement.as_deref());
         }
         for g in &self.gpus {
             say(
