@@ -154,12 +154,9 @@ fn package(
     of: &AddOn,
     version: AddOnVersion,
 ) -> Option<(AddOnVersion, Option<u16>)> {
-    let known = |(name, v): (&str, &str)| {
-        Some((upstream(v).parse::<AddOnVersion>().ok()?, cuda_of(name, v)))
-    };
     packages
         .of(of)
-        .filter_map(known)
+        .filter_map(|(name, v)| Some((upstream(v).parse::<AddOnVersion>().ok()?, cuda_of(name, v))))
         .filter(|(v, _)| v.has_files_of(version))
         .max()
 }
@@ -239,28 +236,23 @@ fn files(reader: &mut Reader, directory: &Path, names: Vec<String>) -> Vec<Libra
     for file in files.iter().filter(|f| f.link.is_none()) {
         *alike.entry((file.soname.clone(), file.size)).or_default() += 1;
     }
-    let alike = |f: &LibraryFile| {
-        alike
-            .get(&(f.soname.clone(), f.size))
-            .is_some_and(|n| *n > 1)
-    };
     // Hashing whole libraries takes seconds, so only files that may be copies in place of a link
     // are hashed, and each once however many names it has.
     let mut summed: BTreeMap<(u64, u64), Option<String>> = BTreeMap::new();
-    for file in files.iter_mut().filter(|f| f.link.is_none() && alike(f)) {
+    for file in files.iter_mut().filter(|f| f.link.is_none()) {
+        if alike.get(&(file.soname.clone(), file.size)) == Some(&1) {
+            continue;
+        }
         let path = directory.join(&file.name);
         let what = format!("the bytes of {}", quoted_path(&path));
         let Some(inode) = reader.metadata(&path).map(|meta| (meta.dev(), meta.ino())) else {
             continue;
         };
-        let mut sum = || {
-            reader
-                .system
-                .sum(&path)
-                .map_err(|e| reader.miss(&what, e))
-                .ok()
-        };
-        file.sha256 = summed.entry(inode).or_insert_with(&mut sum).clone();
+        let sum = summed.entry(inode).or_insert_with(|| {
+            let sum = reader.system.sum(&path);
+            sum.map_err(|e| reader.miss(&what, e)).ok()
+        });
+        file.sha256 = sum.clone();
     }
     files
 }

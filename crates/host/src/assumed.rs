@@ -63,34 +63,31 @@ pub enum SpecError {
 ///
 /// If no GPU has this name or id, or if several GPUs with different needs have it.
 pub fn assumed_gpus(database: &Database, spec: &str) -> Result<Vec<Gpu>, SpecError> {
-    let malformed = |problem: String| SpecError::Malformed { problem };
     if let Some(of_machine) = of_machine(database, spec) {
         return of_machine;
     }
-    let (what, count) = counted(spec.trim()).map_err(malformed)?;
+    let (what, count) = counted(spec.trim()).map_err(|problem| SpecError::Malformed { problem })?;
     if let Some(question) = which_system(database, what) {
         return Err(question);
     }
     let gpu = if what.is_empty() {
-        return Err(malformed(
-            "no GPU is named; use a PCI id, a name or a compute capability".to_owned(),
-        ));
+        let problem = "no GPU is named; use a PCI id, a name or a compute capability".to_owned();
+        return Err(SpecError::Malformed { problem });
     } else if is_brand(what) {
         let problem = format!(
             "`{what}` is a brand of GPUs with different needs; add the model, such as `tesla t4`"
         );
         return Err(SpecError::Ambiguous { problem });
     } else if what.contains(':') {
-        by_id(database, what).map_err(malformed)?
+        by_id(database, what).map_err(|problem| SpecError::Malformed { problem })?
     } else if let Some(device) = device_alone(what) {
-        assumed(pci_id(device), None, database.gpu(PciDevice(device), None))
+        of_device(database, PciDevice(device))
     } else if let Some(capability) = capability(what) {
-        by_capability(
-            database,
-            capability
-                .parse()
-                .map_err(|e: VersionError| malformed(e.to_string()))?,
-        )?
+        let capability = capability.parse().map_err(|e: VersionError| {
+            let problem = e.to_string();
+            SpecError::Malformed { problem }
+        })?;
+        by_capability(database, capability)?
     } else if database.architectures.iter().any(|a| is_called(a, what)) {
         by_architecture(database, what)?
     } else {
@@ -156,10 +153,13 @@ fn times(gpu: &Gpu, count: usize) -> Vec<Gpu> {
         .collect()
 }
 
+fn of_device(database: &Database, device: PciDevice) -> Gpu {
+    assumed(pci_id(device.0), None, database.gpu(device, None))
+}
+
 /// The GPUs of a cloud instance type or of a system; none if it is neither. Blanks, hyphens and
 /// case make no difference.
 fn of_machine(database: &Database, spec: &str) -> Option<Result<Vec<Gpu>, SpecError>> {
-    let of_id = |device: PciDevice| assumed(pci_id(device.0), None, database.gpu(device, None));
     if key(spec).trim_start_matches("nvidia").is_empty() {
         return None;
     }
@@ -171,11 +171,12 @@ fn of_machine(database: &Database, spec: &str) -> Option<Result<Vec<Gpu>, SpecEr
             );
             return Some(Err(SpecError::Unsupported { problem }));
         }
-        return Some(Ok(times(&of_id(instance.gpu), instance.count.into())));
+        let gpu = of_device(database, instance.gpu);
+        return Some(Ok(times(&gpu, instance.count.into())));
     }
     let system = system(database, spec)?;
     Some(match (system.gpu, system.compute_capability) {
-        (Some(device), _) => Ok(times(&of_id(device), system.count.into())),
+        (Some(device), _) => Ok(times(&of_device(database, device), system.count.into())),
         (None, Some(capability)) => {
             by_capability(database, capability).map(|gpu| times(&gpu, system.count.into()))
         }
@@ -248,13 +249,12 @@ fn which_of(name: &str, members: &[&str]) -> String {
 /// none if it is not a compute capability.
 fn capability(what: &str) -> Option<String> {
     let small = what.to_ascii_lowercase();
-    let digits = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
     if let Some(rest) = ["sm", "compute"]
         .iter()
         .find_map(|prefix| small.strip_prefix(prefix))
     {
         let rest = rest.trim_start_matches(['_', '-', ' ']);
-        return digits(rest).then(|| {
+        return rest.starts_with(|c: char| c.is_ascii_digit()).then(|| {
             if rest.contains('.') {
                 rest.to_owned()
             } else {
@@ -286,18 +286,19 @@ fn other_vendor(name: &str) -> Option<(&'static str, &'static str)> {
         ("dl1", "Intel", "has"),
     ];
     let small = name.to_lowercase();
-    let family = |word: &str| {
-        let letters = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
-        // `mi300x`: letters, a number, and possibly a letter.
-        let letters = word
-            .find(|c: char| c.is_ascii_digit())
-            .map_or(letters, |at| &word[..at]);
-        let found = FAMILIES
-            .iter()
-            .find(|(family, ..)| [letters, word].contains(family));
-        found.map(|(_, vendor, verb)| (*vendor, *verb))
-    };
-    small.split(|c: char| !c.is_alphanumeric()).find_map(family)
+    small
+        .split(|c: char| !c.is_alphanumeric())
+        .find_map(|word| {
+            let letters = word.trim_end_matches(|c: char| !c.is_ascii_alphabetic());
+            // `mi300x`: letters, a number, and possibly a letter.
+            let letters = word
+                .find(|c: char| c.is_ascii_digit())
+                .map_or(letters, |at| &word[..at]);
+            let found = FAMILIES
+                .iter()
+                .find(|(family, ..)| [letters, word].contains(family));
+            found.map(|(_, vendor, verb)| (*vendor, *verb))
+        })
 }
 
 /// What may stand between a count and a name: `8x h100`, `h100*8`.
@@ -367,8 +368,11 @@ fn four_digits(text: &str) -> Option<u16> {
         .flatten()
 }
 
+fn pci_number(text: &str) -> Option<u16> {
+    four_digits(text.strip_prefix("0x").unwrap_or(text))
+}
+
 fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
-    let number = |s: &str| four_digits(s.strip_prefix("0x").unwrap_or(s));
     let mut parts = text.splitn(3, ':');
     let (vendor, device) = (
         parts.next().unwrap_or_default(),
@@ -378,7 +382,7 @@ fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
         None => None,
         Some(board) => match board
             .split_once(':')
-            .map(|(vendor, board)| (number(vendor), number(board)))
+            .map(|(vendor, board)| (pci_number(vendor), pci_number(board)))
         {
             Some((Some(vendor), Some(board))) => Some(format!("{vendor:04x}:{board:04x}")),
             _ => {
@@ -388,7 +392,7 @@ fn by_id(database: &Database, text: &str) -> Result<Gpu, String> {
             }
         },
     };
-    match (number(vendor), number(device)) {
+    match (pci_number(vendor), pci_number(device)) {
         (Some(NVIDIA), Some(device)) if subsystem.is_some() => {
             let known = database.gpu(PciDevice(device), subsystem.as_deref());
             Ok(assumed(pci_id(device), subsystem, known))

@@ -37,28 +37,22 @@ fn installed(
             .next_back()
             .map(|(name, version)| (name.to_owned(), upstream(version).to_owned()))
     });
-    let has_program = || {
-        companion
-            .program
-            .as_ref()
-            .is_some_and(|program| reader.is_file(program))
-    };
+    let mut program = companion.program.iter();
     let is_loaded = module_files(companion)
         .iter()
         .any(|file| reader.is_file(file));
     // A module of the driver is there with the driver: what counts is that it is loaded.
     let is_part_of_driver = companion.is_part_of_driver() && is_loaded;
-    if of_package.is_none() && !has_program() && !is_part_of_driver {
+    if of_package.is_none() && !program.any(|program| reader.is_file(program)) && !is_part_of_driver
+    {
         return None;
     }
-    let is_enabled = |unit: &String| {
+    let enabled = companion.units.iter().all(|unit| {
         reader
             .system
             .link_target(Path::new(STARTED_AT_BOOT).join(unit))
             .is_some()
-    };
-    let enabled =
-        companion.units.iter().all(is_enabled) && (is_loaded || companion.kernel_module.is_none());
+    }) && (is_loaded || companion.kernel_module.is_none());
     let (package, version) = of_package.unzip();
     Some(InstalledCompanion {
         id: companion.id,

@@ -8,7 +8,7 @@ use gpusetup_packages::upstream;
 use gpusetup_text::text::quoted_path;
 use object::ReadCache;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The version of the gcc that `cc` or `gcc` leads to: `12.2.0`, or `12` if only the major version
 /// is known.
@@ -57,27 +57,28 @@ pub(crate) fn gcc(reader: &mut Reader, packages: Option<&Packages>, arch: &str) 
 pub(crate) fn compilers(reader: &mut Reader, default: Option<&str>, arch: &str) -> Vec<Compiler> {
     const BIN: &str = "/usr/bin";
     let with_cxx = with_cxx(reader, arch);
-    let compiler = |reader: &Reader, major: u16, gcc: PathBuf, gxx: PathBuf| {
-        let gxx = Some(gxx).filter(|gxx| with_cxx.contains(&major) && reader.is_file(gxx));
-        Compiler { major, gcc, gxx }
-    };
-    let called = |name: String| Path::new(BIN).join(name);
-    let own = default
-        .and_then(major)
-        .map(|major| compiler(reader, major, called("gcc".into()), called("g++".into())));
+    let own = default.and_then(major).map(|major| (major, String::new()));
     let names = reader.names("the installed compilers", BIN);
     let mut numbers: Vec<u16> = names
         .iter()
         .filter_map(|n| n.strip_prefix("gcc-")?.parse().ok())
         .collect();
     numbers.sort_unstable();
-    let numbered = numbers.into_iter().filter_map(|n| {
-        let gcc = called(format!("gcc-{n}"));
-        reader
-            .is_file(&gcc)
-            .then(|| compiler(reader, n, gcc, called(format!("g++-{n}"))))
-    });
-    own.into_iter().chain(numbered).collect()
+    let numbered = numbers
+        .into_iter()
+        .map(|major| (major, format!("-{major}")))
+        .filter(|(_, end)| reader.is_file(format!("{BIN}/gcc{end}")));
+    own.into_iter()
+        .chain(numbered)
+        .map(|(major, end)| {
+            let gxx = Path::new(BIN).join(format!("g++{end}"));
+            Compiler {
+                major,
+                gcc: Path::new(BIN).join(format!("gcc{end}")),
+                gxx: Some(gxx).filter(|gxx| with_cxx.contains(&major) && reader.is_file(gxx)),
+            }
+        })
+        .collect()
 }
 
 /// The major versions of gcc whose C++ compiler proper and library headers are installed.

@@ -42,13 +42,11 @@ pub(crate) fn drivers(
         .filter_map(|listing| Some((listing, led_to(reader, listing)?)))
         .collect();
     let on_disk = library_versions(libraries, &led_to);
-    let in_alternatives = |version| {
-        on_disk
-            .iter()
-            .any(|found| found.version == version && found.alternative)
-    };
     let packaged = packages.and_then(package).map(|d| InstalledDriver {
-        alternative: Some(in_alternatives(d.version)),
+        alternative: Some({
+            let mut found = on_disk.iter();
+            found.any(|found| found.version == d.version && found.alternative)
+        }),
         ..d
     });
     let runfile = runfile(reader);
@@ -59,8 +57,8 @@ pub(crate) fn drivers(
     } in &on_disk
     {
         let version = *version;
-        let of = |d: &Option<InstalledDriver>| d.as_ref().is_some_and(|d| d.version == version);
-        if of(&packaged) || of(&runfile) || drivers.iter().any(|d| d.version == version) {
+        let mut known = packaged.iter().chain(&runfile).chain(&drivers);
+        if known.any(|d| d.version == version) {
             continue;
         }
         // rpm's own database can only be read by rpm, so the packages' licence files serve as
@@ -114,13 +112,6 @@ fn package(packages: &Packages) -> Option<InstalledDriver> {
 }
 
 fn package_flavour(packages: &Packages) -> Option<ModuleFlavour> {
-    let has = |starts: &[&str], open: bool| {
-        let mut names = starts
-            .iter()
-            .flat_map(|s| packages.beginning(s))
-            .map(|(name, _)| name);
-        names.any(|n| n.contains("-open") == open)
-    };
     let modules = [
         "nvidia-kernel-dkms",
         "nvidia-kernel-open-dkms",
@@ -128,9 +119,11 @@ fn package_flavour(packages: &Packages) -> Option<ModuleFlavour> {
         "nvidia-dkms-",
         "linux-modules-nvidia-",
     ];
-    match (has(&modules, true), has(&modules, false)) {
-        (true, false) => Some(ModuleFlavour::Open),
-        (false, true) => Some(ModuleFlavour::Proprietary),
+    let names = modules.iter().flat_map(|start| packages.beginning(start));
+    let (open, others): (Vec<_>, Vec<_>) = names.partition(|(name, _)| name.contains("-open"));
+    match (open.is_empty(), others.is_empty()) {
+        (false, true) => Some(ModuleFlavour::Open),
+        (true, false) => Some(ModuleFlavour::Proprietary),
         _ => None,
     }
 }
@@ -172,10 +165,11 @@ fn logged_version(text: &str) -> Option<DriverVersion> {
             .1
             .strip_suffix(')')
     });
-    let after = |start: &str| text.lines().find_map(|l| l.strip_prefix(start));
-    let version = indexed
-        .or_else(|| after("installer version:"))
-        .or_else(|| after("-> Installing NVIDIA driver version"))?;
+    let version = indexed.or_else(|| {
+        ["installer version:", "-> Installing NVIDIA driver version"]
+            .iter()
+            .find_map(|start| text.lines().find_map(|line| line.strip_prefix(start)))
+    })?;
     version.trim().trim_end_matches('.').parse().ok()
 }
 

@@ -75,13 +75,15 @@ pub fn dynamic<'a>(data: impl ReadRef<'a>) -> Option<Dynamic> {
     let strings = sections.strings(ENDIAN, data, strings).ok()?;
     let mut found = Dynamic::default();
     for entry in entries.iter().take(MAX_ENTRIES) {
-        let text =
-            || Some(String::from_utf8_lossy(strings.get(entry.val32(ENDIAN)?).ok()?).into_owned());
-        match entry.tag32(ENDIAN) {
-            Some(DT_NEEDED) => found.needed.extend(text()),
-            Some(DT_RPATH) => found.rpath = text(),
-            Some(DT_RUNPATH) => found.runpath = text(),
-            _ => {}
+        let Some(tag @ (DT_NEEDED | DT_RPATH | DT_RUNPATH)) = entry.tag32(ENDIAN) else {
+            continue;
+        };
+        let text = entry.val32(ENDIAN).and_then(|at| strings.get(at).ok());
+        let text = text.map(|text| String::from_utf8_lossy(text).into_owned());
+        match tag {
+            DT_RPATH => found.rpath = text,
+            DT_RUNPATH => found.runpath = text,
+            _ => found.needed.extend(text),
         }
     }
     Some(found)
@@ -118,16 +120,12 @@ pub(crate) fn module_info<'a>(data: impl ReadRef<'a>) -> Option<ModuleInfo> {
 }
 
 fn fields(section: &[u8]) -> ModuleInfo {
-    let value = |key: &str| {
-        let line = section
-            .split(|b| *b == 0)
-            .find_map(|field| field.strip_prefix(key.as_bytes()));
-        line.map(|v| String::from_utf8_lossy(v).into_owned())
-    };
-    ModuleInfo {
-        version: value("version="),
-        license: value("license="),
-    }
+    let [version, license] = ["version=", "license="].map(|key| {
+        let mut fields = section.split(|b| *b == 0);
+        let value = fields.find_map(|field| field.strip_prefix(key.as_bytes()))?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    });
+    ModuleInfo { version, license }
 }
 
 /// The version in the C library's banner: `GNU C Library (GNU libc) stable release version 2.34.`
@@ -194,13 +192,16 @@ fn section<'a>(data: impl ReadRef<'a>, name: &[u8]) -> Option<&'a [u8]> {
         .get(header.shstrndx(ENDIAN, data).ok()? as usize)?
         .data(ENDIAN, data)
         .ok()?;
-    let is_named = |section: &&<Header as FileHeader>::SectionHeader| {
-        let rest = names
-            .get(section.sh_name(ENDIAN) as usize..)
-            .and_then(|rest| rest.strip_prefix(name));
-        rest.is_some_and(|rest| rest.first() == Some(&0))
-    };
-    sections.iter().find(is_named)?.data(ENDIAN, data).ok()
+    sections
+        .iter()
+        .find(|section| {
+            let rest = names
+                .get(section.sh_name(ENDIAN) as usize..)
+                .and_then(|rest| rest.strip_prefix(name));
+            rest.is_some_and(|rest| rest.first() == Some(&0))
+        })?
+        .data(ENDIAN, data)
+        .ok()
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ use gpusetup_system::{Node, Program, System};
 use gpusetup_text::paths::{STARTED_AT_BOOT, UNIT_FOLDERS};
 use gpusetup_text::text::quoted_path;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -274,16 +274,16 @@ fn from_base64<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     String::from_utf8(bytes).map_err(de::Error::custom)
 }
 
+fn existing(system: &System, paths: &[String]) -> impl Iterator<Item = PathBuf> {
+    paths
+        .iter()
+        .filter(|path| system.exists(path))
+        .map(PathBuf::from)
+}
+
 /// What the host has for containers with GPUs, and whether this user exists.
 pub fn container_host(system: &System, database: &Database, user: Option<&str>) -> ContainerHost {
     let system = &system.looked_at();
-    let exists = |path: &&String| system.exists(path);
-    let paths = |all: &[String]| {
-        all.iter()
-            .filter(exists)
-            .map(PathBuf::from)
-            .collect::<Vec<_>>()
-    };
     let user_id = user.map(|name| user_id(system, name));
     let mut host = ContainerHost {
         snaps: database
@@ -295,7 +295,7 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
         users: database
             .engines
             .iter()
-            .flat_map(|engine| paths(&engine.used_by))
+            .flat_map(|engine| existing(system, &engine.used_by))
             .collect(),
         selinux: is_enforcing(system),
         groups: groups(system, database),
@@ -349,14 +349,13 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
     }
     if let Some(toolkit) = database.container_toolkit() {
         host.toolkit = installed_toolkit(system, toolkit);
-        let is_wanted = |unit: &String| {
+        host.refreshes_cdi = toolkit.cdi_units.iter().all(|unit| {
             system
                 .link_target(Path::new(STARTED_AT_BOOT).join(unit))
                 .is_some()
-        };
-        host.refreshes_cdi = toolkit.cdi_units.iter().all(is_wanted);
-        host.left_over = paths(&toolkit.left_over);
-        host.old_sources = paths(&toolkit.old_sources);
+        });
+        host.left_over = existing(system, &toolkit.left_over).collect();
+        host.old_sources = existing(system, &toolkit.old_sources).collect();
         let own = toolkit
             .own_containerds
             .iter()
@@ -367,11 +366,6 @@ pub fn container_host(system: &System, database: &Database, user: Option<&str>) 
 }
 
 fn installed(system: &System, engine: &Engine, program: &str) -> (InstalledEngine, Configuration) {
-    let has_unit = |unit: &&String| {
-        UNIT_FOLDERS
-            .iter()
-            .any(|folder| system.exists(Path::new(folder).join(unit)))
-    };
     let of_distribution: Vec<_> = engine
         .packages
         .iter()
@@ -393,7 +387,16 @@ fn installed(system: &System, engine: &Engine, program: &str) -> (InstalledEngin
         package_version: of_distribution
             .iter()
             .find_map(|name| recorded.get(*name).cloned()),
-        units: engine.units.iter().filter(has_unit).cloned().collect(),
+        units: engine
+            .units
+            .iter()
+            .filter(|unit| {
+                UNIT_FOLDERS
+                    .iter()
+                    .any(|folder| system.exists(Path::new(folder).join(unit)))
+            })
+            .cloned()
+            .collect(),
         conflict: read.conflict.clone(),
         runtime_in: read.runtime_in.clone(),
         cri_section_in: read.cri_section_in.clone(),
@@ -428,9 +431,10 @@ fn installed_toolkit(system: &System, toolkit: &ContainerToolkit) -> Option<Inst
         return None;
     }
     let names: Vec<_> = toolkit.packages.iter().collect();
-    let recorded = || version_of_first(&record_of(system, &names)?, &names);
     Some(InstalledToolkit {
-        version: version_of(system, &toolkit.program, recorded),
+        version: version_of(system, &toolkit.program, || {
+            version_of_first(&record_of(system, &names)?, &names)
+        }),
     })
 }
 
@@ -465,24 +469,26 @@ fn record_of(system: &System, names: &[&String]) -> Option<Versions> {
     let mut records = gpusetup_packages::ALL
         .iter()
         .filter_map(|manager| gpusetup_packages::of(*manager).record_file.as_ref());
-    let wanted = |name: &str| names.iter().any(|wanted| *wanted == name);
-    let installed = records
-        .find_map(|record| (record.scan)(&mut system.open(record.path).ok()?, &wanted).ok())?;
+    let installed = records.find_map(|record| {
+        (record.scan)(&mut system.open(record.path).ok()?, &|name| {
+            names.iter().any(|wanted| *wanted == name)
+        })
+        .ok()
+    })?;
     Some(installed.versions)
 }
 
 /// The version in a line: `Docker version 26.1.5+dfsg1, build a72d7cd`, `containerd
 /// github.com/containerd/containerd v1.7.24 …`.
 fn version_in(line: &str) -> Option<AddOnVersion> {
-    let number = |word: &str| {
+    line.split_whitespace().find_map(|word| {
         let word = word.strip_prefix('v').unwrap_or(word);
         let end = word
             .find(|c: char| !c.is_ascii_digit() && c != '.')
             .unwrap_or(word.len());
         let number = word[..end].trim_end_matches('.');
         number.contains('.').then(|| number.parse().ok()).flatten()
-    };
-    line.split_whitespace().find_map(number)
+    })
 }
 
 /// The version of a package that repositories offer: `26.1.5+dfsg1-9`.
@@ -518,27 +524,25 @@ fn config_file(system: &System, path: &Path) -> Seen<ConfigFile> {
 /// All files that CRI-O reads: NVIDIA's runtime gets the settings of its default one, which any of
 /// them may have.
 fn files_of_crio(system: &System, read: &Configuration) -> Vec<(PathBuf, Seen<ConfigFile>)> {
-    // Links are followed: nothing is written to these.
-    let seen = |path: &PathBuf| {
-        let real = system.canonical(path).unwrap_or_else(|_| path.clone());
-        (path.clone(), config_file(system, &real))
-    };
     read.files
         .iter()
-        .map(seen)
+        .map(|path| {
+            // Links are followed: nothing is written to these.
+            let real = system.canonical(path).unwrap_or_else(|_| path.clone());
+            (path.clone(), config_file(system, &real))
+        })
         .filter(|(_, seen)| *seen != Seen::Absent)
         .collect()
 }
 
 /// Whether SELinux enforces its rules: as the kernel says, or in a tree as its configuration does.
 fn is_enforcing(system: &System) -> bool {
-    let text = |path: &str| system.read_text(path).ok().flatten().unwrap_or_default();
-    match system.is_live() {
-        true => text("/sys/fs/selinux/enforce").trim() == "1",
-        false => text("/etc/selinux/config")
-            .lines()
-            .any(|line| line.trim() == "SELINUX=enforcing"),
-    }
+    let (file, enforcing) = match system.is_live() {
+        true => ("/sys/fs/selinux/enforce", "1"),
+        false => ("/etc/selinux/config", "SELINUX=enforcing"),
+    };
+    let text = system.read_text(file).ok().flatten().unwrap_or_default();
+    text.lines().any(|line| line.trim() == enforcing)
 }
 
 /// The members of the groups that let users use engines.
@@ -548,19 +552,19 @@ fn groups(system: &System, database: &Database) -> BTreeMap<String, Vec<String>>
         .ok()
         .flatten()
         .unwrap_or_default();
-    let is_one = |name: &str| {
-        database
-            .engines
-            .iter()
-            .any(|engine| engine.group.as_deref() == Some(name))
-    };
-    let entry = |line: &str| {
-        let mut fields = line.split(':');
-        let name = fields.next().filter(|name| is_one(name))?;
-        let members = fields.nth(2)?.split(',').filter(|name| !name.is_empty());
-        Some((name.to_owned(), members.map(str::to_owned).collect()))
-    };
-    text.lines().filter_map(entry).collect()
+    let known: BTreeSet<_> = database
+        .engines
+        .iter()
+        .filter_map(|engine| engine.group.as_deref())
+        .collect();
+    text.lines()
+        .filter_map(|line| {
+            let mut fields = line.split(':');
+            let name = fields.next().filter(|name| known.contains(name))?;
+            let members = fields.nth(2)?.split(',').filter(|name| !name.is_empty());
+            Some((name.to_owned(), members.map(str::to_owned).collect()))
+        })
+        .collect()
 }
 
 /// The number of a user, in the host's own list or in a directory that the running host asks;
@@ -570,11 +574,7 @@ fn user_id(system: &System, name: &str) -> Option<Option<String>> {
         .read_text_up_to("/etc/passwd", MAX_RECORD)
         .ok()
         .flatten()?;
-    let in_line = |line: &str| {
-        let mut fields = line.split(':');
-        (fields.next() == Some(name)).then(|| fields.nth(1).unwrap_or_default().to_owned())
-    };
-    let found = text.lines().find_map(in_line);
+    let found = text.lines().find_map(|line| id_of(line, name));
     if found.is_some() || !system.is_live() {
         return Some(found);
     }
@@ -586,8 +586,14 @@ fn user_id(system: &System, name: &str) -> Option<Option<String>> {
             .text
             .lines()
             .filter(|_| output.succeeded())
-            .find_map(in_line),
+            .find_map(|line| id_of(line, name)),
     )
+}
+
+/// The id in the line of passwd that is this user's.
+fn id_of(line: &str, user: &str) -> Option<String> {
+    let mut fields = line.split(':');
+    (fields.next() == Some(user)).then(|| fields.nth(1).unwrap_or_default().to_owned())
 }
 
 impl Facts {

@@ -118,23 +118,21 @@ const MICROSOFT: [(&str, u16); 2] = [
 impl Firmware {
     /// The years of the authorities in the firmware's list with which Microsoft signs shims.
     pub fn microsoft_authorities(&self) -> impl Iterator<Item = u16> {
-        let has = |name: &str| {
-            self.trusted
-                .iter()
-                .any(|one| one.list == TrustList::Firmware && one.name == name)
-        };
         MICROSOFT
             .into_iter()
-            .filter(move |(name, _)| has(name))
+            .filter(|(name, _)| {
+                let mut trusted = self.trusted.iter();
+                trusted.any(|one| one.list == TrustList::Firmware && one.name == *name)
+            })
             .map(|(_, year)| year)
     }
 
     /// How the firmware stands to a certificate, by its SHA-256.
     pub fn enrolment(&self, sha256: &str) -> Enrolment {
-        let has = |all: &[Trusted]| all.iter().any(|one| one.sha256 == sha256);
+        let mut requested = self.requested.iter().flatten();
         match () {
-            () if has(&self.trusted) => Enrolment::Enrolled,
-            () if self.requested.as_deref().is_some_and(has) => Enrolment::Requested,
+            () if self.trusted.iter().any(|one| one.sha256 == sha256) => Enrolment::Enrolled,
+            () if requested.any(|one| one.sha256 == sha256) => Enrolment::Requested,
             () => Enrolment::Absent,
         }
     }
@@ -181,22 +179,19 @@ pub(crate) fn firmware(reader: &mut Reader) -> Option<Firmware> {
 /// How a host stands to a certificate now, by its SHA-256 and the firmware's variables.
 pub fn enrolment(on: &System, sum: &str) -> Enrolment {
     let names = on.list(VARIABLES).unwrap_or_default();
-    let is_in = |name: &String| {
-        let bytes = on.read(format!("{VARIABLES}/{name}")).unwrap_or_default();
-        certificates(&bytes).any(|der| sha256(der) == sum)
-    };
     let request = format!("{REQUESTED}-{SHIM}");
+    let mut lists = names.iter().filter(|name| list_of(name).is_some());
+    let mut requests = names.iter().filter(|name| **name == request);
     match () {
-        () if names
-            .iter()
-            .filter(|name| list_of(name).is_some())
-            .any(is_in) =>
-        {
-            Enrolment::Enrolled
-        }
-        () if names.iter().filter(|name| **name == request).any(is_in) => Enrolment::Requested,
+        () if lists.any(|name| is_in_variable(on, name, sum)) => Enrolment::Enrolled,
+        () if requests.any(|name| is_in_variable(on, name, sum)) => Enrolment::Requested,
         () => Enrolment::Absent,
     }
+}
+
+fn is_in_variable(on: &System, name: &str, sum: &str) -> bool {
+    let bytes = on.read(format!("{VARIABLES}/{name}")).unwrap_or_default();
+    certificates(&bytes).any(|der| sha256(der) == sum)
 }
 
 /// Whether any key waits to be enrolled at the next boot.
@@ -288,11 +283,12 @@ fn dkms_certificate(system: &System) -> Option<PathBuf> {
 /// The certificate in the script that DKMS before 3.0 signs modules with, if its configuration
 /// names one.
 pub(crate) fn certificate_of_sign_tool(system: &System) -> Option<PathBuf> {
-    let text = |path: &str| system.read_text(path).ok().flatten();
-    signed_with(&text(&assigned(
-        &text("/etc/dkms/framework.conf")?,
-        "sign_tool",
-    )?)?)
+    let configuration = system
+        .read_text("/etc/dkms/framework.conf")
+        .ok()
+        .flatten()?;
+    let script = assigned(&configuration, "sign_tool")?;
+    signed_with(&system.read_text(script).ok().flatten()?)
 }
 
 /// The certificate in a line such as `…/scripts/sign-file sha512 KEY CERTIFICATE MODULE`.
@@ -308,13 +304,14 @@ fn signed_with(script: &str) -> Option<PathBuf> {
 }
 
 fn assigned(text: &str, name: &str) -> Option<String> {
-    let value = |line: &str| {
-        let value = line.trim().strip_prefix(name)?.strip_prefix('=')?;
-        let plain = value.trim_matches(['"', '\'']);
-        (plain.starts_with('/') && !plain.contains(['$', '"', '\'', ' ', '`', ';']))
-            .then(|| plain.to_owned())
-    };
-    text.lines().filter_map(value).next_back()
+    text.lines()
+        .filter_map(|line| {
+            let value = line.trim().strip_prefix(name)?.strip_prefix('=')?;
+            let plain = value.trim_matches(['"', '\'']);
+            (plain.starts_with('/') && !plain.contains(['$', '"', '\'', ' ', '`', ';']))
+                .then(|| plain.to_owned())
+        })
+        .next_back()
 }
 
 /// A variable of one byte; efivarfs puts four bytes of attributes before it.

@@ -3,7 +3,7 @@
 use super::pci::{Function, NVIDIA};
 use super::reader::Reader;
 use super::{Gpu, OtherGpu};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const DEVICES: &str = "/sys/bus/pci/devices";
 
@@ -74,40 +74,45 @@ pub(crate) fn of_other_vendors(reader: &mut Reader) -> Vec<OtherGpu> {
     if !reader.system.is_directory(DEVICES) {
         return Vec::new();
     }
-    let other = |reader: &Reader, address: String| {
-        let directory = reader.resolved(Path::new(DEVICES).join(&address));
-        let number =
-            |file: &str| hexadecimal(reader.system.read_text(directory.join(file)).ok()??.trim());
-        let is_display = number("class")? >> 16 == 0x03;
-        let (vendor, device) = (number("vendor")?, number("device")?);
-        let bound = reader.system.link_target(directory.join("driver"));
-        let bound_to = bound.and_then(|to| Some(to.file_name()?.to_string_lossy().into_owned()));
-        let is_other = is_display && vendor != u32::from(NVIDIA);
-        is_other.then(|| OtherGpu {
-            address,
-            pci_id: format!("{vendor:04x}:{device:04x}"),
-            bound_to,
-        })
-    };
     let addresses = reader.names("the PCI bus", DEVICES);
     addresses
         .into_iter()
-        .filter_map(|address| other(reader, address))
+        .filter_map(|address| of_other_vendor(reader, address))
         .collect()
+}
+
+fn of_other_vendor(reader: &Reader, address: String) -> Option<OtherGpu> {
+    let directory = reader.resolved(Path::new(DEVICES).join(&address));
+    let is_display = number(reader, &directory, "class")? >> 16 == 0x03;
+    let vendor = number(reader, &directory, "vendor")?;
+    let device = number(reader, &directory, "device")?;
+    let bound = reader.system.link_target(directory.join("driver"));
+    let bound_to = bound.and_then(|to| Some(to.file_name()?.to_string_lossy().into_owned()));
+    let is_other = is_display && vendor != u32::from(NVIDIA);
+    is_other.then(|| OtherGpu {
+        address,
+        pci_id: format!("{vendor:04x}:{device:04x}"),
+        bound_to,
+    })
+}
+
+/// The hexadecimal number in a file of a device.
+fn number(reader: &Reader, device: &Path, file: &str) -> Option<u32> {
+    let text = reader.system.read_text(device.join(file)).ok().flatten()?;
+    hexadecimal(text.trim())
 }
 
 /// The addresses of the GPUs that the kernel (5.14 and newer) calls removable: those behind a port
 /// that leaves the case.
 pub(crate) fn external(reader: &Reader, gpus: &[Gpu]) -> Vec<String> {
-    let is_removable = |gpu: &&Gpu| {
-        let file = Path::new(DEVICES).join(&gpu.address).join("removable");
-        reader
-            .system
-            .read_text(file)
-            .is_ok_and(|text| text.is_some_and(|text| text.trim() == "removable"))
-    };
     gpus.iter()
-        .filter(is_removable)
+        .filter(|gpu| {
+            let file = Path::new(DEVICES).join(&gpu.address).join("removable");
+            reader
+                .system
+                .read_text(file)
+                .is_ok_and(|text| text.is_some_and(|text| text.trim() == "removable"))
+        })
         .map(|gpu| gpu.address.clone())
         .collect()
 }
@@ -117,39 +122,29 @@ pub(crate) fn external(reader: &Reader, gpus: &[Gpu]) -> Vec<String> {
 /// may hide it.
 pub(crate) fn switch_managers(reader: &Reader, mark: &str) -> Vec<Function> {
     const INFINIBAND: &str = "/sys/class/infiniband";
-    let marked = |name: String| {
-        let device = Path::new(INFINIBAND).join(name).join("device");
-        let data = reader.system.read(device.join("vpd")).ok()?;
-        data.windows(mark.len())
-            .any(|part| part == mark.as_bytes())
-            .then(|| reader.resolved(device))
-    };
-    let number = |directory: &Path, file: &str| {
-        let text = reader
-            .system
-            .read_text(directory.join(file))
-            .ok()
-            .flatten()?;
-        hexadecimal(text.trim())
-    };
-    let function = |directory: PathBuf| {
-        let address = directory.file_name()?.to_string_lossy().into_owned();
-        let of = |file| number(&directory, file).and_then(|n| u16::try_from(n).ok());
-        let (vendor, device) = (of("vendor")?, of("device")?);
-        Some(Function {
-            address,
-            vendor,
-            device,
-            class: 0x0207,
-            subsystem: None,
-            driver: None,
-        })
-    };
     let names = reader.system.list(INFINIBAND).unwrap_or_default();
     names
         .into_iter()
-        .filter_map(marked)
-        .filter_map(function)
+        .filter_map(|name| {
+            let device = Path::new(INFINIBAND).join(name).join("device");
+            let data = reader.system.read(device.join("vpd")).ok()?;
+            data.windows(mark.len())
+                .any(|part| part == mark.as_bytes())
+                .then(|| reader.resolved(device))
+        })
+        .filter_map(|directory| {
+            let address = directory.file_name()?.to_string_lossy().into_owned();
+            let vendor = number(reader, &directory, "vendor")?.try_into().ok()?;
+            let device = number(reader, &directory, "device")?.try_into().ok()?;
+            Some(Function {
+                address,
+                vendor,
+                device,
+                class: 0x0207,
+                subsystem: None,
+                driver: None,
+            })
+        })
         .collect()
 }
 

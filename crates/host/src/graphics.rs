@@ -20,9 +20,10 @@ const SIGNS: [&str; 9] = [
 /// The file that proves a desktop. A link counts even if it is broken: a display manager's unit is
 /// one.
 pub(crate) fn desktop(reader: &Reader) -> Option<PathBuf> {
-    let there =
-        |path: &&str| reader.system.exists(path) || reader.system.link_target(path).is_some();
-    SIGNS.into_iter().find(there).map(PathBuf::from)
+    SIGNS
+        .into_iter()
+        .find(|path| reader.system.exists(path) || reader.system.link_target(path).is_some())
+        .map(PathBuf::from)
 }
 
 #[cfg(test)]

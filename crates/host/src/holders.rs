@@ -30,12 +30,9 @@ pub fn holders(system: &System) -> Vec<Holder> {
 /// The processes that have a device of the driver open, or a display that it drives, by id.
 pub fn holders_and_displays(system: &System) -> Vec<Holder> {
     let displays = displays(system);
-    let is_display = |path: &str| {
-        path.strip_prefix("/dev/dri/")
-            .is_some_and(|name| displays.contains(name))
-    };
-    having_open(system, |path| {
-        path.starts_with("/dev/nvidia") || is_display(path)
+    having_open(system, |path| match path.strip_prefix("/dev/dri/") {
+        Some(name) => displays.contains(name),
+        None => path.starts_with("/dev/nvidia"),
     })
 }
 
@@ -46,37 +43,38 @@ fn having_open(system: &System, is_of_driver: impl Fn(&str) -> bool) -> Vec<Hold
         .filter_map(|name| name.parse().ok())
         .collect();
     numbers.sort_unstable();
-    let holds = |pid: &u32| {
-        let folder = format!("/proc/{pid}/fd");
-        // A process may exit meanwhile, and other users' processes are not readable: neither can be
-        // named as a holder.
-        let open = system.list(&folder).unwrap_or_default();
-        open.iter().any(|fd| {
-            system
-                .link_target(format!("{folder}/{fd}"))
-                .is_some_and(|target| is_of_driver(&target.to_string_lossy()))
+    numbers
+        .into_iter()
+        .filter(|pid| {
+            let folder = format!("/proc/{pid}/fd");
+            // A process may exit meanwhile, and other users' processes are not readable: neither can be
+            // named as a holder.
+            let open = system.list(&folder).unwrap_or_default();
+            open.iter().any(|fd| {
+                system
+                    .link_target(format!("{folder}/{fd}"))
+                    .is_some_and(|target| is_of_driver(&target.to_string_lossy()))
+            })
         })
-    };
-    let named = |process: u32| Holder {
-        process,
-        name: process_name(system, process),
-        unit: unit(system, process),
-    };
-    numbers.into_iter().filter(holds).map(named).collect()
+        .map(|process| Holder {
+            process,
+            name: process_name(system, process),
+            unit: unit(system, process),
+        })
+        .collect()
 }
 
 /// The devices for displays that the driver drives: `card0`, `renderD128`.
 fn displays(system: &System) -> BTreeSet<String> {
     const DRM: &str = "/sys/class/drm";
-    let is_of_driver = |name: &String| {
-        let driver = system.link_target(format!("{DRM}/{name}/device/driver"));
-        driver.is_some_and(|driver| driver.file_name().is_some_and(|name| name == "nvidia"))
-    };
     system
         .list(DRM)
         .unwrap_or_default()
         .into_iter()
-        .filter(is_of_driver)
+        .filter(|name| {
+            let driver = system.link_target(format!("{DRM}/{name}/device/driver"));
+            driver.is_some_and(|driver| driver.file_name().is_some_and(|name| name == "nvidia"))
+        })
         .collect()
 }
 

@@ -28,15 +28,14 @@ impl Packages {
         let mut records = gpusetup_packages::ALL
             .iter()
             .filter_map(|manager| gpusetup_packages::of(*manager).record_file.as_ref());
-        let is_of_companion = |name: &str| {
-            companions
-                .iter()
-                .any(|of| of.is_package(name) || of.is_former(name))
-        };
-        let wanted = |name: &str| {
-            matters(name) || add_ons.iter().any(|of| is_of(name, of)) || is_of_companion(name)
-        };
-        records.find_map(|record| Self::of_record(reader, record, &wanted))
+        records.find_map(|record| {
+            Self::of_record(reader, record, &|name| {
+                let mut companions = companions.iter();
+                matters(name)
+                    || add_ons.iter().any(|of| is_of(name, of))
+                    || companions.any(|of| of.is_package(name) || of.is_former(name))
+            })
+        })
     }
 
     fn of_record(
@@ -134,13 +133,12 @@ fn matters(package: &str) -> bool {
     ];
     // What may have the driver's version, and so be held with it.
     const PARTS: [&str; 2] = ["nvidia", "cuda"];
-    let holds = gpusetup_packages::ALL
+    let mut holds = gpusetup_packages::ALL
         .iter()
         .filter_map(|manager| gpusetup_packages::of(*manager).holds.as_ref());
-    let is_kernel = || holds.into_iter().any(|holds| holds.is_kernel(package));
     BEGINNINGS.iter().any(|s| package.starts_with(s))
         || PARTS.iter().any(|part| package.contains(part))
-        || is_kernel()
+        || holds.any(|holds| holds.is_kernel(package))
 }
 
 /// Whether a package of this name contains an add-on's libraries: `libcudnn9-cuda-12`,

@@ -232,9 +232,10 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         rest = rest.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
         let first = rest.chars().next()?;
-        let same =
-            |c: char| c.is_ascii_alphanumeric() && c.is_ascii_digit() == first.is_ascii_digit();
-        let end = rest.find(|c| !same(c)).unwrap_or(rest.len());
+        let end = rest.find(|c: char| {
+            !c.is_ascii_alphanumeric() || c.is_ascii_digit() != first.is_ascii_digit()
+        });
+        let end = end.unwrap_or(rest.len());
         let (part, after) = rest.split_at(end);
         rest = after;
         Some(part)

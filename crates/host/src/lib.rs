@@ -777,13 +777,12 @@ impl From<UnreadableInFile> for Unreadable {
         }: UnreadableInFile,
     ) -> Self {
         // Facts of older gpusetup versions have the sentence only.
-        let older = || {
-            [Missing::Gpus, Missing::ListedGpu]
-                .into_iter()
-                .find(|missing| missing.what() == what)
-        };
         Self {
-            missing: missing.or_else(older),
+            missing: missing.or_else(|| {
+                [Missing::Gpus, Missing::ListedGpu]
+                    .into_iter()
+                    .find(|missing| missing.what() == what)
+            }),
             what,
             why,
             limit,
@@ -863,10 +862,9 @@ impl Kernel {
             .compiler
             .as_deref()
             .filter(|t| t.contains("gcc") || t.contains("GCC"))?;
-        let is_version = |w: &&str| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.');
         text.split_whitespace()
             .rev()
-            .find(is_version)?
+            .find(|w| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.'))?
             .split('.')
             .next()?
             .parse()
@@ -947,12 +945,11 @@ impl Facts {
 
     /// Whether an enabled repository matches any of these marks (`seen_as` in the database).
     pub fn has_enabled(&self, marks: &[String]) -> bool {
-        let meant = |line: &String| {
+        self.repositories.iter().any(|line| {
             marks
                 .iter()
                 .any(|mark| gpusetup_packages::is_meant(line, mark, self.os.package_manager))
-        };
-        self.repositories.iter().any(meant)
+        })
     }
 
     /// The driver that programs load and one that is installed over it or below it: their files
@@ -976,10 +973,9 @@ impl Facts {
     /// The installed release of an add-on that packages put outside of toolkits, for a toolkit of
     /// this CUDA major version.
     pub fn packaged(&self, add_on: AddOnId, cuda_major: u16) -> Option<&AddOnFiles> {
-        let is_for = |found: &&AddOnFiles| found.cuda_major.is_none_or(|major| major == cuda_major);
         self.files_of(add_on)
             .filter(|found| found.origin == Origin::Dpkg)
-            .find(is_for)
+            .find(|found| found.cuda_major.is_none_or(|major| major == cuda_major))
     }
 
     /// The libraries of all add-ons.

@@ -82,9 +82,11 @@ fn list(
         return;
     }
     let mut names = reader.names("libraries", &resolved);
-    let is_drivers =
-        |name: &str| name.starts_with("libcuda.so") || name.starts_with("libnvidia-ml.so");
-    names.retain(|name| is_drivers(name) || add_ons.iter().any(|a| a.has_library(name)));
+    names.retain(|name| {
+        name.starts_with("libcuda.so")
+            || name.starts_with("libnvidia-ml.so")
+            || add_ons.iter().any(|a| a.has_library(name))
+    });
     if !names.is_empty() {
         found.push(Listing {
             directory: resolved,

@@ -70,8 +70,8 @@ fn entries(bytes: &[u8], add_ons: &[AddOn]) -> Result<Vec<(String, PathBuf)>, &'
             .checked_mul(ENTRY)
             .and_then(|o| o.checked_add(HEADER))
             .ok_or("it is truncated")?;
-        let field = |offset: usize| number(cache, at.checked_add(offset)?);
-        let (Some(flags), Some(key), Some(value)) = (field(0), field(4), field(8)) else {
+        let fields = [0, 4, 8].map(|offset| number(cache, at.checked_add(offset)?));
+        let [Some(flags), Some(key), Some(value)] = fields else {
             return Err("it is truncated");
         };
         if flags & ARCHITECTURE == 0 {

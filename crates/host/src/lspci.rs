@@ -70,9 +70,11 @@ fn device_line(line: &str) -> Option<(String, &str)> {
 /// text.
 pub fn bus_address(text: &str) -> Option<String> {
     let (place, function) = text.split_once('.')?;
-    let hex = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_hexdigit());
     let parts: Vec<_> = place.split(':').collect();
-    if !hex(function) || function.len() != 1 || !parts.iter().all(|p| hex(p)) {
+    let mut numbers = parts.iter().chain([&function]);
+    if function.len() != 1
+        || !numbers.all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_hexdigit()))
+    {
         return None;
     }
     match parts.iter().map(|p| p.len()).collect::<Vec<_>>()[..] {

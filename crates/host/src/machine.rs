@@ -62,11 +62,9 @@ fn tree_arch(reader: &mut Reader) -> Option<String> {
         ("/lib/ld-linux-aarch64.so.1", "aarch64"),
         ("/lib64/ld64.so.2", "ppc64le"),
     ];
-    let is_there =
-        |path: &str| reader.system.exists(path) || reader.system.link_target(path).is_some();
     let by_loader = loaders
         .into_iter()
-        .find(|(path, _)| is_there(path))
+        .find(|(path, _)| reader.system.exists(path) || reader.system.link_target(path).is_some())
         .map(|(_, arch)| arch.to_owned());
     by_loader
         .or_else(|| {
@@ -81,10 +79,9 @@ fn tree_arch(reader: &mut Reader) -> Option<String> {
 
 /// The architecture of dpkg itself in its record, which may have packages of others, too.
 fn recorded_arch(status: &str) -> Option<String> {
-    let is_own = |entry: &&str| entry.lines().any(|line| line == "Package: dpkg");
     let arch = status
         .split("\n\n")
-        .find(is_own)?
+        .find(|entry| entry.lines().any(|line| line == "Package: dpkg"))?
         .lines()
         .find_map(|line| line.strip_prefix("Architecture: "))?;
     Some(architecture::machine(arch).to_owned())
@@ -176,9 +173,9 @@ fn l4t(noted: &str) -> Option<String> {
     let line = noted.lines().next()?.strip_prefix("# R")?;
     let (major, rest) = line.split_once(' ')?;
     let revision = rest.split_once("REVISION: ")?.1.split(',').next()?.trim();
-    let is_number =
-        |text: &str| !text.is_empty() && text.split('.').all(|n| n.parse::<u16>().is_ok());
-    (is_number(major) && is_number(revision)).then(|| format!("{major}.{revision}"))
+    let version = format!("{major}.{revision}");
+    let mut numbers = version.split('.');
+    numbers.all(|n| n.parse::<u16>().is_ok()).then_some(version)
 }
 
 /// The architecture in the same line, `EABI: aarch64`.
@@ -205,12 +202,10 @@ fn is_jetson(reader: &mut Reader) -> bool {
 /// The hypervisor that this machine runs under.
 fn hypervisor(reader: &mut Reader) -> Option<String> {
     let what = "the hypervisor";
-    let dmi = |reader: &mut Reader, file: &str| {
-        reader
-            .word(what, Path::new("/sys/class/dmi/id").join(file))
-            .unwrap_or_default()
-    };
-    let (vendor, product) = (dmi(reader, "sys_vendor"), dmi(reader, "product_name"));
+    let [vendor, product] = ["sys_vendor", "product_name"].map(|file| {
+        let file = Path::new("/sys/class/dmi/id").join(file);
+        reader.word(what, file).unwrap_or_default()
+    });
     if let Some(name) = by_firmware(&vendor, &product) {
         return Some(name.to_owned());
     }

@@ -120,19 +120,19 @@ fn options_on_command_line<'a>(
     text: &'a str,
     by: &'a Path,
 ) -> impl Iterator<Item = SetOption> + 'a {
-    let is_quote = |c: char| c.is_whitespace() || c == '"' || c == '\'';
-    text.split(is_quote).filter_map(move |word| {
-        let (module, option) = word.split_once('.')?;
-        let (name, value) = option.split_once('=')?;
-        let module = own_module(module)?;
-        Some(SetOption {
-            module,
-            name: name.to_owned(),
-            value: value.to_owned(),
-            by: by.to_owned(),
-            line: None,
+    text.split(|c: char| c.is_whitespace() || c == '"' || c == '\'')
+        .filter_map(move |word| {
+            let (module, option) = word.split_once('.')?;
+            let (name, value) = option.split_once('=')?;
+            let module = own_module(module)?;
+            Some(SetOption {
+                module,
+                name: name.to_owned(),
+                value: value.to_owned(),
+                by: by.to_owned(),
+                line: None,
+            })
         })
-    })
 }
 
 /// One of the driver's modules by its kernel name, with underscores. Debian names them after its
@@ -281,10 +281,8 @@ pub fn lists(line: &str) -> impl Iterator<Item = (&str, Vec<String>)> {
 /// `modprobe.blacklist=nvidia`, `module_blacklist=nvidia`. The kernel itself refuses what the
 /// second one names.
 fn blocked_on_command_line<'a>(line: &'a str, by: &'a Path) -> impl Iterator<Item = Block> + 'a {
-    let of_modules =
-        |(option, _): &(&str, _)| ["modprobe.blacklist", "module_blacklist"].contains(option);
     lists(line)
-        .filter(of_modules)
+        .filter(|(option, _)| ["modprobe.blacklist", "module_blacklist"].contains(option))
         .flat_map(move |(option, modules)| {
             let own = modules
                 .into_iter()

@@ -24,15 +24,14 @@ pub(crate) fn loaded(reader: &mut Reader) -> Option<Vec<LoadedModule>> {
 
 /// The names in `/proc/modules` text, sorted.
 fn names(text: &str) -> Vec<String> {
-    let matters = |n: &str| {
-        n == "nvidia"
-            || n.starts_with("nvidia_")
-            || ["nouveau", "nova_core", "nova_drm", "vfio_pci"].contains(&n)
-    };
     let mut names: Vec<_> = text
         .lines()
         .filter_map(|l| l.split(' ').next())
-        .filter(|n| matters(n))
+        .filter(|n| {
+            *n == "nvidia"
+                || n.starts_with("nvidia_")
+                || ["nouveau", "nova_core", "nova_drm", "vfio_pci"].contains(n)
+        })
         .collect();
     names.sort_unstable();
     names.into_iter().map(str::to_owned).collect()

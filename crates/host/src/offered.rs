@@ -28,15 +28,10 @@ fn offered_signed_drivers(
     let (Some(distribution), Some(offered)) = (distribution, &facts.offered) else {
         return BTreeMap::new();
     };
-    let has_modules = |name: &str| {
-        distribution
-            .drivers
-            .iter()
-            .any(|offer| offer.has_signed_modules(name))
-    };
-    let listed = offered
-        .iter()
-        .filter(|(name, _)| has_modules(name.as_str()));
+    let listed = offered.iter().filter(|(name, _)| {
+        let mut offers = distribution.drivers.iter();
+        offers.any(|offer| offer.has_signed_modules(name))
+    });
     let listed = listed
         .map(|(name, version)| (name.clone(), version.clone()))
         .collect();

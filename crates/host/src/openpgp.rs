@@ -142,12 +142,11 @@ fn keys(packets: &[u8]) -> Vec<PublicKey> {
         match tag {
             PUBLIC_KEY => {
                 at_subkey = false;
-                let read = |fingerprint| Read {
+                found.extend(fingerprint(body).map(|fingerprint| Read {
                     fingerprint,
                     made: number_at(body, 1),
                     bound_by: Vec::new(),
-                };
-                found.extend(fingerprint(body).map(read));
+                }));
             }
             PUBLIC_SUBKEY => at_subkey = true,
             SIGNATURE if !at_subkey => {
@@ -158,16 +157,22 @@ fn keys(packets: &[u8]) -> Vec<PublicKey> {
             _ => {}
         }
     }
-    let key = |read: Read| PublicKey {
-        fingerprint: gpusetup_system::hex(&read.fingerprint).to_uppercase(),
-        is_weak: !read.bound_by.is_empty()
-            && read
-                .bound_by
-                .iter()
-                .all(|binding| WEAK.contains(&binding.digest)),
-        expires: read.expires(),
-    };
-    found.into_iter().map(key).collect()
+    found
+        .into_iter()
+        .map(|read| PublicKey {
+            fingerprint: gpusetup_system::hex(&read.fingerprint).to_uppercase(),
+            is_weak: !read.bound_by.is_empty()
+                && read
+                    .bound_by
+                    .iter()
+                    .all(|binding| WEAK.contains(&binding.digest)),
+            expires: read.expires(),
+        })
+        .collect()
+}
+
+fn big_endian(bytes: &[u8]) -> usize {
+    bytes.iter().fold(0, |n, b| n << 8 | usize::from(*b))
 }
 
 /// The first packet: its tag, its body, and the remaining bytes. None at the end, and if the packet
@@ -177,7 +182,6 @@ fn packet(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     if first & 0x80 == 0 {
         return None;
     }
-    let number = |bytes: &[u8]| bytes.iter().fold(0_usize, |n, b| n << 8 | usize::from(*b));
     let (tag, header, length) = if first & 0x40 != 0 {
         let length = match *rest.first()? {
             n @ 0..192 => (1, usize::from(n)),
@@ -185,7 +189,7 @@ fn packet(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
                 2,
                 ((usize::from(n) - 192) << 8) + usize::from(*rest.get(1)?) + 192,
             ),
-            255 => (5, number(rest.get(1..5)?)),
+            255 => (5, big_endian(rest.get(1..5)?)),
             // Partial bodies are used for data, not for keys.
             _ => return None,
         };
@@ -197,7 +201,7 @@ fn packet(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
             2 => 4,
             _ => return None,
         };
-        (first >> 2 & 0xf, width, number(rest.get(..width)?))
+        (first >> 2 & 0xf, width, big_endian(rest.get(..width)?))
     };
     let body = rest.get(header..)?.get(..length)?;
     Some((tag, body, &rest[header + length..]))
@@ -245,15 +249,15 @@ fn binding(body: &[u8], key: &[u8; 20]) -> Option<Binding> {
             issued_by(hashed, key)
                 .or_else(|| issued_by(unhashed, key))
                 .filter(|is_own| *is_own)?;
-            let seconds = |wanted| {
+            let [made, lasts] = [MADE, LASTS].map(|wanted| {
                 each(hashed)
                     .find(|(kind, _)| *kind == wanted)
                     .map_or(0, |(_, body)| number_at(body, 0))
-            };
+            });
             Some(Binding {
                 digest: *digest,
-                made: seconds(MADE),
-                lasts: seconds(LASTS),
+                made,
+                lasts,
             })
         }
         _ => None,

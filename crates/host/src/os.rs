@@ -109,15 +109,16 @@ const IN_IMAGES: [&str; 3] = [
 
 /// The files found that show an image-based system, or one with its vendor's driver.
 fn signs(reader: &Reader, database: &Database, kind: MachineKind) -> Vec<PathBuf> {
-    let in_image = |path: &Path| IN_IMAGES.iter().any(|file| path == Path::new(file));
-    let counts = |path: &&Path| kind != MachineKind::Container || !in_image(path);
     let all: BTreeSet<&Path> = IMAGES
         .iter()
         .map(Path::new)
         .chain(database.platform_files())
         .collect();
     all.into_iter()
-        .filter(counts)
+        .filter(|path| {
+            let mut in_images = IN_IMAGES.iter().map(Path::new);
+            kind != MachineKind::Container || !in_images.any(|file| file == *path)
+        })
         .filter(|path| is_there(reader.system, path))
         .map(Path::to_owned)
         .collect()

@@ -199,12 +199,11 @@ impl PathFiles {
             all.read.extend(found.read);
             all.left.extend(found.left);
         }
-        let new = |said: &String| !all.left.contains(said);
         let left_out = on
             .left_out()
             .into_iter()
             .map(|one| format!("{}: {}", quoted_path(&one.path), one.why));
-        let left_out: Vec<_> = left_out.filter(new).collect();
+        let left_out: Vec<_> = left_out.filter(|said| !all.left.contains(said)).collect();
         all.left.extend(left_out);
         all
     }
@@ -243,12 +242,11 @@ impl PathFiles {
     /// Adds what can be read of CUDA's module files in a folder: `cuda-11.2`, `cuda/11.2`. Links
     /// among them are other names.
     fn add_module_files(&mut self, on: &System, folder: &Path) {
-        let is_of_cuda = |name: &String| name.starts_with("cuda");
         let named = on
             .list(folder)
             .unwrap_or_default()
             .into_iter()
-            .filter(is_of_cuda)
+            .filter(|name| name.starts_with("cuda"))
             .map(|name| folder.join(name));
         let paths = named.flat_map(|path| [files_in(on, &path, ""), vec![path]].concat());
         self.add_readable(on, paths.collect());

@@ -8,9 +8,7 @@ use super::{
     kernel, kernel_module, libraries, loader, lspci, machine, modprobe, modules, os, pci, rdma,
     repositories, secure_boot, states_at_boot, thunderbolt, toolkit,
 };
-use gpusetup_database::compat::{
-    AddOnId, Companion, Database, Fabric, PackageManager, PackageRepository,
-};
+use gpusetup_database::compat::{AddOnId, Database, PackageManager};
 use gpusetup_packages::{Note, RepositoryFormat};
 use gpusetup_system::{Node, Space, System};
 use gpusetup_text::paths::{
@@ -70,19 +68,7 @@ pub struct NotAHost {
 ///
 /// If there is no readable `/etc/os-release`: the tree is not a host.
 pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts, NotAHost> {
-    let not_a_host = |why: String| NotAHost {
-        root: system.root().to_owned(),
-        why,
-    };
-    let release = match system.read_text("/etc/os-release") {
-        Ok(Some(text)) => text,
-        Ok(None) => return Err(not_a_host("it has no etc/os-release".to_owned())),
-        Err(e) => {
-            return Err(not_a_host(format!(
-                "its etc/os-release cannot be read: {e}"
-            )));
-        }
-    };
+    let release = os_release(system)?;
     let system = &system.looked_at();
     let reader = &mut Reader::new(system);
     let machine = machine::machine(reader);
@@ -175,6 +161,18 @@ pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts,
     Ok(facts)
 }
 
+fn os_release(system: &System) -> Result<String, NotAHost> {
+    let why = match system.read_text("/etc/os-release") {
+        Ok(Some(text)) => return Ok(text),
+        Ok(None) => "it has no etc/os-release".to_owned(),
+        Err(e) => format!("its etc/os-release cannot be read: {e}"),
+    };
+    Err(NotAHost {
+        root: system.root().to_owned(),
+        why,
+    })
+}
+
 /// Whether the driver's branch is held, with the kernel. Whether updates of the kernel and the
 /// driver are held. Where the record of the installed packages is no file, what gpusetup itself
 /// holds tells it.
@@ -243,25 +241,23 @@ pub(crate) fn listed_gpus(
 /// The functions that manage the NVSwitches of boards whose switches are not on the PCI bus. On
 /// other hosts no network card is read.
 fn off_the_bus(reader: &Reader, database: &Database, gpus: &[Gpu]) -> Vec<NvSwitch> {
-    let is_on = |f: &&Fabric| {
+    let Some(fabric) = database.fabrics.iter().find(|f| {
         gpus.iter()
             .filter_map(Gpu::device)
             .any(|id| f.gpus.contains(&id))
-    };
-    let Some(fabric) = database.fabrics.iter().find(is_on) else {
+    }) else {
         return Vec::new();
     };
     let Some(mark) = &fabric.vital_product_data else {
         return Vec::new();
     };
-    let switch = |f: pci::Function| NvSwitch {
-        address: f.address,
-        pci_id: format!("{:04x}:{:04x}", f.vendor, f.device),
-        name: Some(format!("NVSwitch management of {}", fabric.name)),
-    };
     gpu::switch_managers(reader, mark)
         .into_iter()
-        .map(switch)
+        .map(|f| NvSwitch {
+            address: f.address,
+            pci_id: format!("{:04x}:{:04x}", f.vendor, f.device),
+            name: Some(format!("NVSwitch management of {}", fabric.name)),
+        })
         .collect()
 }
 
@@ -384,30 +380,29 @@ fn added_repositories<'a>(
                 .collect()
         }
     };
-    let known = |repository: &'a PackageRepository| {
-        let format = gpusetup_packages::of(repository.package_manager)
-            .added
-            .as_ref()?;
-        let fingerprints = database
-            .keys_of(repository)
-            .map(|key| key.fingerprint.as_str())
-            .collect();
-        let name = match of {
-            RepositoryUse::Driver | RepositoryUse::Containers => repository.name_for(arch)?,
-            RepositoryUse::Toolkit => repository
-                .toolkit
-                .as_ref()
-                .and_then(|_| repository.toolkit_name_for(arch))?,
-        };
-        Some(AddedRepository {
-            format,
-            name,
-            fingerprints,
-        })
-    };
     ids.into_iter()
         .filter_map(|id| database.package_repository(id))
-        .filter_map(known)
+        .filter_map(|repository| {
+            let format = gpusetup_packages::of(repository.package_manager)
+                .added
+                .as_ref()?;
+            let fingerprints = database
+                .keys_of(repository)
+                .map(|key| key.fingerprint.as_str())
+                .collect();
+            let name = match of {
+                RepositoryUse::Driver | RepositoryUse::Containers => repository.name_for(arch)?,
+                RepositoryUse::Toolkit => repository
+                    .toolkit
+                    .as_ref()
+                    .and_then(|_| repository.toolkit_name_for(arch))?,
+            };
+            Some(AddedRepository {
+                format,
+                name,
+                fingerprints,
+            })
+        })
         .collect()
 }
 
@@ -443,14 +438,13 @@ fn paths(
         .filter(|t| t.path.parent() == Some(prefix))
         .flat_map(|t| host_compilers(&t.path));
     let mig = [MIG_LAYOUT, MIG_UNIT, MIG_WANTED].map(PathBuf::from);
-    let of_companion = |of: &Companion| {
+    let of_companions = database.companions.iter().flat_map(|of| {
         let files = of.archive.iter().map(|file| &file.to).chain(&of.peers);
         files
             .map(PathBuf::from)
             .chain(of.module_file().map(PathBuf::from))
             .collect::<Vec<_>>()
-    };
-    let of_companions = database.companions.iter().flat_map(of_companion);
+    });
     let of_repositories = [
         RepositoryUse::Driver,
         RepositoryUse::Toolkit,
@@ -519,14 +513,8 @@ fn other_names(prefix: &Path, toolkits: &[Toolkit]) -> BTreeSet<PathBuf> {
         ]
     });
     let names: Vec<_> = of_versions.chain(["cuda".to_owned()]).collect();
-    let below = |folder: &Path| {
-        names
-            .iter()
-            .map(|name| folder.join(name))
-            .collect::<Vec<_>>()
-    };
-    [below(prefix), below(Path::new(PREFIX))]
-        .concat()
+    [prefix, Path::new(PREFIX)]
         .into_iter()
+        .flat_map(|folder| names.iter().map(|name| folder.join(name)))
         .collect()
 }

@@ -19,16 +19,15 @@ const REGISTER: &[u8] = b" ib_register_peer_memory_client";
 /// What is known of RDMA on this host; none without an adapter. `managers` are the bus addresses of
 /// adapters that only manage NVSwitches.
 pub(crate) fn rdma(reader: &mut Reader, managers: &[&str]) -> Option<Rdma> {
-    let address = |name: &String| {
-        let device = reader.resolved(format!("{ADAPTERS}/{name}/device"));
-        device
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-    };
-    let is_ours =
-        |name: &String| !address(name).is_some_and(|address| managers.contains(&address.as_str()));
     let names = reader.system.list(ADAPTERS).unwrap_or_default();
-    let adapters: Vec<_> = names.into_iter().filter(is_ours).collect();
+    let adapters: Vec<_> = names
+        .into_iter()
+        .filter(|name| {
+            let device = reader.resolved(format!("{ADAPTERS}/{name}/device"));
+            let address = device.file_name().unwrap_or_default().to_string_lossy();
+            !managers.contains(&&*address)
+        })
+        .collect();
     if adapters.is_empty() {
         return None;
     }

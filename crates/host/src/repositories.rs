@@ -45,13 +45,11 @@ fn read(reader: &mut Reader, files: &Repositories) -> Vec<String> {
             .unwrap_or_default();
     };
     // gpusetup's source of toolkits has nothing else, so it is no repository of drivers.
-    let of_toolkit = |name: &str| {
-        name.starts_with("gpusetup-") && name.ends_with(&format!("{OF_TOOLKIT}{ending}"))
-    };
-    let names = reader
-        .names(WHAT, files.path)
-        .into_iter()
-        .filter(|name| name.ends_with(ending) && !of_toolkit(name));
+    let of_toolkits = format!("{OF_TOOLKIT}{ending}");
+    let names = reader.names(WHAT, files.path).into_iter().filter(|name| {
+        let is_of_toolkits = name.starts_with("gpusetup-") && name.ends_with(&of_toolkits);
+        name.ends_with(ending) && !is_of_toolkits
+    });
     let texts = names.filter_map(|name| reader.text(WHAT, Path::new(files.path).join(name)));
     texts
         .flat_map(|text| (files.read)(&text))

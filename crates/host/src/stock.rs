@@ -174,20 +174,8 @@ pub fn named<'a>(
     system: &str,
 ) -> Result<(&'a Distribution, String), StockError> {
     let malformed = || StockError::Malformed(visible(system).into_owned());
-    // `noble` and `debian-trixie`: suites of its repositories.
-    let is_named = |suite: &str, id: &str| {
-        suite.eq_ignore_ascii_case(system) || format!("{id}-{suite}").eq_ignore_ascii_case(system)
-    };
-    let has_suite = |d: &&Distribution| {
-        d.stock.as_ref().is_some_and(|stock| {
-            let mut suites = stock
-                .repositories
-                .iter()
-                .filter_map(|line| line.split_whitespace().nth(1));
-            suites.any(|suite| is_named(suite, &d.id))
-        })
-    };
-    if let Some(found) = database.distributions.iter().find(has_suite) {
+    let mut all = database.distributions.iter();
+    if let Some(found) = all.find(|d| has_suite(d, system)) {
         return Ok((found, found.version.clone()));
     }
     let Some(start) = system.find(|c: char| c.is_ascii_digit()) else {
@@ -249,54 +237,63 @@ pub fn named<'a>(
         shorter = tried.rsplit_once('.').map(|(start, _)| start);
     }
     // `ubuntu2404`, as NVIDIA calls its repositories.
-    let without_dots = |d: &&Distribution| {
-        d.id == id && d.version.contains('.') && d.version.replace('.', "") == version
-    };
-    if let Some(found) = database.distributions.iter().find(without_dots) {
+    if let Some(found) = database
+        .distributions
+        .iter()
+        .find(|d| d.id == id && d.version.contains('.') && d.version.replace('.', "") == version)
+    {
         return Ok((found, found.version.clone()));
     }
     Err(no_such_release(database, id, version))
 }
 
+/// Whether its repositories have a suite of this name: `noble`, `debian-trixie`.
+fn has_suite(distribution: &Distribution, name: &str) -> bool {
+    let lines = distribution
+        .stock
+        .iter()
+        .flat_map(|stock| &stock.repositories);
+    let mut suites = lines.filter_map(|line| line.split_whitespace().nth(1));
+    suites.any(|suite| {
+        suite.eq_ignore_ascii_case(name)
+            || format!("{}-{suite}", distribution.id).eq_ignore_ascii_case(name)
+    })
+}
+
 /// The known distribution that needs the fewest changed letters, if those are less than a third.
 fn spelled_like(known: &BTreeSet<String>, name: &str) -> Option<String> {
-    let distance = |id: &&String| strsim::osa_distance(name, &letters(id));
-    known
+    let (distance, id) = known
         .iter()
-        .min_by_key(distance)
-        .filter(|id| distance(id) * 3 < name.len())
-        .cloned()
+        .map(|id| (strsim::osa_distance(name, &letters(id)), id))
+        .min_by_key(|(distance, _)| *distance)?;
+    (distance * 3 < name.len()).then(|| id.clone())
 }
 
 /// The distributions whose id or full name is this one; else those that begin with it.
 fn ids_of<'a>(database: &'a Database, name: &str) -> BTreeSet<&'a str> {
-    let names = |d: &Distribution| {
-        let full: String = d.name.chars().take_while(|c| !c.is_ascii_digit()).collect();
-        let full = letters(&full);
-        [letters(&d.id), format!("{full}gnulinux"), full]
-    };
-    let of = |fits: &dyn Fn(&String) -> bool| -> BTreeSet<&str> {
-        database
-            .distributions
-            .iter()
-            .filter(|d| names(d).iter().any(fits))
-            .map(|d| d.id.as_str())
-            .collect()
-    };
-    let is_alias = |d: &&Distribution| {
+    if let Some(known) = database.distributions.iter().find(|d| {
         d.stock
             .as_ref()
             .is_some_and(|stock| stock.aliases.iter().any(|alias| alias == name))
-    };
-    if let Some(known) = database.distributions.iter().find(is_alias) {
+    }) {
         return [known.id.as_str()].into();
     }
-    let exact = of(&|known| known == name);
-    if exact.is_empty() {
-        of(&|known| known.starts_with(name))
-    } else {
-        exact
-    }
+    let named: Vec<_> = database
+        .distributions
+        .iter()
+        .flat_map(|d| {
+            let full: String = d.name.chars().take_while(|c| !c.is_ascii_digit()).collect();
+            let full = letters(&full);
+            [letters(&d.id), format!("{full}gnulinux"), full].map(|known| (known, d.id.as_str()))
+        })
+        .filter(|(known, _)| known.starts_with(name))
+        .collect();
+    let is_exact = named.iter().any(|(known, _)| known == name);
+    named
+        .into_iter()
+        .filter(|(known, _)| !is_exact || known == name)
+        .map(|(_, id)| id)
+        .collect()
 }
 
 fn letters(text: &str) -> String {
@@ -307,26 +304,21 @@ fn letters(text: &str) -> String {
 }
 
 fn no_such_release(database: &Database, id: &str, version: &str) -> StockError {
-    let has = |d: &&Distribution| d.id == id && d.stock.is_some();
-    let known = |d: &Distribution| format!("{}-{}", d.id, d.version);
-    let mut all: Vec<_> = database
+    let mut known: Vec<_> = database
         .distributions
         .iter()
-        .filter(has)
-        .map(known)
+        .filter(|d| d.stock.is_some())
         .collect();
-    if all.is_empty() {
-        all = database
-            .distributions
-            .iter()
-            .filter(|d| d.stock.is_some())
-            .map(known)
-            .collect();
+    if known.iter().any(|d| d.id == id) {
+        known.retain(|d| d.id == id);
     }
     StockError::Release {
         id: id.to_owned(),
         version: version.to_owned(),
-        known: all,
+        known: known
+            .iter()
+            .map(|d| format!("{}-{}", d.id, d.version))
+            .collect(),
     }
 }
 

@@ -23,9 +23,10 @@ pub(crate) fn devices(reader: &mut Reader) -> Vec<ThunderboltDevice> {
 /// `0-1` and `0-301` are devices, `0-0` is the host's router, `domain0` and `0-0:1.1` are no
 /// devices.
 fn is_device(name: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
-    name.split_once('-')
-        .is_some_and(|(domain, route)| is_number(domain) && is_number(route) && route != "0")
+    name.split_once('-').is_some_and(|(domain, route)| {
+        let mut numbers = [domain, route].into_iter();
+        route != "0" && numbers.all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_hexdigit()))
+    })
 }
 
 fn device(reader: &mut Reader, name: &str) -> Option<ThunderboltDevice> {

@@ -12,7 +12,7 @@ use gpusetup_text::paths::{CUDA_ALTERNATIVES_DPKG, CUDA_ALTERNATIVES_RPM};
 use gpusetup_text::text::quoted_path;
 use serde::Deserialize;
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The directory used by Debian's and Ubuntu's package `nvidia-cuda-toolkit`.
@@ -116,16 +116,15 @@ pub(crate) fn alternatives(reader: &mut Reader, toolkits: &[Toolkit]) -> Vec<Pat
             .text("the alternatives of the toolkit", path)
             .unwrap_or_default()
     });
-    let has = |path: &Path| {
-        lists
-            .iter()
-            .flat_map(|list| list.lines())
-            .any(|line| Path::new(line) == path)
-    };
+    let listed: BTreeSet<_> = lists
+        .iter()
+        .flat_map(|list| list.lines())
+        .map(Path::new)
+        .collect();
     toolkits
         .iter()
         .map(|toolkit| &toolkit.path)
-        .filter(|path| has(path))
+        .filter(|path| listed.contains(path.as_path()))
         .cloned()
         .collect()
 }
@@ -289,12 +288,14 @@ impl Facts {
     /// `cuda-12`.
     pub fn toolkit_behind(&self, link: &Path) -> Option<&Toolkit> {
         const MAX_LINKS: usize = 8;
-        let target = |path: &PathBuf| match self.node(path)? {
+        let chain = std::iter::successors(Some(link.to_owned()), |path| match self.node(path)? {
             Node::Link { target } => Some(path.with_file_name("").join(target)),
             _ => None,
-        };
-        let mut chain = std::iter::successors(target(&link.to_owned()), target).take(MAX_LINKS);
-        chain.find_map(|path| self.toolkits.iter().find(|toolkit| toolkit.path == path))
+        });
+        chain
+            .skip(1)
+            .take(MAX_LINKS)
+            .find_map(|path| self.toolkits.iter().find(|toolkit| toolkit.path == path))
     }
 }
 

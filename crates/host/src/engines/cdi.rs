@@ -156,32 +156,35 @@ pub(super) fn specifications(
     system: &System,
     database: &Database,
 ) -> BTreeMap<PathBuf, CdiSpecification> {
-    let read = |spec: CdiSpec| {
-        let cdi = spec.version?.parse().ok()?;
-        let devices = spec.devices;
-        Some((spec.path, CdiSpecification { cdi, devices }))
-    };
     let specs = cdi_specs(system, database);
-    specs.into_iter().filter_map(read).collect()
+    specs
+        .into_iter()
+        .filter_map(|spec| {
+            let cdi = spec.version?.parse().ok()?;
+            let devices = spec.devices;
+            Some((spec.path, CdiSpecification { cdi, devices }))
+        })
+        .collect()
 }
 
 /// Files that describe NVIDIA's devices, and that engines do not read because of their names.
 pub fn misnamed_cdi_specs(system: &System) -> Vec<PathBuf> {
-    let is_misnamed = |path: &PathBuf| {
-        path.extension().is_some_and(|end| end == "yml")
-            && text(system, path).contains("nvidia.com/")
-    };
     CDI_FOLDERS
         .into_iter()
         .flat_map(|folder| files_in(system, folder))
-        .filter(is_misnamed)
+        .filter(|path| {
+            path.extension().is_some_and(|end| end == "yml")
+                && text(system, path).contains("nvidia.com/")
+        })
         .collect()
 }
 
 fn files_in(system: &System, folder: &str) -> Vec<PathBuf> {
     let names = system.list(folder).unwrap_or_default();
-    let path = |name: &String| Path::new(folder).join(name);
-    names.iter().map(path).collect()
+    names
+        .iter()
+        .map(|name| Path::new(folder).join(name))
+        .collect()
 }
 
 fn text(system: &System, path: &Path) -> String {
@@ -189,23 +192,22 @@ fn text(system: &System, path: &Path) -> String {
 }
 
 fn specs_in(system: &System, database: &Database, folder: &str) -> Vec<CdiSpec> {
-    let read = |path: PathBuf| {
-        let end = path.extension()?;
-        if end != "yaml" && end != "json" {
-            return None;
-        }
-        let name = path.file_name()?.to_string_lossy().into_owned();
-        let text = text(system, &path);
-        let spec = spec(system, database, path, &text);
-        // Other vendors' devices do not matter here. A file that cannot be read may not even name
-        // them.
-        let is_ours =
-            text.contains("nvidia.com/") || spec.devices.is_empty() && name.contains("nvidia");
-        is_ours.then_some(spec)
-    };
     files_in(system, folder)
         .into_iter()
-        .filter_map(read)
+        .filter_map(|path| {
+            let end = path.extension()?;
+            if end != "yaml" && end != "json" {
+                return None;
+            }
+            let name = path.file_name()?.to_string_lossy().into_owned();
+            let text = text(system, &path);
+            let spec = spec(system, database, path, &text);
+            // Other vendors' devices do not matter here. A file that cannot be read may not even name
+            // them.
+            let is_ours =
+                text.contains("nvidia.com/") || spec.devices.is_empty() && name.contains("nvidia");
+            is_ours.then_some(spec)
+        })
         .collect()
 }
 
@@ -250,10 +252,13 @@ fn spec(system: &System, database: &Database, path: PathBuf, text: &str) -> CdiS
     }
 }
 
+fn first_line(e: yaml::Mistake) -> String {
+    e.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
 /// A specification with its version, or why engines do not read it: pkg/cdi/spec.go of the library
 /// of CDI.
 fn parsed(database: &Database, text: &str) -> Result<(AddOnVersion, Spec), String> {
-    let first_line = |e: yaml::Mistake| e.to_string().lines().next().unwrap_or_default().to_owned();
     // JSON is YAML too.
     let spec: Spec = yaml::read_texts(text).map_err(first_line)?;
     let version = released(database, spec.cdi_version.as_deref())?;
@@ -279,13 +284,13 @@ fn unknown_key<'v>(part: &str, value: &'v Value) -> Option<&'v str> {
         Value::Array(all) => all.iter().find_map(|inner| unknown_key(part, inner)),
         Value::Object(all) => {
             let (_, known) = KEYS.iter().find(|(of, _)| *of == part)?;
-            // The library ignores case.
-            let is_known = |key: &str| known.iter().any(|name| name.eq_ignore_ascii_case(key));
-            let unknown = |(key, inner): (&'v String, &'v Value)| match is_known(key) {
-                true => unknown_key(key, inner),
-                false => Some(key.as_str()),
-            };
-            all.iter().find_map(unknown)
+            all.iter().find_map(|(key, inner)| {
+                // The library ignores case.
+                match known.iter().any(|name| name.eq_ignore_ascii_case(key)) {
+                    true => unknown_key(key, inner),
+                    false => Some(key.as_str()),
+                }
+            })
         }
         _ => None,
     }
@@ -293,14 +298,15 @@ fn unknown_key<'v>(part: &str, value: &'v Value) -> Option<&'v str> {
 
 /// Whether a kind is a vendor and a class: `nvidia.com/gpu`.
 fn is_kind(kind: &str) -> bool {
-    let is_name = |name: &str| {
-        let is_inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-        name.starts_with(|c: char| c.is_ascii_alphabetic())
-            && name.ends_with(|c: char| c.is_ascii_alphanumeric())
-            && name.chars().all(is_inner)
-    };
-    kind.split_once('/')
-        .is_some_and(|(vendor, class)| is_name(vendor) && is_name(class))
+    kind.split_once('/').is_some_and(|(vendor, class)| {
+        [vendor, class].iter().all(|name| {
+            name.starts_with(|c: char| c.is_ascii_alphabetic())
+                && name.ends_with(|c: char| c.is_ascii_alphanumeric())
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+        })
+    })
 }
 
 /// The version of CDI of a specification, if it is a released one: engines refuse the others.
@@ -308,17 +314,16 @@ fn released(database: &Database, version: Option<&str>) -> Result<AddOnVersion, 
     let Some(version) = version else {
         return Err("it has no cdiVersion".to_owned());
     };
-    let is_known = |version: &AddOnVersion| {
-        database
-            .container_toolkit()
-            .is_none_or(|known| known.knows_cdi(*version))
-    };
     // The library of CDI leaves a leading v out.
     let number = version.strip_prefix('v').unwrap_or(version);
     number
         .parse()
         .ok()
-        .filter(is_known)
+        .filter(|version| {
+            database
+                .container_toolkit()
+                .is_none_or(|known| known.knows_cdi(*version))
+        })
         .ok_or_else(|| format!("its cdiVersion {version} is no version of CDI that gpusetup knows"))
 }
 

@@ -94,10 +94,13 @@ pub fn runtimes_by_file(
     if !form_of(engine).finds_runtimes {
         return configuration(system, engine, version).read;
     }
-    let text = |path: &Path| system.read_text(path).ok().flatten().unwrap_or_default();
-    let read = |path: &Path| (form_of(engine).read)(&text(path), "", version);
     let files = engine.configs();
-    files.map(|path| (path.to_owned(), read(path))).collect()
+    files
+        .map(|path| {
+            let text = system.read_text(path).ok().flatten().unwrap_or_default();
+            (path.to_owned(), (form_of(engine).read)(&text, "", version))
+        })
+        .collect()
 }
 
 /// The file with a default runtime that nothing defines, with which the engine does not start.
@@ -143,9 +146,10 @@ fn read_files(
 /// Takes the runtimes out of the files whose section of containerd's plugin a later file replaces
 /// as a whole.
 fn forget_replaced(all: &mut [RuntimesOfFile]) {
-    let has_section =
-        |(_, read): &RuntimesOfFile| read.as_ref().is_ok_and(|found| found.has_cri_section);
-    let last = all.iter().rposition(has_section).unwrap_or_default();
+    let last = all
+        .iter()
+        .rposition(|(_, read)| read.as_ref().is_ok_and(|found| found.has_cri_section))
+        .unwrap_or_default();
     for found in all[..last]
         .iter_mut()
         .filter_map(|(_, read)| read.as_mut().ok())
@@ -165,9 +169,10 @@ fn other_place(
 ) -> Option<(PathBuf, String)> {
     let (names, written) = (form_of(engine).place)(engine)?;
     let (file, place) = named_path(starts, names)?;
-    let has_written = |place: &Path| written.starts_with(place);
-    let is_usual = has_written(Path::new(place))
-        || system.canonical(place).is_ok_and(|real| has_written(&real));
+    let is_usual = written.starts_with(place)
+        || system
+            .canonical(place)
+            .is_ok_and(|real| written.starts_with(real));
     let is_read = read.iter().any(|(path, _)| is_written(engine, path));
     (!is_usual && !is_read).then(|| (file.to_owned(), format!("its configuration in {place}")))
 }
@@ -239,13 +244,12 @@ impl Configuration {
             self.cri_section_in = (!is_written(engine, path)).then(|| path.to_owned());
         }
         let joins_files = form_of(engine).joins_files;
-        let is_joined = |name: &String, program: &Option<String>| {
-            joins_files && program.is_none() && self.runtimes.contains_key(name)
-        };
         let programs: Vec<_> = found
             .programs
             .into_iter()
-            .filter(|(name, program)| !is_joined(name, program))
+            .filter(|(name, program)| {
+                !joins_files || program.is_some() || !self.runtimes.contains_key(name)
+            })
             .collect();
         self.runtimes.extend(
             programs
@@ -300,15 +304,11 @@ impl Configuration {
             .iter()
             .cloned()
             .partition(|name| name.starts_with('-'));
-        let folder = |names: &[String]| {
-            start
-                .values(names)
-                .pop()
-                .map(|(_, folder)| folder.to_owned())
-        };
-        self.data_dir = folder(&flags)
-            .or(self.data_dir.take())
-            .or_else(|| folder(&variables));
+        let [by_flag, by_variable] = [flags, variables].map(|names| {
+            let (_, folder) = start.values(&names).pop()?;
+            Some(folder.to_owned())
+        });
+        self.data_dir = by_flag.or(self.data_dir.take()).or(by_variable);
     }
 
     /// The runtimes that start NVIDIA's programs. An engine of unknown version may use any of its
@@ -320,10 +320,6 @@ impl Configuration {
         version: Option<AddOnVersion>,
     ) -> Vec<NvidiaRuntime> {
         let own = self.own_defaults(system, engine, version);
-        let default_in = |name: &str, path: &Path| match &self.default {
-            Some((default, file)) => (default == name).then(|| file.clone()),
-            None => own.contains(&name).then(|| path.to_owned()),
-        };
         let undefined = self
             .default
             .iter()
@@ -333,19 +329,26 @@ impl Configuration {
         let all = defined
             .chain(undefined)
             .filter(|(name, _)| self.is_nvidias(system, engine, name.as_str()));
-        let missing = |name: &str| {
-            let program = self.runtimes.get(name)?.1.as_deref()?;
-            (program.starts_with('/') && !system.exists(program)).then(|| PathBuf::from(program))
-        };
-        let runtime = |(name, path): (&String, &PathBuf)| NvidiaRuntime {
-            engine: engine.id,
-            name: name.clone(),
-            path: path.clone(),
-            default_in: default_in(name.as_str(), path.as_path()),
-            missing_program: missing(name.as_str()),
-            fault: self.fault(engine, name, version),
-        };
-        all.map(runtime).collect()
+        all.map(|(name, path)| {
+            let program = self
+                .runtimes
+                .get(name)
+                .and_then(|(_, program)| program.as_deref());
+            NvidiaRuntime {
+                engine: engine.id,
+                name: name.clone(),
+                path: path.clone(),
+                default_in: match &self.default {
+                    Some((default, file)) => (default == name).then(|| file.clone()),
+                    None => own.contains(&name.as_str()).then(|| path.clone()),
+                },
+                missing_program: program
+                    .filter(|program| program.starts_with('/') && !system.exists(program))
+                    .map(PathBuf::from),
+                fault: self.fault(engine, name, version),
+            }
+        })
+        .collect()
     }
 
     /// Why a runtime of containerd's gives pods no GPUs, and what to change.
@@ -379,13 +382,10 @@ impl Configuration {
         engine: &'e Engine,
         version: Option<AddOnVersion>,
     ) -> Vec<&'e str> {
-        let is_installed = |name: &&String| {
-            self.runtimes.contains_key(name.as_str()) || program_exists(system, name)
-        };
         let first = engine
             .default_order
             .iter()
-            .find(is_installed)
+            .find(|name| self.runtimes.contains_key(name.as_str()) || program_exists(system, name))
             .map(String::as_str);
         engine
             .own_default_runtimes(version)
@@ -438,12 +438,12 @@ impl Configuration {
 
 /// Whether a program is one of NVIDIA's runtimes, or a link to one.
 fn leads_to_nvidias(system: &System, program: &str) -> bool {
-    let is_link = |path: &PathBuf| {
-        system
-            .canonical(path)
-            .is_ok_and(|real| is_nvidia_runtime(&real.to_string_lossy()))
-    };
-    is_nvidia_runtime(program) || paths_of(program).iter().any(is_link)
+    is_nvidia_runtime(program)
+        || paths_of(program).iter().any(|path| {
+            system
+                .canonical(path)
+                .is_ok_and(|real| is_nvidia_runtime(&real.to_string_lossy()))
+        })
 }
 
 /// Where a program may be: its path, or each folder of `PATH` for a name alone.

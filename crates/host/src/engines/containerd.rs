@@ -201,9 +201,10 @@ fn read(text: &str, main: &str, version: Option<AddOnVersion>) -> Result<Runtime
             all.remove(plugin);
         }
     }
-    let has_section = |(_, plugin): &(i64, &str)| has(&doc, &["plugins", plugin]);
     Ok(Runtimes {
-        has_cri_section: PLUGINS.iter().any(has_section),
+        has_cri_section: PLUGINS
+            .iter()
+            .any(|(_, plugin)| has(&doc, &["plugins", plugin])),
         imports: imported(&doc).map(str::to_owned).collect(),
         ..Runtimes::in_document(&doc)
     })
@@ -223,25 +224,24 @@ fn plugins_read(
     format: Option<i64>,
     version: Option<AddOnVersion>,
 ) -> Result<Vec<&'static str>, ConfigError> {
-    let of = |format: i64| {
-        PLUGINS
-            .iter()
-            .filter(|(of, _)| *of == format)
-            .map(|(_, plugin)| *plugin)
-            .collect()
-    };
-    let all = || PLUGINS.iter().map(|(_, plugin)| *plugin).collect();
-    match (format, version) {
-        (Some(format @ 2..=4), version) if is_read(format, version) => Ok(of(format)),
-        (Some(format @ 2..=4), Some(version)) if is_strict(version) => Err(not_read(format)),
-        (Some(2..=4), _) => Ok(of(2)),
+    let of_format = match (format, version) {
+        (Some(format @ 2..=4), version) if is_read(format, version) => Some(format),
+        (Some(format @ 2..=4), Some(version)) if is_strict(version) => {
+            return Err(not_read(format));
+        }
+        (Some(2..=4), _) => Some(2),
         // A newer one that is not known yet, or a containerd that is not known.
-        (Some(5..), _) | (_, None) => Ok(all()),
-        (_, Some(version)) if version >= TRANSLATING => Ok(all()),
+        (Some(5..), _) | (_, None) => None,
+        (_, Some(version)) if version >= TRANSLATING => None,
         // It takes names with a dot as they are.
-        (_, Some(version)) if version >= SECOND => Ok(of(3)),
-        (_, Some(_)) => Ok(of(1)),
-    }
+        (_, Some(version)) if version >= SECOND => Some(3),
+        (_, Some(_)) => Some(1),
+    };
+    Ok(PLUGINS
+        .iter()
+        .filter(|(format, _)| of_format.is_none_or(|wanted| *format == wanted))
+        .map(|(_, plugin)| *plugin)
+        .collect())
 }
 
 /// The text without what a merge added to `before`: NVIDIA's runtime, runc beside it and the
@@ -255,10 +255,11 @@ fn without_ours(text: &str, before: &str) -> Result<Option<String>, ConfigError>
     for (_, plugin) in PLUGINS {
         let of_plugin = ["plugins", plugin];
         let runtimes = [&of_plugin[..], &["containerd", "runtimes"]].concat();
-        let is_runc = |all: &dyn TableLike| all.len() == 1 && all.contains_key("runtime_type");
         // Somebody may have given the runc that a merge added more settings.
         let runc = [&runtimes[..], &["runc"]].concat();
-        let runc = table(&doc, &runc).is_some_and(is_runc).then_some(runc);
+        let runc = table(&doc, &runc)
+            .is_some_and(|all| all.len() == 1 && all.contains_key("runtime_type"))
+            .then_some(runc);
         let ours = [
             Some([&runtimes[..], &[NVIDIA_RUNTIME]].concat()),
             runc,
@@ -292,11 +293,12 @@ fn has_values(item: &Item) -> bool {
 
 /// The version that a file says it has.
 fn declared(doc: &DocumentMut) -> Result<Option<i64>, ConfigError> {
-    let number = |item: &Item| {
-        item.as_integer()
-            .ok_or_else(|| ConfigError::new("its version is no number"))
-    };
-    doc.get("version").map(number).transpose()
+    doc.get("version")
+        .map(|item| {
+            item.as_integer()
+                .ok_or_else(|| ConfigError::new("its version is no number"))
+        })
+        .transpose()
 }
 
 fn format(doc: &DocumentMut, version: Option<AddOnVersion>) -> Result<i64, ConfigError> {
@@ -327,13 +329,10 @@ fn is_read(format: i64, version: Option<AddOnVersion>) -> bool {
 /// Whether a containerd does not start with a file of a newer format. Others take it for version 2.
 /// <https://github.com/containerd/containerd/blob/v1.7.17/services/server/config/config.go>
 fn is_strict(version: AddOnVersion) -> bool {
-    let first = |minor: u16, patch: u16| AddOnVersion {
-        major: 1,
-        minor,
-        patch: Some(patch),
-        build: None,
-    };
-    version >= first(7, 17) || (first(6, 32)..first(7, 0)).contains(&version)
+    let release = (version.minor, version.patch);
+    version.major > 1
+        || version.major == 1
+            && (release >= (7, Some(17)) || ((6, Some(32))..(7, Some(0))).contains(&release))
 }
 
 fn not_read(format: i64) -> ConfigError {

@@ -162,14 +162,13 @@ pub(super) fn runtime_outside_path(
     let candidates = low_level_runtimes(&text)
         .ok()?
         .unwrap_or_else(|| known.names.clone());
-    let is_found = |name: &String| match name.contains('/') {
+    if candidates.iter().any(|name| match name.contains('/') {
         true => system.exists(name),
         false => known
             .folders
             .iter()
             .any(|folder| system.exists(Path::new(folder).join(name))),
-    };
-    if candidates.iter().any(is_found) {
+    }) {
         return None;
     }
     let program = read

@@ -71,8 +71,9 @@ fn read(text: &str, _: &str, _: Option<AddOnVersion>) -> Result<Runtimes, Config
 
 /// The program of a runtime: its own, or that of a shim.
 fn program(runtime: &Value) -> Option<String> {
-    let of_shim = || runtime.pointer("/options/BinaryName");
-    let program = runtime.get("path").or_else(of_shim)?;
+    let program = runtime
+        .get("path")
+        .or_else(|| runtime.pointer("/options/BinaryName"))?;
     program.as_str().map(str::to_owned)
 }
 
@@ -286,12 +287,11 @@ fn twice(text: &str) -> Option<(String, ConfigError)> {
 /// The first key that an object has had before, and where it is.
 fn repeated<'a>(object: &'a Object<'_>) -> Option<(&'a str, usize)> {
     let all = &object.properties;
-    let is_again = |at: &usize| {
+    let at = (0..all.len()).find(|at| {
         all[..*at]
             .iter()
             .any(|before| before.name.as_str() == all[*at].name.as_str())
-    };
-    let at = (0..all.len()).find(is_again)?;
+    })?;
     Some((all[at].name.as_str(), all[at].range.start))
 }
 

@@ -218,12 +218,13 @@ fn program_of(runtime: &dyn TableLike) -> Option<String> {
     let of_options = ["BinaryName", "Runtime"]
         .into_iter()
         .find_map(|key| text_of(options?, key));
-    let own = || {
-        ["runtime_engine", "runtime_path"]
-            .into_iter()
-            .find_map(|key| text_of(runtime, key))
-    };
-    of_options.or_else(own).map(str::to_owned)
+    of_options
+        .or_else(|| {
+            ["runtime_engine", "runtime_path"]
+                .into_iter()
+                .find_map(|key| text_of(runtime, key))
+        })
+        .map(str::to_owned)
 }
 
 /// A text that is not empty.

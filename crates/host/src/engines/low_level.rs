@@ -3,7 +3,7 @@
 
 use super::documents::{ConfigError, toml_document};
 use super::merge::table_mut;
-use toml_edit::{Array, Item, RawString, Value, value};
+use toml_edit::{Array, Item, Value, value};
 
 /// The table with the list in the toolkit's configuration, and its key there.
 const LOW_LEVEL_RUNTIMES: [&str; 2] = ["nvidia-container-runtime", "runtimes"];
@@ -43,11 +43,10 @@ pub fn lines_with_first(program: &str, names: &[String]) -> [String; 2] {
 pub(super) fn with_first(text: &str, program: &str, names: &[String]) -> Option<String> {
     let [table, key] = LOW_LEVEL_RUNTIMES;
     let mut doc = toml_document(text).ok()?;
-    let new_list = || value(names.iter().map(String::as_str).collect::<Array>());
     let list = table_mut(&mut doc, &[table])
         .ok()?
         .entry(key)
-        .or_insert_with(new_list)
+        .or_insert_with(|| value(names.iter().map(String::as_str).collect::<Array>()))
         .as_array_mut()?;
     list.insert(0, program);
     set_space(list, 1, " ");
@@ -59,12 +58,11 @@ fn set_space(list: &mut Array, at: usize, space: &str) {
     let Some(decor) = list.get_mut(at).map(Value::decor_mut) else {
         return;
     };
-    let is_in_line = |prefix: &RawString| {
+    if decor.prefix().is_none_or(|prefix| {
         prefix
             .as_str()
             .is_some_and(|text| text.trim_matches(' ').is_empty())
-    };
-    if decor.prefix().is_none_or(is_in_line) {
+    }) {
         decor.set_prefix(space);
     }
 }

@@ -147,11 +147,13 @@ impl Unit {
 
     fn starts(&self, system: &System) -> Vec<Start> {
         let variables = Rc::new(self.environment(system));
-        let start = |command: &Word| Start {
-            words: command_line(command, &variables),
-            variables: Rc::clone(&variables),
-        };
-        self.commands.iter().map(start).collect()
+        self.commands
+            .iter()
+            .map(|command| Start {
+                words: command_line(command, &variables),
+                variables: Rc::clone(&variables),
+            })
+            .collect()
     }
 
     /// The variables. What a file sets counts more than what the unit sets, and the last one
@@ -266,8 +268,10 @@ fn lines(text: &str) -> Vec<String> {
 }
 
 fn unquoted(value: &str) -> &str {
-    let inner = |quote: char| value.strip_prefix(quote)?.strip_suffix(quote);
-    inner('"').or_else(|| inner('\'')).unwrap_or(value)
+    ['"', '\'']
+        .into_iter()
+        .find_map(|quote| value.strip_prefix(quote)?.strip_suffix(quote))
+        .unwrap_or(value)
 }
 
 /// The words of a command with the values of its variables. What a shell gets as one word is
@@ -292,12 +296,11 @@ fn command_line(command: &Word, variables: &BTreeMap<String, Word>) -> Vec<Word>
 /// A word with the values of the variables in it. One that is a variable stands for all words of
 /// its value.
 fn replaced(word: Word, variables: &BTreeMap<String, Word>) -> Vec<Word> {
-    let is_name = |text: &&str| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let name = word
         .text
         .strip_prefix('$')
         .map(|name| name.trim_start_matches('{').trim_end_matches('}'))
-        .filter(is_name);
+        .filter(|text| text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
     if let Some(name) = name {
         let value = variables.get(name).into_iter();
         return value
@@ -308,15 +311,14 @@ fn replaced(word: Word, variables: &BTreeMap<String, Word>) -> Vec<Word> {
             })
             .collect();
     }
-    let with_value = |word: Word, (name, value): (&String, &Word)| {
+    vec![variables.iter().fold(word, |word, (name, value)| {
         let variable = format!("${{{name}}}");
         let count = word.text.matches(&variable).count();
         if count == 0 || word.text.len() + count.saturating_mul(value.text.len()) > MAX_WORD {
             return word;
         }
         value.with(word.text.replace(&variable, &value.text))
-    };
-    vec![variables.iter().fold(word, with_value)]
+    })]
 }
 
 /// The words of a line, without quotation marks.
