@@ -97,26 +97,25 @@ fn called(image: Image, name: &str) -> Option<Image> {
 /// `registry.example/nvidia/cuda:12.4.1-base-ubuntu22.04`. Docker leaves out its own registry,
 /// `docker.io/library/ubuntu:24.04`, and Podman writes it.
 fn is_called(own: &str, name: &str) -> bool {
-    let ends_with = |name: &str| {
-        own.strip_suffix(name)
-            .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
-    };
     let short = name
         .strip_prefix("docker.io/")
         .map(|short| short.strip_prefix("library/").unwrap_or(short));
-    ends_with(name) || short.is_some_and(ends_with)
+    [name].into_iter().chain(short).any(|name| {
+        own.strip_suffix(name)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+    })
 }
 
 /// Those of images with one name that are for this architecture, if one is.
 fn for_architecture(mut all: Vec<Image>, architecture: &str) -> Vec<Image> {
-    let is_for = |image: &Image| image.architecture.as_deref() == Some(architecture);
     let named: BTreeSet<_> = all
         .iter()
-        .filter(|image| is_for(image))
+        .filter(|image| image.architecture.as_deref() == Some(architecture))
         .filter_map(|image| image.names.first().cloned())
         .collect();
     all.retain(|image| {
-        is_for(image) || image.names.first().is_none_or(|name| !named.contains(name))
+        image.architecture.as_deref() == Some(architecture)
+            || image.names.first().is_none_or(|name| !named.contains(name))
     });
     all
 }
@@ -319,13 +318,12 @@ impl Archive<'_> {
 
     fn of_docker(&mut self, entry: &Value) -> Result<Image> {
         let name = entry["Config"].as_str().unwrap_or_default();
-        let texts = |key: &str| {
+        let [layers, names] = ["Layers", "RepoTags"].map(|key| {
             elements(&entry[key])
                 .filter_map(Value::as_str)
                 .map(str::to_owned)
                 .collect::<Vec<_>>()
-        };
-        let layers = texts("Layers");
+        });
         if layers
             .iter()
             .map(String::as_str)
@@ -335,7 +333,7 @@ impl Archive<'_> {
             return Err(self.no_image("its manifest names a file outside of it"));
         }
         let config = self.file(name)?.ok_or_else(|| self.damaged(LACKS_CONFIG))?;
-        self.image(name, &config, texts("RepoTags"), layers)
+        self.image(name, &config, names, layers)
     }
 
     /// The image of these entries of an index that is for this architecture, or else the first one.
@@ -358,13 +356,12 @@ impl Archive<'_> {
 
     /// The files of an OCI manifest's layers. Other kinds of content are no layers.
     fn layers(&self, manifest: &Value) -> Result<Vec<String>> {
-        let is_layer = |layer: &&Value| {
-            layer["mediaType"]
-                .as_str()
-                .is_none_or(|kind| kind.contains("tar"))
-        };
         let digests = elements(&manifest["layers"])
-            .filter(is_layer)
+            .filter(|layer| {
+                layer["mediaType"]
+                    .as_str()
+                    .is_none_or(|kind| kind.contains("tar"))
+            })
             .filter_map(|layer| layer["digest"].as_str());
         digests.map(|digest| self.place(digest)).collect()
     }
@@ -412,16 +409,12 @@ impl Archive<'_> {
     }
 
     fn must_be_few(&self, images: usize) -> Result<()> {
-        let many = || {
-            self.no_image(format!(
-                "it names {images} images, more than the {MAX_IMAGES} that are read"
-            ))
-        };
-        if images > MAX_IMAGES {
-            Err(many())
-        } else {
-            Ok(())
+        if images <= MAX_IMAGES {
+            return Ok(());
         }
+        Err(self.no_image(format!(
+            "it names {images} images, more than the {MAX_IMAGES} that are read"
+        )))
     }
 
     fn blob(&mut self, digest: &str, lacks: &str) -> Result<Vec<u8>> {
@@ -490,8 +483,9 @@ fn diff_ids(config: &Value, layers: usize) -> Vec<Option<&str>> {
         .pointer("/rootfs/diff_ids")
         .and_then(Value::as_array)
         .filter(|all| all.len() == layers);
-    let sum = |at: usize| all?[at].as_str()?.strip_prefix("sha256:");
-    (0..layers).map(sum).collect()
+    (0..layers)
+        .map(|at| all?[at].as_str()?.strip_prefix("sha256:"))
+        .collect()
 }
 
 /// The entries of each image in an index. Those with one name, or with none and a platform, are one
@@ -522,20 +516,15 @@ fn groups(index: &Value) -> Vec<(Option<String>, Vec<Value>)> {
 
 /// The image in an index that is for these processors, or else the first one.
 fn chosen(all: &[Value], architecture: &str) -> Option<String> {
-    let of = |entry: &Value| {
-        entry
-            .pointer("/platform/architecture")
-            .and_then(Value::as_str)
-            .map(str::to_owned)
-    };
-    let wanted = all
-        .iter()
-        .find(|entry| of(entry).as_deref() == Some(architecture));
+    let mut entries = all.iter().map(|entry| {
+        let own = entry.pointer("/platform/architecture");
+        (entry, own.and_then(Value::as_str))
+    });
+    let wanted = entries.clone().find(|(_, own)| *own == Some(architecture));
     // What says how an image was built is for unknown processors.
-    let first = all
-        .iter()
-        .find(|entry| of(entry).as_deref() != Some("unknown"));
-    Some(wanted.or(first)?.get("digest")?.as_str()?.to_owned())
+    let first = entries.find(|(_, own)| *own != Some("unknown"));
+    let (entry, _) = wanted.or(first)?;
+    Some(entry.get("digest")?.as_str()?.to_owned())
 }
 
 /// Whether a name in a manifest is none of a file beside it.

@@ -45,6 +45,35 @@ impl CommandLine {
     }
 }
 
+fn engine(program: &str) -> Result<Engine, Unreadable> {
+    match program {
+        "docker" => Ok(Engine::Docker),
+        "nvidia-docker" => Ok(Engine::NvidiaDocker),
+        "podman" => Ok(Engine::Podman),
+        "$" => refused("the line begins with the prompt of a terminal", HOW),
+        other => refused(
+            format!("{other:?} is not docker, nvidia-docker or podman"),
+            HOW,
+        ),
+    }
+}
+
+/// How many words after the program say that a container is started.
+fn verbs(words: &[Word]) -> Result<usize, Unreadable> {
+    let count = usize::from(words.first().is_some_and(|word| word.text == "container")) + 1;
+    match words.get(count - 1) {
+        Some(verb) if ["run", "create"].contains(&&*verb.text) => Ok(count),
+        _ => refused(
+            "the command line starts no container: run or create must follow the program",
+            HOW,
+        ),
+    }
+}
+
+fn texts(words: &[Word]) -> Vec<String> {
+    words.iter().map(|word| word.text.clone()).collect()
+}
+
 /// Reads the words of a command line, in no form yet. No text of the input is in what is said of
 /// it. An error if it starts no container, asks for no GPU, or asks in a way whose meaning is not
 /// certain.
@@ -56,39 +85,8 @@ pub(crate) fn read(
     let (program, rest) = rest
         .split_first()
         .ok_or_else(|| Unreadable::new("there is no command line").hint(HOW))?;
-    let engine = match program.text.as_str() {
-        "docker" => Engine::Docker,
-        "nvidia-docker" => Engine::NvidiaDocker,
-        "podman" => Engine::Podman,
-        "$" => return refused("the line begins with the prompt of a terminal", HOW),
-        other => {
-            return refused(
-                format!("{other:?} is not docker, nvidia-docker or podman"),
-                HOW,
-            );
-        }
-    };
-    let verbs = match rest {
-        [first, ..] if ["run", "create"].contains(&&*first.text) => 1,
-        [first, second, ..]
-            if first.text == "container" && ["run", "create"].contains(&&*second.text) =>
-        {
-            2
-        }
-        _ => {
-            return refused(
-                "the command line starts no container: run or create must follow the program",
-                HOW,
-            );
-        }
-    };
-    let texts = |words: &[Word]| {
-        words
-            .iter()
-            .map(|word| word.text.clone())
-            .collect::<Vec<_>>()
-    };
-    let (verb, rest) = rest.split_at(verbs);
+    let engine = engine(&program.text)?;
+    let (verb, rest) = rest.split_at(verbs(rest)?);
     let mut options = Options {
         engine,
         variables,
@@ -218,81 +216,86 @@ struct Flag<'a> {
 /// The option at the beginning of these words, as pflag reads it (github.com/spf13/pflag, flag.go).
 fn flag(words: &[Word], engine: Engine) -> Result<Flag<'_>, Unreadable> {
     let text = words[0].text.as_str();
-    let unknown = || {
+    let (mut flag, takes_value) = match text.strip_prefix("--") {
+        Some(long) => long_flag(long, engine),
+        None => short_flag(text),
+    }
+    .ok_or_else(|| {
         let hint = if text.contains("gpu") {
             "the option is spelled --gpus: --gpus all"
         } else {
             HOW
         };
         Unreadable::new(format!("{text:?} is not an option")).hint(hint)
-    };
-    let (name, inline, takes_value, cluster) = if let Some(long) = text.strip_prefix("--") {
-        let (name, value) = long
-            .split_once('=')
-            .map_or((long, None), |(name, value)| (name, Some(value)));
-        let is_name = |name: &str| {
-            name.bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-        };
-        if !is_name(name) || name.starts_with('-') || name == "gpu" {
-            return Err(unknown());
-        }
-        let others = if engine == Engine::Podman {
-            PODMANS_BOOLEAN
-        } else {
-            DOCKERS_BOOLEAN
-        };
-        let is_boolean = BOOLEAN
-            .split(' ')
-            .chain(others.split(' '))
-            .any(|known| known == name);
-        (format!("--{name}"), value, !is_boolean, None)
-    } else {
-        let (at, c) = match text
-            .char_indices()
-            .skip(1)
-            .find(|(_, c)| !SHORT.0.contains(*c))
-        {
-            // -i=false
-            Some((at, '=')) if at > 1 && text.len() > at + 1 => (text.len(), ' '),
-            None => (text.len(), ' '),
-            Some((_, c)) if !SHORT.1.contains(c) => return Err(unknown()),
-            Some(found) => found,
-        };
-        let rest = text.get(at + 1..).filter(|rest| !rest.is_empty());
-        let value = rest.map(|rest| {
-            rest.strip_prefix('=')
-                .filter(|value| !value.is_empty())
-                .unwrap_or(rest)
-        });
-        let name = if c == 'e' {
-            "--env".to_owned()
-        } else {
-            format!("-{c}")
-        };
-        (
-            name,
-            value,
-            c != ' ',
-            (c != ' ' && at > 1).then(|| text[..at].to_owned()),
-        )
-    };
-    let has_two = takes_value && inline.is_none();
+    })?;
+    let has_two = takes_value && flag.value.is_none();
     if has_two && words.len() < 2 {
         return Err(Unreadable::new(format!("the option {text:?} has no value")));
     }
-    let words = &words[..if has_two { 2 } else { 1 }];
-    let value = if has_two {
-        words.last().map(|word| word.text.as_str())
-    } else {
-        inline
+    flag.words = &words[..if has_two { 2 } else { 1 }];
+    if has_two {
+        flag.value = words.get(1).map(|word| word.text.as_str());
+    }
+    flag.value = flag.value.filter(|_| takes_value);
+    Ok(flag)
+}
+
+/// `--name` or `--name=value`, and whether it takes a value.
+fn long_flag(long: &str, engine: Engine) -> Option<(Flag<'_>, bool)> {
+    let (name, value) = long
+        .split_once('=')
+        .map_or((long, None), |(name, value)| (name, Some(value)));
+    let is_name = name
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if !is_name || name.starts_with('-') || name == "gpu" {
+        return None;
+    }
+    let others = match engine {
+        Engine::Podman => PODMANS_BOOLEAN,
+        _ => DOCKERS_BOOLEAN,
     };
-    Ok(Flag {
-        name,
-        value: value.filter(|_| takes_value),
-        cluster,
-        words,
-    })
+    let is_boolean = BOOLEAN
+        .split(' ')
+        .chain(others.split(' '))
+        .any(|known| known == name);
+    let flag = Flag {
+        name: format!("--{name}"),
+        value,
+        cluster: None,
+        words: &[],
+    };
+    Some((flag, !is_boolean))
+}
+
+/// `-i`, `-it`, `-e VALUE`, `-eVALUE`, `-ite=VALUE`, and whether it takes a value.
+fn short_flag(text: &str) -> Option<(Flag<'_>, bool)> {
+    let (at, c) = match text
+        .char_indices()
+        .skip(1)
+        .find(|(_, c)| !SHORT.0.contains(*c))
+    {
+        // -i=false
+        Some((at, '=')) if at > 1 && text.len() > at + 1 => (text.len(), ' '),
+        None => (text.len(), ' '),
+        Some((_, c)) if !SHORT.1.contains(c) => return None,
+        Some(found) => found,
+    };
+    let rest = text.get(at + 1..).filter(|rest| !rest.is_empty());
+    let flag = Flag {
+        name: match c {
+            'e' => "--env".to_owned(),
+            c => format!("-{c}"),
+        },
+        value: rest.map(|rest| {
+            rest.strip_prefix('=')
+                .filter(|value| !value.is_empty())
+                .unwrap_or(rest)
+        }),
+        cluster: (c != ' ' && at > 1).then(|| text[..at].to_owned()),
+        words: &[],
+    };
+    Some((flag, c != ' '))
 }
 
 /// What the options ask for, one field for each way of asking, and the others.
@@ -368,53 +371,16 @@ impl Options<'_> {
                 }
             }
             "--device" => {
-                let is_list = self.engine == Engine::Podman;
-                let devices: Vec<_> = if is_list {
-                    value.split(',').collect()
-                } else {
-                    vec![value]
-                };
-                let names: Vec<_> = devices
-                    .iter()
-                    .filter_map(|device| cdi_name(device))
-                    .map(str::to_owned)
-                    .collect();
+                let names = self.names_of_gpus(value)?;
                 if names.is_empty() {
                     return Ok(false);
                 }
-                if names.len() < devices.len() {
-                    let says = "--device lists GPUs of NVIDIA's and other devices: name each with its own --device";
-                    return Err(Unreadable::new(says));
-                }
                 self.devices.extend(names);
             }
-            "--env" => {
-                let (name, text) = value
-                    .split_once('=')
-                    .map_or((value, None), |(name, text)| (name, Some(text)));
-                let way = match name {
-                    "NVIDIA_VISIBLE_DEVICES" => &mut self.visible,
-                    "NVIDIA_DRIVER_CAPABILITIES" => &mut self.capabilities,
-                    _ => {
-                        self.has_odd_variable |= !is_variable(name);
-                        self.has_unknown_variable |= !is_variable(name) && !is_literal;
-                        return Ok(false);
-                    }
-                };
-                // Without a value it has that of the shell.
-                let text = match (text, self.variables.iter().rfind(|(set, _)| *set == name)) {
-                    (Some(text), _) => text,
-                    (None, Some((_, value))) => value.ok_or_else(|| expanded(name))?,
-                    (None, None) => {
-                        let says = format!(
-                            "the value of {name} is not known: the option takes it from the shell"
-                        );
-                        return refused(says, &format!("write it: -e {name}=all"));
-                    }
-                };
-                *way = Some(text.to_owned());
-                what = name;
-            }
+            "--env" => match self.variable(value, is_literal)? {
+                Some(name) => what = name,
+                None => return Ok(false),
+            },
             _ => {
                 self.has_variable_file |= what == "--env-file";
                 return Ok(false);
@@ -425,6 +391,56 @@ impl Options<'_> {
         } else {
             Err(expanded(what))
         }
+    }
+
+    /// The GPUs in a value of `--device`.
+    fn names_of_gpus(&self, value: &str) -> Result<Vec<String>, Unreadable> {
+        let devices: Vec<_> = match self.engine {
+            Engine::Podman => value.split(',').collect(),
+            _ => vec![value],
+        };
+        let names: Vec<_> = devices
+            .iter()
+            .filter_map(|device| cdi_name(device))
+            .map(str::to_owned)
+            .collect();
+        if !names.is_empty() && names.len() < devices.len() {
+            let says = "--device lists GPUs of NVIDIA's and other devices: name each with its own --device";
+            return Err(Unreadable::new(says));
+        }
+        Ok(names)
+    }
+
+    /// Keeps a variable of the request, and returns its name. None if it is another.
+    fn variable<'v>(
+        &mut self,
+        value: &'v str,
+        is_literal: bool,
+    ) -> Result<Option<&'v str>, Unreadable> {
+        let (name, text) = value
+            .split_once('=')
+            .map_or((value, None), |(name, text)| (name, Some(text)));
+        let way = match name {
+            "NVIDIA_VISIBLE_DEVICES" => &mut self.visible,
+            "NVIDIA_DRIVER_CAPABILITIES" => &mut self.capabilities,
+            _ => {
+                self.has_odd_variable |= !is_variable(name);
+                self.has_unknown_variable |= !is_variable(name) && !is_literal;
+                return Ok(None);
+            }
+        };
+        // Without a value it has that of the shell.
+        let text = match (text, self.variables.iter().rfind(|(set, _)| *set == name)) {
+            (Some(text), _) => text,
+            (None, Some((_, value))) => value.ok_or_else(|| expanded(name))?,
+            (None, None) => {
+                let says =
+                    format!("the value of {name} is not known: the option takes it from the shell");
+                return refused(says, &format!("write it: -e {name}=all"));
+            }
+        };
+        *way = Some(text.to_owned());
+        Ok(Some(name))
     }
 
     /// The request, and the name of its form.

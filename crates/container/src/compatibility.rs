@@ -6,7 +6,6 @@ use super::judgement::{ImageAnswer, Judgement};
 use super::needs::{Cuda, Needs};
 use super::on_driver::on_driver;
 use gpusetup_database::compat::Database;
-use gpusetup_database::version::CudaVersion;
 use gpusetup_text::text::quoted;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -59,12 +58,14 @@ pub struct CheckedImage {
 
 /// Whether a host runs images, and why. `name` is what the caller named: an image, or a file with
 /// several.
-pub fn check<'a>(name: &str, images: &'a [Image], host: &Host, database: &Database) -> Checked {
+pub fn check(name: &str, images: &[Image], host: &Host, database: &Database) -> Checked {
     // One of several without a name goes by its ID.
-    let id = |image: &'a Image| image.id.as_deref().filter(|_| images.len() > 1);
     let images: Vec<_> = images
         .iter()
-        .map(|image| checked(id(image).unwrap_or(name), image, Context { host, database }))
+        .map(|image| {
+            let id = image.id.as_deref().filter(|_| images.len() > 1);
+            checked(id.unwrap_or(name), image, Context { host, database })
+        })
         .collect();
     Checked {
         schema: "gpusetup.container-check/1",
@@ -83,12 +84,9 @@ fn checked(name: &str, image: &Image, context: Context<'_>) -> CheckedImage {
     let name = image.names.first().map_or(name, String::as_str);
     let judgement = judged(name, image, &needs, context);
     // Those by which an image refuses drivers and GPUs.
-    let is_requirement =
-        |name: &str| name.starts_with("NVIDIA_REQUIRE_") || name == "NVIDIA_DISABLE_REQUIRE";
-    let shown = image
-        .variables
-        .iter()
-        .filter(|(name, _)| is_requirement(name));
+    let shown = image.variables.iter().filter(|(name, _)| {
+        name.starts_with("NVIDIA_REQUIRE_") || *name == "NVIDIA_DISABLE_REQUIRE"
+    });
     CheckedImage {
         image: name.to_owned(),
         from: image.from.clone(),
@@ -114,13 +112,16 @@ fn judged(name: &str, image: &Image, needs: &Needs, context: Context<'_>) -> Jud
     if let Some(Cuda { text, file, .. }) =
         needs.cuda.as_ref().filter(|cuda| cuda.versions.is_empty())
     {
-        let says = |other: &String| {
-            format!(
-                ", and its configuration says that it has CUDA {}",
-                quoted(other)
-            )
-        };
-        let configured = needs.configured.as_ref().map(says).unwrap_or_default();
+        let configured = needs
+            .configured
+            .as_ref()
+            .map(|other| {
+                format!(
+                    ", and its configuration says that it has CUDA {}",
+                    quoted(other)
+                )
+            })
+            .unwrap_or_default();
         return Judgement::unknown(match file {
             Some(file) => format!(
                 "{file} is of CUDA {}, which gpusetup does not know{configured}",
@@ -197,14 +198,12 @@ fn without_driver(needs: &Needs, context: Context<'_>) -> Judgement {
     let mut cuda = needs.versions().last().copied();
     let met = cuda.map(|cuda| context.targeted(cuda, &mut judgement.reasons));
     if met == Some(ImageAnswer::DoesNotRun) {
-        let runs = |cuda: &CudaVersion| {
-            context.targeted(*cuda, &mut Vec::new()) != ImageAnswer::DoesNotRun
-        };
-        let Some(choice) = needs
-            .choices
-            .iter()
-            .find(|choice| choice.versions.iter().any(runs))
-        else {
+        let Some(choice) = needs.choices.iter().find(|choice| {
+            choice
+                .versions
+                .iter()
+                .any(|cuda| context.targeted(*cuda, &mut Vec::new()) != ImageAnswer::DoesNotRun)
+        }) else {
             judgement.add_gpu_help(context);
             return judgement;
         };

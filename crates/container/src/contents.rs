@@ -194,13 +194,15 @@ fn is_wheel(name: &str) -> bool {
 
 /// The CUDA that a package names that is made for it: `cupy_cuda12x`, `jax_cuda13_plugin`.
 fn made_for(package: &str) -> Option<NamedCuda> {
-    let major = |part: &str| {
-        part.strip_prefix("cuda")
-            .map(|rest| rest.strip_suffix('x').unwrap_or(rest))?
-            .parse()
-            .ok()
-    };
-    Some((package.split('_').find_map(major)?, None))
+    Some((
+        package.split('_').find_map(|part| {
+            part.strip_prefix("cuda")
+                .map(|rest| rest.strip_suffix('x').unwrap_or(rest))?
+                .parse()
+                .ok()
+        })?,
+        None,
+    ))
 }
 
 /// Of the numbers behind the `.so.` of a library.

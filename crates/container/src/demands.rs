@@ -151,14 +151,14 @@ fn on_unknown_host(database: &Database) -> String {
 
 /// Whatever brand the driver reports.
 fn on_any_brand(alternatives: &[Vec<Condition>], known: &Known, brands: &[&str]) -> ImageAnswer {
-    let on = |brand: &&str| {
+    let answers = brands.iter().map(|brand| {
         let brand = Known::from([("brand", (*brand).to_owned())]);
         met(
             alternatives,
             &brand.into_iter().chain(known.clone()).collect(),
         )
-    };
-    match (brands.iter().map(on).min(), brands.iter().map(on).max()) {
+    });
+    match (answers.clone().min(), answers.max()) {
         (Some(least), Some(most)) if least == most => least,
         (Some(_), _) => Unknown,
         (None, _) => met(alternatives, known),
@@ -167,14 +167,17 @@ fn on_any_brand(alternatives: &[Vec<Condition>], known: &Known, brands: &[&str])
 
 /// The first alternatives: NVIDIA's images have up to a hundred.
 fn shown(alternatives: &[Vec<Condition>]) -> String {
-    let words = |conditions: &Vec<Condition>| {
-        conditions
-            .iter()
-            .map(|one| one.text.as_str())
-            .collect::<Vec<_>>()
-            .join(",")
-    };
-    let first: Vec<_> = alternatives.iter().take(3).map(words).collect();
+    let first: Vec<_> = alternatives
+        .iter()
+        .take(3)
+        .map(|conditions| {
+            conditions
+                .iter()
+                .map(|one| one.text.as_str())
+                .collect::<Vec<_>>()
+                .join(",")
+        })
+        .collect();
     let more = alternatives.len().saturating_sub(first.len());
     if more == 0 {
         first.join(" or ")
@@ -228,23 +231,21 @@ const OPERATORS: [(&str, Accepts); 6] = [
 /// refuses the container for it.
 fn read(text: &str) -> Result<Vec<Vec<Condition>>, String> {
     let refused = "is no condition: the container toolkit refuses it as an invalid expression";
-    let condition = |word: &str| condition(word).ok_or_else(|| format!("{word:?} {refused}"));
-    let conditions = |part: &str| {
-        part.split(',')
-            .filter(|word| !word.is_empty())
-            .map(condition)
-            .collect()
-    };
     text.split(' ')
         .filter(|part| !part.is_empty())
-        .map(conditions)
+        .map(|part| {
+            part.split(',')
+                .filter(|word| !word.is_empty())
+                .map(|word| condition(word).ok_or_else(|| format!("{word:?} {refused}")))
+                .collect()
+        })
         .collect()
 }
 
 fn condition(word: &str) -> Option<Condition> {
-    let is_sign = |c: char| "<>=!".contains(c);
-    let (name, rest) = word.split_at(word.find(is_sign)?);
-    let (sign, value) = rest.split_at(rest.find(|c| !is_sign(c))?);
+    const SIGNS: [char; 4] = ['<', '>', '=', '!'];
+    let (name, rest) = word.split_at(word.find(SIGNS)?);
+    let (sign, value) = rest.split_at(rest.find(|c| !SIGNS.contains(&c))?);
     let (operator, accepts) = OPERATORS
         .into_iter()
         .find(|(operator, _)| *operator == sign)?;
@@ -282,7 +283,7 @@ impl Condition {
 
 /// Versions by their numbers; zeroes at the end count for nothing.
 fn compared(a: &str, b: &str) -> Ordering {
-    let numbers = |text: &str| {
+    let [a, b] = [a, b].map(|text| {
         let mut all: Vec<u64> = text
             .split('.')
             .map(|part| part.parse().unwrap_or(0))
@@ -293,21 +294,18 @@ fn compared(a: &str, b: &str) -> Ordering {
                 .map_or(0, |last| last + 1),
         );
         all
-    };
-    numbers(a).cmp(&numbers(b))
+    });
+    a.cmp(&b)
 }
 
 /// Whether a host meets one of the alternatives. No alternatives are met by every host.
 fn met(alternatives: &[Vec<Condition>], known: &Known) -> ImageAnswer {
-    let all = |conditions: &Vec<Condition>| {
-        conditions
-            .iter()
-            .map(|condition| condition.met(known))
-            .max()
-    };
     alternatives
         .iter()
-        .map(|conditions| all(conditions).unwrap_or(Runs))
+        .map(|conditions| {
+            let answers = conditions.iter().map(|condition| condition.met(known));
+            answers.max().unwrap_or(Runs)
+        })
         .min()
         .unwrap_or(Runs)
 }

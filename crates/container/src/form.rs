@@ -171,11 +171,11 @@ fn options(request: &Request, written: &mut Written) -> Option<Vec<String>> {
 fn cdi(request: &Request, written: &mut Written) -> Option<Vec<String>> {
     const UUID: usize = "b8ea3855-276c-c9cb-b366-c6fa655957c5".len();
     let names = names(&request.gpus, written)?;
-    let is_device = |name: &&String| {
+    let mut no_device = names.iter().filter(|name| {
         name.split_once('-')
-            .is_none_or(|(_, id)| id.len() == UUID && !id.contains('/'))
-    };
-    if let Some(name) = names.iter().find(|name| !is_device(name)) {
+            .is_some_and(|(_, id)| id.len() != UUID || id.contains('/'))
+    });
+    if let Some(name) = no_device.next() {
         written.differs(format!(
             "CDI has no device {name}: its devices have an index (0, 0:1) or a whole UUID, as nvidia-ctk cdi list shows"
         ));

@@ -61,30 +61,32 @@ pub(crate) fn docker(
             }
         }
     }
-    let gpus = match (devices, number) {
-        (Some(_), Some(Some(_))) => {
-            let says = "Docker refuses --gpus: it has both devices and a number, which follows a comma outside of double quotes";
-            return refused(says, LIST);
-        }
-        (Some(list), _) => Gpus::from_variable(list)?,
-        (None, Some(number)) => number,
-        (None, None) => Some(Gpus::Count(1)),
-    };
+    let gpus = chosen(devices, number)?;
     if devices.is_some() && seen.contains(&"count") {
         let note = "Docker takes the 0 after the comma for a number of GPUs, and gives the container only the GPU before it";
         notes.push(note);
     }
-    let without_gpu = |list: &str| {
-        list.split(',')
-            .filter(|name| name.trim() != "gpu")
-            .collect::<Vec<_>>()
-            .join(",")
-    };
     let capabilities = named
-        .map(|list| capabilities(&without_gpu(list)))
+        .map(|list| {
+            let names = list.split(',').filter(|name| name.trim() != "gpu");
+            capabilities(&names.collect::<Vec<_>>().join(","))
+        })
         .transpose()?
         .flatten();
     Ok((gpus, capabilities))
+}
+
+/// What Docker gives the container, by the devices and the number in a value.
+fn chosen(devices: Option<&str>, number: Option<Option<Gpus>>) -> Result<Option<Gpus>, Unreadable> {
+    match (devices, number) {
+        (Some(_), Some(Some(_))) => {
+            let says = "Docker refuses --gpus: it has both devices and a number, which follows a comma outside of double quotes";
+            refused(says, LIST)
+        }
+        (Some(list), _) => Gpus::from_variable(list),
+        (None, Some(number)) => Ok(number),
+        (None, None) => Ok(Some(Gpus::Count(1))),
+    }
 }
 
 /// The names of the CDI devices in a value of Podman's, if it is a line of CSV, and NVIDIA's
@@ -95,17 +97,19 @@ pub(crate) fn podman(value: &str) -> Result<Vec<String>, Unreadable> {
     } else {
         fields(value)?
     };
-    let name = |field: &String| {
-        let device = format!("nvidia.com/gpu={field}");
-        let name = cdi_name(&device).filter(|name| *name == "all" || is_device(name));
-        name.map(str::to_owned).ok_or_else(|| {
-            Unreadable::new(format!(
-                "Podman makes the CDI device {device:?} of --gpus, which does not exist"
-            ))
-            .hint("name GPUs by their index or UUID: --gpus 0,1")
+    fields
+        .iter()
+        .map(|field| {
+            let device = format!("nvidia.com/gpu={field}");
+            let name = cdi_name(&device).filter(|name| *name == "all" || is_device(name));
+            name.map(str::to_owned).ok_or_else(|| {
+                Unreadable::new(format!(
+                    "Podman makes the CDI device {device:?} of --gpus, which does not exist"
+                ))
+                .hint("name GPUs by their index or UUID: --gpus 0,1")
+            })
         })
-    };
-    fields.iter().map(name).collect()
+        .collect()
 }
 
 /// None for zero; Docker takes every negative number for all.
@@ -134,18 +138,17 @@ pub(crate) fn written(gpus: &Gpus, capabilities: &[String]) -> Option<String> {
     let named =
         (!capabilities.is_empty()).then(|| format!("capabilities={}", capabilities.join(",")));
     // No field has a quote in it.
-    let field = |field: String| {
-        if field.contains(',') {
-            format!("\"{field}\"")
-        } else {
-            field
-        }
-    };
     Some(
         [which]
             .into_iter()
             .chain(named)
-            .map(field)
+            .map(|field| {
+                if field.contains(',') {
+                    format!("\"{field}\"")
+                } else {
+                    field
+                }
+            })
             .collect::<Vec<_>>()
             .join(","),
     )

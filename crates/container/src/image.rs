@@ -52,33 +52,32 @@ pub enum ImageError {
 /// The part of a configuration that is about GPUs. Docker's engine writes `Config`, files have
 /// `config`.
 pub(crate) fn of_config(value: &Value, from: String) -> Image {
-    let inner = |name: &str| {
+    let [variables, labels] = ["Env", "Labels"].map(|name| {
         value
             .pointer(&format!("/config/{name}"))
             .or(value.pointer(&format!("/Config/{name}")))
-    };
-    let variables = inner("Env").and_then(Value::as_array).into_iter().flatten();
-    let pair = |entry: &Value| {
-        entry
-            .as_str()?
-            .split_once('=')
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-    };
-    let labels = inner("Labels")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten();
-    let word = |lower: &str, upper: &str| {
-        let word = value.get(lower).or(value.get(upper))?.as_str()?;
-        (!word.is_empty()).then(|| word.to_owned())
-    };
+    });
+    let variables = variables.and_then(Value::as_array).into_iter().flatten();
+    let labels = labels.and_then(Value::as_object).into_iter().flatten();
+    let [system, architecture] =
+        [("os", "Os"), ("architecture", "Architecture")].map(|(lower, upper)| {
+            let word = value.get(lower).or(value.get(upper))?.as_str()?;
+            (!word.is_empty()).then(|| word.to_owned())
+        });
     Image {
-        variables: variables.filter_map(pair).collect(),
+        variables: variables
+            .filter_map(|entry| {
+                entry
+                    .as_str()?
+                    .split_once('=')
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            })
+            .collect(),
         labels: labels
             .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
             .collect(),
-        system: word("os", "Os"),
-        architecture: word("architecture", "Architecture"),
+        system,
+        architecture,
         from,
         ..Image::default()
     }

@@ -3,7 +3,7 @@
 
 use super::host::Context;
 use ImageAnswer::{DoesNotRun, Runs, Unknown};
-use gpusetup_database::compat::{Architecture, Card, Database, DriverBranch, NotTargeted, targets};
+use gpusetup_database::compat::{Card, Database, DriverBranch, NotTargeted, targets};
 use gpusetup_database::version::{ComputeCapability, CudaVersion, DriverVersion};
 use serde::Serialize;
 
@@ -125,8 +125,8 @@ impl<'a> Context<'a> {
         driver: DriverVersion,
         reasons: &mut Vec<String>,
     ) -> ImageAnswer {
-        let is_served = |gpu: &&Card| gpu.is_served_by(driver.branch);
-        let Some(gpu) = self.host.gpus.iter().find(|gpu| !is_served(gpu)) else {
+        let mut gpus = self.host.gpus.iter();
+        let Some(gpu) = gpus.find(|gpu| !gpu.is_served_by(driver.branch)) else {
             return Runs;
         };
         let branch = match (gpu.first_branch, gpu.last_branch) {
@@ -165,16 +165,17 @@ impl<'a> Context<'a> {
         driver: DriverVersion,
         reasons: &mut Vec<String>,
     ) -> ImageAnswer {
-        let is_served = |a: &&Architecture| a.embedded.is_none() && a.is_served_by(driver.branch);
         let served: Vec<_> = self
             .database
             .architectures
             .iter()
-            .filter(is_served)
+            .filter(|a| a.embedded.is_none() && a.is_served_by(driver.branch))
             .collect();
-        let runs =
-            |a: &&Architecture| target(cuda.series(), a.compute_capability, self.database).is_ok();
-        let running: Vec<_> = served.iter().copied().filter(runs).collect();
+        let running: Vec<_> = served
+            .iter()
+            .copied()
+            .filter(|a| target(cuda.series(), a.compute_capability, self.database).is_ok())
+            .collect();
         let (Some(first), Some(last)) = (running.first(), running.last()) else {
             return Unknown;
         };
@@ -197,31 +198,23 @@ impl<'a> Context<'a> {
             .cuda
             .iter()
             .map(|release| release.version.series());
-        let runs =
-            |series: CudaVersion, gpu: &Card| target(series, gpu.capability?, self.database).ok();
         series
             .filter(|series| {
-                self.host
-                    .gpus
-                    .iter()
-                    .all(|gpu| runs(*series, gpu).is_some())
+                self.host.gpus.iter().all(|gpu| {
+                    let capability = gpu.capability;
+                    capability.is_some_and(|of| target(*series, of, self.database).is_ok())
+                })
             })
             .max()
     }
 
     /// The branches with known releases that support the GPUs.
     fn branches(self) -> impl Iterator<Item = &'a DriverBranch> {
-        let has_release = move |branch: u16| {
-            self.database
-                .drivers
-                .iter()
-                .any(|known| known.version.branch == branch)
-        };
-        let serves = move |branch: u16| self.host.gpus.iter().all(|gpu| gpu.is_served_by(branch));
-        self.database
-            .driver_branches
-            .iter()
-            .filter(move |known| has_release(known.branch) && serves(known.branch))
+        self.database.driver_branches.iter().filter(move |known| {
+            let (mut releases, mut gpus) = (self.database.drivers.iter(), self.host.gpus.iter());
+            releases.any(|release| release.version.branch == known.branch)
+                && gpus.all(|gpu| gpu.is_served_by(known.branch))
+        })
     }
 
     /// Those that run the CUDA, too: natively if there is one, else by minor-version compatibility.
@@ -305,14 +298,13 @@ fn target(
     let Err(why) = listed(capability) else {
         return Ok(None);
     };
-    let is_older = |of: &ComputeCapability| {
-        of.major == capability.major && *of < capability && listed(*of).is_ok()
-    };
     let mut others = database
         .architectures
         .iter()
         .filter(|a| a.embedded.is_none())
         .map(|a| a.compute_capability);
-    let older = others.rfind(is_older).filter(|_| !why.is_dropped());
+    let older = others
+        .rfind(|of| of.major == capability.major && *of < capability && listed(*of).is_ok())
+        .filter(|_| !why.is_dropped());
     older.map(Some).ok_or(why)
 }

@@ -72,17 +72,14 @@ impl Budget {
 }
 
 fn within_all(bytes: u64) -> io::Result<()> {
-    let why = || {
-        format!(
-            "it has more than {} GiB, which no image has",
-            MAX_READ >> 30
-        )
-    };
-    if bytes > MAX_READ {
-        Err(io::Error::new(io::ErrorKind::FileTooLarge, why()))
-    } else {
-        Ok(())
+    if bytes <= MAX_READ {
+        return Ok(());
     }
+    let why = format!(
+        "it has more than {} GiB, which no image has",
+        MAX_READ >> 30
+    );
+    Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }
 
 /// What comes out of packed data, up to a limit.

@@ -32,11 +32,12 @@ pub(crate) struct Cuda {
 
 impl Needs {
     pub(crate) fn of(image: &Image, database: &Database) -> Self {
-        let is_demand = |name: &str| {
-            name.starts_with("NVIDIA_REQUIRE_") && !name.starts_with("NVIDIA_REQUIRE_JETPACK")
-        };
-        let demands = image.variables.iter().filter(|(name, _)| is_demand(name));
-        let mut demands: Vec<_> = demands
+        let mut demands: Vec<_> = image
+            .variables
+            .iter()
+            .filter(|(name, _)| {
+                name.starts_with("NVIDIA_REQUIRE_") && !name.starts_with("NVIDIA_REQUIRE_JETPACK")
+            })
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         let has_cuda = demands
@@ -51,14 +52,13 @@ impl Needs {
             .is_some_and(|value| ["1", "t", "true"].contains(&value.to_ascii_lowercase().as_str()));
         let configured = configured(image, &demands, database);
         // A variable stays when a later layer removes the files.
-        let package = |name: &str| Compat {
-            driver: None,
-            is_found: true,
-            name: name.to_owned(),
-        };
         let compat = match &image.contents {
             Some(contents) => contents.compat.clone(),
-            None => variable(image, "NV_CUDA_COMPAT_PACKAGE").map(package),
+            None => variable(image, "NV_CUDA_COMPAT_PACKAGE").map(|name| Compat {
+                driver: None,
+                is_found: true,
+                name: name.to_owned(),
+            }),
         };
         let mut needs = Self {
             compat,
@@ -162,13 +162,12 @@ fn configured(image: &Image, demands: &[(String, String)], database: &Database) 
             file: None,
         });
     }
-    let demanded = || {
+    let exact = named.and_then(version).or_else(|| {
         let first = demands
             .iter()
             .find(|(name, _)| name == "NVIDIA_REQUIRE_CUDA")?;
         version(first.1.split(' ').next()?.strip_prefix("cuda>=")?)
-    };
-    let exact = named.and_then(version).or_else(demanded);
+    });
     let text = named
         .map(str::to_owned)
         .or_else(|| exact.map(|cuda| cuda.series().to_string()))?;
@@ -198,14 +197,13 @@ fn variable<'a>(image: &'a Image, name: &str) -> Option<&'a str> {
 
 /// The series of a release or of a major version, by which versions are compared.
 fn series(text: &str) -> Option<CudaVersion> {
-    let of_major = || {
+    version(text).map(CudaVersion::series).or_else(|| {
         Some(CudaVersion {
             major: text.parse().ok()?,
             minor: 0,
             patch: None,
         })
-    };
-    version(text).map(CudaVersion::series).or_else(of_major)
+    })
 }
 
 /// A release of CUDA. Some images add the number of a build: 13.0.1.012.

@@ -8,7 +8,6 @@ use super::judgement::ImageAnswer::{
 };
 use super::judgement::Judgement;
 use super::needs::Needs;
-use gpusetup_database::compat::Card;
 use gpusetup_database::version::{CudaVersion, DriverVersion};
 use std::collections::BTreeSet;
 
@@ -227,9 +226,9 @@ impl Case<'_> {
     ) -> (String, ImageAnswer) {
         let (name, branch, Context { host, database }) =
             (&compat.name, driver.branch, self.context);
-        let of_driver =
-            |driver: DriverVersion| Some(database.branch(driver.branch)?.max_cuda?.series());
-        let has = compat.driver.map_or(Some(cuda.series()), of_driver);
+        let has = compat.driver.map_or(Some(cuda.series()), |driver| {
+            Some(database.branch(driver.branch)?.max_cuda?.series())
+        });
         let row = database
             .forward_compatibility
             .iter()
@@ -243,11 +242,10 @@ impl Case<'_> {
             .any(|(name, _)| name == "NVIDIA_REQUIRE_CUDA");
         let is_vouched =
             has_demand && self.context.demanded(self.needs, driver, &mut Vec::new()) == Runs;
-        let is_professional = |gpu: &Card| gpu.line.as_deref() == Some("Quadro/RTX PRO");
         let other = host
             .gpus
             .iter()
-            .find(|gpu| !gpu.data_center && !is_professional(gpu));
+            .find(|gpu| !gpu.data_center && gpu.line.as_deref() != Some("Quadro/RTX PRO"));
         if let Some(gpu) = other {
             let why = "in the image is for data-centre GPUs and some of RTX PRO, and";
             (format!("{name} {why} {} is none", gpu.name), DoesNotRun)

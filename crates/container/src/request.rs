@@ -156,16 +156,6 @@ pub struct Translated {
 /// Whether this names a GPU or a MIG instance: an index (`0`) or UUID (`GPU-fef8089b…`), or a MIG
 /// instance's GPU and number (`1:0`) or UUID (`MIG-…`; with drivers before 470 `MIG-GPU-…/1/0`).
 pub fn is_device(word: &str) -> bool {
-    let is_number = |text: &str| {
-        text.parse::<u32>()
-            .is_ok_and(|number| number.to_string() == text)
-    };
-    let is_uuid = |text: &str| {
-        !text.is_empty()
-            && text
-                .bytes()
-                .all(|b| b.is_ascii_hexdigit() || b"-/".contains(&b))
-    };
     match (
         word.strip_prefix("GPU-"),
         word.strip_prefix("MIG-"),
@@ -176,6 +166,18 @@ pub fn is_device(word: &str) -> bool {
         (.., Some((gpu, instance))) => is_number(gpu) && is_number(instance),
         _ => is_number(word),
     }
+}
+
+fn is_number(text: &str) -> bool {
+    text.parse::<u32>()
+        .is_ok_and(|number| number.to_string() == text)
+}
+
+fn is_uuid(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_hexdigit() || b"-/".contains(&b))
 }
 
 impl Gpus {
@@ -280,11 +282,9 @@ pub(crate) fn capabilities(list: &str) -> Result<Option<Vec<String>>, Unreadable
 pub(crate) fn cdi_name(word: &str) -> Option<&str> {
     let word = word.strip_prefix("runtime.").unwrap_or(word);
     let name = word.strip_prefix("nvidia.com/gpu=")?;
-    let of_type = |kind: &str| {
-        name.strip_prefix(kind)
-            .filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    Some(of_type("gpu").or_else(|| of_type("mig")).unwrap_or(name))
+    let number = name.strip_prefix("gpu").or(name.strip_prefix("mig"));
+    let number = number.filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    Some(number.unwrap_or(name))
 }
 
 /// Why a command line cannot be translated.

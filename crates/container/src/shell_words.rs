@@ -174,9 +174,8 @@ impl<'a> Reader<'a> {
                 return Ok(());
             }
         };
-        let is_simple = |c: char| c.is_ascii_alphanumeric() || " _./:=+,@%-".contains(c);
         let length = self.rest[begin..]
-            .find(|c| !is_simple(c))
+            .find(|c: char| !c.is_ascii_alphanumeric() && !" _./:=+,@%-".contains(c))
             .filter(|at| self.rest[begin + at..].starts_with(end));
         let text = self.take(begin + length.ok_or_else(uncertain)? + 1);
         self.push(text, false);
