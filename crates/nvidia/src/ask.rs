@@ -136,13 +136,12 @@ pub fn ask_version(
 }
 
 fn told(call: &VersionCall, numbers: &[u32]) -> Option<AddOnVersion> {
-    let part = |n: u32| u16::try_from(n).ok();
     match *numbers {
         [number] => call.decoded(number),
         [major, minor, patch] if (major, minor) != (0, 0) => Some(AddOnVersion {
-            major: part(major)?,
-            minor: part(minor)?,
-            patch: Some(part(patch)?),
+            major: major.try_into().ok()?,
+            minor: minor.try_into().ok()?,
+            patch: Some(patch.try_into().ok()?),
             build: None,
         }),
         _ => None,

@@ -276,15 +276,15 @@ fn text(write: impl FnOnce(*mut c_char, c_int) -> Result<(), Refused>) -> Option
 fn capability(driver: &Driver, device: c_int) -> Option<ComputeCapability> {
     /// `CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR`; the next one is the minor version.
     const MAJOR: c_int = 75;
-    let number = |attribute| {
+    let [major, minor] = [MAJOR, MAJOR + 1].map(|attribute| {
         let mut value = 0;
         // SAFETY: the number outlives the call.
         unsafe { driver.device_get_attribute(&mut value, attribute, device) }.ok()?;
         u8::try_from(value).ok()
-    };
+    });
     Some(ComputeCapability {
-        major: number(MAJOR)?,
-        minor: number(MAJOR + 1)?,
+        major: major?,
+        minor: minor?,
     })
 }
 

@@ -116,14 +116,14 @@ fn cuda_version(number: i32) -> Option<CudaVersion> {
 /// or a stub.
 fn loaded_from(name: &str) -> Option<std::path::PathBuf> {
     let maps = System::live().read_text("/proc/self/maps").ok()??;
-    let paths = maps
+    let mut paths = maps
         .lines()
         .filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
-    let is_it = |path: &&Path| {
+    let path = paths.find(|path| {
         path.file_name()
             .is_some_and(|n| n.to_string_lossy().starts_with(name))
-    };
-    paths.into_iter().find(is_it).map(Path::to_owned)
+    });
+    path.map(Path::to_owned)
 }
 
 #[cfg(test)]

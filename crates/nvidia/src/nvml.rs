@@ -485,13 +485,15 @@ fn mig(q: &mut Questions) -> Option<Mig> {
     let most = q
         .ask("nvmlDeviceGetMaxMigDeviceCount", Device::most_instances)
         .unwrap_or(0);
-    let is_there = |i: &u32| {
-        asked("nvmlDeviceGetMigDeviceHandleByIndex", || {
-            q.device.instance(*i)
+    let instances = (0..most)
+        .filter(|i| {
+            asked("nvmlDeviceGetMigDeviceHandleByIndex", || {
+                q.device.instance(*i)
+            })
+            .is_ok()
         })
-        .is_ok()
-    };
-    let instances = (0..most).filter(is_there).map(|_| 1).sum();
+        .map(|_| 1)
+        .sum();
     Some(Mig {
         enabled,
         pending,
@@ -525,13 +527,13 @@ fn retired_pages(q: &mut Questions) -> Option<RetiredPages> {
         "nvmlDeviceGetRetiredPagesPendingStatus",
         Device::awaits_retirement,
     )?;
-    let mut count = |double| {
+    let [single_bit, double_bit] = [false, true].map(|double| {
         q.ask("nvmlDeviceGetRetiredPages_v2", |d| d.retired_pages(double))
             .unwrap_or(0)
-    };
+    });
     Some(RetiredPages {
-        single_bit: count(false),
-        double_bit: count(true),
+        single_bit,
+        double_bit,
         pending,
     })
 }

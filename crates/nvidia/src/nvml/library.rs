@@ -45,38 +45,41 @@ pub(super) enum NvmlError {
     NoText(#[from] std::str::Utf8Error),
 }
 
-/// <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>.
+/// Of the codes from 1 on: <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>.
+const MEANINGS: [&str; 23] = [
+    "NVML was not first initialized with `Nvml::init()`",
+    "a supplied argument was invalid",
+    "the requested operation is not available on the target device",
+    "the current user does not have permission to perform this operation",
+    "NVML was already initialized",
+    "a query to find an object was unsuccessful",
+    "an input argument is not large enough",
+    "device's external power cables are not properly attached",
+    "NVIDIA driver is not loaded",
+    "the provided timeout was reached",
+    "NVIDIA kernel detected an interrupt issue with a device",
+    "a shared library couldn't be found or loaded",
+    "a function couldn't be found in a shared library",
+    "the infoROM is corrupted",
+    "device fell off the bus or has otherwise become inacessible",
+    "device requires a reset before it can be used again",
+    "device control has been blocked by the operating system/cgroups",
+    "RM detects a driver/library version mismatch",
+    "operation cannot be performed because the GPU is currently in use",
+    "insufficient memory",
+    "no data",
+    "the requested vgpu operation is not available on the target device because ECC is enabled",
+    "there are not enough resources for the request",
+];
+
 fn meaning(code: nvmlReturn_t) -> String {
-    let meaning = match code {
-        1 => "NVML was not first initialized with `Nvml::init()`",
-        2 => "a supplied argument was invalid",
-        3 => "the requested operation is not available on the target device",
-        4 => "the current user does not have permission to perform this operation",
-        5 => "NVML was already initialized",
-        6 => "a query to find an object was unsuccessful",
-        INSUFFICIENT_SIZE => "an input argument is not large enough",
-        8 => "device's external power cables are not properly attached",
-        9 => "NVIDIA driver is not loaded",
-        10 => "the provided timeout was reached",
-        11 => "NVIDIA kernel detected an interrupt issue with a device",
-        12 => "a shared library couldn't be found or loaded",
-        13 => "a function couldn't be found in a shared library",
-        14 => "the infoROM is corrupted",
-        15 => "device fell off the bus or has otherwise become inacessible",
-        16 => "device requires a reset before it can be used again",
-        17 => "device control has been blocked by the operating system/cgroups",
-        18 => "RM detects a driver/library version mismatch",
-        19 => "operation cannot be performed because the GPU is currently in use",
-        20 => "insufficient memory",
-        21 => "no data",
-        22 => {
-            "the requested vgpu operation is not available on the target device because ECC is enabled"
-        }
-        23 => "there are not enough resources for the request",
-        999 => "an internal driver error occurred",
-        _ => return format!("unexpected enum variant value: {code}"),
-    };
-    meaning.to_owned()
+    let mut known = (1..)
+        .zip(MEANINGS)
+        .chain([(999, "an internal driver error occurred")]);
+    match known.find(|(known, _)| *known == code) {
+        Some((_, meaning)) => meaning.to_owned(),
+        None => format!("unexpected enum variant value: {code}"),
+    }
 }
 
 impl NvmlError {

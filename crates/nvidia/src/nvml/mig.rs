@@ -200,10 +200,10 @@ fn change_instances(device: &Device, wanted: &[MigPlace]) -> Result<(), Refused>
     let mut missing: Vec<&MigPlace> = wanted.iter().collect();
     let there = found(device, &profiles)?;
     for found in &there {
-        let same = |place: &&MigPlace| {
+        let same = missing.iter().position(|place| {
             is_at(place, &found.instance, &profiles) && has_compute(place, found, &profiles)
-        };
-        match missing.iter().position(same) {
+        });
+        match same {
             Some(at) => drop(missing.swap_remove(at)),
             None => device.destroy(found.handle)?,
         }
@@ -212,20 +212,16 @@ fn change_instances(device: &Device, wanted: &[MigPlace]) -> Result<(), Refused>
     missing.sort_by_key(|place| (std::cmp::Reverse(place.size), place.start));
     for place in missing {
         let profile = profiles.iter().find(|profile| is_of(place, profile));
-        let none = || Refused {
-            call: "nvmlDeviceGetGpuInstanceProfileInfo".to_owned(),
-            code: None,
-            says: format!("the driver has no profile {}", place.profile),
-        };
         let placement = nvmlGpuInstancePlacement_t {
             start: place.start,
             size: place.size,
         };
-        device.create(
-            profile.ok_or_else(none)?.id,
-            placement,
-            place.compute.as_deref(),
-        )?;
+        let profile = profile.ok_or_else(|| Refused {
+            call: "nvmlDeviceGetGpuInstanceProfileInfo".to_owned(),
+            code: None,
+            says: format!("the driver has no profile {}", place.profile),
+        })?;
+        device.create(profile.id, placement, place.compute.as_deref())?;
     }
     Ok(())
 }
@@ -238,7 +234,7 @@ pub(crate) fn instances(device: &Device, like: &[MigPlace]) -> Result<Vec<MigPla
     }
     let profiles = device.profiles();
     let there = found(device, &profiles)?;
-    let place = |found: &Found| {
+    let places = there.iter().map(|found| {
         let instance = &found.instance;
         let compute = (!is_complete(instance, &profiles)).then(|| found.compute.clone());
         if let Some(place) = like.iter().find(|place| is_at(place, instance, &profiles)) {
@@ -258,8 +254,8 @@ pub(crate) fn instances(device: &Device, like: &[MigPlace]) -> Result<Vec<MigPla
             id: Some(instance.profile),
             compute,
         }
-    };
-    let mut all: Vec<_> = there.iter().map(place).collect();
+    });
+    let mut all: Vec<_> = places.collect();
     all.sort_unstable();
     Ok(all)
 }
@@ -330,12 +326,10 @@ fn found(device: &Device, profiles: &[MigProfileInfo]) -> Result<Vec<Found>, Ref
 /// Whether a change from some instances to others, cut off at any moment, can leave these: each is
 /// one of either, with whatever compute instances.
 pub(crate) fn is_between(now: &[MigPlace], before: &[MigPlace], after: &[MigPlace]) -> bool {
-    let place = |place: &MigPlace| (place.start, place.size, place.profile.clone());
     now.iter().all(|here| {
-        before
-            .iter()
-            .chain(after)
-            .any(|other| place(other) == place(here))
+        before.iter().chain(after).any(|other| {
+            (other.start, other.size, &other.profile) == (here.start, here.size, &here.profile)
+        })
     })
 }
 

@@ -90,14 +90,14 @@ struct ProcessNames<'a> {
 
 impl ProcessNames<'_> {
     fn of(&mut self, pid: u32) -> Option<String> {
-        let ask = || {
+        let known = self.known.entry(pid);
+        let name = known.or_insert_with(|| {
             asked("nvmlSystemGetProcessName", || {
                 self.library.process_name(pid)
             })
             .ok()
-        };
-        let name = self.known.entry(pid).or_insert_with(ask).clone();
-        name.filter(|name| !name.is_empty())
+        });
+        name.clone().filter(|name| !name.is_empty())
     }
 }
 
@@ -156,25 +156,8 @@ fn gpu(device: &Device<'_>, names: &mut ProcessNames<'_>) -> GpuReading {
         fault: None,
         absent: Vec::new(),
     };
+    let identity = identity(q);
     let mut reading = GpuReading {
-        address: q.ask(
-            GpuField::Address,
-            "nvmlDeviceGetPciInfo_v3",
-            Device::address,
-        ),
-        name: q.ask(GpuField::Name, "nvmlDeviceGetName", Device::name),
-        uuid: q.ask(GpuField::Uuid, "nvmlDeviceGetUUID", Device::uuid),
-        minor: q.detail("nvmlDeviceGetMinorNumber", Device::minor),
-        compute_capability: q
-            .detail("nvmlDeviceGetCudaComputeCapability", Device::capability)
-            .and_then(capability),
-        serial: q.ask(GpuField::Serial, "nvmlDeviceGetSerial", Device::serial),
-        vbios: q.ask(GpuField::Vbios, "nvmlDeviceGetVbiosVersion", Device::vbios),
-        inforom: q.ask(
-            GpuField::Inforom,
-            "nvmlDeviceGetInforomImageVersion",
-            Device::inforom,
-        ),
         fan_percent: q.ask(GpuField::Fan, "nvmlDeviceGetFanSpeed", Device::fan),
         power: power(q),
         memory: q.ask(GpuField::Memory, "nvmlDeviceGetMemoryInfo_v2", memory),
@@ -248,7 +231,7 @@ fn gpu(device: &Device<'_>, names: &mut ProcessNames<'_>) -> GpuReading {
                 Device::virtualization,
             )
             .and_then(virtualization),
-        ..GpuReading::default()
+        ..identity
     };
     let fields = fields(q);
     reading.recovery = fields.recovery;
@@ -267,6 +250,31 @@ fn gpu(device: &Device<'_>, names: &mut ProcessNames<'_>) -> GpuReading {
     reading
 }
 
+/// What never changes; nothing else is filled in.
+fn identity(q: &mut Questions<'_>) -> GpuReading {
+    GpuReading {
+        address: q.ask(
+            GpuField::Address,
+            "nvmlDeviceGetPciInfo_v3",
+            Device::address,
+        ),
+        name: q.ask(GpuField::Name, "nvmlDeviceGetName", Device::name),
+        uuid: q.ask(GpuField::Uuid, "nvmlDeviceGetUUID", Device::uuid),
+        minor: q.detail("nvmlDeviceGetMinorNumber", Device::minor),
+        compute_capability: q
+            .detail("nvmlDeviceGetCudaComputeCapability", Device::capability)
+            .and_then(capability),
+        serial: q.ask(GpuField::Serial, "nvmlDeviceGetSerial", Device::serial),
+        vbios: q.ask(GpuField::Vbios, "nvmlDeviceGetVbiosVersion", Device::vbios),
+        inforom: q.ask(
+            GpuField::Inforom,
+            "nvmlDeviceGetInforomImageVersion",
+            Device::inforom,
+        ),
+        ..GpuReading::default()
+    }
+}
+
 /// What is asked with one call of `nvmlDeviceGetFieldValues`.
 #[derive(Default)]
 struct Fields {
@@ -282,17 +290,14 @@ fn fields(q: &mut Questions<'_>) -> Fields {
     }) else {
         return Fields::default();
     };
-    let value = |n: usize| {
-        values
-            .get(n)
-            .copied()
-            .flatten()
-            .and_then(|value| u32::try_from(value).ok())
-    };
+    let [recovery, degrees] = [0, 1].map(|n| {
+        let value = values.get(n).copied().flatten();
+        value.and_then(|value| u32::try_from(value).ok())
+    });
     Fields {
-        recovery: value(0).and_then(recovery_of),
+        recovery: recovery.and_then(recovery_of),
         // GPUs without such a sensor report 0.
-        memory_celsius: value(1).filter(|degrees| *degrees > 0),
+        memory_celsius: degrees.filter(|degrees| *degrees > 0),
     }
 }
 
@@ -353,27 +358,27 @@ fn utilization(device: &Device<'_>) -> Result<Utilization, NvmlError> {
 }
 
 fn clocks(q: &mut Questions<'_>) -> Option<ClockReadings> {
-    let highest = |q: &mut Questions<'_>, kind| {
-        q.detail("nvmlDeviceGetMaxClockInfo", |d| d.highest_clock(kind))
-    };
-    let graphics = q.ask(GpuField::Clocks, "nvmlDeviceGetClockInfo", |d| d.clock(0))?;
     let graphics = Clock {
-        now_megahertz: graphics,
-        highest_megahertz: highest(q, 0),
+        now_megahertz: q.ask(GpuField::Clocks, "nvmlDeviceGetClockInfo", |d| d.clock(0))?,
+        highest_megahertz: highest_clock(q, 0),
     };
-    let mut clock = |kind| {
+    let [sm, memory, video] = [1, 2, 3].map(|kind| {
         let now_megahertz = q.detail("nvmlDeviceGetClockInfo", |d| d.clock(kind))?;
         Some(Clock {
             now_megahertz,
-            highest_megahertz: highest(q, kind),
+            highest_megahertz: highest_clock(q, kind),
         })
-    };
+    });
     Some(ClockReadings {
         graphics: Some(graphics),
-        sm: clock(1),
-        memory: clock(2),
-        video: clock(3),
+        sm,
+        memory,
+        video,
     })
+}
+
+fn highest_clock(q: &mut Questions<'_>, kind: u32) -> Option<u32> {
+    q.detail("nvmlDeviceGetMaxClockInfo", |d| d.highest_clock(kind))
 }
 
 /// <https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html>.
@@ -411,11 +416,10 @@ fn processes(q: &mut Questions<'_>, names: &mut ProcessNames<'_>) -> Option<Vec<
     let each = compute.iter().map(|p| (p, ProcessKind::Compute));
     for (entry, kind) in each.chain(graphics.iter().map(|p| (p, ProcessKind::Graphics))) {
         let one = process(entry, kind, names);
-        let is_same = |p: &&mut GpuProcess| {
+        match all.iter_mut().find(|p| {
             (p.pid, p.gpu_instance, p.compute_instance)
                 == (one.pid, one.gpu_instance, one.compute_instance)
-        };
-        match all.iter_mut().find(is_same) {
+        }) {
             Some(known) if known.kind == kind => {}
             Some(known) => known.kind = ProcessKind::ComputeAndGraphics,
             None => all.push(one),
@@ -425,36 +429,34 @@ fn processes(q: &mut Questions<'_>, names: &mut ProcessNames<'_>) -> Option<Vec<
 }
 
 fn process(entry: &ProcessEntry, kind: ProcessKind, names: &mut ProcessNames<'_>) -> GpuProcess {
-    let known = |id: u32| Some(id).filter(|id| *id != u32::MAX);
+    let [gpu_instance, compute_instance] = [entry.gpu_instance, entry.compute_instance]
+        .map(|id| Some(id).filter(|id| *id != u32::MAX));
     GpuProcess {
         pid: entry.pid,
         name: names.of(entry.pid),
         kind,
         memory_bytes: Some(entry.bytes).filter(|bytes| *bytes != u64::MAX),
-        gpu_instance: known(entry.gpu_instance),
-        compute_instance: known(entry.compute_instance),
+        gpu_instance,
+        compute_instance,
     }
 }
 
 fn ecc(q: &mut Questions<'_>) -> Option<EccReading> {
     let (enabled, pending) = q.ask(GpuField::Ecc, "nvmlDeviceGetEccMode", Device::ecc)?;
-    let mut counts = |ever| {
-        let mut count = |corrected| {
+    let [volatile, aggregate] = [false, true].map(|ever| {
+        if !enabled {
+            return ErrorCounts::default();
+        }
+        let [corrected, uncorrected] = [true, false].map(|corrected| {
             q.detail("nvmlDeviceGetTotalEccErrors", |d| {
                 d.memory_errors(corrected, ever)
             })
-        };
+        });
         ErrorCounts {
-            corrected: count(true),
-            uncorrected: count(false),
+            corrected,
+            uncorrected,
         }
-    };
-    let none = ErrorCounts::default();
-    let (volatile, aggregate) = if enabled {
-        (counts(false), counts(true))
-    } else {
-        (none, none)
-    };
+    });
     Some(EccReading {
         enabled,
         pending,
@@ -466,13 +468,13 @@ fn ecc(q: &mut Questions<'_>) -> Option<EccReading> {
 fn retired_pages(q: &mut Questions<'_>) -> Option<super::RetiredPages> {
     let ask = "nvmlDeviceGetRetiredPagesPendingStatus";
     let pending = q.ask(GpuField::RetiredPages, ask, Device::awaits_retirement)?;
-    let mut count = |double| {
+    let [single_bit, double_bit] = [false, true].map(|double| {
         q.detail("nvmlDeviceGetRetiredPages_v2", |d| d.retired_pages(double))
             .unwrap_or(0)
-    };
+    });
     Some(super::RetiredPages {
-        single_bit: count(false),
-        double_bit: count(true),
+        single_bit,
+        double_bit,
         pending,
     })
 }
@@ -484,14 +486,13 @@ fn mig(q: &mut Questions<'_>) -> Option<MigReading> {
     } else {
         None
     };
-    let found = |i| {
-        asked("nvmlDeviceGetMigDeviceHandleByIndex", || {
-            q.device.mig_device(i)
-        })
-        .ok()
-    };
     let devices = (0..most.unwrap_or(0).min(MAX_DEVICE_COUNT))
-        .filter_map(found)
+        .filter_map(|i| {
+            asked("nvmlDeviceGetMigDeviceHandleByIndex", || {
+                q.device.mig_device(i)
+            })
+            .ok()
+        })
         .map(|device| mig_device(&device))
         .collect();
     Some(MigReading {
@@ -566,37 +567,42 @@ fn nvlinks(q: &mut Questions<'_>) -> Option<Vec<NvLink>> {
         super::link_states,
     )?;
     let count = u32::try_from(states.len()).unwrap_or(0);
-    let speed = |link| Field {
-        id: NVML_FI_DEV_NVLINK_GET_SPEED,
-        scope: link,
-    };
-    let wanted: Vec<_> = (0..count).map(speed).collect();
+    let wanted: Vec<_> = (0..count)
+        .map(|link| Field {
+            id: NVML_FI_DEV_NVLINK_GET_SPEED,
+            scope: link,
+        })
+        .collect();
     let speeds = q
         .detail("nvmlDeviceGetFieldValues", |d| d.fields(&wanted))
         .unwrap_or_default();
-    let link = |(link, active): (u32, bool)| {
-        let (kind, address) = match active {
-            true => {
-                calling("nvmlDeviceGetNvLinkRemoteDeviceType");
-                let (kind, address) = q.device.link_end(link);
-                (kind.ok().and_then(link_end), address.ok())
-            }
-            false => (None, None),
-        };
-        let megabytes_per_second = speeds
-            .get(link as usize)
-            .copied()
-            .flatten()
-            .filter(|speed| active && *speed > 0);
-        NvLink {
-            link,
-            active,
-            megabytes_per_second,
-            leads_to: kind,
-            address,
-        }
-    };
-    Some((0..).zip(states).map(link).collect())
+    Some(
+        (0..)
+            .zip(states)
+            .map(|(link, active)| {
+                let (kind, address) = match active {
+                    true => {
+                        calling("nvmlDeviceGetNvLinkRemoteDeviceType");
+                        let (kind, address) = q.device.link_end(link);
+                        (kind.ok().and_then(link_end), address.ok())
+                    }
+                    false => (None, None),
+                };
+                let megabytes_per_second = speeds
+                    .get(link as usize)
+                    .copied()
+                    .flatten()
+                    .filter(|speed| active && *speed > 0);
+                NvLink {
+                    link,
+                    active,
+                    megabytes_per_second,
+                    leads_to: kind,
+                    address,
+                }
+            })
+            .collect(),
+    )
 }
 
 fn link_end(kind: u32) -> Option<LinkEnd> {

@@ -2,7 +2,7 @@
 //! further kind needs a variant, an arm in each `match` below, and the functions of NVML in
 //! `functions.rs`.
 
-use super::library::Device;
+use super::library::{Device, Library};
 use super::mig::{self, MigPlace, smi};
 use super::{ComputeMode, asked, compute_mode, opened};
 use crate::ask::{Question, ask, limit, own};
@@ -384,18 +384,19 @@ pub(crate) fn answer(
 
 fn answered(library: &str, gpu: &str, verb: Verb, state: &DeviceState) -> Result<Reading, Refused> {
     let nvml = opened(library)?;
-    let device = || {
-        if gpu.starts_with("GPU-") {
-            asked("nvmlDeviceGetHandleByUUID", || nvml.device_by_uuid(gpu))
-        } else {
-            asked("nvmlDeviceGetHandleByPciBusId_v2", || nvml.device_at(gpu))
-        }
-    };
     if verb == Verb::Set {
-        set(&device()?, state)?;
+        set(&named(&nvml, gpu)?, state)?;
     }
     // Without persistence mode, GPUs whose memory is the system's get a new handle.
-    reading(&device()?, state)
+    reading(&named(&nvml, gpu)?, state)
+}
+
+fn named<'a>(nvml: &'a Library, gpu: &str) -> Result<Device<'a>, Refused> {
+    if gpu.starts_with("GPU-") {
+        asked("nvmlDeviceGetHandleByUUID", || nvml.device_by_uuid(gpu))
+    } else {
+        asked("nvmlDeviceGetHandleByPciBusId_v2", || nvml.device_at(gpu))
+    }
 }
 
 fn set(device: &Device, state: &DeviceState) -> Result<(), Refused> {

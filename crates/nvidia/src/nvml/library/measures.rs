@@ -322,13 +322,13 @@ impl Device<'_> {
             f(self.handle, count, room.as_mut_ptr())
         })?;
         room.truncate(found as usize);
-        let entry = |p: &nvmlProcessInfo_t| ProcessEntry {
+        let entries = room.iter().map(|p| ProcessEntry {
             pid: p.pid,
             bytes: p.usedGpuMemory,
             gpu_instance: p.gpuInstanceId,
             compute_instance: p.computeInstanceId,
-        };
-        Ok(room.iter().map(entry).collect())
+        });
+        Ok(entries.collect())
     }
 
     /// Errors of its memory: corrected or uncorrected ones, since the driver was loaded or in its
@@ -382,12 +382,12 @@ impl Device<'_> {
 
     /// Several values in one call, each a whole number or None.
     pub(crate) fn fields(&self, wanted: &[Field]) -> Result<Vec<Option<u64>>, NvmlError> {
-        let field = |f: &Field| nvmlFieldValue_t {
+        let all = wanted.iter().map(|f| nvmlFieldValue_t {
             fieldId: f.id,
             scopeId: f.scope,
             ..zeroed()
-        };
-        let all: Vec<_> = wanted.iter().map(field).collect();
+        });
+        let all: Vec<_> = all.collect();
         let count = i32::try_from(all.len()).unwrap_or(i32::MAX);
         // SAFETY: the handle is the library's own, and there are as many values as the call is
         // told.
