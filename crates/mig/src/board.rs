@@ -4,7 +4,7 @@
 use super::geometry::{Geometry, Origin, Profile};
 use super::layout::Layout;
 use super::place::Instance;
-use gpusetup_database::compat::{Database, MediaEngines, MigPlacement, MigProfile, PciDevice};
+use gpusetup_database::compat::{Database, MediaEngines, MigPlacement, PciDevice};
 use gpusetup_database::version::ComputeCapability;
 use gpusetup_nvidia::{MigGpu, MigInstance, MigMode, MigProfileInfo};
 use std::collections::BTreeSet;
@@ -113,11 +113,11 @@ impl Board {
         if board.unread.is_some() {
             return board;
         }
-        let existing = |i: &MigInstance| existing(board.geometry.as_ref(), i);
-        let instances = gpu.instances.iter().map(existing).collect();
+        let geometry = board.geometry.as_ref();
+        let instances = gpu.instances.iter().map(|i| existing(geometry, i));
         board.state = Some(State {
             mode,
-            instances,
+            instances: instances.collect(),
             processes: gpu.processes.clone(),
         });
         board
@@ -166,11 +166,10 @@ impl Board {
 
 /// NVIDIA's boards with this device id whose profiles depend on the subsystem.
 fn variants(database: &Database, device: PciDevice) -> Vec<String> {
-    let of_device = |p: &&MigProfile| p.gpus.contains(&device);
     let boards: BTreeSet<_> = database
         .mig_profiles
         .iter()
-        .filter(of_device)
+        .filter(|p| p.gpus.contains(&device))
         .flat_map(|p| &p.subsystems)
         .map(|board| board.0)
         .collect();
@@ -187,20 +186,18 @@ fn variants(database: &Database, device: PciDevice) -> Vec<String> {
 fn existing(geometry: Option<&Geometry>, found: &MigInstance) -> Existing {
     let profile =
         geometry.and_then(|g| g.profiles.iter().position(|p| p.id == Some(found.profile)));
-    let is_whole = |at: usize| {
-        let slices = geometry.map(|g| u32::from(g.profiles[at].compute_slices));
-        matches!(found.compute.as_slice(), [one] if Some(*one) == slices)
-    };
-    let place = |profile: usize| {
-        let placement = &geometry?.profiles[profile].placement;
-        let start = u8::try_from(found.start).ok()?;
-        let fits = placement.starts.contains(&start) && u32::from(placement.size) == found.size;
-        fits.then_some(Instance { start, profile })
-    };
     Existing {
         id: found.id,
-        instance: profile.and_then(place),
-        is_whole: profile.is_some_and(is_whole),
+        instance: profile.and_then(|profile| {
+            let placement = &geometry?.profiles[profile].placement;
+            let start = u8::try_from(found.start).ok()?;
+            let fits = placement.starts.contains(&start) && u32::from(placement.size) == found.size;
+            fits.then_some(Instance { start, profile })
+        }),
+        is_whole: profile.is_some_and(|at| {
+            let slices = geometry.map(|g| u32::from(g.profiles[at].compute_slices));
+            matches!(found.compute.as_slice(), [one] if Some(*one) == slices)
+        }),
     }
 }
 

@@ -41,9 +41,10 @@ pub(crate) fn change(geometry: &Geometry, have: &[Instance], layout: &Layout) ->
                 .collect()
         })
         .collect();
-    let slots =
-        |kept: &[Instance]| -> u32 { kept.iter().map(|i| i.mask(geometry).count_ones()).sum() };
-    subsets.sort_by_cached_key(|kept| std::cmp::Reverse((kept.len(), slots(kept))));
+    subsets.sort_by_cached_key(|kept| {
+        let slots: u32 = kept.iter().map(|i| i.mask(geometry).count_ones()).sum();
+        std::cmp::Reverse((kept.len(), slots))
+    });
     let (keep, placed) = subsets.into_iter().find_map(|kept| {
         let placed = place_around(geometry, layout, &kept)?;
         Some((kept, placed))

@@ -219,14 +219,15 @@ impl Entry {
             Devices::All => true,
             Devices::Listed(all) => all.iter().any(|listed| listed.is(index, uuid)),
         };
-        let of_board = |board: &Board| {
-            device == Some(board.device)
-                && board
-                    .subsystem
-                    .as_deref()
-                    .is_none_or(|id| subsystem == Some(id))
-        };
-        listed && (self.device_filter.0.is_empty() || self.device_filter.0.iter().any(of_board))
+        listed
+            && (self.device_filter.0.is_empty()
+                || self.device_filter.0.iter().any(|board| {
+                    device == Some(board.device)
+                        && board
+                            .subsystem
+                            .as_deref()
+                            .is_none_or(|id| subsystem == Some(id))
+                }))
     }
 
     /// What it makes of a GPU that can be partitioned so.
@@ -283,15 +284,17 @@ impl<'de> Deserialize<'de> for Boards {
     }
 }
 
+/// The two 16-bit numbers in `0x20B010DE`.
+fn halves(id: &str) -> Option<(u16, u32)> {
+    let digits = id
+        .strip_prefix("0x")
+        .or_else(|| id.strip_prefix("0X"))
+        .filter(|digits| digits.len() <= 8)?;
+    let number = u32::from_str_radix(digits, 16).ok()?;
+    Some((u16::try_from(number >> 16).ok()?, number & 0xffff))
+}
+
 fn board(text: &str) -> Result<Board, String> {
-    let halves = |id: &str| {
-        let digits = id
-            .strip_prefix("0x")
-            .or_else(|| id.strip_prefix("0X"))
-            .filter(|digits| digits.len() <= 8)?;
-        let number = u32::from_str_radix(digits, 16).ok()?;
-        Some((u16::try_from(number >> 16).ok()?, number & 0xffff))
-    };
     let (device, subsystem) = text
         .split_once(':')
         .map_or((text, None), |(device, board)| (device, Some(board)));
@@ -375,9 +378,10 @@ impl<'de> Deserialize<'de> for NamedGpu {
 
 /// Whether a text has the form of a GPU's UUID, as nvidia-smi prints it.
 fn is_uuid(text: &str) -> bool {
-    let hexadecimal =
-        |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
-    text.len() <= 80 && text.strip_prefix("GPU-").is_some_and(hexadecimal)
+    text.len() <= 80
+        && text.strip_prefix("GPU-").is_some_and(|text| {
+            !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-')
+        })
 }
 
 /// How a GPU is partitioned.
@@ -397,11 +401,13 @@ pub(crate) struct GpuLayout {
 pub(crate) fn export(name: &str, gpus: &[GpuLayout]) -> String {
     let mut out = format!("version: v1\nmig-configs:\n  {}:\n", quoted(name));
     let mut entries: Vec<Vec<&GpuLayout>> = Vec::new();
-    let is_alike = |a: &GpuLayout, b: &GpuLayout| {
-        (a.enabled, &a.instances, a.device) == (b.enabled, &b.instances, b.device)
-    };
     for gpu in gpus {
-        match entries.iter_mut().find(|alike| is_alike(alike[0], gpu)) {
+        let alike = entries.iter_mut().find(|alike| {
+            let first = alike[0];
+            (first.enabled, &first.instances, first.device)
+                == (gpu.enabled, &gpu.instances, gpu.device)
+        });
+        match alike {
             Some(alike) => alike.push(gpu),
             None => entries.push(vec![gpu]),
         }

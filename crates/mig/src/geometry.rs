@@ -71,13 +71,12 @@ impl Geometry {
         assumed: BTreeSet<String>,
         origin: Origin,
     ) -> Option<Self> {
-        let end = |p: &Profile| {
+        let ends = profiles.iter().map(|p| {
             let last = p.placement.starts.iter().max()?;
             last.checked_add(p.placement.size)
                 .filter(|end| *end <= MAX_SLOTS && p.placement.size > 0)
-        };
-        let ends: Vec<u8> = profiles.iter().map(end).collect::<Option<_>>()?;
-        let slots = ends.into_iter().max()?;
+        });
+        let slots = ends.collect::<Option<Vec<u8>>>()?.into_iter().max()?;
         let compute_slices = profiles.iter().map(|p| p.compute_slices).max()?;
         let engines = shared_engines(&profiles);
         Some(Self {
@@ -122,11 +121,9 @@ impl Geometry {
             .map_or(word.as_str(), |rest| rest.trim_start_matches([' ', '-']));
         let name = whole_compute_instance(name);
         // A Kubernetes resource has no `+` in its name.
-        let dotted = |p: &Profile| p.name.replace('+', ".") == name;
-        self.profiles
-            .iter()
-            .position(|p| p.name == name)
-            .or_else(|| self.profiles.iter().position(dotted))
+        let mut profiles = self.profiles.iter();
+        let exact = profiles.clone().position(|p| p.name == name);
+        exact.or_else(|| profiles.position(|p| p.name.replace('+', ".") == name))
     }
 }
 
@@ -158,10 +155,10 @@ fn shared_engines(profiles: &[Profile]) -> [Option<u8>; 4] {
     let (Some(all), Some(each)) = (all, each) else {
         return [None; 4];
     };
-    let holds = |kind: usize| {
-        each.iter().all(|(instances, of)| {
+    std::array::from_fn(|kind| {
+        let are_enough = each.iter().all(|(instances, of)| {
             u16::from(*instances) * u16::from(of[kind]) <= u16::from(all[kind])
-        })
-    };
-    std::array::from_fn(|kind| holds(kind).then_some(all[kind]))
+        });
+        are_enough.then_some(all[kind])
+    })
 }

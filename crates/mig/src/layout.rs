@@ -128,12 +128,6 @@ impl Layout {
 
 /// The number before or after a word: `7x1g.5gb`, `1g.5gbx7`.
 fn counted(word: &str) -> (u32, &str) {
-    // More than fit a number are too many in any case.
-    let number = |text: &str| {
-        let text = text.trim();
-        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-        digits.then(|| text.parse().unwrap_or(u32::MAX))
-    };
     if let Some((count, name)) = word.split_once(['x', '*'])
         && let Some(count) = number(count)
     {
@@ -147,19 +141,22 @@ fn counted(word: &str) -> (u32, &str) {
     (1, word)
 }
 
+/// More than fit a number are too many in any case.
+fn number(text: &str) -> Option<u32> {
+    let text = text.trim();
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| text.parse().unwrap_or(u32::MAX))
+}
+
 /// As much of a word as a message repeats.
 fn shown(word: &str) -> String {
     word.chars().take(40).collect()
 }
 
 fn not_a_profile(word: &str) -> LayoutError {
-    let looks_so = |text: &str| {
-        text.parse::<u32>().is_ok()
-            || text.contains("g.") && text.starts_with(|c: char| c.is_ascii_alphanumeric())
-    };
     let shown = shown(word);
     match word.split_once(':') {
-        Some((name, count)) if looks_so(name) && count.parse::<u32>().is_ok() => {
+        Some((name, count)) if looks_like_profile(name) && count.parse::<u32>().is_ok() => {
             LayoutError::Placement(shown, format!("{count}x{name}"))
         }
         _ if word
@@ -168,7 +165,13 @@ fn not_a_profile(word: &str) -> LayoutError {
         {
             LayoutError::Part(shown)
         }
-        _ if looks_so(word) => LayoutError::NoProfile(shown),
+        _ if looks_like_profile(word) => LayoutError::NoProfile(shown),
         _ => LayoutError::Word(shown),
     }
+}
+
+/// By its id or its name.
+fn looks_like_profile(text: &str) -> bool {
+    text.parse::<u32>().is_ok()
+        || text.contains("g.") && text.starts_with(|c: char| c.is_ascii_alphanumeric())
 }

@@ -19,7 +19,6 @@ mod refusal;
 mod report;
 
 pub use board::Board;
-pub(crate) use board::Existing;
 
 pub use file::{Entry, LayoutFile, NamedGpu};
 

@@ -177,9 +177,10 @@ pub fn needed(
 /// several compute instances.
 pub fn removed(board: &Board, change: &Change) -> Vec<u32> {
     let existing = board.state.iter().flat_map(|state| &state.instances);
-    let stays =
-        |i: &&super::Existing| i.is_whole && i.instance.is_some_and(|at| change.keep.contains(&at));
-    existing.filter(|i| !stays(i)).map(|i| i.id).collect()
+    existing
+        .filter(|i| !i.is_whole || i.instance.is_none_or(|at| !change.keep.contains(&at)))
+        .map(|i| i.id)
+        .collect()
 }
 
 /// What would become of a GPU that can be partitioned.

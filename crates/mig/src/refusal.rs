@@ -171,39 +171,36 @@ pub fn nearest(geometry: &Geometry, layout: &Layout) -> Vec<Layout> {
 
 /// How much two layouts differ, instance by instance, each with its largest first.
 fn distance(geometry: &Geometry, wanted: &Layout, other: &Layout) -> u32 {
-    let sorted = |layout: &Layout| -> Vec<usize> {
+    // The compute slices and the memory slots of each instance.
+    let [wanted, other] = [wanted, other].map(|layout| -> Vec<_> {
         let all = layout.profiles(geometry).into_iter();
-        all.flat_map(|(at, _, n)| vec![at; usize::from(n)])
-            .collect()
-    };
-    let (wanted, other) = (sorted(wanted), sorted(other));
-    let size = |at: usize| {
-        let p = &geometry.profiles[at];
-        [u32::from(p.compute_slices), u32::from(p.placement.size)]
-    };
-    let pairs = wanted.iter().enumerate().map(|(n, at)| match other.get(n) {
-        Some(to) if to == at => 0,
-        Some(to) => {
-            1 + size(*at)
-                .iter()
-                .zip(size(*to))
-                .map(|(a, b)| a.abs_diff(b))
-                .sum::<u32>()
-        }
-        None => 2 + size(*at).iter().sum::<u32>(),
+        all.flat_map(|(at, p, n)| {
+            let size = [u32::from(p.compute_slices), u32::from(p.placement.size)];
+            vec![(at, size); usize::from(n)]
+        })
+        .collect()
     });
-    pairs.sum()
+    let pairs = wanted.iter().enumerate();
+    pairs
+        .map(|(n, (at, size))| match other.get(n) {
+            Some((to, _)) if to == at => 0,
+            Some((_, to)) => {
+                let changes = size.iter().zip(to).map(|(a, b)| a.abs_diff(*b));
+                1 + changes.sum::<u32>()
+            }
+            None => 2 + size.iter().sum::<u32>(),
+        })
+        .sum()
+}
+
+fn too_few(needed: u32, have: u8, what: &str) -> String {
+    let needed = count(u64::from(needed), what);
+    format!("{needed} are needed, and the GPU has {have}")
 }
 
 impl Shortage {
     /// The shortage in a sentence.
     pub fn text(&self, geometry: &Geometry) -> String {
-        let of = |needed: u32, have: u8, what: &str| {
-            format!(
-                "{} are needed, and the GPU has {have}",
-                count(u64::from(needed), what)
-            )
-        };
         match self {
             Self::Instances {
                 profile,
@@ -213,9 +210,11 @@ impl Shortage {
                 let name = &geometry.profiles[*profile].name;
                 format!("{wanted} instances of {name} are wanted, and a GPU has at most {most}")
             }
-            Self::Compute { needed, have } => of(*needed, *have, "compute slice"),
-            Self::Slots { needed, have } => of(*needed, *have, "memory slot"),
-            Self::Engines { kind, needed, have } => of(*needed, *have, &format!("{kind} engine")),
+            Self::Compute { needed, have } => too_few(*needed, *have, "compute slice"),
+            Self::Slots { needed, have } => too_few(*needed, *have, "memory slot"),
+            Self::Engines { kind, needed, have } => {
+                too_few(*needed, *have, &format!("{kind} engine"))
+            }
             Self::Placement { conflict } => {
                 let each = conflict.profiles(geometry).into_iter().map(|(_, p, _)| {
                     let starts: Vec<_> =

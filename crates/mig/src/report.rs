@@ -321,8 +321,9 @@ pub enum ExportError {
 ///
 /// If a GPU has an instance of an unknown profile.
 pub fn exported(name: &str, boards: &[Board]) -> Result<ExportedHost, ExportError> {
-    let index = |board: &Board| Ok(file::NamedGpu::Index(board.index as u64));
-    let file = layouts(name, boards, &BTreeMap::new(), &index)?;
+    let file = layouts(name, boards, &BTreeMap::new(), &|board| {
+        Ok(file::NamedGpu::Index(board.index as u64))
+    })?;
     Ok(ExportedHost {
         schema: "gpusetup.mig-export/1",
         name: name.to_owned(),
@@ -337,11 +338,10 @@ pub fn exported(name: &str, boards: &[Board]) -> Result<ExportedHost, ExportErro
 ///
 /// If a GPU has an instance of an unknown profile, or if the driver does not report its UUID.
 pub fn at_boot(boards: &[Board], wanted: &BTreeMap<usize, &Wanted>) -> Result<String, ExportError> {
-    let uuid = |board: &Board| match &board.uuid {
+    layouts("boot", boards, wanted, &|board| match &board.uuid {
         Some(uuid) => Ok(file::NamedGpu::Uuid(uuid.clone())),
         None => Err(ExportError::NoUuid(board.shown())),
-    };
-    layouts("boot", boards, wanted, &uuid)
+    })
 }
 
 /// The same for layouts that are for all GPUs of their kind, whatever their number.
