@@ -172,20 +172,16 @@ fn is_busy(gpu: &GpuReading) -> bool {
 }
 
 fn pcie(link: &PcieLink) -> Vec<Hit> {
-    let below = |rule, now: u32, highest: Option<u32>| {
-        highest
-            .filter(|highest| now < *highest)
-            .map(|highest| Hit::of(rule, now, highest))
-    };
-    let narrow = below(GpuRule::NarrowPcie, link.width, link.highest_width);
-    narrow
-        .into_iter()
-        .chain(below(
-            GpuRule::SlowPcie,
-            link.generation,
-            link.highest_generation,
-        ))
-        .collect()
+    [
+        (GpuRule::NarrowPcie, link.width, link.highest_width),
+        (GpuRule::SlowPcie, link.generation, link.highest_generation),
+    ]
+    .into_iter()
+    .filter_map(|(rule, now, highest)| {
+        let highest = highest.filter(|highest| now < *highest)?;
+        Some(Hit::of(rule, now, highest))
+    })
+    .collect()
 }
 
 /// On boards with NVSwitches all links lead to them. Elsewhere a bridge may join some of the links
@@ -249,17 +245,15 @@ pub(crate) fn judgements(guide: &GpuGuide, gpu: &GpuReading, hits: &[Hit]) -> Ve
 
 /// What is not ok: each sentence once, with all GPUs that it is true of.
 pub(crate) fn findings(guide: &GpuGuide, table: &GpuTable, hits: &[Vec<Hit>]) -> Vec<Finding> {
-    let name = |n: usize, gpu: &GpuReading| gpu.address.clone().unwrap_or_else(|| n.to_string());
     let mut all: Vec<Finding> = Vec::new();
     for row in &guide.rules {
-        let of_rule = |hits: &Vec<Hit>| {
-            hits.iter()
-                .find(|hit| hit.rule == row.rule)
-                .map(|hit| hit.says(row))
-        };
         let concerned = table.gpus.iter().zip(hits).enumerate();
         let told: Vec<_> = concerned
-            .filter_map(|(n, (gpu, hits))| Some((of_rule(hits)?, name(n, gpu))))
+            .filter_map(|(n, (gpu, hits))| {
+                let hit = hits.iter().find(|hit| hit.rule == row.rule)?;
+                let name = gpu.address.clone().unwrap_or_else(|| n.to_string());
+                Some((hit.says(row), name))
+            })
             .collect();
         let sentences: BTreeSet<_> = told.iter().map(|(says, _)| says).collect();
         for says in sentences {

@@ -85,33 +85,18 @@ pub struct Nic {
 
 /// How each pair of GPUs is connected. GPUs that do not answer are left out.
 pub(crate) fn connections(table: &GpuTable) -> Vec<Connection> {
-    let pci = |from: usize, to: usize| {
-        let way = table
-            .ways
-            .iter()
-            .find(|way| (way.from as usize, way.to as usize) == (from, to))?;
-        of_word(&way.over)
-    };
-    let answers = |gpu: &GpuReading| gpu.refused.is_none();
+    let gpus = table.gpus.iter().enumerate();
+    let answering = gpus.filter(|(_, gpu)| gpu.refused.is_none());
     let mut all = Vec::new();
-    for (to, other) in table
-        .gpus
-        .iter()
-        .enumerate()
-        .filter(|(_, gpu)| answers(gpu))
-    {
-        for (from, gpu) in table
-            .gpus
-            .iter()
-            .enumerate()
-            .take(to)
-            .filter(|(_, gpu)| answers(gpu))
-        {
+    for (to, other) in answering.clone() {
+        for (from, gpu) in answering.clone().take_while(|(from, _)| *from < to) {
+            let mut ways = table.ways.iter();
+            let way = ways.find(|way| (way.from as usize, way.to as usize) == (from, to));
             all.push(Connection {
                 from,
                 to,
                 nvlinks: nvlinks_between(gpu, other),
-                pci: pci(from, to),
+                pci: way.and_then(|way| of_word(&way.over)),
             });
         }
     }
@@ -132,28 +117,22 @@ fn of_word(word: &str) -> Option<PciWay> {
 
 /// NVLinks from one GPU to the other; on boards with NVSwitches, as many as both have to switches.
 fn nvlinks_between(one: &GpuReading, other: &GpuReading) -> usize {
-    let active = |gpu: &GpuReading| {
-        gpu.nvlinks
-            .iter()
-            .flatten()
-            .filter(|link| link.active)
-            .cloned()
-            .collect::<Vec<_>>()
-    };
-    let (own, others) = (active(one), active(other));
+    let [own, others] = [one, other].map(|gpu| {
+        let links = gpu.nvlinks.iter().flatten();
+        links.filter(|link| link.active)
+    });
     let direct = own
-        .iter()
+        .clone()
         .filter(|link| link.address.is_some() && link.address == other.address)
         .count();
-    let to_switches = |links: &[_]| {
-        let is_switch = |link: &&gpusetup_nvidia::NvLink| link.leads_to == Some(LinkEnd::Switch);
-        links.iter().filter(is_switch).count()
-    };
     if direct > 0 {
-        direct
-    } else {
-        to_switches(&own).min(to_switches(&others))
+        return direct;
     }
+    let [own, others] = [own, others].map(|links| {
+        let to_switches = links.filter(|link| link.leads_to == Some(LinkEnd::Switch));
+        to_switches.count()
+    });
+    own.min(others)
 }
 
 const DEVICES: &str = "/sys/bus/pci/devices";
@@ -170,29 +149,33 @@ pub(crate) fn of_bus(system: &System, addresses: &[Option<String>]) -> (Vec<Loca
         .iter()
         .map(|folder| folder.as_ref().and_then(|f| place(system, f)))
         .collect();
-    let locality = |folder: &Option<std::path::PathBuf>| {
-        let cpus = folder
-            .as_ref()
-            .and_then(|f| line(system, &f.join("local_cpulist")))
-            .filter(|cpus| !cpus.is_empty());
-        Locality {
-            cpus,
-            numa_node: folder.as_ref().and_then(|f| numa_node(system, f)),
-        }
-    };
     let mut names = system.list(ADAPTERS).unwrap_or_default();
     names.sort_by_key(|name| (name.len(), name.clone()));
-    let nic = |name: String| {
-        let own = place(system, &Path::new(ADAPTERS).join(&name).join("device"))?;
-        let ways = gpus
-            .iter()
-            .map(|gpu| Some(gpu.as_ref()?.way_to(&own)))
-            .collect();
-        Some(Nic { name, ways })
-    };
     (
-        folders.iter().map(locality).collect(),
-        names.into_iter().filter_map(nic).collect(),
+        folders
+            .iter()
+            .map(|folder| {
+                let cpus = folder
+                    .as_ref()
+                    .and_then(|f| line(system, &f.join("local_cpulist")))
+                    .filter(|cpus| !cpus.is_empty());
+                Locality {
+                    cpus,
+                    numa_node: folder.as_ref().and_then(|f| numa_node(system, f)),
+                }
+            })
+            .collect(),
+        names
+            .into_iter()
+            .filter_map(|name| {
+                let own = place(system, &Path::new(ADAPTERS).join(&name).join("device"))?;
+                let ways = gpus
+                    .iter()
+                    .map(|gpu| Some(gpu.as_ref()?.way_to(&own)))
+                    .collect();
+                Some(Nic { name, ways })
+            })
+            .collect(),
     )
 }
 
@@ -249,13 +232,13 @@ impl Place {
             .zip(&other.parts)
             .take_while(|(one, other)| one == other)
             .count();
-        let below = |place: &Self| place.parts.len() - common;
+        let longest = self.parts.len().max(other.parts.len());
         match common {
             0 if self.numa_node.is_some() && self.numa_node == other.numa_node => PciWay::Node,
             0 => PciWay::Sys,
             1 => PciWay::Phb,
             // A switch has a port above, and one below for each device.
-            _ if below(self).max(below(other)) <= 2 => PciWay::Pix,
+            _ if longest - common <= 2 => PciWay::Pix,
             _ => PciWay::Pxb,
         }
     }

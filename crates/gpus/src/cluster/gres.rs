@@ -185,39 +185,30 @@ fn shown(device: &MigDevice) -> &str {
 /// instance.
 fn mig_files(gpu: u32, device: &MigDevice, minors: &str) -> Option<Vec<String>> {
     let (instance, compute) = (device.gpu_instance?, device.compute_instance?);
-    let minor = |entry: String| {
+    let mut files = vec![format!("/dev/nvidia{gpu}")];
+    for entry in [
+        format!("gpu{gpu}/gi{instance}/access"),
+        format!("gpu{gpu}/gi{instance}/ci{compute}/access"),
+    ] {
         let mut lines = minors.lines().filter_map(|line| line.split_once(' '));
-        lines
-            .find(|(name, _)| *name == entry)
-            .and_then(|(_, number)| number.trim().parse::<u32>().ok())
-    };
-    let of_gpu = minor(format!("gpu{gpu}/gi{instance}/access"))?;
-    let of_compute = minor(format!("gpu{gpu}/gi{instance}/ci{compute}/access"))?;
-    let cap = |minor| format!("/dev/nvidia-caps/nvidia-cap{minor}");
-    Some(vec![
-        format!("/dev/nvidia{gpu}"),
-        cap(of_gpu),
-        cap(of_compute),
-    ])
+        let (_, minor) = lines.find(|(name, _)| *name == entry)?;
+        let minor: u32 = minor.trim().parse().ok()?;
+        files.push(format!("/dev/nvidia-caps/nvidia-cap{minor}"));
+    }
+    Some(files)
 }
 
 /// The NVLinks to each GPU. Links to switches lead to no GPU in particular, and are not counted.
 fn links(gpu: &GpuReading, table: &GpuTable) -> Option<String> {
-    let active = |to: &GpuReading| {
-        let links = gpu.nvlinks.iter().flatten();
-        links
-            .filter(|link| link.active && link.address.is_some() && link.address == to.address)
-            .count()
-    };
     let counts: Vec<_> = table
         .gpus
         .iter()
         .map(|to| {
-            if to.address == gpu.address {
-                None
-            } else {
-                Some(active(to))
-            }
+            let links =
+                gpu.nvlinks.iter().flatten().filter(|link| {
+                    link.active && link.address.is_some() && link.address == to.address
+                });
+            (to.address != gpu.address).then(|| links.count())
         })
         .collect();
     let is_linked = counts.iter().flatten().any(|count| *count > 0);
@@ -266,11 +257,12 @@ impl Cores {
             .collect();
         order.sort_unstable();
         order.dedup();
-        let rank =
-            |package: &u32, core: u32| order.binary_search(&(sockets[package], core)).unwrap_or(0);
         let of_processor = seen
             .iter()
-            .map(|(package, core, number)| (*number, rank(package, *core)))
+            .map(|(package, core, number)| {
+                let rank = order.binary_search(&(sockets[package], *core));
+                (*number, rank.unwrap_or(0))
+            })
             .collect();
         Self {
             of_processor,

@@ -5,7 +5,7 @@
 use gpusetup_database::compat::Database;
 use gpusetup_database::version::{ComputeCapability, CudaVersion};
 use gpusetup_host::{Facts, Gpu};
-use gpusetup_nvidia::{GpuReading, GpuTable, MigDevice, MigShare, Virtualization};
+use gpusetup_nvidia::{GpuTable, MigDevice, MigShare, Virtualization};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
@@ -186,8 +186,10 @@ impl<'a> Node<'a> {
             }
             labels.add("cuda.driver-version.full", value(&driver));
         }
-        let of_branch = || database.branch(installed?.branch)?.max_cuda;
-        let cuda: Option<CudaVersion> = self.table.map_or_else(of_branch, |table| table.cuda);
+        let cuda: Option<CudaVersion> = self.table.map_or_else(
+            || database.branch(installed?.branch)?.max_cuda,
+            |table| table.cuda,
+        );
         if let Some(cuda) = cuda {
             for (name, number) in [("major", cuda.major), ("minor", cuda.minor)] {
                 labels.add(&format!("cuda.runtime-version.{name}"), number);
@@ -223,16 +225,20 @@ impl<'a> Node<'a> {
         if let Some(table) = self.table {
             return Some(table.gpus.iter().any(|gpu| gpu.mig.is_some()));
         }
-        let of = |gpu: &Gpu| {
-            gpu.name.as_ref()?;
-            Some(
-                database
-                    .mig_profiles(gpu.device()?, gpu.subsystem.as_deref())
-                    .next()
-                    .is_some(),
-            )
-        };
-        let all: Vec<_> = self.facts.gpus.iter().map(of).collect();
+        let all: Vec<_> = self
+            .facts
+            .gpus
+            .iter()
+            .map(|gpu| {
+                gpu.name.as_ref()?;
+                Some(
+                    database
+                        .mig_profiles(gpu.device()?, gpu.subsystem.as_deref())
+                        .next()
+                        .is_some(),
+                )
+            })
+            .collect();
         if all.contains(&Some(true)) {
             Some(true)
         } else {
@@ -241,9 +247,12 @@ impl<'a> Node<'a> {
     }
 
     fn is_guest(&self) -> bool {
-        let is_part = |gpu: &GpuReading| gpu.virtualization == Some(Virtualization::Vgpu);
-        self.table
-            .is_some_and(|table| table.gpus.iter().any(is_part))
+        self.table.is_some_and(|table| {
+            table
+                .gpus
+                .iter()
+                .any(|gpu| gpu.virtualization == Some(Virtualization::Vgpu))
+        })
     }
 
     /// The NVLink domain, if all GPUs in one are in the same.
