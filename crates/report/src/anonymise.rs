@@ -241,20 +241,17 @@ impl Anonymiser {
         if let Some(found) = place::url(self, rest).or_else(|| place::home(self, rest, is_path)) {
             return Some(found);
         }
-        let of = |kind, length: Option<usize>| length.map(|length| (length, kind));
         let near = beginning(rest);
         let (length, kind) = private_value(before, rest)
-            .or_else(|| of(Kind::Uuid, uuid(rest)))
-            .or_else(|| of(Kind::Secret, token(rest)))
-            .or_else(|| of(Kind::Mac, dashed_mac(rest)))
-            .or_else(|| of(Kind::Id, machine_id(rest)))
-            .or_else(|| of(Kind::Email, email(rest)))
+            .or_else(|| Some((uuid(rest)?, Kind::Uuid)))
+            .or_else(|| Some((token(rest)?, Kind::Secret)))
+            .or_else(|| Some((dashed_mac(rest)?, Kind::Mac)))
+            .or_else(|| Some((machine_id(rest)?, Kind::Id)))
+            .or_else(|| Some((email(rest)?, Kind::Email)))
             .or_else(|| hexadecimal(before, near))
             .or_else(|| {
-                of(
-                    Kind::Address,
-                    dotted(before, near).or_else(|| named_by_address(near)),
-                )
+                let length = dotted(before, near).or_else(|| named_by_address(near))?;
+                Some((length, Kind::Address))
             })
             .or_else(|| self.host_in_domain(near))
             .or_else(|| self.name(before, near))?;
@@ -264,7 +261,7 @@ impl Anonymiser {
     /// The length of a version or kernel release that stays.
     fn kept(&self, rest: &str) -> Option<usize> {
         let alike = self.keep.get(&rest.chars().next()?)?;
-        let whole = |kept: &String| {
+        let lengths = alike.iter().filter_map(|kept| {
             let after = rest.strip_prefix(kept.as_str())?;
             // Keeping 9.10.2.2 does not keep 9.10.2.21, nor does 1.2.3.4 keep the beginning of
             // 1.2.3.4.5.
@@ -272,8 +269,8 @@ impl Anonymiser {
                 .strip_prefix('.')
                 .is_some_and(|a| a.starts_with(|c: char| c.is_ascii_digit()));
             (is_boundary(kept, after) && !goes_on).then_some(kept.len())
-        };
-        alike.iter().filter_map(whole).max()
+        });
+        lengths.max()
     }
 
     /// A name in a known domain.
@@ -284,15 +281,10 @@ impl Anonymiser {
         let name = run(rest, |c| c.is_ascii_alphanumeric() || c == '.' || c == '-')
             .trim_end_matches(['.', '-']);
         let lower = name.to_lowercase();
-        let below = |d: &String| {
-            lower == *d
-                || lower
-                    .strip_suffix(d.as_str())
-                    .is_some_and(|n| n.ends_with('.'))
-        };
         self.domains
             .iter()
-            .any(below)
+            .filter_map(|domain| lower.strip_suffix(domain.as_str()))
+            .any(|before| before.is_empty() || before.ends_with('.'))
             .then_some((name.len(), Kind::Host))
     }
 
@@ -339,8 +331,7 @@ impl Anonymiser {
 
 /// Whether there is a word boundary between these.
 fn is_boundary(before: &str, after: &str) -> bool {
-    let in_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-    !(in_word(before.chars().next_back()) && in_word(after.chars().next()))
+    !(before.ends_with(char::is_alphanumeric) && after.starts_with(char::is_alphanumeric))
 }
 
 /// The leading part of a text that consists of such characters.

@@ -132,25 +132,32 @@ pub(crate) fn unpack(archive: impl Read) -> Result<BTreeMap<String, String>, Arc
     for entry in tar::Archive::new(bytes.as_slice()).entries()? {
         let mut entry = entry?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let strange = || ArchiveError::Strange(format!("{:?}", plain(&name)));
         if !entry.header().entry_type().is_file() || !is_ours(&name) {
-            return Err(strange());
+            return Err(strange(&name));
         }
         let mut text = Vec::new();
         entry.read_to_end(&mut text)?;
-        let text = String::from_utf8(text).map_err(|_| strange())?;
+        let text = String::from_utf8(text).map_err(|_| strange(&name))?;
         if texts.insert(name.clone(), text).is_some() {
-            return Err(strange());
+            return Err(strange(&name));
         }
     }
     Ok(texts)
 }
 
+fn strange(name: &str) -> ArchiveError {
+    ArchiveError::Strange(format!("{:?}", plain(name)))
+}
+
 /// Whether a file of a report may have this name.
 fn is_ours(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-+".contains(c);
-    let part = |p: &str| !p.is_empty() && !p.starts_with('.') && p.chars().all(plain);
-    name.len() <= 100 && name.split('/').count() <= 3 && name.split('/').all(part)
+    name.len() <= 100
+        && name.split('/').count() <= 3
+        && name.split('/').all(|part| {
+            let mut chars = part.chars();
+            part.starts_with(|c| c != '.')
+                && chars.all(|c| c.is_ascii_alphanumeric() || "._-+".contains(c))
+        })
 }
 
 /// A text from elsewhere must not control the reader's terminal.
@@ -167,10 +174,8 @@ fn without_controls(value: Value) -> Value {
 }
 
 fn is_newer(tool: &str) -> bool {
-    let version = |text: &str| text.parse::<semver::Version>().ok();
-    version(tool)
-        .zip(version(env!("CARGO_PKG_VERSION")))
-        .is_some_and(|(tool, own)| tool > own)
+    let [tool, own] = [tool, env!("CARGO_PKG_VERSION")].map(str::parse::<semver::Version>);
+    matches!((tool, own), (Ok(tool), Ok(own)) if tool > own)
 }
 
 #[cfg(test)]

@@ -179,24 +179,24 @@ fn texts(system: &System, facts: &Facts, sources: &EvidenceSources) -> BTreeMap<
     texts
 }
 
+/// The entries of a directory that begin with a digit.
+fn numbered(system: &System, path: &Path) -> impl Iterator<Item = String> {
+    let names = system.list(path).unwrap_or_default().into_iter();
+    names.filter(|name| name.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// DKMS's logs of builds of NVIDIA's modules: the last failed one, and each completed one.
 fn dkms_logs(system: &System) -> Vec<(String, PathBuf)> {
-    let list = |path: &Path| system.list(path).unwrap_or_default();
     let root = Path::new("/var/lib/dkms");
+    let trees = system.list(root).unwrap_or_default();
     let mut found = Vec::new();
-    for tree in list(root).into_iter().filter(|n| n.starts_with("nvidia")) {
+    for tree in trees.into_iter().filter(|n| n.starts_with("nvidia")) {
         // `kernel-6.8.0-x86_64` is a link to one of the others.
-        for version in list(&root.join(&tree))
-            .into_iter()
-            .filter(|v| v.starts_with(|c: char| c.is_ascii_digit()))
-        {
+        for version in numbered(system, &root.join(&tree)) {
             let at = root.join(&tree).join(&version);
             found.push((format!("{tree}-{version}"), at.join("build/make.log")));
-            for kernel in list(&at)
-                .into_iter()
-                .filter(|k| k.starts_with(|c: char| c.is_ascii_digit()))
-            {
-                for arch in list(&at.join(&kernel)) {
+            for kernel in numbered(system, &at) {
+                for arch in system.list(at.join(&kernel)).unwrap_or_default() {
                     let log = at.join(&kernel).join(&arch).join("log/make.log");
                     found.push((format!("{tree}-{version}-{kernel}-{arch}"), log));
                 }
@@ -209,15 +209,11 @@ fn dkms_logs(system: &System) -> Vec<(String, PathBuf)> {
 
 /// A valid file name in a report.
 fn file_name(name: &str) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || "._-+".contains(c) {
-            c
-        } else {
-            '_'
-        }
-    };
     name.chars()
-        .map(plain)
+        .map(|c| match c.is_ascii_alphanumeric() || "._-+".contains(c) {
+            true => c,
+            false => '_',
+        })
         .take(80)
         .collect::<String>()
         .trim_start_matches('.')
@@ -400,12 +396,11 @@ fn kept(evidence: &Seen, database: &Database) -> Vec<String> {
     } else {
         &[]
     };
-    let packages = || {
-        environments
-            .iter()
-            .flat_map(|environment| &environment.packages)
-    };
-    let required = packages()
+    let packages = environments
+        .iter()
+        .flat_map(|environment| &environment.packages);
+    let required = packages
+        .clone()
         .flat_map(|package| &package.requires)
         .flat_map(|required| {
             let numbers = required
@@ -415,7 +410,7 @@ fn kept(evidence: &Seen, database: &Database) -> Vec<String> {
                 .filter(|number| number.contains('.'))
                 .map(str::to_owned)
         });
-    let versions = packages()
+    let versions = packages
         .map(|package| package.version.clone())
         .chain(required);
     kernels

@@ -10,11 +10,11 @@ const ROOTS_HOME: &str = "/root/";
 /// A part of a path. In a text a blank ends it, or what else may stand behind a path; a path by
 /// itself may have these in it.
 pub(crate) fn component(rest: &str, is_path: bool) -> &str {
-    let ends =
-        |c: char| c == '/' || !is_path && (c.is_whitespace() || "\"'`:;,<>()[]{}|&\\".contains(c));
     match placeholder(rest) {
         Some(length) => &rest[..length],
-        None => run(rest, |c| !ends(c)),
+        None => run(rest, |c| {
+            c != '/' && (is_path || !c.is_whitespace() && !"\"'`:;,<>()[]{}|&\\".contains(c))
+        }),
     }
 }
 
@@ -69,8 +69,8 @@ fn folders(to: &mut Anonymiser, rest: &str, is_path: bool) -> Found {
     }
 }
 
-/// `scheme://user:password@host:port/path?query`. Hosts that everybody knows stay, with their path.
-pub(crate) fn url(to: &mut Anonymiser, rest: &str) -> Option<Found> {
+/// The length of `scheme://` at the beginning, and the authority after it.
+fn authority(rest: &str) -> Option<(usize, &str)> {
     // No scheme is longer.
     let scheme = run(rest.get(..16).unwrap_or(rest), |c| {
         c.is_ascii_alphanumeric() || "+-.".contains(c)
@@ -86,21 +86,30 @@ pub(crate) fn url(to: &mut Anonymiser, rest: &str) -> Option<Found> {
     // An opening bracket that was closed before belongs to an IPv6 address; one that was not, to
     // the sentence.
     let authority = authority.trim_end_matches([')', '>', '}', '.', ':']);
-    let authority = if rest[start + authority.len()..].starts_with('>') && authority.contains('<') {
-        &rest[start..=start + authority.len()]
-    } else {
-        authority
-    };
-    let mut out = rest[..start].to_owned();
+    if rest[start + authority.len()..].starts_with('>') && authority.contains('<') {
+        return Some((start, &rest[start..=start + authority.len()]));
+    }
+    Some((start, authority))
+}
+
+/// The host and the port in `user:password@host:port`.
+fn host_and_port(authority: &str) -> (&str, Option<&str>) {
     let place = authority
         .rsplit_once('@')
         .map_or(authority, |(_, place)| place);
-    let (host, port) = match place.rsplit_once(':') {
+    match place.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !host.is_empty() => {
             (host, Some(port))
         }
         _ => (place, None),
-    };
+    }
+}
+
+/// `scheme://user:password@host:port/path?query`. Hosts that everybody knows stay, with their path.
+pub(crate) fn url(to: &mut Anonymiser, rest: &str) -> Option<Found> {
+    let (start, authority) = authority(rest)?;
+    let mut out = rest[..start].to_owned();
+    let (host, port) = host_and_port(authority);
     let bare = host.trim_matches(['[', ']']);
     let known = is_public_host(host) || placeholder(host) == Some(host.len()) || host.is_empty();
     out += &match bare.parse::<IpAddr>() {

@@ -125,22 +125,21 @@ pub(crate) fn is_word(name: &str) -> bool {
 /// Whether a part of a path is made of such words and of numbers, `cuda-12.8`, `libcudnn.so.9`,
 /// `ubuntu2404`.
 pub(crate) fn is_public(part: &str) -> bool {
-    let plain = |word: &str| {
-        word.is_empty() || is_word(word) || is_word(word.trim_end_matches(char::is_numeric))
-    };
-    let number = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
     is_word(part)
-        || part
-            .split(|c: char| !c.is_alphanumeric())
-            .all(|word| number(word) || plain(word))
+        || part.split(|c: char| !c.is_alphanumeric()).all(|word| {
+            word.bytes().all(|b| b.is_ascii_digit())
+                || is_word(word)
+                || is_word(word.trim_end_matches(char::is_numeric))
+        })
 }
 
 /// Whether a host name is public.
 pub(crate) fn is_public_host(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
-    let below =
-        |known: &str| host == known || host.strip_suffix(known).is_some_and(|h| h.ends_with('.'));
-    PUBLIC_HOSTS.iter().any(|known| below(known))
+    PUBLIC_HOSTS.iter().any(|known| {
+        let before = host.strip_suffix(known);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('.'))
+    })
 }
 
 /// The host in a line of syslog or of the journal: the word after the time and before ` kernel:`.
@@ -157,9 +156,11 @@ pub(crate) fn host_of_line(before: &str, word: &str, after: &str) -> bool {
     };
     let is_time =
         time.contains(|c: char| c.is_ascii_digit()) && (time.contains(':') || time.ends_with(']'));
-    let is_name = |c: char| c.is_alphanumeric() || "-._".contains(c);
-    let named =
-        word.chars().all(is_name) && word.contains(char::is_alphabetic) && word != "localhost";
+    let named = word
+        .chars()
+        .all(|c| c.is_alphanumeric() || "-._".contains(c))
+        && word.contains(char::is_alphabetic)
+        && word != "localhost";
     is_time && named
 }
 
@@ -199,15 +200,6 @@ pub(crate) fn private_value(before: &str, rest: &str) -> Option<(usize, Kind)> {
     let near = quote
         .map_or(before, |_| &before[..before.len() - 1])
         .trim_end_matches([' ', '\t']);
-    // Computed only if a key needs it: a line may be long.
-    let line = || run(rest, |c| c != '\n');
-    let word = || match quote {
-        Some(quote) => run(rest, |c| c != quote && c != '\n'),
-        None => run(rest, |c| !c.is_whitespace() && !"\"'&<>".contains(c)),
-    };
-    let found = |value: &str, kind| {
-        (!value.starts_with([' ', '\t']) && !value.is_empty()).then_some((value.len(), kind))
-    };
     let Some(before_sign) = near.strip_suffix(['=', ':', '#']) else {
         // Options whose value is the next word.
         let last = before
@@ -216,34 +208,54 @@ pub(crate) fn private_value(before: &str, rest: &str) -> Option<(usize, Kind)> {
             .unwrap_or_default();
         let is_option = last.starts_with("--") && is_secret_key(&joined(last))
             || last.eq_ignore_ascii_case("bearer");
-        return is_option.then(|| found(word(), Kind::Secret))?;
+        return is_option.then(|| non_blank(word(rest, quote), Kind::Secret))?;
     };
-    let is_key = |c: char| c.is_alphanumeric() || "-_./ ".contains(c);
-    let key = before_sign.trim_end_matches(['"', '\'', ' ', ':', '=']);
-    let start = key
-        .char_indices()
-        .rev()
-        .take_while(|(_, c)| is_key(*c))
-        .take(40)
-        .last()
-        .map_or(key.len(), |(at, _)| at);
-    let key = joined(&key[start..]);
+    let key = key_before(before_sign);
     if is_secret_key(&key) {
         // A header's value may contain spaces.
-        let whole = quote.is_none() && (key.ends_with("authorization") || key.ends_with("cookie"));
-        return found(if whole { line() } else { word() }, Kind::Secret);
+        let is_header = key.ends_with("authorization") || key.ends_with("cookie");
+        let value = match quote {
+            None if is_header => run(rest, |c| c != '\n'),
+            _ => word(rest, quote),
+        };
+        return non_blank(value, Kind::Secret);
     }
     if is_serial(&key) {
         let value =
             run(rest, |c| c.is_alphanumeric() || "-./".contains(c)).trim_end_matches(['.', '/']);
-        return found(value, Kind::Serial)
+        return non_blank(value, Kind::Serial)
             .filter(|_| value.len() > 3 && value.contains(|c: char| c.is_ascii_digit()));
     }
     // The kernel names the program of an Xid: `Xid (PCI:0000:17:00): 13, pid=9, name=python, …`.
     let program = before
         .ends_with(", name=")
         .then(|| run(rest, |c| c != ',' && c != '<' && c != '\n'));
-    program.and_then(|program| found(program, Kind::Program))
+    program.and_then(|program| non_blank(program, Kind::Program))
+}
+
+/// The key at the end of what is before a sign such as `=`.
+fn key_before(sign: &str) -> String {
+    let key = sign.trim_end_matches(['"', '\'', ' ', ':', '=']);
+    let start = key
+        .char_indices()
+        .rev()
+        .take_while(|(_, c)| c.is_alphanumeric() || "-_./ ".contains(*c))
+        .take(40)
+        .last()
+        .map_or(key.len(), |(at, _)| at);
+    joined(&key[start..])
+}
+
+/// The value up to its quote, or the word.
+fn word(rest: &str, quote: Option<char>) -> &str {
+    match quote {
+        Some(quote) => run(rest, |c| c != quote && c != '\n'),
+        None => run(rest, |c| !c.is_whitespace() && !"\"'&<>".contains(c)),
+    }
+}
+
+fn non_blank(value: &str, kind: Kind) -> Option<(usize, Kind)> {
+    (!value.starts_with([' ', '\t']) && !value.is_empty()).then_some((value.len(), kind))
 }
 
 /// A token of a well-known service.
@@ -257,12 +269,11 @@ pub(crate) fn token(rest: &str) -> Option<usize> {
 pub(crate) fn email(rest: &str) -> Option<usize> {
     // The length is limited, so that a megabyte without a space is not read again from each word.
     const MAX_EMAIL: usize = 128;
-    let ends = |c: char| c.is_whitespace() || "\"'<>()[]{},;=/|&@`".contains(c);
     memchr::memchr(b'@', &rest.as_bytes()[..rest.len().min(4 * MAX_EMAIL)])?;
     let local = rest
         .char_indices()
         .take(MAX_EMAIL)
-        .find(|(_, c)| ends(*c))
+        .find(|(_, c)| c.is_whitespace() || "\"'<>()[]{},;=/|&@`".contains(*c))
         .map(|(at, _)| at)?;
     let domain = rest[local..].strip_prefix('@').filter(|_| local > 0)?;
     let domain =
