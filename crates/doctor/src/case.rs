@@ -23,11 +23,15 @@ pub(crate) struct Case<'a> {
 
 impl<'a> Case<'a> {
     pub(crate) fn new(seen: &'a Seen, database: &'a Database) -> Self {
-        let card = |gpu| known_card(database, gpu).map_err(|conflict| conflict.to_string());
         Self {
             seen,
             database,
-            cards: seen.facts.gpus.iter().map(card).collect(),
+            cards: seen
+                .facts
+                .gpus
+                .iter()
+                .map(|gpu| known_card(database, gpu).map_err(|conflict| conflict.to_string()))
+                .collect(),
         }
     }
 

@@ -244,51 +244,10 @@ pub fn gather(
     let blocked = denied.as_ref().map(|_| facts.blocked_modules.clone());
     let denied = denied.unwrap_or_default();
     let signer = probes.run(Probe::Signer, || signer(system, &facts));
-    let main = database
-        .add_on(AddOnId::CUDNN)
-        .map(|cudnn| main_libraries(&facts, cudnn))
-        .unwrap_or_default();
-    // The slow ones wait for other programs, so they run in parallel.
-    let told = || probes.run(Probe::Libraries, || device::told(system, &facts, &main));
-    let images = || probes.run(Probe::Images, || images(system, &facts, &denied));
-    let add_ons = || {
-        probes.run(Probe::AddOnVersions, || {
-            add_on_versions(system, database, &facts)
-        })
-    };
-    let (images, add_ons, (nvcc, compiled), told) = std::thread::scope(|scope| {
-        let told = in_parallel(scope, &told);
-        let images = in_parallel(scope, &images);
-        let add_ons = in_parallel(scope, &add_ons);
-        let nvcc: BTreeMap<_, _> = probes.run(Probe::Nvcc, || {
-            let with_nvcc = facts.toolkits.iter().filter(|t| t.has_nvcc);
-            with_nvcc
-                .map(|t| (t.path.clone(), nvcc(system, &t.path)))
-                .collect()
-        });
-        let compiled = probes.run(Probe::Compiled, || compiled(system, &facts, &nvcc));
-        (
-            images.join().unwrap_or_default(),
-            add_ons.join().unwrap_or_default(),
-            (nvcc, compiled),
-            told.join(),
-        )
-    });
-    let (cudnn, add_ons) = add_ons;
-    let dkms = probes.run(Probe::Dkms, || dkms(system));
-    let told = told.unwrap_or_default();
+    let programs = ask_programs(system, database, &facts, &probes, &denied);
+    let driver = driver_seen(system, database, &facts, &probes, &signer);
     // It starts the program of each engine.
     let container_host = LazyCell::new(|| container_host(system, database, None));
-    let distribution = distribution(database, &facts);
-    let has_smi =
-        system.exists("/usr/bin/nvidia-smi") || system.exists("/usr/local/bin/nvidia-smi");
-    let missing_packages = probes.run(Probe::DriverPackages, || {
-        if has_smi {
-            Vec::new()
-        } else {
-            missing_packages(system, &facts, distribution)
-        }
-    });
     let mut seen = Seen {
         only_facts: false,
         accepts_no_gpu: sources.accepts_no_gpu,
@@ -297,9 +256,6 @@ pub fn gather(
             .filter(|p| system.is_directory(p))
             .map(|p| resolved(system, &p)),
         kernel_log,
-        has_smi,
-        missing_packages,
-        has_modprobe: system.exists("/usr/bin/nvidia-modprobe"),
         boot_layouts: probes.run(Probe::Libraries, || {
             mig::boot_layouts(system, database, &facts)
         }),
@@ -316,28 +272,6 @@ pub fn gather(
                 .into_iter()
                 .next()
         }),
-        devices: system.is_live().then(|| {
-            names(system, "/dev")
-                .filter(|n| n.starts_with("nvidia"))
-                .collect()
-        }),
-        fabric_manager: probes.run(Probe::FabricManager, || {
-            fabric_manager(system, &facts, database)
-        }),
-        companions: probes.run(Probe::Companions, || {
-            companions::states(system, &facts, database)
-        }),
-        failed_builds: probes.run(Probe::DkmsLogs, || failed_builds(system, &dkms)),
-        dkms,
-        unlinked_headers: probes.run(Probe::Headers, || unlinked_headers(system, &facts)),
-        compilers: compilers(system),
-        key_is_enrolled: probes.run(Probe::SigningKey, || {
-            key_is_enrolled(system, &facts, &signer)
-        }),
-        signed_modules: probes.run(Probe::SigningKey, || {
-            signed_modules(system, &facts, distribution)
-        }),
-        module_before_boot: probes.run(Probe::ModuleAge, || module_before_boot(system, &facts)),
         signer,
         shells: probes.run(Probe::Shells, || shells(system, &facts)),
         other_toolkits: probes.run(Probe::Shells, || other_toolkits(system, &facts, prefix)),
@@ -348,7 +282,7 @@ pub fn gather(
         }),
         denied,
         blocked,
-        images,
+        images: programs.images,
         apt: probes.run(Probe::Apt, || {
             apt::apt(
                 system,
@@ -378,21 +312,118 @@ pub fn gather(
             containers::coherent(system, &facts, database)
         }),
         machine: probes.run(Probe::Machine, || machine::machine(system, &facts)),
-        cudnn,
-        add_ons,
-        nvcc,
-        compiled,
-        nvml: told.nvml,
-        cuda: told.cuda,
-        convolution: told.convolution,
-        holders: told.holders,
+        cudnn: programs.add_ons.0,
+        add_ons: programs.add_ons.1,
+        nvcc: programs.nvcc,
+        compiled: programs.compiled,
+        nvml: programs.libraries.nvml,
+        cuda: programs.libraries.cuda,
+        convolution: programs.libraries.convolution,
+        holders: programs.libraries.holders,
         facts,
         broken: probes.failed(),
+        ..driver
     };
     seen.complete(database);
     // What was too large to be read.
     add_left_out(&mut seen.facts.unreadable, system);
     seen
+}
+
+/// What other programs answer, or libraries in them.
+struct FromPrograms {
+    libraries: device::Readings,
+    images: BTreeMap<String, Answer<InitramfsContents>>,
+    /// Those of cuDNN, and the others'.
+    add_ons: (Versions, Versions),
+    nvcc: BTreeMap<PathBuf, Answer<CudaVersion>>,
+    compiled: BTreeMap<PathBuf, Answer<String>>,
+}
+
+/// They are waited for, so they run in parallel.
+fn ask_programs(
+    system: &System,
+    database: &Database,
+    facts: &Facts,
+    probes: &Probes,
+    denied: &[BlacklistEntry],
+) -> FromPrograms {
+    let main = database
+        .add_on(AddOnId::CUDNN)
+        .map(|cudnn| main_libraries(facts, cudnn))
+        .unwrap_or_default();
+    let libraries = || probes.run(Probe::Libraries, || device::told(system, facts, &main));
+    let images = || probes.run(Probe::Images, || images(system, facts, denied));
+    let add_ons = || {
+        probes.run(Probe::AddOnVersions, || {
+            add_on_versions(system, database, facts)
+        })
+    };
+    std::thread::scope(|scope| {
+        let libraries = in_parallel(scope, &libraries);
+        let images = in_parallel(scope, &images);
+        let add_ons = in_parallel(scope, &add_ons);
+        let nvcc: BTreeMap<_, _> = probes.run(Probe::Nvcc, || {
+            let with_nvcc = facts.toolkits.iter().filter(|t| t.has_nvcc);
+            with_nvcc
+                .map(|t| (t.path.clone(), nvcc(system, &t.path)))
+                .collect()
+        });
+        let compiled = probes.run(Probe::Compiled, || compiled(system, facts, &nvcc));
+        FromPrograms {
+            images: images.join().unwrap_or_default(),
+            add_ons: add_ons.join().unwrap_or_default(),
+            nvcc,
+            compiled,
+            libraries: libraries.join().unwrap_or_default(),
+        }
+    })
+}
+
+/// The driver, its modules and its services; nothing else is filled in.
+fn driver_seen(
+    system: &System,
+    database: &Database,
+    facts: &Facts,
+    probes: &Probes,
+    signer: &Answer<Option<String>>,
+) -> Seen {
+    let dkms = probes.run(Probe::Dkms, || dkms(system));
+    let distribution = distribution(database, facts);
+    let has_smi =
+        system.exists("/usr/bin/nvidia-smi") || system.exists("/usr/local/bin/nvidia-smi");
+    Seen {
+        has_smi,
+        missing_packages: probes.run(Probe::DriverPackages, || {
+            if has_smi {
+                Vec::new()
+            } else {
+                missing_packages(system, facts, distribution)
+            }
+        }),
+        has_modprobe: system.exists("/usr/bin/nvidia-modprobe"),
+        devices: system.is_live().then(|| {
+            names(system, "/dev")
+                .filter(|n| n.starts_with("nvidia"))
+                .collect()
+        }),
+        fabric_manager: probes.run(Probe::FabricManager, || {
+            fabric_manager(system, facts, database)
+        }),
+        companions: probes.run(Probe::Companions, || {
+            companions::states(system, facts, database)
+        }),
+        failed_builds: probes.run(Probe::DkmsLogs, || failed_builds(system, &dkms)),
+        dkms,
+        unlinked_headers: probes.run(Probe::Headers, || unlinked_headers(system, facts)),
+        compilers: compilers(system),
+        key_is_enrolled: probes.run(Probe::SigningKey, || key_is_enrolled(system, facts, signer)),
+        signed_modules: probes.run(Probe::SigningKey, || {
+            signed_modules(system, facts, distribution)
+        }),
+        module_before_boot: probes.run(Probe::ModuleAge, || module_before_boot(system, facts)),
+        ..Seen::default()
+    }
 }
 
 impl Seen {
@@ -447,20 +478,18 @@ type Versions = BTreeMap<String, Answer<AddOnVersion>>;
 fn add_on_versions(system: &System, database: &Database, facts: &Facts) -> (Versions, Versions) {
     let (mut cudnn, mut others) = (Versions::new(), Versions::new());
     for add_on in &database.add_ons {
-        let version = |soname: &str| match system.is_live() {
-            true => device::add_on_version(add_on, soname),
-            false => loader::add_on_version(system, facts, soname),
-        };
         let all = if add_on.id == AddOnId::CUDNN {
             &mut cudnn
         } else {
             &mut others
         };
-        all.extend(
-            main_libraries(facts, add_on)
-                .into_iter()
-                .map(|soname| (soname.clone(), version(&soname))),
-        );
+        for soname in main_libraries(facts, add_on) {
+            let version = match system.is_live() {
+                true => device::add_on_version(add_on, &soname),
+                false => loader::add_on_version(system, facts, &soname),
+            };
+            all.insert(soname, version);
+        }
     }
     (cudnn, others)
 }
@@ -471,13 +500,12 @@ fn main_libraries(facts: &Facts, add_on: &AddOn) -> Vec<String> {
         .files_of(add_on.id)
         .flat_map(|c| &c.files)
         .filter_map(|f| f.soname.clone());
-    let is_main = |soname: &String| {
-        soname
-            .strip_prefix(&add_on.library)
-            .is_some_and(|end| end.starts_with(".so."))
-    };
     sonames
-        .filter(is_main)
+        .filter(|soname| {
+            soname
+                .strip_prefix(&add_on.library)
+                .is_some_and(|end| end.starts_with(".so."))
+        })
         .collect::<BTreeSet<_>>()
         .into_iter()
         .collect()

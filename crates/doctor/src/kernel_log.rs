@@ -232,19 +232,18 @@ fn of_tree(system: &System) -> Answer<String> {
 /// read.
 fn rotated(system: &System, path: &str) -> Vec<String> {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let is_dated = |file: &String| {
-        let date = file
-            .strip_prefix(name)
-            .and_then(|rest| rest.strip_prefix('-'));
-        date.is_some_and(|date| {
-            date.len() == "20261129".len() && date.bytes().all(|b| b.is_ascii_digit())
-        })
-    };
     let newest = system
         .list(folder)
         .unwrap_or_default()
         .into_iter()
-        .filter(is_dated)
+        .filter(|file| {
+            let date = file
+                .strip_prefix(name)
+                .and_then(|rest| rest.strip_prefix('-'));
+            date.is_some_and(|date| {
+                date.len() == "20261129".len() && date.bytes().all(|b| b.is_ascii_digit())
+            })
+        })
         .max();
     let numbered = format!("{path}.1");
     [numbered]
@@ -651,6 +650,21 @@ fn firmware_hangs(says: &str) -> KernelEvent {
     KernelEvent::FirmwareHangs(gpu.unwrap_or_default().to_owned())
 }
 
+/// `580.95.05` of `580.95.05. NVRM: …`.
+fn leading_version(text: &str) -> String {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
+    let version = &text[..end.unwrap_or(text.len())];
+    version.trim_end_matches('.').to_owned()
+}
+
+fn first_word(text: &str) -> String {
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
+fn is_hexadecimal(text: &str) -> bool {
+    (1..=8).contains(&text.len()) && text.chars().all(|c| c.is_ascii_hexdigit())
+}
+
 fn sentences(text: &str, note: &mut dyn FnMut(KernelEvent)) {
     let each = |needle: &'static str| {
         text.match_indices(needle)
@@ -672,19 +686,12 @@ fn sentences(text: &str, note: &mut dyn FnMut(KernelEvent)) {
     each("installed in this system is not supported by the")
         .for_each(|(before, _)| note(KernelEvent::Unknown(named(before))));
     for (_, after) in each("the client has the version ") {
-        let version = |text: &str| {
-            text.chars()
-                .take_while(|c| c.is_ascii_digit() || *c == '.')
-                .collect::<String>()
-        };
-        let client = version(after).trim_end_matches('.').to_owned();
-        let module = after
-            .split_once("this kernel module has the version ")
-            .map(|(_, rest)| version(rest));
-        let module = module.unwrap_or_default().trim_end_matches('.').to_owned();
-        note(KernelEvent::Mismatch { client, module });
+        let module = after.split_once("this kernel module has the version ");
+        note(KernelEvent::Mismatch {
+            client: leading_version(after),
+            module: leading_version(module.map_or("", |(_, rest)| rest)),
+        });
     }
-    let first_word = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
     each("probe routine was not called for ")
         .for_each(|(_, after)| note(KernelEvent::NotProbed(first_word(after))));
     each("probe routine failed for ")
@@ -770,14 +777,12 @@ fn address(word: &str) -> Option<String> {
         .trim_matches(|c: char| !c.is_ascii_hexdigit());
     let (rest, function) = word.split_once('.').unwrap_or((word, "0"));
     let parts: Vec<_> = rest.split(':').collect();
-    let hexadecimal =
-        |s: &&str| (1..=8).contains(&s.len()) && s.chars().all(|c| c.is_ascii_hexdigit());
     let is_address = match parts.as_slice() {
         [_, _, _] => true,
         [bus, device] => bus.len() == 2 && device.len() == 2 && word.contains('.'),
         _ => false,
     };
-    if !is_address || !parts.iter().all(hexadecimal) || !hexadecimal(&function) {
+    if !is_address || !parts.iter().all(|part| is_hexadecimal(part)) || !is_hexadecimal(function) {
         return None;
     }
     let domain = if parts.len() == 2 { "0000:" } else { "" };

@@ -256,10 +256,11 @@ impl Verdict {
 
     /// Whether it says the same as another one about other GPUs.
     fn is_about_more_gpus_than(&self, other: &Self) -> bool {
-        let text = |verdict: &Self| verdict.remediation.as_ref().map(|r| r.text.clone());
+        let [own, others] =
+            [self, other].map(|verdict| verdict.remediation.as_ref().map(|r| &r.text));
         let is_alike =
             (self.status, &self.cause, self.causes) == (other.status, &other.cause, other.causes);
-        is_alike && !self.gpus.is_empty() && !other.gpus.is_empty() && text(self) == text(other)
+        is_alike && !self.gpus.is_empty() && !other.gpus.is_empty() && own == others
     }
 
     /// Adds a safe repair. `--fix` performs it, and the user can run the same commands.
@@ -304,9 +305,8 @@ impl Verdict {
     pub(crate) fn worst(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
         verdicts.into_iter().reduce(|mut all, mut one| {
             if one.is_about_more_gpus_than(&all) {
-                let is_new = |gpu: &String| !all.gpus.contains(gpu);
-                let more: Vec<_> = one.gpus.iter().filter(|gpu| is_new(gpu)).cloned().collect();
-                all.gpus.extend(more);
+                one.gpus.retain(|gpu| !all.gpus.contains(gpu));
+                all.gpus.append(&mut one.gpus);
                 if let (Some(own), Some(more)) = (all.remediation.as_mut(), &one.remediation) {
                     let new: Vec<_> = more
                         .commands
@@ -503,17 +503,14 @@ fn finding(check: &Check, verdict: Verdict, failed: &[CheckId]) -> Finding {
         gpus: _,
     } = verdict;
     let is_ill = matches!(status, Status::Warn | Status::Fail);
-    let may_follow =
-        |c: &&CheckId| causes.is_none_or(|causes| causes.contains(c)) && failed.contains(c);
-    let consequence_of = check
-        .follows_from
-        .iter()
-        .find(|c| is_ill && may_follow(c))
+    let mut may_cause = check.follows_from.iter().filter(|_| is_ill);
+    let consequence_of = may_cause
+        .find(|c| causes.is_none_or(|causes| causes.contains(c)) && failed.contains(c))
         .copied();
     let fixable = is_ill && remediation.as_ref().is_some_and(|r| !r.repair.is_empty());
     // The texts may come from untrusted files, and are shown on terminals.
-    let lines = |texts: Vec<String>| texts.iter().map(|text| one_line(text)).collect();
-    let (evidence, cause) = (lines(evidence), cause.map(|text| one_line(&text)));
+    let evidence = evidence.iter().map(|text| one_line(text)).collect();
+    let cause = cause.map(|text| one_line(&text));
     let remediation = remediation.map(|r| {
         let Remediation {
             text,
@@ -522,7 +519,7 @@ fn finding(check: &Check, verdict: Verdict, failed: &[CheckId]) -> Finding {
         } = *r;
         Remediation {
             text: one_line(&text),
-            commands: lines(commands),
+            commands: commands.iter().map(|text| one_line(text)).collect(),
             repair,
         }
     });
@@ -542,14 +539,10 @@ fn finding(check: &Check, verdict: Verdict, failed: &[CheckId]) -> Finding {
 impl Report {
     /// The finding to fix first: a failure that follows from no other, else a warning.
     pub fn first(&self) -> Option<&Finding> {
-        let of = |status| {
-            self.checks
-                .iter()
-                .find(|f| f.status == status && f.consequence_of.is_none())
-        };
-        of(Status::Fail)
-            .or_else(|| of(Status::Error))
-            .or_else(|| of(Status::Warn))
+        let causes = self.checks.iter().filter(|f| f.consequence_of.is_none());
+        [Status::Fail, Status::Error, Status::Warn]
+            .into_iter()
+            .find_map(|status| causes.clone().find(|f| f.status == status))
     }
 
     /// The report on a host with GPUs that are assumed, if there are any: what it suggests to plan

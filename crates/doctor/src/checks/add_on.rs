@@ -24,22 +24,10 @@ pub(crate) fn links(case: &Case) -> Verdict {
 fn links_of(found: &AddOnFiles, case: &Case) -> Verdict {
     let title = case.database.add_on_title(found.add_on);
     let directory = found.directory.display();
-    // A link to a missing link is intact again once that one exists.
-    let leads_to_missing = |f: &LibraryFile| {
-        let target = f
-            .link
-            .as_ref()
-            .map(|t| t.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        found
-            .files
-            .iter()
-            .any(|other| other.soname.as_ref() == Some(&target))
-    };
     let broken = found
         .files
         .iter()
-        .filter(|f| f.link.is_some() && f.soname.is_none() && !leads_to_missing(f));
+        .filter(|f| f.link.is_some() && f.soname.is_none() && !leads_to_missing(f, found));
     let broken = broken.map(|f| {
         let target = f
             .link
@@ -58,19 +46,13 @@ fn links_of(found: &AddOnFiles, case: &Case) -> Verdict {
         .iter()
         .filter_map(|f| f.soname.as_deref())
         .collect();
-    let own_file = |soname: &str| {
-        let own = found
-            .files
-            .iter()
-            .filter(|f| f.link.is_none() && f.soname.as_deref() == Some(soname));
-        own.max_by_key(|f| f.name.len()).map_or("", |f| &f.name)
-    };
+
     // Each name that should be a link: the cause, the evidence, the name and the target.
     let missing = sonames
         .iter()
         .filter(|s| !found.files.iter().any(|f| f.name == **s))
         .map(|soname| {
-            let file = own_file(soname);
+            let file = file_of(found, soname);
             let cause = format!(
                 "the link {soname} is missing in {directory}: programs need it to find {file}"
             );
@@ -162,6 +144,28 @@ fn in_default_toolkit<'a>(case: &'a Case, add_on: AddOnId) -> Option<&'a AddOnFi
         .find(|c| c.directory.starts_with(toolkit))
 }
 
+/// A link to a missing link, which is intact again once that one exists.
+fn leads_to_missing(file: &LibraryFile, found: &AddOnFiles) -> bool {
+    let target = file
+        .link
+        .as_ref()
+        .map(|t| t.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    found
+        .files
+        .iter()
+        .any(|other| other.soname.as_ref() == Some(&target))
+}
+
+/// The name of the file with this SONAME.
+fn file_of<'a>(found: &'a AddOnFiles, soname: &str) -> &'a str {
+    let own = found
+        .files
+        .iter()
+        .filter(|f| f.link.is_none() && f.soname.as_deref() == Some(soname));
+    own.max_by_key(|f| f.name.len()).map_or("", |f| &f.name)
+}
+
 /// The add-on that has a library with this SONAME or file name.
 fn add_on_of(case: &Case, soname: &str) -> Option<AddOnId> {
     case.database
@@ -172,13 +176,10 @@ fn add_on_of(case: &Case, soname: &str) -> Option<AddOnId> {
 }
 
 pub(crate) fn cache(case: &Case) -> Verdict {
-    let is_cached = || {
-        case.seen
-            .cached
-            .iter()
-            .any(|c| add_on_of(case, &c.soname).is_some())
-    };
-    if case.seen.facts.add_on_files().next().is_none() && !is_cached() {
+    let mut cached = case.seen.cached.iter();
+    if case.seen.facts.add_on_files().next().is_none()
+        && !cached.any(|c| add_on_of(case, &c.soname).is_some())
+    {
         return Verdict::skip(NONE);
     }
     if case.seen.facts.loader_cache.is_none() {
@@ -222,16 +223,11 @@ pub(crate) fn cache(case: &Case) -> Verdict {
             .filter_map(|f| f.soname.as_deref())
             .filter(|s| s.starts_with("lib"));
         let sonames: BTreeSet<_> = sonames.collect();
-        let known = |s: &str| {
-            case.seen
-                .cached
-                .iter()
-                .any(|c| c.soname == s && c.directory == *directory)
-        };
-        match sonames
-            .iter()
-            .find(|s| found.files.iter().any(|f| f.name == **s) && !known(s))
-        {
+        match sonames.iter().find(|s| {
+            let mut cached = case.seen.cached.iter();
+            found.files.iter().any(|f| f.name == **s)
+                && !cached.any(|c| c.soname == **s && c.directory == *directory)
+        }) {
             None => Verdict::pass().evidence(format!(
                 "{shown}: {} libraries, all in the cache",
                 sonames.len()
@@ -280,19 +276,18 @@ pub(crate) fn winner(case: &Case) -> Verdict {
             "programs load {title} {loaded} from {place}, but the default toolkit has {version} in {}",
             own.directory.display()
         );
-        let advise = |v: Verdict| {
-            v.advise(
-                "remove the unwanted one, or remove its directory from the loader's path",
-                [format!("grep -rn {} /etc/ld.so.conf /etc/ld.so.conf.d", quoted(&place)), "sudo ldconfig".to_owned()],
-            )
-        };
+
         // A program compiled for a newer release may not run with an older one; the reverse works.
         let older = loaded.release() < version.release();
         let verdict = if older { Verdict::fail(cause) } else { Verdict::warn(cause) };
         // The loader knows both and prefers the other: neither links nor the cache are the cause.
         let knows_both = case.seen.cached.iter().any(|c| c.soname == *soname && c.directory == own.directory);
         let verdict = if knows_both { verdict.root_cause() } else { verdict };
-        Verdict::worst([advise(verdict), said]).unwrap_or_else(Verdict::pass)
+        let verdict = verdict.advise(
+            "remove the unwanted one, or remove its directory from the loader's path",
+            [format!("grep -rn {} /etc/ld.so.conf /etc/ld.so.conf.d", quoted(&place)), "sudo ldconfig".to_owned()],
+        );
+        Verdict::worst([verdict, said]).unwrap_or_else(Verdict::pass)
     });
     let why = if case.seen.facts.add_on_files().next().is_none() {
         NONE

@@ -48,8 +48,17 @@ pub(crate) fn pods(case: &Case) -> Verdict {
     }
 }
 
+const SET_UP: &str = "sudo gpusetup apply --profile container-host";
+
 fn pods_of(case: &Case, of: &Kubernetes) -> Option<Verdict> {
-    const SET_UP: &str = "sudo gpusetup apply --profile container-host";
+    no_checked_runtime(of)
+        .or_else(|| wrong_configuration(case, of))
+        .or_else(|| unconfigured(case, of))
+        .or_else(|| missing_program(case, of))
+        .or_else(|| no_runtime_class(of))
+}
+
+fn no_checked_runtime(of: &Kubernetes) -> Option<Verdict> {
     if of.agent.is_none() {
         let verdict =
             Verdict::fail("no kubelet, K3s or RKE2 is installed: this host is no node yet");
@@ -74,6 +83,11 @@ fn pods_of(case: &Case, of: &Kubernetes) -> Option<Verdict> {
             "cri-dockerd runs the pods in Docker, whose runtimes are not checked",
         ));
     }
+    None
+}
+
+/// Files that keep the container runtime from running pods.
+fn wrong_configuration(case: &Case, of: &Kubernetes) -> Option<Verdict> {
     if let Some(broken) = case
         .seen
         .containers
@@ -118,21 +132,25 @@ fn pods_of(case: &Case, of: &Kubernetes) -> Option<Verdict> {
         let verdict = Verdict::fail(cause).evidence(runtime.path.display().to_string());
         return Some(verdict.advise(format!("correct the file, then restart {engine}"), commands));
     }
-    if of.configured.is_empty()
-        && let Some(agent) = of
-            .agent
-            .as_deref()
-            .filter(|agent| finds_runtimes(case, agent))
-    {
+    None
+}
+
+fn unconfigured(case: &Case, of: &Kubernetes) -> Option<Verdict> {
+    if !of.configured.is_empty() {
+        return None;
+    }
+    let agent = of.agent.as_deref();
+    if let Some(agent) = agent.filter(|agent| finds_runtimes(case, agent)) {
         return Some(found_at_start(agent, of.started.as_ref()));
     }
-    if of.configured.is_empty() {
-        let cause = format!(
-            "NVIDIA Container Toolkit is installed, but {} is not configured to use it",
-            of.runtimes.join(" and ")
-        );
-        return Some(Verdict::fail(cause).advise("configure the container runtime", [SET_UP]));
-    }
+    let cause = format!(
+        "NVIDIA Container Toolkit is installed, but {} is not configured to use it",
+        of.runtimes.join(" and ")
+    );
+    Some(Verdict::fail(cause).advise("configure the container runtime", [SET_UP]))
+}
+
+fn missing_program(case: &Case, of: &Kubernetes) -> Option<Verdict> {
     if let Some(program) = of.missing_programs.first() {
         let cause = format!(
             "{program}, which {} names, does not exist: no pod of this runtime starts",
@@ -150,6 +168,10 @@ fn pods_of(case: &Case, of: &Kubernetes) -> Option<Verdict> {
             Verdict::fail(cause).advise("name CRI-O's in NVIDIA's configuration", [SET_UP]),
         );
     }
+    None
+}
+
+fn no_runtime_class(of: &Kubernetes) -> Option<Verdict> {
     let Answer::Is(classes) = &of.classes else {
         return None;
     };

@@ -73,17 +73,10 @@ fn idle_unit(
         .unit
         .as_deref()
         .filter(|unit| *unit == "failed" || found.enabled && *unit != "active")?;
-    let meaning = |line: &String| {
-        IN_LOG
-            .iter()
-            .find(|(said, _)| line.contains(said))
-            .map(|(_, means)| *means)
-    };
-    let known = state
-        .log
-        .iter()
-        .rev()
-        .find_map(|line| Some((line, meaning(line)?)));
+    let known = state.log.iter().rev().find_map(|line| {
+        let (_, means) = IN_LOG.iter().find(|(said, _)| line.contains(said))?;
+        Some((line, *means))
+    });
     let why = known
         .map(|(_, means)| format!(": {means}"))
         .unwrap_or_default();
@@ -95,14 +88,16 @@ fn idle_unit(
     let verdict = logged.into_iter().fold(verdict, |verdict, line| {
         verdict.evidence(format!("its log: {line}"))
     });
-    let start = |unit: &String| {
-        Operation::Service(Service {
-            unit: unit.clone(),
-            enabled: true,
-            restart: false,
-        })
-    };
-    Some(verdict.repair("start the service", of.units.iter().map(start)))
+    Some(verdict.repair(
+        "start the service",
+        of.units.iter().map(|unit| {
+            Operation::Service(Service {
+                unit: unit.clone(),
+                enabled: true,
+                restart: false,
+            })
+        }),
+    ))
 }
 
 /// A kernel module that was built with the sources of another driver.
@@ -121,15 +116,15 @@ fn built_for_another(
         case.seen.facts.kernels.running.as_deref()?,
         found.version.as_deref().unwrap_or("VERSION"),
     );
-    let dkms = |what: &str| format!("sudo dkms {what} {module}/{version} -k {kernel} --force");
+    let tree = format!("{module}/{version} -k {kernel} --force");
     let verdict = Verdict::fail(format!(
         "{module} was built for driver {built_for}, but {driver} is installed: what reads files into GPUs may fail or crash the kernel"
     ));
     Some(verdict.advise(
         "build the module again; if the driver was not loaded yet, do it before the reboot",
         [
-            dkms("build"),
-            dkms("install"),
+            format!("sudo dkms build {tree}"),
+            format!("sudo dkms install {tree}"),
             format!("sudo modprobe --remove {module}"),
             format!("sudo modprobe {module}"),
         ],

@@ -197,15 +197,17 @@ fn described(spec: &CdiSpec, case: &Case) -> Verdict {
 /// Whether another specification counts: if two describe one device, the one in /var/run, unless an
 /// engine that reads this one is too old for it.
 fn is_replaced(spec: &CdiSpec, here: &Containers) -> bool {
-    let temporary = |s: &CdiSpec| s.path.starts_with("/var/run");
-    let is_skipped = |s: &CdiSpec| {
-        here.old_cdi_readers
-            .iter()
-            .any(|reader| refuses(reader, s) && !refuses(reader, spec))
-    };
-    let stands_for =
-        |s: &CdiSpec| temporary(s) && s.devices.is_superset(&spec.devices) && !is_skipped(s);
-    !temporary(spec) && here.specs.iter().any(stands_for)
+    !is_temporary(spec)
+        && here.specs.iter().any(|other| {
+            let mut readers = here.old_cdi_readers.iter();
+            is_temporary(other)
+                && other.devices.is_superset(&spec.devices)
+                && !readers.any(|reader| refuses(reader, other) && !refuses(reader, spec))
+        })
+}
+
+fn is_temporary(spec: &CdiSpec) -> bool {
+    spec.path.starts_with("/var/run")
 }
 
 /// A specification that names the files of another driver, which are still there.
@@ -236,13 +238,7 @@ fn written_in(spec: &CdiSpec) -> Option<AddOnVersion> {
 
 /// Two specifications in one folder with the same device, which engines then give to no container.
 fn conflicting(here: &Containers) -> Option<Verdict> {
-    let is_refused = |spec: &CdiSpec| {
-        here.old_cdi_readers
-            .iter()
-            .any(|reader| refuses(reader, spec))
-    };
-    let is_read = |spec: &&CdiSpec| matches!(spec.missing, Answer::Is(_)) && !is_refused(spec);
-    let read: Vec<_> = here.specs.iter().filter(is_read).collect();
+    let read: Vec<_> = read_by(&here.old_cdi_readers, here).collect();
     let (device, one, other) = read.iter().enumerate().find_map(|(at, one)| {
         let mut beside = read[at + 1..]
             .iter()
@@ -269,17 +265,21 @@ fn refuses(reader: &OldCdiReader, spec: &CdiSpec) -> bool {
     written_in(spec).is_some_and(|written| written >= reader.cdi)
 }
 
+/// The specifications that none of these readers is too old for.
+fn read_by<'a>(
+    readers: impl IntoIterator<Item = &'a OldCdiReader> + Clone,
+    here: &'a Containers,
+) -> impl Iterator<Item = &'a CdiSpec> {
+    here.specs.iter().filter(move |spec| {
+        let mut readers = readers.clone().into_iter();
+        matches!(spec.missing, Answer::Is(_)) && !readers.any(|reader| refuses(reader, spec))
+    })
+}
+
 /// The devices that an engine finds in the specifications that it reads: it skips the others.
 fn devices_of(engine: &str, here: &Containers) -> BTreeSet<String> {
-    let is_refused = |spec: &CdiSpec| {
-        here.old_cdi_readers
-            .iter()
-            .any(|reader| reader.engine == engine && refuses(reader, spec))
-    };
-    let is_read = |spec: &&CdiSpec| matches!(spec.missing, Answer::Is(_)) && !is_refused(spec);
-    here.specs
-        .iter()
-        .filter(is_read)
+    let own = here.old_cdi_readers.iter();
+    read_by(own.filter(|reader| reader.engine == engine), here)
         .flat_map(|spec| spec.devices.iter().cloned())
         .collect()
 }
@@ -293,13 +293,12 @@ fn unread(reader: &OldCdiReader, here: &Containers) -> Option<Verdict> {
         cdi,
     } = reader;
     let found = devices_of(engine, here);
-    let lacks = |spec: &&CdiSpec| spec.devices.is_empty() || !spec.devices.is_subset(&found);
-    let of_version = |spec: &CdiSpec| written_in(spec).filter(|written| written >= cdi);
+
     let (spec, written) = here
         .specs
         .iter()
-        .filter(lacks)
-        .find_map(|spec| Some((spec, of_version(spec)?)))?;
+        .filter(|spec| spec.devices.is_empty() || !spec.devices.is_subset(&found))
+        .find_map(|spec| Some((spec, written_in(spec).filter(|written| written >= cdi)?)))?;
     let path = spec.path.display();
     let cause = format!(
         "{engine} {version} does not read the CDI specification {path}, so its containers get no GPUs"

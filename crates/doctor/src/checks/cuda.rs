@@ -148,9 +148,11 @@ fn no_gpu(case: &Case, said: &str) -> Verdict {
     } else {
         &[]
     };
-    let undivided =
-        |g: &gpusetup_nvidia::NvmlGpu| g.mig.is_none_or(|m| !m.enabled || m.instances > 0);
-    let verdict = if !gpus.is_empty() && !gpus.iter().any(undivided) {
+    let verdict = if !gpus.is_empty()
+        && !gpus
+            .iter()
+            .any(|g| g.mig.is_none_or(|m| !m.enabled || m.instances > 0))
+    {
         Verdict::fail("MIG is on, but no GPU has a MIG instance (error 100)")
             .advise(
                 "create MIG instances, or switch MIG off",
@@ -325,37 +327,38 @@ pub(crate) fn versions(case: &Case) -> Verdict {
         return Verdict::skip("the version of the default toolkit is not known").evidence(limit);
     };
     let version = toolkit.version;
-    let three = |verdict: Verdict| {
-        verdict
-            .evidence(limit.clone())
-            .evidence(format!(
-                "the default toolkit is CUDA {version}, in {}",
-                toolkit.path.display()
-            ))
-            .evidence("frameworks from pip or conda ship their own CUDA (see torch.version.cuda)")
-    };
+    let evidence = [
+        limit,
+        format!(
+            "the default toolkit is CUDA {version}, in {}",
+            toolkit.path.display()
+        ),
+        "frameworks from pip or conda ship their own CUDA (see torch.version.cuda)".to_owned(),
+    ]
+    .into_iter();
     if version.series() <= runs {
-        return three(Verdict::pass());
+        return evidence.fold(Verdict::pass(), Verdict::evidence);
     }
     let Some(oldest) = case.database.oldest_driver(version) else {
-        return three(Verdict::warn(format!(
+        let verdict = Verdict::warn(format!(
             "CUDA {version} is newer than driver {driver} supports (CUDA {runs})"
-        )))
-        .advise(
+        ));
+        return evidence.fold(verdict, Verdict::evidence).advise(
             "install a newer driver, or an older toolkit",
             ["gpusetup plan"],
         );
     };
     if driver >= oldest {
-        return three(Verdict::pass()).evidence(format!(
+        let verdict = evidence.fold(Verdict::pass(), Verdict::evidence);
+        return verdict.evidence(format!(
             "driver {driver} still runs programs of CUDA {version} (from {oldest} on) that contain more than PTX"
         ));
     }
-    three(Verdict::fail(format!(
+    let verdict = Verdict::fail(format!(
         "the driver is too old for the default toolkit, CUDA {version}: {}",
         gpusetup_causes::oldest_driver(oldest, driver)
-    )))
-    .advise(
+    ));
+    evidence.fold(verdict, Verdict::evidence).advise(
         "install a newer driver, or make an older toolkit the default",
         ["gpusetup plan --upgrade", "gpusetup plan --profile toolkit"],
     )

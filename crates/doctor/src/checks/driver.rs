@@ -6,7 +6,7 @@ use super::rivals::held_by;
 use super::{next_kernel, no_driver_of_its_own};
 use crate::{Answer, Asked, Case, KernelEvent, LoggedGpu, Status, Verdict};
 use gpusetup_database::compat::ModuleFlavour;
-use gpusetup_host::{Block, Gpu, InstalledDriver, MachineKind, Origin, RIVALS};
+use gpusetup_host::{Block, InstalledDriver, MachineKind, Origin, RIVALS};
 use gpusetup_recipes::{
     describe_block, has_runfile, keep_one_driver, rebuild_image, unblock_remedy, worst_block,
 };
@@ -31,13 +31,13 @@ pub(crate) fn on_the_bus(case: &Case) -> Verdict {
         &[]
     };
     // Xid 79 means the same.
-    let lost = |said: &&KernelEvent| {
+    let mut lost = said.iter().filter(|said| {
         matches!(
             said,
             KernelEvent::OffTheBus(_) | KernelEvent::Xid { number: 79, .. }
         )
-    };
-    if let Some(lost) = said.iter().find(lost) {
+    });
+    if let Some(lost) = lost.next() {
         return Verdict::fail("a GPU has fallen off the PCI bus, and no NVIDIA GPU is left")
             .evidence(format!("the kernel's log: {lost:?}"))
             .advise(
@@ -229,10 +229,8 @@ pub(crate) fn one_origin(case: &Case) -> Verdict {
     let Some(driver) = &case.seen.facts.driver else {
         return no_driver_of_its_own(case).unwrap_or_else(Verdict::pass);
     };
-    let said =
-        |d: &InstalledDriver| format!("{} by {}: {}", d.version, origin(d.origin), d.evidence);
     let Some(drivers @ [one, two]) = case.seen.facts.two_drivers() else {
-        return Verdict::pass().evidence(said(driver));
+        return Verdict::pass().evidence(described(driver));
     };
     let fail = Verdict::fail(gpusetup_causes::two_drivers(one.version, two.version));
     // Files of another version of the packages are there until an interrupted update is finished
@@ -245,7 +243,14 @@ pub(crate) fn one_origin(case: &Case) -> Verdict {
     let fail = fail
         .remedy(keep_one_driver(drivers, &case.seen.facts))
         .and_run(["gpusetup plan"]);
-    drivers.into_iter().fold(fail, |v, d| v.evidence(said(d)))
+    drivers
+        .into_iter()
+        .fold(fail, |v, d| v.evidence(described(d)))
+}
+
+fn described(driver: &InstalledDriver) -> String {
+    let (version, origin) = (driver.version, origin(driver.origin));
+    format!("{version} by {origin}: {}", driver.evidence)
 }
 
 fn origin(origin: Origin) -> &'static str {
@@ -296,9 +301,9 @@ pub(crate) fn flavour(case: &Case) -> Verdict {
         .as_ref()
         .and_then(|d| Some((d, d.modules?)))
     else {
-        let hidden =
-            || Verdict::skip("it is unknown whether the kernel modules are open or proprietary");
-        return Verdict::worst(told).unwrap_or_else(hidden);
+        return Verdict::worst(told).unwrap_or_else(|| {
+            Verdict::skip("it is unknown whether the kernel modules are open or proprietary")
+        });
     };
     let cards = case.cards.iter().flatten();
     let each = cards.map(|card| {
@@ -365,8 +370,7 @@ pub(crate) fn devices(case: &Case) -> Verdict {
     else {
         return Verdict::skip("the driver is not loaded here");
     };
-    let has = |name: &str| devices.iter().any(|d| d == name);
-    if has("nvidia-uvm") {
+    if devices.iter().any(|device| device == "nvidia-uvm") {
         return Verdict::pass().evidence("/dev/nvidia-uvm");
     }
     if case.seen.has_modprobe {
@@ -381,21 +385,20 @@ pub(crate) fn devices(case: &Case) -> Verdict {
 /// Whether every GPU is bound to the loaded driver, except those that are reserved for another
 /// driver on purpose.
 fn has_all_gpus(case: &Case) -> Verdict {
-    let is_left = |gpu: &&Gpu| match gpu.bound_to.as_deref() {
-        None => !gpu.driver_unseen,
-        Some(driver) => RIVALS.contains(&driver.replace('-', "_").as_str()),
-    };
-    let left: Vec<_> = case.seen.facts.gpus.iter().filter(is_left).collect();
+    let left: Vec<_> = case
+        .seen
+        .facts
+        .gpus
+        .iter()
+        .filter(|gpu| match gpu.bound_to.as_deref() {
+            None => !gpu.driver_unseen,
+            Some(driver) => RIVALS.contains(&driver.replace('-', "_").as_str()),
+        })
+        .collect();
     if left.is_empty() {
         return Verdict::pass();
     }
     let cause = "the nvidia module is loaded, but {gpus} {is|are} not bound to it";
-    let probe = |gpu: &&Gpu| {
-        format!(
-            "echo {} | sudo tee /sys/bus/pci/drivers_probe",
-            quoted(&gpu.address)
-        )
-    };
     left.iter()
         .fold(Verdict::fail(cause), |v, gpu| {
             v.of_gpu(&gpu.address).evidence(held_by(gpu))
@@ -403,7 +406,12 @@ fn has_all_gpus(case: &Case) -> Verdict {
         .advise(
             "probe the GPU again; the kernel's log then shows the cause",
             left.iter()
-                .map(probe)
+                .map(|gpu| {
+                    format!(
+                        "echo {} | sudo tee /sys/bus/pci/drivers_probe",
+                        quoted(&gpu.address)
+                    )
+                })
                 .chain(["sudo dmesg | tail".to_owned()]),
         )
 }
@@ -523,15 +531,14 @@ fn loaded_by_files(case: &Case) -> Verdict {
 
 /// Why the nvidia module is not loaded, by the kernel's log.
 fn not_loaded(case: &Case) -> Verdict {
-    let said = of_module(case);
-    let all = |verdict: Verdict| said.iter().fold(verdict, Verdict::evidence);
+    let said = of_module(case).into_iter();
     let Answer::Is(log) = &case.seen.kernel_log else {
         return never_tried();
     };
     if log.iter().any(|s| matches!(s, KernelEvent::Unfit(_))) {
         let cause =
             "the nvidia module is not loaded: it was built for another kernel than the running one";
-        return all(Verdict::fail(cause)).advise(
+        return said.fold(Verdict::fail(cause), Verdict::evidence).advise(
             "build the module for this kernel, then load it",
             ["sudo dkms autoinstall", "sudo modprobe nvidia"],
         );
@@ -541,19 +548,19 @@ fn not_loaded(case: &Case) -> Verdict {
         .any(|s| matches!(s, KernelEvent::NotProbed(_) | KernelEvent::Held { .. }))
     {
         let cause = "the nvidia module was unloaded again, because another driver had the GPU";
-        return all(Verdict::fail(cause)).advise(
+        return said.fold(Verdict::fail(cause), Verdict::evidence).advise(
             "load the module again",
             ["sudo modprobe nvidia", "sudo dmesg | tail"],
         );
     }
     if log.iter().any(|s| matches!(s, KernelEvent::ProbeFailed(_))) {
         let cause = "the nvidia module was unloaded again, because it could initialise no GPU";
-        return all(Verdict::fail(cause)).advise(
+        return said.fold(Verdict::fail(cause), Verdict::evidence).advise(
             "load the module again and read its messages about the GPU",
             ["sudo modprobe nvidia", "sudo dmesg | grep NVRM"],
         );
     }
-    all(never_tried())
+    said.fold(never_tried(), Verdict::evidence)
 }
 
 fn never_tried() -> Verdict {
@@ -569,9 +576,10 @@ fn strangers<'a>(case: &'a Case, loaded: &str) -> Vec<&'a String> {
     let Answer::Is(said) = &case.seen.kernel_log else {
         return Vec::new();
     };
-    let refused = |said: &'a KernelEvent| match said {
-        KernelEvent::Mismatch { client, module } if module == loaded => Some(client),
-        _ => None,
-    };
-    said.iter().filter_map(refused).collect()
+    said.iter()
+        .filter_map(|said| match said {
+            KernelEvent::Mismatch { client, module } if module == loaded => Some(client),
+            _ => None,
+        })
+        .collect()
 }

@@ -13,7 +13,6 @@ use gpusetup_text::text::counted;
 /// Fabric Manager on hosts with NVSwitches, and the fabric state of each GPU, because the switches
 /// may be visible only to another machine.
 pub(crate) fn manager(case: &Case) -> Verdict {
-    let none = || Verdict::skip("the host has no NVSwitch, or no driver is installed");
     if !is_supported(case) {
         // Its version is that of a driver that is to be replaced.
         return Verdict::skip("the driver does not support a GPU of this host");
@@ -22,7 +21,8 @@ pub(crate) fn manager(case: &Case) -> Verdict {
         .into_iter()
         .chain(companions(case))
         .chain(fabric(case));
-    Verdict::worst(verdicts).unwrap_or_else(none)
+    Verdict::worst(verdicts)
+        .unwrap_or_else(|| Verdict::skip("the host has no NVSwitch, or no driver is installed"))
 }
 
 /// Whether the installed driver supports every GPU, as far as is known.
@@ -57,15 +57,9 @@ fn meaning(line: &str) -> Option<&'static str> {
 
 /// The companions beside Fabric Manager: nvlsm, or IMEX on the hosts of a rack.
 fn companions(case: &Case) -> Vec<Verdict> {
-    let found = |id: CompanionId| {
-        case.seen
-            .facts
-            .companions
-            .iter()
-            .find(|companion| companion.id == id)
-    };
+    let installed = &case.seen.facts.companions;
     // Facts of older gpusetup versions list none.
-    let is_known = !case.seen.only_facts || !case.seen.facts.companions.is_empty();
+    let is_known = !case.seen.only_facts || !installed.is_empty();
     let Some(driver) = case.seen.facts.driver.as_ref().filter(|_| is_known) else {
         return Vec::new();
     };
@@ -73,7 +67,10 @@ fn companions(case: &Case) -> Vec<Verdict> {
         .needed_companions()
         .filter(|companion| companion.id != CompanionId::FABRIC_MANAGER);
     others
-        .map(|companion| judged(case, companion, found(companion.id), driver.version))
+        .map(|companion| {
+            let found = installed.iter().find(|found| found.id == companion.id);
+            judged(case, companion, found, driver.version)
+        })
         .collect()
 }
 
@@ -87,21 +84,16 @@ fn judged(
         gpusetup_causes::companion(companion, driver),
         &companion.title,
     );
-    let install = |cause: String| {
-        let Remedy { text, commands } = case.companion_remedy(companion, driver);
-        Verdict::fail(cause).root_cause().advise(
-            text,
-            commands
-                .into_iter()
-                .chain(gpusetup_causes::start_companion(companion)),
-        )
-    };
     let verdict = match found {
-        None => install(format!("{needed}, but it is not installed")),
-        Some(found) if !fits(found, companion, driver) => install(format!(
-            "{needed}, but {} is installed",
-            found.version.as_deref().unwrap_or_default()
-        )),
+        None => {
+            let cause = format!("{needed}, but it is not installed");
+            lacking(case, companion, driver, cause)
+        }
+        Some(found) if !fits(found, companion, driver) => {
+            let version = found.version.as_deref().unwrap_or_default();
+            let cause = format!("{needed}, but {version} is installed");
+            lacking(case, companion, driver, cause)
+        }
         Some(InstalledCompanion { enabled: false, .. }) => match &companion.peers {
             Some(file) => Verdict::warn(gpusetup_causes::name_peers(
                 companion,
@@ -158,6 +150,15 @@ fn fabric(case: &Case) -> Option<Verdict> {
     ))
 }
 
+/// A companion that is to be installed in the version that the driver needs.
+fn lacking(case: &Case, companion: &Companion, driver: DriverVersion, cause: String) -> Verdict {
+    let Remedy { text, commands } = case.companion_remedy(companion, driver);
+    let start = gpusetup_causes::start_companion(companion);
+    Verdict::fail(cause)
+        .root_cause()
+        .advise(text, commands.into_iter().chain(start))
+}
+
 fn start(unit: String) -> Operation {
     Operation::Service(Service {
         unit,
@@ -168,31 +169,22 @@ fn start(unit: String) -> Operation {
 
 fn service(case: &Case) -> Option<Verdict> {
     let facts = &case.seen.facts;
-    let needs_manager = || {
-        case.needed_companions()
-            .any(|of| of.id == CompanionId::FABRIC_MANAGER)
-    };
-    let driver = facts
-        .driver
-        .as_ref()
-        .filter(|_| !facts.nvswitches.is_empty() || needs_manager())?;
+    let driver = facts.driver.as_ref().filter(|_| {
+        let mut needed = case.needed_companions();
+        !facts.nvswitches.is_empty() || needed.any(|of| of.id == CompanionId::FABRIC_MANAGER)
+    })?;
     let switches = counted(facts.nvswitches.len() as u64, "NVSwitch", "NVSwitches");
     let (version, title) = (driver.version, case.fabric_title());
     let Some(companion) = case.fabric_companion() else {
         return Some(Verdict::skip(format!("{title} is not in the database")).evidence(switches));
     };
     let needed = gpusetup_causes::companion(companion, version);
-    let install = |cause: String| {
-        let Remedy { text, commands } = case.companion_remedy(companion, version);
-        Verdict::fail(cause)
-            .root_cause()
-            .advise(text, commands.into_iter().chain(case.fabric_start()))
-    };
     let verdict = match &case.seen.fabric_manager {
         Answer::NotAsked(why) => Verdict::skip(why.clone()),
-        Answer::Failed(why) => install(format!("{needed}, but {why}")),
+        Answer::Failed(why) => lacking(case, companion, version, format!("{needed}, but {why}")),
         Answer::Is(manager) if !companion.version.accepts(manager.version, version) => {
-            install(format!("{needed}, but {} is installed", manager.version))
+            let cause = format!("{needed}, but {} is installed", manager.version);
+            lacking(case, companion, version, cause)
         }
         Answer::Is(manager) if manager.active == Some(false) => {
             let known = manager

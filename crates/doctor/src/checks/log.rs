@@ -74,21 +74,22 @@ pub(crate) fn of_idle_gpus<'a>(
     let Answer::Is(said) = &case.seen.kernel_log else {
         return Vec::new();
     };
-    let idle = |gpu: &&gpusetup_host::Gpu| gpu.bound_to.as_deref() != Some("nvidia");
-    let gpus: Vec<_> = case.seen.facts.gpus.iter().filter(idle).collect();
-    let is_idle = |of: Option<&str>| match case
+    let gpus: Vec<_> = case
         .seen
         .facts
         .gpus
         .iter()
-        .find(|g| Some(&*g.address) == of)
-    {
-        Some(named) => gpus.iter().any(|g| g.address == named.address),
-        None => !gpus.is_empty(),
-    };
+        .filter(|gpu| gpu.bound_to.as_deref() != Some("nvidia"))
+        .collect();
     said.iter()
         .filter_map(means)
-        .filter(|(of, _)| is_idle(*of))
+        .filter(|(of, _)| {
+            let mut all = case.seen.facts.gpus.iter();
+            match all.find(|g| Some(&*g.address) == *of) {
+                Some(named) => gpus.iter().any(|g| g.address == named.address),
+                None => !gpus.is_empty(),
+            }
+        })
         .map(|(_, sentence)| sentence)
         .collect()
 }
@@ -98,22 +99,23 @@ pub(crate) fn of_module(case: &Case) -> Vec<String> {
     let Answer::Is(said) = &case.seen.kernel_log else {
         return Vec::new();
     };
-    let told = |said: &KernelEvent| match said {
-        KernelEvent::NotProbed(n) => Some(format!(
-            "the kernel's log: {n} GPUs were bound to another driver when the module was loaded"
-        )),
-        KernelEvent::ProbeFailed(n) => Some(format!(
-            "the kernel's log: the module could not initialise {n} GPUs"
-        )),
-        KernelEvent::Held { gpu, by } => Some(format!(
-            "the kernel's log: {gpu} was bound to {by} when the module was loaded"
-        )),
-        KernelEvent::Unfit(line) | KernelEvent::Refused(line) => {
-            Some(format!("the kernel's log: {line}"))
-        }
-        _ => None,
-    };
-    said.iter().filter_map(told).collect()
+    said.iter()
+        .filter_map(|said| match said {
+            KernelEvent::NotProbed(n) => Some(format!(
+                "the kernel's log: {n} GPUs were bound to another driver when the module was loaded"
+            )),
+            KernelEvent::ProbeFailed(n) => Some(format!(
+                "the kernel's log: the module could not initialise {n} GPUs"
+            )),
+            KernelEvent::Held { gpu, by } => Some(format!(
+                "the kernel's log: {gpu} was bound to {by} when the module was loaded"
+            )),
+            KernelEvent::Unfit(line) | KernelEvent::Refused(line) => {
+                Some(format!("the kernel's log: {line}"))
+            }
+            _ => None,
+        })
+        .collect()
 }
 
 /// The messages in the log, or why there are none. A GPU that fell off the bus is no longer

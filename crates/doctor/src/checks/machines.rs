@@ -9,7 +9,6 @@ use gpusetup_resolve::{
     removal_by_hand,
 };
 use gpusetup_text::text::quoted;
-use std::path::Path;
 
 pub(crate) fn wsl(case: &Case) -> Verdict {
     if case.seen.facts.machine.kind != MachineKind::Wsl2 {
@@ -26,12 +25,12 @@ pub(crate) fn wsl(case: &Case) -> Verdict {
                 ],
             );
     }
-    let in_wsl = |path: &Path| path.starts_with(WSL_LIBRARIES);
+
     if let Some(other) = case
         .seen
         .cached
         .iter()
-        .find(|c| c.soname == "libcuda.so.1" && !in_wsl(&c.directory))
+        .find(|c| c.soname == "libcuda.so.1" && !c.directory.starts_with(WSL_LIBRARIES))
     {
         let directory = other.directory.display();
         return Verdict::fail(format!(
@@ -215,13 +214,14 @@ pub(crate) fn two_gpus(case: &Case) -> Verdict {
 /// The command that installs the distribution's packages of the installed driver for desktops.
 fn for_desktops(case: &Case) -> Option<String> {
     let (driver, distribution) = (case.seen.facts.driver.as_ref()?, case.distribution()?);
-    let is_its = |modules| driver.modules.is_none_or(|installed| installed == modules);
+
     let offers = distribution
         .drivers
         .iter()
         .filter(|offer| offer.branch == driver.version.branch);
     let offer = offers.into_iter().find(|offer| {
-        is_its(offer.modules) && case.seen.facts.has_enabled(&offer.repository.seen_as)
+        driver.modules.is_none_or(|own| own == offer.modules)
+            && case.seen.facts.has_enabled(&offer.repository.seen_as)
     })?;
     let names = offer
         .packages_for(true)

@@ -383,15 +383,14 @@ fn errors(gpu: &NvmlGpu) -> Option<Verdict> {
 fn switched(gpu: &NvmlGpu) -> Option<Verdict> {
     let ecc = gpu.ecc.filter(|ecc| ecc.enabled != ecc.pending)?;
     let at = gpu.shown();
-    let word = |on| if on { "on" } else { "off" };
     let cause = format!(
         "the ECC mode of {{gpus}} was changed and is {} only after a reboot",
-        word(ecc.pending)
+        on_or_off(ecc.pending)
     );
     let evidence = format!(
         "{at}: ECC {}, pending {}",
-        word(ecc.enabled),
-        word(ecc.pending)
+        on_or_off(ecc.enabled),
+        on_or_off(ecc.pending)
     );
     Some(Verdict::warn(cause).of_gpu(at).evidence(evidence).advise(
         "reboot when running programs have finished",
@@ -458,6 +457,16 @@ fn slowed(gpu: &NvmlGpu) -> Option<Verdict> {
     )
 }
 
+fn on_or_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+fn is_of_data_center(case: &Case, gpu: &NvmlGpu) -> bool {
+    let mut known = case.seen.facts.gpus.iter().zip(&case.cards);
+    let card = known.find(|(g, _)| Some(&g.address) == gpu.address.as_ref());
+    card.is_some_and(|(_, card)| card.as_ref().is_ok_and(|c| c.data_center))
+}
+
 /// Only for data-centre GPUs: elsewhere a display keeps the driver loaded, or a battery needs the
 /// GPU to power down. <https://docs.nvidia.com/deploy/driver-persistence/persistence-daemon.html>
 pub(crate) fn persistence(case: &Case) -> Verdict {
@@ -471,20 +480,10 @@ pub(crate) fn persistence(case: &Case) -> Verdict {
     if gpus.iter().any(|g| g.display == Some(true)) {
         return Verdict::skip("a display is attached, which keeps the GPU initialised");
     }
-    let is_of_data_center = |gpu: &NvmlGpu| {
-        let card = case
-            .seen
-            .facts
-            .gpus
-            .iter()
-            .zip(&case.cards)
-            .find(|(g, _)| Some(&g.address) == gpu.address.as_ref());
-        card.is_some_and(|(_, card)| card.as_ref().is_ok_and(|c| c.data_center))
-    };
-    let each = gpus.into_iter().filter(|g| is_of_data_center(g)).filter_map(|gpu| {
+    let each = gpus.into_iter().filter(|gpu| is_of_data_center(case, gpu)).filter_map(|gpu| {
         let at = gpu.shown();
         let on = gpu.persistence?;
-        let evidence = format!("{at}: persistence {}", if on { "on" } else { "off" });
+        let evidence = format!("{at}: persistence {}", on_or_off(on));
         if on {
             return Some(Verdict::pass().evidence(evidence));
         }
@@ -519,14 +518,13 @@ pub(crate) fn mig(case: &Case) -> Verdict {
     };
     let each = gpus.into_iter().filter_map(|gpu| Some((gpu, gpu.mig?))).map(|(gpu, mig)| {
         let at = gpu.shown();
-        let word = |on| if on { "on" } else { "off" };
-        let evidence = format!("{at}: MIG {}, {} instances", word(mig.enabled), mig.instances);
+        let evidence = format!("{at}: MIG {}, {} instances", on_or_off(mig.enabled), mig.instances);
         if mig.enabled == mig.pending {
             return Verdict::pass().evidence(evidence);
         }
         let cause = format!(
             "MIG was switched {} on {{gpus}}, but {{it has|they have}} not been reset since",
-            word(mig.pending)
+            on_or_off(mig.pending)
         );
         let verdict = case.seen
             .holders

@@ -29,16 +29,11 @@ pub(crate) fn keys(case: &Case) -> Verdict {
 
 /// apt refuses to read any list while two entries of one repository name different keys.
 fn conflict(before: &[Repository], one: &Repository) -> Option<Verdict> {
-    let same = |other: &&Repository| other.uri == one.uri && other.suite == one.suite;
     let other = before
         .iter()
-        .filter(same)
+        .filter(|other| other.uri == one.uri && other.suite == one.suite)
         .find(|other| !says_the_same(&other.signed_by, &one.signed_by))?;
     let (file, twin) = (one.file.display(), other.file.display());
-    let shown = |r: &Repository| match r.signed_by.lines().next() {
-        None => format!("{} has no Signed-By", r.file.display()),
-        Some(first) => format!("{}: Signed-By {first}", r.file.display()),
-    };
     let cause = format!(
         "{} is in {twin} and in {file}, with different Signed-By: apt refuses to read any list",
         one.uri
@@ -46,8 +41,8 @@ fn conflict(before: &[Repository], one: &Repository) -> Option<Verdict> {
     let superfluous = if one.signed_by.is_empty() { one } else { other };
     Some(
         Verdict::fail(cause)
-            .evidence(shown(other))
-            .evidence(shown(one))
+            .evidence(signed_by(other))
+            .evidence(signed_by(one))
             .advise(
                 "remove one of the two entries",
                 [
@@ -62,14 +57,20 @@ fn conflict(before: &[Repository], one: &Repository) -> Option<Verdict> {
     )
 }
 
+fn signed_by(repository: &Repository) -> String {
+    let file = repository.file.display();
+    match repository.signed_by.lines().next() {
+        None => format!("{file} has no Signed-By"),
+        Some(first) => format!("{file}: Signed-By {first}"),
+    }
+}
+
 fn says_the_same(one: &str, other: &str) -> bool {
-    let words = |text: &str| {
+    let [one, other] = [one, other].map(|text| {
         text.split([',', ' ', '\n', '\t'])
-            .filter(|w| !w.is_empty())
-            .collect::<Vec<_>>()
-            .join(" ")
-    };
-    words(one) == words(other)
+            .filter(|word| !word.is_empty())
+    });
+    one.eq(other)
 }
 
 /// Whether apt has a key for the repository, and accepts it.
@@ -94,12 +95,14 @@ fn key(case: &Case, repository: &Repository) -> Verdict {
             );
         }
     };
-    let has = |ids: &[&str]| {
-        keys.iter()
-            .filter(|key| ids.iter().any(|id| key.fingerprint.ends_with(id)))
-            .collect()
-    };
-    let (new, old): (Vec<&RepositoryKey>, Vec<_>) = (has(&NEW), has(&[OLD]));
+    let new: Vec<&RepositoryKey> = keys
+        .iter()
+        .filter(|key| NEW.iter().any(|id| key.fingerprint.ends_with(id)))
+        .collect();
+    let old: Vec<_> = keys
+        .iter()
+        .filter(|key| key.fingerprint.ends_with(OLD))
+        .collect();
     let all = keys.iter().fold(Verdict::pass(), |v, key| {
         v.evidence(format!("{uri}: key {}", key.fingerprint))
     });
@@ -210,11 +213,8 @@ fn foreign(case: &Case, repository: &Repository) -> Option<Verdict> {
     );
     let file = quoted_path(&repository.file);
     // Characters that are plain to the shell can be special to sed.
-    let plain = |name: &str| {
-        name.chars()
-            .all(|c| c.is_ascii_alphanumeric() || "-.".contains(c))
-    };
-    let command = match plain(of) && plain(&own) {
+    let mut names = of.chars().chain(own.chars());
+    let command = match names.all(|c| c.is_ascii_alphanumeric() || "-.".contains(c)) {
         true => format!("sudo sed -i 's#repos/{of}/#repos/{own}/#' {file}"),
         false => format!("sudo editor {file}"),
     };

@@ -47,7 +47,7 @@ pub(crate) fn vfio(case: &Case) -> Verdict {
 /// By the log only. On a running host the GPU has been released since; for a tree nothing newer is
 /// known.
 fn held_before(case: &Case) -> Verdict {
-    let told = held_in_log(case, &|by| by == "vfio-pci");
+    let told = held_in_log(case, |by| by == "vfio-pci");
     if told.is_empty() || !case.seen.facts.machine.is_tree {
         return told.iter().fold(Verdict::pass(), |v, gpu| {
             v.evidence(format!("{gpu} was bound to vfio-pci when the host booted"))
@@ -66,7 +66,7 @@ fn held_before(case: &Case) -> Verdict {
 
 /// GPUs that were bound to another driver according to the kernel's log, and are not bound to
 /// NVIDIA's now.
-fn held_in_log(case: &Case, is_rival: &dyn Fn(&str) -> bool) -> Vec<String> {
+fn held_in_log(case: &Case, is_rival: impl Fn(&str) -> bool) -> Vec<String> {
     of_idle_gpus(case, |said| match said {
         KernelEvent::Held { gpu, by } if is_rival(by) => Some((Some(gpu), gpu.clone())),
         _ => None,
@@ -92,11 +92,13 @@ pub(crate) fn held_by(gpu: &Gpu) -> String {
 }
 
 fn rival(case: &Case, name: &str, modules: &[&str]) -> Verdict {
-    // `nova_core`, `nova-core`; the driver calls itself `NovaCore`.
-    let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
-    let is_rival = |module: &str| modules.iter().any(|m| plain(m) == plain(module));
-    let holds = |g: &&Gpu| g.bound_to.as_deref().is_some_and(is_rival);
-    let held: Vec<_> = case.seen.facts.gpus.iter().filter(holds).collect();
+    let held: Vec<_> = case
+        .seen
+        .facts
+        .gpus
+        .iter()
+        .filter(|g| g.bound_to.as_deref().is_some_and(|m| is_among(m, modules)))
+        .collect();
     if let Some(skip) = no_driver_of_its_own(case) {
         return held
             .first()
@@ -113,7 +115,7 @@ fn rival(case: &Case, name: &str, modules: &[&str]) -> Verdict {
         );
         return of_all(verdict, &held);
     }
-    let images = images(case, name, &is_rival);
+    let images = images(case, name, modules);
     if !held.is_empty() {
         let verdict = match &images {
             // The image is the deeper cause: a reboot alone would not help.
@@ -125,7 +127,7 @@ fn rival(case: &Case, name: &str, modules: &[&str]) -> Verdict {
                     ["sudo reboot"],
                 ),
         };
-        let verdict = if is_denied(case, &is_rival) {
+        let verdict = if is_denied(case, modules) {
             verdict
         } else {
             not_denied(case, name)
@@ -140,8 +142,8 @@ fn rival(case: &Case, name: &str, modules: &[&str]) -> Verdict {
     }
     // No driver is bound to the GPU now, but the other driver will bind to it again at the next
     // boot.
-    let told = held_in_log(case, &is_rival);
-    if !told.is_empty() && !is_denied(case, &is_rival) {
+    let told = held_in_log(case, |by| is_among(by, modules));
+    if !told.is_empty() && !is_denied(case, modules) {
         let told = told.join(", ");
         return not_denied(case, name).evidence(format!(
             "the kernel's log: {name} was bound to the GPU at {told}"
@@ -162,6 +164,17 @@ fn rival(case: &Case, name: &str, modules: &[&str]) -> Verdict {
     Verdict::worst([own].into_iter().chain(images)).unwrap_or_else(Verdict::pass)
 }
 
+/// Whether a module has one of these names: `nova_core`, `nova-core`; the driver calls itself
+/// `NovaCore`.
+fn is_among(module: &str, names: &[&str]) -> bool {
+    let module = plain(module);
+    names.iter().any(|name| plain(name) == module)
+}
+
+fn plain(module: &str) -> String {
+    module.to_lowercase().replace(['-', '_'], "")
+}
+
 /// Whether the initramfs of the kernel that boots next must be rebuilt.
 pub(crate) fn is_image_stale(case: &Case) -> bool {
     [nouveau(case), nova(case)]
@@ -170,12 +183,12 @@ pub(crate) fn is_image_stale(case: &Case) -> bool {
 }
 
 /// The verdict on the initramfs images of all kernels. None if no image was read.
-fn images(case: &Case, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Option<Verdict> {
+fn images(case: &Case, name: &str, modules: &[&str]) -> Option<Verdict> {
     let on_command_line = case
         .seen
         .denied
         .iter()
-        .any(|d| d.modified.is_none() && is_rival(&d.module));
+        .any(|d| d.modified.is_none() && is_among(&d.module, modules));
     let kernels = &case.seen.facts.kernels.installed;
     Verdict::worst(kernels.iter().filter_map(|kernel| {
         let release = &kernel.release;
@@ -185,16 +198,18 @@ fn images(case: &Case, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Option<Ve
                 return Some(Verdict::skip("no initramfs could be read").evidence(format!("initramfs of {release}: {why}")));
             }
         };
-        let forced = image.forced.iter().find(|m| is_rival(m));
-        if forced.is_none() && image.denied.iter().any(|m| is_rival(m)) {
+        let forced = image.forced.iter().find(|m| is_among(m, modules));
+        if forced.is_none() && image.denied.iter().any(|m| is_among(m, modules)) {
             return Some(Verdict::pass().evidence(format!("the initramfs of {release} blacklists {name}")));
         }
-        let stem = |f: &str| f.rsplit('/').next().and_then(|n| n.split_once(".ko")).map(|(s, _)| s.to_owned());
-        let Some(file) = image.rivals.iter().find(|f| stem(f).is_some_and(|s| is_rival(&s))) else {
+        let Some(file) = image.rivals.iter().find(|file| {
+            let stem = file.rsplit('/').next().and_then(|name| name.split_once(".ko"));
+            stem.is_some_and(|(stem, _)| is_among(stem, modules))
+        }) else {
             return Some(Verdict::pass().evidence(format!("the initramfs of {release} has no {name}")));
         };
         let is_next = case.seen.facts.kernel() == Some(release);
-        let ill = |cause: String| if is_next { Verdict::fail(cause) } else { Verdict::warn(cause) };
+        let ill = if is_next { Verdict::fail } else { Verdict::warn };
         if let Some(module) = forced {
             let cause = format!(
                 "the initramfs of kernel {release} is configured to load {module}, which no blacklist prevents"
@@ -214,15 +229,16 @@ fn images(case: &Case, name: &str, is_rival: &dyn Fn(&str) -> bool) -> Option<Ve
         let cause = format!("the initramfs of kernel {release} contains {name} and does not blacklist it");
         let verdict = ill(cause);
         // Without the blacklist, a rebuilt image would be the same.
-        let denial = (!is_denied(case, is_rival)).then(blacklist);
+        let denial = (!is_denied(case, modules)).then(blacklist);
         let operations = denial.into_iter().chain(rebuild_image(&case.seen.facts, kernel));
         Some(verdict.evidence(file.clone()).repair(format!("rebuild the initramfs with {name} blacklisted"), operations))
     }))
 }
 
 /// Whether modprobe's configuration or the kernel's command line blacklists it.
-fn is_denied(case: &Case, is_rival: &dyn Fn(&str) -> bool) -> bool {
-    case.seen.denied.iter().any(|d| is_rival(&d.module))
+fn is_denied(case: &Case, modules: &[&str]) -> bool {
+    let mut denied = case.seen.denied.iter();
+    denied.any(|denied| is_among(&denied.module, modules))
 }
 
 fn not_denied(case: &Case, name: &str) -> Verdict {

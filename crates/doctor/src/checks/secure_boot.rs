@@ -34,26 +34,25 @@ pub(crate) fn secure_boot(case: &Case) -> Verdict {
         .firmware
         .as_ref()
         .and_then(|firmware| firmware.lockdown.as_ref());
-    let evidence = |v: Verdict| {
-        let v = v.evidence("Secure Boot is on: the kernel loads only signed modules");
-        lockdown.iter().fold(v, |v, mode| {
-            v.evidence(format!("the kernel's lockdown is {mode}"))
-        })
-    };
+    let evidence = ["Secure Boot is on: the kernel loads only signed modules".to_owned()]
+        .into_iter()
+        .chain(lockdown.map(|mode| format!("the kernel's lockdown is {mode}")));
     match &case.seen.signer {
         Answer::Is(Some(signer)) => {
-            evidence(key(case, signer).evidence(format!("the nvidia module is signed by {signer}")))
+            let signed = format!("the nvidia module is signed by {signer}");
+            evidence.fold(key(case, signer).evidence(signed), Verdict::evidence)
         }
         Answer::Is(None) => {
             let verdict = Verdict::fail("Secure Boot is on, but the nvidia module is not signed");
+            let verdict = evidence.fold(verdict, Verdict::evidence);
             // A module that was built before the key was there is built again by a reinstall only.
             if let Some(signed) = &case.seen.signed_modules {
-                return evidence(verdict).remedy(install_signed(case, signed));
+                return verdict.remedy(install_signed(case, signed));
             }
             if let Some(only) = only_signer(case) {
-                return evidence(verdict).remedy(gpusetup_causes::without_secure_boot(only));
+                return verdict.remedy(gpusetup_causes::without_secure_boot(only));
             }
-            evidence(verdict).advise(
+            verdict.advise(
                 "enrol the key that signs modules at the console, then build the module again; or disable Secure Boot in the \
                  firmware",
                 enrol(case).commands,
@@ -68,13 +67,12 @@ pub(crate) fn secure_boot(case: &Case) -> Verdict {
 /// The certificate of the key that signs modules on this host: the one that DKMS is configured for,
 /// then the one that was found, then the distribution's.
 fn certificate(case: &Case) -> PathBuf {
-    let usual = || {
-        Some(PathBuf::from(
-            &case.distribution()?.module_signing.as_ref()?.certificate,
-        ))
-    };
     present(case)
-        .or_else(usual)
+        .or_else(|| {
+            Some(PathBuf::from(
+                &case.distribution()?.module_signing.as_ref()?.certificate,
+            ))
+        })
         .unwrap_or_else(|| PathBuf::from(gpusetup_causes::DKMS_KEY))
 }
 
@@ -132,30 +130,27 @@ fn known<'e>(case: &'e Case, certificate: &Path) -> Option<&'e SigningKey> {
         .find(|key| key.path == certificate)
 }
 
+fn signed_or_enrolled(case: &Case) -> gpusetup_causes::Remedy {
+    let signed = case.seen.signed_modules.as_ref();
+    signed.map_or_else(|| enrol(case), |signed| install_signed(case, signed))
+}
+
 /// Whether the key that signed the module is enrolled. A loaded module was accepted.
 fn key(case: &Case, signer: &str) -> Verdict {
     if case.seen.facts.driver_is_loaded() == Some(true) {
         return next_key(case).unwrap_or_else(Verdict::pass);
     }
-    let signed = case
-        .seen
-        .signed_modules
-        .as_ref()
-        .map(|signed| install_signed(case, signed));
-    let enrol = |v: Verdict| v.remedy(signed.clone().unwrap_or_else(|| enrol(case)));
     match (refusal(case), case.seen.key_is_enrolled) {
-        (Some(refusal), _) => enrol(
-            Verdict::fail(format!(
-                "the kernel refused the nvidia module: the key of {signer} is not enrolled"
-            ))
-            .evidence(refusal),
-        ),
-        (None, Some(false)) => enrol(
-            Verdict::fail(format!(
-                "the key of {signer}, which signed the nvidia module, is not enrolled"
-            ))
-            .evidence("neither shim's key list nor the firmware's contains it"),
-        ),
+        (Some(refusal), _) => Verdict::fail(format!(
+            "the kernel refused the nvidia module: the key of {signer} is not enrolled"
+        ))
+        .evidence(refusal)
+        .remedy(signed_or_enrolled(case)),
+        (None, Some(false)) => Verdict::fail(format!(
+            "the key of {signer}, which signed the nvidia module, is not enrolled"
+        ))
+        .evidence("neither shim's key list nor the firmware's contains it")
+        .remedy(signed_or_enrolled(case)),
         (None, Some(true)) => Verdict::pass().evidence("its key is enrolled"),
         (None, None) if is_distributions(case, signer) => {
             Verdict::pass().evidence("the distribution's kernels trust its key")

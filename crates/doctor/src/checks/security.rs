@@ -58,13 +58,15 @@ fn driver(case: &Case) -> Option<Judged> {
         .filter(|_| no_driver_of_its_own(case).is_none())?
         .version;
     // The newest names the newest release.
-    let missing = |bulletin| Some((bulletin, Bulletin::missing_from(bulletin, driver)?));
-    let lacks = { case.database.bulletins.iter().find_map(missing) }.map(|(newest, fixed)| {
-        (
-            gpusetup_causes::vulnerable(driver, newest, fixed),
-            gpusetup_causes::fixed_driver(fixed),
-        )
-    });
+    let mut bulletins = case.database.bulletins.iter();
+    let lacks = bulletins
+        .find_map(|bulletin| Some((bulletin, Bulletin::missing_from(bulletin, driver)?)))
+        .map(|(newest, fixed)| {
+            (
+                gpusetup_causes::vulnerable(driver, newest, fixed),
+                gpusetup_causes::fixed_driver(fixed),
+            )
+        });
     Some(Judged {
         what: vec![format!("driver {driver}")],
         lacks,
@@ -73,17 +75,16 @@ fn driver(case: &Case) -> Option<Judged> {
 
 fn container_toolkit(case: &Case) -> Option<Judged> {
     let version = case.seen.containers.toolkit_version?;
-    let missing = |bulletin| {
-        Some((
-            bulletin,
-            Bulletin::missing_from_container_toolkit(bulletin, version)?,
-        ))
-    };
     let lacks = case
         .database
         .bulletins
         .iter()
-        .find_map(missing)
+        .find_map(|bulletin| {
+            Some((
+                bulletin,
+                Bulletin::missing_from_container_toolkit(bulletin, version)?,
+            ))
+        })
         .map(|(newest, fixed)| {
             let remedy =
                 gpusetup_causes::fixed_container_toolkit(fixed, case.seen.facts.os.package_manager);
@@ -100,28 +101,23 @@ fn container_toolkit(case: &Case) -> Option<Judged> {
 
 /// A companion whose versions are apart from the driver's, if a bulletin is about it.
 fn companion(case: &Case, found: &InstalledCompanion) -> Option<Judged> {
-    let is_concerned = |bulletin: &Bulletin| {
+    let of = case.requested_companion(found.id)?;
+    case.database.bulletins.iter().find(|bulletin| {
         bulletin
             .fixed_companion
             .is_some_and(|fixed| fixed.id == found.id)
-    };
-    let of = case.requested_companion(found.id)?;
-    case.database
-        .bulletins
-        .iter()
-        .find(|bulletin| is_concerned(bulletin))?;
+    })?;
     let version = found.version.as_ref()?.parse().ok()?;
-    let missing = |bulletin| {
-        Some((
-            bulletin,
-            Bulletin::missing_from_companion(bulletin, found.id, version)?,
-        ))
-    };
     let lacks = case
         .database
         .bulletins
         .iter()
-        .find_map(missing)
+        .find_map(|bulletin| {
+            Some((
+                bulletin,
+                Bulletin::missing_from_companion(bulletin, found.id, version)?,
+            ))
+        })
         .map(|(newest, fixed)| {
             let (package, manager) = (found.package.as_deref(), case.seen.facts.os.package_manager);
             (
@@ -140,40 +136,33 @@ fn toolkits(case: &Case) -> Vec<Judged> {
     if case.seen.facts.machine.kind == MachineKind::Jetson {
         return Vec::new();
     }
-    let fixes = |found: &Toolkit| {
-        let missing = |bulletin| {
+    let mut alike: Vec<(_, Vec<&Toolkit>)> = Vec::new();
+    for found in &case.seen.facts.toolkits {
+        let lacks = case.database.bulletins.iter().find_map(|bulletin| {
             Some((
                 bulletin,
                 Bulletin::missing_from_toolkit(bulletin, found.version)?,
             ))
-        };
-        case.database.bulletins.iter().find_map(missing)
-    };
-    let all = case
-        .seen
-        .facts
-        .toolkits
-        .iter()
-        .map(|found| (fixes(found), found));
-    let mut alike: Vec<(_, Vec<&Toolkit>)> = Vec::new();
-    for (lacks, found) in all {
+        });
         match alike.iter_mut().find(|(of, _)| *of == lacks) {
             Some((_, others)) => others.push(found),
             None => alike.push((lacks, vec![found])),
         }
     }
-    let judged = |(lacks, found): (Option<_>, Vec<&Toolkit>)| Judged {
-        what: found
-            .iter()
-            .map(|found| format!("CUDA {} in {}", found.version, found.path.display()))
-            .collect(),
-        lacks: lacks.map(|(newest, fixed)| {
-            let versions: Vec<_> = found.iter().map(|found| found.version).collect();
-            (
-                gpusetup_causes::vulnerable_toolkits(&versions, newest, fixed),
-                gpusetup_causes::fixed_toolkit(fixed),
-            )
-        }),
-    };
-    alike.into_iter().map(judged).collect()
+    alike
+        .into_iter()
+        .map(|(lacks, found)| Judged {
+            what: found
+                .iter()
+                .map(|found| format!("CUDA {} in {}", found.version, found.path.display()))
+                .collect(),
+            lacks: lacks.map(|(newest, fixed)| {
+                let versions: Vec<_> = found.iter().map(|found| found.version).collect();
+                (
+                    gpusetup_causes::vulnerable_toolkits(&versions, newest, fixed),
+                    gpusetup_causes::fixed_toolkit(fixed),
+                )
+            }),
+        })
+        .collect()
 }

@@ -1,7 +1,7 @@
 //! Whether the settings of the GPUs that gpusetup applied are in force.
 
 use super::super::{Case, Verdict};
-use gpusetup_nvidia::{DeviceReadings, DeviceState, StateReading};
+use gpusetup_nvidia::{DeviceReadings, StateReading};
 use gpusetup_operation::{Device, Operation, Service};
 use gpusetup_text::paths::SETTINGS_SERVICE;
 
@@ -10,17 +10,11 @@ pub(crate) fn settings(case: &Case) -> Verdict {
     let Some(settings) = &case.seen.settings else {
         return Verdict::skip("gpusetup has no settings of GPUs here");
     };
-    let all = || {
-        settings
-            .gpus
-            .iter()
-            .flat_map(|of| of.states.iter().map(move |state| (of, state)))
-    };
-    let evidence = |verdict: Verdict| {
-        all().fold(verdict, |verdict, (of, state)| {
-            verdict.evidence(told(of, state))
-        })
-    };
+    let all = settings
+        .gpus
+        .iter()
+        .flat_map(|of| of.states.iter().map(move |state| (of, state)));
+    let evidence = all.clone().map(|(of, state)| told(of, state));
     if !settings.enabled {
         let unit = Operation::Service(Service {
             unit: SETTINGS_SERVICE.to_owned(),
@@ -30,9 +24,12 @@ pub(crate) fn settings(case: &Case) -> Verdict {
         let cause = format!(
             "{SETTINGS_SERVICE} is disabled: the GPUs lose their settings when the host reboots"
         );
-        return evidence(Verdict::warn(cause)).repair("enable the unit", [unit]);
+        return evidence
+            .fold(Verdict::warn(cause), Verdict::evidence)
+            .repair("enable the unit", [unit]);
     }
-    let lost: Vec<_> = all()
+    let lost: Vec<_> = all
+        .clone()
         .filter(|(_, state)| state.holds() == Some(false))
         .collect();
     if let Some((of, state)) = lost.first() {
@@ -51,45 +48,50 @@ pub(crate) fn settings(case: &Case) -> Verdict {
             "{name} of the GPU {} is {is}, not {wanted} as it was applied{others}",
             of.gpu
         );
-        let set = |(of, state): &(&DeviceReadings, &StateReading)| {
-            Operation::Device(Device {
-                gpu: of.gpu.clone(),
-                state: state.of.clone(),
-                if_supported: false,
-            })
-        };
-        return evidence(Verdict::warn(cause)).repair("set them again", lost.iter().map(set));
+        let verdict = evidence.fold(Verdict::warn(cause), Verdict::evidence);
+        return verdict.repair(
+            "set them again",
+            lost.iter().map(|(of, state)| {
+                Operation::Device(Device {
+                    gpu: of.gpu.clone(),
+                    state: state.of.clone(),
+                    if_supported: false,
+                })
+            }),
+        );
     }
-    if let Some((of, state)) = all().find(|(_, state)| awaits_reset(state)) {
+    if let Some((of, state)) = all.clone().find(|(_, state)| awaits_reset(state)) {
         let cause = format!(
             "{} of the GPU {} will be {} after the next reset",
             state.of.name(),
             of.gpu,
             state.of.value()
         );
-        return evidence(Verdict::warn(cause)).advise("reboot the host", ["sudo reboot"]);
+        return evidence
+            .fold(Verdict::warn(cause), Verdict::evidence)
+            .advise("reboot the host", ["sudo reboot"]);
     }
-    let supported = |wanted: &DeviceState| {
-        all().any(|(_, state)| state.of == *wanted && !state.is_unsupported())
-    };
-    match settings
-        .states
-        .iter()
-        .find(|wanted| !settings.gpus.is_empty() && !supported(wanted))
-    {
+    if settings.gpus.is_empty() {
+        return Verdict::skip("the driver does not answer");
+    }
+    let unsupported = settings.states.iter().find(|wanted| {
+        let mut same = all.clone().filter(|(_, state)| state.of == **wanted);
+        same.all(|(_, state)| state.is_unsupported())
+    });
+    match unsupported {
         Some(wanted) => {
             let cause = format!(
                 "no GPU of this host supports {} (--{})",
                 wanted.name(),
                 wanted.option()
             );
-            evidence(Verdict::warn(cause)).advise(
+            let verdict = evidence.fold(Verdict::warn(cause), Verdict::evidence);
+            verdict.advise(
                 "apply again without it",
                 [format!("gpusetup explain option {}", wanted.option())],
             )
         }
-        None if settings.gpus.is_empty() => Verdict::skip("the driver does not answer"),
-        None => evidence(Verdict::pass()),
+        None => evidence.fold(Verdict::pass(), Verdict::evidence),
     }
 }
 

@@ -14,10 +14,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn stubs(case: &Case) -> Verdict {
-    let in_stubs = |path: &Path| {
-        path.components()
-            .any(|c| c.as_os_str() == "stubs" || c.as_os_str() == "compat")
-    };
     let cached = case
         .seen
         .cached
@@ -26,7 +22,8 @@ pub(crate) fn stubs(case: &Case) -> Verdict {
     let mut verdicts: Vec<_> = cached
         .map(|entry| {
             let evidence = format!("{} => {}", entry.soname, entry.path.display());
-            if !in_stubs(&entry.directory) {
+            let mut folders = entry.directory.components().map(|c| c.as_os_str());
+            if !folders.any(|folder| folder == "stubs" || folder == "compat") {
                 return Verdict::pass().evidence(evidence);
             }
             if case.is_forward_compatible(entry) {
@@ -216,15 +213,10 @@ fn older_gcc(newest: u16) -> String {
 
 fn side_by_side(toolkit: &Toolkit, newest: u16) -> [String; 3] {
     let [gcc, gxx] = host_compilers(&toolkit.path);
-    let link = |program: &str, at: &Path| {
-        format!(
-            "sudo ln -sfn /usr/bin/{program}-{newest} {}",
-            quoted_path(at)
-        )
-    };
+    let (gcc, gxx) = (quoted_path(&gcc), quoted_path(&gxx));
     [
-        link("gcc", &gcc),
-        link("g++", &gxx),
+        format!("sudo ln -sfn /usr/bin/gcc-{newest} {gcc}"),
+        format!("sudo ln -sfn /usr/bin/g++-{newest} {gxx}"),
         "gpusetup plan --profile toolkit".to_owned(),
     ]
 }

@@ -3,7 +3,7 @@
 
 use super::{Answer, names, text};
 use gpusetup_host::{PublicKey, public_keys};
-use gpusetup_packages::{AptSource, apt_sources};
+use gpusetup_packages::apt_sources;
 use gpusetup_system::System;
 use gpusetup_text::text::without_logins;
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,15 @@ pub(crate) struct RepositoryKey {
     pub(crate) is_weak: bool,
 }
 
+impl RepositoryKey {
+    fn of(key: PublicKey) -> Self {
+        Self {
+            fingerprint: key.fingerprint,
+            is_weak: key.is_weak,
+        }
+    }
+}
+
 /// apt's configuration, on hosts with NVIDIA's repositories.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(
@@ -80,15 +89,17 @@ pub(crate) fn apt(system: &System, today: &str) -> Apt {
     }
     // The method of Debian's apt 2.9.19 and later, which verifies with Sequoia.
     let sequoia = system.exists("/usr/lib/apt/methods/sqv") && system.exists("/usr/bin/sqv");
-    let repository = |(file, source): (PathBuf, AptSource)| Repository {
-        keys: keys(system, &source.signed_by, sequoia),
-        file,
-        uri: without_logins(source.uri.trim_end_matches('/')).into_owned(),
-        suite: source.suite,
-        signed_by: source.signed_by,
-    };
     Apt {
-        repositories: ours.into_iter().map(repository).collect(),
+        repositories: ours
+            .into_iter()
+            .map(|(file, source)| Repository {
+                keys: keys(system, &source.signed_by, sequoia),
+                file,
+                uri: without_logins(source.uri.trim_end_matches('/')).into_owned(),
+                suite: source.suite,
+                signed_by: source.signed_by,
+            })
+            .collect(),
         refuses_sha1: sequoia.then(|| refuses_sha1(system, today)).flatten(),
     }
 }
@@ -96,28 +107,20 @@ pub(crate) fn apt(system: &System, today: &str) -> Apt {
 /// The keys that `Signed-By` allows: in files, by fingerprint among the globally trusted ones, or
 /// inline.
 fn keys(system: &System, signed_by: &str, sequoia: bool) -> Answer<Vec<RepositoryKey>> {
-    let known = |key: PublicKey| RepositoryKey {
-        fingerprint: key.fingerprint,
-        is_weak: key.is_weak,
-    };
     if signed_by.contains("-----BEGIN PGP PUBLIC KEY BLOCK-----") {
         return match public_keys(signed_by.as_bytes()) {
-            Ok(keys) => Answer::Is(keys.into_iter().map(known).collect()),
+            Ok(keys) => Answer::Is(keys.into_iter().map(RepositoryKey::of).collect()),
             Err(why) => Answer::Failed(format!("the key in Signed-By cannot be read: {why}")),
         };
     }
-    let words = || {
-        signed_by
-            .split([',', ' ', '\n', '\t'])
-            .filter(|w| !w.is_empty())
-    };
-    let files: Vec<_> = words()
-        .filter(|w| w.starts_with('/'))
-        .map(PathBuf::from)
-        .collect();
+    let (files, prints): (Vec<_>, Vec<_>) = signed_by
+        .split([',', ' ', '\n', '\t'])
+        .filter(|w| !w.is_empty())
+        .partition(|w| w.starts_with('/'));
+    let files: Vec<_> = files.into_iter().map(PathBuf::from).collect();
     // An exclamation mark excludes subkeys.
-    let prints: Vec<_> = words()
-        .filter(|w| !w.starts_with('/'))
+    let prints: Vec<_> = prints
+        .into_iter()
         .map(|w| w.trim_end_matches('!').to_uppercase())
         .collect();
     let (files, asked_for) = if files.is_empty() {
@@ -140,7 +143,7 @@ fn keys(system: &System, signed_by: &str, sequoia: bool) -> Answer<Vec<Repositor
     match wrong.filter(|_| found.is_empty() && asked_for) {
         Some(Unread::Denied(why)) => Answer::NotAsked(why),
         Some(Unread::Useless(why)) => Answer::Failed(why),
-        None => Answer::Is(found.into_iter().map(known).collect()),
+        None => Answer::Is(found.into_iter().map(RepositoryKey::of).collect()),
     }
 }
 

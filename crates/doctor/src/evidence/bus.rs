@@ -57,13 +57,14 @@ pub(crate) fn bus(system: &System, facts: &Facts, database: &Database) -> Bus {
             }
         });
         for port in names.filter(|n| n.len() == 12 && n.contains('.') && *n != gpu.address) {
-            let found = || match system.read(Path::new(DEVICES).join(port).join("config")) {
+            if bus.detours.contains_key(port) {
+                continue;
+            }
+            let found = match system.read(Path::new(DEVICES).join(port).join("config")) {
                 Ok(config) => detours(&config),
                 Err(e) => Some(Answer::NotAsked(e.to_string())),
             };
-            if !bus.detours.contains_key(port)
-                && let Some(found) = found()
-            {
+            if let Some(found) = found {
                 bus.detours.insert(port.to_owned(), found);
             }
         }

@@ -7,7 +7,7 @@ use gpusetup_gpus::cluster;
 use gpusetup_gpus::{patience, why_silent};
 use gpusetup_host::{ContainerHost, Facts, GpuAccess, InstalledEngine, form_of, runtimes_by_file};
 use gpusetup_nvidia::{GpuTable, Library, Question, own};
-use gpusetup_system::{Output, System};
+use gpusetup_system::System;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -249,13 +249,11 @@ fn classes(system: &System, agent: Option<&str>) -> Answer<BTreeSet<String>> {
 /// The names in a list of the API: `{"items": [{"metadata": {"name": "nvidia"}}]}`.
 fn names_of_classes(json: &str) -> Option<BTreeSet<String>> {
     let list: serde_json::Value = serde_json::from_str(json).ok()?;
-    let name =
-        |item: &serde_json::Value| Some(item.pointer("/metadata/name")?.as_str()?.to_owned());
     Some(
         list.get("items")?
             .as_array()?
             .iter()
-            .filter_map(name)
+            .filter_map(|item| Some(item.pointer("/metadata/name")?.as_str()?.to_owned()))
             .collect(),
     )
 }
@@ -266,13 +264,12 @@ fn slurm(system: &System, facts: &Facts) -> Slurm {
     }
     let known = gres_of_slurmd(system);
     let folder = folder_of_slurm(system);
-    let lines = |file: &str| {
+    let [conf, cgroup] = ["slurm.conf", "cgroup.conf"].map(|file| {
         folder
             .as_ref()
             .map(|folder| lines_of(system, folder, file))
             .unwrap_or_default()
-    };
-    let (conf, cgroup) = (lines("slurm.conf"), lines("cgroup.conf"));
+    });
     let plugins = setting(&conf, "TaskPlugin").unwrap_or_default();
     let constrains = setting(&cgroup, "ConstrainDevices").unwrap_or_default();
     Slurm {
@@ -302,38 +299,42 @@ fn folder_of_slurm(system: &System) -> Option<PathBuf> {
 fn folder_in_options(system: &System) -> Option<PathBuf> {
     let files =
         ["/etc/sysconfig/slurmd", "/etc/default/slurmd"].map(|file| text(system, Path::new(file)));
-    let of = |text: &String| {
-        let options = text
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("SLURMD_OPTIONS="))
-            .next_back()?;
-        let mut words = options.trim_matches(['"', '\'']).split_whitespace();
-        words.find(|word| *word == "-f")?;
-        let file = words
-            .next()
-            .map(Path::new)
-            .filter(|file| file.is_absolute() && file.ends_with("slurm.conf"))?;
-        file.parent().map(Path::to_path_buf)
-    };
-    files.iter().filter_map(of).next_back()
+    files
+        .iter()
+        .filter_map(|text| {
+            let options = text
+                .lines()
+                .filter_map(|line| line.trim().strip_prefix("SLURMD_OPTIONS="))
+                .next_back()?;
+            let mut words = options.trim_matches(['"', '\'']).split_whitespace();
+            words.find(|word| *word == "-f")?;
+            let file = words
+                .next()
+                .map(Path::new)
+                .filter(|file| file.is_absolute() && file.ends_with("slurm.conf"))?;
+            file.parent().map(Path::to_path_buf)
+        })
+        .next_back()
 }
 
 /// The device files that slurmd reads, or its complaint.
 fn gres_of_slurmd(system: &System) -> Answer<BTreeSet<String>> {
-    let why = |output: &Output| {
-        complaint(&output.text).map_or_else(|| output.last_lines(1), str::to_owned)
-    };
-    ask_or(system, ["slurmd", "-G"], Duration::from_secs(10), why)
-        .and_then(|text| Ok(files_of(&text)))
+    ask_or(
+        system,
+        ["slurmd", "-G"],
+        Duration::from_secs(10),
+        |output| complaint(&output.text).map_or_else(|| output.last_lines(1), str::to_owned),
+    )
+    .and_then(|text| Ok(files_of(&text)))
 }
 
 /// The last message of slurmd's own; libraries of it write warnings of their own to the same place.
 fn complaint(text: &str) -> Option<&str> {
-    let of = |level: &str| {
-        text.lines()
-            .rfind(|line| line.starts_with("slurmd") && line.contains(level))
-    };
-    of(" fatal: ").or_else(|| of(" error: ")).map(str::trim)
+    let own = text.lines().filter(|line| line.starts_with("slurmd"));
+    [" fatal: ", " error: "]
+        .into_iter()
+        .find_map(|level| own.clone().rfind(|line| line.contains(level)))
+        .map(str::trim)
 }
 
 /// The device files of the driver's GPUs.

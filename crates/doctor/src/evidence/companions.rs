@@ -5,7 +5,7 @@ use super::driver::end_of_log;
 use super::{Answer, ask, names, text};
 use gpusetup_database::compat::{Companion, CompanionId, Database};
 use gpusetup_database::version::DriverVersion;
-use gpusetup_host::{Facts, InstalledCompanion};
+use gpusetup_host::Facts;
 use gpusetup_system::System;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -40,9 +40,10 @@ pub(crate) fn states(
     facts: &Facts,
     database: &Database,
 ) -> Answer<Vec<CompanionState>> {
-    let known =
-        |found: &InstalledCompanion| database.companion(found.id).filter(|of| of.on_request);
-    let found = facts.companions.iter().filter_map(known);
+    let found = facts
+        .companions
+        .iter()
+        .filter_map(|found| database.companion(found.id).filter(|of| of.on_request));
     Answer::Is(found.map(|of| state(system, facts, of)).collect())
 }
 

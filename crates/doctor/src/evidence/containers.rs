@@ -160,8 +160,10 @@ pub struct Coherent {
 impl Containers {
     /// Moves the error in docker's daemon.json to the other files' errors.
     pub(super) fn add_older_error(&mut self, database: &Database) {
-        let docker = |engine: &&Engine| form_of(engine).gpus == GpuAccess::Flag;
-        let engine = database.engines.iter().find(docker);
+        let engine = database
+            .engines
+            .iter()
+            .find(|engine| form_of(engine).gpus == GpuAccess::Flag);
         let error = engine.zip(self.daemon_json.take());
         self.broken.splice(
             ..0,
@@ -282,12 +284,13 @@ fn writes_spec_at_boot(system: &System, database: &Database) -> bool {
         .container_toolkit()
         .into_iter()
         .flat_map(|toolkit| &toolkit.cdi_units);
-    let link = |folder: &str, unit: &str| system.link_target(Path::new(folder).join(unit));
-    let is_masked = |unit: &str| {
-        link("/etc/systemd/system", unit).is_some_and(|to| to == Path::new("/dev/null"))
-    };
     let mut services = units.filter(|unit| unit.ends_with(".service"));
-    services.any(|unit| link(STARTED_AT_BOOT, unit).is_some() && !is_masked(unit))
+    services.any(|unit| {
+        let [started, own] = [STARTED_AT_BOOT, "/etc/systemd/system"]
+            .map(|folder| system.link_target(Path::new(folder).join(unit)));
+        let is_masked = own.is_some_and(|to| to == Path::new("/dev/null"));
+        started.is_some() && !is_masked
+    })
 }
 
 /// Other engines have the toolkit's runtime, too.
@@ -300,26 +303,21 @@ fn old_cdi_readers(
         .iter()
         .filter_map(|spec| spec.version.as_ref()?.parse().ok())
         .collect();
-    let old = |found: &InstalledEngine, cdi: AddOnVersion| {
-        let (engine, version) = (database.engine(found.id)?, found.version?);
-        let first = engine.reads(cdi);
-        let is_old = engine.needs_cdi(version) && engine.refuses(version, cdi);
-        is_old.then(|| OldCdiReader {
+    let known = host
+        .engines
+        .iter()
+        .filter_map(|found| Some((database.engine(found.id)?, found.version?)));
+    let mut old = Vec::new();
+    for (engine, version) in known.filter(|(engine, version)| engine.needs_cdi(*version)) {
+        let refused = versions.iter().filter(|cdi| engine.refuses(version, **cdi));
+        old.extend(refused.map(|cdi| OldCdiReader {
             engine: engine.title.clone(),
             version,
-            first,
-            cdi,
-        })
-    };
-    let engines = host.engines.iter();
-    engines
-        .flat_map(|found| {
-            versions
-                .iter()
-                .filter_map(|cdi| old(found, *cdi))
-                .collect::<Vec<_>>()
-        })
-        .collect()
+            first: engine.reads(*cdi),
+            cdi: *cdi,
+        }));
+    }
+    old
 }
 
 /// What the running daemon reports; it is not started for that.
@@ -366,21 +364,21 @@ pub(crate) fn given(system: &System, facts: &Facts) -> Option<Given> {
         return None;
     }
     let first = system.read("/proc/1/environ").unwrap_or_default();
-    let read = |name: &str| environment::variable(name).or_else(|| variable(&first, name));
+    let [visible, driver] = ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"]
+        .map(|name| environment::variable(name).or_else(|| variable(&first, name)));
     Some(Given {
         devices: system.exists("/dev/nvidiactl"),
-        asked: asked(read("NVIDIA_VISIBLE_DEVICES").as_deref()),
-        capabilities: read("NVIDIA_DRIVER_CAPABILITIES").map(|all| capabilities(&all)),
+        asked: asked(visible.as_deref()),
+        capabilities: driver.map(|all| capabilities(&all)),
     })
 }
 
 /// A variable of an environment as in /proc: `NAME=VALUE`, each with a zero byte at the end.
 fn variable(environment: &[u8], name: &str) -> Option<String> {
-    let value = |entry: &[u8]| {
+    environment.split(|byte| *byte == 0).find_map(|entry| {
         let value = entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
         Some(String::from_utf8_lossy(value).into_owned())
-    };
-    environment.split(|byte| *byte == 0).find_map(value)
+    })
 }
 
 fn asked(visible: Option<&str>) -> Asked {
@@ -408,29 +406,25 @@ pub(crate) fn coherent(system: &System, facts: &Facts, database: &Database) -> O
         "/var/lib/rancher/k3s",
         "/var/lib/rancher/rke2",
     ];
-    let superchip = |gpu: &gpusetup_host::Gpu| {
-        let known = gpu
-            .device()
-            .and_then(|id| database.gpu(id, gpu.subsystem.as_deref()));
-        known
-            .and_then(|g| g.form.as_ref())
-            .is_some_and(|form| form.starts_with("superchip"))
-    };
-    if !facts.gpus.iter().any(superchip) {
-        return None;
-    }
+    let mut known = facts
+        .gpus
+        .iter()
+        .filter_map(|gpu| database.gpu(gpu.device()?, gpu.subsystem.as_deref()));
+    known.find(|gpu| {
+        let form = gpu.form.as_ref();
+        form.is_some_and(|form| form.starts_with("superchip"))
+    })?;
     let loaded =
         parameter(&text(system, "/proc/driver/nvidia/params")).filter(|_| system.is_live());
-    let configured = || {
-        let folder = Path::new("/etc/modprobe.d");
-        let files = names(system, folder).filter(|n| n.ends_with(".conf"));
-        files
-            .filter_map(|n| option(&text(system, folder.join(n))))
-            .last()
-    };
     let mode = loaded
         .filter(|m| !m.is_empty())
-        .or_else(configured)
+        .or_else(|| {
+            let folder = Path::new("/etc/modprobe.d");
+            let files = names(system, folder).filter(|n| n.ends_with(".conf"));
+            files
+                .filter_map(|n| option(&text(system, folder.join(n))))
+                .last()
+        })
         .unwrap_or_default();
     Some(Coherent {
         has_kubelet: KUBELET.iter().any(|p| system.exists(p)),

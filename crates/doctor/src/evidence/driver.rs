@@ -1,11 +1,9 @@
 //! Evidence about the driver that is read from other programs' files and output.
 
 use super::{Answer, OF_A_TREE, ask, module, names, text};
-use gpusetup_database::compat::{
-    Companion, CompanionId, Database, Distribution, DriverOffer, PackageManager,
-};
+use gpusetup_database::compat::{Companion, CompanionId, Database, Distribution, PackageManager};
 use gpusetup_database::version::DriverVersion;
-use gpusetup_host::{Facts, SecureBoot, SigningKey, signed_drivers};
+use gpusetup_host::{Facts, SecureBoot, signed_drivers};
 use gpusetup_operation::packages;
 use gpusetup_packages::{Versions, offered_versions, upstream};
 use gpusetup_resolve::Joined;
@@ -88,13 +86,16 @@ pub(crate) fn key_is_enrolled(
     let Answer::Is(Some(signer)) = signer else {
         return None;
     };
-    let is_its = |key: &&SigningKey| {
-        let certificate = system.read(&key.path).unwrap_or_default();
-        certificate
-            .windows(signer.len().max(1))
-            .any(|part| part == signer.as_bytes())
-    };
-    let own: Vec<_> = facts.signing_keys.iter().filter(is_its).collect();
+    let own: Vec<_> = facts
+        .signing_keys
+        .iter()
+        .filter(|key| {
+            let certificate = system.read(&key.path).unwrap_or_default();
+            certificate
+                .windows(signer.len().max(1))
+                .any(|part| part == signer.as_bytes())
+        })
+        .collect();
     let is_trusted = facts
         .firmware
         .iter()
@@ -124,8 +125,10 @@ pub(crate) fn fabric_manager(
     database: &Database,
 ) -> Answer<FabricManager> {
     const PROGRAM: &str = "/usr/bin/nv-fabricmanager";
-    let needs = |joined: &Joined| joined.fabric.needs.contains(&CompanionId::FABRIC_MANAGER);
-    if !Joined::of(database, facts).as_ref().is_some_and(needs) {
+    if !Joined::of(database, facts)
+        .as_ref()
+        .is_some_and(|joined| joined.fabric.needs.contains(&CompanionId::FABRIC_MANAGER))
+    {
         return Answer::NotAsked("there is no NVSwitch".to_owned());
     }
     if !system.exists(PROGRAM) {
@@ -148,7 +151,7 @@ pub(crate) fn fabric_manager(
     let Some(version) = version else {
         return Answer::Failed("it does not report its version".to_owned());
     };
-    let is_active = |unit: &String| {
+    let active = companion.units.iter().all(|unit| {
         matches!(
             ask(
                 system,
@@ -157,8 +160,7 @@ pub(crate) fn fabric_manager(
             ),
             Answer::Is(_)
         )
-    };
-    let active = companion.units.iter().all(is_active);
+    });
     let log = if active {
         Vec::new()
     } else {
@@ -200,37 +202,36 @@ pub(crate) fn end_of_log(system: &System, unit: &str) -> Vec<String> {
 /// branch.
 fn fabric_package(system: &System, facts: &Facts, companion: &Companion) -> Answer<FabricManager> {
     let installed = installed(system, facts.os.package_manager);
-    let version = |(name, version): (&String, &String)| {
-        let version = companion
-            .is_package(name)
-            .then(|| upstream(version).parse().ok())?;
-        version.map(|version| FabricManager {
-            version,
-            active: None,
-            log: Vec::new(),
-        })
-    };
     installed
         .iter()
-        .find_map(version)
+        .find_map(|(name, version)| {
+            let version = companion
+                .is_package(name)
+                .then(|| upstream(version).parse().ok())?;
+            version.map(|version| FabricManager {
+                version,
+                active: None,
+                log: Vec::new(),
+            })
+        })
         .map_or_else(|| Answer::NotAsked(OF_A_TREE.to_owned()), Answer::Is)
 }
 
 /// The source trees of the driver's modules in DKMS, with their versions.
 pub(crate) fn dkms(system: &System) -> BTreeMap<String, Vec<String>> {
     // GPUDirect's modules, for storage and networks, are separate from the driver's.
-    let is_driver = |tree: &String| {
+    let trees = names(system, "/var/lib/dkms").filter(|tree| {
         tree.starts_with("nvidia") && !["nvidia-fs", "nvidia-peer-memory"].contains(&&**tree)
-    };
-    let trees = names(system, "/var/lib/dkms").filter(is_driver);
+    });
     // Next to the versions are links to their builds, `kernel-6.1.0-25-amd64-x86_64`.
-    let versions = |tree: &str| {
-        let folder = Path::new("/var/lib/dkms").join(tree);
-        names(system, folder)
-            .filter(|n| n.starts_with(|c: char| c.is_ascii_digit()))
-            .collect()
-    };
-    trees.map(|tree| (tree.clone(), versions(&tree))).collect()
+    trees
+        .map(|tree| {
+            let versions = names(system, Path::new("/var/lib/dkms").join(&tree))
+                .filter(|n| n.starts_with(|c: char| c.is_ascii_digit()))
+                .collect();
+            (tree, versions)
+        })
+        .collect()
 }
 
 /// A failed DKMS build.
@@ -277,7 +278,7 @@ fn failed_build(log: &str) -> Option<(String, FailedBuild)> {
         .next()?;
     // Errors of the compiler are "nv.c:12:3: error: ..."; an error without a place in a file comes
     // from the tools.
-    let in_source = |l: &&str| {
+    let is_final = log.lines().find(|l| {
         let place = l.split_once(": error: ").map(|(place, _)| place);
         let numbers = place.map(|p| {
             p.rsplit(':')
@@ -285,14 +286,15 @@ fn failed_build(log: &str) -> Option<(String, FailedBuild)> {
                 .count()
         });
         numbers.is_some_and(|n| n > 0) || l.starts_with("ERROR: modpost:")
-    };
-    let is_final = log.lines().find(in_source);
-    let other = || {
-        log.lines().find(|l| {
-            l.contains("*** Failed") || l.contains(": not found") || l.contains(" error: ")
-        })
-    };
-    let why = is_final.or_else(other)?.trim().to_owned();
+    });
+    let why = is_final
+        .or_else(|| {
+            log.lines().find(|l| {
+                l.contains("*** Failed") || l.contains(": not found") || l.contains(" error: ")
+            })
+        })?
+        .trim()
+        .to_owned();
     Some((
         kernel.to_owned(),
         FailedBuild {
@@ -326,31 +328,28 @@ pub(crate) fn missing_packages(
         return Vec::new();
     };
     let installed = installed(system, Some(distribution.package_manager));
-    let is_its = |offer: &&DriverOffer| {
-        offer.branch == driver.version.branch
-            && driver.modules.is_none_or(|m| m == offer.modules)
-            && offer.packages.iter().any(|p| installed.contains_key(p))
-    };
-    // A host with a package for desktops only has those instead of the others.
-    let draws = |o: &DriverOffer| {
-        o.desktop_packages
-            .iter()
-            .any(|p| !o.packages.contains(p) && installed.contains_key(p))
-    };
+
     // Offers may share packages: with modules that DKMS builds, and with signed ones.
-    let missing = |offer: &DriverOffer| -> Vec<String> {
-        offer
-            .packages_for(draws(offer))
-            .iter()
-            .filter(|p| !installed.contains_key(*p))
-            .cloned()
-            .collect()
-    };
     distribution
         .drivers
         .iter()
-        .filter(is_its)
-        .map(missing)
+        .filter(|offer| {
+            offer.branch == driver.version.branch
+                && driver.modules.is_none_or(|m| m == offer.modules)
+                && offer.packages.iter().any(|p| installed.contains_key(p))
+        })
+        .map(|offer| -> Vec<String> {
+            // A host with a package for desktops only has those instead of the others.
+            let mut for_desktops = offer.desktop_packages.iter();
+            let draws =
+                for_desktops.any(|p| !offer.packages.contains(p) && installed.contains_key(p));
+            offer
+                .packages_for(draws)
+                .iter()
+                .filter(|p| !installed.contains_key(*p))
+                .cloned()
+                .collect()
+        })
         .min_by_key(Vec::len)
         .unwrap_or_default()
 }
@@ -382,18 +381,17 @@ pub(crate) fn signed_modules(
     }
     let manager = distribution.package_manager;
     let installed = installed(system, Some(manager));
-    let is_its = |offer: &&DriverOffer| {
-        (offer.branch, Some(offer.modules)) == (driver.version.branch, driver.modules)
-            && offer
-                .packages
-                .iter()
-                .any(|name| installed.contains_key(name))
-    };
     let offer = distribution
         .drivers
         .iter()
         .filter(|offer| !offer.signed_modules.is_empty())
-        .find(is_its)?;
+        .find(|offer| {
+            (offer.branch, Some(offer.modules)) == (driver.version.branch, driver.modules)
+                && offer
+                    .packages
+                    .iter()
+                    .any(|name| installed.contains_key(name))
+        })?;
     let names = distribution.signed_modules_of(offer, release, &facts.machine.arch);
     let wanted = names.iter().map(String::as_str).collect();
     let listed = offered_versions(system, manager, &wanted, &Versions::new()).ok()?;
@@ -418,18 +416,10 @@ pub(crate) fn signed_modules(
 /// Headers without a link from their kernel.
 pub(crate) fn unlinked_headers(system: &System, facts: &Facts) -> BTreeMap<String, PathBuf> {
     // If the link leads to them, the link is not the problem.
-    let is_linked = |release: &str| {
-        system.exists(
-            Path::new("/lib/modules")
-                .join(release)
-                .join("build/Makefile"),
-        )
-    };
-    let without = facts
-        .kernels
-        .installed
-        .iter()
-        .filter(|k| !k.headers && !is_linked(&k.release));
+    let without = facts.kernels.installed.iter().filter(|kernel| {
+        let linked = Path::new("/lib/modules").join(&kernel.release);
+        !kernel.headers && !system.exists(linked.join("build/Makefile"))
+    });
     let found = without.filter_map(|kernel| {
         let release = &kernel.release;
         let places = [

@@ -74,12 +74,12 @@ pub(crate) fn read(
             packed => {
                 packed_before += 1;
                 let unpacked = unpacked(packed, &mut input)?;
-                let most =
-                    || MAX_UNPACKED + MAX_RATIO.saturating_mul(budget.read.load(Ordering::Relaxed));
                 let unpacked = Limited {
                     input: meter.of(unpacked),
                     count: &budget.unpacked,
-                    most,
+                    most: || {
+                        MAX_UNPACKED + MAX_RATIO.saturating_mul(budget.read.load(Ordering::Relaxed))
+                    },
                     began,
                 };
                 let mut inner = BufReader::with_capacity(1 << 17, unpacked);
@@ -233,17 +233,18 @@ impl Entry {
         if !matches!(&header[..6], b"070701" | b"070702") {
             return Err(invalid("not a cpio archive of the format newc"));
         }
-        let field = |n: usize| {
-            let digits = str::from_utf8(&header[6 + 8 * n..14 + 8 * n]).ok();
-            digits
-                .and_then(|d| u32::from_str_radix(d, 16).ok())
-                .ok_or_else(|| invalid("an invalid number"))
-        };
         Ok(Self {
-            mode: field(1)?,
-            size: field(6)?.into(),
-            name_length: field(11)?.into(),
+            mode: Self::field(header, 1)?,
+            size: Self::field(header, 6)?.into(),
+            name_length: Self::field(header, 11)?.into(),
         })
+    }
+
+    fn field(header: &[u8; HEADER], n: usize) -> io::Result<u32> {
+        let digits = str::from_utf8(&header[6 + 8 * n..14 + 8 * n]).ok();
+        digits
+            .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+            .ok_or_else(|| invalid("an invalid number"))
     }
 }
 

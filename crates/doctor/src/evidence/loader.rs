@@ -3,7 +3,7 @@
 use super::{Answer, names, text};
 use gpusetup_database::compat::Database;
 use gpusetup_database::version::{AddOnVersion, DriverVersion};
-use gpusetup_host::{AddOnFiles, Facts, InstalledDriver};
+use gpusetup_host::{Facts, InstalledDriver};
 use gpusetup_resolve::Card;
 use gpusetup_system::System;
 use serde::{Deserialize, Serialize};
@@ -91,14 +91,15 @@ pub(crate) fn resolved(system: &System, path: &Path) -> PathBuf {
 
 pub(crate) fn cached(system: &System, facts: &Facts) -> Vec<LoaderCacheEntry> {
     let entries = facts.loader_cache.iter().flat_map(|c| &c.entries);
-    let entry = |(soname, path): &(String, PathBuf)| LoaderCacheEntry {
-        soname: soname.clone(),
-        directory: resolved(system, path.parent().unwrap_or(Path::new("/"))),
-        exists: system.exists(path),
-        libcuda: libcuda(system, path),
-        path: path.clone(),
-    };
-    entries.map(entry).collect()
+    entries
+        .map(|(soname, path)| LoaderCacheEntry {
+            soname: soname.clone(),
+            directory: resolved(system, path.parent().unwrap_or(Path::new("/"))),
+            exists: system.exists(path),
+            libcuda: libcuda(system, path),
+            path: path.clone(),
+        })
+        .collect()
 }
 
 /// The version in the name of the file that a libcuda link leads to.
@@ -133,13 +134,16 @@ pub(crate) fn add_on_version(system: &System, facts: &Facts, soname: &str) -> An
             .ok()
     });
     // A file without a version in its name may have a header with a version.
-    let is_it = |c: &&AddOnFiles| {
-        Some(c.directory.as_path()) == file.parent()
-            && c.files.iter().any(|f| f.soname.as_deref() == Some(soname))
-    };
-    let by_facts = || facts.add_on_files().find(is_it)?.version;
     by_name
-        .or_else(by_facts)
+        .or_else(|| {
+            facts
+                .add_on_files()
+                .find(|c| {
+                    Some(c.directory.as_path()) == file.parent()
+                        && c.files.iter().any(|f| f.soname.as_deref() == Some(soname))
+                })?
+                .version
+        })
         .map_or_else(|| Answer::NotAsked(super::OF_A_TREE.to_owned()), Answer::Is)
 }
 

@@ -3,7 +3,7 @@
 use gpusetup_database::compat::Database;
 use gpusetup_gpus::{partitions, why_silent};
 use gpusetup_host::Facts;
-use gpusetup_mig::{Board, Entry, LayoutFile, asserted};
+use gpusetup_mig::{Board, LayoutFile, asserted};
 use gpusetup_nvidia::{Answer, MigHost};
 use gpusetup_system::System;
 use gpusetup_text::paths::MIG_LAYOUT;
@@ -93,15 +93,17 @@ fn compared(text: &str, boards: &[Board]) -> Result<Vec<BootLayout>, String> {
     }
     let mut all = Vec::new();
     for board in boards {
-        let is_for = |entry: &&Entry| {
-            entry.is_for(
-                board.index,
-                board.uuid.as_deref(),
-                board.device,
-                board.subsystem.as_deref(),
-            )
-        };
-        let (Some(entry), Some(geometry)) = (entries.iter().find(is_for), &board.geometry) else {
+        let (Some(entry), Some(geometry)) = (
+            entries.iter().find(|entry| {
+                entry.is_for(
+                    board.index,
+                    board.uuid.as_deref(),
+                    board.device,
+                    board.subsystem.as_deref(),
+                )
+            }),
+            &board.geometry,
+        ) else {
             continue;
         };
         let wanted = entry

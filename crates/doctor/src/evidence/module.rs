@@ -31,8 +31,8 @@ pub(crate) fn file(system: &System, kernel: &str, names: &[&str]) -> Option<Path
         .read_text_up_to(directory.join("modules.dep"), MAX_RECORD)
         .ok()
         .flatten()?;
-    let listed = |name: &&str| {
-        let of = |line: &str| {
+    names.iter().find_map(|name| {
+        list.lines().find_map(|line| {
             let path = line.split(':').next()?;
             let stem = path
                 .rsplit('/')
@@ -41,10 +41,8 @@ pub(crate) fn file(system: &System, kernel: &str, names: &[&str]) -> Option<Path
                 .0
                 .replace('-', "_");
             (stem == name.replace('-', "_")).then(|| directory.join(path))
-        };
-        list.lines().find_map(of)
-    };
-    names.iter().find_map(listed)
+        })
+    })
 }
 
 /// The signer of a module: the common name of the key's issuer. None if it is unsigned or names no

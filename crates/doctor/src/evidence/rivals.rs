@@ -71,11 +71,10 @@ pub(crate) fn denied(system: &System) -> Vec<BlacklistEntry> {
 
 /// `blacklist nouveau` and `install nouveau /bin/false`, for the rival drivers only.
 fn denied_by(configuration: &str) -> Vec<String> {
-    let denied = |line: &str| {
+    rivals(configuration.lines().filter_map(|line| {
         let (verb, module, how) = modprobe::parsed(line)?;
         (verb == "blacklist" || verb == "install" && modprobe::is_nothing(how)).then_some(module)
-    };
-    rivals(configuration.lines().filter_map(denied))
+    }))
 }
 
 /// `modprobe.blacklist=nouveau,nova_core`, `rd.driver.blacklist=nouveau`, the older
@@ -215,14 +214,16 @@ fn denied_for_certain(
     made: i64,
     denied: &[BlacklistEntry],
 ) -> Option<Vec<String>> {
-    let is_copied = |d: &BlacklistEntry| {
-        let copied = ["/etc/modprobe.d", "/lib/modprobe.d"]
-            .iter()
-            .any(|folder| d.by.parent() == Some(Path::new(folder)));
-        copied && system.changed(&d.by).is_some_and(|changed| changed < made)
-    };
-    let is_denied = |rival: &str| denied.iter().any(|d| d.module == rival && is_copied(d));
-    let all = tool == InitramfsTool::UpdateInitramfs && RIVALS.iter().all(|rival| is_denied(rival));
+    let copied = denied.iter().filter(|entry| {
+        let mut folders = ["/etc/modprobe.d", "/lib/modprobe.d"].iter().map(Path::new);
+        folders.any(|folder| entry.by.parent() == Some(folder))
+            && system
+                .changed(&entry.by)
+                .is_some_and(|changed| changed < made)
+    });
+    let mut rivals = RIVALS.iter();
+    let all = tool == InitramfsTool::UpdateInitramfs
+        && rivals.all(|rival| copied.clone().any(|entry| entry.module == *rival));
     all.then(|| RIVALS.map(str::to_owned).to_vec())
 }
 
@@ -248,13 +249,12 @@ fn contents(
         );
     }
     // Each line is taken apart.
-    let texts = || {
+    let denied = system.working(path, || {
         configuration
             .values()
             .flat_map(|(_, text)| denied_by(text))
             .collect::<BTreeSet<_>>()
-    };
-    let denied = system.working(path, texts)?;
+    })?;
     let denied = denied
         .into_iter()
         .filter(|module| RIVALS.contains(&module.as_str()));

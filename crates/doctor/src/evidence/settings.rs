@@ -28,11 +28,9 @@ pub(crate) fn settings(system: &System, facts: &Facts) -> Option<GpuSettings> {
     let text = system.read_text(SETTINGS_UNIT).ok().flatten()?;
     let states = states_at_boot(system)?;
     // A unit that names GPUs sets only those.
-    let is_set =
-        |of: &DeviceReadings| !text.contains(" -i ") || text.contains(&format!(" -i {} ", of.gpu));
     let gpus = gpu_states(system, facts, &states)
         .into_iter()
-        .filter(is_set)
+        .filter(|of| !text.contains(" -i ") || text.contains(&format!(" -i {} ", of.gpu)))
         .collect();
     Some(GpuSettings {
         states,

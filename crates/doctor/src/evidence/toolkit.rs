@@ -3,7 +3,7 @@
 use super::{Answer, OF_A_TREE, ask, names, text};
 use gpusetup_database::compat::Database;
 use gpusetup_database::version::CudaVersion;
-use gpusetup_host::{Facts, MachineKind, PathFiles, Toolkit, elf_machine, elf_text};
+use gpusetup_host::{Facts, MachineKind, PathFiles, elf_machine, elf_text};
 use gpusetup_recipes::{before_default, compile};
 use gpusetup_system::{Ended, Program, System, environment};
 use gpusetup_text::paths::{LOADER_PATH, PROFILE};
@@ -48,10 +48,13 @@ pub(crate) fn other_toolkits(
 
 /// By the release, or by the newest of its series if the release is unknown.
 pub(crate) fn newest_gcc(database: &Database, version: CudaVersion) -> Option<u16> {
-    let of = |same: &dyn Fn(CudaVersion) -> bool| {
-        database.cuda.iter().find(|r| same(r.version))?.gcc_max
-    };
-    of(&|v| v == version).or_else(|| of(&|v| v.series() == version.series()))
+    let mut releases = database.cuda.iter();
+    let exact = releases.clone().find(|r| r.version == version);
+    exact.and_then(|r| r.gcc_max).or_else(|| {
+        releases
+            .find(|r| r.version.series() == version.series())?
+            .gcc_max
+    })
 }
 
 pub(crate) fn nvcc(system: &System, toolkit: &Path) -> Answer<CudaVersion> {
@@ -76,17 +79,15 @@ pub(crate) fn compiled(
     facts: &Facts,
     nvcc: &BTreeMap<PathBuf, Answer<CudaVersion>>,
 ) -> BTreeMap<PathBuf, Answer<String>> {
-    let without_runtime = |t: &&Toolkit| {
-        t.components
-            .as_ref()
-            .is_some_and(|all| !all.iter().any(|c| c == "cuda_cudart"))
-    };
-    let answers = |t: &&Toolkit| matches!(nvcc.get(&t.path), Some(Answer::Is(_)));
     let toolkits = facts
         .toolkits
         .iter()
-        .filter(answers)
-        .filter(|t| !without_runtime(t));
+        .filter(|t| matches!(nvcc.get(&t.path), Some(Answer::Is(_))))
+        .filter(|t| {
+            t.components
+                .as_ref()
+                .is_none_or(|all| all.iter().any(|c| c == "cuda_cudart"))
+        });
     toolkits
         .map(|t| {
             (
@@ -173,27 +174,19 @@ pub(crate) fn shells(system: &System, facts: &Facts) -> Answer<Shells> {
     } else {
         "/bin/sh"
     };
-    let found = |answer: Answer<String>| match answer {
-        // Profiles may print something too.
-        Answer::Is(text) => Ok(text
-            .lines()
-            .rev()
-            .find(|l| l.starts_with('/') && l.ends_with("/nvcc"))
-            .map(PathBuf::from)),
-        // `command -v` has a separate exit status for "none".
-        Answer::Failed(_) => Ok(None),
-        Answer::NotAsked(why) => Err(why),
-    };
-    let login = found(ask(
-        system,
-        [shell, "-lc", "command -v nvcc || exit 1"],
-        LIMIT,
-    ));
-    let plain = found(ask(
-        system,
-        [shell, "-c", "command -v nvcc || exit 1"],
-        LIMIT,
-    ));
+    let [login, plain] = ["-lc", "-c"].map(|how| {
+        match ask(system, [shell, how, "command -v nvcc || exit 1"], LIMIT) {
+            // Profiles may print something too.
+            Answer::Is(text) => Ok(text
+                .lines()
+                .rev()
+                .find(|l| l.starts_with('/') && l.ends_with("/nvcc"))
+                .map(PathBuf::from)),
+            // `command -v` has a separate exit status for "none".
+            Answer::Failed(_) => Ok(None),
+            Answer::NotAsked(why) => Err(why),
+        }
+    });
     match (login, plain) {
         (Ok(login), Ok(plain)) => Answer::Is(Shells {
             login,
@@ -362,17 +355,17 @@ fn words(line: &str) -> Vec<String> {
 
 /// The lines that every login reads and that contain one of these words.
 pub(crate) fn set_for_everybody(system: &System, words: &[&str]) -> Vec<(PathBuf, String)> {
-    let lines = |file: PathBuf| {
-        let text = text(system, &file);
-        let sets = |l: &&str| {
-            !l.trim_start().starts_with('#') && words.iter().any(|word| l.contains(word))
-        };
-        text.lines()
-            .filter(sets)
-            .map(|l| (file.clone(), l.trim().to_owned()))
-            .collect::<Vec<_>>()
-    };
-    profiles(system).flat_map(lines).collect()
+    profiles(system)
+        .flat_map(|file| {
+            let text = text(system, &file);
+            text.lines()
+                .filter(|l| {
+                    !l.trim_start().starts_with('#') && words.iter().any(|word| l.contains(word))
+                })
+                .map(|l| (file.clone(), l.trim().to_owned()))
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// For fuzzing.

@@ -58,24 +58,16 @@ impl<'a> Records<'a> {
 
 impl First<'_> {
     fn goes_on(&mut self, line: &Line) -> Option<Part> {
-        // dmesg and journalctl indent further lines, and programs that read /proc/kmsg begin all
-        // with the same time. Without such a time, the name that a report of a crash ends with may
-        // be seen to have no end.
         let is_indented = line.indent > self.line.indent;
         let is_without_stamp = line.origin == Origin::Bare && self.line.origin != Origin::Bare;
-        let is_of_same_time = line.uptime.is_some() && line.uptime == self.line.uptime;
-        let may_be = is_indented || is_without_stamp || is_of_same_time && line.is_exact;
-        if !(may_be && self.length < MAX_MESSAGE
-            || (line.uptime.is_none() || is_of_same_time) && self.is_open())
-        {
+        if !self.may_go_on(line, is_indented || is_without_stamp) {
             return None;
         }
         if self.line.message.contains("the client has the version ") {
             // A program chose the version in it. The driver's own further lines name no error.
-            return Some(if error_in(line.message).is_some() {
-                Part::Doubtful
-            } else {
-                Part::Message
+            return Some(match error_in(line.message) {
+                Some(_) => Part::Doubtful,
+                None => Part::Message,
             });
         }
         if !*self
@@ -93,6 +85,15 @@ impl First<'_> {
         } else {
             Part::Doubtful
         })
+    }
+
+    /// dmesg and journalctl indent further lines, and programs that read /proc/kmsg begin all with
+    /// the same time. Without such a time, the name that a report of a crash ends with may be seen
+    /// to have no end.
+    fn may_go_on(&mut self, line: &Line, is_set_off: bool) -> bool {
+        let is_of_same_time = line.uptime.is_some() && line.uptime == self.line.uptime;
+        (is_set_off || is_of_same_time && line.is_exact) && self.length < MAX_MESSAGE
+            || (line.uptime.is_none() || is_of_same_time) && self.is_open()
     }
 
     fn is_open(&mut self) -> bool {

@@ -143,14 +143,13 @@ pub(crate) fn xid(says: &str) -> Option<LoggedXid> {
     }
     let (number, text) = rest.split_once(',')?;
     // A process's number and name only tell one line from the next, and are private.
-    let tells = |part: &&str| {
-        !["pid=", "name="]
-            .iter()
-            .any(|private| part.trim_start().starts_with(private))
-    };
     let text = text
         .split(',')
-        .filter(tells)
+        .filter(|part| {
+            !["pid=", "name="]
+                .iter()
+                .any(|private| part.trim_start().starts_with(private))
+        })
         .collect::<Vec<_>>()
         .join(",")
         .trim()

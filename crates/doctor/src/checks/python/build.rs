@@ -154,14 +154,16 @@ fn known<'a>(
         .iter()
         .find(|framework| framework.name == name)?;
     let version = package.version.split('+').next().unwrap_or_default();
-    let is_of = |release: &&FrameworkRelease| {
-        release
-            .version
-            .split('.')
-            .zip(version.split('.'))
-            .all(|(a, b)| a == b)
-    };
-    Some((framework, framework.releases.iter().find(is_of)?))
+    Some((
+        framework,
+        framework.releases.iter().find(|release| {
+            release
+                .version
+                .split('.')
+                .zip(version.split('.'))
+                .all(|(a, b)| a == b)
+        })?,
+    ))
 }
 
 /// The command that installs a build of the same release that the driver and the GPUs run; of
@@ -173,28 +175,27 @@ fn replacement(
 ) -> Option<String> {
     let (framework, own) = known(case, package)?;
     let arch = &case.seen.facts.machine.arch;
-    let runs = |build: &&FrameworkBuild| {
-        let oldest = case.oldest_driver_of_series(build.cuda.series());
-        let on_driver = driver(case)
-            .zip(oldest)
-            .is_none_or(|(have, oldest)| have >= oldest);
-        let capabilities = case
-            .cards
-            .iter()
-            .filter_map(|card| card.as_ref().ok()?.capability);
-        build.is_for(arch)
-            && on_driver
-            && capabilities
-                .into_iter()
-                .all(|have| build.has_kernels_for(have))
-    };
     let releases =
         std::iter::once(own).chain(framework.releases.iter().filter(|release| *release != own));
     releases.into_iter().find_map(|release| {
         let (build, way) = release
             .builds
             .iter()
-            .filter(runs)
+            .filter(|build| {
+                let oldest = case.oldest_driver_of_series(build.cuda.series());
+                let on_driver = driver(case)
+                    .zip(oldest)
+                    .is_none_or(|(have, oldest)| have >= oldest);
+                let capabilities = case
+                    .cards
+                    .iter()
+                    .filter_map(|card| card.as_ref().ok()?.capability);
+                build.is_for(arch)
+                    && on_driver
+                    && capabilities
+                        .into_iter()
+                        .all(|have| build.has_kernels_for(have))
+            })
             .find_map(|build| Some((build, framework.python_install(release, build, arch)?)))?;
         let version = if release == own {
             package

@@ -43,13 +43,12 @@ pub(crate) fn required(case: &Case) -> Verdict {
         } else {
             Vec::new()
         };
-        let well = || {
+        let well = (found.is_empty() && lost.is_empty()).then(|| {
             Verdict::pass().evidence(format!(
                 "{}: has what its packages require",
                 environment.path.display()
             ))
-        };
-        let well = (found.is_empty() && lost.is_empty()).then(well);
+        });
         Verdict::worst(found.into_iter().chain(lost).chain(well).chain(unread))
             .unwrap_or_else(Verdict::pass)
     })
@@ -169,17 +168,13 @@ fn shadowed(environment: &PythonEnvironment, one: &LoadedLibrary) -> Verdict {
         own,
         found_by,
     } = one;
-    let show = |path: &Option<std::path::PathBuf>| {
+    let [loaded, wanted] = [path, own].map(|path| {
         path.as_ref()
             .map(|p| p.display().to_string())
             .unwrap_or_default()
-    };
+    });
     let place = environment.path.display();
-    let cause = format!(
-        "{by} of {place} loads {} instead of {}",
-        show(path),
-        show(own)
-    );
+    let cause = format!("{by} of {place} loads {loaded} instead of {wanted}");
     match found_by {
         FoundBy::LibraryPath => {
             Verdict::warn(format!("{cause}: LD_LIBRARY_PATH precedes the environment")).advise(

@@ -44,55 +44,51 @@ pub(crate) fn places(system: &System) -> Vec<Place> {
     let mut candidates: Vec<(PathBuf, bool)> = Vec::new();
     let mut homes = vec![PathBuf::from("/root")];
     if system.is_live() {
-        let named = |name: &str| {
-            environment::variable(name)
-                .filter(|path| path.starts_with('/'))
-                .map(PathBuf::from)
-        };
         candidates.extend(
             ["VIRTUAL_ENV", "CONDA_PREFIX"]
                 .into_iter()
-                .filter_map(named)
+                .filter_map(absolute_path)
                 .map(|path| (path, true)),
         );
         if let Some(here) = environment::current_directory() {
             // Advice names the pip of an environment, which root may run: not that of another user
             // in /tmp.
             let ours = caller();
-            let is_ours = |path: &PathBuf| {
-                system
-                    .metadata(path)
-                    .is_ok_and(|meta| ours.contains(&meta.uid()))
-            };
             candidates.extend(
                 VENVS
                     .map(|name| here.join(name))
                     .into_iter()
-                    .filter(is_ours)
+                    .filter(|path| {
+                        system
+                            .metadata(path)
+                            .is_ok_and(|meta| ours.contains(&meta.uid()))
+                    })
                     .map(|path| (path, false)),
             );
         }
-        homes.extend(named("HOME"));
+        homes.extend(absolute_path("HOME"));
         // sudo names the user, and its policy may set HOME to root's.
         homes.extend(environment::variable("SUDO_USER").and_then(|user| home_of(system, &user)));
     }
     homes.dedup();
-    let mut add = |path: PathBuf| candidates.push((path, false));
+    let mut others = Vec::new();
     for home in &homes {
-        VENVS.iter().for_each(|name| add(home.join(name)));
-        children(system, &home.join(".virtualenvs")).for_each(&mut add);
-        children(system, &home.join(".conda/envs")).for_each(&mut add);
+        others.extend(VENVS.map(|name| home.join(name)));
+        others.extend(children(system, &home.join(".virtualenvs")));
+        others.extend(children(system, &home.join(".conda/envs")));
         for name in CONDA_ROOTS {
-            conda(system, &home.join(name), &mut add);
+            others.extend(conda(system, home.join(name)));
         }
     }
     for name in CONDA_ROOTS {
-        conda(system, &Path::new("/usr/local").join(name), &mut add);
+        others.extend(conda(system, Path::new("/usr/local").join(name)));
     }
     for folder in children(system, Path::new("/opt")).chain([PathBuf::from("/")]) {
-        conda(system, &folder, &mut add);
-        VENVS.iter().for_each(|name| add(folder.join(name)));
+        let venvs = VENVS.map(|name| folder.join(name));
+        others.extend(conda(system, folder));
+        others.extend(venvs);
     }
+    candidates.extend(others.into_iter().map(|path| (path, false)));
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for (path, active) in candidates {
@@ -127,14 +123,21 @@ pub(crate) fn places(system: &System) -> Vec<Place> {
     found
 }
 
+/// The absolute path in a variable of the environment.
+fn absolute_path(name: &str) -> Option<PathBuf> {
+    environment::variable(name)
+        .filter(|path| path.starts_with('/'))
+        .map(PathBuf::from)
+}
+
 /// A conda installation: itself, and each of its environments.
-fn conda(system: &System, root: &Path, add: &mut impl FnMut(PathBuf)) {
-    add(root.to_owned());
-    children(system, &root.join("envs")).for_each(add);
+fn conda(system: &System, root: PathBuf) -> impl Iterator<Item = PathBuf> {
+    let environments = children(system, &root.join("envs"));
+    [root].into_iter().chain(environments)
 }
 
 /// The directories in one.
-fn children(system: &System, folder: &Path) -> impl Iterator<Item = PathBuf> {
+fn children(system: &System, folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let names = system.list(folder).unwrap_or_default();
     names
         .into_iter()

@@ -83,11 +83,11 @@ pub(crate) fn loaded(loader: &Loader, place: &Place) -> Vec<LoadedLibrary> {
 }
 
 fn is_wanted(soname: &str) -> bool {
-    let is_number =
-        |end: &str| (1..=3).contains(&end.len()) && end.bytes().all(|b| b.is_ascii_digit());
-    WANTED
-        .iter()
-        .any(|start| soname.strip_prefix(start).is_some_and(is_number))
+    WANTED.iter().any(|start| {
+        soname.strip_prefix(start).is_some_and(|end| {
+            (1..=3).contains(&end.len()) && end.bytes().all(|b| b.is_ascii_digit())
+        })
+    })
 }
 
 /// The CUDA libraries of the environment's own packages, by their names.
@@ -179,21 +179,12 @@ impl<'a> Loader<'a> {
     ) -> LoadedLibrary {
         let origin = self.system.canonical(by).unwrap_or_else(|_| by.to_owned());
         let origin = origin.parent().unwrap_or(Path::new("/")).to_owned();
-        let of = |paths: &Option<String>| -> Vec<PathBuf> {
-            let all = paths
-                .iter()
-                .flat_map(|paths| paths.split(':'))
-                .filter(|path| !path.is_empty());
-            all.take(MAX_SEARCHED)
-                .map(|path| PathBuf::from(expanded(path, &origin)))
-                .collect()
+        let rpath = match dynamic.runpath {
+            Some(_) => Vec::new(),
+            None => searched(&dynamic.rpath, &origin),
         };
-        let rpath = if dynamic.runpath.is_some() {
-            Vec::new()
-        } else {
-            of(&dynamic.rpath)
-        };
-        let (runpath, library_path) = (of(&dynamic.runpath), self.library_path.clone());
+        let runpath = searched(&dynamic.runpath, &origin);
+        let library_path = self.library_path.clone();
         let searched = [
             (rpath, FoundBy::Library),
             (library_path, FoundBy::LibraryPath),
@@ -231,6 +222,17 @@ impl<'a> Loader<'a> {
         own.is_some()
             .then(|| self.load(main, &dynamic, part, own.as_ref()))
     }
+}
+
+/// The directories of RPATH or RUNPATH.
+fn searched(paths: &Option<String>, origin: &Path) -> Vec<PathBuf> {
+    let all = paths
+        .iter()
+        .flat_map(|paths| paths.split(':'))
+        .filter(|path| !path.is_empty());
+    all.take(MAX_SEARCHED)
+        .map(|path| PathBuf::from(expanded(path, origin)))
+        .collect()
 }
 
 /// A directory of RPATH with `$ORIGIN` filled in, without `..`: the files that it leads to are

@@ -60,14 +60,13 @@ const CONDA_LIBRARIES: [&str; 10] = [
 
 /// Whether a package is one of NVIDIA's libraries, or says which they are.
 fn is_library(name: &str, by_conda: bool) -> bool {
-    let is_plain = |name: &str| {
-        name.len() <= MAX_NAME_LENGTH && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
-    };
     match name {
         "cuda-toolkit" => true,
         _ if by_conda && CONDA_LIBRARIES.contains(&name) => true,
         _ => {
-            is_plain(name) && (name.starts_with("nvidia-") || by_conda && name.starts_with("cuda-"))
+            name.len() <= MAX_NAME_LENGTH
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+                && (name.starts_with("nvidia-") || by_conda && name.starts_with("cuda-"))
         }
     }
 }
@@ -123,10 +122,11 @@ fn normalised(name: &str) -> String {
 
 /// Whether a text can be a version; anything else in metadata is not printed.
 fn is_version(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._+!-".contains(c);
     text.len() <= MAX_NAME_LENGTH
         && text.starts_with(|c: char| c.is_ascii_digit())
-        && text.chars().all(plain)
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "._+!-".contains(c))
 }
 
 /// The packages of a directory that matter.
@@ -181,13 +181,10 @@ fn package(
     requires: Vec<RequiredPackage>,
     fail: &mut impl FnMut(&Path, String),
 ) -> Option<EnvironmentPackage> {
-    let field = |key: &str| {
-        metadata
-            .lines()
-            .take_while(|line| !line.is_empty())
-            .find_map(|line| line.strip_prefix(key))
-    };
-    let version = field("Version: ")
+    let version = metadata
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .find_map(|line| line.strip_prefix("Version: "))
         .map(str::trim)
         .filter(|version| is_version(version));
     let Some(version) = version else {
@@ -238,20 +235,10 @@ fn requirement(line: &str, machine: &str) -> Option<RequiredPackage> {
     let (requirement, marker) = line.split_once(';').unwrap_or((line, ""));
     let marker = marker.replace('\'', "\"");
     // Requirements of extras, and of other systems and machines.
-    let other = |key: &str, own: &str| {
-        marker.split_once(key).is_some_and(|(_, rest)| {
-            let rest = rest.trim_start();
-            let value = |rest: &str| {
-                rest.trim_start().trim_start_matches('"').split('"').next() == Some(own)
-            };
-            rest.strip_prefix("==").is_some_and(|rest| !value(rest))
-                || rest.strip_prefix("!=").is_some_and(value)
-        })
-    };
     if marker.contains("extra")
-        || other("platform_machine", machine)
-        || other("platform_system", "Linux")
-        || other("sys_platform", "linux")
+        || excludes(&marker, "platform_machine", machine)
+        || excludes(&marker, "platform_system", "Linux")
+        || excludes(&marker, "sys_platform", "linux")
     {
         return None;
     }
@@ -269,23 +256,40 @@ fn requirement(line: &str, machine: &str) -> Option<RequiredPackage> {
         .trim()
         .trim_matches(['(', ')'])
         .trim();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "=<>~!,.*+ -".contains(c);
-    let is_plain = versions.len() <= MAX_NAME_LENGTH && versions.chars().all(plain);
+    let is_plain = versions.len() <= MAX_NAME_LENGTH
+        && versions
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "=<>~!,.*+ -".contains(c));
     is_plain.then(|| RequiredPackage {
         name,
         versions: versions.to_owned(),
     })
 }
 
+/// Whether a marker such as `sys_platform == "win32"` excludes this value.
+fn excludes(marker: &str, key: &str, own: &str) -> bool {
+    let Some((_, rest)) = marker.split_once(key) else {
+        return false;
+    };
+    let rest = rest.trim_start();
+    if let Some(value) = rest.strip_prefix("==") {
+        return unquoted(value) != Some(own);
+    }
+    rest.strip_prefix("!=").and_then(unquoted) == Some(own)
+}
+
+fn unquoted(value: &str) -> Option<&str> {
+    value.trim_start().trim_start_matches('"').split('"').next()
+}
+
 /// The libraries of a RECORD that do not exist.
 fn missing(system: &System, folder: &Path, record: &str) -> Vec<PathBuf> {
     let files = record.lines().filter_map(|line| line.split(',').next());
-    let is_library = |file: &&str| {
-        let name = file.rsplit('/').next().unwrap_or_default();
-        name.starts_with("lib") && name.contains(".so") && is_inside(file)
-    };
     let libraries = files
-        .filter(is_library)
+        .filter(|file| {
+            let name = file.rsplit('/').next().unwrap_or_default();
+            name.starts_with("lib") && name.contains(".so") && is_inside(file)
+        })
         .take(MAX_LIBRARIES)
         .map(|file| folder.join(file));
     libraries
@@ -411,7 +415,7 @@ pub(crate) fn of_conda(
             return Vec::new();
         }
     };
-    let matters = |name: &str| is_library(name, true) || FRAMEWORKS_OF_CONDA.contains(&name);
+
     let mut found = Vec::new();
     for file in names
         .iter()
@@ -420,7 +424,8 @@ pub(crate) fn of_conda(
     {
         // `pytorch-2.5.1-py3.12_cuda12.4_cudnn9.1.0_0.json`.
         let name = file.rsplitn(3, '-').nth(2).unwrap_or_default();
-        if found.len() >= MAX_PACKAGES || !matters(name) {
+        let matters = is_library(name, true) || FRAMEWORKS_OF_CONDA.contains(&name);
+        if found.len() >= MAX_PACKAGES || !matters {
             continue;
         }
         let path = meta.join(file);
@@ -467,23 +472,23 @@ fn conda_package(system: &System, root: &Path, record: CondaRecord) -> Environme
         let (name, versions) = text.split_once(' ').unwrap_or((text, ""));
         // A third word is the build of the package.
         let versions = versions.split(' ').next().unwrap_or_default();
-        let plain = |c: char| c.is_ascii_alphanumeric() || "=<>~!,.*+|_-".contains(c);
         let fits = is_library(name, true)
             && versions.len() <= MAX_NAME_LENGTH
-            && versions.chars().all(plain);
+            && versions
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "=<>~!,.*+|_-".contains(c));
         fits.then(|| RequiredPackage {
             name: name.to_owned(),
             versions: versions.to_owned(),
         })
     });
     let requires: Vec<_> = requires.take(MAX_REQUIREMENTS).collect();
-    let is_library = |file: &&String| {
-        let name = file.rsplit('/').next().unwrap_or_default();
-        name.starts_with("lib") && name.contains(".so") && is_inside(file)
-    };
     let missing = files
         .iter()
-        .filter(is_library)
+        .filter(|file| {
+            let name = file.rsplit('/').next().unwrap_or_default();
+            name.starts_with("lib") && name.contains(".so") && is_inside(file)
+        })
         .take(MAX_LIBRARIES)
         .map(|file| root.join(file));
     let missing: Vec<_> = missing
@@ -507,14 +512,14 @@ fn conda_package(system: &System, root: &Path, record: CondaRecord) -> Environme
 
 /// `py3.12_cuda12.4_cudnn9.1.0_0`, `cuda126_mkl_py312_h0`, `cpu_generic_py312_h0`.
 fn conda_build(build: &str) -> BuiltFor {
-    let parts = || build.split(['_', '-']);
-    let cuda = parts().find_map(|part| {
+    let mut parts = build.split(['_', '-']);
+    let cuda = parts.clone().find_map(|part| {
         let digits = part.strip_prefix("cuda")?;
         series_of_digits(digits).or_else(|| digits.parse().ok().map(|v: CudaVersion| v.series()))
     });
     match cuda {
         Some(cuda) => BuiltFor::Cuda(cuda),
-        None if parts().any(|part| part == "cpu") => BuiltFor::Cpu,
+        None if parts.any(|part| part == "cpu") => BuiltFor::Cpu,
         None => BuiltFor::Unknown,
     }
 }
