@@ -157,12 +157,6 @@ impl Listing {
             packaged: packaged(on, facts),
         };
         let default = facts.default_toolkit(prefix);
-        let is_outside = |found: &&AddOnFiles| {
-            !facts
-                .toolkits
-                .iter()
-                .any(|t| found.directory.starts_with(&t.path))
-        };
         Self {
             schema: SCHEMA,
             tool: env!("CARGO_PKG_VERSION"),
@@ -180,7 +174,12 @@ impl Listing {
                 .collect(),
             add_ons: facts
                 .add_on_files()
-                .filter(is_outside)
+                .filter(|found| {
+                    !facts
+                        .toolkits
+                        .iter()
+                        .any(|t| found.directory.starts_with(&t.path))
+                })
                 .map(|found| search.add_on(found, None))
                 .collect(),
         }
@@ -229,11 +228,13 @@ impl Search<'_> {
     fn driver(&self, driver: &InstalledDriver) -> ListedDriver {
         let way = way(driver.origin, false);
         // Packages are updated within their branch.
-        let is_ours = |planned: DriverVersion| match way {
-            Way::Packages => planned.branch == driver.version.branch,
-            _ => planned == driver.version,
-        };
-        let ours = self.own.and_then(|own| own.driver).is_some_and(is_ours);
+        let ours = self
+            .own
+            .and_then(|own| own.driver)
+            .is_some_and(|planned| match way {
+                Way::Packages => planned.branch == driver.version.branch,
+                _ => planned == driver.version,
+            });
         ListedDriver {
             version: driver.version,
             installed_by: installer(way, ours),

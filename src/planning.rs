@@ -227,11 +227,13 @@ impl<'a> Planner<'a> {
 
     fn in_bundle(&self, bundle: &Bundle, facts: &Facts) -> Result<InBundle, PlanningError> {
         let plans = bundle.plans()?;
-        let fits = |plan: &Plan| {
-            plan.database.sha256 == self.database.sha256
-                && plan.is_for(facts, self.database, self.begun).is_ok()
-        };
-        let fitting: Vec<_> = plans.iter().filter(|(_, plan)| fits(plan)).collect();
+        let fitting: Vec<_> = plans
+            .iter()
+            .filter(|(_, plan)| {
+                plan.database.sha256 == self.database.sha256
+                    && plan.is_for(facts, self.database, self.begun).is_ok()
+            })
+            .collect();
         match fitting.as_slice() {
             [(_, plan)] => return Ok(InBundle::Plan(Box::new(plan.clone()))),
             [] => {}

@@ -12,7 +12,7 @@ use super::run::{
     writing,
 };
 use super::{Problem, say};
-use crate::apply::result::{Ending, RunResult};
+use crate::apply::result::Ending;
 use crate::apply::{self, Account, Failure, RollbackScope, RunConfig, Unfinished};
 use crate::bundle::Bundle;
 use crate::causes;
@@ -371,9 +371,10 @@ fn may_begin(options: &Options, config: &RunConfig, plan: &Plan) -> Result<(), P
 /// The end of an apply with nothing to do. It is recorded for those who wait for it, unless the
 /// record says so already.
 fn done_without_changes(system: &System, reboot_required: bool) -> Ended {
-    let is_said =
-        |last: RunResult| last.state == Ending::Done && last.reboot_required == reboot_required;
-    let said = ended(system).ok().flatten().is_some_and(is_said);
+    let said = ended(system)
+        .ok()
+        .flatten()
+        .is_some_and(|last| last.state == Ending::Done && last.reboot_required == reboot_required);
     if said {
         Ended::Untouched
     } else {
@@ -441,12 +442,12 @@ fn plan_in_file(
 
 /// A bundle's plan by its name in it.
 fn named(bundle: &Bundle, name: &Path) -> Result<Option<Plan>, Problem> {
-    let is_it = |file: &str| {
-        Path::new(file) == name || Path::new(file).file_name() == Some(name.as_os_str())
-    };
     Ok(bundle
         .plans()?
         .into_iter()
-        .find(|(file, _)| is_it(file))
+        .find(|(file, _)| {
+            let file = Path::new(file);
+            file == name || file.file_name() == Some(name.as_os_str())
+        })
         .map(|(_, plan)| plan))
 }

@@ -22,7 +22,7 @@ use crate::operation::add_repository::MAX_KEY;
 use crate::operation::{Download, Operation, valid};
 use crate::paths;
 use crate::plan::Plan;
-use crate::planning::{Planner, PlanningError};
+use crate::planning::Planner;
 use crate::render::progress::ProgressPrinter;
 use crate::sum::short;
 use crate::system::trust::Trust;
@@ -219,7 +219,7 @@ fn stock_plan(os: &str, options: &CreateOptions, database: &Database) -> Result<
         ..Planner::new(database)
     };
     planner.observe_new(&mut facts, &request);
-    let refused = |e: PlanningError| {
+    let planned = planner.plan(facts, request).map_err(|e| {
         let is_without_gpu = e.is_without_gpu();
         let problem = locked.not_planned(e, &format!("--os {}", quoted(os)));
         if is_without_gpu {
@@ -227,8 +227,7 @@ fn stock_plan(os: &str, options: &CreateOptions, database: &Database) -> Result<
         } else {
             problem
         }
-    };
-    let planned = planner.plan(facts, request).map_err(refused)?;
+    })?;
     Ok(planned.plan)
 }
 
@@ -316,15 +315,17 @@ fn with_keys(plan: &Plan, sources: &Sources) -> Result<Plan, Problem> {
             .filter(|(key, _)| key.content.is_none())
         {
             let fetched = fetch_small(&url, MAX_KEY, sources).map_err(not_gathered)?;
-            let missing = || {
-                Problem::new(
-                    Exit::Later,
-                    format!("the repository has no signing key {url}"),
-                )
-            };
             key.content = Some(
-                key.checked(&fetched.ok_or_else(missing)?, &url)
-                    .map_err(BundleError::from)?,
+                key.checked(
+                    &fetched.ok_or_else(|| {
+                        Problem::new(
+                            Exit::Later,
+                            format!("the repository has no signing key {url}"),
+                        )
+                    })?,
+                    &url,
+                )
+                .map_err(BundleError::from)?,
             );
         }
     }
@@ -370,16 +371,17 @@ fn artifacts(
             }
             let began = Instant::now();
             let operation = &act.operation;
-            let working = |have| News::Working {
-                operation,
-                since: began.elapsed(),
-                bytes: Some((have, *size)),
-            };
             fetch(
                 system,
                 &wanted,
                 sources,
-                &mut |have| teller.tell(&working(have)),
+                &mut |have| {
+                    teller.tell(&News::Working {
+                        operation,
+                        since: began.elapsed(),
+                        bytes: Some((have, *size)),
+                    });
+                },
                 None,
             )
             .map_err(not_gathered)?;

@@ -155,24 +155,22 @@ fn clean(place: &Place, partial: bool, json: bool) -> Result<Exit, Problem> {
     let system = place.host()?;
     must_be_private(&system, &place.cache)?;
     let _lock = Lock::take(&system, Duration::ZERO, &mut |_| {})?;
-    let is_wanted = |f: &&Cached| !partial || matches!(f.state, State::Part | State::Rejected);
     let mut freed = 0;
-    let files = all(place, &system)?;
-    for file in files.iter().filter(is_wanted) {
-        let failed = |e| Problem::unexpected(format!("cannot remove {}: {e}", file.path.display()));
-        remove(&system, &file.path).map_err(failed)?;
+    let mut files = all(place, &system)?;
+    files.retain(|f| !partial || matches!(f.state, State::Part | State::Rejected));
+    for file in &files {
+        remove(&system, &file.path).map_err(|e| {
+            Problem::unexpected(format!("cannot remove {}: {e}", file.path.display()))
+        })?;
         freed += file.size;
     }
     if !partial {
         let bundles = place.cache.join(BUNDLES);
-        let failed = |e| Problem::unexpected(format!("cannot remove {}: {e}", bundles.display()));
-        system.remove_tree(&bundles).map_err(failed)?;
+        system.remove_tree(&bundles).map_err(|e| {
+            Problem::unexpected(format!("cannot remove {}: {e}", bundles.display()))
+        })?;
     }
-    let removed: Vec<_> = files
-        .iter()
-        .filter(is_wanted)
-        .map(|file| &*file.path)
-        .collect();
+    let removed: Vec<_> = files.iter().map(|file| &*file.path).collect();
     if json {
         let schema = "gpusetup.cache-clean/1";
         super::print_json(&Cleaned {

@@ -116,10 +116,14 @@ fn candidates(line: &Line) -> Vec<Candidate> {
     }
     let mut command = super::command();
     command.build();
-    let values = |command: &str, arg: &clap::Arg, typed: &str| {
-        of_argument(command, arg.get_id().as_str(), &line.words).map(|values| values(typed))
-    };
-    walk::candidates(&command, &line.words, line.current(), &values)
+    walk::candidates(
+        &command,
+        &line.words,
+        line.current(),
+        &|command, arg, typed| {
+            of_argument(command, arg.get_id().as_str(), &line.words).map(|values| values(typed))
+        },
+    )
 }
 
 type Values<'a> = Box<dyn Fn(&str) -> Vec<Candidate> + 'a>;

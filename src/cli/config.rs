@@ -245,13 +245,8 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
         .get_arguments()
         .filter_map(|a| a.get_long())
         .collect();
-    let line_of = |key: &String| {
-        text.lines()
-            .position(|l| l.trim_start().starts_with(key.as_str()))
-            .map_or(1, |n| n + 1)
-    };
     if let Some(key) = map.keys().find(|k| !known.contains(&k.as_str())) {
-        let line = line_of(key);
+        let line = line_of(text, key);
         let problem = Problem::usage(format!(
             "the config file {}: line {line}: there is no option `{key}`",
             path.display()
@@ -270,7 +265,7 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
         .iter()
         .find(|(key, Texts(values))| values.len() > 1 && !lists.contains(&key.as_str()))
     {
-        let (path, line) = (path.display(), line_of(key));
+        let (path, line) = (path.display(), line_of(text, key));
         let sentence =
             format!("the config file {path}: line {line}: `{key}` takes one text, not a list");
         return Err(Problem::usage(sentence).hint(format!(
@@ -279,12 +274,11 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
         )));
     }
     let (judges_off, flags) = (judges_off(&options), flags(&options));
-    let is_meant = |key: &str| judges_off.contains(&key) || flags.contains(&key);
-    if let Some((key, _)) = map
-        .iter()
-        .find(|(key, Texts(values))| *values == ["false"] && !is_meant(key))
-    {
-        let (path, line) = (path.display(), line_of(key));
+    if let Some((key, _)) = map.iter().find(|(key, Texts(values))| {
+        let is_meant = judges_off.contains(&key.as_str()) || flags.contains(&key.as_str());
+        *values == ["false"] && !is_meant
+    }) {
+        let (path, line) = (path.display(), line_of(text, key));
         let sentence = format!(
             "the config file {path}: line {line}: `{key}` takes a text, and YAML reads no, off and false as false"
         );
@@ -296,14 +290,20 @@ fn read(path: &Path, text: &str) -> Result<Defaults, Problem> {
         );
     }
     // A flag that is false is not given.
-    let says = |key: &String, values: &Vec<String>| {
-        !values.is_empty() && (*values != ["false"] || judges_off.contains(&key.as_str()))
-    };
     Ok(map
         .into_iter()
         .map(|(key, Texts(values))| (key, values))
-        .filter(|(key, values)| says(key, values))
+        .filter(|(key, values)| {
+            !values.is_empty() && (*values != ["false"] || judges_off.contains(&key.as_str()))
+        })
         .collect())
+}
+
+/// The line that sets a key.
+fn line_of(text: &str, key: &str) -> usize {
+    text.lines()
+        .position(|line| line.trim_start().starts_with(key))
+        .map_or(1, |n| n + 1)
 }
 
 /// `--config FILE`, found before clap reads the rest.

@@ -175,6 +175,30 @@ struct Listed {
     rows: Vec<serde_json::Value>,
 }
 
+/// Refuses a condition that this list cannot be limited by.
+fn must_take_conditions(options: &ListOptions) -> Result<(), Problem> {
+    let given = [
+        ("for", options.of.is_some()),
+        ("cuda", options.cuda.is_some()),
+        ("driver", options.driver.is_some()),
+        ("kernel", options.kernel.is_some()),
+        ("os", options.os.is_some()),
+    ];
+    let taken = options.kind.conditions();
+    let Some((name, _)) = given.iter().find(|(name, is)| *is && !taken.contains(name)) else {
+        return Ok(());
+    };
+    let taken: Vec<_> = taken.iter().map(|name| format!("--{name}")).collect();
+    let taken = if taken.is_empty() {
+        "no condition".to_owned()
+    } else {
+        taken.join(", ")
+    };
+    let kind = options.kind.name();
+    let sentence = format!("`db list {kind}` cannot be limited by --{name}");
+    Err(Problem::usage(sentence).hint(format!("it takes {taken}")))
+}
+
 fn list(options: &ListOptions) -> Result<(), Problem> {
     let ListOptions {
         kind,
@@ -187,33 +211,7 @@ fn list(options: &ListOptions) -> Result<(), Problem> {
         from,
     } = options;
     let database = from.open()?;
-    let given = [
-        ("for", of.is_some()),
-        ("cuda", cuda.is_some()),
-        ("driver", driver.is_some()),
-        ("kernel", kernel.is_some()),
-        ("os", os.is_some()),
-    ];
-    if let Some((name, _)) = given
-        .iter()
-        .find(|(name, is)| *is && !kind.conditions().contains(name))
-    {
-        let takes: Vec<_> = kind
-            .conditions()
-            .iter()
-            .map(|name| format!("--{name}"))
-            .collect();
-        let takes = if takes.is_empty() {
-            "no condition".to_owned()
-        } else {
-            takes.join(", ")
-        };
-        return Err(Problem::usage(format!(
-            "`db list {}` cannot be limited by --{name}",
-            kind.name()
-        ))
-        .hint(format!("it takes {takes}")));
-    }
+    must_take_conditions(options)?;
     // A part of a name is enough to look for GPUs and instances; anything else needs one GPU.
     let by_name = matches!(kind, Kind::Gpus | Kind::Instances);
     let gpu = match of.as_deref() {

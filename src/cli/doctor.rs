@@ -9,7 +9,7 @@ use crate::apply;
 use crate::causes;
 use crate::compat::Database;
 use crate::doctor::{
-    CHECKS, Check, EvidenceSources, Finding, Remediation, Report, Scheduler, Seen, examine, gather,
+    CHECKS, EvidenceSources, Finding, Remediation, Report, Scheduler, Seen, examine, gather,
 };
 use crate::exit::Exit;
 use crate::ids::CheckId;
@@ -147,8 +147,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
         .map(|id| known(id))
         .collect::<Result<Vec<_>, _>>()?;
     if only.is_empty() && options.profile != Profile::All {
-        let of = |c: &&Check| c.runtime == (options.profile == Profile::Runtime);
-        only.extend(CHECKS.iter().filter(of).map(|c| c.id));
+        only.extend(
+            CHECKS
+                .iter()
+                .filter(|c| c.runtime == (options.profile == Profile::Runtime))
+                .map(|c| c.id),
+        );
     }
     if options.list_checks {
         match options.is_json() {
@@ -176,12 +180,11 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
         [..] => return Err(Problem::usage("only one report at a time can be diagnosed")),
     };
     if let Some(path) = &options.html {
-        let failed = |e| Problem::unexpected(format!("cannot write {}: {e}", path.display()));
         output::write(
             path,
             render::report::html(&report, origin.as_deref()).as_bytes(),
         )
-        .map_err(failed)?;
+        .map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", path.display())))?;
     }
     if let Some(origin) = origin.as_ref().filter(|_| !options.is_text()) {
         say(&format!("from {origin}"));
@@ -448,10 +451,12 @@ fn listed(only: &[CheckId]) -> Checks {
         reads: None,
         elsewhere: Some(place),
     });
-    let wanted = |check: &ListedCheck| only.is_empty() || only.contains(&check.id);
     Checks {
         schema: "gpusetup.checks/1",
-        checks: own.chain(others).filter(wanted).collect(),
+        checks: own
+            .chain(others)
+            .filter(|check| only.is_empty() || only.contains(&check.id))
+            .collect(),
     }
 }
 

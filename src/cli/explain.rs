@@ -94,25 +94,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     if let Some(article) = subject::numbered(&words, language) {
         return print_article(article, options, language);
     }
-    match words.as_slice() {
-        [layer]
-            if is_layer(layer, options)?
-                && !(options.host.gpu.is_empty() && options.stock.os.is_none()) =>
-        {
-            return version(options, language, layer, "latest");
-        }
-        // "cuda toolkit" is a subject.
-        [layer, wanted] if is_layer(layer, options)? && !is_subject(&words) => {
-            return version(options, language, layer, wanted);
-        }
-        // A range has blanks: `>=12.4, <13`.
-        [layer, range @ ..]
-            if range.concat().starts_with(['<', '>', '=', '~', '^'])
-                && is_layer(layer, options)? =>
-        {
-            return version(options, language, layer, &range.concat());
-        }
-        _ => {}
+    if let Some((layer, wanted)) = layer_and_version(&words, options)? {
+        return version(options, language, layer, &wanted);
     }
     match subject::article(&words, options, language) {
         Ok(Some(article)) => return print_article(article, options, language),
@@ -121,31 +104,62 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
         Err(_) if words.len() >= MIN_PASTED_WORDS || paste::recognises(&whole)? => {}
         Err(problem) => return Err(problem),
     }
-    match words.as_slice() {
-        [layer] if is_layer(layer, options)? => return version(options, language, layer, "latest"),
-        [one]
-            if let Some((layer, wanted)) = one
-                .split_once("==")
-                .filter(|(layer, _)| is_layer(layer, options).is_ok_and(|is| is)) =>
-        {
+    if let [one] = words.as_slice() {
+        let (layer, wanted) = one.split_once("==").unwrap_or((one, "latest"));
+        if is_layer(layer, options)? {
             return version(options, language, layer, wanted);
         }
-        _ => {}
     }
-    // A known subject wins over a file, and a file over free text.
+    no_subject(&whole, words.len(), options, language)
+}
+
+/// A known subject wins over a file, and a file over free text.
+fn no_subject(
+    whole: &str,
+    words: usize,
+    options: &Options,
+    language: &Translation,
+) -> Result<Exit, Problem> {
     if let [only] = options.subject.as_slice()
         && input::metadata(Path::new(only)).is_some()
     {
         return paste::run(&log(only)?, options, language);
     }
-    if paste::recognises(&whole)? {
-        return paste::run(&whole, options, language);
+    if paste::recognises(whole)? {
+        return paste::run(whole, options, language);
     }
-    match words.as_slice() {
-        [_] if is_path(&whole) => log(&whole).and_then(|text| paste::run(&text, options, language)),
-        words if words.len() >= MIN_PASTED_WORDS => Err(subject::unknown_text(&whole)),
-        _ => Err(subject::unknown(&whole, options, language)),
+    match words {
+        1 if is_path(whole) => log(whole).and_then(|text| paste::run(&text, options, language)),
+        MIN_PASTED_WORDS.. => Err(subject::unknown_text(whole)),
+        _ => Err(subject::unknown(whole, options, language)),
     }
+}
+
+/// The layer and the version of it that these words ask about.
+fn layer_and_version<'a>(
+    words: &[&'a str],
+    options: &Options,
+) -> Result<Option<(&'a str, String)>, Problem> {
+    Ok(match words {
+        [layer]
+            if is_layer(layer, options)?
+                && !(options.host.gpu.is_empty() && options.stock.os.is_none()) =>
+        {
+            Some((layer, "latest".to_owned()))
+        }
+        // "cuda toolkit" is a subject.
+        [layer, wanted] if is_layer(layer, options)? && !is_subject(words) => {
+            Some((layer, (*wanted).to_owned()))
+        }
+        // A range has blanks: `>=12.4, <13`.
+        [layer, range @ ..]
+            if range.concat().starts_with(['<', '>', '=', '~', '^'])
+                && is_layer(layer, options)? =>
+        {
+            Some((layer, range.concat()))
+        }
+        _ => None,
+    })
 }
 
 /// A text of so many words is one that somebody pasted, and no subject.

@@ -114,9 +114,10 @@ pub(crate) fn read_facts(path: &Path) -> Result<Facts, Problem> {
 /// Whether a GPU's id in a facts file is one of NVIDIA's, or empty, as of a GPU that was given by
 /// its compute capability.
 fn is_nvidia(id: &str) -> bool {
-    let is_device =
-        |device: &str| device.len() == 4 && device.bytes().all(|b| b.is_ascii_hexdigit());
-    id.is_empty() || id.strip_prefix("10de:").is_some_and(is_device)
+    id.is_empty()
+        || id.strip_prefix("10de:").is_some_and(|device| {
+            device.len() == 4 && device.bytes().all(|b| b.is_ascii_hexdigit())
+        })
 }
 
 pub(crate) fn save(plan: &Plan, path: &Path) -> Result<(), Problem> {

@@ -9,8 +9,8 @@ use crate::compat::Database;
 use crate::database::embedded;
 use crate::exit::Exit;
 use crate::host::{
-    Facts, Gpu, GpuSource, Look, NotAHost, SpecError, StockError, add_offers, architecture_of,
-    assumed_gpus, assumptions, probe, stock,
+    Facts, Gpu, GpuSource, Look, SpecError, StockError, add_offers, architecture_of, assumed_gpus,
+    assumptions, probe, stock,
 };
 use crate::packages::Versions;
 use crate::private::{self, Extent};
@@ -148,11 +148,10 @@ fn examined(
         cache: options.cache.clone(),
         gpus,
     };
-    let refused = |e: NotAHost| match options.root {
+    let mut facts = probe(system, database, &look).map_err(|e| match options.root {
         Some(_) => not_a_host(e.to_string()),
         None => Problem::usage(e.to_string()),
-    };
-    let mut facts = probe(system, database, &look).map_err(refused)?;
+    })?;
     add(&mut facts);
     // A tree or a listing is a description: its GPUs are replaced. On this host they are there,
     // whatever else is assumed.

@@ -208,6 +208,55 @@ fn denied(what: &str, path: &Path, e: &io::Error) -> Problem {
     }
 }
 
+/// A release of gpusetup, or the newest one.
+struct Release<'a> {
+    from: &'a str,
+    /// The same without logins.
+    shown: &'a str,
+    wanted: Option<&'a str>,
+    sources: &'a Sources,
+}
+
+impl Release<'_> {
+    fn refused(&self, why: &str) -> Problem {
+        Problem::integrity(format!("the release at {} is refused: {why}", self.shown))
+    }
+
+    fn read(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>, Problem> {
+        let at = upstream::below(self.from, self.wanted, name);
+        upstream::read(&at, limit, self.sources)
+    }
+
+    fn file(&self, name: &str, limit: u64) -> Result<Vec<u8>, Problem> {
+        self.read(name, limit)?.ok_or_else(|| {
+            let at = upstream::below(self.shown, self.wanted, name);
+            Problem::new(Exit::Later, format!("there is no {at}"))
+        })
+    }
+
+    /// Its archive for this machine.
+    fn archive<'s>(&self, sums: &'s str) -> Result<Entry<'s>, Problem> {
+        let mut entries = archives_in(sums);
+        if entries.len() > 1 {
+            entries.retain(|entry| Some(entry.version) == self.wanted);
+            if entries.is_empty() {
+                return Err(self
+                    .refused("it has several versions")
+                    .hint("--to VERSION names one"));
+            }
+        }
+        let Some(entry) = entries.into_iter().next() else {
+            return Err(self.refused(&format!("it is not for {ARCHITECTURE}")));
+        };
+        match self.wanted {
+            Some(wanted) if wanted != entry.version => {
+                Err(self.refused(&format!("it is version {}", entry.version)))
+            }
+            _ => Ok(entry),
+        }
+    }
+}
+
 fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
     let (prefix, receipt) = installed("update")?;
     let usual = Some(receipt.from.clone())
@@ -231,52 +280,32 @@ fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
     };
     let signers = upstream::signers(&options.key, "releases", &lists)?;
     let wanted = options.to.as_deref();
-    let shown = without_logins(&from);
-    let refused =
-        |why: &str| Problem::integrity(format!("the release at {shown} is refused: {why}"));
-    let read =
-        |name: &str, limit| upstream::read(&upstream::below(&from, wanted, name), limit, &sources);
-    let file = |name: &str, limit| {
-        let absent = || {
-            Problem::new(
-                Exit::Later,
-                format!("there is no {}", upstream::below(&shown, wanted, name)),
-            )
-        };
-        read(name, limit)?.ok_or_else(absent)
+    let shown = &*without_logins(&from);
+    let release = Release {
+        from: &from,
+        shown,
+        wanted,
+        sources: &sources,
     };
-    let sums = file(SUMS, MAX_SUMS)?;
-    let signatures = read(&format!("{SUMS}.minisig"), MAX_SIGNATURES)?;
+    let sums = release.file(SUMS, MAX_SUMS)?;
+    let signatures = release.read(&format!("{SUMS}.minisig"), MAX_SIGNATURES)?;
     let signatures = signatures
-        .ok_or_else(|| refused(&format!("it is not signed, there is no {SUMS}.minisig")))?;
+        .ok_or_else(|| release.refused(&format!("it is not signed, there is no {SUMS}.minisig")))?;
     let signatures = String::from_utf8_lossy(&signatures);
     let today = today();
     // Whoever names a release may mean an old one.
     signers
         .verify(SUMS, &sums, &signatures, wanted.is_none().then_some(&today))
         .map_err(|e| match e {
-            SignatureError::Expired { day } => expired(&shown, &day, &today),
-            e => refused(&e.to_string()),
+            SignatureError::Expired { day } => expired(shown, &day, &today),
+            e => release.refused(&e.to_string()),
         })?;
     let sums = String::from_utf8_lossy(&sums);
-    let entries = archives_in(&sums);
-    let entry = match entries.as_slice() {
-        [] => return Err(refused(&format!("it is not for {ARCHITECTURE}"))),
-        [one] => one,
-        many => {
-            let asked = many.iter().find(|entry| Some(entry.version) == wanted);
-            asked
-                .ok_or_else(|| refused("it has several versions").hint("--to VERSION names one"))?
-        }
-    };
     let Entry {
         name,
         sum,
         version: offered,
-    } = *entry;
-    if wanted.is_some_and(|wanted| wanted != offered) {
-        return Err(refused(&format!("it is version {offered}")));
-    }
+    } = release.archive(&sums)?;
     let done = |changed, files| Done {
         schema: "gpusetup.self-update/1",
         version: VERSION,
@@ -299,13 +328,13 @@ fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
             ),
         );
     }
-    let archive = file(name, MAX_BYTES)?;
+    let archive = release.file(name, MAX_BYTES)?;
     if sha256(&archive) != sum {
-        return Err(refused(&format!(
+        return Err(release.refused(&format!(
             "{name} is not what {SUMS} says: it was damaged on its way, or changed"
         )));
     }
-    let files = unpacked(&archive).map_err(|e| refused(&format!("{name}: {e}")))?;
+    let files = unpacked(&archive).map_err(|e| release.refused(&format!("{name}: {e}")))?;
     let new = Receipt {
         version: offered.to_owned(),
         from: receipt.from.clone(),
@@ -324,9 +353,9 @@ fn update(options: &UpdateOptions) -> Result<Exit, Problem> {
 /// That nobody has signed the newest release for too long: somebody may keep newer ones from this
 /// host.
 fn expired(from: &str, day: &str, today: &str) -> Problem {
-    let date = |text: &str| text.parse::<jiff::civil::Date>().ok();
-    let days = date(day)
-        .zip(date(today))
+    let [last, now] = [day, today].map(|text| text.parse::<jiff::civil::Date>().ok());
+    let days = last
+        .zip(now)
         .and_then(|(last, now)| last.until(now).ok())
         .map(|span| span.get_days());
     let past = days.map_or_else(String::new, |days| {
@@ -349,14 +378,15 @@ struct Entry<'a> {
 /// right.
 fn archives_in(sums: &str) -> Vec<Entry<'_>> {
     let end = format!("-{ARCHITECTURE}-linux.tar.gz");
-    let entry = |line| {
-        let (sum, name) = str::split_once(line, "  ")?;
-        let version = name.strip_prefix("gpusetup-")?.strip_suffix(&end)?;
-        semver::Version::parse(version)
-            .is_ok()
-            .then_some(Entry { sum, name, version })
-    };
-    sums.lines().filter_map(entry).collect()
+    sums.lines()
+        .filter_map(|line| {
+            let (sum, name) = str::split_once(line, "  ")?;
+            let version = name.strip_prefix("gpusetup-")?.strip_suffix(&end)?;
+            semver::Version::parse(version)
+                .is_ok()
+                .then_some(Entry { sum, name, version })
+        })
+        .collect()
 }
 
 /// Files below a prefix: their modes, and their bytes.
@@ -410,18 +440,7 @@ fn put_files(
     new: &Receipt,
     files: &Files,
 ) -> Result<(), Problem> {
-    let failed = |path: &str| {
-        let path = prefix.join(path);
-        move |e: io::Error| denied("write", &path, &e)
-    };
-    let put = |path: &str, (mode, bytes): &(u32, Vec<u8>)| {
-        if let Some(parent) = Path::new(path).parent() {
-            below.make_directories(parent, 0o755)?;
-        }
-        below.write(path, bytes, *mode)
-    };
-    let program = &files[PROGRAM];
-    put(NEW_PROGRAM, program).map_err(failed(NEW_PROGRAM))?;
+    put(below, prefix, NEW_PROGRAM, &files[PROGRAM])?;
     let start = prefix.join(NEW_PROGRAM).to_string_lossy().into_owned();
     let said = System::live().run(&Program::new([start.as_str(), "--version"]));
     if !said
@@ -443,17 +462,33 @@ fn put_files(
         files: files_of_both.collect(),
         ..old.clone()
     };
-    put(RECEIPT, &(0o644, both.text().into_bytes())).map_err(failed(RECEIPT))?;
+    put(below, prefix, RECEIPT, &(0o644, both.text().into_bytes()))?;
     for (path, file) in files.iter().filter(|(path, _)| *path != PROGRAM) {
-        put(path, file).map_err(failed(path))?;
+        put(below, prefix, path, file)?;
     }
     below
         .rename(NEW_PROGRAM, PROGRAM)
-        .map_err(failed(PROGRAM))?;
+        .map_err(|e| denied("write", &prefix.join(PROGRAM), &e))?;
     for path in old.files.difference(&new.files) {
-        below.remove(path).map_err(failed(path))?;
+        below
+            .remove(path)
+            .map_err(|e| denied("write", &prefix.join(path), &e))?;
     }
-    put(RECEIPT, &(0o644, new.text().into_bytes())).map_err(failed(RECEIPT))
+    put(below, prefix, RECEIPT, &(0o644, new.text().into_bytes()))
+}
+
+/// Writes a file below the prefix, with its folders.
+fn put(
+    below: &System,
+    prefix: &Path,
+    path: &str,
+    (mode, bytes): &(u32, Vec<u8>),
+) -> Result<(), Problem> {
+    let folder = Path::new(path).parent().unwrap_or(Path::new(""));
+    below
+        .make_directories(folder, 0o755)
+        .and_then(|_| below.write(path, bytes, *mode))
+        .map_err(|e| denied("write", &prefix.join(path), &e))
 }
 
 fn uninstall(options: &UninstallOptions) -> Result<Exit, Problem> {
@@ -490,7 +525,6 @@ fn uninstall(options: &UninstallOptions) -> Result<Exit, Problem> {
         return done(false).tell(options.form, "Nothing was changed.");
     }
     let below = System::at(&prefix);
-    let failed = |path: &str, e: &io::Error| denied("remove", &prefix.join(path), e);
     // The program before the receipt: what is left can be removed by a second run of install.sh.
     let last = [PROGRAM, RECEIPT];
     let first = receipt
@@ -499,7 +533,9 @@ fn uninstall(options: &UninstallOptions) -> Result<Exit, Problem> {
         .map(String::as_str)
         .filter(|path| !last.contains(path));
     for path in first.chain(last) {
-        below.remove(path).map_err(|e| failed(path, &e))?;
+        below
+            .remove(path)
+            .map_err(|e| denied("remove", &prefix.join(path), &e))?;
     }
     // A folder below the prefix that is a link was not followed.
     if let Some(left) = receipt
@@ -525,7 +561,7 @@ fn uninstall(options: &UninstallOptions) -> Result<Exit, Problem> {
         if is_ours && below.list(folder).is_ok_and(|names| names.is_empty()) {
             below
                 .remove_tree(folder)
-                .map_err(|e| failed(&folder.to_string_lossy(), &e))?;
+                .map_err(|e| denied("remove", &prefix.join(folder), &e))?;
         }
     }
     done(true).tell(
@@ -550,17 +586,18 @@ fn verify(file: &Path, keys: &[PathBuf], form: JsonOption) -> Result<Exit, Probl
     let bytes = upstream::read(&name, MAX_BYTES, &sources)?;
     let bytes = bytes.ok_or_else(|| Problem::usage(format!("there is no {shown}")))?;
     let signatures = upstream::read(&format!("{name}.minisig"), MAX_SIGNATURES, &sources)?;
-    let unsigned = || {
+    let signatures = signatures.ok_or_else(|| {
         wrong(&format_args!(
             "it is not signed, there is no {shown}.minisig"
         ))
-    };
-    let signatures = signatures.ok_or_else(unsigned)?;
+    })?;
     let signatures = String::from_utf8_lossy(&signatures);
-    let verified = |today| signers.verify(upstream::name_at(&name), &bytes, &signatures, today);
-    let comments = verified(None).map_err(|e| wrong(&e))?;
+    let name = upstream::name_at(&name);
+    let comments = signers
+        .verify(name, &bytes, &signatures, None)
+        .map_err(|e| wrong(&e))?;
     // What was installed while it was good is still what was signed.
-    let expired = match verified(Some(&today())) {
+    let expired = match signers.verify(name, &bytes, &signatures, Some(&today())) {
         Err(SignatureError::Expired { day }) => Some(day),
         _ => None,
     };

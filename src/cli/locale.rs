@@ -12,10 +12,9 @@ pub(crate) fn speaks_unicode() -> bool {
 
 /// The locale whose letters are used: the first variable that is set.
 fn of_letters(variable: impl Fn(&str) -> Option<String>) -> String {
-    let set = |name| variable(name).filter(|v| !v.is_empty());
-    set("LC_ALL")
-        .or_else(|| set("LC_CTYPE"))
-        .or_else(|| set("LANG"))
+    ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| variable(name).filter(|value| !value.is_empty()))
         .unwrap_or_default()
 }
 

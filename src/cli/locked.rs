@@ -12,7 +12,7 @@ use crate::operation::{Operation, Packages};
 use crate::packages::{Versions, of, offered_versions};
 use crate::plan::{LockError, LockFile, Plan, Step, StepId};
 use crate::planning::PlanningError;
-use crate::resolve::{Method, SelectedCuda, Selection, ToolkitMethod};
+use crate::resolve::{Method, Selection, ToolkitMethod};
 use crate::system::System;
 use crate::system::input;
 use crate::system::output;
@@ -26,15 +26,16 @@ pub(crate) struct Locked(Option<(PathBuf, LockFile)>);
 
 impl Locked {
     pub(crate) fn read(path: Option<&PathBuf>, trust: &TrustOptions) -> Result<Self, Problem> {
-        let read = |path: &PathBuf| {
+        path.map(|path| {
             let text = match path.as_os_str() == input::STANDARD_INPUT {
                 true => input::json_or_standard_input(path).map_err(unread)?,
                 false => input::json(path, &trust.where_root_acts()?).map_err(or_trust_owner)?,
             };
             let lock = LockFile::read(&text).map_err(|e| refused(path, &e))?;
             Ok((path.clone(), lock))
-        };
-        path.map(read).transpose().map(Self)
+        })
+        .transpose()
+        .map(Self)
     }
 
     pub(crate) fn file(&self) -> Option<&LockFile> {
@@ -74,11 +75,10 @@ impl Locked {
             .filter(|step| is_listed(plan, step))
             .flat_map(names_in)
             .collect();
-        let is_gone = |(name, version): &(&String, &String)| {
+        let gone = lock.packages.iter().filter(|(name, version)| {
             (is_complete || listed.contains(*name))
                 && offered.get(*name).is_some_and(|other| other != *version)
-        };
-        let gone = lock.packages.iter().filter(is_gone);
+        });
         let gone: Vec<_> = gone
             .map(|(name, version)| format!("{name} {version} (not in the package lists)"))
             .collect();
@@ -224,27 +224,24 @@ fn installs_packages(step: &Step) -> bool {
 
 /// The packages that the plan installs in one version, whatever the repositories have.
 fn planned_versions(plan: &Plan) -> impl Iterator<Item = (String, String)> {
-    let version =
-        |wanted: &Packages, name: &String| Some((name.clone(), wanted.versions.get(name)?.clone()));
-    plan.packages().flat_map(move |wanted| {
+    plan.packages().flat_map(|wanted| {
         wanted
             .install
             .iter()
-            .filter_map(move |name| version(wanted, name))
+            .filter_map(|name| Some((name.clone(), wanted.versions.get(name)?.clone())))
     })
 }
 
 /// Whether the toolkit that a step installs comes from packages of NVIDIA's repository.
 fn from_repository(chosen: &Selection, id: StepId) -> bool {
-    let of_step = |cuda: &&SelectedCuda| match id {
-        StepId::InstallFurtherCuda(series) => cuda.version.series() == series,
-        _ => true,
-    };
     let mut all = chosen
         .cuda
         .iter()
         .chain(chosen.toolkits.iter().map(|toolkit| &toolkit.cuda))
-        .filter(of_step);
+        .filter(|cuda| match id {
+            StepId::InstallFurtherCuda(series) => cuda.version.series() == series,
+            _ => true,
+        });
     all.next()
         .is_some_and(|cuda| cuda.method == Some(ToolkitMethod::Repository))
 }

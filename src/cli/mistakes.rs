@@ -86,9 +86,8 @@ pub(crate) fn known(
         }
         ErrorKind::UnknownArgument => {
             let typed = context(ContextKind::InvalidArg)?;
-            let is_near = |meant: &&str| strsim::damerau_levenshtein(typed, meant) <= MAX_EDITS;
             let meant = context(ContextKind::SuggestedArg)
-                .filter(is_near)
+                .filter(|meant| strsim::damerau_levenshtein(typed, meant) <= MAX_EDITS)
                 .map(|meant| misspelled(typed, meant, &words));
             no_argument(typed, &words, commands).or(meant)
         }

@@ -37,20 +37,24 @@ pub(crate) fn checked(
     let root = root.as_deref();
     for path in [&own.key, &own.certificate] {
         // They become words of a script that DKMS reads.
-        let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._+-".contains(b);
-        if !path.as_os_str().as_encoded_bytes().iter().all(plain) {
+        if !path
+            .as_os_str()
+            .as_encoded_bytes()
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"/._+-".contains(b))
+        {
             let why = "its path has other characters than letters, digits and ._+-";
             return Err(Problem::usage(format!("{}: {why}", path.display())));
         }
     }
-    let seen = |flag: &str, path: &Path| {
-        root.map_or_else(|| Ok(path.to_owned()), |root| in_tree(flag, path, root))
-    };
     let named = (key, certificate);
-    let (key, certificate) = (
-        seen("mok-key", &own.key)?,
-        seen("mok-cert", &own.certificate)?,
-    );
+    let (key, certificate) = match root {
+        None => (own.key.clone(), own.certificate.clone()),
+        Some(root) => (
+            in_tree("mok-key", &own.key, root)?,
+            in_tree("mok-cert", &own.certificate, root)?,
+        ),
+    };
     let trust = Trust::where_root_acts(&[])?;
     let content =
         |path: &Path| input::bytes(input::open_trusted(path, &trust)?, path, MAX_KEY_BYTES);
@@ -152,17 +156,14 @@ fn in_tree(flag: &str, path: &Path, root: &Path) -> Result<PathBuf, Problem> {
         .canonical(path)
         .ok()
         .filter(|inside| tree.exists(inside));
-    let missing = || {
+    inside.map(|inside| beneath(root, &inside)).ok_or_else(|| {
         let (tree, to) = (root.display(), beneath(root, path));
         let why = format!(
             "{tree} has no {shown}, where DKMS of the tree reads it: copy it to {} first",
             to.display()
         );
         Problem::usage(format!("--{flag}: {why}"))
-    };
-    inside
-        .map(|inside| beneath(root, &inside))
-        .ok_or_else(missing)
+    })
 }
 
 fn beneath(root: &Path, path: &Path) -> PathBuf {
@@ -182,10 +183,11 @@ fn is_certificate(bytes: &[u8]) -> bool {
 
 /// Whether a text in PEM has a block of this kind, such as `RSA PRIVATE KEY` for `PRIVATE KEY`.
 fn has_pem(bytes: &[u8], kind: &str) -> bool {
-    let is_start = |line: &str| {
-        line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{kind}-----"))
-    };
-    std::str::from_utf8(bytes).is_ok_and(|text| text.lines().any(is_start))
+    std::str::from_utf8(bytes).is_ok_and(|text| {
+        text.lines().any(|line| {
+            line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{kind}-----"))
+        })
+    })
 }
 
 /// Whether these are the bytes of a private key in PEM that is encrypted: in PKCS#8, or in the
@@ -234,9 +236,12 @@ fn exchanged(
 /// recommends RSA-2048 or better.
 const RSA_BITS: usize = 2048;
 
+fn day(time: &str) -> String {
+    format!("{}-{}-{}", &time[..4], &time[4..6], &time[6..8])
+}
+
 /// Why a certificate cannot sign modules at a time, as `YYYYMMDDhhmmss`.
 fn unfit_now(certificate: &Certificate, now: &str) -> Option<String> {
-    let day = |time: &str| format!("{}-{}-{}", &time[..4], &time[4..6], &time[6..8]);
     match certificate {
         Certificate {
             signs_code: Some(false),
@@ -273,12 +278,11 @@ fn unfit_key(certificate: &Certificate) -> Option<String> {
 
 /// The command that makes a pair that works, beside the key.
 fn new_pair(key: &Path) -> String {
-    let at = |name: &str| quoted_path(&key.with_file_name(name));
+    let [key, certificate] =
+        ["rsa-modules.key", "rsa-modules.der"].map(|name| quoted_path(&key.with_file_name(name)));
     format!(
         "sudo openssl req -new -x509 -nodes -newkey rsa:2048 -sha256 -days 3650 -subj /CN=modules -addext extendedKeyUsage=codeSigning \
-         -keyout {} -outform DER -out {}",
-        at("rsa-modules.key"),
-        at("rsa-modules.der")
+         -keyout {key} -outform DER -out {certificate}"
     )
 }
 

@@ -487,9 +487,11 @@ impl SourceOptions {
         if let Some(file) = &self.ca_cert {
             certificates(file).map_err(|why| refused("ca-cert", &why))?;
         }
-        let absolute =
-            |file: &PathBuf| std::path::absolute(file).map_err(|e| refused("ca-cert", &e));
-        let ca_cert = self.ca_cert.as_ref().map(absolute).transpose()?;
+        let ca_cert = self
+            .ca_cert
+            .as_ref()
+            .map(|file| std::path::absolute(file).map_err(|e| refused("ca-cert", &e)))
+            .transpose()?;
         if !self.offline {
             check_proxies().map_err(|e| Problem::usage(e.to_string()))?;
         }

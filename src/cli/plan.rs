@@ -305,18 +305,17 @@ fn on_other_machine(options: &Options, database: &Database, os: &Os, arch: &str)
     } else {
         "ubuntu-24.04"
     };
-    let has_gpus = |other: &&str| {
-        let needed = options
-            .host
-            .gpu
-            .iter()
-            .filter_map(|gpu| architecture_of(database, gpu));
-        needed.into_iter().all(|needed| needed == **other)
-    };
     let others = ["aarch64", "x86_64"]
         .into_iter()
         .filter(|other| *other != arch)
-        .filter(has_gpus);
+        .filter(|other| {
+            let needed = options
+                .host
+                .gpu
+                .iter()
+                .filter_map(|gpu| architecture_of(database, gpu));
+            needed.into_iter().all(|needed| needed == **other)
+        });
     let gpus = options.host.gpu.as_slice();
     if gpus.is_empty() {
         return None;
@@ -389,53 +388,46 @@ fn origins(options: &Options, sources: &Sources) -> Vec<String> {
         .collect()
 }
 
+/// The options that ask for the plan again on its own host.
+fn request_options(options: &Options, plan: &Plan, left_out: &[&Gpu]) -> Vec<String> {
+    // The host itself has the GPUs that were assumed here; a tree has none.
+    let mut request = plan.request.clone();
+    if options.host.root.is_none() {
+        request.assumed_gpus.clear();
+        request
+            .leave_out
+            .retain(|address| !left_out.iter().any(|gpu| gpu.address == *address));
+    }
+    if options.request.locked.is_some() {
+        request = request.beside_lock();
+    }
+    // The default in a container is the toolkit alone.
+    let is_container = plan.host.machine.kind == MachineKind::Container;
+    let has_both = request.driver == Want::Best && request.cuda.is_wanted();
+    let profile = (is_container && has_both).then(|| "--profile compute".to_owned());
+    // An assumed GPU has its bus address on that host only.
+    let places = left_out.iter().map(|_| "--leave-out BUS_ID".to_owned());
+    let asked = Some(request.options()).filter(|asked| !asked.is_empty());
+    asked.into_iter().chain(profile).chain(places).collect()
+}
+
 /// The command that carries the plan out.
 fn next(options: &Options, sources: &Sources, plan: &Plan) -> String {
-    let folders = origins(options, sources).into_iter();
-    let is_left_out = |gpu: &&Gpu| gpu.assumed && plan.request.leaves_out(gpu);
     let is_whole = options.out.is_some() || options.host.root.is_some();
     let left_out: Vec<_> = plan
         .host
         .gpus
         .iter()
-        .filter(is_left_out)
+        .filter(|gpu| gpu.assumed && plan.request.leaves_out(gpu))
         .filter(|_| !is_whole)
         .collect();
-    let apply = match &options.out {
-        Some(path) => {
-            let parts = std::iter::once("sudo gpusetup apply".to_owned())
-                .chain(folders)
-                .chain([quoted_path(path)]);
-            parts.collect::<Vec<_>>().join(" ")
-        }
-        None => {
-            // The host itself has the GPUs that were assumed here; a tree has none.
-            let mut request = plan.request.clone();
-            if options.host.root.is_none() {
-                request.assumed_gpus.clear();
-                request
-                    .leave_out
-                    .retain(|address| !left_out.iter().any(|gpu| gpu.address == *address));
-            }
-            if options.request.locked.is_some() {
-                request = request.beside_lock();
-            }
-            // The default in a container is the toolkit alone.
-            let is_container = plan.host.machine.kind == MachineKind::Container;
-            let has_both = request.driver == Want::Best && request.cuda.is_wanted();
-            let profile = (is_container && has_both).then(|| "--profile compute".to_owned());
-            // An assumed GPU has its bus address on that host only.
-            let places = left_out.iter().map(|_| "--leave-out BUS_ID".to_owned());
-            let parts = std::iter::once("sudo gpusetup apply".to_owned())
-                .chain(folders)
-                .chain([request.options()]);
-            let parts = parts.chain(profile).chain(places);
-            parts
-                .filter(|part| !part.is_empty())
-                .collect::<Vec<_>>()
-                .join(" ")
-        }
-    };
+    let mut apply = vec!["sudo gpusetup apply".to_owned()];
+    apply.extend(origins(options, sources));
+    match &options.out {
+        Some(path) => apply.push(quoted_path(path)),
+        None => apply.extend(request_options(options, plan, &left_out)),
+    }
+    let apply = apply.join(" ");
     let login = if sources.mirrors.has_logins() {
         "; with the mirror's login"
     } else {
@@ -452,8 +444,11 @@ fn next(options: &Options, sources: &Sources, plan: &Plan) -> String {
         return visible(&format!("{apply}  # {place}{login}")).into_owned();
     }
     if options.facts.is_some() || options.stock.os.is_some() || !options.host.is_here() {
-        let name = |gpu: &&Gpu| gpu.name.clone().unwrap_or_else(|| gpu.pci_id.clone());
-        let names = left_out.iter().map(name).collect::<Vec<_>>().join(" and ");
+        let names = left_out
+            .iter()
+            .map(|gpu| gpu.name.clone().unwrap_or_else(|| gpu.pci_id.clone()))
+            .collect::<Vec<_>>()
+            .join(" and ");
         let places = if names.is_empty() {
             names
         } else {
@@ -471,9 +466,12 @@ fn next(options: &Options, sources: &Sources, plan: &Plan) -> String {
 /// anyone download the file: user-data is read by more than its machine. It is not repeated,
 /// because there may be a password in it.
 fn public(binary_url: &str) -> Result<(), Problem> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!&=+,;%".contains(c);
     let wrong = |why: &str| Err(Problem::usage(format!("--binary-url: {why}")));
-    if !binary_url.starts_with("https://") || !binary_url.chars().all(plain) {
+    if !binary_url.starts_with("https://")
+        || !binary_url
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-._~:/?#@!&=+,;%".contains(c))
+    {
         return wrong("an https:// address without blanks and quotes is expected");
     }
     if public_address(binary_url) != binary_url {

@@ -7,7 +7,7 @@ use super::terminal::filled;
 use crate::causes::tree;
 use crate::exit::Exit;
 use crate::plan::OtherHost;
-use crate::resolve::{Conflict, Hint, Premise};
+use crate::resolve::Conflict;
 use crate::system::input::InputError;
 use crate::system::trust::{Distrust, NoUser};
 use crate::text::{message, quoted, quoted_path, without_logins};
@@ -123,7 +123,6 @@ impl Problem {
 
     /// The failure as JSON, without the logins of addresses.
     pub(crate) fn json(&self) -> ErrorReport<'_> {
-        let command = |text: &'_ String| text.find("  # ").unwrap_or(text.len());
         ErrorReport {
             schema: "gpusetup.error/1",
             exit_code: self.exit.code(),
@@ -137,7 +136,7 @@ impl Problem {
             r#try: self
                 .tries
                 .iter()
-                .map(|text| without_logins(&text[..command(text)]))
+                .map(|text| without_logins(text.split("  # ").next().unwrap_or(text)))
                 .collect(),
         }
     }
@@ -203,20 +202,19 @@ impl From<NoUser> for Problem {
 
 impl From<Conflict> for Problem {
     fn from(conflict: Conflict) -> Self {
-        let because = |p: &Premise| {
-            if p.source.is_empty() {
-                p.text.clone()
-            } else {
-                format!("{} ({})", p.text, p.source)
-            }
-        };
-        let because = conflict.derivation.iter().map(because).collect();
+        let premises = conflict.derivation.iter();
+        let because = premises
+            .map(|p| match p.source.as_str() {
+                "" => p.text.clone(),
+                source => format!("{} ({source})", p.text),
+            })
+            .collect();
         let (tries, hints): (Vec<_>, Vec<_>) = conflict
             .hints
             .iter()
             .partition(|hint| hint.command().is_some());
-        let texts = |hints: Vec<&Hint>| hints.into_iter().map(ToString::to_string).collect();
-        let (tries, hints) = (texts(tries), texts(hints));
+        let [tries, hints] =
+            [tries, hints].map(|hints| hints.into_iter().map(ToString::to_string).collect());
         Self {
             because,
             hints,

@@ -100,20 +100,22 @@ fn tell(options: &Options, unused: Vec<Unused>, removed: bool) -> Result<Exit, P
 
 /// What can go, a line each.
 fn text(unused: &[Unused]) -> String {
-    let line = |one: &Unused| {
-        let what = match one.kind {
-            UnusedKind::Download => "download",
-            UnusedKind::BrokenDownload => "incomplete or rejected download",
-            UnusedKind::BundlePackages => "packages from bundles",
-            UnusedKind::Leftover => "left by a run that ended early",
-            UnusedKind::Backup => "copy for an undo that is no longer possible",
-        };
-        let path = one_line(&one.path.to_string_lossy());
-        wrapped(
-            &format!("{:>9}  ", bytes(one.bytes)),
-            &format!("{path}: {what}"),
-            super::width(),
-        )
-    };
-    unused.iter().map(line).collect()
+    unused
+        .iter()
+        .map(|one| {
+            let what = match one.kind {
+                UnusedKind::Download => "download",
+                UnusedKind::BrokenDownload => "incomplete or rejected download",
+                UnusedKind::BundlePackages => "packages from bundles",
+                UnusedKind::Leftover => "left by a run that ended early",
+                UnusedKind::Backup => "copy for an undo that is no longer possible",
+            };
+            let path = one_line(&one.path.to_string_lossy());
+            wrapped(
+                &format!("{:>9}  ", bytes(one.bytes)),
+                &format!("{path}: {what}"),
+                super::width(),
+            )
+        })
+        .collect()
 }

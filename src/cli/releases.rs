@@ -23,15 +23,14 @@ where
 pub(crate) fn cuda<'a>(database: &'a Database, text: &str) -> Result<&'a CudaRelease, Problem> {
     let want: Want<CudaVersion> = want("cuda", text)?;
     let newest = database.cuda.iter().map(|release| release.version).max();
-    let wanted = || {
-        database
-            .cuda
-            .iter()
-            .filter(|release| want.accepts(release.version))
-    };
-    let found = wanted()
+    let mut wanted = database
+        .cuda
+        .iter()
+        .filter(|release| want.accepts(release.version));
+    let found = wanted
+        .clone()
         .find(|release| pages::can_be_chosen(database, release))
-        .or_else(|| wanted().next());
+        .or_else(|| wanted.next());
     found.ok_or_else(|| unknown("CUDA", text, newest, "gpusetup db list cuda"))
 }
 
@@ -54,17 +53,16 @@ pub(crate) fn branch<'a>(database: &'a Database, text: &str) -> Result<&'a Drive
 /// The page about the releases of this add-on that are wanted: `9.10`, `latest`.
 fn add_on(database: &Database, of: &AddOn, text: &str) -> Result<Article, Problem> {
     let want: Want<AddOnVersion> = want(&of.id.to_string(), text)?;
-    let known = || {
-        database
-            .add_on_archives(of.id)
-            .map(|archive| archive.version)
-    };
-    match known().any(|version| want.accepts(version)) {
+    let known: Vec<_> = database
+        .add_on_archives(of.id)
+        .map(|archive| archive.version)
+        .collect();
+    match known.iter().any(|version| want.accepts(*version)) {
         true => Ok(pages::add_on(database, of, &want)),
         false => Err(unknown(
             &of.title,
             text,
-            known().max(),
+            known.into_iter().max(),
             "gpusetup db list add-ons",
         )),
     }
@@ -81,12 +79,11 @@ pub(crate) fn page(database: &Database, layer: &str, text: &str) -> Result<Artic
 
 /// The page about the driver branch with this number, or of this release: `580`, `580.65.06`.
 pub(crate) fn of_branch(database: &Database, text: &str) -> Option<Article> {
-    let release = || {
+    let number = text.parse().ok().or_else(|| {
         database
             .driver(text.parse().ok()?)
             .map(|release| release.version.branch)
-    };
-    let number = text.parse().ok().or_else(release)?;
+    })?;
     Some(pages::branch(database, database.branch(number)?))
 }
 
@@ -113,11 +110,10 @@ pub(crate) fn of_system_or_release(database: &Database, name: &str) -> Option<Ar
 /// The CUDA release in a word: `12.8`, `cuda-12.8`, `cu128`, `cuda-toolkit-12-8`. A whole number
 /// alone may be an error or an Xid.
 fn cuda_named(name: &str) -> Option<String> {
-    let is_version =
-        |text: &&str| text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('.');
-    let number = ["cuda-", "cuda", ""]
-        .iter()
-        .find_map(|start| name.strip_prefix(start).filter(is_version));
+    let number = ["cuda-", "cuda", ""].iter().find_map(|start| {
+        name.strip_prefix(start)
+            .filter(|text| text.starts_with(|c: char| c.is_ascii_digit()) && text.contains('.'))
+    });
     if let Some(number) = number.or_else(|| Some(name).filter(|name| name.starts_with("cu1"))) {
         return Some(number.to_owned());
     }

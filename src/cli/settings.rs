@@ -164,13 +164,8 @@ fn lock(text: &str) -> Result<Lock, String> {
     if matches!(text, "default" | "off" | "false") {
         return Ok(Lock(None));
     }
-    let clock = |part: &str| {
-        let number = part.trim().to_ascii_lowercase();
-        let number = number.trim_end_matches("mhz").trim_end().parse().ok();
-        number.filter(|clock| (1..=MAX_MHZ).contains(clock))
-    };
-    let (least, most) = text.split_once(',').map_or((text, text), |pair| pair);
-    match (clock(least), clock(most)) {
+    let (least, most) = text.split_once(',').unwrap_or((text, text));
+    match (megahertz(least), megahertz(most)) {
         (Some(least), Some(most)) if least > most => Err(format!("MIN,MAX is expected, and {least} is more than {most}")),
         (Some(least), Some(most)) if least <= most => Ok(Lock(Some(Clocks { least, most }))),
         _ => Err("a clock in MHz, two as MIN,MAX, or default is expected; nvidia-smi -q -d SUPPORTED_CLOCKS shows what a GPU \
@@ -179,15 +174,20 @@ fn lock(text: &str) -> Result<Lock, String> {
     }
 }
 
+fn megahertz(text: &str) -> Option<u32> {
+    let number = text.trim().to_ascii_lowercase();
+    let number = number.trim_end_matches("mhz").trim_end().parse().ok();
+    number.filter(|clock| (1..=MAX_MHZ).contains(clock))
+}
+
 /// The file of a licence token, as NVIDIA's licence servers make them: a JSON Web Token.
 fn token(path: &Path) -> Result<TokenFile, Problem> {
     let refused = |why: &dyn std::fmt::Display| Problem::usage(format!("--vgpu-token: {why}"));
     let trust = Trust::where_root_acts(&[])?;
     let open = input::open_trusted(path, &trust).map_err(|e| refused(&e))?;
     let content = input::bytes(open, path, MAX_TOKEN).map_err(|e| refused(&e))?;
-    let is_token =
-        |text: &[u8]| text.starts_with(b"eyJ") && text.iter().filter(|c| **c == b'.').count() == 2;
-    if !is_token(content.trim_ascii()) {
+    let text = content.trim_ascii();
+    if !text.starts_with(b"eyJ") || text.iter().filter(|c| **c == b'.').count() != 2 {
         let what = "is no client configuration token, which begins with eyJ";
         return Err(refused(&format!("{} {what}", path.display())));
     }
@@ -211,11 +211,11 @@ impl SettingsOptions {
     ///
     /// If an option of a module is given two values, or a token cannot be read.
     pub(crate) fn settings(&self, root: Option<&Path>) -> Result<Settings, Problem> {
-        let mode = |mode| match mode {
+        let compute_mode = self.compute_mode.map(|mode| match mode {
             ComputeModeOption::Default => ComputeMode::Default,
             ComputeModeOption::ExclusiveProcess => ComputeMode::Exclusive,
             ComputeModeOption::Prohibited => ComputeMode::Prohibited,
-        };
+        });
         // In the order in which they are set: a change of the persistence mode may reset the
         // others.
         let states = [
@@ -227,8 +227,7 @@ impl SettingsOptions {
                 .map(|Lock(clocks)| DeviceState::GpuClocks(clocks)),
             self.memory_clocks
                 .map(|Lock(clocks)| DeviceState::MemoryClocks(clocks)),
-            self.compute_mode
-                .map(|chosen| DeviceState::ComputeMode(mode(chosen))),
+            compute_mode.map(DeviceState::ComputeMode),
             self.accounting
                 .map(|switch| DeviceState::Accounting(switch.is_on())),
         ];
@@ -252,18 +251,14 @@ impl SettingsOptions {
         let module_key = module_key
             .map(|(key, certificate)| module_key::checked(key, certificate, root))
             .transpose()?;
-        // YAML reads an unquoted off as false.
-        let layout = |text: &String| {
-            if text == "false" {
-                "off".to_owned()
-            } else {
-                text.clone()
-            }
-        };
         let stops_users = self.mig_services == MigServicesOption::Stop;
         let mig = self.mig.as_ref().map(|text| MigRequest {
             stops_users,
-            ..MigRequest::of(layout(text))
+            ..MigRequest::of(match text.as_str() {
+                // YAML reads an unquoted off as false.
+                "false" => "off".to_owned(),
+                layout => layout.to_owned(),
+            })
         });
         if stops_users && mig.is_none() {
             return Err(Problem::usage(

@@ -49,13 +49,9 @@ pub(crate) fn reboot_required(options: &RebootRequiredOptions) -> Result<Exit, P
     let system = system(&options.host);
     must_be_a_host(&system)?;
     let waits = apply::waits_for_boot(&system)?;
-    let is_due = || {
-        Ok::<_, Problem>(
-            ended(&system)?.is_some_and(|e| e.state == Ending::Done && e.reboot_required),
-        )
-    };
     // 1 is no error here: it is what `power_state.condition` wants to hear.
-    let reboot_required = waits || is_due()?;
+    let reboot_required =
+        waits || ended(&system)?.is_some_and(|e| e.state == Ending::Done && e.reboot_required);
     if options.form.json {
         super::print_json(&RebootRequired {
             schema: "gpusetup.reboot-required/1",

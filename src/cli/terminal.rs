@@ -126,9 +126,6 @@ const FIRST_VTE: u32 = 5001;
 /// Whether a terminal with these variables is known to show links. `FORCE_HYPERLINK` decides for
 /// those that are not known.
 fn has_links(variable: impl Fn(&str) -> Option<String>) -> bool {
-    let is = |name: &str, known: &[&str]| {
-        variable(name).is_some_and(|value| known.contains(&value.as_str()))
-    };
     if variable("CI").is_some_and(|value| !value.is_empty()) {
         return false;
     }
@@ -142,9 +139,9 @@ fn has_links(variable: impl Fn(&str) -> Option<String>) -> bool {
     }
     let vte = variable("VTE_VERSION").and_then(|version| version.parse::<u32>().ok());
     vte.is_some_and(|version| version >= FIRST_VTE)
-        || is("TERM_PROGRAM", &PROGRAMS)
-        || is("TERM", &TERMS)
-        || is("COLORTERM", &["xfce4-terminal"])
+        || variable("TERM_PROGRAM").is_some_and(|program| PROGRAMS.contains(&&*program))
+        || TERMS.contains(&&*term)
+        || variable("COLORTERM").is_some_and(|color| color == "xfce4-terminal")
         || MARKS.iter().any(|mark| variable(mark).is_some())
 }
 

@@ -142,10 +142,9 @@ fn to_undo(system: &System) -> Result<Vec<String>, Problem> {
 /// Removes the module files that gpusetup wrote.
 fn remove_modules(system: &System) -> Result<(), Problem> {
     for path in own_modules(system) {
-        let failed = |e: std::io::Error| {
-            Problem::unexpected(format!("cannot remove {}: {e}", path.display()))
-        };
-        system.remove(&path).map_err(failed)?;
+        system
+            .remove(&path)
+            .map_err(|e| Problem::unexpected(format!("cannot remove {}: {e}", path.display())))?;
     }
     Ok(())
 }
@@ -274,29 +273,32 @@ fn inventory(
     let Some(manager) = facts.os.package_manager else {
         return Ok(without_packages);
     };
-    let failed = |e: std::io::Error| {
-        let record = of(manager).record;
-        Problem::unexpected(format!(
-            "cannot ask {record} which packages are installed: {e}"
-        ))
-    };
     let installed = installed(options, system, manager)?;
-    let owners = owners(system, manager, &unwanted.places(facts)).map_err(failed)?;
-    let notes =
-        |of| repository_notes(system, database, &facts.os, &facts.machine.arch, of).map_err(failed);
-    let (notes, toolkit_notes, container_notes) = (
-        notes(RepositoryUse::Driver)?,
-        notes(RepositoryUse::Toolkit)?,
-        notes(RepositoryUse::Containers)?,
-    );
+    let owners = owners(system, manager, &unwanted.places(facts))
+        .map_err(|e| cannot_ask(of(manager).record, &e))?;
+    let [notes, toolkit_notes, container_notes] = [
+        RepositoryUse::Driver,
+        RepositoryUse::Toolkit,
+        RepositoryUse::Containers,
+    ]
+    .map(|usage| {
+        repository_notes(system, database, &facts.os, &facts.machine.arch, usage)
+            .map_err(|e| cannot_ask(of(manager).record, &e))
+    });
     Ok(Inventory {
         installed,
         owners,
-        notes,
-        toolkit_notes,
-        container_notes,
+        notes: notes?,
+        toolkit_notes: toolkit_notes?,
+        container_notes: container_notes?,
         ..without_packages
     })
+}
+
+fn cannot_ask(record: &str, e: &std::io::Error) -> Problem {
+    Problem::unexpected(format!(
+        "cannot ask {record} which packages are installed: {e}"
+    ))
 }
 
 /// The installed packages: by the package manager's program, or by its record where no program of a
@@ -311,14 +313,11 @@ fn installed(
         record_file,
         ..
     } = of(manager);
-    let failed = |e: std::io::Error| {
-        Problem::unexpected(format!(
-            "cannot ask {record} which packages are installed: {e}"
-        ))
-    };
     match record_file {
-        _ if system.runs_programs() => packages::installed(system, manager).map_err(failed),
-        Some(file) => file.installed(system).map_err(failed),
+        _ if system.runs_programs() => {
+            packages::installed(system, manager).map_err(|e| cannot_ask(record, &e))
+        }
+        Some(file) => file.installed(system).map_err(|e| cannot_ask(record, &e)),
         None => {
             let says = format!(
                 "what is installed in {} is in a database that only {record} reads, and a dry run runs no program of a tree",

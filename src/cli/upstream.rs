@@ -91,14 +91,16 @@ pub(crate) fn store() -> Store {
 pub(crate) fn signers(keys: &[PathBuf], what: &str, lists: &Lists) -> Result<Signers, Problem> {
     let pinned = hooks::told("GPUSETUP_KEY_LIST").or_else(|| PINNED.map(str::to_owned));
     if keys.is_empty() {
-        let missing = || {
-            Problem::integrity(format!(
-                "this gpusetup was built without release keys, so it trusts no {what}"
-            ))
-            .hint("--key FILE trusts a minisign public key of your own")
-        };
-        return release_keys(&pinned.ok_or_else(missing)?, lists)
-            .map(|list| list.signers().clone());
+        return release_keys(
+            &pinned.ok_or_else(|| {
+                Problem::integrity(format!(
+                    "this gpusetup was built without release keys, so it trusts no {what}"
+                ))
+                .hint("--key FILE trusts a minisign public key of your own")
+            })?,
+            lists,
+        )
+        .map(|list| list.signers().clone());
     }
     // By its variable in the environment nobody would see it.
     let instead = if pinned.is_some() {

@@ -158,11 +158,9 @@ fn print_exports(
         .map(|t| t.path.as_path())
         .chain([link.as_path()])
         .collect();
-    let value = |name| environment::variable(name).unwrap_or_default();
-    let now = SearchPaths {
-        path: value("PATH"),
-        library_path: value("LD_LIBRARY_PATH"),
-    };
+    let [path, library_path] =
+        ["PATH", "LD_LIBRARY_PATH"].map(|name| environment::variable(name).unwrap_or_default());
+    let now = SearchPaths { path, library_path };
     super::print(&exports(toolkit, &others, &now, shell))?;
     Ok(Exit::Done)
 }

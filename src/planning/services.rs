@@ -18,9 +18,8 @@ pub(crate) fn running(
 
 /// The units that list instances for others, as far as the host has them.
 pub(crate) fn listers(system: &System, database: &Database) -> Vec<String> {
-    let is_there = |unit: &&str| succeeds(system, &["systemctl", "cat", unit]);
     units_of(database, |role| role == MigRole::Lister)
-        .filter(is_there)
+        .filter(|unit| succeeds(system, &["systemctl", "cat", unit]))
         .map(str::to_owned)
         .collect()
 }

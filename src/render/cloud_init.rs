@@ -78,66 +78,60 @@ pub(crate) fn files(plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-pub(crate) fn user_data(plan: &Plan, wishes: Wishes) -> String {
-    let mut config = String::new();
-    let mut key = |name: &str, value: &str| {
-        let _ = writeln!(config, "      {name}: {}", quoted(value));
-    };
+/// The lines of the configuration file, indented.
+#[derive(Default)]
+struct Config(String);
+
+impl Config {
+    fn key(&mut self, name: &str, value: &str) {
+        let _ = writeln!(self.0, "      {name}: {}", quoted(value));
+    }
+
+    fn list(&mut self, name: &str, values: &[String]) {
+        if !values.is_empty() {
+            let values: Vec<_> = values.iter().map(|value| quoted(value)).collect();
+            let _ = writeln!(self.0, "      {name}: [{}]", values.join(", "));
+        }
+    }
+}
+
+fn config(plan: &Plan, wishes: &Wishes) -> String {
+    let mut config = Config::default();
     match wishes.lock {
-        Some(_) => key("locked", LOCK),
-        None => choice(plan, &mut key),
+        Some(_) => config.key("locked", LOCK),
+        None => choice(plan, &mut config),
     }
     if let Some(file) = &plan.request.driver_file {
-        key(
+        config.key(
             "driver-file",
             file.url
                 .strip_prefix("file://")
                 .unwrap_or(&public_address(&file.url)),
         );
-        key("driver-file-sha256", &file.sha256);
+        config.key("driver-file-sha256", &file.sha256);
     }
-    key("prefix", &plan.request.prefix.display().to_string());
+    config.key("prefix", &plan.request.prefix.display().to_string());
     let settings = plan.request.settings.keys();
-    for (name, value) in settings.iter().filter(|(name, _)| *name != MODULE_OPTION) {
-        key(name, value);
+    let (of_modules, settings): (Vec<_>, Vec<_>) = settings
+        .into_iter()
+        .partition(|(name, _)| *name == MODULE_OPTION);
+    for (name, value) in &settings {
+        config.key(name, value);
     }
-    key("reboot", wishes.reboot);
+    config.key("reboot", wishes.reboot);
     // Without their logins: user-data is read by more than its machine.
     if let Some(mirror) = wishes.sources.mirrors.of_all() {
-        key("mirror", mirror);
+        config.key("mirror", mirror);
     }
     if let Some(file) = &wishes.sources.ca_cert {
-        key("ca-cert", &file.display().to_string());
+        config.key("ca-cert", &file.display().to_string());
     }
-    let mut list = |name: &str, values: Vec<String>| {
-        if !values.is_empty() {
-            let _ = writeln!(
-                config,
-                "      {name}: [{}]",
-                values
-                    .iter()
-                    .map(|v| quoted(v))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            );
-        }
-    };
-    list(
-        MODULE_OPTION,
-        { settings.into_iter() }
-            .filter(|(name, _)| *name == MODULE_OPTION)
-            .map(|(_, v)| v)
-            .collect(),
-    );
-    list("leave-out", plan.request.leave_out.clone());
-    list(
-        "imex-peers",
-        plan.request
-            .imex_peers
-            .iter()
-            .map(ToString::to_string)
-            .collect(),
-    );
+    let of_modules: Vec<_> = of_modules.into_iter().map(|(_, value)| value).collect();
+    config.list(MODULE_OPTION, &of_modules);
+    config.list("leave-out", &plan.request.leave_out);
+    let peers = plan.request.imex_peers.iter().map(ToString::to_string);
+    config.list("imex-peers", &peers.collect::<Vec<_>>());
+    let Config(mut config) = config;
     if plan.request.library_path {
         config += "      library-path: true\n";
     }
@@ -151,6 +145,11 @@ pub(crate) fn user_data(plan: &Plan, wishes: Wishes) -> String {
     for (prefix, mirror) in below {
         let _ = writeln!(config, "        {}: {}", quoted(prefix), quoted(mirror));
     }
+    config
+}
+
+pub(crate) fn user_data(plan: &Plan, wishes: Wishes) -> String {
+    let config = config(plan, &wishes);
     let licences = if wishes.accept_eula {
         "      accept-eula: true\n"
     } else {
@@ -198,14 +197,14 @@ pub(crate) fn user_data(plan: &Plan, wishes: Wishes) -> String {
 }
 
 /// The keys of what was chosen, for a machine without a lock file.
-fn choice(plan: &Plan, mut key: impl FnMut(&str, &str)) {
+fn choice(plan: &Plan, config: &mut Config) {
     match (&plan.selection.driver, &plan.request.driver_file) {
-        (Some(d), Some(_)) => key("modules", &d.modules.to_string()),
+        (Some(d), Some(_)) => config.key("modules", &d.modules.to_string()),
         (Some(d), None) => {
             // A point release may be gone from the repositories by the time the machine boots. A
             // runfile is not, and another one may lack what was planned with it.
             let version = d.version.to_string();
-            key(
+            config.key(
                 "driver",
                 if d.method == Method::Runfile {
                     &version
@@ -213,17 +212,16 @@ fn choice(plan: &Plan, mut key: impl FnMut(&str, &str)) {
                     &d.branch
                 },
             );
-            key("modules", &d.modules.to_string());
+            config.key("modules", &d.modules.to_string());
             let method = match d.method {
                 Method::Auto | Method::Packages => "packages",
                 Method::Repository => "repository",
                 Method::Runfile => "runfile",
             };
-            key("method", method);
+            config.key("method", method);
         }
-        (None, _) => key("driver", "none"),
+        (None, _) => config.key("driver", "none"),
     }
-    let none = || "none".to_owned();
     let further = plan
         .selection
         .toolkits
@@ -234,21 +232,21 @@ fn choice(plan: &Plan, mut key: impl FnMut(&str, &str)) {
         .selection
         .cuda
         .as_ref()
-        .map_or_else(none, |c| c.version.to_string());
-    key(
+        .map_or("none".to_owned(), |c| c.version.to_string());
+    config.key(
         "cuda",
         &std::iter::once(default)
             .chain(further)
             .collect::<Vec<_>>()
             .join(","),
     );
-    key(
+    config.key(
         "cudnn",
         &plan
             .selection
             .cudnn
             .as_ref()
-            .map_or_else(none, |c| c.version.to_string()),
+            .map_or("none".to_owned(), |c| c.version.to_string()),
     );
     let add_ons = plan
         .selection
@@ -259,14 +257,14 @@ fn choice(plan: &Plan, mut key: impl FnMut(&str, &str)) {
         .chain(plan.request.companions.iter().map(ToString::to_string))
         .collect();
     if !add_ons.is_empty() {
-        key("with", &add_ons.join(","));
+        config.key("with", &add_ons.join(","));
     }
     if !plan.request.toolkit_method.is_auto() {
-        key("toolkit-method", plan.request.toolkit_method.as_str());
+        config.key("toolkit-method", plan.request.toolkit_method.as_str());
     }
     let components = &plan.request.components;
     if !components.is_empty() {
-        key("components", &components.join(","));
+        config.key("components", &components.join(","));
     }
 }
 

@@ -142,10 +142,11 @@ fn counts(report: &Report, width: usize) -> String {
 
 /// A line for each area that was looked at: the worst of its findings, and what is there.
 fn areas(report: &Report, look: Look<'_>) -> String {
-    let line = |(area, worst, text): (Area, Status, String)| {
-        marked(worst, look, "", &format!("{:<11} ", area.title()), &text)
-    };
-    looked_at(report).map(line).collect()
+    looked_at(report)
+        .map(|(area, worst, text)| {
+            marked(worst, look, "", &format!("{:<11} ", area.title()), &text)
+        })
+        .collect()
 }
 
 /// The areas that were looked at: the worst of their findings, and what is there.
@@ -157,14 +158,14 @@ pub(crate) fn looked_at(report: &Report) -> impl Iterator<Item = (Area, Status, 
         if area == Area::Toolkit && worst == Status::Pass && report.host.toolkits.is_empty() {
             worst = Status::Skip;
         }
-        let ill = |status| own.iter().filter(|f| f.status == status).count() as u64;
         let mut parts = vec![present(area, report)];
         for (status, what) in [
             (Status::Fail, "problem"),
             (Status::Error, "check that did not end"),
             (Status::Warn, "warning"),
         ] {
-            parts.extend((ill(status) > 0).then(|| count(ill(status), what)));
+            let ill = own.iter().filter(|f| f.status == status).count() as u64;
+            parts.extend((ill > 0).then(|| count(ill, what)));
         }
         parts.retain(|part| !part.is_empty());
         if worst == Status::Skip && parts.is_empty() {
@@ -236,7 +237,8 @@ fn environments(all: &[PythonEnvironment]) -> String {
     if all.is_empty() {
         return "no environment with CUDA".to_owned();
     }
-    let one = |environment: &PythonEnvironment| {
+    let more = all.len().saturating_sub(MAX_SHOWN_ENVIRONMENTS);
+    let named = all.iter().take(MAX_SHOWN_ENVIRONMENTS).map(|environment| {
         let built = environment
             .packages
             .iter()
@@ -250,9 +252,7 @@ fn environments(all: &[PythonEnvironment]) -> String {
             names.join(", ")
         };
         format!("{names} in {}", environment.path.display())
-    };
-    let more = all.len().saturating_sub(MAX_SHOWN_ENVIRONMENTS);
-    let named = all.iter().take(MAX_SHOWN_ENVIRONMENTS).map(one);
+    });
     let named: Vec<_> = named
         .chain((more > 0).then(|| format!("{more} more (-v)")))
         .collect();
@@ -316,13 +316,6 @@ fn names_of_gpus(facts: &Facts) -> String {
             None => names.push((name, 1)),
         }
     }
-    let times = |(name, n): &(&str, usize)| {
-        if *n == 1 {
-            (*name).to_owned()
-        } else {
-            format!("{n} × {name}")
-        }
-    };
     if names.is_empty() {
         return if facts.has_no_gpu() {
             "no NVIDIA GPU"
@@ -331,7 +324,33 @@ fn names_of_gpus(facts: &Facts) -> String {
         }
         .to_owned();
     }
-    names.iter().map(times).collect::<Vec<_>>().join(", ")
+    names
+        .iter()
+        .map(|(name, n)| {
+            if *n == 1 {
+                (*name).to_owned()
+            } else {
+                format!("{n} × {name}")
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn cells(gpu: &NvmlGpu) -> [String; 5] {
+    let [address, name] =
+        [&gpu.address, &gpu.name].map(|text| text.clone().unwrap_or_else(|| "-".to_owned()));
+    let mig = match gpu.mig {
+        Some(mig) if mig.enabled => count(u64::from(mig.instances), "instance"),
+        mig => on_or_off(mig.map(|m| m.enabled)),
+    };
+    let ecc = on_or_off(gpu.ecc.map(|e| e.enabled));
+    [address, name, mig, ecc, on_or_off(gpu.persistence)]
+}
+
+fn on_or_off(on: Option<bool>) -> String {
+    on.map_or("-", |on| if on { "on" } else { "off" })
+        .to_owned()
 }
 
 /// What the driver says of itself, and a line for each GPU.
@@ -343,29 +362,10 @@ fn gpus(nvml: &Nvml, width: usize) -> String {
         .cuda
         .map(|c| format!(", which runs CUDA {c} and older"))
         .unwrap_or_default();
-    let word = |on: Option<bool>| {
-        on.map_or("-", |on| if on { "on" } else { "off" })
-            .to_owned()
-    };
-    let mig = |gpu: &NvmlGpu| match gpu.mig {
-        Some(mig) if mig.enabled => count(u64::from(mig.instances), "instance"),
-        mig => word(mig.map(|m| m.enabled)),
-    };
-    let row = |gpu: &NvmlGpu| {
-        let [address, name] =
-            [&gpu.address, &gpu.name].map(|text| text.clone().unwrap_or_else(|| "-".to_owned()));
-        [
-            address,
-            name,
-            mig(gpu),
-            word(gpu.ecc.map(|e| e.enabled)),
-            word(gpu.persistence),
-        ]
-    };
     let head = ["address", "name", "MIG", "ECC", "persistence"].map(str::to_owned);
     let rows: Vec<_> = [head]
         .into_iter()
-        .chain(nvml.gpus.iter().map(row))
+        .chain(nvml.gpus.iter().map(cells))
         .collect();
     let mut widths = [0usize; 5];
     for (n, column) in widths.iter_mut().enumerate() {

@@ -7,7 +7,7 @@ use super::Paint;
 use crate::gpu_guide::{GpuField, GpuGuide};
 use crate::gpus::topology::{Connection, PciWay};
 use crate::gpus::{Finding, GpuReport, JudgedGpu};
-use crate::nvidia::{GpuProcess, ProcessKind};
+use crate::nvidia::ProcessKind;
 use crate::subject::{self, Subject};
 use crate::text::{count, gpus_at, padded, wrapped};
 use bands::bands;
@@ -190,25 +190,27 @@ fn topology(report: &GpuReport, width: usize) -> String {
     headings.extend(answering.iter().map(|gpu| format!("GPU{}", gpu.index)));
     headings.extend(report.nics.iter().map(|nic| nic.name.clone()));
     headings.extend(["CPUS".to_owned(), "NUMA".to_owned()]);
-    let row = |gpu: &&JudgedGpu| {
-        let mut row = vec![format!("GPU{}", gpu.index)];
-        row.extend(
-            answering
+    let rows: Vec<_> = answering
+        .iter()
+        .map(|gpu| {
+            let mut row = vec![format!("GPU{}", gpu.index)];
+            row.extend(
+                answering
+                    .iter()
+                    .map(|other| way(report, gpu.index, other.index)),
+            );
+            let nics = report
+                .nics
                 .iter()
-                .map(|other| way(report, gpu.index, other.index)),
-        );
-        let nics = report
-            .nics
-            .iter()
-            .map(|nic| nic.ways.get(gpu.index).copied().flatten());
-        row.extend(nics.map(|way| values::or_nothing(way.map(|way| way.as_str().to_owned()))));
-        row.push(values::or_nothing(gpu.locality.cpus.clone()));
-        row.push(values::or_nothing(
-            gpu.locality.numa_node.map(|node| node.to_string()),
-        ));
-        row
-    };
-    let rows: Vec<_> = answering.iter().map(row).collect();
+                .map(|nic| nic.ways.get(gpu.index).copied().flatten());
+            row.extend(nics.map(|way| values::or_nothing(way.map(|way| way.as_str().to_owned()))));
+            row.push(values::or_nothing(gpu.locality.cpus.clone()));
+            row.push(values::or_nothing(
+                gpu.locality.numa_node.map(|node| node.to_string()),
+            ));
+            row
+        })
+        .collect();
     format!("\n{}", bands(&headings, &rows, width))
 }
 
@@ -239,27 +241,28 @@ fn processes(report: &GpuReport, width: usize) -> String {
             .flatten()
             .map(move |p| (gpu.index, p))
     });
-    let row = |(gpu, process): (usize, &GpuProcess)| {
-        let kind = match process.kind {
-            ProcessKind::Compute => "compute",
-            ProcessKind::Graphics => "graphics",
-            ProcessKind::ComputeAndGraphics => "both",
-        };
-        let instance = match (process.gpu_instance, process.compute_instance) {
-            (Some(gpu), Some(compute)) => format!("{gpu}/{compute}"),
-            (Some(gpu), None) => gpu.to_string(),
-            (None, _) => values::or_nothing(None),
-        };
-        vec![
-            gpu.to_string(),
-            process.pid.to_string(),
-            kind.to_owned(),
-            values::or_nothing(process.memory_bytes.map(values::mebibytes)),
-            instance,
-            values::or_nothing(process.name.clone()),
-        ]
-    };
-    let rows: Vec<_> = each.map(row).collect();
+    let rows: Vec<_> = each
+        .map(|(gpu, process)| {
+            let kind = match process.kind {
+                ProcessKind::Compute => "compute",
+                ProcessKind::Graphics => "graphics",
+                ProcessKind::ComputeAndGraphics => "both",
+            };
+            let instance = match (process.gpu_instance, process.compute_instance) {
+                (Some(gpu), Some(compute)) => format!("{gpu}/{compute}"),
+                (Some(gpu), None) => gpu.to_string(),
+                (None, _) => values::or_nothing(None),
+            };
+            vec![
+                gpu.to_string(),
+                process.pid.to_string(),
+                kind.to_owned(),
+                values::or_nothing(process.memory_bytes.map(values::mebibytes)),
+                instance,
+                values::or_nothing(process.name.clone()),
+            ]
+        })
+        .collect();
     if rows.is_empty() {
         return "\nNo process uses a GPU, or none is to be seen from here.\n".to_owned();
     }

@@ -60,10 +60,11 @@ fn series(database: &Database) -> Vec<&CudaRelease> {
 
 /// Well-known cards of a capability: those that drivers list, and that most sources have.
 fn examples(database: &Database, a: &Architecture) -> String {
-    let of = |g: &&crate::compat::Gpu| {
-        g.compute_capability == Some(a.compute_capability) && g.subsystem.is_none()
-    };
-    let mut cards: Vec<_> = database.gpus.iter().filter(of).collect();
+    let mut cards: Vec<_> = database
+        .gpus
+        .iter()
+        .filter(|g| g.compute_capability == Some(a.compute_capability) && g.subsystem.is_none())
+        .collect();
     if cards.iter().any(|g| database.is_listed(g)) {
         cards.retain(|g| database.is_listed(g));
     }
@@ -83,20 +84,21 @@ fn examples(database: &Database, a: &Architecture) -> String {
     names.join(", ")
 }
 
+fn select(name: &str, label: &str, options: Vec<String>) -> String {
+    let options: String = options
+        .iter()
+        .map(|o| format!("<option>{}</option>", escaped(o)))
+        .collect();
+    format!(
+        "<label>{label} <select name=\"{name}\"><option value=\"\">all</option>{options}</select></label>\n"
+    )
+}
+
 fn filters(
     database: &Database,
     architectures: &[&Architecture],
     series: &[&CudaRelease],
 ) -> String {
-    let select = |name: &str, label: &str, options: Vec<String>| {
-        let options: String = options
-            .iter()
-            .map(|o| format!("<option>{}</option>", escaped(o)))
-            .collect();
-        format!(
-            "<label>{label} <select name=\"{name}\"><option value=\"\">all</option>{options}</select></label>\n"
-        )
-    };
     let mut families: Vec<_> = architectures.iter().map(|a| a.name.clone()).collect();
     families.dedup();
     let cuda = series
@@ -152,12 +154,11 @@ fn cell(database: &Database, a: &Architecture, release: &CudaRelease) -> String 
     if a.embedded.is_some() {
         return "<td class=\"yes\" title=\"the driver comes with the board support package\">board's</td>".to_owned();
     }
-    let within = |branch: u16| branch >= release.minimum_driver.branch && a.is_served_by(branch);
     let mut numbers: Vec<_> = database
         .driver_branches
         .iter()
         .map(|b| b.branch)
-        .filter(|b| within(*b))
+        .filter(|b| *b >= release.minimum_driver.branch && a.is_served_by(*b))
         .collect();
     numbers.sort_unstable();
     let (Some(first), Some(last)) = (numbers.first(), numbers.last()) else {
@@ -235,7 +236,7 @@ fn footer(database: &Database) -> String {
         .collect();
     let sources: String = ids
         .into_iter()
-        .filter_map(|id| database.source(id))
+        .filter_map(|id| database.sources.iter().find(|s| s.id == *id))
         .map(|s| format!("<li>{}: {}</li>", escaped(&s.title), escaped(&s.location)))
         .collect();
     format!(

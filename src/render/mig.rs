@@ -5,9 +5,7 @@ mod svg;
 
 pub(crate) use svg::svg;
 
-use crate::mig::{
-    Amount, AssertedGpu, AssertedHost, ListedGpu, ListedHost, PlannedGpu, PlannedHost, ProfilesFrom,
-};
+use crate::mig::{AssertedHost, ListedGpu, ListedHost, PlannedGpu, PlannedHost, ProfilesFrom};
 use crate::text::{count, wrapped};
 use picture::picture;
 
@@ -35,12 +33,15 @@ pub(crate) fn plan(host: &PlannedHost, canvas: Canvas) -> String {
 /// GPUs with the same board, layout and changes, in the order of the first of each kind.
 fn grouped(gpus: &[PlannedGpu]) -> Vec<Vec<&PlannedGpu>> {
     let mut groups: Vec<Vec<&PlannedGpu>> = Vec::new();
-    let is_alike = |a: &PlannedGpu, b: &PlannedGpu| {
-        (&a.name, &a.layout, &a.instances) == (&b.name, &b.layout, &b.instances)
-            && (a.kept, a.destroyed, a.created) == (b.kept, b.destroyed, b.created)
-    };
     for gpu in gpus {
-        match groups.iter_mut().find(|group| is_alike(group[0], gpu)) {
+        let alike = groups.iter_mut().find(|group| {
+            let first = group[0];
+            (&first.name, &first.layout, &first.instances)
+                == (&gpu.name, &gpu.layout, &gpu.instances)
+                && (first.kept, first.destroyed, first.created)
+                    == (gpu.kept, gpu.destroyed, gpu.created)
+        });
+        match alike {
             Some(group) => group.push(gpu),
             None => groups.push(vec![gpu]),
         }
@@ -212,27 +213,28 @@ fn derived(why: &str, width: usize) -> String {
 
 /// Whether a host's GPUs have their layouts.
 pub(crate) fn assertion(host: &AssertedHost, canvas: Canvas) -> String {
-    let line = |gpu: &AssertedGpu| {
-        let found = if gpu.holds {
-            "as wanted".to_owned()
-        } else {
-            format!("the layout is {}", gpu.found)
-        };
-        wrapped(
-            "",
-            &format!(
-                "GPU {}, {}: {} wanted, {found}",
-                gpu.index, gpu.name, gpu.wanted
-            ),
-            canvas.width,
-        )
-    };
-    host.gpus.iter().map(line).collect()
+    host.gpus
+        .iter()
+        .map(|gpu| {
+            let found = if gpu.holds {
+                "as wanted".to_owned()
+            } else {
+                format!("the layout is {}", gpu.found)
+            };
+            wrapped(
+                "",
+                &format!(
+                    "GPU {}, {}: {} wanted, {found}",
+                    gpu.index, gpu.name, gpu.wanted
+                ),
+                canvas.width,
+            )
+        })
+        .collect()
 }
 
 /// How much of the GPU instances use.
 fn usage(gpu: &PlannedGpu) -> String {
-    let of = |Amount { used, total }: Amount, what: &str| format!("{used} of {total} {what}");
     let places: Vec<_> = gpu
         .instances
         .iter()
@@ -246,9 +248,9 @@ fn usage(gpu: &PlannedGpu) -> String {
     } else {
         format!(": {}", places.join(", "))
     };
+    let (compute, memory) = (gpu.compute_slices, gpu.slots);
     format!(
-        "{}, {}{slots}",
-        of(gpu.compute_slices, "compute slices"),
-        of(gpu.slots, "memory slots")
+        "{} of {} compute slices, {} of {} memory slots{slots}",
+        compute.used, compute.total, memory.used, memory.total
     )
 }

@@ -226,16 +226,17 @@ fn diff(path: &str, before: &str, after: &str, paint: Paint) -> String {
         .missing_newline_hint(false)
         .header(path, path)
         .to_string();
-    let line = |line: &str| {
-        let shown = visible(&line.replace('\t', "    ")).into_owned();
-        let shown = match line.chars().next() {
-            Some('+') => paint.green(&shown),
-            Some('-') => paint.red(&shown),
-            _ => shown,
-        };
-        format!("  {shown}").trim_end().to_owned() + "\n"
-    };
-    text.lines().map(line).collect()
+    text.lines()
+        .map(|line| {
+            let shown = visible(&line.replace('\t', "    ")).into_owned();
+            let shown = match line.chars().next() {
+                Some('+') => paint.green(&shown),
+                Some('-') => paint.red(&shown),
+                _ => shown,
+            };
+            format!("  {shown}").trim_end().to_owned() + "\n"
+        })
+        .collect()
 }
 
 /// The columns of step ids at least.
@@ -271,17 +272,13 @@ fn edited_lines(act: &Act, paint: Paint) -> String {
     let Operation::EditFile(edit) = &act.operation else {
         return String::new();
     };
-    let coloured = |line: String| {
-        if line.starts_with('-') {
-            paint.red(&line)
-        } else {
-            paint.green(&line)
-        }
-    };
     let lines: String = edit
         .diff()
-        .into_iter()
-        .map(|line| format!("      {}\n", coloured(line)))
+        .iter()
+        .map(|line| match line.starts_with('-') {
+            true => format!("      {}\n", paint.red(line)),
+            false => format!("      {}\n", paint.green(line)),
+        })
         .collect();
     format!("    {}\n{lines}", one_line(&edit.path.to_string_lossy()))
 }
@@ -449,12 +446,15 @@ fn amount(plan: &Plan, total: Option<u64>, about: &str, of: fn(&Step) -> Option<
 
 /// Which sizes are missing from the totals.
 fn not_known(plan: &Plan) -> String {
-    let brings = |step: &Step| {
-        step.operations
-            .iter()
-            .any(|a| !a.satisfied && a.operation.installs_packages())
-    };
-    let packages = plan.steps.iter().any(brings).then(|| "packages".to_owned());
+    let packages = plan
+        .steps
+        .iter()
+        .any(|step| {
+            step.operations
+                .iter()
+                .any(|a| !a.satisfied && a.operation.installs_packages())
+        })
+        .then(|| "packages".to_owned());
     let mut names: Vec<_> = packages
         .into_iter()
         .chain(plan.steps.iter().flat_map(unsized_files))

@@ -95,9 +95,10 @@ pub(crate) fn of_release(
     let builds = release.builds.iter().filter(|build| {
         build.is_for(architecture) && !cards.iter().any(|card| card.lacks_kernels_in(build))
     });
-    let package =
-        |build| PythonPackage::of(database, framework, release, build, wish, architecture);
     builds
-        .map(|build| package(build).on(database, cards))
+        .map(|build| {
+            PythonPackage::of(database, framework, release, build, wish, architecture)
+                .on(database, cards)
+        })
         .collect()
 }

@@ -73,7 +73,6 @@ pub(crate) fn html(report: &Report, origin: Option<&str>) -> String {
         out += &remedy(first);
         out += "</section>\n";
     }
-    let alone = |f: &&Finding| f.consequence_of.is_none();
     for status in [
         Status::Fail,
         Status::Error,
@@ -84,7 +83,7 @@ pub(crate) fn html(report: &Report, origin: Option<&str>) -> String {
         for finding in report
             .checks
             .iter()
-            .filter(alone)
+            .filter(|f| f.consequence_of.is_none())
             .filter(|f| f.status == status)
         {
             out += &one(finding, report);

@@ -95,14 +95,13 @@ fn needs(plan: &Plan) -> String {
         .clone()
         .flat_map(|act| programs(&act.operation))
         .collect();
-    let check = |program| {
+    programs
+        .into_iter()
+        .map(|program| {
         format!(
             "command -v {program} >/dev/null || {{ echo \"{program} is missing: install it and run this again\" >&2; exit 2; }}\n"
         )
-    };
-    programs
-        .into_iter()
-        .map(check)
+    })
         .chain(acts.filter_map(restores))
         .collect()
 }

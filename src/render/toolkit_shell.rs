@@ -51,15 +51,14 @@ pub(crate) fn exports(
 
 /// A search path with this directory first, and without directories of toolkits.
 fn searched_first(first: &Path, toolkits: &[&Path], now: &str) -> String {
-    let is_other = |entry: &&str| {
-        !toolkits
-            .iter()
-            .any(|toolkit| Path::new(entry).starts_with(toolkit))
-    };
     let rest = now
         .split(':')
         .filter(|entry| !entry.is_empty())
-        .filter(is_other);
+        .filter(|entry| {
+            !toolkits
+                .iter()
+                .any(|toolkit| Path::new(entry).starts_with(toolkit))
+        });
     let first = first.display().to_string();
     std::iter::once(first.as_str())
         .chain(rest)

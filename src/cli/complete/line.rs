@@ -53,8 +53,10 @@ impl Line {
             ..word.unwrap_or_default()
         };
         // `NAME=value gpusetup …`, and what sudo leaves of its line.
-        let is_program = |word: &String| word.rsplit('/').next() == Some("gpusetup");
-        let at = words.iter().position(is_program).unwrap_or(0);
+        let at = words
+            .iter()
+            .position(|word| word.rsplit('/').next() == Some("gpusetup"))
+            .unwrap_or(0);
         words.drain(..at);
         Self { words, current }
     }
@@ -84,11 +86,10 @@ impl Line {
             replaced,
         } = &self.current;
         let rest = word.strip_prefix(&text[..*replaced])?;
-        let is_plain = |c: char| c.is_alphanumeric() || "-_./:=@,+%".contains(c);
         let mut out = String::new();
         for c in rest.chars() {
             let is_special = match quote {
-                None => !is_plain(c),
+                None => !c.is_alphanumeric() && !"-_./:=@,+%".contains(c),
                 Some('"') => "\"\\$`".contains(c),
                 // Nothing can be quoted there.
                 Some(_) if c == '\'' => return None,

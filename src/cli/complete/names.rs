@@ -48,24 +48,16 @@ pub(crate) fn gpu_names(database: &Database) -> Vec<GpuName> {
     generations.sort_unstable_by_key(|capability| Reverse(*capability));
     generations.dedup();
     generations.truncate(POPULAR_GENERATIONS);
-    let in_clouds = |gpu: &Gpu| {
-        database
-            .instances
-            .iter()
-            .any(|instance| instance.gpu == gpu.device && !instance.part)
-            || database
-                .systems
-                .iter()
-                .any(|system| system.gpu == Some(gpu.device))
-    };
     let mut all: Vec<_> = named
         .into_values()
         .filter(|(name, gpus)| {
-            let is_one = |gpu: &&Gpu| capability(gpu) >= OLDEST && needs(gpu) == needs(gpus[0]);
-            !name.is_empty() && gpus.iter().all(is_one)
+            !name.is_empty()
+                && gpus
+                    .iter()
+                    .all(|gpu| capability(gpu) >= OLDEST && needs(gpu) == needs(gpus[0]))
         })
         .map(|(name, gpus)| {
-            let cloud = gpus.iter().any(|gpu| in_clouds(gpu));
+            let cloud = gpus.iter().any(|gpu| is_in_cloud(database, gpu));
             let desktop = gpus
                 .iter()
                 .any(|gpu| is_geforce(gpu) && generations.contains(&capability(gpu)));
@@ -111,25 +103,29 @@ pub(crate) fn gpu_names(database: &Database) -> Vec<GpuName> {
     all.into_iter().map(|(_, name)| name).collect()
 }
 
+fn is_in_cloud(database: &Database, gpu: &Gpu) -> bool {
+    let (mut instances, mut systems) = (database.instances.iter(), database.systems.iter());
+    instances.any(|instance| instance.gpu == gpu.device && !instance.part)
+        || systems.any(|system| system.gpu == Some(gpu.device))
+}
+
 /// Adds the brand to the names of Quadros whose successors are called the same and more: `RTX 4000`
 /// may be an RTX 4000 Ada.
 fn tell_quadros(named: &mut BTreeMap<String, (String, Vec<&Gpu>)>) {
-    let is_quadro = |gpu: &&Gpu| gpu.name.contains("Quadro");
-    let has_successor = |key: &String| {
-        let longer = named
-            .range(key.clone()..)
-            .skip(1)
-            .take_while(|(other, _)| other.starts_with(key.as_str()));
-        longer
-            .flat_map(|(_, (_, gpus))| gpus)
-            .any(|gpu| !is_quadro(gpu))
-    };
     let of_quadros = named
         .iter()
-        .filter(|(_, (_, gpus))| gpus.iter().all(is_quadro))
+        .filter(|(_, (_, gpus))| gpus.iter().all(|gpu| gpu.name.contains("Quadro")))
         .map(|(key, _)| key);
     let shared: Vec<String> = of_quadros
-        .filter(|key| has_successor(key))
+        .filter(|key| {
+            let longer = named
+                .range((*key).clone()..)
+                .skip(1)
+                .take_while(|(other, _)| other.starts_with(key.as_str()));
+            longer
+                .flat_map(|(_, (_, gpus))| gpus)
+                .any(|gpu| !gpu.name.contains("Quadro"))
+        })
         .cloned()
         .collect();
     for key in shared {

@@ -131,10 +131,12 @@ pub(crate) fn of_manual(typed: &str, words: &[String]) -> Vec<Candidate> {
         command = below;
     }
     let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
-    let about = |sub: &clap::Command| sub.get_about().map(ToString::to_string).unwrap_or_default();
     completing(
         typed,
-        shown.map(|sub| Candidate::new(sub.get_name(), about(sub))),
+        shown.map(|sub| {
+            let about = sub.get_about().map(ToString::to_string);
+            Candidate::new(sub.get_name(), about.unwrap_or_default())
+        }),
     )
 }
 

@@ -38,33 +38,34 @@ impl Candidate {
 
 /// Those of some candidates that begin with what was typed. Case does not count.
 pub(crate) fn completing(typed: &str, all: impl IntoIterator<Item = Candidate>) -> Vec<Candidate> {
-    let begins = |candidate: &Candidate| {
-        candidate
-            .value
-            .get(..typed.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(typed))
-    };
-    all.into_iter().filter(begins).collect()
+    all.into_iter()
+        .filter(|candidate| {
+            candidate
+                .value
+                .get(..typed.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(typed))
+        })
+        .collect()
 }
 
 /// The same for names of GPUs, which are understood without their hyphens, too. What was typed
 /// stays: `RTX30` becomes `RTX3090-ti`.
 fn loosely(typed: &str, all: impl IntoIterator<Item = Candidate>) -> Vec<Candidate> {
-    let fitting = |c: Candidate| {
-        Some(Candidate {
-            value: completed(typed, &c.value)?,
-            ..c
+    all.into_iter()
+        .filter_map(|c| {
+            Some(Candidate {
+                value: completed(typed, &c.value)?,
+                ..c
+            })
         })
-    };
-    all.into_iter().filter_map(fitting).collect()
+        .collect()
 }
 
 /// What was typed, completed to a name; none if it does not begin the name.
 fn completed(typed: &str, name: &str) -> Option<String> {
-    let is_letter = |c: &char| !matches!(c, '-' | '_');
-    let mut letters = name.char_indices().filter(|(_, c)| is_letter(c));
+    let mut letters = name.char_indices().filter(|(_, c)| !"-_".contains(*c));
     let mut end = 0;
-    for letter in typed.chars().filter(is_letter) {
+    for letter in typed.chars().filter(|c| !"-_".contains(*c)) {
         let (at, of_name) = letters.next()?;
         if !letter.eq_ignore_ascii_case(&of_name) {
             return None;
@@ -155,19 +156,11 @@ pub(crate) fn gpus_of(database: &Database, typed: &str) -> Vec<Candidate> {
         typed,
         capabilities.map(|a| Candidate::new(a.compute_capability.sm(), &a.name)),
     ));
-    let alone = |name: &str| {
-        database
-            .architectures
-            .iter()
-            .filter(|a| a.name == name)
-            .count()
-            == 1
-    };
-    let families = database
-        .architectures
-        .iter()
-        .rev()
-        .filter(|a| alone(&a.name));
+    let architectures = database.architectures.iter();
+    let families = architectures.clone().rev().filter(|a| {
+        let same = architectures.clone().filter(|other| other.name == a.name);
+        same.count() == 1
+    });
     all.extend(loosely(
         typed,
         families.map(|a| {
@@ -240,18 +233,18 @@ pub(crate) fn drivers(typed: &str) -> Vec<Candidate> {
 /// CUDA: series, then the releases of one.
 pub(crate) fn cuda(typed: &str) -> Vec<Candidate> {
     let database = embedded();
-    let about = |release: &crate::compat::CudaRelease| {
-        let date = release
-            .date
-            .as_ref()
-            .map(|date| format!("{date}, "))
-            .unwrap_or_default();
-        format!("{date}driver {} or newer", release.minimum_driver)
-    };
     let all: Vec<_> = database
         .cuda
         .iter()
-        .map(|r| Candidate::new(r.version.to_string(), about(r)))
+        .map(|release| {
+            let date = release
+                .date
+                .as_ref()
+                .map(|date| format!("{date}, "))
+                .unwrap_or_default();
+            let about = format!("{date}driver {} or newer", release.minimum_driver);
+            Candidate::new(release.version.to_string(), about)
+        })
         .collect();
     versions(typed, 2, &WORDS, &all)
 }
@@ -267,8 +260,10 @@ pub(crate) fn installed_toolkits(typed: &str, before: &[String]) -> Vec<Candidat
     let names = System::live()
         .list(given.unwrap_or(paths::PREFIX))
         .unwrap_or_default();
-    let version = |name: &String| name.strip_prefix("cuda-")?.parse::<CudaVersion>().ok();
-    let mut found: Vec<_> = names.iter().filter_map(version).collect();
+    let mut found: Vec<CudaVersion> = names
+        .iter()
+        .filter_map(|name| name.strip_prefix("cuda-")?.parse().ok())
+        .collect();
     found.sort_unstable_by(|a, b| b.cmp(a));
     completing(
         typed,
@@ -351,16 +346,14 @@ pub(crate) fn frameworks_of(database: &Database, typed: &str) -> Vec<Candidate> 
     let Some(framework) = database.framework(name) else {
         return Vec::new();
     };
-    let about = |release: &crate::compat::FrameworkRelease| {
-        release
-            .builds
-            .first()
-            .map_or_else(String::new, |build| format!("CUDA {}", build.cuda))
-    };
     let all: Vec<_> = framework
         .releases
         .iter()
-        .map(|r| Candidate::new(&r.version, about(r)))
+        .map(|release| {
+            let build = release.builds.first();
+            let about = build.map(|build| format!("CUDA {}", build.cuda));
+            Candidate::new(&release.version, about.unwrap_or_default())
+        })
         .collect();
     versions(requirement, 2, &[], &all)
         .into_iter()

@@ -15,29 +15,12 @@ pub(crate) fn candidates(
     current: &str,
     values: &ValuesOf<'_>,
 ) -> Vec<Candidate> {
-    let mut command = all;
-    let mut waiting: Option<&Arg> = None;
-    let mut arguments = 0;
-    let mut options_ended = false;
-    for word in words.iter().skip(1) {
-        if waiting.take().is_some() {
-        } else if options_ended {
-            arguments += 1;
-        } else if word == "--" {
-            options_ended = true;
-        } else if let Some(name) = word.strip_prefix("--") {
-            waiting = command
-                .get_arguments()
-                .find(|arg| arg.get_long() == Some(name))
-                .filter(takes_value);
-        } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
-            waiting = last_letter(command, letters);
-        } else if let Some(below) = command.find_subcommand(word).filter(|_| arguments == 0) {
-            command = below;
-        } else {
-            arguments += 1;
-        }
-    }
+    let Position {
+        command,
+        waiting,
+        arguments,
+        options_ended,
+    } = Position::after(all, words);
     let of = |arg: &Arg, typed: &str| of_value(command, arg, typed, values);
     if let Some(arg) = waiting {
         return of(arg, current);
@@ -64,24 +47,70 @@ pub(crate) fn candidates(
     let mut found = Vec::new();
     if arguments == 0 {
         let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
-        let about = |sub: &Command| sub.get_about().map(ToString::to_string).unwrap_or_default();
         found = begun(
             current,
-            shown.map(|sub| Candidate::new(sub.get_name(), about(sub))),
+            shown.map(|sub| {
+                let about = sub.get_about().map(ToString::to_string);
+                Candidate::new(sub.get_name(), about.unwrap_or_default())
+            }),
         );
     }
     let positional = command.get_positionals().nth(arguments);
     // The last one may take several.
-    let several = |arg: &&Arg| {
-        arg.get_num_args()
-            .is_some_and(|count| count.max_values() > 1)
-    };
-    let positional = positional.or_else(|| command.get_positionals().last().filter(several));
+    let positional = positional.or_else(|| {
+        command.get_positionals().last().filter(|arg| {
+            arg.get_num_args()
+                .is_some_and(|count| count.max_values() > 1)
+        })
+    });
     found.extend(positional.map(|arg| of(arg, current)).unwrap_or_default());
     if found.is_empty() && current.is_empty() && positional.is_none() && !options_ended {
         found = options(command, "--");
     }
     found
+}
+
+/// What the words before the cursor lead to.
+struct Position<'a> {
+    command: &'a Command,
+    /// The option whose value comes next.
+    waiting: Option<&'a Arg>,
+    arguments: usize,
+    options_ended: bool,
+}
+
+impl<'a> Position<'a> {
+    fn after(all: &'a Command, words: &[String]) -> Self {
+        let mut at = Self {
+            command: all,
+            waiting: None,
+            arguments: 0,
+            options_ended: false,
+        };
+        for word in words.iter().skip(1) {
+            if at.waiting.take().is_some() {
+            } else if at.options_ended {
+                at.arguments += 1;
+            } else if word == "--" {
+                at.options_ended = true;
+            } else if let Some(name) = word.strip_prefix("--") {
+                at.waiting = at
+                    .command
+                    .get_arguments()
+                    .find(|arg| arg.get_long() == Some(name))
+                    .filter(takes_value);
+            } else if let Some(letters) = word.strip_prefix('-').filter(|all| !all.is_empty()) {
+                at.waiting = last_letter(at.command, letters);
+            } else if at.arguments == 0
+                && let Some(below) = at.command.find_subcommand(word)
+            {
+                at.command = below;
+            } else {
+                at.arguments += 1;
+            }
+        }
+        at
+    }
 }
 
 fn takes_value(arg: &&Arg) -> bool {
@@ -90,17 +119,15 @@ fn takes_value(arg: &&Arg) -> bool {
 
 /// The option of the last letter of `-vo`, if its value is the next word.
 fn last_letter<'a>(command: &'a Command, letters: &str) -> Option<&'a Arg> {
-    let of = |letter| {
-        command
+    let (end, arg) = letters.char_indices().find_map(|(at, letter)| {
+        let arg = command
             .get_arguments()
             .find(|arg| arg.get_short() == Some(letter))
-            .filter(takes_value)
-    };
-    let at = letters
-        .char_indices()
-        .find(|(_, letter)| of(*letter).is_some())?;
+            .filter(takes_value)?;
+        Some((at + letter.len_utf8(), arg))
+    })?;
     // `-oFILE`: the value is there.
-    (at.0 + at.1.len_utf8() == letters.len()).then(|| of(at.1))?
+    (end == letters.len()).then_some(arg)
 }
 
 fn options(command: &Command, typed: &str) -> Vec<Candidate> {
@@ -133,12 +160,12 @@ fn of_value(command: &Command, arg: &Arg, typed: &str, values: &ValuesOf<'_>) ->
             .get_possible_values()
             .into_iter()
             .filter(|value| !value.is_hide_set());
-        let about = |help: Option<&clap::builder::StyledStr>| {
-            help.map(ToString::to_string).unwrap_or_default()
-        };
         begun(
             typed,
-            shown.map(|value| Candidate::new(value.get_name(), about(value.get_help()))),
+            shown.map(|value| {
+                let about = value.get_help().map(ToString::to_string);
+                Candidate::new(value.get_name(), about.unwrap_or_default())
+            }),
         )
     });
     found

@@ -125,10 +125,9 @@ const ENDINGS: [&str; 6] = [".tar", ".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".
 /// A path that exists, and what is named like one, is a file; everything else is a name.
 fn images(options: &Options, system: &System, architecture: &str) -> Result<Vec<Image>, Problem> {
     let path = Path::new(&options.image);
-    let is_named_like_one =
-        |name: &str| name.starts_with(['/', '.']) || ENDINGS.iter().any(|end| name.ends_with(end));
-    let is_path =
-        crate::system::input::metadata(path).is_some() || is_named_like_one(&options.image);
+    let is_named_like_one = options.image.starts_with(['/', '.'])
+        || ENDINGS.iter().any(|end| options.image.ends_with(end));
+    let is_path = is_named_like_one || crate::system::input::metadata(path).is_some();
     if is_path {
         return container::in_file(path, architecture, options.only.as_deref())
             .map_err(|e| unread(e, options));
@@ -247,12 +246,13 @@ fn named_driver(text: &str, database: &Database) -> Result<HostDriver, Problem> 
 }
 
 fn known(database: &Database, gpus: &[Gpu]) -> Vec<Card> {
-    let named = |gpu: &Gpu| Card {
-        name: gpu.name.clone().unwrap_or_else(|| gpu.pci_id.clone()),
-        ..Card::default()
-    };
     gpus.iter()
-        .map(|gpu| known_card(database, gpu).unwrap_or_else(|_| named(gpu)))
+        .map(|gpu| {
+            known_card(database, gpu).unwrap_or_else(|_| Card {
+                name: gpu.name.clone().unwrap_or_else(|| gpu.pci_id.clone()),
+                ..Card::default()
+            })
+        })
         .collect()
 }
 

@@ -26,14 +26,13 @@ pub(crate) struct Options {
 }
 
 fn form() -> impl TypedValueParser<Value = Form> {
-    let named = |text: String| {
+    PossibleValuesParser::new(Form::ALL.map(|(_, name, ..)| name)).try_map(|text| {
         Form::ALL
             .into_iter()
             .find(|(_, name, ..)| *name == text)
             .map(|(form, ..)| form)
-    };
-    PossibleValuesParser::new(Form::ALL.map(|(_, name, ..)| name))
-        .try_map(move |text| named(text).ok_or("this is not a form"))
+            .ok_or("this is not a form")
+    })
 }
 
 /// Does it.

@@ -83,12 +83,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
         } else {
             "none was installed"
         };
-        Update::tell(
-            options,
-            VERSION,
-            was,
-            &format!("{what}: the one in this binary is in use\n"),
-        )?;
+        let text = format!("{what}: the one in this binary is in use\n");
+        Update::tell(options, VERSION, was, &text)?;
         return Ok(Exit::Done);
     }
     let from = match &options.from {
@@ -101,9 +97,6 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     };
     let from = from.as_str();
     must_be_private(&System::live(), options.database.folder_of_the_store())?;
-    let refused = |why: &dyn std::fmt::Display| {
-        Problem::integrity(format!("{} is refused: {why}", public_address(from)))
-    };
     let sources = Sources {
         ca_cert: options.ca_cert.clone(),
         ..Sources::default()
@@ -118,37 +111,26 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let bytes = upstream::read(from, MAX_BYTES, &sources)?
         .ok_or_else(|| Problem::usage(format!("there is no {}", public_address(from))))?;
     let signature = format!("{from}.minisig");
-    let unsigned = || {
-        refused(&format_args!(
-            "it is not signed, there is no {}",
-            public_address(&signature)
-        ))
-    };
-    let signature = upstream::read(&signature, MAX_SIGNATURES, &sources)?.ok_or_else(unsigned)?;
+    let signature = upstream::read(&signature, MAX_SIGNATURES, &sources)?.ok_or_else(|| {
+        refused(
+            from,
+            &format_args!(
+                "it is not signed, there is no {}",
+                public_address(&signature)
+            ),
+        )
+    })?;
     let signature = String::from_utf8_lossy(&signature);
     let today = today();
     let last_day = (!options.allow_older).then_some(today.as_str());
     signers
         .verify(upstream::name_at(from), &bytes, &signature, last_day)
         .map_err(|e| match e {
-            SignatureError::Expired { .. } => refused(&e).hint("if you mean it: --allow-older"),
-            e => refused(&e),
+            SignatureError::Expired { .. } => refused(from, &e).hint(HOW_TO_TAKE_OLDER),
+            e => refused(from, &e),
         })?;
-    let database = archive::unpack(&bytes).map_err(|e| refused(&e))?;
-    if let Some(day) = &database.expires {
-        let last: jiff::civil::Date = day.parse().map_err(|_| {
-            refused(&format_args!(
-                "it expires on `{}`, which is not a day",
-                visible(day)
-            ))
-        })?;
-        if last_day.is_some_and(|today| last.to_string().as_str() < today) {
-            return Err(refused(&format_args!(
-                "it expired on {day}: it may be an old database sent again"
-            ))
-            .hint("if you mean it: --allow-older"));
-        }
-    }
+    let database = archive::unpack(&bytes).map_err(|e| refused(from, &e))?;
+    must_not_have_expired(&database, last_day, from)?;
     // What cannot be used any more must not stand in the way of its own replacement.
     let used = store
         .newer_than(VERSION)
@@ -165,8 +147,8 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
             options.allow_older.then_some(VERSION),
         )
         .map_err(|e| match e {
-            StoreError::Replayed { .. } => refused(&e).hint("if you mean it: --allow-older"),
-            StoreError::NotNewer { .. } | StoreError::Other(_) => refused(&e),
+            StoreError::Replayed { .. } => refused(from, &e).hint(HOW_TO_TAKE_OLDER),
+            StoreError::NotNewer { .. } | StoreError::Other(_) => refused(from, &e),
             e => told(e),
         })?;
     let version = &database.version;
@@ -188,6 +170,35 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
         }
     }
     Ok(Exit::Done)
+}
+
+const HOW_TO_TAKE_OLDER: &str = "if you mean it: --allow-older";
+
+fn refused(from: &str, why: &dyn std::fmt::Display) -> Problem {
+    Problem::integrity(format!("{} is refused: {why}", public_address(from)))
+}
+
+/// Refuses a database whose last day was before this one.
+fn must_not_have_expired(
+    database: &crate::compat::Database,
+    last_day: Option<&str>,
+    from: &str,
+) -> Result<(), Problem> {
+    let Some(day) = &database.expires else {
+        return Ok(());
+    };
+    let last: jiff::civil::Date = day.parse().map_err(|_| {
+        let day = visible(day);
+        refused(
+            from,
+            &format_args!("it expires on `{day}`, which is not a day"),
+        )
+    })?;
+    if last_day.is_some_and(|today| last.to_string().as_str() < today) {
+        let why = format!("it expired on {day}: it may be an old database sent again");
+        return Err(refused(from, &why).hint(HOW_TO_TAKE_OLDER));
+    }
+    Ok(())
 }
 
 fn told(error: StoreError) -> Problem {

@@ -24,22 +24,17 @@ pub(crate) fn article(name: &str, language: &Translation) -> Option<Article> {
 
 fn rule(name: &str, language: &Translation) -> Option<Article> {
     let of_resolver = RuleId::ALL.iter().find(|rule| rule.as_str() == name);
-    // `nccl-runs-on-gpu` is the add-on's rule `runs-on-gpu`.
-    let is_its = |known: &str| {
-        name == known
-            || name
-                .strip_suffix(known)
-                .is_some_and(|start| start.ends_with('-'))
-    };
-    let of_add_ons = || {
-        AddOnRule::ALL
-            .iter()
-            .filter(|rule| is_its(rule.as_str()))
-            .max_by_key(|rule| rule.as_str().len())
-    };
     let (kind, id, title) = match of_resolver {
         Some(rule) => ("rules", rule.as_str(), rule.title()),
-        None => of_add_ons().map(|rule| ("add-on-rules", rule.as_str(), rule.title()))?,
+        None => {
+            // `nccl-runs-on-gpu` is the add-on's rule `runs-on-gpu`.
+            let named = AddOnRule::ALL.iter().filter(|rule| {
+                let start = name.strip_suffix(rule.as_str());
+                start.is_some_and(|start| start.is_empty() || start.ends_with('-'))
+            });
+            let rule = named.max_by_key(|rule| rule.as_str().len())?;
+            ("add-on-rules", rule.as_str(), rule.title())
+        }
     };
     let title = language.text(&format!("{kind}.{id}"), title);
     let mut article = Article::new(name, title).with("means", language.word(ABOUT_RULES));
@@ -49,9 +44,10 @@ fn rule(name: &str, language: &Translation) -> Option<Article> {
 }
 
 fn file(name: &str, language: &Translation) -> Option<Article> {
-    let is_it = |text: &str| text.eq_ignore_ascii_case(name);
-    let called = |path: &str| is_it(path) || path.rsplit('/').next().is_some_and(is_it);
-    let (path, text) = paths::ALL.iter().find(|(path, _)| called(path))?;
+    let (path, text) = paths::ALL.iter().find(|(path, _)| {
+        let file = path.rsplit('/').next().unwrap_or(path);
+        path.eq_ignore_ascii_case(name) || file.eq_ignore_ascii_case(name)
+    })?;
     Some(Article::new(*path, "").with(
         "means",
         language.text(&format!("files.{path}"), text.trim()),
@@ -90,14 +86,15 @@ fn option(name: &str) -> Option<Article> {
         })
         .collect();
     let (_, arg) = having.first()?;
-    let help = |arg: &Arg| arg.get_help().map(ToString::to_string).unwrap_or_default();
-    let mut titles: Vec<_> = having.iter().map(|(_, arg)| help(arg)).collect();
+    let mut titles: Vec<_> = having
+        .iter()
+        .map(|(_, arg)| arg.get_help().map(ToString::to_string).unwrap_or_default())
+        .collect();
     // That of most commands; of equally many, the first.
-    let uses = |title: &String| titles.iter().filter(|other| *other == title).count();
     let title = titles
         .iter()
         .rev()
-        .max_by_key(|title| uses(title))
+        .max_by_key(|title| titles.iter().filter(|other| other == title).count())
         .cloned()
         .unwrap_or_default();
     titles.retain(|other| *other != title);

@@ -34,28 +34,10 @@ pub(crate) fn article(
     options: &Options,
     language: &Translation,
 ) -> Result<Option<Article>, Problem> {
-    let name = words.join(" ");
-    match words {
-        [id] if id.starts_with("gs") && id[2..].starts_with(|c: char| c.is_ascii_digit()) => {
-            return check(id, language).map(Some);
-        }
-        ["exit" | "exit-code", code] | ["exit", "code", code] => {
-            return exit(code, language).map(Some);
-        }
-        ["xid", number] => return xid(number, options.host.database()?, language).map(Some),
-        ["sxid", number] => return sxid(number, options.host.database()?, language).map(Some),
-        [joined]
-            if let Some(number) = joined
-                .strip_prefix("xid")
-                .filter(|n| n.parse::<u16>().is_ok()) =>
-        {
-            return xid(number, options.host.database()?, language).map(Some);
-        }
-        ["gpu", rest @ ..] if !rest.is_empty() => {
-            return gpu(&rest.join(" "), options.host.database()?).map(Some);
-        }
-        _ => {}
+    if let Some(article) = of_kind(words, options, language)? {
+        return Ok(Some(article));
     }
+    let name = words.join(" ");
     let known = subjects();
     if let Some(found) = subject::find(&known, &name) {
         return Ok(Some(of_subject(found, language)));
@@ -63,30 +45,18 @@ pub(crate) fn article(
     if let Some(found) = error_code::find(&error_codes(), &name) {
         return Ok(Some(of_error(found, language)));
     }
-    // `kernel 6.8`: the page about kernels.
-    if let [subject @ .., version] = words
-        && version.starts_with(|c: char| c.is_ascii_digit())
-        && let Some(found) = subject::find(&known, &subject.join(" "))
-        && !RELEASED.contains(&found.names[0].as_str())
-    {
+    if let Some(found) = with_version(&known, words) {
         return Ok(Some(of_subject(found, language)));
     }
     let database = options.host.database()?;
-    let framework = |cards: &[Rc<Card>]| {
-        pages::framework(
-            database,
-            &name,
-            Some(&architecture(options)),
-            cards,
-            language,
-        )
-    };
-    if let Some(article) = framework(&[]) {
+    let arch = architecture(options);
+    if let Some(article) = pages::framework(database, &name, Some(&arch), &[], language) {
         let gpus = &options.host.gpu;
         let of_gpus = if gpus.is_empty() {
             Some(article)
         } else {
-            framework(&cards(options, database)?)
+            let cards = cards(options, database)?;
+            pages::framework(database, &name, Some(&arch), &cards, language)
         };
         return Ok(of_gpus.map(|article| article.for_gpus(gpus)));
     }
@@ -122,6 +92,40 @@ pub(crate) fn article(
             .ok_or_else(|| named_gpu(&name, &e)),
         Err(_) => Ok(releases::of_system_or_release(database, &name)),
     }
+}
+
+/// `kernel 6.8`: the page about kernels.
+fn with_version<'a>(known: &'a [subject::Subject], words: &[&str]) -> Option<&'a subject::Subject> {
+    let (version, subject) = words.split_last()?;
+    let found = subject::find(known, &subject.join(" "))
+        .filter(|_| version.starts_with(|c: char| c.is_ascii_digit()))?;
+    (!RELEASED.contains(&found.names[0].as_str())).then_some(found)
+}
+
+/// The article about what these words name with its kind: `xid 79`, `exit 4`, `gs101`.
+fn of_kind(
+    words: &[&str],
+    options: &Options,
+    language: &Translation,
+) -> Result<Option<Article>, Problem> {
+    let article = match words {
+        [id] if id.starts_with("gs") && id[2..].starts_with(|c: char| c.is_ascii_digit()) => {
+            check(id, language)
+        }
+        ["exit" | "exit-code", code] | ["exit", "code", code] => exit(code, language),
+        ["xid", number] => xid(number, options.host.database()?, language),
+        ["sxid", number] => sxid(number, options.host.database()?, language),
+        [joined]
+            if let Some(number) = joined
+                .strip_prefix("xid")
+                .filter(|n| n.parse::<u16>().is_ok()) =>
+        {
+            xid(number, options.host.database()?, language)
+        }
+        ["gpu", rest @ ..] if !rest.is_empty() => gpu(&rest.join(" "), options.host.database()?),
+        _ => return Ok(None),
+    };
+    article.map(Some)
 }
 
 /// The problem with a release that a known framework does not have, as far as the database knows:
@@ -197,20 +201,18 @@ pub(crate) fn unknown(name: &str, options: &Options, language: &Translation) -> 
             ("sxid", "an error of an NVSwitch"),
             ("exit", "an exit code"),
         ];
-        let is_known = |(kind, _): &(&str, &str)| {
-            matches!(article(&[kind, name], options, language), Ok(Some(_)))
-        };
-        let known: Vec<_> = kinds.into_iter().filter(is_known).collect();
+        let known: Vec<_> = kinds
+            .into_iter()
+            .filter(|(kind, _)| matches!(article(&[kind, name], options, language), Ok(Some(_))))
+            .collect();
         if !known.is_empty() {
-            let ask = |kind, what| format!("gpusetup explain {kind} {name}  # {what}");
             return known.into_iter().fold(problem, |problem, (kind, what)| {
-                problem.attempt(ask(kind, what))
+                problem.attempt(format!("gpusetup explain {kind} {name}  # {what}"))
             });
         }
     }
     let known = subjects();
-    let distance =
-        |other: &str| strsim::damerau_levenshtein(&subject::key(name), &subject::key(other));
+    let key = subject::key(name);
     let errors = error_codes();
     let all = known
         .iter()
@@ -218,7 +220,10 @@ pub(crate) fn unknown(name: &str, options: &Options, language: &Translation) -> 
         .chain(errors.iter().flat_map(|e| &e.names))
         .map(String::as_str);
     let mut near: Vec<_> = all
-        .map(|other| (distance(other), other))
+        .map(|other| {
+            let distance = strsim::damerau_levenshtein(&key, &subject::key(other));
+            (distance, other)
+        })
         .filter(|(d, other)| *d <= 1 + other.len() / 5)
         .collect();
     near.sort_unstable();
@@ -320,33 +325,27 @@ fn check(text: &str, language: &Translation) -> Result<Article, Problem> {
 
 fn exit(code: &str, language: &Translation) -> Result<Article, Problem> {
     let found = EXITS.iter().find(|(exit, _)| exit.to_string() == code);
-    let codes = || {
-        EXITS
-            .map(|(exit, _): (Exit, _)| exit.to_string())
-            .join(", ")
-    };
     let (_, meaning) = found.ok_or_else(|| {
-        Problem::usage(format!(
-            "gpusetup has no exit code {code}; it has {}",
-            codes()
-        ))
-        .attempt("gpusetup explain exit 4")
+        let codes = EXITS
+            .map(|(exit, _): (Exit, _)| exit.to_string())
+            .join(", ");
+        Problem::usage(format!("gpusetup has no exit code {code}; it has {codes}"))
+            .attempt("gpusetup explain exit 4")
     })?;
     let name = language.filled(words::EXIT_CODE, &[("code", code)]);
     Ok(Article::new(name, "").with("means", language.text(&format!("exits.{code}"), meaning)))
 }
 
 fn xid(number: &str, database: &Database, language: &Translation) -> Result<Article, Problem> {
-    let wrong = || {
-        Problem::usage(format!("the database has no Xid `{number}`"))
-            .hint(format!("NVIDIA's list: {}", causes::xid::CATALOG))
-            .attempt("gpusetup explain xid 79")
-    };
     let row = number
         .parse()
         .ok()
         .and_then(|number| database.xid(number))
-        .ok_or_else(wrong)?;
+        .ok_or_else(|| {
+            Problem::usage(format!("the database has no Xid `{number}`"))
+                .hint(format!("NVIDIA's list: {}", causes::xid::CATALOG))
+                .attempt("gpusetup explain xid 79")
+        })?;
     let means = language.text(&language::of_xid(row.xid), &row.means);
     let mut article = Article::new(format!("Xid {}", row.xid), &row.name).with("means", means);
     match remedy_of(row.xid, row.action, "ADDRESS", language) {

@@ -160,7 +160,7 @@ pub(crate) fn every_of(system: &System, database: &Database) -> Result<Vec<Board
 }
 
 fn is_named(board: &Board, word: &str) -> bool {
-    let address = |text: &str| crate::host::bus_address(text);
+    let address = crate::host::bus_address(word);
     word.parse() == Ok(board.index)
         || board
             .uuid
@@ -169,7 +169,7 @@ fn is_named(board: &Board, word: &str) -> bool {
         || board
             .address
             .as_deref()
-            .is_some_and(|at| address(word).is_some_and(|word| Some(word) == address(at)))
+            .is_some_and(|at| address.is_some() && address == crate::host::bus_address(at))
 }
 
 fn unread(board: &Board, why: &str) -> Problem {

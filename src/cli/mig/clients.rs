@@ -29,12 +29,15 @@ pub(crate) fn units(
                 .is_none_or(|unit| !running.contains(unit))
         })
         .collect();
-    let changes_mode = |task: &&Task| {
-        !task
-            .board
-            .has_mode(matches!(task.wanted, Wanted::Layout(_)))
-    };
-    let changing: Vec<_> = tasks.all.iter().filter(changes_mode).collect();
+    let changing: Vec<_> = tasks
+        .all
+        .iter()
+        .filter(|task| {
+            !task
+                .board
+                .has_mode(matches!(task.wanted, Wanted::Layout(_)))
+        })
+        .collect();
     let must_be_idle = changing
         .iter()
         .any(|task| task.board.must_be_idle(database));

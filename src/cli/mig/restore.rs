@@ -119,9 +119,8 @@ const HELPS: &str =
 
 /// Gives a GPU its layout; false if it has it.
 fn restore(system: &System, task: &Task, database: &Database) -> Result<bool, String> {
-    let says = |problem: Problem| problem.message;
-    task.fits(&[]).map_err(says)?;
-    let Some(gpu) = of_task(task, database).map_err(says)? else {
+    task.fits(&[]).map_err(|problem| problem.message)?;
+    let Some(gpu) = of_task(task, database).map_err(|problem| problem.message)? else {
         return Ok(false);
     };
     for operation in of_gpus(&[gpu]) {

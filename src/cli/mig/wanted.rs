@@ -185,15 +185,14 @@ impl LayoutSource<'_> {
 
     /// The entry for a GPU: several must say the same.
     fn entry_of(&self, board: &Board) -> Result<Option<&Entry>, Problem> {
-        let is_for = |entry: &&Entry| {
+        let mut of_board = self.entries.iter().filter(|entry| {
             entry.is_for(
                 board.index,
                 board.uuid.as_deref(),
                 board.device,
                 board.subsystem.as_deref(),
             )
-        };
-        let mut of_board = self.entries.iter().filter(is_for);
+        });
         let Some(entry) = of_board.next() else {
             return Ok(None);
         };
@@ -235,13 +234,13 @@ impl Task {
         );
         let mut problem = Problem::new(Exit::NothingFits, sentence);
         problem.because = texts.chain(geometry.assumed.iter().cloned()).collect();
-        let again = |layout: &Layout| {
-            let which = which(Some(board), specs);
-            format!("gpusetup mig plan{which} {}", layout.text(geometry))
-        };
+        let which = which(Some(board), specs);
         nearest(geometry, layout)
             .iter()
-            .fold(problem, |problem, layout| problem.attempt(again(layout)))
+            .fold(problem, |problem, layout| {
+                let layout = layout.text(geometry);
+                problem.attempt(format!("gpusetup mig plan{which} {layout}"))
+            })
     }
 }
 

@@ -545,9 +545,12 @@ fn peer(text: &str) -> Result<IpAddr, String> {
 
 /// The name of a user, as useradd takes it.
 fn user_name(text: &str) -> Result<String, String> {
-    let is_first = |c: char| c.is_ascii_lowercase() || c == '_';
-    let is_next = |c: char| is_first(c) || c.is_ascii_digit() || matches!(c, '-' | '.');
-    if text.len() <= 32 && text.starts_with(is_first) && text.chars().all(is_next) {
+    if text.len() <= 32
+        && text.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && text
+            .chars()
+            .all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_' | '-' | '.'))
+    {
         return Ok(text.to_owned());
     }
     if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit()) {

@@ -3,9 +3,8 @@
 
 use super::table::{Table, cell};
 use crate::compat::{
-    AddOnId, Companion, Component, ComponentRelease, CudaRelease, Database, Distribution,
-    DriverBranch, DriverOffer, Fabric, FrameworkBuild, FrameworkNeeds, ModuleFlavour, PciDevice,
-    VersionRule,
+    AddOnId, CudaRelease, Database, Distribution, DriverBranch, FrameworkNeeds, ModuleFlavour,
+    PciDevice, VersionRule,
 };
 use crate::host::Gpu;
 use crate::resolve::{Card, cuda_arch, known_card, serves};
@@ -86,39 +85,41 @@ fn flavours(modules: &[ModuleFlavour]) -> String {
 pub(crate) fn gpus(database: &Database, filter: &Filter) -> Table {
     let id = |device: PciDevice| format!("10de:{device}");
     let newest = filter.newest_driver(database);
-    let fits = |g: &&crate::compat::Gpu| {
-        let held = |text: &String| {
-            [g.name.to_lowercase(), id(g.device), g.chip.to_lowercase()]
-                .iter()
-                .any(|t| t.contains(text.as_str()))
-        };
-        if !filter.text.as_ref().is_none_or(held) {
-            return false;
-        }
-        if newest.is_none() && matches!(filter.cuda, Want::Best) {
-            return true;
-        }
-        let found = crate::host::known_gpu(g);
-        let Ok(card) = known_card(database, &found) else {
-            return false;
-        };
-        newest.is_none_or(|driver| card.is_served_by(driver.branch))
-            && filter
-                .releases(database)
-                .is_none_or(|mut all| all.any(|release| serves(database, release, &card)))
-    };
-    let rows = database.gpus.iter().filter(fits).map(|g| {
-        vec![
-            id(g.device),
-            g.subsystem.unwrap_or_default().to_string(),
-            g.name.to_string(),
-            cell(g.compute_capability),
-            g.last_driver_branch
-                .unwrap_or_else(|| "current".to_owned().into())
-                .to_string(),
-            flavours(&g.modules),
-        ]
-    });
+    let rows = database
+        .gpus
+        .iter()
+        .filter(|g| {
+            if !filter.text.as_ref().is_none_or(|text| {
+                [g.name.to_lowercase(), id(g.device), g.chip.to_lowercase()]
+                    .iter()
+                    .any(|t| t.contains(text.as_str()))
+            }) {
+                return false;
+            }
+            if newest.is_none() && matches!(filter.cuda, Want::Best) {
+                return true;
+            }
+            let found = crate::host::known_gpu(g);
+            let Ok(card) = known_card(database, &found) else {
+                return false;
+            };
+            newest.is_none_or(|driver| card.is_served_by(driver.branch))
+                && filter
+                    .releases(database)
+                    .is_none_or(|mut all| all.any(|release| serves(database, release, &card)))
+        })
+        .map(|g| {
+            vec![
+                id(g.device),
+                g.subsystem.clone().unwrap_or_default(),
+                g.name.clone(),
+                cell(g.compute_capability),
+                g.last_driver_branch
+                    .clone()
+                    .unwrap_or_else(|| "current".to_owned()),
+                flavours(&g.modules),
+            ]
+        });
     Table::new(
         &[
             "PCI ID",
@@ -147,43 +148,46 @@ pub(crate) fn drivers(database: &Database, filter: &Filter) -> Table {
     headings.extend((!matches!(filter.cuda, Want::Best)).then_some("RUNS"));
     headings.extend(filter.kernel.as_ref().map(|_| "BUILDS"));
     headings.extend(filter.system.map(|_| "PACKAGES"));
-    let row = |b: &DriverBranch| {
-        if filter
-            .card()
-            .is_some_and(|card| !card.is_served_by(b.branch))
-        {
-            return None;
-        }
-        let newest = database
-            .drivers
-            .iter()
-            .find(|d| d.version.branch == b.branch);
-        let mut row = vec![
-            b.branch.to_string(),
-            b.kind.as_str().to_owned(),
-            cell(newest.map(|d| d.version)),
-            cell(
-                newest
-                    .and_then(|d| d.date.clone())
-                    .or_else(|| b.latest_release.clone()),
-            ),
-            cell(b.end_of_life.as_ref()),
-            cell(b.max_cuda),
-            kernels(b),
-            flavours(&b.modules),
-        ];
-        if let Some(releases) = filter.releases(database) {
-            row.push(runs(b, newest.map(|d| d.version), releases)?);
-        }
-        if let Some(kernel) = &filter.kernel {
-            row.push(builds_on(b, kernel)?.to_owned());
-        }
-        if let Some((system, arch)) = filter.system {
-            row.push(packages(system, arch, b.branch)?);
-        }
-        Some(row)
-    };
-    let rows = database.driver_branches.iter().filter_map(row).collect();
+    let rows = database
+        .driver_branches
+        .iter()
+        .filter_map(|b| {
+            if filter
+                .card()
+                .is_some_and(|card| !card.is_served_by(b.branch))
+            {
+                return None;
+            }
+            let newest = database
+                .drivers
+                .iter()
+                .find(|d| d.version.branch == b.branch);
+            let mut row = vec![
+                b.branch.to_string(),
+                b.kind.as_str().to_owned(),
+                cell(newest.map(|d| d.version)),
+                cell(
+                    newest
+                        .and_then(|d| d.date.clone())
+                        .or_else(|| b.latest_release.clone()),
+                ),
+                cell(b.end_of_life.as_ref()),
+                cell(b.max_cuda),
+                kernels(b),
+                flavours(&b.modules),
+            ];
+            if let Some(releases) = filter.releases(database) {
+                row.push(runs(b, newest.map(|d| d.version), releases)?);
+            }
+            if let Some(kernel) = &filter.kernel {
+                row.push(builds_on(b, kernel)?.to_owned());
+            }
+            if let Some((system, arch)) = filter.system {
+                row.push(packages(system, arch, b.branch)?);
+            }
+            Some(row)
+        })
+        .collect();
     Table::new(&headings, rows)
 }
 
@@ -228,11 +232,10 @@ fn runs<'a>(
     newest: Option<DriverVersion>,
     mut releases: impl Iterator<Item = &'a CudaRelease>,
 ) -> Option<String> {
-    let is_new_enough = |release: &&CudaRelease| match newest {
+    let release = releases.find(|release| match newest {
         Some(driver) => release.runs_on(driver),
         None => branch.branch >= release.minimum_driver.branch,
-    };
-    let release = releases.find(is_new_enough)?;
+    })?;
     let how = if branch.is_native(release.version).unwrap_or(true) {
         "natively"
     } else {
@@ -244,18 +247,21 @@ fn runs<'a>(
 /// The packages of a branch on a system: the first of each offer, with the version.
 fn packages(system: &Distribution, arch: &str, branch: u16) -> Option<String> {
     // Offers with signed modules have the same driver in the same repository.
-    let of = |offer: &&DriverOffer| {
-        offer.branch == branch
-            && offer.archs.iter().any(|a| a == arch)
-            && offer.signed_modules.is_empty()
-    };
-    let told = |offer: &DriverOffer| {
-        let name = offer.packages.first().map_or("", String::as_str);
-        offer
-            .version
-            .map_or_else(|| name.to_owned(), |version| format!("{name} {version}"))
-    };
-    let all: Vec<_> = system.drivers.iter().filter(of).map(told).collect();
+    let all: Vec<_> = system
+        .drivers
+        .iter()
+        .filter(|offer| {
+            offer.branch == branch
+                && offer.archs.iter().any(|a| a == arch)
+                && offer.signed_modules.is_empty()
+        })
+        .map(|offer| {
+            let name = offer.packages.first().map_or("", String::as_str);
+            offer
+                .version
+                .map_or_else(|| name.to_owned(), |version| format!("{name} {version}"))
+        })
+        .collect();
     (!all.is_empty()).then(|| all.join(", "))
 }
 
@@ -266,41 +272,44 @@ pub(crate) fn cuda(database: &Database, filter: &Filter) -> Table {
     ];
     headings.extend(filter.system.map(|_| "COMPILES WITH"));
     let newest = filter.newest_driver(database);
-    let row = |c: &CudaRelease| {
-        if filter.card().is_some_and(|card| !serves(database, c, card))
-            || newest.is_some_and(|driver| driver < c.minimum_driver)
-            || !filter.cuda.accepts(c.version)
-        {
-            return None;
-        }
-        let files = database
-            .cuda_artifacts
-            .iter()
-            .filter(|a| a.version == c.version && a.artifact.is_verifiable());
-        let mut archs: Vec<_> = files.map(|a| a.artifact.arch.as_str()).collect();
-        archs.dedup();
-        let mut row = vec![
-            c.version.to_string(),
-            cell(c.date.as_ref()),
-            c.minimum_driver.to_string(),
-            format!("{}-{}", c.lowest_capability, c.highest_capability),
-            compilers(c),
-            libraries(
-                c,
-                filter.system.map_or("x86_64", |(_, arch)| cuda_arch(arch)),
-            ),
-            if archs.is_empty() {
-                UNVERIFIED.to_owned()
-            } else {
-                archs.join(", ")
-            },
-        ];
-        if let Some((system, arch)) = filter.system {
-            row.push(compiles_with(c, system, cuda_arch(arch))?);
-        }
-        Some(row)
-    };
-    let rows = database.cuda.iter().filter_map(row).collect();
+    let rows = database
+        .cuda
+        .iter()
+        .filter_map(|c| {
+            if filter.card().is_some_and(|card| !serves(database, c, card))
+                || newest.is_some_and(|driver| driver < c.minimum_driver)
+                || !filter.cuda.accepts(c.version)
+            {
+                return None;
+            }
+            let files = database
+                .cuda_artifacts
+                .iter()
+                .filter(|a| a.version == c.version && a.artifact.is_verifiable());
+            let mut archs: Vec<_> = files.map(|a| a.artifact.arch.as_str()).collect();
+            archs.dedup();
+            let mut row = vec![
+                c.version.to_string(),
+                cell(c.date.as_ref()),
+                c.minimum_driver.to_string(),
+                format!("{}-{}", c.lowest_capability, c.highest_capability),
+                compilers(c),
+                libraries(
+                    c,
+                    filter.system.map_or("x86_64", |(_, arch)| cuda_arch(arch)),
+                ),
+                if archs.is_empty() {
+                    UNVERIFIED.to_owned()
+                } else {
+                    archs.join(", ")
+                },
+            ];
+            if let Some((system, arch)) = filter.system {
+                row.push(compiles_with(c, system, cuda_arch(arch))?);
+            }
+            Some(row)
+        })
+        .collect();
     Table::new(&headings, rows)
 }
 
@@ -342,18 +351,15 @@ pub(crate) fn compiles_with(
             return None;
         }
     }
-    let takes = |gcc: &u16| {
-        release.gcc_max.is_none_or(|max| *gcc <= max)
-            && release.gcc_min.is_none_or(|min| *gcc >= min)
-    };
+    let taken = release.gcc_min.unwrap_or(0)..=release.gcc_max.unwrap_or(u16::MAX);
     match system.gcc {
         None => Some("gcc not known".to_owned()),
-        Some(default) if takes(&default) => Some(format!("gcc {default} (the default)")),
+        Some(default) if taken.contains(&default) => Some(format!("gcc {default} (the default)")),
         Some(_) => system
             .gccs
             .iter()
             .rev()
-            .find(|gcc| takes(gcc))
+            .find(|gcc| taken.contains(gcc))
             .map(|gcc| format!("gcc {gcc}")),
     }
 }
@@ -376,16 +382,13 @@ pub(crate) fn add_on(database: &Database, id: AddOnId, filter: &Filter) -> Table
         let Some(range) = database.range_of(a) else {
             continue;
         };
-        let is_for = |mut all: Box<dyn Iterator<Item = &CudaRelease> + '_>| {
-            all.any(|release| range.is_for(release.version.series()))
-        };
         if filter
             .card()
             .and_then(|c| c.capability)
             .is_some_and(|c| !range.runs_on(c))
             || !filter
                 .releases(database)
-                .is_none_or(|all| is_for(Box::new(all)))
+                .is_none_or(|mut all| all.any(|release| range.is_for(release.version.series())))
             || newest
                 .zip(range.minimum_driver)
                 .is_some_and(|(driver, minimum)| driver < minimum)
@@ -424,31 +427,36 @@ pub(crate) fn add_on(database: &Database, id: AddOnId, filter: &Filter) -> Table
 
 /// Parts of toolkits that can be had alone.
 pub(crate) fn components(database: &Database, filter: &Filter) -> Table {
-    let fits = |r: &&ComponentRelease| {
-        let target = |card: &Card| {
-            database
-                .cuda(r.version)
-                .is_some_and(|release| serves(database, release, card))
-        };
-        filter.card().is_none_or(target) && filter.cuda.accepts(r.version)
-    };
-    let releases: Vec<_> = database.component_releases.iter().filter(fits).collect();
-    let row = |component: &Component| {
-        let having: Vec<_> = releases
-            .iter()
-            .filter_map(|r| Some((r.version, r.component(component)?)))
-            .collect();
-        let ((newest, part), (oldest, _)) = (having.first()?, having.last()?);
-        let archs: Vec<_> = part.archives.iter().map(|a| a.arch.as_str()).collect();
-        Some(vec![
-            component.short().to_owned(),
-            part.name.clone(),
-            format!("{oldest}-{newest}"),
-            archs.join(", "),
-            component.title.clone(),
-        ])
-    };
-    let rows = database.components.iter().filter_map(row).collect();
+    let releases: Vec<_> = database
+        .component_releases
+        .iter()
+        .filter(|r| {
+            filter.card().is_none_or(|card| {
+                database
+                    .cuda(r.version)
+                    .is_some_and(|release| serves(database, release, card))
+            }) && filter.cuda.accepts(r.version)
+        })
+        .collect();
+    let rows = database
+        .components
+        .iter()
+        .filter_map(|component| {
+            let having: Vec<_> = releases
+                .iter()
+                .filter_map(|r| Some((r.version, r.component(component)?)))
+                .collect();
+            let ((newest, part), (oldest, _)) = (having.first()?, having.last()?);
+            let archs: Vec<_> = part.archives.iter().map(|a| a.arch.as_str()).collect();
+            Some(vec![
+                component.short().to_owned(),
+                part.name.clone(),
+                format!("{oldest}-{newest}"),
+                archs.join(", "),
+                component.title.clone(),
+            ])
+        })
+        .collect();
     Table::new(
         &[
             "NAME",
@@ -463,49 +471,50 @@ pub(crate) fn components(database: &Database, filter: &Filter) -> Table {
 
 /// Packages that go with the driver; those that boards with a GPU may need.
 pub(crate) fn companions(database: &Database, filter: &Filter) -> Table {
-    let is_needed = |companion: &&Companion| {
-        let Some((gpu, _)) = filter.gpu else {
-            return true;
-        };
-        let has = |fabric: &&Fabric| {
-            gpu.device()
-                .is_some_and(|device| fabric.gpus.contains(&device))
-        };
-        database
-            .fabrics
-            .iter()
-            .filter(has)
-            .any(|fabric| fabric.needs.contains(&companion.id))
-    };
-    let row = |companion: &Companion| {
-        let version = match companion.version {
-            VersionRule::Driver => "the driver's",
-            VersionRule::Branch => "the branch's",
-            VersionRule::Own => "its own",
-        };
-        let units = if companion.units.is_empty() {
-            cell(None::<String>)
-        } else {
-            companion.units.join(", ")
-        };
-        vec![
-            companion.id.to_string(),
-            companion.title.clone(),
-            version.to_owned(),
-            units,
-            companion.purpose.clone(),
-        ]
-    };
     let rows = database
         .companions
         .iter()
-        .filter(is_needed)
-        .map(row)
+        .filter(|companion| {
+            let Some((gpu, _)) = filter.gpu else {
+                return true;
+            };
+            database
+                .fabrics
+                .iter()
+                .filter(|fabric| {
+                    gpu.device()
+                        .is_some_and(|device| fabric.gpus.contains(&device))
+                })
+                .any(|fabric| fabric.needs.contains(&companion.id))
+        })
+        .map(|companion| {
+            let version = match companion.version {
+                VersionRule::Driver => "the driver's",
+                VersionRule::Branch => "the branch's",
+                VersionRule::Own => "its own",
+            };
+            let units = if companion.units.is_empty() {
+                cell(None::<String>)
+            } else {
+                companion.units.join(", ")
+            };
+            vec![
+                companion.id.to_string(),
+                companion.title.clone(),
+                version.to_owned(),
+                units,
+                companion.purpose.clone(),
+            ]
+        })
         .collect();
     Table::new(
         &["COMPANION", "TITLE", "VERSION", "UNITS", "WHAT IT DOES"],
         rows,
     )
+}
+
+pub(crate) fn or_newer(is_open: bool) -> &'static str {
+    if is_open { " or newer" } else { "" }
 }
 
 /// Builds of frameworks. The driver is the oldest that runs the build's CUDA.
@@ -517,33 +526,31 @@ pub(crate) fn frameworks(database: &Database, filter: &Filter) -> Table {
             .iter()
             .find(|c| c.version.series() == series.series())
     };
-    let fits = |b: &&FrameworkBuild| {
-        let has_kernels = filter
-            .card()
-            .and_then(|c| c.capability)
-            .is_none_or(|have| b.has_kernels_for(have));
-        let is_of = filter
-            .releases(database)
-            .is_none_or(|mut all| all.any(|release| release.version.series() == b.cuda.series()));
-        let runs = newest
-            .zip(of_series(b.cuda))
-            .is_none_or(|(driver, release)| driver >= release.minimum_driver);
-        let cudnn_runs = b
-            .first_cudnn()
-            .zip(filter.card().and_then(|c| c.capability))
-            .is_none_or(|(version, have)| {
-                let line = b.cuda.major.to_string();
-                database
-                    .add_on_range(AddOnId::CUDNN, version, &line)
-                    .is_none_or(|range| range.runs_on(have))
-            });
-        has_kernels && cudnn_runs && is_of && runs
-    };
     let mut rows = Vec::new();
     for framework in &database.frameworks {
         for release in &framework.releases {
-            for build in release.builds.iter().filter(fits) {
-                let newer = |open: bool| if open { " or newer" } else { "" };
+            for build in release.builds.iter().filter(|b| {
+                let has_kernels = filter
+                    .card()
+                    .and_then(|c| c.capability)
+                    .is_none_or(|have| b.has_kernels_for(have));
+                let is_of = filter.releases(database).is_none_or(|mut all| {
+                    all.any(|release| release.version.series() == b.cuda.series())
+                });
+                let runs = newest
+                    .zip(of_series(b.cuda))
+                    .is_none_or(|(driver, release)| driver >= release.minimum_driver);
+                let cudnn_runs = b
+                    .first_cudnn()
+                    .zip(filter.card().and_then(|c| c.capability))
+                    .is_none_or(|(version, have)| {
+                        let line = b.cuda.major.to_string();
+                        database
+                            .add_on_range(AddOnId::CUDNN, version, &line)
+                            .is_none_or(|range| range.runs_on(have))
+                    });
+                has_kernels && cudnn_runs && is_of && runs
+            }) {
                 rows.push(vec![
                     format!("{}=={}", framework.name, release.version),
                     match build.needs {
@@ -551,14 +558,14 @@ pub(crate) fn frameworks(database: &Database, filter: &Filter) -> Table {
                         _ => format!(
                             "{}{}",
                             build.first_toolkit(),
-                            newer(build.cuda_min.is_some())
+                            or_newer(build.cuda_min.is_some())
                         ),
                     },
                     cell(of_series(build.cuda).map(|release| release.minimum_driver)),
                     cell(
                         build
                             .first_cudnn()
-                            .map(|c| format!("{c}{}", newer(build.cudnn_min.is_some()))),
+                            .map(|c| format!("{c}{}", or_newer(build.cudnn_min.is_some()))),
                     ),
                     match (build.lowest_capability, build.highest_capability) {
                         (None, _) => cell(None::<String>),
@@ -574,34 +581,38 @@ pub(crate) fn frameworks(database: &Database, filter: &Filter) -> Table {
 
 /// Instance types of cloud providers.
 pub(crate) fn instances(database: &Database, filter: &Filter) -> Table {
-    let fits = |i: &&crate::compat::Instance| {
-        let is_gpu = |(gpu, _): (&Gpu, &Card)| gpu.device() == Some(i.gpu);
-        let name = i.name.to_lowercase();
-        filter.gpu.is_none_or(is_gpu)
-            && filter
-                .text
-                .as_ref()
-                .is_none_or(|text| filter.gpu.is_some() || name.contains(text))
-    };
-    let row = |i: &crate::compat::Instance| {
-        let gpu = database
-            .gpu(i.gpu, None)
-            .map_or_else(|| format!("10de:{}", i.gpu), |gpu| gpu.name.to_string());
-        vec![
-            i.name.clone(),
-            i.provider.as_str().to_owned(),
-            i.count.to_string(),
-            gpu,
-            i.arch.clone().unwrap_or_else(|| "x86_64".to_owned()),
-            if i.part {
-                "vGPU: driver of the provider"
-            } else {
-                ""
-            }
-            .to_owned(),
-        ]
-    };
-    let rows = database.instances.iter().filter(fits).map(row).collect();
+    let rows = database
+        .instances
+        .iter()
+        .filter(|i| {
+            let name = i.name.to_lowercase();
+            filter
+                .gpu
+                .is_none_or(|(gpu, _)| gpu.device() == Some(i.gpu))
+                && filter
+                    .text
+                    .as_ref()
+                    .is_none_or(|text| filter.gpu.is_some() || name.contains(text))
+        })
+        .map(|i| {
+            let gpu = database
+                .gpu(i.gpu, None)
+                .map_or_else(|| format!("10de:{}", i.gpu), |gpu| gpu.name.clone());
+            vec![
+                i.name.clone(),
+                i.provider.as_str().to_owned(),
+                i.count.to_string(),
+                gpu,
+                i.arch.clone().unwrap_or_else(|| "x86_64".to_owned()),
+                if i.part {
+                    "vGPU: driver of the provider"
+                } else {
+                    ""
+                }
+                .to_owned(),
+            ]
+        })
+        .collect();
     Table::new(
         &["INSTANCE", "PROVIDER", "GPUS", "GPU", "MACHINE", "NOTE"],
         rows,
@@ -611,27 +622,6 @@ pub(crate) fn instances(database: &Database, filter: &Filter) -> Table {
 /// Distributions, with what a new installation has.
 pub(crate) fn systems(database: &Database) -> Table {
     let known = database.distributions.iter().filter(|d| d.version != "*");
-    let row = |d: &Distribution| {
-        let mut branches: Vec<_> = d.drivers.iter().map(|offer| offer.branch).collect();
-        branches.sort_unstable_by(|a, b| b.cmp(a));
-        branches.dedup();
-        let branches: Vec<_> = branches.iter().map(ToString::to_string).collect();
-        vec![
-            format!("{}-{}", d.id, d.version),
-            d.name.clone(),
-            d.stock
-                .as_ref()
-                .and_then(|stock| stock.kernels.get("x86_64"))
-                .map_or_else(|| "not known, so not for --os".to_owned(), Clone::clone),
-            cell(d.glibc.as_ref()),
-            cell(d.gcc),
-            if branches.is_empty() {
-                cell(None::<String>)
-            } else {
-                branches.join(", ")
-            },
-        ]
-    };
     Table::new(
         &[
             "SYSTEM",
@@ -641,6 +631,28 @@ pub(crate) fn systems(database: &Database) -> Table {
             "GCC",
             "PACKAGED BRANCHES",
         ],
-        known.map(row).collect(),
+        known
+            .map(|d| {
+                let mut branches: Vec<_> = d.drivers.iter().map(|offer| offer.branch).collect();
+                branches.sort_unstable_by(|a, b| b.cmp(a));
+                branches.dedup();
+                let branches: Vec<_> = branches.iter().map(ToString::to_string).collect();
+                vec![
+                    format!("{}-{}", d.id, d.version),
+                    d.name.clone(),
+                    d.stock
+                        .as_ref()
+                        .and_then(|stock| stock.kernels.get("x86_64"))
+                        .map_or_else(|| "not known, so not for --os".to_owned(), Clone::clone),
+                    cell(d.glibc.as_ref()),
+                    cell(d.gcc),
+                    if branches.is_empty() {
+                        cell(None::<String>)
+                    } else {
+                        branches.join(", ")
+                    },
+                ]
+            })
+            .collect(),
     )
 }

@@ -11,7 +11,6 @@ use crate::text::{count, wrapped};
 
 /// What `db check` found, when nothing is wrong.
 pub(crate) fn check(database: &Database, tally: &Tally, width: usize) -> String {
-    let number = |n: usize| n.to_string();
     let rows: Vec<_> = tally
         .kinds
         .iter()
@@ -25,7 +24,7 @@ pub(crate) fn check(database: &Database, tally: &Tally, width: usize) -> String 
                 k.two_or_more,
             ];
             std::iter::once(k.kind.to_owned())
-                .chain(counts.map(number))
+                .chain(counts.map(|n| n.to_string()))
                 .collect()
         })
         .collect();

@@ -1,11 +1,11 @@
 //! Pages about one subject of the database: a GPU, a driver branch, a CUDA release, an add-on, a
 //! system. Each fits a screen.
 
-use super::list::{compilers, compiles_with, kernels, libraries};
+use super::list::{compilers, compiles_with, kernels, libraries, or_newer};
 use crate::compat::{
-    self, AddOn, AddOnArtifact, AddOnId, Architecture, Artifact, BranchKind, CudaRelease, Database,
-    Distribution, DriverBranch, DriverVariant, Framework, FrameworkBuild, FrameworkNeeds,
-    FrameworkRelease, ModuleFlavour, NvLinks, framework_and_version, targets,
+    self, AddOn, AddOnArtifact, AddOnId, Artifact, BranchKind, CudaRelease, Database, Distribution,
+    DriverBranch, DriverVariant, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease,
+    ModuleFlavour, NvLinks, SourceId, framework_and_version, targets,
 };
 use crate::host::Gpu;
 use crate::render::explain::article::Article;
@@ -27,9 +27,9 @@ fn flavours(modules: &[ModuleFlavour]) -> String {
 }
 
 /// What the sources of these ids are called, and where they are.
-pub(crate) fn locations(database: &Database, ids: &[impl AsRef<str>]) -> Vec<String> {
+pub(crate) fn locations(database: &Database, ids: &[SourceId]) -> Vec<String> {
     ids.iter()
-        .filter_map(|id| database.source(id.as_ref()))
+        .filter_map(|id| database.sources.iter().find(|source| source.id == *id))
         .map(|source| format!("{}: {}", source.title, source.location))
         .collect()
 }
@@ -126,17 +126,6 @@ pub(crate) fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'sta
             format!("capability {c} ({})", c.sm())
         }),
     ));
-    let newest = |kind: BranchKind, what: &str| {
-        let branch = database
-            .driver_branches
-            .iter()
-            .find(|b| b.kind == kind && card.is_served_by(b.branch))?;
-        let driver = database
-            .drivers
-            .iter()
-            .find(|d| d.version.branch == branch.branch)?;
-        Some(format!("newest {what}: {}", driver.version))
-    };
     let span = match (card.first_branch, card.last_branch) {
         (Some(first), None) => match card.sure_branch.filter(|sure| first < *sure) {
             Some(sure) => format!("branch {sure} and newer, possibly from {first} on"),
@@ -153,17 +142,18 @@ pub(crate) fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'sta
             format!("part of the system software (JetPack) of {board}"),
         ));
     } else {
-        let drivers = [
-            newest(BranchKind::Production, "production"),
-            newest(BranchKind::LongTerm, "long-term"),
-        ];
-        all.push((
-            "driver",
-            std::iter::once(span)
-                .chain(drivers.into_iter().flatten())
-                .collect::<Vec<_>>()
-                .join("; "),
-        ));
+        let mut drivers = vec![span];
+        for (kind, what) in [
+            (BranchKind::Production, "production"),
+            (BranchKind::LongTerm, "long-term"),
+        ] {
+            let mut branches = database.driver_branches.iter();
+            let branch = branches.find(|b| b.kind == kind && card.is_served_by(b.branch));
+            let mut releases = database.drivers.iter();
+            let newest = releases.find(|d| Some(d.version.branch) == branch.map(|b| b.branch));
+            drivers.extend(newest.map(|driver| format!("newest {what}: {}", driver.version)));
+        }
+        all.push(("driver", drivers.join("; ")));
         all.push(("modules", flavours(&card.modules)));
     }
     let served: Vec<_> = database
@@ -397,22 +387,22 @@ fn sizes<'a>(files: impl Iterator<Item = &'a Artifact>) -> String {
     }
 }
 
+fn dated(release: &CudaRelease) -> String {
+    match &release.date {
+        None => release.version.to_string(),
+        Some(day) => format!("{} ({day})", release.version),
+    }
+}
+
 /// CUDA as a whole: what is newest, and what of it can be chosen.
 pub(crate) fn all_of_cuda(database: &Database) -> Article {
     let mut article = Article::new("CUDA", format!("{} releases known", database.cuda.len()));
-    let has_file = |c: &&CudaRelease| can_be_chosen(database, c);
-    let dated = |c: &CudaRelease| {
-        c.date.as_ref().map_or_else(
-            || c.version.to_string(),
-            |day| format!("{} ({day})", c.version),
-        )
-    };
     if let Some(newest) = database.cuda.first() {
         article = article.with("newest", dated(newest));
         if let Some(chosen) = database
             .cuda
             .iter()
-            .find(has_file)
+            .find(|release| can_be_chosen(database, release))
             .filter(|chosen| chosen.version != newest.version)
         {
             let why =
@@ -428,7 +418,7 @@ pub(crate) fn all_of_cuda(database: &Database) -> Article {
         let newest = database
             .cuda
             .iter()
-            .filter(has_file)
+            .filter(|release| can_be_chosen(database, release))
             .find(|c| c.version.series() <= native.series());
         if let Some(newest) = newest {
             article = article.with(
@@ -571,13 +561,8 @@ fn requirements(release: &CudaRelease) -> Vec<(&'static str, String)> {
 /// What changed from one release to a later one.
 pub(crate) fn change(database: &Database, from: &CudaRelease, to: &CudaRelease) -> Article {
     let mut article = Article::new(format!("CUDA {} to {}", from.version, to.version), "");
-    let day = |release: &CudaRelease| {
-        release
-            .date
-            .clone()
-            .unwrap_or_else(|| "not known".to_owned())
-    };
-    article = article.with("released", format!("{}; {}", day(from), day(to)));
+    let [first, then] = [from, to].map(|release| release.date.as_deref().unwrap_or("not known"));
+    article = article.with("released", format!("{first}; {then}"));
     let (before, after) = (requirements(from), requirements(to));
     for (label, now) in &after {
         match before.iter().find(|(old, _)| old == label) {
@@ -586,22 +571,16 @@ pub(crate) fn change(database: &Database, from: &CudaRelease, to: &CudaRelease) 
             None => article = article.with(label, now.clone()),
         }
     }
-    let gpus = |release: &CudaRelease| -> Vec<_> {
-        let is_targeted = |a: &&Architecture| {
-            targets(
-                release.version,
-                Some(release),
-                a.compute_capability,
-                Some(a),
-            )
-            .is_ok()
-        };
-        let targeted = database.architectures.iter().filter(is_targeted);
+    let [old, new] = [from, to].map(|release| -> Vec<_> {
+        let (version, release) = (release.version, Some(release));
+        let targeted = database
+            .architectures
+            .iter()
+            .filter(|a| targets(version, release, a.compute_capability, Some(a)).is_ok());
         targeted
             .map(|a| (&*a.name, a.compute_capability.to_string()))
             .collect()
-    };
-    let (old, new) = (gpus(from), gpus(to));
+    });
     for (label, one, other) in [("gained", &new, &old), ("dropped", &old, &new)] {
         let only: Vec<_> = one
             .iter()
@@ -621,18 +600,17 @@ pub(crate) fn change(database: &Database, from: &CudaRelease, to: &CudaRelease) 
 pub(crate) fn add_on(database: &Database, of: &AddOn, wanted: &Want<AddOnVersion>) -> Article {
     let mut article = Article::new(of.id.to_string(), &of.title);
     let mut lines: Vec<&str> = Vec::new();
-    let archives = || {
-        database
-            .add_on_archives(of.id)
-            .filter(|archive| wanted.accepts(archive.version))
-    };
-    for archive in archives() {
+    let archives: Vec<_> = database
+        .add_on_archives(of.id)
+        .filter(|archive| wanted.accepts(archive.version))
+        .collect();
+    for archive in &archives {
         if !lines.contains(&archive.cuda_line.as_str()) {
             lines.push(&archive.cuda_line);
         }
     }
     for line in lines {
-        let of_line: Vec<_> = archives().filter(|a| a.cuda_line == line).collect();
+        let of_line: Vec<_> = archives.iter().filter(|a| a.cuda_line == line).collect();
         let Some(newest) = of_line.iter().max_by_key(|a| a.version) else {
             continue;
         };
@@ -817,8 +795,7 @@ pub(crate) fn framework(
         ));
     }
     let published = article.python.iter().flat_map(|package| &package.sources);
-    let of_release = release.sources.iter().map(|id| id.as_str());
-    let ids: BTreeSet<_> = of_release.chain(published.map(String::as_str)).collect();
+    let ids: BTreeSet<_> = release.sources.iter().chain(published).cloned().collect();
     article.sources = locations(database, &ids.into_iter().collect::<Vec<_>>());
     Some(article)
 }
@@ -836,7 +813,6 @@ fn range(framework: &Framework) -> String {
 }
 
 fn described(build: &FrameworkBuild) -> String {
-    let newer = |open: bool| if open { " or newer" } else { "" };
     let mut parts = vec![match build.needs {
         FrameworkNeeds::Driver => {
             format!(
@@ -852,21 +828,21 @@ fn described(build: &FrameworkBuild) -> String {
             format!(
                 "CUDA {}{}{nvcc}",
                 build.first_cuda(),
-                newer(build.cuda_min.is_some())
+                or_newer(build.cuda_min.is_some())
             )
         }
         FrameworkNeeds::Compiler => {
             format!(
                 "compiled on the host with CUDA {}{}",
                 build.first_toolkit(),
-                newer(build.cuda_min.is_some())
+                or_newer(build.cuda_min.is_some())
             )
         }
     }];
     parts.extend(
         build
             .first_cudnn()
-            .map(|cudnn| format!("cuDNN {cudnn}{}", newer(build.cudnn_min.is_some()))),
+            .map(|cudnn| format!("cuDNN {cudnn}{}", or_newer(build.cudnn_min.is_some()))),
     );
     parts.extend(match (build.lowest_capability, build.highest_capability) {
         (None, _) => None,

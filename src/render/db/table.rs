@@ -38,12 +38,16 @@ impl Table {
             .iter()
             .map(|name| (*name).to_owned())
             .collect();
-        let lines = || std::iter::once(&headings).chain(&self.rows);
-        let most =
-            |n: usize, of: fn(&str) -> usize| lines().map(|row| of(&row[n])).max().unwrap_or(0);
-        let word = |cell: &str| cell.split_whitespace().map(columns).max().unwrap_or(0);
-        let mut widths: Vec<_> = (0..headings.len()).map(|n| most(n, columns)).collect();
-        let least: Vec<_> = (0..headings.len()).map(|n| most(n, word)).collect();
+        let lines = std::iter::once(&headings).chain(&self.rows);
+        let mut widths: Vec<_> = (0..headings.len())
+            .map(|n| lines.clone().map(|row| columns(&row[n])).max().unwrap_or(0))
+            .collect();
+        let least: Vec<_> = (0..headings.len())
+            .map(|n| {
+                let words = lines.clone().flat_map(|row| row[n].split_whitespace());
+                words.map(columns).max().unwrap_or(0)
+            })
+            .collect();
         let limit = width.unwrap_or(usize::MAX);
         let gaps = widths.len().saturating_sub(1);
         let gap = if least.iter().sum::<usize>() + GAP * gaps > limit {
@@ -52,32 +56,33 @@ impl Table {
             GAP
         };
         while widths.iter().sum::<usize>() + gap * gaps > limit {
-            let shrinks = |n: &usize| widths[*n] > least[*n];
-            let Some(widest) = (0..widths.len()).filter(shrinks).max_by_key(|n| widths[*n]) else {
+            let Some(widest) = (0..widths.len())
+                .filter(|n| widths[*n] > least[*n])
+                .max_by_key(|n| widths[*n])
+            else {
                 break;
             };
             widths[widest] -= 1;
         }
-        lines().map(|row| in_lines(row, &widths, gap)).collect()
+        lines.map(|row| in_lines(row, &widths, gap)).collect()
     }
 
     /// For programs: an object for each row, with the headings as keys (`LIFE ENDS` is
     /// `life_ends`). A cell with nothing in it is null.
     pub(crate) fn json(&self) -> Vec<Value> {
-        let key = |heading: &str| heading.to_lowercase().replace([' ', '\''], "_");
-        let value = |cell: &String| match cell.as_str() {
-            "" | NOTHING => Value::Null,
-            text => Value::from(text),
-        };
-        let object = |row: &Vec<String>| {
-            let pairs = self
-                .headings
-                .iter()
-                .zip(row)
-                .map(|(heading, cell)| (key(heading), value(cell)));
-            Value::Object(pairs.collect::<Map<_, _>>())
-        };
-        self.rows.iter().map(object).collect()
+        self.rows
+            .iter()
+            .map(|row| {
+                let pairs = self.headings.iter().zip(row).map(|(heading, cell)| {
+                    let value = match cell.as_str() {
+                        "" | NOTHING => Value::Null,
+                        text => Value::from(text),
+                    };
+                    (heading.to_lowercase().replace([' ', '\''], "_"), value)
+                });
+                Value::Object(pairs.collect::<Map<_, _>>())
+            })
+            .collect()
     }
 }
 

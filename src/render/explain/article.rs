@@ -113,30 +113,16 @@ impl Article {
             (false, true) => self.title.clone(),
             (false, false) => format!("{}  {}", self.subject, self.title),
         };
+        let lines = Lines { language, width };
         let mut out = wrapped("", &paint.bold(&head), width);
-        let first = |label: &str| format!("  {} ", padded(language.word(label), LABEL));
-        let line = |label: &str, text: &str| wrapped(&first(label), text, width);
         for paragraph in &self.paragraphs {
-            out += &line(paragraph.label, &paragraph.text);
+            out += &lines.line(paragraph.label, &paragraph.text);
         }
         for package in &self.python {
-            let cuda = format!("The build for CUDA {} {}.", package.cuda, package.needs());
-            out += &line("python", &cuda);
-            for PythonCommand { command, .. } in &package.commands {
-                out += &format!("  {:<9} {}\n", "", paint.bold(command));
-            }
-            if package.commands.is_empty() {
-                out += &line("", "No source says where it is published.");
-            }
-            if let Some(extensions) = package.extensions {
-                out += &line(
-                    "",
-                    &format!("Compiling extensions for it needs {}.", extensions.needs()),
-                );
-            }
+            out += &lines.python(package, paint);
         }
         if let Some(remedy) = &self.remedy {
-            out += &line("do", remedy);
+            out += &lines.line("do", remedy);
         }
         for (n, command) in self.run.iter().enumerate() {
             let label = if n == 0 && self.remedy.is_none() {
@@ -145,7 +131,7 @@ impl Article {
                 ""
             };
             let indent = if self.remedy.is_none() { "" } else { "  " };
-            out += &format!("{}{indent}{}\n", first(label), paint.bold(command));
+            out += &format!("{}{indent}{}\n", lines.first(label), paint.bold(command));
         }
         if !self.see.is_empty() {
             let all: Vec<_> = self
@@ -153,22 +139,52 @@ impl Article {
                 .iter()
                 .map(|other| format!("gpusetup explain {other}"))
                 .collect();
-            out += &line("see", &all.join("; "));
+            out += &lines.line("see", &all.join("; "));
         }
         match self.sources.as_slice() {
             [] => {}
             all if verbose => out.extend(
                 all.iter()
-                    .map(|source| format!("{}{source}\n", first("source"))),
+                    .map(|source| format!("{}{source}\n", lines.first("source"))),
             ),
-            [only] => out += &line("source", only),
+            [only] => out += &lines.line("source", only),
             [one, rest @ ..] => {
                 let count = rest.len().to_string();
-                out += &line(
-                    "source",
-                    &language.filled(AND_MORE, &[("first", one), ("count", &count)]),
-                );
+                let sources = language.filled(AND_MORE, &[("first", one), ("count", &count)]);
+                out += &lines.line("source", &sources);
             }
+        }
+        out
+    }
+}
+
+/// How an article's lines are written.
+struct Lines<'a> {
+    language: &'a Translation,
+    width: usize,
+}
+
+impl Lines<'_> {
+    fn first(&self, label: &str) -> String {
+        format!("  {} ", padded(self.language.word(label), LABEL))
+    }
+
+    fn line(&self, label: &str, text: &str) -> String {
+        wrapped(&self.first(label), text, self.width)
+    }
+
+    fn python(&self, package: &PythonPackage, paint: Paint) -> String {
+        let cuda = format!("The build for CUDA {} {}.", package.cuda, package.needs());
+        let mut out = self.line("python", &cuda);
+        for PythonCommand { command, .. } in &package.commands {
+            out += &format!("  {:<9} {}\n", "", paint.bold(command));
+        }
+        if package.commands.is_empty() {
+            out += &self.line("", "No source says where it is published.");
+        }
+        if let Some(extensions) = package.extensions {
+            let needs = extensions.needs();
+            out += &self.line("", &format!("Compiling extensions for it needs {needs}."));
         }
         out
     }

@@ -268,63 +268,61 @@ impl PasteReport {
         language: &Translation,
     ) -> Self {
         let worst = worst_of_gpus(&logged.xids, database);
-        let of_xid = |logged: LoggedXid| {
-            let row = database.xid(logged.number);
-            let action = row.map_or(XidAction::AskNvidia, |row| row.action);
-            let remedy = match worst.get(&logged.gpu) {
-                Some(number) if is_covered(action) => {
-                    let text =
-                        language.filled(words::AS_FOR_XID, &[("number", &number.to_string())]);
-                    Some(Remedy::new::<&str>(text, []))
-                }
-                _ => remedy_of(logged.number, action, &logged.gpu, language),
-            };
-            let (remedy, run) = remedy
-                .map(|r| (Some(r.text), r.commands))
-                .unwrap_or_default();
-            ExplainedXid {
-                xid: logged.number,
-                name: row.map(|row| row.name.clone()),
-                gpu: one_line(&logged.gpu),
-                quoted: shortened(&logged.text),
-                means: match row {
-                    Some(row) => language
-                        .text(&language::of_xid(row.xid), &row.means)
-                        .to_owned(),
-                    None => language.word(words::UNKNOWN_XID).to_owned(),
-                },
-                remedy,
-                run,
-            }
-        };
-        let of_sxid = |logged: LoggedSxid| {
-            let remedy = logged.is_fatal.then(xid::of_switch);
-            let (remedy, run) = remedy
-                .map(|r| (Some(language.word(&r.text).to_owned()), r.commands))
-                .unwrap_or_default();
-            ExplainedSxid {
-                sxid: logged.number,
-                name: database.sxid(logged.number).map(|row| row.name.clone()),
-                switch: one_line(&logged.switch),
-                fatal: logged.is_fatal,
-                quoted: shortened(&logged.text),
-                remedy,
-                run,
-            }
-        };
-        let beyond = |all: usize| all.saturating_sub(MAX_LOGGED);
-        let left_out = beyond(logged.xids.len()) + beyond(logged.sxids.len());
+        let left_out = logged.xids.len().saturating_sub(MAX_LOGGED)
+            + logged.sxids.len().saturating_sub(MAX_LOGGED);
         let xids: Vec<_> = logged
             .xids
             .into_iter()
             .take(MAX_LOGGED)
-            .map(of_xid)
+            .map(|logged| {
+                let row = database.xid(logged.number);
+                let action = row.map_or(XidAction::AskNvidia, |row| row.action);
+                let remedy = match worst.get(&logged.gpu) {
+                    Some(number) if is_covered(action) => {
+                        let text =
+                            language.filled(words::AS_FOR_XID, &[("number", &number.to_string())]);
+                        Some(Remedy::new::<&str>(text, []))
+                    }
+                    _ => remedy_of(logged.number, action, &logged.gpu, language),
+                };
+                let (remedy, run) = remedy
+                    .map(|r| (Some(r.text), r.commands))
+                    .unwrap_or_default();
+                ExplainedXid {
+                    xid: logged.number,
+                    name: row.map(|row| row.name.clone()),
+                    gpu: one_line(&logged.gpu),
+                    quoted: shortened(&logged.text),
+                    means: match row {
+                        Some(row) => language
+                            .text(&language::of_xid(row.xid), &row.means)
+                            .to_owned(),
+                        None => language.word(words::UNKNOWN_XID).to_owned(),
+                    },
+                    remedy,
+                    run,
+                }
+            })
             .collect();
         let sxids: Vec<_> = logged
             .sxids
             .into_iter()
             .take(MAX_LOGGED)
-            .map(of_sxid)
+            .map(|logged| {
+                let remedy = logged.is_fatal.then(xid::of_switch);
+                let (remedy, run) = remedy
+                    .map(|r| (Some(language.word(&r.text).to_owned()), r.commands))
+                    .unwrap_or_default();
+                ExplainedSxid {
+                    sxid: logged.number,
+                    name: database.sxid(logged.number).map(|row| row.name.clone()),
+                    switch: one_line(&logged.switch),
+                    fatal: logged.is_fatal,
+                    quoted: shortened(&logged.text),
+                    remedy,
+                    run,
+                }
+            })
             .collect();
         Self {
             schema: "gpusetup.explanation/1",
@@ -346,14 +344,13 @@ impl PasteReport {
 fn worst_of_gpus(xids: &[LoggedXid], database: &Database) -> BTreeMap<String, u16> {
     let mut worst = BTreeMap::new();
     for needed in [XidAction::ResetGpu, XidAction::Reboot] {
-        let is_such = |logged: &&LoggedXid| {
-            database
-                .xid(logged.number)
-                .is_some_and(|row| row.action == needed)
-        };
         worst.extend(
             xids.iter()
-                .filter(is_such)
+                .filter(|logged| {
+                    database
+                        .xid(logged.number)
+                        .is_some_and(|row| row.action == needed)
+                })
                 .map(|logged| (logged.gpu.clone(), logged.number)),
         );
     }
@@ -378,15 +375,11 @@ fn quoted_or(line: &str, near: &str) -> String {
 impl PasteReport {
     /// With commands for the host in a tree instead of this one.
     pub(crate) fn in_tree(mut self, root: &Path) -> Self {
-        let in_tree = |run: &mut Vec<String>| {
-            *run = run.iter().filter_map(|c| tree::command(c, root)).collect()
-        };
         for cause in self
             .messages
             .iter_mut()
             .flat_map(|message| &mut message.causes)
         {
-            in_tree(&mut cause.run);
             if let Some(tell) = &cause.tell {
                 cause.tell = tree::command(tell, root);
             }
@@ -394,13 +387,15 @@ impl PasteReport {
                 cause.look = None;
             }
         }
-        self.errors
-            .iter_mut()
-            .for_each(|error| in_tree(&mut error.run));
-        self.xids.iter_mut().for_each(|xid| in_tree(&mut xid.run));
-        self.sxids
-            .iter_mut()
-            .for_each(|sxid| in_tree(&mut sxid.run));
+        let causes = self.messages.iter_mut().flat_map(|m| &mut m.causes);
+        let runs = causes
+            .map(|cause| &mut cause.run)
+            .chain(self.errors.iter_mut().map(|error| &mut error.run))
+            .chain(self.xids.iter_mut().map(|xid| &mut xid.run))
+            .chain(self.sxids.iter_mut().map(|sxid| &mut sxid.run));
+        for run in runs {
+            *run = run.iter().filter_map(|c| tree::command(c, root)).collect();
+        }
         self
     }
 }
@@ -443,37 +438,63 @@ fn shortened(line: &str) -> String {
 
 /// The report for a person: root messages first, symptoms in a line each.
 pub fn text(report: &PasteReport, look: Look<'_>) -> String {
+    if !report.recognised {
+        return not_recognised(report.known, look);
+    }
+    let mut out = of_the_log(report, look);
+    let (symptoms, roots): (Vec<_>, Vec<_>) = report
+        .messages
+        .iter()
+        .partition(|m| m.symptom && !look.verbose);
+    for message in roots {
+        out += &of_message(message, look);
+    }
+    for error in &report.errors {
+        out += &of_error(error, look);
+    }
+    for message in symptoms {
+        out += &wrapped(
+            &format!("{} ", look.language.word(words::FOLLOWS_FROM)),
+            &message.title,
+            look.width,
+        );
+    }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}
+
+fn not_recognised(known: usize, look: Look<'_>) -> String {
     let Look {
         paint,
-        verbose,
         width,
         language,
+        ..
     } = look;
-    let first = |word: &str| first(language.word(word));
+    let sentence = language.filled(words::NONE_KNOWN, &[("count", &known.to_string())]);
+    let doctor = language.filled(
+        words::EXAMINES,
+        &[("command", &paint.bold("gpusetup doctor"))],
+    );
+    wrapped(
+        &format!("{}  ", language.word(words::NOT_RECOGNISED)),
+        &sentence,
+        width,
+    ) + &wrapped(
+        &format!("{} ", padded(language.word("Try"), 7)),
+        &doctor,
+        width,
+    ) + &wrapped(
+        &format!("{} ", language.word("Missing?")),
+        language.word(words::OPEN_ISSUE),
+        width,
+    )
+}
+
+/// The Xids and SXids, each kind once.
+fn of_the_log(report: &PasteReport, look: Look<'_>) -> String {
+    let language = look.language;
     let mut out = String::new();
-    if !report.recognised {
-        let sentence = language.filled(words::NONE_KNOWN, &[("count", &report.known.to_string())]);
-        out += &wrapped(
-            &format!("{}  ", language.word(words::NOT_RECOGNISED)),
-            &sentence,
-            width,
-        );
-        let doctor = language.filled(
-            words::EXAMINES,
-            &[("command", &paint.bold("gpusetup doctor"))],
-        );
-        out += &wrapped(
-            &format!("{} ", padded(language.word("Try"), 7)),
-            &doctor,
-            width,
-        );
-        out += &wrapped(
-            &format!("{} ", language.word("Missing?")),
-            language.word(words::OPEN_ISSUE),
-            width,
-        );
-        return out;
-    }
     let xids = groups(&report.xids, |xid| xid.xid);
     let xids: Vec<_> = xids
         .iter()
@@ -499,99 +520,99 @@ pub fn text(report: &PasteReport, look: Look<'_>) -> String {
         out += &wrapped(
             "",
             &language.filled(words::MORE_XIDS, &[("count", &left_out.to_string())]),
-            width,
+            look.width,
         );
         out.push('\n');
     }
-    let (symptoms, roots): (Vec<_>, Vec<_>) =
-        report.messages.iter().partition(|m| m.symptom && !verbose);
-    for message in roots {
-        out += &wrapped("", &paint.bold(&message.title), width);
-        out += &quote(&message.quoted, look);
-        out += &wrapped(&first("says"), &message.says, width);
-        let several = message.causes.len() > 1;
-        for (n, cause) in message.causes.iter().enumerate() {
-            let number = if several {
-                format!("{} {}", language.word("cause"), n + 1)
-            } else {
-                "cause".to_owned()
-            };
-            out += &wrapped(&first(&number), &cause.because, width);
-            if let Some(here) = &cause.here {
-                let (word, text) = match here.verdict {
-                    Verdict::Supported => (paint.red(&first("here")), here.text.clone()),
-                    Verdict::Contradicted => (
-                        paint.green(&first("here")),
-                        language.filled(words::SPEAKS_AGAINST, &[("check", &here.text)]),
-                    ),
-                };
-                out += &wrapped("          ", &text, width).replacen("          ", &word, 1);
-            }
-            if let Some(tell) = cause
-                .tell
-                .as_ref()
-                .filter(|_| several || cause.here.is_none())
-            {
-                out += &format!("{}{}\n", first("check"), paint.bold(tell));
-                out += &cause
-                    .look
-                    .as_ref()
-                    .map(|seen| wrapped("          ", seen, width))
-                    .unwrap_or_default();
-            }
-            out += &remedy(&cause.remedy, &cause.run, look);
-        }
-        if message.causes.is_empty() {
-            out += &wrapped(
-                &first("cause"),
-                language.word(words::NOT_ESTABLISHED),
-                width,
-            );
-        }
-        if verbose {
-            out += &message
-                .sources
-                .iter()
-                .map(|source| format!("{}{source}\n", first("source")))
-                .collect::<String>();
-        }
-        out.push('\n');
-    }
-    for error in &report.errors {
-        let (number, names) = (error.code.to_string(), error.names.join(", "));
-        let values = [
-            ("interface", error.interface),
-            ("number", &number),
-            ("names", &names),
-        ];
-        let title = language.filled(words::ERROR_OF, &values);
-        out += &wrapped("", &paint.bold(&title), width);
-        out += &quote(&error.quoted, look);
-        out += &wrapped(&first("says"), &error.means, width);
-        match &error.remedy {
-            Some(text) => out += &remedy(text, &error.run, look),
-            None => out.extend(
-                error
-                    .run
-                    .iter()
-                    .map(|command| format!("{}{}\n", first("look"), paint.bold(command))),
-            ),
-        }
-        if verbose {
-            out += &format!("{}{}\n", first("source"), error.source);
-        }
-        out.push('\n');
-    }
-    for message in symptoms {
-        out += &wrapped(
-            &format!("{} ", language.word(words::FOLLOWS_FROM)),
-            &message.title,
-            width,
-        );
-    }
-    out.truncate(out.trim_end().len());
-    out.push('\n');
     out
+}
+
+fn of_message(message: &Explained, look: Look<'_>) -> String {
+    let (language, width) = (look.language, look.width);
+    let mut out = wrapped("", &look.paint.bold(&message.title), width);
+    out += &quote(&message.quoted, look);
+    out += &wrapped(&first(language.word("says")), &message.says, width);
+    let several = message.causes.len() > 1;
+    for (n, cause) in message.causes.iter().enumerate() {
+        let mut label = language.word("cause").to_owned();
+        if several {
+            label += &format!(" {}", n + 1);
+        }
+        out += &wrapped(&first(&label), &cause.because, width);
+        out += &on_this_host(cause, several, look);
+        out += &remedy(&cause.remedy, &cause.run, look);
+    }
+    if message.causes.is_empty() {
+        let label = first(language.word("cause"));
+        out += &wrapped(&label, language.word(words::NOT_ESTABLISHED), width);
+    }
+    if look.verbose {
+        let label = first(language.word("source"));
+        let sources = message.sources.iter();
+        out.extend(sources.map(|source| format!("{label}{source}\n")));
+    }
+    out + "\n"
+}
+
+/// What this host says for or against a cause, and how to tell.
+fn on_this_host(cause: &ExplainedCause, several: bool, look: Look<'_>) -> String {
+    let Look {
+        paint,
+        width,
+        language,
+        ..
+    } = look;
+    let mut out = String::new();
+    if let Some(here) = &cause.here {
+        let label = first(language.word("here"));
+        let (word, text) = match here.verdict {
+            Verdict::Supported => (paint.red(&label), here.text.clone()),
+            Verdict::Contradicted => (
+                paint.green(&label),
+                language.filled(words::SPEAKS_AGAINST, &[("check", &here.text)]),
+            ),
+        };
+        out += &wrapped("          ", &text, width).replacen("          ", &word, 1);
+    }
+    if let Some(tell) = cause
+        .tell
+        .as_ref()
+        .filter(|_| several || cause.here.is_none())
+    {
+        out += &format!("{}{}\n", first(language.word("check")), paint.bold(tell));
+        out += &cause
+            .look
+            .as_ref()
+            .map(|seen| wrapped("          ", seen, width))
+            .unwrap_or_default();
+    }
+    out
+}
+
+fn of_error(error: &ExplainedError, look: Look<'_>) -> String {
+    let (language, width) = (look.language, look.width);
+    let (number, names) = (error.code.to_string(), error.names.join(", "));
+    let values = [
+        ("interface", error.interface),
+        ("number", &number),
+        ("names", &names),
+    ];
+    let title = language.filled(words::ERROR_OF, &values);
+    let mut out = wrapped("", &look.paint.bold(&title), width);
+    out += &quote(&error.quoted, look);
+    out += &wrapped(&first(language.word("says")), &error.means, width);
+    match &error.remedy {
+        Some(text) => out += &remedy(text, &error.run, look),
+        None => {
+            let label = first(language.word("look"));
+            let commands = error.run.iter();
+            out.extend(commands.map(|command| format!("{label}{}\n", look.paint.bold(command))));
+        }
+    }
+    if look.verbose {
+        out += &format!("{}{}\n", first(language.word("source")), error.source);
+    }
+    out + "\n"
 }
 
 /// An error of the kernel log, of one GPU or NVSwitch or of several.

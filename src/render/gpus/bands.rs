@@ -8,17 +8,16 @@ const GAP: usize = 2;
 
 /// Rows under headings. No cell is broken into lines; one that is wider than the terminal is cut.
 pub(crate) fn bands(headings: &[String], rows: &[Vec<String>], width: usize) -> String {
-    let lines = || std::iter::once(headings).chain(rows.iter().map(Vec::as_slice));
-    let widest = |n: usize| {
-        lines()
-            .filter_map(|line| line.get(n))
-            .map(|cell| columns(cell))
-            .max()
-            .unwrap_or(0)
-    };
-    let first = widest(0);
+    let lines = std::iter::once(headings).chain(rows.iter().map(Vec::as_slice));
+    let mut widths: Vec<_> = (0..headings.len())
+        .map(|n| {
+            let cells = lines.clone().filter_map(|line| line.get(n));
+            cells.map(|cell| columns(cell)).max().unwrap_or(0)
+        })
+        .collect();
+    let first = widths.first().copied().unwrap_or(0);
     let room = width.saturating_sub(first + GAP).max(1);
-    let widths: Vec<_> = (0..headings.len()).map(|n| widest(n).min(room)).collect();
+    widths.iter_mut().for_each(|own| *own = (*own).min(room));
     let mut all: Vec<Vec<usize>> = Vec::new();
     let mut used = 0;
     for (n, own) in widths.iter().enumerate().skip(1) {
@@ -33,20 +32,24 @@ pub(crate) fn bands(headings: &[String], rows: &[Vec<String>], width: usize) -> 
             }
         }
     }
-    let band = |band: &Vec<usize>| -> String {
-        let line = |line: &[String]| {
-            let cells = std::iter::once(&0).chain(band).map(|n| {
-                let own = if *n == 0 { first } else { widths[*n] };
-                padded(
-                    &cut(line.get(*n).map_or("", String::as_str), own),
-                    own + GAP,
-                )
-            });
-            cells.collect::<String>().trim_end().to_owned() + "\n"
-        };
-        lines().map(line).collect()
-    };
-    all.iter().map(band).collect::<Vec<_>>().join("\n")
+    all.iter()
+        .map(|band| -> String {
+            lines
+                .clone()
+                .map(|line| {
+                    let cells = std::iter::once(&0).chain(band).map(|n| {
+                        let own = if *n == 0 { first } else { widths[*n] };
+                        padded(
+                            &cut(line.get(*n).map_or("", String::as_str), own),
+                            own + GAP,
+                        )
+                    });
+                    cells.collect::<String>().trim_end().to_owned() + "\n"
+                })
+                .collect()
+        })
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// A text of at most `width` columns; the end of one that was cut says so.

@@ -2,7 +2,7 @@
 
 use crate::gpu_guide::GpuField;
 use crate::nvidia::{
-    Clock, ClockLimit, ClockReadings, ComputeMode, EccReading, ErrorCounts, Fabric, FabricState,
+    ClockLimit, ClockReadings, ComputeMode, EccReading, ErrorCounts, Fabric, FabricState,
     GpuReading, MemoryReading, MigReading, NvLink, PcieLink, PowerReading, Recovery, Refused,
     Temperature, VgpuLicence, Virtualization, codes,
 };
@@ -168,7 +168,6 @@ pub(crate) fn of(gpu: &GpuReading, field: GpuField) -> Option<String> {
 }
 
 fn temperature(t: &Temperature) -> String {
-    let degrees = |label: &str, value: Option<u32>| value.map(|value| format!("{label}{value} C"));
     let own = [
         degrees("", Some(t.gpu_celsius)),
         degrees("memory ", t.memory_celsius),
@@ -179,6 +178,10 @@ fn temperature(t: &Temperature) -> String {
         degrees("shutdown ", t.shutdown_celsius),
     ];
     own.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn degrees(label: &str, value: Option<u32>) -> Option<String> {
+    value.map(|value| format!("{label}{value} C"))
 }
 
 fn power(power: PowerReading) -> String {
@@ -215,39 +218,42 @@ fn memory(memory: MemoryReading) -> String {
 }
 
 fn clocks(clocks: &ClockReadings) -> String {
-    let of = |label: &str, clock: Option<Clock>| {
+    let all = [
+        ("graphics", clocks.graphics),
+        ("SM", clocks.sm),
+        ("memory", clocks.memory),
+        ("video", clocks.video),
+    ];
+    let known = all.into_iter().filter_map(|(label, clock)| {
         let clock = clock?;
         let highest = clock
             .highest_megahertz
             .map(|highest| format!(" of {highest}"))
             .unwrap_or_default();
         Some(format!("{label} {}{highest} MHz", clock.now_megahertz))
-    };
-    let all = [
-        of("graphics", clocks.graphics),
-        of("SM", clocks.sm),
-        of("memory", clocks.memory),
-        of("video", clocks.video),
-    ];
-    all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    });
+    known.collect::<Vec<_>>().join(", ")
 }
 
 fn clock_limits(limits: &[ClockLimit]) -> String {
     if limits.is_empty() {
         return "nothing".to_owned();
     }
-    let word = |limit: &ClockLimit| match limit {
-        ClockLimit::Idle => "nothing runs",
-        ClockLimit::Setting => "clocks that were set",
-        ClockLimit::PowerCap => "the power limit",
-        ClockLimit::HardwareSlowdown => "the hardware",
-        ClockLimit::SyncBoost => "other GPUs of its group",
-        ClockLimit::SoftwareThermal => "heat (driver)",
-        ClockLimit::HardwareThermal => "heat (hardware)",
-        ClockLimit::PowerBrake => "the power supply",
-        ClockLimit::Display => "a display",
-    };
-    limits.iter().map(word).collect::<Vec<_>>().join(", ")
+    limits
+        .iter()
+        .map(|limit| match limit {
+            ClockLimit::Idle => "nothing runs",
+            ClockLimit::Setting => "clocks that were set",
+            ClockLimit::PowerCap => "the power limit",
+            ClockLimit::HardwareSlowdown => "the hardware",
+            ClockLimit::SyncBoost => "other GPUs of its group",
+            ClockLimit::SoftwareThermal => "heat (driver)",
+            ClockLimit::HardwareThermal => "heat (hardware)",
+            ClockLimit::PowerBrake => "the power supply",
+            ClockLimit::Display => "a display",
+        })
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn ecc(ecc: EccReading) -> String {
@@ -256,25 +262,26 @@ fn ecc(ecc: EccReading) -> String {
     } else {
         format!(", {} after a reboot", on(ecc.pending))
     };
-    let counts = |label: &str, counts: ErrorCounts| {
-        let (corrected, uncorrected) = (counts.corrected, counts.uncorrected);
-        let parts = [("corrected", corrected), ("uncorrected", uncorrected)];
-        let told: Vec<_> = parts
-            .iter()
-            .filter_map(|(word, count)| Some(format!("{} {word}", (*count)?)))
-            .collect();
-        if told.is_empty() {
-            String::new()
-        } else {
-            format!("; {label}: {}", told.join(", "))
-        }
-    };
     format!(
         "{}{pending}{}{}",
         on(ecc.enabled),
-        counts("volatile", ecc.volatile),
-        counts("aggregate", ecc.aggregate)
+        error_counts("volatile", ecc.volatile),
+        error_counts("aggregate", ecc.aggregate)
     )
+}
+
+fn error_counts(label: &str, counts: ErrorCounts) -> String {
+    let (corrected, uncorrected) = (counts.corrected, counts.uncorrected);
+    let parts = [("corrected", corrected), ("uncorrected", uncorrected)];
+    let told: Vec<_> = parts
+        .iter()
+        .filter_map(|(word, count)| Some(format!("{} {word}", (*count)?)))
+        .collect();
+    if told.is_empty() {
+        String::new()
+    } else {
+        format!("; {label}: {}", told.join(", "))
+    }
 }
 
 fn mig(mig: &MigReading) -> String {
@@ -283,29 +290,32 @@ fn mig(mig: &MigReading) -> String {
     } else {
         format!(", {} after a reset", on(mig.pending))
     };
-    let device = |device: &crate::nvidia::MigDevice| {
-        let ids = device.gpu_instance.zip(device.compute_instance);
-        let ids =
-            ids.map(|(gpu, compute)| format!(" (GPU instance {gpu}, compute instance {compute})"));
-        let name = device.name.as_deref().unwrap_or("MIG device");
-        // The name of the GPU stands before that of the profile.
-        let profile = name
-            .rsplit_once("MIG ")
-            .map_or(name, |(_, profile)| profile);
-        let used = device.memory.map(|m| {
+    let devices: Vec<_> = mig
+        .devices
+        .iter()
+        .map(|device| {
+            let ids = device.gpu_instance.zip(device.compute_instance);
+            let ids = ids
+                .map(|(gpu, compute)| format!(" (GPU instance {gpu}, compute instance {compute})"));
+            let name = device.name.as_deref().unwrap_or("MIG device");
+            // The name of the GPU stands before that of the profile.
+            let profile = name
+                .rsplit_once("MIG ")
+                .map_or(name, |(_, profile)| profile);
+            let used = device.memory.map(|m| {
+                format!(
+                    ", {} of {} used",
+                    mebibytes(m.used_bytes),
+                    mebibytes(m.total_bytes)
+                )
+            });
             format!(
-                ", {} of {} used",
-                mebibytes(m.used_bytes),
-                mebibytes(m.total_bytes)
+                "{profile}{}{}",
+                ids.unwrap_or_default(),
+                used.unwrap_or_default()
             )
-        });
-        format!(
-            "{profile}{}{}",
-            ids.unwrap_or_default(),
-            used.unwrap_or_default()
-        )
-    };
-    let devices: Vec<_> = mig.devices.iter().map(device).collect();
+        })
+        .collect();
     let devices = if devices.is_empty() {
         String::new()
     } else {

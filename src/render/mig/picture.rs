@@ -87,7 +87,7 @@ fn compute(gpu: &PlannedGpu) -> Vec<Part<'_>> {
 }
 
 fn row(label: &str, parts: &[Part], cell: usize, pieces: &Pieces) -> String {
-    let edge = |[left, middle, right]: [char; 3]| {
+    let [top, bottom] = [pieces.top, pieces.bottom].map(|[left, middle, right]| {
         let mut line = String::from(left);
         for (n, part) in parts.iter().enumerate() {
             line.extend(std::iter::repeat_n(
@@ -97,7 +97,7 @@ fn row(label: &str, parts: &[Part], cell: usize, pieces: &Pieces) -> String {
             line.push(if n + 1 == parts.len() { right } else { middle });
         }
         line
-    };
+    });
     let mut middle = String::from(pieces.vertical);
     for part in parts {
         let room = usize::from(part.size) * cell - 1;
@@ -108,11 +108,9 @@ fn row(label: &str, parts: &[Part], cell: usize, pieces: &Pieces) -> String {
         middle += &format!("{name:<room$}{}", pieces.vertical);
     }
     format!(
-        "{:LABEL$}{}\n{label:>width$} {middle}\n{:LABEL$}{}\n",
+        "{:LABEL$}{top}\n{label:>width$} {middle}\n{:LABEL$}{bottom}\n",
         "",
-        edge(pieces.top),
         "",
-        edge(pieces.bottom),
         width = LABEL - 1
     )
 }
