@@ -4,7 +4,6 @@
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
 use gpusetup_database::compat::{AddOn, AddOnArtifact, Layout};
-use gpusetup_host::{AddOnFiles, LibraryFile};
 use gpusetup_operation::{Link, Operation, Placement, Unpack};
 use gpusetup_resolve::ChosenAddOn;
 use std::path::Path;
@@ -23,16 +22,10 @@ pub(crate) fn install_beside(context: &StepContext) -> Vec<Step> {
 
 /// A step for each chosen add-on, and a skipped step for each default add-on that was not chosen.
 pub(crate) fn install(context: &StepContext, known: &[AddOn]) -> Vec<Step> {
-    let chosen = |of: &AddOn| {
-        context
-            .chosen
-            .add_ons
-            .iter()
-            .find(|chosen| chosen.of.id == of.id)
-    };
-    let steps = known
-        .iter()
-        .filter_map(|of| match chosen(of).zip(context.toolkit()) {
+    let steps = known.iter().filter_map(|of| {
+        let mut chosen = context.chosen.add_ons.iter();
+        let chosen = chosen.find(|chosen| chosen.of.id == of.id);
+        match chosen.zip(context.toolkit()) {
             Some((chosen, toolkit)) => Some(install_one(context, chosen, toolkit)),
             None if of.by_default => {
                 let title = format!("Install {} into the toolkit", of.title);
@@ -43,7 +36,8 @@ pub(crate) fn install(context: &StepContext, known: &[AddOn]) -> Vec<Step> {
                 ))
             }
             None => None,
-        });
+        }
+    });
     steps.collect()
 }
 
@@ -59,11 +53,11 @@ fn install_one(context: &StepContext, chosen: &ChosenAddOn, toolkit: &Path) -> S
         true => format!("Keep {} {version} of the system's packages", of.title),
         false => format!("Install {} {version} into {}", of.title, toolkit.display()),
     };
-    let is_it = |found: &AddOnFiles| {
-        found.version.is_some_and(|v| v.has_files_of(version))
-            && found.directory.starts_with(toolkit)
-    };
-    let satisfied = packaged || context.facts.files_of(of.id).any(is_it);
+    let satisfied = packaged
+        || context.facts.files_of(of.id).any(|found| {
+            found.version.is_some_and(|v| v.has_files_of(version))
+                && found.directory.starts_with(toolkit)
+        });
     let Some((download, layout)) = context.download(artifact).zip(of.layout(&artifact.file)) else {
         return skipped(id, title, "the URL or checksum of its archive is not known");
     };
@@ -104,25 +98,24 @@ fn is_packaged(context: &StepContext, chosen: &ChosenAddOn) -> bool {
         .as_ref()
         .map(|cuda| cuda.release.version.major);
     let found = major.and_then(|major| context.facts.packaged(chosen.of.id, major));
-    let in_toolkit = |found: &AddOnFiles| {
-        context
-            .toolkit()
-            .is_some_and(|toolkit| found.directory.starts_with(toolkit))
-    };
     found.is_some_and(|found| found.version == Some(chosen.artifact.version))
-        && !context.facts.files_of(chosen.of.id).any(in_toolkit)
+        && !context.facts.files_of(chosen.of.id).any(|found| {
+            context
+                .toolkit()
+                .is_some_and(|toolkit| found.directory.starts_with(toolkit))
+        })
 }
 
 fn places(artifact: &AddOnArtifact, layout: &Layout, toolkit: &Path) -> Vec<Placement> {
-    let from = |path: &str| {
-        path.replace("{version}", &artifact.version.to_string())
-            .replace("{line}", &artifact.cuda_line)
-    };
     layout
         .places
         .iter()
         .map(|p| Placement {
-            from: from(&p.from).into(),
+            from: p
+                .from
+                .replace("{version}", &artifact.version.to_string())
+                .replace("{line}", &artifact.cuda_line)
+                .into(),
             to: toolkit.join(&p.to),
         })
         .collect()
@@ -148,34 +141,31 @@ pub(crate) fn links(context: &StepContext, toolkit: &Path) -> Vec<Act> {
             .files_of(chosen.of.id)
             .filter(|f| f.directory.starts_with(toolkit))
             .collect();
-        let link = |name: &str, target: String, soname: Option<String>| {
-            let is_so =
-                |f: &LibraryFile| f.name == name && f.link.as_deref() == Some(Path::new(&target));
-            let satisfied = there.iter().any(|found| found.files.iter().any(is_so));
-            let path = directory.join(name);
-            Act {
-                operation: Operation::Link(Link {
-                    path,
-                    target: target.into(),
-                    soname,
-                }),
-                satisfied,
-            }
-        };
         let (soname_of, file_of) = (version.first(1), version.first(numbers));
+        let mut links = Vec::new();
         for library in &chosen.range.libraries {
             let name = format!("{library}.so");
             let soname = format!("{name}.{soname_of}");
             // With one number, the file's name is the SONAME itself.
             if numbers > 1 {
-                acts.push(link(
-                    &soname,
-                    format!("{name}.{file_of}"),
-                    Some(soname.clone()),
-                ));
+                let file = format!("{name}.{file_of}");
+                links.push((soname.clone(), file, Some(soname.clone())));
             }
-            acts.push(link(&name, soname, None));
+            links.push((name, soname, None));
         }
+        acts.extend(links.into_iter().map(|(name, target, soname)| {
+            let mut files = there.iter().flat_map(|found| &found.files);
+            let satisfied =
+                files.any(|f| f.name == name && f.link.as_deref() == Some(Path::new(&target)));
+            Act {
+                operation: Operation::Link(Link {
+                    path: directory.join(name),
+                    target: target.into(),
+                    soname,
+                }),
+                satisfied,
+            }
+        }));
     }
     acts
 }

@@ -6,30 +6,24 @@ use super::{
     Act, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, containers,
     driver, environment, estimate, fabric, fixes, gpu_settings, machines, mig_step, module_options,
     nouveau, prerequisites, repository, requested, sign_modules, staying, toolkit, unsuited,
-    updates, vendors, verify, vgpu_licence,
+    updates, vendors, verify, vgpu_licence, warnings,
 };
-use gpusetup_database::compat::{Database, DatabaseId, PackageRepository, ReleaseLimit};
+use gpusetup_database::compat::{Database, DatabaseId};
 use gpusetup_database::sum::Sum;
-use gpusetup_database::version::dotted;
-use gpusetup_host::{Facts, MachineKind, Origin, Toolkit};
+use gpusetup_database::version::{CudaVersion, DriverVersion};
+use gpusetup_host::{Facts, Origin};
 use gpusetup_operation::{AddRepository, Download, Operation, Reboot, RepositoryKey};
-use gpusetup_recipes::{describe_block, one_driver, unblock_remedy, worst_block};
+use gpusetup_recipes::one_driver;
 use gpusetup_resolve::{
-    Card, ChosenDriver, Conflict, Install, KnownHost, Method, Request, Resolution, Selection,
-    ToolkitMethod, is_over, of_another_system, summary,
+    ChosenDriver, Conflict, Install, KnownHost, Method, Request, Resolution, Selection,
+    ToolkitMethod, of_another_system, summary,
 };
-use gpusetup_system::day::database_age;
 use gpusetup_system::limits::Limit;
 use gpusetup_text::ids::CheckId;
-use gpusetup_text::text::{bytes, count};
 use serde::Serialize;
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeSet;
-use std::path::Path;
-
-/// The size that the driver's firmware adds to each initramfs, as measured by users (pop-os/pop
-/// issue 3593: +132 MiB).
-const GROWTH: u64 = 132 << 20;
+use std::rc::Rc;
 
 /// The plan for a host.
 ///
@@ -39,80 +33,24 @@ const GROWTH: u64 = 132 << 20;
 /// include obstacles to the suggested alternatives.
 pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan, Conflict> {
     let host = KnownHost::new(database, &facts);
-    let tried = |request: &Request| unblocked(&host, request, KnownHost::choose).ok();
-    let can_be_planned = |request: &Request| tried(request).is_some();
     let chosen = unblocked(&host, &request, |host, request| {
-        host.resolve(request, &can_be_planned)
+        host.resolve(request, &|asked| tried(host, asked).is_some())
     })
     .map_err(|conflict| {
-        let gives = |asked: &Request| Some(summary(&tried(asked)?.selection()));
-        let conflict = fabric::with_packages(&request, conflict, gives);
-        let conflict = vendors::with_enabled(&request, conflict, tried);
+        let conflict = fabric::with_packages(&request, conflict, |asked| {
+            Some(summary(&tried(&host, asked)?.selection()))
+        });
+        let conflict = vendors::with_enabled(&request, conflict, |asked| tried(&host, asked));
         without_blocked(&host, conflict).for_request(&request)
     })?;
     let context = StepContext::new(&host, &request, &chosen);
     let (first, mut warnings) = prerequisites::prerequisites(&context);
     warnings.extend(prerequisites::of_engine(&context));
-    warnings.extend(warn(database, &context));
-    let toolkit = |asked: &Request| {
-        let chosen = tried(asked)?;
-        chosen
-            .cuda
-            .as_ref()
-            .filter(|_| chosen.not_run().is_none())
-            .map(|cuda| cuda.version())
-    };
-    let driver = |asked: &Request| {
-        let chosen = tried(asked)?;
-        // What NVSwitches need would have to be installed by hand.
-        let companions = StepContext::new(&host, asked, &chosen).companions;
-        let is_whole = companions.is_none_or(|all| all.unavailable().next().is_none());
-        chosen
-            .driver
-            .as_ref()
-            .filter(|_| is_whole)
-            .map(|driver| driver.version)
-    };
-    let mut add = |id: CheckId, text: Option<String>| {
-        warnings.extend(text.map(|text| Warning {
-            check: id.into(),
-            text,
-        }))
-    };
-    // The option that helps follows its warning.
-    add(
-        CheckId::GS801,
-        fabric::complete_instead(database, &context, driver),
-    );
-    add(
-        CheckId::GS707,
-        staying::not_run(database, &context, toolkit),
-    );
-    for further in &context.further {
-        // Another toolkit instead of one that was named is no help.
-        add(
-            CheckId::GS707,
-            staying::not_run(database, further, |_| None),
-        );
-    }
-    add(
-        CheckId::GS513,
-        fixes::missing_in_toolkit(database, &request, &chosen, toolkit),
-    );
-    for further in &chosen.further {
-        add(
-            CheckId::GS513,
-            fixes::missing_in_toolkit(database, &request, &further.chosen, |_| None),
-        );
-    }
-    let of_driver = chosen
-        .driver
-        .as_ref()
-        .and_then(|chosen| fixes::missing(database, &request, chosen, driver));
-    add(CheckId::GS513, of_driver);
+    warnings.extend(warnings::warnings(database, &context));
+    warnings.extend(with_options(&host, &context));
     // Equal GPUs give equal warnings; one is enough.
-    let mut said = BTreeSet::new();
-    warnings.retain(|warning| said.insert((warning.check.clone(), warning.text.clone())));
+    let mut known = BTreeSet::new();
+    warnings.retain(|warning| known.insert((warning.check.clone(), warning.text.clone())));
     let steps = in_order(&context, database, first);
     let selection = chosen.selection();
     let default = toolkit::why_default(&context);
@@ -132,6 +70,56 @@ pub fn plan(database: &Database, facts: Facts, request: Request) -> Result<Plan,
         ..plan
     }
     .summed())
+}
+
+/// What a request gives, if it can be planned.
+fn tried<'a>(host: &KnownHost<'a, '_>, request: &Request) -> Option<Rc<Resolution<'a>>> {
+    unblocked(host, request, KnownHost::choose).ok()
+}
+
+/// The toolkit that a request gives, if the driver runs its programs.
+fn toolkit_for(host: &KnownHost, request: &Request) -> Option<CudaVersion> {
+    let chosen = tried(host, request)?;
+    let cuda = chosen.cuda.as_ref();
+    cuda.filter(|_| chosen.not_run().is_none())
+        .map(|cuda| cuda.version())
+}
+
+/// The driver that a request gives, if nothing that NVSwitches need has to be installed by hand.
+fn driver_for(host: &KnownHost, request: &Request) -> Option<DriverVersion> {
+    let chosen = tried(host, request)?;
+    let companions = StepContext::new(host, request, &chosen).companions;
+    let is_whole = companions.is_none_or(|all| all.unavailable().next().is_none());
+    let driver = chosen.driver.as_ref();
+    driver.filter(|_| is_whole).map(|driver| driver.version)
+}
+
+/// The warnings that name an option which helps.
+fn with_options(host: &KnownHost, context: &StepContext) -> Vec<Warning> {
+    let (database, request, chosen) = (host.database, context.request, context.chosen);
+    let toolkit = |asked: &Request| toolkit_for(host, asked);
+    let driver = |asked: &Request| driver_for(host, asked);
+    let incomplete = fabric::complete_instead(database, context, driver);
+    let mut not_run = Vec::from_iter(staying::not_run(database, context, toolkit));
+    let mut unfixed = Vec::from_iter(fixes::missing_in_toolkit(
+        database, request, chosen, toolkit,
+    ));
+    // Another toolkit instead of one that was named is no help.
+    for further in &context.further {
+        not_run.extend(staying::not_run(database, further, |_| None));
+    }
+    for further in &chosen.further {
+        let chosen = &further.chosen;
+        unfixed.extend(fixes::missing_in_toolkit(database, request, chosen, |_| {
+            None
+        }));
+    }
+    let of_driver = chosen.driver.as_ref();
+    unfixed.extend(of_driver.and_then(|chosen| fixes::missing(database, request, chosen, driver)));
+    let incomplete = warnings::each(CheckId::GS801, incomplete);
+    let others =
+        warnings::each(CheckId::GS707, not_run).chain(warnings::each(CheckId::GS513, unfixed));
+    incomplete.chain(others).collect()
 }
 
 /// The same refusal without the suggestions that are refused, too, but with what blocks them, and
@@ -172,14 +160,11 @@ fn blocks(host: &KnownHost, request: &Request, blocked: &Conflict) -> Option<Str
 
 /// The limits of a plan that is suggested.
 fn limits<'a>(host: &KnownHost<'a, '_>, request: &Request, chosen: &Resolution<'a>) -> Vec<String> {
-    let doubtful = |warning: &Warning| {
-        [CheckId::GS103, CheckId::GS713]
-            .iter()
-            .any(|id| warning.check == *id)
-    };
-    let warnings = warn(host.database, &StepContext::new(host, request, chosen));
-    let doubtful = warnings.into_iter().filter(doubtful);
-    doubtful
+    const DOUBTFUL: [CheckId; 2] = [CheckId::GS103, CheckId::GS713];
+    let context = StepContext::new(host, request, chosen);
+    warnings::warnings(host.database, &context)
+        .into_iter()
+        .filter(|warning| DOUBTFUL.iter().any(|id| warning.check == *id))
         .map(|warning| format!("the alternative has a limit: {}", warning.text))
         .collect()
 }
@@ -293,11 +278,14 @@ fn is_replaced(context: &StepContext, driver: &ChosenDriver) -> bool {
         companions.units().next().is_some() || companions.own_modules().next().is_some()
     });
     let loaded = context.facts.loaded_modules.as_deref().unwrap_or_default();
-    let is_other = |version: &String| *version != driver.version.to_string();
     starts
-        && loaded
-            .iter()
-            .any(|module| module.name == "nvidia" && module.version.as_ref().is_some_and(is_other))
+        && loaded.iter().any(|module| {
+            module.name == "nvidia"
+                && module
+                    .version
+                    .as_ref()
+                    .is_some_and(|version| *version != driver.version.to_string())
+        })
 }
 
 fn reboot(why: &str) -> Step {
@@ -357,12 +345,11 @@ fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Re
     };
     let (version, series) = (cuda.release.version, cuda.release.version.series());
     let path = request.prefix.join(series.directory());
-    let is_other = |t: &Toolkit| match cuda.packages {
+    let mut there = facts.toolkits.iter().filter(|t| t.path == path);
+    let Some(there) = there.find(|t| match cuda.packages {
         Some(_) => t.origin != Origin::Dpkg,
         None => matches!(t.origin, Origin::Dpkg | Origin::Archives) || !chosen.parts.is_empty(),
-    };
-    let apart = |t: &&Toolkit| t.path == path && is_other(t);
-    let Some(there) = facts.toolkits.iter().find(apart) else {
+    }) else {
         return Ok(());
     };
     let (path, is) = (path.display(), there.version);
@@ -392,7 +379,7 @@ fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Re
 }
 
 /// Whether a driver is installed, not kept.
-fn installs_driver(chosen: &Resolution) -> bool {
+pub(crate) fn installs_driver(chosen: &Resolution) -> bool {
     chosen.driver.as_ref().is_some_and(|d| !d.is_kept())
 }
 
@@ -411,12 +398,11 @@ fn not_a_virtual_machines(
     request: &Request,
     chosen: &Resolution,
 ) -> Result<(), Conflict> {
-    let handed_over = |g: &&gpusetup_host::Gpu| {
+    let Some(gpu) = facts.gpus.iter().find(|g| {
         g.bound_to.as_deref() == Some("vfio-pci")
             && !request.leaves_out(g)
             && installs_driver(chosen)
-    };
-    let Some(gpu) = facts.gpus.iter().find(handed_over) else {
+    }) else {
         return Ok(());
     };
     Err(
@@ -427,375 +413,6 @@ fn not_a_virtual_machines(
             ))
             .hint(gpusetup_causes::give_back(&gpu.address).to_string()),
     )
-}
-
-/// From this age in days on, a plan warns of its database.
-const OLD: u64 = 60;
-
-fn warn(database: &Database, context: &StepContext) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    let mut say = |check: CheckId, text: String| {
-        warnings.push(Warning {
-            check: check.into(),
-            text,
-        })
-    };
-    let age = database_age(&database.version, &context.request.today);
-    if age > OLD {
-        let text = format!(
-            "the database is {} old: newer drivers, CUDA releases and GPUs are missing in it; {}",
-            count(age, "day"),
-            gpusetup_causes::newer_database()
-        );
-        say(CheckId::GS607, text);
-    }
-    if let Some(text) = sign_modules::warning(context) {
-        say(CheckId::GS301, text);
-    }
-    if let Some(driver) = &context.chosen.driver {
-        if is_over(driver, &context.request.today) {
-            let life = driver.branch.end_of_life.as_deref().unwrap_or("years ago");
-            say(
-                CheckId::GS510,
-                format!(
-                    "driver branch {} is past its end of life ({life}) and gets no more fixes",
-                    driver.branch.branch
-                ),
-            );
-        }
-        if let Install::Repository(
-            offer,
-            PackageRepository {
-                needs: Some(needs), ..
-            },
-        ) = driver.install
-            && !context.facts.has_enabled(&needs.seen_as)
-        {
-            let (name, other, enable) = (&offer.repository.name, &needs.name, &needs.enable);
-            let text = format!(
-                "packages of {name} may need {other}, which is not enabled on this host: {enable}"
-            );
-            say(CheckId::GS411, text);
-        }
-        let boot = context
-            .facts
-            .space
-            .iter()
-            .find(|s| s.path == Path::new("/boot"));
-        let images = context
-            .facts
-            .kernels
-            .installed
-            .iter()
-            .filter(|k| k.initramfs.is_some())
-            .count() as u64;
-        if let Some(boot) =
-            boot.filter(|b| installs_driver(context.chosen) && b.free_bytes < images * GROWTH)
-        {
-            let (free, growth) = (bytes(boot.free_bytes), bytes(GROWTH));
-            say(
-                CheckId::GS603,
-                format!(
-                    "/boot has only {free} free. If the driver's firmware is included, each of {images} initramfs images grows \
-                     by up to {growth}; {}",
-                    gpusetup_causes::unused_kernels(context.facts.os.package_manager)
-                ),
-            );
-        }
-        if driver.install.method() == Method::Packages
-            && !driver.is_kept()
-            && context.distribution.is_none()
-        {
-            say(
-                CheckId::GS410,
-                gpusetup_causes::unknown_packages(&context.facts.os.name),
-            );
-        }
-        if context.facts.machine.kind == MachineKind::Container {
-            say(CheckId::GS911, gpusetup_causes::CONTAINER.to_owned());
-        }
-        if let Some((kernel, text)) = context
-            .facts
-            .kernel()
-            .and_then(|k| Some((k, unlikely_to_build(driver, k)?)))
-        {
-            let when = if context.facts.kernels.next_boot.is_some() {
-                "boots next"
-            } else {
-                "runs"
-            };
-            say(
-                CheckId::GS103,
-                format!("kernel {kernel} {when}, but {text}"),
-            );
-        }
-        let is_loaded = context.facts.driver_is_loaded();
-        let blocks = &context.facts.blocked_modules;
-        if let Some(worst) = worst_block(blocks, is_loaded) {
-            let remedy = unblock_remedy(
-                blocks,
-                context.facts,
-                driver.is_kept() && is_loaded == Some(false),
-            );
-            say(
-                CheckId::GS204,
-                format!("{}; {remedy}", describe_block(worst)),
-            );
-        }
-        let unknown = context
-            .facts
-            .driver
-            .as_ref()
-            .filter(|there| there.origin == Origin::Unknown && !driver.is_kept());
-        if let Some(there) = unknown {
-            let cause = gpusetup_causes::unknown_origin(there.version, &there.evidence);
-            say(
-                CheckId::GS409,
-                format!(
-                    "{cause}; {} would be installed over it. {}",
-                    driver.version,
-                    gpusetup_causes::REMOVE_UNKNOWN_FIRST
-                ),
-            );
-        }
-        let kernel = context.facts.kernels.running.as_deref();
-        if let (Some(running), Some(next)) = (kernel, context.facts.kernels.next_boot.as_deref())
-            && running != next
-        {
-            say(
-                CheckId::GS104,
-                format!(
-                    "kernel {running} is running, but {next} boots next: the modules are built for {next}"
-                ),
-            );
-        }
-        if let Some(companions) = &context.companions {
-            fabric::by_hand(database, context, driver, companions)
-                .into_iter()
-                .for_each(|text| say(CheckId::GS801, text));
-        }
-    }
-    if let Some(driver) = context
-        .chosen
-        .driver
-        .as_ref()
-        .filter(|driver| !driver.is_kept())
-    {
-        let cards = &context.chosen.cards;
-        let not_yet = cards.iter().filter_map(|card| not_listed_yet(card, driver));
-        let never = cards
-            .iter()
-            .filter(|card| !card.is_listed)
-            .map(|card| unlisted(card, driver));
-        not_yet
-            .chain(never)
-            .for_each(|text| say(CheckId::GS503, text));
-    }
-    for text in unsuited::on_other_gpus(context) {
-        say(CheckId::GS805, text);
-    }
-    for caution in &context.chosen.cautions {
-        say(CheckId::GS713, caution.clone());
-    }
-    if let Some(other) = of_another_system(database, context.distribution, context.facts) {
-        say(
-            CheckId::GS404,
-            format!(
-                "{}; {}",
-                other.cause(context.facts),
-                other.remedy(context.facts)
-            ),
-        );
-    }
-    let unsupported = gpu_settings::warnings(context);
-    unsupported
-        .into_iter()
-        .for_each(|warning| warnings.push(warning));
-    let mut say = |check: CheckId, text: String| {
-        warnings.push(Warning {
-            check: check.into(),
-            text,
-        })
-    };
-    if let Some(text) = staying::loaded_before(context) {
-        say(CheckId::GS501, text);
-    }
-    warnings.extend(machines::warnings(database, context));
-    let mut say = |check: CheckId, text: String| {
-        warnings.push(Warning {
-            check: check.into(),
-            text,
-        })
-    };
-    if let Some(text) = without_gpu(context) {
-        say(CheckId::GS712, text);
-    }
-    for card in context
-        .chosen
-        .cards
-        .iter()
-        .filter(|_| context.chosen.driver.is_none())
-    {
-        let arch = context.facts.machine.arch.as_str();
-        if let Some(machine) = card.only_on.as_deref().filter(|machine| *machine != arch) {
-            let name = &card.name;
-            say(
-                CheckId::GS512,
-                format!(
-                    "{name} exists only in {machine} machines; on {arch} this toolkit can only compile for it"
-                ),
-            );
-        }
-    }
-    for cuda in context.chosen.toolkits().filter(|c| !c.is_kept()) {
-        let (os, arch) = (
-            &context.facts.os,
-            gpusetup_resolve::cuda_arch(&context.facts.machine.arch),
-        );
-        let version = cuda.release.version;
-        // Rebuilds of RHEL count as RHEL.
-        let rhel = os.like.iter().any(|l| l == "rhel").then_some("rhel");
-        let ids: Vec<_> = rhel.into_iter().chain([os.id.as_str()]).collect();
-        if let Some(guide) = database.guide_without(version, arch, &ids, &os.version) {
-            let (of, name) = (guide.cuda, &os.name);
-            let text = if of == version.series() {
-                format!("NVIDIA's installation guide for CUDA {of} does not list {name} on {arch}")
-            } else {
-                format!(
-                    "CUDA {version} may not support {name} on {arch}: NVIDIA's installation guide for CUDA {of}, the nearest that \
-                     gpusetup knows, does not list it"
-                )
-            };
-            say(CheckId::GS711, text);
-        }
-        let gcc = context
-            .facts
-            .gcc_major()
-            .filter(|have| cuda.release.gcc_min.is_some_and(|least| *have < least));
-        if let (Some(have), Some(least)) = (gcc, cuda.release.gcc_min) {
-            let text = format!(
-                "nvcc of CUDA {version} needs gcc {least} or newer, but the system's gcc is {have}"
-            );
-            say(CheckId::GS705, text);
-        }
-    }
-    for text in containers::warnings(context) {
-        say(CheckId::GS803, text);
-    }
-    for one in context.facts.left_out(Limit::File) {
-        say(CheckId::GS608, gpusetup_causes::left_out(&one.said()));
-    }
-    for unreadable in context.facts.unreadable_gpus() {
-        say(
-            CheckId::GS511,
-            format!(
-                "a GPU is left out of the plan, because its model is not known: {}",
-                unreadable.why
-            ),
-        );
-    }
-    for gpu in context
-        .facts
-        .gpus
-        .iter()
-        .filter(|g| g.bound_to.as_deref() == Some("vfio-pci"))
-    {
-        say(
-            CheckId::GS203,
-            format!(
-                "{}; the plan does not change that",
-                gpusetup_causes::held_for_vm(&gpu.address)
-            ),
-        );
-    }
-    warnings
-}
-
-/// The warning about a driver that was requested by its version although its list lacks the GPU, or
-/// was not read.
-fn not_listed_yet(card: &Card, driver: &ChosenDriver) -> Option<String> {
-    let (name, version) = (&card.name, driver.version);
-    if let Some(sure) = card.sure_branch.filter(|sure| driver.branch.branch < *sure) {
-        return Some(format!(
-            "whether driver {version} supports {name} is not known: branch {sure} is the first that is known to list it"
-        ));
-    }
-    let first = card.listed_later(version)?;
-    Some(format!(
-        "driver {version} does not list {name}; {first} is the next release that does"
-    ))
-}
-
-/// The warning about a GPU that no driver lists, and what to check.
-fn unlisted(card: &Card, driver: &ChosenDriver) -> String {
-    format!(
-        "no NVIDIA driver lists {}; driver {} was chosen by the GPU's architecture alone. Look for its id in that driver's \
-         supported-gpus.json, and run gpusetup doctor after the installation",
-        card.name, driver.version
-    )
-}
-
-/// The warning if a toolkit was chosen although no GPU is known.
-fn without_gpu(context: &StepContext) -> Option<String> {
-    if !context.chosen.cards.is_empty() || context.chosen.cuda.as_ref().is_none_or(|c| c.is_kept())
-    {
-        return None;
-    }
-    let why = match context.facts.machine.kind {
-        MachineKind::Wsl2 => "WSL2 does not show the GPU's model",
-        _ => "no GPU is known here",
-    };
-    Some(format!(
-        "{why}, so CUDA may be too new or too old for your GPU; name it (--gpu \"gtx 1060\")"
-    ))
-}
-
-/// Why the driver's modules may not build for a kernel; none if they should. A distribution patches
-/// its packages for its kernels.
-fn unlikely_to_build(driver: &ChosenDriver, kernel: &str) -> Option<String> {
-    let branch = driver.branch.branch;
-    let (newest, why) = match driver.install {
-        Install::Kept(..) => return None,
-        Install::Packages(offer) | Install::Repository(offer, _) => (
-            &offer.newest_kernel,
-            format!("the packages of branch {branch} are patched only for kernels up to"),
-        ),
-        Install::Runfile(_) | Install::CudaRunfile(_) | Install::File => (
-            &driver.branch.newest_kernel,
-            format!("branch {branch} is known to build only up to kernel"),
-        ),
-    };
-    if let Some(newest) = newest
-        .as_deref()
-        .filter(|newest| dotted(kernel) > dotted(newest))
-    {
-        return Some(format!(
-            "{why} {newest}: its modules may not build without patches"
-        ));
-    }
-    if driver.install.method() != Method::Runfile {
-        return None;
-    }
-    let too_old = |limit: &&ReleaseLimit| {
-        driver.version <= limit.up_to
-            && driver.modules == limit.modules
-            && dotted(kernel) >= dotted(&limit.from)
-    };
-    if let Some(limit) = driver.branch.release_limits.iter().find(too_old) {
-        return Some(format!(
-            "the {} modules of {} do not build on kernel {} and newer",
-            driver.modules, driver.version, limit.from
-        ));
-    }
-    let limit = driver
-        .branch
-        .kernel_limits
-        .iter()
-        .find(|limit| limit.excludes(kernel))?;
-    Some(format!(
-        "the modules of branch {branch} do not build on {} kernels {} and newer without patches",
-        limit.distribution, limit.from
-    ))
 }
 
 /// The sum of the known sizes of the steps; none if no positive size is known and at least one is

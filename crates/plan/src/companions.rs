@@ -64,16 +64,13 @@ pub(crate) fn set_up_companions(context: &StepContext) -> Option<Step> {
             .own_modules()
             .flat_map(|(of, module)| load_module(context, of, module)),
     );
-    let start = |unit: &str| {
-        Operation::Service(Service {
+    let is_kept = companions.driver_is_kept;
+    acts.extend(units.map(|(unit, is_enabled)| Act {
+        operation: Operation::Service(Service {
             unit: unit.to_owned(),
             enabled: true,
             restart: false,
-        })
-    };
-    let is_kept = companions.driver_is_kept;
-    acts.extend(units.map(|(unit, is_enabled)| Act {
-        operation: start(unit),
+        }),
         satisfied: is_kept && is_enabled,
     }));
     if acts.is_empty() {
@@ -146,8 +143,10 @@ fn name_peers(context: &StepContext, file: &str, running: &[String]) -> Vec<Act>
         .into(),
     );
     let is_stale = !write.satisfied && !context.facts.machine.is_tree;
-    let restart = |unit: &String| Act::needed(Run::new(["systemctl", "restart", unit], 120));
-    let restarts = running.iter().filter(|_| is_stale).map(restart);
+    let restarts = running
+        .iter()
+        .filter(|_| is_stale)
+        .map(|unit| Act::needed(Run::new(["systemctl", "restart", unit], 120)));
     [write].into_iter().chain(restarts).collect()
 }
 
@@ -256,14 +255,15 @@ pub(crate) fn rebuild_modules(context: &StepContext) -> Vec<Act> {
             .find(|found| found.id == of.id)?;
         Some(format!("{module}/{}", found.version.as_ref()?))
     });
-    let dkms = |what: &str, tree: &str| {
-        Act::needed(Run::new(
-            ["dkms", what, "--force", tree, "-k", kernel],
-            1800,
-        ))
-    };
     trees
-        .flat_map(|tree| ["build", "install"].map(|what| dkms(what, &tree)))
+        .flat_map(|tree| {
+            ["build", "install"].map(|what| {
+                Act::needed(Run::new(
+                    ["dkms", what, "--force", &tree, "-k", kernel],
+                    1800,
+                ))
+            })
+        })
         .collect()
 }
 
@@ -431,15 +431,14 @@ pub(crate) fn let_go<'a>(
     known: impl IntoIterator<Item = &'a Companion>,
 ) -> Vec<Act> {
     let release = (!holds_nothing(facts)).then(|| Act::needed(Hold::release(manager)));
-    let is_enabled = |of: &&Companion| {
-        facts
-            .companions
-            .iter()
-            .any(|found| found.id == of.id && found.enabled)
-    };
     let units = known
         .into_iter()
-        .filter(is_enabled)
+        .filter(|of| {
+            facts
+                .companions
+                .iter()
+                .any(|found| found.id == of.id && found.enabled)
+        })
         .flat_map(|of| &of.units);
     let stop = units.map(|unit| {
         Act::needed(Service {

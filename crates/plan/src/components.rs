@@ -27,27 +27,26 @@ pub(crate) fn install(context: &StepContext, cuda: &ChosenToolkit, toolkit: &Pat
     let downloads = missing
         .iter()
         .filter_map(|(_, artifact)| context.download(artifact));
-    let link = |path: &str, target: String| {
-        Operation::Link(Link {
-            path: toolkit.join(path),
-            target: target.into(),
-            soname: None,
-        })
-    };
-    let mut operations: Vec<_> = downloads.collect();
-    operations.push(link("include", format!("{target}/include")));
-    operations.push(link("lib64", format!("{target}/lib")));
+    let mut links = vec![
+        ("include", format!("{target}/include")),
+        ("lib64", format!("{target}/lib")),
+    ];
     if missing
         .iter()
         .any(|(part, _)| part.component.is_called("cuda_cupti"))
     {
         // Programs look for CUPTI there.
-        operations.push(link(
-            "extras/CUPTI/include",
-            format!("../../{target}/include"),
-        ));
-        operations.push(link("extras/CUPTI/lib64", format!("../../{target}/lib")));
+        links.push(("extras/CUPTI/include", format!("../../{target}/include")));
+        links.push(("extras/CUPTI/lib64", format!("../../{target}/lib")));
     }
+    let mut operations: Vec<_> = downloads.collect();
+    operations.extend(links.into_iter().map(|(path, target)| {
+        Operation::Link(Link {
+            path: toolkit.join(path),
+            target: target.into(),
+            soname: None,
+        })
+    }));
     operations.extend(
         missing
             .iter()
@@ -86,23 +85,23 @@ fn unpack(
     toolkit: &Path,
     target: &str,
 ) -> Operation {
-    let place = |from: &str, to: String| Placement {
+    let target = toolkit.join(target);
+    let license = format!("share/doc/{}/LICENSE", part.name);
+    let into = [
+        ("include", target.join("include")),
+        ("lib", target.join("lib")),
+        ("LICENSE", toolkit.join(license)),
+        // bin, nvvm, extras and everything else that belongs in the toolkit's top directory.
+        (".", toolkit.to_owned()),
+    ];
+    let into = into.map(|(from, to)| Placement {
         from: from.into(),
-        to: toolkit.join(to),
-    };
+        to,
+    });
     Operation::Unpack(Unpack {
         archive: context.cached(artifact),
-        sha256: artifact.sha256.unwrap_or_default().to_string(),
-        into: vec![
-            place("include", format!("{target}/include")),
-            place("lib", format!("{target}/lib")),
-            place("LICENSE", format!("share/doc/{}/LICENSE", part.name)),
-            // bin, nvvm, extras and everything else that belongs in the toolkit's top directory.
-            Placement {
-                from: ".".into(),
-                to: toolkit.to_owned(),
-            },
-        ],
+        sha256: artifact.sha256.clone().unwrap_or_default(),
+        into: into.into(),
         limit: None,
     })
 }

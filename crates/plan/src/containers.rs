@@ -85,8 +85,12 @@ pub(crate) fn container_toolkit(context: &StepContext) -> Option<Step> {
     if context.facts.machine.kind == MachineKind::Container {
         return Some(skipped(StepId::ContainerToolkit, title, ON_THE_HOST));
     }
-    let remove = |path: &PathBuf| Act::needed(Remove { path: path.clone() });
-    let mut acts: Vec<_> = containers.host.left_over.iter().map(remove).collect();
+    let mut acts: Vec<_> = containers
+        .host
+        .left_over
+        .iter()
+        .map(|path| Act::needed(Remove { path: path.clone() }))
+        .collect();
     let packages = toolkit_packages(context, containers);
     let is_new = packages.iter().any(|act| !act.satisfied);
     acts.extend(packages);

@@ -6,7 +6,7 @@ use super::{Act, State, Step, StepId};
 use gpusetup_database::compat::{Artifact, Companion, Distribution, Engine};
 use gpusetup_database::sum::{sha256, short};
 use gpusetup_database::version::CudaVersion;
-use gpusetup_host::{Facts, PathState, Toolkit};
+use gpusetup_host::{Facts, Toolkit};
 use gpusetup_operation::runfile::RUN_FROM;
 use gpusetup_operation::{Download, Operation, Reboot, WriteFile};
 use gpusetup_resolve::{KnownHost, Request, Resolution};
@@ -61,7 +61,6 @@ impl<'a> StepContext<'a> {
         request: &'a Request,
         chosen: &'a Resolution<'d>,
     ) -> Self {
-        let directory = |series: CudaVersion| request.prefix.join(series.directory());
         Self {
             facts: host.facts,
             request,
@@ -71,10 +70,11 @@ impl<'a> StepContext<'a> {
             known_companions: &host.database.companions,
             containers: Containers::of(host, request),
             known_engines: &host.database.engines,
-            toolkit: chosen
-                .cuda
-                .as_ref()
-                .map(|cuda| directory(cuda.release.version.series())),
+            toolkit: chosen.cuda.as_ref().map(|cuda| {
+                request
+                    .prefix
+                    .join(cuda.release.version.series().directory())
+            }),
             further: Vec::new(),
         }
     }
@@ -118,12 +118,12 @@ impl StepContext<'_> {
     /// Whether the toolkit will have a component, by NVIDIA's name.
     pub(crate) fn has_component(&self, name: &str) -> bool {
         let parts = &self.chosen.parts;
-        let there = || match self.installed().map(|t| &t.components) {
-            Some(Some(components)) => components.iter().any(|c| c == name),
-            Some(None) => true,
-            None => parts.is_empty(),
-        };
-        parts.iter().any(|p| p.component.is_called(name)) || there()
+        parts.iter().any(|p| p.component.is_called(name))
+            || match self.installed().map(|t| &t.components) {
+                Some(Some(components)) => components.iter().any(|c| c == name),
+                Some(None) => true,
+                None => parts.is_empty(),
+            }
     }
 
     /// Whether the toolkit will have a compiler.
@@ -177,10 +177,12 @@ pub(crate) fn file_act(facts: &Facts, operation: Operation) -> Act {
             content,
             mode: wanted,
             ..
-        }) => {
-            let stands = |s: &PathState| matches!(&s.node, Node::File { sha256: have, mode, .. } if mode == wanted && *have == sha256(content));
-            facts.paths.get(path).is_some_and(stands)
-        }
+        }) => match facts.node(path) {
+            Some(Node::File {
+                sha256: have, mode, ..
+            }) => mode == wanted && *have == sha256(content),
+            _ => false,
+        },
         _ => false,
     };
     Act {
@@ -199,6 +201,11 @@ impl Act {
     }
 }
 
+/// Whether something is known to be at this path.
+pub(crate) fn exists(facts: &Facts, path: impl AsRef<Path>) -> bool {
+    !matches!(facts.node(path.as_ref()), None | Some(Node::Absent))
+}
+
 /// A step with these operations; satisfied if all of them are.
 pub(crate) fn step(
     id: StepId,
@@ -211,26 +218,12 @@ pub(crate) fn step(
     } else {
         State::Needed
     };
-    let needed = || {
-        operations
-            .iter()
-            .filter(|a| !a.satisfied)
-            .map(|a| &a.operation)
-    };
-    let download_bytes = needed()
-        .map(|operation| {
-            if operation.installs_packages() {
-                None
-            } else {
-                size(operation)
-            }
-        })
-        .sum();
-    let disk_bytes = if needed().any(Operation::installs_packages) {
-        None
-    } else {
-        Some(0)
-    };
+    let needed = operations.iter().filter(|act| !act.satisfied);
+    let sizes = needed
+        .map(|Act { operation, .. }| (!operation.installs_packages()).then(|| size(operation)));
+    let sizes: Vec<_> = sizes.collect();
+    let disk_bytes = sizes.iter().all(Option::is_some).then_some(0);
+    let download_bytes = sizes.into_iter().map(Option::flatten).sum();
     Step {
         id,
         title: title.into(),

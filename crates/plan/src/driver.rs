@@ -5,13 +5,27 @@ use super::companions::{
 };
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId, sign_modules};
-use gpusetup_database::compat::{Artifact, DriverOffer, ModuleFlavour};
+use gpusetup_database::compat::{Artifact, DriverOffer, ModuleFlavour, PackageManager};
 use gpusetup_database::version::DriverVersion;
 use gpusetup_operation::{Hold, Operation, Packages, Run};
 use gpusetup_resolve::{ChosenDriver, DriverFile, Install, signed_modules};
 use std::collections::BTreeSet;
 
 const TITLE: &str = "Install the NVIDIA driver";
+
+/// The first driver whose installer has `--kernel-module-type`.
+const MODULE_TYPE_OPTION: DriverVersion = DriverVersion {
+    branch: 555,
+    minor: 42,
+    patch: Some(2),
+};
+
+/// The first driver whose installer has `--skip-module-load`.
+const SKIP_LOAD_OPTION: DriverVersion = DriverVersion {
+    branch: 550,
+    minor: 40,
+    patch: Some(7),
+};
 
 /// The command that uninstalls a driver from NVIDIA's runfile.
 pub(crate) const UNINSTALL: [&str; 2] = ["/usr/bin/nvidia-uninstall", "--silent"];
@@ -28,108 +42,7 @@ pub(crate) fn install_driver(context: &StepContext) -> Step {
             step(StepId::InstallDriver, title, why, Vec::new())
         }
         Install::Packages(offer) | Install::Repository(offer, _) => {
-            let manager = context
-                .distribution
-                .map_or(gpusetup_packages::ASSUMED, |d| d.package_manager);
-            let desktop = context.facts.desktop.is_some();
-            let mut names = offer.packages_for(desktop).to_vec();
-            let signed = signed_modules(context.distribution, offer, context.facts, version);
-            names.extend(signed.clone());
-            names.extend(beside_another_gpu(context).cloned());
-            let mut versioned: Vec<_> = offer
-                .versioned_packages(desktop)
-                .iter()
-                .map(String::as_str)
-                .collect();
-            let is_held = context.holds_driver() || offer.signed_for.is_some();
-            if let Some(companions) = &context.companions {
-                let tool = tool(context).filter(|_| is_held);
-                names.extend(
-                    companions
-                        .packages()
-                        .map(|(name, _)| name)
-                        .chain(tool)
-                        .map(str::to_owned),
-                );
-                names.extend(module_packages(context));
-                versioned.extend(
-                    companions
-                        .packages()
-                        .filter(|(_, follows)| *follows)
-                        .map(|(name, _)| name),
-                );
-            }
-            // Of a repository that is added, the branch is all that is known.
-            let drivers = if matches!(driver.install, Install::Packages(_)) {
-                versioned.as_slice()
-            } else {
-                &[]
-            };
-            let replaced = if drivers.is_empty() && context.facts.driver.is_some() {
-                versioned.as_slice()
-            } else {
-                &[]
-            };
-            let alike = if is_held { versioned.as_slice() } else { &[] };
-            let held = offer.packages_for(desktop).to_vec();
-            if offer.signed_for.is_some() {
-                names = names
-                    .into_iter()
-                    .map(|name| exactly(context, offer, name, version))
-                    .collect();
-            }
-            let operation = Operation::Packages(Packages {
-                stream: offer.module_stream.clone(),
-                drivers: drivers
-                    .iter()
-                    .map(|name| ((*name).to_owned(), version))
-                    .collect(),
-                branches: replaced
-                    .iter()
-                    .map(|name| ((*name).to_owned(), version.branch))
-                    .collect(),
-                alike: alike.iter().map(|name| (*name).to_owned()).collect(),
-                remove: former_packages(context),
-                remove_like: other_generations(context, offer),
-                ..Packages::to_install(manager, names)
-            });
-            let follows_kernel = signed.is_some();
-            let which = match driver.install {
-                _ if offer.signed_for.is_some() => {
-                    ", with modules that the distribution has signed".to_owned()
-                }
-                _ if signed.is_some() => {
-                    format!(
-                        " and {}, which the distribution has signed",
-                        signed.unwrap_or_default()
-                    )
-                }
-                Install::Repository(..) => {
-                    format!(", the newest of branch {} there", version.branch)
-                }
-                _ => String::new(),
-            };
-            let follows = match (context.holds_driver(), &offer.signed_for) {
-                (true, _) => "held at its version, because what NVSwitches need must have the same",
-                (false, Some(_)) => {
-                    "held at its version, because its modules and its libraries must have the same"
-                }
-                (false, None) if follows_kernel => {
-                    "both are updated with the system, and the modules with the kernel"
-                }
-                (false, None) => "it is updated with the system",
-            };
-            let why = format!("from {}{which}; {follows}", offer.repository.name);
-            let mut acts = let_go(context.facts, manager, context.known_companions);
-            acts.push(Act::needed(operation));
-            acts.extend(rebuild_modules(context));
-            if offer.signed_for.is_some()
-                && !context.holds_driver()
-                && gpusetup_packages::of(manager).holds.is_some()
-            {
-                acts.push(Act::needed(Hold::new(manager, held, version)));
-            }
-            step(StepId::InstallDriver, title, why, acts)
+            packaged(context, driver, offer, title)
         }
         Install::Runfile(a) => {
             let why =
@@ -171,6 +84,109 @@ pub(crate) fn install_driver(context: &StepContext) -> Step {
             )
         }
     }
+}
+
+/// The step that installs packages of a driver.
+fn packaged(
+    context: &StepContext,
+    driver: &ChosenDriver,
+    offer: &DriverOffer,
+    title: String,
+) -> Step {
+    let manager = context
+        .distribution
+        .map_or(gpusetup_packages::ASSUMED, |d| d.package_manager);
+    let signed = signed_modules(context.distribution, offer, context.facts, driver.version);
+    let why = why_packages(context, driver, offer, signed.as_deref());
+    let mut acts = let_go(context.facts, manager, context.known_companions);
+    let packages = packages(context, driver, offer, manager, signed);
+    acts.push(Act::needed(Operation::Packages(packages)));
+    acts.extend(rebuild_modules(context));
+    if offer.signed_for.is_some()
+        && !context.holds_driver()
+        && gpusetup_packages::of(manager).holds.is_some()
+    {
+        let held = offer.packages_for(context.facts.desktop.is_some()).to_vec();
+        acts.push(Act::needed(Hold::new(manager, held, driver.version)));
+    }
+    step(StepId::InstallDriver, title, why, acts)
+}
+
+/// The transaction that installs a driver's packages, and of its companions those that come with
+/// it.
+fn packages(
+    context: &StepContext,
+    driver: &ChosenDriver,
+    offer: &DriverOffer,
+    manager: PackageManager,
+    signed: Option<String>,
+) -> Packages {
+    let version = driver.version;
+    let desktop = context.facts.desktop.is_some();
+    let mut names = offer.packages_for(desktop).to_vec();
+    names.extend(signed);
+    names.extend(beside_another_gpu(context).cloned());
+    let versioned = offer.versioned_packages(desktop);
+    let mut versioned: Vec<_> = versioned.iter().map(String::as_str).collect();
+    let is_held = context.holds_driver() || offer.signed_for.is_some();
+    if let Some(companions) = &context.companions {
+        let tool = tool(context).filter(|_| is_held);
+        let all = companions.packages().map(|(name, _)| name);
+        names.extend(all.chain(tool).map(str::to_owned));
+        names.extend(module_packages(context));
+        let following = companions.packages().filter(|(_, follows)| *follows);
+        versioned.extend(following.map(|(name, _)| name));
+    }
+    if offer.signed_for.is_some() {
+        names = names
+            .into_iter()
+            .map(|name| exactly(context, offer, name, version))
+            .collect();
+    }
+    // Of a repository that is added, the branch is all that is known.
+    let is_exact = matches!(driver.install, Install::Packages(_));
+    let is_replaced = !is_exact && context.facts.driver.is_some();
+    let versioned = versioned.into_iter().map(str::to_owned);
+    Packages {
+        stream: offer.module_stream.clone(),
+        drivers: { versioned.clone().filter(|_| is_exact) }
+            .map(|name| (name, version))
+            .collect(),
+        branches: { versioned.clone().filter(|_| is_replaced) }
+            .map(|name| (name, version.branch))
+            .collect(),
+        alike: versioned.filter(|_| is_held).collect(),
+        remove: former_packages(context),
+        remove_like: other_generations(context, offer),
+        ..Packages::to_install(manager, names)
+    }
+}
+
+fn why_packages(
+    context: &StepContext,
+    driver: &ChosenDriver,
+    offer: &DriverOffer,
+    signed: Option<&str>,
+) -> String {
+    let which = match (&offer.signed_for, signed, &driver.install) {
+        (Some(_), ..) => ", with modules that the distribution has signed".to_owned(),
+        (None, Some(signed), _) => format!(" and {signed}, which the distribution has signed"),
+        (None, None, Install::Repository(..)) => {
+            format!(", the newest of branch {} there", driver.version.branch)
+        }
+        (None, None, _) => String::new(),
+    };
+    let follows = match (context.holds_driver(), &offer.signed_for, signed) {
+        (true, ..) => "held at its version, because what NVSwitches need must have the same",
+        (false, Some(_), _) => {
+            "held at its version, because its modules and its libraries must have the same"
+        }
+        (false, None, Some(_)) => {
+            "both are updated with the system, and the modules with the kernel"
+        }
+        (false, None, None) => "it is updated with the system",
+    };
+    format!("from {}{which}; {follows}", offer.repository.name)
 }
 
 /// What the desktop of a laptop with two GPUs needs to choose between them.
@@ -291,21 +307,12 @@ fn runfile(
 
 /// The options of nvidia-installer, each only since the version that supports it.
 fn options(context: &StepContext, driver: &ChosenDriver) -> Vec<String> {
-    let version = driver.version;
-    let since = |branch, minor, patch| {
-        version
-            >= DriverVersion {
-                branch,
-                minor,
-                patch: Some(patch),
-            }
-    };
     let mut options = vec![
         "--silent".to_owned(),
         "--dkms".to_owned(),
         context.temporary(),
     ];
-    if since(555, 42, 2) {
+    if driver.version >= MODULE_TYPE_OPTION {
         options.push(format!("--kernel-module-type={}", driver.modules));
     } else if driver.modules == ModuleFlavour::Open {
         options.push("-m=kernel-open".to_owned());
@@ -316,7 +323,9 @@ fn options(context: &StepContext, driver: &ChosenDriver) -> Vec<String> {
         // runs.
         options.extend(context.facts.kernel().map(|k| format!("--kernel-name={k}")));
         options.extend(["--no-nouveau-check".to_owned(), "--no-x-check".to_owned()]);
-        options.extend(since(550, 40, 7).then(|| "--skip-module-load".to_owned()));
+        if driver.version >= SKIP_LOAD_OPTION {
+            options.push("--skip-module-load".to_owned());
+        }
     }
     options
 }

@@ -1,9 +1,7 @@
 //! What a host needs for containers with GPUs: the engines, and the version of the toolkit.
 
 use crate::Act;
-use gpusetup_database::compat::{
-    ContainerToolkit, Engine, EngineId, EnginePackages, PackageRepository,
-};
+use gpusetup_database::compat::{ContainerToolkit, Engine, EnginePackages, PackageRepository};
 use gpusetup_database::version::AddOnVersion;
 use gpusetup_host::{
     BrokenConfig, ContainerHost, Facts, InstalledEngine, Target, packaged_version,
@@ -52,56 +50,13 @@ impl<'a> Containers<'a> {
         let asked = request.settings.containers.as_ref()?;
         let toolkit = host.database.container_toolkit()?;
         let seen = host.facts.containers();
-        let engine_of = |engine: &'d Engine, found: Option<InstalledEngine>| {
-            let packages = host
-                .distribution
-                .and_then(|distribution| engine.packages_on(distribution));
-            let locked = asked
-                .locked_engine
-                .as_deref()
-                .filter(|_| packages.is_some() && asked.engine == Some(engine.id));
-            let installed = found
-                .as_ref()
-                .and_then(|found| found.package_version.as_deref());
-            let is_replaced = installed
-                .zip(locked)
-                .is_some_and(|(installed, locked)| installed != locked);
-            let of_packages = || {
-                let packages = packages?;
-                let of_release = || packages.version_on(host.distribution?);
-                offered(host.facts, &packages.names).or_else(of_release)
-            };
-            let version = match &found {
-                Some(found) if !is_replaced => found.version,
-                _ => locked.and_then(packaged_version).or_else(of_packages),
-            };
-            EngineSetup {
-                engine,
-                found,
-                version,
-                packages,
-                is_replaced,
-            }
-        };
-        let has = |id: EngineId| {
-            seen.engines.iter().any(|found| found.id == id) || asked.engine == Some(id)
-        };
-        // What Docker runs for itself needs nothing, unless Kubernetes uses it too.
-        let counts = |engine: &Engine| {
-            !engine.part_of.is_some_and(has)
-                || engine
-                    .used_by
-                    .iter()
-                    .any(|user| seen.users.contains(&user.into()))
-        };
-        let known = host.database.engines.iter().filter(|engine| counts(engine));
+        let known = host.database.engines.iter();
+        let known = known.filter(|engine| needs_setup(engine, &seen, asked));
         let engines = known.filter_map(|engine| {
-            let found = seen
-                .engines
-                .iter()
-                .find(|found| found.id == engine.id)
-                .cloned();
-            (found.is_some() || asked.engine == Some(engine.id)).then(|| engine_of(engine, found))
+            let mut found = seen.engines.iter();
+            let found = found.find(|found| found.id == engine.id).cloned();
+            (found.is_some() || asked.engine == Some(engine.id))
+                .then(|| EngineSetup::of(engine, found, host, asked))
         });
         let engines = engines.collect();
         let installed = seen.toolkit.as_ref().map(|toolkit| toolkit.version);
@@ -147,11 +102,10 @@ impl<'a> Containers<'a> {
 
     /// The engine that the request names, with `--engine` or as that of a user.
     pub(crate) fn asked(&self) -> Option<&EngineSetup<'a>> {
-        let is_asked = |setup: &&EngineSetup| match self.request.engine {
+        self.engines.iter().find(|setup| match self.request.engine {
             Some(id) => setup.engine.id == id,
             None => self.request.docker_user.is_some() && setup.engine.group.is_some(),
-        };
-        self.engines.iter().find(is_asked)
+        })
     }
 
     /// The engine whose group the user joins.
@@ -191,8 +145,9 @@ impl<'a> Containers<'a> {
 
     /// The files that cannot be merged.
     pub(crate) fn broken(&self) -> impl Iterator<Item = (&EngineSetup<'a>, BrokenConfig)> {
-        let broken = |setup| Some((setup, self.target(setup).edit().err()?));
-        self.engines.iter().filter_map(broken)
+        self.engines
+            .iter()
+            .filter_map(|setup| Some((setup, self.target(setup).edit().err()?)))
     }
 }
 
@@ -217,4 +172,52 @@ impl EngineSetup<'_> {
 fn offered(facts: &Facts, names: &[String]) -> Option<AddOnVersion> {
     let all = facts.offered.as_ref()?;
     packaged_version(names.iter().find_map(|name| all.get(name))?)
+}
+
+/// Whether an engine is set up by itself. What Docker runs for itself is not, unless Kubernetes
+/// uses it too.
+fn needs_setup(engine: &Engine, host: &ContainerHost, asked: &ContainerRequest) -> bool {
+    let is_part = engine.part_of.is_some_and(|id| {
+        host.engines.iter().any(|found| found.id == id) || asked.engine == Some(id)
+    });
+    let mut users = engine.used_by.iter();
+    !is_part || users.any(|user| host.users.contains(&user.into()))
+}
+
+impl<'a> EngineSetup<'a> {
+    fn of(
+        engine: &'a Engine,
+        found: Option<InstalledEngine>,
+        host: &KnownHost<'a, '_>,
+        asked: &ContainerRequest,
+    ) -> Self {
+        let packages = host
+            .distribution
+            .and_then(|distribution| engine.packages_on(distribution));
+        let locked = asked
+            .locked_engine
+            .as_deref()
+            .filter(|_| packages.is_some() && asked.engine == Some(engine.id));
+        let installed = found
+            .as_ref()
+            .and_then(|found| found.package_version.as_deref());
+        let is_replaced = installed
+            .zip(locked)
+            .is_some_and(|(installed, locked)| installed != locked);
+        let version = match &found {
+            Some(found) if !is_replaced => found.version,
+            _ => locked.and_then(packaged_version).or_else(|| {
+                let packages = packages?;
+                offered(host.facts, &packages.names)
+                    .or_else(|| packages.version_on(host.distribution?))
+            }),
+        };
+        Self {
+            engine,
+            found,
+            version,
+            packages,
+            is_replaced,
+        }
+    }
 }

@@ -15,23 +15,21 @@ pub(crate) fn ldconfig(context: &StepContext) -> Step {
     let libraries = context.default_toolkit().join("lib64");
     let file = context.file(loader_path(&context.default_toolkit()));
     let cached = context.facts.loader_cache.as_ref().is_some_and(|cache| {
-        let knows = |soname: &str| {
-            cache.entries.iter().any(|(name, path)| {
-                name.starts_with(soname)
-                    && (path.starts_with(&libraries) || path.starts_with(toolkit))
-            })
-        };
-        let mut sonames = context
-            .chosen
-            .add_ons
-            .iter()
-            .map(|a| a.of.soname(a.artifact.version));
+        let add_ons = context.chosen.add_ons.iter();
+        let mut sonames: Vec<_> = add_ons.map(|a| a.of.soname(a.artifact.version)).collect();
+        if context.has_component("cuda_cudart") {
+            sonames.push("libcudart.so".to_owned());
+        }
         let newer = context
             .written(LOADER_PATH)
             .is_some_and(|written| cache.modified >= written);
         newer
-            && (!context.has_component("cuda_cudart") || knows("libcudart.so"))
-            && sonames.all(|soname| knows(&soname))
+            && sonames.iter().all(|soname| {
+                cache.entries.iter().any(|(name, path)| {
+                    name.starts_with(soname)
+                        && (path.starts_with(&libraries) || path.starts_with(toolkit))
+                })
+            })
     });
     let satisfied = file.satisfied && cached;
     let why = "all programs use the loader's cache; LD_LIBRARY_PATH would also affect programs with their own libraries";

@@ -2,7 +2,7 @@
 //! it is not part of a plan's fingerprint.
 
 use super::step_id::Payload;
-use super::{Act, State, Step, StepId};
+use super::{State, Step, StepId};
 use gpusetup_host::Facts;
 use gpusetup_operation::{Download, Operation, Packages, Run, Unpack};
 use std::path::Path;
@@ -106,9 +106,9 @@ impl Step {
                 self.size_of(archive)? / (ARCHIVE * cores.min(2.0))
             }
             Operation::Packages(packages) => {
-                let is_built = |name: &String| PREBUILT.iter().any(|part| name.contains(part));
-                let builds =
-                    self.payload() == Payload::Driver && !packages.install.iter().any(is_built);
+                let mut names = packages.install.iter();
+                let builds = self.payload() == Payload::Driver
+                    && !names.any(|name| PREBUILT.iter().any(|part| name.contains(part)));
                 self.size_of_packages(packages) / PACKAGES + if builds { modules } else { 0.0 }
             }
             Operation::Run(run) => self.of_program(run, host, modules)?,
@@ -180,8 +180,11 @@ impl Step {
     }
 
     fn downloads(&self, file: &Path) -> bool {
-        let fetches = |act: &Act| matches!(&act.operation, Operation::Download(Download { to, .. }) if is_same(to, file) && !act.satisfied);
-        self.operations.iter().any(fetches)
+        let mut needed = self.operations.iter().filter(|act| !act.satisfied);
+        needed.any(|act| match &act.operation {
+            Operation::Download(Download { to, .. }) => is_same(to, file),
+            _ => false,
+        })
     }
 }
 

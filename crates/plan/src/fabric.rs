@@ -62,33 +62,29 @@ fn with_driver(
     separate: &[&Companion],
 ) -> String {
     let (manager, facts) = (context.facts.os.package_manager, context.facts);
-    let is_listed = |name: &String| {
-        facts
-            .offered
-            .as_ref()
-            .is_none_or(|all| all.contains_key(name))
-    };
     let mut names = following
         .iter()
         .filter_map(|of| of.package(manager, driver.version));
     let is_there = has_own_repository(database, context.distribution, facts)
-        && names.all(|name| is_listed(&name));
+        && names.all(|name| {
+            facts
+                .offered
+                .as_ref()
+                .is_none_or(|all| all.contains_key(&name))
+        });
     let place = if is_there {
         "repository"
     } else {
         "repositories; no enabled one has it"
     };
-    let needed = |of: &&Companion| {
+    let mut sentences = Vec::from_iter(run_elsewhere(database, joined.fabric));
+    sentences.extend(following.iter().map(|of| {
         let package = of.package(manager, driver.version);
         let place = package
             .map(|name| format!(" (package {name} in NVIDIA's {place})"))
             .unwrap_or_default();
         gpusetup_causes::companion(of, driver.version) + &place
-    };
-    let sentences = run_elsewhere(database, joined.fabric)
-        .into_iter()
-        .chain(following.iter().map(needed));
-    let sentences: Vec<_> = sentences.collect();
+    }));
     let mut text = format!("{}: {}", joined.sentence(), sentences.join(". "));
     let names: Vec<_> = separate
         .iter()
@@ -197,20 +193,22 @@ pub(crate) fn not_without_fabric(
         .driver
         .as_ref()
         .filter(|driver| driver.install.method() == Method::Runfile);
-    let is_named = |driver: &ChosenDriver| {
-        context.request.driver_file.is_some() || context.request.driver.is_exactly(driver.version)
-    };
-    let is_chosen = |driver: &&ChosenDriver| !driver.is_kept() && !is_named(driver);
-    let (Some(driver), Some(companions)) = (driver.filter(is_chosen), &context.companions) else {
+    let request = context.request;
+    let driver = driver.filter(|driver| {
+        !driver.is_kept()
+            && request.driver_file.is_none()
+            && !request.driver.is_exactly(driver.version)
+    });
+    let Some((driver, companions)) = driver.zip(context.companions.as_ref()) else {
         return Ok(());
     };
     let Some(joined) = companions.joined else {
         return Ok(());
     };
-    let is_essential = |of: &&Companion| {
-        of.peers.is_none() && context.facts.machine.kind != MachineKind::Container
-    };
-    let missing: Vec<_> = companions.unavailable().filter(is_essential).collect();
+    let missing: Vec<_> = companions
+        .unavailable()
+        .filter(|of| of.peers.is_none() && context.facts.machine.kind != MachineKind::Container)
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -244,11 +242,14 @@ pub(crate) fn not_without_fabric(
 
 /// Refuses addresses by which no other host can reach this one.
 pub(crate) fn not_unreachable(request: &Request) -> Result<(), Conflict> {
-    let is_local = |address: &&IpAddr| match address.to_canonical() {
-        IpAddr::V6(v6) if v6.is_unicast_link_local() => true,
-        other => other.is_loopback() || other.is_unspecified() || other.is_multicast(),
-    };
-    let Some(address) = request.imex_peers.iter().find(is_local) else {
+    let Some(address) = request
+        .imex_peers
+        .iter()
+        .find(|address| match address.to_canonical() {
+            IpAddr::V6(v6) if v6.is_unicast_link_local() => true,
+            other => other.is_loopback() || other.is_unspecified() || other.is_multicast(),
+        })
+    else {
         return Ok(());
     };
     let sentence =

@@ -24,14 +24,15 @@ pub(crate) fn missing(
             gpusetup_causes::branch_without_fixes(driver.version, newest)
         }
     };
-    let has_fixes = |version: &DriverVersion| {
-        database.vulnerabilities_of(*version).next().is_none()
-            && database.bulletin_without(*version).is_none()
-    };
     let others = other_requests(database, request, driver);
     Some(with_option(
         lacking,
-        first_given(others, |asked| gives(asked).filter(has_fixes)),
+        first_given(others, |asked| {
+            gives(asked).filter(|version| {
+                database.vulnerabilities_of(*version).next().is_none()
+                    && database.bulletin_without(*version).is_none()
+            })
+        }),
     ))
 }
 
@@ -65,16 +66,17 @@ pub(crate) fn missing_in_toolkit(
             },
         )
     });
-    let has_fixes = |version: &CudaVersion| {
-        database
-            .vulnerabilities_of_toolkit(*version)
-            .next()
-            .is_none()
-    };
     let others = upgrade.into_iter().chain(named);
     Some(with_option(
         lacking,
-        first_given(others, |asked| gives(asked).filter(has_fixes)),
+        first_given(others, |asked| {
+            gives(asked).filter(|version| {
+                database
+                    .vulnerabilities_of_toolkit(*version)
+                    .next()
+                    .is_none()
+            })
+        }),
     ))
 }
 
@@ -147,14 +149,14 @@ pub(crate) fn other_requests(
         .flat_map(|of| &of.fixed)
         .map(|fixed| fixed.branch)
         .collect();
-    let is_steady = |branch: u16| {
-        let kind = database.branch(branch).map(|known| known.kind);
-        matches!(
+    branches.sort_unstable_by_key(|branch| {
+        let kind = database.branch(*branch).map(|known| known.kind);
+        let is_steady = matches!(
             kind,
             Some(BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy)
-        )
-    };
-    branches.sort_unstable_by_key(|branch| Reverse((is_steady(*branch), *branch)));
+        );
+        Reverse((is_steady, *branch))
+    });
     let others = branches
         .into_iter()
         .filter(move |branch| may_change && *branch != driver.version.branch);

@@ -1,7 +1,8 @@
 //! The step that sets pieces of the GPUs' state: at once, and at each boot by a unit, since the
 //! driver forgets most of them. The unit runs only `nvidia-smi`, so it works without gpusetup.
 
-use super::context::{StepContext, skipped, step};
+use super::context::{StepContext, exists, skipped, step};
+use super::warnings::each;
 use super::{Act, Step, StepId, Warning};
 use gpusetup_host::{Facts, Gpu, MachineKind, STATES_KEY};
 use gpusetup_nvidia::{DeviceReadings, DeviceState, StateReading};
@@ -85,23 +86,18 @@ fn daemon(context: &StepContext) -> Option<Act> {
         .settings
         .states
         .contains(&DeviceState::Persistence(true));
-    let is_there = |path: &str| {
-        !matches!(
-            context.facts.node(Path::new(path)),
-            None | Some(Node::Absent)
-        )
-    };
-    if !wants || !PERSISTENCE_UNITS.iter().any(|path| is_there(path)) {
+    let facts = context.facts;
+    if !wants || !PERSISTENCE_UNITS.iter().any(|path| exists(facts, path)) {
         return None;
     }
-    let is_on = |of: &DeviceReadings| {
-        of.states
-            .iter()
-            .any(|s| s.of == DeviceState::Persistence(true) && s.holds() == Some(true))
-    };
-    let readings = &context.facts.gpu_states;
-    let satisfied =
-        is_there(PERSISTENCE_WANTED) || !readings.is_empty() && readings.iter().all(is_on);
+    let readings = &facts.gpu_states;
+    let satisfied = exists(facts, PERSISTENCE_WANTED)
+        || !readings.is_empty()
+            && readings.iter().all(|of| {
+                of.states
+                    .iter()
+                    .any(|s| s.of == DeviceState::Persistence(true) && s.holds() == Some(true))
+            });
     Some(Act {
         operation: Service {
             unit: DAEMON.to_owned(),
@@ -117,20 +113,14 @@ fn daemon(context: &StepContext) -> Option<Act> {
 /// support what. `planned`: the unit for the next boots is already there.
 fn devices(context: &StepContext, planned: bool) -> Vec<Act> {
     let (facts, request) = (context.facts, context.request);
-    let set = |gpu: &str, state: &DeviceState, if_supported| {
-        Operation::Device(Device {
-            gpu: gpu.to_owned(),
-            state: state.clone(),
-            if_supported,
-        })
-    };
     if !facts.gpu_states.is_empty() {
         let supported = included(facts, request).filter(|(_, state)| !state.is_unsupported());
-        let act = |(of, state): (&DeviceReadings, &StateReading)| Act {
-            operation: set(&of.gpu, &state.of, false),
-            satisfied: state.holds().unwrap_or(planned),
-        };
-        return supported.map(act).collect();
+        return supported
+            .map(|(of, state)| Act {
+                operation: set(&of.gpu, &state.of, false),
+                satisfied: state.holds().unwrap_or(planned),
+            })
+            .collect();
     }
     if facts.machine.is_tree {
         return Vec::new();
@@ -139,18 +129,18 @@ fn devices(context: &StepContext, planned: bool) -> Vec<Act> {
         .gpus
         .iter()
         .filter(|gpu| !gpu.assumed && is_included(request, gpu));
-    let each = gpus.flat_map(|gpu| {
-        request
-            .settings
-            .states
-            .iter()
-            .map(|state| set(&gpu.address, state, true))
-    });
-    each.map(|operation| Act {
-        operation,
-        satisfied: false,
+    let states = &request.settings.states;
+    gpus.flat_map(|gpu| states.iter().map(|state| set(&gpu.address, state, true)))
+        .map(Act::needed)
+        .collect()
+}
+
+fn set(gpu: &str, state: &DeviceState, if_supported: bool) -> Operation {
+    Operation::Device(Device {
+        gpu: gpu.to_owned(),
+        state: state.clone(),
+        if_supported,
     })
-    .collect()
 }
 
 fn is_included(request: &Request, gpu: &Gpu) -> bool {
@@ -294,11 +284,10 @@ pub(crate) fn warnings(context: &StepContext) -> Vec<Warning> {
     let lacking: BTreeSet<_> = lacking
         .map(|(of, state)| (state.of.name(), shown(of)))
         .collect();
-    let warning = |(name, gpu): (&str, String)| Warning {
-        check: CheckId::GS521.into(),
-        text: format!("{gpu} does not support {name}, and is left as it is"),
-    };
-    warnings.extend(lacking.into_iter().map(warning));
+    let texts = lacking
+        .into_iter()
+        .map(|(name, gpu)| format!("{gpu} does not support {name}, and is left as it is"));
+    warnings.extend(each(CheckId::GS521, texts));
     warnings
 }
 
@@ -306,10 +295,12 @@ pub(crate) fn warnings(context: &StepContext) -> Vec<Warning> {
 /// longer set.
 fn dropped(context: &StepContext) -> Option<Warning> {
     let states = &context.request.settings.states;
-    let is_named = |old: &&DeviceState| states.iter().any(|state| state.option() == old.option());
     let earlier = context.facts.states_at_boot.iter().flatten();
     let dropped = Settings {
-        states: earlier.filter(|old| !is_named(old)).cloned().collect(),
+        states: earlier
+            .filter(|old| !states.iter().any(|state| state.option() == old.option()))
+            .cloned()
+            .collect(),
         ..Settings::default()
     };
     if dropped.states.is_empty() {
@@ -321,19 +312,16 @@ fn dropped(context: &StepContext) -> Option<Warning> {
         names.join(", "),
         dropped.options().join(" ")
     );
-    Some(Warning {
-        check: CheckId::GS521.into(),
-        text,
-    })
+    Some(Warning::new(CheckId::GS521, text))
 }
 
 /// The warning if the driver forgets settings as soon as no program uses a GPU.
 /// <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceCommands.html>
 fn forgotten(context: &StepContext) -> Option<Warning> {
     let states = &context.request.settings.states;
-    let is_kept =
-        |state: &DeviceState| matches!(state, DeviceState::Ecc(_) | DeviceState::Persistence(_));
-    let volatile = states.iter().find(|state| !is_kept(state))?;
+    let volatile = states
+        .iter()
+        .find(|state| !matches!(state, DeviceState::Ecc(_) | DeviceState::Persistence(_)))?;
     let has_daemon = matches!(
         context.facts.node(Path::new(PERSISTENCE_WANTED)),
         Some(Node::Link { .. })
@@ -345,10 +333,7 @@ fn forgotten(context: &StepContext) -> Option<Warning> {
     let text = format!(
         "without persistence mode the driver forgets {name} when no program uses the GPU; add --persistence on"
     );
-    Some(Warning {
-        check: CheckId::GS521.into(),
-        text,
-    })
+    Some(Warning::new(CheckId::GS521, text))
 }
 
 /// Why a setting needs a reboot: error correction changes when a GPU is reset.
@@ -356,17 +341,12 @@ pub(crate) fn why_reboot(context: &StepContext) -> Option<String> {
     if not_here(context).is_some() {
         return None;
     }
-    let waits = |(_, state): &(&DeviceReadings, &StateReading)| {
-        let now = state
-            .reading
-            .as_ref()
-            .and_then(|reading| reading.now.as_ref());
+    let waiting = included(context.facts, context.request).filter(|(_, state)| {
+        let reading = state.reading.as_ref();
+        let now = reading.and_then(|reading| reading.now.as_ref());
         matches!(state.of, DeviceState::Ecc(_)) && now.is_some_and(|now| *now != state.of)
-    };
-    let mut gpus: Vec<_> = included(context.facts, context.request)
-        .filter(waits)
-        .map(|(of, _)| of.gpu.as_str())
-        .collect();
+    });
+    let mut gpus: Vec<_> = waiting.map(|(of, _)| of.gpu.as_str()).collect();
     gpus.dedup();
     let gpus = match gpus.as_slice() {
         [] => return None,

@@ -47,6 +47,7 @@ mod updates;
 mod vendors;
 mod verify;
 mod vgpu_licence;
+mod warnings;
 
 pub use build::plan;
 pub use lockfile::{LockError, LockFile};
@@ -290,6 +291,15 @@ pub struct Warning {
     pub check: Recorded<CheckId>,
     /// The warning, in a sentence.
     pub text: String,
+}
+
+impl Warning {
+    fn new(check: CheckId, text: impl Into<String>) -> Self {
+        Self {
+            check: check.into(),
+            text: text.into(),
+        }
+    }
 }
 
 impl Plan {

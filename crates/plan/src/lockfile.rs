@@ -3,15 +3,14 @@
 
 use super::{OtherHost, Plan, StepId};
 use gpusetup_database::compat::{
-    AddOnId, Artifact, CompanionId, CudaArtifact, Database, DatabaseId, DriverArtifact,
-    DriverVariant,
+    AddOnId, Artifact, CompanionId, Database, DatabaseId, DriverVariant,
 };
 use gpusetup_database::version::{AddOnVersion, Version, VersionError, Want};
 use gpusetup_host::SystemId;
-use gpusetup_operation::{Download, Operation, Packages};
+use gpusetup_operation::{Download, Operation};
 use gpusetup_resolve::{
-    ContainerRequest, FurtherRequest, LockedLayers, Method, Request, SelectedAddOn,
-    SelectedComponent, SelectedCuda, SelectedToolkit, Selection, Settings, cuda_arch,
+    ContainerRequest, FurtherRequest, LockedLayers, Method, Request, SelectedAddOn, SelectedCuda,
+    SelectedToolkit, Selection, Settings, cuda_arch, summary,
 };
 use gpusetup_text::text::all_of;
 use serde::{Deserialize, Serialize};
@@ -127,7 +126,6 @@ impl LockFile {
     ///
     /// If it does not have this schema, or a package name or version is invalid.
     pub fn read(text: &str) -> Result<Self, LockError> {
-        let malformed = |e: serde_json::Error| LockError::Malformed(e.to_string());
         let value: serde_json::Value = serde_json::from_str(text)
             .map_err(|e| LockError::Malformed(format!("it is not JSON ({e})")))?;
         match value.get("schema").and_then(|s| s.as_str()) {
@@ -135,19 +133,10 @@ impl LockFile {
             Some(other) => return Err(LockError::Schema(other.to_owned())),
             None => return Err(LockError::Malformed("it has no schema".to_owned())),
         }
-        let lock: Self = serde_json::from_value(value).map_err(malformed)?;
-        // Names and versions become lines of a file that apt reads.
-        let plain = |text: &str| {
-            !text.is_empty()
-                && text
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || "+-.:~_^".contains(c))
-        };
-        match lock
-            .packages
-            .iter()
-            .find(|(name, version)| !plain(name) || !plain(version))
-        {
+        let lock: Self =
+            serde_json::from_value(value).map_err(|e| LockError::Malformed(e.to_string()))?;
+        let mut packages = lock.packages.iter();
+        match packages.find(|(name, version)| !is_plain(name) || !is_plain(version)) {
             Some((name, version)) => Err(LockError::Malformed(format!(
                 "`{name}` `{version}` is not a valid package"
             ))),
@@ -220,11 +209,10 @@ impl LockFile {
         self.is_for_kernel_of(&plan)?;
         let (mut gone, mut altered) = (Vec::new(), Vec::new());
         if !is_same(&plan.selection, &self.selection) {
-            let said = |s: &Selection| gpusetup_resolve::summary(s);
             gone.push(format!(
                 "{} was locked, but {} was chosen",
-                said(&self.selection),
-                said(&plan.selection)
+                summary(&self.selection),
+                summary(&plan.selection)
             ));
         }
         for download in downloads(&plan) {
@@ -262,10 +250,9 @@ impl LockFile {
     /// The sentence if containers were set up or an engine was named, and are not now.
     fn without_containers(&self, plan: &Plan) -> Option<String> {
         let asked = plan.request.settings.containers.as_ref();
-        let is_less = |locked: &ContainerRequest| {
+        let containers = self.containers.clone().filter(|locked| {
             asked.is_none_or(|now| now.engine.is_none() && locked.engine.is_some())
-        };
-        let containers = self.containers.clone().filter(is_less);
+        });
         let settings = Settings {
             containers: Some(containers?),
             ..Settings::default()
@@ -291,21 +278,14 @@ impl LockFile {
                 None
             }
         });
-        // The driver's packages come in the driver's version only.
-        let is_free = |wanted: &Packages, name: &String| {
-            !self.packages.contains_key(name)
-                && !wanted.drivers.contains_key(name)
-                && !wanted.alike.contains(name)
-        };
         let mut free = BTreeSet::new();
         for wanted in transactions {
-            free.extend(
-                wanted
-                    .install
-                    .iter()
-                    .filter(|name| is_free(wanted, name))
-                    .map(String::as_str),
-            );
+            // The driver's packages come in the driver's version only.
+            free.extend(wanted.install.iter().map(String::as_str).filter(|name| {
+                !self.packages.contains_key(*name)
+                    && !wanted.drivers.contains_key(*name)
+                    && !wanted.alike.iter().any(|alike| alike == name)
+            }));
         }
         let names: Vec<&str> = free.into_iter().collect();
         let (are, versions) = if names.len() == 1 {
@@ -313,13 +293,12 @@ impl LockFile {
         } else {
             ("are", "their versions")
         };
-        let sentence = || {
+        (!names.is_empty()).then(|| {
             format!(
                 "note: {} {are} not in the lock file: {versions} may differ between hosts",
                 all_of(&names)
             )
-        };
-        (!names.is_empty()).then(sentence)
+        })
     }
 }
 
@@ -334,25 +313,35 @@ fn of_every_host(request: &ContainerRequest) -> ContainerRequest {
 /// Whether two selections are the same. Where the repository of a driver's packages was added, it
 /// is enabled from then on, and a toolkit from there is kept.
 fn is_same(one: &Selection, other: &Selection) -> bool {
-    let packaged = |selection: &Selection| {
-        let mut selection = selection.clone();
-        if let Some(driver) = selection
-            .driver
-            .as_mut()
-            .filter(|driver| driver.method == Method::Repository)
-        {
-            driver.method = Method::Packages;
-        }
-        let further = selection
-            .toolkits
-            .iter_mut()
-            .map(|toolkit| &mut toolkit.cuda);
-        for cuda in selection.cuda.iter_mut().chain(further) {
-            cuda.method = None;
-        }
-        selection
-    };
     packaged(one) == packaged(other)
+}
+
+/// The selection as if everything came from packages.
+fn packaged(selection: &Selection) -> Selection {
+    let mut selection = selection.clone();
+    if let Some(driver) = selection
+        .driver
+        .as_mut()
+        .filter(|driver| driver.method == Method::Repository)
+    {
+        driver.method = Method::Packages;
+    }
+    let further = selection
+        .toolkits
+        .iter_mut()
+        .map(|toolkit| &mut toolkit.cuda);
+    for cuda in selection.cuda.iter_mut().chain(further) {
+        cuda.method = None;
+    }
+    selection
+}
+
+/// Whether a package's name or version may become a line of a file that apt reads.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "+-.:~_^".contains(c))
 }
 
 /// The request for exactly this version.
@@ -432,27 +421,25 @@ fn artifacts(database: &Database, plan: &Plan) -> Vec<LockedArtifact> {
     for (cuda, release) in
         toolkits(&plan.selection).filter_map(|c| Some((c, database.component_release(c.version)?)))
     {
-        let of = |c: &SelectedComponent| {
+        all.extend(cuda.components.iter().filter_map(|c| {
             let part = release.components.iter().find(|part| part.name == c.name)?;
             locked(&release.artifact(part, part.archive(arch)?))
-        };
-        all.extend(cuda.components.iter().filter_map(of));
+        }));
     }
     let steps = std::iter::once(StepId::InstallCuda).chain(
         toolkits(&plan.selection)
             .skip(1)
             .map(|cuda| StepId::InstallFurtherCuda(cuda.version.series())),
     );
-    let is_whole = |(cuda, id): &(&SelectedCuda, StepId)| {
+    let whole = toolkits(&plan.selection).zip(steps).filter(|(cuda, id)| {
         cuda.components.is_empty() && cuda.method.is_none() && !fetches(plan, *id)
-    };
-    for (chosen, _) in toolkits(&plan.selection).zip(steps).filter(is_whole) {
-        let of = |a: &&CudaArtifact| a.version == chosen.version && a.artifact.arch == arch;
+    });
+    for (chosen, _) in whole {
         all.extend(
             database
                 .cuda_artifacts
                 .iter()
-                .find(of)
+                .find(|a| a.version == chosen.version && a.artifact.arch == arch)
                 .and_then(|a| locked(&a.artifact)),
         );
     }
@@ -466,12 +453,10 @@ fn artifacts(database: &Database, plan: &Plan) -> Vec<LockedArtifact> {
             .drivers
             .iter()
             .filter(|d| d.version == chosen.version);
-        let of =
-            |a: &&DriverArtifact| a.variant == DriverVariant::Full && a.artifact.arch == *machine;
         all.extend(
             releases
                 .flat_map(|d| &d.artifacts)
-                .find(of)
+                .find(|a| a.variant == DriverVariant::Full && a.artifact.arch == *machine)
                 .and_then(|a| locked(&a.artifact)),
         );
     }

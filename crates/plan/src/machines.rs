@@ -3,7 +3,7 @@
 //! GPUs, DGX OS.
 
 use super::Warning;
-use super::context::StepContext;
+use super::context::{StepContext, exists};
 use gpusetup_causes::Remedy;
 use gpusetup_database::compat::{Database, Platform, PlatformDriver};
 use gpusetup_host::{Facts, Gpu, MachineKind};
@@ -11,10 +11,8 @@ use gpusetup_resolve::{
     Change, Conflict, Hint, JetsonBoard, KnownHost, NO_KNOWN_WAY, Request, installed_by_hand,
     is_power9, linux_driver_in_wsl2, own_platform, own_way_here, power9_setup, removal_by_hand,
 };
-use gpusetup_system::Node;
 use gpusetup_text::ids::CheckId;
 use gpusetup_text::paths::{PERSISTENCE_UNITS, PERSISTENCE_WANTED};
-use std::path::Path;
 
 /// Refuses hosts on which gpusetup does not install drivers, and toolkits on systems that are an
 /// image.
@@ -23,12 +21,12 @@ pub(crate) fn not_our_driver(host: &KnownHost, request: &Request) -> Result<(), 
     if let Some(platform) = own_platform(database, facts) {
         not_on_platform(platform, host, request)?;
     }
-    let without = || Hint::plan(gpusetup_causes::WITHOUT_DRIVER, Change::Toolkit);
+    let without = Hint::plan(gpusetup_causes::WITHOUT_DRIVER, Change::Toolkit);
     match facts.machine.kind {
         MachineKind::Wsl2 if request.driver.is_wanted() => {
-            Err(Conflict::blocked(CheckId::GS906, gpusetup_causes::WSL2).hint(without()))
+            Err(Conflict::blocked(CheckId::GS906, gpusetup_causes::WSL2).hint(without))
         }
-        MachineKind::Jetson if request.driver.is_wanted() => Err(jetson(host, request, without())),
+        MachineKind::Jetson if request.driver.is_wanted() => Err(jetson(host, request, without)),
         _ if own_platform(database, facts).is_none() => not_on_image(facts, request),
         _ => Ok(()),
     }
@@ -122,22 +120,17 @@ pub(crate) fn warnings(database: &Database, context: &StepContext) -> Vec<Warnin
             .into_iter()
             .map(|text| (CheckId::GS707, text)),
     );
-    said.map(|(id, text)| Warning {
-        check: id.into(),
-        text,
-    })
-    .collect()
+    said.map(|(id, text)| Warning::new(id, text)).collect()
 }
 
 /// CUDA does not start on POWER9 before it is set up. Where the daemon starts at boot with a driver
 /// that stays, it is.
 fn power9(database: &Database, context: &StepContext) -> Option<String> {
     let (facts, driver) = (context.facts, context.chosen.driver.as_ref()?);
-    let is_there = |path: &str| !matches!(facts.node(Path::new(path)), None | Some(Node::Absent));
-    if !is_power9(facts) || driver.is_kept() && is_there(PERSISTENCE_WANTED) {
+    if !is_power9(facts) || driver.is_kept() && exists(facts, PERSISTENCE_WANTED) {
         return None;
     }
-    let has_unit = PERSISTENCE_UNITS.iter().any(|path| is_there(path));
+    let has_unit = PERSISTENCE_UNITS.iter().any(|path| exists(facts, path));
     let setup = power9_setup(database, facts, has_unit);
     Some(format!(
         "on POWER9, CUDA starts only if nvidia-persistenced puts the GPUs' memory online, and udev does not; after the \
@@ -165,14 +158,13 @@ fn not_in_wsl2(database: &Database, context: &StepContext) -> Option<String> {
         .filter(|card| !known.include(card.capability, card.line.as_deref()));
     let mut names: Vec<_> = cards.map(|card| card.name.as_str()).collect();
     names.dedup();
-    let text = || {
+    (!names.is_empty()).then(|| {
         format!(
             "WSL2 supports {}, not {}: here, a toolkit can only compile for it",
             known.text,
             names.join(" or ")
         )
-    };
-    (!names.is_empty()).then(text)
+    })
 }
 
 /// Toolkits that the driver of a Jetson does not run.
@@ -195,15 +187,8 @@ const MEMORY_MODE: &str = "NVreg_CoherentGPUMemoryMode";
 /// notes of NVIDIA HPC SDK 26.11).
 fn memory_mode(database: &Database, context: &StepContext) -> Option<String> {
     let driver = context.chosen.driver.as_ref()?;
-    let is_superchip = |gpu: &&Gpu| {
-        let known = gpu
-            .device()
-            .and_then(|id| database.gpu(id, gpu.subsystem.as_deref()));
-        known
-            .and_then(|gpu| gpu.form.as_ref())
-            .is_some_and(|form| form.starts_with("superchip"))
-    };
-    let gpu = context.facts.gpus.iter().find(is_superchip)?;
+    let mut gpus = context.facts.gpus.iter();
+    let gpu = gpus.find(|gpu| is_superchip(database, gpu))?;
     let requested = context
         .request
         .settings
@@ -285,4 +270,11 @@ fn vendors_driver(database: &Database, context: &StepContext) -> Option<String> 
         "{}: driver {} may not be the one that belongs to it; {own}",
         platform.why, driver.version
     ))
+}
+
+fn is_superchip(database: &Database, gpu: &Gpu) -> bool {
+    gpu.device()
+        .and_then(|id| database.gpu(id, gpu.subsystem.as_deref()))
+        .and_then(|gpu| gpu.form.as_ref())
+        .is_some_and(|form| form.starts_with("superchip"))
 }

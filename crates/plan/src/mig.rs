@@ -7,7 +7,7 @@ use super::{Act, Plan, StepId};
 use gpusetup_database::compat::{Database, MigRole};
 use gpusetup_database::version::Want;
 use gpusetup_host::Facts;
-use gpusetup_mig::{Board, Geometry, PlacedInstance, Wanted, described, needed, removed};
+use gpusetup_mig::{Board, Geometry, Layout, Wanted, described, needed, removed};
 use gpusetup_nvidia::{DeviceState, MigPlace};
 use gpusetup_operation::{Device, Link, Operation, Run, WriteFile};
 use gpusetup_resolve::Request;
@@ -165,42 +165,43 @@ pub fn partition_of(
     geometry: &Geometry,
     wanted: &Wanted,
 ) -> Option<GpuPartition> {
-    let partition = |mode, instances| {
-        let (gpu, name) = (board.address.clone()?, board.name.clone());
-        Some(GpuPartition {
-            gpu,
-            name,
-            mode,
-            resets: board.must_be_idle(database),
-            instances,
-        })
+    let (on, instances) = match wanted {
+        Wanted::Layout(layout) => (true, Some(places(board, geometry, layout)?)),
+        Wanted::Off if board.has_mode(false) => return None,
+        Wanted::Off => {
+            let state = board.state.as_ref();
+            let has_instances = state.is_some_and(|state| !state.instances.is_empty());
+            (false, has_instances.then(Vec::new))
+        }
     };
-    let mode = |on| (!board.has_mode(on)).then_some(on);
-    let Wanted::Layout(layout) = wanted else {
-        let has_instances = board
-            .state
-            .as_ref()
-            .is_some_and(|state| !state.instances.is_empty());
-        return partition(Some(mode(false)?), has_instances.then(Vec::new));
-    };
+    Some(GpuPartition {
+        gpu: board.address.clone()?,
+        name: board.name.clone(),
+        mode: (!board.has_mode(on)).then_some(on),
+        resets: board.must_be_idle(database),
+        instances,
+    })
+}
+
+/// The instances of a layout; none if the GPU has exactly these.
+fn places(board: &Board, geometry: &Geometry, layout: &Layout) -> Option<Vec<MigPlace>> {
     let change = needed(board, geometry, layout).ok()?;
     if board.has_mode(true) && change.is_empty() && removed(board, &change).is_empty() {
         return None;
     }
     let placed: Vec<_> = change.keep.iter().chain(&change.create).copied().collect();
-    let place = |i: PlacedInstance| MigPlace {
-        start: i.start.into(),
-        size: i.size.into(),
-        profile: i.profile,
-        id: i.id,
-        compute: None,
-    };
     let mut places: Vec<_> = described(geometry, &placed)
         .into_iter()
-        .map(place)
+        .map(|i| MigPlace {
+            start: i.start.into(),
+            size: i.size.into(),
+            profile: i.profile,
+            id: i.id,
+            compute: None,
+        })
         .collect();
     places.sort_unstable();
-    partition(mode(true), Some(places))
+    Some(places)
 }
 
 fn unit_act(argv: Vec<String>, undo: Vec<String>) -> Act {
@@ -225,18 +226,8 @@ pub fn start(unit: &str) -> Vec<String> {
 /// What is set on GPUs, in this order: MIG must be on before instances are created, and have none
 /// before it goes off; GPUs whose mode waits for a reset are reset together.
 pub fn of_gpus(gpus: &[GpuPartition]) -> Vec<Operation> {
-    let set = |gpu: &GpuPartition, state| {
-        Device {
-            gpu: gpu.gpu.clone(),
-            state,
-            if_supported: false,
-        }
-        .into()
-    };
-    let instances =
-        |gpu: &GpuPartition| Some(set(gpu, DeviceState::MigInstances(gpu.instances.clone()?)));
-    let goes_off = |gpu: &&GpuPartition| gpu.mode == Some(false);
-    let mut all: Vec<Operation> = gpus.iter().filter(goes_off).filter_map(instances).collect();
+    let (off, others): (Vec<_>, Vec<_>) = gpus.iter().partition(|gpu| gpu.mode == Some(false));
+    let mut all: Vec<_> = off.into_iter().filter_map(instances).collect();
     all.extend(
         gpus.iter()
             .filter_map(|gpu| Some(set(gpu, DeviceState::MigMode(gpu.mode?)))),
@@ -259,54 +250,63 @@ pub fn of_gpus(gpus: &[GpuPartition]) -> Vec<Operation> {
             },
         ))
     }));
-    all.extend(
-        gpus.iter()
-            .filter(|gpu| !goes_off(gpu))
-            .filter_map(instances),
-    );
+    all.extend(others.into_iter().filter_map(instances));
     all
+}
+
+fn instances(gpu: &GpuPartition) -> Option<Operation> {
+    Some(set(gpu, DeviceState::MigInstances(gpu.instances.clone()?)))
+}
+
+fn set(gpu: &GpuPartition, state: DeviceState) -> Operation {
+    Device {
+        gpu: gpu.gpu.clone(),
+        state,
+        if_supported: false,
+    }
+    .into()
 }
 
 /// The file of layouts, and the unit that restores them at every boot.
 pub(crate) fn restored(database: &Database, at_boot: &AtBoot) -> Vec<Operation> {
-    let file = |path: &str, content| WriteFile {
+    let files = [
+        (MIG_LAYOUT, at_boot.layouts.clone()),
+        (MIG_UNIT, unit(database, &at_boot.program)),
+    ];
+    let files = files.map(|(path, content)| WriteFile {
         path: path.into(),
         content,
         mode: 0o644,
         merged_from: None,
-    };
+    });
     let target = "../gpusetup-mig.service".into();
     let wanted = Link {
         path: MIG_WANTED.into(),
         target,
         soname: None,
     };
-    vec![
-        file(MIG_LAYOUT, at_boot.layouts.clone()).into(),
-        file(MIG_UNIT, unit(database, &at_boot.program)).into(),
-        wanted.into(),
-    ]
+    let files = files.into_iter().map(Operation::from);
+    files.chain([wanted.into()]).collect()
 }
 
 /// The unit that restores layouts: after the services that keep GPUs ready, and before those that
 /// use instances. So it has none to stop.
 fn unit(database: &Database, program: &str) -> String {
-    let of = |starts_first: bool| {
-        let all = database
-            .mig_clients
-            .iter()
-            .filter(|client| client.role.starts_first() == starts_first);
-        all.map(|client| client.unit.as_str())
-            .collect::<Vec<_>>()
-            .join(" ")
-    };
+    let (first, then): (Vec<_>, Vec<_>) = database
+        .mig_clients
+        .iter()
+        .partition(|client| client.role.starts_first());
+    let [first, then] = [first, then].map(|clients| {
+        let units: Vec<_> = clients.iter().map(|client| client.unit.as_str()).collect();
+        units.join(" ")
+    });
     format!(
         "# Written by gpusetup.\n\
          [Unit]\n\
          Description=Restore the MIG instances of the GPUs\n\
          ConditionPathExists={MIG_LAYOUT}\n\
-         After=gpusetup-resume.service {}\n\
-         Before={}\n\
+                  After=gpusetup-resume.service {first}\n\
+         Before={then}\n\
          \n\
          [Service]\n\
          Type=oneshot\n\
@@ -315,9 +315,7 @@ fn unit(database: &Database, program: &str) -> String {
          TimeoutStartSec=1h\n\
          \n\
          [Install]\n\
-         WantedBy=multi-user.target\n",
-        of(true),
-        of(false)
+                  WantedBy=multi-user.target\n"
     )
 }
 

@@ -100,14 +100,11 @@ fn expected(context: &StepContext, database: &Database, gpus: &[GpuPartition]) -
     if context.facts.mig.is_some() || !gpus.iter().any(must_be_idle) {
         return Vec::new();
     }
-    let is_started = |unit: &str| {
-        context
-            .companions
-            .iter()
-            .flat_map(|all| all.units())
-            .any(|(started, _)| started == unit)
-    };
-    let users = units_of(database, |role| role == MigRole::User).filter(|unit| is_started(unit));
+    let companions = context.companions.iter();
+    let started = companions.flat_map(|all| all.units().map(|(unit, _)| unit));
+    let started: Vec<_> = started.collect();
+    let users =
+        units_of(database, |role| role == MigRole::User).filter(|unit| started.contains(unit));
     let keepers = units_of(database, |role| role == MigRole::Keeper);
     let running = context
         .request
@@ -209,18 +206,17 @@ fn boards(database: &Database, facts: &Facts) -> Vec<Board> {
             .map(|(n, gpu)| Board::reported(database, n, gpu))
             .collect();
     }
-    let known = |(n, gpu): (usize, &gpusetup_host::Gpu)| {
-        let name = gpu
-            .name
-            .as_deref()
-            .unwrap_or("a GPU that is not in the database");
+    let gpus = facts.gpus.iter().enumerate();
+    gpus.map(|(n, gpu)| {
+        let name = gpu.name.as_deref();
+        let name = name.unwrap_or("a GPU that is not in the database");
         let board = Board::known(database, n, gpu.device(), gpu.subsystem.as_deref(), name);
         Board {
             address: (!gpu.assumed).then(|| gpu.address.clone()),
             ..board
         }
-    };
-    facts.gpus.iter().enumerate().map(known).collect()
+    })
+    .collect()
 }
 
 /// Refuses a layout that a GPU cannot have.
@@ -238,17 +234,16 @@ pub(crate) fn not_refused(
         return Ok(());
     };
     // NVIDIA's library takes these for instances only.
-    let of_instances = |state: &&DeviceState| {
-        matches!(
-            state,
-            DeviceState::ComputeMode(_) | DeviceState::Accounting(_)
-        )
-    };
     let state = request
         .settings
         .states
         .iter()
-        .find(of_instances)
+        .find(|state| {
+            matches!(
+                state,
+                DeviceState::ComputeMode(_) | DeviceState::Accounting(_)
+            )
+        })
         .filter(|_| wish.layout.trim() != "off");
     if let Some(state) = state {
         let sentence = format!(

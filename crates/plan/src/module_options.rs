@@ -4,7 +4,7 @@
 use super::context::{StepContext, skipped, step};
 use super::verify::kept_module;
 use super::{Act, Step, StepId};
-use gpusetup_host::{Facts, SetOption};
+use gpusetup_host::Facts;
 use gpusetup_operation::{Operation, WriteFile};
 use gpusetup_recipes::{in_boot_loader, rebuild_images};
 use gpusetup_resolve::{Conflict, Install, ModuleOption, Request};
@@ -62,19 +62,16 @@ fn module<'a>(context: &'a StepContext) -> &'a str {
 }
 
 fn file(options: &[ModuleOption], module: &str) -> Operation {
-    let line = |option: &ModuleOption| {
-        let dashed = option.module.replace('_', "-");
+    let mut content = "# Written by gpusetup.\n".to_owned();
+    for option in options {
         let here = if module == "nvidia" {
             option.module.clone()
         } else {
+            let dashed = option.module.replace('_', "-");
             dashed.replacen("nvidia", module, 1)
         };
-        format!("options {here} {}={}\n", option.name, option.value)
-    };
-    let content = format!(
-        "# Written by gpusetup.\n{}",
-        options.iter().map(line).collect::<String>()
-    );
+        content += &format!("options {here} {}={}\n", option.name, option.value);
+    }
     Operation::WriteFile(WriteFile {
         path: MODULE_OPTIONS.into(),
         content,
@@ -86,13 +83,12 @@ fn file(options: &[ModuleOption], module: &str) -> Operation {
 /// Refuses an option that another file sets to another value: which one counts is up to the order
 /// in which modprobe reads them.
 pub(crate) fn not_set_elsewhere(facts: &Facts, request: &Request) -> Result<(), Conflict> {
-    let differs = |wanted: &ModuleOption, set: &SetOption| {
-        set.by != Path::new(MODULE_OPTIONS)
-            && wanted.is_same(&set.module, &set.name)
-            && set.value != wanted.value
-    };
     for wanted in &request.settings.module_options {
-        let Some(set) = facts.module_options.iter().find(|set| differs(wanted, set)) else {
+        let Some(set) = facts.module_options.iter().find(|set| {
+            set.by != Path::new(MODULE_OPTIONS)
+                && wanted.is_same(&set.module, &set.name)
+                && set.value != wanted.value
+        }) else {
             continue;
         };
         let (by, text) = (quoted_path(&set.by), format!("{}.{}", set.module, set.name));

@@ -34,6 +34,39 @@ struct Part<'a> {
     is_enabled: bool,
 }
 
+impl<'a> Part<'a> {
+    fn of(
+        companion: &'a Companion,
+        host: &KnownHost<'a, '_>,
+        chosen: &Resolution<'a>,
+        driver: &ChosenDriver<'a>,
+        request: &Request,
+    ) -> Self {
+        let mut installed = host.facts.companions.iter();
+        let installed = installed.find(|found| found.id == companion.id);
+        let is_requested = request.companions.contains(&companion.id);
+        let former = installed.filter(|found| is_requested && is_former(companion, found));
+        Self {
+            companion,
+            source: match companion.on_request && !is_requested {
+                true => Source::Installed,
+                false => source(host, driver, chosen.oldest_gpu(), companion, installed),
+            },
+            former: former.and_then(|found| found.package.clone()),
+            is_requested,
+            is_enabled: installed.is_some_and(|found| found.enabled),
+        }
+    }
+
+    /// The repository that is added for it.
+    fn added_repository(&self) -> Option<&'a PackageRepository> {
+        match self.source {
+            Source::Added(_, repository) => Some(repository),
+            _ => None,
+        }
+    }
+}
+
 /// How a companion comes to the host.
 #[derive(Clone, PartialEq)]
 enum Source<'a> {
@@ -58,41 +91,19 @@ impl<'a> Companions<'a> {
         request: &Request,
     ) -> Option<Self> {
         let (joined, driver) = (host.joined(), chosen.driver.as_ref()?);
-        let part = |companion: &'a Companion| {
-            let installed = host
-                .facts
-                .companions
-                .iter()
-                .find(|found| found.id == companion.id);
-            let is_requested = request.companions.contains(&companion.id);
-            let is_enabled = installed.is_some_and(|found| found.enabled);
-            let source = match companion.on_request && !is_requested {
-                true => Source::Installed,
-                false => source(host, driver, chosen.oldest_gpu(), companion, installed),
-            };
-            let former = installed.filter(|found| is_requested && is_former(companion, found));
-            let former = former.and_then(|found| found.package.clone());
-            Part {
-                companion,
-                source,
-                former,
-                is_requested,
-                is_enabled,
-            }
-        };
+        let driver_is_kept = driver.is_kept();
         let needed = joined
             .into_iter()
-            .flat_map(|joined| joined.needs(host.database))
-            .map(part);
-        let others = host
-            .database
-            .companions
-            .iter()
-            .filter(|of| of.on_request)
-            .map(part);
-        let driver_is_kept = driver.is_kept();
-        let is_concerned = |part: &Part| part.is_requested || part.is_enabled && !driver_is_kept;
-        let parts: Vec<_> = needed.chain(others.filter(is_concerned)).collect();
+            .flat_map(|joined| joined.needs(host.database));
+        let mut parts: Vec<_> = needed
+            .map(|companion| Part::of(companion, host, chosen, driver, request))
+            .collect();
+        let on_request = { host.database.companions.iter() }
+            .filter(|companion| companion.on_request)
+            .map(|companion| Part::of(companion, host, chosen, driver, request));
+        parts.extend(
+            on_request.filter(|part| part.is_requested || part.is_enabled && !driver_is_kept),
+        );
         (!parts.is_empty()).then_some(Self {
             joined,
             parts,
@@ -103,33 +114,27 @@ impl<'a> Companions<'a> {
 
     /// Why the host gets them, for a sentence: `this host has 6 NVSwitches`.
     pub(crate) fn reason(&self) -> String {
-        let titles = |is_requested| {
-            let others = self
-                .parts
-                .iter()
-                .filter(|part| part.companion.on_request && part.is_requested == is_requested);
-            others
-                .map(|part| part.companion.title.as_str())
-                .collect::<Vec<_>>()
-        };
-        let said = |titles: Vec<&str>, one: &str, several: &str| {
-            let why = if titles.len() == 1 { one } else { several };
-            (!titles.is_empty()).then(|| format!("{} {why}", all_of(&titles)))
-        };
-        let needed = self.joined.map(Joined::sentence);
-        let others = [
-            said(titles(true), "was requested", "were requested"),
-            said(
-                titles(false),
+        let mut reasons = Vec::from_iter(self.joined.map(Joined::sentence));
+        for (is_requested, one, several) in [
+            (true, "was requested", "were requested"),
+            (
+                false,
                 "is installed and uses the driver",
                 "are installed and use the driver",
             ),
-        ];
-        needed
-            .into_iter()
-            .chain(others.into_iter().flatten())
-            .collect::<Vec<_>>()
-            .join("; ")
+        ] {
+            let parts = self.parts.iter();
+            let titles: Vec<_> = parts
+                .filter(|part| part.companion.on_request && part.is_requested == is_requested)
+                .map(|part| part.companion.title.as_str())
+                .collect();
+            match titles.as_slice() {
+                [] => {}
+                [title] => reasons.push(format!("{title} {one}")),
+                titles => reasons.push(format!("{} {several}", all_of(titles))),
+            }
+        }
+        reasons.join("; ")
     }
 
     /// The kernel modules through which the NVSwitches are reached.
@@ -214,15 +219,9 @@ impl<'a> Companions<'a> {
 
     /// The repository that is added for some of them, and those that come from it.
     pub(crate) fn added_repository(&self) -> Option<(&'a PackageRepository, Vec<&'a Companion>)> {
-        let added = |part: &Part<'a>| {
-            if let Source::Added(_, repository) = part.source {
-                Some(repository)
-            } else {
-                None
-            }
-        };
-        let repository = self.parts.iter().find_map(added)?;
-        let parts = self.parts.iter().filter(|part| added(part).is_some());
+        let repository = self.parts.iter().find_map(Part::added_repository)?;
+        let parts = self.parts.iter();
+        let parts = parts.filter(|part| part.added_repository().is_some());
         Some((repository, parts.map(|part| part.companion).collect()))
     }
 
@@ -260,16 +259,12 @@ impl<'a> Companions<'a> {
     /// The files that name the hosts of the domain, each with the units that read it and run
     /// already.
     pub(crate) fn peer_files(&self) -> impl Iterator<Item = (&'a str, &'a [String])> {
-        let running = |part: &Part<'a>| {
-            if part.is_enabled {
-                part.companion.units.as_slice()
-            } else {
-                &[]
-            }
-        };
         self.connecting()
             .filter(|_| self.has_peers)
-            .map(move |(part, file)| (file, running(part)))
+            .map(move |(part, file)| match part.is_enabled {
+                true => (file, part.companion.units.as_slice()),
+                false => (file, &[][..]),
+            })
     }
 
     /// Those that connect hosts, with the file that names them.
@@ -284,11 +279,13 @@ impl<'a> Companions<'a> {
     /// The units that the plan starts: none as long as something is missing that they depend on.
     pub(crate) fn units(&self) -> impl Iterator<Item = (&'a str, bool)> {
         let complete = self.unavailable().next().is_none();
-        let is_started = move |part: &&Part| match part.companion.on_request {
-            true => part.is_requested || part.is_enabled,
-            false => complete && (self.has_peers || part.companion.peers.is_none()),
-        };
-        let started = self.parts.iter().filter(is_started);
+        let started = self
+            .parts
+            .iter()
+            .filter(move |part| match part.companion.on_request {
+                true => part.is_requested || part.is_enabled,
+                false => complete && (self.has_peers || part.companion.peers.is_none()),
+            });
         started.flat_map(|part| {
             part.companion
                 .units

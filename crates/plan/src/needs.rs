@@ -98,22 +98,18 @@ impl Plan {
     /// Warns of file systems that have too little room now.
     pub(super) fn with_room_judged(mut self) -> Self {
         let spaces = &self.host.space;
-        let nearest = |path: &Path| {
-            { spaces.iter() }
-                .filter(|s| path.starts_with(&s.path))
-                .max_by_key(|s| s.path.as_os_str().len())
-        };
         let known = self
             .rooms()
-            .filter(|room| nearest(&room.path).is_some())
+            .filter(|room| nearest(spaces, &room.path).is_some())
             .cloned();
         let demands =
-            Demand::sum(known, |path| nearest(path).cloned().ok_or(())).unwrap_or_default();
+            Demand::sum(known, |path| nearest(spaces, path).cloned().ok_or(())).unwrap_or_default();
         let short: Vec<_> = demands.iter().filter_map(Demand::shortage).collect();
-        self.warnings.extend(short.into_iter().map(|text| Warning {
-            check: CheckId::GS602.into(),
-            text,
-        }));
+        self.warnings.extend(
+            short
+                .into_iter()
+                .map(|text| Warning::new(CheckId::GS602, text)),
+        );
         self
     }
 }
@@ -121,18 +117,14 @@ impl Plan {
 impl Step {
     /// Whether it installs files under an NVIDIA licence.
     fn installs_nvidias(&self) -> bool {
-        let installs = |operation: &Operation| {
-            operation.installs_packages() || matches!(operation, Operation::Unpack(_))
-        };
-        let has_files = || {
-            self.operations
-                .iter()
-                .any(|act| !act.satisfied && installs(&act.operation))
-        };
         match self.id.kind().licence {
             Licence::None => false,
             Licence::Always => true,
-            Licence::WithFiles => has_files(),
+            Licence::WithFiles => self.operations.iter().any(|act| {
+                !act.satisfied
+                    && (act.operation.installs_packages()
+                        || matches!(&act.operation, Operation::Unpack(_)))
+            }),
         }
     }
 }
@@ -160,4 +152,11 @@ fn room(step: &Step, request: &Request) -> Vec<Room> {
         rooms.extend(paths.into_iter().map(|path| Room { path, bytes }));
     }
     rooms
+}
+
+/// The file system that a path is on.
+fn nearest<'a>(spaces: &'a [Space], path: &Path) -> Option<&'a Space> {
+    { spaces.iter() }
+        .filter(|s| path.starts_with(&s.path))
+        .max_by_key(|s| s.path.as_os_str().len())
 }

@@ -66,11 +66,14 @@ fn holders(context: &StepContext) -> Vec<String> {
             held.entry(driver).or_default().push(&gpu.address);
         }
     }
-    let said = |(driver, addresses): (&str, Vec<&str>)| match addresses.as_slice() {
-        [first, .., last] => format!("{driver} uses {} GPUs ({first} to {last})", addresses.len()),
-        all => format!("{driver} uses {}", all.concat()),
-    };
-    held.into_iter().map(said).collect()
+    held.into_iter()
+        .map(|(driver, addresses)| match addresses.as_slice() {
+            [first, .., last] => {
+                format!("{driver} uses {} GPUs ({first} to {last})", addresses.len())
+            }
+            all => format!("{driver} uses {}", all.concat()),
+        })
+        .collect()
 }
 
 /// Whether a rival driver is loaded, so that only a reboot frees the GPU.

@@ -7,7 +7,7 @@ use gpusetup_database::compat::{AddOnId, Database};
 use gpusetup_database::version::CudaVersion;
 use gpusetup_host::{Facts, Gpu, InstalledDriver, MachineKind, Origin, Os, SecureBoot, SystemId};
 use gpusetup_operation::{Operation, Run};
-use gpusetup_resolve::{Joined, KnownHost, Request, SelectedAddOn, summary};
+use gpusetup_resolve::{Joined, KnownHost, Request, summary};
 use gpusetup_text::text::all_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -161,44 +161,9 @@ fn name_of(os: &Os) -> String {
 
 /// A tree or a running host; what kind of machine; whether its `/usr` is an image.
 fn machine(made: &Facts, here: &Facts) -> Vec<Difference> {
-    let place = |facts: &Facts| {
-        if facts.machine.is_tree {
-            "a tree (--root)"
-        } else {
-            "a running host"
-        }
-    };
-    let kind = |facts: &Facts| match facts.machine.kind {
-        // A new installation may be on either.
-        MachineKind::Physical | MachineKind::Virtual if made.is_stock() => {
-            "a machine with its own kernel"
-        }
-        MachineKind::Physical => "a physical machine",
-        MachineKind::Virtual => "a virtual machine",
-        MachineKind::Container => "a container",
-        MachineKind::Wsl2 => "WSL2",
-        MachineKind::Jetson => "a Jetson",
-    };
-    let image = |facts: &Facts| {
-        if facts.os.immutable {
-            "an image-based system"
-        } else {
-            "a system with a writable /usr"
-        }
-    };
-    let board = |facts: &Facts| {
-        facts
-            .machine
-            .board
-            .as_ref()
-            .and_then(|board| board.l4t.clone())
-    };
     let mut all = Vec::new();
-    for (made_for, found) in [
-        (place(made), place(here)),
-        (kind(made), kind(here)),
-        (image(made), image(here)),
-    ] {
+    let properties = [made, here].map(|facts| machine_properties(facts, made.is_stock()));
+    for (made_for, found) in properties[0].into_iter().zip(properties[1]) {
         if made_for != found {
             all.push(Difference {
                 made_for: made_for.to_owned(),
@@ -206,7 +171,8 @@ fn machine(made: &Facts, here: &Facts) -> Vec<Difference> {
             });
         }
     }
-    if let (Some(made_for), Some(found)) = (board(made), board(here))
+    let boards = [made, here].map(|facts| facts.machine.board.as_ref()?.l4t.clone());
+    if let [Some(made_for), Some(found)] = boards
         && made_for != found
     {
         all.push(Difference {
@@ -219,27 +185,21 @@ fn machine(made: &Facts, here: &Facts) -> Vec<Difference> {
 
 /// Whether modules must be signed, and whether the key that signs them is enrolled.
 fn secure_boot(made: &Facts, here: &Facts) -> Option<Difference> {
-    let state = |facts: &Facts| match facts.secure_boot {
+    let [before, now] = [made, here].map(|facts| match facts.secure_boot {
         SecureBoot::Enabled => "Secure Boot enabled",
         SecureBoot::Disabled | SecureBoot::Absent => "Secure Boot off",
         SecureBoot::Unknown => "an unknown state of Secure Boot",
-    };
-    if state(made) != state(here) {
+    });
+    if before != now {
         return Some(Difference {
-            made_for: format!("a host with {}", state(made)),
-            here: format!("has {}", state(here)),
+            made_for: format!("a host with {before}"),
+            here: format!("has {now}"),
         });
     }
-    let enrolled = |facts: &Facts| {
-        facts
-            .signing_key
-            .as_ref()
-            .filter(|key| key.enrolled)
-            .map(|key| key.path.clone())
-    };
-    let key = enrolled(made)
-        .filter(|_| made.secure_boot == SecureBoot::Enabled && enrolled(here).is_none())?;
-    let made_for = format!("a host on which the key {} is enrolled", key.display());
+    let [before, now] =
+        [made, here].map(|facts| facts.signing_key.as_ref().filter(|key| key.enrolled));
+    let key = before.filter(|_| made.secure_boot == SecureBoot::Enabled && now.is_none())?;
+    let made_for = format!("a host on which the key {} is enrolled", key.path.display());
     Some(Difference {
         made_for,
         here: "has no enrolled key that signs modules".to_owned(),
@@ -250,11 +210,10 @@ fn secure_boot(made: &Facts, here: &Facts) -> Option<Difference> {
 /// removed the old one.
 fn driver(plan: &Plan, is_begun: bool, here: &Facts) -> Option<Difference> {
     let (before, found) = (plan.host.driver.as_ref(), here.driver.as_ref());
-    let same = |one: &InstalledDriver, other: &InstalledDriver| {
-        (one.version, one.origin) == (other.version, other.origin)
-    };
     let is_as_before = match (before, found) {
-        (Some(before), Some(found)) => same(before, found),
+        (Some(before), Some(found)) => {
+            (before.version, before.origin) == (found.version, found.origin)
+        }
         (before, found) => before.is_none() && found.is_none(),
     };
     // With packages, the repository decides on the release.
@@ -359,20 +318,21 @@ fn toolkit_named(version: CudaVersion) -> String {
 /// The pieces that a plan installs.
 fn planned(plan: &Plan) -> BTreeSet<String> {
     let chosen = &plan.selection;
-    let add_on = |id: &AddOnId, chosen: &SelectedAddOn| format!("{id} {}", chosen.version);
-    let all = |cudnn: &Option<SelectedAddOn>, others: &BTreeMap<AddOnId, SelectedAddOn>| {
-        let cudnn = cudnn.iter().map(|chosen| add_on(&AddOnId::CUDNN, chosen));
-        cudnn
-            .chain(others.iter().map(|(id, chosen)| add_on(id, chosen)))
-            .collect::<Vec<_>>()
-    };
-    let mut pieces: BTreeSet<_> = all(&chosen.cudnn, &chosen.add_ons).into_iter().collect();
-    pieces.extend(chosen.cuda.iter().map(|cuda| toolkit_named(cuda.version)));
-    for toolkit in &chosen.toolkits {
-        pieces.insert(toolkit_named(toolkit.cuda.version));
-        pieces.extend(all(&toolkit.cudnn, &toolkit.add_ons));
-    }
-    pieces
+    let toolkits = chosen.toolkits.iter().map(|toolkit| &toolkit.cuda);
+    let toolkits = chosen.cuda.iter().chain(toolkits);
+    let further = chosen.toolkits.iter();
+    let further = further.map(|toolkit| (&toolkit.cudnn, &toolkit.add_ons));
+    let add_ons = [(&chosen.cudnn, &chosen.add_ons)]
+        .into_iter()
+        .chain(further);
+    let add_ons = add_ons.flat_map(|(cudnn, others)| {
+        let cudnn = cudnn.iter().map(|chosen| (&AddOnId::CUDNN, chosen));
+        cudnn.chain(others)
+    });
+    toolkits
+        .map(|cuda| toolkit_named(cuda.version))
+        .chain(add_ons.map(|(id, chosen)| format!("{id} {}", chosen.version)))
+        .collect()
 }
 
 /// What a plan relies on if it is there, and installs otherwise.
@@ -461,7 +421,15 @@ impl Plan {
         let Some(kernel) = self.host.kernel() else {
             return false;
         };
-        let names = |operation: &Operation| match operation {
+        let needed = self
+            .steps
+            .iter()
+            .filter(|step| step.state == State::Needed)
+            .flat_map(|step| &step.operations);
+        let mut operations = needed
+            .filter(|act| !act.satisfied)
+            .map(|act| &act.operation);
+        operations.any(|operation| match operation {
             Operation::Packages(packages) => {
                 packages.install.iter().any(|name| name.contains(kernel))
             }
@@ -469,15 +437,7 @@ impl Plan {
                 argv, asks: false, ..
             }) => argv.iter().any(|word| word.contains(kernel)),
             _ => false,
-        };
-        let needed = self
-            .steps
-            .iter()
-            .filter(|step| step.state == State::Needed)
-            .flat_map(|step| &step.operations);
-        needed
-            .into_iter()
-            .any(|act| !act.satisfied && names(&act.operation))
+        })
     }
 
     /// Which kernel the host must have. An apply that was begun may have brought another one
@@ -506,34 +466,19 @@ impl Plan {
     }
 
     fn other_gpus(&self, here: &Facts, database: &Database, is_begun: bool) -> Option<Difference> {
-        let ids = |facts: &Facts| -> BTreeSet<_> {
-            facts
-                .gpus
-                .iter()
-                .map(|gpu| (gpu.address.clone(), gpu.pci_id.clone()))
-                .collect()
-        };
-        if ids(&self.host) == ids(here) {
+        let [before, now] = [&self.host, here].map(|facts| {
+            let gpus = facts.gpus.iter();
+            gpus.map(|gpu| (gpu.address.as_str(), gpu.pci_id.as_str()))
+                .collect::<BTreeSet<_>>()
+        });
+        if before == now {
             return None;
         }
         if !self.assumes_gpus() && !is_begun {
-            let with = |facts: &Facts| match facts.gpus.as_slice() {
-                [] => "no NVIDIA GPU".to_owned(),
-                gpus => format!(
-                    "{} at {}",
-                    names_of(gpus),
-                    all_of(
-                        &gpus
-                            .iter()
-                            .map(|gpu| gpu.address.as_str())
-                            .collect::<Vec<_>>()
-                    )
-                ),
-            };
-            let made_for = format!("a host with {}", with(&self.host));
+            let [before, now] = [&self.host, here].map(|facts| named_with_addresses(&facts.gpus));
             return Some(Difference {
-                made_for,
-                here: format!("has {}", with(here)),
+                made_for: format!("a host with {before}"),
+                here: format!("has {now}"),
             });
         }
         // What another database says of these GPUs is not what the plan was made by.
@@ -578,21 +523,14 @@ impl Plan {
                 summary(&self.selection)
             ));
         }
-        let switches =
-            |facts: &Facts| Joined::of(database, facts).map(|joined| joined.fabric.name.clone());
-        let (made_for, found) = (switches(&self.host), switches(&host));
-        self.selection
-            .driver
-            .as_ref()
-            .filter(|_| made_for != found)
-            .map(|_| match found {
-                Some(found) => {
-                    format!("its NVSwitches ({found}) need more than this plan installs")
-                }
-                None => {
-                    "it has no NVSwitches, for which this plan installs Fabric Manager".to_owned()
-                }
-            })
+        let fabrics = [&self.host, &host].map(|facts| Joined::of(database, facts));
+        let [made_for, found] = fabrics.map(|joined| Some(&joined?.fabric.name));
+        (self.selection.driver.is_some() && made_for != found).then(|| match found {
+            Some(found) => {
+                format!("its NVSwitches ({found}) need more than this plan installs")
+            }
+            None => "it has no NVSwitches, for which this plan installs Fabric Manager".to_owned(),
+        })
     }
 }
 
@@ -633,6 +571,36 @@ impl LockFile {
             .differences(&plan.host),
         )
     }
+}
+
+/// Where it is, the kind of the machine, and of its system.
+fn machine_properties(facts: &Facts, is_stock: bool) -> [&'static str; 3] {
+    let place = match facts.machine.is_tree {
+        true => "a tree (--root)",
+        false => "a running host",
+    };
+    let kind = match facts.machine.kind {
+        // A new installation may be on either.
+        MachineKind::Physical | MachineKind::Virtual if is_stock => "a machine with its own kernel",
+        MachineKind::Physical => "a physical machine",
+        MachineKind::Virtual => "a virtual machine",
+        MachineKind::Container => "a container",
+        MachineKind::Wsl2 => "WSL2",
+        MachineKind::Jetson => "a Jetson",
+    };
+    let system = match facts.os.immutable {
+        true => "an image-based system",
+        false => "a system with a writable /usr",
+    };
+    [place, kind, system]
+}
+
+fn named_with_addresses(gpus: &[Gpu]) -> String {
+    if gpus.is_empty() {
+        return "no NVIDIA GPU".to_owned();
+    }
+    let addresses: Vec<_> = gpus.iter().map(|gpu| gpu.address.as_str()).collect();
+    format!("{} at {}", names_of(gpus), all_of(&addresses))
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //! that will run, the compiler that built it, DKMS, and a host compiler that nvcc supports.
 
 use super::context::{StepContext, skipped, step};
-use super::engines::EngineSetup;
 use super::{Act, Step, StepId, Warning};
 use gpusetup_database::compat::Distribution;
 use gpusetup_host::{Facts, Kernel, MachineKind, kernel_headers, offers_headers};
@@ -59,8 +58,10 @@ pub(crate) fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
         let (compiler, reasons) = host_compiler(distribution, context.facts, cuda);
         missing |= !compiler.is_empty();
         names.extend(compiler);
-        let is_new = |reason: &String| !why.contains(reason);
-        let reasons: Vec<_> = reasons.into_iter().filter(is_new).collect();
+        let reasons: Vec<_> = reasons
+            .into_iter()
+            .filter(|reason| !why.contains(reason))
+            .collect();
         why.extend(reasons);
     }
     if let Some(library) = installers_library(distribution, context) {
@@ -76,8 +77,11 @@ pub(crate) fn prerequisites(context: &StepContext) -> (Step, Vec<Warning>) {
             .driver
             .as_ref()
             .and_then(|driver| driver.install.added());
-        let elsewhere = |name: &&String| !added.is_some_and(|added| added.packages.contains(name));
-        let names: Vec<_> = names.iter().filter(elsewhere).cloned().collect();
+        let names: Vec<_> = names
+            .iter()
+            .filter(|name| !added.is_some_and(|added| added.packages.contains(name)))
+            .cloned()
+            .collect();
         warnings.extend(unavailable(context.facts, distribution, &names));
     }
     let manager = distribution.package_manager;
@@ -164,10 +168,7 @@ fn named_as(context: &StepContext, distribution: &Distribution) -> Option<Warnin
         .or(is_relative.then_some(&distribution.name))?;
     let name = &os.name;
     let text = format!("the database does not know {name}: the package names of {known} are used");
-    Some(Warning {
-        check: CheckId::GS410.into(),
-        text,
-    })
+    Some(Warning::new(CheckId::GS410, text))
 }
 
 /// Warnings about the packages of an engine that the plan installs, if their repository is not
@@ -177,10 +178,11 @@ pub(crate) fn of_engine(context: &StepContext) -> Vec<Warning> {
         .containers
         .as_ref()
         .and_then(|containers| containers.asked());
-    let is_to_come = |asked: &&EngineSetup| {
-        asked.found.is_none() && context.facts.machine.kind != MachineKind::Container
-    };
-    let packages = asked.filter(is_to_come).and_then(|asked| asked.packages);
+    let packages = asked
+        .filter(|asked| {
+            asked.found.is_none() && context.facts.machine.kind != MachineKind::Container
+        })
+        .and_then(|asked| asked.packages);
     match (context.distribution, packages) {
         (Some(distribution), Some(packages)) => {
             unavailable(context.facts, distribution, &packages.names)
@@ -192,16 +194,18 @@ pub(crate) fn of_engine(context: &StepContext) -> Vec<Warning> {
 /// Warnings about packages that the host's repositories do not offer, as far as known: those of a
 /// repository that is not enabled, and the headers of an old kernel.
 fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> Vec<Warning> {
-    let offers = |name: &String| facts.offered.as_ref().map(|all| all.contains_key(name));
     let manager = distribution.package_manager;
-    let warning = |check: CheckId, text: String| Warning {
-        check: check.into(),
-        text,
-    };
     let mut warnings = Vec::new();
     for extra in &distribution.extra_repositories {
-        let is_missing = |p: &&String| names.contains(p) && offers(p) != Some(true);
-        let wanted: Vec<_> = extra.packages.iter().filter(is_missing).cloned().collect();
+        let wanted: Vec<_> = extra
+            .packages
+            .iter()
+            .filter(|p| {
+                names.contains(p)
+                    && facts.offered.as_ref().map(|all| all.contains_key(*p)) != Some(true)
+            })
+            .cloned()
+            .collect();
         if !wanted.is_empty() && !facts.has_enabled(&extra.seen_as) {
             let enable = extra
                 .enable
@@ -210,28 +214,25 @@ fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> 
             let (name, wanted) = (&extra.name, wanted.join(", "));
             let text =
                 format!("{wanted} is in {name}, which is not enabled on this host: {enable}");
-            warnings.push(warning(CheckId::GS411, text));
+            warnings.push(Warning::new(CheckId::GS411, text));
         }
     }
-    let headers: Vec<_> = kernel_headers(facts, distribution)
-        .into_iter()
-        .filter(|name| names.contains(name))
-        .collect();
-    let which = |known: Option<bool>| {
-        let these = headers
-            .iter()
-            .filter(|name| offers_headers(facts, manager, name) == known);
-        these.cloned().collect::<Vec<_>>().join(", ")
-    };
-    let (gone, unsure) = (which(Some(false)), which(None));
+    let (mut gone, mut unsure) = (Vec::new(), Vec::new());
+    let headers = kernel_headers(facts, distribution).into_iter();
+    for name in headers.filter(|name| names.contains(name)) {
+        match offers_headers(facts, manager, &name) {
+            Some(false) => gone.push(name),
+            None => unsure.push(name),
+            Some(true) => {}
+        }
+    }
     if !gone.is_empty() {
-        warnings.push(warning(CheckId::GS101, gpusetup_causes::no_headers(&gone)));
+        let text = gpusetup_causes::no_headers(&gone.join(", "));
+        warnings.push(Warning::new(CheckId::GS101, text));
     }
     if !unsure.is_empty() && distribution.drops_old_headers {
-        warnings.push(warning(
-            CheckId::GS101,
-            gpusetup_causes::old_headers(&distribution.name, manager, &unsure),
-        ));
+        let text = gpusetup_causes::old_headers(&distribution.name, manager, &unsure.join(", "));
+        warnings.push(Warning::new(CheckId::GS101, text));
     }
     warnings
 }
@@ -239,10 +240,11 @@ fn unavailable(facts: &Facts, distribution: &Distribution, names: &[String]) -> 
 /// The package with the library that the installer in CUDA's runfiles needs, if a runfile is used
 /// and the library is missing.
 fn installers_library(distribution: &Distribution, context: &StepContext) -> Option<String> {
-    let by_runfile = |cuda: &ChosenToolkit| !cuda.is_kept() && cuda.packages.is_none();
-    let runs = context
-        .toolkits()
-        .any(|of| of.chosen.parts.is_empty() && of.chosen.cuda.as_ref().is_some_and(by_runfile));
+    let runs = context.toolkits().any(|of| {
+        let cuda = of.chosen.cuda.as_ref();
+        of.chosen.parts.is_empty()
+            && cuda.is_some_and(|cuda| !cuda.is_kept() && cuda.packages.is_none())
+    });
     distribution
         .libxml2
         .clone()
@@ -260,10 +262,7 @@ fn by_hand(context: &StepContext) -> Option<Warning> {
     }
     let unknown = gpusetup_causes::unknown_packages(&context.facts.os.name);
     let text = format!("{unknown}: install {} before apply", needs.join(", "));
-    (!needs.is_empty()).then(|| Warning {
-        check: CheckId::GS410.into(),
-        text,
-    })
+    (!needs.is_empty()).then(|| Warning::new(CheckId::GS410, text))
 }
 
 /// Refuses a plan that cannot be carried out: build tools are missing, and it is not known which
@@ -319,21 +318,18 @@ fn builds(context: &StepContext) -> bool {
 
 /// The kernel to build for, or a warning if it was not found.
 fn target_kernel<'a>(context: &'a StepContext) -> Result<&'a Kernel, Warning> {
-    let warning = |text: String| Warning {
-        check: CheckId::GS105.into(),
-        text,
-    };
     let Some(release) = context.facts.kernel() else {
-        return Err(warning(
-            "which kernel will run is not known: install its headers before apply".to_owned(),
-        ));
+        let text = "which kernel will run is not known: install its headers before apply";
+        return Err(Warning::new(CheckId::GS105, text));
     };
-    context.facts.kernels.installed.iter().find(|k| k.release == release).ok_or_else(|| {
-        warning(format!(
+    let mut installed = context.facts.kernels.installed.iter();
+    installed.find(|k| k.release == release).ok_or_else(|| {
+        let text = format!(
             "kernel {release} has no modules in /lib/modules, so it is not a kernel package of {}. Install its headers from \
              its supplier before apply",
             context.facts.os.name
-        ))
+        );
+        Warning::new(CheckId::GS105, text)
     })
 }
 

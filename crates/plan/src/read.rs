@@ -34,8 +34,7 @@ impl Plan {
     ///
     /// If it does not have this schema, its fingerprint does not match, or its content is invalid.
     pub fn read(bytes: &[u8]) -> Result<Self, PlanError> {
-        let form = |e: serde_json::Error| PlanError::Form(visible(&e.to_string()).into_owned());
-        let value: serde_json::Value = serde_json::from_slice(bytes).map_err(form)?;
+        let value: serde_json::Value = serde_json::from_slice(bytes).map_err(malformed)?;
         match value.get("schema").and_then(|s| s.as_str()) {
             Some(SCHEMA) => {}
             Some(other) => {
@@ -56,7 +55,7 @@ impl Plan {
             .and_then(|f| f.as_str())
             .unwrap_or_default()
             .to_owned();
-        let plan: Self = serde_json::from_value(value).map_err(form)?;
+        let plan: Self = serde_json::from_value(value).map_err(malformed)?;
         if plan.fingerprint() != written {
             return Err(PlanError::Altered);
         }
@@ -77,17 +76,20 @@ impl Plan {
                 .operations
                 .iter()
                 .try_for_each(|act| act.operation.valid(cache));
-            let room = || {
-                step.room
-                    .iter()
-                    .try_for_each(|room| valid::path(&room.path))
-            };
             checked
-                .and_then(|()| room())
+                .and_then(|()| {
+                    step.room
+                        .iter()
+                        .try_for_each(|room| valid::path(&room.path))
+                })
                 .map_err(|why| format!("step {}: {why}", step.id))?;
         }
         Ok(())
     }
+}
+
+fn malformed(e: serde_json::Error) -> PlanError {
+    PlanError::Form(visible(&e.to_string()).into_owned())
 }
 
 #[cfg(test)]

@@ -4,13 +4,13 @@
 
 use super::companions::let_go;
 use super::containers::ContainerRemoval;
-use super::context::step;
+use super::context::{exists, step};
 use super::driver::UNINSTALL;
 use super::repository::Added;
 use super::staying::{default_not_run, too_old};
 use super::switch::installed;
 use super::{Act, Plan, Step, StepId, Warning, toolkit_packages};
-use gpusetup_database::compat::{Companion, Database, DriverOffer, PackageManager};
+use gpusetup_database::compat::{Companion, Database, PackageManager};
 use gpusetup_database::version::{CudaVersion, Requirement, Want};
 use gpusetup_host::{
     AddOnFiles, Facts, InstalledDriver, Origin, Original, PathFile, PathFiles, RepositoryUse,
@@ -175,13 +175,16 @@ fn named<'f>(facts: &'f Facts, wanted: &Requirement<CudaVersion>) -> Result<&'f 
         .iter()
         .filter(|toolkit| wanted.matches(toolkit.version))
         .collect();
-    let is_usual = |toolkit: &&&Toolkit| {
-        toolkit
-            .path
-            .file_name()
-            .is_some_and(|name| name == toolkit.version.directory().as_str())
-    };
-    let usual: Vec<_> = all.iter().filter(is_usual).copied().collect();
+    let usual: Vec<_> = all
+        .iter()
+        .filter(|toolkit| {
+            toolkit
+                .path
+                .file_name()
+                .is_some_and(|name| name == toolkit.version.directory().as_str())
+        })
+        .copied()
+        .collect();
     match (all.as_slice(), usual.as_slice()) {
         ([], _) => {
             let conflict = Conflict::request(format!("CUDA {wanted} is not installed (--cuda)"));
@@ -251,10 +254,10 @@ impl RemovalPlanner<'_> {
             };
         }
         if self.facts.driver_is_loaded() == Some(true) {
-            warnings.push(Warning {
-                check: CheckId::GS501.into(),
-                text: "the driver's modules stay loaded until the next reboot".to_owned(),
-            });
+            warnings.push(Warning::new(
+                CheckId::GS501,
+                "the driver's modules stay loaded until the next reboot",
+            ));
         }
         if let Some(manager) = self.facts.os.package_manager {
             acts.splice(0..0, let_go(self.facts, manager, &self.database.companions));
@@ -270,15 +273,15 @@ impl RemovalPlanner<'_> {
             .iter()
             .filter_map(Companion::module_file);
         let loading = of_modules.filter(|path| self.is_file(path));
-        acts.extend(
-            loading.map(|path| Act::needed(Operation::Remove(Remove { path: path.into() }))),
-        );
+        acts.extend(loading.map(remove));
         // Without the driver, the unit would fail at every boot.
         let restores = [MIG_WANTED, MIG_UNIT, MIG_LAYOUT].map(Path::new);
-        let there = restores
-            .into_iter()
-            .filter(|path| !matches!(self.facts.node(path), None | Some(Node::Absent)));
-        acts.extend(there.map(|path| Act::needed(Operation::Remove(Remove { path: path.into() }))));
+        acts.extend(
+            restores
+                .into_iter()
+                .filter(|path| exists(self.facts, path))
+                .map(remove),
+        );
         let versions: Vec<_> = found.iter().map(|d| d.version.to_string()).collect();
         let title = format!("Remove the NVIDIA driver {}", all_of(&versions));
         let mut steps = vec![step(
@@ -289,9 +292,7 @@ impl RemovalPlanner<'_> {
         )];
         steps.extend(self.gpu_settings());
         if self.is_file(BLACKLIST) {
-            let mut acts = vec![Act::needed(Operation::Remove(Remove {
-                path: BLACKLIST.into(),
-            }))];
+            let mut acts = vec![remove(BLACKLIST)];
             acts.extend(rebuild_images(self.facts).map(Act::needed));
             const WHY: &str = "without NVIDIA's driver, nouveau provides the display";
             steps.push(step(
@@ -355,9 +356,12 @@ impl RemovalPlanner<'_> {
 
     /// Whether no toolkit of packages stays below the prefix.
     fn removes_packaged_toolkits(&self) -> bool {
-        let is_packaged =
-            |t: &&Toolkit| t.origin == Origin::Dpkg && t.path.parent() == Some(self.prefix);
-        let mut packaged = self.facts.toolkits.iter().filter(is_packaged).peekable();
+        let mut packaged = self
+            .facts
+            .toolkits
+            .iter()
+            .filter(|t| t.origin == Origin::Dpkg && t.path.parent() == Some(self.prefix))
+            .peekable();
         packaged.peek().is_some() && packaged.all(|t| self.goes(t))
     }
 
@@ -366,9 +370,8 @@ impl RemovalPlanner<'_> {
     fn toolkit_repository(&self) -> Option<Step> {
         let (driver, toolkit) = self.repositories();
         let shares = driver.is_there(self.database, self.facts);
-        let removal = || toolkit.removal(self.database, self.facts, shares.then_some(&driver));
         if self.removes_packaged_toolkits() {
-            removal()
+            toolkit.removal(self.database, self.facts, shares.then_some(&driver))
         } else {
             None
         }
@@ -392,15 +395,14 @@ impl RemovalPlanner<'_> {
         let patterns: Vec<_> = patterns
             .filter(|p| is_last || p.starts_with("cuda-") && p.contains(&series))
             .collect();
-        let is_its = |name: &&String| {
-            patterns
-                .iter()
-                .any(|p| pattern_matches(p.as_bytes(), name.as_bytes()))
-        };
         self.inventory
             .installed
             .keys()
-            .filter(is_its)
+            .filter(|name| {
+                patterns
+                    .iter()
+                    .any(|p| pattern_matches(p.as_bytes(), name.as_bytes()))
+            })
             .cloned()
             .collect()
     }
@@ -409,7 +411,6 @@ impl RemovalPlanner<'_> {
     fn gpu_settings(&self) -> Vec<Step> {
         let mut steps = Vec::new();
         const WHY: &str = "they are of the driver that is removed";
-        let remove = |path: &str| Act::needed(Operation::Remove(Remove { path: path.into() }));
         if self.is_file(SETTINGS_UNIT) {
             let disable = Act::needed(Service {
                 unit: SETTINGS_SERVICE.to_owned(),
@@ -449,54 +450,50 @@ impl RemovalPlanner<'_> {
         let offers = distribution(self.database, self.facts)
             .map(|d| d.drivers.as_slice())
             .unwrap_or_default();
-        let of = |offer: &DriverOffer, name: &String| {
-            offer.packages.contains(name) || offer.has_signed_modules(name)
-        };
-        let beside = |name: &String| offers.iter().any(|offer| of(offer, name));
-        let is_its =
-            |name: &String, has: &str| gpusetup_packages::upstream(has) == version || beside(name);
         let all = self.inventory.installed.iter();
-        all.filter(|(name, has)| is_its(name, has))
-            .map(|(name, _)| name.clone())
-            .collect()
+        all.filter(|(name, has)| {
+            gpusetup_packages::upstream(has) == version
+                || offers
+                    .iter()
+                    .any(|offer| offer.packages.contains(name) || offer.has_signed_modules(name))
+        })
+        .map(|(name, _)| name.clone())
+        .collect()
     }
 
     /// The installed packages of companions, which are useless without a driver.
     fn companions(&self) -> impl Iterator<Item = String> {
-        let is_one = |name: &&String| self.database.companions.iter().any(|of| of.has_part(name));
-        self.inventory.installed.keys().filter(is_one).cloned()
+        self.inventory
+            .installed
+            .keys()
+            .filter(|name| self.database.companions.iter().any(|of| of.has_part(name)))
+            .cloned()
     }
 
     /// Removes the files of companions that came from archives, for a driver without packages.
     fn archived_companions(&self) -> Vec<Act> {
-        let is_packaged = |of: &Companion| {
-            self.inventory
-                .installed
-                .keys()
-                .any(|name| of.is_package(name))
-        };
-        let is_there = |to: &&String| {
-            self.facts
-                .node(Path::new(to))
-                .is_some_and(|node| *node != Node::Absent)
-        };
         let unpacked = self
             .database
             .companions
             .iter()
-            .filter(|of| !is_packaged(of))
+            .filter(|of| {
+                !self
+                    .inventory
+                    .installed
+                    .keys()
+                    .any(|name| of.is_package(name))
+            })
             .flat_map(|of| &of.archive);
         // A folder takes what is in it along.
-        let paths: Vec<_> = unpacked.map(|file| &file.to).filter(is_there).collect();
-        let is_within = |to: &str| {
-            paths
-                .iter()
-                .any(|other| other.as_str() != to && Path::new(to).starts_with(other))
-        };
-        let outermost = paths.iter().filter(|to| !is_within(to));
-        outermost
-            .map(|to| Act::needed(Operation::Remove(Remove { path: to.into() })))
-            .collect()
+        let paths: Vec<_> = unpacked
+            .map(|file| &file.to)
+            .filter(|to| exists(self.facts, to))
+            .collect();
+        let outermost = paths.iter().filter(|to| {
+            let mut others = paths.iter().filter(|other| other != to);
+            !others.any(|other| Path::new(to).starts_with(other))
+        });
+        outermost.map(remove).collect()
     }
 
     fn toolkit(&self, toolkit: &Toolkit) -> Result<Step, Conflict> {
@@ -588,15 +585,15 @@ impl RemovalPlanner<'_> {
 
     /// Removes cuDNN and other add-ons outside of toolkits; those in a toolkit are removed with it.
     fn add_ons(&self) -> Vec<Step> {
-        let outside = |c: &&AddOnFiles| {
-            !self
-                .facts
-                .toolkits
-                .iter()
-                .any(|t| c.directory.starts_with(&t.path))
-        };
         let mut steps = Vec::new();
-        for found in self.facts.add_on_files().filter(outside) {
+        let toolkits = &self.facts.toolkits;
+        for found in self.facts.add_on_files() {
+            if toolkits
+                .iter()
+                .any(|t| found.directory.starts_with(&t.path))
+            {
+                continue;
+            }
             let owners: BTreeSet<_> = files(found)
                 .filter_map(|f| self.inventory.owners.get(&f))
                 .flatten()
@@ -648,14 +645,11 @@ impl RemovalPlanner<'_> {
         }
         steps.extend(self.other_links(warnings));
         let last = !gone.is_empty() && stays.is_empty() && !self.is_default_elsewhere();
-        let ours = |path: &str| {
-            (last && self.is_file(path)).then(|| Operation::Remove(Remove { path: path.into() }))
-        };
-        let mut loader: Vec<_> = ours(LOADER_PATH)
-            .map(Act::needed)
-            .into_iter()
-            .chain(of_loader)
-            .collect();
+        let mut loader = Vec::new();
+        if last && self.is_file(LOADER_PATH) {
+            loader.push(remove(LOADER_PATH));
+        }
+        loader.extend(of_loader);
         loader.push(Act::needed(rebuild_cache()));
         const WHY: &str = "programs must not find removed libraries";
         steps.push(step(
@@ -664,13 +658,13 @@ impl RemovalPlanner<'_> {
             WHY,
             loader,
         ));
-        if let Some(profile) = ours(PROFILE) {
+        if last && self.is_file(PROFILE) {
             const WHY: &str = "no toolkit remains";
             steps.push(step(
                 StepId::Environment,
                 "Remove the toolkit from PATH",
                 WHY,
-                vec![Act::needed(profile)],
+                vec![remove(PROFILE)],
             ));
         }
         steps
@@ -686,27 +680,18 @@ impl RemovalPlanner<'_> {
     /// Removes other links to the removed toolkits below the prefix, such as `cuda-12`. Those below
     /// the usual prefix are named.
     fn other_links(&self, warnings: &mut Vec<Warning>) -> Option<Step> {
-        let is_in = |path: &Path, folder: &Path| path.parent() == Some(folder);
-        let is_of_toolkits =
-            |path: &Path| is_in(path, self.prefix) || is_in(path, Path::new(PREFIX));
-        let leads_to_removed = |path: &Path| {
-            self.facts
-                .toolkit_behind(path)
-                .is_some_and(|toolkit| self.goes(toolkit))
-        };
         let default = self.prefix.join("cuda");
-        let links = self
-            .facts
-            .paths
-            .keys()
-            .filter(|path| **path != default && is_of_toolkits(path));
-        let links = links.filter(|path| leads_to_removed(path));
-        let (below, elsewhere): (Vec<_>, Vec<_>) = links.partition(|path| is_in(path, self.prefix));
+        let folders = [Some(self.prefix), Some(Path::new(PREFIX))];
+        let links = self.facts.paths.keys().filter(|path| {
+            let toolkit = self.facts.toolkit_behind(path);
+            **path != default
+                && folders.contains(&path.parent())
+                && toolkit.is_some_and(|toolkit| self.goes(toolkit))
+        });
+        let (below, elsewhere): (Vec<_>, Vec<_>) =
+            links.partition(|path| path.parent() == Some(self.prefix));
         warnings.extend(elsewhere.into_iter().map(|path| left_link(path)));
-        let acts: Vec<_> = below
-            .into_iter()
-            .map(|path| Act::needed(Operation::Remove(Remove { path: path.clone() })))
-            .collect();
+        let acts: Vec<_> = below.into_iter().map(remove).collect();
         const WHY: &str = "they would lead to a directory that is gone";
         (!acts.is_empty()).then(|| {
             step(
@@ -757,13 +742,12 @@ impl RemovalPlanner<'_> {
         next: Option<(&Toolkit, &'static str)>,
     ) -> Option<Step> {
         // Packages take their own out.
-        let is_left = |toolkit: &&&Toolkit| {
-            toolkit.origin != Origin::Dpkg
-                && self.facts.toolkit_alternatives.contains(&toolkit.path)
-        };
         let mut acts: Vec<_> = gone
             .iter()
-            .filter(is_left)
+            .filter(|toolkit| {
+                toolkit.origin != Origin::Dpkg
+                    && self.facts.toolkit_alternatives.contains(&toolkit.path)
+            })
             .map(|t| toolkit_packages::deregister(&t.path))
             .collect();
         let (title, why) = match next {
@@ -794,10 +778,10 @@ impl RemovalPlanner<'_> {
             .filter(|t| t.path.parent() == Some(self.prefix))
             .collect();
         let newest = *below.last()?;
-        let runs = |toolkit: &&&Toolkit| {
+        let run = below.iter().rfind(|toolkit| {
             self.unwanted.driver || too_old(self.database, self.facts, toolkit).is_none()
-        };
-        match below.iter().rfind(runs) {
+        });
+        match run {
             Some(toolkit) if toolkit.path != newest.path => Some((
                 toolkit,
                 "it is the newest remaining toolkit whose programs the driver runs",
@@ -821,12 +805,6 @@ impl RemovalPlanner<'_> {
         }
         // Without a toolkit, the link goes too.
         gone.extend(stays.is_empty().then(|| self.prefix.join("cuda")));
-        let mut say = |text: String| {
-            warnings.push(Warning {
-                check: CheckId::GS701.into(),
-                text,
-            })
-        };
         let files = &self.inventory.path_files.read;
         let inherited = path_lines::inherited(files, &gone);
         for file in files.iter().filter(|file| !is_module_of(file, &gone)) {
@@ -837,14 +815,16 @@ impl RemovalPlanner<'_> {
                 &mut of_shells
             }
             .extend(operation.map(Act::needed));
-            left.into_iter().for_each(&mut say);
+            warnings.extend(
+                left.into_iter()
+                    .map(|text| Warning::new(CheckId::GS701, text)),
+            );
         }
         let unread = &self.inventory.path_files.left;
         if !unread.is_empty() {
-            say(format!(
-                "not looked at for lines that name the toolkit: {}",
-                unread.join("; ")
-            ));
+            let unread = unread.join("; ");
+            let text = format!("not looked at for lines that name the toolkit: {unread}");
+            warnings.push(Warning::new(CheckId::GS701, text));
         }
         (of_loader, of_shells)
     }
@@ -899,6 +879,10 @@ impl RemovalPlanner<'_> {
     }
 }
 
+fn remove(path: impl Into<PathBuf>) -> Act {
+    Act::needed(Remove { path: path.into() })
+}
+
 /// Whether gpusetup wrote the file for one of these toolkits.
 fn is_module_of(file: &PathFile, toolkits: &[PathBuf]) -> bool {
     toolkits
@@ -921,10 +905,7 @@ fn left_link(path: &Path) -> Warning {
         "the link {} leads to the removed toolkit and stays: {fix}",
         quoted_path(path)
     );
-    Warning {
-        check: CheckId::GS701.into(),
-        text,
-    }
+    Warning::new(CheckId::GS701, text)
 }
 
 fn shown(path: &Path) -> String {
@@ -944,10 +925,7 @@ impl Plan {
         {
             let text = "which other packages need the removed ones, and are also removed, is not known: nothing that only looks \
                         runs a program of a tree";
-            self.warnings.push(Warning {
-                check: CheckId::GS402.into(),
-                text: text.to_owned(),
-            });
+            self.warnings.push(Warning::new(CheckId::GS402, text));
         }
         self
     }
@@ -974,10 +952,7 @@ impl Plan {
             "packages that depend on the removed ones are also removed: {}",
             names.join(", ")
         );
-        self.warnings.push(Warning {
-            check: CheckId::GS402.into(),
-            text,
-        });
+        self.warnings.push(Warning::new(CheckId::GS402, text));
         self.summed()
     }
 }

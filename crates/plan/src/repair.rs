@@ -25,17 +25,16 @@ pub fn repair(database: &Database, facts: Facts, repairs: Vec<Repair>, moment: S
     let mut at = 0;
     // An operation that several findings need is done once, at its last position: a cache is
     // rebuilt after all links.
-    let mut is_last = |operation: &Operation| {
-        at += 1;
-        !all[at..].contains(operation)
-    };
     let steps: Vec<Step> = repairs
         .into_iter()
         .filter_map(|repair| {
             let acts: Vec<_> = repair
                 .operations
                 .into_iter()
-                .filter(&mut is_last)
+                .filter(|operation| {
+                    at += 1;
+                    !all[at..].contains(operation)
+                })
                 .map(Act::needed)
                 .collect();
             (!acts.is_empty()).then(|| step(StepId::Repair, repair.title, repair.why, acts))

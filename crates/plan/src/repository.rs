@@ -3,7 +3,7 @@
 
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId};
-use gpusetup_database::compat::{Database, PackageRepository, SigningKey};
+use gpusetup_database::compat::{Database, PackageRepository};
 use gpusetup_host::{Facts, MachineKind, RepositoryFiles, RepositoryUse, repository_files};
 use gpusetup_operation::{AddRepository, Operation, Remove, RepositoryKey, Run};
 use gpusetup_packages::Note;
@@ -122,17 +122,15 @@ fn for_companions<'a>(
 
 /// The repository of the toolkit's packages. One that somebody else enabled is used as it is.
 fn of_toolkit<'a>(context: &'a StepContext, database: &Database) -> Option<Source<'a>> {
-    let packaged = || {
-        context
-            .chosen
-            .toolkits()
-            .filter_map(|cuda| Some((cuda.release.version, cuda.packages?)))
-    };
-    let (_, repository) = packaged().next()?;
+    let packaged = { context.chosen.toolkits() }
+        .filter_map(|cuda| Some((cuda.release.version, cuda.packages?)));
+    let packaged: Vec<_> = packaged.collect();
+    let (_, repository) = *packaged.first()?;
     if is_enabled_by_others(database, context.facts, repository) {
         return None;
     }
-    let series: Vec<_> = packaged()
+    let series: Vec<_> = packaged
+        .iter()
         .map(|(release, _)| release.series().to_string())
         .collect();
     let why = format!(
@@ -141,8 +139,9 @@ fn of_toolkit<'a>(context: &'a StepContext, database: &Database) -> Option<Sourc
         all_of(&series)
     );
     let toolkit = repository.toolkit.as_ref()?;
-    let mut any_version: Vec<_> = packaged()
-        .flat_map(|(release, _)| toolkit.patterns_for(release))
+    let mut any_version: Vec<_> = packaged
+        .iter()
+        .flat_map(|(release, _)| toolkit.patterns_for(*release))
         .collect();
     let mut said = BTreeSet::new();
     any_version.retain(|pattern| said.insert(pattern.clone()));
@@ -224,13 +223,13 @@ impl Source<'_> {
     fn operation(self, database: &Database, facts: &Facts, cache: &Path) -> Option<AddRepository> {
         let repository = self.repository;
         let arch = facts.machine.arch.as_str();
-        let key = |key: &SigningKey| RepositoryKey {
+        let keys = database.keys_of(repository).map(|key| RepositoryKey {
             file: key.file.clone(),
             url: key.url.clone(),
             fingerprint: key.fingerprint.clone(),
             to: cache.join(KEYS).join(format!("{}.asc", key.fingerprint)),
             content: None,
-        };
+        });
         Some(AddRepository {
             manager: repository.package_manager,
             name: match self.of {
@@ -238,7 +237,7 @@ impl Source<'_> {
                 RepositoryUse::Toolkit => repository.toolkit_name_for(arch)?,
             },
             url: repository.url_for(arch)?,
-            keys: database.keys_of(repository).map(key).collect(),
+            keys: keys.collect(),
             release: repository.release.clone(),
             packages: self.packages.to_vec(),
             any_version: self.any_version,
@@ -280,19 +279,16 @@ impl Added<'_> {
         if files.is_empty() {
             return None;
         }
-        let is_others = |note: &&Note| other.is_some_and(|other| other.notes.contains(note));
-        // The manager finds its notes by the files, so they go first.
-        let forget = |note: &Note| {
-            Act::needed(Run::new(note.remove.clone(), 300).undone_by(note.make.clone()))
-        };
         let remove = files
             .into_iter()
             .map(|path| Act::needed(Operation::Remove(Remove { path })));
-        let acts = self
-            .notes
-            .iter()
-            .filter(|note| !is_others(note))
-            .map(forget)
+        // The manager finds its notes by the files, so they go first.
+        let notes = self.notes.iter();
+        let acts = notes
+            .filter(|note| !other.is_some_and(|other| other.notes.contains(note)))
+            .map(|note| {
+                Act::needed(Run::new(note.remove.clone(), 300).undone_by(note.make.clone()))
+            })
             .chain(remove)
             .collect();
         let (whose, why) = match self.of {

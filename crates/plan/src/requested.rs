@@ -10,8 +10,10 @@ use gpusetup_text::text::all_of;
 
 /// The step of a plan without a driver; none if nothing is requested.
 pub(crate) fn without_driver(context: &StepContext) -> Option<Step> {
-    let is_requested = |of: &&Companion| context.request.companions.contains(&of.id);
-    let requested = context.known_companions.iter().filter(is_requested);
+    let requested = context
+        .known_companions
+        .iter()
+        .filter(|of| context.request.companions.contains(&of.id));
     let titles: Vec<_> = requested.map(|of| of.title.as_str()).collect();
     let title = format!("Set up {}", all_of(&titles));
     (!titles.is_empty()).then(|| skipped(StepId::InstallCompanions, title, no_driver(context)))

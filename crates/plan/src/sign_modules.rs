@@ -157,14 +157,14 @@ fn why_built(
     chosen: &Resolution,
 ) -> Option<WhyBuilt> {
     let (distribution, driver) = (distribution?, chosen.driver.as_ref()?);
-    let is_alike = |offer: &&DriverOffer| {
+    let alike = distribution.drivers.iter().filter(|offer| {
         !offer.signed_modules.is_empty()
             && offer.modules == driver.modules
             && offer.branch <= driver.version.branch
             && request.driver.may_accept(offer.branch)
             && offer.archs.contains(&facts.machine.arch)
-    };
-    let alike: Vec<_> = distribution.drivers.iter().filter(is_alike).collect();
+    });
+    let alike: Vec<_> = alike.collect();
     let is_asked = matches!(request.method, Method::Auto | Method::Packages);
     let release = facts.kernel().filter(|_| !alike.is_empty() && is_asked)?;
     let name = &distribution.name;
@@ -175,12 +175,11 @@ fn why_built(
     let mut listed: Vec<_> = listed.collect();
     // Those for the kernel that will run come first, then those for newer ones, and of these the
     // ones that would be preferred.
-    let is_for_servers = |offer: &DriverOffer| facts.desktop.is_some() && offer.for_servers;
     listed.sort_by_key(|(offer, _, version)| {
         (
             !is_version_of(version, release),
             compare_kernels(version, release).is_lt(),
-            is_for_servers(offer),
+            facts.desktop.is_some() && offer.for_servers,
         )
     });
     let refresh = gpusetup_packages::of(distribution.package_manager)
@@ -354,14 +353,16 @@ pub(crate) fn installer_options(context: &StepContext) -> Vec<String> {
         context.request,
         context.chosen,
     );
-    let options = |key: Key| {
+    key.map(|key| {
         let (private, certificate) = (key.key.display(), key.certificate.display());
         [
             format!("--module-signing-secret-key={private}"),
             format!("--module-signing-public-key={certificate}"),
         ]
-    };
-    key.map(options).into_iter().flatten().collect()
+    })
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// The key for the modules that a plan builds; none if it builds none, or if the kernel loads
@@ -464,17 +465,21 @@ fn builds_with_akmods(chosen: &Resolution) -> bool {
 
 /// The key that was found on the host and that signs modules there, if gpusetup does not choose it.
 fn found<'f>(facts: &'f Facts, chosen: &Resolution) -> Option<&'f SigningKey> {
-    let of = |path: &Path| facts.signing_keys.iter().find(|key| key.path == path);
     let configured = facts
         .firmware
         .as_ref()
-        .and_then(|firmware| firmware.dkms_certificate.as_ref());
-    match (facts.signing_keys.is_empty(), configured) {
+        .and_then(|firmware| firmware.dkms_certificate.as_deref());
+    let path = if facts.signing_keys.is_empty() {
         // Facts of older versions have one key.
-        (true, _) => facts.signing_key.as_ref(),
-        (false, _) if builds_with_akmods(chosen) => of(Path::new(gpusetup_causes::AKMODS_KEY)),
-        (false, Some(path)) => of(path),
-        (false, None) => facts.signing_key.as_ref(),
+        None
+    } else if builds_with_akmods(chosen) {
+        Some(Path::new(gpusetup_causes::AKMODS_KEY))
+    } else {
+        configured
+    };
+    match path {
+        Some(path) => facts.signing_keys.iter().find(|key| key.path == path),
+        None => facts.signing_key.as_ref(),
     }
 }
 
@@ -502,8 +507,9 @@ pub(crate) fn not_unsigned(
         return Err(conflict.hint(gpusetup_causes::without_secure_boot(only).to_string()));
     }
     if let Some(given) = &request.settings.module_key {
-        let prebuilt = || prebuilt(facts, distribution, request, chosen);
-        takes_key(facts, distribution, given, prebuilt)?;
+        takes_key(facts, distribution, given, || {
+            prebuilt(facts, distribution, request, chosen)
+        })?;
     }
     if is_enrolled {
         return Ok(());
@@ -517,43 +523,32 @@ pub(crate) fn not_unsigned(
     if let Some(way) = prebuilt.filter(|_| path.is_none() && key.is_none()) {
         return Err(Conflict::blocked(CheckId::GS301, gpusetup_causes::unsigned(path)).hint(way));
     }
-    // Signed modules need no key, so they come first.
-    let built = why_built(facts, distribution, request, chosen).filter(|built| built.has_remedy);
-    let refused = |sentence: String, remedy: gpusetup_causes::Remedy| {
-        let conflict = built
-            .iter()
-            .fold(Conflict::blocked(CheckId::GS301, sentence), |all, built| {
-                all.hint(built.why.clone())
-            });
-        Err(conflict.hint(remedy.to_string()))
-    };
-    let unsigned =
-        |remedy: gpusetup_causes::Remedy| refused(gpusetup_causes::unsigned(path), remedy);
-    match (&facts.firmware, &key) {
-        _ if builds_with_akmods(chosen) => unsigned(gpusetup_causes::enrol_akmods_key()),
-        (Some(firmware), _) if !firmware.shim => refused(
+    let unsigned = gpusetup_causes::unsigned(path);
+    let (sentence, remedy) = match (&facts.firmware, &key) {
+        _ if builds_with_akmods(chosen) => (unsigned, gpusetup_causes::enrol_akmods_key()),
+        (Some(firmware), _) if !firmware.shim => (
             gpusetup_causes::WITHOUT_SHIM.to_owned(),
             gpusetup_causes::add_to_firmware(path),
         ),
         // Facts of older versions do not say whether shim is there.
-        (Some(_), Some(_)) => Ok(()),
+        (Some(_), Some(_)) => return Ok(()),
         (None, _) | (_, None) => {
-            let by_hand = || {
-                distribution?
-                    .key_by_hand
-                    .as_ref()
-                    .map(gpusetup_causes::make_key)
-            };
             let signing = distribution.filter(|_| key.is_some());
-            let make = || {
-                signing
-                    .and_then(make_key)
-                    .or_else(by_hand)
-                    .unwrap_or_else(make_usual_key)
-            };
-            unsigned(path.map_or_else(make, gpusetup_causes::enrol_key))
+            let by_hand = distribution.and_then(|known| known.key_by_hand.as_ref());
+            let remedy = path
+                .map(gpusetup_causes::enrol_key)
+                .or_else(|| signing.and_then(make_key))
+                .or_else(|| by_hand.map(gpusetup_causes::make_key));
+            (unsigned, remedy.unwrap_or_else(make_usual_key))
         }
+    };
+    let mut conflict = Conflict::blocked(CheckId::GS301, sentence);
+    // Signed modules need no key, so they come first.
+    let built = why_built(facts, distribution, request, chosen);
+    if let Some(built) = built.filter(|built| built.has_remedy) {
+        conflict = conflict.hint(built.why);
     }
+    Err(conflict.hint(remedy.to_string()))
 }
 
 /// The distribution, if the modules of one signer alone load there, and that signer.
@@ -670,14 +665,9 @@ fn prebuilt(
     chosen: &Resolution,
 ) -> Option<String> {
     let (distribution, release) = (distribution?, facts.kernel()?);
-    let is_listed = |name: &str| {
-        facts
-            .offered
-            .as_ref()
-            .is_some_and(|all| all.contains_key(name))
-    };
-    let fits = |offer: &&DriverOffer| {
-        offer.is_signed_for(release)
+    let offers = distribution.drivers.iter().filter(|offer| {
+        request.method != Method::Runfile
+            && offer.is_signed_for(release)
             && offer.archs.contains(&facts.machine.arch)
             && request.driver.may_accept(offer.branch)
             && request
@@ -686,17 +676,14 @@ fn prebuilt(
             && chosen.cards.iter().all(|card| {
                 card.modules.contains(&offer.modules) && card.is_served_by(offer.branch)
             })
-    };
-    let offers = distribution
-        .drivers
-        .iter()
-        .filter(|_| request.method != Method::Runfile)
-        .filter(fits);
+    });
     let names: Vec<_> = offers
         .filter_map(|offer| offer.packages.first())
         .map(String::as_str)
         .collect();
-    if names.is_empty() || names.iter().any(|&name| is_listed(name)) {
+    let listed = facts.offered.as_ref();
+    let is_listed = listed.is_some_and(|all| names.iter().any(|name| all.contains_key(*name)));
+    if names.is_empty() || is_listed {
         return None;
     }
     let refresh = gpusetup_packages::of(distribution.package_manager)

@@ -22,14 +22,15 @@ pub(crate) fn not_run(
         cuda: Want::Best,
         ..context.request.clone()
     };
-    let exact = |version: CudaVersion| {
-        Some(Request {
-            cuda: version.to_string().parse().ok()?,
-            ..any.clone()
+    let another = gives(&any).filter(|version| {
+        version.to_string().parse().is_ok_and(|cuda| {
+            let exact = Request {
+                cuda,
+                ..any.clone()
+            };
+            gives(&exact).is_some()
         })
-    };
-    let another =
-        gives(&any).filter(|version| exact(*version).and_then(|asked| gives(&asked)).is_some());
+    });
     let another = another.map(|version| format!("; --cuda {version} gets one that it runs"));
     let forward = database.forward_compatibility(release.version, driver.branch.branch);
     let forward = forward.filter(|_| context.chosen.cards.iter().all(|card| card.data_center));
@@ -73,10 +74,7 @@ pub(crate) fn default_not_run(
         "programs of CUDA {} do not run on driver {have}: they need driver {least} or newer",
         toolkit.version
     );
-    Some(Warning {
-        check: CheckId::GS707.into(),
-        text,
-    })
+    Some(Warning::new(CheckId::GS707, text))
 }
 
 /// The warning if the kernel modules of another version than the installed driver's are loaded, and

@@ -321,11 +321,12 @@ impl FromStr for StepId {
                 _ => Err(StepIdError(text.to_owned())),
             };
         }
-        let add_on = |prefix: &str| text.strip_prefix(prefix)?.parse().ok();
-        let found = add_on(INSTALL)
+        let installed = text.strip_prefix(INSTALL).and_then(|id| id.parse().ok());
+        let removed = text.strip_prefix(REMOVE).and_then(|id| id.parse().ok());
+        installed
             .map(Self::InstallAddOn)
-            .or_else(|| add_on(REMOVE).map(Self::RemoveAddOn));
-        found.ok_or_else(|| StepIdError(text.to_owned()))
+            .or(removed.map(Self::RemoveAddOn))
+            .ok_or_else(|| StepIdError(text.to_owned()))
     }
 }
 

@@ -2,7 +2,7 @@
 //! system's alternative, the loader's path and the shells' PATH. The last two name the link, so
 //! that one rename switches all of them.
 
-use super::context::{file_act, step};
+use super::context::{exists, file_act, step};
 use super::staying::default_not_run;
 use super::toolkit::link_to;
 use super::toolkit_packages::alternative;
@@ -16,7 +16,7 @@ use gpusetup_resolve::{Conflict, Hint, Request};
 use gpusetup_system::Node;
 use gpusetup_text::ids::CheckId;
 use gpusetup_text::text::{all_of, quoted_path};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The toolkit that a name has, 12.8 or 12.8.1; the newest of several, as for 12.
 ///
@@ -28,19 +28,18 @@ pub fn installed_toolkit<'a>(
     facts: &'a Facts,
     wanted: &Requirement<CudaVersion>,
 ) -> Result<&'a Toolkit, Conflict> {
-    let is_it = |toolkit: &&Toolkit| wanted.matches(toolkit.version);
-    match facts
+    let mut found = facts
         .toolkits
         .iter()
-        .rfind(|toolkit| is_it(toolkit) && toolkit.has_own_directory())
-    {
+        .filter(|toolkit| wanted.matches(toolkit.version))
+        .peekable();
+    let is_any = found.peek().is_some();
+    match found.rfind(|toolkit| toolkit.has_own_directory()) {
         Some(toolkit) => Ok(toolkit),
-        None if facts.toolkits.iter().any(|toolkit| is_it(&toolkit)) => {
-            Err(Conflict::request(format!(
-                "CUDA {wanted} is the distribution's own toolkit, which is spread over the system's directories: programs find it without \
+        None if is_any => Err(Conflict::request(format!(
+            "CUDA {wanted} is the distribution's own toolkit, which is spread over the system's directories: programs find it without \
              a default"
-            )))
-        }
+        ))),
         None => Err(not_installed(database, facts, wanted)),
     }
 }
@@ -109,16 +108,13 @@ fn in_place_of_link(facts: &Facts, link: &Path) -> Conflict {
 /// is switched leads to it.
 fn known_by_link_alone(facts: &Facts, default: &Toolkit, link: &Path) -> Option<Warning> {
     let name = link.with_file_name(default.version.directory());
-    let is_taken = facts.node(&name).is_some_and(|node| *node != Node::Absent);
-    let is_other_name = |path: &PathBuf| {
-        let is_beside = path.parent() == link.parent() && path != link;
-        is_beside
-            && facts
-                .toolkit_behind(path)
-                .is_some_and(|toolkit| toolkit.path == default.path)
-    };
-    if is_taken
-        || facts.paths.keys().any(is_other_name)
+    let mut others = facts
+        .paths
+        .keys()
+        .filter(|path| path.parent() == link.parent() && *path != link)
+        .filter_map(|path| facts.toolkit_behind(path));
+    if exists(facts, &name)
+        || others.any(|toolkit| toolkit.path == default.path)
         || !default.has_own_directory()
         || default.path.parent() == link.parent()
     {
@@ -133,10 +129,7 @@ fn known_by_link_alone(facts: &Facts, default: &Toolkit, link: &Path) -> Option<
         quoted_path(&default.path),
         quoted_path(&name)
     );
-    Some(Warning {
-        check: CheckId::GS701.into(),
-        text,
-    })
+    Some(Warning::new(CheckId::GS701, text))
 }
 
 /// The plan that makes this toolkit the default one. `request` names the prefix and the moment,
@@ -222,10 +215,7 @@ pub fn switch(
     let others = before_default(&facts, files, toolkit, &link).into_iter();
     let others = others.map(|(file, clause)| {
         let text = format!("{clause}; {}", default_first(&file, &link));
-        Warning {
-            check: CheckId::GS701.into(),
-            text,
-        }
+        Warning::new(CheckId::GS701, text)
     });
     let warnings = not_run.chain(lost).chain(others).collect();
     let request = Request {

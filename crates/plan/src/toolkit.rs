@@ -10,7 +10,7 @@ use gpusetup_resolve::Reason;
 use gpusetup_system::Node;
 use gpusetup_text::ids::{Recorded, RuleId};
 use gpusetup_text::paths::host_compilers;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const CUDA: &str = "Install the CUDA toolkit";
 
@@ -78,18 +78,18 @@ pub(crate) fn install_cuda(context: &StepContext) -> Step {
 
 /// The steps that install the toolkits beside the default one, each with its add-ons.
 pub(crate) fn install_further(context: &StepContext) -> Vec<Step> {
-    let of_toolkit = |toolkit: &StepContext| {
+    let mut all = Vec::new();
+    for toolkit in &context.further {
         let steps =
             std::iter::once(install_cuda(toolkit)).chain(super::add_on::install_beside(toolkit));
-        let named = |step: Step| {
+        all.extend(steps.filter_map(|step| {
             toolkit.series().map(|series| Step {
                 id: step.id.beside(series),
                 ..step
             })
-        };
-        steps.filter_map(named).collect::<Vec<_>>()
-    };
-    context.further.iter().flat_map(of_toolkit).collect()
+        }));
+    }
+    all
 }
 
 /// The step that creates the links of add-on libraries and of the default toolkit.
@@ -177,8 +177,10 @@ pub(crate) fn link_to(facts: &Facts, prefix: &Path, toolkit: &Path) -> Act {
         .file_name()
         .filter(|_| toolkit.parent() == Some(prefix));
     let target = name.map_or(toolkit, Path::new).to_owned();
-    let is_it = |now: &PathBuf| *now == target || now == toolkit;
-    let satisfied = matches!(facts.node(&path), Some(Node::Link { target: now }) if is_it(now));
+    let satisfied = match facts.node(&path) {
+        Some(Node::Link { target: now }) => *now == target || now == toolkit,
+        _ => false,
+    };
     Act {
         operation: Operation::Link(Link {
             path,
@@ -192,17 +194,14 @@ pub(crate) fn link_to(facts: &Facts, prefix: &Path, toolkit: &Path) -> Act {
 /// The links by which a toolkit's nvcc uses an older host compiler than the default one.
 fn host_compiler(context: &StepContext, toolkit: &Path, gcc: u16) -> [Act; 2] {
     let there = context.facts.side_compiler(gcc);
-    let program = |name: &str, seen: Option<&PathBuf>| {
-        seen.cloned()
-            .unwrap_or_else(|| format!("/usr/bin/{name}-{gcc}").into())
-    };
-    let programs = [
-        program("gcc", there.map(|c| &c.gcc)),
-        program("g++", there.and_then(|c| c.gxx.as_ref())),
-    ];
     let [c, cxx] = host_compilers(toolkit);
-    let [gcc, gxx] = programs;
-    [(c, gcc), (cxx, gxx)].map(|(path, target)| {
+    [
+        (c, "gcc", there.map(|c| &c.gcc)),
+        (cxx, "g++", there.and_then(|c| c.gxx.as_ref())),
+    ]
+    .map(|(path, name, seen)| {
+        let target = seen.cloned();
+        let target = target.unwrap_or_else(|| format!("/usr/bin/{name}-{gcc}").into());
         let satisfied =
             matches!(context.facts.node(&path), Some(Node::Link { target: now }) if *now == target);
         Act {

@@ -143,12 +143,18 @@ pub(crate) fn choose(context: &StepContext, toolkit: &Path) -> Option<Act> {
     let cuda = context.chosen.cuda.as_ref()?;
     let chosen = matches!(context.facts.node(Path::new(CUDA_ALTERNATIVE)), Some(Node::Link { target }) if target == toolkit);
     let version = cuda.version();
-    let is_newer = |t: &Toolkit| t.origin == Origin::Dpkg && t.version.series() > version.series();
     let newer_comes = context
         .chosen
         .toolkits()
         .any(|t| t.packages.is_some() && t.version().series() > version.series());
-    if cuda.packages.is_some() && !newer_comes && !context.facts.toolkits.iter().any(is_newer) {
+    if cuda.packages.is_some()
+        && !newer_comes
+        && !context
+            .facts
+            .toolkits
+            .iter()
+            .any(|t| t.origin == Origin::Dpkg && t.version.series() > version.series())
+    {
         return None;
     }
     let path = toolkit.display().to_string();

@@ -6,9 +6,8 @@ use super::context::StepContext;
 use super::requested::without;
 use gpusetup_database::compat::{Companion, ModuleFlavour, Substitute};
 use gpusetup_host::MachineKind;
-use gpusetup_resolve::{Card, ChosenDriver, Conflict, GpuDirect, Hint, Method, Request, gpudirect};
+use gpusetup_resolve::{ChosenDriver, Conflict, GpuDirect, Hint, Method, Request, gpudirect};
 use gpusetup_text::ids::CheckId;
-use std::rc::Rc;
 
 /// Refuses a requested companion that does not work with the driver, or that the host does not
 /// need.
@@ -164,12 +163,11 @@ pub(crate) fn on_other_gpus(context: &StepContext) -> Vec<String> {
         .filter(|_| is_host)
         .flat_map(|all| all.requested());
     let unnamed = all.filter(|of| !of.gpu_lines.is_empty()).filter_map(|of| {
-        let is_other = |card: &&Rc<Card>| {
+        let card = context.chosen.cards.iter().find(|card| {
             card.line
                 .as_ref()
                 .is_some_and(|line| !of.gpu_lines.contains(line))
-        };
-        let card = context.chosen.cards.iter().find(is_other)?;
+        })?;
         Some(gpusetup_causes::other_gpu_line(of, &card.name))
     });
     unnamed.collect()

@@ -72,11 +72,10 @@ pub(crate) fn with_enabled<'a, Chosen: Borrow<Resolution<'a>>>(
             .driver
             .as_ref()
             .is_some_and(|driver| driver.is_kept());
-        let hint = || {
+        (is_kept == keeps).then(|| {
             Hint::asking(why, asked.clone())
                 .giving(format!("fits: {}", summary(&chosen.selection())))
-        };
-        (is_kept == keeps).then(hint)
+        })
     });
     conflict.hints.extend(tried);
     conflict

@@ -5,50 +5,14 @@ use super::{Act, Step, StepId};
 use gpusetup_host::Origin;
 use gpusetup_operation::Run;
 use gpusetup_recipes::compile;
-use gpusetup_resolve::Install;
+use gpusetup_resolve::{ChosenDriver, Install};
+use std::path::Path;
 
 /// The step that verifies the installation. Every apply runs it again; it changes nothing.
 pub(crate) fn verify(context: &StepContext, converged: bool) -> Step {
     let mut asks = Vec::new();
     if let Some(driver) = &context.chosen.driver {
-        // With packages, the repository decides the patch level; only the branch was chosen.
-        let expects = match driver.install {
-            Install::Packages(_) | Install::Repository(..) => format!("{}.", driver.version.branch),
-            Install::Kept(..) | Install::Runfile(_) | Install::CudaRunfile(_) | Install::File => {
-                driver.version.to_string()
-            }
-        };
-        if let Some(kernel) = context.facts.kernel().filter(|k| {
-            context
-                .facts
-                .kernels
-                .installed
-                .iter()
-                .any(|i| i.release == **k)
-        }) {
-            let module = match driver.install {
-                Install::Packages(offer) | Install::Repository(offer, _) => {
-                    offer.kernel_module.as_deref().unwrap_or("nvidia")
-                }
-                Install::Kept(..) => kept_module(context),
-                Install::Runfile(_) | Install::CudaRunfile(_) | Install::File => "nvidia",
-            };
-            asks.push(Run::ask(
-                ["modinfo", "-k", kernel, "-F", "version", module],
-                Some(expects.clone()),
-            ));
-        }
-        // nvidia-smi fails without a GPU, for example in an image built for other hosts.
-        if !context.facts.machine.is_tree && context.facts.gpus.iter().any(|g| !g.assumed) {
-            asks.push(Run::ask(
-                [
-                    "nvidia-smi",
-                    "--query-gpu=driver_version",
-                    "--format=csv,noheader",
-                ],
-                Some(expects),
-            ));
-        }
+        asks.extend(of_driver(context, driver));
     }
     let units = context
         .companions
@@ -58,46 +22,9 @@ pub(crate) fn verify(context: &StepContext, converged: bool) -> Step {
         asks.push(Run::ask(["systemctl", "is-active", unit], None));
     }
     if let Some(toolkit) = context.toolkit() {
-        let nvcc = toolkit.join("bin/nvcc").display().to_string();
-        let series = context
-            .chosen
-            .cuda
-            .as_ref()
-            .map(|c| format!("release {}", c.release.version.series()));
-        if context.has_component("cuda_nvcc") {
-            asks.push(Run::ask([nvcc, "--version".to_owned()], series));
-            if context.has_component("cuda_cudart") {
-                // By name: a login shell must find it.
-                asks.push(compile::operation("nvcc", context.facts));
-            }
-        } else if context.has_component("cuda_cudart") {
-            asks.push(Run::ask(
-                ["ldconfig", "-p"],
-                Some("libcudart.so.".to_owned()),
-            ));
-        }
-        for add_on in &context.chosen.add_ons {
-            let soname = format!("{} ", add_on.of.soname(add_on.artifact.version));
-            asks.push(Run::ask(["ldconfig", "-p"], Some(soname)));
-        }
+        asks.extend(of_toolkit(context, toolkit));
     }
-    for further in context
-        .further
-        .iter()
-        .filter(|further| further.has_component("cuda_nvcc"))
-    {
-        let Some((toolkit, series)) = further.toolkit().zip(further.series()) else {
-            continue;
-        };
-        let nvcc = toolkit.join("bin/nvcc").display().to_string();
-        asks.push(Run::ask(
-            [nvcc.as_str(), "--version"],
-            Some(format!("release {series}")),
-        ));
-        if further.has_component("cuda_cudart") {
-            asks.push(compile::operation(&nvcc, context.facts));
-        }
-    }
+    asks.extend(context.further.iter().flat_map(of_further_toolkit));
     let acts = asks
         .into_iter()
         .map(|ask| Act {
@@ -111,6 +38,84 @@ pub(crate) fn verify(context: &StepContext, converged: bool) -> Step {
         "the exit status of an installer is no proof",
         acts,
     )
+}
+
+fn of_driver(context: &StepContext, driver: &ChosenDriver) -> Vec<Run> {
+    let mut asks = Vec::new();
+    // With packages, the repository decides the patch level; only the branch was chosen.
+    let (expects, module) = match driver.install {
+        Install::Packages(offer) | Install::Repository(offer, _) => (
+            format!("{}.", driver.version.branch),
+            offer.kernel_module.as_deref().unwrap_or("nvidia"),
+        ),
+        Install::Kept(..) => (driver.version.to_string(), kept_module(context)),
+        Install::Runfile(_) | Install::CudaRunfile(_) | Install::File => {
+            (driver.version.to_string(), "nvidia")
+        }
+    };
+    let kernels = &context.facts.kernels.installed;
+    let kernel = context.facts.kernel();
+    if let Some(kernel) = kernel.filter(|k| kernels.iter().any(|i| i.release == **k)) {
+        asks.push(Run::ask(
+            ["modinfo", "-k", kernel, "-F", "version", module],
+            Some(expects.clone()),
+        ));
+    }
+    // nvidia-smi fails without a GPU, for example in an image built for other hosts.
+    if !context.facts.machine.is_tree && context.facts.gpus.iter().any(|g| !g.assumed) {
+        asks.push(Run::ask(
+            [
+                "nvidia-smi",
+                "--query-gpu=driver_version",
+                "--format=csv,noheader",
+            ],
+            Some(expects),
+        ));
+    }
+    asks
+}
+
+fn of_toolkit(context: &StepContext, toolkit: &Path) -> Vec<Run> {
+    let mut asks = Vec::new();
+    if context.has_component("cuda_nvcc") {
+        let nvcc = toolkit.join("bin/nvcc").display().to_string();
+        let cuda = context.chosen.cuda.as_ref();
+        let series = cuda.map(|c| format!("release {}", c.release.version.series()));
+        asks.push(Run::ask([nvcc, "--version".to_owned()], series));
+        if context.has_component("cuda_cudart") {
+            // By name: a login shell must find it.
+            asks.push(compile::operation("nvcc", context.facts));
+        }
+    } else if context.has_component("cuda_cudart") {
+        asks.push(in_loader_cache("libcudart.so."));
+    }
+    for add_on in &context.chosen.add_ons {
+        let soname = add_on.of.soname(add_on.artifact.version);
+        asks.push(in_loader_cache(&format!("{soname} ")));
+    }
+    asks
+}
+
+fn in_loader_cache(library: &str) -> Run {
+    Run::ask(["ldconfig", "-p"], Some(library.to_owned()))
+}
+
+fn of_further_toolkit(further: &StepContext) -> Vec<Run> {
+    let Some((toolkit, series)) = further.toolkit().zip(further.series()) else {
+        return Vec::new();
+    };
+    if !further.has_component("cuda_nvcc") {
+        return Vec::new();
+    }
+    let nvcc = toolkit.join("bin/nvcc").display().to_string();
+    let mut asks = vec![Run::ask(
+        [nvcc.as_str(), "--version"],
+        Some(format!("release {series}")),
+    )];
+    if further.has_component("cuda_cudart") {
+        asks.push(compile::operation(&nvcc, further.facts));
+    }
+    asks
 }
 
 /// The distribution's name for the kernel module of an installed packaged driver.

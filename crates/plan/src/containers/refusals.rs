@@ -1,7 +1,6 @@
 //! Requests about containers that are refused before anything changes.
 
 use crate::context::StepContext;
-use crate::engines::EngineSetup;
 use gpusetup_database::compat::Engine;
 use gpusetup_database::version::AddOnVersion;
 use gpusetup_host::{BrokenConfig, MachineKind};
@@ -95,10 +94,11 @@ fn not_beside_a_snap(context: &StepContext) -> Result<(), Conflict> {
     let Some(containers) = context.containers.as_ref() else {
         return Ok(());
     };
-    let is_new = |setup: &&EngineSetup| {
-        setup.found.is_none() && containers.host.snaps.contains(&setup.engine.id)
-    };
-    let Some(setup) = containers.engines.iter().find(is_new) else {
+    let Some(setup) = containers
+        .engines
+        .iter()
+        .find(|setup| setup.found.is_none() && containers.host.snaps.contains(&setup.engine.id))
+    else {
         return Ok(());
     };
     let (id, title) = (setup.engine.id, &setup.engine.title);
@@ -138,15 +138,13 @@ fn not_without_packages(context: &StepContext) -> Result<(), Conflict> {
         });
         let others: Vec<_> = installable.filter(|engine| engine.id != id).collect();
         let sentence = format!("gpusetup knows no package of {title} for {os} (--engine {id})");
-        let other = |id| {
-            with(context.request, |asked| {
-                asked.engine = Some(id);
-                asked.docker_user = None;
-            })
-        };
         let conflict = Conflict::blocked(CheckId::GS803, sentence);
         let conflict = others.iter().fold(conflict, |c, engine| {
-            c.hint(Hint::asking("with another engine", other(engine.id)))
+            let other = with(context.request, |asked| {
+                asked.engine = Some(engine.id);
+                asked.docker_user = None;
+            });
+            c.hint(Hint::asking("with another engine", other))
         });
         return Err(conflict.hint(format!(
             "or install {title} as its documentation says, then plan again without --engine"
@@ -271,12 +269,8 @@ fn not_without_user(context: &StepContext) -> Result<(), Conflict> {
     let Some(user) = &containers.request.docker_user else {
         return Ok(());
     };
-    let without = || {
-        Hint::asking(
-            "without it",
-            with(context.request, |asked| asked.docker_user = None),
-        )
-    };
+    let without = with(context.request, |asked| asked.docker_user = None);
+    let without = Hint::asking("without it", without);
     if user == "root" || containers.host.user_is_root {
         let sentence = match user.as_str() {
             "root" => "root can use every engine already (--docker-user)".to_owned(),
@@ -286,7 +280,7 @@ fn not_without_user(context: &StepContext) -> Result<(), Conflict> {
                 )
             }
         };
-        return Err(Conflict::request(sentence).hint(without()));
+        return Err(Conflict::request(sentence).hint(without));
     }
     if containers.with_group().is_none() {
         let docker = context
@@ -315,7 +309,7 @@ fn not_without_user(context: &StepContext) -> Result<(), Conflict> {
                 format!("Docker is not installed, so {user} cannot be let use it (--docker-user)")
             }
         };
-        let conflict = Conflict::request(sentence).hint(without());
+        let conflict = Conflict::request(sentence).hint(without);
         if is_unknown {
             return Err(conflict.hint("plan on the host itself, which shows its engines"));
         }

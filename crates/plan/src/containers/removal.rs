@@ -43,23 +43,17 @@ impl ContainerRemoval<'_> {
             return Ok(None);
         };
         let host = self.facts.containers();
-        let mut say = |text: String| {
-            warnings.push(Warning {
-                check: CheckId::GS803.into(),
-                text,
-            })
-        };
         let packages = self.packages(toolkit);
         if packages.is_none() && host.toolkit.is_some() {
-            say(format!(
+            warnings.push(warning(format!(
                 "no package of {} was found, so its programs stay ({})",
                 toolkit.title, toolkit.program
-            ));
+            )));
         }
         let (mut edits, mut restarts) = (Vec::new(), Vec::new());
         for engine in &self.database.engines {
             starts_without(engine, &host)?;
-            let of_engine = self.edits(engine, &host, &mut say)?;
+            let of_engine = self.edits(engine, &host, warnings)?;
             let found = host.engines.iter().find(|found| found.id == engine.id);
             let detects = form_of(engine).finds_runtimes && packages.is_some();
             if detects || !of_engine.is_empty() {
@@ -69,13 +63,6 @@ impl ContainerRemoval<'_> {
             edits.extend(of_engine);
         }
         edits.extend(self.config_edit(toolkit, &host));
-        let disable = |unit: &String| {
-            Act::needed(Service {
-                unit: unit.clone(),
-                enabled: false,
-                restart: false,
-            })
-        };
         let rule = Path::new(&toolkit.dev_char.file);
         let rule = host.file(rule).ok().flatten().map(|_| rule.to_owned());
         let files = rule.into_iter().chain(self.specifications.iter().cloned());
@@ -83,7 +70,13 @@ impl ContainerRemoval<'_> {
             .cdi_units
             .iter()
             .filter(|_| host.refreshes_cdi)
-            .map(disable);
+            .map(|unit| {
+                Act::needed(Service {
+                    unit: unit.clone(),
+                    enabled: false,
+                    restart: false,
+                })
+            });
         let acts = acts
             .chain(edits)
             .chain(packages)
@@ -114,7 +107,7 @@ impl ContainerRemoval<'_> {
         &self,
         engine: &Engine,
         host: &ContainerHost,
-        say: &mut impl FnMut(String),
+        warnings: &mut Vec<Warning>,
     ) -> Result<Vec<Act>, Conflict> {
         let mut acts = Vec::new();
         for path in engine.config.iter().chain(&engine.drop_in).map(Path::new) {
@@ -122,27 +115,24 @@ impl ContainerRemoval<'_> {
                 Ok(Some(file)) => file,
                 Ok(None) => continue,
                 Err(why) => {
-                    say(format!(
-                        "{} was not looked at for the runtime nvidia: {why}",
-                        quoted_path(path)
-                    ));
+                    let path = quoted_path(path);
+                    warnings.push(warning(format!(
+                        "{path} was not looked at for the runtime nvidia: {why}"
+                    )));
                     continue;
                 }
             };
-            let Some(operation) = self.edit(engine, path, file, say)? else {
+            let Some(operation) = self.edit(engine, path, file, warnings)? else {
                 continue;
             };
             let found = host.engines.iter().find(|found| found.id == engine.id);
-            found
-                .and_then(|found| ends_containers(engine, &found.units, path, &file.text))
-                .into_iter()
-                .for_each(&mut *say);
+            let text =
+                found.and_then(|found| ends_containers(engine, &found.units, path, &file.text));
+            warnings.extend(text.map(warning));
             acts.push(operation);
         }
-        let of_others = runtimes_of_others(engine, host);
-        of_others
-            .into_iter()
-            .for_each(|(path, name)| say(stays(engine, path, name)));
+        let of_others = runtimes_of_others(engine, host).into_iter();
+        warnings.extend(of_others.map(|(path, name)| warning(stays(engine, path, name))));
         Ok(acts)
     }
 
@@ -151,7 +141,7 @@ impl ContainerRemoval<'_> {
         engine: &Engine,
         path: &Path,
         file: &ConfigFile,
-        say: &mut impl FnMut(String),
+        warnings: &mut Vec<Warning>,
     ) -> Result<Option<Act>, Conflict> {
         let after = restored(engine, &file.text, self.originals.get(path)).map_err(|e| {
             let sentence = format!(
@@ -162,7 +152,7 @@ impl ContainerRemoval<'_> {
                 .hint(format!("correct the file of {}", engine.title))
         })?;
         if after == Restored::Theirs {
-            say(stays(engine, path, NVIDIA_RUNTIME));
+            warnings.push(warning(stays(engine, path, NVIDIA_RUNTIME)));
         }
         Ok(put_back(path, file, after))
     }
@@ -286,6 +276,10 @@ fn stays(engine: &Engine, path: &Path, name: &str) -> String {
         quoted_path(path),
         restart.unwrap_or_default()
     )
+}
+
+fn warning(text: String) -> Warning {
+    Warning::new(CheckId::GS803, text)
 }
 
 #[cfg(test)]

@@ -5,10 +5,7 @@ use crate::context::StepContext;
 use crate::engines::{Containers, EngineSetup};
 use gpusetup_database::compat::{Engine, RestartEffect};
 use gpusetup_database::version::AddOnVersion;
-use gpusetup_host::{
-    CdiSpecification, GpuAccess, MachineKind, NVIDIA_RUNTIME, NvidiaRuntime, form_of,
-    is_nvidia_runtime,
-};
+use gpusetup_host::{GpuAccess, MachineKind, NVIDIA_RUNTIME, form_of, is_nvidia_runtime};
 use gpusetup_text::text::{all_of, quoted, quoted_path};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -96,18 +93,18 @@ fn snaps(context: &StepContext, containers: &Containers) -> Option<String> {
 
 /// The warnings that pods run in a containerd which is not set up.
 fn own_containerds(containers: &Containers) -> Vec<String> {
-    let found = |title: &String| containers.host.own_containerds.contains(title);
     let all = containers
         .toolkit
         .own_containerds
         .iter()
-        .filter(|own| found(&own.title));
-    let text = |title: &str, instead: &str| {
+        .filter(|own| containers.host.own_containerds.contains(&own.title));
+    all.map(|own| {
         format!(
-            "{title} runs pods with its own containerd, which gpusetup does not set up. {instead}"
+            "{} runs pods with its own containerd, which gpusetup does not set up. {}",
+            own.title, own.instead
         )
-    };
-    all.map(|own| text(&own.title, &own.instead)).collect()
+    })
+    .collect()
 }
 
 /// The warning that containerd starts no pods for kubelet.
@@ -184,8 +181,11 @@ fn why_unusable(containers: &Containers, setup: &EngineSetup) -> Option<String> 
         .filter(|_| form_of(engine).gpus == GpuAccess::Flag)?;
     let file = containers.host.file(Path::new(path)).ok()??;
     let program = form_of(engine).nvidia_runtime(&file.text)??;
-    let is_it = |found: &&NvidiaRuntime| found.engine == engine.id && found.name == NVIDIA_RUNTIME;
-    let found = containers.host.runtimes.iter().find(is_it);
+    let found = containers
+        .host
+        .runtimes
+        .iter()
+        .find(|found| found.engine == engine.id && found.name == NVIDIA_RUNTIME);
     // The toolkit's own program comes with its packages.
     let missing = found.and_then(|found| found.missing_program.as_deref());
     let is_missing =
@@ -255,13 +255,13 @@ fn devices_for(
 fn unread_specification(containers: &Containers, setup: &EngineSetup) -> Option<String> {
     let (engine, version) = (setup.engine, setup.version?);
     let found = devices_for(containers, engine, version);
-    let lacks = |spec: &CdiSpecification| !spec.devices.is_subset(&found);
     let mut all = containers
         .host
         .specifications
         .iter()
         .filter(|_| engine.needs_cdi(version));
-    let (path, spec) = all.find(|(_, spec)| engine.refuses(version, spec.cdi) && lacks(spec))?;
+    let (path, spec) =
+        all.find(|(_, spec)| engine.refuses(version, spec.cdi) && !spec.devices.is_subset(&found))?;
     let (title, path, cdi) = (&engine.title, quoted_path(path), spec.cdi);
     let first = match engine.reads(cdi) {
         Some(first) => format!("{title} {first} is the first version that reads it"),
