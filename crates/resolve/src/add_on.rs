@@ -7,7 +7,7 @@ use super::refusal::Refusal;
 use super::wanted::WantedAddOn;
 use super::{Conflict, Hint, Request};
 use gpusetup_database::compat::{
-    AddOn, AddOnArtifact, AddOnId, AddOnRange, ArchiveRow, Artifact, Database, PublishedAddOn,
+    AddOn, AddOnArtifact, AddOnId, AddOnRange, Artifact, Database, PublishedAddOn,
 };
 use gpusetup_database::version::{CudaVersion, Want};
 
@@ -65,22 +65,30 @@ pub(crate) fn newest<'a>(
     toolkit: &Toolkit,
     wanted: &WantedAddOn<'a>,
 ) -> Option<ChosenAddOn<'a>> {
-    let fitting = |row: &ArchiveRow| {
-        let archive = on.published.archive(row);
-        let range = fits(on, driver, toolkit, &archive).ok()?;
-        Some(ChosenAddOn {
-            of: wanted.of,
-            artifact: archive.artifact,
-            range,
+    let archives = wanted.accepted.iter().map(|row| on.published.archive(row));
+    let kept = (!wanted.kept.is_empty()).then(|| {
+        let archives = archives.clone();
+        archives.filter(|archive| wanted.keeps(archive.artifact))
+    });
+    kept.into_iter()
+        .flatten()
+        .chain(archives)
+        .find_map(|archive| {
+            Some(ChosenAddOn {
+                of: wanted.of,
+                artifact: archive.artifact,
+                range: fits(on, driver, toolkit, &archive).ok()?,
+            })
         })
-    };
-    let is_kept = |row: &&ArchiveRow| wanted.keeps(on.published.archive(row).artifact);
-    let kept = if wanted.kept.is_empty() {
-        None
-    } else {
-        wanted.accepted.iter().filter(is_kept).find_map(fitting)
-    };
-    kept.or_else(|| wanted.accepted.iter().find_map(fitting))
+}
+
+/// The archives, those of releases that are kept before all others.
+fn kept_first<'a>(
+    archives: impl Iterator<Item = PublishedAddOn<'a>>,
+    wanted: &WantedAddOn,
+) -> impl Iterator<Item = PublishedAddOn<'a>> {
+    let (kept, others): (Vec<_>, Vec<_>) = archives.partition(|a| wanted.keeps(a.artifact));
+    kept.into_iter().chain(others)
 }
 
 /// Why the releases newer than the chosen one were not chosen.
@@ -91,33 +99,23 @@ pub(crate) fn rejected<'a>(
     wanted: &WantedAddOn<'a>,
     chosen: &ChosenAddOn<'a>,
 ) -> Vec<(&'a AddOnArtifact, Refusal)> {
-    let is_newer = |archive: &PublishedAddOn| archive.artifact.version > chosen.artifact.version;
-    let all = || {
-        on.published
-            .archives(wanted.of.id)
-            .iter()
-            .map(|row| on.published.archive(row))
-    };
-    let refusal =
-        |archive: PublishedAddOn<'a>| (archive.artifact, fits(on, driver, toolkit, &archive).err());
-    let kept_first = all()
-        .filter(|a| wanted.keeps(a.artifact))
-        .chain(all().filter(|a| !wanted.keeps(a.artifact)));
-    let tried = kept_first
+    let rows = on.published.archives(wanted.of.id).iter();
+    let all = rows.map(|row| on.published.archive(row));
+    let newer = { all.clone() }.filter(|a| a.artifact.version > chosen.artifact.version);
+    let tried = kept_first(all, wanted)
         .take_while(|a| !std::ptr::eq(a.artifact, chosen.artifact))
-        .filter(is_newer);
+        .filter(|a| a.artifact.version > chosen.artifact.version);
     let mut rejected: Vec<_> = tried
-        .map(refusal)
-        .filter_map(|(a, refusal)| Some((a, refusal?)))
+        .filter_map(|a| Some((a.artifact, fits(on, driver, toolkit, &a).err()?)))
         .collect();
     if wanted.keeps(chosen.artifact) {
-        let was_tried =
-            |a: &PublishedAddOn| rejected.iter().any(|(r, _)| std::ptr::eq(*r, a.artifact));
-        let newer = all().filter(|a| is_newer(a) && !was_tried(a)).map(refusal);
-        let newer: Vec<_> = newer
+        let others = newer
+            .filter(|a| !rejected.iter().any(|(r, _)| std::ptr::eq(*r, a.artifact)))
+            .map(|a| (a.artifact, fits(on, driver, toolkit, &a).err()));
+        let others: Vec<_> = others
             .map(|(a, refusal)| (a, refusal.unwrap_or(Refusal::Installed)))
             .collect();
-        rejected.extend(newer);
+        rejected.extend(others);
     }
     rejected
 }
@@ -150,11 +148,8 @@ pub(crate) fn refused<'a>(
     toolkit: &Toolkit,
     wanted: &WantedAddOn<'a>,
 ) -> Vec<(&'a AddOnArtifact, Refusal)> {
-    let all = || wanted.accepted.iter().map(|row| on.published.archive(row));
-    let kept_first = all()
-        .filter(|a| wanted.keeps(a.artifact))
-        .chain(all().filter(|a| !wanted.keeps(a.artifact)));
-    kept_first
+    let all = wanted.accepted.iter().map(|row| on.published.archive(row));
+    kept_first(all, wanted)
         .filter_map(|a| Some((a.artifact, fits(on, driver, toolkit, &a).err()?)))
         .collect()
 }

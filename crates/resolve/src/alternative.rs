@@ -6,16 +6,13 @@ use super::known_host::KnownHost;
 use super::search::{Detail, nearest, summary};
 use super::wanted::eased;
 use super::{Method, Prefer, Request, Resolution, ToolkitMethod};
-use gpusetup_database::compat::{
-    AddOnId, Database, FrameworkBuild, FrameworkNeeds, framework_and_version,
-};
-use gpusetup_database::version::{AddOnVersion, CudaVersion, Want};
+use gpusetup_database::compat::{AddOnId, Database, FrameworkNeeds, framework_and_version};
+use gpusetup_database::version::{AddOnVersion, Want};
 use gpusetup_host::assumed_gpus;
 use gpusetup_text::ids::RuleId;
 use gpusetup_text::text::quoted;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::rc::Rc;
 
 /// The smallest toolkit that compiles, suggested when the runfile cannot be used.
@@ -65,42 +62,27 @@ fn with_nearest(
         ..request.clone()
     });
     let (request, same) = (without.as_ref().unwrap_or(request), without.clone());
-    let by_components = || Request {
+    let is_whole = request.components.is_empty() && request.cuda.is_wanted();
+    let by_components = is_whole.then(|| Request {
         components: COMPILER.map(str::to_owned).to_vec(),
         toolkit_method: ToolkitMethod::Auto,
         ..request.clone()
-    };
-    let is_whole = request.components.is_empty() && request.cuda.is_wanted();
-    let by_components = is_whole.then(by_components);
+    });
     let is_of_files = [RuleId::CudaPublished, RuleId::CudaComponents]
         .iter()
         .any(|rule| conflict.rule == *rule);
-    let from_repository = || Request {
-        toolkit_method: ToolkitMethod::Repository,
-        ..request.clone()
-    };
     let by_repository = (is_whole && is_of_files)
-        .then(from_repository)
+        .then(|| Request {
+            toolkit_method: ToolkitMethod::Repository,
+            ..request.clone()
+        })
         .filter(|other| other != request);
     let trials = &Trials {
         host,
         can_be_planned,
         failed: RefCell::default(),
     };
-    let fits = |smaller: Request| {
-        let answer = trials.choice(&smaller)?;
-        let chosen = answer.cuda.as_ref().map(|toolkit| toolkit.release.version);
-        let Some(chosen) = chosen.filter(|_| smaller.cuda != request.cuda) else {
-            return Some((smaller, answer));
-        };
-        // The command names the exact release, and must give the same result.
-        let exact = Request {
-            cuda: chosen.to_string().parse().ok()?,
-            ..smaller
-        };
-        let answer = trials.choice(&exact)?;
-        Some((exact, answer))
-    };
+    let fits = |smaller| trials.fits(request, smaller);
     let is_served = without.is_some() || host.served(request).cards.is_ok();
     let whole = if is_served {
         same
@@ -138,33 +120,38 @@ fn with_nearest(
         (alone, wheels_alone),
         ("", instead),
     ] {
-        let Some((instead, answer)) = found else {
-            continue;
-        };
-        let selection = answer.selection();
-        // The same request may be suggested already, without what it gives.
-        let before = out
-            .hints
-            .iter()
-            .position(|hint| hint.asks() == Some(&instead));
-        let why = match before.map(|at| out.hints.remove(at)) {
-            Some(Hint::Plan { why, .. }) => why,
-            _ => why,
-        };
-        out = out.hint(as_hint(
-            host,
-            instead,
-            why,
-            format!("fits: {}", summary(&selection)),
-        ));
-        out.alternative.get_or_insert_with(|| {
-            Box::new(Alternative {
-                selection,
-                reasons: answer.reasons.clone(),
-            })
-        });
+        if let Some((instead, answer)) = found {
+            out = with_hint(host, out, why, instead, &answer);
+        }
     }
     out
+}
+
+/// The conflict with another hint, which asks for what fits.
+fn with_hint(
+    host: &KnownHost,
+    mut conflict: Conflict,
+    why: &'static str,
+    instead: Request,
+    answer: &Resolution,
+) -> Conflict {
+    let selection = answer.selection();
+    // The same request may be suggested already, without what it gives.
+    let mut hints = conflict.hints.iter();
+    let before = hints.position(|hint| hint.asks() == Some(&instead));
+    let why = match before.map(|at| conflict.hints.remove(at)) {
+        Some(Hint::Plan { why, .. }) => why,
+        _ => why,
+    };
+    let gives = format!("fits: {}", summary(&selection));
+    let mut conflict = conflict.hint(as_hint(host, instead, why, gives));
+    conflict.alternative.get_or_insert_with(|| {
+        Box::new(Alternative {
+            selection,
+            reasons: answer.reasons.clone(),
+        })
+    });
+    conflict
 }
 
 /// Tries requests and remembers those that failed: several ways to request less often give the same
@@ -176,6 +163,22 @@ struct Trials<'h, 'a, 'f> {
 }
 
 impl<'a> Trials<'_, 'a, '_> {
+    /// What is asked for instead of `request`, with what it gives; none if nothing fits.
+    fn fits(&self, request: &Request, smaller: Request) -> Option<(Request, Rc<Resolution<'a>>)> {
+        let answer = self.choice(&smaller)?;
+        let chosen = answer.cuda.as_ref().map(|toolkit| toolkit.release.version);
+        let Some(chosen) = chosen.filter(|_| smaller.cuda != request.cuda) else {
+            return Some((smaller, answer));
+        };
+        // The command names the exact release, and must give the same result.
+        let exact = Request {
+            cuda: chosen.to_string().parse().ok()?,
+            ..smaller
+        };
+        let answer = self.choice(&exact)?;
+        Some((exact, answer))
+    }
+
     /// What a request gets; none if nothing fits.
     fn choice(&self, request: &Request) -> Option<Rc<Resolution<'a>>> {
         if self.failed.borrow().contains(request) {
@@ -206,34 +209,26 @@ fn concerns_compiler(conflict: &Conflict) -> bool {
 
 /// The driver alone, if no requested framework is compiled on the host.
 fn wheels_alone(database: &Database, request: &Request, conflict: &Conflict) -> Option<Request> {
-    let is_compiled = |framework: &String| {
-        let release = database.framework_release(framework);
-        release.is_some_and(|r| {
-            r.builds
-                .iter()
-                .any(|build| build.needs == FrameworkNeeds::Compiler)
-        })
-    };
-    // Without a toolkit, its limits do not apply, so the limits of the wheels must be known.
     let is_of_gpu = conflict.rule == RuleId::CudaTargetsGpu;
-    let is_limited = |build: &FrameworkBuild| {
-        // Whether a build has kernels for a GPU that is newer than its CUDA, only its highest
-        // capability tells.
-        build.highest_capability.is_some() || !is_of_gpu && build.lowest_capability.is_some()
-    };
-    let is_known = |framework: &String| {
-        database
-            .framework_release(framework)
-            .is_some_and(|release| release.builds.iter().all(is_limited))
-    };
+    let mut frameworks = request.frameworks.iter();
     let has_wheels = !request.frameworks.is_empty()
-        && request.frameworks.iter().all(is_known)
-        && !request.frameworks.iter().any(is_compiled);
-    let with_frameworks = || Request {
+        && frameworks.all(|framework| {
+            let release = database.framework_release(framework);
+            // Without a toolkit, its limits do not apply, so the limits of the wheels must be
+            // known. Whether a build has kernels for a GPU that is newer than its CUDA, only its
+            // highest capability tells.
+            release.is_some_and(|release| {
+                release.builds.iter().all(|build| {
+                    build.needs != FrameworkNeeds::Compiler
+                        && (build.highest_capability.is_some()
+                            || !is_of_gpu && build.lowest_capability.is_some())
+                })
+            })
+        });
+    (has_wheels && request.driver.is_wanted()).then(|| Request {
         frameworks: request.frameworks.clone(),
         ..request.driver_alone()
-    };
-    (has_wheels && request.driver.is_wanted()).then(with_frameworks)
+    })
 }
 
 /// The toolkit without a driver, if no driver supports any GPU here and the refusal does not
@@ -250,15 +245,13 @@ fn toolkit_alone(request: &Request, conflict: &Conflict) -> Option<Request> {
 /// Requests with fewer conditions, the nearest first. Each is made when it is asked for: mostly one
 /// of the first fits.
 fn smaller<'r>(database: &'r Database, request: &'r Request) -> impl Iterator<Item = Request> + 'r {
-    let of_version = |version: &CudaVersion| {
+    let known = nearest(database, &request.cuda).into_iter();
+    let known = known.filter_map(|version| {
         Some(Request {
             cuda: version.to_string().parse().ok()?,
             ..request.clone()
         })
-    };
-    let known = nearest(database, &request.cuda)
-        .into_iter()
-        .filter_map(move |version| of_version(&version));
+    });
     let less_exact = shortened(&request.driver).map(|driver| Request {
         driver,
         ..request.clone()
@@ -296,32 +289,31 @@ fn smaller<'r>(database: &'r Database, request: &'r Request) -> impl Iterator<It
 /// requested.
 fn without_companions(request: &Request) -> Option<Request> {
     let has_companions = !request.companions.is_empty() || !request.imex_peers.is_empty();
-    let eased = || Request {
+    has_companions.then(|| Request {
         companions: BTreeSet::new(),
         imex_peers: Vec::new(),
         ..request.eased()
-    };
-    has_companions.then(eased)
+    })
 }
 
 /// The other releases of the requested framework or, of several frameworks, each one alone.
 fn other_frameworks(database: &Database, request: &Request) -> Vec<Request> {
-    let with = |framework: String| Request {
+    let others = match request.frameworks.as_slice() {
+        [only] => {
+            let name = framework_and_version(only).0.trim();
+            let known = database.framework(name).map(|f| f.releases.as_slice());
+            let releases = known.unwrap_or_default().iter();
+            releases
+                .map(|release| format!("{name}=={}", release.version))
+                .collect()
+        }
+        several => several.to_vec(),
+    };
+    let others = others.into_iter().map(|framework| Request {
         frameworks: vec![framework],
         ..request.clone()
-    };
-    let [only] = request.frameworks.as_slice() else {
-        return request.frameworks.iter().cloned().map(with).collect();
-    };
-    let (name, _) = framework_and_version(only);
-    let releases = database
-        .framework(name.trim())
-        .map(|f| f.releases.as_slice())
-        .unwrap_or_default();
-    releases
-        .iter()
-        .map(|release| with(format!("{}=={}", name.trim(), release.version)))
-        .collect()
+    });
+    others.collect()
 }
 
 /// Ways to ask for less.
@@ -411,9 +403,11 @@ where
 {
     let text = want.to_string();
     let is_version = text.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let shorter = |text: &String| text.rsplit_once('.').map(|(start, _)| start.to_owned());
-    let first = if is_version { shorter(&text) } else { None };
-    std::iter::successors(first, shorter).filter_map(|text| text.parse().ok())
+    std::iter::successors(Some(text).filter(|_| is_version), |text| {
+        text.rsplit_once('.').map(|(start, _)| start.to_owned())
+    })
+    .skip(1)
+    .filter_map(|text| text.parse().ok())
 }
 
 /// A hint with the command for a request and its result.
@@ -439,20 +433,15 @@ fn without_left_out(host: &KnownHost, request: &Request) -> Request {
         let count = assumed_gpus(host.database, spec).map_or(0, |gpus| gpus.len());
         named.push((spec, addresses.by_ref().take(count).collect::<Vec<_>>()));
     }
-    let is_left = |address: &&str| request.leave_out.iter().any(|left| left == address);
-    let (dropped, kept): (Vec<_>, Vec<_>) = named
-        .into_iter()
-        .partition(|(_, at)| at.iter().all(is_left));
-    let is_dropped =
-        |address: &String| dropped.iter().any(|(_, at)| at.contains(&address.as_str()));
+    let (dropped, kept): (Vec<_>, Vec<_>) = named.into_iter().partition(|(_, at)| {
+        at.iter()
+            .all(|address| request.leave_out.iter().any(|left| left == address))
+    });
+    let mut leave_out = request.leave_out.clone();
+    leave_out.retain(|address| !dropped.iter().any(|(_, at)| at.contains(&address.as_str())));
     Request {
         assumed_gpus: kept.into_iter().map(|(spec, _)| spec.clone()).collect(),
-        leave_out: request
-            .leave_out
-            .iter()
-            .filter(|address| !is_dropped(address))
-            .cloned()
-            .collect(),
+        leave_out,
         ..request.clone()
     }
 }
@@ -527,14 +516,24 @@ impl Request {
 
     /// The command-line options that give this request.
     pub fn options(&self) -> String {
-        let plain = Self::no_wishes(self.today.clone());
-        let mut words = Vec::new();
-        let mut say = |flag: &str, value: &str| words.push(format!("{flag} {}", quoted(value)));
-        let all = |values: &[String]| values.join(",");
-        self.assumed_gpus.iter().for_each(|spec| say("--gpu", spec));
-        self.frameworks
-            .iter()
-            .for_each(|framework| say("--for", framework));
+        let mut options = self.layer_options();
+        options.extend(self.method_options());
+        options.extend(self.host_options());
+        let options = options.into_iter();
+        let mut words: Vec<_> = options
+            .map(|(flag, value)| format!("{flag} {}", quoted(&value)))
+            .collect();
+        words.extend(self.upgrade.then(|| "--upgrade".to_owned()));
+        words.extend(self.library_path.then(|| "--library-path".to_owned()));
+        words.extend(self.settings.options());
+        words.join(" ")
+    }
+
+    /// What is installed, and for which GPUs and frameworks.
+    fn layer_options(&self) -> Vec<(&'static str, String)> {
+        let mut all = Vec::new();
+        all.extend(self.assumed_gpus.iter().map(|spec| ("--gpu", spec.clone())));
+        all.extend(self.frameworks.iter().map(|text| ("--for", text.clone())));
         let profile = match (self.driver.is_wanted(), self.cuda.is_wanted()) {
             // It is among the settings.
             _ if self.settings.containers.is_some() => None,
@@ -543,77 +542,81 @@ impl Request {
             (true, true) => None,
         };
         if self.driver != Want::Best && profile != Some("toolkit") {
-            say("--driver", &self.driver.to_string());
+            all.push(("--driver", self.driver.to_string()));
         }
-        profile
-            .into_iter()
-            .for_each(|profile| say("--profile", profile));
+        all.extend(profile.map(|profile| ("--profile", profile.to_owned())));
         if self.cuda.is_wanted() && self.cuda != Want::Best {
-            say("--cuda", &self.cuda.to_string());
+            all.push(("--cuda", self.cuda.to_string()));
         }
-        self.further
-            .iter()
-            .for_each(|further| say("--cuda", &further.cuda.to_string()));
+        let further = self.further.iter();
+        all.extend(further.map(|further| ("--cuda", further.cuda.to_string())));
         if self.cudnn != Want::Best && self.cuda.is_wanted() {
-            say("--cudnn", &self.cudnn.to_string());
+            all.push(("--cudnn", self.cudnn.to_string()));
         }
         for (id, want) in &self.add_ons {
             match want {
                 Want::Nothing => {}
-                Want::Best => say("--with", id.as_str()),
-                asked => say("--with", &format!("{id}=={asked}")),
+                Want::Best => all.push(("--with", id.as_str().to_owned())),
+                asked => all.push(("--with", format!("{id}=={asked}"))),
             }
         }
-        self.companions
-            .iter()
-            .for_each(|id| say("--with", id.as_str()));
+        all.extend(
+            self.companions
+                .iter()
+                .map(|id| ("--with", id.as_str().to_owned())),
+        );
+        all
+    }
+
+    /// How it is installed.
+    fn method_options(&self) -> Vec<(&'static str, String)> {
+        let mut all = Vec::new();
         if !self.components.is_empty() {
-            say("--components", &all(&self.components));
+            all.push(("--components", self.components.join(",")));
         }
         match self.method {
             Method::Auto => {}
-            Method::Packages => say("--method", "packages"),
-            Method::Repository => say("--method", "repository"),
-            Method::Runfile => say("--method", "runfile"),
+            Method::Packages => all.push(("--method", "packages".to_owned())),
+            Method::Repository => all.push(("--method", "repository".to_owned())),
+            Method::Runfile => all.push(("--method", "runfile".to_owned())),
         }
         if !self.toolkit_method.is_auto() {
-            say("--toolkit-method", self.toolkit_method.as_str());
+            let method = self.toolkit_method.as_str();
+            all.push(("--toolkit-method", method.to_owned()));
         }
         if let Some(file) = &self.driver_file {
-            say("--driver-file", &file.url);
-            say("--driver-file-sha256", &file.sha256);
+            all.push(("--driver-file", file.url.clone()));
+            all.push(("--driver-file-sha256", file.sha256.clone()));
         }
-        if let Some(flavour) = self.modules {
-            say("--modules", &flavour.to_string());
-        }
+        all.extend(
+            self.modules
+                .map(|flavour| ("--modules", flavour.to_string())),
+        );
         match self.prefer {
             Prefer::Stable => {}
-            Prefer::Latest => say("--prefer", "latest"),
-            Prefer::LongestSupport => say("--prefer", "longest-support"),
+            Prefer::Latest => all.push(("--prefer", "latest".to_owned())),
+            Prefer::LongestSupport => all.push(("--prefer", "longest-support".to_owned())),
         }
-        let folder = |path: &Path| path.display().to_string();
+        all
+    }
+
+    /// The folders, the GPUs that are left out, and the other hosts.
+    fn host_options(&self) -> Vec<(&'static str, String)> {
+        let plain = Self::no_wishes(self.today.clone());
+        let mut all = Vec::new();
         if self.prefix != plain.prefix {
-            say("--prefix", &folder(&self.prefix));
+            all.push(("--prefix", self.prefix.display().to_string()));
         }
         if self.cache != plain.cache {
-            say("--cache", &folder(&self.cache));
+            all.push(("--cache", self.cache.display().to_string()));
         }
         if !self.leave_out.is_empty() {
-            say("--leave-out", &all(&self.leave_out));
+            all.push(("--leave-out", self.leave_out.join(",")));
         }
         if !self.imex_peers.is_empty() {
-            say(
-                "--imex-peers",
-                &all(&self
-                    .imex_peers
-                    .iter()
-                    .map(ToString::to_string)
-                    .collect::<Vec<_>>()),
-            );
+            let peers: Vec<_> = self.imex_peers.iter().map(ToString::to_string).collect();
+            all.push(("--imex-peers", peers.join(",")));
         }
-        words.extend(self.upgrade.then(|| "--upgrade".to_owned()));
-        words.extend(self.library_path.then(|| "--library-path".to_owned()));
-        words.extend(self.settings.options());
-        words.join(" ")
+        all
     }
 }

@@ -61,11 +61,11 @@ pub fn of_another_system<'f>(
         .collect();
     let others = folders_of_others(database, arch);
     // dnf replaces variables when it reads the address.
-    let is_right = |line: &str| {
+    let is_any_right = enabled.any(|line| {
         let on_wsl = facts.machine.kind == MachineKind::Wsl2 && is_in(line, ON_WSL);
         let of_system = line.contains('$') || own.iter().any(|folder| is_in(line, folder));
         on_wsl || of_system && !others.iter().any(|folder| is_in(line, folder))
-    };
+    });
     let is_anothers = !own.is_empty()
         || database
             .package_repositories
@@ -74,7 +74,7 @@ pub fn of_another_system<'f>(
     let right =
         own_repositories(database, distribution).find_map(|repository| repository.url_for(arch));
     let address = first.split_whitespace().next().unwrap_or(first);
-    (is_anothers && !enabled.any(is_right)).then_some(AnotherSystem { address, right })
+    (is_anothers && !is_any_right).then_some(AnotherSystem { address, right })
 }
 
 /// Whether a repository of NVIDIA's for this system is enabled.

@@ -122,17 +122,12 @@ impl Request {
                 ..self.clone()
             }
         });
-        let without = |left: usize| {
-            let others = self.further.iter().enumerate().filter(|(n, _)| *n != left);
-            Self {
-                further: others.map(|(_, other)| other.clone()).collect(),
-                ..self.clone()
-            }
-        };
-        (0..self.further.len())
-            .rev()
-            .map(without)
-            .chain(without_default)
+        let without_further = (0..self.further.len()).rev().map(|left| {
+            let mut without = self.clone();
+            without.further.remove(left);
+            without
+        });
+        without_further.chain(without_default)
     }
 }
 

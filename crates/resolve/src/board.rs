@@ -151,25 +151,16 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
     }
 
     fn unknown(&self) -> Conflict {
-        let first = |a: &Architecture| self.database.first_jetpack_with_sbsa(a.compute_capability);
-        let is_served = |a: &&Architecture| match self.jetpack {
-            Some(jetpack) => jetpack.uses_sbsa(a.compute_capability),
-            None => a.sbsa_from.is_some() || first(a).is_some(),
-        };
         let served: Vec<_> = self
             .database
             .architectures
             .iter()
-            .filter(is_served)
+            .filter(|a| match self.jetpack {
+                Some(jetpack) => jetpack.uses_sbsa(a.compute_capability),
+                None => a.sbsa_from.is_some() || self.first_jetpack(a).is_some(),
+            })
             .collect();
-        let named = |a: &&Architecture| {
-            let from = match (a.sbsa_from, self.jetpack.map_or_else(|| first(a), |_| None)) {
-                (Some(cuda), _) => format!(" (from CUDA {cuda} on)"),
-                (None, Some(first)) => format!(" (from JetPack {} on)", first.jetpack),
-                (None, None) => String::new(),
-            };
-            format!("{}{from}", a.embedded.as_deref().unwrap_or(&a.name))
-        };
+        let named: Vec<_> = served.iter().map(|a| self.served_boards(a)).collect();
         let (of_release, unknown) = match (self.jetpack, self.l4t) {
             (Some(_), Some(l4t)) => (
                 format!(" with Jetson Linux {l4t}"),
@@ -183,7 +174,7 @@ impl<'a, 'f> JetsonBoard<'a, 'f> {
         let sentence = format!(
             "{}. NVIDIA's toolkits for servers (sbsa) support only these Jetson boards{of_release}: {}; {unknown} not known",
             gpusetup_causes::JETSON,
-            served.iter().map(named).collect::<Vec<_>>().join(", ")
+            named.join(", ")
         );
         let conflict = Conflict::new(RuleId::CudaTargetsGpu, sentence).check(CheckId::GS907);
         // Others need a JetPack that is known.
@@ -210,13 +201,38 @@ fn major(l4t: &str) -> Option<u16> {
 
 /// The board whose name or alias is in the device tree's model; of several, the longest.
 fn of_model<'a>(database: &'a Database, model: &str) -> Option<&'a System> {
-    let spaced = |text: &str| text.to_ascii_lowercase().replace('-', " ");
     let model = spaced(model);
     let boards = database.systems.iter().filter(|system| system.boards);
     let named = boards.flat_map(|system| system.names().map(move |name| (system, name)));
     let fits = named.filter(|(_, name)| model.contains(&spaced(name)));
     fits.max_by_key(|(_, name)| name.len())
         .map(|(system, _)| system)
+}
+
+/// In lowercase, with blanks for hyphens.
+fn spaced(text: &str) -> String {
+    text.to_ascii_lowercase().replace('-', " ")
+}
+
+impl JetsonBoard<'_, '_> {
+    fn first_jetpack(&self, boards: &Architecture) -> Option<&JetPack> {
+        self.database
+            .first_jetpack_with_sbsa(boards.compute_capability)
+    }
+
+    /// Such boards, and from when on toolkits for servers support them.
+    fn served_boards(&self, boards: &Architecture) -> String {
+        let first = self.first_jetpack(boards);
+        let from = match (boards.sbsa_from, first.filter(|_| self.jetpack.is_none())) {
+            (Some(cuda), _) => format!(" (from CUDA {cuda} on)"),
+            (None, Some(first)) => format!(" (from JetPack {} on)", first.jetpack),
+            (None, None) => String::new(),
+        };
+        format!(
+            "{}{from}",
+            boards.embedded.as_deref().unwrap_or(&boards.name)
+        )
+    }
 }
 
 #[cfg(test)]

@@ -134,7 +134,8 @@ pub(crate) fn parts<'a>(
         wanted.add(database.component_position(name), None);
     }
     let released: Vec<_> = database.released(release).collect();
-    let part = |(n, (position, need)): (usize, (usize, Option<&'a ComponentNeed>))| {
+    let all = wanted.all.into_iter().enumerate();
+    all.filter_map(|(n, (position, need))| {
         let (component, beside) = (&database.components[position], n >= asked);
         let found = released[position]?;
         let archive = found.archive(arch)?;
@@ -155,13 +156,8 @@ pub(crate) fn parts<'a>(
             there,
             beside,
         })
-    };
-    wanted
-        .all
-        .into_iter()
-        .enumerate()
-        .filter_map(part)
-        .collect()
+    })
+    .collect()
 }
 
 /// Components by their position in the database, each once, with what they are needed for.

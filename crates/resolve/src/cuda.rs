@@ -63,11 +63,13 @@ impl<'a, 'f> SearchContext<'a, 'f> {
         } = *host;
         // Unknown names were refused earlier.
         let named = host.named(request).unwrap_or_default();
-        let of_use =
-            |t: &&InstalledToolkit| t.has_nvcc || !named.is_empty() && t.components.is_some();
-        let here = |t: &&InstalledToolkit| t.path.parent() == Some(&request.prefix);
         Self {
-            installed: facts.toolkits.iter().filter(of_use).filter(here).collect(),
+            installed: facts
+                .toolkits
+                .iter()
+                .filter(|t| t.has_nvcc || !named.is_empty() && t.components.is_some())
+                .filter(|t| t.path.parent() == Some(&request.prefix))
+                .collect(),
             default: facts
                 .default_toolkit(&request.prefix)
                 .map(|toolkit| toolkit.version.series()),
@@ -130,15 +132,16 @@ impl<'a, 'f> SearchContext<'a, 'f> {
                 installed,
             );
         }
-        let all = || published(self.database, release, self.arch).into_iter();
-        let named: Vec<_> = match installed.map(|toolkit| &toolkit.components) {
+        let there = match installed.map(|toolkit| &toolkit.components) {
             _ if self.runs_runfiles() || toolkit.packages.is_some() => return Vec::new(),
-            None => all().collect(),
+            None => None,
             Some(None) => return Vec::new(),
-            Some(Some(there)) => all()
-                .filter(|c| there.iter().any(|name| c.is_called(name)))
-                .collect(),
+            Some(Some(there)) => Some(there),
         };
+        let mut named: Vec<_> = published(self.database, release, self.arch);
+        if let Some(there) = there {
+            named.retain(|c| there.iter().any(|name| c.is_called(name)));
+        }
         parts(self.database, release, &named, &[], self.arch, installed)
     }
 }
@@ -249,23 +252,12 @@ fn examine(
         archives,
         ..
     } = published;
-    for (n, card, architecture) in &on.kinds {
-        targets(release, *n, card, *architecture)?;
-        serves_board(on, release, *n, *architecture)?;
-    }
-    if let Some(driver) = driver {
-        runs_on(release, driver)?;
-    }
+    fits_gpus_and_driver(on, driver, release)?;
     if !on.request.cuda.accepts(release.version) {
         return Err(Refusal::NotWanted);
     }
     if let Some(have) = on.glibc {
-        if published.glibc_min.is_some_and(|min| have < min) {
-            return Err(Refusal::OldLibrary);
-        }
-        if published.glibc_breaks_from.is_some_and(|from| have >= from) {
-            return Err(Refusal::NewLibrary);
-        }
+        works_with_glibc(&published, have)?;
     }
     let whole = on
         .installed(release.version)
@@ -280,12 +272,7 @@ fn examine(
     let whole = whole && on.packages.is_none();
     let by_runfile = whole && on.runs_runfiles();
     if whole && !by_runfile {
-        match (on.request.toolkit_method, archives) {
-            (ToolkitMethod::Runfile, _) => return Err(Refusal::NoInstallerLibrary),
-            (ToolkitMethod::Components, None) => return Err(Refusal::NoArchives),
-            (_, None) => return Err(Refusal::NoInstallerLibrary),
-            (_, Some(_)) => {}
-        }
+        has_archives(on.request.toolkit_method, archives)?;
     }
     if by_runfile && artifact.is_none() {
         return Err(Refusal::NoRunfile);
@@ -297,6 +284,38 @@ fn examine(
             "the checksum of its runfile is not known, so it cannot be verified",
         )),
         None => Ok(side_gcc),
+    }
+}
+
+fn fits_gpus_and_driver(
+    on: &SearchContext,
+    driver: Option<&Candidate>,
+    release: &CudaRelease,
+) -> Result<(), Refusal> {
+    for (n, card, architecture) in &on.kinds {
+        targets(release, *n, card, *architecture)?;
+        serves_board(on, release, *n, *architecture)?;
+    }
+    driver.map_or(Ok(()), |driver| runs_on(release, driver))
+}
+
+fn works_with_glibc(published: &PublishedToolkit, have: (u32, u32)) -> Result<(), Refusal> {
+    if published.glibc_min.is_some_and(|min| have < min) {
+        return Err(Refusal::OldLibrary);
+    }
+    if published.glibc_breaks_from.is_some_and(|from| have >= from) {
+        return Err(Refusal::NewLibrary);
+    }
+    Ok(())
+}
+
+/// Refuses a release that has to come from archives, and has none.
+fn has_archives(method: ToolkitMethod, archives: Option<&ComponentRelease>) -> Result<(), Refusal> {
+    match (method, archives) {
+        (ToolkitMethod::Runfile, _) => Err(Refusal::NoInstallerLibrary),
+        (ToolkitMethod::Components, None) => Err(Refusal::NoArchives),
+        (_, None) => Err(Refusal::NoInstallerLibrary),
+        (_, Some(_)) => Ok(()),
     }
 }
 
@@ -331,15 +350,14 @@ fn has_all(
     let Some(release) = release else {
         return Err(Refusal::NoArchives);
     };
-    let missing = |c: &&Component| {
-        release
-            .component(c)
-            .and_then(|part| part.archive(arch))
-            .is_none()
-    };
     named
         .iter()
-        .position(missing)
+        .position(|c| {
+            release
+                .component(c)
+                .and_then(|part| part.archive(arch))
+                .is_none()
+        })
         .map_or(Ok(()), |n| Err(Refusal::NoComponent(n)))
 }
 

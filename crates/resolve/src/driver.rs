@@ -12,10 +12,11 @@ use gpusetup_database::compat::{
     Published, VersionRule,
 };
 use gpusetup_database::version::{DriverVersion, Want, dotted};
-use gpusetup_host::{Facts, InstalledCompanion, MachineKind, SecureBoot};
+use gpusetup_host::{Facts, MachineKind, SecureBoot};
 use gpusetup_system::Node;
 use gpusetup_text::ids::RuleId;
 use std::cmp::Reverse;
+use std::mem::discriminant;
 use std::rc::Rc;
 
 /// A driver that might be chosen, and how it would be installed.
@@ -161,35 +162,59 @@ impl<'a, 'h> Examination<'a, 'h> {
     }
 
     fn gone_from(&self, host: &KnownHost<'a, 'h>) -> Vec<CompanionId> {
-        let by_packages = |driver: &&Known| matches!(driver.2, Install::Kept(Method::Packages, _));
-        let Some(installed) = host.own_drivers.iter().find(by_packages) else {
+        let Some(installed) = host
+            .own_drivers
+            .iter()
+            .find(|driver| matches!(driver.2, Install::Kept(Method::Packages, _)))
+        else {
             return Vec::new();
         };
-        let is_here = |of: &Companion| {
-            let fits =
-                |found: &InstalledCompanion| found.id == of.id && fits(found, of, installed.0);
-            self.facts.companions.iter().any(fits)
-        };
-        let is_gone = |of: &&&Companion| {
-            !is_here(of) && has_only_others(host.distribution, self.facts, of, installed.0)
-        };
-        let gone: Vec<_> = self
-            .needed
-            .iter()
-            .filter(is_gone)
-            .map(|companion| companion.id)
-            .collect();
-        let replaces = |driver: &Known| {
+        let gone = self.needed.iter().filter(|of| {
+            let mut companions = self.facts.companions.iter();
+            !companions.any(|found| found.id == of.id && fits(found, of, installed.0))
+                && has_only_others(host.distribution, self.facts, of, installed.0)
+        });
+        let gone: Vec<_> = gone.map(|companion| companion.id).collect();
+        if gone.is_empty() || self.request.driver.is_exactly(installed.0) {
+            return Vec::new();
+        }
+        let is_replaced = host.own_drivers.iter().any(|driver| {
             let branch = host.database.branch(driver.0.branch);
             matches!(driver.2, Install::Packages(_))
-                && self.request.driver.accepts(driver.0)
+                && self.accepts(driver)
                 && branch.is_some_and(|branch| self.verdict(driver, branch).is_ok())
-        };
-        let is_named = self.request.driver.is_exactly(installed.0);
-        if !gone.is_empty() && !is_named && host.own_drivers.iter().any(replaces) {
-            gone
-        } else {
-            Vec::new()
+        });
+        if is_replaced { gone } else { Vec::new() }
+    }
+
+    fn accepts(&self, driver: &Known) -> bool {
+        self.request.driver.accepts(driver.0)
+    }
+
+    fn candidate_on(&self, host: &KnownHost<'a, '_>, driver: &Known<'a>) -> Option<Candidate<'a>> {
+        let branch = host.database.branch(driver.0.branch)?;
+        self.candidate(driver, branch).ok()
+    }
+
+    /// Adds the newest runfile of each branch.
+    fn add_runfiles(&self, host: &KnownHost<'a, '_>, fit: &mut Vec<Candidate<'a>>) {
+        let branches = host.published.runfiles_by_branch().filter(|(branch, _)| {
+            let mut cards = self.kinds.iter();
+            self.request.driver.may_accept(branch.branch)
+                && cards.all(|(_, card)| card.is_served_by(branch.branch))
+        });
+        for (branch, runfiles) in branches {
+            let runfiles = runfiles.map(by_runfile);
+            for driver in runfiles.filter(|driver| self.accepts(driver)) {
+                match self.candidate(&driver, branch) {
+                    Ok(newest) => {
+                        fit.push(newest);
+                        break;
+                    }
+                    Err(refusal) if refusal.is_of_branch() => break,
+                    Err(_) => {}
+                }
+            }
         }
     }
 
@@ -228,55 +253,21 @@ pub(crate) fn candidates<'a>(
     cards: &[Rc<Card>],
 ) -> Candidates<'a> {
     let on = Examination::new(host, request, cards);
-    let accepted = |driver: &Known| request.driver.accepts(driver.0);
-    let of_branch = |driver: &Known<'a>| {
-        on.candidate(driver, host.database.branch(driver.0.branch)?)
-            .ok()
-    };
     if let Some(file) = &request.driver_file {
+        let named = of_file(host, file);
+        let fit = named.iter().filter_map(|d| on.candidate_on(host, d));
         return Candidates {
-            fit: of_file(host, file).iter().filter_map(of_branch).collect(),
+            fit: fit.collect(),
             over: Vec::new(),
         };
     }
     let mut fit = Vec::with_capacity(16);
-    fit.extend(
-        host.own_drivers
-            .iter()
-            .copied()
-            .filter(accepted)
-            .filter_map(|d| of_branch(&d)),
-    );
-    let is_possible = |branch: &DriverBranch| {
-        request.driver.may_accept(branch.branch)
-            && on
-                .kinds
-                .iter()
-                .all(|(_, card)| card.is_served_by(branch.branch))
-    };
-    for (branch, runfiles) in host
-        .published
-        .runfiles_by_branch()
-        .filter(|(branch, _)| is_possible(branch))
-    {
-        for driver in runfiles.map(by_runfile).filter(accepted) {
-            match on.candidate(&driver, branch) {
-                Ok(newest) => {
-                    fit.push(newest);
-                    break;
-                }
-                Err(refusal) if refusal.is_of_branch() => break,
-                Err(_) => {}
-            }
-        }
-    }
-    for candidate in host
-        .published
-        .bundles()
-        .map(in_bundle)
-        .filter(accepted)
-        .filter_map(|d| of_branch(&d))
-    {
+    let own = host.own_drivers.iter().filter(|driver| on.accepts(driver));
+    fit.extend(own.filter_map(|driver| on.candidate_on(host, driver)));
+    on.add_runfiles(host, &mut fit);
+    let bundles = host.published.bundles().map(in_bundle);
+    let bundles = bundles.filter(|driver| on.accepts(driver));
+    for candidate in bundles.filter_map(|driver| on.candidate_on(host, &driver)) {
         match fit.iter_mut().find(|c| differ_in_age_only(c, &candidate)) {
             Some(newest) if newest.version < candidate.version => *newest = candidate,
             Some(_) => {}
@@ -316,10 +307,6 @@ pub(crate) fn refused<'a>(
     chosen: Option<DriverVersion>,
 ) -> Vec<(DriverVersion, Refusal)> {
     let on = Examination::new(host, request, cards);
-    let is_meant = |version: DriverVersion| match chosen {
-        Some(chosen) => version > chosen,
-        None => request.driver.accepts(version),
-    };
     let mut refused = Vec::with_capacity(64);
     let others: Vec<_> = match &request.driver_file {
         Some(file) => of_file(host, file),
@@ -330,7 +317,8 @@ pub(crate) fn refused<'a>(
             .chain(host.published.bundles().map(in_bundle))
             .collect(),
     };
-    for driver in others.into_iter().filter(|driver| is_meant(driver.0)) {
+    let others = others.into_iter();
+    for driver in others.filter(|driver| is_meant(request, chosen, driver.0)) {
         let branch = host.database.branch(driver.0.branch);
         refused
             .extend(branch.and_then(|branch| Some((driver.0, on.verdict(&driver, branch).err()?))));
@@ -339,48 +327,42 @@ pub(crate) fn refused<'a>(
         return refused;
     }
     // Newest first.
-    let is_newer =
-        |branch: &DriverBranch| chosen.is_none_or(|chosen| branch.branch >= chosen.branch);
-    let is_asked =
-        |branch: &DriverBranch| chosen.is_some() || request.driver.may_accept(branch.branch);
     let branches = host
         .published
         .runfiles_by_branch()
-        .take_while(|(branch, _)| is_newer(branch));
-    for (branch, runfiles) in branches.filter(|(branch, _)| is_asked(branch)) {
+        .take_while(|(branch, _)| chosen.is_none_or(|chosen| branch.branch >= chosen.branch));
+    for (branch, runfiles) in
+        branches.filter(|(branch, _)| chosen.is_some() || request.driver.may_accept(branch.branch))
+    {
         let mut of_branch = None;
-        for driver in runfiles.map(by_runfile).filter(|driver| is_meant(driver.0)) {
+        let runfiles = runfiles.map(by_runfile);
+        for driver in runfiles.filter(|driver| is_meant(request, chosen, driver.0)) {
             let refusal = of_branch.or_else(|| on.verdict(&driver, branch).err());
             of_branch = refusal.filter(|refusal| refusal.is_of_branch());
             refused.extend(refusal.map(|refusal| (driver.0, refusal)));
         }
     }
-    refused.extend(
-        candidates
-            .over
-            .iter()
-            .copied()
-            .filter(|(version, _)| is_meant(*version)),
-    );
+    let over = candidates.over.iter().copied();
+    refused.extend(over.filter(|(version, _)| is_meant(request, chosen, *version)));
     refused
+}
+
+/// Whether the user may ask why this driver is not the chosen one.
+fn is_meant(request: &Request, chosen: Option<DriverVersion>, version: DriverVersion) -> bool {
+    match chosen {
+        Some(chosen) => version > chosen,
+        None => request.driver.accepts(version),
+    }
 }
 
 /// Whether two candidates differ only in version, within one branch.
 fn differ_in_age_only(a: &Candidate, b: &Candidate) -> bool {
-    let kind = |i: &Install| match i {
-        Install::Kept(..) => 0,
-        Install::Packages(_) => 1,
-        Install::Repository(..) => 2,
-        Install::Runfile(_) => 3,
-        Install::CudaRunfile(_) => 4,
-        Install::File => 5,
-    };
-    let same = (a.branch.branch, a.modules, kind(&a.install))
-        == (b.branch.branch, b.modules, kind(&b.install));
-    same && !matches!(
-        a.install,
-        Install::Kept(..) | Install::Packages(_) | Install::Repository(..)
-    )
+    (a.branch.branch, a.modules) == (b.branch.branch, b.modules)
+        && discriminant(&a.install) == discriminant(&b.install)
+        && matches!(
+            a.install,
+            Install::Runfile(_) | Install::CudaRunfile(_) | Install::File
+        )
 }
 
 /// The driver of a runfile that the user named, which is kept where it is installed already.
@@ -452,22 +434,16 @@ pub(crate) fn own_drivers<'a>(
             Install::Kept(method, driver.modules),
         ));
     }
-    // For a release that is not in the database, only its repositories tell which drivers exist.
-    let told = |d: &&Distribution| d.named_as.is_none() || facts.offered.is_some();
     let has_foreign = of_another_system(database, distribution, facts).is_some();
-    for offer in distribution
-        .filter(told)
-        .map(|d| d.drivers.as_slice())
-        .unwrap_or_default()
-    {
+    // For a release that is not in the database, only its repositories tell which drivers exist.
+    let known = distribution.filter(|d| d.named_as.is_none() || facts.offered.is_some());
+    for offer in known.map(|d| d.drivers.as_slice()).unwrap_or_default() {
         if has_foreign && offer.repository.adds.is_some() {
             continue;
         }
         if !offer.signed_modules.is_empty() {
-            let has_modules = |driver: &DriverVersion| {
-                signed_modules(distribution, offer, facts, *driver).is_some()
-            };
-            let version = offered(published, offer, facts).filter(has_modules);
+            let version = offered(published, offer, facts)
+                .filter(|driver| signed_modules(distribution, offer, facts, *driver).is_some());
             all.extend(
                 version.map(|version| (version, Maturity::Production, Install::Packages(offer))),
             );
@@ -491,12 +467,12 @@ pub(crate) fn own_drivers<'a>(
 /// version is not known; one for Linux has no device there.
 pub(crate) fn staying<'a>(host: &KnownHost<'a, '_>) -> Option<Candidate<'a>> {
     let facts = host.facts;
-    let loaded = || facts.loaded_driver()?.parse().ok();
-    let installed = || facts.driver.as_ref().map(|driver| driver.version);
+    let loaded = facts.loaded_driver().and_then(|text| text.parse().ok());
+    let installed = facts.driver.as_ref().map(|driver| driver.version);
     let version = match facts.machine.kind {
-        MachineKind::Container => loaded().or_else(installed),
+        MachineKind::Container => loaded.or(installed),
         MachineKind::Wsl2 => None,
-        _ => installed().or_else(loaded),
+        _ => installed.or(loaded),
     }?;
     let flavour = facts.driver.as_ref().and_then(|driver| driver.modules);
     let (modules, install) = (
@@ -527,12 +503,6 @@ fn offered(published: Published, offer: &DriverOffer, facts: &Facts) -> Option<D
     if !offer.archs.iter().any(|a| a == arch) {
         return None;
     }
-    // If no source names the version: the one expected in a repository that follows the branch.
-    let published = || {
-        offer
-            .version
-            .or_else(|| published.newest_driver(offer.branch))
-    };
     match &facts.offered {
         // Packages of a module stream are hidden until it is enabled, so their absence says
         // nothing.
@@ -552,7 +522,7 @@ fn offered(published: Published, offer: &DriverOffer, facts: &Facts) -> Option<D
                 .filter_map(|package| upstream(&all[package]));
             let first = parts.next();
             let version = if parts.all(|other| Some(other) == first) {
-                first.or_else(published)
+                first.or_else(|| expected(published, offer))
             } else {
                 None
             };
@@ -561,10 +531,17 @@ fn offered(published: Published, offer: &DriverOffer, facts: &Facts) -> Option<D
             version
                 .filter(|version| offer.repository.adds.is_none() || version.branch == offer.branch)
         }
-        _ => published().filter(|_| {
+        _ => expected(published, offer).filter(|_| {
             offer.repository.seen_as.is_empty() || facts.has_enabled(&offer.repository.seen_as)
         }),
     }
+}
+
+/// The version if no source names it: the one expected in a repository that follows the branch.
+fn expected(published: Published, offer: &DriverOffer) -> Option<DriverVersion> {
+    offer
+        .version
+        .or_else(|| published.newest_driver(offer.branch))
 }
 
 /// The repository that an offer's packages come from once it is added, and the version that is
@@ -660,14 +637,29 @@ fn has_companions(
     version: DriverVersion,
     install: &Install,
 ) -> Result<(), Refusal> {
-    let is_there = |companion: &Companion| match install {
+    match on
+        .needed
+        .iter()
+        .find(|companion| !has_companion(on, version, install, companion))
+    {
+        None => Ok(()),
+        Some(missing) => Err(Refusal::NoCompanion(missing.id)),
+    }
+}
+
+fn has_companion(
+    on: &Examination,
+    version: DriverVersion,
+    install: &Install,
+    companion: &Companion,
+) -> bool {
+    match install {
         Install::Packages(offer) => {
             // Of a repository that has every version, lists show the newest.
-            let offered = |name: &String| {
+            offer.companions.get(&companion.id).is_some_and(|name| {
                 offer.signed_for.is_some()
                     || is_offered(on.facts, offer, name, companion.version, version)
-            };
-            offer.companions.get(&companion.id).is_some_and(offered)
+            })
         }
         // Its lists are not known yet.
         Install::Repository(offer, _) => offer.companions.contains_key(&companion.id),
@@ -676,10 +668,6 @@ fn has_companions(
         }
         Install::Kept(Method::Packages, _) => !on.gone.contains(&companion.id),
         Install::Runfile(_) | Install::CudaRunfile(_) | Install::File | Install::Kept(..) => true,
-    };
-    match on.needed.iter().find(|companion| !is_there(companion)) {
-        None => Ok(()),
-        Some(missing) => Err(Refusal::NoCompanion(missing.id)),
     }
 }
 
@@ -812,8 +800,7 @@ fn flavour(
         Install::Kept(_, Some(modules)) => std::slice::from_ref(modules),
         _ => branch.modules.as_slice(),
     };
-    let fits =
-        |f: ModuleFlavour| offered.contains(&f) && request.modules.is_none_or(|asked| asked == f);
+    let asked = request.modules;
     let (open, proprietary) = (ModuleFlavour::Open, ModuleFlavour::Proprietary);
     // NVIDIA develops the open modules: since branch 560 they are the default for every GPU that
     // supports them.
@@ -821,25 +808,26 @@ fn flavour(
         ModuleFlavour::Open => [open, proprietary],
         ModuleFlavour::Proprietary => [proprietary, open],
     };
-    if let Some(chosen) = order
-        .into_iter()
-        .find(|f| fits(*f) && cards.iter().all(|(_, c)| c.modules.contains(f)))
-    {
+    if let Some(chosen) = order.into_iter().find(|f| {
+        offered.contains(f)
+            && asked.is_none_or(|asked| asked == *f)
+            && cards.iter().all(|(_, c)| c.modules.contains(f))
+    }) {
         return Ok(chosen);
     }
-    let without = |flavour| {
-        cards
-            .iter()
-            .find(|(_, c)| !c.modules.contains(&flavour))
-            .map(|(n, _)| *n)
-    };
-    if let (Some(open_only), Some(old)) = (without(proprietary), without(open)) {
+    if let (Some(open_only), Some(old)) = (
+        first_without(cards, proprietary),
+        first_without(cards, open),
+    ) {
         return Err(Refusal::FlavoursExclude(open_only, old));
     }
-    let unserved = |c: &Card| !offered.iter().any(|f| fits(*f) && c.modules.contains(f));
-    let card = cards.iter().find(|(_, c)| unserved(c)).map(|(n, _)| *n);
-    Err(match (request.modules, card) {
-        (Some(asked), _) if !offered.contains(&asked) => without(asked)
+    let unfit = cards.iter().find(|(_, c)| match asked {
+        Some(asked) => !offered.contains(&asked) || !c.modules.contains(&asked),
+        None => !offered.iter().any(|f| c.modules.contains(f)),
+    });
+    let card = unfit.map(|(n, _)| *n);
+    Err(match (asked, card) {
+        (Some(asked), _) if !offered.contains(&asked) => first_without(cards, asked)
             .map_or(Refusal::FlavourNotOffered(asked), |card| {
                 Refusal::FlavourUnfit(card, asked)
             }),
@@ -847,6 +835,12 @@ fn flavour(
         (None, Some(card)) => Refusal::NoFlavour(card, branch.branch),
         (asked, None) => Refusal::FlavourNotOffered(asked.unwrap_or(branch.default_modules)),
     })
+}
+
+/// The first GPU that does not run with such modules.
+fn first_without(cards: &[(usize, &Card)], flavour: ModuleFlavour) -> Option<usize> {
+    let card = cards.iter().find(|(_, c)| !c.modules.contains(&flavour));
+    card.map(|(n, _)| *n)
 }
 
 /// Whether NVIDIA no longer supports its branch: by the published end of life, otherwise after a
@@ -858,14 +852,16 @@ pub fn is_over(candidate: &Candidate, today: &str) -> bool {
         return end.as_str() < &today[..end.len().min(today.len())];
     }
     // Until the same day of the next year.
-    let year = |date: &str| date.get(..4).and_then(|y| y.parse::<u16>().ok());
-    match (branch.latest_release.as_deref(), year(today)) {
-        (Some(last), Some(now)) => match year(last) {
-            Some(then) => (then + 1, &last[4..]) < (now, &today[4..]),
-            None => true,
-        },
+    let last = branch.latest_release.as_deref().and_then(year_and_day);
+    match (last, year_and_day(today)) {
+        (Some((year, day)), Some(today)) => (year + 1, day) < today,
         _ => true,
     }
+}
+
+fn year_and_day(date: &str) -> Option<(u16, &str)> {
+    let (year, day) = date.split_at_checked(4)?;
+    Some((year.parse().ok()?, day))
 }
 
 /// The order of preference: the smallest value first. With Secure Boot on and no key of the user's,
@@ -877,15 +873,11 @@ fn rank<'c>(
     secure: bool,
     desktop: bool,
 ) -> impl Ord + use<'c> {
-    let kept = c.is_kept() && keeps_driver(request);
+    let kept = stays(c, request);
     let is_built = !c.install.is_signed();
-    let steady = u8::from(!matches!(
-        c.branch.kind,
-        BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy
-    ));
     let tier = match request.prefer {
         Prefer::Latest => 0,
-        Prefer::Stable | Prefer::LongestSupport => steady,
+        Prefer::Stable | Prefer::LongestSupport => u8::from(!is_steady(c)),
     };
     let life = match request.prefer {
         Prefer::LongestSupport => Reverse(c.branch.end_of_life.as_deref()),
@@ -918,18 +910,11 @@ fn rank<'c>(
 
 /// Why a newer candidate that fits was not chosen: the first preference in which it differs.
 pub(crate) fn outranked(chosen: &Candidate, other: &Candidate, request: &Request) -> Refusal {
-    let is_kept = |c: &Candidate| c.is_kept() && keeps_driver(request);
-    let steady = |c: &Candidate| {
-        matches!(
-            c.branch.kind,
-            BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy
-        )
-    };
-    if is_kept(chosen) && !is_kept(other) {
+    if stays(chosen, request) && !stays(other, request) {
         Refusal::Installed
     } else if chosen.install.is_signed() && !other.install.is_signed() {
         Refusal::Unsigned
-    } else if request.prefer != Prefer::Latest && steady(chosen) && !steady(other) {
+    } else if request.prefer != Prefer::Latest && is_steady(chosen) && !is_steady(other) {
         Refusal::NotProductionBranch
     } else if chosen.branch.branch != other.branch.branch {
         Refusal::ShorterLife
@@ -959,15 +944,12 @@ const NO_DRIVER: DriverVersion = DriverVersion {
 /// Why no driver fits: the refusal of the newest requested candidate that came nearest.
 pub(crate) fn none_fits(refused: &[(DriverVersion, Refusal)], context: &Explanation) -> Conflict {
     let cards = context.cards;
-    let excluded = |old: usize| {
-        let newer = |new: &Rc<Card>| {
-            cards[old]
-                .last_branch
-                .is_some_and(|last| new.first_branch.is_some_and(|f| f > last))
-        };
-        cards.iter().position(newer).map(|new| (old, new))
-    };
-    if let Some((old, new)) = (0..cards.len()).find_map(excluded) {
+    let excluded = cards.iter().enumerate().find_map(|(old, card)| {
+        let last = card.last_branch?;
+        let new = { cards.iter() }.position(|new| new.first_branch.is_some_and(|f| f > last));
+        Some((old, new?))
+    });
+    if let Some((old, new)) = excluded {
         let explained =
             Refusal::BranchesExclude(old, new).explain(&Subject::Driver(NO_DRIVER), context);
         let sentence = format!("no driver supports all GPUs: {}", explained.sentence);
@@ -976,29 +958,10 @@ pub(crate) fn none_fits(refused: &[(DriverVersion, Refusal)], context: &Explanat
             ..Conflict::new(explained.rule, sentence)
         };
     }
-    // How many rules were passed before: the later a rule is examined, the nearer the candidate.
-    let near = |refusal: Refusal| match refusal {
-        Refusal::PreRelease(_) | Refusal::OldKernel(_) => 6,
-        Refusal::NoCompanion(_) => 5,
-        Refusal::NoSum(_) => 4,
-        Refusal::NotPackaged
-        | Refusal::NotInRepository
-        | Refusal::RepositoryNeedsAnother
-        | Refusal::Packaged => 3,
-        Refusal::FlavoursExclude(..)
-        | Refusal::FlavourUnfit(..)
-        | Refusal::FlavourNotOffered(_)
-        | Refusal::NoFlavour(..) => 2,
-        Refusal::AfterLastBranch(..)
-        | Refusal::BeforeFirstBranch(..)
-        | Refusal::NotListed(..)
-        | Refusal::NotYetListed(..) => 1,
-        _ => 0,
-    };
     let wanted = refused
         .iter()
-        .filter(|(v, r)| context.request.driver.accepts(*v) && near(*r) > 0);
-    if let Some((version, refusal)) = wanted.max_by_key(|(v, r)| (near(*r), *v)) {
+        .filter(|(v, r)| context.request.driver.accepts(*v) && rules_passed(*r) > 0);
+    if let Some((version, refusal)) = wanted.max_by_key(|(v, r)| (rules_passed(*r), *v)) {
         let is_named = matches!(context.request.driver, Want::Meeting(_));
         if let Some((asked, lacking)) = refusal.of_method(context).filter(|_| !is_named) {
             let sentence = format!("{asked}, but {lacking}");
@@ -1020,4 +983,38 @@ pub(crate) fn none_fits(refused: &[(DriverVersion, Refusal)], context: &Explanat
         RuleId::DriverWanted,
         format!("no driver {} for {who} is known", context.request.driver),
     )
+}
+
+/// Whether it is installed, and is not to be replaced.
+fn stays(candidate: &Candidate, request: &Request) -> bool {
+    candidate.is_kept() && keeps_driver(request)
+}
+
+fn is_steady(candidate: &Candidate) -> bool {
+    matches!(
+        candidate.branch.kind,
+        BranchKind::LongTerm | BranchKind::Production | BranchKind::Legacy
+    )
+}
+
+/// How many rules were passed before: the later a rule is examined, the nearer the candidate.
+fn rules_passed(refusal: Refusal) -> u8 {
+    match refusal {
+        Refusal::PreRelease(_) | Refusal::OldKernel(_) => 6,
+        Refusal::NoCompanion(_) => 5,
+        Refusal::NoSum(_) => 4,
+        Refusal::NotPackaged
+        | Refusal::NotInRepository
+        | Refusal::RepositoryNeedsAnother
+        | Refusal::Packaged => 3,
+        Refusal::FlavoursExclude(..)
+        | Refusal::FlavourUnfit(..)
+        | Refusal::FlavourNotOffered(_)
+        | Refusal::NoFlavour(..) => 2,
+        Refusal::AfterLastBranch(..)
+        | Refusal::BeforeFirstBranch(..)
+        | Refusal::NotListed(..)
+        | Refusal::NotYetListed(..) => 1,
+        _ => 0,
+    }
 }

@@ -9,7 +9,7 @@ use super::refusal::{
 };
 use super::{Card, Method, Rejection, ToolkitMethod};
 use gpusetup_database::compat::{
-    AddOnId, AddOnRange, Architecture, CompanionId, CudaRelease, DriverBranch, Maturity,
+    AddOnId, AddOnRange, Architecture, CompanionId, CudaRelease, DriverBranch, JetPack, Maturity,
     ModuleFlavour, SourceId,
 };
 use gpusetup_database::version::{ComputeCapability, CudaVersion, DriverVersion, Want};
@@ -628,16 +628,13 @@ impl Explainer<'_, '_> {
     fn not_for_board(&self, card: usize, first: Option<CudaVersion>) -> Explained {
         let platform = self.card(card).and_then(|c| c.embedded.as_deref());
         let platform = platform.unwrap_or("the board");
-        let jetpack = || {
-            let database = self.context.database;
-            let found = database.first_jetpack_with_sbsa(self.capability(card)?)?;
-            Some(&found.jetpack)
-        };
+        let (database, capability) = (self.context.database, self.capability(card));
+        let jetpack = capability.and_then(|board| database.first_jetpack_with_sbsa(board));
         let sentence = if let Some(first) = first {
             text!("CUDA {first} is the first toolkit for servers (sbsa) that supports {platform}")
-        } else if let Some(first) = jetpack() {
+        } else if let Some(JetPack { jetpack, .. }) = jetpack {
             text!(
-                "toolkits for servers (sbsa) support {platform} from JetPack {first} on, which this host is not \
+                "toolkits for servers (sbsa) support {platform} from JetPack {jetpack} on, which this host is not \
                  known to have. There, install one from NVIDIA's CUDA repository, otherwise the toolkit of JetPack"
             )
         } else {

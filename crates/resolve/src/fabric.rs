@@ -20,19 +20,19 @@ pub struct Joined<'a> {
 impl<'a> Joined<'a> {
     /// None for a host without NVSwitches, as far as known.
     pub fn of(database: &'a Database, facts: &Facts) -> Option<Self> {
-        let fabrics = || database.fabrics.iter();
+        let mut fabrics = database.fabrics.iter();
         if let Some(first) = facts.nvswitches.first() {
             let bridge = device(&first.pci_id).and_then(|id| database.nvswitch(id));
             let fabric = match bridge {
-                Some(bridge) => fabrics().find(|f| f.generation == bridge.generation),
-                None => fabrics().find(|f| f.vital_product_data.is_some()),
+                Some(bridge) => fabrics.find(|f| f.generation == bridge.generation),
+                None => fabrics.find(|f| f.vital_product_data.is_some()),
             };
             return fabric.map(|fabric| Self {
                 fabric,
                 seen: facts.nvswitches.len(),
             });
         }
-        fabrics()
+        fabrics
             .find(|f| shows(database, f, facts))
             .map(|fabric| Self { fabric, seen: 0 })
     }
@@ -61,14 +61,12 @@ impl<'a> Joined<'a> {
 /// Whether the GPUs imply switches although none was seen. On a real host, switches on the PCI bus
 /// would have been seen.
 fn shows(database: &Database, fabric: &Fabric, facts: &Facts) -> bool {
-    let among =
-        |ids: &[PciDevice], gpu: &Gpu| device(&gpu.pci_id).is_some_and(|id| ids.contains(&id));
     let of_boards: Vec<_> = facts
         .gpus
         .iter()
-        .filter(|gpu| among(&fabric.gpus, gpu))
+        .filter(|gpu| is_one_of(&fabric.gpus, gpu))
         .collect();
-    if matches!(of_boards[..], [only] if among(&fabric.unjoined_if_single, only)) {
+    if matches!(of_boards[..], [only] if is_one_of(&fabric.unjoined_if_single, only)) {
         return false;
     }
     let on_bus = database
@@ -98,12 +96,12 @@ fn device(pci_id: &str) -> Option<PciDevice> {
 /// Whether an installed companion fits a driver. One whose version only the package manager knows
 /// is taken to fit; doctor compares it.
 pub fn fits(installed: &InstalledCompanion, companion: &Companion, driver: DriverVersion) -> bool {
-    let accepts = |version: &String| {
-        version
-            .parse()
-            .is_ok_and(|version| companion.version.accepts(version, driver))
-    };
-    companion.version == VersionRule::Own || installed.version.as_ref().is_none_or(accepts)
+    companion.version == VersionRule::Own
+        || installed.version.as_ref().is_none_or(|version| {
+            version
+                .parse()
+                .is_ok_and(|version| companion.version.accepts(version, driver))
+        })
 }
 
 /// The package of a companion that a repository of the host has for an installed driver; none if no
@@ -140,16 +138,15 @@ fn beside<'a>(
     companion: &Companion,
     driver: DriverVersion,
 ) -> impl Iterator<Item = (&'a DriverOffer, &'a str)> {
-    let of_branch = move |offer: &&DriverOffer| {
-        let marks = &offer.repository.seen_as;
-        offer.branch == driver.branch
-            && offer.archs.contains(&facts.machine.arch)
-            && (marks.is_empty() || facts.has_enabled(marks))
-    };
     let offers = distribution
         .into_iter()
         .flat_map(|of| &of.drivers)
-        .filter(of_branch);
+        .filter(move |offer| {
+            let marks = &offer.repository.seen_as;
+            offer.branch == driver.branch
+                && offer.archs.contains(&facts.machine.arch)
+                && (marks.is_empty() || facts.has_enabled(marks))
+        });
     offers.filter_map(|offer| Some((offer, offer.companions.get(&companion.id)?.as_str())))
 }
 
@@ -168,4 +165,8 @@ pub(crate) fn is_offered(
             .is_some_and(|has| rule.accepts(has, driver)),
         _ => true,
     }
+}
+
+fn is_one_of(ids: &[PciDevice], gpu: &Gpu) -> bool {
+    device(&gpu.pci_id).is_some_and(|id| ids.contains(&id))
 }

@@ -6,7 +6,7 @@ use gpusetup_database::compat::{
     Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, build_label,
     framework_and_version, named_cuda, package_of, without_label,
 };
-use gpusetup_database::version::{AddOnVersion, Want, dotted};
+use gpusetup_database::version::{AddOnVersion, CudaVersion, Want, dotted};
 use gpusetup_host::Facts;
 use gpusetup_text::ids::RuleId;
 use std::rc::Rc;
@@ -50,11 +50,10 @@ pub(crate) fn releases_meant(database: &Database, frameworks: &[String]) -> Vec<
             || version.starts_with(['<', '>', '~', '^', '!'])
             || version.contains(',');
         let package = package_of(text);
-        let named = |r: &FrameworkRelease| format!("{package}=={}", r.version);
         let mut meant: Vec<String> = database
             .framework_releases(text)
             .filter(|_| is_open)
-            .map(named)
+            .map(|r| format!("{package}=={}", r.version))
             .collect();
         if meant.is_empty() {
             let exact = version
@@ -95,13 +94,15 @@ pub(crate) fn combinations<'a>(
         .collect::<Result<Vec<_>, _>>()?;
     let mut choices: Vec<Choice> = vec![Vec::new()];
     for wish in &wishes {
-        let with = |choice: Choice<'a>| {
-            wish.builds
-                .iter()
-                .map(|b| [choice.as_slice(), &[*b]].concat())
-                .collect::<Vec<Choice>>()
-        };
-        choices = choices.into_iter().flat_map(with).collect();
+        choices = choices
+            .into_iter()
+            .flat_map(|choice| {
+                wish.builds
+                    .iter()
+                    .map(|b| [choice.as_slice(), &[*b]].concat())
+                    .collect::<Vec<Choice>>()
+            })
+            .collect();
     }
     beside(database, &wishes, &mut choices)?;
     // A toolkit has one major version and one cuDNN.
@@ -131,18 +132,17 @@ pub(crate) fn combinations<'a>(
         }
     }
     // A refusal is about the first: not about a build for CUDA 13 if CUDA 12.4 was asked for.
-    let asked = |major: u16| {
-        database
-            .cuda
-            .iter()
-            .any(|c| c.version.major == major && request.cuda.accepts(c.version))
-    };
     if request.cuda.is_required() {
         choices.sort_by_key(|choice| {
             !choice
                 .iter()
                 .filter_map(|build| cuda_major(build))
-                .all(asked)
+                .all(|major| {
+                    database
+                        .cuda
+                        .iter()
+                        .any(|c| c.version.major == major && request.cuda.accepts(c.version))
+                })
         });
     }
     Ok(choices
@@ -153,26 +153,28 @@ pub(crate) fn combinations<'a>(
 
 /// Refuses two releases of one framework: a Python environment has one.
 fn named_once(frameworks: &[String]) -> Result<(), Conflict> {
-    let name = |text: &String| framework_and_version(text).0.trim().to_lowercase();
-    let again = |(at, text): &(usize, &String)| {
+    let Some((_, twice)) = frameworks.iter().enumerate().find(|(at, text)| {
         frameworks[..*at]
             .iter()
-            .any(|other| name(other) == name(text))
-    };
-    let Some((_, twice)) = frameworks.iter().enumerate().find(again) else {
+            .any(|other| lowercase_name(other) == lowercase_name(text))
+    }) else {
         return Ok(());
     };
     let all: Vec<_> = frameworks
         .iter()
-        .filter(|text| name(text) == name(twice))
+        .filter(|text| lowercase_name(text) == lowercase_name(twice))
         .map(String::as_str)
         .collect();
     let sentence = format!(
         "--for names {} more than once ({}); one environment has one release",
-        name(twice),
+        lowercase_name(twice),
         all.join(", ")
     );
     Err(Conflict::request(sentence).hint("plan for each environment separately"))
+}
+
+fn lowercase_name(text: &str) -> String {
+    framework_and_version(text).0.trim().to_lowercase()
 }
 
 /// The CUDA major version of the toolkit; none for a build that uses no toolkit.
@@ -197,16 +199,13 @@ fn beside(database: &Database, wishes: &[Wish], choices: &mut Vec<Choice>) -> Re
         };
         choices.retain(|choice| choice[at].takes(choice[leads].cuda));
         if choices.is_empty() {
-            let series = |wish: &Wish| {
+            let [own, leaders] = [wish, &wishes[leads]].map(|wish| {
                 let all: Vec<_> = wish.builds.iter().map(|b| cuda_range(b)).collect();
                 format!("{} for CUDA {}", wish.text, all.join(", "))
-            };
+            });
             let sentence = format!(
-                "{} must be built for the same CUDA as {}, but no builds match: {}; {}",
-                wish.framework.title,
-                leader.title,
-                series(wish),
-                series(&wishes[leads])
+                "{} must be built for the same CUDA as {}, but no builds match: {own}; {leaders}",
+                wish.framework.title, leader.title
             );
             let conflict = Conflict::new(RuleId::FrameworksTogether, sentence);
             return Err(together(wish, leader).map_or(conflict.clone(), |hint| conflict.hint(hint)));
@@ -226,12 +225,11 @@ fn unaccompanied(wish: &Wish, leader: &Framework) -> Conflict {
 
 /// The newest release of the framework with which an extension works.
 fn together(wish: &Wish, leader: &Framework) -> Option<String> {
-    let goes = |r: &&FrameworkRelease| {
+    let release = leader.releases.iter().find(|r| {
         r.builds
             .first()
             .is_some_and(|b| wish.builds.iter().any(|w| w.takes(b.cuda)))
-    };
-    let release = leader.releases.iter().find(goes)?;
+    })?;
     Some(format!(
         "name both: --for {}=={},{}",
         leader.name, release.version, wish.text
@@ -304,48 +302,14 @@ fn wish<'a>(
         request,
         text,
     )?;
-    let unfit = |b: &FrameworkBuild| cards.iter().find(|card| card.lacks_kernels_in(b));
-    let runs: Vec<_> = builds
+    let (runs, lacking): (Vec<_>, Vec<_>) = builds
         .iter()
         .copied()
-        .filter(|b| unfit(b).is_none())
-        .collect();
-    if let (true, Some(card)) = (runs.is_empty(), builds.iter().find_map(|b| unfit(b))) {
-        let capability = card.capability.map(|c| c.to_string()).unwrap_or_default();
-        let kernels = |b: &FrameworkBuild| {
-            let end = |c: Option<_>, open: &str| {
-                c.map_or(
-                    open.to_owned(),
-                    |c: gpusetup_database::version::ComputeCapability| c.to_string(),
-                )
-            };
-            let majors = b
-                .without_kernels_for
-                .iter()
-                .map(|major| format!(" without {major}.x"));
-            let single = b
-                .without_capabilities
-                .iter()
-                .map(|capability| format!(" without {capability}"));
-            let without: Vec<_> = majors.chain(single).collect();
-            let (from, to) = (
-                end(b.lowest_capability, "?"),
-                end(b.highest_capability, "newest"),
-            );
-            format!("{from} to {to}{} (CUDA {})", without.concat(), b.cuda)
-        };
-        let sentence = format!(
-            "no build of {} {} supports {} (compute capability {capability}). Supported: {}",
-            framework.title,
-            release.version,
-            card.name,
-            builds
-                .iter()
-                .map(|b| kernels(b))
-                .collect::<Vec<_>>()
-                .join(", ")
-        );
-        return Err(Conflict::new(RuleId::FrameworkRunsOnGpu, sentence));
+        .partition(|build| !cards.iter().any(|card| card.lacks_kernels_in(build)));
+    if let (true, Some(build)) = (runs.is_empty(), lacking.first())
+        && let Some(card) = cards.iter().find(|card| card.lacks_kernels_in(build))
+    {
+        return Err(without_kernels(framework, release, &builds, card));
     }
     loads(facts, framework, release, request)?;
     Ok(Wish {
@@ -360,29 +324,16 @@ fn wish<'a>(
 fn unknown(database: &Database, request: &Request, text: &str) -> Conflict {
     let (name, _) = framework_and_version(text);
     let sentence = format!("no framework is called `{name}` (--for)");
-    let instead = |meant: &str| {
-        let other = |wish: &String| if wish == text { meant } else { wish }.to_owned();
-        let mut frameworks: Vec<_> = request.frameworks.iter().map(other).collect();
-        frameworks.dedup();
-        Hint::asking(
-            "",
-            Request {
-                frameworks,
-                ..request.clone()
-            },
-        )
-    };
     if let Some(with) = database.framework_released_with(name) {
         let sentence = format!(
             "{name} is released with {} and needs the same CUDA: plan for that",
             with.title
         );
-        return Conflict::request(sentence).hint(instead(&with.name));
+        return Conflict::request(sentence).hint(asking_instead(request, text, &with.name));
     }
     let conflict = match meant(database, text) {
-        Some(meant) => {
-            Conflict::request(format!("{sentence}; did you mean {meant}?")).hint(instead(&meant))
-        }
+        Some(meant) => Conflict::request(format!("{sentence}; did you mean {meant}?"))
+            .hint(asking_instead(request, text, &meant)),
         None => {
             let known: Vec<_> = database
                 .frameworks
@@ -418,12 +369,11 @@ fn meant(database: &Database, text: &str) -> Option<String> {
         })
     });
     // `numba` for `numba-cuda`
-    let longer = |f: &&Framework| {
-        f.name
-            .strip_prefix(&small)
-            .is_some_and(|rest| rest.starts_with('-'))
-    };
-    if let Some(longer) = database.frameworks.iter().find(longer) {
+    let longer = database.frameworks.iter().find(|f| {
+        let rest = f.name.strip_prefix(&small);
+        rest.is_some_and(|rest| rest.starts_with('-'))
+    });
+    if let Some(longer) = longer {
         return Some(format!("{}{version}", longer.name));
     }
     let most = small.chars().count() / 3;
@@ -456,14 +406,14 @@ fn published<'a>(
     );
     let conflict = Conflict::new(RuleId::FrameworkPublished, sentence);
     // The nearest newer release has most of what the user wants; otherwise the newest.
-    let is_for = |r: &&FrameworkRelease| r.builds.iter().any(|b| b.is_for(arch));
     let newer = framework
         .releases
         .iter()
-        .take_while(|r| r.version != release.version)
-        .filter(is_for)
-        .last();
-    let other = newer.or_else(|| framework.releases.iter().find(is_for));
+        .position(|r| r.version == release.version);
+    let newer = newer.unwrap_or(framework.releases.len());
+    let (newer, older) = framework.releases.split_at(newer);
+    let others = newer.iter().rev().chain(older);
+    let other = { others }.find(|r| r.builds.iter().any(|b| b.is_for(arch)));
     let other = other.map(|r| {
         format!(
             "{} {} supports CUDA on {arch}: --for {0}=={1}",
@@ -489,18 +439,17 @@ fn labelled<'a>(
     let Some(label) = build_label(text) else {
         return of_named_cuda(builds, framework, release, text);
     };
-    let of = |build: &FrameworkBuild| format!("cu{}{}", build.cuda.major, build.cuda.minor);
     let meant: Vec<_> = builds
         .iter()
         .copied()
-        .filter(|build| of(build).eq_ignore_ascii_case(label))
+        .filter(|build| label_of(build).eq_ignore_ascii_case(label))
         .collect();
     if !meant.is_empty() {
         return Ok(meant);
     }
     let known: Vec<_> = builds
         .iter()
-        .map(|build| format!("+{}", of(build)))
+        .map(|build| format!("+{}", label_of(build)))
         .collect();
     let sentence = format!(
         "{} {} has no build +{label} with CUDA; its builds are {}",
@@ -508,23 +457,38 @@ fn labelled<'a>(
         release.version,
         known.join(", ")
     );
-    let plain = |wish: &String| {
-        if wish == text {
-            without_label(wish)
-        } else {
-            wish
-        }
-        .to_owned()
-    };
-    let frameworks = request.frameworks.iter().map(plain).collect();
     let hint = Hint::asking(
         "with one of them",
         Request {
-            frameworks,
+            frameworks: replaced(request, text, without_label(text)),
             ..request.clone()
         },
     );
     Err(Conflict::new(RuleId::FrameworkPublished, sentence).hint(hint))
+}
+
+fn label_of(build: &FrameworkBuild) -> String {
+    format!("cu{}{}", build.cuda.major, build.cuda.minor)
+}
+
+/// The requested frameworks with another one instead of `text`.
+fn replaced(request: &Request, text: &str, other: &str) -> Vec<String> {
+    let wishes = request.frameworks.iter();
+    wishes
+        .map(|wish| if wish == text { other } else { wish }.to_owned())
+        .collect()
+}
+
+fn asking_instead(request: &Request, text: &str, other: &str) -> Hint {
+    let mut frameworks = replaced(request, text, other);
+    frameworks.dedup();
+    Hint::asking(
+        "",
+        Request {
+            frameworks,
+            ..request.clone()
+        },
+    )
 }
 
 /// The builds for the CUDA that the package's name or its extras have: those of `jax[cuda13]` are
@@ -538,11 +502,14 @@ fn of_named_cuda<'a>(
     let Some(named) = named_cuda(text) else {
         return Ok(builds);
     };
-    let is_it = |build: &&FrameworkBuild| {
-        let (major, minor) = (build.cuda.major, build.cuda.minor);
-        named == major || named == 10 * major + minor
-    };
-    let meant: Vec<_> = builds.iter().copied().filter(is_it).collect();
+    let meant: Vec<_> = builds
+        .iter()
+        .copied()
+        .filter(|build| {
+            let (major, minor) = (build.cuda.major, build.cuda.minor);
+            named == major || named == 10 * major + minor
+        })
+        .collect();
     if !meant.is_empty() {
         return Ok(meant);
     }
@@ -571,11 +538,10 @@ fn otherwise(release: &FrameworkRelease, request: &Request) -> Vec<Hint> {
         components: Vec::new(),
         ..request.clone()
     };
-    let driver = || Hint::asking("for a container", request.driver_alone());
     let mut hints: Vec<_> = request
         .driver
         .is_wanted()
-        .then(driver)
+        .then(|| Hint::asking("for a container", request.driver_alone()))
         .into_iter()
         .collect();
     if let Some(build) = release.builds.first() {
@@ -602,9 +568,8 @@ fn loads(
     let Some(have) = facts.glibc.as_deref() else {
         return Ok(());
     };
-    let needed = |r: &FrameworkRelease| r.glibc_min.get(&facts.machine.arch).cloned();
-    let too_new = |r: &FrameworkRelease| needed(r).filter(|min| dotted(have) < dotted(min));
-    let Some(min) = too_new(release) else {
+    let min = release.glibc_min.get(&facts.machine.arch);
+    let Some(min) = min.filter(|min| dotted(have) < dotted(min)) else {
         return Ok(());
     };
     let sentence = format!(
@@ -620,11 +585,6 @@ fn loads(
 /// The known versions nearest to an unknown one.
 fn nearest<'k>(known: &[&'k str], wanted: &str) -> Vec<&'k str> {
     const AROUND: usize = 5;
-    let numbers = |v: &str| {
-        v.split('.')
-            .map_while(|n| n.parse::<u32>().ok())
-            .collect::<Vec<_>>()
-    };
     // Newest first: the first version that is not newer is where the unknown one would be.
     let at = known
         .iter()
@@ -634,6 +594,13 @@ fn nearest<'k>(known: &[&'k str], wanted: &str) -> Vec<&'k str> {
         .saturating_sub(AROUND / 2)
         .min(known.len().saturating_sub(AROUND));
     known[from..known.len().min(from + AROUND)].to_vec()
+}
+
+fn numbers(version: &str) -> Vec<u32> {
+    version
+        .split('.')
+        .map_while(|number| number.parse().ok())
+        .collect()
 }
 
 /// The request for one choice of builds: the highest CUDA series that any build starts with,
@@ -651,29 +618,7 @@ fn combined(
     let (brings, uses): (Choice, Choice) = choice
         .iter()
         .partition(|b| b.needs == FrameworkNeeds::Driver);
-    let asked =
-        request.cuda.is_required() || request.cudnn.is_required() || !request.components.is_empty();
-    let cuda = match (uses.iter().map(|b| b.first_toolkit()).max(), &request.cuda) {
-        (_, Want::Nothing) => Want::Nothing,
-        (None, Want::Best) if request.driver.is_wanted() && !asked => Want::Nothing,
-        (None, mine) => mine.clone(),
-        (Some(first), mine) => {
-            let range = format!(">={first}, <{}", first.major + 1);
-            match mine {
-                // A requested toolkit may be newer than the builds, within their major version.
-                Want::Meeting(r) => meeting(&format!("{r}, {range}")),
-                Want::Best if uses.iter().any(|b| b.cuda_min.is_none()) => {
-                    let series = first.series();
-                    meeting(&if first == series {
-                        format!("={series}")
-                    } else {
-                        format!("={series}, >={first}")
-                    })
-                }
-                _ => meeting(&range),
-            }
-        }
-    };
+    let cuda = toolkit_for(request, &uses);
     let open = choice
         .iter()
         .all(|b| b.cudnn.is_none() || b.cudnn_min.is_some());
@@ -697,30 +642,13 @@ fn combined(
         .map(|b| b.cuda.series())
         .chain(from_packages.map(|b| b.first_cuda()))
         .max();
-    let caution = |(wish, build): (&Wish, &&FrameworkBuild)| {
-        let concerns = |from| {
-            cards
-                .iter()
-                .any(|card| card.capability.is_some_and(|have| have >= from))
-        };
-        let concerning = build
-            .cautions
-            .iter()
-            .filter(|caution| concerns(caution.from));
+    let highest = cards.iter().filter_map(|card| card.capability).max();
+    let cautions = wishes.iter().zip(choice).flat_map(|(wish, build)| {
+        let concerning = build.cautions.iter();
         concerning
-            .map(|caution| format!("{}: {}", wish.text, caution.text))
-            .collect::<Vec<_>>()
-    };
-    let python = |(wish, build): (&Wish, &&FrameworkBuild)| {
-        PythonPackage::of(
-            database,
-            wish.framework,
-            wish.release,
-            build,
-            wish.text,
-            &facts.machine.arch,
-        )
-    };
+            .filter(|caution| highest.is_some_and(|have| have >= caution.from))
+            .map(move |caution| format!("{}: {}", wish.text, caution.text))
+    });
     Combination {
         request: Request {
             cuda,
@@ -740,8 +668,21 @@ fn combined(
             .cloned()
             .collect::<Vec<_>>()
             .join(", "),
-        cautions: wishes.iter().zip(choice).flat_map(caution).collect(),
-        python: wishes.iter().zip(choice).map(python).collect(),
+        cautions: cautions.collect(),
+        python: wishes
+            .iter()
+            .zip(choice)
+            .map(|(wish, build)| {
+                PythonPackage::of(
+                    database,
+                    wish.framework,
+                    wish.release,
+                    build,
+                    wish.text,
+                    &facts.machine.arch,
+                )
+            })
+            .collect(),
     }
 }
 
@@ -810,4 +751,72 @@ where
     Want<V>: std::str::FromStr,
 {
     text.parse().unwrap_or(Want::Best)
+}
+
+/// The toolkit that these builds use.
+fn toolkit_for(request: &Request, uses: &Choice) -> Want<CudaVersion> {
+    let asked =
+        request.cuda.is_required() || request.cudnn.is_required() || !request.components.is_empty();
+    match (uses.iter().map(|b| b.first_toolkit()).max(), &request.cuda) {
+        (_, Want::Nothing) => Want::Nothing,
+        (None, Want::Best) if request.driver.is_wanted() && !asked => Want::Nothing,
+        (None, mine) => mine.clone(),
+        (Some(first), mine) => {
+            let range = format!(">={first}, <{}", first.major + 1);
+            match mine {
+                // A requested toolkit may be newer than the builds, within their major version.
+                Want::Meeting(r) => meeting(&format!("{r}, {range}")),
+                Want::Best if uses.iter().any(|b| b.cuda_min.is_none()) => {
+                    let series = first.series();
+                    meeting(&if first == series {
+                        format!("={series}")
+                    } else {
+                        format!("={series}, >={first}")
+                    })
+                }
+                _ => meeting(&range),
+            }
+        }
+    }
+}
+
+/// The refusal of a release none of whose builds has kernels for a GPU.
+fn without_kernels(
+    framework: &Framework,
+    release: &FrameworkRelease,
+    builds: &[&FrameworkBuild],
+    card: &Card,
+) -> Conflict {
+    let capability = card.capability.map(|c| c.to_string()).unwrap_or_default();
+    let supported: Vec<_> = builds.iter().map(|build| kernels(build)).collect();
+    let sentence = format!(
+        "no build of {} {} supports {} (compute capability {capability}). Supported: {}",
+        framework.title,
+        release.version,
+        card.name,
+        supported.join(", ")
+    );
+    Conflict::new(RuleId::FrameworkRunsOnGpu, sentence)
+}
+
+/// The compute capabilities that a build has kernels for.
+fn kernels(build: &FrameworkBuild) -> String {
+    let majors = build
+        .without_kernels_for
+        .iter()
+        .map(|major| format!(" without {major}.x"));
+    let single = build
+        .without_capabilities
+        .iter()
+        .map(|capability| format!(" without {capability}"));
+    let without: Vec<_> = majors.chain(single).collect();
+    let from = build.lowest_capability.map(|c| c.to_string());
+    let to = build.highest_capability.map(|c| c.to_string());
+    format!(
+        "{} to {}{} (CUDA {})",
+        from.as_deref().unwrap_or("?"),
+        to.as_deref().unwrap_or("newest"),
+        without.concat(),
+        build.cuda
+    )
 }

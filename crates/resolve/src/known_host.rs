@@ -93,11 +93,16 @@ impl<'a, 'f> KnownHost<'a, 'f> {
     ///
     /// If a name is unknown, or no toolkit is requested.
     pub(crate) fn named(&self, request: &Request) -> Result<Rc<[&'a Component]>, Conflict> {
-        let before = |(names, known): &&Named| {
-            *names == request.components && (known.is_empty() || request.cuda.is_wanted())
-        };
-        if let Some((_, known)) = self.named.borrow().iter().find(before) {
-            return Ok(Rc::clone(known));
+        let known = self
+            .named
+            .borrow()
+            .iter()
+            .find(|(names, known)| {
+                *names == request.components && (known.is_empty() || request.cuda.is_wanted())
+            })
+            .map(|(_, known)| Rc::clone(known));
+        if let Some(known) = known {
+            return Ok(known);
         }
         let named: Rc<[_]> = super::component::named(self.database, request)?.into();
         self.named

@@ -4,7 +4,7 @@
 use gpusetup_causes::Remedy;
 use gpusetup_database::compat::{Database, HotplugRule};
 use gpusetup_database::version::ComputeCapability;
-use gpusetup_host::{Facts, Gpu};
+use gpusetup_host::Facts;
 
 /// The first compute capability of the GPUs of POWER9. Those of POWER8 are older.
 const FIRST: ComputeCapability = ComputeCapability { major: 7, minor: 0 };
@@ -20,11 +20,11 @@ const FIND_RULE: &str = "grep -l 'SUBSYSTEM.*memory' /lib/udev/rules.d/*";
 /// Whether it is a POWER9 machine: there, CUDA does not start before the persistence daemon has put
 /// the GPUs' memory online.
 pub fn is_power9(facts: &Facts) -> bool {
-    let is_its = |gpu: &Gpu| {
-        gpu.compute_capability
-            .is_some_and(|capability| capability >= FIRST)
-    };
-    facts.machine.arch == "ppc64le" && facts.gpus.iter().any(is_its)
+    facts.machine.arch == "ppc64le"
+        && facts.gpus.iter().any(|gpu| {
+            gpu.compute_capability
+                .is_some_and(|capability| capability >= FIRST)
+        })
 }
 
 /// How to set up POWER9; `has_unit`: the persistence daemon has a unit.

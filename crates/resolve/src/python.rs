@@ -98,12 +98,6 @@ impl PythonPackage {
         wish: &str,
         architecture: &str,
     ) -> Self {
-        let of_series = || {
-            database
-                .cuda
-                .iter()
-                .filter(|c| c.version.series() == build.cuda.series())
-        };
         let install = framework.python_install(release, build, architecture);
         let conda = framework.conda_install(release, build, architecture);
         let version = version(release, wish);
@@ -130,7 +124,8 @@ impl PythonPackage {
             .map(ToString::to_string)
             .collect();
         sources.dedup();
-        let newest = of_series().next();
+        let mut releases = database.cuda.iter();
+        let newest = releases.find(|c| c.version.series() == build.cuda.series());
         Self {
             framework: wish.to_owned(),
             cuda: build.first_cuda(),
@@ -173,12 +168,13 @@ impl PythonPackage {
     /// With what this toolkit needs to compile extensions: it may be newer than the build's own,
     /// within its major version.
     pub(crate) fn compiled_with(self, toolkit: Option<&CudaRelease>) -> Self {
-        let of = |release: &CudaRelease| Extensions {
-            nvcc: release.version.series(),
-            gcc_min: release.gcc_min,
-            gcc_max: release.gcc_max,
-        };
-        let extensions = self.extensions.map(|needed| toolkit.map_or(needed, of));
+        let extensions = self.extensions.map(|needed| {
+            toolkit.map_or(needed, |release| Extensions {
+                nvcc: release.version.series(),
+                gcc_min: release.gcc_min,
+                gcc_max: release.gcc_max,
+            })
+        });
         Self { extensions, ..self }
     }
 
@@ -234,13 +230,15 @@ impl Extensions {
 }
 
 fn libraries(build: &FrameworkBuild, install: Option<&PythonInstall>) -> Libraries {
-    let brings = |part| install.is_some_and(|install| install.brings.contains(&part));
+    let brings = install.map(|install| install.brings).unwrap_or_default();
     match build.needs {
         FrameworkNeeds::Driver => Libraries::Packages,
         FrameworkNeeds::Compiler => Libraries::Host,
         FrameworkNeeds::Libraries if install.is_none() => Libraries::Unknown,
-        FrameworkNeeds::Libraries if !brings(Brought::Cuda) => Libraries::Host,
-        FrameworkNeeds::Libraries if build.first_cudnn().is_none() || brings(Brought::Cudnn) => {
+        FrameworkNeeds::Libraries if !brings.contains(&Brought::Cuda) => Libraries::Host,
+        FrameworkNeeds::Libraries
+            if build.first_cudnn().is_none() || brings.contains(&Brought::Cudnn) =>
+        {
             Libraries::Packages
         }
         FrameworkNeeds::Libraries => Libraries::Cuda,

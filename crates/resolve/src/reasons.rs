@@ -9,7 +9,7 @@ use super::wanted::is_in_use;
 use super::{Card, Method, Reason, Request, ToolkitMethod};
 use gpusetup_database::compat::{AddOnArtifact, AddOnId, ModuleFlavour, PackageRepository};
 use gpusetup_database::version::{CudaVersion, Want};
-use gpusetup_host::{AddOnFiles, Facts};
+use gpusetup_host::Facts;
 use gpusetup_text::ids::{AddOnRule, Recorded, Rule, RuleId};
 use std::rc::Rc;
 /// Why each part of a choice was made.
@@ -23,25 +23,18 @@ pub(crate) fn reasons(
 ) -> Vec<Reason> {
     let Explanation { cards, request, .. } = *context;
     let mut reasons = Vec::new();
-    let mut say = |subject: &str, rule: Rule, text: String, source: String| {
-        reasons.push(Reason {
-            subject: subject.to_owned(),
-            text,
-            rule: Recorded::Known(rule),
-            source,
-        });
-    };
     if let Some(d) = driver.filter(|_| request.driver.is_wanted()) {
         let (rule, text) = driver_reason(cards, request, d);
-        say("driver", rule.into(), text, d.branch.sources.join(", "));
+        let source = d.branch.sources.join(", ");
+        reasons.push(Reason::new("driver", rule, text, source));
         let (rule, text) = modules_reason(cards, request, d);
         let source = cards
             .first()
             .map(|c| c.sources.join(", "))
             .unwrap_or_default();
-        say("modules", rule.into(), text, source);
+        reasons.push(Reason::new("modules", rule, text, source));
         let (rule, text, source) = method_reason(facts, context, d);
-        say("method", rule.into(), text, source);
+        reasons.push(Reason::new("method", rule, text, source));
     }
     if let Some((c, without_files)) = cuda {
         let release = c.release;
@@ -56,39 +49,18 @@ pub(crate) fn reasons(
             .chain(&release.sources)
             .map(|source| source.as_str())
             .collect();
-        say("cuda", rule.into(), text, sources.join(", "));
+        reasons.push(Reason::new("cuda", rule, text, sources.join(", ")));
     }
     let cuda = cuda.map(|(toolkit, _)| toolkit);
-    for (n, c) in add_ons.iter().zip(cuda.iter().cycle()) {
-        let (newest, and) = newest_add_on(n.of.id, request);
-        let (series, capabilities) = (c.release.version.series(), n.range.capabilities());
-        let newer = unpublished.iter().find(|a| a.add_on == n.of.id);
-        let known = newer.map(|_| " with a known checksum").unwrap_or_default();
-        let but = newer
-            .map(|a| format!(" ({} has none)", a.version))
-            .unwrap_or_default();
-        let version = n.artifact.version.to_string();
-        let wanted = request.add_on(n.of.id);
-        let is_here = |found: &AddOnFiles| {
-            found.version == Some(n.artifact.version) && is_in_use(found, request)
-        };
-        let suits =
-            format!("it is for CUDA {series} and runs on compute capability {capabilities}");
-        let text = if wanted.to_string() == version {
-            format!("{version} was requested; {suits}")
-        } else if request.keeps(wanted) && facts.files_of(n.of.id).any(is_here) {
-            format!("{version} is installed and fits; {suits}")
-        } else {
-            format!(
-                "{newest}{known} {and} CUDA {series} that runs on compute capability {capabilities}{but}"
-            )
-        };
-        say(
-            n.of.id.as_str(),
-            Rule::AddOn(n.of.id, AddOnRule::ForCuda),
+    for (chosen, toolkit) in add_ons.iter().zip(cuda.iter().cycle()) {
+        let newer = unpublished.iter().find(|a| a.add_on == chosen.of.id);
+        let text = add_on_reason(chosen, toolkit, facts, request, newer.copied());
+        reasons.push(Reason::new(
+            chosen.of.id.as_str(),
+            Rule::AddOn(chosen.of.id, AddOnRule::ForCuda),
             text,
-            n.range.sources.join(", "),
-        );
+            chosen.range.sources.join(", "),
+        ));
     }
     let mut rests_on = vec![
         (
@@ -106,15 +78,60 @@ pub(crate) fn reasons(
     );
     for (subject, assumed) in rests_on {
         if let Some(assumed) = assumed {
-            say(
+            reasons.push(Reason::new(
                 subject,
-                RuleId::AssumedFact.into(),
+                RuleId::AssumedFact,
                 format!("based on an assumption: {assumed}"),
                 "assumed".to_owned(),
-            );
+            ));
         }
     }
     reasons
+}
+
+impl Reason {
+    fn new(subject: &str, rule: impl Into<Rule>, text: String, source: String) -> Self {
+        Self {
+            subject: subject.to_owned(),
+            text,
+            rule: Recorded::Known(rule.into()),
+            source,
+        }
+    }
+}
+
+/// Why a release of an add-on was chosen. `newer`: one whose checksum is not known.
+fn add_on_reason(
+    chosen: &ChosenAddOn,
+    toolkit: &Toolkit,
+    facts: &Facts,
+    request: &Request,
+    newer: Option<&AddOnArtifact>,
+) -> String {
+    let (id, version) = (chosen.of.id, chosen.artifact.version);
+    let (series, capabilities) = (
+        toolkit.release.version.series(),
+        chosen.range.capabilities(),
+    );
+    let wanted = request.add_on(id);
+    let suits = format!("it is for CUDA {series} and runs on compute capability {capabilities}");
+    if wanted.to_string() == version.to_string() {
+        return format!("{version} was requested; {suits}");
+    }
+    let mut installed = facts.files_of(id);
+    if request.keeps(wanted)
+        && installed.any(|found| found.version == Some(version) && is_in_use(found, request))
+    {
+        return format!("{version} is installed and fits; {suits}");
+    }
+    let (newest, and) = newest_add_on(id, request);
+    let known = newer.map(|_| " with a known checksum").unwrap_or_default();
+    let but = newer
+        .map(|a| format!(" ({} has none)", a.version))
+        .unwrap_or_default();
+    format!(
+        "{newest}{known} {and} CUDA {series} that runs on compute capability {capabilities}{but}"
+    )
 }
 
 /// "The newest" with the request: "the newest 12.4", "the newest for torch==2.9". Ranges are not
@@ -330,12 +347,7 @@ fn modules_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (Rule
 }
 
 fn method_reason(facts: &Facts, context: &Explanation, d: &Candidate) -> (RuleId, String, String) {
-    let Explanation {
-        request,
-        unpackaged,
-        incomplete,
-        ..
-    } = *context;
+    let request = context.request;
     let (source, name) = (d.branch.sources.join(", "), &facts.os.name);
     match d.install {
         Install::Kept(..) => (RuleId::MethodKept, "already installed".to_owned(), source),
@@ -391,29 +403,7 @@ fn method_reason(facts: &Facts, context: &Explanation, d: &Candidate) -> (RuleId
             a.artifact.sources.join(", "),
         ),
         Install::Runfile(a) => {
-            let text = match unpackaged {
-                Some(Unpackaged::Unknown) => {
-                    format!("the database does not know the packages of {name}")
-                }
-                Some(Unpackaged::Unlisted) => {
-                    format!("the database lists no driver packages of {name}")
-                }
-                Some(Unpackaged::ListsMissing) => {
-                    format!("the package lists of {name}, which name its drivers, are missing")
-                }
-                None => {
-                    let branch = d.branch.branch;
-                    let other = incomplete.filter(|(of, _)| *of == branch).map_or_else(
-                        String::new,
-                        |(_, needs)| {
-                            format!(" (--method repository adds NVIDIA's, which needs {needs})")
-                        },
-                    );
-                    format!(
-                        "no enabled repository has a driver of branch {branch} that fits{other}"
-                    )
-                }
-            };
+            let text = why_no_packages(context, name, d.branch.branch);
             (RuleId::MethodRunfile, text, a.artifact.sources.join(", "))
         }
         Install::File => {
@@ -433,6 +423,24 @@ fn method_reason(facts: &Facts, context: &Explanation, d: &Candidate) -> (RuleId
                 a.version
             );
             (RuleId::MethodRunfile, text, a.artifact.sources.join(", "))
+        }
+    }
+}
+
+fn why_no_packages(context: &Explanation, name: &str, branch: u16) -> String {
+    match context.unpackaged {
+        Some(Unpackaged::Unknown) => format!("the database does not know the packages of {name}"),
+        Some(Unpackaged::Unlisted) => format!("the database lists no driver packages of {name}"),
+        Some(Unpackaged::ListsMissing) => {
+            format!("the package lists of {name}, which name its drivers, are missing")
+        }
+        None => {
+            let other = context.incomplete.filter(|(of, _)| *of == branch);
+            let other = other.map(|(_, needs)| {
+                format!(" (--method repository adds NVIDIA's, which needs {needs})")
+            });
+            let other = other.unwrap_or_default();
+            format!("no enabled repository has a driver of branch {branch} that fits{other}")
         }
     }
 }

@@ -21,7 +21,7 @@ use super::{
     toolkit_method,
 };
 use gpusetup_database::compat::{
-    AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, DriverOffer, short,
+    AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, short,
 };
 use gpusetup_database::version::{ComputeCapability, CudaVersion, DriverVersion, Want, dotted};
 use gpusetup_host::Facts;
@@ -127,13 +127,15 @@ impl Resolution<'_> {
         let Some(cuda) = &self.cuda else {
             return BTreeMap::new();
         };
-        let selected = |a: &ChosenAddOn| SelectedAddOn {
-            version: a.artifact.version,
-            cuda_major: cuda.release.version.major,
-        };
         self.add_ons
             .iter()
-            .map(|a| (a.of.id, selected(a)))
+            .map(|a| {
+                let selected = SelectedAddOn {
+                    version: a.artifact.version,
+                    cuda_major: cuda.release.version.major,
+                };
+                (a.of.id, selected)
+            })
             .collect()
     }
 }
@@ -178,10 +180,22 @@ pub(crate) fn attempt<'a>(
         return Err(board.refused());
     }
     if request.frameworks.is_empty() {
-        return search(host, served, request, cards, detail);
+        search(host, served, request, cards, detail)
+    } else {
+        for_newest_releases(host, served, request, cards, detail)
     }
+}
+
+/// The choice for the newest releases of the frameworks for which something fits.
+fn for_newest_releases<'a>(
+    host: &KnownHost<'a, '_>,
+    served: &Served<'a>,
+    request: &Request,
+    cards: &[Rc<Card>],
+    detail: Detail,
+) -> Result<Resolution<'a>, Conflict> {
     let (mut first, mut passed_over) = (None::<Conflict>, Vec::new());
-    for frameworks in releases_meant(database, &request.frameworks) {
+    for frameworks in releases_meant(host.database, &request.frameworks) {
         let named = Request {
             frameworks,
             ..request.clone()
@@ -199,11 +213,10 @@ pub(crate) fn attempt<'a>(
                 });
                 // What keeps a release away that runs on the GPUs says more than that newer ones do
                 // not.
-                let is_of_gpu = |conflict: &Conflict| conflict.rule == RuleId::FrameworkRunsOnGpu;
-                if first
-                    .as_ref()
-                    .is_none_or(|first| is_of_gpu(first) && !is_of_gpu(&conflict))
-                {
+                if first.as_ref().is_none_or(|first| {
+                    first.rule == RuleId::FrameworkRunsOnGpu
+                        && conflict.rule != RuleId::FrameworkRunsOnGpu
+                }) {
                     first = Some(conflict);
                 }
             }
@@ -233,10 +246,10 @@ fn for_frameworks<'a>(
                 } = combination;
                 found.cautions = cautions;
                 let toolkit = found.cuda.as_ref().map(|toolkit| toolkit.release);
-                let package = |package: PythonPackage| {
-                    package.on(host.database, cards).compiled_with(toolkit)
-                };
-                found.python = python.into_iter().map(package).collect();
+                found.python = python
+                    .into_iter()
+                    .map(|package| package.on(host.database, cards).compiled_with(toolkit))
+                    .collect();
                 let (subject, rule) = (
                     "for".to_owned(),
                     Recorded::Known(Rule::Of(RuleId::FrameworkBuild)),
@@ -314,12 +327,12 @@ fn search<'a>(
     } else {
         &none
     };
-    let refused = |chosen| refused(host, &served.request, cards, drivers, chosen);
     if request.driver.is_wanted() && drivers.fit.is_empty() {
         if detail == Detail::FeasibilityOnly {
             return Err(Conflict::unexplained());
         }
-        return Err(no_driver(host, none_fits(&refused(None), context), context));
+        let refused = refused(host, &served.request, cards, drivers, None);
+        return Err(no_driver(host, none_fits(&refused, context), context));
     }
     let is_left_out = !request.driver.is_wanted();
     let staying = if is_left_out { staying(host) } else { None };
@@ -336,13 +349,8 @@ fn search<'a>(
     let mut tried: Vec<Option<&Candidate>> = Vec::new();
     for driver in drivers.fit.iter().chain(&staying).map(Some).chain(without) {
         // An older driver runs no toolkit that a newer one could not run.
-        let hopeless = |d: &Candidate| {
-            tried
-                .iter()
-                .flatten()
-                .any(|tried| d.version <= tried.version)
-        };
-        if driver.is_some_and(hopeless) {
+        let mut passed = tried.iter().copied().flatten();
+        if driver.is_some_and(|d| passed.any(|tried| d.version <= tried.version)) {
             continue;
         }
         let Some((layers, beside)) = layers(&ground, driver).zip(layers_beside(further, driver))
@@ -352,7 +360,8 @@ fn search<'a>(
         };
         let mut rejected = Vec::new();
         if let Some(driver) = driver.filter(|_| detail == Detail::Full) {
-            let newer = refused(Some(driver.version));
+            let version = Some(driver.version);
+            let newer = refused(host, &served.request, cards, drivers, version);
             let tried: Vec<_> = tried.iter().copied().flatten().collect();
             rejected = drivers_passed_over(
                 &ground,
@@ -372,18 +381,12 @@ fn search<'a>(
                     .map(|(of, r)| r.rejection(&of, context)),
             );
         }
-        let stays = |found| match is_left_out {
-            true => Resolution {
-                driver: None,
-                staying: staying.clone(),
-                ..found
-            },
-            false => found,
-        };
-        let mut found = stays(resolution(&ground, context, driver, layers, rejected));
+        let found = resolution(&ground, context, driver, layers, rejected);
+        let mut found = leaving_driver(found, is_left_out, &staying);
         for (search, (way, layers)) in further.iter().zip(beside) {
             let (on, context) = &search.ways[way];
-            let chosen = stays(resolution(on, context, driver, layers, Vec::new()));
+            let chosen = resolution(on, context, driver, layers, Vec::new());
+            let chosen = leaving_driver(chosen, is_left_out, &staying);
             found.reasons.extend(reasons_beside(request, &chosen, way));
             found.further.push(Further {
                 request: on.request.clone(),
@@ -446,14 +449,14 @@ fn drivers_passed_over<'a>(
     newer: Vec<(DriverVersion, Refusal)>,
     driver: &Candidate<'a>,
 ) -> Vec<Rejection> {
-    let is_newer = |d: &&Candidate| d.version > driver.version;
     let mut all: Vec<_> = newer
         .into_iter()
         .map(|(version, refusal)| (version, PassedOver::Refused(refusal)))
         .collect();
-    let tried = tried.iter().copied().filter(is_newer);
+    let tried = tried.iter().filter(|d| d.version > driver.version);
     all.extend(tried.map(|d| (d.version, PassedOver::Tried(d))));
-    all.extend(fit.iter().filter(is_newer).map(|d| {
+    let fit = fit.iter().filter(|d| d.version > driver.version);
+    all.extend(fit.map(|d| {
         let refusal = outranked(driver, d, context.request);
         (d.version, PassedOver::Refused(refusal))
     }));
@@ -488,13 +491,10 @@ fn resolution<'a>(
 ) -> Resolution<'a> {
     let Layers { cuda, add_ons, .. } = layers;
     let add_ons: Vec<_> = add_ons.into_iter().flatten().collect();
-    let newer = |(chosen, cuda): (&ChosenAddOn<'a>, &Toolkit)| {
-        add_on::newer_unpublished(on, driver, cuda, chosen)
-    };
     let unpublished: Vec<_> = add_ons
         .iter()
         .zip(cuda.iter().cycle())
-        .filter_map(newer)
+        .filter_map(|(chosen, cuda)| add_on::newer_unpublished(on, driver, cuda, chosen))
         .collect();
     let ids: Vec<_> = add_ons.iter().map(|a| a.of.id).collect();
     let parts = cuda.as_ref().map(|c| on.parts(c, &ids)).unwrap_or_default();
@@ -553,12 +553,11 @@ fn context<'t, 'a: 't, 'f: 't>(
         facts.glibc.as_deref(),
         facts.kernel(),
     );
-    let adds = |offer: &DriverOffer| {
-        offer.repository.adds.is_some() && offer.archs.contains(&facts.machine.arch)
-    };
-    let addable = host
-        .distribution
-        .is_some_and(|d| d.drivers.iter().any(adds));
+    let addable = host.distribution.is_some_and(|d| {
+        d.drivers.iter().any(|offer| {
+            offer.repository.adds.is_some() && offer.archs.contains(&facts.machine.arch)
+        })
+    });
     let incomplete = host.own_drivers.iter().filter_map(|(version, _, install)| {
         let needs = install.added()?.needs.as_ref()?;
         (!facts.has_enabled(&needs.seen_as)).then_some((version.branch, needs.name.as_str()))
@@ -641,9 +640,13 @@ fn older_system(version: CudaVersion, refusal: Refusal, context: &Explanation) -
         dotted(glibc) < dotted(from) && compiles(d, context.database.cuda(version))
     });
     let release = context.database.cuda(version)?;
-    let by_default = |d: &Distribution| d.gcc.is_some_and(|gcc| takes(release, gcc));
-    let (system, glibc) =
-        older.max_by_key(|(d, glibc)| (by_default(d), d.id == context.os.id, dotted(glibc)))?;
+    let (system, glibc) = older.max_by_key(|(d, glibc)| {
+        (
+            d.gcc.is_some_and(|gcc| takes(release, gcc)),
+            d.id == context.os.id,
+            dotted(glibc),
+        )
+    })?;
     let system = &system.name;
     Some(format!(
         "compile in a container of an older system, such as {system} (glibc {glibc}); the host needs only the driver"
@@ -767,32 +770,29 @@ impl<'a> Layers<'a> {
         let Some(chosen) = &self.cuda else {
             return Vec::new();
         };
-        let refusal = |version: CudaVersion| match self.lacking.iter().find(|(v, _)| *v == version)
-        {
-            Some((_, add_on)) => Refusal::NoAddOn(*add_on),
-            None => passed_over(on, driver, chosen),
-        };
         let newer = on.published.toolkits().map(|t| (t.release.version, t));
         let newer = newer.take_while(|(version, _)| *version > chosen.release.version);
         let toolkits = newer.map(|(version, published)| {
-            let refusal = toolkit(on, driver, published)
-                .err()
-                .unwrap_or_else(|| refusal(version));
+            let refusal = toolkit(on, driver, published).err();
+            let refusal =
+                refusal.unwrap_or_else(|| match self.lacking.iter().find(|(v, _)| *v == version) {
+                    Some((_, add_on)) => Refusal::NoAddOn(*add_on),
+                    None => passed_over(on, driver, chosen),
+                });
             (Subject::Cuda(version), refusal)
         });
-        let of_add_on = |(wanted, newest): (&WantedAddOn<'a>, &Option<ChosenAddOn<'a>>)| {
+        let mut all: Vec<_> = toolkits.collect();
+        for (wanted, newest) in on.add_ons.iter().zip(&self.add_ons) {
             let rejected = match newest {
                 Some(newest) => add_on::rejected(on, driver, chosen, wanted, newest),
                 None => add_on::refused(on, driver, chosen, wanted),
             };
-            let of = wanted.of;
-            rejected
-                .into_iter()
-                .map(move |(a, r)| (Subject::AddOn(of, a.version, &a.cuda_line), r))
-        };
-        toolkits
-            .chain(on.add_ons.iter().zip(&self.add_ons).flat_map(of_add_on))
-            .collect()
+            let rejected = rejected.into_iter();
+            all.extend(
+                rejected.map(|(a, r)| (Subject::AddOn(wanted.of, a.version, &a.cuda_line), r)),
+            );
+        }
+        all
     }
 }
 
@@ -846,20 +846,19 @@ fn searches<'s, 'a: 's, 'f: 's>(
     alone: &'s [(&'s Want<CudaVersion>, Vec<Request>)],
     cards: &'s [Rc<Card>],
 ) -> Result<Vec<FurtherSearch<'s, 'a>>, Conflict> {
-    let search = |(wanted, ways): &'s (&'s Want<CudaVersion>, Vec<Request>)| {
-        let way = |request: &'s Request| {
+    let mut all = Vec::with_capacity(alone.len());
+    for (wanted, requests) in alone {
+        let mut ways = Vec::with_capacity(requests.len());
+        for request in requests {
             host.named(request)?;
-            Ok((
+            ways.push((
                 SearchContext::new(host, request, cards),
                 context(host, request, cards),
-            ))
-        };
-        Ok(FurtherSearch {
-            wanted,
-            ways: ways.iter().map(way).collect::<Result<_, Conflict>>()?,
-        })
-    };
-    alone.iter().map(search).collect()
+            ));
+        }
+        all.push(FurtherSearch { wanted, ways });
+    }
+    Ok(all)
 }
 
 /// The layers of each toolkit beside the default one, with the number of the way to ask that gave
@@ -868,11 +867,13 @@ fn layers_beside<'a>(
     further: &[FurtherSearch<'_, 'a>],
     driver: Option<&Candidate>,
 ) -> Option<Vec<(usize, Layers<'a>)>> {
-    let first = |search: &FurtherSearch<'_, 'a>| {
-        { search.ways.iter().enumerate() }
-            .find_map(|(way, (on, _))| Some((way, layers(on, driver)?)))
-    };
-    further.iter().map(first).collect()
+    further
+        .iter()
+        .map(|search| {
+            { search.ways.iter().enumerate() }
+                .find_map(|(way, (on, _))| Some((way, layers(on, driver)?)))
+        })
+        .collect()
 }
 
 /// Why not all requested toolkits and their add-ons fit a driver.
@@ -882,15 +883,14 @@ fn without_layers(
     further: &[FurtherSearch],
     driver: Option<&Candidate>,
 ) -> Conflict {
-    let fits_none = |search: &&FurtherSearch| {
-        search
-            .ways
-            .iter()
-            .all(|(on, _)| layers(on, driver).is_none())
-    };
     let beside = further
         .iter()
-        .find(fits_none)
+        .find(|search| {
+            search
+                .ways
+                .iter()
+                .all(|(on, _)| layers(on, driver).is_none())
+        })
         .filter(|_| layers(on, driver).is_some());
     let (wanted, on, context) =
         match beside.and_then(|search| Some((search.wanted, search.ways.last()?))) {
@@ -915,17 +915,22 @@ fn reasons_beside(request: &Request, chosen: &Resolution, way: usize) -> Vec<Rea
         return Vec::new();
     };
     let differing = other_add_ons(request, chosen, way);
-    let explains = |reason: &&Reason| {
-        differing
-            .iter()
-            .all(|other| other.subject != reason.subject)
-    };
-    let usual = chosen.reasons.iter().filter(explains).cloned();
-    let named = |reason: Reason| Reason {
-        subject: format!("{} {series}", reason.subject),
-        ..reason
-    };
-    usual.chain(differing.iter().cloned()).map(named).collect()
+    let usual = chosen
+        .reasons
+        .iter()
+        .filter(|reason| {
+            differing
+                .iter()
+                .all(|other| other.subject != reason.subject)
+        })
+        .cloned();
+    usual
+        .chain(differing.iter().cloned())
+        .map(|reason| Reason {
+            subject: format!("{} {series}", reason.subject),
+            ..reason
+        })
+        .collect()
 }
 
 /// The release of each requested add-on that fits a toolkit, or the first required add-on of which
@@ -935,11 +940,13 @@ fn fitting_add_ons<'a, 's>(
     driver: Option<&Candidate>,
     cuda: &Toolkit,
 ) -> Result<Vec<Option<ChosenAddOn<'a>>>, &'s WantedAddOn<'a>> {
-    let newest = |wanted: &'s WantedAddOn<'a>| match add_on::newest(on, driver, cuda, wanted) {
-        None if on.request.requires(wanted.of.id) => Err(wanted),
-        found => Ok(found),
-    };
-    on.add_ons.iter().map(newest).collect()
+    on.add_ons
+        .iter()
+        .map(|wanted| match add_on::newest(on, driver, cuda, wanted) {
+            None if on.request.requires(wanted.of.id) => Err(wanted),
+            found => Ok(found),
+        })
+        .collect()
 }
 
 /// Why no toolkit and add-ons fit a driver.
@@ -1000,18 +1007,14 @@ pub(crate) fn nearest(database: &Database, wanted: &Want<CudaVersion>) -> Vec<Cu
         return Vec::new();
     }
     let (major, minor) = dotted(&named);
-    let of_major = || {
-        database
-            .cuda
-            .iter()
-            .map(|r| r.version)
-            .filter(|v| u64::from(v.major) == u64::from(major))
-    };
-    let off = |v: &CudaVersion| u64::from(v.minor).abs_diff(u64::from(minor));
-    let Some(least) = of_major().map(|v| off(&v)).min() else {
+    let of_major = { database.cuda.iter().map(|r| r.version) }
+        .filter(|v| u64::from(v.major) == u64::from(major))
+        .map(|v| (u64::from(v.minor).abs_diff(u64::from(minor)), v));
+    let Some((least, _)) = of_major.clone().min() else {
         return Vec::new();
     };
-    let mut all: Vec<_> = of_major().filter(|v| off(v) == least).collect();
+    let nearest = of_major.filter(|(distance, _)| *distance == least);
+    let mut all: Vec<_> = nearest.map(|(_, version)| version).collect();
     all.sort_by(|a, b| b.cmp(a));
     all
 }
@@ -1059,25 +1062,17 @@ pub fn summary(selection: &Selection) -> String {
         .driver
         .as_ref()
         .map(|d| format!("driver {} ({} modules)", d.version, d.modules));
-    let parts = |c: &SelectedCuda| match c.components.as_slice() {
-        few if few.len() <= LISTED => few
-            .iter()
-            .map(|part| short(&part.name))
-            .collect::<Vec<_>>()
-            .join(", "),
-        all => format!("{} components", all.len()),
-    };
-    let of = |c: &SelectedCuda| {
-        if c.components.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", parts(c))
-        }
-    };
-    let cuda = selection
-        .cuda
-        .as_ref()
-        .map(|c| format!("CUDA {}{}", c.version, of(c)));
+    let cuda = selection.cuda.as_ref().map(|c| {
+        let parts = match c.components.as_slice() {
+            [] => String::new(),
+            few if few.len() <= LISTED => {
+                let names: Vec<_> = few.iter().map(|part| short(&part.name)).collect();
+                format!(" ({})", names.join(", "))
+            }
+            all => format!(" ({} components)", all.len()),
+        };
+        format!("CUDA {}{parts}", c.version)
+    });
     let cudnn = selection
         .cudnn
         .as_ref()
@@ -1106,4 +1101,20 @@ pub fn summary(selection: &Selection) -> String {
         .chain(further)
         .collect::<Vec<_>>()
         .join(" + ")
+}
+
+/// The choice without its driver, if the request leaves the driver out.
+fn leaving_driver<'a>(
+    found: Resolution<'a>,
+    is_left_out: bool,
+    staying: &Option<Candidate<'a>>,
+) -> Resolution<'a> {
+    match is_left_out {
+        true => Resolution {
+            driver: None,
+            staying: staying.clone(),
+            ..found
+        },
+        false => found,
+    }
 }

@@ -170,41 +170,15 @@ impl FromStr for ModuleOption {
     type Err = ModuleOptionError;
 
     fn from_str(text: &str) -> Result<Self, ModuleOptionError> {
-        let parts = || {
-            let (option, value) = text.trim().split_once('=')?;
-            let (module, name) = option.split_once('.')?;
-            // The value has no blanks, so these do nothing.
-            let bare = value
-                .strip_prefix('"')
-                .and_then(|rest| rest.strip_suffix('"'))
-                .unwrap_or(value);
-            Some((module.replace('-', "_"), name, bare))
-        };
-        let is_name = |name: &str| {
-            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        };
-        // modprobe splits a line at blanks, and quotes protect only whole values.
-        let is_value = |value: &str| {
-            let plain = |c: char| c.is_ascii_graphic() && !"\"'\\#".contains(c);
-            !value.is_empty()
-                && value.len() <= 256
-                && value.chars().all(plain)
-                && !has_another(value)
-        };
-        match parts() {
-            Some((module, name, value))
-                if MODULES.contains(&&*module) && is_name(name) && is_value(value) =>
-            {
-                Ok(Self {
-                    module,
-                    name: name.to_owned(),
-                    value: value.to_owned(),
-                })
-            }
-            _ => Err(ModuleOptionError {
-                text: text.to_owned(),
-            }),
-        }
+        let option = split_option(text).filter(|option| {
+            MODULES.contains(&option.module.as_str())
+                && !option.name.is_empty()
+                && { option.name.chars() }.all(|c| c.is_ascii_alphanumeric() || c == '_')
+                && is_value(&option.value)
+        });
+        option.ok_or_else(|| ModuleOptionError {
+            text: text.to_owned(),
+        })
     }
 }
 
@@ -294,6 +268,31 @@ impl Settings {
             .chain(containers)
             .collect()
     }
+}
+
+fn split_option(text: &str) -> Option<ModuleOption> {
+    let (option, value) = text.trim().split_once('=')?;
+    let (module, name) = option.split_once('.')?;
+    // The value has no blanks, so these do nothing.
+    let bare = value
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
+    Some(ModuleOption {
+        module: module.replace('-', "_"),
+        name: name.to_owned(),
+        value: bare.unwrap_or(value).to_owned(),
+    })
+}
+
+/// Whether modprobe takes this as one value: it splits a line at blanks, and quotes protect only
+/// whole values.
+fn is_value(value: &str) -> bool {
+    !value.is_empty()
+        && value.len() <= 256
+        && value
+            .chars()
+            .all(|c| c.is_ascii_graphic() && !"\"'\\#".contains(c))
+        && !has_another(value)
 }
 
 #[cfg(test)]

@@ -17,15 +17,15 @@ pub fn signed_modules(
     let release = facts
         .kernel()
         .filter(|_| !facts.has_enabled(&offer.not_beside))?;
-    let is_of_driver = |name: &String| {
-        facts
-            .signed_drivers
-            .get(name)
-            .is_none_or(|of| *of == driver)
-    };
     let mut listed = listed_modules(distribution?, offer, facts).into_iter();
     listed
-        .find(|(name, version)| is_version_of(version, release) && is_of_driver(name))
+        .find(|(name, version)| {
+            is_version_of(version, release)
+                && (facts
+                    .signed_drivers
+                    .get(name)
+                    .is_none_or(|of| *of == driver))
+        })
         .map(|(name, _)| name)
 }
 

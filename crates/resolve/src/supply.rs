@@ -122,8 +122,10 @@ fn addable<'a>(
 
 /// The folders of the repositories that have a package for a machine.
 fn with_package<'a>(database: &'a Database, name: &str, arch: &str) -> Vec<&'a str> {
-    let has = |of: &&PackageRepository| of.archs.contains_key(arch) && of.names(name);
-    let repositories = database.package_repositories.iter().filter(has);
+    let repositories = database
+        .package_repositories
+        .iter()
+        .filter(|of| of.archs.contains_key(arch) && of.names(name));
     let mut folders: Vec<_> = repositories
         .filter_map(|repository| repository.url.rsplit('/').next())
         .collect();

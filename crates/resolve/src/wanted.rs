@@ -52,37 +52,33 @@ pub(crate) fn wanted<'a>(
     facts: &Facts,
     request: &Request,
 ) -> Vec<WantedAddOn<'a>> {
-    let with_archives = |of: &'a AddOn| {
-        let (want, all) = (request.add_on(of.id), published.archives(of.id));
-        let is_accepted = |row: &&ArchiveRow| want.accepts(published.archive(row).artifact.version);
-        let accepted = match want {
-            Want::Meeting(_) => all.iter().filter(is_accepted).copied().collect(),
-            Want::Best | Want::Latest | Want::Nothing => Cow::Borrowed(all),
-        };
-        let here = |found: &&AddOnFiles| is_in_use(found, request);
-        let installed = || {
-            facts
-                .files_of(of.id)
-                .filter(here)
-                .filter_map(|found| Some((found.version?, found.cuda_major)))
-        };
-        WantedAddOn {
-            of,
-            accepted,
-            kept: if request.keeps(want) {
-                installed().collect()
-            } else {
-                Vec::new()
-            },
-        }
-    };
-    let is_wanted = |of: &&AddOn| request.cuda.is_wanted() && request.add_on(of.id).is_wanted();
     database
         .add_ons
         .iter()
-        .filter(is_wanted)
-        .map(with_archives)
+        .filter(|of| request.cuda.is_wanted() && request.add_on(of.id).is_wanted())
+        .map(|of| WantedAddOn::new(of, published, facts, request))
         .collect()
+}
+
+impl<'a> WantedAddOn<'a> {
+    fn new(of: &'a AddOn, published: Published<'a>, facts: &Facts, request: &Request) -> Self {
+        let (want, all) = (request.add_on(of.id), published.archives(of.id));
+        let accepted = match want {
+            Want::Meeting(_) => all
+                .iter()
+                .filter(|row| want.accepts(published.archive(row).artifact.version))
+                .copied()
+                .collect(),
+            Want::Best | Want::Latest | Want::Nothing => Cow::Borrowed(all),
+        };
+        let mut kept = Vec::new();
+        if request.keeps(want) {
+            let found = facts.files_of(of.id);
+            let found = found.filter(|found| is_in_use(found, request));
+            kept.extend(found.filter_map(|found| Some((found.version?, found.cuda_major))));
+        }
+        Self { of, accepted, kept }
+    }
 }
 
 /// Whether programs find these files of an add-on: packages are in the system's directories,
@@ -99,9 +95,8 @@ impl WantedAddOn<'_> {
             .split('.')
             .next()
             .and_then(|major| major.parse::<u16>().ok());
-        let is_it = |(version, major): &(AddOnVersion, Option<u16>)| {
+        self.kept.iter().any(|(version, major)| {
             *version == artifact.version && (major.is_none() || line.is_none() || *major == line)
-        };
-        self.kept.iter().any(is_it)
+        })
     }
 }
