@@ -138,14 +138,16 @@ pub(crate) fn offered_versions(
 fn dependencies(system: &System, versions: &Versions) -> Result<BTreeMap<String, String>, Unknown> {
     let names = versions.keys().map(String::as_str).collect();
     let Lists { records, .. } = read_lists(system, &names)?;
-    let of = |(name, version): (&String, &String)| {
-        let record = records
-            .get(name)?
-            .iter()
-            .find(|record| record.version == *version)?;
-        Some((name.clone(), record.depends.clone()))
-    };
-    Ok(versions.iter().filter_map(of).collect())
+    Ok(versions
+        .iter()
+        .filter_map(|(name, version)| {
+            let record = records
+                .get(name)?
+                .iter()
+                .find(|record| record.version == *version)?;
+            Some((name.clone(), record.depends.clone()))
+        })
+        .collect())
 }
 
 /// What the lists and dpkg's record have of some packages, and what decides between their versions.
@@ -192,9 +194,11 @@ fn read_lists(system: &System, names: &BTreeSet<&str>) -> Result<Lists, Unknown>
     });
 
     let mut records = Records::new();
-    let read = |at: &usize| read_list(system, &found[*at].0, *at, names, &status.native, &budget);
     let all: Vec<usize> = (0..found.len()).collect();
-    for list in on_all_cores(&all, read) {
+    let lists = on_all_cores(&all, |at| {
+        read_list(system, &found[*at].0, *at, names, &status.native, &budget)
+    });
+    for list in lists {
         list?
             .into_iter()
             .for_each(|(name, record)| records.entry(name).or_default().push(record));
@@ -216,17 +220,16 @@ fn chosen(
     pins: &[pins::Pin],
     locked: &Versions,
 ) -> Versions {
-    let choose = |(name, records): (&String, &Vec<Record>)| {
-        let to_be_had = |r: &&Record| r.is_installed || !origins[r.origin].is_status;
+    let chosen = records.iter().filter_map(|(name, records)| {
         let locked = records
             .iter()
-            .filter(to_be_had)
+            .filter(|r| r.is_installed || !origins[r.origin].is_status)
             .find(|r| locked.get(name) == Some(&r.version));
         let version = locked.map(|r| r.version.as_str());
         let version = version.or_else(|| policy::candidate(name, records, origins, pins))?;
         Some((name.clone(), version.to_owned()))
-    };
-    records.iter().filter_map(choose).collect()
+    });
+    chosen.collect()
 }
 
 fn file_of(index: &Index, lists: &[String]) -> Option<PathBuf> {

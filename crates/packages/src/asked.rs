@@ -16,15 +16,15 @@ pub fn is_asked_for(asked: &str, name: &str, version: &str) -> bool {
             .strip_prefix(asked)
             .is_some_and(|build| build.is_empty() || build.starts_with(['.', '-']));
     }
-    let is_architecture = |text: &str| {
-        text.strip_prefix('.')
-            .is_some_and(|word| !word.contains('.'))
-    };
-    let of_version = |rest: &str| {
-        rest.strip_prefix(version)
-            .is_some_and(|end| end.is_empty() || is_architecture(end))
-    };
-    rest.is_empty() || rest.strip_prefix('-').is_some_and(of_version)
+    rest.is_empty()
+        || rest.strip_prefix('-').is_some_and(|rest| {
+            rest.strip_prefix(version).is_some_and(|end| {
+                end.is_empty()
+                    || end
+                        .strip_prefix('.')
+                        .is_some_and(|word| !word.contains('.'))
+            })
+        })
 }
 
 /// Whether a name on the command line matches one of the packages.

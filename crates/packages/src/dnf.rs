@@ -8,7 +8,7 @@ mod modules;
 
 use super::fetcher::Fetcher;
 use super::ini::{Section, sections};
-use super::manager::{ByHand, KernelHeaders, Manager};
+use super::manager::{ByHand, KernelHeaders, Manager, path_in};
 use super::records::Budget;
 use super::rpm::pattern::Pattern;
 use super::rpm::repodata::{Package, Repodata};
@@ -111,14 +111,13 @@ pub(crate) static MANAGER: Manager = Manager {
 };
 
 fn fetcher_argv(work: &Path, release: &str) -> Vec<String> {
-    let at = |name: &str| work.join(name).display().to_string();
     let options = [
-        format!("--installroot={}", at("root")),
+        format!("--installroot={}", path_in(work, "root")),
         format!("--releasever={release}"),
         "--setopt=varsdir=/etc/dnf/vars".to_owned(),
-        format!("--setopt=cachedir={}", at("cache")),
+        format!("--setopt=cachedir={}", path_in(work, "cache")),
         // The command-line option differs between versions of dnf; this setting does not.
-        format!("--setopt=destdir={}", at("archives")),
+        format!("--setopt=destdir={}", path_in(work, "archives")),
     ];
     manager::words("dnf -y -q")
         .into_iter()
@@ -161,10 +160,13 @@ pub(crate) fn offered_versions(
     }
 
     let patterns = Patterns::of(&settings, &repositories);
-    let wanted = |name: &str| names.contains(name) || patterns.may_match(name);
     let mut packages = Vec::new();
     for (at, repodata) in &available {
-        let found = repodata.packages(system, &budget, wanted)?.into_iter();
+        let found = repodata
+            .packages(system, &budget, |name| {
+                names.contains(name) || patterns.may_match(name)
+            })?
+            .into_iter();
         let taken = found.filter(|p| architectures.contains(&p.architecture.as_str()));
         packages.extend(taken.map(|package| (*at, package)));
     }
@@ -179,17 +181,20 @@ pub(crate) fn offered_versions(
         .iter()
         .filter_map(|(_, repodata)| repodata.modules.as_ref())
         .collect();
-    let is_hotfix = |at: usize| repositories[at].is_hotfix;
     modules::hide(
         system,
         &files,
         settings.platform.as_deref(),
-        is_hotfix,
+        |at| repositories[at].is_hotfix,
         &mut packages,
         &budget,
     )?;
-    let priority = |at: usize| repositories[at].priority;
-    Ok(chosen(&packages, architectures, priority, locked))
+    Ok(chosen(
+        &packages,
+        architectures,
+        |at| repositories[at].priority,
+        locked,
+    ))
 }
 
 /// The newest version of each package in the repositories of the best priority; an available locked
@@ -201,26 +206,29 @@ pub(crate) fn chosen(
     priority: impl Fn(usize) -> i64,
     locked: &Versions,
 ) -> Versions {
-    let is_foreign = |p: &Package| !architectures[..2].contains(&p.architecture.as_str());
     let mut best: BTreeMap<&str, &(usize, Package)> = BTreeMap::new();
     let mut chosen = Versions::new();
+    let rank = |(at, package): &(usize, Package)| {
+        (
+            Reverse(!architectures[..2].contains(&package.architecture.as_str())),
+            Reverse(priority(*at)),
+        )
+    };
     for found in packages {
-        let (at, package) = found;
+        let (_, package) = found;
         if locked
             .get(&package.name)
             .is_some_and(|l| *l == package.evr() || is_without_epoch(l, package))
         {
             chosen.insert(package.name.clone(), locked[&package.name].clone());
         }
-        let rank = |at: usize, p: &Package| (Reverse(is_foreign(p)), Reverse(priority(at)));
-        let better = |(other_at, other): &(usize, Package)| {
-            let newer = || version::compare(&package.evr(), &other.evr()).is_gt();
-            rank(*at, package)
-                .cmp(&rank(*other_at, other))
-                .then_with(|| newer().cmp(&false))
+        let is_better = best.get(&*package.name).is_none_or(|known| {
+            rank(found)
+                .cmp(&rank(known))
+                .then_with(|| version::compare(&package.evr(), &known.1.evr()))
                 .is_gt()
-        };
-        if best.get(&*package.name).is_none_or(|known| better(known)) {
+        });
+        if is_better {
             best.insert(&package.name, found);
         }
     }
@@ -371,21 +379,9 @@ struct Patterns {
 
 impl Patterns {
     fn of(settings: &Settings, repositories: &[Repository]) -> Self {
-        let patterns = |general: &[String], own: fn(&Repository) -> &[String]| {
-            let own = repositories
-                .iter()
-                .enumerate()
-                .flat_map(|(at, r)| own(r).iter().map(move |p| (Some(at), p)));
-            general
-                .iter()
-                .map(|p| (None, p))
-                .chain(own)
-                .map(|(at, p)| (at, Pattern::new(p)))
-                .collect()
-        };
         Self {
-            excludes: patterns(&settings.excludes, |r| &r.excludes),
-            includes: patterns(&settings.includes, |r| &r.includes),
+            excludes: patterns(&settings.excludes, repositories, |r| &r.excludes),
+            includes: patterns(&settings.includes, repositories, |r| &r.includes),
         }
     }
 
@@ -397,26 +393,41 @@ impl Patterns {
     }
 
     fn hidden(&self, packages: &[(usize, Package)]) -> Vec<bool> {
-        let matching = |patterns: &[(Option<usize>, Pattern)]| {
-            let mut matched = vec![false; packages.len()];
-            for (repository, pattern) in patterns {
-                let fits = pattern.fitting(packages.iter().map(|(_, package)| package));
-                for ((at, package), matched) in packages.iter().zip(&mut matched) {
-                    *matched |= repository.is_none_or(|r| r == *at) && fits(package);
-                }
-            }
-            matched
-        };
-        let (excluded, included) = (matching(&self.excludes), matching(&self.includes));
-        let needs_inclusion = |at: usize| {
-            self.includes
-                .iter()
-                .any(|(repository, _)| repository.is_none_or(|r| r == at))
-        };
+        let excluded = matching(&self.excludes, packages);
+        let included = matching(&self.includes, packages);
         let all = packages.iter().zip(excluded).zip(included);
-        all.map(|(((at, _), excluded), included)| excluded || needs_inclusion(*at) && !included)
-            .collect()
+        let hidden = all.map(|(((at, _), excluded), included)| {
+            let mut includes = self.includes.iter();
+            excluded
+                || !included && includes.any(|(repository, _)| repository.is_none_or(|r| r == *at))
+        });
+        hidden.collect()
     }
+}
+
+fn patterns(
+    general: &[String],
+    repositories: &[Repository],
+    own: fn(&Repository) -> &[String],
+) -> Vec<(Option<usize>, Pattern)> {
+    let own = repositories
+        .iter()
+        .enumerate()
+        .flat_map(|(at, r)| own(r).iter().map(move |p| (Some(at), p)));
+    let all = general.iter().map(|p| (None, p)).chain(own);
+    all.map(|(at, p)| (at, Pattern::new(p))).collect()
+}
+
+/// Which of the packages a pattern matches.
+fn matching(patterns: &[(Option<usize>, Pattern)], packages: &[(usize, Package)]) -> Vec<bool> {
+    let mut matched = vec![false; packages.len()];
+    for (repository, pattern) in patterns {
+        let fits = pattern.fitting(packages.iter().map(|(_, package)| package));
+        for ((at, package), matched) in packages.iter().zip(&mut matched) {
+            *matched |= repository.is_none_or(|r| r == *at) && fits(package);
+        }
+    }
+    matched
 }
 
 #[cfg(test)]

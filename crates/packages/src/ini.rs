@@ -23,10 +23,9 @@ impl Section {
 
     /// The words of a value, separated by commas or white space.
     pub(crate) fn words(&self, key: &str) -> Vec<&str> {
-        let separators = |c: char| c == ',' || c.is_whitespace();
         self.value(key)
             .unwrap_or_default()
-            .split(separators)
+            .split(|c: char| c == ',' || c.is_whitespace())
             .filter(|word| !word.is_empty())
             .collect()
     }

@@ -34,13 +34,6 @@ pub fn wait(
 /// The process that holds a lock: `unattended-upgr (process 812, /var/lib/dpkg/lock-frontend)`.
 /// None if there is none, or it is not visible.
 fn holder(on: &System, manager: PackageManager) -> Option<String> {
-    // A lock in a tree is held by a process of this machine.
-    let named = |pid: i32, path: &str| {
-        format!(
-            "{} (process {pid}, {path})",
-            process_name(&System::live(), pid)
-        )
-    };
     let at_work = super::of(manager).process.and_then(|file| {
         let pid: i32 = on.read_text(file).ok()??.trim().parse().ok()?;
         (pid > 0 && System::live().exists(format!("/proc/{pid}"))).then(|| named(pid, file))
@@ -53,6 +46,12 @@ fn holder(on: &System, manager: PackageManager) -> Option<String> {
             Some(named(held.pid?.as_raw_nonzero().get(), path))
         })
     })
+}
+
+fn named(pid: i32, path: &str) -> String {
+    // A lock in a tree is held by a process of this machine.
+    let name = process_name(&System::live(), pid);
+    format!("{name} (process {pid}, {path})")
 }
 
 #[cfg(test)]

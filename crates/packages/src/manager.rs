@@ -140,6 +140,11 @@ pub(crate) fn edit_grub(parameter: &str, rebuild: &str) -> Vec<String> {
     vec![edit, format!("sudo {rebuild}")]
 }
 
+/// The path of what is in a folder, as an argument of a command.
+pub(crate) fn path_in(folder: &Path, name: &str) -> String {
+    folder.join(name).display().to_string()
+}
+
 /// Splits a command into words.
 pub fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()

@@ -18,7 +18,7 @@ pub fn owners(
         .map(|path| path.as_os_str().len())
         .min()
         .unwrap_or(usize::MAX);
-    let mut note = |package: &str, file: &str| {
+    (super::of(manager).each_file)(system, &mut |package, file| {
         // Without its /usr it is shorter.
         if file.len() + "/usr".len() < shortest {
             return;
@@ -29,19 +29,17 @@ pub fn owners(
                 .or_insert_with(BTreeSet::new)
                 .insert(package.to_owned());
         }
-    };
-    (super::of(manager).each_file)(system, &mut note)?;
+    })?;
     Ok(owners)
 }
 
 /// Whether a package's file is `path` or below it. Packages from before the /usr merge have /lib
 /// instead of /usr/lib.
 fn lies_in(file: &Path, path: &Path) -> bool {
-    let merged = || {
-        path.strip_prefix("/usr")
+    file.starts_with(path)
+        || path
+            .strip_prefix("/usr")
             .is_ok_and(|rest| file.starts_with(Path::new("/").join(rest)))
-    };
-    file.starts_with(path) || merged()
 }
 
 #[cfg(test)]

@@ -36,12 +36,8 @@ struct Counted<'a, R> {
 impl<R: Read> Read for Counted<'_, R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.from.read(into)?;
-        let spend = |left: u64| left.checked_sub(read as u64);
-        match self
-            .left
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend)
-        {
+        let (left, order) = (&self.left.0, Ordering::Relaxed);
+        match left.fetch_update(order, order, |left| left.checked_sub(read as u64)) {
             Ok(_) => Ok(read),
             Err(_) => Err(invalid("the lists are larger than 1 GiB")),
         }

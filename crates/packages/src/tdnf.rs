@@ -2,7 +2,7 @@
 //! known either.
 
 use super::Unknown;
-use super::manager::{ByHand, Manager, words};
+use super::manager::{ByHand, Manager, path_in, words};
 use super::rpm::{CXX, LIST, LOCKS, RECORD, each_file, edit_grub, fetcher, repositories};
 use std::path::Path;
 
@@ -66,13 +66,12 @@ pub(crate) static MANAGER: Manager = Manager {
 };
 
 fn fetcher_argv(work: &Path, release: &str) -> Vec<String> {
-    let at = |name: &str| work.join(name).display().to_string();
     let options = [
-        format!("--installroot={}", at("root")),
+        format!("--installroot={}", path_in(work, "root")),
         format!("--releasever={release}"),
         "--setopt=reposdir=/etc/yum.repos.d".to_owned(),
         "--downloadonly".to_owned(),
-        format!("--downloaddir={}", at("archives")),
+        format!("--downloaddir={}", path_in(work, "archives")),
     ];
     words("tdnf -y").into_iter().chain(options).collect()
 }

@@ -6,7 +6,7 @@ use super::dnf::chosen;
 use super::fetcher::{Fetcher, Index, MadeIndex};
 use super::glob::pattern_matches;
 use super::ini::sections;
-use super::manager::{ByHand, Manager, words};
+use super::manager::{ByHand, Manager, path_in, words};
 use super::records::Budget;
 use super::repositories::Repositories;
 use super::rpm::repodata::{Package, Repodata};
@@ -59,13 +59,12 @@ pub(crate) static MANAGER: Manager = Manager {
     locks: &rpm::LOCKS,
     process: Some("/run/zypp.pid"),
     from_folder: |folder| {
-        let at = |name: &str| folder.join(name).display().to_string();
         vec![
             "--no-gpg-checks".to_owned(),
             "--reposd-dir".to_owned(),
-            at("repos"),
+            path_in(folder, "repos"),
             "--cache-dir".to_owned(),
-            at("lists"),
+            path_in(folder, "lists"),
             "--plus-repo".to_owned(),
             format!("dir:{}", folder.display()),
         ]
@@ -133,12 +132,12 @@ const HOLDS: Holds = Holds {
 };
 
 fn fetcher_argv(work: &Path, _release: &str) -> Vec<String> {
-    let at = |name: &str| work.join(name).display().to_string();
     let options = [
-        ["--root".to_owned(), at("root")],
-        ["--cache-dir".to_owned(), at("cache")],
-        ["--pkg-cache-dir".to_owned(), at("archives")],
+        ("--root", "root"),
+        ("--cache-dir", "cache"),
+        ("--pkg-cache-dir", "archives"),
     ];
+    let options = options.map(|(option, name)| [option.to_owned(), path_in(work, name)]);
     words("zypper --non-interactive")
         .into_iter()
         .chain(options.into_iter().flatten())
@@ -193,8 +192,10 @@ pub(crate) fn offered_versions(
         let found = repodata
             .packages(system, &budget, |name| names.contains(name))?
             .into_iter();
-        let open = |p: &Package| !locks.iter().any(|lock| lock.matches(p, &repository.alias));
-        let taken = found.filter(|p| architectures.contains(&p.architecture.as_str()) && open(p));
+        let taken = found.filter(|p| {
+            architectures.contains(&p.architecture.as_str())
+                && !locks.iter().any(|lock| lock.matches(p, &repository.alias))
+        });
         packages.extend(taken.map(|package| (at, package)));
     }
     if !any {
@@ -257,37 +258,34 @@ struct Lock {
 impl Lock {
     /// The arguments by which zypper's commands add and remove it.
     fn arguments(self) -> Vec<String> {
-        let with = |name: &String| match self.conditions.as_slice() {
-            [] => vec![name.clone()],
-            conditions => conditions
-                .iter()
-                .map(|condition| format!("{name} {condition}"))
-                .collect(),
-        };
-        self.names.iter().flat_map(with).collect()
+        self.names
+            .iter()
+            .flat_map(|name| match self.conditions.as_slice() {
+                [] => vec![name.clone()],
+                conditions => conditions
+                    .iter()
+                    .map(|condition| format!("{name} {condition}"))
+                    .collect(),
+            })
+            .collect()
     }
 
     fn matches(&self, package: &Package, repository: &str) -> bool {
-        let name = |pattern: &String| match self.is_glob {
+        self.names
+            .iter()
+            .any(|pattern| self.is_named(pattern, package))
+            && self.repository.as_ref().is_none_or(|r| r == repository)
+            && (self.versions.is_empty() || self.versions.iter().any(|range| is_in(range, package)))
+    }
+
+    fn is_named(&self, pattern: &str, package: &Package) -> bool {
+        match self.is_glob {
             true => pattern_matches(
                 pattern.to_lowercase().as_bytes(),
                 package.name.to_lowercase().as_bytes(),
             ),
             false => *pattern == package.name,
-        };
-        let in_range = |(accepted, limit): &Range| {
-            // Without a release in the limit, any release matches.
-            let evr = package.evr();
-            let evr = if limit.contains('-') {
-                &evr
-            } else {
-                evr.rsplit_once('-').map_or(&*evr, |(v, _)| v)
-            };
-            accepted.contains(&version::compare(evr, limit))
-        };
-        self.names.iter().any(name)
-            && self.repository.as_ref().is_none_or(|r| r == repository)
-            && (self.versions.is_empty() || self.versions.iter().any(in_range))
+        }
     }
 }
 
@@ -360,6 +358,17 @@ pub fn read_anything(text: &str) {
         .unwrap_or_default()
         .iter()
         .any(|lock| lock.matches(&package, "r"));
+}
+
+fn is_in((accepted, limit): &Range, package: &Package) -> bool {
+    // Without a release in the limit, any release matches.
+    let evr = package.evr();
+    let evr = if limit.contains('-') {
+        &evr
+    } else {
+        evr.rsplit_once('-').map_or(&*evr, |(v, _)| v)
+    };
+    accepted.contains(&version::compare(evr, limit))
 }
 
 #[cfg(test)]

@@ -78,15 +78,14 @@ pub(crate) fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io
         };
         let package = package.split_once(':').map_or(package, |(name, _)| name);
         let path = Path::new(LISTS).join(&name);
-        let too_large = || {
+        let list = system.open(&path)?;
+        let length = list.metadata()?.len();
+        left = left.checked_sub(length).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::FileTooLarge,
                 format!("{} is too large", path.display()),
             )
-        };
-        let list = system.open(&path)?;
-        let length = list.metadata()?.len();
-        left = left.checked_sub(length).ok_or_else(too_large)?;
+        })?;
         // A line may have a single letter.
         each_record(system.meter(&path).of(list), b"\n", |file| {
             if !file.is_empty() {
@@ -119,11 +118,10 @@ fn scan(from: &mut dyn Read, wanted: &dyn Fn(&str) -> bool) -> io::Result<Instal
             && status.ends_with(" ok installed")
             && let Some(version) = stanza::field(stanza, "Version")
         {
-            let version = || String::from_utf8_lossy(version).into_owned();
             found
                 .versions
                 .entry(name.to_owned())
-                .or_insert_with(version);
+                .or_insert_with(|| String::from_utf8_lossy(version).into_owned());
             if status.starts_with("hold ") {
                 found.held.insert(name.to_owned());
             }

@@ -125,26 +125,20 @@ fn deb822(text: &str) -> Vec<AptSource> {
 
 /// The entries of a stanza.
 fn sources_of(stanza: &str) -> Vec<AptSource> {
-    let field = |name: &str| stanza::text(stanza.as_bytes(), name);
-    let words = |name: &str| {
-        field(name)
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
-    if stanza::switch(&field("Enabled")) == Some(false)
-        || !words("Types").iter().any(|t| t == "deb")
+    let stanza = stanza.as_bytes();
+    if stanza::switch(&stanza::text(stanza, "Enabled")) == Some(false)
+        || !stanza::words(stanza, "Types").iter().any(|t| t == "deb")
     {
         return Vec::new();
     }
-    let components = words("Components");
+    let components = stanza::words(stanza, "Components");
     // The value may be a key itself, over several lines.
-    let signed_by = field("Signed-By")
+    let signed_by = stanza::text(stanza, "Signed-By")
         .lines()
         .map(str::trim)
         .collect::<Vec<_>>()
         .join("\n");
-    let (uris, suites) = (words("URIs"), words("Suites"));
+    let [uris, suites] = ["URIs", "Suites"].map(|name| stanza::words(stanza, name));
     let components: Vec<_> = components.into_iter().take(MAX_LINES).collect();
     let each = uris
         .iter()

@@ -1,6 +1,7 @@
 //! How apt downloads packages into a folder, and the lists of a repository from which it installs.
 
 use crate::fetcher::{Fetcher, FolderFiles, Index, LocalPackages, WrittenIndex};
+use crate::manager::path_in;
 use crate::words;
 use gpusetup_database::sum::sha256;
 use std::path::{Path, PathBuf};
@@ -44,12 +45,11 @@ const SOURCE: &str = "sources.list";
 
 /// The options that make apt install only from a folder.
 pub(crate) fn from_folder(folder: &Path) -> Vec<String> {
-    let at = |name: &str| folder.join(name).display().to_string();
     let options = [
-        format!("Dir::Etc::sourcelist={}", at(SOURCE)),
+        format!("Dir::Etc::sourcelist={}", path_in(folder, SOURCE)),
         "Dir::Etc::sourceparts=-".to_owned(),
-        format!("Dir::State::lists={}", at("lists")),
-        format!("Dir::Cache::archives={}", at("archives")),
+        format!("Dir::State::lists={}", path_in(folder, "lists")),
+        format!("Dir::Cache::archives={}", path_in(folder, "archives")),
         "Dir::Cache::pkgcache=".to_owned(),
         "Dir::Cache::srcpkgcache=".to_owned(),
         "Acquire::Languages=none".to_owned(),
@@ -77,23 +77,26 @@ fn source(folder: &Path) -> String {
 }
 
 fn argv(work: &Path, _release: &str) -> Vec<String> {
-    let at = |name: &str| work.join(name).display().to_string();
-    let options = [
-        format!("Dir::State={}", at("")),
-        format!("Dir::State::lists={}", at("lists")),
-        format!("Dir::State::status={}", at("status")),
-        format!("Dir::State::extended_states={}", at("extended_states")),
-        format!("Dir::Cache={}", at("")),
-        format!("Dir::Cache::archives={}", at("archives")),
-        "Dir::Cache::pkgcache=".to_owned(),
-        "Dir::Cache::srcpkgcache=".to_owned(),
-        // The host's locks are not needed, because no other process works in this folder.
-        "Debug::NoLocking=1".to_owned(),
-        "Acquire::Languages=none".to_owned(),
-        // apt's own user cannot read the folder.
-        "APT::Sandbox::User=root".to_owned(),
+    let folders = [
+        ("Dir::State", ""),
+        ("Dir::State::lists", "lists"),
+        ("Dir::State::status", "status"),
+        ("Dir::State::extended_states", "extended_states"),
+        ("Dir::Cache", ""),
+        ("Dir::Cache::archives", "archives"),
     ];
-    let options = options.into_iter().flat_map(|o| ["-o".to_owned(), o]);
+    let folders = folders.map(|(option, name)| format!("{option}={}", path_in(work, name)));
+    let others = [
+        "Dir::Cache::pkgcache=",
+        "Dir::Cache::srcpkgcache=",
+        // The host's locks are not needed, because no other process works in this folder.
+        "Debug::NoLocking=1",
+        "Acquire::Languages=none",
+        // apt's own user cannot read the folder.
+        "APT::Sandbox::User=root",
+    ];
+    let options = folders.into_iter().chain(others.map(str::to_owned));
+    let options = options.flat_map(|option| ["-o".to_owned(), option]);
     words("apt-get -y -q --no-install-recommends")
         .into_iter()
         .chain(options)

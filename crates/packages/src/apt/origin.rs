@@ -93,12 +93,12 @@ impl Origin {
         (self.archive, self.codename, self.version) =
             (field("Suite"), field("Codename"), field("Version"));
         (self.origin, self.label) = (field("Origin"), field("Label"));
-        let is_on =
-            |name: &str| field(name).is_some_and(|text| stanza::switch(&text) == Some(true));
-        self.priority = match (is_on("ButAutomaticUpgrades"), is_on("NotAutomatic")) {
-            (true, _) => 100,
-            (false, true) => 1,
-            (false, false) => 500,
+        let switches = ["ButAutomaticUpgrades", "NotAutomatic"]
+            .map(|name| field(name).is_some_and(|text| stanza::switch(&text) == Some(true)));
+        self.priority = match switches {
+            [true, _] => 100,
+            [false, true] => 1,
+            [false, false] => 500,
         };
     }
 }

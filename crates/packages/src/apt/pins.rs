@@ -189,21 +189,20 @@ impl ReleasePattern {
         if self.all || self.is_empty() {
             return self.all || origin.is_status;
         }
-        let is = |pattern: &Option<Expression>, text: &Option<String>| {
-            pattern
-                .as_ref()
-                .is_none_or(|p| text.as_ref().is_some_and(|t| p.matches(t)))
-        };
-        let version =
-            |v: &VersionPattern| origin.version.as_ref().is_some_and(|text| v.matches(text));
-        self.version.as_ref().is_none_or(version)
-            && is(&self.origin, &origin.origin)
-            && is(&self.archive, &origin.archive)
-            && is(&self.codename, &origin.codename)
-            && is(&self.label, &origin.label)
-            && is(&self.component, &origin.component)
-            && is(&self.architecture, &origin.architecture)
-            && (is(&self.release, &origin.archive) || is(&self.release, &origin.codename))
+        let fields = [
+            (&self.origin, &origin.origin),
+            (&self.archive, &origin.archive),
+            (&self.codename, &origin.codename),
+            (&self.label, &origin.label),
+            (&self.component, &origin.component),
+            (&self.architecture, &origin.architecture),
+        ];
+        let releases = [&origin.archive, &origin.codename];
+        self.version
+            .as_ref()
+            .is_none_or(|v| origin.version.as_ref().is_some_and(|text| v.matches(text)))
+            && { fields.into_iter() }.all(|(pattern, text)| accepts(pattern, text))
+            && { releases.into_iter() }.any(|text| accepts(&self.release, text))
     }
 }
 
@@ -247,13 +246,11 @@ impl Condition {
 /// The entry for `APT::Default-Release`. It must name an existing release, or apt refuses to work.
 pub(crate) fn of_default_release(text: &str, origins: &[Origin]) -> Result<Pin, String> {
     let expression = Expression::parse(text)?;
-    let known = |o: &Origin| {
-        [&o.archive, &o.codename, &o.version]
-            .into_iter()
-            .flatten()
-            .any(|field| expression.matches(field))
-    };
-    if !origins.iter().any(known) && text.as_bytes().get(1) != Some(&b'=') {
+    let is_known = { origins.iter() }
+        .flat_map(|o| [&o.archive, &o.codename, &o.version])
+        .flatten()
+        .any(|field| expression.matches(field));
+    if !is_known && text.as_bytes().get(1) != Some(&b'=') {
         return Err(format!(
             "no repository has the release {text:?} of APT::Default-Release"
         ));
@@ -328,6 +325,12 @@ fn priority(text: &str, of_all: bool) -> Result<i32, String> {
 #[cfg(fuzzing)]
 pub fn read_anything(text: &str) {
     let _ = parse(text, "amd64", &mut Vec::new());
+}
+
+fn accepts(pattern: &Option<Expression>, text: &Option<String>) -> bool {
+    pattern
+        .as_ref()
+        .is_none_or(|p| text.as_ref().is_some_and(|t| p.matches(t)))
 }
 
 #[cfg(test)]

@@ -51,11 +51,10 @@ impl Record {
 
     /// Whether apt considers both the same package, and not two builds with the same version.
     fn is_same_as(&self, other: &Self) -> bool {
-        let differ = |a: &str, b: &str| !a.is_empty() && !b.is_empty() && a != b;
+        let mut sums = [(&self.size, &other.size), (&self.sha256, &other.sha256)].into_iter();
         compare(&self.version, &other.version) == Ordering::Equal
             && self.build == other.build
-            && !differ(&self.size, &other.size)
-            && !differ(&self.sha256, &other.sha256)
+            && sums.all(|(a, b)| a.is_empty() || b.is_empty() || a == b)
     }
 }
 
@@ -110,9 +109,11 @@ pub(crate) fn candidate<'a>(
     for version in &versions {
         let priority = priority(package, version, origins, pins);
         let text = version.record.version.as_str();
-        let downgrades =
-            || installed.is_some_and(|installed| compare(text, installed) == Ordering::Less);
-        if priority == 0 || priority <= best.0 || priority < 1000 && downgrades() {
+        if priority == 0
+            || priority <= best.0
+            || priority < 1000
+                && (installed.is_some_and(|installed| compare(text, installed) == Ordering::Less))
+        {
             continue;
         }
         best = (priority, Some(text));
@@ -145,18 +146,22 @@ fn versions(records: &[Record]) -> Vec<Version<'_>> {
 }
 
 fn priority(package: &str, version: &Version, origins: &[Origin], pins: &[Pin]) -> i32 {
-    let of_origin = |at: &usize| origin_priority(&origins[*at], pins);
     let own = pins
         .iter()
         .find(|pin| pin.package.is_some() && pin_matches(pin, package, version, origins));
-    if let Some(pin) = own.filter(|_| version.origins.iter().any(|at| of_origin(at) != NEVER)) {
+    let of_version = version.origins.iter().map(|at| &origins[*at]);
+    if let Some(pin) = own
+        && { of_version.clone() }.any(|origin| origin_priority(origin, pins) != NEVER)
+    {
         return pin.priority;
     }
-    let of_file = |at: &usize| match origins[*at].is_status && !version.is_installed {
-        true => -1,
-        false => of_origin(at),
-    };
-    version.origins.iter().map(of_file).max().unwrap_or(0)
+    of_version
+        .map(|origin| match origin.is_status && !version.is_installed {
+            true => -1,
+            false => origin_priority(origin, pins),
+        })
+        .max()
+        .unwrap_or(0)
 }
 
 fn pin_matches(pin: &Pin, package: &str, version: &Version, origins: &[Origin]) -> bool {

@@ -18,10 +18,13 @@ const PRIORITY: u16 = 990;
 
 /// The host's own file comes last, because the first matching entry counts.
 fn text(versions: &Versions, own: &str) -> String {
-    let pin = |(name, version): (&String, &String)| {
-        format!("Package: {name}\nPin: version {version}\nPin-Priority: {PRIORITY}\n\n")
-    };
-    versions.iter().map(pin).chain([own.to_owned()]).collect()
+    versions
+        .iter()
+        .map(|(name, version)| {
+            format!("Package: {name}\nPin: version {version}\nPin-Priority: {PRIORITY}\n\n")
+        })
+        .chain([own.to_owned()])
+        .collect()
 }
 
 fn shown(text: &str) -> BTreeSet<(&str, &str)> {

@@ -43,15 +43,13 @@ pub(crate) fn default_release(system: &System) -> Result<String, Unknown> {
     for path in files.into_iter().chain([PathBuf::from(FILE)]) {
         parse(&configuration(system, &path)?, &mut all).map_err(|why| Unknown::at(&path, why))?;
     }
-    let unsupported = |key: &str| {
+    let set = all.iter().filter(|(_, value)| !value.is_empty());
+    let unsupported = { set }.find(|(key, _)| {
         UNSUPPORTED
             .iter()
             .any(|u| key == *u || u.ends_with("::") && key.starts_with(u))
-    };
-    if let Some((key, value)) = all
-        .iter()
-        .find(|(key, value)| unsupported(key) && !value.is_empty())
-    {
+    });
+    if let Some((key, value)) = unsupported {
         return Err(Unknown::at(
             FILE,
             format!("the setting {key} {value:?} is not supported"),
@@ -72,17 +70,17 @@ pub(crate) fn parts(
     endings: &[&str],
 ) -> Result<Vec<PathBuf>, Unknown> {
     let names = system.list(folder).map_err(|e| Unknown::at(folder, e))?;
-    let usual = |c: char| c.is_ascii_alphanumeric() || "_-:.".contains(c);
-    let taken = |name: &String| {
-        let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-        !name.starts_with('.')
-            && !name.ends_with('.')
-            && name.chars().all(usual)
-            && endings.contains(&ending)
-    };
     Ok(names
         .into_iter()
-        .filter(taken)
+        .filter(|name| {
+            let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+            !name.starts_with('.')
+                && !name.ends_with('.')
+                && name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "_-:.".contains(c))
+                && endings.contains(&ending)
+        })
         .map(|name| Path::new(folder).join(name))
         .collect())
 }

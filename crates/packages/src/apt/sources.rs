@@ -86,17 +86,10 @@ struct Source {
 impl Source {
     /// Sets an option by its name in a `.list` file.
     fn option(&mut self, key: &str, value: &str) -> Result<(), String> {
-        let words = || {
-            value
-                .split(',')
-                .filter(|w| !w.is_empty())
-                .map(str::to_owned)
-                .collect()
-        };
         match key {
-            "arch" => self.only = Some(words()),
-            "arch+" => self.more = words(),
-            "arch-" => self.less = words(),
+            "arch" => self.only = Some(list(value)),
+            "arch+" => self.more = list(value),
+            "arch-" => self.less = list(value),
             "target" | "target+" | "target-" | "inrelease-path" | "include" | "exclude"
             | "Packages" => {
                 return Err(format!("the option {key} is not supported"));
@@ -302,28 +295,22 @@ fn one_line(rest: &str) -> Result<Source, String> {
 fn deb822(text: &str) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
     for stanza in stanza::stanzas(text) {
-        let value = |key: &str| stanza::text(stanza.as_bytes(), key);
-        let words = |key: &str| {
-            value(key)
-                .split_whitespace()
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        };
-        let types = words("Types");
+        let bytes = stanza.as_bytes();
+        let types = stanza::words(bytes, "Types");
         if types.is_empty() {
             return Err("a stanza has no Types".to_owned());
         }
         if let Some(odd) = types.iter().find(|t| *t != "deb" && *t != "deb-src") {
             return Err(format!("the type {odd} is not supported"));
         }
-        if stanza::switch(&value("Enabled")) == Some(false) || !types.iter().any(|t| t == "deb") {
+        let enabled = stanza::switch(&stanza::text(bytes, "Enabled"));
+        if enabled == Some(false) || !types.iter().any(|t| t == "deb") {
             continue;
         }
-        let (uris, suites, components) = (words("URIs"), words("Suites"), words("Components"));
         let mut source = Source {
-            uris,
-            suites,
-            components,
+            uris: stanza::words(bytes, "URIs"),
+            suites: stanza::words(bytes, "Suites"),
+            components: stanza::words(bytes, "Components"),
             ..Source::default()
         };
         if source.uris.is_empty() || source.suites.is_empty() {
@@ -348,8 +335,8 @@ fn deb822(text: &str) -> Result<Vec<Source>, String> {
             ("Snapshot", "snapshot"),
         ];
         for (field, option) in options {
-            if stanza::field(stanza.as_bytes(), field).is_some() {
-                source.option(option, &words(field).join(","))?;
+            if stanza::field(bytes, field).is_some() {
+                source.option(option, &stanza::words(bytes, field).join(","))?;
             }
         }
         sources.push(source);
@@ -365,6 +352,12 @@ pub fn read_anything(text: &str) {
             let _ = source.indexes(&["amd64".to_owned()], "amd64");
         }
     }
+}
+
+/// The words of a value, separated by commas.
+fn list(value: &str) -> Vec<String> {
+    let words = value.split(',').filter(|word| !word.is_empty());
+    words.map(str::to_owned).collect()
 }
 
 #[cfg(test)]

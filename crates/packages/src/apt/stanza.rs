@@ -32,6 +32,12 @@ pub(crate) fn text<'a>(stanza: &'a [u8], name: &str) -> Cow<'a, str> {
     String::from_utf8_lossy(field(stanza, name).unwrap_or_default())
 }
 
+/// The words of a field's value.
+pub(crate) fn words(stanza: &[u8], name: &str) -> Vec<String> {
+    let text = text(stanza, name);
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
 /// The name of a stanza's package in apt's lower-case spelling; none if it has no name.
 pub(crate) fn package(stanza: &[u8]) -> Option<Cow<'_, [u8]>> {
     let name = match stanza.strip_prefix(b"Package: ") {

@@ -46,10 +46,10 @@ impl Variables {
         let (mut text, mut rest) = (String::new(), address);
         while let Some((before, after)) = rest.split_once('$') {
             text.push_str(before);
-            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
             let braced = after.strip_prefix('{').and_then(|a| a.split_once('}'));
             let (name, behind) = braced.unwrap_or_else(|| {
-                after.split_at(after.find(|c| !is_name(c)).unwrap_or(after.len()))
+                let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                after.split_at(end.unwrap_or(after.len()))
             });
             text.push_str(match name {
                 "releasever" => release,
@@ -98,13 +98,12 @@ pub(crate) fn folder(
     found.dedup();
     if found.is_empty() && address.contains('$') {
         // The release may have yet another name.
-        let is_sum = |rest: &str| rest.len() == 16 && rest.bytes().all(|b| b.is_ascii_hexdigit());
-        let is_its = |name: &&String| {
-            name.strip_prefix(id)
-                .and_then(|r| r.strip_prefix('-'))
-                .is_some_and(is_sum)
-        };
-        found = names.iter().filter(is_its).cloned().collect();
+        let id = format!("{id}-");
+        let its = names.iter().filter(|name| {
+            name.strip_prefix(&id)
+                .is_some_and(|sum| sum.len() == 16 && sum.bytes().all(|b| b.is_ascii_hexdigit()))
+        });
+        found = its.cloned().collect();
     }
     match &found[..] {
         [] => Ok(None),

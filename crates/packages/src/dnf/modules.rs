@@ -105,21 +105,16 @@ pub(crate) fn hide(
     chooser.check_dependents(&texts, &streams).map_err(wrong)?;
     let active = chooser.active(&streams).map_err(wrong)?;
 
-    let artifacts = |is_active: bool| {
-        let these = streams
-            .iter()
-            .zip(&active)
-            .filter(move |(_, a)| **a == is_active);
-        these
-            .flat_map(|(s, _)| {
-                s.artifacts
-                    .rpms
-                    .iter()
-                    .map(|nevra| without_zero_epoch(nevra))
-            })
-            .collect::<BTreeSet<_>>()
-    };
-    let (shown, hidden) = (artifacts(true), artifacts(false));
+    let (mut shown, mut hidden) = (BTreeSet::new(), BTreeSet::new());
+    for (stream, is_active) in streams.iter().zip(&active) {
+        let artifacts = stream.artifacts.rpms.iter();
+        let artifacts = artifacts.map(|nevra| without_zero_epoch(nevra));
+        if *is_active {
+            shown.extend(artifacts);
+        } else {
+            hidden.extend(artifacts);
+        }
+    }
     let shown_names: BTreeSet<String> = shown
         .iter()
         .filter_map(|nevra| Some(name_of(nevra)?.to_owned()))
@@ -131,14 +126,10 @@ pub(crate) fn hide(
             package.evr(),
             package.architecture
         );
-        let replaced = || {
-            package
-                .provides
-                .iter()
-                .chain([&package.name])
-                .any(|name| shown_names.contains(name))
-        };
-        shown.contains(&nevra) || is_hotfix(*at) || !hidden.contains(&nevra) && !replaced()
+        let mut names = package.provides.iter().chain([&package.name]);
+        shown.contains(&nevra)
+            || is_hotfix(*at)
+            || !hidden.contains(&nevra) && !names.any(|name| shown_names.contains(name))
     });
     Ok(())
 }

@@ -38,7 +38,7 @@ pub(crate) fn trusted(system: &System, fingerprints: &[&str]) -> io::Result<Vec<
     // It fails if there is none, and says so in other words than the format's.
     let said = system.run(&Program::new(LIST))?;
     let known = said.text.lines().filter(|line| version(line).is_some());
-    let of = |name: &str| {
+    let notes = known.filter_map(|name| {
         let fingerprint = fingerprints
             .iter()
             .find(|fingerprint| is_of(name, fingerprint))?;
@@ -50,8 +50,8 @@ pub(crate) fn trusted(system: &System, fingerprints: &[&str]) -> io::Result<Vec<
             make: import_file(&path(fingerprint)),
             remove,
         })
-    };
-    Ok(known.filter_map(of).collect())
+    });
+    Ok(notes.collect())
 }
 
 /// The version in `gpg-pubkey-VERSION-RELEASE`.

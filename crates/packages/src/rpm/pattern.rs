@@ -25,53 +25,34 @@ struct Form {
 impl Pattern {
     /// Parses a pattern.
     pub(crate) fn new(text: &str) -> Self {
-        let name = |name: &str| Form {
-            name: name.to_owned(),
-            ..Form::default()
-        };
         let with_architecture = text.rsplit_once('.');
-        let architecture = |form: Form, architecture: &str| Form {
-            architecture: Some(architecture.to_owned()),
-            ..form
-        };
         let forms = [
-            with_architecture.and_then(|(rest, a)| Some(architecture(with_release(rest)?, a))),
-            with_architecture.map(|(rest, a)| architecture(name(rest), a)),
-            Some(name(text)),
+            with_architecture.and_then(|(rest, a)| Some(with_release(rest)?.on(a))),
+            with_architecture.map(|(rest, a)| Form::named(rest).on(a)),
+            Some(Form::named(text)),
             with_release(text),
             with_version(text),
             Some(Form {
                 whole: true,
-                ..name(text)
+                ..Form::named(text)
             }),
         ];
-        let is_form = |form: &Form| {
-            let version = [&form.version, &form.release, &form.architecture]
-                .into_iter()
-                .flatten();
-            let odd =
-                |text: &String| text.is_empty() || text.contains(|c: char| ":(/=<> ".contains(c));
-            form.whole || !odd(&form.name) && !version.into_iter().any(odd)
-        };
+        let forms = forms.into_iter().flatten();
         Self {
-            forms: forms.into_iter().flatten().filter(is_form).collect(),
+            forms: forms.filter(Form::is_possible).collect(),
         }
     }
 
     /// Whether a package with this name might match.
     pub(crate) fn may_match(&self, name: &str) -> bool {
-        let is = |form: &Form| {
-            let literal = form
-                .name
-                .split(['*', '?', '[', '\\'])
-                .next()
-                .unwrap_or_default();
+        self.forms.iter().any(|form| {
+            let mut parts = form.name.split(['*', '?', '[', '\\']);
+            let literal = parts.next().unwrap_or_default();
             match form.whole {
                 true => name.starts_with(literal) || literal.starts_with(name),
-                false => pattern_matches(form.name.as_bytes(), name.as_bytes()),
+                false => is_like(&form.name, name),
             }
-        };
-        self.forms.iter().any(is)
+        })
     }
 
     /// A predicate for the first way to parse the pattern that matches any of these packages.
@@ -111,30 +92,52 @@ fn with_release(text: &str) -> Option<Form> {
     })
 }
 
+fn is_like(pattern: &str, text: &str) -> bool {
+    pattern_matches(pattern.as_bytes(), text.as_bytes())
+}
+
 impl Form {
+    fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    fn on(self, architecture: &str) -> Self {
+        Self {
+            architecture: Some(architecture.to_owned()),
+            ..self
+        }
+    }
+
+    fn is_possible(&self) -> bool {
+        let parts = [&self.version, &self.release, &self.architecture];
+        let mut parts = parts.into_iter().flatten().chain([&self.name]);
+        self.whole
+            || !parts.any(|part| part.is_empty() || part.contains(|c: char| ":(/=<> ".contains(c)))
+    }
+
     fn matches(&self, package: &Package) -> bool {
-        let is = |pattern: &str, text: &str| pattern_matches(pattern.as_bytes(), text.as_bytes());
         if self.whole {
-            return is(
+            let (name, evr) = (&package.name, package.evr());
+            return is_like(
                 &self.name,
-                &format!(
-                    "{}-{}.{}",
-                    package.name,
-                    package.evr(),
-                    package.architecture
-                ),
+                &format!("{name}-{evr}.{}", package.architecture),
             );
         }
-        let part =
-            |pattern: &Option<String>, text: &str| pattern.as_ref().is_none_or(|p| is(p, text));
-        is(&self.name, &package.name)
+        let parts = [
+            (&self.version, &package.version),
+            (&self.release, &package.release),
+            (&self.architecture, &package.architecture),
+        ];
+        is_like(&self.name, &package.name)
             && self
                 .epoch
                 .as_ref()
                 .is_none_or(|epoch| *epoch == package.epoch)
-            && part(&self.version, &package.version)
-            && part(&self.release, &package.release)
-            && part(&self.architecture, &package.architecture)
+            && { parts.into_iter() }
+                .all(|(pattern, text)| pattern.as_ref().is_none_or(|p| is_like(p, text)))
     }
 }
 

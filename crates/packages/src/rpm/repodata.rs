@@ -140,23 +140,13 @@ impl Repodata {
         file.take(LIMIT)
             .read_to_end(&mut text)
             .map_err(|e| wrong(e.to_string()))?;
-        let of_kind = |kind: &str| {
-            locations(&text).map(|all| {
-                all.into_iter()
-                    .find(|(k, _)| k == kind)
-                    .map(|(_, name)| name)
-            })
-        };
-        let primary = of_kind("primary")
-            .map_err(wrong)?
-            .ok_or_else(|| wrong("it names no list of packages".to_owned()))?;
-        let modules = of_kind("modules")
-            .map_err(wrong)?
-            .map(|name| folder.join(name));
-        Ok(Some(Self {
-            primary: folder.join(primary),
-            modules,
-        }))
+        let all = locations(&text).map_err(wrong)?;
+        let [primary, modules] = ["primary", "modules"].map(|kind| {
+            let found = all.iter().find(|(of, _)| of == kind);
+            found.map(|(_, name)| folder.join(name))
+        });
+        let primary = primary.ok_or_else(|| wrong("it names no list of packages".to_owned()))?;
+        Ok(Some(Self { primary, modules }))
     }
 
     /// The packages whose name is `wanted`.

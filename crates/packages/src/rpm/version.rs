@@ -20,24 +20,13 @@ fn split(evr: &str) -> (&str, &str, &str) {
 /// before the end, `^` after it.
 fn part(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
-    let separates = |c: &u8| !c.is_ascii_alphanumeric() && *c != b'~' && *c != b'^';
     loop {
-        a = &a[a.iter().take_while(|c| separates(c)).count()..];
-        b = &b[b.iter().take_while(|c| separates(c)).count()..];
-        match (a.first(), b.first()) {
-            (Some(b'~'), Some(b'~')) | (Some(b'^'), Some(b'^')) => {
-                (a, b) = (&a[1..], &b[1..]);
-                continue;
-            }
-            (Some(b'~'), _) => return Ordering::Less,
-            (_, Some(b'~')) => return Ordering::Greater,
-            (Some(b'^'), None) => return Ordering::Greater,
-            (None, Some(b'^')) => return Ordering::Less,
-            (Some(b'^'), Some(_)) => return Ordering::Less,
-            (Some(_), Some(b'^')) => return Ordering::Greater,
-            (None, None) => return Ordering::Equal,
-            (None, Some(_)) => return Ordering::Less,
-            (Some(_), None) => return Ordering::Greater,
+        (a, b) = (without_separators(a), without_separators(b));
+        let (first, second) = (a.first(), b.first());
+        match (first, second) {
+            _ if kind(first) != kind(second) => return kind(first).cmp(&kind(second)),
+            (Some(b'~' | b'^'), _) => (a, b) = (&a[1..], &b[1..]),
+            (None, _) | (_, None) => return Ordering::Equal,
             (Some(first), Some(second)) => {
                 let numeric = first.is_ascii_digit();
                 if numeric != second.is_ascii_digit() {
@@ -65,16 +54,31 @@ fn part(a: &str, b: &str) -> Ordering {
     }
 }
 
+fn without_separators(text: &[u8]) -> &[u8] {
+    let mut bytes = text.iter();
+    let start = bytes.position(|c| c.is_ascii_alphanumeric() || matches!(c, b'~' | b'^'));
+    &text[start.unwrap_or(text.len())..]
+}
+
+/// The order of what may come next: before the end comes what is older than without it, and after
+/// it what is newer.
+fn kind(next: Option<&u8>) -> u8 {
+    match next {
+        Some(b'~') => 0,
+        None => 1,
+        Some(b'^') => 2,
+        Some(_) => 3,
+    }
+}
+
 /// The leading digits (without leading zeroes) or letters, and the rest.
 fn run(text: &[u8], numeric: bool) -> (&[u8], &[u8]) {
-    let belongs = |c: &&u8| {
-        if numeric {
-            c.is_ascii_digit()
-        } else {
-            c.is_ascii_alphabetic()
-        }
+    let belongs = if numeric {
+        u8::is_ascii_digit
+    } else {
+        u8::is_ascii_alphabetic
     };
-    let (run, rest) = text.split_at(text.iter().take_while(belongs).count());
+    let (run, rest) = text.split_at(text.iter().take_while(|c| belongs(c)).count());
     let zeroes = if numeric {
         run.iter().take_while(|c| **c == b'0').count()
     } else {
