@@ -257,11 +257,10 @@ impl AddRepository {
         };
         let (mut all, mut expired) = (Vec::new(), Vec::new());
         for key in &self.keys {
-            let missing = || RepositoryError::Key {
+            let content = key.cached(on)?.ok_or_else(|| RepositoryError::Key {
                 from: self.url_of(key),
                 why: "it was not fetched".to_owned(),
-            };
-            let content = key.cached(on)?.ok_or_else(missing)?;
+            })?;
             expired.extend(expired_since(&content));
             all.push(WriteFile {
                 path: (format.key)(&key.fingerprint),
@@ -295,11 +294,7 @@ impl AddRepository {
             return Ok(None);
         }
         let (manager, repository, keys) = (self.manager, self.name.clone(), self.fingerprints());
-        let ask = |source| ProgramError::Start {
-            program: "the package manager".to_owned(),
-            source,
-        };
-        let there = noted(on, manager, &repository, &keys).map_err(ask)?;
+        let there = noted(on, manager, &repository, &keys).map_err(ProgramError::ask)?;
         let again = self
             .outdated(&there)
             .map(|note| note.make.clone())
@@ -337,11 +332,8 @@ impl AddRepository {
                 source,
             })?;
         }
-        let ask = |source| ProgramError::Start {
-            program: "the package manager".to_owned(),
-            source,
-        };
-        let there = noted(on, self.manager, &self.name, &self.fingerprints()).map_err(ask)?;
+        let there =
+            noted(on, self.manager, &self.name, &self.fingerprints()).map_err(ProgramError::ask)?;
         for note in self.outdated(&there) {
             run(on, note.remove.clone())?;
         }
@@ -358,11 +350,9 @@ impl AddRepository {
             .undisturbed()
             .networked()
             .log(log);
-        let start = |source| ProgramError::Start {
-            program: program.clone(),
-            source,
-        };
-        let output = on.run_telling(&asked, progress).map_err(start)?;
+        let output = on
+            .run_telling(&asked, progress)
+            .map_err(ProgramError::start(&program))?;
         if judge(&program, &output, None).is_err() {
             return Err(RepositoryError::Lists {
                 url: self.url.clone(),
@@ -415,8 +405,10 @@ impl Action for AddRepository {
             }
         }
         let made = noted(on, self.manager, &self.name, &self.fingerprints())?;
-        let is_made = |note: &Vec<String>| made.iter().any(|there| there.make == *note);
-        let mut standing = Standing::satisfied_if(self.notes().iter().all(is_made));
+        let notes = self.notes();
+        let mut notes = notes.iter();
+        let mut standing =
+            Standing::satisfied_if(notes.all(|note| made.iter().any(|there| there.make == *note)));
         for file in self.files() {
             match file.stands(on, false)? {
                 Standing::Satisfied => {}
@@ -436,10 +428,6 @@ impl Action for AddRepository {
             ..
         } in self.contents(on)?
         {
-            let failed = |source| RepositoryError::Io {
-                path: path.clone(),
-                source,
-            };
             let after = Node::File {
                 sha256: sha256(&content),
                 mode,
@@ -447,7 +435,8 @@ impl Action for AddRepository {
                 gid: 0,
             };
             undo.extend(missing_parents(on, &path));
-            undo.push(work.backups.save(on, &path, Some(after)).map_err(failed)?);
+            let saved = work.backups.save(on, &path, Some(after));
+            undo.push(saved.map_err(|source| RepositoryError::Io { path, source })?);
         }
         // Undone first: the manager finds its locks by the repository's name, which is in its file.
         undo.extend(self.intend_notes(on)?);

@@ -133,12 +133,12 @@ impl Action for Device {
             .ask(self.state.read(&self.gpu))?
             .map_err(|refused| self.refused(&refused))?;
         let before = reading.chosen().cloned().or_else(|| self.state.unset());
-        let undo = |before| Undo::Device {
+        let undo = before.map(|before| Undo::Device {
             gpu: self.gpu.clone(),
             before,
             after: self.state.clone(),
-        };
-        Ok(before.map(undo).into_iter().collect())
+        });
+        Ok(undo.into_iter().collect())
     }
 
     fn describe(&self) -> String {
@@ -237,7 +237,7 @@ pub(crate) fn give_back(
 /// Resets those of these GPUs whose MIG mode waits for a reset.
 fn reset_waiting<'a>(on: &System, gpus: impl Iterator<Item = &'a String>) -> io::Result<()> {
     let mode = DeviceState::MigMode(true);
-    let waits = |gpu: &&String| {
+    let waiting = gpus.filter(|gpu| {
         matches!(
             mode.read(gpu),
             Answer::Is(Ok(Reading {
@@ -245,19 +245,17 @@ fn reset_waiting<'a>(on: &System, gpus: impl Iterator<Item = &'a String>) -> io:
                 ..
             }))
         )
-    };
-    let waiting: Vec<_> = gpus.filter(waits).cloned().collect();
+    });
+    let waiting: Vec<_> = waiting.cloned().collect();
     if waiting.is_empty() {
         return Ok(());
     }
     // The kernel offers it for devices that can be reset: in virtual machines they often cannot.
-    let can_be_reset = |gpu: &&String| {
-        on.exists(format!(
-            "/sys/bus/pci/devices/{}/reset",
-            gpu.to_ascii_lowercase()
-        ))
-    };
-    if let Some(gpu) = waiting.iter().find(|gpu| !can_be_reset(gpu)) {
+    let unresettable = waiting.iter().find(|gpu| {
+        let address = gpu.to_ascii_lowercase();
+        !on.exists(format!("/sys/bus/pci/devices/{address}/reset"))
+    });
+    if let Some(gpu) = unresettable {
         return Err(io::Error::other(format!(
             "the MIG mode of GPU {gpu} waits for a reset, which this machine does not offer: the host must be rebooted"
         )));

@@ -49,15 +49,15 @@ pub struct LineEdit {
 impl EditFile {
     /// The text after the edits.
     pub fn edited(&self, text: &str) -> String {
-        let with_end = |line: &str| {
+        let lines = text.split_inclusive('\n').map(|line| {
             let bare = line.strip_suffix('\n').unwrap_or(line);
             match self.edits.iter().find(|edit| edit.old == bare) {
                 None => line.to_owned(),
                 Some(LineEdit { new: None, .. }) => String::new(),
                 Some(LineEdit { new: Some(new), .. }) => format!("{new}{}", &line[bare.len()..]),
             }
-        };
-        text.split_inclusive('\n').map(with_end).collect()
+        });
+        lines.collect()
     }
 
     fn open(&self, on: &System) -> io::Result<Result<Option<Editable>, String>> {
@@ -71,16 +71,13 @@ impl EditFile {
 
     /// The lines of the change, each with `-` or `+`.
     pub fn diff(&self) -> Vec<String> {
-        let lines = |edit: &LineEdit| {
-            let old = format!("- {}", one_line(&edit.old));
-            [
-                Some(old),
-                edit.new.as_ref().map(|new| format!("+ {}", one_line(new))),
-            ]
-            .into_iter()
-            .flatten()
-        };
-        self.edits.iter().flat_map(lines).collect()
+        let mut lines = Vec::new();
+        for edit in &self.edits {
+            lines.push(format!("- {}", one_line(&edit.old)));
+            let new = edit.new.as_ref();
+            lines.extend(new.map(|new| format!("+ {}", one_line(new))));
+        }
+        lines
     }
 }
 
@@ -107,19 +104,15 @@ impl Action for EditFile {
             uid,
             gid,
         } = &file;
-        let node = |text: &str| Node::File {
+        let edited = self.edited(text);
+        let [before, after] = [text, &edited].map(|text| Node::File {
             sha256: sha256(text),
             mode: *mode,
             uid: *uid,
             gid: *gid,
-        };
-        Ok(vec![work.backups.save_text(
-            on,
-            &self.path,
-            text,
-            node(text),
-            node(&self.edited(text)),
-        )?])
+        });
+        let (backups, path) = (&mut work.backups, &self.path);
+        Ok(vec![backups.save_text(on, path, text, before, after)?])
     }
 
     fn perform(&self, on: &System, _: &mut Work, _: Notify) -> Result<(), OperationError> {
@@ -149,11 +142,11 @@ impl Action for EditFile {
 
     fn shell(&self) -> String {
         let path = quoted_path(&self.path);
-        let script = |edit: &LineEdit| match &edit.new {
+        let rules = self.edits.iter().map(|edit| match &edit.new {
             None => format!("$0 == {} {{ next }}", awk(&edit.old)),
             Some(new) => format!("$0 == {} {{ print {}; next }}", awk(&edit.old), awk(new)),
-        };
-        let rules: Vec<_> = self.edits.iter().map(script).collect();
+        });
+        let rules: Vec<_> = rules.collect();
         // A new file takes its name, with its owner and mode: what a link at that name leads to is
         // not written to.
         let script = format!(

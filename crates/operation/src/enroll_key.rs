@@ -58,9 +58,7 @@ impl EnrollKey {
             return Ok(());
         };
         let program = Program::new(argv).limit(Duration::from_secs(600)).log(log);
-        let output = on
-            .run(&program)
-            .map_err(|source| start("openssl", source))?;
+        let output = on.run(&program).map_err(ProgramError::start("openssl"))?;
         judge("openssl req", &output, None)
     }
 
@@ -88,21 +86,19 @@ impl EnrollKey {
 
     /// Asks for it, with a password that `notify` gets before anything needs it.
     fn request(&self, on: &System, log: Option<Log>, notify: Notify) -> Result<(), ProgramError> {
-        let password = password().map_err(|source| start("openssl", source))?;
+        let password = password().map_err(ProgramError::start("openssl"))?;
         notify(Notice::Password(&password));
         let hash =
             Program::new(["openssl", "passwd", "-6", "-stdin"]).input(format!("{password}\n"));
-        let hash = on.run(&hash).map_err(|source| start("openssl", source))?;
+        let hash = on.run(&hash).map_err(ProgramError::start("openssl"))?;
         // Its output is in no message: it is what the password is known by.
         if !hash.succeeded() || !hash.text.starts_with("$6$") {
             let why = io::Error::other("it made no SHA-512 hash; OpenSSL 1.1.1 or newer is needed");
-            return Err(start("openssl passwd -6", why));
+            return Err(ProgramError::start("openssl passwd -6")(why));
         }
-        let write = || {
-            on.make_directories(STATE, 0o700)?;
-            on.write(MOK_HASH, hash.text.as_bytes(), 0o600)
-        };
-        write().map_err(|source| start("mokutil", source))?;
+        on.make_directories(STATE, 0o700)
+            .and_then(|_| on.write(MOK_HASH, hash.text.as_bytes(), 0o600))
+            .map_err(ProgramError::start("mokutil"))?;
         let argv = self
             .import()
             .into_iter()
@@ -111,7 +107,7 @@ impl EnrollKey {
         let removed = on.remove(MOK_HASH);
         let output = imported
             .and_then(|output| removed.map(|()| output))
-            .map_err(|source| start("mokutil", source))?;
+            .map_err(ProgramError::start("mokutil"))?;
         judge("mokutil --import", &output, None)
     }
 
@@ -239,13 +235,6 @@ pub(crate) fn restore(on: &System, name: &str, sha256: &str) -> io::Result<Optio
             judge("mokutil --revoke-import", &output, None).map_err(io::Error::other)?;
             Ok(None)
         }
-    }
-}
-
-fn start(program: &str, source: io::Error) -> ProgramError {
-    ProgramError::Start {
-        program: program.to_owned(),
-        source,
     }
 }
 

@@ -85,29 +85,21 @@ impl Hold {
 
     /// The installed packages that it is about.
     fn meant(&self, here: &Versions) -> BTreeSet<String> {
-        let version = |name: &String| {
-            here.get(name)
-                .and_then(|version| upstream(version).parse::<DriverVersion>().ok())
-        };
         // The repositories may have had a newer driver than the plan knew. A pattern is not one of
         // its packages.
         let drivers: BTreeSet<_> = self
             .packages
             .iter()
-            .filter_map(version)
+            .filter_map(|name| driver_version(here.get(name)?))
             .chain(self.driver)
             .collect();
-        let is_named = |name: &str| {
+        let meant = here.iter().filter(|(name, version)| {
             self.packages
                 .iter()
                 .any(|p| pattern_matches(p.as_bytes(), name.as_bytes()))
-        };
-        let of_driver =
-            |name: &String| version(name).is_some_and(|version| drivers.contains(&version));
-        here.keys()
-            .filter(|name| is_named(name) || of_driver(name))
-            .cloned()
-            .collect()
+                || driver_version(version).is_some_and(|version| drivers.contains(&version))
+        });
+        meant.map(|(name, _)| name.clone()).collect()
     }
 }
 
@@ -130,11 +122,7 @@ impl Action for Hold {
     }
 
     fn perform(&self, on: &System, _: &mut Work, _: Notify) -> Result<(), OperationError> {
-        let start = |source| ProgramError::Start {
-            program: "the package manager".to_owned(),
-            source,
-        };
-        let changes = self.changes(on).map_err(start)?;
+        let changes = self.changes(on).map_err(ProgramError::ask)?;
         Ok(set(on, self.manager, &changes, self.held)?)
     }
 
@@ -168,23 +156,21 @@ impl Action for Hold {
             let ours = format!("{here} | LC_ALL=C comm -12 - {HELD}");
             return format!("test ! -s {HELD} || {{ {ours} | xargs -r {release}; rm {HELD}; }}\n");
         }
-        let of_driver = |driver: DriverVersion| {
-            let version = driver.to_string().replace('.', "[.]");
-            format!("[^ ]+ ([0-9]+:)?{version}([^0-9.].*)?")
-        };
-        let named = |name: &String| {
-            format!(
-                "{} .*",
-                name.replace('.', "[.]")
-                    .replace('+', "[+]")
-                    .replace('*', "[^ ]*")
-            )
-        };
         let lines: Vec<_> = self
             .driver
-            .map(of_driver)
+            .map(|driver| {
+                let version = driver.to_string().replace('.', "[.]");
+                format!("[^ ]+ ([0-9]+:)?{version}([^0-9.].*)?")
+            })
             .into_iter()
-            .chain(self.packages.iter().map(named))
+            .chain(self.packages.iter().map(|name| {
+                format!(
+                    "{} .*",
+                    name.replace('.', "[.]")
+                        .replace('+', "[+]")
+                        .replace('*', "[^ ]*")
+                )
+            }))
             .collect();
         let list = format!(
             "held=$({} | grep -E {} | cut -d ' ' -f 1 | LC_ALL=C sort -u)\n",
@@ -269,19 +255,16 @@ pub(crate) fn set(
         return Ok(());
     };
     let command = if held { hold } else { release };
-    let start = |source| ProgramError::Start {
-        program: (*command).to_owned(),
-        source,
-    };
-    let before = held_by_gpusetup(on).map_err(start)?;
+    let before = held_by_gpusetup(on).map_err(ProgramError::start(command))?;
     if held {
-        note(on, &before.union(packages).cloned().collect()).map_err(start)?;
+        note(on, &before.union(packages).cloned().collect())
+            .map_err(ProgramError::start(command))?;
     }
     // One that was purged since, or released by hand, cannot be released.
     let mut names = packages.clone();
     if !held {
         names = names
-            .intersection(&known(on).map_err(start)?)
+            .intersection(&known(on).map_err(ProgramError::start(command))?)
             .cloned()
             .collect();
     }
@@ -289,14 +272,20 @@ pub(crate) fn set(
         let argv = words(command).into_iter().chain(names);
         judge(
             command,
-            &on.run(&Program::new(argv).undisturbed()).map_err(start)?,
+            &on.run(&Program::new(argv).undisturbed())
+                .map_err(ProgramError::start(command))?,
             None,
         )?;
     }
     if !held {
-        note(on, &before.difference(packages).cloned().collect()).map_err(start)?;
+        note(on, &before.difference(packages).cloned().collect())
+            .map_err(ProgramError::start(command))?;
     }
     Ok(())
+}
+
+fn driver_version(package_version: &str) -> Option<DriverVersion> {
+    upstream(package_version).parse().ok()
 }
 
 #[cfg(test)]

@@ -115,11 +115,13 @@ impl Packages {
     /// line.
     pub fn with_versions(&self) -> Vec<String> {
         let manager = of(self.manager);
-        let named = |name: &String| match self.versions.get(name) {
-            Some(version) => manager.exactly(name, version),
-            None => name.clone(),
-        };
-        self.install.iter().map(named).collect()
+        self.install
+            .iter()
+            .map(|name| match self.versions.get(name) {
+                Some(version) => manager.exactly(name, version),
+                None => name.clone(),
+            })
+            .collect()
     }
 
     /// These are to go.
@@ -163,23 +165,26 @@ impl Packages {
         ))
     }
 
+    fn removes_like(&self, name: &str) -> bool {
+        self.remove_like
+            .iter()
+            .any(|pattern| pattern_matches(pattern.as_bytes(), name.as_bytes()))
+    }
+
     /// The packages to remove, of these that are installed.
     fn to_go(&self, now: &BTreeMap<String, String>) -> Vec<String> {
-        let is_like = |name: &&String| {
-            self.remove_like
-                .iter()
-                .any(|pattern| pattern_matches(pattern.as_bytes(), name.as_bytes()))
-        };
-        let is_of_driver = |version: &str| upstream(version).parse::<DriverVersion>().is_ok();
         let drivers: BTreeSet<_> = now
             .iter()
-            .filter(|(name, _)| is_like(name))
+            .filter(|(name, _)| self.removes_like(name))
             .map(|(_, has)| upstream(has))
             .collect();
-        let is_of_one = |has: &str| is_of_driver(has) && drivers.contains(upstream(has));
         let others = now
             .iter()
-            .filter(|(name, has)| is_like(name) || is_of_one(has))
+            .filter(|(name, has)| {
+                self.removes_like(name)
+                    || (upstream(has).parse::<DriverVersion>().is_ok()
+                        && drivers.contains(upstream(has)))
+            })
             .map(|(name, _)| name);
         self.remove
             .iter()
@@ -240,16 +245,12 @@ impl Action for Packages {
             versions: BTreeMap::new(),
             ..self.clone()
         };
-        let line = |argv: Vec<String>| {
-            argv.iter()
-                .map(|word| quoted(word))
-                .collect::<Vec<_>>()
-                .join(" ")
-                + "\n"
-        };
         self.removal_by_pattern()
             .into_iter()
-            .chain(named.argv().into_iter().map(line))
+            .chain(named.argv().into_iter().map(|argv| {
+                let words: Vec<_> = argv.iter().map(|word| quoted(word)).collect();
+                words.join(" ") + "\n"
+            }))
             .collect()
     }
 
@@ -449,15 +450,18 @@ fn known(on: &System, manager: PackageManager) -> io::Result<Vec<Known>> {
     let argv = of(manager).list;
     let output = on.run(&Program::new(argv.iter().copied()).undisturbed())?;
     judge(argv[0], &output, None).map_err(io::Error::other)?;
-    let package = |line: &str| {
-        let mut words = line.splitn(3, ' ').map(str::to_owned);
-        Some(Known {
-            state: words.next()?,
-            name: words.next()?,
-            version: words.next()?,
+    Ok(output
+        .text
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.splitn(3, ' ').map(str::to_owned);
+            Some(Known {
+                state: words.next()?,
+                name: words.next()?,
+                version: words.next()?,
+            })
         })
-    };
-    Ok(output.text.lines().filter_map(package).collect())
+        .collect())
 }
 
 /// Those that are installed. A kernel's packages can be there in several versions.
@@ -492,11 +496,12 @@ fn present(on: &System, manager: PackageManager) -> io::Result<BTreeSet<String>>
 /// Whether they are all there, and those to go are not.
 pub fn stand(on: &System, wanted: &Packages) -> io::Result<Standing> {
     let now = known_installed(on, wanted.manager)?;
-    let there = |name: &String| now.iter().any(|package| package.is(name));
     let here = versions(&now);
     let strange = !pins::strangers(&wanted.versions, &BTreeMap::new(), &here).is_empty();
     let other = of_the_plan(wanted, &here).is_err() || are_alike(wanted, &here).is_err();
-    let so = wanted.install.iter().all(there) && !wanted.to_go(&here).iter().any(there);
+    let gone = wanted.to_go(&here);
+    let so = wanted.install.iter().all(|name| is_among(&now, name))
+        && !gone.iter().any(|name| is_among(&now, name));
     let so = so && !strange && !other && are_of_branch(wanted, &here);
     Ok(if so {
         Standing::Satisfied
@@ -543,7 +548,6 @@ fn driver_of(
     to_go: &[String],
     now: &BTreeMap<String, String>,
 ) -> BTreeMap<String, Versions> {
-    let is_driver = |version: &str| upstream(version).parse::<DriverVersion>().is_ok();
     let named = wanted
         .drivers
         .keys()
@@ -552,7 +556,7 @@ fn driver_of(
         .chain(to_go)
         .filter_map(|name| now.get(name));
     let drivers: BTreeSet<&str> = named
-        .filter(|version| is_driver(version))
+        .filter(|version| upstream(version).parse::<DriverVersion>().is_ok())
         .map(|version| upstream(version))
         .collect();
     let of_driver = now
@@ -581,17 +585,18 @@ fn changed(
         return Ok(driver);
     }
     let now = installed(on, manager)?;
-    let versions = |(name, Versions { before, .. }): (String, Versions)| {
-        let after = now.get(&name).filter(|after| **after != before).cloned()?;
+    let changed = driver.into_iter().filter_map(|(name, versions)| {
+        let after = now.get(&name).cloned();
+        let after = after.filter(|after| *after != versions.before)?;
         Some((
             name,
             Versions {
-                before,
                 after: Some(after),
+                ..versions
             },
         ))
-    };
-    Ok(driver.into_iter().filter_map(versions).collect())
+    });
+    Ok(changed.collect())
 }
 
 /// Gives the driver's packages the version that they had, all or none; names those that no
@@ -619,15 +624,14 @@ fn restore_driver(on: &System, done: &Transaction) -> io::Result<Vec<String>> {
 /// somebody changed since are left out.
 fn driver_before(on: &System, done: &Transaction) -> io::Result<BTreeMap<String, String>> {
     let now = changed(on, done.manager, done.driver.clone())?;
-    let is_ours = |(name, versions): &(String, Versions)| {
-        done.driver[name]
-            .after
-            .as_ref()
-            .is_none_or(|after| Some(after) == versions.after.as_ref())
-    };
     Ok(now
         .into_iter()
-        .filter(is_ours)
+        .filter(|(name, versions)| {
+            done.driver[name]
+                .after
+                .as_ref()
+                .is_none_or(|after| Some(after) == versions.after.as_ref())
+        })
         .map(|(name, versions)| (name, versions.before))
         .collect())
 }
@@ -644,13 +648,18 @@ fn without_locks<T>(
         .as_ref()
         .and_then(|format| format.locks.as_ref());
     let locks = known.map_or_else(|| Ok(Vec::new()), |known| (known.all)(on))?;
-    let run = |argv: &[String]| {
-        judge(&argv.join(" "), &on.run(&program(argv.to_vec()))?, None).map_err(io::Error::other)
-    };
-    locks.iter().try_for_each(|lock| run(&lock.remove))?;
+    for lock in &locks {
+        run_and_judge(on, &lock.remove)?;
+    }
     let done = work();
-    locks.iter().try_for_each(|lock| run(&lock.make))?;
+    for lock in &locks {
+        run_and_judge(on, &lock.make)?;
+    }
     Ok(done)
+}
+
+fn run_and_judge(on: &System, argv: &[String]) -> io::Result<()> {
+    judge(&argv.join(" "), &on.run(&program(argv.to_vec()))?, None).map_err(io::Error::other)
 }
 
 /// The file in which the manager notes the stream that a transaction enables.
@@ -670,11 +679,13 @@ const DKMS: &str = "dkms";
 const SIGNING_KEY: [&str; 2] = ["/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub"];
 
 fn absent(on: &System, paths: &[&str]) -> io::Result<Vec<PathBuf>> {
-    let absent = |path: &str| Ok((on.node(path)? == Node::Absent).then(|| PathBuf::from(path)));
-    paths
-        .iter()
-        .filter_map(|path| absent(path).transpose())
-        .collect()
+    let mut absent = Vec::new();
+    for path in paths {
+        if on.node(path)? == Node::Absent {
+            absent.push(PathBuf::from(path));
+        }
+    }
+    Ok(absent)
 }
 
 /// Removes what the packages left behind, unless DKMS is still there: then other modules may be
@@ -758,13 +769,9 @@ pub fn would_install(on: &System, wanted: &Packages, supply: &Supply) -> Result<
         return Ok(());
     }
     let (manager, simulation) = (wanted.manager, install_argv(wanted, true));
-    let start = |source| ProgramError::Start {
-        program: simulation.join(" "),
-        source,
-    };
     let run = |argv: &[String]| {
         on.run(&program(supply.applied_to(manager, argv.to_vec())))
-            .map_err(start)
+            .map_err(ProgramError::start(&simulation.join(" ")))
     };
     pinned(on, wanted, || {
         if let Some(refresh) = refresh_argv(manager) {
@@ -787,11 +794,7 @@ fn pinned(
     wanted: &Packages,
     work: impl FnOnce() -> Result<(), PackagesError>,
 ) -> Result<(), PackagesError> {
-    let ask = |source| ProgramError::Start {
-        program: "the package manager".to_owned(),
-        source,
-    };
-    pins::put(on, wanted).map_err(ask)?;
+    pins::put(on, wanted).map_err(ProgramError::ask)?;
     let done = work();
     // Of no consequence where it stays: it is read by nobody who is not told to.
     let _ = pins::remove(on, wanted);
@@ -809,14 +812,10 @@ fn judged(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), Package
     let Some(simulation) = &of(manager).simulation else {
         return Ok(());
     };
-    let ask = |source| ProgramError::Start {
-        program: "the package manager".to_owned(),
-        source,
-    };
     let needs_here =
         !versions.is_empty() || !wanted.alike.is_empty() || !wanted.remove_like.is_empty();
     let here = if needs_here {
-        installed(on, manager).map_err(ask)?
+        installed(on, manager).map_err(ProgramError::ask)?
     } else {
         BTreeMap::new()
     };
@@ -824,7 +823,7 @@ fn judged(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), Package
     // The manager refuses by itself to change what is held; this only says so before the first
     // change. A plan releases what gpusetup holds first.
     let mut held = (simulation.held)(on).unwrap_or_default();
-    let ours = held_by_gpusetup(on).map_err(ask)?;
+    let ours = held_by_gpusetup(on).map_err(ProgramError::ask)?;
     held.retain(|name| !ours.contains(name));
     for (verb, names, argv) in [
         (
@@ -878,18 +877,11 @@ fn of_the_plan(wanted: &Packages, coming: &BTreeMap<String, String>) -> Result<(
 
 /// Whether the driver's packages that are there are of the branch that is to come.
 fn are_of_branch(wanted: &Packages, here: &BTreeMap<String, String>) -> bool {
-    let branch = |name: &String| {
-        Some(
-            upstream(here.get(name)?)
-                .parse::<DriverVersion>()
-                .ok()?
-                .branch,
-        )
-    };
-    wanted
-        .branches
-        .iter()
-        .all(|(name, planned)| branch(name).is_none_or(|branch| branch == *planned))
+    wanted.branches.iter().all(|(name, planned)| {
+        let version = here.get(name).map(|version| upstream(version));
+        let version = version.and_then(|version| version.parse::<DriverVersion>().ok());
+        version.is_none_or(|version| version.branch == *planned)
+    })
 }
 
 /// The versions after a transaction.
@@ -913,12 +905,9 @@ fn are_alike(wanted: &Packages, here: &BTreeMap<String, String>) -> Result<(), P
         return Ok(());
     };
     match found.find(|(_, version)| *version != first.1) {
-        Some(other) => {
-            let shown = |(name, version): (&String, &str)| format!("{name} {version}");
-            Err(PackagesError::Unequal {
-                packages: [shown(first), shown(other)],
-            })
-        }
+        Some(other) => Err(PackagesError::Unequal {
+            packages: [first, other].map(|(name, version)| format!("{name} {version}")),
+        }),
         None => Ok(()),
     }
 }
@@ -993,14 +982,11 @@ pub fn transaction(
     let Some(simulation) = &manager.simulation else {
         return Ok(None);
     };
-    let start = |source| ProgramError::Start {
-        program: manager.simulate_install.to_owned(),
-        source,
-    };
-    let here = installed(on, wanted.manager).map_err(start)?;
+    let here =
+        installed(on, wanted.manager).map_err(ProgramError::start(manager.simulate_install))?;
     let output = on
         .run(&looking(wanted.manager, install_argv(wanted, true)))
-        .map_err(start)?;
+        .map_err(ProgramError::start(manager.simulate_install))?;
     judge(manager.simulate_install, &output, None)?;
     let named = wanted
         .install
@@ -1065,18 +1051,11 @@ fn performed(
     let mut run = |argv: Vec<String>| -> Result<String, PackagesError> {
         let name = argv.join(" ");
         let asked = program(supply.applied_to(manager, argv)).log(log.clone());
-        let start = |source| ProgramError::Start {
-            program: name.clone(),
-            source,
-        };
-        said(&name, on.run_telling(&asked, progress).map_err(start)?)
+        let output = on.run_telling(&asked, progress);
+        said(&name, output.map_err(ProgramError::start(&name))?)
     };
     if let Some(interruption) = &of(manager).interruption {
-        let start = |source| ProgramError::Start {
-            program: interruption.finish.to_owned(),
-            source,
-        };
-        repair(on, manager, interruption).map_err(start)?;
+        repair(on, manager, interruption).map_err(ProgramError::start(interruption.finish))?;
     }
     if let Some(refresh) = refresh_argv(manager)
         && (!pins::gone(on, wanted, supply)?.is_empty() || run(install_argv(wanted, true)).is_err())
@@ -1103,14 +1082,10 @@ fn performed(
     }
     // The lists may be newer than those that were asked before the first change.
     judged(on, wanted, supply)?;
-    let ask = |source| ProgramError::Start {
-        program: "the package manager".to_owned(),
-        source,
-    };
     let here = if wanted.remove_like.is_empty() {
         BTreeMap::new()
     } else {
-        installed(on, manager).map_err(ask)?
+        installed(on, manager).map_err(ProgramError::ask)?
     };
     let remove = wanted.to_go(&here);
     if !remove.is_empty() {
@@ -1137,25 +1112,12 @@ fn performed(
 
 /// An exit status is no proof.
 fn as_wanted(on: &System, wanted: &Packages) -> Result<(), PackagesError> {
-    let ask = |source| ProgramError::Start {
-        program: "the package manager".to_owned(),
-        source,
-    };
-    let now = known_installed(on, wanted.manager).map_err(ask)?;
-    let is_there = |asked: &&String| now.iter().any(|package| package.is(asked));
-    let missing: Vec<_> = wanted
-        .install
-        .iter()
-        .filter(|asked| !is_there(asked))
-        .cloned()
-        .collect();
+    let now = known_installed(on, wanted.manager).map_err(ProgramError::ask)?;
+    let mut missing = wanted.install.clone();
+    missing.retain(|asked| !is_among(&now, asked));
     let here = versions(&now);
-    let there: Vec<_> = wanted
-        .to_go(&here)
-        .iter()
-        .filter(is_there)
-        .cloned()
-        .collect();
+    let mut there = wanted.to_go(&here);
+    there.retain(|name| is_among(&now, name));
     let strangers = pins::strangers(&wanted.versions, &BTreeMap::new(), &here);
     if !strangers.is_empty() {
         return Err(PackagesError::Strangers { strangers });
@@ -1204,20 +1166,17 @@ fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>
             .collect(),
     };
     let interruption = of(manager).interruption.as_ref();
-    let run = |argv: Vec<String>| -> io::Result<()> {
-        let name = argv.join(" ");
-        judge(&name, &on.run(&program(argv))?, None).map_err(io::Error::other)
-    };
     if !added.is_empty()
-        && let Err(e) = run(remove_argv(manager, &added, false))
+        && let Err(e) = run_and_judge(on, &remove_argv(manager, &added, false))
     {
         let Some(interruption) = interruption else {
             return Err(e);
         };
-        run(words(interruption.remove)
+        let argv: Vec<_> = words(interruption.remove)
             .into_iter()
             .chain(added)
-            .collect())?;
+            .collect();
+        run_and_judge(on, &argv)?;
     }
     interruption.map_or(Ok(()), |interruption| repair(on, manager, interruption))?;
     let gone: Vec<_> = done
@@ -1232,8 +1191,7 @@ fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>
         .iter()
         .map(|(name, version)| of(manager).exactly(name, version))
         .collect();
-    let again = |names| Packages::to_install(manager, names);
-    if run(install_argv(&again(exactly.clone()), false)).is_ok() {
+    if install_again(on, manager, exactly.clone()).is_ok() {
         return Ok(Vec::new());
     }
     // They may need the driver's other packages in the version that those had.
@@ -1245,21 +1203,25 @@ fn take_packages_back(on: &System, done: &Transaction) -> io::Result<Vec<String>
         .chain(exactly)
         .chain(others)
         .collect();
-    if without_locks(on, manager, || run(together))?.is_ok() {
+    if without_locks(on, manager, || run_and_judge(on, &together))?.is_ok() {
         return Ok(Vec::new());
     }
     // One that is no longer to be had must not keep the others away.
     let mut left = Vec::new();
     for (name, version) in gone {
-        let back = run(install_argv(
-            &again(vec![of(manager).exactly(name, version)]),
-            false,
-        ));
-        if back.is_err() && run(install_argv(&again(vec![name.clone()]), false)).is_err() {
+        let exactly = of(manager).exactly(name, version);
+        if install_again(on, manager, vec![exactly]).is_err()
+            && install_again(on, manager, vec![name.clone()]).is_err()
+        {
             left.push(format!("the package {name} {version}"));
         }
     }
     Ok(left)
+}
+
+fn install_again(on: &System, manager: PackageManager, names: Vec<String>) -> io::Result<()> {
+    let packages = Packages::to_install(manager, names);
+    run_and_judge(on, &install_argv(&packages, false))
 }
 
 /// For fuzzing.
@@ -1271,6 +1233,10 @@ pub fn read_anything(text: &str) {
     {
         let _ = judge_simulation("x", &(simulation.read)(text), &[], &BTreeSet::new());
     }
+}
+
+fn is_among(known: &[Known], asked: &str) -> bool {
+    known.iter().any(|package| package.is(asked))
 }
 
 #[cfg(test)]

@@ -51,14 +51,11 @@ pub enum ProgramError {
 /// A command in one line for a person. A script of several lines is only named as one: its text is
 /// in the plan.
 pub(crate) fn described(argv: &[String]) -> String {
-    let word = |word: &String| {
-        if word.contains('\n') {
-            "(a script)".to_owned()
-        } else {
-            one_line(word)
-        }
-    };
-    argv.iter().map(word).collect::<Vec<_>>().join(" ")
+    let words = argv.iter().map(|word| match word.contains('\n') {
+        true => "(a script)".to_owned(),
+        false => one_line(word),
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Whether it did what it had to.
@@ -93,15 +90,27 @@ pub(crate) fn run(
 ) -> Result<(), ProgramError> {
     let argv: Vec<String> = argv.into_iter().map(Into::into).collect();
     let name = argv.join(" ");
-    let start = |source| ProgramError::Start {
-        program: name.clone(),
-        source,
-    };
     judge(
         &name,
-        &on.run(&Program::new(argv).undisturbed()).map_err(start)?,
+        &on.run(&Program::new(argv).undisturbed())
+            .map_err(ProgramError::start(&name))?,
         None,
     )
+}
+
+impl ProgramError {
+    /// The error of this program, which could not be started.
+    pub(crate) fn start(program: &str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::Start {
+            program: program.to_owned(),
+            source,
+        }
+    }
+
+    /// The error of the package manager, which could not be asked.
+    pub(crate) fn ask(source: io::Error) -> Self {
+        Self::start("the package manager")(source)
+    }
 }
 
 #[cfg(test)]

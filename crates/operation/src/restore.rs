@@ -40,18 +40,7 @@ impl Undo {
             } => put_right(on, path, before, backup.as_deref(), after.as_ref())?.then_some(path),
             Self::Directory { path } => remove_empty(on, path)?.then_some(path),
             Self::Program { argv } => {
-                // What was never installed has no uninstaller, and needs none.
-                if argv
-                    .first()
-                    .is_none_or(|p| !p.starts_with('/') || on.exists(p))
-                {
-                    let output = on.run(
-                        &Program::new(argv.clone())
-                            .limit(Duration::from_secs(1800))
-                            .undisturbed(),
-                    )?;
-                    judge(&argv.join(" "), &output, None).map_err(io::Error::other)?;
-                }
+                run(on, argv)?;
                 None
             }
             Self::Hold {
@@ -88,14 +77,7 @@ impl Undo {
                 on.remove_tree(path)?;
                 None
             }
-            Self::Aside { path, aside } => match (on.exists(path), on.exists(aside)) {
-                (false, true) => {
-                    on.rename(aside, path)?;
-                    None
-                }
-                (true, false) => None,
-                (true, true) | (false, false) => Some(path),
-            },
+            Self::Aside { path, aside } => (!put_back(on, path, aside)?).then_some(path),
             Self::Gone { path } => (!on.exists(path)).then_some(path),
         };
         Ok(left
@@ -175,7 +157,7 @@ fn put_right(
     }
     // Whose a file is says who runs us, and which group its folder hands on: no change of
     // anybody's.
-    let same = |after: &Node| match (after, &now) {
+    let is_ours = after.is_none_or(|after| match (after, &now) {
         (
             Node::File {
                 sha256: a, mode: m, ..
@@ -185,8 +167,8 @@ fn put_right(
             },
         ) => (a, m) == (b, n),
         (after, now) => after == now,
-    };
-    if after.is_some_and(|after| !same(after)) {
+    });
+    if !is_ours {
         return Ok(true);
     }
     match (before, backup) {
@@ -207,5 +189,25 @@ fn remove_empty(on: &System, path: &Path) -> io::Result<bool> {
     match on.remove(path) {
         Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(true),
         removed => removed.map(|()| false),
+    }
+}
+
+fn run(on: &System, argv: &[String]) -> io::Result<()> {
+    // What was never installed has no uninstaller, and needs none.
+    let program = argv.first();
+    if program.is_some_and(|p| p.starts_with('/') && !on.exists(p)) {
+        return Ok(());
+    }
+    let program = Program::new(argv.to_vec()).limit(Duration::from_secs(1800));
+    let output = on.run(&program.undisturbed())?;
+    judge(&argv.join(" "), &output, None).map_err(io::Error::other)
+}
+
+/// Whether what was renamed has its own name again.
+fn put_back(on: &System, path: &Path, aside: &Path) -> io::Result<bool> {
+    match (on.exists(path), on.exists(aside)) {
+        (false, true) => on.rename(aside, path).map(|()| true),
+        (true, false) => Ok(true),
+        (true, true) | (false, false) => Ok(false),
     }
 }

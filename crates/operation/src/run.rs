@@ -160,10 +160,10 @@ impl Run {
     /// Whether what it removes is gone, or at least the program itself, as NVIDIA's uninstallers
     /// are that lie in the tree they remove: then there is nothing left to run.
     fn is_through(&self, on: &System) -> bool {
-        let gone = |path: &Path| !on.exists(path);
         let program = self.argv.first();
         !self.removes.is_empty()
-            && (self.removes.iter().all(|p| gone(p)) || program.is_some_and(|p| gone(Path::new(p))))
+            && (!self.removes.iter().any(|path| on.exists(path))
+                || program.is_some_and(|program| !on.exists(program)))
     }
 
     /// Runs it. What it says goes to `log` too.
@@ -174,10 +174,6 @@ impl Run {
         progress: Progress,
     ) -> Result<(), ProgramError> {
         let name = self.argv.first().cloned().unwrap_or_default();
-        let start = |source| ProgramError::Start {
-            program: name.clone(),
-            source,
-        };
         let ready = runfile::ready(on, &self.verified)?;
         let here = ready
             .as_ref()
@@ -192,7 +188,9 @@ impl Run {
         for (variable, value) in &self.environment {
             program = program.env(variable, value);
         }
-        let output = on.run_telling(&program.log(log), progress).map_err(start)?;
+        let output = on
+            .run_telling(&program.log(log), progress)
+            .map_err(ProgramError::start(&name))?;
         drop(ready);
         judge(&described(&self.argv), &output, self.expects.as_deref())
     }
@@ -219,9 +217,8 @@ impl Action for Run {
         if self.asks {
             return Ok(Standing::Needed);
         }
-        let made = || self.creates.iter().all(|tree| on.is_directory(tree));
         Ok(Standing::satisfied_if(
-            self.is_through(on) || planned && made(),
+            self.is_through(on) || planned && self.creates.iter().all(|tree| on.is_directory(tree)),
         ))
     }
 

@@ -98,14 +98,12 @@ impl From<io::Error> for Unfit {
 impl Ready<'_> {
     /// The command with the files' paths as they are here.
     pub(crate) fn argv(&self, argv: &[String]) -> Vec<String> {
-        let here = |argument: &String| {
-            let file = self
-                .files
-                .iter()
-                .find(|file| file.verified.path == Path::new(argument));
+        let argv = argv.iter().map(|argument| {
+            let mut files = self.files.iter();
+            let file = files.find(|file| file.verified.path == Path::new(argument));
             file.map_or_else(|| argument.clone(), |file| file.path.display().to_string())
-        };
-        argv.iter().map(here).collect()
+        });
+        argv.collect()
     }
 
     /// Variables for installers: in other languages CUDA 10.1's crashes, and what is unpacked
@@ -200,8 +198,8 @@ impl Drop for Ready<'_> {
 
 /// Whether a file has the bytes that it had, whatever became of its names.
 fn has_same_bytes(now: &Identity, before: &Identity) -> bool {
-    let bytes = |i: &Identity| (i.device, i.inode, i.size, i.modified);
-    bytes(now) == bytes(before)
+    (now.device, now.inode, now.size, now.modified)
+        == (before.device, before.inode, before.size, before.modified)
 }
 
 /// Takes away what an installer's log would stumble over. A link is removed, and never followed:

@@ -73,10 +73,9 @@ impl Action for Service {
         if self.restart {
             return Ok(Standing::satisfied_if(planned));
         }
-        let runs = || says(on, "is-active", &self.unit);
         let enabled = is_enabled(on, &self.unit)? == self.enabled;
         Ok(Standing::satisfied_if(
-            enabled && (!on.is_live() || runs()? == self.enabled),
+            enabled && (!on.is_live() || says(on, "is-active", &self.unit)? == self.enabled),
         ))
     }
 

@@ -106,15 +106,15 @@ impl Action for Unpack {
     fn describe(&self) -> String {
         let name = Path::new(self.archive.file_name().unwrap_or_default()).display();
         // What goes below another place is in there.
-        let within = |p: &&Placement| {
-            self.into
-                .iter()
-                .any(|o| o.to != p.to && p.to.starts_with(&o.to))
-        };
         let to: Vec<_> = self
             .into
             .iter()
-            .filter(|p| !within(p))
+            .filter(|p| {
+                !(self
+                    .into
+                    .iter()
+                    .any(|o| o.to != p.to && p.to.starts_with(&o.to)))
+            })
             .map(|p| p.to.display().to_string())
             .collect();
         format!("unpack {name} into {}", to.join(", "))
@@ -329,22 +329,22 @@ pub fn stage(
     let mut read = |bytes| progress(bytes, before.size);
     let (unpacked, found) = unpack(on, &file, !known, into, limit, staging, &mut read);
     let after = Identity::of(&file.metadata().map_err(failed)?);
-    let altered = |found| {
-        Err(UnpackError::Altered {
+    let other = if after != before {
+        Some("not known: it was written to while it was read".to_owned())
+    } else {
+        found.clone().filter(|found| *found != sha256)
+    };
+    // A wrong sum explains every other error.
+    if let Some(found) = other {
+        return Err(UnpackError::Altered {
             archive: archive.to_owned(),
             found,
             wanted: sha256.to_owned(),
-        })
-    };
-    // A wrong sum explains every other error.
-    match found {
-        _ if after != before => {
-            return altered("not known: it was written to while it was read".to_owned());
-        }
-        Some(found) if found != sha256 => return altered(found),
+        });
+    }
+    if found.is_some() {
         // A folder that cannot be written costs the next one the reading, and no more.
-        Some(_) => drop(cache::note_of(on, archive, sha256, after)),
-        None => {}
+        drop(cache::note_of(on, archive, sha256, after));
     }
     unpacked.map_err(|wrong| explained(archive, wrong))
 }
@@ -424,9 +424,10 @@ fn unpack(
             entries::unpack(watched, into, limit, folder, &flusher)
         });
         drop(flusher);
-        let broken = |_| Err(io::Error::other("one of its threads broke off"));
         let (flushed, sum) = (
-            flushing.join().unwrap_or_else(broken),
+            flushing
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("one of its threads broke off"))),
             reading
                 .join()
                 .unwrap_or_else(|_| Err(io::Error::other("its reading broke off"))),

@@ -36,8 +36,12 @@ pub fn path(path: &Path) -> Valid {
 /// between colons.
 pub fn prefix(folder: &Path) -> Valid {
     path(folder)?;
-    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._+-".contains(b);
-    if folder.as_os_str().as_encoded_bytes().iter().all(plain) {
+    if folder
+        .as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .all(|b| b.is_ascii_alphanumeric() || b"/._+-".contains(b))
+    {
         return Ok(());
     }
     Err(format!(
@@ -137,20 +141,23 @@ pub(crate) fn a_line(text: &str) -> Valid {
 /// Whether an argv can be run: the program is an absolute path or a plain name.
 pub(crate) fn argv(argv: &[String]) -> Valid {
     let program = argv.first().ok_or("a command without a program")?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     if program.starts_with('/') {
         path(Path::new(program))?;
-    } else if program.is_empty() || program.starts_with(['-', '.']) || !program.chars().all(plain) {
+    } else if program.is_empty()
+        || program.starts_with(['-', '.'])
+        || !program
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "._+-".contains(c))
+    {
         return Err(format!("{:?} is not the name of a program", short(program)));
     }
     argv.iter().try_for_each(|word| no_nul(word))
 }
 
 pub(crate) fn variable(name: &str) -> Valid {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.chars().all(plain)
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     {
         return Ok(());
     }
@@ -163,12 +170,12 @@ pub(crate) fn variable(name: &str) -> Valid {
 /// Whether a text can be a package's name or version for every package manager: none reads it as an
 /// option, and apt reads none that ends in `-` as one to remove.
 pub(crate) fn package(text: &str) -> Valid {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "+-.:~_^=()/".contains(c);
-    let begins = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if text.len() <= 256
-        && text.starts_with(begins)
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
         && !text.ends_with('-')
-        && text.chars().all(plain)
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "+-.:~_^=()/".contains(c))
     {
         return Ok(());
     }
@@ -197,10 +204,11 @@ fn observed(text: &str) -> Valid {
 }
 
 pub(crate) fn unit(name: &str) -> Valid {
-    let plain = |c: char| c.is_ascii_alphanumeric() || ":_.@-\\".contains(c);
     if name.len() <= 256
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.chars().all(plain)
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || ":_.@-\\".contains(c))
     {
         return Ok(());
     }
@@ -209,9 +217,9 @@ pub(crate) fn unit(name: &str) -> Valid {
 
 /// Whether a text is the bus address of a GPU, or its UUID.
 pub(crate) fn gpu(name: &str) -> Valid {
-    let is_uuid =
-        |id: &str| id.len() == 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-    if name.strip_prefix("GPU-").is_some_and(is_uuid)
+    if name
+        .strip_prefix("GPU-")
+        .is_some_and(|id| id.len() == 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-'))
         || bus_address(name).is_some_and(|address| address == name)
     {
         return Ok(());
@@ -263,16 +271,22 @@ pub(crate) fn within(file: &Path, cache: &Path) -> Valid {
 
 /// A text of a repository: letters, digits and these other characters.
 pub(crate) fn plain(text: &str, others: &str) -> Valid {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || others.contains(c);
-    if !text.is_empty() && text.len() <= 256 && text.chars().all(is_plain) {
+    if !text.is_empty()
+        && text.len() <= 256
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || others.contains(c))
+    {
         return Ok(());
     }
     Err(format!("{:?} in a repository", short(text)))
 }
 
 pub(crate) fn fingerprint(text: &str) -> Valid {
-    let digit = |b: u8| b.is_ascii_digit() || (b'A'..=b'F').contains(&b);
-    let is_one = text.len() == 40 && text.bytes().all(digit);
+    let is_one = text.len() == 40
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_digit() || (b'A'..=b'F').contains(&b));
     if is_one {
         Ok(())
     } else {

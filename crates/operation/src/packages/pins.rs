@@ -58,29 +58,21 @@ pub(crate) fn gone(
     let Some(preferences) = preferences(wanted) else {
         return Ok(Vec::new());
     };
-    let start = |source| ProgramError::Start {
-        program: preferences.show.to_owned(),
-        source,
-    };
     let (manager, here) = (
         of(wanted.manager),
-        super::installed(on, wanted.manager).map_err(start)?,
+        super::installed(on, wanted.manager).map_err(ProgramError::start(preferences.show))?,
     );
-    let rest = || {
-        wanted
-            .versions
-            .iter()
-            .filter(|(name, version)| here.get(*name) != Some(*version))
-    };
+    let rest = wanted.versions.iter();
+    let rest = rest.filter(|(name, version)| here.get(*name) != Some(*version));
     let argv = words(preferences.show)
         .into_iter()
-        .chain(rest().map(|(n, v)| manager.exactly(n, v)));
+        .chain(rest.clone().map(|(n, v)| manager.exactly(n, v)));
     let argv = supply.applied_to(wanted.manager, argv.collect());
     let shown = on
         .run(&super::looking(wanted.manager, argv))
-        .map_err(start)?;
+        .map_err(ProgramError::start(preferences.show))?;
     let known = (preferences.shown)(&shown.text);
-    Ok(rest()
+    Ok(rest
         .filter(|(n, v)| !known.contains(&(n.as_str(), v.as_str())))
         .map(|(n, v)| format!("{n} {v} (no repository has it)"))
         .collect())
@@ -93,7 +85,7 @@ pub(crate) fn strangers(
     coming: &BTreeMap<String, String>,
     here: &BTreeMap<String, String>,
 ) -> Vec<String> {
-    let stranger = |(name, locked): (&String, &String)| {
+    let strangers = versions.iter().filter_map(|(name, locked)| {
         let (version, place) = match (coming.get(name), here.get(name)) {
             (Some(version), _) => (version, "the repositories have"),
             (None, Some(version)) => (version, "there is"),
@@ -105,8 +97,8 @@ pub(crate) fn strangers(
                 .split_once(':')
                 .is_some_and(|(_, rest)| rest == version);
         (!same).then(|| format!("{name} {locked} ({place} {version})"))
-    };
-    versions.iter().filter_map(stranger).collect()
+    });
+    strangers.collect()
 }
 
 #[cfg(test)]

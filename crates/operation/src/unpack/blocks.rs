@@ -138,12 +138,12 @@ impl<R: BufRead> Blocks<R> {
             changed: Condvar::new(),
             most,
         });
-        let work = || {
+        let workers = (0..division.workers).map(|_| {
             let (shared, stream) = (Arc::clone(&shared), stream.clone());
             let limit = division.dictionary + BESIDE;
             std::thread::spawn(move || shared.work(&stream, limit))
-        };
-        let workers = (0..division.workers).map(|_| work()).collect();
+        });
+        let workers = workers.collect();
         let (next, index, team) = (Next::Header(header), Vec::new(), Team { shared, workers });
         Self {
             from,

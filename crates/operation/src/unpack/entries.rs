@@ -297,8 +297,11 @@ impl Seen {
 
     /// Refuses a path that leads out of the archive, or through more folders than anybody has.
     fn stays_inside(&self) -> Result<(), Wrong> {
-        let is_plain = |c| matches!(c, Component::Normal(_) | Component::CurDir);
-        if !self.path.components().all(is_plain) {
+        if !self
+            .path
+            .components()
+            .all(|c| matches!(c, Component::Normal(_) | Component::CurDir))
+        {
             return Err(self.refused("a path that leads out of it"));
         }
         match self.path.components().count() > MAX_DEPTH {

@@ -83,10 +83,9 @@ pub(crate) fn next_file<R: Read>(from: &mut R) -> Result<Option<File<'_, R>>, Wh
         });
     }
     from.read_exact(&mut header)?;
-    let short = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
-    let long = |at: usize| u32::from(short(at)) | u32::from(short(at + 2)) << 16;
-    let (flags, method, crc, packed, size) = (short(2), short(4), long(10), long(14), long(18));
-    let (mut name, mut extra) = (vec![0; short(22).into()], vec![0; short(24).into()]);
+    let (flags, method) = (u16_at(&header, 2), u16_at(&header, 4));
+    let [crc, packed, size] = [10, 14, 18].map(|at| u32_at(&header, at));
+    let [mut name, mut extra] = [22, 24].map(|at| vec![0; u16_at(&header, at).into()]);
     from.read_exact(&mut name)?;
     from.read_exact(&mut extra)?;
     let is_text = std::str::from_utf8(&name).is_ok_and(|name| !name.contains('\0'));
@@ -165,4 +164,12 @@ impl<R: Read> Read for File<'_, R> {
 /// Of a file that is being read: whoever reads it knows which.
 fn wrong(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+fn u16_at(header: &[u8; HEADER], at: usize) -> u16 {
+    u16::from_le_bytes([header[at], header[at + 1]])
+}
+
+fn u32_at(header: &[u8; HEADER], at: usize) -> u32 {
+    u32::from(u16_at(header, at)) | u32::from(u16_at(header, at + 2)) << 16
 }

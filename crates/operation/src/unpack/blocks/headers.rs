@@ -92,11 +92,6 @@ fn push_number(to: &mut Vec<u8>, mut number: u64) {
 
 /// The index of these blocks, and the footer: all that is behind them in a stream.
 pub(crate) fn tail(blocks: &[(u64, u64)], stream: &[u8]) -> Vec<u8> {
-    let sum = |bytes: &[u8]| {
-        let mut sum = flate2::Crc::new();
-        sum.update(bytes);
-        sum.sum().to_le_bytes()
-    };
     let mut index = vec![0];
     push_number(&mut index, blocks.len() as u64);
     for (unpadded, plain) in blocks {
@@ -104,15 +99,21 @@ pub(crate) fn tail(blocks: &[(u64, u64)], stream: &[u8]) -> Vec<u8> {
         push_number(&mut index, *plain);
     }
     index.resize(index.len().next_multiple_of(4), 0);
-    index.extend(sum(&index));
+    index.extend(crc(&index));
     // Both are counted in fours; more than four gigabytes of index would belong to more blocks than
     // fit on a disk.
     let mut end = ((index.len() / 4 - 1) as u32).to_le_bytes().to_vec();
     end.extend(&stream[6..8]);
-    index.extend(sum(&end));
+    index.extend(crc(&end));
     index.extend(end);
     index.extend(b"YZ");
     index
+}
+
+fn crc(bytes: &[u8]) -> [u8; 4] {
+    let mut sum = flate2::Crc::new();
+    sum.update(bytes);
+    sum.sum().to_le_bytes()
 }
 
 #[cfg(test)]
