@@ -109,11 +109,9 @@ pub(crate) fn candidate<'a>(
     for version in &versions {
         let priority = priority(package, version, origins, pins);
         let text = version.record.version.as_str();
-        if priority == 0
-            || priority <= best.0
-            || priority < 1000
-                && (installed.is_some_and(|installed| compare(text, installed) == Ordering::Less))
-        {
+        let is_older =
+            || installed.is_some_and(|installed| compare(text, installed) == Ordering::Less);
+        if priority == 0 || priority <= best.0 || priority < 1000 && is_older() {
             continue;
         }
         best = (priority, Some(text));

@@ -43,8 +43,8 @@ pub(crate) fn default_release(system: &System) -> Result<String, Unknown> {
     for path in files.into_iter().chain([PathBuf::from(FILE)]) {
         parse(&configuration(system, &path)?, &mut all).map_err(|why| Unknown::at(&path, why))?;
     }
-    let set = all.iter().filter(|(_, value)| !value.is_empty());
-    let unsupported = { set }.find(|(key, _)| {
+    let mut set = all.iter().filter(|(_, value)| !value.is_empty());
+    let unsupported = set.find(|(key, _)| {
         UNSUPPORTED
             .iter()
             .any(|u| key == *u || u.ends_with("::") && key.starts_with(u))
