@@ -49,20 +49,16 @@ impl Account {
 
     /// It carries out this plan.
     pub fn plan(&mut self, plan: &Plan) {
-        let state = |s: State| {
-            if s == State::Skipped {
-                StepState::Skipped
-            } else {
-                StepState::Pending
-            }
-        };
         self.fingerprint = Some(plan.fingerprint());
         self.steps = plan
             .steps
             .iter()
             .map(|s| StepResult {
                 id: s.id,
-                state: state(s.state),
+                state: match s.state {
+                    State::Skipped => StepState::Skipped,
+                    _ => StepState::Pending,
+                },
             })
             .collect();
     }

@@ -32,10 +32,10 @@ fn unit(reboot: &str, sources: &Sources, environment: &[(String, String)]) -> St
     if let Some(file) = &sources.ca_cert {
         more += &format!(" {}", word(&format!("--ca-cert={}", file.display())));
     }
-    let variable = |(name, value): &(String, String)| {
-        format!("Environment={}\n", quoted(&format!("{name}={value}")))
-    };
-    let variables: String = environment.iter().map(variable).collect();
+    let variables: String = environment
+        .iter()
+        .map(|(name, value)| format!("Environment={}\n", quoted(&format!("{name}={value}"))))
+        .collect();
     format!(
         "[Unit]\n\
          Description=Resume the NVIDIA installation that gpusetup began\n\

@@ -138,8 +138,8 @@ pub(crate) fn let_go(on: &System, supply: &Supply) -> Result<(), Failure> {
     let Some(folder) = supply.folder() else {
         return Ok(());
     };
-    let failed = |e| Failure::Blocked(format!("cannot remove {}: {e}", folder.display()));
-    on.remove_tree(folder).map_err(failed)?;
+    on.remove_tree(folder)
+        .map_err(|e| Failure::Blocked(format!("cannot remove {}: {e}", folder.display())))?;
     // The folder of all bundles goes with the last.
     let _ = folder.parent().map(|all| on.remove(all));
     Ok(())

@@ -3,7 +3,6 @@
 
 use super::news::{News, OnNews};
 use super::result::{Ending, now};
-use gpusetup_operation::Operation;
 use gpusetup_plan::StepId;
 use gpusetup_system::System;
 use gpusetup_text::paths::EVENTS;
@@ -51,13 +50,12 @@ impl<'a> Events<'a> {
 
     /// Notes what is told to a person too, but for what is repeated while it lasts.
     pub(crate) fn note(&mut self, news: &News) {
-        let operation = |o: &Operation| Some(o.describe());
         let (event, step, what) = match news {
             News::Step(step) => ("step", Some(step.id), Some(step.title.clone())),
-            News::Done(o) => ("done", None, operation(o)),
-            News::Kept(o) => ("kept", None, operation(o)),
-            News::Undone(o) => ("taken-back", None, operation(o)),
-            News::Recovering(o) => ("recovered", None, operation(o)),
+            News::Done(o) => ("done", None, Some(o.describe())),
+            News::Kept(o) => ("kept", None, Some(o.describe())),
+            News::Undone(o) => ("taken-back", None, Some(o.describe())),
+            News::Recovering(o) => ("recovered", None, Some(o.describe())),
             News::Waiting { what, since } if since.is_zero() || since.as_millis() < 400 => {
                 ("waiting", None, Some((*what).to_owned()))
             }

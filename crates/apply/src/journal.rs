@@ -375,17 +375,13 @@ impl Journal {
         if self.open_apply().is_some() || self.rolling_back().is_some() {
             return Vec::new();
         }
-        let aside = |undo: &Undo| {
-            if let Undo::Aside { aside, .. } = undo {
-                Some(aside.clone())
-            } else {
-                None
-            }
-        };
         self.all_made()
             .iter()
             .flat_map(|made| made.undo)
-            .filter_map(aside)
+            .filter_map(|undo| match undo {
+                Undo::Aside { aside, .. } => Some(aside.clone()),
+                _ => None,
+            })
             .collect()
     }
 

@@ -36,13 +36,11 @@ pub(crate) fn fetch_keys(
             })?;
             Ok(())
         })?;
-        let missing = || {
-            Failure::Later(format!(
-                "the repository {} has no signing key {}",
-                repository.url, key.file
-            ))
-        };
-        let content = key.checked(&fetched.ok_or_else(missing)?, &url)?;
+        let fetched = fetched.ok_or_else(|| {
+            let (from, file) = (&repository.url, &key.file);
+            Failure::Later(format!("the repository {from} has no signing key {file}"))
+        })?;
+        let content = key.checked(&fetched, &url)?;
         let failed = |e| Failure::Blocked(format!("cannot write {}: {e}", key.to.display()));
         if let Some(folder) = key.to.parent() {
             on.make_directories(folder, 0o700).map_err(failed)?;

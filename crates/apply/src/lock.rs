@@ -54,15 +54,16 @@ impl Lock {
     fn try_take(on: &System) -> Result<Self, Failure> {
         let failed = |e: io::Error| Failure::Blocked(format!("cannot use the lock {LOCK}: {e}"));
         let mut file = open(on).map_err(failed)?;
-        let take = || flock(&file, FlockOperation::NonBlockingLockExclusive);
         // Who only asks whether it is held holds it for a moment too.
-        let taken = (0..5).map(|_| take()).find(|taken| {
-            let busy = *taken == Err(rustix::io::Errno::WOULDBLOCK);
-            if busy {
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
-            !busy
-        });
+        let taken = (0..5)
+            .map(|_| flock(&file, FlockOperation::NonBlockingLockExclusive))
+            .find(|taken| {
+                let busy = *taken == Err(rustix::io::Errno::WOULDBLOCK);
+                if busy {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                !busy
+            });
         match taken.unwrap_or(Err(rustix::io::Errno::WOULDBLOCK)) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {

@@ -22,25 +22,24 @@ pub fn originals<'p>(
     paths: impl IntoIterator<Item = &'p Path>,
 ) -> Result<BTreeMap<PathBuf, Original>, JournalError> {
     let journal = Journal::open(on)?;
-    let sets_up = |event: &Event| match event {
+    let of_setup = journal.events().iter().filter_map(|event| match event {
         Event::Run { plan, .. } => Some(plan.request.settings.containers.is_some()),
         _ => None,
-    };
-    let of_setup: Vec<_> = journal.events().iter().filter_map(sets_up).collect();
+    });
+    let of_setup: Vec<_> = of_setup.collect();
     // An earlier removal of the toolkit changed them, too.
     let made = journal
         .all_made()
         .into_iter()
         .filter(|made| of_setup.get(made.run) == Some(&true));
     let made: Vec<_> = made.collect();
-    let of = |path: &'p Path| {
-        Some(
-            original(on, &made, path)
-                .transpose()?
-                .map(|found| (path.to_owned(), found)),
-        )
-    };
-    paths.into_iter().filter_map(of).collect()
+    paths
+        .into_iter()
+        .filter_map(|path| {
+            let found = original(on, &made, path).transpose()?;
+            Some(found.map(|found| (path.to_owned(), found)))
+        })
+        .collect()
 }
 
 fn original(on: &System, made: &[Made], path: &Path) -> Result<Option<Original>, JournalError> {

@@ -92,13 +92,12 @@ impl Prefetched {
 
 /// The unpacking that a file is fetched for. After a reboot nothing of this run is left.
 fn job<'a>(plan: &'a Plan, file: &Path) -> Option<UnpackJob<'a>> {
-    let operations = |(s, step): (usize, &'a gpusetup_plan::Step)| {
+    let all = plan.steps.iter().enumerate().flat_map(|(s, step)| {
         step.operations
             .iter()
             .enumerate()
             .map(move |(o, act)| ((s, o), act))
-    };
-    let all = plan.steps.iter().enumerate().flat_map(operations);
+    });
     let mut before_a_reboot =
         all.take_while(|(_, act)| !matches!(act.operation, Operation::Reboot(_)));
     before_a_reboot.find_map(|(at, act)| match &act.operation {

@@ -10,7 +10,7 @@ use gpusetup_host::holders;
 use gpusetup_operation::{Download, Operation, Packages, Run, Standing, Unpack, packages};
 use gpusetup_packages::of;
 use gpusetup_packages::supply::Supply;
-use gpusetup_plan::{Act, Demand, Plan, Room, State, Step};
+use gpusetup_plan::{Demand, Plan, Room, State};
 use gpusetup_system::System;
 use gpusetup_system::private::{Extent, private_directory};
 use gpusetup_text::ids::CheckId;
@@ -44,11 +44,10 @@ pub(crate) fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Fai
             CheckId::GS602
         )));
     }
-    let from_cache =
-        |o: &Operation| matches!(o, Operation::Run(Run { verified, .. }) if !verified.is_empty());
-    let executes = plan
-        .acts()
-        .any(|a| !a.satisfied && from_cache(&a.operation));
+    let executes = plan.acts().any(|a| {
+        !a.satisfied
+            && matches!(&a.operation, Operation::Run(Run { verified, .. }) if !verified.is_empty())
+    });
     let cache = &plan.request.cache;
     if executes && on.space(cache).is_ok_and(|s| s.no_exec) {
         let sentence = format!(
@@ -112,39 +111,30 @@ pub(crate) fn can_be_had(on: &System, plan: &Plan, config: &RunConfig) -> Result
 
 /// The downloads of a plan that are not in its cache, as a sentence; none if all are.
 pub fn not_in_cache(on: &System, plan: &Plan) -> Option<String> {
-    let missing = |o: &Operation| match o {
-        Operation::Download(Download {
+    let mut missing = Vec::new();
+    for act in plan.acts().filter(|act| !act.satisfied) {
+        if let Operation::Download(Download {
             url,
             sha256,
             size,
             to,
-        }) => {
+        }) = &act.operation
+        {
             let wanted = Wanted {
                 url,
                 sha256,
                 size: *size,
                 to,
             };
-            let is_missing = !url.starts_with("file:") && !is_cached(on, &wanted);
-            if is_missing {
-                vec![url.clone()]
-            } else {
-                Vec::new()
+            if !url.starts_with("file:") && !is_cached(on, &wanted) {
+                missing.push(url.clone());
             }
+        } else {
+            let keys = keys(&act.operation).filter(|(_, key)| !key.is_cached(on));
+            let urls = keys.map(|(of, key)| of.url_of(key));
+            missing.extend(urls.filter(|url| !url.starts_with("file:")));
         }
-        other => {
-            let not_cached = keys(other).filter(|(_, key)| !key.is_cached(on));
-            not_cached
-                .map(|(of, key)| of.url_of(key))
-                .filter(|url| !url.starts_with("file:"))
-                .collect()
-        }
-    };
-    let missing: Vec<_> = plan
-        .acts()
-        .filter(|act| !act.satisfied)
-        .flat_map(|act| missing(&act.operation))
-        .collect();
+    }
     let (is, it, has) = match missing.len() {
         0 => return None,
         1 => ("is", "it", "has it"),
@@ -182,8 +172,12 @@ fn packages_can_change(on: &System, wanted: &Packages, supply: &Supply) -> Resul
 /// A driver that programs use is not replaced or removed under them: those that start later would
 /// meet another one than the kernel has.
 fn not_in_use(on: &System, plan: &Plan) -> Result<(), Failure> {
-    let changes = |s: &&Step| s.state == State::Needed && s.idle_driver;
-    let Some(step) = plan.steps.iter().find(changes).filter(|_| on.is_live()) else {
+    let Some(step) = plan
+        .steps
+        .iter()
+        .find(|s| s.state == State::Needed && s.idle_driver)
+        .filter(|_| on.is_live())
+    else {
         return Ok(());
     };
     // The packages' own scripts stop and start the persistence daemon; NVIDIA's programs do not.
@@ -194,11 +188,12 @@ fn not_in_use(on: &System, plan: &Plan) -> Result<(), Failure> {
     let mut holders = holders(on);
     holders.retain(|h| !by_packages || h.name != "nvidia-persiste");
     // The step stops these first.
-    let stopped = |unit: &String| {
-        let stops = |act: &Act| matches!(&act.operation, Operation::Service(s) if !s.enabled && s.unit == *unit);
-        step.operations.iter().any(stops)
-    };
-    holders.retain(|h| !h.unit.as_ref().is_some_and(stopped));
+    holders.retain(|holder| {
+        !step.operations.iter().any(|act| match &act.operation {
+            Operation::Service(s) => !s.enabled && holder.unit.as_ref() == Some(&s.unit),
+            _ => false,
+        })
+    });
     if holders.is_empty() {
         return Ok(());
     }

@@ -79,8 +79,8 @@ fn images(acts: &[&Act], plan: &Plan) -> Vec<PathBuf> {
 
 /// Whether a path is on the file system that the reserve is on.
 fn is_beside(on: &System, path: &Path) -> bool {
-    let file_system = |path: &Path| on.space(path).ok().map(|space| space.file_system);
-    file_system(path) == file_system(Path::new(RESERVE))
+    let [ours, reserve] = [path, Path::new(RESERVE)].map(|path| on.space(path).ok());
+    ours.map(|space| space.file_system) == reserve.map(|space| space.file_system)
 }
 
 /// Makes the reserve for a plan that is about to be carried out.

@@ -5,7 +5,7 @@ use super::act::{Work, carry_out};
 use super::boot::boot_id;
 use super::config::RunConfig;
 use super::events::noting;
-use super::journal::{Apply, At, Event, Journal};
+use super::journal::{At, Event, Journal};
 use super::keys::fetch_keys;
 use super::network::{not_interrupted, with_network};
 use super::news::{News, OnNews};
@@ -13,7 +13,7 @@ use super::prefetched::Prefetched;
 use super::rollback::{let_go, take_back_torn};
 use super::{Failure, bundled, preflight, reserve};
 use gpusetup_database::sum::sha256;
-use gpusetup_fetch::{Arriving, FetchError, Wanted, fetch, is_cached};
+use gpusetup_fetch::{FetchError, Wanted, fetch, is_cached};
 use gpusetup_host::Enrolment;
 use gpusetup_host::firmware::enrolment;
 use gpusetup_operation::undo::Backups;
@@ -65,10 +65,9 @@ pub fn apply(
     let mut journal = Journal::open(on)?;
     // The same plan again, ended or not: what it did is not done twice. But the state of a GPU does
     // not last as long as files do.
-    let is_same = |a: &Apply| {
+    let same = journal.newest_apply().filter(|a| {
         a.plan.fingerprint() == plan.fingerprint() && (!a.finished || gpus_stand(on, plan))
-    };
-    let same = journal.newest_apply().filter(is_same);
+    });
     let left = same
         .as_ref()
         .map_or_else(|| plan.clone(), |same| what_is_left(plan, &same.done));
@@ -78,15 +77,13 @@ pub fn apply(
         .map(|(at, b)| (*at, b.map(str::to_owned)))
         .collect();
     // An enrolment may be answered wrongly as often as somebody likes to try.
-    let counts = |o: &Apply| {
-        o.reboots
+    let reboots = journal.open_apply().map_or(0, |o| {
+        let own = o
+            .reboots
             .iter()
-            .filter(|(at, _)| !o.plan.needs_console(*at))
-            .count()
-    };
-    let reboots = journal
-        .open_apply()
-        .map_or(0, |o| o.earlier_reboots + counts(&o));
+            .filter(|(at, _)| !o.plan.needs_console(*at));
+        o.earlier_reboots + own.count()
+    });
     let supply = bundled::supply(plan, &config);
     config.brought = supply.folder().map(Path::to_owned);
     preflight::check(on, &left, &supply)?;
@@ -168,55 +165,23 @@ fn carry(
             let (at, operation) = ((s, o), &act.operation);
             not_interrupted()?;
             if let Operation::Reboot(Reboot { enrolls }) = operation {
-                let boot = boot_id(on);
-                if let Some(certificate) = enrolls {
-                    match stands_enrolled(on, certificate)? {
-                        Enrolment::Enrolled => tell(&News::Kept(operation)),
-                        Enrolment::Requested => {
-                            work.journal.note(on, Event::Reboot { at, boot })?;
-                            return Ok(Outcome {
-                                reboot_required: true,
-                                needs_console: true,
-                                ..Outcome::of(done)
-                            });
-                        }
-                        Enrolment::Absent => {
-                            return Err(Failure::Blocked(gpusetup_causes::not_enrolled(
-                                certificate,
-                            )));
-                        }
+                let goes_on = match enrolls {
+                    Some(certificate) => is_enrolled(on, work, at, certificate)?,
+                    None => {
+                        let mut asked = went_on.iter().rev();
+                        let asked = asked.find(|(asked, _)| *asked == at);
+                        let before = asked.map(|(_, before)| before);
+                        was_booted(on, work, at, (before, reboots), &step.why)?
                     }
-                    continue;
+                };
+                if !goes_on {
+                    return Ok(Outcome {
+                        reboot_required: true,
+                        needs_console: enrolls.is_some(),
+                        ..Outcome::of(done)
+                    });
                 }
-                let asked = went_on
-                    .iter()
-                    .filter(|(asked, _)| *asked == at)
-                    .map(|(_, before)| before)
-                    .next_back();
-                match asked {
-                    Some(before) if *before != boot => tell(&News::Kept(operation)),
-                    None if reboots >= REBOOTS => {
-                        let why = format!(
-                            "the host was booted {reboots} times and still needs a reboot: {}",
-                            step.why
-                        );
-                        work.journal.note(
-                            on,
-                            Event::Failed {
-                                at,
-                                why: why.clone(),
-                            },
-                        )?;
-                        return Err(Failure::Step(why));
-                    }
-                    _ => {
-                        work.journal.note(on, Event::Reboot { at, boot })?;
-                        return Ok(Outcome {
-                            reboot_required: true,
-                            ..Outcome::of(done)
-                        });
-                    }
-                }
+                tell(&News::Kept(operation));
                 continue;
             }
             let standing = operation
@@ -240,22 +205,7 @@ fn carry(
                 }
                 Standing::Needed => {
                     if let Err(failure) = carry_out(on, work, at, operation, config, tell) {
-                        // A program that was ended because we are to stop failed for that reason
-                        // and no other.
-                        let failure = not_interrupted().err().unwrap_or(failure);
-                        // The disk may be full, and noting that takes room.
-                        reserve::give_up(on);
-                        work.journal.note(
-                            on,
-                            Event::Failed {
-                                at,
-                                why: failure.to_string(),
-                            },
-                        )?;
-                        // Half of an operation is nothing that the next run could tell from all of
-                        // it.
-                        take_back_torn(on, &mut work.journal, tell)?;
-                        return Err(failure);
+                        return Err(failed(on, work, at, failure, tell)?);
                     }
                     done += usize::from(!operation.asks());
                     tell(&News::Done(operation));
@@ -267,6 +217,70 @@ fn carry(
     let_go(on, &work.journal)?;
     bundled::let_go(on, &config.supply())?;
     Ok(Outcome::of(done))
+}
+
+/// Whether a key is enrolled; if not, a reboot is noted.
+fn is_enrolled(on: &System, work: &mut Work, at: At, certificate: &Path) -> Result<bool, Failure> {
+    let boot = boot_id(on);
+    match stands_enrolled(on, certificate)? {
+        Enrolment::Enrolled => Ok(true),
+        Enrolment::Requested => {
+            work.journal.note(on, Event::Reboot { at, boot })?;
+            Ok(false)
+        }
+        Enrolment::Absent => Err(Failure::Blocked(gpusetup_causes::not_enrolled(certificate))),
+    }
+}
+
+/// Whether the host was booted since the reboot was asked for; if not, a reboot is noted. `before`:
+/// the boot in which it was. `reboots`: how many there were in all.
+fn was_booted(
+    on: &System,
+    work: &mut Work,
+    at: At,
+    (before, reboots): (Option<&Option<String>>, usize),
+    why: &str,
+) -> Result<bool, Failure> {
+    let boot = boot_id(on);
+    match before {
+        Some(before) if *before != boot => Ok(true),
+        None if reboots >= REBOOTS => {
+            let why =
+                format!("the host was booted {reboots} times and still needs a reboot: {why}");
+            let event = Event::Failed {
+                at,
+                why: why.clone(),
+            };
+            work.journal.note(on, event)?;
+            Err(Failure::Step(why))
+        }
+        _ => {
+            work.journal.note(on, Event::Reboot { at, boot })?;
+            Ok(false)
+        }
+    }
+}
+
+/// Notes that an operation failed, takes back what it did, and returns why it failed.
+fn failed(
+    on: &System,
+    work: &mut Work,
+    at: At,
+    failure: Failure,
+    tell: OnNews,
+) -> Result<Failure, Failure> {
+    // A program that was ended because we are to stop failed for that reason and no other.
+    let failure = not_interrupted().err().unwrap_or(failure);
+    // The disk may be full, and noting that takes room.
+    reserve::give_up(on);
+    let event = Event::Failed {
+        at,
+        why: failure.to_string(),
+    };
+    work.journal.note(on, event)?;
+    // Half of an operation is nothing that the next run could tell from all of it.
+    take_back_torn(on, &mut work.journal, tell)?;
+    Ok(failure)
 }
 
 /// Why an enrolment cannot be prepared. `before`: an earlier run prepared it, and shim has it no
@@ -333,16 +347,16 @@ impl Unfinished {
     /// Whether it does nothing but make a toolkit the default one, which another such plan may
     /// replace.
     pub fn only_switches(&self) -> bool {
-        let switches = |id: StepId| {
-            matches!(
-                id,
-                StepId::FixSymlinks | StepId::Ldconfig | StepId::Environment | StepId::Verify
-            )
+        let Self::Apply { plan, .. } = self else {
+            return false;
         };
-        let chooses = |plan: &Plan| {
-            !plan.request.cuda.is_wanted() && plan.steps.iter().all(|step| switches(step.id))
-        };
-        matches!(self, Self::Apply { plan, .. } if chooses(plan))
+        !plan.request.cuda.is_wanted()
+            && plan.steps.iter().all(|step| {
+                matches!(
+                    step.id,
+                    StepId::FixSymlinks | StepId::Ldconfig | StepId::Environment | StepId::Verify
+                )
+            })
     }
 }
 
@@ -368,11 +382,10 @@ pub fn unfinished(on: &System) -> Result<Option<Unfinished>, Failure> {
 ///
 /// If the journal cannot be read.
 pub fn begun(on: &System) -> Result<Option<Begun>, Failure> {
-    let begun = |newest: Apply| Begun {
+    Ok(Journal::open(on)?.newest_apply().map(|newest| Begun {
         plan: newest.plan.clone(),
         left: what_is_left(newest.plan, &newest.done),
-    };
-    Ok(Journal::open(on)?.newest_apply().map(begun))
+    }))
 }
 
 /// Whether the host has still to boot before the last apply can go on.
@@ -412,14 +425,12 @@ fn downloads(
         not_interrupted()?;
         let began = Instant::now();
         with_network(config, tell, |tell| {
-            let working = |since, bytes| News::Working {
-                operation: &act.operation,
-                since,
-                bytes,
-            };
-            let progress = &mut |bytes| tell(&working(began.elapsed(), Some((bytes, *size))));
-            let fetching = |arriving: Option<&Arriving>| {
-                fetch(on, &wanted, &config.sources, progress, arriving)
+            let progress = &mut |bytes| {
+                tell(&News::Working {
+                    operation: &act.operation,
+                    since: began.elapsed(),
+                    bytes: Some((bytes, *size)),
+                });
             };
             let Work {
                 journal,
@@ -427,7 +438,9 @@ fn downloads(
                 ..
             } = &mut *work;
             prefetched
-                .fetch(on, journal, plan, &wanted, fetching)
+                .fetch(on, journal, plan, &wanted, |arriving| {
+                    fetch(on, &wanted, &config.sources, progress, arriving)
+                })
                 .map_err(|e| (e, false))?
                 .map_err(|e| {
                     let unreachable = matches!(e, FetchError::Unreachable { .. });

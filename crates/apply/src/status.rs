@@ -43,12 +43,14 @@ fn by_journal(on: &System, written: Option<RunResult>) -> Result<Option<RunResul
     };
     let fingerprint = history.progress.as_ref().map(|p| p.plan.fingerprint());
     // A run writes its result last, so the result is at least as new as the journal.
-    let is_final = |r: &RunResult| {
-        !r.is_provisional()
-            && (!is_newer_than_result(on) || r.fingerprint == fingerprint && agree(r.state, state))
-    };
     let mut result = match written {
-        Some(written) if is_final(&written) => written,
+        Some(written)
+            if !written.is_provisional()
+                && (!is_newer_than_result(on)
+                    || written.fingerprint == fingerprint && agree(written.state, state)) =>
+        {
+            written
+        }
         other => {
             let started = other
                 .filter(|r| r.fingerprint == fingerprint)
@@ -74,8 +76,10 @@ fn by_journal(on: &System, written: Option<RunResult>) -> Result<Option<RunResul
 /// Whether the result and the journal report the same end. The result also knows the signal, or
 /// what stopped a run between two operations.
 fn agree(written: Ending, journalled: Ending) -> bool {
-    let is_open = |state| matches!(state, Ending::Failed | Ending::Interrupted);
-    written == journalled || is_open(written) && is_open(journalled)
+    let are_open = { [written, journalled] }
+        .iter()
+        .all(|state| matches!(state, Ending::Failed | Ending::Interrupted));
+    written == journalled || are_open
 }
 
 fn is_newer_than_result(on: &System) -> bool {

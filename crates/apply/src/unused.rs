@@ -101,10 +101,6 @@ pub fn unused(
     let is_open = journal.open_apply().is_some() || journal.rolling_back().is_some();
     let needed = needed_downloads(&journal);
     let mut all = Vec::new();
-    let add = |path: PathBuf, kind| {
-        let bytes = on.usage(&path).bytes;
-        Unused { path, kind, bytes }
-    };
     for Cached {
         path, size, state, ..
     } in cache::files(on, cache).map_err(|e| failed(cache, &e))?
@@ -133,12 +129,9 @@ pub fn unused(
             .map(|(name, kind)| (cache.join(name), kind))
             .into_iter()
             .filter(|(path, _)| on.exists(path));
-        all.extend(there.map(|(path, kind)| add(path, kind)));
-        all.extend(
-            leftovers(on, prefix, toolkits)
-                .into_iter()
-                .map(|path| add(path, UnusedKind::Leftover)),
-        );
+        all.extend(there.map(|(path, kind)| Unused::of(on, path, kind)));
+        let leftovers = leftovers(on, prefix, toolkits).into_iter();
+        all.extend(leftovers.map(|path| Unused::of(on, path, UnusedKind::Leftover)));
     }
     let used: BTreeSet<_> = journal
         .all_made()
@@ -153,33 +146,39 @@ pub fn unused(
         .iter()
         .map(|name| Path::new(BACKUPS).join(name))
         .filter(|path| !used.contains(path));
-    all.extend(copies.map(|path| add(path, UnusedKind::Backup)));
+    all.extend(copies.map(|path| Unused::of(on, path, UnusedKind::Backup)));
     Ok(all)
+}
+
+impl Unused {
+    fn of(on: &System, path: PathBuf, kind: UnusedKind) -> Self {
+        let bytes = on.usage(&path).bytes;
+        Self { path, kind, bytes }
+    }
 }
 
 /// The files that an apply which is not finished downloads, or has downloaded.
 fn needed_downloads(journal: &Journal) -> BTreeSet<PathBuf> {
     let open = journal.open_apply();
     let acts = open.iter().flat_map(|open| open.plan.acts());
-    let target = |operation: &Operation| {
-        if let Operation::Download(Download { to, .. }) = operation {
-            Some(to.clone())
-        } else {
-            None
-        }
-    };
-    acts.filter_map(|act| target(&act.operation)).collect()
+    acts.filter_map(|act| match &act.operation {
+        Operation::Download(Download { to, .. }) => Some(to.clone()),
+        _ => None,
+    })
+    .collect()
 }
 
 fn backups(made: &Made<'_>) -> Vec<PathBuf> {
-    let copy = |undo: &Undo| {
-        if let Undo::Path { backup, .. } = undo {
-            backup.clone()
-        } else {
-            None
-        }
-    };
-    made.undo.iter().filter_map(copy).collect()
+    made.undo
+        .iter()
+        .filter_map(|undo| {
+            if let Undo::Path { backup, .. } = undo {
+                backup.clone()
+            } else {
+                None
+            }
+        })
+        .collect()
 }
 
 /// Trees that were unpacked or moved aside below the prefix, and that a run did not live to put in
@@ -192,15 +191,14 @@ fn leftovers(on: &System, prefix: &Path, toolkits: &[Toolkit]) -> BTreeSet<PathB
             ["", "lib64", "include", "bin"].map(|folder| toolkit.path.join(folder))
         });
     let folders = std::iter::once(prefix.to_owned()).chain(inside);
-    let in_folder = |folder: PathBuf| {
-        let names = on.list(&folder).unwrap_or_default();
-        names
-            .into_iter()
-            .filter(|name| is_leftover(name))
-            .map(move |name| folder.join(name))
-    };
     let found = folders
-        .flat_map(in_folder)
+        .flat_map(|folder| {
+            let names = on.list(&folder).unwrap_or_default();
+            names
+                .into_iter()
+                .filter(|name| is_leftover(name))
+                .map(move |name| folder.join(name))
+        })
         .filter_map(|path| on.canonical(path).ok());
     found.collect()
 }
