@@ -45,19 +45,16 @@ fn unblock(blocks: &[Block]) -> Vec<String> {
     {
         lines.entry(path).or_default().push(line);
     }
-    let sed = |(path, lines): (&Path, Vec<usize>)| {
-        let script = lines
-            .iter()
-            .map(|line| format!("{line}d"))
-            .collect::<Vec<_>>()
-            .join(";");
+    let of_files = lines.into_iter().map(|(path, lines)| {
+        let commands: Vec<_> = lines.iter().map(|line| format!("{line}d")).collect();
+        let script = commands.join(";");
         format!("sudo sed -i {} {}", quoted(&script), quoted_path(path))
-    };
+    });
     let of_boot_loader = blocks
         .iter()
         .filter(|block| block.line.is_none())
         .map(|block| in_boot_loader(&block.text));
-    lines.into_iter().map(sed).chain(of_boot_loader).collect()
+    of_files.chain(of_boot_loader).collect()
 }
 
 /// The command that finds a part of the kernel's command line in the files of boot loaders.

@@ -14,10 +14,10 @@ pub fn before_default(
     default: &Toolkit,
     link: &Path,
 ) -> Vec<(PathBuf, String)> {
-    let is_other = |other: &&Toolkit| {
+    let others = facts.toolkits.iter().filter(|other| {
         other.has_own_directory() && other.path != default.path && other.path != link
-    };
-    let others: Vec<_> = facts.toolkits.iter().filter(is_other).collect();
+    });
+    let others: Vec<_> = others.collect();
     let pairs = files
         .read
         .iter()
@@ -85,7 +85,7 @@ fn in_loader(
     let known =
         searched.filter_map(|at| Some((toolkit_of(at.directory, facts, default, link)?, at)));
     let others = known.take_while(|(toolkit, _)| toolkit.path != default.path);
-    let clause = |(other, at): (&Toolkit, Searched)| {
+    let clauses = others.map(|(other, at)| {
         let clause = format!(
             "{} (line {}) puts the libraries of CUDA {} before those of the default toolkit: of two with the same name, programs \
              load these",
@@ -93,9 +93,9 @@ fn in_loader(
             at.line,
             other.version
         );
-        (at.file.to_owned(), clause)
-    };
-    others.map(clause).collect()
+                (at.file.to_owned(), clause)
+    });
+    clauses.collect()
 }
 
 /// The directories that the loader searches before that in gpusetup's file, in its order. It reads
@@ -103,12 +103,12 @@ fn in_loader(
 fn searched_first(files: &PathFiles) -> Vec<Searched<'_>> {
     const MAIN: &str = "/etc/ld.so.conf";
     let ours = Path::new(LOADER_PATH);
-    let is_before_ours = |file: &&PathFile| {
+    let before_ours = files.read.iter().filter(|file| {
         file.syntax == Some(Syntax::Loader)
             && file.path.parent() == ours.parent()
             && file.path.as_path() < ours
-    };
-    let mut before_ours: Vec<_> = files.read.iter().filter(is_before_ours).collect();
+    });
+    let mut before_ours: Vec<_> = before_ours.collect();
     before_ours.sort_by_key(|file| &file.path);
     let mut all = Vec::new();
     let Some(main) = files.read.iter().find(|file| file.path == Path::new(MAIN)) else {

@@ -128,35 +128,32 @@ fn scan(file: &PathFile, gone: &[PathBuf], inherited: &BTreeSet<String>) -> Scan
 
 fn lines_that_name(text: &str, gone: &[PathBuf], inherited: &BTreeSet<String>) -> Vec<usize> {
     let mut values = Values::without_paths();
-    let is_one = |(_, line): &(usize, &str)| {
-        !is_comment(line) && (mentions(&values.expand(line), gone) || uses(line, inherited))
-    };
     (1..)
         .zip(text.lines())
-        .filter(is_one)
+        .filter(|(_, line)| {
+            !is_comment(line) && (mentions(&values.expand(line), gone) || uses(line, inherited))
+        })
         .map(|(number, _)| number)
         .collect()
 }
 
 /// Looks through a file of the loader, which has a directory in each line.
 fn scan_directories(text: &str, gone: &[PathBuf]) -> Scanned {
-    let goes = |line: &&str| {
-        gone.iter()
-            .any(|path| Path::new(line.trim()).starts_with(path))
-    };
-    let lines: BTreeSet<_> = text.lines().filter(goes).collect();
-    let left = (1..)
-        .zip(text.lines())
-        .filter(|(_, line)| !is_comment(line) && mentions(line, gone) && !goes(line));
-    let left = left.map(|(number, _)| number).collect();
+    let (mut lines, mut left) = (BTreeSet::new(), Vec::new());
+    for (number, line) in (1..).zip(text.lines()) {
+        let directory = Path::new(line.trim());
+        if gone.iter().any(|path| directory.starts_with(path)) {
+            lines.insert(line);
+        } else if !is_comment(line) && mentions(line, gone) {
+            left.push(number);
+        }
+    }
+    let edits = lines.into_iter().map(|line| LineEdit {
+        old: line.to_owned(),
+        new: None,
+    });
     Scanned {
-        edits: lines
-            .into_iter()
-            .map(|line| LineEdit {
-                old: line.to_owned(),
-                new: None,
-            })
-            .collect(),
+        edits: edits.collect(),
         left,
     }
 }
@@ -343,10 +340,9 @@ impl Blocks {
             ..Self::default()
         };
         for command in line.split([';', '&', '|']) {
-            let leads = |word: &&str| ["then", "do", "else", "!"].contains(word);
             let first = command
                 .split_whitespace()
-                .find(|word| !leads(word))
+                .find(|word| !["then", "do", "else", "!"].contains(word))
                 .unwrap_or_default();
             let opens = ["if", "case", "for", "while", "until", "select", "("].contains(&first);
             all.opened += usize::from(opens)
@@ -393,31 +389,30 @@ fn is_comment(line: &str) -> bool {
 /// Whether a text names one of these directories, and not another one whose name only begins or
 /// ends like it.
 fn mentions(text: &str, gone: &[PathBuf]) -> bool {
-    let is_of_file = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    let is_inner = |before: &str| {
-        let folders = before.trim_end_matches(|c| is_of_file(c) || c == '/').len();
-        before[folders..].contains('/')
-    };
     gone.iter().any(|path| {
         let path = path.to_string_lossy();
         text.match_indices(&*path).any(|(at, _)| {
-            !text[at + path.len()..].starts_with(is_of_file) && !is_inner(&text[..at])
+            let before = &text[..at];
+            let folders = before.trim_end_matches(|c| is_of_file(c) || c == '/').len();
+            let is_inner = before[folders..].contains('/');
+            !is_inner && !text[at + path.len()..].starts_with(is_of_file)
         })
     })
+}
+
+fn is_of_file(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "._-".contains(c)
 }
 
 /// Whether a text uses such a variable: `$CUDA_HOME` or `${CUDA_HOME}`. A test whether it is set
 /// (`-n`, `-z`) does not count.
 fn uses(text: &str, homes: &BTreeSet<String>) -> bool {
-    let is_used = |(at, form): (usize, &str)| {
-        let is_longer = !form.ends_with('}') && text[at + form.len()..].starts_with(is_of_name);
-        let before = text[..at].trim_end_matches('"').trim_end();
-        !is_longer && !before.ends_with("-n") && !before.ends_with("-z")
-    };
-    homes.iter().any(|name| {
-        references(name)
-            .iter()
-            .any(|form| text.match_indices(form.as_str()).any(is_used))
+    homes.iter().flat_map(|name| references(name)).any(|form| {
+        text.match_indices(&form).any(|(at, _)| {
+            let is_longer = !form.ends_with('}') && text[at + form.len()..].starts_with(is_of_name);
+            let before = text[..at].trim_end_matches('"').trim_end();
+            !is_longer && !before.ends_with("-n") && !before.ends_with("-z")
+        })
     })
 }
 
@@ -474,10 +469,9 @@ impl<'a> Assignment<'a> {
             Some(quote) => rest[1..].split_once(quote)?,
             None => rest.split_at(rest.find([' ', '\t', ';']).unwrap_or(rest.len())),
         };
-        let is_plain = |c: char| !"\\`()|&<>\"'*?[]~!".contains(c);
         let ends = end.trim_matches([' ', '\t', ';']);
         let is_end = ends.is_empty() || ends.starts_with('#') && end.starts_with([' ', '\t', ';']);
-        (value.chars().all(is_plain) && is_end).then_some(Self {
+        (value.chars().all(|c| !"\\`()|&<>\"'*?[]~!".contains(c)) && is_end).then_some(Self {
             start,
             name,
             quote,
@@ -511,10 +505,9 @@ impl<'a> Assignment<'a> {
         if stays.len() == all.len() {
             return None;
         }
-        let is_itself = |element: &&str| {
-            element.is_empty() || references(self.name).contains(&(*element).to_owned())
-        };
-        if stays.iter().all(is_itself) {
+        let own = references(self.name);
+        let mut stay = stays.iter();
+        if stay.all(|element| element.is_empty() || own.iter().any(|form| form == element)) {
             let keeps_path = self.name != "PATH" || !stays.is_empty() || !tail.is_empty();
             return keeps_path.then_some(None);
         }
@@ -559,16 +552,15 @@ fn split_tail<'a>(element: &'a str, name: &str) -> (&'a str, &'a str) {
 
 /// Whether an element is in one of these directories.
 fn is_in(element: &str, gone: &[PathBuf], homes: &BTreeSet<String>) -> bool {
-    let by_variable = |name: &String| {
-        references(name).iter().any(|form| {
-            element
-                .strip_prefix(form.as_str())
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
-    };
     let is_plain = !element.contains("..") && !element.contains('$');
     is_plain && gone.iter().any(|path| Path::new(element).starts_with(path))
-        || homes.iter().any(by_variable)
+        || homes.iter().any(|name| {
+            references(name).iter().any(|form| {
+                element
+                    .strip_prefix(form.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+        })
 }
 
 #[cfg(test)]

@@ -79,11 +79,10 @@ fn first_line_read_later(file: &PathFile) -> Option<usize> {
     }
     // `/etc/profile` runs the files of its folder in the middle.
     let is_profile = file.path == Path::new("/etc/profile");
-    let runs_folder = |(_, line): &(usize, &str)| is_profile && line.contains("/etc/profile.d");
     Some(
         (2..)
             .zip(file.text.lines())
-            .filter(runs_folder)
+            .filter(|(_, line)| is_profile && line.contains("/etc/profile.d"))
             .last()
             .map_or(1, |(next, _)| next),
     )
@@ -99,12 +98,11 @@ impl Function {
     /// Whether the next line of a script belongs to a function.
     fn has(&mut self, line: &str) -> bool {
         let bare = line.trim();
-        let is_name = |name: &str| {
-            name.chars()
-                .all(|c| c.is_ascii_alphanumeric() || "_-.:".contains(c))
-        };
-        let has_name = |(name, _): (&str, &str)| !name.is_empty() && is_name(name.trim_end());
-        let begins = bare.starts_with("function ") || bare.split_once("()").is_some_and(has_name);
+        let begins = bare.starts_with("function ")
+            || bare.split_once("()").is_some_and(|(name, _)| {
+                let mut chars = name.trim_end().chars();
+                !name.is_empty() && chars.all(|c| c.is_ascii_alphanumeric() || "_-.:".contains(c))
+            });
         let was_open = self.is_open;
         let code = bare.split(" #").next().unwrap_or_default();
         let is_whole = code.trim_end_matches([' ', ';']).ends_with('}') || code.contains("() (");
@@ -119,17 +117,21 @@ impl Function {
 
 /// Whether a list of directories has one of this toolkit, and none of the default one before it.
 fn lists_first(list: &str, toolkit: &Path, default: &[&Path]) -> bool {
-    let is_of = |element: &&str, home: &Path| Path::new(element).starts_with(home);
-    let mut known = elements(list).into_iter().filter(|element| {
-        is_of(element, toolkit) || default.iter().any(|home| is_of(element, home))
+    let elements = elements(list).into_iter().map(Path::new);
+    let mut known = elements.filter(|element| {
+        element.starts_with(toolkit) || default.iter().any(|home| element.starts_with(home))
     });
-    known.next().is_some_and(|element| is_of(&element, toolkit))
+    known
+        .next()
+        .is_some_and(|element| element.starts_with(toolkit))
 }
 
 /// Whether a line of a shell puts the programs of a toolkit first:
 /// `PATH=/usr/local/cuda-12.4/bin:$PATH`, `pathmunge /usr/local/cuda-12.4/bin`.
 fn puts_first(line: &str, toolkit: &Path) -> bool {
-    let is_first = |before: &str, after: &str| {
+    let bin = toolkit.join("bin").display().to_string();
+    line.match_indices(bin.as_str()).any(|(at, _)| {
+        let (before, after) = (&line[..at], &line[at + bin.len()..]);
         let is_whole =
             !after.starts_with(|c: char| c.is_ascii_alphanumeric() || "._-/".contains(c));
         let is_assigned = before.rsplit_once("PATH=").is_some_and(|(start, value)| {
@@ -138,10 +140,7 @@ fn puts_first(line: &str, toolkit: &Path) -> bool {
             is_at_start && !is_other_list && !value.contains([' ', ';']) && !value.contains("PATH")
         });
         is_whole && (is_assigned || before.trim_start() == "pathmunge " && !after.contains("after"))
-    };
-    let bin = toolkit.join("bin").display().to_string();
-    line.match_indices(bin.as_str())
-        .any(|(at, _)| is_first(&line[..at], &line[at + bin.len()..]))
+    })
 }
 
 #[cfg(test)]

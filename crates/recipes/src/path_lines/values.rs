@@ -51,13 +51,16 @@ impl Values {
         {
             self.known.remove(name);
         }
-        let is_of_path = |c: char| {
-            c.is_ascii_alphanumeric() || "._-".contains(c) || c == '/' && !self.without_paths
-        };
-        let is_plain = |value: &str| !value.is_empty() && value.chars().all(is_of_path);
         let plain: Vec<_> = assignments(command)
             .into_iter()
-            .filter(|(name, value)| !LISTS.contains(name) && is_plain(value))
+            .filter(|(name, value)| {
+                !LISTS.contains(name)
+                    && !value.is_empty()
+                    && value.chars().all(|c| match c {
+                        '/' => !self.without_paths,
+                        c => c.is_ascii_alphanumeric() || "._-".contains(c),
+                    })
+            })
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         self.known.extend(plain);
@@ -67,10 +70,9 @@ impl Values {
 /// The variable at the start of a text that begins with `$`, and how long the reference is. Without
 /// a name, it is the `$` alone.
 fn reference(text: &str) -> (&str, usize) {
-    let name_of = |text: &str| text.find(|c: char| !is_of_name(c)).unwrap_or(text.len());
     match text.strip_prefix("${") {
         Some(inner) => {
-            let length = name_of(inner);
+            let length = name_length(inner);
             if inner[length..].starts_with('}') {
                 (&inner[..length], length + "${}".len())
             } else {
@@ -78,10 +80,15 @@ fn reference(text: &str) -> (&str, usize) {
             }
         }
         None => {
-            let length = name_of(&text[1..]);
+            let length = name_length(&text[1..]);
             (&text[1..=length], length + 1)
         }
     }
+}
+
+/// How long the name at the start of a text is.
+fn name_length(text: &str) -> usize {
+    text.find(|c| !is_of_name(c)).unwrap_or(text.len())
 }
 
 /// The variables that a command sets, with their values without quotes, if it does nothing else:
@@ -96,13 +103,12 @@ pub(crate) fn assignments(command: &str) -> Vec<(&str, &str)> {
         .iter()
         .find_map(|lead| code.strip_prefix(lead))
         .unwrap_or(code);
-    let assignment = |word| {
-        let (name, value): (&str, &str) = str::split_once(word, '=')?;
-        is_name(name).then_some((name, value.trim_matches(['"', '\''])))
-    };
     without_export(code)
         .split_whitespace()
-        .map(assignment)
+        .map(|word| {
+            let (name, value): (&str, &str) = str::split_once(word, '=')?;
+            is_name(name).then_some((name, value.trim_matches(['"', '\''])))
+        })
         .collect::<Option<_>>()
         .unwrap_or_default()
 }

@@ -35,7 +35,7 @@ struct Mark {
 pub(crate) fn whole_lines(script: &str) -> Vec<bool> {
     let mut open = Open::default();
     let mut marks = VecDeque::new();
-    let mut is_whole = |line: &str| {
+    let lines = script.lines().map(|line| {
         if let Some(Mark { word, after_tabs }) = marks.front() {
             let bare = if *after_tabs {
                 line.trim_start_matches('\t')
@@ -50,8 +50,8 @@ pub(crate) fn whole_lines(script: &str) -> Vec<bool> {
         let starts = open == Open::default();
         open = read(line, open, &mut marks);
         starts && open == Open::default()
-    };
-    script.lines().map(&mut is_whole).collect()
+    });
+    lines.collect()
 }
 
 /// Reads a line: what is open at its end, if this is at its start.
@@ -82,9 +82,7 @@ fn read(line: &str, at_start: Open, marks: &mut VecDeque<Mark>) -> Open {
                 open.expansions = open.expansions.saturating_sub(1)
             }
             (Quote::None, '#') if open.expansions == 0 && starts_word(before) => break,
-            (Quote::None, '\'') if before.ends_with('$') => open.quote = Quote::Dollar,
-            (Quote::None, '\'') => open.quote = Quote::Single,
-            (Quote::None, '"') => open.quote = Quote::Double,
+            (Quote::None, '\'' | '"') => open.quote = opened_by(c, before),
             (Quote::Single | Quote::Dollar, '\'') | (Quote::Double, '"') => {
                 open.quote = Quote::None
             }
@@ -98,6 +96,14 @@ fn read(line: &str, at_start: Open, marks: &mut VecDeque<Mark>) -> Open {
         }
     }
     open
+}
+
+fn opened_by(mark: char, before: &str) -> Quote {
+    match mark {
+        '"' => Quote::Double,
+        _ if before.ends_with('$') => Quote::Dollar,
+        _ => Quote::Single,
+    }
 }
 
 /// Whether a word starts behind this, which with a `#` is a comment.
