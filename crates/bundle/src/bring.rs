@@ -27,9 +27,6 @@ pub(crate) fn small(
     form: &Form,
     manifest: &Manifest,
 ) -> Result<BTreeMap<String, Vec<u8>>, BundleError> {
-    let wanted = |name: &str| {
-        name == DATABASE || name.starts_with(PLANS) && name[PLANS.len()..].starts_with('/')
-    };
     let mut small = BTreeMap::new();
     let mut take = |name: &str, entry: &Entry, bytes: &mut dyn Read| {
         let mut text = Vec::new();
@@ -48,7 +45,7 @@ pub(crate) fn small(
     let missing: Vec<_> = manifest
         .files
         .iter()
-        .filter(|(name, _)| wanted(name))
+        .filter(|(name, _)| is_small(name))
         .collect();
     if missing
         .iter()
@@ -71,7 +68,7 @@ pub(crate) fn small(
             let mut left = missing.len();
             form::first(archive, &mut |name, bytes| {
                 // They come first: the rest need not be read for them.
-                let Some(entry) = manifest.files.get(name).filter(|_| wanted(name)) else {
+                let Some(entry) = manifest.files.get(name).filter(|_| is_small(name)) else {
                     return Ok(left > 0);
                 };
                 take(name, entry, bytes)?;
@@ -101,9 +98,6 @@ impl Wanted {
     /// What a plan needs on this host and does not have yet.
     fn of(bundle: &Bundle, on: &System, plan: &Plan) -> Self {
         let mut files = BTreeMap::new();
-        let has = |to: &Path, entry: &Entry| {
-            cache::sum(on, to, &entry.sha256).is_ok_and(|sum| sum == entry.sha256)
-        };
         for act in plan.acts().filter(|a| !a.satisfied) {
             let Operation::Download(Download { sha256, to, .. }) = &act.operation else {
                 continue;
@@ -116,7 +110,7 @@ impl Wanted {
                 .manifest
                 .files
                 .get(&name)
-                .is_some_and(|e| e.sha256 == *sha256 && !has(to, e))
+                .is_some_and(|e| e.sha256 == *sha256 && !is_cached(on, to, e))
             {
                 files.insert(name, to.clone());
             }
@@ -131,7 +125,7 @@ impl Wanted {
                     continue;
                 };
                 let to = folder.join(file);
-                if !has(&to, entry) {
+                if !is_cached(on, &to, entry) {
                     files.insert(name.clone(), to);
                 }
             }
@@ -159,21 +153,12 @@ impl Bundle {
         tell: &mut dyn FnMut(u64, u64),
     ) -> Result<(), BundleError> {
         let wanted = Wanted::of(self, on, plan);
-        let entry = |name: &str| {
-            self.manifest
-                .files
-                .get(name)
-                .filter(|_| wanted.files.contains_key(name))
-        };
-        let all = wanted
-            .files
-            .keys()
-            .filter_map(|n| entry(n))
-            .map(|e| e.size)
-            .sum();
+        let entries = &self.manifest.files;
+        let sizes = wanted.files.keys().filter_map(|name| entries.get(name));
+        let all = sizes.map(|entry| entry.size).sum();
         let mut before = 0;
         let mut take = |name: &str, from: From| -> Result<(), BundleError> {
-            let (Some(entry), Some(to)) = (entry(name), wanted.files.get(name)) else {
+            let (Some(entry), Some(to)) = (entries.get(name), wanted.files.get(name)) else {
                 return Ok(());
             };
             place(on, name, from, entry, to, &mut |have| {
@@ -253,7 +238,6 @@ fn place(
     // Downloads are read once more behind a power cut; a package that is torn then would only fail
     // to install.
     let durable = name.starts_with(PACKAGES);
-    let altered = || BundleError::Altered(vec![name.to_owned()]);
     let came = match from {
         From::File(mut file) => {
             if shared(on, &file, &new).map_err(BundleError::io(&new))? {
@@ -268,7 +252,7 @@ fn place(
     };
     if !entry.is(&came) {
         on.remove(&new).map_err(BundleError::io(&new))?;
-        return Err(altered());
+        return Err(BundleError::Altered(vec![name.to_owned()]));
     }
     on.rename(&new, to).map_err(BundleError::io(to))?;
     // A disk that has no room for the note costs a reading of the file, and no more.
@@ -306,6 +290,15 @@ fn shared(on: &System, file: &File, new: &Path) -> io::Result<bool> {
     }
     on.remove(new)?;
     Ok(false)
+}
+
+/// Whether a file is one of those that are read at once: the database, and the plans.
+fn is_small(name: &str) -> bool {
+    name == DATABASE || name.starts_with(PLANS) && name[PLANS.len()..].starts_with('/')
+}
+
+fn is_cached(on: &System, to: &Path, entry: &Entry) -> bool {
+    cache::sum(on, to, &entry.sha256).is_ok_and(|sum| sum == entry.sha256)
 }
 
 #[cfg(test)]

@@ -130,12 +130,11 @@ impl Contents {
                 "no folder: it is an archive already".to_owned(),
             ));
         };
-        let from = |name: &String| From::Bundle(folder.clone(), name.clone());
         let bytes = bundle
             .manifest
             .files
             .keys()
-            .map(|name| (name.clone(), from(name)))
+            .map(|name| (name.clone(), From::Bundle(folder.clone(), name.clone())))
             .collect();
         Ok(Self {
             manifest: bundle.manifest.clone(),
@@ -203,12 +202,11 @@ impl Contents {
 
     /// Files, in the order in which they are written: what is asked for first comes first.
     fn in_order(&self) -> Vec<(&String, &Entry)> {
-        let early = |name: &str| name == DATABASE || name.starts_with(PLANS);
         let (mut first, rest): (Vec<_>, Vec<_>) = self
             .manifest
             .files
             .iter()
-            .partition(|(name, _)| early(name));
+            .partition(|(name, _)| *name == DATABASE || name.starts_with(PLANS));
         first.extend(rest);
         first
     }
@@ -342,24 +340,26 @@ fn starts_on_all(program: &Path, plans: &[Plan]) -> Result<(), BundleError> {
     let Some(needed) = needed_c_library(&ReadCache::new(file)) else {
         return Ok(());
     };
-    let lacks = |plan: &&Plan| {
-        plan.host
-            .glibc
-            .as_deref()
-            .and_then(c_library_version)
-            .is_some_and(|has| has < needed)
-    };
-    plans.iter().find(lacks).map_or(Ok(()), |plan| {
-        let glibc = plan.host.glibc.clone().unwrap_or_default();
-        // Links like /proc/self/exe say little.
-        let program = input::canonical(program);
-        Err(BundleError::Unstartable {
-            program,
-            needed,
-            host: SystemId::of(&plan.host).to_string(),
-            glibc,
+    plans
+        .iter()
+        .find(|plan| {
+            plan.host
+                .glibc
+                .as_deref()
+                .and_then(c_library_version)
+                .is_some_and(|has| has < needed)
         })
-    })
+        .map_or(Ok(()), |plan| {
+            let glibc = plan.host.glibc.clone().unwrap_or_default();
+            // Links like /proc/self/exe say little.
+            let program = input::canonical(program);
+            Err(BundleError::Unstartable {
+                program,
+                needed,
+                host: SystemId::of(&plan.host).to_string(),
+                glibc,
+            })
+        })
 }
 
 /// Whether a bundle of this name is an archive.

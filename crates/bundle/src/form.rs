@@ -129,8 +129,8 @@ impl Folder {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(BundleError::io(&self.join(name))(e)),
         };
-        let none = || BundleError::NoBundle(self.path.clone());
-        let manifest = read(MANIFEST, MAX_BYTES)?.ok_or_else(none)?;
+        let manifest =
+            read(MANIFEST, MAX_BYTES)?.ok_or_else(|| BundleError::NoBundle(self.path.clone()))?;
         Ok(Head {
             manifest,
             signature: read(SIGNATURE, MAX_SIGNATURE)?,

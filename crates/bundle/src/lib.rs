@@ -16,7 +16,7 @@ mod verify;
 
 pub use create::{Contents, Written, is_archive};
 pub use form::Form;
-pub(crate) use manifest::{MANIFEST, PlanId, SIGNATURE};
+pub(crate) use manifest::{MANIFEST, SIGNATURE};
 pub use manifest::{Manifest, PROGRAM, Repository};
 pub use repository::{added_repositories, closure, needed_packages};
 pub use verify::{Findings, verify};
@@ -218,23 +218,15 @@ impl Bundle {
 
     /// Its plans, each with its path in it.
     pub fn plans(&self) -> Result<Vec<(&str, Plan)>, BundleError> {
-        let read = |id: &'_ PlanId| {
-            let bytes = self
-                .small
-                .get(&id.file)
-                .map(Vec::as_slice)
-                .unwrap_or_default();
-            match Plan::read(bytes) {
-                Ok(plan) if plan.fingerprint() == id.fingerprint => Ok(plan),
+        let plans = self.manifest.plans.iter().map(|id| {
+            let bytes = self.small.get(&id.file).map(Vec::as_slice);
+            match Plan::read(bytes.unwrap_or_default()) {
+                Ok(plan) if plan.fingerprint() == id.fingerprint => Ok((id.file.as_str(), plan)),
                 Ok(_) | Err(PlanError::Altered) => Err(BundleError::Altered(vec![id.file.clone()])),
                 Err(e) => Err(BundleError::Manifest(format!("{}: {e}", id.file))),
             }
-        };
-        self.manifest
-            .plans
-            .iter()
-            .map(|id| Ok((id.file.as_str(), read(id)?)))
-            .collect()
+        });
+        plans.collect()
     }
 
     /// The path in it of what a download fetches.

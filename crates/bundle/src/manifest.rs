@@ -132,19 +132,12 @@ impl Entry {
 
 /// The folder of a system's packages.
 pub(crate) fn folder(system: &SystemId) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || "._".contains(c) {
-            c
-        } else {
-            '_'
-        }
-    };
     let name = format!("{} {} {}", system.os, system.version, system.arch);
-    let name: Vec<String> = name
-        .split(' ')
-        .map(|w| w.chars().map(plain).collect())
-        .collect();
-    format!("{PACKAGES}/{}", name.join("-"))
+    let name = name.replace(
+        |c: char| !c.is_ascii_alphanumeric() && !"._ ".contains(c),
+        "_",
+    );
+    format!("{PACKAGES}/{}", name.replace(' ', "-"))
 }
 
 /// What a manifest of any version has. The rest is passed over.
@@ -156,16 +149,16 @@ struct Head {
 impl Manifest {
     /// Reads one, and believes none that names what no bundle has.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, BundleError> {
-        let wrong = |why: String| BundleError::Manifest(why);
-        let head: Head = serde_json::from_slice(bytes).map_err(|e| wrong(e.to_string()))?;
+        use BundleError::Manifest as Wrong;
+        let head: Head = serde_json::from_slice(bytes).map_err(|e| Wrong(e.to_string()))?;
         match head.schema.as_deref() {
             Some(SCHEMA) => {}
             Some(other) => return Err(BundleError::Schema(other.to_owned())),
-            None => return Err(wrong("it has no schema".to_owned())),
+            None => return Err(Wrong("it has no schema".to_owned())),
         }
-        let manifest: Self = serde_json::from_slice(bytes).map_err(|e| wrong(e.to_string()))?;
+        let manifest: Self = serde_json::from_slice(bytes).map_err(|e| Wrong(e.to_string()))?;
         if let Some(name) = manifest.files.keys().find(|name| !is_ours(name)) {
-            return Err(wrong(format!(
+            return Err(Wrong(format!(
                 "it names {name:?}, which is no part of a bundle"
             )));
         }
@@ -174,17 +167,16 @@ impl Manifest {
             .iter()
             .map(|r| (&r.folder, folder(&r.system)));
         if let Some((folder, _)) = folders.clone().find(|(folder, right)| *folder != right) {
-            return Err(wrong(format!(
+            return Err(Wrong(format!(
                 "it names {folder:?}, which is no folder of packages"
             )));
         }
-        let named = |file: &String| manifest.files.contains_key(file);
         let plans = manifest.plans.iter().map(|p| &p.file);
         if let Some(lost) = plans
             .chain([&DATABASE.to_owned(), &PROGRAM.to_owned()])
-            .find(|file| !named(file))
+            .find(|file| !manifest.files.contains_key(*file))
         {
-            return Err(wrong(format!("it has no sum of {lost}")));
+            return Err(Wrong(format!("it has no sum of {lost}")));
         }
         Ok(manifest)
     }
@@ -226,20 +218,21 @@ pub(crate) fn artifact(sha256: &str, file: &str) -> String {
 pub(crate) fn is_ours(path: &str) -> bool {
     const MAX_PARTS: usize = 5;
     let parts: Vec<_> = path.split('/').collect();
-    let plain = |part: &&str| {
-        !part.is_empty()
-            && !part.starts_with('.')
-            && part.len() < 200
-            && part
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || "._+-~%:@=,^".contains(c))
-    };
     let known = match parts.as_slice() {
         [one] => [DATABASE, PROGRAM].contains(one),
         [first, ..] => [PLANS, ARTIFACTS, PACKAGES].contains(first),
         [] => false,
     };
-    known && parts.len() <= MAX_PARTS && parts.iter().all(plain)
+    known
+        && parts.len() <= MAX_PARTS
+        && parts.iter().all(|part| {
+            !part.is_empty()
+                && !part.starts_with('.')
+                && part.len() < 200
+                && part
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "._+-~%:@=,^".contains(c))
+        })
 }
 
 #[cfg(test)]

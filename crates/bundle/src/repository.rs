@@ -149,18 +149,14 @@ impl Workshop<'_> {
     fn ask(&self, argv: impl IntoIterator<Item = String>) -> Result<String, BundleError> {
         let argv: Vec<_> = argv.into_iter().collect();
         let name = argv[0].clone();
-        let start = |source| ProgramError::Start {
-            program: name.clone(),
-            source,
-        };
         let program = Program::new(argv)
             .env("HOME", "/nonexistent")
             .limit(LIMIT)
             .networked();
-        let output = self
-            .on
-            .run(&program)
-            .map_err(|e| BundleError::Packages(start(e).into()))?;
+        let output = self.on.run(&program).map_err(|source| {
+            let program = name.clone();
+            BundleError::Packages(ProgramError::Start { program, source }.into())
+        })?;
         if gpusetup_system::interrupt::heard().is_some() {
             return Err(BundleError::Interrupted);
         }
@@ -399,11 +395,13 @@ impl Workshop<'_> {
                 .map(|word| (*word).to_owned())
                 .chain(inside),
         )?;
-        let pair = |line: &str| {
-            line.split_once(' ')
-                .map(|(name, version)| (name.to_owned(), version.to_owned()))
-        };
-        closure.offers = names.lines().filter_map(pair).collect();
+        closure.offers = names
+            .lines()
+            .filter_map(|line| {
+                line.split_once(' ')
+                    .map(|(name, version)| (name.to_owned(), version.to_owned()))
+            })
+            .collect();
         if let Some(make) = index.make {
             self.ask(words(make).into_iter().chain([self.at("repository")]))?;
             let folder = self.work.join("repository");

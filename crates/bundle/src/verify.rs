@@ -75,11 +75,11 @@ fn in_folder(folder: &Folder, manifest: &Manifest) -> Result<Findings, BundleErr
             Ok(false) | Err(_) => findings.missing.push(name.clone()),
         }
     }
-    let own =
-        |name: &str| name == MANIFEST || name == SIGNATURE || manifest.files.contains_key(name);
     findings.surplus = there
         .into_iter()
-        .filter(|name| !own(name))
+        .filter(|name| {
+            !(name == MANIFEST || name == SIGNATURE || manifest.files.contains_key(name))
+        })
         .map(|n| n.escape_default().to_string())
         .collect();
     findings.altered.sort();

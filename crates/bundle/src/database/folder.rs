@@ -80,14 +80,14 @@ fn read(
 ) -> Result<(), FolderError> {
     // Checked before it is listed: from then on nobody else can add anything to it.
     input::open_any(folder, trust)?;
-    let failed = |source| FolderError::List {
+    let entries = input::entries(folder).map_err(|source| FolderError::List {
         path: folder.to_owned(),
         source,
-    };
+    })?;
     for Entry {
         path,
         is_directory: deeper,
-    } in input::entries(folder).map_err(failed)?
+    } in entries
     {
         if deeper {
             if deepest > 0 {

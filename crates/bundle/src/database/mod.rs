@@ -7,12 +7,12 @@ pub mod store;
 
 /// Whether the database of version `a` is newer than that of version `b`.
 pub fn is_newer(a: &str, b: &str) -> bool {
-    let numbers = |text: &str| {
-        text.split('.')
-            .map(|n| n.parse().unwrap_or(0))
-            .collect::<Vec<u32>>()
-    };
     numbers(a) > numbers(b)
+}
+
+fn numbers(version: &str) -> Vec<u32> {
+    let parts = version.split('.');
+    parts.map(|part| part.parse().unwrap_or(0)).collect()
 }
 
 #[cfg(test)]

@@ -297,8 +297,8 @@ fn read(folder: &Directory, name: &str, path: &Path) -> Result<Option<Vec<u8>>, 
         file => file.map_err(failed(&path))?,
     };
     only_ours(file.metadata(), &path)?;
-    let too_large = || io::Error::from(io::ErrorKind::FileTooLarge);
-    let read = input::limited(file, MAX_BYTES).and_then(|bytes| bytes.ok_or_else(too_large));
+    let read = input::limited(file, MAX_BYTES)
+        .and_then(|bytes| bytes.ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge)));
     read.map(Some).map_err(failed(&path))
 }
 
