@@ -129,9 +129,9 @@ pub fn unused(
             .map(|(name, kind)| (cache.join(name), kind))
             .into_iter()
             .filter(|(path, _)| on.exists(path));
-        all.extend(there.map(|(path, kind)| Unused::of(on, path, kind)));
+        all.extend(there.map(|(path, kind)| Unused::new(on, path, kind)));
         let leftovers = leftovers(on, prefix, toolkits).into_iter();
-        all.extend(leftovers.map(|path| Unused::of(on, path, UnusedKind::Leftover)));
+        all.extend(leftovers.map(|path| Unused::new(on, path, UnusedKind::Leftover)));
     }
     let used: BTreeSet<_> = journal
         .all_made()
@@ -146,12 +146,12 @@ pub fn unused(
         .iter()
         .map(|name| Path::new(BACKUPS).join(name))
         .filter(|path| !used.contains(path));
-    all.extend(copies.map(|path| Unused::of(on, path, UnusedKind::Backup)));
+    all.extend(copies.map(|path| Unused::new(on, path, UnusedKind::Backup)));
     Ok(all)
 }
 
 impl Unused {
-    fn of(on: &System, path: PathBuf, kind: UnusedKind) -> Self {
+    fn new(on: &System, path: PathBuf, kind: UnusedKind) -> Self {
         let bytes = on.usage(&path).bytes;
         Self { path, kind, bytes }
     }

@@ -56,7 +56,7 @@ impl<'a> Containers<'a> {
             let mut found = seen.engines.iter();
             let found = found.find(|found| found.id == engine.id).cloned();
             (found.is_some() || asked.engine == Some(engine.id))
-                .then(|| EngineSetup::of(engine, found, host, asked))
+                .then(|| EngineSetup::new(engine, found, host, asked))
         });
         let engines = engines.collect();
         let installed = seen.toolkit.as_ref().map(|toolkit| toolkit.version);
@@ -185,7 +185,7 @@ fn needs_setup(engine: &Engine, host: &ContainerHost, asked: &ContainerRequest) 
 }
 
 impl<'a> EngineSetup<'a> {
-    fn of(
+    fn new(
         engine: &'a Engine,
         found: Option<InstalledEngine>,
         host: &KnownHost<'a, '_>,

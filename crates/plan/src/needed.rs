@@ -35,7 +35,7 @@ struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn of(
+    fn new(
         companion: &'a Companion,
         host: &KnownHost<'a, '_>,
         chosen: &Resolution<'a>,
@@ -96,11 +96,11 @@ impl<'a> Companions<'a> {
             .into_iter()
             .flat_map(|joined| joined.needs(host.database));
         let mut parts: Vec<_> = needed
-            .map(|companion| Part::of(companion, host, chosen, driver, request))
+            .map(|companion| Part::new(companion, host, chosen, driver, request))
             .collect();
         let on_request = { host.database.companions.iter() }
             .filter(|companion| companion.on_request)
-            .map(|companion| Part::of(companion, host, chosen, driver, request));
+            .map(|companion| Part::new(companion, host, chosen, driver, request));
         parts.extend(
             on_request.filter(|part| part.is_requested || part.is_enabled && !driver_is_kept),
         );

@@ -12,7 +12,7 @@ use std::path::Path;
 pub(crate) fn verify(context: &StepContext, converged: bool) -> Step {
     let mut asks = Vec::new();
     if let Some(driver) = &context.chosen.driver {
-        asks.extend(of_driver(context, driver));
+        asks.extend(check_driver(context, driver));
     }
     let units = context
         .companions
@@ -22,9 +22,9 @@ pub(crate) fn verify(context: &StepContext, converged: bool) -> Step {
         asks.push(Run::ask(["systemctl", "is-active", unit], None));
     }
     if let Some(toolkit) = context.toolkit() {
-        asks.extend(of_toolkit(context, toolkit));
+        asks.extend(check_toolkit(context, toolkit));
     }
-    asks.extend(context.further.iter().flat_map(of_further_toolkit));
+    asks.extend(context.further.iter().flat_map(check_further_toolkit));
     let acts = asks
         .into_iter()
         .map(|ask| Act {
@@ -40,7 +40,7 @@ pub(crate) fn verify(context: &StepContext, converged: bool) -> Step {
     )
 }
 
-fn of_driver(context: &StepContext, driver: &ChosenDriver) -> Vec<Run> {
+fn check_driver(context: &StepContext, driver: &ChosenDriver) -> Vec<Run> {
     let mut asks = Vec::new();
     // With packages, the repository decides the patch level; only the branch was chosen.
     let (expects, module) = match driver.install {
@@ -75,7 +75,7 @@ fn of_driver(context: &StepContext, driver: &ChosenDriver) -> Vec<Run> {
     asks
 }
 
-fn of_toolkit(context: &StepContext, toolkit: &Path) -> Vec<Run> {
+fn check_toolkit(context: &StepContext, toolkit: &Path) -> Vec<Run> {
     let mut asks = Vec::new();
     if context.has_component("cuda_nvcc") {
         let nvcc = toolkit.join("bin/nvcc").display().to_string();
@@ -100,7 +100,7 @@ fn in_loader_cache(library: &str) -> Run {
     Run::ask(["ldconfig", "-p"], Some(library.to_owned()))
 }
 
-fn of_further_toolkit(further: &StepContext) -> Vec<Run> {
+fn check_further_toolkit(further: &StepContext) -> Vec<Run> {
     let Some((toolkit, series)) = further.toolkit().zip(further.series()) else {
         return Vec::new();
     };

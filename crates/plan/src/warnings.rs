@@ -27,7 +27,7 @@ pub(crate) fn warnings(database: &Database, context: &StepContext) -> Vec<Warnin
     let mut warnings = Vec::from_iter(old_database(database, context));
     warnings.extend(each(CheckId::GS301, sign_modules::warning(context)));
     if let Some(driver) = &context.chosen.driver {
-        warnings.extend(of_driver(database, context, driver));
+        warnings.extend(driver_warnings(database, context, driver));
     }
     warnings.extend(each(CheckId::GS503, unlisted_cards(context)));
     warnings.extend(each(CheckId::GS805, unsuited::on_other_gpus(context)));
@@ -40,10 +40,10 @@ pub(crate) fn warnings(database: &Database, context: &StepContext) -> Vec<Warnin
     warnings.extend(each(CheckId::GS501, staying::loaded_before(context)));
     warnings.extend(machines::warnings(database, context));
     warnings.extend(each(CheckId::GS712, without_gpu(context)));
-    warnings.extend(each(CheckId::GS512, of_other_machines(context)));
+    warnings.extend(each(CheckId::GS512, cards_of_other_machines(context)));
     for cuda in context.chosen.toolkits().filter(|c| !c.is_kept()) {
         warnings.extend(each(CheckId::GS711, not_in_guide(database, context, cuda)));
-        warnings.extend(each(CheckId::GS705, old_compiler(context, cuda)));
+        warnings.extend(each(CheckId::GS705, too_old_compiler(context, cuda)));
     }
     warnings.extend(each(CheckId::GS803, containers::warnings(context)));
     let left_out = context.facts.left_out(Limit::File);
@@ -87,7 +87,11 @@ fn old_database(database: &Database, context: &StepContext) -> Option<Warning> {
     })
 }
 
-fn of_driver(database: &Database, context: &StepContext, driver: &ChosenDriver) -> Vec<Warning> {
+fn driver_warnings(
+    database: &Database,
+    context: &StepContext,
+    driver: &ChosenDriver,
+) -> Vec<Warning> {
     let is_container = context.facts.machine.kind == MachineKind::Container;
     let is_unknown = driver.install.method() == Method::Packages
         && !driver.is_kept()
@@ -217,7 +221,7 @@ fn unlisted_cards(context: &StepContext) -> Vec<String> {
 }
 
 /// The warnings about GPUs for which a toolkit without a driver can only compile.
-fn of_other_machines(context: &StepContext) -> Vec<String> {
+fn cards_of_other_machines(context: &StepContext) -> Vec<String> {
     if context.chosen.driver.is_some() {
         return Vec::new();
     }
@@ -256,7 +260,7 @@ fn not_in_guide(
     })
 }
 
-fn old_compiler(context: &StepContext, cuda: &ChosenToolkit) -> Option<String> {
+fn too_old_compiler(context: &StepContext, cuda: &ChosenToolkit) -> Option<String> {
     let (have, least) = (context.facts.gcc_major()?, cuda.release.gcc_min?);
     let version = cuda.release.version;
     (have < least).then(|| {

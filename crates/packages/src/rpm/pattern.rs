@@ -27,8 +27,8 @@ impl Pattern {
     pub(crate) fn new(text: &str) -> Self {
         let with_architecture = text.rsplit_once('.');
         let forms = [
-            with_architecture.and_then(|(rest, a)| Some(with_release(rest)?.on(a))),
-            with_architecture.map(|(rest, a)| Form::named(rest).on(a)),
+            with_architecture.and_then(|(rest, a)| Some(with_release(rest)?.for_architecture(a))),
+            with_architecture.map(|(rest, a)| Form::named(rest).for_architecture(a)),
             Some(Form::named(text)),
             with_release(text),
             with_version(text),
@@ -104,7 +104,7 @@ impl Form {
         }
     }
 
-    fn on(self, architecture: &str) -> Self {
+    fn for_architecture(self, architecture: &str) -> Self {
         Self {
             architecture: Some(architecture.to_owned()),
             ..self
