@@ -236,7 +236,7 @@ fn footer(database: &Database) -> String {
         .collect();
     let sources: String = ids
         .into_iter()
-        .filter_map(|id| database.sources.iter().find(|s| s.id == *id))
+        .filter_map(|id| database.source(id))
         .map(|s| format!("<li>{}: {}</li>", escaped(&s.title), escaped(&s.location)))
         .collect();
     format!(

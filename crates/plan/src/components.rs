@@ -100,7 +100,7 @@ fn unpack(
     });
     Operation::Unpack(Unpack {
         archive: context.cached(artifact),
-        sha256: artifact.sha256.clone().unwrap_or_default(),
+        sha256: artifact.sha256.unwrap_or_default().to_string(),
         into: into.into(),
         limit: None,
     })

@@ -1,6 +1,6 @@
 //! The facts that a proof is made of, each with its source.
 
-use gpusetup_database::compat::{Database, SourceId};
+use gpusetup_database::compat::Database;
 use serde::Serialize;
 
 /// A fact that a refusal is based on.
@@ -29,12 +29,12 @@ pub(crate) fn request_and_host(asked: &str, lacking: &str) -> Vec<Premise> {
 }
 
 /// The titles of the first two sources, and how many more there are.
-pub fn source_titles(database: &Database, ids: &[SourceId]) -> String {
+pub fn source_titles(database: &Database, ids: &[impl AsRef<str>]) -> String {
     let mut named: Vec<_> = ids
         .iter()
-        .filter_map(|id| database.source(id).map(|s| s.title.as_str()))
+        .filter_map(|id| database.source(id.as_ref()))
         .take(2)
-        .map(str::to_owned)
+        .map(|source| source.title.clone())
         .collect();
     if ids.len() > named.len() && !named.is_empty() {
         named.push(format!("{} more", ids.len() - named.len()));

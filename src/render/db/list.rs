@@ -111,12 +111,12 @@ pub(crate) fn gpus(database: &Database, filter: &Filter) -> Table {
         .map(|g| {
             vec![
                 id(g.device),
-                g.subsystem.clone().unwrap_or_default(),
-                g.name.clone(),
+                g.subsystem.unwrap_or_default().to_string(),
+                g.name.to_string(),
                 cell(g.compute_capability),
                 g.last_driver_branch
-                    .clone()
-                    .unwrap_or_else(|| "current".to_owned()),
+                    .unwrap_or_else(|| "current".to_owned().into())
+                    .to_string(),
                 flavours(&g.modules),
             ]
         });
@@ -597,7 +597,7 @@ pub(crate) fn instances(database: &Database, filter: &Filter) -> Table {
         .map(|i| {
             let gpu = database
                 .gpu(i.gpu, None)
-                .map_or_else(|| format!("10de:{}", i.gpu), |gpu| gpu.name.clone());
+                .map_or_else(|| format!("10de:{}", i.gpu), |gpu| gpu.name.to_string());
             vec![
                 i.name.clone(),
                 i.provider.as_str().to_owned(),

@@ -5,7 +5,7 @@ use super::list::{compilers, compiles_with, kernels, libraries, or_newer};
 use crate::compat::{
     self, AddOn, AddOnArtifact, AddOnId, Artifact, BranchKind, CudaRelease, Database, Distribution,
     DriverBranch, DriverVariant, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease,
-    ModuleFlavour, NvLinks, SourceId, framework_and_version, targets,
+    ModuleFlavour, NvLinks, framework_and_version, targets,
 };
 use crate::host::Gpu;
 use crate::render::explain::article::Article;
@@ -27,9 +27,9 @@ fn flavours(modules: &[ModuleFlavour]) -> String {
 }
 
 /// What the sources of these ids are called, and where they are.
-pub(crate) fn locations(database: &Database, ids: &[SourceId]) -> Vec<String> {
+pub(crate) fn locations(database: &Database, ids: &[impl AsRef<str>]) -> Vec<String> {
     ids.iter()
-        .filter_map(|id| database.sources.iter().find(|source| source.id == *id))
+        .filter_map(|id| database.source(id.as_ref()))
         .map(|source| format!("{}: {}", source.title, source.location))
         .collect()
 }
@@ -795,7 +795,8 @@ pub(crate) fn framework(
         ));
     }
     let published = article.python.iter().flat_map(|package| &package.sources);
-    let ids: BTreeSet<_> = release.sources.iter().chain(published).cloned().collect();
+    let of_release = release.sources.iter().map(|id| id.as_str());
+    let ids: BTreeSet<_> = of_release.chain(published.map(String::as_str)).collect();
     article.sources = locations(database, &ids.into_iter().collect::<Vec<_>>());
     Some(article)
 }
