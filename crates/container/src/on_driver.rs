@@ -24,11 +24,11 @@ pub(crate) fn on_driver(needs: &Needs, driver: &HostDriver, context: Context<'_>
     if newest.answer != DoesNotRun {
         return newest;
     }
-    let choices = needs
+    let mut choices = needs
         .choices
         .iter()
         .map(|choice| (choice, case.with_one_of(&choice.versions)));
-    let Some((choice, older)) = { choices }.find(|(_, older)| older.answer != DoesNotRun) else {
+    let Some((choice, older)) = choices.find(|(_, older)| older.answer != DoesNotRun) else {
         return newest;
     };
     let without_help = Case {

@@ -35,7 +35,8 @@ pub(crate) fn change(geometry: &Geometry, have: &[Instance], layout: &Layout) ->
     };
     let mut subsets: Vec<Vec<Instance>> = (0_u32..1 << count)
         .map(|bits| {
-            { have.iter().enumerate() }
+            have.iter()
+                .enumerate()
                 .filter(|(n, _)| bits >> n & 1 == 1)
                 .map(|(_, i)| *i)
                 .collect()

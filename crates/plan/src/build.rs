@@ -116,9 +116,9 @@ fn with_options(host: &KnownHost, context: &StepContext) -> Vec<Warning> {
     }
     let of_driver = chosen.driver.as_ref();
     unfixed.extend(of_driver.and_then(|chosen| fixes::missing(database, request, chosen, driver)));
-    let incomplete = warnings::each(CheckId::GS801, incomplete);
+    let incomplete = Warning::each(CheckId::GS801, incomplete);
     let others =
-        warnings::each(CheckId::GS707, not_run).chain(warnings::each(CheckId::GS513, unfixed));
+        Warning::each(CheckId::GS707, not_run).chain(Warning::each(CheckId::GS513, unfixed));
     incomplete.chain(others).collect()
 }
 
@@ -378,11 +378,6 @@ fn not_over_another(facts: &Facts, request: &Request, chosen: &Resolution) -> Re
         .hint(format!("or remove it: gpusetup uninstall --cuda {series}")))
 }
 
-/// Whether a driver is installed, not kept.
-pub(crate) fn installs_driver(chosen: &Resolution) -> bool {
-    chosen.driver.as_ref().is_some_and(|d| !d.is_kept())
-}
-
 /// Refuses a host of which only a part was read: whatever is not known of it could change the plan.
 fn wholly_read(facts: &Facts) -> Result<(), Conflict> {
     let Some(one) = facts.left_out(Limit::Whole).next() else {
@@ -401,7 +396,7 @@ fn not_a_virtual_machines(
     let Some(gpu) = facts.gpus.iter().find(|g| {
         g.bound_to.as_deref() == Some("vfio-pci")
             && !request.leaves_out(g)
-            && installs_driver(chosen)
+            && chosen.installs_driver()
     }) else {
         return Ok(());
     };

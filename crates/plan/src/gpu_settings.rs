@@ -2,7 +2,6 @@
 //! driver forgets most of them. The unit runs only `nvidia-smi`, so it works without gpusetup.
 
 use super::context::{StepContext, exists, skipped, step};
-use super::warnings::each;
 use super::{Act, Step, StepId, Warning};
 use gpusetup_host::{Facts, Gpu, MachineKind, STATES_KEY};
 use gpusetup_nvidia::{DeviceReadings, DeviceState, StateReading};
@@ -287,7 +286,7 @@ pub(crate) fn warnings(context: &StepContext) -> Vec<Warning> {
     let texts = lacking
         .into_iter()
         .map(|(name, gpu)| format!("{gpu} does not support {name}, and is left as it is"));
-    warnings.extend(each(CheckId::GS521, texts));
+    warnings.extend(Warning::each(CheckId::GS521, texts));
     warnings
 }
 

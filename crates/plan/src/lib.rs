@@ -300,6 +300,10 @@ impl Warning {
             text: text.into(),
         }
     }
+
+    fn each(check: CheckId, texts: impl IntoIterator<Item = String>) -> impl Iterator<Item = Self> {
+        texts.into_iter().map(move |text| Self::new(check, text))
+    }
 }
 
 impl Plan {

@@ -324,7 +324,10 @@ pub fn mig_program(operation: &Operation) -> Option<&str> {
     let Operation::WriteFile(file) = operation else {
         return None;
     };
-    let command = { file.content.lines() }.find_map(|line| line.strip_prefix("ExecStart="))?;
+    let command = file
+        .content
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart="))?;
     command
         .strip_suffix(RESTORE)
         .filter(|_| file.path == Path::new(MIG_UNIT))

@@ -98,7 +98,10 @@ impl<'a> Companions<'a> {
         let mut parts: Vec<_> = needed
             .map(|companion| Part::new(companion, host, chosen, driver, request))
             .collect();
-        let on_request = { host.database.companions.iter() }
+        let on_request = host
+            .database
+            .companions
+            .iter()
             .filter(|companion| companion.on_request)
             .map(|companion| Part::new(companion, host, chosen, driver, request));
         parts.extend(

@@ -156,7 +156,8 @@ fn room(step: &Step, request: &Request) -> Vec<Room> {
 
 /// The file system that a path is on.
 fn nearest<'a>(spaces: &'a [Space], path: &Path) -> Option<&'a Space> {
-    { spaces.iter() }
+    spaces
+        .iter()
         .filter(|s| path.starts_with(&s.path))
         .max_by_key(|s| s.path.as_os_str().len())
 }

@@ -346,7 +346,7 @@ fn needed(facts: &Facts) -> BTreeSet<String> {
         .installed
         .iter()
         .filter(|kernel| Some(kernel.release.as_str()) == facts.kernel());
-    let headers = { kernel }
+    let headers = kernel
         .filter(|kernel| kernel.headers)
         .map(|_| "the headers of its kernel".to_owned());
     gcc.chain(headers).collect()

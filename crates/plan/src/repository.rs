@@ -122,7 +122,9 @@ fn for_companions<'a>(
 
 /// The repository of the toolkit's packages. One that somebody else enabled is used as it is.
 fn of_toolkit<'a>(context: &'a StepContext, database: &Database) -> Option<Source<'a>> {
-    let packaged = { context.chosen.toolkits() }
+    let packaged = context
+        .chosen
+        .toolkits()
         .filter_map(|cuda| Some((cuda.release.version, cuda.packages?)));
     let packaged: Vec<_> = packaged.collect();
     let (_, repository) = *packaged.first()?;

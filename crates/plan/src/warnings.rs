@@ -1,6 +1,5 @@
 //! What a plan warns of. A warning that names an option which helps is added in `build.rs`.
 
-use super::build::installs_driver;
 use super::context::StepContext;
 use super::{Warning, containers, fabric, gpu_settings, machines, sign_modules, staying, unsuited};
 use gpusetup_database::compat::{Database, PackageRepository};
@@ -25,37 +24,58 @@ const OLD: u64 = 60;
 
 pub(crate) fn warnings(database: &Database, context: &StepContext) -> Vec<Warning> {
     let mut warnings = Vec::from_iter(old_database(database, context));
-    warnings.extend(each(CheckId::GS301, sign_modules::warning(context)));
+    warnings.extend(Warning::each(
+        CheckId::GS301,
+        sign_modules::warning(context),
+    ));
     if let Some(driver) = &context.chosen.driver {
         warnings.extend(driver_warnings(database, context, driver));
     }
-    warnings.extend(each(CheckId::GS503, unlisted_cards(context)));
-    warnings.extend(each(CheckId::GS805, unsuited::on_other_gpus(context)));
-    warnings.extend(each(CheckId::GS713, context.chosen.cautions.clone()));
+    warnings.extend(Warning::each(CheckId::GS503, unlisted_cards(context)));
+    warnings.extend(Warning::each(
+        CheckId::GS805,
+        unsuited::on_other_gpus(context),
+    ));
+    warnings.extend(Warning::each(
+        CheckId::GS713,
+        context.chosen.cautions.clone(),
+    ));
     if let Some(other) = of_another_system(database, context.distribution, context.facts) {
         let (cause, remedy) = (other.cause(context.facts), other.remedy(context.facts));
         warnings.push(Warning::new(CheckId::GS404, format!("{cause}; {remedy}")));
     }
     warnings.extend(gpu_settings::warnings(context));
-    warnings.extend(each(CheckId::GS501, staying::loaded_before(context)));
+    warnings.extend(Warning::each(
+        CheckId::GS501,
+        staying::loaded_before(context),
+    ));
     warnings.extend(machines::warnings(database, context));
-    warnings.extend(each(CheckId::GS712, without_gpu(context)));
-    warnings.extend(each(CheckId::GS512, cards_of_other_machines(context)));
+    warnings.extend(Warning::each(CheckId::GS712, without_gpu(context)));
+    warnings.extend(Warning::each(
+        CheckId::GS512,
+        cards_of_other_machines(context),
+    ));
     for cuda in context.chosen.toolkits().filter(|c| !c.is_kept()) {
-        warnings.extend(each(CheckId::GS711, not_in_guide(database, context, cuda)));
-        warnings.extend(each(CheckId::GS705, too_old_compiler(context, cuda)));
+        warnings.extend(Warning::each(
+            CheckId::GS711,
+            not_in_guide(database, context, cuda),
+        ));
+        warnings.extend(Warning::each(
+            CheckId::GS705,
+            too_old_compiler(context, cuda),
+        ));
     }
-    warnings.extend(each(CheckId::GS803, containers::warnings(context)));
+    warnings.extend(Warning::each(CheckId::GS803, containers::warnings(context)));
     let left_out = context.facts.left_out(Limit::File);
     let left_out = left_out.map(|one| gpusetup_causes::left_out(&one.said()));
-    warnings.extend(each(CheckId::GS608, left_out));
+    warnings.extend(Warning::each(CheckId::GS608, left_out));
     let unreadable = context.facts.unreadable_gpus().map(|gpu| {
         format!(
             "a GPU is left out of the plan, because its model is not known: {}",
             gpu.why
         )
     });
-    warnings.extend(each(CheckId::GS511, unreadable));
+    warnings.extend(Warning::each(CheckId::GS511, unreadable));
     let gpus = context.facts.gpus.iter();
     let held = gpus.filter(|gpu| gpu.bound_to.as_deref() == Some("vfio-pci"));
     let held = held.map(|gpu| {
@@ -64,15 +84,8 @@ pub(crate) fn warnings(database: &Database, context: &StepContext) -> Vec<Warnin
             gpusetup_causes::held_for_vm(&gpu.address)
         )
     });
-    warnings.extend(each(CheckId::GS203, held));
+    warnings.extend(Warning::each(CheckId::GS203, held));
     warnings
-}
-
-pub(crate) fn each(
-    check: CheckId,
-    texts: impl IntoIterator<Item = String>,
-) -> impl Iterator<Item = Warning> {
-    texts.into_iter().map(move |text| Warning::new(check, text))
 }
 
 fn old_database(database: &Database, context: &StepContext) -> Option<Warning> {
@@ -119,7 +132,7 @@ fn driver_warnings(
         .flat_map(|companions| fabric::by_hand(database, context, driver, companions));
     all.into_iter()
         .filter_map(|(check, text)| Some(Warning::new(check, text?)))
-        .chain(each(CheckId::GS801, by_hand))
+        .chain(Warning::each(CheckId::GS801, by_hand))
         .collect()
 }
 
@@ -156,7 +169,7 @@ fn small_boot(context: &StepContext) -> Option<String> {
     let kernels = facts.kernels.installed.iter();
     let images = kernels.filter(|k| k.initramfs.is_some()).count() as u64;
     let boot =
-        boot.filter(|b| installs_driver(context.chosen) && b.free_bytes < images * GROWTH)?;
+        boot.filter(|b| context.chosen.installs_driver() && b.free_bytes < images * GROWTH)?;
     let (free, growth) = (bytes(boot.free_bytes), bytes(GROWTH));
     Some(format!(
         "/boot has only {free} free. If the driver's firmware is included, each of {images} initramfs images grows \

@@ -101,7 +101,9 @@ pub(crate) fn rejected<'a>(
 ) -> Vec<(&'a AddOnArtifact, Refusal)> {
     let rows = on.published.archives(wanted.of.id).iter();
     let all = rows.map(|row| on.published.archive(row));
-    let newer = { all.clone() }.filter(|a| a.artifact.version > chosen.artifact.version);
+    let newer = all
+        .clone()
+        .filter(|a| a.artifact.version > chosen.artifact.version);
     let tried = kept_first(all, wanted)
         .take_while(|a| !std::ptr::eq(a.artifact, chosen.artifact))
         .filter(|a| a.artifact.version > chosen.artifact.version);

@@ -946,7 +946,9 @@ pub(crate) fn none_fits(refused: &[(DriverVersion, Refusal)], context: &Explanat
     let cards = context.cards;
     let excluded = cards.iter().enumerate().find_map(|(old, card)| {
         let last = card.last_branch?;
-        let new = { cards.iter() }.position(|new| new.first_branch.is_some_and(|f| f > last));
+        let new = cards
+            .iter()
+            .position(|new| new.first_branch.is_some_and(|f| f > last));
         Some((old, new?))
     });
     if let Some((old, new)) = excluded {

@@ -412,8 +412,8 @@ fn published<'a>(
         .position(|r| r.version == release.version);
     let newer = newer.unwrap_or(framework.releases.len());
     let (newer, older) = framework.releases.split_at(newer);
-    let others = newer.iter().rev().chain(older);
-    let other = { others }.find(|r| r.builds.iter().any(|b| b.is_for(arch)));
+    let mut others = newer.iter().rev().chain(older);
+    let other = others.find(|r| r.builds.iter().any(|b| b.is_for(arch)));
     let other = other.map(|r| {
         format!(
             "{} {} supports CUDA on {arch}: --for {0}=={1}",

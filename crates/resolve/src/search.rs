@@ -73,6 +73,11 @@ impl Resolution<'_> {
         self.cards.iter().filter_map(|card| card.capability).min()
     }
 
+    /// Whether a driver is installed, not kept.
+    pub fn installs_driver(&self) -> bool {
+        self.driver.as_ref().is_some_and(|driver| !driver.is_kept())
+    }
+
     /// The driver that stays, and the toolkit, if it does not run that.
     pub fn not_run(&self) -> Option<(&Candidate<'_>, &Toolkit<'_>)> {
         let pair = self.staying.as_ref().zip(self.cuda.as_ref());
@@ -870,7 +875,10 @@ fn layers_beside<'a>(
     further
         .iter()
         .map(|search| {
-            { search.ways.iter().enumerate() }
+            search
+                .ways
+                .iter()
+                .enumerate()
                 .find_map(|(way, (on, _))| Some((way, layers(on, driver)?)))
         })
         .collect()

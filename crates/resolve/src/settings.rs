@@ -173,7 +173,10 @@ impl FromStr for ModuleOption {
         let option = split_option(text).filter(|option| {
             MODULES.contains(&option.module.as_str())
                 && !option.name.is_empty()
-                && { option.name.chars() }.all(|c| c.is_ascii_alphanumeric() || c == '_')
+                && option
+                    .name
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || c == '_')
                 && is_value(&option.value)
         });
         option.ok_or_else(|| ModuleOptionError {

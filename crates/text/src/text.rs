@@ -435,11 +435,11 @@ fn start_of_cut_login(word: &str) -> Option<usize> {
 /// Where such a login ends: behind the last @ of the next word on the line that has one, unless
 /// that is far away.
 fn end_of_cut_login(rest: &str) -> Option<usize> {
-    let near = rest
+    let mut near = rest
         .bytes()
         .take(MAX_PASSWORD)
         .take_while(|byte| *byte != b'\n');
-    let at = { near }.position(|byte| byte == b'@')?;
+    let at = near.position(|byte| byte == b'@')?;
     let word = rest[at..].split(char::is_whitespace).next()?;
     Some(at + word.rfind('@')? + 1)
 }

@@ -100,7 +100,10 @@ impl HereOptions {
             }),
             Err(why) => {
                 let facts = facts(&system, database)?;
-                let all: Vec<_> = { facts.gpus.iter().enumerate() }
+                let all: Vec<_> = facts
+                    .gpus
+                    .iter()
+                    .enumerate()
                     .map(|(n, gpu)| described(database, n, gpu))
                     .collect();
                 if all.is_empty() {
@@ -232,7 +235,9 @@ fn reported(system: &System, database: &Database) -> Result<Result<Vec<Board>, S
         Answer::Is(MigHost {
             refused: None,
             gpus,
-        }) => Ok({ gpus.iter().enumerate() }
+        }) => Ok(gpus
+            .iter()
+            .enumerate()
             .map(|(n, gpu)| Board::reported(database, n, gpu))
             .collect()),
         Answer::Is(MigHost {

@@ -56,7 +56,9 @@ pub(crate) fn gpu(database: &Database, asked: &str, gpu: &Gpu, card: &Card) -> A
     article
         .run
         .push(format!("gpusetup db list cuda --for {name}"));
-    let sources: Vec<_> = { card.sources.iter() }
+    let sources: Vec<_> = card
+        .sources
+        .iter()
         .chain(
             nvlinks_of(database, gpu)
                 .into_iter()

@@ -201,8 +201,12 @@ impl ReleasePattern {
         self.version
             .as_ref()
             .is_none_or(|v| origin.version.as_ref().is_some_and(|text| v.matches(text)))
-            && { fields.into_iter() }.all(|(pattern, text)| accepts(pattern, text))
-            && { releases.into_iter() }.any(|text| accepts(&self.release, text))
+            && fields
+                .into_iter()
+                .all(|(pattern, text)| accepts(pattern, text))
+            && releases
+                .into_iter()
+                .any(|text| accepts(&self.release, text))
     }
 }
 
@@ -246,7 +250,8 @@ impl Condition {
 /// The entry for `APT::Default-Release`. It must name an existing release, or apt refuses to work.
 pub(crate) fn of_default_release(text: &str, origins: &[Origin]) -> Result<Pin, String> {
     let expression = Expression::parse(text)?;
-    let is_known = { origins.iter() }
+    let is_known = origins
+        .iter()
         .flat_map(|o| [&o.archive, &o.codename, &o.version])
         .flatten()
         .any(|field| expression.matches(field));

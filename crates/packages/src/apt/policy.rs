@@ -149,7 +149,9 @@ fn priority(package: &str, version: &Version, origins: &[Origin], pins: &[Pin]) 
         .find(|pin| pin.package.is_some() && pin_matches(pin, package, version, origins));
     let of_version = version.origins.iter().map(|at| &origins[*at]);
     if let Some(pin) = own
-        && { of_version.clone() }.any(|origin| origin_priority(origin, pins) != NEVER)
+        && of_version
+            .clone()
+            .any(|origin| origin_priority(origin, pins) != NEVER)
     {
         return pin.priority;
     }

@@ -136,7 +136,8 @@ impl Form {
                 .epoch
                 .as_ref()
                 .is_none_or(|epoch| *epoch == package.epoch)
-            && { parts.into_iter() }
+            && parts
+                .into_iter()
                 .all(|(pattern, text)| pattern.as_ref().is_none_or(|p| is_like(p, text)))
     }
 }
