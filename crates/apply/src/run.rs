@@ -261,7 +261,7 @@ fn was_booted(
     }
 }
 
-/// Notes that an operation failed, takes back what it did, and returns why it failed.
+/// Notes that an operation failed, undoes what it did, and returns why it failed.
 fn failed(
     on: &System,
     work: &mut Work,
