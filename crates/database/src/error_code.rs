@@ -102,10 +102,6 @@ impl ErrorCode {
     /// Its names, and for NVML the name of its class in Python: `NVMLError_DriverNotLoaded` is
     /// `NVML_ERROR_DRIVER_NOT_LOADED`.
     pub fn spellings(&self) -> impl Iterator<Item = String> {
-        let capitalised = |word: &str| {
-            let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
-            first.to_owned() + &rest.to_ascii_lowercase()
-        };
         let classes = self.names.iter().filter_map(move |name| {
             let words = name
                 .strip_prefix("NVML_ERROR_")?
@@ -115,6 +111,11 @@ impl ErrorCode {
         });
         self.names.iter().cloned().chain(classes)
     }
+}
+
+fn capitalised(word: &str) -> String {
+    let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
+    first.to_owned() + &rest.to_ascii_lowercase()
 }
 
 #[derive(Deserialize)]
@@ -163,32 +164,36 @@ pub fn find<'a>(errors: &'a [ErrorCode], name: &str) -> Option<&'a ErrorCode> {
         .split([' ', '(', ')', ':', ','])
         .filter(|word| !word.is_empty())
         .collect();
-    let of = |api: Api, code: &str| {
-        let code: u32 = code.parse().ok()?;
-        errors
-            .iter()
-            .find(|error| error.api == api && error.code == code)
-    };
-    let api = |word: &str| {
-        Api::ALL
-            .into_iter()
-            .find(|api| api.as_str().eq_ignore_ascii_case(word))
-    };
     match words[..] {
         [name] => errors
             .iter()
             .find(|error| error.spellings().any(|n| n.eq_ignore_ascii_case(name))),
-        [word, code] if is_error(word) => Api::ALL.into_iter().find_map(|api| of(api, code)),
+        [word, code] if is_error(word) => Api::ALL
+            .into_iter()
+            .find_map(|api| numbered(errors, api, code)),
         // `cuda 12` and `nccl 2` are versions; NVML and cuBLAS have none of their own here.
-        [word, code] => match api(word)? {
-            found @ (Api::Nvml | Api::Cublas) => of(found, code),
+        [word, code] => match api_named(word)? {
+            found @ (Api::Nvml | Api::Cublas) => numbered(errors, found, code),
             // No version of cuDNN has such a number.
-            Api::Cudnn if code.len() == CUDNN_DIGITS => of(Api::Cudnn, code),
+            Api::Cudnn if code.len() == CUDNN_DIGITS => numbered(errors, Api::Cudnn, code),
             _ => None,
         },
-        [word, middle, code] if is_error(middle) => of(api(word)?, code),
+        [word, middle, code] if is_error(middle) => numbered(errors, api_named(word)?, code),
         _ => None,
     }
+}
+
+fn numbered<'a>(errors: &'a [ErrorCode], api: Api, code: &str) -> Option<&'a ErrorCode> {
+    let code: u32 = code.parse().ok()?;
+    errors
+        .iter()
+        .find(|error| error.api == api && error.code == code)
+}
+
+fn api_named(word: &str) -> Option<Api> {
+    Api::ALL
+        .into_iter()
+        .find(|api| api.as_str().eq_ignore_ascii_case(word))
 }
 
 /// The digits of cuDNN's errors.

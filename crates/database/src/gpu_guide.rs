@@ -366,10 +366,10 @@ const OWN_LIMITS: [GpuRule; 6] = [
 ];
 
 fn each_once<T: PartialEq + Debug>(kind: &str, all: &[T], rows: &[T]) -> String {
-    let count = |one: &T| rows.iter().filter(|row| *row == one).count();
     all.iter()
-        .filter(|one| count(one) != 1)
-        .map(|one| format!("the {kind} {one:?} has {} rows\n", count(one)))
+        .map(|one| (one, rows.iter().filter(|row| *row == one).count()))
+        .filter(|(_, count)| *count != 1)
+        .map(|(one, count)| format!("the {kind} {one:?} has {count} rows\n"))
         .collect()
 }
 

@@ -109,25 +109,26 @@ pub fn parse(text: &str) -> Result<Language, String> {
 }
 
 fn flatten(node: Node, place: &str, texts: &mut Texts) {
-    let below = |key: &str| {
-        if place.is_empty() {
-            key.to_owned()
-        } else {
-            format!("{place}{JOINT}{key}")
-        }
-    };
     match node {
         Node::Text(text) => drop(texts.insert(place.to_owned(), text)),
         Node::List(nodes) => {
             for (n, node) in nodes.into_iter().enumerate() {
-                flatten(node, &below(&(n + 1).to_string()), texts);
+                flatten(node, &joined(place, &(n + 1).to_string()), texts);
             }
         }
         Node::Map(nodes) => {
             for (key, node) in nodes {
-                flatten(node, &below(&key), texts);
+                flatten(node, &joined(place, &key), texts);
             }
         }
+    }
+}
+
+fn joined(place: &str, key: &str) -> String {
+    if place.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{place}{JOINT}{key}")
     }
 }
 
@@ -198,52 +199,49 @@ pub fn english(
         .iter()
         .map(|xid| (of_xid(xid.xid), xid.means.clone()))
         .collect();
-    let owned = |(place, text): (String, &mut String)| (place, text.clone());
     for message in messages {
-        texts.extend(of_message(&mut message.clone()).map(owned));
+        texts.extend(of_message(&mut message.clone()).map(cloned));
     }
     for subject in subjects {
-        texts.extend(of_subject(&mut subject.clone()).map(owned));
+        texts.extend(of_subject(&mut subject.clone()).map(cloned));
     }
     for error in errors {
-        texts.extend(of_error(&mut error.clone()).map(owned));
+        texts.extend(of_error(&mut error.clone()).map(cloned));
     }
     texts
+}
+
+fn cloned((place, text): (String, &mut String)) -> (String, String) {
+    (place, text.clone())
 }
 
 /// What is wrong with a language's texts for these English ones, a line each. Texts whose English
 /// is in the program alone are left out unless `english` has some of their kind.
 pub fn faults(language: &Language, english: &Texts) -> Vec<String> {
     let mut wrong = Vec::new();
-    let is_elsewhere = |place: &str| {
-        let kind = IN_PROGRAM.iter().find(|kind| place.starts_with(**kind));
-        kind.is_some_and(|kind| !english.keys().any(|own| own.starts_with(kind)))
-    };
     for (place, text) in &language.texts {
         match english.get(place) {
-            None if is_elsewhere(place) => {}
+            None if is_in_program_only(place, english) => {}
             None => wrong.push(format!("{place}: there is no such text in English")),
             Some(_) if text.trim().is_empty() => wrong.push(format!("{place}: it is empty")),
             Some(original) => {
                 let (theirs, ours) = (literals(text), literals(original));
-                let named = |which: BTreeSet<&String>| {
-                    which.into_iter().cloned().collect::<Vec<_>>().join(" ")
-                };
-                let lost = named(ours.difference(&theirs).collect());
-                let invented = named(
-                    theirs
-                        .iter()
-                        .filter(|l| l.starts_with(['`', '{']) && !ours.contains(*l))
-                        .collect(),
-                );
+                let lost: Vec<_> = ours.difference(&theirs).cloned().collect();
+                let invented: Vec<_> = theirs
+                    .difference(&ours)
+                    .filter(|literal| literal.starts_with(['`', '{']))
+                    .cloned()
+                    .collect();
                 if !lost.is_empty() {
                     wrong.push(format!(
-                        "{place}: these are missing, and stay as they are in English: {lost}"
+                        "{place}: these are missing, and stay as they are in English: {}",
+                        lost.join(" ")
                     ));
                 }
                 if !invented.is_empty() {
                     wrong.push(format!(
-                        "{place}: the English text does not have: {invented}"
+                        "{place}: the English text does not have: {}",
+                        invented.join(" ")
                     ));
                 }
             }
@@ -252,32 +250,37 @@ pub fn faults(language: &Language, english: &Texts) -> Vec<String> {
     wrong
 }
 
+/// Whether the English text of a place is in the program alone, and `english` has none of its kind.
+fn is_in_program_only(place: &str, english: &Texts) -> bool {
+    let kind = IN_PROGRAM.iter().find(|kind| place.starts_with(**kind));
+    kind.is_some_and(|kind| !english.keys().any(|own| own.starts_with(kind)))
+}
+
 /// The places that a language lacks and does not list as untranslated, and those that it lists
 /// without need.
 pub fn gaps(language: &Language, english: &Texts) -> Vec<String> {
-    let below = |place: &str, start: &String| {
-        place == start || place.starts_with(&format!("{start}{JOINT}"))
-    };
-    let excused = |place: &str| {
-        language
-            .untranslated
-            .iter()
-            .any(|start| below(place, start))
-    };
-    let lacking = || {
-        english
-            .keys()
-            .filter(|place| !language.texts.contains_key(*place))
-    };
-    let gaps = lacking()
-        .filter(|place| !excused(place))
+    let lacking = english
+        .keys()
+        .filter(|place| !language.texts.contains_key(*place));
+    let gaps = lacking
+        .clone()
+        .filter(|place| {
+            !language
+                .untranslated
+                .iter()
+                .any(|start| is_below(place, start))
+        })
         .map(|place| format!("{place}: it is not translated"));
     let idle = language
         .untranslated
         .iter()
-        .filter(|start| !lacking().any(|place| below(place, start)));
+        .filter(|start| !lacking.clone().any(|place| is_below(place, start)));
     gaps.chain(idle.map(|start| format!("{start}: nothing below it is untranslated")))
         .collect()
+}
+
+fn is_below(place: &str, start: &str) -> bool {
+    place == start || place.starts_with(&format!("{start}{JOINT}"))
 }
 
 /// What stays as it is in every language: text between backquotes, placeholders in braces, options,
@@ -291,21 +294,22 @@ fn literals(text: &str) -> BTreeSet<String> {
     let plain: String = text.split('`').step_by(2).collect::<Vec<_>>().join(" ");
     let words =
         plain.split(|c: char| c.is_whitespace() || !c.is_ascii() || "(),;:\"'?!".contains(c));
-    let is_literal = |word: &&str| {
-        word.starts_with('{')
-            || word.starts_with('/')
-            || word.starts_with("--")
-            || word.contains(['_', '=', '@'])
-            || word.contains(".so")
-            || word
-                .strip_prefix("GS")
-                .is_some_and(|rest| rest.len() == 3 && rest.bytes().all(|b| b.is_ascii_digit()))
-    };
     let words = words
         .map(|word| word.trim_end_matches('.'))
-        .filter(is_literal)
+        .filter(|word| is_literal(word))
         .map(str::to_owned);
     quoted.chain(words).collect()
+}
+
+fn is_literal(word: &str) -> bool {
+    word.starts_with('{')
+        || word.starts_with('/')
+        || word.starts_with("--")
+        || word.contains(['_', '=', '@'])
+        || word.contains(".so")
+        || word
+            .strip_prefix("GS")
+            .is_some_and(|rest| rest.len() == 3 && rest.bytes().all(|b| b.is_ascii_digit()))
 }
 
 #[cfg(test)]

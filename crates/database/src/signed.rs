@@ -140,7 +140,6 @@ impl Signers {
 
 /// Whether a signature with this comment is for a file of this name, and still good.
 fn judged(comment: &str, name: &str, today: Option<&str>) -> Result<(), SignatureError> {
-    let field = |of: &str| comment.split('\t').find_map(|field| field.strip_prefix(of));
     // install.sh and the book's commands refuse a comment with two names, too.
     let names = comment
         .split('\t')
@@ -151,7 +150,10 @@ fn judged(comment: &str, name: &str, today: Option<&str>) -> Result<(), Signatur
             comment: comment.to_owned(),
         });
     }
-    match (field("expires:"), today) {
+    let expires = comment
+        .split('\t')
+        .find_map(|field| field.strip_prefix("expires:"));
+    match (expires, today) {
         // Days of this form are in the order of their texts; what has another form is never good.
         (Some(day), Some(today)) if !is_day(day) || day < today => Err(SignatureError::Expired {
             day: day.to_owned(),
@@ -162,14 +164,18 @@ fn judged(comment: &str, name: &str, today: Option<&str>) -> Result<(), Signatur
 
 /// `2026-11-29`.
 fn is_day(text: &str) -> bool {
-    let fits = |(n, c): (usize, char)| {
-        if n == 4 || n == 7 {
-            c == '-'
-        } else {
-            c.is_ascii_digit()
-        }
-    };
-    text.len() == 10 && text.chars().enumerate().all(fits)
+    text.len() == 10
+        && text.chars().enumerate().all(|(n, c)| match n {
+            4 | 7 => c == '-',
+            _ => c.is_ascii_digit(),
+        })
+}
+
+/// A number above 0 as it is written: without zeros or a sign before it.
+fn positive(text: &str) -> Option<u32> {
+    text.parse()
+        .ok()
+        .filter(|n: &u32| *n > 0 && n.to_string() == text)
 }
 
 /// The signatures in a `.minisig` file: four lines each.
@@ -228,13 +234,8 @@ impl KeyList {
     fn fields(line: &str) -> Option<Self> {
         let mut fields = line.split(' ');
         let form = fields.next()?;
-        let number = |text: &str| {
-            text.parse()
-                .ok()
-                .filter(|n: &u32| *n > 0 && n.to_string() == text)
-        };
-        let version = number(fields.next()?).filter(|version| *version < 10_000)?;
-        let needed = number(fields.next()?)? as usize;
+        let version = positive(fields.next()?).filter(|version| *version < 10_000)?;
+        let needed = positive(fields.next()?)? as usize;
         let texts: Vec<_> = fields.collect();
         let keys = Signers::all(texts.iter().copied()).ok()?.keys;
         // The install script divides it into words and counts them.

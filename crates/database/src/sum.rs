@@ -80,9 +80,9 @@ pub fn is_hex(text: &str) -> bool {
 
 /// Bytes in lower-case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
-    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value & 15)]);
     bytes
         .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)]))
         .collect()
 }

@@ -127,11 +127,15 @@ impl Unfit {
 
 /// What the file has at the place of a number or truth value.
 fn written(text: &str, place: Location) -> &str {
-    let range = || {
-        let from = usize::try_from(place.span().byte_offset()?).ok()?;
-        text.get(from..from + usize::try_from(place.span().byte_len()?).ok()?)
-    };
-    range().unwrap_or_default().trim()
+    range(place)
+        .and_then(|range| text.get(range))
+        .unwrap_or_default()
+        .trim()
+}
+
+fn range(place: Location) -> Option<std::ops::Range<usize>> {
+    let from = usize::try_from(place.span().byte_offset()?).ok()?;
+    Some(from..from + usize::try_from(place.span().byte_len()?).ok()?)
 }
 
 impl fmt::Display for Unfit {
@@ -182,11 +186,12 @@ impl Node {
                     .map(|node| node.with_words(text))
                     .collect(),
             ),
-            Value::Map(entries) => {
-                let entry =
-                    |(key, value): (Self, Self)| (key.with_words(text), value.with_words(text));
-                Value::Map(entries.into_iter().map(entry).collect())
-            }
+            Value::Map(entries) => Value::Map(
+                entries
+                    .into_iter()
+                    .map(|(key, value)| (key.with_words(text), value.with_words(text)))
+                    .collect(),
+            ),
             Value::Null | Value::Text(_) => value,
         };
         Self { place, value }

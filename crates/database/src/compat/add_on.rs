@@ -56,14 +56,12 @@ impl AddOn {
 
     /// Whether this is the name of one of its shared libraries or of a link to one.
     pub fn has_library(&self, name: &str) -> bool {
-        let is_shared = || {
-            name.split_once(".so")
-                .is_some_and(|(_, end)| end.is_empty() || end.starts_with('.'))
-        };
         self.prefixes
             .iter()
             .any(|prefix| name.starts_with(prefix.as_str()))
-            && is_shared()
+            && name
+                .split_once(".so")
+                .is_some_and(|(_, end)| end.is_empty() || end.starts_with('.'))
     }
 
     /// The layout for an archive with this name.

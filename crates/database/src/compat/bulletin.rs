@@ -112,10 +112,9 @@ impl Database {
         &self,
         toolkit: CudaVersion,
     ) -> impl Iterator<Item = (&Bulletin, CudaVersion)> {
-        let missing = move |bulletin: &Bulletin| bulletin.missing_from_toolkit(toolkit);
         self.bulletins
             .iter()
-            .filter_map(move |bulletin| Some((bulletin, missing(bulletin)?)))
+            .filter_map(move |bulletin| Some((bulletin, bulletin.missing_from_toolkit(toolkit)?)))
     }
 }
 

@@ -9,8 +9,8 @@
 
 use super::short_name::short_name;
 use super::{
-    Artifact, Database, DriverArtifact, DriverOffer, DriverVariant, ModuleFlavour, PackageManager,
-    Repository, SourceId, cuda_arch,
+    Artifact, Database, DriverOffer, DriverVariant, ModuleFlavour, PackageManager, Repository,
+    SourceId, cuda_arch,
 };
 use crate::version::{ComputeCapability, DriverVersion};
 use serde::{Deserialize, Serialize};
@@ -200,15 +200,15 @@ impl Companion {
         driver: DriverVersion,
         oldest: Option<ComputeCapability>,
     ) -> Vec<String> {
-        let is_meant = |p: &&CompanionPackage| {
+        let meant = self.packages.iter().filter(|p| {
             (p.package_manager.is_none() || p.package_manager == manager)
                 && p.from.is_none_or(|from| driver >= from)
                 && p.least_capability
                     .zip(oldest)
                     .is_none_or(|(least, have)| have >= least)
-        };
-        let meant = self.packages.iter().filter(is_meant).max_by_key(|p| p.from);
+        });
         meant
+            .max_by_key(|p| p.from)
             .map(|p| {
                 [p.beside(driver)]
                     .into_iter()
@@ -241,18 +241,19 @@ impl Companion {
 
     /// Whether this is the name of its package for some driver in NVIDIA's own repositories.
     pub fn is_package(&self, name: &str) -> bool {
-        let is_named = |pattern: &str| match pattern.split_once("{branch}") {
-            None => name == pattern,
-            Some((before, after)) => {
-                let branch = name
-                    .strip_prefix(before)
-                    .and_then(|rest| rest.strip_suffix(after));
-                branch.is_some_and(|branch| {
-                    !branch.is_empty() && branch.bytes().all(|b| b.is_ascii_digit())
-                })
-            }
-        };
-        self.packages.iter().any(|p| is_named(&p.name))
+        self.packages
+            .iter()
+            .any(|p| match p.name.split_once("{branch}") {
+                None => name == p.name,
+                Some((before, after)) => {
+                    let branch = name
+                        .strip_prefix(before)
+                        .and_then(|rest| rest.strip_suffix(after));
+                    branch.is_some_and(|branch| {
+                        !branch.is_empty() && branch.bytes().all(|b| b.is_ascii_digit())
+                    })
+                }
+            })
     }
 
     /// Whether this is a package of its older generation.
@@ -287,10 +288,9 @@ impl Database {
         machine: &str,
     ) -> Option<&Artifact> {
         let arch = cuda_arch(machine);
-        let of = |a: &&DriverArtifact| {
-            a.variant == DriverVariant::Companion(id) && a.artifact.arch == arch
-        };
-        let found = self.driver(driver)?.artifacts.iter().find(of)?;
+        let mut artifacts = self.driver(driver)?.artifacts.iter();
+        let found = artifacts
+            .find(|a| a.variant == DriverVariant::Companion(id) && a.artifact.arch == arch)?;
         Some(&found.artifact).filter(|artifact| artifact.is_verifiable())
     }
 

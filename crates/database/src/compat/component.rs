@@ -151,10 +151,10 @@ impl Database {
     /// Finds a component by NVIDIA's name, that name without its prefix, or an alias.
     pub fn component_named(&self, name: &str) -> Option<&Component> {
         let asked = name.trim().to_lowercase().replace('-', "_");
-        let of = |name: &str| self.components.iter().find(|c| c.is_called(name));
-        let by_name = PREFIXES
-            .iter()
-            .find_map(|prefix| of(&format!("{prefix}{asked}")));
+        let by_name = PREFIXES.iter().find_map(|prefix| {
+            let name = format!("{prefix}{asked}");
+            self.components.iter().find(|c| c.is_called(&name))
+        });
         by_name.or_else(|| self.components.iter().find(|c| c.aliases.contains(&asked)))
     }
 

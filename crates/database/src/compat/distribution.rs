@@ -214,20 +214,22 @@ impl Distribution {
     /// The meta-package for the headers of such a kernel. The longest ending wins: -cloud-amd64
     /// before -amd64 before none; then the one for the kernel's series.
     pub(crate) fn header_meta(&self, release: &str, arch: &str) -> Option<&HeaderMeta> {
-        let is_of_series = |series: &String| {
-            release
-                .strip_prefix(series.as_str())
-                .is_some_and(|r| r.starts_with('.'))
-        };
-        let is_its = |m: &&HeaderMeta| {
-            release.ends_with(&m.kernel)
-                && m.arch.as_deref().is_none_or(|wanted| wanted == arch)
-                && m.series.as_ref().is_none_or(is_of_series)
-        };
         self.header_metas
             .iter()
-            .filter(is_its)
+            .filter(|m| m.is_for(release, arch))
             .max_by_key(|m| (m.kernel.len(), m.series.is_some()))
+    }
+}
+
+impl HeaderMeta {
+    fn is_for(&self, release: &str, arch: &str) -> bool {
+        release.ends_with(&self.kernel)
+            && self.arch.as_deref().is_none_or(|wanted| wanted == arch)
+            && self.series.as_ref().is_none_or(|series| {
+                release
+                    .strip_prefix(series.as_str())
+                    .is_some_and(|rest| rest.starts_with('.'))
+            })
     }
 }
 
@@ -264,14 +266,18 @@ impl SignedNames {
     /// The offer with signed modules of the same driver, if there is one.
     fn signed(&self, built: &DriverOffer) -> Option<DriverOffer> {
         let SignedAs { driver, not_beside } = built.signed_as.as_ref()?;
-        let named = |name: &String| name.replace("{driver}", driver);
+        let [first, dkms] = [&self.first, &self.dkms].map(|name| name.replace("{driver}", driver));
         let others = built.packages.iter().skip(1).cloned();
         Some(DriverOffer {
             version: None,
-            packages: [named(&self.first)].into_iter().chain(others).collect(),
+            packages: [first].into_iter().chain(others).collect(),
             signed_as: None,
-            signed_modules: self.modules.iter().map(named).collect(),
-            dkms: Some(named(&self.dkms)),
+            signed_modules: self
+                .modules
+                .iter()
+                .map(|name| name.replace("{driver}", driver))
+                .collect(),
+            dkms: Some(dkms),
             not_beside: not_beside.clone(),
             sources: self.sources.clone(),
             ..built.clone()

@@ -259,15 +259,14 @@ impl Engine {
     /// The runtime that a version of it chooses for containers that name none. If the version is
     /// not known, these are all.
     pub fn own_default_runtimes(&self, version: Option<AddOnVersion>) -> Vec<&str> {
-        let began = |of: &&DefaultRuntime| {
-            of.since
-                .zip(version)
-                .is_none_or(|(since, version)| version >= since)
-        };
         let mut all: Vec<_> = self
             .default_runtimes
             .iter()
-            .filter(began)
+            .filter(|of| {
+                of.since
+                    .zip(version)
+                    .is_none_or(|(since, version)| version >= since)
+            })
             .map(|of| of.name.as_str())
             .collect();
         match version {
@@ -287,9 +286,10 @@ impl Engine {
 
     /// Whether a version of it is known not to read specifications of this version of CDI.
     pub fn refuses(&self, version: AddOnVersion, cdi: AddOnVersion) -> bool {
-        let is_known = || self.cdi_known_until.is_some_and(|newest| version <= newest);
-        self.reads(cdi)
-            .map_or_else(is_known, |first| version < first)
+        match self.reads(cdi) {
+            Some(first) => version < first,
+            None => self.cdi_known_until.is_some_and(|newest| version <= newest),
+        }
     }
 
     /// Whether containers of a version of it get GPUs by a CDI specification alone if the host has
@@ -301,17 +301,16 @@ impl Engine {
     /// The packages that install it on a distribution; none if no source states any.
     pub fn packages_on(&self, distribution: &Distribution) -> Option<&EnginePackages> {
         let release = distribution.release();
-        let is_named = |p: &&EnginePackages| {
+        let named = self.packages.iter().find(|p| {
             p.distributions
                 .iter()
                 .any(|d| *d == distribution.id || *d == release)
-        };
-        let is_managed =
-            |p: &&EnginePackages| p.package_manager == Some(distribution.package_manager);
-        self.packages
-            .iter()
-            .find(is_named)
-            .or_else(|| self.packages.iter().find(is_managed))
+        });
+        named.or_else(|| {
+            self.packages
+                .iter()
+                .find(|p| p.package_manager == Some(distribution.package_manager))
+        })
     }
 }
 

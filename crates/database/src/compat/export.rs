@@ -258,12 +258,11 @@ impl Database {
     }
 
     fn exported_archives(&self, id: AddOnId) -> Vec<ExportedArchive<'_>> {
-        let major = |line: &str| line.split('.').next().and_then(|major| major.parse().ok());
         let archives = self.add_on_archives(id);
         archives
             .map(|a| ExportedArchive {
                 version: a.version,
-                cuda_major: major(&a.cuda_line),
+                cuda_major: a.cuda_line.split('.').next().and_then(|n| n.parse().ok()),
                 cuda_line: &a.cuda_line,
                 artifact: &a.artifact,
             })

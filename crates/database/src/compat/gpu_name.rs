@@ -62,6 +62,28 @@ struct Match<'a> {
     is_of_model: bool,
 }
 
+impl Match<'_> {
+    fn is_exact(&self) -> bool {
+        self.surplus == 0
+    }
+}
+
+impl Gpu {
+    fn first_branch(&self) -> Option<u16> {
+        let listed = self.listed_from.first().map(|release| release.branch);
+        listed
+            .max(self.first_driver_branch)
+            .max(self.absent_from_branch)
+    }
+
+    fn has_needs_of(&self, other: &Self) -> bool {
+        self.compute_capability == other.compute_capability
+            && self.modules == other.modules
+            && self.last_driver_branch == other.last_driver_branch
+            && self.only_on == other.only_on
+    }
+}
+
 impl Database {
     /// The GPU with this marketing name: the requested words must appear in its name, in the same
     /// order, and tell its model. Spaces between words do not matter (`rtx4090` is `RTX 4090`), and
@@ -91,36 +113,21 @@ impl Database {
         }
         // The sort is stable: among those with the fewest extra words, the general entry, the one
         // that drivers list first and the lowest id win. A later one on another chip is rare.
-        let first_branch = |gpu: &Gpu| {
-            let listed = gpu.listed_from.first().map(|release| release.branch);
-            listed
-                .max(gpu.first_driver_branch)
-                .max(gpu.absent_from_branch)
-        };
-        found.sort_by_key(|m| (m.surplus, m.gpu.subsystem.is_some(), first_branch(m.gpu)));
+        found.sort_by_key(|m| (m.surplus, m.gpu.subsystem.is_some(), m.gpu.first_branch()));
         let is_of_model = found.iter().any(|m| m.is_of_model);
-        let is_known_as = |g: &&Gpu| {
+        let known_as = self.gpus.iter().find(|g| {
             g.known_as
                 .as_deref()
                 .is_some_and(|name| of_name(g, &words(name), &asked) == Some(0))
-        };
-        let known_as = self.gpus.iter().find(is_known_as);
+        });
         let found: Vec<_> = known_as
             .into_iter()
             .chain(found.into_iter().map(|m| m.gpu))
             .collect();
-        let needs = |g: &Gpu| {
-            (
-                g.compute_capability,
-                g.modules.clone(),
-                g.last_driver_branch,
-                g.only_on,
-            )
-        };
         let Some(first) = found.first() else {
             return unknown(self.spelled_like(&asked.concat()));
         };
-        if found.iter().all(|g| needs(g) == needs(first)) {
+        if found.iter().all(|g| g.has_needs_of(first)) {
             if is_of_model || known_as.is_some() {
                 return Ok(first);
             }
@@ -134,7 +141,7 @@ impl Database {
         }
         let mut kinds: Vec<&Gpu> = Vec::new();
         for gpu in &found {
-            if !kinds.iter().any(|kind| needs(kind) == needs(gpu)) {
+            if !kinds.iter().any(|kind| kind.has_needs_of(gpu)) {
                 kinds.push(gpu);
             }
         }
@@ -185,23 +192,21 @@ impl Database {
                 .any(|m| m.is_of_model && has_brand(m.gpu, "geforce"))
             {
                 found.retain(|m| m.is_of_model);
-                let is_new = |gpu: &Gpu| !found.iter().any(|m| std::ptr::eq(m.gpu, gpu));
                 let with_letters = self
                     .gpus
                     .iter()
-                    .filter(|g| is_new(g))
+                    .filter(|g| !found.iter().any(|m| std::ptr::eq(m.gpu, *g)))
                     .filter_map(|g| numbered(g, number));
                 let with_letters: Vec<_> = with_letters.collect();
                 found.extend(with_letters);
                 return found;
             }
         }
-        let is_exact = |m: &Match| m.surplus == 0;
         let is_quadro = |m: &Match| brand.is_none() && has_brand(m.gpu, QUADRO);
-        if found.iter().any(|m| is_exact(m) && !is_quadro(m)) {
-            found.retain(is_exact);
-        } else if found.iter().any(is_exact) {
-            found.retain(|m| is_exact(m) || !is_quadro(m));
+        if found.iter().any(|m| m.is_exact() && !is_quadro(m)) {
+            found.retain(Match::is_exact);
+        } else if found.iter().any(Match::is_exact) {
+            found.retain(|m| m.is_exact() || !is_quadro(m));
         }
         found
     }
@@ -309,20 +314,18 @@ fn has_letters(gpu: &Gpu, asked: &[String]) -> bool {
 
 /// A GPU whose model is this number with letters before it: `A6000` for 6000.
 fn numbered<'a>(gpu: &'a Gpu, number: &str) -> Option<Match<'a>> {
-    let has_number = |word: &&str| {
-        word.strip_suffix(number)
-            .is_some_and(|letters| letters.bytes().all(|b| b.is_ascii_alphabetic()))
-    };
-    let of_board = |name: &str| {
+    gpu.name.split(" / ").find_map(|name| {
         let words = words(name);
-        let model = words.get(model(&words)?).filter(|word| has_number(word));
-        model.map(|_| Match {
-            gpu,
-            surplus: words.len(),
-            is_of_model: true,
-        })
-    };
-    gpu.name.split(" / ").find_map(of_board)
+        let letters = words[model(&words)?].strip_suffix(number)?;
+        letters
+            .bytes()
+            .all(|b| b.is_ascii_alphabetic())
+            .then_some(Match {
+                gpu,
+                surplus: words.len(),
+                is_of_model: true,
+            })
+    })
 }
 
 /// Where in a name the model is: its first word with a number that is not the memory.
@@ -334,19 +337,17 @@ fn model(name: &[&str]) -> Option<usize> {
 
 /// Whether a name is told from others without the skipped words.
 fn tells_model(name: &[&str], skipped: u32) -> bool {
-    let is_skipped = |at: usize| skipped & (1 << at) != 0;
+    let mut skipped = name
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| skipped & (1 << at) != 0);
     match model(name) {
-        Some(at) => !is_skipped(at),
-        None => {
-            let is_series = |word: &str| {
-                SERIES
-                    .iter()
-                    .any(|series| word.eq_ignore_ascii_case(series))
-            };
-            name.iter()
-                .enumerate()
-                .all(|(at, word)| !is_skipped(at) || is_series(word))
-        }
+        Some(model) => skipped.all(|(at, _)| at != model),
+        None => skipped.all(|(_, word)| {
+            SERIES
+                .iter()
+                .any(|series| word.eq_ignore_ascii_case(series))
+        }),
     }
 }
 
@@ -393,34 +394,31 @@ fn words(name: &str) -> Vec<&str> {
 /// The words of a name in the database without the letter of a board after the model's number:
 /// `K40` for `Tesla K40m`.
 fn words_without_letter(name: &str) -> Vec<&str> {
-    let without_letter = |word: &'_ str| {
-        let rest = word
+    let mut words = words(name);
+    for word in &mut words {
+        if let Some(rest) = word
             .strip_suffix(|c: char| c.is_ascii_alphabetic())
-            .unwrap_or(word);
-        if rest.ends_with(|c: char| c.is_ascii_digit()) {
-            rest.len()
-        } else {
-            word.len()
+            .filter(|rest| rest.ends_with(|c: char| c.is_ascii_digit()))
+        {
+            *word = rest;
         }
-    };
-    words(name)
-        .into_iter()
-        .map(|word| &word[..without_letter(word)])
-        .collect()
+    }
+    words
 }
 
 /// The words of a requested name, in lower case. `teslat4` becomes `t4`.
 fn asked_words(name: &str) -> Vec<String> {
     let small = name.to_lowercase();
-    // `GeForce2` and `Quadro4` are names.
-    let without_brand = |word: &str| {
-        let rest = BRANDS
-            .iter()
-            .find_map(|brand| word.strip_prefix(brand))
-            .filter(|rest| rest.len() > 1);
-        rest.unwrap_or(word).to_owned()
-    };
     words(&small).into_iter().map(without_brand).collect()
+}
+
+fn without_brand(word: &str) -> String {
+    // `GeForce2` and `Quadro4` are names.
+    let rest = BRANDS
+        .iter()
+        .find_map(|brand| word.strip_prefix(brand))
+        .filter(|rest| rest.len() > 1);
+    rest.unwrap_or(word).to_owned()
 }
 
 /// How many words of a name were not requested; none if it does not match.

@@ -178,19 +178,23 @@ impl Database {
             .component_releases
             .binary_search_by(|r| release.version.cmp(&r.version))
             .unwrap_or_default();
-        let entry = |c: &Component| {
-            release
-                .components
-                .iter()
-                .position(|released| c.is_called(&released.name))
-                .map(|at| at as u32)
-        };
         let entries = self.index().entries.get_or_init(|| {
             let releases = self.component_releases.iter();
             releases.map(|_| OnceLock::new()).collect()
         });
         entries[at]
-            .get_or_init(|| self.components.iter().map(entry).collect())
+            .get_or_init(|| {
+                self.components
+                    .iter()
+                    .map(|c| {
+                        release
+                            .components
+                            .iter()
+                            .position(|released| c.is_called(&released.name))
+                            .map(|at| at as u32)
+                    })
+                    .collect()
+            })
             .iter()
             .map(|at| at.map(|at| &release.components[at as usize]))
     }
@@ -201,26 +205,28 @@ impl Database {
         &self,
         component: usize,
     ) -> impl Iterator<Item = (&ComponentNeed, Option<usize>)> {
-        let position = |name: &str| self.component_position(name).map(|at| at as u32);
-        let of = |c: &Component| {
-            let all = self
-                .component_needs
-                .iter()
-                .enumerate()
-                .filter(|(_, need)| need.of == c.name);
-            all.map(|(at, need)| (at as u32, position(&need.needs)))
-                .collect()
-        };
         let needs = self
             .index()
             .needs
-            .get_or_init(|| self.components.iter().map(of).collect());
+            .get_or_init(|| self.components.iter().map(|c| self.find_needs(c)).collect());
         needs[component].iter().map(|(at, needed)| {
             (
                 &self.component_needs[*at as usize],
                 needed.map(|n| n as usize),
             )
         })
+    }
+
+    fn find_needs(&self, component: &Component) -> Vec<(u32, Option<u32>)> {
+        self.component_needs
+            .iter()
+            .enumerate()
+            .filter(|(_, need)| need.of == component.name)
+            .map(|(at, need)| {
+                let needed = self.component_position(&need.needs);
+                (at as u32, needed.map(|at| at as u32))
+            })
+            .collect()
     }
 }
 
@@ -334,22 +340,15 @@ impl Rows {
     fn of(database: &Database, machine: &str) -> Self {
         let (mut rows, arch) = (Self::NOTHING, cuda_arch(machine));
         rows.add_drivers(database, machine);
-        let published = |version: &DriverVersion| {
-            let at = database
-                .drivers
-                .binary_search_by(|r| version.cmp(&r.version));
-            at.is_ok_and(|at| {
-                rows.runfiles
-                    .binary_search_by_key(&(at as u32), |(release, _)| *release)
-                    .is_ok()
-            })
-        };
         let of_arch = database
             .cuda_artifacts
             .iter()
             .enumerate()
             .filter(|(_, a)| a.artifact.arch == arch);
-        let bundles = of_arch.filter(|(_, a)| a.bundled_driver.is_some_and(|v| !published(&v)));
+        let bundles = of_arch.filter(|(_, a)| {
+            a.bundled_driver
+                .is_some_and(|version| !rows.has_runfile(database, version))
+        });
         rows.bundles = bundles.map(|(at, _)| at as u32).collect();
         rows.toolkits = database
             .cuda
@@ -380,17 +379,28 @@ impl Rows {
         rows
     }
 
+    fn has_runfile(&self, database: &Database, version: DriverVersion) -> bool {
+        let at = database
+            .drivers
+            .binary_search_by(|r| version.cmp(&r.version));
+        at.is_ok_and(|at| {
+            self.runfiles
+                .binary_search_by_key(&(at as u32), |(release, _)| *release)
+                .is_ok()
+        })
+    }
+
     fn add_drivers(&mut self, database: &Database, machine: &str) {
         for (at, release) in database.drivers.iter().enumerate() {
             let (at, version) = (at as u32, release.version);
-            let here = || {
-                release
-                    .artifacts
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, a)| a.artifact.arch == machine)
-            };
-            let mut runfiles = here().filter(|(_, a)| a.variant == DriverVariant::Full);
+            let mut here = release
+                .artifacts
+                .iter()
+                .enumerate()
+                .filter(|(_, a)| a.artifact.arch == machine);
+            let mut runfiles = here
+                .clone()
+                .filter(|(_, a)| a.variant == DriverVariant::Full);
             let verifiable = runfiles.clone().find(|(_, a)| a.artifact.is_verifiable());
             if let Some((file, _)) = verifiable.or_else(|| runfiles.next()) {
                 let row = self.runfiles.len();
@@ -409,7 +419,7 @@ impl Rows {
                 .newest
                 .last()
                 .is_none_or(|newest| newest.branch != version.branch);
-            if is_newest && release.maturity.is_for_everybody() && here().next().is_some() {
+            if is_newest && release.maturity.is_for_everybody() && here.next().is_some() {
                 self.newest.push(version);
             }
             for artifact in release
@@ -436,15 +446,14 @@ impl ToolkitRow {
         let of_release = all[start..]
             .iter()
             .take_while(|a| a.version == release.version);
-        let here = || {
-            (start..)
-                .zip(of_release.clone())
-                .filter(|(_, a)| a.artifact.arch == arch)
-        };
+        let mut here = (start..)
+            .zip(of_release)
+            .filter(|(_, a)| a.artifact.arch == arch);
         // CUDA 10.2 has a second runfile for RHEL 6, whose checksum is not known.
-        let runfile = here()
+        let runfile = here
+            .clone()
             .find(|(_, a)| a.artifact.is_verifiable())
-            .or_else(|| here().next());
+            .or_else(|| here.next());
         let archives = database
             .component_releases
             .binary_search_by(|r| release.version.cmp(&r.version))

@@ -46,7 +46,7 @@ pub use companion::{Companion, CompanionId, CompanionIdError, Substitute, Versio
 pub use component::{
     Component, ComponentArchive, ComponentNeed, ComponentRelease, ReleasedComponent, short,
 };
-pub(crate) use cuda::{CompilerLimit, CudaGuide, GuideSystem};
+pub(crate) use cuda::{CompilerLimit, CudaGuide};
 pub use cuda::{CudaArtifact, CudaRelease};
 pub(crate) use distribution::Repository;
 pub use distribution::{

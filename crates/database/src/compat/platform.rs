@@ -214,13 +214,12 @@ impl Database {
     /// The JetPack of a release of Jetson Linux, `36.4.3`: the record with the most numbers in
     /// common.
     pub fn jetpack(&self, l4t: &str) -> Option<&JetPack> {
-        let is_its = |j: &&JetPack| {
-            l4t.strip_prefix(&j.l4t)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
         self.jetpacks
             .iter()
-            .filter(is_its)
+            .filter(|j| {
+                l4t.strip_prefix(&j.l4t)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            })
             .max_by_key(|j| j.l4t.len())
     }
 }

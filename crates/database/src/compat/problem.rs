@@ -86,15 +86,14 @@ impl Problem {
                     lines.push(plain);
                 }
             }
-            let bears = |lines: &[String], mark: &str| lines.iter().position(|l| holds(l, mark));
             let found = records
                 .iter()
                 .rev()
-                .find(|(_, lines)| self.marks.iter().all(|m| bears(lines, m).is_some()));
+                .find(|(_, lines)| self.marks.iter().all(|m| line_with(lines, m).is_some()));
             if let Some((start, lines)) = found {
                 // If a record has several artifacts, the key's line in the artifact with that file
                 // name counts, not the first one.
-                let own = bears(lines, &self.marks[0]).unwrap_or(0);
+                let own = line_with(lines, &self.marks[0]).unwrap_or(0);
                 let line = lines[own..]
                     .iter()
                     .position(|l| l.contains(&format!("{}:", self.key)))
@@ -103,6 +102,10 @@ impl Problem {
             }
         }
     }
+}
+
+fn line_with(lines: &[String], mark: &str) -> Option<usize> {
+    lines.iter().position(|line| holds(line, mark))
 }
 
 /// Whether a line contains `mark` as a whole: `version: 12.8` does not match `version: 12.8.1`.

@@ -146,15 +146,17 @@ impl Framework {
         architecture: &str,
     ) -> Option<(Vec<String>, &[SourceId])> {
         let version: FrameworkVersion = release.version.parse().ok()?;
-        let fits = |conda: &&CondaPackage| {
+        let conda = self.conda.iter().find(|conda| {
             conda.from <= version
                 && conda.to.is_none_or(|to| version <= to)
                 && (conda.architectures.is_empty()
                     || conda.architectures.iter().any(|a| a == architecture))
-        };
-        let conda = self.conda.iter().find(fits)?;
-        let word = |word: &String| filled(word, build).replace("{version}", &release.version);
-        Some((conda.words.iter().map(word).collect(), &conda.sources))
+        })?;
+        let words = conda.words.iter();
+        let words = words
+            .map(|word| filled(word, build).replace("{version}", &release.version))
+            .collect();
+        Some((words, &conda.sources))
     }
 }
 

@@ -3,8 +3,8 @@
 use super::{
     Architecture, Artifact, CudaGuide, CudaRelease, Database, Distribution, DriverBranch,
     DriverRelease, DriverVariant, ForwardCompatibility, Framework, FrameworkRelease, Gpu,
-    GuideSystem, KernelLimit, Known, MigProfile, ModuleFlavour, NvSwitch, PackageManager,
-    PciDevice, Rename, Role, SourceId, Sxid, Xid,
+    KernelLimit, Known, MigProfile, ModuleFlavour, NvSwitch, PackageManager, PciDevice, Role,
+    SourceId, Sxid, Xid,
 };
 use crate::text::Text;
 use crate::version::{
@@ -40,21 +40,21 @@ impl Database {
     /// boards of the device.
     pub fn gpu(&self, device: PciDevice, subsystem: Option<&str>) -> Option<&Gpu> {
         let start = self.gpus.partition_point(|g| g.device < device);
-        let of_device = || self.gpus[start..].iter().take_while(|g| g.device == device);
-        of_device()
+        let mut of_device = self.gpus[start..].iter().take_while(|g| g.device == device);
+        of_device
+            .clone()
             .find(|g| g.subsystem.is_some() && g.subsystem.as_deref() == subsystem)
-            .or_else(|| of_device().find(|g| g.subsystem.is_none()))
+            .or_else(|| of_device.find(|g| g.subsystem.is_none()))
     }
 
     /// The framework with this name or alias.
     pub fn framework(&self, name: &str) -> Option<&Framework> {
-        let is = |f: &&Framework| {
-            f.name.eq_ignore_ascii_case(name)
-                || f.aliases.iter().any(|a| a.eq_ignore_ascii_case(name))
-        };
         self.frameworks
             .iter()
-            .find(is)
+            .find(|f| {
+                f.name.eq_ignore_ascii_case(name)
+                    || f.aliases.iter().any(|a| a.eq_ignore_ascii_case(name))
+            })
             .or_else(|| self.framework(without_cuda(name)?))
     }
 
@@ -82,12 +82,10 @@ impl Database {
     ) -> impl Iterator<Item = &'a FrameworkRelease> {
         let (name, asked) = framework_and_version(wish);
         let clauses: Vec<_> = without_label(asked).split(',').map(Clause::of).collect();
-        let meets =
-            move |r: &&FrameworkRelease| clauses.iter().all(|clause| clause.is_met_by(&r.version));
         self.framework(name)
             .into_iter()
             .flat_map(|f| &f.releases)
-            .filter(meets)
+            .filter(move |r| clauses.iter().all(|clause| clause.is_met_by(&r.version)))
     }
 
     /// The guide that omits this system: the newest of the same major version that was read
@@ -100,26 +98,22 @@ impl Database {
         ids: &[&str],
         version: &str,
     ) -> Option<&CudaGuide> {
-        let guides = || {
-            self.cuda_guides
-                .iter()
-                .filter(|g| g.cuda.major == cuda.major && g.cuda <= cuda.series())
-        };
+        let mut guides = self
+            .cuda_guides
+            .iter()
+            .filter(|g| g.cuda.major == cuda.major && g.cuda <= cuda.series());
         // Point releases count as equal: Ubuntu 24.04.3 as 24.04, RHEL 9.6 as 9.
         let count = if ids.contains(&"ubuntu") { 2 } else { 1 };
-        let numbers = |text: &str| {
-            text.split('.')
-                .take(count)
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        };
-        let lists = |s: &GuideSystem| {
+        let mut systems = guides.clone().flat_map(|g| &g.systems);
+        let is_listed = systems.any(|s| {
             ids.contains(&s.id.as_str())
                 && s.arch == arch
-                && numbers(&s.version) == numbers(version)
-        };
-        let listed = guides().any(|g| g.systems.iter().any(lists));
-        guides().find(|g| g.complete).filter(|_| !listed)
+                && s.version
+                    .split('.')
+                    .take(count)
+                    .eq(version.split('.').take(count))
+        });
+        guides.find(|g| g.complete).filter(|_| !is_listed)
     }
 
     /// The oldest driver that runs programs of a toolkit: by its release, or by the newest of its
@@ -139,10 +133,9 @@ impl Database {
         cuda: CudaVersion,
         branch: u16,
     ) -> Option<&ForwardCompatibility> {
-        let works = |f: &&ForwardCompatibility| {
-            f.cuda == cuda.series() && f.base_branches.contains(&branch)
-        };
-        self.forward_compatibility.iter().find(works)
+        self.forward_compatibility
+            .iter()
+            .find(|f| f.cuda == cuda.series() && f.base_branches.contains(&branch))
     }
 
     /// The name of a package or module in NVIDIA's own repositories, for this driver.
@@ -152,8 +145,10 @@ impl Database {
         manager: PackageManager,
         driver: DriverVersion,
     ) -> Option<String> {
-        let about = |r: &&Rename| r.role == role && r.package_manager.is_none_or(|m| m == manager);
-        let rename = self.renames.iter().find(about)?;
+        let rename = self
+            .renames
+            .iter()
+            .find(|r| r.role == role && r.package_manager.is_none_or(|m| m == manager))?;
         let name = if driver >= rename.from {
             &rename.after
         } else {
@@ -172,11 +167,10 @@ impl Database {
         let board = subsystem
             .and_then(|id| u16::from_str_radix(id.split(':').nth(1)?, 16).ok())
             .map(PciDevice);
-        let offers = move |p: &&MigProfile| {
+        self.mig_profiles.iter().filter(move |p| {
             p.gpus.contains(&device)
                 && (p.subsystems.is_empty() || board.is_some_and(|b| p.subsystems.contains(&b)))
-        };
-        self.mig_profiles.iter().filter(offers)
+        })
     }
 
     /// The compute capability's record.
@@ -265,21 +259,23 @@ impl Database {
     /// The distribution for an os-release: by its own id, or else by the nearest relative's.
     pub fn distribution(&self, id: &str, version: &str, like: &[String]) -> Option<&Distribution> {
         let major = version.split('.').next().unwrap_or(version);
-        let of = |id: &str, versions: &[&str]| {
-            versions.iter().find_map(|v| {
-                self.distributions
-                    .iter()
-                    .find(|d| d.id == id && d.version == *v)
-            })
-        };
-        let ids = || std::iter::once(id).chain(like.iter().map(String::as_str));
+        let mut ids = std::iter::once(id).chain(like.iter().map(String::as_str));
         // A relative with a record for this release is better than a record for all releases. Among
         // those, the nearest relative counts: a distant one cannot decide whether it is older or
         // newer.
-        ids().find_map(|id| of(id, &[version, major])).or_else(|| {
-            let known = ids().find(|id| self.distributions.iter().any(|d| d.id == *id))?;
-            of(known, &["*"])
-        })
+        ids.clone()
+            .flat_map(|id| [(id, version), (id, major)])
+            .find_map(|(id, version)| self.distribution_record(id, version))
+            .or_else(|| {
+                let known = ids.find(|id| self.distributions.iter().any(|d| d.id == *id))?;
+                self.distribution_record(known, "*")
+            })
+    }
+
+    fn distribution_record(&self, id: &str, version: &str) -> Option<&Distribution> {
+        self.distributions
+            .iter()
+            .find(|d| d.id == id && d.version == version)
     }
 }
 
@@ -320,16 +316,17 @@ impl Distribution {
 impl KernelLimit {
     /// Whether the modules do not build on this kernel release, `5.14.0-570.12.1.el9_6.x86_64`.
     pub fn excludes(&self, release: &str) -> bool {
-        let of = |part: &str| {
+        let is_of_distribution = release.split('.').any(|part| {
             part.strip_prefix(&self.distribution)
                 .is_some_and(|minor| minor.is_empty() || minor.starts_with('_'))
-        };
-        let numbers = |text: &str| -> Vec<u32> {
-            let all = text.split(|c: char| !c.is_ascii_digit());
-            all.map_while(|number| number.parse().ok()).collect()
-        };
-        release.split('.').any(of) && numbers(release) >= numbers(&self.from)
+        });
+        is_of_distribution && first_numbers(release).ge(first_numbers(&self.from))
     }
+}
+
+fn first_numbers(text: &str) -> impl Iterator<Item = u32> {
+    text.split(|c: char| !c.is_ascii_digit())
+        .map_while(|number| number.parse().ok())
 }
 
 /// A part of what is asked of a framework's version.
@@ -345,9 +342,8 @@ enum Clause {
 impl Clause {
     fn of(text: &str) -> Self {
         let text = text.trim();
-        let start = |text: &str| text.trim().trim_end_matches(".*").to_owned();
         match text.strip_prefix("!=") {
-            Some(rest) => Self::IsNot(start(rest)),
+            Some(rest) => Self::IsNot(without_star(rest)),
             None if text.starts_with(['<', '>', '~', '^']) => {
                 let lowest = text
                     .strip_prefix(">=")
@@ -355,22 +351,17 @@ impl Clause {
                     .unwrap_or_default();
                 Self::Within(text.parse().ok(), lowest.trim().to_owned())
             }
-            None => Self::Is(start(text.trim_start_matches('='))),
+            None => Self::Is(without_star(text.trim_start_matches('='))),
         }
     }
 
     fn is_met_by(&self, version: &str) -> bool {
-        let begins = |asked: &str| {
-            version
-                .split('.')
-                .zip(asked.split('.').filter(|number| !number.is_empty()))
-                .all(|(a, b)| a == b)
-        };
         match self {
-            Self::Is(asked) => begins(asked),
+            Self::Is(asked) => has_start(version, asked),
             // A record stands for all versions of a series; one of them is not the series.
             Self::IsNot(asked) => {
-                !(begins(asked) && asked.split('.').count() <= version.split('.').count())
+                !(has_start(version, asked)
+                    && asked.split('.').count() <= version.split('.').count())
             }
             Self::Within(None, _) => false,
             Self::Within(Some(range), lowest) => {
@@ -382,6 +373,18 @@ impl Clause {
             }
         }
     }
+}
+
+fn without_star(version: &str) -> String {
+    version.trim().trim_end_matches(".*").to_owned()
+}
+
+/// Whether two versions have the same numbers, as far as both have any.
+fn has_start(version: &str, asked: &str) -> bool {
+    version
+        .split('.')
+        .zip(asked.split('.').filter(|number| !number.is_empty()))
+        .all(|(a, b)| a == b)
 }
 
 /// Splits `torch==2.9`, `torch>=2.4, <2.6`, `torch 2.9` and `jax[cuda13]==0.7` into the name and

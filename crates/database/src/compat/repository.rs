@@ -158,15 +158,13 @@ impl PackageRepository {
 
     /// The patterns of the companions whose version does not depend on the driver's.
     pub fn companions(&self, database: &Database) -> Vec<String> {
-        let packages = || {
-            database
-                .companions
-                .iter()
-                .filter(|of| of.repository.is_some())
-                .flat_map(|of| &of.packages)
-        };
+        let packages = database
+            .companions
+            .iter()
+            .filter(|of| of.repository.is_some())
+            .flat_map(|of| &of.packages);
         self.independent()
-            .filter(|named| packages().any(|package| is_of(named, &package.name)))
+            .filter(|named| packages.clone().any(|package| is_of(named, &package.name)))
             .cloned()
             .collect()
     }
@@ -209,13 +207,12 @@ impl Database {
     /// ([`PackageRepository::name_for`]).
     pub fn repository_published_as(&self, name: &str) -> Option<String> {
         let name = name.strip_suffix(OF_TOOLKIT).unwrap_or(name);
-        let of = |r: &PackageRepository| {
+        self.package_repositories.iter().find_map(|r| {
             r.archs.keys().find_map(|arch| {
                 r.url_for(arch)
                     .filter(|_| r.name_for(arch).as_deref() == Some(name))
             })
-        };
-        self.package_repositories.iter().find_map(of)
+        })
     }
 }
 

@@ -83,9 +83,10 @@ impl Comparator {
     fn matches(&self, have: &[u16]) -> bool {
         // Only as many numbers count as were given; a missing number of the version is 0.
         let than = self.than.as_slice();
-        let at = |i: usize| have.get(i).copied().unwrap_or(0);
-        let order = (0..than.len())
-            .map(|i| at(i).cmp(&than[i]))
+        let order = than
+            .iter()
+            .enumerate()
+            .map(|(i, than)| have.get(i).unwrap_or(&0).cmp(than))
             .find(|o| o.is_ne())
             .unwrap_or(Ordering::Equal);
         match self.operator {
@@ -166,27 +167,28 @@ fn respelled<V: Version>(piece: &str) -> Option<String> {
     }
     let given = numbers(plain, V::WHAT, 1, 4, 9998).ok()?;
     let given = given.as_slice();
-    // The first `count` numbers with the last of them increased by one.
-    let below = |count: usize| {
-        let (last, before) = given[..count].split_last().expect("one number at least");
-        before
-            .iter()
-            .chain([&(last + 1)])
-            .map(u16::to_string)
-            .collect::<Vec<_>>()
-            .join(".")
-    };
-    let up_to = |count: usize| Some(format!(">={plain}, <{}", below(count)));
     match (sign, given.len()) {
         ("~=", 1) => None,
-        ("~=", count) => up_to(count - 1),
+        ("~=", count) => Some(range(plain, &given[..count - 1])),
         ("~" | "^", 1) | ("~", 2) => Some(plain.to_owned()),
-        ("~", _) => up_to(2),
-        ("^", _) => up_to(if given[0] == 0 { 2 } else { 1 }),
+        ("~", _) => Some(range(plain, &given[..2])),
+        ("^", _) if given[0] == 0 => Some(range(plain, &given[..2])),
+        ("^", _) => Some(range(plain, &given[..1])),
         ("==", _) => Some(plain.to_owned()),
         _ if plain == written => None,
         (sign, _) => Some(format!("{sign}{plain}")),
     }
+}
+
+/// From a version to below these numbers with the last of them increased by one.
+fn range(from: &str, numbers: &[u16]) -> String {
+    let (last, before) = numbers.split_last().expect("one number at least");
+    let below: Vec<_> = before
+        .iter()
+        .chain([&(last + 1)])
+        .map(u16::to_string)
+        .collect();
+    format!(">={from}, <{}", below.join("."))
 }
 
 fn comparator<V: Version>(piece: &str) -> Result<Comparator, VersionError> {

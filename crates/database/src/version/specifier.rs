@@ -20,14 +20,14 @@ fn fits(version: &str, requirement: &str) -> bool {
         numbers(version),
         numbers(than.trim_end_matches(".*").trim_end_matches('*')),
     );
-    let starts = || have.starts_with(&want);
+    let has_start = have.starts_with(&want);
     let order = compared(&have, &want);
     match operator {
-        "==" if than.ends_with('*') => starts(),
+        "==" if than.ends_with('*') => has_start,
         "==" | "===" => order == Ordering::Equal,
         // conda: `12.4` and `12.4.*` alike.
-        "" | "=" => starts(),
-        "!=" if than.ends_with('*') => !starts(),
+        "" | "=" => has_start,
+        "!=" if than.ends_with('*') => !has_start,
         "!=" => order != Ordering::Equal,
         ">=" => order != Ordering::Less,
         "<=" => order != Ordering::Greater,
@@ -40,21 +40,22 @@ fn fits(version: &str, requirement: &str) -> bool {
 
 /// The numbers of a version, up to its local part: 13, 0 for `13.0a0`.
 fn numbers(version: &str) -> Vec<u64> {
-    let digits = |part: &str| -> String { part.chars().take_while(char::is_ascii_digit).collect() };
     version
         .split('+')
         .next()
         .unwrap_or_default()
         .split('.')
-        .map_while(|part| digits(part).parse().ok())
+        .map_while(|part| {
+            let end = part.find(|c: char| !c.is_ascii_digit());
+            part[..end.unwrap_or(part.len())].parse().ok()
+        })
         .collect()
 }
 
 /// The order of versions: missing numbers are 0.
 fn compared(have: &[u64], want: &[u64]) -> Ordering {
-    let at = |numbers: &[u64], n: usize| numbers.get(n).copied().unwrap_or(0);
     (0..have.len().max(want.len()))
-        .map(|n| at(have, n).cmp(&at(want, n)))
+        .map(|n| have.get(n).unwrap_or(&0).cmp(want.get(n).unwrap_or(&0)))
         .find(|o| o.is_ne())
         .unwrap_or(Ordering::Equal)
 }
