@@ -44,9 +44,18 @@ const NEW_KEY: &str = "EB693B3035CD5710E231E123A4B469963BF863CC";
 
 /// What a check says of the sound host after this change: its status, its cause, and its commands.
 fn verdict(id: CheckId, change: impl Fn(&mut Seen)) -> (Status, String, Vec<String>) {
+    verdict_by(&DATABASE, id, change)
+}
+
+/// The same with the facts of another database.
+fn verdict_by(
+    database: &'static Database,
+    id: CheckId,
+    change: impl Fn(&mut Seen),
+) -> (Status, String, Vec<String>) {
     let mut seen = sound();
     change(&mut seen);
-    let check = examine(seen, &DATABASE, &[id])
+    let check = examine(seen, database, &[id])
         .checks
         .into_iter()
         .next()

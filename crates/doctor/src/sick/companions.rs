@@ -72,26 +72,15 @@ fn dcgm_runs_if_boots_start_it() {
 #[test]
 fn dcgm_has_the_fixes_of_bulletins() {
     let fixes = |version: &'static str, package: &'static str| {
-        let mut seen = sound();
         let found =
             json!({ "id": "dcgm", "version": version, "package": package, "enabled": true });
-        seen.facts.companions = vec![serde_json::from_value(found).expect("a companion")];
-        seen.facts.driver.as_mut().expect("a driver").version =
-            "580.999.01".parse().expect("a version");
-        seen.facts.toolkits[0].version = "99.0".parse().expect("a version");
-        let check = examine(seen, gpusetup_data::shared(), &[CheckId::GS513])
-            .checks
-            .into_iter()
-            .next()
-            .expect("a check");
-        (
-            check.status,
-            check.cause.unwrap_or_default(),
-            check
-                .remediation
-                .map(|cure| cure.commands)
-                .unwrap_or_default(),
-        )
+        super::verdict_by(gpusetup_data::shared(), CheckId::GS513, |seen| {
+            seen.facts.companions =
+                vec![serde_json::from_value(found.clone()).expect("a companion")];
+            seen.facts.driver.as_mut().expect("a driver").version =
+                "580.999.01".parse().expect("a version");
+            seen.facts.toolkits[0].version = "99.0".parse().expect("a version");
+        })
     };
     assert_eq!(
         fixes("4.5.3", "datacenter-gpu-manager-4-cuda13").0,

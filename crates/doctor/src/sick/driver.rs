@@ -65,11 +65,9 @@ fn fixes_of_security_bulletins() {
         }
     };
     let cause = |change: &dyn Fn(&mut Seen)| {
-        let mut evidence = sound();
-        change(&mut evidence);
-        let report = examine(evidence, gpusetup_data::shared(), &[CheckId::GS513]);
-        let check = report.checks.into_iter().next().expect("a check");
-        (check.status, check.cause.unwrap_or_default())
+        let database = gpusetup_data::shared();
+        let (status, cause, _) = super::verdict_by(database, CheckId::GS513, change);
+        (status, cause)
     };
     let (status, of_driver) = cause(&floor("580.95.05", "12.8.1"));
     assert_eq!(status, Status::Warn);
