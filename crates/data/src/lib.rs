@@ -32,8 +32,8 @@ pub fn embedded() -> Database {
 
 static SHARED: OnceLock<Database> = OnceLock::new();
 
-/// The database of this process. It stays for as long as the process lives: giving back its thousands
-/// of texts one by one takes longer than some plans.
+/// The database of this process. It stays for as long as the process lives: giving back its
+/// thousands of rows one by one takes longer than some plans.
 pub fn shared() -> &'static Database {
     SHARED.get_or_init(embedded)
 }
