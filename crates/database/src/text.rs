@@ -6,7 +6,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Borrow;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
 use std::fmt;
 use std::ops::Deref;
 use std::path::Path;
@@ -43,6 +42,7 @@ impl fmt::Debug for Text {
     }
 }
 
+/// Lists of them can be joined.
 impl Borrow<str> for Text {
     fn borrow(&self) -> &str {
         self.0
@@ -55,9 +55,9 @@ impl AsRef<str> for Text {
     }
 }
 
-impl AsRef<OsStr> for Text {
-    fn as_ref(&self) -> &OsStr {
-        self.0.as_ref()
+impl PartialEq<&str> for Text {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
     }
 }
 
@@ -73,27 +73,9 @@ impl PartialEq<str> for Text {
     }
 }
 
-impl PartialEq<&str> for Text {
-    fn eq(&self, other: &&str) -> bool {
-        self.0 == *other
-    }
-}
-
 impl PartialEq<String> for Text {
     fn eq(&self, other: &String) -> bool {
         self.0 == other
-    }
-}
-
-impl PartialEq<Text> for str {
-    fn eq(&self, other: &Text) -> bool {
-        self == other.0
-    }
-}
-
-impl PartialEq<Text> for &str {
-    fn eq(&self, other: &Text) -> bool {
-        *self == other.0
     }
 }
 

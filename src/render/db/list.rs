@@ -115,8 +115,7 @@ pub(crate) fn gpus(database: &Database, filter: &Filter) -> Table {
                 g.name.to_string(),
                 cell(g.compute_capability),
                 g.last_driver_branch
-                    .unwrap_or_else(|| "current".to_owned().into())
-                    .to_string(),
+                    .map_or_else(|| "current".to_owned(), String::from),
                 flavours(&g.modules),
             ]
         });
