@@ -131,7 +131,7 @@ enum Profile {
 #[derive(Debug, clap::Args)]
 pub(crate) struct AskOptions {
     #[arg(value_enum)]
-    about: nvidia::Library,
+    about: nvidia::Query,
     #[arg(required = true)]
     libraries: Vec<String>,
 }

@@ -2,9 +2,9 @@
 
 use super::Paint;
 use super::prometheus::label;
-use crate::doctor::{Area, BuiltFor, Finding, Nvml, PythonEnvironment, Report, Status};
+use crate::doctor::{Area, BuiltFor, Finding, GpuTable, PythonEnvironment, Report, Status};
 use crate::host::Facts;
-use crate::nvidia::NvmlGpu;
+use crate::nvidia::GpuReading;
 use crate::text::{count, quoted_path, wrapped};
 use std::path::Path;
 
@@ -337,12 +337,12 @@ fn names_of_gpus(facts: &Facts) -> String {
         .join(", ")
 }
 
-fn cells(gpu: &NvmlGpu) -> [String; 5] {
+fn cells(gpu: &GpuReading) -> [String; 5] {
     let [address, name] =
         [&gpu.address, &gpu.name].map(|text| text.clone().unwrap_or_else(|| "-".to_owned()));
-    let mig = match gpu.mig {
-        Some(mig) if mig.enabled => count(u64::from(mig.instances), "instance"),
-        mig => on_or_off(mig.map(|m| m.enabled)),
+    let mig = match &gpu.mig {
+        Some(mig) if mig.enabled => count(mig.devices.len() as u64, "instance"),
+        mig => on_or_off(mig.as_ref().map(|mig| mig.enabled)),
     };
     let ecc = on_or_off(gpu.ecc.map(|e| e.enabled));
     [address, name, mig, ecc, on_or_off(gpu.persistence)]
@@ -354,7 +354,7 @@ fn on_or_off(on: Option<bool>) -> String {
 }
 
 /// What the driver says of itself, and a line for each GPU.
-fn gpus(nvml: &Nvml, width: usize) -> String {
+fn gpus(nvml: &GpuTable, width: usize) -> String {
     let Some(driver) = nvml.driver.as_deref().filter(|_| !nvml.gpus.is_empty()) else {
         return String::new();
     };

@@ -12,7 +12,7 @@ use gpusetup::gpus::GpuReport;
 use gpusetup::host::Facts;
 use gpusetup::listing::Listing;
 use gpusetup::mig::{AssertedHost, ExportedHost, ListedHost, PlannedHost, RestoredHost};
-use gpusetup::nvidia::{Cuda, Nvml};
+use gpusetup::nvidia::{Cuda, GpuTable};
 use gpusetup::plan::{LockFile, Plan};
 use gpusetup::report::Collected;
 use schemars::JsonSchema;
@@ -24,7 +24,7 @@ use std::path::Path;
 /// Schemas that others refer to by their file: the type's name, and the file.
 const SHARED: [(&str, &str); 3] = [
     ("Facts", "facts.json"),
-    ("Nvml", "nvml.json"),
+    ("GpuTable", "nvml.json"),
     ("Cuda", "cuda.json"),
 ];
 
@@ -96,7 +96,7 @@ fn generated() -> BTreeMap<String, Value> {
         ),
         (
             "nvml",
-            schema::<Nvml>("What NVML, the driver's management library, says"),
+            schema::<GpuTable>("What NVML, the driver's management library, says"),
         ),
         (
             "prune",

@@ -50,7 +50,7 @@ pub(crate) fn command(template: &str, gpus: &[String]) -> String {
 mod tests {
     use super::*;
     use crate::{Answer, examine, sick};
-    use gpusetup_nvidia::{Kernel, NvmlGpu, Recovery, Refused, RetiredPages, Slowdown};
+    use gpusetup_nvidia::{ClockLimit, GpuReading, Kernel, Recovery, Refused, RetiredPages};
     use gpusetup_text::ids::CheckId;
 
     fn address(n: u8) -> String {
@@ -59,14 +59,14 @@ mod tests {
 
     /// What doctor says of a host with so many GPUs that all changed: the cause and the commands of
     /// a check.
-    fn told(count: u8, id: CheckId, change: fn(&mut NvmlGpu)) -> (String, Vec<String>) {
+    fn told(count: u8, id: CheckId, change: fn(&mut GpuReading)) -> (String, Vec<String>) {
         let mut evidence = sick::sound();
         let Answer::Is(nvml) = &mut evidence.nvml else {
             panic!("the sound host's driver answers")
         };
         let one = nvml.gpus[0].clone();
         nvml.gpus = (0..count)
-            .map(|n| NvmlGpu {
+            .map(|n| GpuReading {
                 address: Some(address(n)),
                 ..one.clone()
             })
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_commands_are_for_every_gpu() {
-        type Change = fn(&mut NvmlGpu);
+        type Change = fn(&mut GpuReading);
         let resets: [(CheckId, Change); 6] = [
             (CheckId::GS904, |gpu| {
                 gpu.remapped_rows.as_mut().expect("it has them").pending = true
@@ -95,7 +95,7 @@ mod tests {
                     .address
                     .as_ref()
                     .map(|address| u64::from(address.as_bytes()[6]));
-                gpu.ecc.as_mut().expect("it has it").uncorrected = count;
+                gpu.ecc.as_mut().expect("it has it").volatile.uncorrected = count;
             }),
             (CheckId::GS904, |gpu| {
                 gpu.retired_pages = Some(RetiredPages {
@@ -141,7 +141,9 @@ mod tests {
                 );
             }
         }
-        let (cause, commands) = told(2, CheckId::GS904, |gpu| gpu.slowdown = vec![Slowdown::Heat]);
+        let (cause, commands) = told(2, CheckId::GS904, |gpu| {
+            gpu.clock_limits = Some(vec![ClockLimit::HardwareThermal]);
+        });
         assert!(
             cause.ends_with("are too hot and run at half speed or less") && commands.len() == 1,
             "{cause}"

@@ -2,11 +2,10 @@
 
 use gpusetup_database::compat::AddOn;
 use gpusetup_database::version::AddOnVersion;
-use gpusetup_gpus::patience;
-use gpusetup_gpus::why_silent;
+use gpusetup_gpus::{patience, read, why_silent};
 use gpusetup_host::{Facts, holders};
 use gpusetup_nvidia::{
-    Answer, Convolution, Cuda, Library, Nvml, NvmlGpu, Question, ask, ask_version, own,
+    Answer, Convolution, Cuda, GpuReading, GpuTable, Query, Question, ask, ask_version, own,
 };
 use gpusetup_system::{System, in_parallel};
 use std::collections::BTreeMap;
@@ -15,7 +14,7 @@ use std::time::Duration;
 /// The answers of a host's libraries.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Readings {
-    pub(crate) nvml: Answer<Nvml>,
+    pub(crate) nvml: Answer<GpuTable>,
     /// CUDA's driver library.
     pub(crate) cuda: Answer<Cuda>,
     /// The result of a small convolution with each cuDNN, by SONAME.
@@ -44,11 +43,10 @@ pub(crate) fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings
     if let Some(why) = why_silent(system, facts) {
         return Readings::nothing(&why, cudnn);
     }
-    let nvml = Question::new(Library::Nvml, [gpusetup_nvidia::NVML]).limit(patience(facts, 10));
-    let nvml = || ask::<Nvml>(own(), &nvml);
+    let nvml = || read(facts).and_then(|table| Ok(table.without_identities()));
     let (nvml, cuda) = std::thread::scope(|scope| {
         let nvml = in_parallel(scope, &nvml);
-        let cuda = Question::new(Library::Cuda, ["libcuda.so.1"]).limit(patience(facts, 30));
+        let cuda = Question::new(Query::Cuda, ["libcuda.so.1"]).limit(patience(facts, 30));
         let cuda: Answer<Cuda> = ask(own(), &cuda);
         (
             nvml.join()
@@ -64,13 +62,13 @@ pub(crate) fn told(system: &System, facts: &Facts, cudnn: &[String]) -> Readings
                 Answer::NotAsked("CUDA itself does not compute".to_owned()),
             );
         }
-        let question = Question::new(Library::Convolution, [soname, "libcuda.so.1"])
-            .limit(patience(facts, 60));
+        let question =
+            Question::new(Query::Convolution, [soname, "libcuda.so.1"]).limit(patience(facts, 60));
         (soname.clone(), ask(own(), &question))
     });
     let convolution = convolution.collect();
     let in_the_way =
-        matches!(&nvml, Answer::Is(nvml) if nvml.gpus.iter().any(NvmlGpu::awaits_reset));
+        matches!(&nvml, Answer::Is(nvml) if nvml.gpus.iter().any(GpuReading::awaits_reset));
     let holders = if in_the_way {
         holders(system).iter().map(ToString::to_string).collect()
     } else {

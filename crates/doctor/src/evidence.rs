@@ -50,7 +50,7 @@ use driver::{
 use gpusetup_database::compat::{AddOn, AddOnId, Database};
 use gpusetup_database::version::{AddOnVersion, CudaVersion};
 use gpusetup_host::{Block, Facts, add_left_out, container_host};
-use gpusetup_nvidia::{Answer, Convolution, Cuda, Nvml};
+use gpusetup_nvidia::{Answer, Convolution, Cuda, GpuTable};
 use gpusetup_resolve::{distribution, known_card};
 use gpusetup_system::{Ended, Output, Program, System, in_parallel};
 use loader::{cached, loader_directories, resolved};
@@ -192,7 +192,7 @@ pub struct Seen {
     pub machine: Option<MachineState>,
     /// NVML's answer.
     #[serde(default)]
-    pub nvml: Answer<Nvml>,
+    pub nvml: Answer<GpuTable>,
     /// The answer of CUDA's driver library.
     #[serde(default)]
     pub cuda: Answer<Cuda>,
@@ -297,9 +297,9 @@ pub fn gather(
             sources.ready.map(|of| {
                 cluster::cluster(
                     system,
-                    &facts,
                     database,
                     || LazyCell::force(&container_host),
+                    &programs.libraries.nvml,
                     of,
                 )
             })

@@ -26,7 +26,7 @@ pub(crate) use evidence::{
 pub use evidence::{
     BuiltFor, EvidenceSources, PythonEnvironment, Repository, Scheduler, Seen, gather,
 };
-pub use gpusetup_nvidia::{Answer, Cuda, Nvml};
+pub use gpusetup_nvidia::{Answer, Cuda, GpuTable};
 pub(crate) use kernel_log::{KernelEvent, LoggedGpu};
 pub use kernel_log::{LoggedSxid, LoggedXid, sxids, xids};
 pub use probe::Probe;
@@ -65,7 +65,7 @@ pub struct Report {
     /// The facts of the host that was examined.
     pub host: Facts,
     /// What NVML reported. None if it was not asked or did not answer.
-    pub nvml: Option<Nvml>,
+    pub nvml: Option<GpuTable>,
     /// What CUDA's driver library reported. None if it was not asked or did not answer.
     pub(crate) cuda: Option<Cuda>,
     /// Python environments with a framework or libraries of NVIDIA. None if they were not read.

@@ -13,7 +13,7 @@ use gpusetup_database::gpu_guide::{GpuField, GpuGuide, GpuRule, Judgement};
 use gpusetup_database::version::CudaVersion;
 use gpusetup_host::{Facts, MachineKind};
 use gpusetup_nvidia::{
-    Answer, GpuReading, GpuTable, Library, MigHost, NVML, Question, ask, has_stand_ins, own,
+    Answer, GpuReading, GpuTable, MigHost, NVML, Query, Question, ask, has_stand_ins, own,
 };
 use gpusetup_system::System;
 use gpusetup_text::text::made_visible;
@@ -139,7 +139,7 @@ pub fn patience(facts: &Facts, seconds: u64) -> Duration {
 pub fn read(facts: &Facts) -> Answer<GpuTable> {
     match ask::<GpuTable>(
         own(),
-        &Question::new(Library::GpuTable, [NVML]).limit(patience(facts, 10)),
+        &Question::new(Query::Nvml, [NVML]).limit(patience(facts, 10)),
     ) {
         Answer::Is(table) => Answer::Is(made_visible(table)),
         other => other,
@@ -150,7 +150,7 @@ pub fn read(facts: &Facts) -> Answer<GpuTable> {
 pub fn partitions() -> Answer<MigHost> {
     // Each GPU may have to be initialised first.
     let question =
-        Question::new(Library::Mig, [NVML]).limit(gpusetup_nvidia::limit(Duration::from_secs(120)));
+        Question::new(Query::Mig, [NVML]).limit(gpusetup_nvidia::limit(Duration::from_secs(120)));
     match ask::<MigHost>(own(), &question) {
         Answer::Is(host) => Answer::Is(made_visible(host)),
         other => other,

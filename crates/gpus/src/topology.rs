@@ -1,7 +1,7 @@
 //! How GPUs reach each other, processors and network adapters: NVML's answers, and the bus below
 //! /sys.
 
-use gpusetup_nvidia::{GpuReading, GpuTable, LinkEnd};
+use gpusetup_nvidia::{GpuReading, GpuTable, LinkEnd, TopologyLevel};
 use gpusetup_system::System;
 use serde::{Deserialize, Serialize};
 use std::path::{Component, Path};
@@ -90,29 +90,29 @@ pub(crate) fn connections(table: &GpuTable) -> Vec<Connection> {
     let mut all = Vec::new();
     for (to, other) in answering.clone() {
         for (from, gpu) in answering.clone().take_while(|(from, _)| *from < to) {
-            let mut ways = table.ways.iter();
-            let way = ways.find(|way| (way.from as usize, way.to as usize) == (from, to));
+            let mut pairs = table.ways.iter();
+            let pair = pairs.find(|pair| (pair.from as usize, pair.to as usize) == (from, to));
             all.push(Connection {
                 from,
                 to,
                 nvlinks: nvlinks_between(gpu, other),
-                pci: way.and_then(|way| of_word(&way.over)),
+                pci: pair.map(|pair| pair.over.into()),
             });
         }
     }
     all
 }
 
-/// NVML's words for its levels, as in [`gpusetup_nvidia::Way`].
-fn of_word(word: &str) -> Option<PciWay> {
-    Some(match word {
-        "board" | "switch" => PciWay::Pix,
-        "switches" => PciWay::Pxb,
-        "host-bridge" => PciWay::Phb,
-        "node" => PciWay::Node,
-        "system" => PciWay::Sys,
-        _ => return None,
-    })
+impl From<TopologyLevel> for PciWay {
+    fn from(level: TopologyLevel) -> Self {
+        match level {
+            TopologyLevel::Board | TopologyLevel::Switch => Self::Pix,
+            TopologyLevel::Switches => Self::Pxb,
+            TopologyLevel::HostBridge => Self::Phb,
+            TopologyLevel::Node => Self::Node,
+            TopologyLevel::System => Self::Sys,
+        }
+    }
 }
 
 /// NVLinks from one GPU to the other; on boards with NVSwitches, as many as both have to switches.

@@ -10,17 +10,13 @@ pub(crate) const CANNOT_ASK: u8 = 3;
 
 /// The question that a child asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Library {
-    /// The driver's management library: everything it reports about the GPUs.
+pub enum Query {
+    /// NVML: what it reports about the driver and every GPU.
     Nvml,
-    /// The same library: the table of GPUs.
-    GpuTable,
     /// NVML: a piece of a GPU's state, read or set. The arguments after the library are the GPU,
-    /// `read` or `set`, and the state. NVML: a piece of a GPU's state, read or set. The arguments
-    /// after the library are the GPU, `read` or `set`, and the state; or only a list of states,
-    /// which are read from every GPU.
+    /// `read` or `set`, and the state; or only a list of states, which are read from every GPU.
     Device,
-    /// The driver's management library: how the GPUs are partitioned (MIG).
+    /// NVML: how the GPUs are partitioned (MIG).
     Mig,
     /// CUDA's driver library: whether it starts, and computes on every GPU.
     Cuda,
@@ -32,22 +28,21 @@ pub enum Library {
 }
 
 /// Runs in the child: prints a library's answer. Returns the exit status.
-pub fn answer(about: Library, arguments: &[String]) -> u8 {
+pub fn answer(about: Query, arguments: &[String]) -> u8 {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match (about, arguments.as_slice()) {
-        (Library::Nvml, [library]) => say(&nvml::answer(library)),
-        (Library::GpuTable, [library]) => say(&nvml::read_table(library)),
-        (Library::Device, [library, states]) => {
+        (Query::Nvml, [library]) => say(&nvml::read_table(library)),
+        (Query::Device, [library, states]) => {
             nvml::surveyed(library, states).map_or(CANNOT_ASK, |readings| say(&readings))
         }
-        (Library::Device, [library, gpu, verb, state]) => {
+        (Query::Device, [library, gpu, verb, state]) => {
             nvml::state(library, gpu, verb, state).map_or(CANNOT_ASK, |reading| say(&reading))
         }
-        (Library::Mig, [library]) => say(&nvml::read_mig(library)),
-        (Library::Cuda, [library]) => say(&cuda::answer(library)),
-        (Library::AddOn, [library, function, form]) => version(library, function, form),
-        (Library::Convolution, [cudnn]) => say(&cudnn::convolution(cudnn, "libcuda.so.1")),
-        (Library::Convolution, [cudnn, cuda]) => say(&cudnn::convolution(cudnn, cuda)),
+        (Query::Mig, [library]) => say(&nvml::read_mig(library)),
+        (Query::Cuda, [library]) => say(&cuda::answer(library)),
+        (Query::AddOn, [library, function, form]) => version(library, function, form),
+        (Query::Convolution, [cudnn]) => say(&cudnn::convolution(cudnn, "libcuda.so.1")),
+        (Query::Convolution, [cudnn, cuda]) => say(&cudnn::convolution(cudnn, cuda)),
         _ => CANNOT_ASK,
     }
 }

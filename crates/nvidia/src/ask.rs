@@ -2,7 +2,7 @@
 //! it, so that a hang can be located. Its last line is the answer.
 
 use super::Answer;
-use super::answer::{CANNOT_ASK, Library};
+use super::answer::{CANNOT_ASK, Query};
 use super::calling::CALLING;
 use clap::ValueEnum;
 use gpusetup_database::compat::{AddOn, VersionCall};
@@ -18,7 +18,7 @@ pub const SUBCOMMAND: &str = "ask";
 /// A question, with the time limit for its answer.
 #[derive(Debug)]
 pub struct Question {
-    about: Library,
+    about: Query,
     /// The library and its arguments, see [`super::answer()`].
     arguments: Vec<String>,
     limit: Duration,
@@ -26,7 +26,7 @@ pub struct Question {
 
 impl Question {
     /// A question about the first of these libraries; the others are its dependencies.
-    pub fn new<S: AsRef<str>>(about: Library, libraries: impl IntoIterator<Item = S>) -> Self {
+    pub fn new<S: AsRef<str>>(about: Query, libraries: impl IntoIterator<Item = S>) -> Self {
         let arguments = libraries
             .into_iter()
             .map(|l| stand_in(l.as_ref()).unwrap_or_else(|| l.as_ref().to_owned()));
@@ -124,7 +124,7 @@ pub fn ask_version(
     ask::<Vec<u32>>(
         gpusetup,
         &Question {
-            about: Library::AddOn,
+            about: Query::AddOn,
             arguments,
             limit,
         },
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     fn hear(ended: Ended, text: &str) -> Answer<u32> {
-        let question = Question::new(Library::Cuda, ["libcuda.so.1"]).limit(Duration::from_secs(7));
+        let question = Question::new(Query::Cuda, ["libcuda.so.1"]).limit(Duration::from_secs(7));
         heard(
             &question,
             &Output {

@@ -17,20 +17,19 @@ mod cudnn;
 mod nvml;
 mod reset;
 
-pub use answer::{Library, answer};
+pub use answer::{Query, answer};
 pub use ask::{Question, SUBCOMMAND, ask, ask_version, has_stand_ins, limit, own};
 pub use cuda::{Cuda, CudaGpu, KERNEL, Kernel};
 pub use cudnn::Convolution;
 pub use nvml::table::{
-    Clock, ClockLimit, ClockReadings, EccReading, ErrorCounts, GpuProcess, GpuReading, GpuTable,
-    LinkEnd, MemoryReading, MigDevice, MigReading, MigShare, NvLink, PcieLink, PowerReading,
-    ProcessKind, Temperature, VgpuLicence, Virtualization,
+    Clock, ClockLimit, ClockReadings, ComputeMode, EccReading, ErrorCounts, Fabric, FabricState,
+    GpuPair, GpuProcess, GpuReading, GpuTable, LinkEnd, MemoryReading, MigDevice, MigReading,
+    MigShare, NvLink, PcieLink, PowerReading, ProcessKind, Recovery, RemappedRows, RetiredPages,
+    Temperature, TopologyLevel, VgpuLicence, Virtualization,
 };
-
 pub use nvml::{
-    Clocks, ComputeMode, DeviceReadings, DeviceState, Ecc, Fabric, FabricState, Mig, MigGpu,
-    MigHost, MigInstance, MigMode, MigPlace, MigProfileInfo, Nvml, NvmlGpu, Power, Reading,
-    Recovery, RemappedRows, RetiredPages, Slowdown, StateReading, codes, smi, survey,
+    Clocks, DeviceReadings, DeviceState, MigGpu, MigHost, MigInstance, MigMode, MigPlace,
+    MigProfileInfo, Reading, StateReading, codes, smi, survey,
 };
 
 pub use reset::reset;

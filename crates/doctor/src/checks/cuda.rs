@@ -6,7 +6,7 @@ use super::no_driver_of_its_own;
 use crate::{Answer, Case, KernelEvent, Verdict};
 use gpusetup_database::version::DriverVersion;
 use gpusetup_host::MachineKind;
-use gpusetup_nvidia::{ComputeMode, Convolution, Cuda, Kernel, Refused};
+use gpusetup_nvidia::{ComputeMode, Convolution, Cuda, GpuReading, Kernel, Refused};
 use gpusetup_text::ids::CheckId;
 
 /// CUDA starts, and a test kernel computes correct results on every GPU.
@@ -149,10 +149,11 @@ fn no_gpu(case: &Case, said: &str) -> Verdict {
         &[]
     };
     let verdict = if !gpus.is_empty()
-        && !gpus
-            .iter()
-            .any(|g| g.mig.is_none_or(|m| !m.enabled || m.instances > 0))
-    {
+        && !gpus.iter().any(|g| {
+            g.mig
+                .as_ref()
+                .is_none_or(|mig| !mig.enabled || !mig.devices.is_empty())
+        }) {
         Verdict::fail("MIG is on, but no GPU has a MIG instance (error 100)")
             .advise(
                 "create MIG instances, or switch MIG off",
@@ -223,7 +224,7 @@ fn busy(case: &Case, gpu: &str, at: Option<&str>) -> Verdict {
         .advise("set the default compute mode", [default])
         .caused_only_by(&[]),
         Some(ComputeMode::Exclusive) => {
-            let count = told.and_then(|g| g.processes).unwrap_or(0);
+            let count = told.and_then(GpuReading::compute_processes).unwrap_or(0);
             Verdict::warn(format!(
                 "another process uses {gpu}, in a mode for one process at a time (error 46)"
             ))

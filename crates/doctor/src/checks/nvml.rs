@@ -7,7 +7,9 @@ use crate::{Answer, BootLayouts, Case, Verdict, concerned};
 use gpusetup_database::gpu_guide::GpuRule;
 use gpusetup_gpus::guide;
 use gpusetup_host::MachineKind;
-use gpusetup_nvidia::{Fabric, FabricState, Nvml, NvmlGpu, Recovery, Refused, Slowdown, codes};
+use gpusetup_nvidia::{
+    ClockLimit, Fabric, FabricState, GpuReading, GpuTable, Recovery, Refused, codes,
+};
 use gpusetup_operation::{Operation, Service};
 use gpusetup_resolve::is_power9;
 use gpusetup_text::ids::CheckId;
@@ -152,7 +154,7 @@ fn is_fault(refused: &Refused) -> bool {
     )
 }
 
-fn answering(nvml: &Nvml) -> impl Iterator<Item = &NvmlGpu> {
+fn answering(nvml: &GpuTable) -> impl Iterator<Item = &GpuReading> {
     nvml.gpus.iter().filter(|g| g.refused.is_none())
 }
 
@@ -228,7 +230,7 @@ pub(crate) fn faults(case: &Case) -> Vec<Verdict> {
 }
 
 /// The GPUs that respond to NVML, or why there are none.
-fn gpus<'a>(case: &'a Case) -> Result<Vec<&'a NvmlGpu>, Verdict> {
+fn gpus<'a>(case: &'a Case) -> Result<Vec<&'a GpuReading>, Verdict> {
     match &case.seen.nvml {
         Answer::NotAsked(why) => Err(Verdict::skip(why.clone())),
         Answer::Failed(_) => Err(Verdict::skip("NVML does not respond")),
@@ -238,7 +240,7 @@ fn gpus<'a>(case: &'a Case) -> Result<Vec<&'a NvmlGpu>, Verdict> {
 }
 
 /// For all GPUs that a verdict concerns.
-fn reset(gpu: &NvmlGpu) -> String {
+fn reset(gpu: &GpuReading) -> String {
     let which = if gpu.address.is_some() {
         " -i {gpus}"
     } else {
@@ -269,14 +271,19 @@ pub(crate) fn health(case: &Case) -> Verdict {
     Verdict::worst(each.flatten()).unwrap_or_else(|| Verdict::skip("no GPU responds"))
 }
 
-fn well(gpu: &NvmlGpu) -> Verdict {
-    let heat = gpu.temperature.map(|t| format!("{t} C"));
-    let power = gpu
-        .power
-        .map(|p| format!("{} of {} W", p.draw / 1000, p.limit / 1000));
+fn well(gpu: &GpuReading) -> Verdict {
+    let heat = gpu.temperature.map(|t| format!("{} C", t.gpu_celsius));
+    let power = gpu.power.and_then(|p| {
+        let limit = p.limit_milliwatts?;
+        Some(format!(
+            "{} of {} W",
+            p.draw_milliwatts / 1000,
+            limit / 1000
+        ))
+    });
     let ecc = gpu
         .ecc
-        .map(|ecc| match (ecc.enabled, ecc.uncorrected_ever) {
+        .map(|ecc| match (ecc.enabled, ecc.aggregate.uncorrected) {
             (false, _) => "no error correction".to_owned(),
             (true, Some(count)) => format!("{count} uncorrected memory errors in its lifetime"),
             (true, None) => "error correction".to_owned(),
@@ -294,7 +301,7 @@ fn well(gpu: &NvmlGpu) -> Verdict {
     Verdict::pass().evidence(format!("{}: {}", gpu.shown(), all.join(", ")))
 }
 
-fn rows(gpu: &NvmlGpu) -> Option<Verdict> {
+fn rows(gpu: &GpuReading) -> Option<Verdict> {
     let rows = gpu.remapped_rows?;
     let at = gpu.shown();
     let evidence = format!(
@@ -326,7 +333,7 @@ fn rows(gpu: &NvmlGpu) -> Option<Verdict> {
     })
 }
 
-fn pages(gpu: &NvmlGpu) -> Option<Verdict> {
+fn pages(gpu: &GpuReading) -> Option<Verdict> {
     let pages = gpu.retired_pages?;
     let at = gpu.shown();
     let all = pages.single_bit + pages.double_bit;
@@ -363,8 +370,8 @@ fn pages(gpu: &NvmlGpu) -> Option<Verdict> {
     })
 }
 
-fn errors(gpu: &NvmlGpu) -> Option<Verdict> {
-    let count = gpu.ecc?.uncorrected.filter(|n| *n > 0)?;
+fn errors(gpu: &GpuReading) -> Option<Verdict> {
+    let count = gpu.ecc?.volatile.uncorrected.filter(|n| *n > 0)?;
     let at = gpu.shown();
     let cause = "the memory of {gpus} had uncorrectable errors since the driver was loaded";
     Some(
@@ -380,7 +387,7 @@ fn errors(gpu: &NvmlGpu) -> Option<Verdict> {
 
 /// Whether the ECC mode was changed: <https://docs.nvidia.com/deploy/nvidia-smi/> says that this
 /// takes a reboot.
-fn switched(gpu: &NvmlGpu) -> Option<Verdict> {
+fn switched(gpu: &GpuReading) -> Option<Verdict> {
     let ecc = gpu.ecc.filter(|ecc| ecc.enabled != ecc.pending)?;
     let at = gpu.shown();
     let cause = format!(
@@ -398,7 +405,7 @@ fn switched(gpu: &NvmlGpu) -> Option<Verdict> {
     ))
 }
 
-fn recovery(gpu: &NvmlGpu) -> Option<Verdict> {
+fn recovery(gpu: &GpuReading) -> Option<Verdict> {
     let at = gpu.shown();
     let (what, commands) = match gpu.recovery? {
         Recovery::None => return None,
@@ -423,36 +430,39 @@ fn recovery(gpu: &NvmlGpu) -> Option<Verdict> {
     )
 }
 
-fn slowed(gpu: &NvmlGpu) -> Option<Verdict> {
+/// The reasons for lower clocks that indicate a problem, worst first. The hardware's general
+/// slowdown is none: it is also reported while clocks change.
+const SICK_LIMITS: [ClockLimit; 3] = [
+    ClockLimit::PowerBrake,
+    ClockLimit::HardwareThermal,
+    ClockLimit::SoftwareThermal,
+];
+
+fn slowed(gpu: &GpuReading) -> Option<Verdict> {
     let at = gpu.shown();
-    let heat = gpu
-        .temperature
-        .map(|t| format!(", {t} C"))
-        .unwrap_or_default();
-    let (cause, text) = match gpu
-        .slowdown
-        .iter()
-        .find(|s| **s == Slowdown::PowerBrake)
-        .or(gpu.slowdown.first())?
-    {
-        Slowdown::PowerBrake => (
+    let limits = gpu.clock_limits.as_deref()?;
+    let (cause, text) = match SICK_LIMITS.iter().find(|limit| limits.contains(limit))? {
+        ClockLimit::PowerBrake => (
             "the power supply throttles {gpus}",
             "check the host's power supplies and cables",
         ),
-        Slowdown::Heat => (
+        ClockLimit::HardwareThermal => (
             "{gpus} {is|are} too hot and {runs|run} at half speed or less",
             "check fans and airflow",
         ),
-        Slowdown::Warmth => (
+        _ => (
             "{gpus} {is|are} above the target temperature and throttled",
             "check fans and airflow",
         ),
     };
-    let evidence = format!("{at}: slowdown: {:?}{heat}", gpu.slowdown);
+    let heat = gpu
+        .temperature
+        .map(|t| format!(", {} C", t.gpu_celsius))
+        .unwrap_or_default();
     Some(
         Verdict::warn(cause)
             .of_gpu(at)
-            .evidence(evidence)
+            .evidence(format!("{at}: clocks limited by {limits:?}{heat}"))
             .advise(text, ["nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER"]),
     )
 }
@@ -461,7 +471,7 @@ fn on_or_off(on: bool) -> &'static str {
     if on { "on" } else { "off" }
 }
 
-fn is_of_data_center(case: &Case, gpu: &NvmlGpu) -> bool {
+fn is_of_data_center(case: &Case, gpu: &GpuReading) -> bool {
     let mut known = case.seen.facts.gpus.iter().zip(&case.cards);
     let card = known.find(|(g, _)| Some(&g.address) == gpu.address.as_ref());
     card.is_some_and(|(_, card)| card.as_ref().is_ok_and(|c| c.data_center))
@@ -477,7 +487,7 @@ pub(crate) fn persistence(case: &Case) -> Verdict {
     if no_driver_of_its_own(case).is_some() {
         return Verdict::skip("this system does not manage the driver");
     }
-    if gpus.iter().any(|g| g.display == Some(true)) {
+    if gpus.iter().any(|g| g.has_display()) {
         return Verdict::skip("a display is attached, which keeps the GPU initialised");
     }
     let each = gpus.into_iter().filter(|gpu| is_of_data_center(case, gpu)).filter_map(|gpu| {
@@ -516,9 +526,9 @@ pub(crate) fn mig(case: &Case) -> Verdict {
         Ok(gpus) => gpus,
         Err(skip) => return skip,
     };
-    let each = gpus.into_iter().filter_map(|gpu| Some((gpu, gpu.mig?))).map(|(gpu, mig)| {
+    let each = gpus.into_iter().filter_map(|gpu| Some((gpu, gpu.mig.as_ref()?))).map(|(gpu, mig)| {
         let at = gpu.shown();
-        let evidence = format!("{at}: MIG {}, {} instances", on_or_off(mig.enabled), mig.instances);
+        let evidence = format!("{at}: MIG {}, {} instances", on_or_off(mig.enabled), mig.devices.len());
         if mig.enabled == mig.pending {
             return Verdict::pass().evidence(evidence);
         }

@@ -4,9 +4,8 @@
 use super::{Answer, ask, ask_or, names, text};
 use gpusetup_database::compat::{Database, Engine};
 use gpusetup_gpus::cluster;
-use gpusetup_gpus::{patience, why_silent};
-use gpusetup_host::{ContainerHost, Facts, GpuAccess, InstalledEngine, form_of, runtimes_by_file};
-use gpusetup_nvidia::{GpuTable, Library, Question, own};
+use gpusetup_host::{ContainerHost, GpuAccess, InstalledEngine, form_of, runtimes_by_file};
+use gpusetup_nvidia::GpuTable;
 use gpusetup_system::System;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -116,14 +115,14 @@ pub struct Slurm {
 /// Kubernetes.
 pub(crate) fn cluster<'h>(
     system: &System,
-    facts: &Facts,
     database: &Database,
     host: impl FnOnce() -> &'h ContainerHost,
+    nvml: &Answer<GpuTable>,
     scheduler: Scheduler,
 ) -> Cluster {
     match scheduler {
         Scheduler::Kubernetes => Cluster::Kubernetes(kubernetes(system, database, host())),
-        Scheduler::Slurm => Cluster::Slurm(slurm(system, facts)),
+        Scheduler::Slurm => Cluster::Slurm(slurm(system, nvml)),
     }
 }
 
@@ -258,7 +257,7 @@ fn names_of_classes(json: &str) -> Option<BTreeSet<String>> {
     )
 }
 
-fn slurm(system: &System, facts: &Facts) -> Slurm {
+fn slurm(system: &System, nvml: &Answer<GpuTable>) -> Slurm {
     if !has(system, "slurmd") {
         return Slurm::default();
     }
@@ -275,7 +274,7 @@ fn slurm(system: &System, facts: &Facts) -> Slurm {
     Slurm {
         has_slurmd: true,
         known,
-        devices: devices(system, facts),
+        devices: devices(system, nvml),
         constrains: folder
             .as_ref()
             .map(|_| ["yes", "true", "1"].contains(&constrains.to_ascii_lowercase().as_str())),
@@ -338,13 +337,8 @@ fn complaint(text: &str) -> Option<&str> {
 }
 
 /// The device files of the driver's GPUs.
-fn devices(system: &System, facts: &Facts) -> Answer<BTreeSet<String>> {
-    if let Some(why) = why_silent(system, facts) {
-        return Answer::NotAsked(why);
-    }
-    let question =
-        Question::new(Library::GpuTable, [gpusetup_nvidia::NVML]).limit(patience(facts, 10));
-    gpusetup_nvidia::ask::<GpuTable>(own(), &question).and_then(|table| {
+fn devices(system: &System, nvml: &Answer<GpuTable>) -> Answer<BTreeSet<String>> {
+    nvml.clone().and_then(|table| {
         let lines = cluster::gres(system, &table)?;
         Ok(lines.iter().flat_map(|line| line.files()).collect())
     })

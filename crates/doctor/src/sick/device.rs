@@ -6,24 +6,21 @@ use crate::kernel_log;
 use gpusetup_nvidia::*;
 
 /// An A100 in good health.
-pub(crate) fn nvml() -> Nvml {
-    let gpu = NvmlGpu {
+pub(crate) fn nvml() -> GpuTable {
+    let gpu = GpuReading {
         address: Some("0000:17:00.0".into()),
         name: Some("NVIDIA A100-SXM4-40GB".into()),
         persistence: Some(true),
-        display: Some(false),
+        display_attached: Some(false),
+        display_active: Some(false),
         compute_mode: Some(ComputeMode::Default),
-        processes: Some(0),
-        mig: Some(Mig {
-            enabled: false,
-            pending: false,
-            instances: 0,
-        }),
-        ecc: Some(Ecc {
+        processes: Some(Vec::new()),
+        mig: Some(mig_reading(false, false, 0)),
+        ecc: Some(EccReading {
             enabled: true,
             pending: true,
-            uncorrected: Some(0),
-            uncorrected_ever: Some(0),
+            volatile: uncorrected(0),
+            aggregate: uncorrected(0),
         }),
         remapped_rows: Some(RemappedRows {
             corrected: 0,
@@ -32,19 +29,52 @@ pub(crate) fn nvml() -> Nvml {
             failed: false,
         }),
         recovery: Some(Recovery::None),
-        temperature: Some(31),
-        power: Some(Power {
-            draw: 43_000,
-            limit: 400_000,
+        temperature: Some(Temperature {
+            gpu_celsius: 31,
+            memory_celsius: None,
+            highest_operating_celsius: None,
+            highest_memory_celsius: None,
+            slowdown_celsius: None,
+            shutdown_celsius: None,
+            margin_celsius: None,
         }),
-        ..NvmlGpu::default()
+        power: Some(PowerReading {
+            draw_milliwatts: 43_000,
+            limit_milliwatts: Some(400_000),
+            default_limit_milliwatts: None,
+            lowest_limit_milliwatts: None,
+            highest_limit_milliwatts: None,
+        }),
+        ..GpuReading::default()
     };
-    Nvml {
+    GpuTable {
         driver: Some("580.95.05".into()),
-        library: Some("13.580.95.05".into()),
         cuda: "13.0".parse().ok(),
         gpus: vec![gpu],
-        ..Nvml::default()
+        ..GpuTable::default()
+    }
+}
+
+fn uncorrected(count: u64) -> ErrorCounts {
+    ErrorCounts {
+        corrected: None,
+        uncorrected: Some(count),
+    }
+}
+
+fn mig_reading(enabled: bool, pending: bool, devices: usize) -> MigReading {
+    let device = MigDevice {
+        name: None,
+        uuid: None,
+        gpu_instance: None,
+        compute_instance: None,
+        memory: None,
+        share: None,
+    };
+    MigReading {
+        enabled,
+        pending,
+        devices: vec![device; devices],
     }
 }
 
@@ -65,7 +95,7 @@ pub(crate) fn cuda() -> Cuda {
 }
 
 /// What NVML says is changed.
-pub(crate) fn told(change: impl FnOnce(&mut Nvml)) -> impl FnOnce(&mut Seen) {
+pub(crate) fn told(change: impl FnOnce(&mut GpuTable)) -> impl FnOnce(&mut Seen) {
     move |e| {
         let Answer::Is(nvml) = &mut e.nvml else {
             panic!("the sound host's driver answers")
@@ -75,7 +105,7 @@ pub(crate) fn told(change: impl FnOnce(&mut Nvml)) -> impl FnOnce(&mut Seen) {
 }
 
 /// What NVML says of the one GPU is changed.
-fn of_gpu(change: impl FnOnce(&mut NvmlGpu)) -> impl FnOnce(&mut Seen) {
+fn of_gpu(change: impl FnOnce(&mut GpuReading)) -> impl FnOnce(&mut Seen) {
     told(|nvml| change(&mut nvml.gpus[0]))
 }
 
@@ -337,24 +367,27 @@ fn memory_heat_and_power() {
     assert_eq!(found(pages(59, false)), ["GS904 fail"]);
     let errors = |now, ever| {
         of_gpu(move |g| {
-            g.ecc = Some(Ecc {
+            g.ecc = Some(EccReading {
                 enabled: true,
                 pending: true,
-                uncorrected: Some(now),
-                uncorrected_ever: Some(ever),
+                volatile: uncorrected(now),
+                aggregate: uncorrected(ever),
             })
         })
     };
     assert_eq!(found(errors(0, 7)), [""; 0], "long ago");
     assert_eq!(found(errors(1, 7)), ["GS904 warn"]);
     assert_eq!(
-        found(of_gpu(|g| g.slowdown = vec![Slowdown::Warmth])),
+        found(of_gpu(
+            |g| g.clock_limits = Some(vec![ClockLimit::SoftwareThermal])
+        )),
         ["GS904 warn"]
     );
     assert_eq!(
-        found(of_gpu(
-            |g| g.slowdown = vec![Slowdown::Heat, Slowdown::PowerBrake]
-        )),
+        found(of_gpu(|g| g.clock_limits = Some(vec![
+            ClockLimit::HardwareThermal,
+            ClockLimit::PowerBrake
+        ]))),
         ["GS904 warn"]
     );
     assert_eq!(
@@ -375,11 +408,11 @@ fn memory_heat_and_power() {
 
 #[test]
 fn a_driver_that_drops_its_gpus() {
-    let off = |g: &mut NvmlGpu| g.persistence = Some(false);
+    let off = |g: &mut GpuReading| g.persistence = Some(false);
     assert_eq!(found(of_gpu(off)), ["GS905 warn"]);
     let shown = of_gpu(|g| {
         off(g);
-        g.display = Some(true);
+        g.display_attached = Some(true);
     });
     assert_eq!(found(shown), [""; 0], "a screen keeps it up");
     let geforce = |e: &mut Seen| {
@@ -423,13 +456,7 @@ fn a_driver_that_drops_its_gpus() {
 #[test]
 fn a_gpu_that_is_to_be_divided() {
     let mig = |enabled, pending, instances| {
-        of_gpu(move |g| {
-            g.mig = Some(Mig {
-                enabled,
-                pending,
-                instances,
-            })
-        })
+        of_gpu(move |g| g.mig = Some(mig_reading(enabled, pending, instances)))
     };
     assert_eq!(found(mig(true, true, 2)), [""; 0]);
     let waits = finding(CheckId::GS802, |e| {
@@ -614,7 +641,17 @@ fn a_kernel_that_does_not_run_or_is_wrong() {
     assert_eq!(found(unlaunched(2)), [""; 0], "somebody computes there");
     let exclusive = |e: &mut Seen| {
         unlaunched(46)(e);
-        of_gpu(|g| (g.compute_mode, g.processes) = (Some(ComputeMode::Exclusive), Some(1)))(e);
+        of_gpu(|g| {
+            g.compute_mode = Some(ComputeMode::Exclusive);
+            g.processes = Some(vec![GpuProcess {
+                pid: 812,
+                name: None,
+                kind: ProcessKind::Compute,
+                memory_bytes: None,
+                gpu_instance: None,
+                compute_instance: None,
+            }]);
+        })(e);
     };
     assert_eq!(found(exclusive), ["GS505 warn"]);
     let prohibited = |e: &mut Seen| {

@@ -126,6 +126,5 @@ functions! {
     nvmlSystemGetConfComputeSettings(*mut nvmlSystemConfComputeSettings_t);
     nvmlSystemGetCudaDriverVersion_v2(*mut c_int);
     nvmlSystemGetDriverVersion(*mut c_char, c_uint);
-    nvmlSystemGetNVMLVersion(*mut c_char, c_uint);
     nvmlSystemGetProcessName(c_uint, *mut c_char, c_uint);
 }

@@ -6,24 +6,15 @@ pub(super) use measures::{Field, ProcessEntry, Threshold};
 
 use super::functions::Functions;
 use libloading::Error as LoadingError;
-use nvml_wrapper_sys::bindings::field_id::NVML_FI_DEV_GET_GPU_RECOVERY_ACTION;
 use nvml_wrapper_sys::bindings::{
     NVML_CC_ACCEPTING_CLIENT_REQUESTS_TRUE, NVML_CC_SYSTEM_FEATURE_ENABLED,
-    NVML_DEVICE_NAME_V2_BUFFER_SIZE, NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE,
-    NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE, nvmlClocksThrottleReasonHwPowerBrakeSlowdown,
-    nvmlClocksThrottleReasonHwThermalSlowdown, nvmlClocksThrottleReasonSwThermalSlowdown,
-    nvmlDevice_t, nvmlDeviceAttributes_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlPciInfo_t,
-    nvmlReturn_t, nvmlSystemConfComputeSettings_t, nvmlSystemConfComputeSettings_v1_t,
+    NVML_DEVICE_NAME_V2_BUFFER_SIZE, NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE, nvmlDevice_t,
+    nvmlDeviceAttributes_t, nvmlFieldValue_t, nvmlGpuFabricInfo_t, nvmlPciInfo_t, nvmlReturn_t,
+    nvmlSystemConfComputeSettings_t, nvmlSystemConfComputeSettings_v1_t,
 };
 use std::ffi::{CStr, c_char};
 use std::mem::{MaybeUninit, forget};
 use std::ptr;
-
-/// Hardware thermal slowdown, software thermal slowdown and power brake, as bits of
-/// [`Device::slowdown`].
-pub(super) const HEAT: u64 = nvmlClocksThrottleReasonHwThermalSlowdown as u64;
-pub(super) const WARMTH: u64 = nvmlClocksThrottleReasonSwThermalSlowdown as u64;
-pub(super) const POWER_BRAKE: u64 = nvmlClocksThrottleReasonHwPowerBrakeSlowdown as u64;
 
 const SUCCESS: u32 = 0;
 const INSUFFICIENT_SIZE: u32 = 7;
@@ -164,15 +155,6 @@ impl Library {
         )
     }
 
-    /// The version of the library itself.
-    pub(crate) fn version(&self) -> Result<String, NvmlError> {
-        const LENGTH: u32 = NVML_SYSTEM_NVML_VERSION_BUFFER_SIZE;
-        // SAFETY: the buffer has the length that is passed.
-        text(&self.0.nvmlSystemGetNVMLVersion, LENGTH, |f, text| unsafe {
-            f(text, LENGTH)
-        })
-    }
-
     /// The newest CUDA that the driver supports natively: 12040 is 12.4.
     pub(crate) fn cuda(&self) -> Result<i32, NvmlError> {
         // SAFETY: the number outlives the call.
@@ -299,15 +281,6 @@ impl Device<'_> {
         self.get(&self.library.0.nvmlDeviceGetComputeMode, 0)
     }
 
-    /// The number of processes that compute on it.
-    pub(crate) fn processes(&self) -> Result<usize, NvmlError> {
-        // SAFETY: the handle is the library's own, and nothing is written to an empty buffer.
-        counted(
-            &self.library.0.nvmlDeviceGetComputeRunningProcesses_v3,
-            |f, count| unsafe { f(self.handle, count, ptr::null_mut()) },
-        )
-    }
-
     /// Whether MIG is on, and whether it will be after the next reset.
     pub(crate) fn mig(&self) -> Result<(bool, bool), NvmlError> {
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
@@ -324,17 +297,6 @@ impl Device<'_> {
         self.get(&self.library.0.nvmlDeviceGetMaxMigDeviceCount, 0)
     }
 
-    /// Whether it has a MIG instance with this index.
-    pub(crate) fn instance(&self, index: u32) -> Result<(), NvmlError> {
-        // SAFETY: the handle is the library's own, and the output handle outlives the call.
-        asked(
-            &self.library.0.nvmlDeviceGetMigDeviceHandleByIndex,
-            ptr::null_mut(),
-            |f, to| unsafe { f(self.handle, index, to) },
-        )
-        .map(|_| ())
-    }
-
     /// Whether error correction is on, and whether it will be after the next reset.
     pub(crate) fn ecc(&self) -> Result<(bool, bool), NvmlError> {
         // SAFETY: the handle is the library's own, and the numbers outlive the call.
@@ -344,17 +306,6 @@ impl Device<'_> {
             |f, (now, then)| unsafe { f(self.handle, now, then) },
         )?;
         Ok((now != 0, then != 0))
-    }
-
-    /// Uncorrectable errors of its memory, since the driver was loaded or in its lifetime.
-    pub(crate) fn uncorrected(&self, ever: bool) -> Result<u64, NvmlError> {
-        const UNCORRECTED: u32 = 1;
-        // SAFETY: the handle is the library's own, and the number outlives the call.
-        asked(
-            &self.library.0.nvmlDeviceGetTotalEccErrors,
-            0,
-            |f, count| unsafe { f(self.handle, UNCORRECTED, u32::from(ever), count) },
-        )
     }
 
     /// Remapped rows of memory: for correctable errors, for uncorrectable errors, whether more
@@ -392,28 +343,6 @@ impl Device<'_> {
                 )
             },
         )
-    }
-
-    /// The recovery action that the driver requests, as NVML's number. None if this driver does not
-    /// report it.
-    pub(crate) fn recovery(&self) -> Result<Option<u32>, NvmlError> {
-        const UNSIGNED_INT: u32 = 1;
-        let field = nvmlFieldValue_t {
-            fieldId: NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
-            ..zeroed()
-        };
-        // SAFETY: the handle is the library's own, and the one field outlives the call.
-        let field = asked(
-            &self.library.0.nvmlDeviceGetFieldValues,
-            field,
-            |f, to| unsafe { f(self.handle, 1, to) },
-        )?;
-        match (field.nvmlReturn, field.valueType) {
-            // SAFETY: the type field says which member of the union is valid.
-            (SUCCESS, UNSIGNED_INT) => Ok(Some(unsafe { field.value.uiVal })),
-            (SUCCESS, _) => Ok(None),
-            (code, _) => Err(NvmlError::Refused(code)),
-        }
     }
 
     /// The reasons for throttling, as bits.
@@ -460,8 +389,8 @@ impl Device<'_> {
         Ok(state != 0)
     }
 
-    /// The connection between it and another GPU, as NVML's number.
-    pub(crate) fn way_to(&self, other: &Self) -> Result<u32, NvmlError> {
+    /// What it and another GPU have in common, as NVML's number.
+    pub(crate) fn common_ancestor(&self, other: &Self) -> Result<u32, NvmlError> {
         // SAFETY: the handles are the library's own, and the number outlives the call.
         asked(
             &self.library.0.nvmlDeviceGetTopologyCommonAncestor,

@@ -1,13 +1,14 @@
-//! Reads the table of GPUs from NVML, each GPU once. Calls that take long or disturb a GPU are left
-//! out: measuring PCIe throughput (20 ms a call), listing supported clocks, validating the infoROM.
+//! Reads the GPUs from NVML, each once. Calls that take long or disturb a GPU are left out: measuring
+//! PCIe throughput (20 ms a call), listing supported clocks, validating the infoROM.
 
 use super::library::{Device, Field, Library, NvmlError, ProcessEntry, Threshold};
 use super::table::{
-    Absent, Clock, ClockLimit, ClockReadings, EccReading, ErrorCounts, GpuProcess, GpuReading,
-    GpuTable, LinkEnd, MemoryReading, MigDevice, MigReading, MigShare, NvLink, PcieLink,
-    PowerReading, ProcessKind, Temperature, Utilization, VgpuLicence, Virtualization,
+    Absent, Clock, ClockLimit, ClockReadings, EccReading, ErrorCounts, Fabric, FabricState,
+    GpuPair, GpuProcess, GpuReading, GpuTable, LinkEnd, MemoryReading, MigDevice, MigReading,
+    MigShare, NvLink, PcieLink, PowerReading, ProcessKind, Recovery, RemappedRows, RetiredPages,
+    Temperature, TopologyLevel, Utilization, VgpuLicence, Virtualization,
 };
-use super::{asked, compute_mode, fabric, is_fault, opened, recovery_of, remapped_rows, ways};
+use super::{asked, compute_mode, is_fault, opened};
 use crate::calling::calling;
 use crate::{Refused, cuda_version};
 use gpusetup_database::gpu_guide::GpuField;
@@ -78,7 +79,7 @@ pub(crate) fn table(library: &str) -> GpuTable {
             },
         })
         .collect();
-    table.ways = ways(&devices);
+    table.ways = pairs(&devices);
     table
 }
 
@@ -278,7 +279,7 @@ fn identity(q: &mut Questions<'_>) -> GpuReading {
 /// What is asked with one call of `nvmlDeviceGetFieldValues`.
 #[derive(Default)]
 struct Fields {
-    recovery: Option<super::Recovery>,
+    recovery: Option<Recovery>,
     memory_celsius: Option<u32>,
 }
 
@@ -465,14 +466,14 @@ fn ecc(q: &mut Questions<'_>) -> Option<EccReading> {
     })
 }
 
-fn retired_pages(q: &mut Questions<'_>) -> Option<super::RetiredPages> {
+fn retired_pages(q: &mut Questions<'_>) -> Option<RetiredPages> {
     let ask = "nvmlDeviceGetRetiredPagesPendingStatus";
     let pending = q.ask(GpuField::RetiredPages, ask, Device::awaits_retirement)?;
     let [single_bit, double_bit] = [false, true].map(|double| {
         q.detail("nvmlDeviceGetRetiredPages_v2", |d| d.retired_pages(double))
             .unwrap_or(0)
     });
-    Some(super::RetiredPages {
+    Some(RetiredPages {
         single_bit,
         double_bit,
         pending,
@@ -561,11 +562,7 @@ fn pcie(q: &mut Questions<'_>) -> Option<PcieLink> {
 
 /// None if the GPU has no NVLinks.
 fn nvlinks(q: &mut Questions<'_>) -> Option<Vec<NvLink>> {
-    let states = q.ask(
-        GpuField::NvLinks,
-        "nvmlDeviceGetNvLinkState",
-        super::link_states,
-    )?;
+    let states = q.ask(GpuField::NvLinks, "nvmlDeviceGetNvLinkState", link_states)?;
     let count = u32::try_from(states.len()).unwrap_or(0);
     let wanted: Vec<_> = (0..count)
         .map(|link| Field {
@@ -633,4 +630,79 @@ fn licence(device: &Device<'_>) -> Result<Option<VgpuLicence>, NvmlError> {
             .ends
             .map(|(year, month, day)| format!("{year:04}-{month:02}-{day:02}")),
     }))
+}
+
+/// The connections between GPUs, each pair once.
+fn pairs(devices: &[Result<Device<'_>, Refused>]) -> Vec<GpuPair> {
+    let mut pairs = Vec::new();
+    for (to, device) in (0..).zip(devices) {
+        for (from, other) in (0..to).zip(devices) {
+            if let (Ok(device), Ok(other)) = (device, other) {
+                let level = topology_level(other, device);
+                pairs.extend(level.map(|over| GpuPair { from, to, over }));
+            }
+        }
+    }
+    pairs
+}
+
+/// <https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html>,
+/// `nvmlGpuTopologyLevel_t`.
+fn topology_level(from: &Device, to: &Device) -> Option<TopologyLevel> {
+    calling("nvmlDeviceGetTopologyCommonAncestor");
+    match from.common_ancestor(to).ok()? {
+        0 => Some(TopologyLevel::Board),
+        10 => Some(TopologyLevel::Switch),
+        20 => Some(TopologyLevel::Switches),
+        30 => Some(TopologyLevel::HostBridge),
+        40 => Some(TopologyLevel::Node),
+        50 => Some(TopologyLevel::System),
+        _ => None,
+    }
+}
+
+fn remapped_rows(device: &Device) -> Result<RemappedRows, NvmlError> {
+    let [corrected, uncorrected, pending, failed] = device.remapped_rows()?;
+    Ok(RemappedRows {
+        corrected,
+        uncorrected,
+        pending: pending != 0,
+        failed: failed != 0,
+    })
+}
+
+/// <https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html>;
+/// older drivers lack it.
+fn recovery_of(action: u32) -> Option<Recovery> {
+    match action {
+        0 => Some(Recovery::None),
+        1 => Some(Recovery::Reset),
+        2 => Some(Recovery::Reboot),
+        3 => Some(Recovery::DrainP2p),
+        4 => Some(Recovery::DrainAndReset),
+        _ => None,
+    }
+}
+
+/// None if the GPU belongs to no fabric.
+fn fabric(device: &Device) -> Result<Option<Fabric>, NvmlError> {
+    let (state, status) = device.fabric()?;
+    let state = match state {
+        1 => FabricState::NotStarted,
+        2 => FabricState::InProgress,
+        3 => FabricState::Completed,
+        _ => return Ok(None),
+    };
+    Ok(Some(Fabric { state, status }))
+}
+
+/// Which NVLinks are up, by number. An error if the GPU has none.
+fn link_states(device: &Device) -> Result<Vec<bool>, NvmlError> {
+    /// More than any GPU has so far; NVML refuses numbers that are too large.
+    const MAX_NVLINKS: u32 = 36;
+    let first = device.is_linked(0)?;
+    Ok([first]
+        .into_iter()
+        .chain((1..MAX_NVLINKS).map_while(|link| device.is_linked(link).ok()))
+        .collect())
 }

@@ -114,7 +114,7 @@ impl DeviceState {
             Ok(state) => state,
             Err(e) => return Answer::NotAsked(e.to_string()),
         };
-        let question = Question::new(crate::Library::Device, [crate::NVML]);
+        let question = Question::new(crate::Query::Device, [crate::NVML]);
         ask(
             own(),
             &question

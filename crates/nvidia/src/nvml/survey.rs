@@ -64,7 +64,7 @@ pub fn survey(states: &[DeviceState]) -> Answer<Result<Vec<DeviceReadings>, Refu
     let Ok(states) = serde_json::to_string(states) else {
         return Answer::default();
     };
-    let question = Question::new(crate::Library::Device, ["libnvidia-ml.so.1"]);
+    let question = Question::new(crate::Query::Device, ["libnvidia-ml.so.1"]);
     ask(own(), &question.with([states]).limit(limit(LIMIT)))
 }
 

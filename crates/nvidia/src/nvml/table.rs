@@ -1,13 +1,12 @@
-//! What NVML tells of a GPU for the table of `facts --gpus`. Every quantity has its unit in its
-//! name.
+//! What NVML reports on the driver and on each GPU. Every quantity has its unit in its name. Features
+//! that a GPU lacks are left out; a GPU that does not respond has the library's reason.
 
-use super::{ComputeMode, Fabric, Recovery, RemappedRows, RetiredPages, Way};
 use crate::Refused;
 use gpusetup_database::gpu_guide::GpuField;
 use gpusetup_database::version::{ComputeCapability, CudaVersion};
 use serde::{Deserialize, Serialize};
 
-/// NVML's answers for the table.
+/// NVML's report.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(
     feature = "schemas",
@@ -30,7 +29,7 @@ pub struct GpuTable {
     /// The GPUs, in NVML's order.
     pub gpus: Vec<GpuReading>,
     /// The PCI connection between GPUs, each pair once.
-    pub ways: Vec<Way>,
+    pub ways: Vec<GpuPair>,
 }
 
 /// NVML's answers for one GPU.
@@ -480,9 +479,175 @@ pub struct VgpuLicence {
     pub ends: Option<String>,
 }
 
+/// The compute mode: which processes a GPU accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ComputeMode {
+    /// Any number of processes.
+    Default,
+    /// One process at a time.
+    Exclusive,
+    /// No process.
+    Prohibited,
+}
+
+/// Rows of memory that spare rows replace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
+pub struct RemappedRows {
+    /// Rows remapped for correctable errors.
+    pub corrected: u32,
+    /// Rows remapped for uncorrectable errors.
+    pub uncorrected: u32,
+    /// More rows will be remapped after the next reset.
+    pub pending: bool,
+    /// A row could not be remapped: no spare row was left.
+    pub failed: bool,
+}
+
+/// Pages of memory that are no longer used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
+pub struct RetiredPages {
+    /// Pages retired for several single-bit errors.
+    pub single_bit: usize,
+    /// Pages retired for a double-bit error.
+    pub double_bit: usize,
+    /// More pages will be retired when the driver is loaded again.
+    pub pending: bool,
+}
+
+/// The recovery action that the driver requests for a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Recovery {
+    /// No action.
+    None,
+    /// Reset the GPU.
+    Reset,
+    /// Reboot the host.
+    Reboot,
+    /// Stop peer-to-peer work with other GPUs, then reset it.
+    DrainP2p,
+    /// Give it no new work, and reset it when it is idle.
+    DrainAndReset,
+}
+
+/// A GPU's state in an NVLink fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
+pub struct Fabric {
+    /// The state of its registration.
+    pub state: FabricState,
+    /// NVML's error code; 0 is success. Valid only in state `Completed`.
+    pub status: u32,
+}
+
+/// The state of a GPU's registration in its fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum FabricState {
+    /// The registration has not started.
+    NotStarted,
+    /// The registration is in progress.
+    InProgress,
+    /// The registration succeeded or failed.
+    Completed,
+}
+
+/// The PCI connection between two GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(deny_unknown_fields)
+)]
+pub struct GpuPair {
+    /// One GPU, by its index in the list of GPUs.
+    pub from: u32,
+    /// The other GPU, by its index in the list.
+    pub to: u32,
+    /// What connects them.
+    pub over: TopologyLevel,
+}
+
+/// The nearest thing that two GPUs have in common, as NVML distinguishes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum TopologyLevel {
+    /// A board with several GPUs.
+    Board,
+    /// One PCI switch.
+    Switch,
+    /// Several PCI switches.
+    Switches,
+    /// A PCI host bridge.
+    HostBridge,
+    /// A NUMA node.
+    Node,
+    /// The system.
+    System,
+}
+
+impl GpuTable {
+    /// Without what tells a board, or what somebody runs on it, from another: serial numbers, UUIDs
+    /// and the names of processes.
+    pub fn without_identities(mut self) -> Self {
+        for gpu in &mut self.gpus {
+            (gpu.uuid, gpu.serial, gpu.clique) = (None, None, None);
+            for process in gpu.processes.iter_mut().flatten() {
+                process.name = None;
+            }
+            for device in gpu.mig.iter_mut().flat_map(|mig| &mut mig.devices) {
+                device.uuid = None;
+            }
+        }
+        self
+    }
+}
+
 impl GpuReading {
     /// Its name in a sentence: the bus address, or a fallback.
     pub fn shown(&self) -> &str {
         self.address.as_deref().unwrap_or("without an address")
+    }
+
+    /// Whether a change of the MIG mode waits for a reset.
+    pub fn awaits_reset(&self) -> bool {
+        self.mig
+            .as_ref()
+            .is_some_and(|mig| mig.enabled != mig.pending)
+    }
+
+    /// Whether a display is attached or active, which keeps the GPU initialised.
+    pub fn has_display(&self) -> bool {
+        [self.display_attached, self.display_active].contains(&Some(true))
+    }
+
+    /// How many processes compute on it. None if the driver does not list them.
+    pub fn compute_processes(&self) -> Option<usize> {
+        let processes = self.processes.as_ref()?;
+        Some(
+            processes
+                .iter()
+                .filter(|process| process.kind != ProcessKind::Graphics)
+                .count(),
+        )
     }
 }
