@@ -96,17 +96,15 @@ fn build_one(triple: &str, glibc: Option<&str>, pinned: &Pinned) -> Result<PathB
     let linked = glibc.map(|version| format!("{triple}.{}", linked_with(triple, version)));
     command.args(["--target", linked.as_deref().unwrap_or(triple)]);
     let folders = [(root.clone(), "/gpusetup"), (cargo_home()?, "/cargo")];
-    let flags = |option: &str| -> Vec<String> {
-        folders
-            .iter()
-            .map(|(folder, name)| format!("{option}={}={name}", folder.display()))
-            .collect()
-    };
+    // These join the flags of .cargo/config.toml; the flags of a caller would replace both.
+    command.env_remove("RUSTFLAGS");
+    command.env_remove("CARGO_ENCODED_RUSTFLAGS");
+    let rustflags = format!("CARGO_TARGET_{}_RUSTFLAGS", triple.to_uppercase());
     command.env(
-        "CARGO_ENCODED_RUSTFLAGS",
-        flags("--remap-path-prefix").join("\u{1f}"),
+        rustflags.replace('-', "_"),
+        renamed("--remap-path-prefix", &folders)?,
     );
-    command.env("CFLAGS", flags("-ffile-prefix-map").join(" "));
+    command.env("CFLAGS", renamed("-ffile-prefix-map", &folders)?);
     for (name, value) in pinned.variables {
         match value {
             Some(value) => command.env(name, value),
@@ -135,6 +133,21 @@ fn build_one(triple: &str, glibc: Option<&str>, pinned: &Pinned) -> Result<PathB
         }
     }
     Ok(path)
+}
+
+/// Options of a compiler that give folders other names; spaces separate them.
+fn renamed(option: &str, folders: &[(PathBuf, &str)]) -> Result<String> {
+    let mut options = Vec::new();
+    for (folder, name) in folders {
+        let folder = folder.display().to_string();
+        if folder.contains(char::is_whitespace) {
+            return Err(format!(
+                "{folder}: a program cannot be built there, for the spaces in its name"
+            ));
+        }
+        options.push(format!("{option}={folder}={name}"));
+    }
+    Ok(options.join(" "))
 }
 
 /// The glibc that zig links with for another one. It has ppc64le's from 2.19 on, the first with
