@@ -33,7 +33,7 @@ pub(crate) struct SettingsOptions {
     pub(crate) memory_clocks: Option<Lock>,
     /// Which processes a GPU accepts
     #[arg(long, value_enum, ignore_case = true, env = "GPUSETUP_COMPUTE_MODE")]
-    pub(crate) compute_mode: Option<ComputeModeOption>,
+    pub(crate) compute_mode: Option<ComputeMode>,
     /// Keep statistics of the processes that used a GPU (nvidia-smi --query-accounted-apps)
     #[arg(long, value_enum, ignore_case = true, env = "GPUSETUP_ACCOUNTING")]
     pub(crate) accounting: Option<SwitchOption>,
@@ -93,16 +93,7 @@ pub(crate) struct SettingsOptions {
     pub(crate) mig_services: MigServicesOption,
     /// Hold the kernel and the driver at their versions, or let them follow the system's updates
     #[arg(long, value_enum, ignore_case = true, env = "GPUSETUP_UPDATES")]
-    pub(crate) updates: Option<UpdatesOption>,
-}
-
-/// Updates of the kernel and the driver.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum UpdatesOption {
-    /// The package manager keeps their versions
-    Hold,
-    /// They are updated with the system
-    Follow,
+    pub(crate) updates: Option<Updates>,
 }
 
 /// What happens to services that use the GPUs when these are partitioned.
@@ -124,18 +115,6 @@ pub(crate) enum SwitchOption {
     /// Turn it off
     #[value(aliases = ["false", "no", "0"])]
     Off,
-}
-
-/// Compute modes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ComputeModeOption {
-    /// Any number of processes
-    Default,
-    /// One process at a time
-    #[value(alias = "exclusive_process")]
-    ExclusiveProcess,
-    /// No process
-    Prohibited,
 }
 
 /// A lock of clocks; none ends it.
@@ -211,11 +190,6 @@ impl SettingsOptions {
     ///
     /// If an option of a module is given two values, or a token cannot be read.
     pub(crate) fn settings(&self, root: Option<&Path>) -> Result<Settings, Problem> {
-        let compute_mode = self.compute_mode.map(|mode| match mode {
-            ComputeModeOption::Default => ComputeMode::Default,
-            ComputeModeOption::ExclusiveProcess => ComputeMode::Exclusive,
-            ComputeModeOption::Prohibited => ComputeMode::Prohibited,
-        });
         // In the order in which they are set: a change of the persistence mode may reset the
         // others.
         let states = [
@@ -227,14 +201,10 @@ impl SettingsOptions {
                 .map(|Lock(clocks)| DeviceState::GpuClocks(clocks)),
             self.memory_clocks
                 .map(|Lock(clocks)| DeviceState::MemoryClocks(clocks)),
-            compute_mode.map(DeviceState::ComputeMode),
+            self.compute_mode.map(DeviceState::ComputeMode),
             self.accounting
                 .map(|switch| DeviceState::Accounting(switch.is_on())),
         ];
-        let updates = self.updates.map(|updates| match updates {
-            UpdatesOption::Hold => Updates::Hold,
-            UpdatesOption::Follow => Updates::Follow,
-        });
         let mut module_options = self.module_options.clone();
         module_options.sort();
         module_options.dedup();
@@ -271,7 +241,7 @@ impl SettingsOptions {
             module_options,
             vgpu_token,
             module_key,
-            updates,
+            updates: self.updates,
             mig,
             containers: None,
         })

@@ -132,6 +132,7 @@ pub struct ModuleOption {
 /// What happens to updates of the kernel and the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Updates {
     /// The package manager keeps their versions.

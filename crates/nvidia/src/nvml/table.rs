@@ -41,6 +41,10 @@ pub struct GpuTable {
 )]
 pub struct GpuReading {
     /// Bus address, `0000:17:00.0`. None if the GPU does not report even that.
+    #[cfg_attr(
+        feature = "schemas",
+        schemars(regex(pattern = r"^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}[.][0-9a-f]$"))
+    )]
     pub address: Option<String>,
     /// The name of the GPU.
     pub name: Option<String>,
@@ -480,13 +484,14 @@ pub struct VgpuLicence {
 }
 
 /// The compute mode: which processes a GPU accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ComputeMode {
     /// Any number of processes.
     Default,
     /// One process at a time.
+    #[value(name = "exclusive-process", alias = "exclusive_process")]
     Exclusive,
     /// No process.
     Prohibited,
