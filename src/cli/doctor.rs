@@ -76,7 +76,7 @@ pub(crate) struct Options {
         value_name = "SCHEDULER",
         conflicts_with = "facts"
     )]
-    ready: Option<Ready>,
+    ready: Option<Scheduler>,
     /// What to do when no NVIDIA GPU is found
     #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
     if_no_gpu: IfNoGpu,
@@ -96,24 +96,6 @@ enum Format {
     Json,
     /// Gauges for the node exporter's textfile collector
     Prometheus,
-}
-
-/// The schedulers that a host can be ready for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Ready {
-    /// Kubernetes
-    K8s,
-    /// Slurm
-    Slurm,
-}
-
-impl From<Ready> for Scheduler {
-    fn from(ready: Ready) -> Self {
-        match ready {
-            Ready::K8s => Self::Kubernetes,
-            Ready::Slurm => Self::Slurm,
-        }
-    }
 }
 
 /// The checks to run.
@@ -357,7 +339,7 @@ impl Options {
                 .map(read_kernel_log)
                 .transpose()?,
             today: None,
-            ready: self.ready.map(Into::into),
+            ready: self.ready,
             accepts_no_gpu: self.if_no_gpu == IfNoGpu::Skip,
             left_out: bug::left_out(),
         })

@@ -38,7 +38,7 @@ pub(crate) struct Options {
         env = "GPUSETUP_MIG_STRATEGY",
         default_value = "none"
     )]
-    mig_strategy: Strategy,
+    mig_strategy: MigStrategy,
     /// What to do when no NVIDIA GPU is found
     #[arg(long, value_enum, env = "GPUSETUP_IF_NO_GPU", default_value = "fail")]
     if_no_gpu: IfNoGpu,
@@ -63,27 +63,6 @@ enum Format {
     Gres,
     /// Gauges for the node exporter's textfile collector
     NodeExporter,
-}
-
-/// How MIG devices are offered to pods.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Strategy {
-    /// Whole GPUs only
-    None,
-    /// Devices of one kind, in the place of GPUs
-    Single,
-    /// A resource for each kind of device
-    Mixed,
-}
-
-impl From<Strategy> for MigStrategy {
-    fn from(strategy: Strategy) -> Self {
-        match strategy {
-            Strategy::None => Self::None,
-            Strategy::Single => Self::Single,
-            Strategy::Mixed => Self::Mixed,
-        }
-    }
 }
 
 impl Options {
@@ -190,7 +169,7 @@ fn labels(options: &Options, database: &Database) -> Result<(), Problem> {
             "the GPUs are of several models: the labels nvidia.com/gpu.* describe those of one, {model}"
         ));
     }
-    let labels = cluster::labels(&node, database, options.mig_strategy.into());
+    let labels = cluster::labels(&node, database, options.mig_strategy);
     super::print(
         &labels
             .iter()

@@ -15,9 +15,11 @@ use std::time::Duration;
 /// A scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheduler {
     /// Kubernetes.
+    #[cfg_attr(feature = "cli", value(name = "k8s"))]
     Kubernetes,
     /// Slurm.
     Slurm,

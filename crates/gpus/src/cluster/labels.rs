@@ -11,13 +11,14 @@ use std::fmt::Display;
 
 /// How MIG devices are offered to pods, in the words of NVIDIA's device plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum MigStrategy {
     /// Whole GPUs only.
     #[default]
     None,
-    /// All GPUs are cut into devices of one kind, which take the place of GPUs.
+    /// Devices of one kind, in the place of GPUs.
     Single,
-    /// Each kind of device is a separate resource.
+    /// A resource for each kind of device.
     Mixed,
 }
 
