@@ -35,6 +35,12 @@ enum Asking {
     Fish,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Shell to generate for
+    pub(crate) shell: Shell,
+}
+
 /// Prints the script that a shell reads once.
 pub(crate) fn script(shell: Shell) -> Result<Exit, Problem> {
     let script = match shell {

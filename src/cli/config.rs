@@ -191,13 +191,15 @@ impl Config {
         }
     }
 
+    /// Whether the file sets any option.
+    pub(crate) fn has_defaults(&self) -> bool {
+        !self.defaults.is_empty()
+    }
+
     /// The command line with these defaults. An option without a twin in the environment is a
     /// command's own, whatever it is called: `uninstall --cuda` must not be set by the toolkit that
     /// a config file wants installed.
     pub(crate) fn with_defaults(&self, command: Command) -> Command {
-        if self.defaults.is_empty() {
-            return command;
-        }
         let subcommands: Vec<_> = command
             .get_subcommands()
             .map(|s| s.get_name().to_owned())

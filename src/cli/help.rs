@@ -477,18 +477,20 @@ const WITH_ENVIRONMENT: [&str; 4] = ["facts", "plan", "explain", "doctor"];
 /// Options of theirs that do change something.
 const NEVER_FROM_THE_ENVIRONMENT: [&str; 2] = ["fix", "dry-run"];
 
-/// The command line with grouped commands, short help and names in the environment.
+/// The command line with grouped commands.
 pub(crate) fn arranged(command: Command) -> Command {
     let groups = grouped(&command);
     let template = "{about}\n\n{usage-heading} {usage}{after-help}\n\nOptions:\n{options}";
-    let command = command.help_template(template).after_help(groups);
-    command.mut_subcommands(|sub| {
-        let name = sub.get_name().to_owned();
-        let sub = with_short_help(with_environment(sub), &name);
-        sub.mut_subcommands(|below| {
-            let name = format!("{name} {}", below.get_name());
-            with_short_help(with_environment(below), &name)
-        })
+    command.help_template(template).after_help(groups)
+}
+
+/// A subcommand, and those below it, with short help and names in the environment.
+pub(crate) fn with_short_helps(command: Command) -> Command {
+    let name = command.get_name().to_owned();
+    let command = with_short_help(with_environment(command), &name);
+    command.mut_subcommands(|below| {
+        let name = format!("{name} {}", below.get_name());
+        with_short_help(with_environment(below), &name)
     })
 }
 

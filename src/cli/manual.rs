@@ -9,7 +9,7 @@ use clap::Command;
 use clap_mangen::Man;
 use roff::{Roff, bold, roman};
 use std::io;
-use std::path::Path;
+use std::path::PathBuf;
 
 /// The commands that leave files on the host.
 const CHANGING: [&str; 4] = ["apply", "resume", "rollback", "uninstall"];
@@ -42,9 +42,19 @@ pub(crate) const VARIABLES: [(&str, &str); 6] = [
     ),
 ];
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// The command, such as `plan` or `db list` [default: gpusetup itself]
+    command: Vec<String>,
+    /// Write gpusetup.1 and one page per subcommand to DIR
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
 /// Prints the page of a command (`plan`, `db list`; gpusetup's own for no word), or writes all
 /// pages to a folder.
-pub(crate) fn run(words: &[String], folder: Option<&Path>) -> Result<Exit, Problem> {
+pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
+    let (words, folder) = (&options.command, options.directory.as_deref());
     let mut all = super::command().disable_help_subcommand(true);
     all.build();
     let failed = |e: io::Error| Problem::unexpected(format!("cannot write the manual: {e}"));

@@ -51,7 +51,7 @@ use crate::system::{bug, environment};
 use crate::text;
 use crate::text::without_logins;
 use clap::builder::TypedValueParser as _;
-use clap::{ArgAction, Args as _, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use config::Config;
 use options::{
     BundleOptions, ColorOption, HostOptions, LanguageOptions, LookOptions, RequestOptions,
@@ -85,81 +85,104 @@ struct Cli {
     config: Option<PathBuf>,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
+/// What every subcommand is: its name, what it does, and its options. Telling clap all options of all
+/// subcommands takes half as long as a plan.
+macro_rules! commands {
+    ($($(#[doc = $about:literal])+ $variant:ident($options:ty) = $name:expr,)+) => {
+        #[derive(Debug)]
+        enum Command {
+            $($(#[doc = $about])+ $variant($options),)+
+        }
+
+        impl FromArgMatches for Command {
+            fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+                match matches.subcommand() {
+                    $(Some((name, matches)) if name == $name => {
+                        <$options>::from_arg_matches(matches).map(Self::$variant)
+                    })+
+                    _ => Err(clap::Error::new(clap::error::ErrorKind::MissingSubcommand)),
+                }
+            }
+
+            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+                *self = Self::from_arg_matches(matches)?;
+                Ok(())
+            }
+        }
+
+        impl Subcommand for Command {
+            fn augment_subcommands(all: clap::Command) -> clap::Command {
+                all$(.subcommand(
+                    clap::Command::new($name)
+                        .about(concat!($($about),+).trim_start())
+                        .hide($name == nvidia::SUBCOMMAND)
+                        .defer(with_options::<$options>),
+                ))+
+            }
+
+            fn augment_subcommands_for_update(all: clap::Command) -> clap::Command {
+                Self::augment_subcommands(all)
+            }
+
+            fn has_subcommand(name: &str) -> bool {
+                [$($name),+].contains(&name)
+            }
+        }
+
+        /// The command line as clap knows it, with all options of all subcommands.
+        pub fn command() -> clap::Command {
+            let all = short_command();
+            $(let all = all.mut_subcommand($name, |sub| with_options::<$options>(sub.defer(|sub| sub)));)+
+            all
+        }
+    };
+}
+
+commands! {
     /// Show this host: GPUs, system, kernels, what is installed and by whom
-    Facts(facts::Options),
+    Facts(facts::Options) = "facts",
     /// Show what would be done and why; change nothing
-    Plan(plan::Options),
+    Plan(plan::Options) = "plan",
     /// Install: apply a new plan, or one saved by `plan --out`
-    Apply(apply::Options),
+    Apply(apply::Options) = "apply",
     /// Resume an interrupted apply, for example after a reboot
-    Resume(apply::ResumeOptions),
+    Resume(apply::ResumeOptions) = "resume",
     /// Undo the last apply
-    Rollback(apply::RollbackOptions),
+    Rollback(apply::RollbackOptions) = "rollback",
     /// Remove what gpusetup installed, or other toolkits and drivers
-    Uninstall(uninstall::Options),
+    Uninstall(uninstall::Options) = "uninstall",
     /// List what is installed: driver, toolkits, add-ons; by whom, which is the default
-    List(list::Options),
+    List(list::Options) = "list",
     /// Make another installed toolkit the default one
-    Use(use_toolkit::Options),
+    Use(use_toolkit::Options) = "use",
     /// Show how the last apply or rollback ended
-    Status(status::Options),
+    Status(status::Options) = "status",
     /// Exit 0 if a reboot is required, 1 if not
-    RebootRequired(status::RebootRequiredOptions),
+    RebootRequired(status::RebootRequiredOptions) = "reboot-required",
     /// Verify the installation; find root causes and repair them
-    Doctor(doctor::Options),
+    Doctor(doctor::Options) = "doctor",
     /// Explain a choice, a check, an error code, or any error message
-    Explain(explain::Options),
+    Explain(explain::Options) = "explain",
     /// Browse, check and update the compatibility database
-    Db {
-        #[command(subcommand)]
-        command: db::Command,
-    },
+    Db(db::Options) = "db",
     /// List, verify or remove cached downloads
-    Cache {
-        #[command(subcommand)]
-        command: cache::Command,
-    },
+    Cache(cache::Options) = "cache",
     /// Remove downloads, leftovers and copies that nothing needs any more
-    Prune(prune::Options),
+    Prune(prune::Options) = "prune",
     /// Partition GPUs into instances (MIG)
-    Mig {
-        #[command(subcommand)]
-        command: mig::Command,
-    },
+    Mig(mig::Options) = "mig",
     /// Translate requests for GPUs, and check images
-    Container {
-        #[command(subcommand)]
-        command: container::Command,
-    },
+    Container(container::Options) = "container",
     /// Collect everything a plan needs, for hosts without a network
-    Bundle {
-        #[command(subcommand)]
-        command: bundle::Command,
-    },
+    Bundle(bundle::Options) = "bundle",
     /// Update or remove gpusetup itself
-    #[command(name = "self")]
-    Itself {
-        #[command(subcommand)]
-        command: itself::Command,
-    },
+    Itself(itself::Options) = "self",
     /// Query one of NVIDIA's libraries; doctor runs this in a separate process
-    #[command(hide = true, name = nvidia::SUBCOMMAND)]
-    Ask(doctor::AskOptions),
+    Ask(doctor::AskOptions) = nvidia::SUBCOMMAND,
     /// Print a completion script for a shell
-    Completions {
-        /// Shell to generate for
-        shell: clap_complete::Shell,
-    },
+    Completions(complete::Options) = "completions",
     /// Print a manual page, or write all pages into a folder
-    Man {
-        /// The command, such as `plan` or `db list` [default: gpusetup itself]
-        command: Vec<String>,
-        /// Write gpusetup.1 and one page per subcommand to DIR
-        #[arg(long, value_name = "DIR")]
-        directory: Option<PathBuf>,
-    },
+    Man(manual::Options) = "man",
 }
 
 /// Whether this process printed a JSON object: an error adds no second one.
@@ -208,7 +231,7 @@ fn answers_with_1(arguments: &[OsString]) -> bool {
 
 /// The subcommand that is meant: where clap refuses the command line, the first word that is one.
 fn subcommand(arguments: &[OsString]) -> Option<String> {
-    let all = command();
+    let all = short_command();
     let first = arguments
         .iter()
         .skip(1)
@@ -282,8 +305,7 @@ fn wants_json(arguments: &[OsString]) -> bool {
 
 /// The tree that `--root` names, as far as the command line can be read.
 fn root_of(arguments: &[OsString], config: &Config) -> Option<PathBuf> {
-    let matches = config
-        .with_defaults(command())
+    let matches = configured_command(config)
         .ignore_errors(true)
         .try_get_matches_from(arguments)
         .ok()?;
@@ -323,30 +345,39 @@ fn dispatch(command: Command) -> Result<u8, Problem> {
         Command::Status(options) => status::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Explain(options) => explain::run(&options),
-        Command::Db { command } => db::run(&command),
-        Command::Cache { command } => cache::run(&command),
+        Command::Db(options) => db::run(&options.command),
+        Command::Cache(options) => cache::run(&options.command),
         Command::Prune(options) => prune::run(&options),
-        Command::Mig { command } => mig::run(&command),
-        Command::Container { command } => container::run(&command),
-        Command::Bundle { command } => bundle::run(&command),
-        Command::Itself { command } => itself::run(&command),
+        Command::Mig(options) => mig::run(&options.command),
+        Command::Container(options) => container::run(&options.command),
+        Command::Bundle(options) => bundle::run(&options.command),
+        Command::Itself(options) => itself::run(&options.command),
         Command::Ask(options) => return Ok(doctor::ask(&options)),
-        Command::Completions { shell } => complete::script(shell),
-        Command::Man { command, directory } => manual::run(&command, directory.as_deref()),
+        Command::Completions(options) => complete::script(options.shell),
+        Command::Man(options) => manual::run(&options),
     };
     done.map(Exit::code)
 }
 
-/// The command line as clap knows it. Flags take 1, 0, yes, no, on and off from the environment.
-pub fn command() -> clap::Command {
-    fn forgiving(command: clap::Command) -> clap::Command {
-        let flags = command.mut_args(|arg| match arg.get_action() {
-            ArgAction::SetTrue => arg.value_parser(clap::builder::BoolishValueParser::new()),
-            _ => arg,
-        });
-        flags.mut_subcommands(forgiving)
-    }
-    help::arranged(forgiving(Cli::command()))
+/// The command line, where clap hears of a subcommand's options only when it comes to them.
+fn short_command() -> clap::Command {
+    help::arranged(Cli::command())
+}
+
+/// A subcommand with these options and what is below it.
+fn with_options<T: Args>(command: clap::Command) -> clap::Command {
+    let about = command.get_about().cloned();
+    let command = with_tolerant_flags(T::augment_args(command)).about(about.unwrap_or_default());
+    help::with_short_helps(command)
+}
+
+/// Flags take 1, 0, yes, no, on and off from the environment.
+fn with_tolerant_flags(command: clap::Command) -> clap::Command {
+    let flags = command.mut_args(|arg| match arg.get_action() {
+        ArgAction::SetTrue => arg.value_parser(clap::builder::BoolishValueParser::new()),
+        _ => arg,
+    });
+    flags.mut_subcommands(with_tolerant_flags)
 }
 
 /// The names of the commands that people type.
@@ -358,12 +389,18 @@ fn commands() -> Vec<String> {
         .collect()
 }
 
+/// The command line with the defaults of the config file.
+fn configured_command(config: &Config) -> clap::Command {
+    if config.has_defaults() {
+        config.with_defaults(command())
+    } else {
+        short_command()
+    }
+}
+
 fn parse(arguments: &[OsString], config: &Config) -> Result<Cli, clap::Error> {
-    Cli::from_arg_matches(
-        &config
-            .with_defaults(command())
-            .try_get_matches_from(arguments)?,
-    )
+    let matches = configured_command(config).try_get_matches_from(arguments)?;
+    Cli::from_arg_matches(&matches)
 }
 
 /// The names of all long options that a config file may set.
