@@ -10,21 +10,21 @@ fn main() {
 /// Lets the linker leave out what only unwinding reads, a tenth of the program, in the profiles that
 /// cannot unwind. Rust's own linker, which it uses on x86_64, also links equal functions once.
 fn without_tables() {
-    let told = |name: &str| std::env::var(name).unwrap_or_default();
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
     // Cargo does not tell which way panics go in CARGO_CFG_PANIC, and the profile's name only here.
-    let cannot_unwind = Path::new(&told("OUT_DIR"))
+    let cannot_unwind = Path::new(&variable("OUT_DIR"))
         .iter()
         .rev()
         .nth(3)
         .is_some_and(|profile| profile == "dist" || profile == "release");
-    let target = told("TARGET");
+    let target = variable("TARGET");
     let architecture = target
         .strip_suffix("-unknown-linux-gnu")
         .unwrap_or_default();
     if !cannot_unwind || !["x86_64", "aarch64", "powerpc64le"].contains(&architecture) {
         return;
     }
-    let script = Path::new(&told("CARGO_MANIFEST_DIR")).join("without-tables.ld");
+    let script = Path::new(&variable("CARGO_MANIFEST_DIR")).join("without-tables.ld");
     println!("cargo::rerun-if-changed={}", script.display());
     println!(
         "cargo::rustc-link-arg-bins=-Wl,-T,{},--no-eh-frame-hdr",

@@ -55,9 +55,13 @@ pub(crate) enum Installer {
 
 /// How something was installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "schemas",
+    derive(schemars::JsonSchema),
+    schemars(rename = "Way")
+)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum InstallMethod {
     /// From packages.
     Packages,
     /// From a runfile.
@@ -81,7 +85,7 @@ pub(crate) struct ListedDriver {
     /// Who installed it.
     pub(crate) installed_by: Installer,
     /// How it was installed.
-    pub(crate) way: Way,
+    pub(crate) way: InstallMethod,
 }
 
 /// A toolkit.
@@ -101,7 +105,7 @@ pub(crate) struct ListedToolkit {
     /// Who installed it.
     pub(crate) installed_by: Installer,
     /// How it was installed.
-    pub(crate) way: Way,
+    pub(crate) way: InstallMethod,
     /// Whether it has a compiler.
     pub(crate) has_nvcc: bool,
     /// Its components, if it was assembled from component archives.
@@ -140,7 +144,7 @@ pub(crate) struct ListedAddOn {
     /// Who installed it.
     pub(crate) installed_by: Installer,
     /// How it was installed.
-    pub(crate) way: Way,
+    pub(crate) way: InstallMethod,
     /// The bytes of its libraries.
     pub(crate) bytes: u64,
 }
@@ -232,7 +236,7 @@ impl Search<'_> {
             .own
             .and_then(|own| own.driver)
             .is_some_and(|planned| match way {
-                Way::Packages => planned.branch == driver.version.branch,
+                InstallMethod::Packages => planned.branch == driver.version.branch,
                 _ => planned == driver.version,
             });
         ListedDriver {
@@ -281,7 +285,7 @@ impl Search<'_> {
             .zip(key)
             .is_some_and(|(own, key)| own.add_ons.contains(&key));
         let way = if ours {
-            Way::Archives
+            InstallMethod::Archives
         } else {
             way(found.origin, is_packaged)
         };
@@ -298,21 +302,21 @@ impl Search<'_> {
     }
 }
 
-fn way(origin: Origin, is_packaged: bool) -> Way {
+fn way(origin: Origin, is_packaged: bool) -> InstallMethod {
     match origin {
-        Origin::Dpkg | Origin::Rpm => Way::Packages,
-        Origin::Runfile => Way::Runfile,
-        Origin::Archives => Way::Archives,
-        Origin::Unknown if is_packaged => Way::Packages,
-        Origin::Unknown => Way::Unknown,
+        Origin::Dpkg | Origin::Rpm => InstallMethod::Packages,
+        Origin::Runfile => InstallMethod::Runfile,
+        Origin::Archives => InstallMethod::Archives,
+        Origin::Unknown if is_packaged => InstallMethod::Packages,
+        Origin::Unknown => InstallMethod::Unknown,
     }
 }
 
-fn installer(way: Way, ours: bool) -> Installer {
+fn installer(way: InstallMethod, ours: bool) -> Installer {
     match way {
         _ if ours => Installer::Gpusetup,
-        Way::Packages => Installer::Packages,
-        Way::Runfile => Installer::Runfile,
-        Way::Archives | Way::Unknown => Installer::Unknown,
+        InstallMethod::Packages => Installer::Packages,
+        InstallMethod::Runfile => Installer::Runfile,
+        InstallMethod::Archives | InstallMethod::Unknown => Installer::Unknown,
     }
 }

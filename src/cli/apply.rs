@@ -371,11 +371,11 @@ fn may_begin(options: &Options, config: &RunConfig, plan: &Plan) -> Result<(), P
 /// The end of an apply with nothing to do. It is recorded for those who wait for it, unless the
 /// record says so already.
 fn done_without_changes(system: &System, reboot_required: bool) -> Ended {
-    let said = ended(system)
+    let is_recorded = ended(system)
         .ok()
         .flatten()
         .is_some_and(|last| last.state == Ending::Done && last.reboot_required == reboot_required);
-    if said {
+    if is_recorded {
         Ended::Untouched
     } else {
         Ended::With(Ending::Done)

@@ -202,7 +202,7 @@ fn create(options: &CreateOptions) -> Result<Exit, Problem> {
     if let Some(here) = here {
         packages(&system, here, &plans, &work, &mut contents, &created)?;
     }
-    let written = contents.write(&options.out, &mut telling("written"))?;
+    let written = contents.write(&options.out, &mut progress_printer("written"))?;
     say_what_was_made(&options.out, written, options.form.json)
 }
 
@@ -495,7 +495,7 @@ fn packages(
 }
 
 /// Prints the progress every ten seconds.
-fn telling(what: &'static str) -> impl FnMut(u64, u64) {
+fn progress_printer(what: &'static str) -> impl FnMut(u64, u64) {
     let mut last = Instant::now();
     move |have, all| {
         if last.elapsed() >= Duration::from_secs(10) {
@@ -514,7 +514,7 @@ fn pack(folder: &Path, out: &Path, json: bool) -> Result<Exit, Problem> {
     }
     is_new(out)?;
     let written = Contents::of_bundle(&Bundle::open(folder, None, &Trust::Anybody)?)?
-        .write(out, &mut telling("written"))?;
+        .write(out, &mut progress_printer("written"))?;
     say_what_was_made(out, written, json)
 }
 

@@ -126,11 +126,11 @@ fn labels(options: &Options, database: &Database) -> Result<(), Problem> {
         true => Some("the GPUs are described".to_owned()),
         false => why_silent(&system, &facts),
     };
-    let told = silent.map_or_else(
-        || told(&system, &facts, "--format labels").map_err(|problem| problem.message),
+    let answer = silent.map_or_else(
+        || gpu_table(&system, &facts, "--format labels").map_err(|problem| problem.message),
         Err,
     );
-    let table = told
+    let table = answer
         .map_err(|why| {
             super::say(&format!(
                 "the driver was not asked ({why}): names are the database's; memory, MIG devices and the NVLink domain are left out"
@@ -182,7 +182,7 @@ fn labels(options: &Options, database: &Database) -> Result<(), Problem> {
 fn gres(options: &Options, database: &Database) -> Result<(), Problem> {
     let (facts, _) = look(&options.host, database)?;
     let system = system(&options.host);
-    let table = told(&system, &facts, "--format gres")?;
+    let table = gpu_table(&system, &facts, "--format gres")?;
     let lines = cluster::gres(&system, &table).map_err(|why| {
         Problem::new(Exit::Blocked, format!("gres.conf cannot be written: {why}")).attempt(doctor())
     })?;
@@ -194,10 +194,10 @@ const MACHINE: &str = "/sys/class/dmi/id/product_name";
 
 /// Prints what the driver reports about the GPUs.
 fn gpus(options: &Options, system: &System, facts: &Facts) -> Result<Exit, Problem> {
-    let table = match told(system, facts, "--gpus") {
+    let table = match gpu_table(system, facts, "--gpus") {
         // JSON has no GPUs then.
         Err(problem) if options.look.json && options.accepts(&problem) => GpuTable::default(),
-        told => told?,
+        answer => answer?,
     };
     let report = report(system, table);
     if options.look.json {
@@ -224,7 +224,7 @@ fn gpus(options: &Options, system: &System, facts: &Facts) -> Result<Exit, Probl
 }
 
 /// NVML's answers, or why there are none and what helps. `option` is what asks for them.
-fn told(system: &System, facts: &Facts, option: &str) -> Result<GpuTable, Problem> {
+fn gpu_table(system: &System, facts: &Facts, option: &str) -> Result<GpuTable, Problem> {
     if let Some(why) = why_silent(system, facts) {
         return Err(silent(system, facts, &why, option));
     }

@@ -284,10 +284,10 @@ pub(crate) fn must_be_private(system: &System, directory: &Path) -> Result<(), P
 /// would be root here.
 pub(crate) fn to_be_changed(system: &System) -> Result<System, Problem> {
     enter::check(system).map_err(|e| {
-        let tree = quoted_path(system.root());
+        let root = quoted_path(system.root());
         Problem::new(Exit::Blocked, e.to_string())
             .hint("it takes CAP_SYS_ADMIN, which containers lack by default (docker run --cap-add SYS_ADMIN)")
-            .attempt(format!("gpusetup plan --root {tree}"))
+            .attempt(format!("gpusetup plan --root {root}"))
     })?;
     Ok(system.to_be_changed())
 }

@@ -448,12 +448,12 @@ fn put_files(
 ) -> Result<(), Problem> {
     put(below, prefix, NEW_PROGRAM, &files[PROGRAM])?;
     let start = prefix.join(NEW_PROGRAM).to_string_lossy().into_owned();
-    let said = System::live().run(&Program::new([start.as_str(), "--version"]));
-    if !said
+    let output = System::live().run(&Program::new([start.as_str(), "--version"]));
+    if !output
         .as_ref()
-        .is_ok_and(|said| said.succeeded() && said.text.contains(&new.version))
+        .is_ok_and(|output| output.succeeded() && output.text.contains(&new.version))
     {
-        let why = said.map_or_else(|e| chain(&e), |said| said.last_lines(2));
+        let why = output.map_or_else(|e| chain(&e), |output| output.last_lines(2));
         return Err(Problem::integrity(format!(
             "gpusetup {} does not run here: {why}",
             new.version
@@ -580,7 +580,7 @@ fn verify(file: &Path, keys: &[PathBuf], form: JsonOption) -> Result<Exit, Probl
     let sources = Sources::default();
     let name = file.to_string_lossy();
     let lists = Lists {
-        at: upstream::beside(&name, KEYS),
+        at: upstream::sibling(&name, KEYS),
         store: &upstream::store(),
         keep: false,
         sources: &sources,

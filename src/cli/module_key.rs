@@ -363,7 +363,7 @@ mod tests {
         (key, certificate)
     }
 
-    fn said(key: &Path, certificate: &Path) -> String {
+    fn outcome(key: &Path, certificate: &Path) -> String {
         checked(key, certificate, None).map_or_else(
             |problem| problem.message,
             |key| format!("taken {}", key.sha256),
@@ -399,12 +399,15 @@ mod tests {
         let usage = ["-addext", "extendedKeyUsage=codeSigning"];
         let (key, certificate) = made(dir.path(), "good", &usage);
         let der = fs::read(&certificate).expect("written");
-        assert_eq!(said(&key, &certificate), format!("taken {}", sha256(&der)));
+        assert_eq!(
+            outcome(&key, &certificate),
+            format!("taken {}", sha256(&der))
+        );
         let (other, _) = made(dir.path(), "other", &usage);
         assert!(
-            said(&other, &certificate).contains("other.key is not the key of"),
+            outcome(&other, &certificate).contains("other.key is not the key of"),
             "{}",
-            said(&other, &certificate)
+            outcome(&other, &certificate)
         );
         let (key2, server) = made(
             dir.path(),
@@ -424,13 +427,13 @@ mod tests {
         );
         let pem = dir.path().join("good.pem");
         fs::write(&pem, "-----BEGIN CERTIFICATE-----\n").expect("written");
-        assert!(said(&key, &pem).contains("is not a certificate in DER"));
+        assert!(outcome(&key, &pem).contains("is not a certificate in DER"));
         let two = dir.path().join("two.der");
         fs::write(&two, [der.as_slice(), &der].concat()).expect("written");
         assert!(
-            said(&key, &two).contains("is not one whole certificate"),
+            outcome(&key, &two).contains("is not one whole certificate"),
             "{}",
-            said(&key, &two)
+            outcome(&key, &two)
         );
         let no_key = checked(&certificate, &certificate, None).expect_err("no private key");
         assert!(
@@ -472,9 +475,9 @@ mod tests {
         );
         let (short, weak) = made(dir.path(), "short", &["-newkey", "rsa:1024"]);
         assert!(
-            said(&short, &weak).contains("has an RSA key of 1024 bits"),
+            outcome(&short, &weak).contains("has an RSA key of 1024 bits"),
             "{}",
-            said(&short, &weak)
+            outcome(&short, &weak)
         );
         let again = checked(&short, &weak, None).expect_err("short");
         assert!(
@@ -484,7 +487,7 @@ mod tests {
         );
         let odd = dir.path().join("a b.der");
         fs::copy(&certificate, &odd).expect("copied");
-        assert!(said(&key, &odd).contains("other characters"));
+        assert!(outcome(&key, &odd).contains("other characters"));
         fs::write(&other, "-----BEGIN ENCRYPTED PRIVATE KEY-----\n").expect("written");
         let encrypted = checked(&other, &certificate, None).expect_err("a password");
         assert!(
@@ -498,7 +501,7 @@ mod tests {
             encrypted.tries
         );
         fs::write(&other, "no key").expect("written");
-        assert!(said(&other, &certificate).contains("openssl cannot read"));
+        assert!(outcome(&other, &certificate).contains("openssl cannot read"));
         fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).expect("changed");
         let open = checked(&key, &certificate, None).expect_err("readable");
         assert!(
@@ -583,9 +586,9 @@ mod tests {
         );
         fs::set_permissions(&der, fs::Permissions::from_mode(0o600)).expect("changed");
         assert!(
-            said(&der, &certificate).contains("key.der is in DER"),
+            outcome(&der, &certificate).contains("key.der is in DER"),
             "{}",
-            said(&der, &certificate)
+            outcome(&der, &certificate)
         );
     }
 

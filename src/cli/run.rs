@@ -152,9 +152,9 @@ pub(crate) fn writing_on(
     must_be_a_host(&system)?;
     only_root(&system)?;
     let system = to_be_changed(&system)?;
-    let mut told = false;
+    let mut is_announced = false;
     let _lock = Lock::take(&system, run.patience(), &mut |held| {
-        if !std::mem::replace(&mut told, true) {
+        if !std::mem::replace(&mut is_announced, true) {
             say(&format!("waiting: {held}"));
         }
     })?;

@@ -70,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let system = system(&options.host);
     must_be_a_host(&system)?;
     let began = std::time::Instant::now();
-    let mut told = false;
+    let mut is_announced = false;
     // Between two runs of one apply nobody holds the lock: what it waits for then is a boot, or
     // `resume`. While one is at work, its journal is not read: it is long, and says what is known.
     let ended = loop {
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
         if !options.wait || !is_at_work {
             let ended = ended(&system)?;
             // On a new machine cloud-init may not have come to it yet.
-            if options.wait && ended.is_none() && !std::mem::replace(&mut told, true) {
+            if options.wait && ended.is_none() && !std::mem::replace(&mut is_announced, true) {
                 let limit = options.timeout;
                 super::say(&format!(
                     "note: {NOTHING} yet; waiting up to {limit} s for an apply to begin and end"

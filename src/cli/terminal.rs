@@ -47,10 +47,10 @@ fn is_read(output: impl IsTerminal) -> bool {
 }
 
 fn width_of(terminal: impl AsFd) -> usize {
-    let told = environment::variable("COLUMNS")
+    let from_environment = environment::variable("COLUMNS")
         .and_then(|text| text.trim().parse::<usize>().ok())
         .filter(|n| *n > 0);
-    if let Some(columns) = told {
+    if let Some(columns) = from_environment {
         return columns.clamp(MIN_WIDTH, MAX_WIDTH);
     }
     let columns = rustix::termios::tcgetwinsize(terminal).map_or(0, |size| size.ws_col);

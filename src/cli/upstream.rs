@@ -50,7 +50,7 @@ fn is_address(from: &str) -> bool {
 }
 
 /// The address of a file beside another.
-pub(crate) fn beside(address: &str, name: &str) -> String {
+pub(crate) fn sibling(address: &str, name: &str) -> String {
     let path = if is_address(address) {
         address.split(['?', '#']).next().unwrap_or(address)
     } else {
@@ -189,7 +189,7 @@ pub(crate) fn read(from: &str, limit: u64, sources: &Sources) -> Result<Option<V
 
 #[cfg(test)]
 mod tests {
-    use super::{below, beside, name_at};
+    use super::{below, name_at, sibling};
 
     #[test]
     fn releases_are_laid_out_as_forges_do() {
@@ -221,7 +221,7 @@ mod tests {
             ("d", "", "d"),
         ] {
             assert_eq!(
-                (beside(address, "F"), name_at(address)),
+                (sibling(address, "F"), name_at(address)),
                 (format!("{folder}F"), name)
             );
         }

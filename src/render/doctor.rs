@@ -372,8 +372,8 @@ fn gpus(nvml: &GpuTable, width: usize) -> String {
         *column = rows.iter().map(|r| r[n].chars().count()).max().unwrap_or(0);
     }
     // Names may be long, and are what can be cut.
-    let beside: usize = widths.iter().sum::<usize>() - widths[1] + 16;
-    widths[1] = widths[1].min(width.saturating_sub(beside)).max(8);
+    let other_columns: usize = widths.iter().sum::<usize>() - widths[1] + 16;
+    widths[1] = widths[1].min(width.saturating_sub(other_columns)).max(8);
     let mut out = wrapped("Driver  ", &format!("{driver}{cuda}"), width);
     for row in &rows {
         let cells = row.iter().zip(widths).map(|(cell, column)| {

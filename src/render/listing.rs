@@ -2,7 +2,7 @@
 
 use super::Paint;
 use crate::causes::tree;
-use crate::listing::{Installer, ListedAddOn, ListedToolkit, Listing, Way};
+use crate::listing::{InstallMethod, Installer, ListedAddOn, ListedToolkit, Listing};
 use crate::text::{bytes, count, wrapped};
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use std::path::Path;
 pub(crate) fn text(listing: &Listing, root: Option<&Path>, paint: Paint, width: usize) -> String {
     let mut out = String::new();
     let mut line = |label: &str, text: &str| out += &wrapped(label, text, width);
-    let for_tree = |text: &str| tree::sentence_on(text, root);
+    let in_tree = |text: &str| tree::sentence_on(text, root);
     if listing.drivers.is_empty() {
         line("  ", "no driver");
     }
@@ -44,15 +44,13 @@ pub(crate) fn text(listing: &Listing, root: Option<&Path>, paint: Paint, width: 
     if listing.toolkits.iter().any(|toolkit| toolkit.default) {
         line(
             "",
-            &for_tree(
-                "* the default toolkit: `sudo gpusetup use cuda VERSION` chooses another one",
-            ),
+            &in_tree("* the default toolkit: `sudo gpusetup use cuda VERSION` chooses another one"),
         );
     }
     if !listing.journal_read {
         line(
             "",
-            &for_tree("Only root can read which of it gpusetup installed: sudo gpusetup list"),
+            &in_tree("Only root can read which of it gpusetup installed: sudo gpusetup list"),
         );
     }
     if listing.toolkits.is_empty() && listing.add_ons.is_empty() {
@@ -105,12 +103,12 @@ fn of_add_on(add_on: &ListedAddOn, names_place: bool) -> String {
 }
 
 /// Who installed something, and how.
-fn by(installer: Installer, way: Way) -> &'static str {
+fn by(installer: Installer, way: InstallMethod) -> &'static str {
     match (installer, way) {
-        (Installer::Gpusetup, Way::Packages) => "by gpusetup, from packages",
-        (Installer::Gpusetup, Way::Runfile) => "by gpusetup, from a runfile",
-        (Installer::Gpusetup, Way::Archives) => "by gpusetup, from archives",
-        (Installer::Gpusetup, Way::Unknown) => "by gpusetup",
+        (Installer::Gpusetup, InstallMethod::Packages) => "by gpusetup, from packages",
+        (Installer::Gpusetup, InstallMethod::Runfile) => "by gpusetup, from a runfile",
+        (Installer::Gpusetup, InstallMethod::Archives) => "by gpusetup, from archives",
+        (Installer::Gpusetup, InstallMethod::Unknown) => "by gpusetup",
         (Installer::Packages, _) => "from packages",
         (Installer::Runfile, _) => "from a runfile",
         (Installer::Unknown, _) => "installed by: unknown",

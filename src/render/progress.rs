@@ -25,7 +25,7 @@ pub(crate) struct ProgressPrinter {
     last: Instant,
     out: Box<dyn Write>,
     /// When so many bytes were there, as the last line told: what came since then is the rate.
-    told: Option<(Instant, u64)>,
+    last_shown: Option<(Instant, u64)>,
     /// What the host was already, told as a number when it is more than one thing.
     kept: Vec<String>,
     /// Where the last word goes: beside the rest when standard output is for one JSON object.
@@ -49,7 +49,7 @@ impl ProgressPrinter {
             on_terminal,
             last: Instant::now(),
             out: Box::new(std::io::stderr()),
-            told: None,
+            last_shown: None,
             kept: Vec::new(),
             last_word,
             to_come: Vec::new(),
@@ -95,7 +95,7 @@ impl ProgressPrinter {
     /// Tells one thing.
     pub(crate) fn tell(&mut self, news: &News) {
         if !matches!(news, News::Working { .. }) {
-            self.told = None;
+            self.last_shown = None;
         }
         match news {
             News::Begins => {}
@@ -163,11 +163,11 @@ impl ProgressPrinter {
             return;
         }
         if let Some((have, _)) = so_far {
-            self.told.get_or_insert((Instant::now(), have));
+            self.last_shown.get_or_insert((Instant::now(), have));
         }
         if self.last.elapsed() >= PATIENCE {
             let so_far = match so_far {
-                Some((have, all)) => self.told.replace((Instant::now(), have)).map_or_else(
+                Some((have, all)) => self.last_shown.replace((Instant::now(), have)).map_or_else(
                     String::new,
                     |(then, was)| {
                         amount(
@@ -261,7 +261,7 @@ mod tests {
             on_terminal: false,
             last: Instant::now(),
             out: Box::new(out.clone()),
-            told: None,
+            last_shown: None,
             kept: Vec::new(),
             last_word: Box::new(out.clone()),
             to_come: Vec::new(),

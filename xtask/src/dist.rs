@@ -430,23 +430,23 @@ fn version() -> Result<String> {
 }
 
 fn time_of_commit() -> Result<u64> {
-    let said = match std::env::var("SOURCE_DATE_EPOCH") {
-        Ok(said) => said,
+    let text = match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(text) => text,
         Err(_) => git(&project(), &["log", "-1", "--format=%ct"])?,
     };
-    said.trim()
+    text.trim()
         .parse()
-        .map_err(|_| format!("`{}` is no time in seconds", said.trim()))
+        .map_err(|_| format!("`{}` is no time in seconds", text.trim()))
 }
 
 /// Seconds since 1970 in a form of date(1), in English.
 fn date(time: u64, form: &str) -> Result<String> {
-    let said = output(
+    let formatted = output(
         Command::new("date")
             .args(["--utc", "--date", &format!("@{time}"), form])
             .env("LC_ALL", "C"),
     )?;
-    Ok(String::from_utf8_lossy(&said).trim().to_owned())
+    Ok(String::from_utf8_lossy(&formatted).trim().to_owned())
 }
 
 /// What a program prints; an error if it fails.

@@ -241,8 +241,8 @@ fn tools(
     let has_libxml2 = packages.iter().any(|p| p.name == "libxml2");
     if release.named_as.is_none() || !has_libxml2 {
         facts += 1;
-        let told = |has: bool| if has { "libxml2" } else { "no libxml2.so.2" }.to_owned();
-        differs("", told(has_libxml2), told(release.libxml2.is_some()));
+        let libxml2 = |has: bool| if has { "libxml2" } else { "no libxml2.so.2" }.to_owned();
+        differs("", libxml2(has_libxml2), libxml2(release.libxml2.is_some()));
     }
     let majors = |kind: &str| -> BTreeSet<u16> {
         packages

@@ -178,15 +178,15 @@ pub fn check() -> Result<Comparison> {
                 .map(|name| (api.clone(), code.clone(), name.to_owned())),
         );
     }
-    let told = |what: &str, (api, code, name): &(String, String, String)| {
+    let difference = |what: &str, (api, code, name): &(String, String, String)| {
         format!("{api} {code} {name} is {what}")
     };
     let missing = theirs
         .difference(&ours)
-        .map(|row| told("not explained", row));
+        .map(|row| difference("not explained", row));
     let surplus = ours
         .difference(&theirs)
-        .map(|row| told("not in the headers", row));
+        .map(|row| difference("not in the headers", row));
     let differences = missing.chain(surplus).collect();
     Ok(Comparison {
         what: "error numbers in headers",

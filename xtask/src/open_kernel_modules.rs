@@ -229,8 +229,8 @@ const OLDEST: DriverVersion = DriverVersion {
 /// with the proprietary modules.
 fn has_older_list(gpu: &Gpu, from: &[DriverVersion]) -> bool {
     let first = from.first().map_or(0, |release| release.branch);
-    let tells = |branch: u16| branch < first || branch == first && from == [OLDEST];
-    gpu.listed_from.is_empty() && gpu.first_driver_branch.is_none_or(tells)
+    let has_list = |branch: u16| branch < first || branch == first && from == [OLDEST];
+    gpu.listed_from.is_empty() && gpu.first_driver_branch.is_none_or(has_list)
 }
 
 /// Writes `listed_from` to the GPU files, where each entry is one line.

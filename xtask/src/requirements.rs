@@ -6,7 +6,7 @@ use crate::metadata::requirements;
 use crate::pypi::{self, File, directory, numbers};
 use crate::{Comparison, Result, table};
 use gpusetup_database::compat::{
-    Brought, Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease,
+    BundledComponent, Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease,
 };
 use gpusetup_database::version::meets_specifier;
 use std::collections::{BTreeMap, BTreeSet};
@@ -275,7 +275,10 @@ pub fn check(database: &Database) -> Result<Comparison> {
             .python_package(of_release)
             .map(|way| way.brings.as_slice())
             .unwrap_or_default();
-        for (part, what) in [(Brought::Cuda, cuda), (Brought::Cudnn, cudnn)] {
+        for (part, what) in [
+            (BundledComponent::Cuda, cuda),
+            (BundledComponent::Cudnn, cudnn),
+        ] {
             if brings.contains(&part) == what.is_empty() {
                 differ(format!(
                     "requires {part:?} `{what}`; the database says {brings:?}"

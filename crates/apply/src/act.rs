@@ -152,10 +152,10 @@ impl Work {
 }
 
 /// What a program that asked said, behind the cause where a compiler has named it.
-fn with_cause(said: &str) -> String {
-    compile::Cause::of(said).map_or_else(
-        || said.to_owned(),
-        |cause| format!("{}\n{said}", cause.sentence()),
+fn with_cause(output: &str) -> String {
+    compile::Cause::of(output).map_or_else(
+        || output.to_owned(),
+        |cause| format!("{}\n{output}", cause.sentence()),
     )
 }
 

@@ -102,7 +102,7 @@ pub(crate) fn bring(
     };
     let supply = &config.supply();
     let began = Instant::now();
-    let mut told = None;
+    let mut last_shown = None;
     let first = plan
         .acts()
         .map(|act| &act.operation)
@@ -112,10 +112,10 @@ pub(crate) fn bring(
             // Some two thousand packages come in a second: a word for each would take longer than
             // they do.
             let now = Instant::now();
-            let due =
-                told.is_none_or(|last| now.duration_since(last).as_millis() >= 100) || have == all;
+            let due = last_shown.is_none_or(|last| now.duration_since(last).as_millis() >= 100)
+                || have == all;
             if let Some(operation) = first.filter(|_| due) {
-                told = Some(now);
+                last_shown = Some(now);
                 tell(&News::Working {
                     operation,
                     since: began.elapsed(),
@@ -134,7 +134,7 @@ fn is_needed(on: &System, wanted: &Packages) -> bool {
 }
 
 /// Takes the packages away that nothing needs any more.
-pub(crate) fn let_go(on: &System, supply: &Supply) -> Result<(), Failure> {
+pub(crate) fn remove_brought_packages(on: &System, supply: &Supply) -> Result<(), Failure> {
     let Some(folder) = supply.folder() else {
         return Ok(());
     };
@@ -188,7 +188,7 @@ mod tests {
             folder,
             Supply::Folder("/var/cache/gpusetup/.bundles/ab".into())
         );
-        let_go(&on, &folder).expect("removed");
+        remove_brought_packages(&on, &folder).expect("removed");
         assert!(
             !on.exists("/var/cache/gpusetup/.bundles"),
             "the folder of all bundles goes with the last"

@@ -126,12 +126,13 @@ mod tests {
         let on = System::at(dir.path());
         let take = |patience| Lock::take(&on, patience, &mut |_| {});
         let first = take(Duration::ZERO).expect("free");
-        let told = take(Duration::ZERO).expect_err("held");
-        assert_eq!(told.exit(), gpusetup_text::exit::Exit::Later);
+        let refused = take(Duration::ZERO).expect_err("held");
+        assert_eq!(refused.exit(), gpusetup_text::exit::Exit::Later);
         assert!(
-            told.to_string()
+            refused
+                .to_string()
                 .contains(&format!("process {} since 2", std::process::id())),
-            "{told}"
+            "{refused}"
         );
         drop(first);
         let second = std::thread::scope(|scope| {

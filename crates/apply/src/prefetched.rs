@@ -70,7 +70,7 @@ impl Prefetched {
             });
             let fetched = fetch(Some(&arriving));
             // It knows no more than this; whoever waits for more is told.
-            arriving.give_up();
+            arriving.abandon();
             (fetched, unpacking.join())
         });
         match (&fetched, unpacked) {
@@ -206,18 +206,18 @@ mod tests {
 
         /// How an apply goes, and what of it is unpacked ahead before its first change.
         fn applied(&self, last: Operation) -> (Result<(), Failure>, bool) {
-            let mut ahead = false;
+            let mut is_prefetched = false;
             let applied = apply(
                 &self.on,
                 &self.plan(last),
                 RunConfig::default(),
                 &mut |news| {
                     if matches!(news, News::Step(_)) {
-                        ahead = !self.remains().is_empty();
+                        is_prefetched = !self.remains().is_empty();
                     }
                 },
             );
-            (applied.map(|_| ()), ahead)
+            (applied.map(|_| ()), is_prefetched)
         }
     }
 
@@ -233,9 +233,9 @@ mod tests {
     #[test]
     fn an_archive_is_unpacked_before_its_turn_and_moved_in_when_that_comes() {
         let bench = bench("libx.so");
-        let (applied, ahead) = bench.applied(file("/etc/second"));
+        let (applied, is_prefetched) = bench.applied(file("/etc/second"));
         applied.expect("a good plan");
-        assert!(ahead, "not unpacked while it was fetched");
+        assert!(is_prefetched, "not unpacked while it was fetched");
         assert_eq!(bench.on.list(LIB).expect("listed"), ["libx.so"]);
         assert_eq!(bench.remains(), [""; 0]);
         rollback(&bench.on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
@@ -259,9 +259,9 @@ mod tests {
             target: "y".into(),
             soname: Some("libx.so.1".into()),
         });
-        let (applied, ahead) = bench.applied(link);
+        let (applied, is_prefetched) = bench.applied(link);
         assert!(matches!(applied, Err(Failure::Step(_))), "{applied:?}");
-        assert!(ahead);
+        assert!(is_prefetched);
         assert_eq!(bench.remains(), [""; 0]);
         assert!(
             Journal::open(&bench.on)

@@ -84,10 +84,10 @@ fn is_beside(on: &System, path: &Path) -> bool {
 }
 
 /// Makes the reserve for a plan that is about to be carried out.
-pub(crate) fn make(on: &System, plan: &Plan) -> Result<(), Failure> {
+pub(crate) fn create(on: &System, plan: &Plan) -> Result<(), Failure> {
     let size = size(on, plan);
     // An earlier run of this plan may have left its own, before a reboot.
-    give_up(on);
+    release(on);
     if let Some(folder) = Path::new(RESERVE).parent() {
         on.make_directories(folder, 0o700)
             .map_err(|e| failed(&e, size))?;
@@ -95,7 +95,7 @@ pub(crate) fn make(on: &System, plan: &Plan) -> Result<(), Failure> {
     on.create_new(RESERVE, 0o600)
         .and_then(|file| fill(file, size))
         .map_err(|e| {
-            give_up(on);
+            release(on);
             failed(&e, size)
         })
 }
@@ -120,7 +120,7 @@ fn failed(why: &io::Error, size: u64) -> Failure {
 
 /// Gives the space back, for whoever is on the way out or has come to the end. A reserve that
 /// cannot be removed is no reason not to try.
-pub(crate) fn give_up(on: &System) {
+pub(crate) fn release(on: &System) {
     let _ = on.remove(RESERVE);
 }
 

@@ -20,9 +20,9 @@ use std::path::Path;
 pub fn recover(on: &System, tell: OnNews) -> Result<(), Failure> {
     let tell: OnNews = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
-    let_go(on, &journal)?;
+    remove_set_aside(on, &journal)?;
     if !journal.torn().is_empty() {
-        reserve::give_up(on);
+        reserve::release(on);
     }
     take_back_torn(on, &mut journal, tell).map(|_| ())
 }
@@ -76,12 +76,12 @@ fn within(journal: &Journal, reach: RollbackScope) -> Vec<Made<'_>> {
 pub fn rollback(on: &System, reach: RollbackScope, tell: OnNews) -> Result<Vec<String>, Failure> {
     let tell: OnNews = &mut noting(on, tell);
     let mut journal = Journal::open(on)?;
-    let_go(on, &journal)?;
+    remove_set_aside(on, &journal)?;
     if !is_anything(&journal, reach) {
         return Ok(Vec::new());
     }
     // From here on it may be needed.
-    reserve::give_up(on);
+    reserve::release(on);
     let mut made: Vec<_> = within(&journal, reach)
         .into_iter()
         .map(Owned::from)
@@ -115,7 +115,7 @@ pub(super) fn take_back_torn(
 }
 
 /// Deletes the folders that were moved aside, now that nothing wants them back.
-pub(super) fn let_go(on: &System, journal: &Journal) -> Result<(), Failure> {
+pub(super) fn remove_set_aside(on: &System, journal: &Journal) -> Result<(), Failure> {
     journal.condemned().iter().try_for_each(|aside| {
         remove::discard(on, aside)
             .map_err(|e| Failure::Step(format!("cannot remove {}: {e}", aside.display())))

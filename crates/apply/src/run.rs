@@ -10,7 +10,7 @@ use super::keys::fetch_keys;
 use super::network::{not_interrupted, with_network};
 use super::news::{News, OnNews};
 use super::prefetched::Prefetched;
-use super::rollback::{let_go, take_back_torn};
+use super::rollback::{remove_set_aside, take_back_torn};
 use super::{Failure, bundled, preflight, reserve};
 use gpusetup_database::sum::sha256;
 use gpusetup_fetch::{FetchError, Wanted, fetch, is_cached};
@@ -70,8 +70,8 @@ pub fn apply(
     });
     let left = same
         .as_ref()
-        .map_or_else(|| plan.clone(), |same| what_is_left(plan, &same.done));
-    let went_on: Vec<_> = same
+        .map_or_else(|| plan.clone(), |same| remaining(plan, &same.done));
+    let earlier_reboots: Vec<_> = same
         .iter()
         .flat_map(|a| &a.reboots)
         .map(|(at, b)| (*at, b.map(str::to_owned)))
@@ -93,9 +93,9 @@ pub fn apply(
         return Ok(Outcome::of(0));
     }
     let backups = Backups::new(BACKUPS.into(), journal.intents());
-    reserve::make(on, &left)?;
+    reserve::create(on, &left)?;
     tell(&News::Begins);
-    begin(on, &mut journal, plan, config.brought.clone()).inspect_err(|_| reserve::give_up(on))?;
+    begin(on, &mut journal, plan, config.brought.clone()).inspect_err(|_| reserve::release(on))?;
     // Noted before the downloads, which take minutes: a machine whose power goes then goes on
     // behind the next boot.
     let mut work = Work {
@@ -103,7 +103,14 @@ pub fn apply(
         lent: gpusetup_operation::Work::new(backups),
         prefetched: Prefetched::default(),
     };
-    let carried = carry(on, &left, &config, &mut work, (&went_on, reboots), tell);
+    let carried = carry(
+        on,
+        &left,
+        &config,
+        &mut work,
+        (&earlier_reboots, reboots),
+        tell,
+    );
     let Work {
         mut journal,
         prefetched,
@@ -113,7 +120,7 @@ pub fn apply(
         .as_ref()
         .is_ok_and(|outcome| outcome.reboot_required)
     {
-        reserve::give_up(on);
+        reserve::release(on);
     }
     if carried.is_err() {
         // What was unpacked for later is not to be found by anybody; where that fails, the next run
@@ -151,7 +158,7 @@ fn carry(
     left: &Plan,
     config: &RunConfig,
     work: &mut Work,
-    (went_on, reboots): (&[(At, Option<String>)], usize),
+    (earlier_reboots, reboots): (&[(At, Option<String>)], usize),
     tell: OnNews,
 ) -> Result<Outcome, Failure> {
     bundled::bring(on, left, config, tell)?;
@@ -168,7 +175,7 @@ fn carry(
                 let goes_on = match enrolls {
                     Some(certificate) => is_enrolled(on, work, at, certificate)?,
                     None => {
-                        let mut asked = went_on.iter().rev();
+                        let mut asked = earlier_reboots.iter().rev();
                         let asked = asked.find(|(asked, _)| *asked == at);
                         let before = asked.map(|(_, before)| before);
                         was_booted(on, work, at, (before, reboots), &step.why)?
@@ -200,7 +207,7 @@ fn carry(
                 {
                     return Err(Failure::Blocked(not_prepared(
                         operation,
-                        act.satisfied || !went_on.is_empty(),
+                        act.satisfied || !earlier_reboots.is_empty(),
                     )));
                 }
                 Standing::Needed => {
@@ -214,8 +221,8 @@ fn carry(
         }
     }
     work.journal.note(on, Event::Finished {})?;
-    let_go(on, &work.journal)?;
-    bundled::let_go(on, &config.supply())?;
+    remove_set_aside(on, &work.journal)?;
+    bundled::remove_brought_packages(on, &config.supply())?;
     Ok(Outcome::of(done))
 }
 
@@ -272,7 +279,7 @@ fn failed(
     // A program that was ended because we are to stop failed for that reason and no other.
     let failure = not_interrupted().err().unwrap_or(failure);
     // The disk may be full, and noting that takes room.
-    reserve::give_up(on);
+    reserve::release(on);
     let event = Event::Failed {
         at,
         why: failure.to_string(),
@@ -302,7 +309,7 @@ fn stands_enrolled(on: &System, certificate: &Path) -> Result<Enrolment, Failure
 
 /// What an earlier run left to do: what it did is satisfied now. Whether it still stands is looked
 /// at where that can be seen.
-fn what_is_left(plan: &Plan, done: &[At]) -> Plan {
+fn remaining(plan: &Plan, done: &[At]) -> Plan {
     let mut plan = plan.clone();
     for (s, step) in plan.steps.iter_mut().enumerate() {
         for (o, act) in step.operations.iter_mut().enumerate() {
@@ -384,7 +391,7 @@ pub fn unfinished(on: &System) -> Result<Option<Unfinished>, Failure> {
 pub fn begun(on: &System) -> Result<Option<Begun>, Failure> {
     Ok(Journal::open(on)?.newest_apply().map(|newest| Begun {
         plan: newest.plan.clone(),
-        left: what_is_left(newest.plan, &newest.done),
+        left: remaining(newest.plan, &newest.done),
     }))
 }
 
@@ -607,12 +614,12 @@ mod tests {
             .expect("made");
         on.write("/etc/.a.gpusetup-new", b"half", 0o644)
             .expect("written");
-        let mut told = 0;
+        let mut recovered = 0;
         recover(&on, &mut |news| {
-            told += usize::from(matches!(news, News::Recovering(_)))
+            recovered += usize::from(matches!(news, News::Recovering(_)))
         })
         .expect("recovered");
-        assert_eq!((told, on.list("/etc").expect("listed").len()), (1, 0));
+        assert_eq!((recovered, on.list("/etc").expect("listed").len()), (1, 0));
         assert!(!on.exists("/usr/local/cuda-12.8"));
         recover(&on, &mut |_| panic!("once is enough")).expect("nothing to do");
     }
@@ -622,8 +629,8 @@ mod tests {
         let (on, _dir) = host();
         carry(&on, &plan_of(vec![file("/etc/a")])).expect("done");
         // What gpusetup writes behind it never came to be.
-        let told = status(&on).expect("readable").expect("there");
-        assert_eq!((told.state, told.exit_code), (Ending::Interrupted, 137));
+        let killed = status(&on).expect("readable").expect("there");
+        assert_eq!((killed.state, killed.exit_code), (Ending::Interrupted, 137));
         rollback(&on, RollbackScope::Last, &mut |_| {}).expect("rolled back");
         assert_eq!(
             status(&on).expect("readable").expect("there").state,
@@ -817,9 +824,9 @@ mod tests {
             network_timeout: Duration::from_secs(60),
             ..RunConfig::default()
         };
-        let (mut tries, mut told) = (0, Vec::new());
+        let (mut tries, mut waits) = (0, Vec::new());
         let mut tell = |news: &News| {
-            told.extend(if let News::Waiting { what, .. } = news {
+            waits.extend(if let News::Waiting { what, .. } = news {
                 Some((*what).to_owned())
             } else {
                 None
@@ -834,8 +841,8 @@ mod tests {
             }
         });
         assert!(
-            reached.is_ok() && told == ["the network: cannot reach x"],
-            "{told:?}"
+            reached.is_ok() && waits == ["the network: cannot reach x"],
+            "{waits:?}"
         );
         let refuses = |config: RunConfig, unreachable| {
             with_network(&config, &mut |_| {}, |_| {
@@ -932,12 +939,16 @@ mod tests {
         account
             .close(&on, Ending::Failed, Some((7, "no room".to_owned())))
             .expect("written");
-        let told = status(&on).expect("readable").expect("there");
+        let failed = status(&on).expect("readable").expect("there");
         assert_eq!(
-            (told.exit_code, told.error.as_deref()),
+            (failed.exit_code, failed.error.as_deref()),
             (7, Some("no room"))
         );
-        assert_eq!(told.steps[0].state.as_str(), "failed");
-        assert!(told.sentence().contains("no room"), "{}", told.sentence());
+        assert_eq!(failed.steps[0].state.as_str(), "failed");
+        assert!(
+            failed.sentence().contains("no room"),
+            "{}",
+            failed.sentence()
+        );
     }
 }

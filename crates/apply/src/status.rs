@@ -275,7 +275,7 @@ mod tests {
     }
 
     /// What `status` reports when a run left its provisional result, and these records.
-    fn told(events: Vec<Event>) -> RunResult {
+    fn reported(events: Vec<Event>) -> RunResult {
         let (on, _dir) = host();
         provisional(&on, Some(&plan())).expect("written");
         let mut journal = Journal::open(&on).expect("readable");
@@ -309,7 +309,7 @@ mod tests {
             intent((1, 0)),
             failed.clone(),
         ];
-        let before = told(first.clone());
+        let before = reported(first.clone());
         assert_eq!(
             (before.state, states(&before)),
             (Ending::Failed, vec!["done", "failed", "to come"])
@@ -320,12 +320,12 @@ mod tests {
             at: (1, 0),
             left: Vec::new(),
         };
-        let resumed = told([first, vec![undone, run()]].concat());
+        let resumed = reported([first, vec![undone, run()]].concat());
         assert_eq!(
             (resumed.state, states(&resumed)),
             (Ending::Interrupted, vec!["done", "to come", "to come"])
         );
-        let killed = told(vec![
+        let killed = reported(vec![
             run(),
             Event::Kept { at: (0, 0) },
             intent((1, 0)),
@@ -333,7 +333,7 @@ mod tests {
             intent((2, 0)),
         ]);
         assert_eq!(states(&killed), ["done", "done", "failed"]);
-        let ended = told(vec![run(), Event::Done { at: (0, 0) }, Event::Finished {}]);
+        let ended = reported(vec![run(), Event::Done { at: (0, 0) }, Event::Finished {}]);
         assert_eq!(
             (ended.state, states(&ended)),
             (Ending::Done, vec!["done"; 3])
@@ -352,7 +352,7 @@ mod tests {
             plan: Box::new(plan),
             packages: None,
         };
-        let waits = |at| told(vec![begins.clone(), Event::Reboot { at, boot: None }]);
+        let waits = |at| reported(vec![begins.clone(), Event::Reboot { at, boot: None }]);
         let console = waits((1, 0));
         assert_eq!(
             (console.state, console.exit_code, console.reboot_required),
@@ -367,13 +367,13 @@ mod tests {
 
     #[test]
     fn a_rollback_that_was_killed_reports_no_steps() {
-        let told = told(vec![
+        let reported = reported(vec![
             run(),
             Event::Done { at: (0, 0) },
             Event::RollingBack { runs: vec![0] },
         ]);
         assert_eq!(
-            (told.state, told.steps.len(), told.fingerprint),
+            (reported.state, reported.steps.len(), reported.fingerprint),
             (Ending::Interrupted, 0, None)
         );
     }

@@ -276,7 +276,7 @@ impl Contents {
             let path = folder.join(name);
             output::write(&path, &bytes).map_err(BundleError::io(&path))?;
         }
-        output::settle(folder).map_err(BundleError::io(folder))
+        output::sync_file_system(folder).map_err(BundleError::io(folder))
     }
 
     fn pack(&self, file: &Path, tell: &mut dyn FnMut(u64, u64)) -> Result<(), BundleError> {

@@ -11,7 +11,7 @@
 
 use super::BundleError;
 use gpusetup_host::SystemId;
-use gpusetup_operation::packages::{Packages, said};
+use gpusetup_operation::packages::{Packages, checked_output};
 use gpusetup_operation::program::ProgramError;
 use gpusetup_operation::{AddRepository, Operation};
 use gpusetup_packages::{
@@ -160,7 +160,7 @@ impl Workshop<'_> {
         if gpusetup_system::interrupt::heard().is_some() {
             return Err(BundleError::Interrupted);
         }
-        Ok(said(&name, output)?)
+        Ok(checked_output(&name, output)?)
     }
 
     fn read_own_repositories(&mut self) {

@@ -411,13 +411,14 @@ pub const INSTALL_AGAIN: &str = "install the same driver again the way it was in
 
 /// A line of modprobe's configuration or of the kernel's command line that keeps a module from
 /// being loaded (GS204): at every attempt, or only during boot.
-pub fn keeps_out(place: &str, module: &str, always: bool) -> String {
+pub fn module_blocked(place: &str, module: &str, always: bool) -> String {
     let when = if always { "" } else { " during boot" };
     format!("{place} keeps the kernel module {module} from being loaded{when}")
 }
 
 /// What helps.
-pub const LET_LOAD: &str = "remove these lines, rebuild the initramfs, then load the module";
+pub const UNBLOCK_AND_LOAD: &str =
+    "remove these lines, rebuild the initramfs, then load the module";
 
 /// What helps before the driver is installed, and in a tree.
 pub const REMOVE_LINES: &str = "remove these lines, and rebuild the initramfs";
@@ -770,13 +771,13 @@ pub fn newer_database() -> Remedy {
 }
 
 /// A file that is too large to be read (GS608).
-pub fn left_out(said: &str) -> String {
-    format!("not read: {said}; what depends on it is not known")
+pub fn left_out(unread: &str) -> String {
+    format!("not read: {unread}; what depends on it is not known")
 }
 
 /// A host whose files are too large together (GS608).
-pub fn partly_read(said: &str) -> String {
-    format!("only a part of the host was read; not read: {said}")
+pub fn partly_read(unread: &str) -> String {
+    format!("only a part of the host was read; not read: {unread}")
 }
 
 const MAKE_SMALLER: &str = "make it smaller, or remove it";
@@ -944,7 +945,7 @@ pub fn remedy(id: CheckId) -> Option<Remedy> {
     Some(match id {
         CheckId::GS203 => give_back("ADDRESS"),
         CheckId::GS204 => Remedy::new(
-            LET_LOAD,
+            UNBLOCK_AND_LOAD,
             [
                 "grep -rnE '^ *(alias|blacklist|install) +nvidia' /etc/modprobe.d /lib/modprobe.d",
                 "sudo modprobe nvidia",

@@ -115,7 +115,7 @@ impl Unfit {
         };
         let problem = self.problem.map_or_else(
             || format!("`{}` must be quoted", written(text, place)),
-            |said| plainly(&said),
+            |reason| plainly(&reason),
         );
         Mistake {
             line: place.line(),

@@ -466,7 +466,7 @@ fn ended(check: &Check, case: &Case) -> Verdict {
     if case.seen.only_facts && !check.facts_suffice {
         return Verdict::skip(NOT_IN_FACTS);
     }
-    bug::in_part(check.id.as_str(), || (check.run)(case))
+    bug::run_part(check.id.as_str(), || (check.run)(case))
 }
 
 fn error(cause: &str) -> Verdict {

@@ -103,7 +103,7 @@ impl Probes {
             failed.insert(probe.name().to_owned(), probe.object().to_owned());
             return T::default();
         }
-        bug::in_part(probe.name(), look)
+        bug::run_part(probe.name(), look)
     }
 
     /// The ones that were left out: name and [`Probe::object`]. A check that was left out has its

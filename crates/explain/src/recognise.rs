@@ -83,8 +83,8 @@ impl<'a> ErrorFinder<'a> {
     }
 
     /// The error that sign `n` tells, which is at `at` of the text.
-    fn told(&self, n: usize, text: &str, at: Range<usize>) -> Option<&'a ErrorCode> {
-        let (before, after) = beside(text, &at, MAX_OF_LINE);
+    fn error_at(&self, n: usize, text: &str, at: Range<usize>) -> Option<&'a ErrorCode> {
+        let (before, after) = rest_of_line(text, &at, MAX_OF_LINE);
         let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         match self.signs[n] {
             Sign::Name(error) => {
@@ -116,7 +116,7 @@ impl<'a> ErrorFinder<'a> {
                 if !is_quoted || after.starts_with(char::is_alphanumeric) {
                     return None;
                 }
-                let (before, after) = beside(text, &at, NEAR);
+                let (before, after) = rest_of_line(text, &at, NEAR);
                 let near = format!("{before}\n{after}").to_ascii_lowercase();
                 (near.contains("cuda") && !near.contains("container-cli: ")).then_some(error)
             }
@@ -125,7 +125,7 @@ impl<'a> ErrorFinder<'a> {
 }
 
 /// What stands before and after a range on its line, at most so many bytes of each.
-fn beside<'t>(text: &'t str, at: &Range<usize>, most: usize) -> (&'t str, &'t str) {
+fn rest_of_line<'t>(text: &'t str, at: &Range<usize>, most: usize) -> (&'t str, &'t str) {
     let before = &text[ceil(text, at.start.saturating_sub(most))..at.start];
     let after = &text[at.end..floor(text, at.end.saturating_add(most))];
     (
@@ -151,7 +151,7 @@ fn floor(text: &str, at: usize) -> usize {
 
 /// A range with what is beside it on its line, to be shown where the line is too long for that.
 fn around(text: &str, at: &Range<usize>) -> String {
-    let (before, after) = beside(text, at, MAX_SHOWN);
+    let (before, after) = rest_of_line(text, at, MAX_SHOWN);
     let lead = before
         .char_indices()
         .rev()
@@ -200,7 +200,7 @@ pub fn named_errors<'a>(
             continue;
         }
         if let Some(error) = finder
-            .told(sign, text, hit.range())
+            .error_at(sign, text, hit.range())
             .filter(|error| is_new(error))
         {
             line += text[counted..hit.start()].matches('\n').count();

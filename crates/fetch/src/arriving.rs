@@ -33,7 +33,7 @@ enum End {
     /// And is what it should be.
     Verified,
     /// No more will come.
-    GivenUp,
+    Abandoned,
 }
 
 /// Why a file cannot be read to its end.
@@ -44,7 +44,7 @@ pub(crate) enum Stopped {
     Restarted,
     /// No more will come.
     #[error("the download was given up")]
-    GivenUp,
+    Abandoned,
 }
 
 impl Arriving {
@@ -99,12 +99,12 @@ impl Arriving {
     }
 
     /// No more will come. What was verified stays so.
-    pub fn give_up(&self) {
+    pub fn abandon(&self) {
         self.change(|state| {
             state.end = state
                 .end
                 .filter(|end| *end == End::Verified)
-                .or(Some(End::GivenUp))
+                .or(Some(End::Abandoned))
         });
     }
 
@@ -128,7 +128,7 @@ impl Arriving {
             }
             match (&state.file, state.end) {
                 _ if state.round != *round => return Err(io::Error::other(Stopped::Restarted)),
-                (_, Some(End::GivenUp)) => return Err(io::Error::other(Stopped::GivenUp)),
+                (_, Some(End::Abandoned)) => return Err(io::Error::other(Stopped::Abandoned)),
                 (Some(file), _) if state.have > at => {
                     return Ok(Some((Arc::clone(file), state.have)));
                 }
@@ -160,7 +160,7 @@ impl Arrived {
         loop {
             match state.end {
                 _ if state.round != self.round => return true,
-                Some(End::Verified | End::GivenUp) => return false,
+                Some(End::Verified | End::Abandoned) => return false,
                 Some(End::Complete) | None => {}
             }
             state = self
@@ -220,16 +220,16 @@ mod tests {
             reader.read_to_end(&mut all).map(|_| all)
         });
         arriving.begins(Arc::clone(&file), 0);
-        let mut said = Vec::new();
+        let mut written = Vec::new();
         for n in 0..1000_u32 {
             let bytes = n.to_le_bytes();
-            file.write_all_at(&bytes, said.len() as u64)
+            file.write_all_at(&bytes, written.len() as u64)
                 .expect("written");
-            said.extend(bytes);
-            arriving.has(said.len() as u64);
+            written.extend(bytes);
+            arriving.has(written.len() as u64);
         }
         arriving.is_verified();
-        assert_eq!(reads.join().expect("no panic").expect("read"), said);
+        assert_eq!(reads.join().expect("no panic").expect("read"), written);
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
         arriving.begins(file(b"there....not yet"), 5);
         let (mut reader, mut block) = (arriving.reader(), [0; 99]);
         assert_eq!(reader.read(&mut block).expect("what is there"), 5);
-        arriving.give_up();
+        arriving.abandon();
         assert!(
             reader
                 .read(&mut block)
@@ -275,7 +275,7 @@ mod tests {
             .unverified()
             .read_to_string(&mut all)
             .expect("for who verifies it ends here");
-        arriving.give_up();
+        arriving.abandon();
         let refused = arriving
             .reader()
             .read_to_string(&mut all)
@@ -292,7 +292,7 @@ mod tests {
         let (arriving, size) = (Arriving::default(), file.metadata().expect("a size").len());
         arriving.begins(Arc::new(file), size);
         arriving.is_verified();
-        arriving.give_up();
+        arriving.abandon();
         let mut all = String::new();
         arriving
             .reader()

@@ -162,7 +162,7 @@ pub fn fetch_small(
     limit: u64,
     sources: &Sources,
 ) -> Result<Option<Vec<u8>>, FetchError> {
-    let network = |trouble| told(url, trouble);
+    let network = |trouble| fetch_error(url, trouble);
     if url.starts_with("file:") {
         return local::small(url, limit).map_err(network);
     }
@@ -225,7 +225,7 @@ fn fetch_of_length(
         let fetched = Fetching::new(on, wanted, length, sources, arriving, sums)
             .and_then(|mut it| it.run(progress));
         // Nobody waits for more of it; what was verified stays so.
-        arriving.give_up();
+        arriving.abandon();
         fetched
     });
     fetched.map_err(|failed| match failed {
@@ -234,7 +234,7 @@ fn fetch_of_length(
             path: wanted.to.to_owned(),
             source,
         },
-        Failed::By(trouble) => told(wanted.url, trouble),
+        Failed::By(trouble) => fetch_error(wanted.url, trouble),
     })
 }
 
@@ -256,7 +256,7 @@ fn sum_up(arriving: &Arriving, tell: &Sender<io::Result<String>>) {
             .and_then(|e| e.get_ref()?.downcast_ref::<Stopped>().copied());
         match stopped {
             Some(Stopped::Restarted) => {}
-            Some(Stopped::GivenUp) => return,
+            Some(Stopped::Abandoned) => return,
             None => {
                 if tell.send(ended).is_err() || !reader.begins_anew() {
                     return;
@@ -378,7 +378,7 @@ impl<'a> Fetching<'a> {
                 }
             };
             let ended = lock(&self.part)
-                .settle()
+                .keep_beginning()
                 .map_err(TransferError::Disk)
                 .and(ended);
             let trouble = match ended {
@@ -515,7 +515,7 @@ fn sleep(time: Duration) -> Result<(), TransferError> {
     Ok(())
 }
 
-fn told(url: &str, trouble: TransferError) -> FetchError {
+fn fetch_error(url: &str, trouble: TransferError) -> FetchError {
     let url = public_address(url).into_owned();
     let why = match trouble {
         TransferError::Unreachable(why) => return FetchError::Unreachable { url, why },

@@ -67,9 +67,9 @@ pub(super) struct Part {
     /// From the beginning to here nothing is missing.
     have: u64,
     /// So much of that is known to who reads it.
-    told: u64,
+    announced: u64,
     /// What was written behind that, from where to where.
-    ahead: Vec<(u64, u64)>,
+    out_of_order: Vec<(u64, u64)>,
     /// Before it grows beyond this, the free space is checked; none for a file whose size was
     /// published, and found room.
     room_until: Option<u64>,
@@ -105,8 +105,8 @@ impl Part {
             note,
             arriving: arriving.clone(),
             have: 0,
-            told: 0,
-            ahead: Vec::new(),
+            announced: 0,
+            out_of_order: Vec::new(),
             room_until: if length.size.is_none() { Some(0) } else { None },
             origin,
         };
@@ -122,7 +122,12 @@ impl Part {
 
     /// How many bytes are there in all.
     pub(crate) fn amount(&self) -> u64 {
-        self.have + self.ahead.iter().map(|(from, to)| to - from).sum::<u64>()
+        self.have
+            + self
+                .out_of_order
+                .iter()
+                .map(|(from, to)| to - from)
+                .sum::<u64>()
     }
 
     /// Throws away what is there: it is no beginning of what is wanted.
@@ -178,25 +183,26 @@ impl Part {
             self.leaves_room(bytes.len() as u64)?;
             self.room_until = Some(end + WORTH_WAKING);
         }
-        if at > self.have && self.ahead.is_empty() {
+        if at > self.have && self.out_of_order.is_empty() {
             // From now on its length does not tell what is there.
-            self.ahead.push((at, at));
+            self.out_of_order.push((at, at));
             self.remember()?;
         }
         self.file.write_all_at(bytes, at)?;
-        if at == self.have && self.ahead.is_empty() {
+        if at == self.have && self.out_of_order.is_empty() {
             self.have = end;
         } else {
-            (self.have, self.ahead) = joined(self.have, std::mem::take(&mut self.ahead), (at, end));
+            (self.have, self.out_of_order) =
+                joined(self.have, std::mem::take(&mut self.out_of_order), (at, end));
         }
-        if self.have >= self.told + WORTH_WAKING {
+        if self.have >= self.announced + WORTH_WAKING {
             self.tell();
         }
         Ok(())
     }
 
     fn tell(&mut self) {
-        self.told = self.have;
+        self.announced = self.have;
         self.arriving.has(self.have);
     }
 
@@ -204,7 +210,7 @@ impl Part {
     pub(crate) fn remember(&self) -> io::Result<()> {
         let note = Note {
             origin: self.origin.clone(),
-            have: (!self.ahead.is_empty()).then_some(self.have),
+            have: (!self.out_of_order.is_empty()).then_some(self.have),
         };
         self.on
             .write_soon(&self.note, &serde_json::to_vec(&note)?, 0o600)
@@ -212,9 +218,9 @@ impl Part {
 
     /// Leaves nothing but a beginning, for the next attempt, and gives back the room that was taken
     /// for the rest.
-    pub(crate) fn settle(&mut self) -> io::Result<()> {
+    pub(crate) fn keep_beginning(&mut self) -> io::Result<()> {
         self.tell();
-        if self.ahead.is_empty() {
+        if self.out_of_order.is_empty() {
             self.file.set_len(self.have)
         } else {
             self.cut_to(self.have)
@@ -233,7 +239,7 @@ impl Part {
 
     fn cut_to(&mut self, have: u64) -> io::Result<()> {
         self.file.set_len(have)?;
-        (self.have, self.told, self.ahead) = (have, have, Vec::new());
+        (self.have, self.announced, self.out_of_order) = (have, have, Vec::new());
         self.remember()
     }
 }

@@ -272,7 +272,7 @@ fn supervise(
     let mut connections = Connections::new();
     let of_first = Arc::clone(job);
     connections.start(move || first(&of_first, answer));
-    let (began, mut told) = (Instant::now(), Instant::now());
+    let (began, mut last_report) = (Instant::now(), Instant::now());
     let mut pace = Pace::of_one(lock(&job.part).amount());
     let (mut last, mut window_began, mut was) = (Ok(()), Instant::now(), lock(&job.part).amount());
     while connections.running > 0 {
@@ -288,8 +288,8 @@ fn supervise(
         if interrupt::heard().is_some() {
             return Err(TransferError::Interrupted);
         }
-        if told.elapsed() >= TICK {
-            told = Instant::now();
+        if last_report.elapsed() >= TICK {
+            last_report = Instant::now();
             let amount = lock(&job.part).amount();
             progress(amount);
             if window_began.elapsed() >= window() {

@@ -248,16 +248,16 @@ pub(crate) fn findings(guide: &GpuGuide, table: &GpuTable, hits: &[Vec<Hit>]) ->
     let mut all: Vec<Finding> = Vec::new();
     for row in &guide.rules {
         let concerned = table.gpus.iter().zip(hits).enumerate();
-        let told: Vec<_> = concerned
+        let hit_gpus: Vec<_> = concerned
             .filter_map(|(n, (gpu, hits))| {
                 let hit = hits.iter().find(|hit| hit.rule == row.rule)?;
                 let name = gpu.address.clone().unwrap_or_else(|| n.to_string());
                 Some((hit.says(row), name))
             })
             .collect();
-        let sentences: BTreeSet<_> = told.iter().map(|(says, _)| says).collect();
+        let sentences: BTreeSet<_> = hit_gpus.iter().map(|(says, _)| says).collect();
         for says in sentences {
-            let gpus: Vec<_> = told
+            let gpus: Vec<_> = hit_gpus
                 .iter()
                 .filter(|(own, _)| own == says)
                 .map(|(_, gpu)| gpu.clone())

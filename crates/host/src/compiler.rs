@@ -243,7 +243,7 @@ mod tests {
             "/usr/include/c++/15/cmath",
         ]);
         let found = compilers(&mut Reader::new(&system), Some("12.2.0"), "x86_64");
-        let told: Vec<_> = found
+        let listed: Vec<_> = found
             .iter()
             .map(|c| {
                 (
@@ -254,7 +254,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            listed,
             [
                 (12, Some("/usr/bin/gcc"), Some("/usr/bin/g++")),
                 (13, Some("/usr/bin/gcc-13"), Some("/usr/bin/g++-13")),

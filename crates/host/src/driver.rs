@@ -272,17 +272,17 @@ mod tests {
                 alternative,
             }]
         };
-        let beside = listing("/usr/lib/x86_64-linux-gnu/nvidia/current", true);
+        let current = listing("/usr/lib/x86_64-linux-gnu/nvidia/current", true);
         assert_eq!(
             library_versions(&[listing("/usr/lib64", false)], &[]),
             found("/usr/lib64", false)
         );
         assert_eq!(
-            library_versions(std::slice::from_ref(&beside), &[]),
+            library_versions(std::slice::from_ref(&current), &[]),
             found("/usr/lib/x86_64-linux-gnu/nvidia/current", true)
         );
         assert_eq!(
-            library_versions(&[listing("/usr/lib64", false), beside], &[]),
+            library_versions(&[listing("/usr/lib64", false), current], &[]),
             found("/usr/lib64", false)
         );
     }

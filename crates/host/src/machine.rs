@@ -119,11 +119,11 @@ fn is_wsl(release: &str) -> bool {
 /// The manager of the container that this is, if it is one.
 fn container(reader: &mut Reader) -> Option<String> {
     // systemd records which one. WSL also calls itself a container; it is recognised by its kernel.
-    let said = reader
+    let recorded = reader
         .word("the container manager", "/run/systemd/container")
         .filter(|m| m != "wsl");
-    if said.is_some() {
-        return said;
+    if recorded.is_some() {
+        return recorded;
     }
     if reader.system.exists("/run/.containerenv") {
         return Some("podman".to_owned());

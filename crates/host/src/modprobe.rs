@@ -356,12 +356,12 @@ mod tests {
             system.write(path, text.as_bytes(), 0o644).expect("written");
         }
         let found = blocked(&system, &configuration(&system));
-        let told: Vec<_> = found
+        let lines: Vec<_> = found
             .iter()
             .map(|b| (&*b.module, b.line, &*b.text, b.always))
             .collect();
         assert_eq!(
-            told,
+            lines,
             [
                 ("nvidia", Some(2), "blacklist nvidia", false),
                 ("nvidia_uvm", Some(4), "alias nvidia-uvm off", true),

@@ -62,7 +62,7 @@ pub fn certificates(text: &str) -> Result<(Vec<u8>, Vec<PublicKey>), &'static st
     let packets = dearmour(text).ok_or("it is not an armoured OpenPGP key")?;
     let mut rest = packets.as_slice();
     while !rest.is_empty() {
-        let (tag, body, behind) =
+        let (tag, body, after) =
             packet(rest).ok_or("it contains something other than an OpenPGP key")?;
         if !OF_CERTIFICATES.contains(&tag) {
             return Err("it contains something other than an OpenPGP key");
@@ -70,7 +70,7 @@ pub fn certificates(text: &str) -> Result<(Vec<u8>, Vec<PublicKey>), &'static st
         if [PUBLIC_KEY, PUBLIC_SUBKEY].contains(&tag) && body.first() != Some(&4) {
             return Err("it contains a key that is not of version 4");
         }
-        rest = behind;
+        rest = after;
     }
     let keys = keys(&packets);
     if keys.is_empty() {
@@ -137,8 +137,8 @@ impl Read {
 fn keys(packets: &[u8]) -> Vec<PublicKey> {
     let (mut found, mut at_subkey) = (Vec::<Read>::new(), false);
     let mut rest = packets;
-    while let Some((tag, body, behind)) = packet(rest) {
-        rest = behind;
+    while let Some((tag, body, after)) = packet(rest) {
+        rest = after;
         match tag {
             PUBLIC_KEY => {
                 at_subkey = false;
@@ -389,7 +389,7 @@ mod tests {
         let listed =
             String::from_utf8(gpg(home, &["--with-colons", "--fingerprint"])).expect("text");
         let primary: Vec<_> = listed.split("\npub:").skip(1).collect();
-        let said: Vec<&str> = primary
+        let fingerprints: Vec<&str> = primary
             .iter()
             .filter_map(|p| p.lines().find(|l| l.starts_with("fpr:"))?.split(':').nth(9))
             .collect();
@@ -399,7 +399,7 @@ mod tests {
                 "--passphrase",
                 "",
                 "--quick-add-key",
-                said[0],
+                fingerprints[0],
                 "rsa1024",
                 "encr",
                 "never",
@@ -415,7 +415,7 @@ mod tests {
                 "--default-key",
                 "sound",
                 "--quick-sign-key",
-                said[0],
+                fingerprints[0],
             ],
         );
         for armour in [&["--export"][..], &["--armor", "--export"]] {
@@ -425,7 +425,7 @@ mod tests {
                     .iter()
                     .map(|k| k.fingerprint.as_str())
                     .collect::<Vec<_>>(),
-                said
+                fingerprints
             );
             assert_eq!(
                 found.iter().map(|k| k.is_weak).collect::<Vec<_>>(),

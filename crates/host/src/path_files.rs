@@ -203,7 +203,9 @@ impl PathFiles {
             .left_out()
             .into_iter()
             .map(|one| format!("{}: {}", quoted_path(&one.path), one.why));
-        let left_out: Vec<_> = left_out.filter(|said| !all.left.contains(said)).collect();
+        let left_out: Vec<_> = left_out
+            .filter(|reason| !all.left.contains(reason))
+            .collect();
         all.left.extend(left_out);
         all
     }
@@ -307,10 +309,10 @@ impl PathFiles {
     }
 
     /// Says why a file was not read: of the system, or of one home, the first ones.
-    fn leave(&mut self, said: String) {
+    fn leave(&mut self, reason: String) {
         match self.left.len() {
             MAX_LEFT => self.left.push("and more files beside it".to_owned()),
-            number if number < MAX_LEFT => self.left.push(said),
+            number if number < MAX_LEFT => self.left.push(reason),
             _ => {}
         }
     }
@@ -502,7 +504,7 @@ mod tests {
             found
                 .left
                 .iter()
-                .any(|said| said.contains("/home/ann") && said.contains("256 KiB")),
+                .any(|reason| reason.contains("/home/ann") && reason.contains("256 KiB")),
             "{:?}",
             found.left
         );

@@ -72,14 +72,14 @@ pub(crate) fn toolkits(
         let by_name = name
             .strip_prefix("cuda-")
             .and_then(|v| v.parse::<CudaVersion>().ok());
-        let (said, components) = version(reader, database, &path);
+        let (by_file, components) = version(reader, database, &path);
         // What a removal leaves of a toolkit is none.
         let by_name = by_name.filter(|_| {
             PARTS
                 .iter()
                 .any(|part| reader.system.exists(path.join(part)))
         });
-        let Some(version) = said.or(by_name) else {
+        let Some(version) = by_file.or(by_name) else {
             if reader.system.exists(path.join("bin/nvcc")) {
                 reader.miss(
                     format!("the version of the toolkit {}", quoted_path(&path)),

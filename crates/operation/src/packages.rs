@@ -1011,7 +1011,7 @@ fn repair(on: &System, manager: PackageManager, interruption: &Interruption) -> 
 }
 
 /// What a package manager said that ended well; else why it did not.
-pub fn said(name: &str, output: Output) -> Result<String, PackagesError> {
+pub fn checked_output(name: &str, output: Output) -> Result<String, PackagesError> {
     let unreachable = says(&output.text, &UNREACHABLE);
     if !output.succeeded() && (unreachable || says(&output.text, &NOT_THERE)) {
         return Err(PackagesError::Network {
@@ -1052,7 +1052,7 @@ fn performed(
         let name = argv.join(" ");
         let asked = program(supply.applied_to(manager, argv)).log(log.clone());
         let output = on.run_telling(&asked, progress);
-        said(&name, output.map_err(ProgramError::start(&name))?)
+        checked_output(&name, output.map_err(ProgramError::start(&name))?)
     };
     if let Some(interruption) = &of(manager).interruption {
         repair(on, manager, interruption).map_err(ProgramError::start(interruption.finish))?;
@@ -1266,9 +1266,9 @@ mod tests {
         assert!(come(&[("libcuda1", "535.261.03-1~deb12u1"), ("x", "1")]).is_ok());
         assert!(come(&[]).is_ok(), "what is there stays");
         let other = come(&[("libcuda1", "1:535.274.02-1~deb12u1")]);
-        let said = other.expect_err("another").to_string();
+        let error = other.expect_err("another").to_string();
         for part in ["535.261.03", "535.274.02 (libcuda1)", "gpusetup plan"] {
-            assert!(said.contains(part), "{said}");
+            assert!(error.contains(part), "{error}");
         }
     }
 
@@ -1300,7 +1300,7 @@ mod tests {
             here(&[("libcuda1", "580.95.05-1"), ("x", "1")]).is_ok(),
             "what is not there has no version"
         );
-        let said = here(&[
+        let error = here(&[
             ("libcuda1", "580.95.05-1"),
             ("nvidia-fabricmanager-580", "580.82.07-1"),
         ])
@@ -1310,7 +1310,7 @@ mod tests {
             "nvidia-fabricmanager-580 580.82.07",
             "GS801",
         ] {
-            assert!(said.contains(part), "{said}");
+            assert!(error.contains(part), "{error}");
         }
     }
 

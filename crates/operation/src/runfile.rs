@@ -348,14 +348,14 @@ mod tests {
             .env_clear()
             .env("PATH", "/usr/bin:/bin")
             .envs(ready.environment());
-        let said = sh
+        let output = sh
             .env("TMPDIR", here.parent().expect("a folder"))
             .output()
             .expect("sh is everywhere");
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let output = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(
-            said.contains(" C ") && said.contains("drwx------"),
-            "{said}"
+            output.contains(" C ") && output.contains("drwx------"),
+            "{output}"
         );
         let folder = fs::Permissions::from_mode(0o700);
         assert_eq!(

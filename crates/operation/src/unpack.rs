@@ -297,12 +297,12 @@ pub(crate) const STAGING: &str = ".gpusetup-unpack-";
 /// The folder beside the targets that an archive of this sum is unpacked in first.
 pub fn staging(on: &System, sha256: &str, into: &[Placement]) -> PathBuf {
     let first = into.first().map_or(Path::new("/"), |p| &p.to);
-    let beside = first
+    let parent = first
         .ancestors()
         .find(|a| on.is_directory(a))
         .unwrap_or(Path::new("/"));
     // Others may be unpacked at the same time.
-    beside.join(format!("{STAGING}{}", sha256.get(..12).unwrap_or(sha256)))
+    parent.join(format!("{STAGING}{}", sha256.get(..12).unwrap_or(sha256)))
 }
 
 /// Unpacks what has a place of a file in the cache into the folder `staging`, and verifies the

@@ -111,9 +111,12 @@ mod tests {
             refused.contains("python3") && refused.contains(&child.id().to_string()),
             "{refused}"
         );
-        let mut told = 0;
-        wait(on, manager, Duration::from_secs(30), &mut |_, _| told += 1).expect("it ends");
-        assert!(told > 0);
+        let mut notices = 0;
+        wait(on, manager, Duration::from_secs(30), &mut |_, _| {
+            notices += 1
+        })
+        .expect("it ends");
+        assert!(notices > 0);
         child.wait().expect("ended");
         wait(on, manager, Duration::ZERO, &mut |_, _| {}).expect("free");
     }

@@ -84,11 +84,14 @@ mod tests {
             &paths.map(PathBuf::from).into(),
         )
         .expect("readable");
-        let said: Vec<_> = found
+        let found_owners: Vec<_> = found
             .into_iter()
             .map(|(p, o)| (p, o.into_iter().collect::<Vec<_>>().join(" ")))
             .collect();
         let want = [(paths[1], "libcudnn9"), (paths[0], "cuda-nvcc-12-8")];
-        assert_eq!(said, want.map(|(p, o)| (PathBuf::from(p), o.to_owned())));
+        assert_eq!(
+            found_owners,
+            want.map(|(p, o)| (PathBuf::from(p), o.to_owned()))
+        );
     }
 }

@@ -32,13 +32,14 @@ pub(crate) const LOCKS: [&str; 2] = ["/usr/lib/sysimage/rpm/.rpm.lock", "/var/li
 /// Calls `each` with the name of each package and each of its files. Only rpm can read its
 /// database.
 pub(crate) fn each_file(system: &System, each: &mut dyn FnMut(&str, &str)) -> io::Result<()> {
-    let said = system.run(&Program::new([
+    let output = system.run(&Program::new([
         "rpm",
         "-qa",
         "--qf",
         "[%{=NAME}\\t%{FILENAMES}\\n]",
     ]))?;
-    said.text
+    output
+        .text
         .lines()
         .filter_map(|line| line.split_once('\t'))
         .for_each(|(package, file)| each(package, file));

@@ -45,7 +45,7 @@ impl Supply {
 mod tests {
     use super::*;
 
-    fn told(manager: PackageManager, supply: &Supply) -> Vec<String> {
+    fn applied(manager: PackageManager, supply: &Supply) -> Vec<String> {
         supply.applied_to(
             manager,
             ["PROGRAM", "-y", "install", "dkms"]
@@ -63,9 +63,9 @@ mod tests {
             PackageManager::Tdnf,
             PackageManager::Zypper,
         ] {
-            let own = told(manager, &folder);
+            let own = applied(manager, &folder);
             assert_eq!(
-                told(manager, &Supply::Repositories),
+                applied(manager, &Supply::Repositories),
                 ["PROGRAM", "-y", "install", "dkms"]
             );
             // The program, the options for the folder, and the unchanged rest.
@@ -76,7 +76,7 @@ mod tests {
                 "{own:?}"
             );
         }
-        let all = told(PackageManager::Apt, &folder).join(" ");
+        let all = applied(PackageManager::Apt, &folder).join(" ");
         for option in [
             "-o Dir::Etc::sourcelist=/var/cache/b/sources.list",
             "-o Dir::Etc::sourceparts=-",
@@ -84,7 +84,7 @@ mod tests {
         ] {
             assert!(all.contains(option), "{option}: {all}");
         }
-        let dnf = told(PackageManager::Dnf, &folder);
+        let dnf = applied(PackageManager::Dnf, &folder);
         assert_eq!(
             dnf[1..3],
             [
@@ -92,7 +92,7 @@ mod tests {
                 "--repofrompath=gpusetup,file:///var/cache/b"
             ]
         );
-        let zypper = told(PackageManager::Zypper, &folder);
+        let zypper = applied(PackageManager::Zypper, &folder);
         assert!(
             zypper.iter().position(|w| w == "install")
                 > zypper.iter().position(|w| w == "dir:/var/cache/b")

@@ -125,18 +125,18 @@ fn with_options(host: &KnownHost, context: &StepContext) -> Vec<Warning> {
 /// The same refusal without the suggestions that are refused, too, but with what blocks them, and
 /// with the limits of those that are not.
 fn without_blocked(host: &KnownHost, mut conflict: Conflict) -> Conflict {
-    let mut said = BTreeSet::new();
+    let mut hints = BTreeSet::new();
     conflict.hints.retain(|hint| {
         let Some(request) = hint.asks() else {
             return true;
         };
         match unblocked(host, request, KnownHost::choose) {
             Err(blocked) => {
-                said.extend(blocks(host, request, &blocked));
+                hints.extend(blocks(host, request, &blocked));
                 false
             }
             Ok(chosen) => {
-                said.extend(limits(host, request, &chosen));
+                hints.extend(limits(host, request, &chosen));
                 true
             }
         }
@@ -144,7 +144,7 @@ fn without_blocked(host: &KnownHost, mut conflict: Conflict) -> Conflict {
     if conflict.hints.iter().all(|hint| hint.asks().is_none()) {
         conflict.alternative = None;
     }
-    said.into_iter().fold(conflict, Conflict::hint)
+    hints.into_iter().fold(conflict, Conflict::hint)
 }
 
 /// What would fit, and why it is refused all the same.
@@ -383,7 +383,10 @@ fn wholly_read(facts: &Facts) -> Result<(), Conflict> {
     let Some(one) = facts.left_out(Limit::Whole).next() else {
         return Ok(());
     };
-    let conflict = Conflict::blocked(CheckId::GS608, gpusetup_causes::partly_read(&one.said()));
+    let conflict = Conflict::blocked(
+        CheckId::GS608,
+        gpusetup_causes::partly_read(&one.describe()),
+    );
     Err(conflict.hint(gpusetup_causes::make_smaller(&one.path(), one.limit).to_string()))
 }
 

@@ -425,7 +425,7 @@ pub(crate) fn holds_nothing(facts: &Facts) -> bool {
 
 /// What comes before a packaged driver is replaced or removed: what gpusetup holds is released, and
 /// the units that use the driver are stopped. They are told by the database.
-pub(crate) fn let_go<'a>(
+pub(crate) fn release_holds_and_stop_units<'a>(
     facts: &Facts,
     manager: PackageManager,
     known: impl IntoIterator<Item = &'a Companion>,

@@ -1,7 +1,8 @@
 //! The step that installs the driver: from packages, or from NVIDIA's runfile.
 
 use super::companions::{
-    former_packages, let_go, module_packages, rebuild_modules, tool, unload_modules,
+    former_packages, module_packages, rebuild_modules, release_holds_and_stop_units, tool,
+    unload_modules,
 };
 use super::context::{StepContext, skipped, step};
 use super::{Act, Step, StepId, sign_modules};
@@ -98,7 +99,7 @@ fn packaged(
         .map_or(gpusetup_packages::ASSUMED, |d| d.package_manager);
     let signed = signed_modules(context.distribution, offer, context.facts, driver.version);
     let why = why_packages(context, driver, offer, signed.as_deref());
-    let mut acts = let_go(context.facts, manager, context.known_companions);
+    let mut acts = release_holds_and_stop_units(context.facts, manager, context.known_companions);
     let packages = packages(context, driver, offer, manager, signed);
     acts.push(Act::needed(Operation::Packages(packages)));
     acts.extend(rebuild_modules(context));
@@ -291,7 +292,7 @@ fn runfile(
     let manager = context
         .distribution
         .map_or(gpusetup_packages::ASSUMED, |d| d.package_manager);
-    let stopped = let_go(context.facts, manager, context.known_companions);
+    let stopped = release_holds_and_stop_units(context.facts, manager, context.known_companions);
     let stopped = stopped.into_iter().chain(unload_modules(context));
     let acts = [Act::needed(download)]
         .into_iter()

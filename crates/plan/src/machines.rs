@@ -114,13 +114,15 @@ pub(crate) fn warnings(database: &Database, context: &StepContext) -> Vec<Warnin
         (CheckId::GS913, outside(context)),
         (CheckId::GS914, vendors_driver(database, context)),
     ];
-    let said = all.into_iter().filter_map(|(id, text)| Some((id, text?)));
-    let said = said.chain(
+    let applicable = all.into_iter().filter_map(|(id, text)| Some((id, text?)));
+    let applicable = applicable.chain(
         not_run_by_jetpack(database, context)
             .into_iter()
             .map(|text| (CheckId::GS707, text)),
     );
-    said.map(|(id, text)| Warning::new(id, text)).collect()
+    applicable
+        .map(|(id, text)| Warning::new(id, text))
+        .collect()
 }
 
 /// CUDA does not start on POWER9 before it is set up. Where the daemon starts at boot with a driver

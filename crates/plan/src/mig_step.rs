@@ -319,7 +319,7 @@ mod tests {
             resets,
             instances: Some(Vec::new()),
         };
-        let said = |gpus: &[GpuPartition]| {
+        let commands = |gpus: &[GpuPartition]| {
             let acts = beside_units(gpus, &units(&wish, gpus)).into_iter();
             let runs = acts.filter_map(|act| {
                 if let Operation::Run(run) = act.operation {
@@ -339,9 +339,12 @@ mod tests {
             "stop nvidia-persistenced.service",
             "restart nvidia-persistenced.service",
         );
-        assert_eq!(said(&[gpu(Some(true), true)]), [pause, stop, start, resume]);
-        assert_eq!(said(&[gpu(None, true)]), [stop, start]);
-        assert_eq!(said(&[gpu(Some(true), false)]), [stop, start]);
-        assert_eq!(said(&[]), [""; 0]);
+        assert_eq!(
+            commands(&[gpu(Some(true), true)]),
+            [pause, stop, start, resume]
+        );
+        assert_eq!(commands(&[gpu(None, true)]), [stop, start]);
+        assert_eq!(commands(&[gpu(Some(true), false)]), [stop, start]);
+        assert_eq!(commands(&[]), [""; 0]);
     }
 }

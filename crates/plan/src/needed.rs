@@ -317,12 +317,12 @@ impl<'a> Companions<'a> {
             .parts
             .iter()
             .all(|part| part.source == Source::Unavailable);
-        let told = self
+        let shown = self
             .parts
             .iter()
             .filter(|part| none || part.source != Source::Unavailable);
         all_of(
-            &told
+            &shown
                 .map(|part| part.companion.title.as_str())
                 .collect::<Vec<_>>(),
         )

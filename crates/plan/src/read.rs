@@ -139,11 +139,11 @@ mod tests {
         reasoned.request.leave_out = vec!["\u{202e}".to_owned()];
         for plan in [titled, named, reasoned] {
             let refused = read(&plan).expect_err("a control character");
-            let said = refused.to_string();
+            let message = refused.to_string();
             assert!(
                 matches!(refused, PlanError::Senseless(_))
-                    && !said.contains(gpusetup_text::text::is_hidden),
-                "{said:?}"
+                    && !message.contains(gpusetup_text::text::is_hidden),
+                "{message:?}"
             );
         }
     }

@@ -2,7 +2,7 @@
 //! uninstallers or packages, and gpusetup's settings for them. Like any plan, a removal is shown
 //! and journalled.
 
-use super::companions::let_go;
+use super::companions::release_holds_and_stop_units;
 use super::containers::ContainerRemoval;
 use super::context::{exists, step};
 use super::driver::UNINSTALL;
@@ -260,7 +260,10 @@ impl RemovalPlanner<'_> {
             ));
         }
         if let Some(manager) = self.facts.os.package_manager {
-            acts.splice(0..0, let_go(self.facts, manager, &self.database.companions));
+            acts.splice(
+                0..0,
+                release_holds_and_stop_units(self.facts, manager, &self.database.companions),
+            );
         }
         if self.is_file(FABRIC_MODULES) {
             acts.push(Act::needed(Operation::Remove(Remove {

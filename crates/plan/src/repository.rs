@@ -145,8 +145,8 @@ fn of_toolkit<'a>(context: &'a StepContext, database: &Database) -> Option<Sourc
         .iter()
         .flat_map(|(release, _)| toolkit.patterns_for(*release))
         .collect();
-    let mut said = BTreeSet::new();
-    any_version.retain(|pattern| said.insert(pattern.clone()));
+    let mut seen = BTreeSet::new();
+    any_version.retain(|pattern| seen.insert(pattern.clone()));
     // zypper can only be told which packages do not come from it.
     let except = [
         &repository.packages,

@@ -340,7 +340,7 @@ impl StepId {
     }
 
     /// The same step for a toolkit of this series beside the default one.
-    pub(crate) fn beside(self, series: CudaVersion) -> Self {
+    pub(crate) fn for_series(self, series: CudaVersion) -> Self {
         match self {
             Self::InstallCuda => Self::InstallFurtherCuda(series),
             Self::InstallAddOn(id) => Self::InstallFurtherAddOn(id, series),
@@ -398,8 +398,8 @@ mod tests {
         ];
         let series = "11.8".parse().expect("a series");
         let further = [
-            StepId::InstallCuda.beside(series),
-            add_ons[0].beside(series),
+            StepId::InstallCuda.for_series(series),
+            add_ons[0].for_series(series),
         ];
         for id in LISTED.iter().copied().chain(add_ons).chain(further) {
             assert_eq!(id.to_string().parse(), Ok(id));

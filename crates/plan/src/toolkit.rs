@@ -84,7 +84,7 @@ pub(crate) fn install_further(context: &StepContext) -> Vec<Step> {
             std::iter::once(install_cuda(toolkit)).chain(super::add_on::install_beside(toolkit));
         all.extend(steps.filter_map(|step| {
             toolkit.series().map(|series| Step {
-                id: step.id.beside(series),
+                id: step.id.for_series(series),
                 ..step
             })
         }));

@@ -67,7 +67,7 @@ pub(crate) fn warnings(database: &Database, context: &StepContext) -> Vec<Warnin
     }
     warnings.extend(Warning::each(CheckId::GS803, containers::warnings(context)));
     let left_out = context.facts.left_out(Limit::File);
-    let left_out = left_out.map(|one| gpusetup_causes::left_out(&one.said()));
+    let left_out = left_out.map(|one| gpusetup_causes::left_out(&one.describe()));
     warnings.extend(Warning::each(CheckId::GS608, left_out));
     let unreadable = context.facts.unreadable_gpus().map(|gpu| {
         format!(

@@ -21,7 +21,7 @@ pub fn worst_block(blocks: &[Block], is_loaded: Option<bool>) -> Option<&Block> 
 
 /// What a line comes to.
 pub fn describe_block(block: &Block) -> String {
-    gpusetup_causes::keeps_out(&block.place(), &block.module, block.always)
+    gpusetup_causes::module_blocked(&block.place(), &block.module, block.always)
 }
 
 /// Removes the lines, and loads the module if `is_to_load`.
@@ -29,7 +29,7 @@ pub fn unblock_remedy(blocks: &[Block], facts: &Facts, is_to_load: bool) -> Reme
     let rebuild = rebuild_images(facts).map(|operation| operation.by_hand());
     let load = is_to_load.then(|| "sudo modprobe nvidia".to_owned());
     let text = if is_to_load {
-        gpusetup_causes::LET_LOAD
+        gpusetup_causes::UNBLOCK_AND_LOAD
     } else {
         gpusetup_causes::REMOVE_LINES
     };

@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_compilers_say_names_the_cause() {
-        let said = [
+        let outputs = [
             (
                 "gcc: fatal error: cannot execute 'cc1plus': posix_spawnp: No such file or directory\ncompilation terminated.\n\
               nvcc fatal   : Failed to preprocess host compiler properties.",
@@ -163,7 +163,7 @@ mod tests {
                 Cause::LinksC,
             ),
         ];
-        for (text, cause) in said {
+        for (text, cause) in outputs {
             assert_eq!(Cause::of(text), Some(cause), "{text}");
         }
         assert_eq!(Cause::of("compile check: compiled and linked"), None);

@@ -672,9 +672,9 @@ mod tests {
             (vec![], vec![2, 4]),
             "an edit would take both"
         );
-        let behind = format!("cat <<EOF\nit's\nEOF\n{line}\n");
+        let script = format!("cat <<EOF\nit's\nEOF\n{line}\n");
         assert_eq!(
-            scanned(Syntax::Shell, &behind),
+            scanned(Syntax::Shell, &script),
             (vec![format!("{line} => gone")], vec![])
         );
     }

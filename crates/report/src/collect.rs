@@ -256,9 +256,9 @@ fn of_driver(log: &str, facts: &Facts) -> String {
         let is_kernels = line.starts_with(['[', '<'])
             || ["kernel:", "NVRM"].iter().any(|sign| line.contains(sign));
         let lower = line.to_lowercase();
-        let tells = TELLING.iter().any(|word| lower.contains(word))
+        let is_telling = TELLING.iter().any(|word| lower.contains(word))
             || gpus.iter().any(|gpu| lower.contains(gpu));
-        if refused || tells && (is_kernels || line.starts_with("Linux version ")) {
+        if refused || is_telling && (is_kernels || line.starts_with("Linux version ")) {
             out += &of_command_line(line).unwrap_or_else(|| line.to_owned());
             out.push('\n');
         }

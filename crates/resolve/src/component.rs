@@ -29,7 +29,7 @@ pub struct Part<'a> {
     /// Whether it is already in the toolkit.
     pub there: bool,
     /// Whether it is already in the toolkit and was not requested: it is kept.
-    pub(crate) beside: bool,
+    pub(crate) is_extra: bool,
 }
 
 impl Part<'_> {
@@ -136,7 +136,7 @@ pub(crate) fn parts<'a>(
     let released: Vec<_> = database.released(release).collect();
     let all = wanted.all.into_iter().enumerate();
     all.filter_map(|(n, (position, need))| {
-        let (component, beside) = (&database.components[position], n >= asked);
+        let (component, is_extra) = (&database.components[position], n >= asked);
         let found = released[position]?;
         let archive = found.archive(arch)?;
         let there = installed.is_some_and(|t| has(t, component));
@@ -154,7 +154,7 @@ pub(crate) fn parts<'a>(
             need,
             add_on,
             there,
-            beside,
+            is_extra,
         })
     })
     .collect()

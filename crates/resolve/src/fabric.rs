@@ -112,7 +112,7 @@ pub fn package_beside<'a>(
     companion: &Companion,
     driver: DriverVersion,
 ) -> Option<&'a str> {
-    let mut offers = beside(distribution, facts, companion, driver);
+    let mut offers = companion_offers(distribution, facts, companion, driver);
     offers
         .find(|(offer, name)| is_offered(facts, offer, name, companion.version, driver))
         .map(|(_, name)| name)
@@ -126,13 +126,13 @@ pub(crate) fn has_only_others(
     companion: &Companion,
     driver: DriverVersion,
 ) -> bool {
-    let mut offers = beside(distribution, facts, companion, driver).peekable();
+    let mut offers = companion_offers(distribution, facts, companion, driver).peekable();
     offers.peek().is_some()
         && offers.all(|(offer, name)| !is_offered(facts, offer, name, companion.version, driver))
 }
 
 /// The offers of a driver's branch that have a companion, and its package in each.
-fn beside<'a>(
+fn companion_offers<'a>(
     distribution: Option<&'a Distribution>,
     facts: &Facts,
     companion: &Companion,

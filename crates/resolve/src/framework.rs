@@ -104,7 +104,7 @@ pub(crate) fn combinations<'a>(
             })
             .collect();
     }
-    beside(database, &wishes, &mut choices)?;
+    keep_matching_extensions(database, &wishes, &mut choices)?;
     // A toolkit has one major version and one cuDNN.
     for (layer, major) in [
         ("CUDA", cuda_major as fn(&FrameworkBuild) -> Option<u16>),
@@ -184,11 +184,15 @@ fn cuda_major(build: &FrameworkBuild) -> Option<u16> {
 
 /// Keeps only choices in which an extension is built for the same CUDA as the framework that it
 /// extends.
-fn beside(database: &Database, wishes: &[Wish], choices: &mut Vec<Choice>) -> Result<(), Conflict> {
+fn keep_matching_extensions(
+    database: &Database,
+    wishes: &[Wish],
+    choices: &mut Vec<Choice>,
+) -> Result<(), Conflict> {
     for (at, wish) in wishes.iter().enumerate() {
         let Some(leader) = wish
             .framework
-            .beside
+            .extends
             .as_ref()
             .and_then(|name| database.framework(name))
         else {

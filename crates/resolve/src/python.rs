@@ -3,7 +3,8 @@
 
 use super::Card;
 use gpusetup_database::compat::{
-    Brought, CudaRelease, Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease,
+    BundledComponent, CudaRelease, Database, Framework, FrameworkBuild, FrameworkNeeds,
+    FrameworkRelease,
 };
 use gpusetup_database::compat::{PythonInstall, framework_and_version, without_label};
 use gpusetup_database::version::{AddOnVersion, CudaVersion, DriverVersion};
@@ -235,9 +236,9 @@ fn libraries(build: &FrameworkBuild, install: Option<&PythonInstall>) -> Librari
         FrameworkNeeds::Driver => Libraries::Packages,
         FrameworkNeeds::Compiler => Libraries::Host,
         FrameworkNeeds::Libraries if install.is_none() => Libraries::Unknown,
-        FrameworkNeeds::Libraries if !brings.contains(&Brought::Cuda) => Libraries::Host,
+        FrameworkNeeds::Libraries if !brings.contains(&BundledComponent::Cuda) => Libraries::Host,
         FrameworkNeeds::Libraries
-            if build.first_cudnn().is_none() || brings.contains(&Brought::Cudnn) =>
+            if build.first_cudnn().is_none() || brings.contains(&BundledComponent::Cudnn) =>
         {
             Libraries::Packages
         }

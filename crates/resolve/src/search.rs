@@ -112,7 +112,7 @@ impl Resolution<'_> {
             components: self
                 .parts
                 .iter()
-                .filter(|part| !part.beside)
+                .filter(|part| !part.is_extra)
                 .map(selected)
                 .collect(),
             method: c.packages.map(|_| ToolkitMethod::Repository),
@@ -358,7 +358,8 @@ fn search<'a>(
         if driver.is_some_and(|d| passed.any(|tried| d.version <= tried.version)) {
             continue;
         }
-        let Some((layers, beside)) = layers(&ground, driver).zip(layers_beside(further, driver))
+        let Some((layers, additional_layers)) =
+            layers(&ground, driver).zip(additional_layers(further, driver))
         else {
             tried.push(driver);
             continue;
@@ -388,7 +389,7 @@ fn search<'a>(
         }
         let found = resolution(&ground, context, driver, layers, rejected);
         let mut found = leaving_driver(found, is_left_out, &staying);
-        for (search, (way, layers)) in further.iter().zip(beside) {
+        for (search, (way, layers)) in further.iter().zip(additional_layers) {
             let (on, context) = &search.ways[way];
             let chosen = resolution(on, context, driver, layers, Vec::new());
             let chosen = leaving_driver(chosen, is_left_out, &staying);
@@ -868,7 +869,7 @@ fn searches<'s, 'a: 's, 'f: 's>(
 
 /// The layers of each toolkit beside the default one, with the number of the way to ask that gave
 /// them; none if one does not fit.
-fn layers_beside<'a>(
+fn additional_layers<'a>(
     further: &[FurtherSearch<'_, 'a>],
     driver: Option<&Candidate>,
 ) -> Option<Vec<(usize, Layers<'a>)>> {
@@ -891,7 +892,7 @@ fn without_layers(
     further: &[FurtherSearch],
     driver: Option<&Candidate>,
 ) -> Conflict {
-    let beside = further
+    let unlayered_search = further
         .iter()
         .find(|search| {
             search
@@ -901,7 +902,7 @@ fn without_layers(
         })
         .filter(|_| layers(on, driver).is_some());
     let (wanted, on, context) =
-        match beside.and_then(|search| Some((search.wanted, search.ways.last()?))) {
+        match unlayered_search.and_then(|search| Some((search.wanted, search.ways.last()?))) {
             Some((wanted, (on, context))) => (wanted, on, context),
             None => (&context.request.cuda, on, context),
         };

@@ -51,9 +51,9 @@ pub fn left_out() -> BTreeSet<String> {
 
 /// Does the work of a part. A build for tests has a bug in the parts that it is told
 /// (`GPUSETUP_BUGS`).
-pub fn in_part<T>(part: &'static str, work: impl FnOnce() -> T) -> T {
+pub fn run_part<T>(part: &'static str, work: impl FnOnce() -> T) -> T {
     let outer = PART.replace(Some(part));
-    let has_bug = |told: String| told.split(',').any(|name| name == part);
+    let has_bug = |names: String| names.split(',').any(|name| name == part);
     assert!(
         !hooks::told("GPUSETUP_BUGS").is_some_and(has_bug),
         "as the test wants it"
@@ -63,13 +63,13 @@ pub fn in_part<T>(part: &'static str, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// The part that this thread is in. A thread that it starts tells it to [`in_part_of`].
+/// The part that this thread is in. A thread that it starts tells it to [`join_part`].
 pub(crate) fn part() -> Option<&'static str> {
     PART.get()
 }
 
 /// Makes this thread work for the part of the thread that started it.
-pub(crate) fn in_part_of(part: Option<&'static str>) {
+pub(crate) fn join_part(part: Option<&'static str>) {
     PART.set(part);
 }
 

@@ -7,8 +7,8 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 
 /// The number of cores this process may use, or what a build for tests is told (`GPUSETUP_CORES`).
 pub fn cores() -> usize {
-    if let Some(told) = hooks::told("GPUSETUP_CORES").and_then(|text| text.parse().ok()) {
-        return told;
+    if let Some(number) = hooks::told("GPUSETUP_CORES").and_then(|text| text.parse().ok()) {
+        return number;
     }
     thread::available_parallelism().map_or(1, usize::from)
 }
@@ -51,7 +51,7 @@ pub fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync
     );
     let part = bug::part();
     let run = || {
-        bug::in_part_of(part);
+        bug::join_part(part);
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(item) = items.get(at) else { return };

@@ -49,7 +49,7 @@ pub fn is_taken(path: &Path) -> bool {
 }
 
 /// Waits until everything written so far to the directory's file system is on disk.
-pub fn settle(directory: &Path) -> io::Result<()> {
+pub fn sync_file_system(directory: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(directory)?)?)
 }
 

@@ -206,8 +206,8 @@ mod tests {
         assert!(judged(&on, LOGS, Extent::Path).starts_with("/var/log is not private"));
         for mode in [0o770, 0o757, 0o1777] {
             let (on, _dir) = host(&[("/var/log", 0o755), (LOGS, mode)]);
-            let said = judged(&on, LOGS, Extent::Directory);
-            assert!(said.contains(&format!("mode {mode:04o}")), "{said}");
+            let refusal = judged(&on, LOGS, Extent::Directory);
+            assert!(refusal.contains(&format!("mode {mode:04o}")), "{refusal}");
         }
         let (on, _dir) = host(&[("/tmp", 0o1777), ("/tmp/cache", 0o700)]);
         assert_eq!(

@@ -806,7 +806,7 @@ mod tests {
 
     #[test]
     fn estimates_are_rounded_to_what_can_be_known() {
-        for (seconds, said) in [
+        for (seconds, expected) in [
             (0, "less than a minute"),
             (29, "less than a minute"),
             (31, "about 1 min"),
@@ -817,7 +817,7 @@ mod tests {
             (3590, "about 1 h"),
             (5000, "about 1 h 25 min"),
         ] {
-            assert_eq!(about(seconds), said, "{seconds}");
+            assert_eq!(about(seconds), expected, "{seconds}");
         }
     }
 

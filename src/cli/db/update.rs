@@ -77,7 +77,7 @@ impl<'a> Update<'a> {
 pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let store = options.database.store();
     if options.built_in {
-        let was = store.forget().map_err(told)?;
+        let was = store.forget().map_err(store_problem)?;
         let what = if was {
             "the installed database is gone"
         } else {
@@ -102,7 +102,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
         ..Sources::default()
     };
     let lists = Lists {
-        at: upstream::beside(from, KEYS),
+        at: upstream::sibling(from, KEYS),
         store: &store,
         keep: true,
         sources: &sources,
@@ -149,7 +149,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
         .map_err(|e| match e {
             StoreError::Replayed { .. } => refused(from, &e).hint(HOW_TO_TAKE_OLDER),
             StoreError::NotNewer { .. } | StoreError::Other(_) => refused(from, &e),
-            e => told(e),
+            e => store_problem(e),
         })?;
     let version = &database.version;
     match done {
@@ -201,7 +201,7 @@ fn must_not_have_expired(
     Ok(())
 }
 
-fn told(error: StoreError) -> Problem {
+fn store_problem(error: StoreError) -> Problem {
     let denied = matches!(&error, StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied);
     if denied {
         return Problem::new(

@@ -212,8 +212,8 @@ mod tests {
                 .filter(|arg| !arg.is_hide_set())
                 .filter_map(Arg::get_long);
             for long in options {
-                let told = option(long).unwrap_or_else(|| panic!("--{long}"));
-                assert!(!told.title.is_empty(), "--{long}");
+                let explained = option(long).unwrap_or_else(|| panic!("--{long}"));
+                assert!(!explained.title.is_empty(), "--{long}");
             }
         }
         assert!(article("no-such-thing", english).is_none());

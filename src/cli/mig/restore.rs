@@ -101,12 +101,12 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
             gpus,
         })?;
     } else {
-        print(&told(gpus.iter().filter(|gpu| gpu.changed).count()))?;
+        print(&summary(gpus.iter().filter(|gpu| gpu.changed).count()))?;
     }
     Ok(Exit::Done)
 }
 
-fn told(changed: usize) -> String {
+fn summary(changed: usize) -> String {
     match changed {
         0 => "Nothing to do: the GPUs have these layouts.\n".to_owned(),
         1 => "1 GPU got its layout.\n".to_owned(),

@@ -403,7 +403,7 @@ impl RequestOptions {
             driver,
             cudnn: want("cudnn", self.cudnn.as_deref(), has_toolkit)?,
             cuda,
-            further,
+            further: further,
             add_ons: add_ons(&self.with)?,
             companions: BTreeSet::new(),
             frameworks: whole_ranges(self.frameworks.iter().map(String::as_str)),

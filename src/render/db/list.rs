@@ -99,7 +99,7 @@ pub(crate) fn gpus(database: &Database, filter: &Filter) -> Table {
             if newest.is_none() && matches!(filter.cuda, Want::Best) {
                 return true;
             }
-            let found = crate::host::known_gpu(g);
+            let found = crate::host::known_card(g);
             let Ok(card) = known_card(database, &found) else {
                 return false;
             };

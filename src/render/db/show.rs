@@ -362,11 +362,11 @@ fn together<'a>(pairs: impl Iterator<Item = (&'a str, String)>) -> String {
             None => all.push((name, vec![part])),
         }
     }
-    let told: Vec<_> = all
+    let groups: Vec<_> = all
         .iter()
         .map(|(name, parts)| format!("{name} ({})", parts.join(", ")))
         .collect();
-    told.join(", ")
+    groups.join(", ")
 }
 
 /// The releases of distributions that fit: `debian (13, 12), rocky (9)`.
@@ -471,12 +471,12 @@ pub(crate) fn cuda(database: &Database, release: &CudaRelease) -> Article {
         .map(|a| &a.artifact)
         .collect();
     let usable = can_be_chosen(database, release);
-    let told = if usable {
+    let availability = if usable {
         format!("can be chosen{}", sizes(files.iter().copied()))
     } else {
         "no source states the checksum of its file, so it is never chosen".to_owned()
     };
-    article = article.with("file", told);
+    article = article.with("file", availability);
     for (label, text) in requirements(release) {
         article = article.with(label, text);
     }
@@ -771,12 +771,12 @@ pub(crate) fn framework(
     } else {
         framework.name.clone()
     };
-    let beside = framework
-        .beside
+    let extended = framework
+        .extends
         .as_ref()
         .map(|leader| format!("{leader},"))
         .unwrap_or_default();
-    article.run = vec![format!("gpusetup plan --for {beside}{asked}")];
+    article.run = vec![format!("gpusetup plan --for {extended}{asked}")];
     match architecture {
         Some(architecture) => {
             article.python =

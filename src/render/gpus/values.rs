@@ -273,14 +273,14 @@ fn ecc(ecc: EccReading) -> String {
 fn error_counts(label: &str, counts: ErrorCounts) -> String {
     let (corrected, uncorrected) = (counts.corrected, counts.uncorrected);
     let parts = [("corrected", corrected), ("uncorrected", uncorrected)];
-    let told: Vec<_> = parts
+    let known: Vec<_> = parts
         .iter()
         .filter_map(|(word, count)| Some(format!("{} {word}", (*count)?)))
         .collect();
-    if told.is_empty() {
+    if known.is_empty() {
         String::new()
     } else {
-        format!("; {label}: {}", told.join(", "))
+        format!("; {label}: {}", known.join(", "))
     }
 }
 

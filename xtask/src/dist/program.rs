@@ -167,18 +167,19 @@ fn mark_optional(path: &Path) -> Result<()> {
 
 /// The platform of this machine's compiler.
 fn triple() -> Result<String> {
-    let told = output(Command::new("rustc").arg("-vV"))?;
-    let told = String::from_utf8_lossy(&told).into_owned();
-    let host = told.lines().find_map(|line| line.strip_prefix("host: "));
+    let version = output(Command::new("rustc").arg("-vV"))?;
+    let version = String::from_utf8_lossy(&version).into_owned();
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned)
         .ok_or_else(|| "rustc names no host".to_owned())
 }
 
 /// Where cargo keeps the sources of dependencies.
 fn cargo_home() -> Result<PathBuf> {
-    let told = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let from_environment = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let usual = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo"));
-    told.or_else(usual)
+    from_environment
+        .or_else(usual)
         .ok_or_else(|| "neither CARGO_HOME nor HOME is set".to_owned())
 }
 

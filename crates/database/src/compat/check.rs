@@ -256,14 +256,14 @@ fn platforms(database: &Database, c: &mut Checker) {
 fn frameworks(database: &Database, c: &mut Checker) {
     for f in &database.frameworks {
         let mut record = c.record(f);
-        if let Some(beside) = f
-            .beside
+        if let Some(unknown) = f
+            .extends
             .as_ref()
             .filter(|name| database.frameworks.iter().all(|f| f.name != **name))
         {
             record.wrong(
                 "beside",
-                format!("{beside} is not a framework in the database"),
+                format!("{unknown} is not a framework in the database"),
             );
         }
         for sources in f

@@ -176,7 +176,7 @@ pub struct CompanionPackage {
 
 impl CompanionPackage {
     /// The name for a driver.
-    fn beside(&self, driver: DriverVersion) -> String {
+    fn name_for(&self, driver: DriverVersion) -> String {
         self.name.replace("{branch}", &driver.branch.to_string())
     }
 }
@@ -210,7 +210,7 @@ impl Companion {
         meant
             .max_by_key(|p| p.from)
             .map(|p| {
-                [p.beside(driver)]
+                [p.name_for(driver)]
                     .into_iter()
                     .chain(p.with.iter().cloned())
                     .collect()

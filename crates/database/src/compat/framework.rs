@@ -36,8 +36,8 @@ pub struct Framework {
     pub aliases: Vec<String>,
     /// The framework whose CUDA version it must match, as `torch` is for its extensions. A request
     /// has to name both.
-    #[serde(default)]
-    pub beside: Option<String>,
+    #[serde(default, rename = "beside")]
+    pub extends: Option<String>,
     /// Packages that are released with it and need the same: `torchvision` for `torch`.
     #[serde(default)]
     pub(crate) siblings: Vec<String>,

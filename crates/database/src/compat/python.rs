@@ -16,7 +16,7 @@ pub struct PythonPackage {
     pub(crate) package: String,
     /// What the package and its requirements bring; empty if programs use the host's toolkit.
     #[serde(default)]
-    pub brings: Vec<Brought>,
+    pub brings: Vec<BundledComponent>,
     /// The project's index, for builds that are not on PyPI.
     #[serde(default)]
     pub(crate) index: Option<String>,
@@ -32,7 +32,7 @@ pub struct PythonPackage {
 /// A part of CUDA that Python packages bring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Brought {
+pub enum BundledComponent {
     /// The CUDA runtime and the libraries that the framework uses.
     Cuda,
     Cudnn,
@@ -63,7 +63,7 @@ pub struct PythonInstall<'a> {
     /// The index to name; none for PyPI.
     pub index: Option<String>,
     /// What comes with it.
-    pub brings: &'a [Brought],
+    pub brings: &'a [BundledComponent],
     /// Further options.
     pub options: &'a [String],
     /// Where this is published.

@@ -89,13 +89,18 @@ pub(crate) fn wholly_read(case: &Case) -> Verdict {
     let (one, verdict) = match (case.seen.facts.left_out(Limit::Whole).next(), files.next()) {
         (Some(one), _) => (
             one,
-            Verdict::fail(gpusetup_causes::partly_read(&one.said())),
+            Verdict::fail(gpusetup_causes::partly_read(&one.describe())),
         ),
-        (None, Some(one)) => (one, Verdict::warn(gpusetup_causes::left_out(&one.said()))),
+        (None, Some(one)) => (
+            one,
+            Verdict::warn(gpusetup_causes::left_out(&one.describe())),
+        ),
         (None, None) => return Verdict::pass(),
     };
     let verdict = verdict.remedy(gpusetup_causes::make_smaller(&one.path(), one.limit));
-    files.map(Unreadable::said).fold(verdict, Verdict::evidence)
+    files
+        .map(Unreadable::describe)
+        .fold(verdict, Verdict::evidence)
 }
 
 pub(crate) fn smi(case: &Case) -> Verdict {

@@ -158,9 +158,9 @@ pub fn filled(sentence: &str, values: &[(&str, &str)]) -> String {
             Some((*value, after))
         });
         match found {
-            Some((value, behind)) => {
+            Some((value, tail)) => {
                 out += value;
-                rest = behind;
+                rest = tail;
             }
             None => {
                 out.push('{');

@@ -177,8 +177,8 @@ impl<'a> Node<'a> {
     /// The driver, and the newest CUDA that it runs. Each under its old name, too.
     fn versions(&self, database: &Database, labels: &mut Labels) {
         let installed = self.facts.driver.as_ref().map(|driver| driver.version);
-        let told = self.table.and_then(|table| table.driver.clone());
-        if let Some(driver) = told.or_else(|| installed.map(|version| version.to_string())) {
+        let reported = self.table.and_then(|table| table.driver.clone());
+        if let Some(driver) = reported.or_else(|| installed.map(|version| version.to_string())) {
             let mut numbers = driver.split('.');
             for (name, old) in [("major", "major"), ("minor", "minor"), ("revision", "rev")] {
                 let number = value(numbers.next().unwrap_or_default());

@@ -904,10 +904,10 @@ mod tests {
             k3s("-c /opt/k3s.yaml", &[(other, default)]),
             found("k3s", "nvidia-experimental", Some(other))
         );
-        let beside = "/opt/k3s.yaml.d/x.yaml";
+        let drop_in = "/opt/k3s.yaml.d/x.yaml";
         assert_eq!(
-            k3s("-c /opt/k3s.yaml", &[(beside, default)]),
-            found("k3s", "nvidia-experimental", Some(beside))
+            k3s("-c /opt/k3s.yaml", &[(drop_in, default)]),
+            found("k3s", "nvidia-experimental", Some(drop_in))
         );
         let config = "/etc/rancher/rke2/config.yaml";
         let all = runtimes(
@@ -944,7 +944,7 @@ mod tests {
                 "config.toml.d/a.toml",
             ]
             .map(|name| format!("{folder}/{name}"));
-            let [newer, older, part, beside] = paths.each_ref().map(String::as_str);
+            let [newer, older, part, drop_in] = paths.each_ref().map(String::as_str);
             let program = format!("/usr/local/bin/{engine}");
             let of = |files: &[(&str, &str)]| runtimes(&[program.as_str()], files);
             let expected = |file: &str| found(engine, "nvidia", Some(file));
@@ -953,8 +953,8 @@ mod tests {
             for file in [newer, older, part] {
                 assert_eq!(of(&[(file, default)]), expected(file));
             }
-            assert_eq!(of(&[(beside, default)]), [], "it is of the older template");
-            assert_eq!(of(&[(older, base), (beside, default)]), expected(beside));
+            assert_eq!(of(&[(drop_in, default)]), [], "it is of the older template");
+            assert_eq!(of(&[(older, base), (drop_in, default)]), expected(drop_in));
             assert_eq!(
                 of(&[(newer, base), (older, default)]),
                 [],

@@ -79,14 +79,17 @@ fn merge(
             None => Ok(Some((path.to_owned(), text))),
             Some(other) => must_be_read(target, other, path).map(|()| None),
         },
-        Containerd::DropIn(text) => beside(target, text),
+        Containerd::DropIn(text) => drop_in_file(target, text),
         Containerd::Disabled => Ok(None),
     }
 }
 
 /// A file beside the main one, which is written as a whole; nothing if another file there has the
 /// runtime already.
-fn beside(target: &Target, content: String) -> Result<Option<(PathBuf, String)>, BrokenConfig> {
+fn drop_in_file(
+    target: &Target,
+    content: String,
+) -> Result<Option<(PathBuf, String)>, BrokenConfig> {
     let path = target.engine.drop_in.as_ref().map(PathBuf::from);
     let Some(path) = path.filter(|_| target.runtime_in().is_none()) else {
         return Ok(None);
@@ -551,7 +554,7 @@ mod tests {
     #[test]
     fn a_file_beside_the_main_one_is_added_where_both_are_merged() {
         let text = "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.runc.options]\nSystemdCgroup = true\n";
-        let Containerd::DropIn(beside) = merge(Some(text), "2.0.5").expect("mergeable") else {
+        let Containerd::DropIn(drop_in) = merge(Some(text), "2.0.5").expect("mergeable") else {
             panic!("the main file")
         };
         let expected = format!(
@@ -560,7 +563,7 @@ mod tests {
              [plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.nvidia.options]\nSystemdCgroup = true\n\
              BinaryName = \"{PATH}\"\n"
         );
-        assert_eq!(beside, expected);
+        assert_eq!(drop_in, expected);
         // Older ones replace the whole section of the plugin by that of the imported file.
         let text = text
             .replace("version = 3", "version = 2")
@@ -650,23 +653,23 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_refused() {
-        let said = |text: &str, version: &str| {
+        let error = |text: &str, version: &str| {
             merge(Some(text), version).expect_err("refused").to_string()
         };
         assert!(
-            said("version = 2\n[plugins\n", "1.7.24").starts_with("line 2, column "),
+            error("version = 2\n[plugins\n", "1.7.24").starts_with("line 2, column "),
             "{}",
-            said("[plugins\n", "")
+            error("[plugins\n", "")
         );
-        assert!(said("version = 4\n", "2.1.0").contains("does not read version 4"));
-        assert!(said("version = 5\n", "2.3.0").contains("does not know version 5"));
-        assert!(said("version = 3\n", "1.7.24").contains("does not read version 3"));
-        assert!(said("root = \"/x\"\n", "2.1.0").contains("it is of version 1, and containerd 2"));
+        assert!(error("version = 4\n", "2.1.0").contains("does not read version 4"));
+        assert!(error("version = 5\n", "2.3.0").contains("does not know version 5"));
+        assert!(error("version = 3\n", "1.7.24").contains("does not read version 3"));
+        assert!(error("root = \"/x\"\n", "2.1.0").contains("it is of version 1, and containerd 2"));
         let inline = "version = 2\nplugins = {}\n";
         assert!(
-            said(inline, "1.7.24").contains("plugins is no table with a header"),
+            error(inline, "1.7.24").contains("plugins is no table with a header"),
             "{}",
-            said(inline, "1.7.24")
+            error(inline, "1.7.24")
         );
     }
 

@@ -51,7 +51,7 @@ impl Start {
         let of_options = self.words.iter().enumerate().filter_map(|(at, word)| {
             options
                 .iter()
-                .find_map(|option| match behind(&word.text, option)? {
+                .find_map(|option| match after_option(&word.text, option)? {
                     "" => self.words.get(at + 1).map(Word::parts),
                     rest => Some((word.file.as_path(), &rest[1..])),
                 })
@@ -74,14 +74,14 @@ impl Start {
         self.words.iter().find_map(|word| {
             let option = options
                 .iter()
-                .find(|option| behind(&word.text, option).is_some())?;
+                .find(|option| after_option(&word.text, option).is_some())?;
             Some((word.file.clone(), option.clone()))
         })
     }
 }
 
 /// What a word has behind an option: nothing, or `=` and the value.
-fn behind<'w>(word: &'w str, option: &str) -> Option<&'w str> {
+fn after_option<'w>(word: &'w str, option: &str) -> Option<&'w str> {
     word.strip_prefix(option)
         .filter(|rest| rest.is_empty() || rest.starts_with('='))
 }

@@ -17,17 +17,17 @@ const RSA: [u8; 2] = [1, 3];
 /// signature that can be verified: one of RSA, over a SHA-2 digest.
 pub fn without_unbound(packets: &[u8]) -> Vec<u8> {
     let (mut kept, mut primary, mut rest) = (Vec::with_capacity(packets.len()), &[][..], packets);
-    while let Some((tag, body, behind)) = packet(rest) {
+    while let Some((tag, body, after)) = packet(rest) {
         let end = if tag == PUBLIC_SUBKEY {
-            behind_signatures(behind)
+            after_signatures(after)
         } else {
-            behind
+            after
         };
         if tag == PUBLIC_KEY {
             primary = body;
         }
         let whole = &rest[..rest.len() - end.len()];
-        let signatures = &behind[..behind.len() - end.len()];
+        let signatures = &after[..after.len() - end.len()];
         if tag != PUBLIC_SUBKEY || is_bound(primary, body, signatures) {
             kept.extend_from_slice(whole);
         }
@@ -37,19 +37,19 @@ pub fn without_unbound(packets: &[u8]) -> Vec<u8> {
 }
 
 /// What follows the signatures at the beginning.
-fn behind_signatures(mut rest: &[u8]) -> &[u8] {
-    while let Some((SIGNATURE, _, behind)) = packet(rest) {
-        rest = behind;
+fn after_signatures(mut rest: &[u8]) -> &[u8] {
+    while let Some((SIGNATURE, _, after)) = packet(rest) {
+        rest = after;
     }
     rest
 }
 
 fn is_bound(primary: &[u8], subkey: &[u8], mut signatures: &[u8]) -> bool {
-    while let Some((_, body, behind)) = packet(signatures) {
+    while let Some((_, body, after)) = packet(signatures) {
         if binds(primary, subkey, body) == Some(true) {
             return true;
         }
-        signatures = behind;
+        signatures = after;
     }
     false
 }
@@ -148,9 +148,9 @@ mod tests {
             .args(["--kill", "all"])
             .status();
         let mut rest = all.as_slice();
-        while let Some((tag, _, behind)) = packet(rest).filter(|(tag, ..)| *tag != PUBLIC_SUBKEY) {
+        while let Some((tag, _, after)) = packet(rest).filter(|(tag, ..)| *tag != PUBLIC_SUBKEY) {
             assert!(tag != 0);
-            rest = behind;
+            rest = after;
         }
         let subkey = rest.to_vec();
         (all, subkey)

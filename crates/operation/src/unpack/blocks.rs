@@ -577,12 +577,12 @@ mod tests {
         for (block, preset) in [(100_000, 0), (1 << 20, 1), (2_999_999, 6), (4_000_000, 6)] {
             let packed = [&packed(&text, block, preset)[..], b"behind"].concat();
             for (workers, most) in [(1, 0), (2, 0), (2, 3), (2, HELD), (7, 0), (7, HELD)] {
-                let (read, behind) = unpacked(&packed, workers, most);
+                let (read, left) = unpacked(&packed, workers, most);
                 assert!(
                     read.expect("unpacked") == text,
                     "{block} bytes a block, {workers} threads, {most} pieces"
                 );
-                assert_eq!(behind, 6);
+                assert_eq!(left, 6);
             }
         }
     }

@@ -221,12 +221,15 @@ mod tests {
                     packed.len()
                 );
             }
-            for behind in [
+            for trailer in [
                 &b"x"[..],
                 b"garbage that is longer than a header",
                 &[0, 0, 0],
             ] {
-                assert!(unpacked(&[&packed, behind].concat()).is_err(), "{behind:?}");
+                assert!(
+                    unpacked(&[&packed, trailer].concat()).is_err(),
+                    "{trailer:?}"
+                );
             }
         }
     }

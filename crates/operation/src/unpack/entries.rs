@@ -315,7 +315,7 @@ impl Seen {
 
     /// In archives of the POSIX form a file with holes has its name and its size beside it.
     fn take_stretches<R: Read>(&mut self, entry: &mut Entry<R>) -> Result<(), Wrong> {
-        let mut said = BTreeMap::new();
+        let mut sparse = BTreeMap::new();
         for record in entry.pax_extensions()?.into_iter().flatten() {
             let record = record?;
             if let Some(key) = record
@@ -323,15 +323,15 @@ impl Seen {
                 .ok()
                 .and_then(|k| k.strip_prefix("GNU.sparse."))
             {
-                said.insert(key.to_owned(), record.value_bytes().to_vec());
+                sparse.insert(key.to_owned(), record.value_bytes().to_vec());
             }
         }
-        if said.is_empty() {
+        if sparse.is_empty() {
             return Ok(());
         }
-        let text = |key: &str| said.get(key).and_then(|v| std::str::from_utf8(v).ok());
+        let text = |key: &str| sparse.get(key).and_then(|v| std::str::from_utf8(v).ok());
         let size = text("realsize").and_then(|t| t.parse().ok());
-        match (text("major"), text("minor"), said.get("name"), size) {
+        match (text("major"), text("minor"), sparse.get("name"), size) {
             (Some("1"), Some("0"), Some(name), Some(size)) => {
                 self.path = PathBuf::from(OsString::from_vec(name.clone()));
                 (self.size, self.layout) = (size, Layout::Stretches(size));

@@ -241,9 +241,9 @@ fn whoever_waits_hears_how_far_it_is() {
             to: LIB.into(),
         }],
     );
-    let (sum, mut told) = (sha256(&packed), Vec::new());
+    let (sum, mut reports) = (sha256(&packed), Vec::new());
     let staging = staging(&host.on, &sum, &into);
-    let progress = &mut |have, all| told.push((have, all));
+    let progress = &mut |have, all| reports.push((have, all));
     stage(
         &host.on,
         Path::new(ARCHIVE),
@@ -257,10 +257,10 @@ fn whoever_waits_hears_how_far_it_is() {
     let all = packed.len() as u64;
     assert!(all > noise.len() as u64 / 2, "{all}");
     assert!(
-        told.is_sorted() && told.first().is_some_and(|(have, _)| *have < all),
-        "{told:?}"
+        reports.is_sorted() && reports.first().is_some_and(|(have, _)| *have < all),
+        "{reports:?}"
     );
-    assert_eq!(told.last(), Some(&(all, all)));
+    assert_eq!(reports.last(), Some(&(all, all)));
 }
 
 /// Refused with these words, and nothing is moved in.
@@ -432,9 +432,9 @@ fn a_bomb_is_refused_before_it_fills_the_disk() {
     .concat();
     refused(&xz(&long), None, "more than");
     // Nothing but zeroes, as what stands behind the end.
-    let behind = [tar_of(&lines), vec![0; 2 << 20]].concat();
+    let padded = [tar_of(&lines), vec![0; 2 << 20]].concat();
     refused(
-        &xz(&behind),
+        &xz(&padded),
         Some(Limit {
             files: 3,
             bytes: 14,

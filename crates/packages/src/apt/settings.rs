@@ -163,9 +163,9 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
         {
             rest = rest.split_once('\n').map_or("", |(_, rest)| rest);
         } else if c == '"' {
-            let (word, behind) = after.split_once('"').ok_or("a quote has no end")?;
+            let (word, remainder) = after.split_once('"').ok_or("a quote has no end")?;
             tokens.push(Token::Word(word.to_owned()));
-            rest = behind;
+            rest = remainder;
         } else if let Some(token) = match c {
             '{' => Some(Token::Open),
             '}' => Some(Token::Close),

@@ -40,7 +40,7 @@ fn read(text: &str) -> Simulated {
             "Inst" => {
                 let version = rest
                     .split_once(" (")
-                    .and_then(|(_, behind)| behind.split_whitespace().next());
+                    .and_then(|(_, after)| after.split_whitespace().next());
                 found
                     .coming
                     .extend(version.map(|version| (name.clone(), version.to_owned())));

@@ -47,7 +47,7 @@ impl Variables {
         while let Some((before, after)) = rest.split_once('$') {
             text.push_str(before);
             let braced = after.strip_prefix('{').and_then(|a| a.split_once('}'));
-            let (name, behind) = braced.unwrap_or_else(|| {
+            let (name, remainder) = braced.unwrap_or_else(|| {
                 let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
                 after.split_at(end.unwrap_or(after.len()))
             });
@@ -57,7 +57,7 @@ impl Variables {
                 "releasever_minor" => release.split_once('.').map_or("", |(_, minor)| minor),
                 name => self.known.get(name)?,
             });
-            rest = behind;
+            rest = remainder;
         }
         Some(text + rest)
     }

@@ -36,8 +36,8 @@ fn import_file(path: &Path) -> Vec<String> {
 /// Which of the keys with these fingerprints rpm trusts.
 pub(crate) fn trusted(system: &System, fingerprints: &[&str]) -> io::Result<Vec<Note>> {
     // It fails if there is none, and says so in other words than the format's.
-    let said = system.run(&Program::new(LIST))?;
-    let known = said.text.lines().filter(|line| version(line).is_some());
+    let output = system.run(&Program::new(LIST))?;
+    let known = output.text.lines().filter(|line| version(line).is_some());
     let notes = known.filter_map(|name| {
         let fingerprint = fingerprints
             .iter()

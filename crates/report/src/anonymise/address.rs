@@ -104,18 +104,19 @@ fn is_version(before: &str, after: &str, is_private: bool) -> bool {
         "version", "release", "cudnn", "cuda", "driver", "tensorrt", "nccl", "vbios",
     ]
     .contains(&word.as_str());
-    let behind = before.ends_with(['-', '_', '~', '+']);
+    let follows_name = before.ends_with(['-', '_', '~', '+']);
     let goes_on = after.starts_with(['_', '~', '+'])
         || after
             .strip_prefix('-')
             .is_some_and(|a| a.starts_with(|c: char| c.is_ascii_alphanumeric()));
     // Of the private networks' numbers nearly all are addresses: only in the name of a file or a
     // package they are none.
-    let in_a_name = before.ends_with(".so.") || behind && goes_on;
+    let in_a_name = before.ends_with(".so.") || follows_name && goes_on;
     let related = [">=", "<=", "==", "(="]
         .iter()
         .any(|relation| near.ends_with(relation));
-    in_a_name || !is_private && (before.ends_with('.') || named || behind || goes_on || related)
+    in_a_name
+        || !is_private && (before.ends_with('.') || named || follows_name || goes_on || related)
 }
 
 /// Hosts that clouds name by their address, `ip-10-0-0-12`.

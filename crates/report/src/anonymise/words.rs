@@ -6,7 +6,7 @@ use super::{Kind, is_boundary, run};
 /// or a user: they stay. The schemas' enum values are among them, because otherwise a report could
 /// not be read again.
 #[rustfmt::skip]
-const EVERYBODYS: &[&str] = &[
+const COMMON_WORDS: &[&str] = &[
     "a10", "a100", "a30", "a40", "aarch64", "absent", "active", "address", "admin", "administrator", "ai", "almalinux",
     "amazon", "amd64", "amzn", "anaconda", "apache", "api", "apt", "apt-get", "apt-sequoia", "arch", "archive",
     "archives", "arm64", "armhf", "artifactory", "artifacts", "asc", "autoinstall", "b200", "b300", "backports", "base",
@@ -117,7 +117,7 @@ const TOKENS: [&str; 16] = [
 
 /// Whether a name is a common word.
 pub(crate) fn is_word(name: &str) -> bool {
-    EVERYBODYS
+    COMMON_WORDS
         .iter()
         .any(|word| word.eq_ignore_ascii_case(name))
 }
