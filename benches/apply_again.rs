@@ -33,7 +33,7 @@ fn main() {
     bench().requests();
     let mut times: [Vec<Duration>; 3] = Default::default();
     for _ in 0..RUNS {
-        let took = |work: &dyn Fn() -> host::Said| {
+        let took = |work: &dyn Fn() -> host::Ran| {
             let began = Instant::now();
             work().succeeds();
             began.elapsed()

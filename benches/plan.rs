@@ -139,15 +139,15 @@ fn live() {
     let facts = [gpusetup, "facts", "--json"];
     let policy = [&["apt-cache", "policy"][..], &NAMES].concat();
     let python = [&["/usr/bin/python3", "-c", PEER][..], &NAMES].concat();
-    let said = Command::new(gpusetup)
+    let output = Command::new(gpusetup)
         .args(&facts[1..])
         .output()
         .expect("it starts")
         .stdout;
-    let said = String::from_utf8_lossy(&said);
+    let output = String::from_utf8_lossy(&output);
     assert!(
-        said.contains("nvidia-kernel-dkms") && said.contains("535."),
-        "gpusetup found the lists: {said}"
+        output.contains("nvidia-kernel-dkms") && output.contains("535."),
+        "gpusetup found the lists: {output}"
     );
     println!("on the live host, with Debian's full lists:");
     let has_python = Command::new(python[0])

@@ -118,10 +118,11 @@ fn compared(what: &str, archive: &Path, root: &Path) -> f64 {
         };
         fresh();
         let itself = std::env::current_exe().expect("running");
-        let (took, said) = run(Command::new(itself).arg("install").arg(root).arg(&sum));
+        let (took, output) = run(Command::new(itself).arg("install").arg(root).arg(&sum));
         times[0].push(took);
         peak = peak.max(
-            said.trim()
+            output
+                .trim()
                 .trim_end_matches(" kB")
                 .parse::<u64>()
                 .expect("a number"),
@@ -182,8 +183,8 @@ fn from_cold(archive: &Path, root: &Path, rate: u64, alone: f64) {
         "--json",
         "--root",
     ];
-    let (_, said) = run(Command::new(gpusetup).args(asked).arg(root));
-    let mut plan: Plan = serde_json::from_str(&said).expect("a plan");
+    let (_, output) = run(Command::new(gpusetup).args(asked).arg(root));
+    let mut plan: Plan = serde_json::from_str(&output).expect("a plan");
     let to = PathBuf::from("/var/cache/gpusetup/ab/archive.tar.xz");
     let url = server(archive.to_owned(), rate * 1_000_000);
     let download = Operation::Download(Download {
@@ -305,12 +306,12 @@ fn median(mut times: Vec<Duration>) -> f64 {
 
 fn run(command: &mut Command) -> (Duration, String) {
     let began = Instant::now();
-    let said = command.output().expect("it starts");
+    let output = command.output().expect("it starts");
     let took = began.elapsed();
     assert!(
-        said.status.success(),
+        output.status.success(),
         "{command:?}: {}",
-        String::from_utf8_lossy(&said.stderr)
+        String::from_utf8_lossy(&output.stderr)
     );
-    (took, String::from_utf8_lossy(&said.stdout).into_owned())
+    (took, String::from_utf8_lossy(&output.stdout).into_owned())
 }

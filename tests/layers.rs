@@ -358,11 +358,11 @@ fn tree(
             break;
         }
         path.push(word);
-        let mut ahead = text.clone();
-        if (ahead.next(), ahead.next()) != (Some(':'), Some(':')) {
+        let mut next = text.clone();
+        if (next.next(), next.next()) != (Some(':'), Some(':')) {
             break;
         }
-        *text = ahead;
+        *text = next;
     }
     // `a as b`
     if text.clone().take(4).collect::<String>() == " as " {

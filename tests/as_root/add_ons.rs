@@ -200,11 +200,11 @@ fn are_proved(host: &Host) {
     for check in report["checks"].as_array().expect("checks") {
         assert_eq!(check["status"], "pass", "{check}");
     }
-    let said = report.to_string();
+    let text = report.to_string();
     for (_, soname, function, version) in PROOFS {
         assert!(
-            said.contains(&format!("{function} returns {version}")) && said.contains(soname),
-            "{function}: {said}"
+            text.contains(&format!("{function} returns {version}")) && text.contains(soname),
+            "{function}: {text}"
         );
     }
 }

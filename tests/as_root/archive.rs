@@ -1,7 +1,7 @@
 //! The archive of a run (`tests/host/archive`): Debian's index moves on in the middle of it, and
 //! nothing in the run notices.
 
-use crate::host::{Said, Server, beside, machine, script, text};
+use crate::host::{Ran, Server, machine, script, script_path, text};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -65,7 +65,7 @@ fn a_run_keeps_to_what_the_archive_was_at_its_start() {
     shell(ARCHIVE, &[text(&upstream), "1", text(&keys)]);
     let server = Server::of(&upstream);
     let fill = || {
-        let mut command = Command::new(beside("archive"));
+        let mut command = Command::new(script_path("archive"));
         command
             .arg("trixie")
             .env("CARGO_TARGET_DIR", at("target"))
@@ -73,8 +73,8 @@ fn a_run_keeps_to_what_the_archive_was_at_its_start() {
         command
             .env("GPUSETUP_TEST_PACKAGES", &list)
             .env("GPUSETUP_TEST_KEYRING", keys.join("keyring.gpg"));
-        let said = Said::of(command.output().expect("it starts")).succeeds();
-        said.out.trim().to_owned()
+        let ran = Ran::of(command.output().expect("it starts")).succeeds();
+        ran.out.trim().to_owned()
     };
     let archive = fill();
     let address = fs::read_to_string(Path::new(&archive).join("address")).expect("a server");
@@ -101,14 +101,14 @@ fn a_run_keeps_to_what_the_archive_was_at_its_start() {
     server.requests();
     assert_eq!(install(&["tool"]).succeeds().out.trim(), first);
     assert_eq!(fill(), archive, "what was fetched stays");
-    let said = install(&["other"]);
-    assert!(said.code != Some(0) && said.err.contains("404"), "{said:?}");
+    let ran = install(&["other"]);
+    assert!(ran.code != Some(0) && ran.err.contains("404"), "{ran:?}");
     let missing = fs::read_to_string(Path::new(&archive).join("missing")).expect("a list");
     assert!(missing.contains("pool/main/other_1_amd64.deb"), "{missing}");
     assert_eq!(server.requests(), [""; 0], "nothing asked the archive");
 
-    let mut stop = Command::new(beside("archive"));
-    Said::of(
+    let mut stop = Command::new(script_path("archive"));
+    Ran::of(
         stop.arg("stop")
             .env("CARGO_TARGET_DIR", at("target"))
             .output()

@@ -1,7 +1,7 @@
 //! Another branch of the driver on a Debian host whose driver came from NVIDIA's repository, which
 //! gpusetup added: the real apt, with a repository made here.
 
-use crate::host::{Said, Server, gpusetup, text};
+use crate::host::{Ran, Server, gpusetup, text};
 use crate::repository::{database, host, publish};
 use crate::rpms;
 use crate::signer::Signer;
@@ -67,7 +67,7 @@ fn a_host_changes_the_branch_and_goes_back() {
     fs::write(folder.join("3bf863cc.pub"), signer.public_key()).expect("written");
     let server = Server::of(served.path());
     let root = host.root();
-    let call = |arguments: &[&str]| -> Said {
+    let call = |arguments: &[&str]| -> Ran {
         let (verb, rest) = arguments.split_first().expect("a verb");
         gpusetup(
             [*verb, "--root", text(&root), "--database", text(&known)]
@@ -104,11 +104,11 @@ fn a_host_changes_the_branch_and_goes_back() {
     };
 
     for (driver, version) in [("580", OLD), ("595", NEW)] {
-        let said = apply(driver);
+        let ran = apply(driver);
         assert_eq!(
-            (said.code, versions()),
+            (ran.code, versions()),
             (Some(0), [version; 3].map(str::to_owned)),
-            "{said:?}"
+            "{ran:?}"
         );
         assert_eq!(branch(), format!("{driver}.*"));
     }

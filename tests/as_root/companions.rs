@@ -216,9 +216,9 @@ fn driver_and_fabric_manager_move_together() {
     // A mirror that is behind: nothing is changed.
     machine.offer(&host, &names, &[new], &[old]);
     let before = host.ask("dpkg-query -W");
-    let said = host.gpusetup_plain(&[&["apply", "--yes", "--accept-eula"], &request[..]].concat());
-    assert_ne!(said.code, Some(0), "{said:?}");
-    assert_eq!(host.ask("dpkg-query -W"), before, "{said:?}");
+    let ran = host.gpusetup_plain(&[&["apply", "--yes", "--accept-eula"], &request[..]].concat());
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(host.ask("dpkg-query -W"), before, "{ran:?}");
 
     machine.offer(&host, &names, &[old], &[old]);
     host.gpusetup_plain(&[&["apply", "--yes", "--accept-eula"], &request[..]].concat())
@@ -311,11 +311,8 @@ fn a_hold_of_the_administrator_stays() {
         "grep -vx {theirs} /var/lib/gpusetup-held >/root/held; cp /root/held /var/lib/gpusetup-held"
     ));
     machine.offer(&host, &names, &[old, new], &[old, new]);
-    let said = host.gpusetup_plain(&[&["apply", "--upgrade"], &request[..]].concat());
-    assert!(
-        said.code != Some(0) && said.err.contains("holds"),
-        "{said:?}"
-    );
+    let ran = host.gpusetup_plain(&[&["apply", "--upgrade"], &request[..]].concat());
+    assert!(ran.code != Some(0) && ran.err.contains("holds"), "{ran:?}");
     assert_eq!(versions(&host), [old]);
     assert!(held(&host).contains(&theirs.to_owned()));
 }
@@ -731,11 +728,11 @@ fn a_runfile_driver_gets_fabric_manager_from_its_archive() {
         "755\n755\n644\n644"
     );
     assert!(is_enabled(&host) && !host.path("/usr/include/nv_fm_agent.h").exists());
-    let said = host
+    let output = host
         .gpusetup_plain(&["plan", "--profile", "driver", "--json"])
         .succeeds()
         .json();
-    let steps = said["steps"].as_array().expect("steps");
+    let steps = output["steps"].as_array().expect("steps");
     let companions = steps
         .iter()
         .find(|step| step["id"] == "companions")

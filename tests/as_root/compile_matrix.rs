@@ -292,8 +292,8 @@ fn with_compilers(suite: &str, majors: &[u16]) -> Host {
 
 /// What gpusetup finds on the host.
 fn facts(host: &Host) -> Facts {
-    let said = gpusetup(["facts", "--json", "--root", text(&host.root())]).succeeds();
-    serde_json::from_str(&said.out).expect("facts are JSON")
+    let ran = gpusetup(["facts", "--json", "--root", text(&host.root())]).succeeds();
+    serde_json::from_str(&ran.out).expect("facts are JSON")
 }
 
 /// What gpusetup says of this host if every release with these headers were on it, and its default
@@ -387,20 +387,20 @@ fn compile(host: &Host, flags: &str, links: bool) -> Outcome {
     };
     let nvcc =
         format!("/opt/toolkit/bin/nvcc -arch=sm_80 --cudart shared {flags} {what} t.cu 2>&1");
-    let said = host.sh(&format!("cd /root && rm -f t && {nvcc} && {then}"));
-    let has = |words: &str| said.out.contains(words);
-    if said.code == Some(0) && (!links || has("libcudart.so") && !has("not found")) {
+    let ran = host.sh(&format!("cd /root && rm -f t && {nvcc} && {then}"));
+    let has = |words: &str| ran.out.contains(words);
+    if ran.code == Some(0) && (!links || has("libcudart.so") && !has("not found")) {
         Outcome::Compiles
     } else if has("unsupported GNU version") {
         Outcome::GxxRefused
     } else if has("exception specification is incompatible") {
         Outcome::GlibcBreaks
     } else {
-        let first = said
+        let first = ran
             .out
             .lines()
             .find(|line| line.contains("error"))
-            .or_else(|| said.out.lines().next());
+            .or_else(|| ran.out.lines().next());
         Outcome::Other(first.unwrap_or("nothing was said").to_owned())
     }
 }

@@ -4,7 +4,7 @@
 //! byte back.
 
 use crate::host::tree::differences;
-use crate::host::{Host, Kept, RECORDS, Said, Server, gpusetup, machine, script, text, timed};
+use crate::host::{Host, Kept, RECORDS, Ran, Server, gpusetup, machine, script, text, timed};
 use crate::repository::publish;
 use crate::signer::{self, Pinned, Signer};
 use std::fs;
@@ -170,7 +170,7 @@ impl Daemon {
         daemon
     }
 
-    fn docker(&self, host: &Host, arguments: &str) -> Said {
+    fn docker(&self, host: &Host, arguments: &str) -> Ran {
         host.sh(&format!("docker -H unix://{} {arguments}", Self::SOCKET))
     }
 }
@@ -219,7 +219,7 @@ fn containers_see_the_devices_until_it_is_rolled_back() {
     let prepare = "useradd alice && mkdir -p /etc/docker && touch /usr/bin/kubelet && echo '# by hand' >>/etc/containerd/config.toml";
     host.ask(prepare);
     let root = host.root();
-    let call = |arguments: &[&str]| -> Said {
+    let call = |arguments: &[&str]| -> Ran {
         let (verb, rest) = arguments.split_first().expect("a verb");
         gpusetup(
             [*verb, "--root", text(&root), "--database", text(&known)]
@@ -243,10 +243,10 @@ fn containers_see_the_devices_until_it_is_rolled_back() {
     let broken = "{\n  // a mirror\n  \"debug\": false\n}\n";
     fs::write(host.path(DAEMON), broken).expect("written");
     let before = host.clone_as("broken");
-    let said = apply();
+    let ran = apply();
     assert!(
-        said.code == Some(5) && said.err.contains("line 2, column 3"),
-        "{said:?}"
+        ran.code == Some(5) && ran.err.contains("line 2, column 3"),
+        "{ran:?}"
     );
     assert_eq!(
         fs::read_to_string(host.path(DAEMON)).expect("there"),
@@ -272,10 +272,10 @@ fn containers_see_the_devices_until_it_is_rolled_back() {
     let plan = facts.path().join("plan.json");
     call(&[&["plan", "--out", text(&plan)], &wish[..]].concat()).succeeds();
     fs::write(host.path(DAEMON), THEIRS.replace("false", "true")).expect("written");
-    let said = call(&["apply", text(&plan), "--yes", "--accept-eula"]);
+    let ran = call(&["apply", text(&plan), "--yes", "--accept-eula"]);
     assert!(
-        said.code != Some(0) && said.err.contains("has changed since the plan was made"),
-        "{said:?}"
+        ran.code != Some(0) && ran.err.contains("has changed since the plan was made"),
+        "{ran:?}"
     );
     call(&["rollback", "--yes"]);
     fs::write(host.path(DAEMON), THEIRS).expect("written");
@@ -342,7 +342,7 @@ fn containers_see_the_devices_until_it_is_rolled_back() {
 fn the_toolkit_goes_alone(host: &Host, before: &Host, known: &Path) {
     let own = host.clone_as("without-toolkit");
     let root = own.root();
-    let call = |arguments: &[&str]| -> Said {
+    let call = |arguments: &[&str]| -> Ran {
         let (verb, rest) = arguments.split_first().expect("a verb");
         gpusetup(
             [*verb, "--root", text(&root), "--database", text(known)]

@@ -97,7 +97,7 @@ fn whatever_a_power_cut_leaves_is_resumed_and_is_taken_back() {
                             let ended = std::fs::read_to_string(journal)
                                 .unwrap_or_default()
                                 .contains("\"finished\"");
-                            let said = back.gpusetup_plain(&["rollback", "--yes"]).succeeds();
+                            let ran = back.gpusetup_plain(&["rollback", "--yes"]).succeeds();
                             let mut ignored = RECORDS.to_vec();
                             for gone in GONE
                                 .into_iter()
@@ -106,9 +106,9 @@ fn whatever_a_power_cut_leaves_is_resumed_and_is_taken_back() {
                                 // What is gone for good is named; the folder is, once the apply has
                                 // come to its end.
                                 assert!(
-                                    said.err.contains(gone),
+                                    ran.err.contains(gone),
                                     "after touch {n}: {gone} is not named: {}",
-                                    said.err
+                                    ran.err
                                 );
                                 assert!(
                                     ended || gone == GONE[0],
@@ -120,8 +120,8 @@ fn whatever_a_power_cut_leaves_is_resumed_and_is_taken_back() {
                             assert_eq!(left, [""; 0], "rollback after touch {n}");
                             taken_back.fetch_add(1, Ordering::Relaxed);
                         }
-                        let said = host.gpusetup_plain(&["resume", "--yes"]).succeeds();
-                        if said.out.starts_with("Nothing to resume") {
+                        let ran = host.gpusetup_plain(&["resume", "--yes"]).succeeds();
+                        if ran.out.starts_with("Nothing to resume") {
                             // It died before the journal knew of it, so before the first change, or
                             // behind the last.
                             host.gpusetup_plain(apply).succeeds();

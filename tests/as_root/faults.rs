@@ -6,7 +6,7 @@
 
 use crate::faulty::{Fault, Faulty};
 use crate::host::tree::differences;
-use crate::host::{Host, RECORDS, Said, machine, text, timed};
+use crate::host::{Host, RECORDS, Ran, machine, text, timed};
 use crate::short;
 use gpusetup::compat::AddOnId;
 use gpusetup::operation::{Operation, Placement, Unpack, WriteFile};
@@ -73,8 +73,8 @@ impl Bench {
     /// What a fault left can be finished, or undone and done again.
     fn is_mended(&self, host: &Host, served: &Served, finish: bool) {
         if finish {
-            let said = host.gpusetup_plain(&["resume", "--yes"]).succeeds();
-            if said.out.starts_with("Nothing to resume") {
+            let ran = host.gpusetup_plain(&["resume", "--yes"]).succeeds();
+            if ran.out.starts_with("Nothing to resume") {
                 // It never came to the first change.
                 host.gpusetup_plain(&served.apply()).succeeds();
             }
@@ -110,30 +110,30 @@ impl Bench {
 const SLOW: &str = "touch /run/middle; while [ -e /run/slow ]; do sleep 0.1; done";
 
 /// A run must end in its time with one of these codes.
-fn ends(running: Child, codes: &[i32], limit: u64) -> Said {
+fn ends(running: Child, codes: &[i32], limit: u64) -> Ran {
     let began = Instant::now();
-    let said = Said::of(running.wait_with_output().expect("it ends"));
+    let ran = Ran::of(running.wait_with_output().expect("it ends"));
     let took = began.elapsed().as_secs();
     assert!(
-        codes.iter().any(|c| said.code == Some(*c)),
-        "{codes:?}: {said:?}"
+        codes.iter().any(|c| ran.code == Some(*c)),
+        "{codes:?}: {ran:?}"
     );
-    assert!(took <= limit, "it took {took} s of {limit}: {}", said.err);
-    said
+    assert!(took <= limit, "it took {took} s of {limit}: {}", ran.err);
+    ran
 }
 
 /// The same, and the result tells so.
-fn ends_and_tells(host: &Host, running: Child, code: i32, limit: u64) -> Said {
-    let said = ends(running, &[code], limit);
+fn ends_and_tells(host: &Host, running: Child, code: i32, limit: u64) -> Ran {
+    let ran = ends(running, &[code], limit);
     let result = host.gpusetup_plain(&["status", "--json"]).succeeds().json();
     let state = if code > 128 { "interrupted" } else { "failed" };
     assert_eq!(
         (&result["exit_code"], &result["state"]),
         (&Value::from(code), &Value::from(state)),
         "{}",
-        said.err
+        ran.err
     );
-    said
+    ran
 }
 
 /// An archive that is large enough to fill a small disk, and to be seen while it is unpacked; made
@@ -251,7 +251,7 @@ fn opens_the_gate(host: &Host) {
 
 /// A file system of its own in a folder's place, with what was in it.
 fn small(host: &Host, folder: &str, size: &str) {
-    let (at, beside) = (host.path(folder), host.path("/mnt"));
+    let (at, elsewhere) = (host.path(folder), host.path("/mnt"));
     fs::create_dir_all(&at).expect("made");
     machine(
         "mount",
@@ -261,12 +261,16 @@ fn small(host: &Host, folder: &str, size: &str) {
             "-o",
             &format!("mode=755,size={size}"),
             "small",
-            text(&beside),
+            text(&elsewhere),
         ],
     )
     .succeeds();
-    machine("cp", &["-a", &format!("{}/.", at.display()), text(&beside)]).succeeds();
-    machine("mount", &["--move", text(&beside), text(&at)]).succeeds();
+    machine(
+        "cp",
+        &["-a", &format!("{}/.", at.display()), text(&elsewhere)],
+    )
+    .succeeds();
+    machine("mount", &["--move", text(&elsewhere), text(&at)]).succeeds();
 }
 
 fn remount(host: &Host, folder: &str, options: &str) {
@@ -353,14 +357,14 @@ fn a_disk_that_fills_up_or_turns_read_only() {
                     opens_the_gate(&host);
                     running
                 };
-                let said = match code {
+                let ran = match code {
                     Some(code) => ends_and_tells(&host, running, *code, SOON),
                     None => ends(running, &[5, 7], SOON),
                 };
                 assert!(
-                    said.err.contains("No space left") || said.err.contains("Read-only"),
+                    ran.err.contains("No space left") || ran.err.contains("Read-only"),
                     "{folder}: {}",
-                    said.err
+                    ran.err
                 );
                 let status = host.gpusetup_plain(&["status"]).succeeds().out;
                 assert!(!status.contains("apply finished"), "{status}");
@@ -380,11 +384,11 @@ fn a_file_that_not_even_root_may_change_and_a_user_who_is_not_root() {
     for finish in [true, false] {
         let host = bench.host();
         host.ask("cp -a /etc/issue /etc/issue.new && mv /etc/issue.new /etc/issue && chattr +i /etc/issue");
-        let said = ends_and_tells(&host, host.gpusetup_starts(&bench.good.apply()), 7, SOON);
+        let ran = ends_and_tells(&host, host.gpusetup_starts(&bench.good.apply()), 7, SOON);
         assert!(
-            said.err.contains("/etc/issue") && said.err.contains("not permitted"),
+            ran.err.contains("/etc/issue") && ran.err.contains("not permitted"),
             "{}",
-            said.err
+            ran.err
         );
         host.ask("chattr -i /etc/issue");
         bench.is_mended(&host, &bench.good, finish);
@@ -400,7 +404,7 @@ fn a_file_that_not_even_root_may_change_and_a_user_who_is_not_root() {
         ],
     )
     .succeeds();
-    let said = machine(
+    let ran = machine(
         "chroot",
         &[
             "--userspec=65534:65534",
@@ -412,7 +416,7 @@ fn a_file_that_not_even_root_may_change_and_a_user_who_is_not_root() {
         ],
     )
     .exits(5);
-    assert!(said.err.contains("only root"), "{}", said.err);
+    assert!(ran.err.contains("only root"), "{}", ran.err);
     bench.is_untouched(&host);
 }
 
@@ -470,14 +474,14 @@ fn packages_are_fetched_by_the_callers_proxy() {
     )];
     let plan = short::saved(folder.path(), &short::plan(&host, steps));
     let proxy = [("http_proxy", "http://127.0.0.1:9")];
-    let said = ends(
+    let ran = ends(
         host.gpusetup_starts_with(&["apply", text(&plan), "--yes", "--accept-eula"], &proxy),
         &[6],
         SOON,
     );
     // Nobody listens there, which is what shows that it was asked.
     let log = host.ask("cat /var/log/gpusetup/*/* /var/log/gpusetup/*.log 2>/dev/null || true");
-    assert!(log.contains("127.0.0.1:9"), "{log}\n{}", said.err);
+    assert!(log.contains("127.0.0.1:9"), "{log}\n{}", ran.err);
 }
 
 #[test]
@@ -500,11 +504,11 @@ fn a_package_that_fails_or_hangs() {
                     &bench.good.apply(),
                     &[("GPUSETUP_PACKAGES_LIMIT", time)],
                 );
-                let said = ends_and_tells(&host, running, 7, *limit);
+                let ran = ends_and_tells(&host, running, 7, *limit);
                 assert!(
-                    said.err.contains("apt-get") && !said.err.contains("undoing"),
+                    ran.err.contains("apt-get") && !ran.err.contains("undoing"),
                     "{}",
-                    said.err
+                    ran.err
                 );
                 assert_eq!(
                     host.ask(
@@ -570,10 +574,10 @@ fn a_package_manager_that_somebody_else_has() {
         let mut arguments = bench.good.apply().to_vec();
         arguments.extend(["--lock-timeout", timeout]);
         let running = host.gpusetup_starts(&arguments);
-        let said = if code == 6 {
-            let said = ends_and_tells(&host, running, 6, SOON);
+        let ran = if code == 6 {
+            let ran = ends_and_tells(&host, running, 6, SOON);
             fs::remove_file(&gate).expect("it stood");
-            said
+            ran
         } else {
             let events = host.path("/var/log/gpusetup/events.jsonl");
             until("the wait", || {
@@ -583,10 +587,10 @@ fn a_package_manager_that_somebody_else_has() {
             ends(running, &[0], SOON)
         };
         assert!(
-            said.err
+            ran.err
                 .contains(&format!("locked by apt-get (process {}", apt.id())),
             "{}",
-            said.err
+            ran.err
         );
         assert!(apt.wait().expect("it ended").success());
         assert_eq!(

@@ -18,7 +18,7 @@ mod machines;
 mod python;
 mod several;
 
-use crate::host::{Host, Kept, Said, bench, machine, script, store, text, timed};
+use crate::host::{Host, Kept, Ran, bench, machine, script, store, text, timed};
 use crate::nvidia;
 use crate::schema;
 use crate::stack::{installed, planned};
@@ -142,13 +142,13 @@ fn a_program_that_hangs_costs_its_limit_and_no_more() {
 /// How long doctor takes, who finds this.
 fn takes(host: &Host, found: &[&str]) -> Duration {
     let start = Instant::now();
-    let said = doctor(host, true, &["--json"]);
+    let ran = doctor(host, true, &["--json"]);
     let took = start.elapsed();
-    let short: Vec<_> = beside_old_versions(findings(&said, ""))
+    let short: Vec<_> = beside_old_versions(findings(&ran, ""))
         .into_iter()
         .map(|f| f.short)
         .collect();
-    assert_eq!(short, found, "{}", said.out);
+    assert_eq!(short, found, "{}", ran.out);
     took
 }
 
@@ -213,9 +213,9 @@ fn running(host: &Host) {
         &[text(&host.root()), env!("CARGO_BIN_EXE_gpusetup")],
     );
     let live = host.root().join("live");
-    let said = std::fs::read_to_string(live.join("answers")).unwrap_or_default();
+    let answers = std::fs::read_to_string(live.join("answers")).unwrap_or_default();
     std::fs::create_dir_all(live.join("libraries")).expect("made");
-    nvidia::put(&live.join("libraries"), &format!("{said}count=8\n"));
+    nvidia::put(&live.join("libraries"), &format!("{answers}count=8\n"));
 }
 
 /// Programs that compile checks made in this run, by what they were made of (`gallery/nvcc`).
@@ -255,17 +255,17 @@ fn compiles_once(stages: &Stages, host: &Host) {
 }
 
 /// What doctor says: from inside, as on any host that runs, or from outside of a tree.
-fn doctor(host: &Host, runs: bool, arguments: &[&str]) -> Said {
+fn doctor(host: &Host, runs: bool, arguments: &[&str]) -> Ran {
     if !runs {
         let verb: Vec<_> = ["doctor"].iter().chain(arguments).copied().collect();
-        let mut said = host.gpusetup_plain(&verb);
+        let mut ran = host.gpusetup_plain(&verb);
         // Commands for a tree run in it; the table has what runs there.
         let root = text(&host.root()).to_owned();
-        said.out = said
+        ran.out = ran
             .out
             .replace(&format!("chroot {root} "), "")
             .replace(&format!(" --root {root}"), "");
-        return said;
+        return ran;
     }
     let root = host.root();
     let stand_ins = nvidia::stand_ins(Path::new("/live/libraries"));
@@ -295,19 +295,18 @@ fn keep_report(host: &Host, runs: bool, what: &str, arguments: &[&str]) {
     } else {
         text(&report)
     };
-    let said = doctor(host, runs, &[&["--report", path], arguments].concat());
+    let ran = doctor(host, runs, &[&["--report", path], arguments].concat());
     let name: String = what
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .collect();
     let kept = Path::new(&folder).join(format!("{name}.tar.zst"));
-    std::fs::copy(&report, &kept)
-        .unwrap_or_else(|e| panic!("{what}: {e}: {}{}", said.out, said.err));
+    std::fs::copy(&report, &kept).unwrap_or_else(|e| panic!("{what}: {e}: {}{}", ran.out, ran.err));
 }
 
 /// The findings of a report, apart from what passed or did not apply.
-fn findings(said: &Said, kernel: &str) -> Vec<Finding> {
-    let report = said.json();
+fn findings(ran: &Ran, kernel: &str) -> Vec<Finding> {
+    let report = ran.json();
     assert_eq!(schema::mistakes("doctor.json", &report), [""; 0]);
     let checks = report["checks"].as_array().expect("checks");
     checks
@@ -337,15 +336,15 @@ fn examine_one(stages: &Stages, n: usize, case: &Case) -> Option<String> {
         running(&host);
         compiles_once(stages, &host);
     }
-    let said = doctor(&host, case.runs, &[&["--json"], case.arguments].concat());
+    let ran = doctor(&host, case.runs, &[&["--json"], case.arguments].concat());
     keep_report(&host, case.runs, case.what, case.arguments);
-    let found = findings(&said, &kernel);
+    let found = findings(&ran, &kernel);
     let found = if case.is_about(FIXES) {
         found
     } else {
         beside_old_versions(found)
     };
-    differs(case.what, case.found, case.first, &found, &said.out)
+    differs(case.what, case.found, case.first, &found, &ran.out)
 }
 
 /// The same of one with several illnesses; there it's the text for a person that says what is
@@ -372,11 +371,11 @@ fn examine_several(stages: &Stages, n: usize, case: &Several, all: &[&Case]) -> 
         .unwrap_or_else(|| "no kernel".to_owned());
     running(&host);
     compiles_once(stages, &host);
-    let said = doctor(&host, true, &["--json"]);
+    let ran = doctor(&host, true, &["--json"]);
     let shown = doctor(&host, true, &["--color", "never"]);
     keep_report(&host, true, case.what, &[]);
-    let found = beside_old_versions(findings(&said, &kernel));
-    let wrong = differs(case.what, case.found, case.first, &found, &said.out);
+    let found = beside_old_versions(findings(&ran, &kernel));
+    let wrong = differs(case.what, case.found, case.first, &found, &ran.out);
     // A line of the text may be broken; its words are not.
     let words = |text: &str| {
         text.split_whitespace()

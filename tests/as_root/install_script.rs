@@ -2,7 +2,7 @@
 //! and through a proxy, and with everything that can be wrong with a download, after which nothing
 //! is left behind.
 
-use crate::host::{Said, Server, machine, text};
+use crate::host::{Ran, Server, machine, text};
 use crate::keyring::Keyring;
 use crate::release::{Release, dist, stand_in};
 use std::collections::BTreeSet;
@@ -16,12 +16,7 @@ fn archive() -> String {
 }
 
 /// Runs a copy of the release's script, with no other variables than these.
-fn install(
-    release: &Release,
-    from: &str,
-    arguments: &[&str],
-    environment: &[(&str, &str)],
-) -> Said {
+fn install(release: &Release, from: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Ran {
     let mut command = Command::new("sh");
     command
         .arg(release.file("install.sh"))
@@ -31,7 +26,7 @@ fn install(
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("GPUSETUP_MIRROR", from)
         .envs(environment.iter().copied());
-    Said::of(command.output().expect("sh runs"))
+    Ran::of(command.output().expect("sh runs"))
 }
 
 /// The files below a folder.
@@ -71,25 +66,25 @@ fn it_installs_below_a_prefix() {
     let prefix = path("prefix");
     let to = ["--prefix", text(&prefix)];
 
-    let said = install(
+    let ran = install(
         &release,
         &server.url,
         &[&to[..], &["--dry-run"]].concat(),
         &[],
     )
     .succeeds();
-    assert!(said.out.contains(&format!(
+    assert!(ran.out.contains(&format!(
         "would install gpusetup 0.1.0: {} from {}, below ",
         archive(),
         server.url
     )));
     assert!(!prefix.exists());
-    let said = install(&release, &server.url, &to, &[]).succeeds();
+    let ran = install(&release, &server.url, &to, &[]).succeeds();
     assert!(
-        said.out.contains("installed gpusetup 0.1.0: ") && said.out.contains("not on PATH yet"),
-        "{said:?}"
+        ran.out.contains("installed gpusetup 0.1.0: ") && ran.out.contains("not on PATH yet"),
+        "{ran:?}"
     );
-    assert_eq!(said.err, "", "the signature is verified");
+    assert_eq!(ran.err, "", "the signature is verified");
     assert_eq!(
         machine(text(&prefix.join("bin/gpusetup")), &["--version"])
             .succeeds()
@@ -141,8 +136,8 @@ fn it_installs_below_a_prefix() {
         for name in absent {
             fs::remove_file(programs.join(name)).expect("it was there");
         }
-        let said = install(&release, &server.url, &to, &[("PATH", text(&programs))]);
-        assert_eq!(said.code == Some(0), works, "{absent:?}: {said:?}");
+        let ran = install(&release, &server.url, &to, &[("PATH", text(&programs))]);
+        assert_eq!(ran.code == Some(0), works, "{absent:?}: {ran:?}");
     }
 
     // Through a proxy, which is this server: it is asked for the whole address.
@@ -185,15 +180,15 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
     fs::create_dir(&temporary).expect("made");
     let refused = |what: &str, words: &str, arguments: &[&str]| {
         let to = ["--prefix", text(&prefix)];
-        let said = install(
+        let ran = install(
             &release,
             &server.url,
             &[&to[..], arguments].concat(),
             &[("TMPDIR", text(&temporary))],
         );
         assert!(
-            said.code == Some(1) && said.err.contains(words),
-            "{what}: {said:?}"
+            ran.code == Some(1) && ran.err.contains(words),
+            "{what}: {ran:?}"
         );
         assert!(!prefix.exists(), "{what}: {:?}", below(&prefix));
         assert_eq!(below(&temporary), BTreeSet::new(), "{what}");
@@ -277,29 +272,29 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
         ],
     )
     .succeeds();
-    let said = install(
+    let ran = install(
         &release,
         &server.url,
         &["--prefix", text(&full)],
         &[("TMPDIR", text(&temporary))],
     );
     assert!(
-        said.code == Some(1) && said.err.contains("cannot be unpacked below"),
-        "{said:?}"
+        ran.code == Some(1) && ran.err.contains("cannot be unpacked below"),
+        "{ran:?}"
     );
     assert_eq!(
         (below(&full), below(&temporary)),
         (BTreeSet::new(), BTreeSet::new())
     );
-    let said = install(
+    let ran = install(
         &release,
         &server.url,
         &["--prefix", text(&prefix)],
         &[("TMPDIR", text(&full))],
     );
     assert!(
-        said.code == Some(1) && said.err.contains("cannot be written\n  try: df -h "),
-        "{said:?}"
+        ran.code == Some(1) && ran.err.contains("cannot be written\n  try: df -h "),
+        "{ran:?}"
     );
     assert_eq!((below(&full), prefix.exists()), (BTreeSet::new(), false));
     machine("umount", &[text(&full)]).succeeds();
@@ -314,8 +309,8 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
         (&taken, "bin/gpusetup is a folder"),
         (&linked, "/share is a link"),
     ] {
-        let said = install(&release, &server.url, &["--prefix", text(prefix)], &[]);
-        assert!(said.code == Some(1) && said.err.contains(words), "{said:?}");
+        let ran = install(&release, &server.url, &["--prefix", text(prefix)], &[]);
+        assert!(ran.code == Some(1) && ran.err.contains(words), "{ran:?}");
         assert!(
             !below(prefix)
                 .iter()
@@ -329,11 +324,11 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
     );
     // A password of the mirror is neither printed nor kept.
     let with_password = server.url.replace("://", "://user:secret@");
-    let said = install(&release, &with_password, &["--prefix", text(&prefix)], &[]).succeeds();
+    let ran = install(&release, &with_password, &["--prefix", text(&prefix)], &[]).succeeds();
     let receipt = fs::read_to_string(prefix.join("share/gpusetup/receipt")).expect("there");
     assert!(
-        !format!("{said:?}{receipt}").contains("secret"),
-        "{said:?}{receipt}"
+        !format!("{ran:?}{receipt}").contains("secret"),
+        "{ran:?}{receipt}"
     );
     fs::remove_dir_all(&prefix).expect("removed");
 
@@ -364,7 +359,7 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
             "{wrong:?}"
         );
     }
-    let said = machine(
+    let ran = machine(
         "sh",
         &[
             concat!(env!("CARGO_MANIFEST_DIR"), "/install.sh"),
@@ -373,8 +368,8 @@ fn what_is_wrong_with_a_download_leaves_nothing_behind() {
         ],
     );
     assert!(
-        said.code == Some(1) && said.err.contains("no address to install from"),
-        "{said:?}"
+        ran.code == Some(1) && ran.err.contains("no address to install from"),
+        "{ran:?}"
     );
     // The place was right all the time.
     install(&release, &server.url, &["--prefix", text(&prefix)], &[]).succeeds();
@@ -410,7 +405,7 @@ fn two_people_can_be_needed_for_a_release() {
             .arg(out.join("install.sh"))
             .args(["--prefix", text(&prefix)])
             .env("GPUSETUP_MIRROR", &out);
-        Said::of(command.output().expect("sh runs"))
+        Ran::of(command.output().expect("sh runs"))
     };
     install().succeeds();
     fs::remove_dir_all(&prefix).expect("installed");
@@ -422,13 +417,13 @@ fn two_people_can_be_needed_for_a_release() {
         .collect();
     for signatures in [one.clone(), format!("{one}{one}")] {
         fs::write(out.join("SHA256SUMS.minisig"), signatures).expect("written");
-        let said = install();
+        let ran = install();
         assert!(
-            said.code == Some(1)
-                && said
+            ran.code == Some(1)
+                && ran
                     .err
                     .contains("has 1 signatures by release keys, and needs 2"),
-            "{said:?}"
+            "{ran:?}"
         );
         assert!(!prefix.exists());
     }
@@ -442,10 +437,10 @@ fn two_people_can_be_needed_for_a_release() {
         ),
     )
     .expect("written");
-    let said = dist(&program, &out, &options, &[]);
+    let ran = dist(&program, &out, &options, &[]);
     assert!(
-        said.code == Some(1) && said.err.contains("list 2 of the keys is not signed"),
-        "{said:?}"
+        ran.code == Some(1) && ran.err.contains("list 2 of the keys is not signed"),
+        "{ran:?}"
     );
     fs::write(
         &list,
@@ -460,10 +455,10 @@ fn two_people_can_be_needed_for_a_release() {
     .expect("written");
     // Nor is another release mixed with this one.
     fs::write(out.join("gpusetup-0.0.9-x86_64-linux.tar.gz"), "").expect("written");
-    let said = dist(&program, &out, &options, &[]);
+    let ran = dist(&program, &out, &options, &[]);
     assert!(
-        said.code == Some(1) && said.err.contains("which is not of release 0.1.0"),
-        "{said:?}"
+        ran.code == Some(1) && ran.err.contains("which is not of release 0.1.0"),
+        "{ran:?}"
     );
 }
 
@@ -515,10 +510,10 @@ fn it_updates_and_removes_itself() {
     let own = |arguments: &[&str]| machine(text(&program), &[&["self"], arguments].concat());
     let update = |from: &Path| own(&["update", "--from", text(from), "--key", text(&key)]);
 
-    let said = own(&["update", "--from", text(&release.files())]);
+    let ran = own(&["update", "--from", text(&release.files())]);
     assert!(
-        said.code == Some(10) && said.err.contains("without release keys"),
-        "{said:?}"
+        ran.code == Some(10) && ran.err.contains("without release keys"),
+        "{ran:?}"
     );
     assert!(
         update(&release.files())
@@ -533,21 +528,21 @@ fn it_updates_and_removes_itself() {
         text(&key),
     ])
     .succeeds();
-    let said = own(&[
+    let ran = own(&[
         "verify",
         text(&release.files().join("SHA256SUMS")),
         "--key",
         text(&release.path("stranger.pub")),
     ]);
-    assert_eq!(said.code, Some(10), "{said:?}");
+    assert_eq!(ran.code, Some(10), "{ran:?}");
 
     other_release(release, &path("strange"), "0.2.0", "stranger.key");
     other_release(release, &path("older"), "0.0.9", "release.key");
     other_release(release, &path("newer"), "0.2.0", "release.key");
-    let said = update(&path("strange"));
+    let ran = update(&path("strange"));
     assert!(
-        said.code == Some(10) && said.err.contains("the signature does not match"),
-        "{said:?}"
+        ran.code == Some(10) && ran.err.contains("the signature does not match"),
+        "{ran:?}"
     );
     assert!(
         update(&path("older"))
@@ -561,13 +556,13 @@ fn it_updates_and_removes_itself() {
     ));
     let bytes = fs::read(&packed).expect("made");
     fs::write(&packed, &bytes[..bytes.len() / 2]).expect("written");
-    let said = update(&path("newer"));
+    let ran = update(&path("newer"));
     assert!(
-        said.code == Some(10) && said.err.contains("is not what SHA256SUMS says"),
-        "{said:?}"
+        ran.code == Some(10) && ran.err.contains("is not what SHA256SUMS says"),
+        "{ran:?}"
     );
     fs::write(&packed, &bytes).expect("written");
-    let said = own(&[
+    let ran = own(&[
         "update",
         "--from",
         text(&path("newer")),
@@ -577,18 +572,18 @@ fn it_updates_and_removes_itself() {
     ])
     .succeeds();
     assert!(
-        said.out.contains("would replace gpusetup 0.1.0 by 0.2.0"),
-        "{said:?}"
+        ran.out.contains("would replace gpusetup 0.1.0 by 0.2.0"),
+        "{ran:?}"
     );
     // An unsigned one, and one that is as old as nobody should have it; what is left of neither is
     // in the way.
     let signatures = path("newer").join("SHA256SUMS.minisig");
     let signed = fs::read(&signatures).expect("signed");
     fs::remove_file(&signatures).expect("there");
-    let said = update(&path("newer"));
+    let ran = update(&path("newer"));
     assert!(
-        said.code == Some(10) && said.err.contains("it is not signed"),
-        "{said:?}"
+        ran.code == Some(10) && ran.err.contains("it is not signed"),
+        "{ran:?}"
     );
     let secret = release.path("release.key");
     let sums = path("newer").join("SHA256SUMS");
@@ -598,11 +593,11 @@ fn it_updates_and_removes_itself() {
         &["-S", "-s", text(&secret), "-m", text(&sums), "-t", comment],
     )
     .succeeds();
-    let said = update(&path("newer"));
+    let ran = update(&path("newer"));
     let words = " days past its last day, 2026-01-31";
     assert!(
-        said.code == Some(10) && said.err.contains(words) && said.err.contains("freeze"),
-        "{said:?}"
+        ran.code == Some(10) && ran.err.contains(words) && ran.err.contains("freeze"),
+        "{ran:?}"
     );
     let newer = path("newer");
     let named = [
@@ -625,10 +620,10 @@ fn it_updates_and_removes_itself() {
     assert_eq!(below(&prefix), first, "nothing has changed so far");
     // What stops an update half-way takes its own program away again.
     fs::create_dir_all(prefix.join("share/doc/gpusetup/new.md/in-the-way")).expect("made");
-    let said = update(&path("newer"));
+    let ran = update(&path("newer"));
     assert!(
-        said.code != Some(0) && !prefix.join("bin/.gpusetup-new").exists(),
-        "{said:?}"
+        ran.code != Some(0) && !prefix.join("bin/.gpusetup-new").exists(),
+        "{ran:?}"
     );
     assert!(
         machine(text(&program), &["--version"])
@@ -639,8 +634,8 @@ fn it_updates_and_removes_itself() {
     fs::remove_dir_all(prefix.join("share/doc/gpusetup/new.md")).expect("there");
 
     // Removed, with what was there before, and installed again.
-    let said = own(&["uninstall", "--dry-run"]).succeeds();
-    assert!(said.out.contains(text(&program)), "{said:?}");
+    let ran = own(&["uninstall", "--dry-run"]).succeeds();
+    assert!(ran.out.contains(text(&program)), "{ran:?}");
     own(&["uninstall", "--yes"]).succeeds();
     let left: BTreeSet<_> = below(&prefix)
         .into_iter()
@@ -709,8 +704,8 @@ fn it_updates_and_removes_itself() {
         .succeeds();
     }
 
-    let said = update(&path("newer")).succeeds();
-    assert!(said.out.contains("gpusetup 0.2.0 is installed"), "{said:?}");
+    let ran = update(&path("newer")).succeeds();
+    assert!(ran.out.contains("gpusetup 0.2.0 is installed"), "{ran:?}");
     assert_eq!(
         machine(text(&program), &[]).succeeds().out,
         "gpusetup 0.2.0\n"
@@ -726,10 +721,10 @@ fn it_updates_and_removes_itself() {
     );
     // The script does not go back by itself, but when asked.
     let to = ["--prefix", text(&prefix)];
-    let said = install(release, text(&release.files()), &to, &[]);
+    let ran = install(release, text(&release.files()), &to, &[]);
     assert!(
-        said.code == Some(1) && said.err.contains("gpusetup 0.2.0 is installed"),
-        "{said:?}"
+        ran.code == Some(1) && ran.err.contains("gpusetup 0.2.0 is installed"),
+        "{ran:?}"
     );
     install(
         release,
@@ -771,15 +766,15 @@ fn root_installs_nothing_where_others_can_write() {
         machine("chmod", &["755", text(&program)]).succeeds();
         machine(how[0], &[&how[1..], &[text(&lent)]].concat()).succeeds();
         let before = below(&prefix);
-        let said = install(
+        let outcome = install(
             &release,
             text(&release.files()),
             &["--prefix", text(&prefix)],
             &[],
         );
         assert!(
-            said.code == Some(1) && said.err.contains("others than root own "),
-            "{prefix:?}: {said:?}"
+            outcome.code == Some(1) && outcome.err.contains("others than root own "),
+            "{prefix:?}: {outcome:?}"
         );
         assert_eq!(below(&prefix), before);
     }
@@ -788,15 +783,15 @@ fn root_installs_nothing_where_others_can_write() {
     fs::create_dir_all(path("roots")).expect("made");
     std::os::unix::fs::symlink(path("roots"), path("theirs/link")).expect("made");
     machine("chown", &["-h", "1234", text(&path("theirs/link"))]).succeeds();
-    let said = install(
+    let outcome = install(
         &release,
         text(&release.files()),
         &["--prefix", text(&path("theirs/link"))],
         &[],
     );
     assert!(
-        said.code == Some(1) && said.err.contains("others than root own "),
-        "{said:?}"
+        outcome.code == Some(1) && outcome.err.contains("others than root own "),
+        "{outcome:?}"
     );
     assert_eq!(below(&path("roots")), BTreeSet::new());
     // What was there is replaced, and not run.
@@ -851,16 +846,16 @@ fn self_update_follows_the_lists_of_release_keys() {
         command
             .env("GPUSETUP_KEY_LIST", first.trim_end())
             .env("GPUSETUP_DATABASE_STORE", path("store"));
-        Said::of(command.output().expect("it runs"))
+        Ran::of(command.output().expect("it runs"))
     };
-    let offers = |said: Said| {
-        said.succeeds()
+    let offers = |ran: Ran| {
+        ran.succeeds()
             .out
             .contains("would replace gpusetup 0.1.0 by 0.2.0")
     };
-    let refuses = |said: &Said| {
-        said.code == Some(10)
-            && said
+    let refuses = |ran: &Ran| {
+        ran.code == Some(10)
+            && ran
                 .err
                 .contains("2 signatures by different keys are needed")
     };
@@ -875,17 +870,17 @@ fn self_update_follows_the_lists_of_release_keys() {
     );
     assert!(!path("store").exists(), "a dry run keeps nothing");
     publish(&[&first, &second], &["a", "b"]);
-    let said = update(&[]);
-    assert!(refuses(&said), "a revoked key: {said:?}");
+    let ran = update(&[]);
+    assert!(refuses(&ran), "a revoked key: {ran:?}");
     publish(&[&first], &["a", "b"]);
-    let said = update(&[]);
+    let ran = update(&[]);
     assert!(
-        refuses(&said),
-        "an older list than the one that was followed: {said:?}"
+        refuses(&ran),
+        "an older list than the one that was followed: {ran:?}"
     );
     publish(&[&first, &second, &third], &["d", "e"]);
-    let said = update(&[]).succeeds();
-    assert!(said.out.contains("gpusetup 0.2.0 is installed"), "{said:?}");
+    let ran = update(&[]).succeeds();
+    assert!(ran.out.contains("gpusetup 0.2.0 is installed"), "{ran:?}");
     assert_eq!(
         fs::read_to_string(path("store/release-keys")).expect("kept"),
         [first, second, third].concat()

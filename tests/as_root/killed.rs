@@ -143,8 +143,8 @@ impl Round<'_> {
             );
             self.again.fetch_add(1, Ordering::Relaxed);
         }
-        let said = when_free(&host, &[verb, "--yes"]);
-        if said.out.starts_with("Nothing to resume") {
+        let ran = when_free(&host, &[verb, "--yes"]);
+        if ran.out.starts_with("Nothing to resume") {
             // It died before the journal knew of it, so before the first change, or behind the
             // last.
             host.gpusetup_plain(self.apply).succeeds();
@@ -176,12 +176,12 @@ pub fn killed(host: &Host, arguments: &[&str], after: Duration) {
 }
 
 /// Calls gpusetup until it no longer says that what it started before is still at work.
-pub fn when_free(host: &Host, arguments: &[&str]) -> host::Said {
+pub fn when_free(host: &Host, arguments: &[&str]) -> host::Ran {
     let began = Instant::now();
     loop {
-        let said = host.gpusetup_plain(arguments);
-        if said.code != Some(6) || began.elapsed() > Duration::from_secs(120) {
-            return said.succeeds();
+        let ran = host.gpusetup_plain(arguments);
+        if ran.code != Some(6) || began.elapsed() > Duration::from_secs(120) {
+            return ran.succeeds();
         }
         std::thread::sleep(Duration::from_millis(100));
     }

@@ -105,17 +105,17 @@ fn another_driver_than_the_planned_one_is_not_installed() {
     // driver comes.
     offer(&host, &names, &[NEW]);
     let before = host.ask("dpkg-query -W");
-    let said = host.gpusetup_plain(&["apply", text(&file), "--yes", "--accept-eula"]);
-    assert_eq!(said.code, Some(5), "{said:?}");
+    let ran = host.gpusetup_plain(&["apply", text(&file), "--yes", "--accept-eula"]);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
     for part in ["535.261.03", "535.309.01", "gpusetup plan"] {
-        assert!(said.err.contains(part), "{part}: {said:?}");
+        assert!(ran.err.contains(part), "{part}: {ran:?}");
     }
     assert_eq!(host.ask("dpkg-query -W"), before, "nothing was changed");
     host.ask("rm -r /var/lib/apt/lists; mkdir -p /var/lib/apt/lists/partial");
-    let said = host.gpusetup_plain(&["apply", text(&file), "--yes", "--accept-eula"]);
+    let ran = host.gpusetup_plain(&["apply", text(&file), "--yes", "--accept-eula"]);
     assert!(
-        said.code == Some(5) && said.err.contains("535.309.01"),
-        "{said:?}"
+        ran.code == Some(5) && ran.err.contains("535.309.01"),
+        "{ran:?}"
     );
     assert_eq!(version().trim(), "");
     // A plan that is made again is for what is there; its packages have no kernel module in them.
@@ -224,9 +224,9 @@ fn packages_come_in_the_locked_versions_or_not_at_all() {
         text(&bundle),
     ])
     .succeeds();
-    let said = second.gpusetup_plain(&apply);
+    let ran = second.gpusetup_plain(&apply);
     // These packages have no kernel module in them, and gpusetup asks the host for one at its end.
-    assert_eq!(said.code, Some(8), "{said:?}");
+    assert_eq!(ran.code, Some(8), "{ran:?}");
     for name in [driver, "nvidia-part"] {
         assert_eq!(version(&second, name), format!("installed {OLD}"));
     }
@@ -246,14 +246,14 @@ fn packages_come_in_the_locked_versions_or_not_at_all() {
     offline.ask(
         "rm -r /etc/apt/sources.list* /var/lib/apt/lists; mkdir -p /var/lib/apt/lists/partial",
     );
-    let said = offline.gpusetup_under(
+    let ran = offline.gpusetup_under(
         &["unshare", "--net"],
         &[&apply[..], &["--bundle", text(&bundle)]].concat(),
     );
     assert_eq!(
-        said.code,
+        ran.code,
         Some(8),
-        "no kernel module in these either: {said:?}"
+        "no kernel module in these either: {ran:?}"
     );
     for name in [driver, "nvidia-part"] {
         assert_eq!(version(&offline, name), format!("installed {OLD}"));
@@ -262,23 +262,23 @@ fn packages_come_in_the_locked_versions_or_not_at_all() {
     // A third one, where the locked version is gone: of all packages, and of a dependency alone.
     let third = Host::new("locked-gone");
     offer(&third, &names, &[NEW]);
-    let said = third.gpusetup_plain(&apply);
+    let ran = third.gpusetup_plain(&apply);
     assert!(
-        said.code == Some(4) && said.err.contains("535.261.03"),
-        "{said:?}"
+        ran.code == Some(4) && ran.err.contains("535.261.03"),
+        "{ran:?}"
     );
     let fourth = Host::new("locked-half-gone");
     offer(&fourth, &names, &[OLD, NEW]);
     let kept = changed(&file, |l| {
         l["packages"]["nvidia-part"] = "535.261.02-9".into()
     });
-    let said = fourth.gpusetup_plain(&[&apply[..apply.len() - 1], &[text(&kept)]].concat());
+    let ran = fourth.gpusetup_plain(&[&apply[..apply.len() - 1], &[text(&kept)]].concat());
     assert!(
-        said.code == Some(4)
-            && said
+        ran.code == Some(4)
+            && ran
                 .err
                 .contains("nvidia-part 535.261.02-9 (no repository has it)"),
-        "{said:?}"
+        "{ran:?}"
     );
     for host in [&third, &fourth] {
         assert_eq!(version(host, driver), "", "nothing was changed");

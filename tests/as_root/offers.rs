@@ -2,7 +2,7 @@
 //! zypper's own programs on a Debian root, with repositories, preferences, locks and modules of
 //! many kinds. `tests/run` runs this: it takes root.
 
-use crate::host::{Said, machine, script, store, text, timed};
+use crate::host::{Ran, machine, script, store, text, timed};
 use gpusetup::compat::PackageManager;
 use gpusetup::packages::{Versions, offered_versions};
 use gpusetup::system::System;
@@ -34,7 +34,7 @@ impl Root {
         fs::write(path, content).expect("written");
     }
 
-    fn sh(&self, script: &str) -> Said {
+    fn sh(&self, script: &str) -> Ran {
         machine(
             "chroot",
             &[
@@ -477,13 +477,13 @@ fn dnf_chooses_the_same_versions() {
     };
     // What would be installed, where priorities count.
     let transaction = |names: &[&str]| {
-        let said = root
+        let output = root
             .sh(&format!(
                 "dnf -C install --assumeno --setopt=install_weak_deps=0 {}",
                 names.join(" ")
             ))
             .out;
-        let rows = said.lines().filter_map(|line| {
+        let rows = output.lines().filter_map(|line| {
             let words: Vec<_> = line.split_whitespace().collect();
             match words[..] {
                 [name, "noarch", evr, _, _, _] => Some((name.to_owned(), evr.to_owned())),
@@ -582,8 +582,8 @@ fn zypper_chooses_the_same_versions() {
             "zypper --non-interactive --no-refresh search -s --match-exact --type package {} || true",
             RPM_NAMES.join(" ")
         );
-        let said = root.ask(&asked);
-        let rows = said.lines().filter_map(|line| {
+        let output = root.ask(&asked);
+        let rows = output.lines().filter_map(|line| {
             let cells: Vec<_> = line.split('|').map(str::trim).collect();
             match cells[..] {
                 [_, name, "package", version, _, repository] => {
@@ -626,12 +626,12 @@ fn zypper_chooses_the_same_versions() {
         // What zypper would install one by one: nothing that is locked.
         let mut theirs = BTreeMap::new();
         for name in all.keys() {
-            let said = root
+            let output = root
                 .sh(&format!(
                     "zypper --non-interactive --no-refresh --no-gpg-checks --xmlout install --dry-run --details {name}"
                 ))
                 .out;
-            let line = said.lines().find(|l| {
+            let line = output.lines().find(|l| {
                 l.contains(&format!("name=\"{name}\""))
                     && l.contains("<solvable")
                     && l.contains("edition=\"")
@@ -676,8 +676,8 @@ fn no_program_of_a_tree_runs() {
             env!("CARGO_BIN_EXE_gpusetup"),
             verb,
         ];
-        let said = machine("strace", &[&strace[..], &["--root", text(&tree)]].concat());
-        let ran: Vec<_> = said
+        let traced = machine("strace", &[&strace[..], &["--root", text(&tree)]].concat());
+        let ran: Vec<_> = traced
             .err
             .lines()
             .filter(|line| line.contains("execve(") || line.contains("chroot("))

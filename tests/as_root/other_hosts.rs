@@ -1,7 +1,7 @@
 //! A plan for another system, release, architecture or kernel on a real host: `apply`, `resume`, a
 //! bundle and a lock file refuse it before the first change.
 
-use crate::host::{Host, Said, gpusetup, machine, text};
+use crate::host::{Host, Ran, gpusetup, machine, text};
 use crate::locked::{offer, wanted};
 use crate::short;
 use gpusetup::plan::{Plan, StepId};
@@ -34,9 +34,9 @@ fn new_kernel(host: &Host) {
     ));
 }
 
-fn is_refused(said: &Said, sentences: &[&str]) {
-    let text = said.err.replace("\n       ", " ");
-    assert_eq!(said.code, Some(5), "{text}");
+fn is_refused(ran: &Ran, sentences: &[&str]) {
+    let text = ran.err.replace("\n       ", " ");
+    assert_eq!(ran.code, Some(5), "{text}");
     for sentence in sentences {
         assert!(text.contains(sentence), "{sentence}: {text}");
     }
@@ -268,7 +268,7 @@ fn an_apply_is_resumed_with_the_kernel_that_came_with_it() {
         short::step(StepId::Environment, vec![after]),
     ];
     let file = short::saved(folder.path(), &short::plan(&host, steps));
-    let said = host
+    let ran = host
         .gpusetup_plain(&[
             "apply",
             text(&file),
@@ -278,16 +278,16 @@ fn an_apply_is_resumed_with_the_kernel_that_came_with_it() {
             "external",
         ])
         .succeeds();
-    assert!(said.out.contains("A reboot is required"), "{said:?}");
+    assert!(ran.out.contains("A reboot is required"), "{ran:?}");
     let (other, id) = (
         folder.path().join("boot_id"),
         host.path("/proc/sys/kernel/random/boot_id"),
     );
     fs::write(&other, "22222222-2222-2222-2222-222222222222\n").expect("written");
     machine("mount", &["--bind", text(&other), text(&id)]).succeeds();
-    let said = host.gpusetup_plain(&["resume", "--unattended", "--reboot", "external"]);
+    let ran = host.gpusetup_plain(&["resume", "--unattended", "--reboot", "external"]);
     machine("umount", &[text(&id)]).succeeds();
-    said.succeeds();
+    ran.succeeds();
     assert!(host.path("/etc/after").exists());
 }
 

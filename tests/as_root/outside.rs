@@ -87,17 +87,17 @@ fn a_trees_programs_stay_in_it() {
                   date -s 2001-01-01 >/dev/null && echo clock; ls -d /proc/[0-9]* | wc -l; \
                   readlink /proc/1/root; grep CapBnd /proc/self/status; exit 7";
     let root = host.root();
-    let said =
+    let ran =
         crate::host::gpusetup(["enter", text(&root), text(&root), "sh", "-c", script]).exits(7);
-    let lines: Vec<_> = said.out.lines().collect();
+    let lines: Vec<_> = ran.out.lines().collect();
     let [processes, first, capabilities] = lines[..] else {
-        panic!("{said:?}")
+        panic!("{ran:?}")
     };
-    assert!(processes.parse::<u32>().expect("a number") < 8, "{said:?}");
+    assert!(processes.parse::<u32>().expect("a number") < 8, "{ran:?}");
     assert_eq!(
         (first, capabilities),
         ("/", "CapBnd:\t00000000a00401ff"),
-        "{said:?}"
+        "{ran:?}"
     );
     assert_eq!(
         crate::host::gpusetup(["enter", text(&root), text(&root), "no-such-program"]).code,
@@ -127,13 +127,13 @@ fn what_is_mounted_in_a_folder_stays() {
         &short::plan(&host, vec![short::step(StepId::RemoveCuda, vec![remove])]),
     );
     machine("mount", &["--bind", text(&precious), text(&place)]).succeeds();
-    let said = host
+    let ran = host
         .gpusetup_plain(&["apply", text(&plan), "--yes", "--accept-eula"])
         .exits(7);
     assert!(
-        said.err.contains("is mounted on") && said.err.contains("a b'"),
+        ran.err.contains("is mounted on") && ran.err.contains("a b'"),
         "{}",
-        said.err
+        ran.err
     );
     assert!(precious.join("f").exists() && place.join("f").exists());
     machine("umount", &[text(&place)]).succeeds();

@@ -2,7 +2,7 @@
 //! object to, and packages that come and go without a trace, alone and from repositories.
 
 use crate::host::tree::differences;
-use crate::host::{Host, RECORDS, Said, Server, machine, script, text};
+use crate::host::{Host, RECORDS, Ran, Server, machine, script, text};
 use crate::release::{Release, dist, stand_in, xtask};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ fn the_same_commit_gives_the_same_release() {
     let database = |folder: &Path| fs::read(folder.join("database.tar.xz")).expect("made");
     assert_eq!(database(&one), database(&two));
     let mut check = Command::new("sha256sum");
-    Said::of(
+    Ran::of(
         check
             .arg("-c")
             .arg("SHA256SUMS")
@@ -89,20 +89,20 @@ fn a_debian_package_comes_and_goes_without_a_trace() {
     .succeeds();
     // This root has no minisign: the script verifies the signature with OpenSSL.
     let install = "GPUSETUP_MIRROR=/root/release sh /root/release/install.sh";
-    let said = host.ask(&format!("{install} 2>&1"));
+    let ran = host.ask(&format!("{install} 2>&1"));
     assert!(
-        said.contains("installed gpusetup 0.1.0 with apt-get") && !said.contains("warning"),
-        "{said}"
+        ran.contains("installed gpusetup 0.1.0 with apt-get") && !ran.contains("warning"),
+        "{ran}"
     );
     let plan = host.ask("gpusetup plan --gpu h100");
     assert!(plan.contains("Choice") && plan.contains("CUDA"), "{plan}");
-    let said = host.sh("gpusetup self update");
+    let ran = host.sh("gpusetup self update");
     assert!(
-        said.code == Some(5)
-            && said
+        ran.code == Some(5)
+            && ran
                 .err
                 .contains("sudo apt-get install --only-upgrade gpusetup"),
-        "{said:?}"
+        "{ran:?}"
     );
     // These roots leave manual pages out.
     host.ask("dpkg --listfiles gpusetup | grep man1/gpusetup-apply.1.gz");
@@ -120,10 +120,10 @@ fn a_debian_package_comes_and_goes_without_a_trace() {
         "0.9.9-1"
     );
     assert!(!host.path("/usr/share/doc/gpusetup/NEWS.md.gz").exists());
-    let said = host.sh(install);
+    let ran = host.sh(install);
     assert!(
-        said.code == Some(1) && said.err.contains("apt-get could not install"),
-        "an older one unasked: {said:?}"
+        ran.code == Some(1) && ran.err.contains("apt-get could not install"),
+        "an older one unasked: {ran:?}"
     );
     host.ask(&format!("{install} --version 0.1.0"));
     assert_eq!(
@@ -136,10 +136,10 @@ fn a_debian_package_comes_and_goes_without_a_trace() {
     host.ask(
         "mkdir -p /var/log/gpusetup /var/cache/gpusetup/a /var/lib/gpusetup/journal /etc/gpusetup",
     );
-    let said = host.sh("dpkg --purge gpusetup 2>&1");
+    let ran = host.sh("dpkg --purge gpusetup 2>&1");
     assert!(
-        said.code == Some(0) && said.out.contains("kept /var/lib/gpusetup"),
-        "{said:?}"
+        ran.code == Some(0) && ran.out.contains("kept /var/lib/gpusetup"),
+        "{ran:?}"
     );
     assert!(
         host.path("/var/lib/gpusetup/journal").exists()
@@ -170,7 +170,7 @@ fn signing_key(home: &Path) -> String {
         command
             .args(["--batch", "--homedir", text(home), "--passphrase", ""])
             .args(arguments);
-        Said::of(command.output().expect("it runs")).succeeds().out
+        Ran::of(command.output().expect("it runs")).succeeds().out
     };
     gpg(&[
         "--quick-generate-key",
@@ -214,7 +214,7 @@ fn repositories_install_it_and_refuse_what_is_not_signed() {
     ]);
     make.args(["--openpgp-key", &key])
         .env("GNUPGHOME", path("keys"));
-    Said::of(make.output().expect("it runs")).succeeds();
+    Ran::of(make.output().expect("it runs")).succeeds();
     let server = Server::of(&path("repository"));
 
     // apt.
@@ -250,10 +250,10 @@ fn repositories_install_it_and_refuse_what_is_not_signed() {
         signed.replace("Origin: gpusetup", "Origin: somebody"),
     )
     .expect("written");
-    let said = host.sh(&format!("{update} 2>&1"));
+    let ran = host.sh(&format!("{update} 2>&1"));
     assert!(
-        said.code != Some(0) && said.out.contains("gnature"),
-        "{said:?}"
+        ran.code != Some(0) && ran.out.contains("gnature"),
+        "{ran:?}"
     );
 
     // dnf, in a tree whose C library and shell are a package of this machine's.
@@ -286,7 +286,7 @@ fn repositories_install_it_and_refuse_what_is_not_signed() {
                 "--releasever=9",
             ])
             .args(arguments);
-        Said::of(command.output().expect("it runs"))
+        Ran::of(command.output().expect("it runs"))
     };
     dnf(&["install", "base"]).succeeds();
     let before = path("before");
@@ -320,10 +320,10 @@ fn repositories_install_it_and_refuse_what_is_not_signed() {
         .join("repodata/repomd.xml");
     let text = fs::read_to_string(&lists).expect("made");
     fs::write(&lists, text + "\n").expect("written");
-    let said = dnf(&["--refresh", "install", "gpusetup"]);
+    let ran = dnf(&["--refresh", "install", "gpusetup"]);
     assert!(
-        said.code != Some(0) && said.err.contains("gpusetup"),
-        "{said:?}"
+        ran.code != Some(0) && ran.err.contains("gpusetup"),
+        "{ran:?}"
     );
 }
 

@@ -261,11 +261,11 @@ fn a_toolkit_that_compiles_nothing_is_no_success() {
         "apt-get -qq update && apt-get -qq -y install --no-install-recommends g++ make libc6-dev >&2
          rm \"$(gcc -print-prog-name=cc1plus)\"",
     );
-    let said = timed("apply", || apply(&host, TOOLKIT).exits(8));
+    let ran = timed("apply", || apply(&host, TOOLKIT).exits(8));
     assert!(
-        said.err.contains("g++ is missing: install g++") && said.err.contains("cc1plus"),
+        ran.err.contains("g++ is missing: install g++") && ran.err.contains("cc1plus"),
         "{}",
-        said.err
+        ran.err
     );
     assert_eq!(
         host.ask("find /run /var/cache -name 'compile.*'"),
@@ -415,10 +415,11 @@ fn is_as_the_runfile_leaves_it(host: &Host, libraries_alone: &Host) {
         .into_iter()
         .chain(own.iter().map(String::as_str))
         .collect();
-    let beside = host.clone_as("beside-libxml2");
-    beside.ask("apt-get -qq update && apt-get -qq -y install --no-install-recommends libxml2 >&2");
+    let with_libxml2 = host.clone_as("beside-libxml2");
+    with_libxml2
+        .ask("apt-get -qq update && apt-get -qq -y install --no-install-recommends libxml2 >&2");
     assert_eq!(
-        differences(&whole.root(), &beside.root(), &ignored),
+        differences(&whole.root(), &with_libxml2.root(), &ignored),
         [""; 0]
     );
     let found = findings(&whole).1;
@@ -519,10 +520,10 @@ fn bundles_install_the_whole_stack_without_a_network() {
         "1",
     ];
     // Stopped once everything is here: from there on the bundle is needed no more.
-    let said = timed("apply, as far as the lock", || {
+    let ran = timed("apply, as far as the lock", || {
         while_locked(&host, || offline(&apply))
     });
-    assert!(said.exits(6).err.contains("/var/lib/dpkg/lock-frontend"));
+    assert!(ran.exits(6).err.contains("/var/lib/dpkg/lock-frontend"));
     fs::remove_file(&packed).expect("there");
     fs::remove_dir_all(&bundle).expect("there");
     let (kept, away) = (
@@ -530,11 +531,11 @@ fn bundles_install_the_whole_stack_without_a_network() {
         host.path("/var/cache/gpusetup/.away"),
     );
     fs::rename(&kept, &away).expect("packages were brought");
-    let said = offline(&["resume", "--yes"]).exits(5);
+    let ran = offline(&["resume", "--yes"]).exits(5);
     assert!(
-        said.err.contains("gpusetup resume --bundle PATH"),
+        ran.err.contains("gpusetup resume --bundle PATH"),
         "{}",
-        said.err
+        ran.err
     );
     fs::rename(&away, &kept).expect("moved back");
     timed("resume", || offline(&["resume", "--yes"]).succeeds());
@@ -643,10 +644,10 @@ fn bundle_of_rpms(manager: &str, os_release: &str, repositories: &str) {
     );
     let offline = |arguments: &[&str]| host.gpusetup_under(&["unshare", "--net"], arguments);
     // These packages hold no compiler, and that is noticed.
-    let said = timed("apply", || {
+    let ran = timed("apply", || {
         offline(&["apply", "--yes", "--accept-eula", "--bundle", text(&bundle)]).exits(8)
     });
-    assert!(said.err.contains("g++ is missing"), "{}", said.err);
+    assert!(ran.err.contains("g++ is missing"), "{}", ran.err);
     let installed = || host.ask("rpm -qa --qf '%{NAME}\\n' | sort | xargs");
     assert_eq!(installed(), "base cpp gcc gcc-c++ glibc-devel make");
     cudnn_is_there(&host);
@@ -722,8 +723,8 @@ fn refusals_leave_no_trace() {
 
     let empty = tempfile::tempdir().expect("a temporary directory");
     for verb in ["facts", "plan", "apply"] {
-        let said = gpusetup([verb, "--root", text(empty.path())]).exits(2);
-        assert!(said.err.contains("os-release"), "{}", said.err);
+        let ran = gpusetup([verb, "--root", text(empty.path())]).exits(2);
+        assert!(ran.err.contains("os-release"), "{}", ran.err);
     }
     assert_eq!(fs::read_dir(empty.path()).expect("still there").count(), 0);
 
@@ -742,10 +743,10 @@ fn refusals_leave_no_trace() {
             ],
         )
         .succeeds();
-        let said = apply(&host, TOOLKIT);
+        let ran = apply(&host, TOOLKIT);
         machine("umount", &[text(&host.path("/usr/local"))]).succeeds();
-        let said = said.exits(5);
-        assert!(said.err.contains("/usr/local"), "{}", said.err);
+        let ran = ran.exits(5);
+        assert!(ran.err.contains("/usr/local"), "{}", ran.err);
         untouched(&[
             "run",
             "var/lib/gpusetup",
@@ -757,8 +758,8 @@ fn refusals_leave_no_trace() {
     // Nobody is there who could accept a licence.
     let mut arguments = vec!["apply", "--unattended"];
     arguments.extend(TOOLKIT);
-    let said = host.gpusetup(&arguments).exits(2);
-    assert!(said.err.contains("--accept-eula"), "{}", said.err);
+    let ran = host.gpusetup(&arguments).exits(2);
+    assert!(ran.err.contains("--accept-eula"), "{}", ran.err);
     untouched(&[
         "run",
         "var/lib/gpusetup",
@@ -780,8 +781,8 @@ fn refusals_leave_no_trace() {
         text(database.path()),
     ];
     arguments.extend(TOOLKIT);
-    let said = gpusetup(arguments).exits(10);
-    assert!(said.err.contains(NEW_RUNFILE), "{}", said.err);
+    let ran = gpusetup(arguments).exits(10);
+    assert!(ran.err.contains(NEW_RUNFILE), "{}", ran.err);
     untouched(&[
         "run",
         "var/lib/gpusetup",
@@ -812,15 +813,15 @@ fn refusals_leave_no_trace() {
         "1",
     ];
     arguments.extend(STACK);
-    let said = host.gpusetup(&arguments);
+    let ran = host.gpusetup(&arguments);
     holder.kill().expect("it runs");
     holder.wait().expect("ended");
-    let said = said.exits(6);
+    let ran = ran.exits(6);
     assert!(
-        said.err
+        ran.err
             .contains(&format!("python3 (process {}", holder.id())),
         "{}",
-        said.err
+        ran.err
     );
     untouched(&[
         "run",
@@ -834,12 +835,12 @@ fn refusals_leave_no_trace() {
 
     // An administrator holds a package as it is.
     host.ask("apt-get -qq update; apt-mark hold dkms >&2");
-    let said = apply(&host, STACK).exits(5);
+    let ran = apply(&host, STACK).exits(5);
     assert!(
-        said.err
+        ran.err
             .contains("would change dkms, which the package manager holds"),
         "{}",
-        said.err
+        ran.err
     );
     assert_eq!(
         host.ask("dpkg-query -W -f '${db:Status-Status}\\n' dkms nvidia-smi 2>/dev/null || true"),
@@ -861,10 +862,10 @@ fn the_unit_for_the_next_boot_is_one_that_systemd_takes() {
         host.ask("systemctl is-enabled gpusetup-resume.service"),
         "enabled"
     );
-    let said = host
+    let ran = host
         .sh("systemd-analyze verify /etc/systemd/system/gpusetup-resume.service")
         .succeeds();
-    assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""));
+    assert_eq!((ran.out.as_str(), ran.err.as_str()), ("", ""));
     ::gpusetup::apply::boot::forget(&on).expect("removed");
     let ignored: Vec<_> = CLONE
         .iter()
@@ -917,13 +918,8 @@ fn user_data_is_what_cloud_init_takes() {
     }
     for (name, text) in &all {
         fs::write(host.path("/root/user-data"), text).expect("written");
-        let said = host.sh("cloud-init schema -c /root/user-data").succeeds();
-        assert!(
-            said.out.contains("Valid"),
-            "{name}: {} {}",
-            said.out,
-            said.err
-        );
+        let ran = host.sh("cloud-init schema -c /root/user-data").succeeds();
+        assert!(ran.out.contains("Valid"), "{name}: {} {}", ran.out, ran.err);
     }
     println!("  cloud-init takes {} user-data", all.len());
     fs::write(host.path("/root/user-data"), "#cloud-config\nruncmd: 5\n").expect("written");
@@ -931,7 +927,7 @@ fn user_data_is_what_cloud_init_takes() {
 }
 
 /// Applies without a question.
-fn apply(host: &Host, request: &[&str]) -> host::Said {
+fn apply(host: &Host, request: &[&str]) -> host::Ran {
     let mut arguments = vec!["apply", "--yes", "--accept-eula"];
     arguments.extend(request);
     host.gpusetup(&arguments)
@@ -1145,8 +1141,8 @@ fn belongs_to_root(host: &Host, toolkit: &str) {
 }
 
 fn files_are_sound(host: &Host, series: &str) {
-    let said = host.sh("ldconfig -v").succeeds();
-    assert!(!(said.out + &said.err).contains("is not a symbolic link"));
+    let ran = host.sh("ldconfig -v").succeeds();
+    assert!(!(ran.out + &ran.err).contains("is not a symbolic link"));
     let link = fs::read_link(host.path("/usr/local/cuda")).expect("the default toolkit");
     assert!(
         text(&link).ends_with(&format!("cuda-{series}")),
@@ -1225,10 +1221,10 @@ fn findings(host: &Host) -> (Value, Vec<(String, String)>) {
     let report = host.gpusetup(&["doctor", "--json"]).json();
     assert_eq!(schema::mistakes("doctor.json", &report), [""; 0]);
     let checks = report["checks"].as_array().expect("checks").clone();
-    let said = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
+    let field = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
     let findings = checks
         .iter()
-        .map(|check| (said(check, "id"), said(check, "status")));
+        .map(|check| (field(check, "id"), field(check, "status")));
     let findings = findings
         .filter(|(id, status)| status != "pass" && status != "skip" && id != FIXES)
         .collect();
@@ -1348,11 +1344,11 @@ fn uninstall(host: &Host) {
     host.ask("echo '# mine' >>/etc/profile.d/gpusetup-cuda.sh");
     let shown = host.gpusetup(&["uninstall", "--dry-run"]).succeeds().out;
     assert!(shown.contains("/usr/local/cuda-13.4"), "{shown}");
-    let said = host.gpusetup(&["uninstall", "--yes"]).succeeds();
+    let ran = host.gpusetup(&["uninstall", "--yes"]).succeeds();
     assert!(
-        said.err.contains("/etc/profile.d/gpusetup-cuda.sh"),
+        ran.err.contains("/etc/profile.d/gpusetup-cuda.sh"),
         "{}",
-        said.err
+        ran.err
     );
     assert_eq!(host.ask("hello"), "Hello, world!");
     host.ask("tail -n 1 /etc/profile.d/gpusetup-cuda.sh | grep mine");

@@ -1,6 +1,6 @@
 //! Releases as `cargo xtask dist` makes them, for the tests that install them.
 
-use crate::host::{Said, machine, text};
+use crate::host::{Ran, machine, text};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -95,7 +95,7 @@ impl Release {
 }
 
 /// Makes a release of a program; more options, and variables of the environment.
-pub fn dist(program: &Path, out: &Path, options: &[&str], environment: &[(&str, &str)]) -> Said {
+pub fn dist(program: &Path, out: &Path, options: &[&str], environment: &[(&str, &str)]) -> Ran {
     let mut command = xtask();
     command
         .args([
@@ -112,7 +112,7 @@ pub fn dist(program: &Path, out: &Path, options: &[&str], environment: &[(&str, 
         .env("DEBEMAIL", "packager@debian.org")
         .env("SOURCE_DATE_EPOCH", "1764000000");
     command.envs(environment.iter().copied());
-    Said::of(command.output().expect("it runs"))
+    Ran::of(command.output().expect("it runs"))
 }
 
 /// xtask, which `cargo test` alone does not build.

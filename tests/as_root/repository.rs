@@ -1,7 +1,7 @@
 //! NVIDIA's network repository, added by `--method repository`: real apt and dnf with repositories
 //! made here, signed by keys made here, whose fingerprints stand in a copy of the database.
 
-use crate::host::{Host, Said, Server, gpusetup, machine, script, text};
+use crate::host::{Host, Ran, Server, gpusetup, machine, script, text};
 use crate::short::{self, deb};
 use crate::signer::{self, Pinned, Signer};
 use gpusetup::operation::{AddRepository, Operation};
@@ -141,7 +141,7 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
     let known = database(facts.path(), &[&ours.fingerprint]);
     let host = host("repository");
     let root = host.root();
-    let call = |database: &Path, arguments: &[&str]| -> Said {
+    let call = |database: &Path, arguments: &[&str]| -> Ran {
         let (verb, rest) = arguments.split_first().expect("a verb");
         gpusetup(
             [*verb, "--root", text(&root), "--database", text(database)]
@@ -169,15 +169,15 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
     publish(&folder, &ours);
     fs::write(folder.join(KEY_FILE), stranger.public_key()).expect("written");
     let before = packages();
-    let said = apply(&known);
-    assert_eq!(said.code, Some(10), "{said:?}");
+    let ran = apply(&known);
+    assert_eq!(ran.code, Some(10), "{ran:?}");
     for part in [
         ours.fingerprint.as_str(),
         &stranger.fingerprint,
         "GS404",
         KEY_FILE,
     ] {
-        assert!(said.err.contains(part), "{part}: {said:?}");
+        assert!(ran.err.contains(part), "{part}: {ran:?}");
     }
     assert!(packages() == before && host.ask(OURS).is_empty());
     // Both keys in one file are no better: the stranger would be trusted too.
@@ -210,15 +210,15 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
             _ => {}
         }
         fs::write(folder.join(KEY_FILE), key).expect("written");
-        let said = apply(&database_of_case);
+        let ran = apply(&database_of_case);
         let (code, why) = if case == "an expired key" {
             (10, "it expired on 2022-01-02")
         } else {
             (7, "cannot be used")
         };
         assert!(
-            said.code == Some(code) && said.err.contains(why),
-            "{case}: {said:?}"
+            ran.code == Some(code) && ran.err.contains(why),
+            "{case}: {ran:?}"
         );
         assert_eq!(
             (host.ask(OURS), version(&host, "libcuda1")),
@@ -234,17 +234,17 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
     let lacking = folder.join(format!("libcuda1_{NOW}_all.deb"));
     let aside = served.path().join("aside");
     fs::rename(&lacking, &aside).expect("moved");
-    let said = apply(&known);
+    let ran = apply(&known);
     assert_eq!(
-        (said.code, version(&host, "nvidia-driver-cuda").as_str()),
+        (ran.code, version(&host, "nvidia-driver-cuda").as_str()),
         (Some(6), ""),
-        "{said:?}"
+        "{ran:?}"
     );
     fs::rename(&aside, &lacking).expect("moved");
 
     // The right key. The packages have no kernel module, which the last step finds.
-    let said = apply(&known);
-    assert_eq!(said.code, Some(8), "{said:?}");
+    let ran = apply(&known);
+    assert_eq!(ran.code, Some(8), "{ran:?}");
     for name in DRIVER {
         assert_eq!(version(&host, name), NOW, "{name}");
     }
@@ -320,7 +320,7 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
     .succeeds();
     drop(server);
     host.ask("rm -rf /var/cache/gpusetup");
-    let said = gpusetup([
+    let ran = gpusetup([
         "apply",
         "--root",
         text(&root),
@@ -329,7 +329,7 @@ fn only_what_the_pinned_key_signs_comes_to_debian() {
         "--yes",
         "--accept-eula",
     ]);
-    assert_eq!(said.code, Some(8), "{said:?}");
+    assert_eq!(ran.code, Some(8), "{ran:?}");
     assert_eq!(version(&host, "libcuda1"), "595.99.99-1");
     assert_eq!(
         host.ask(OURS).lines().count(),
@@ -463,10 +463,10 @@ fn only_what_the_pinned_key_signs_comes_to_dnf() {
     );
 
     // A package that nobody signed is refused even so.
-    let said = dnf(&["install", driver[0]]);
+    let ran = dnf(&["install", driver[0]]);
     assert!(
-        said.code != Some(0) && said.err.contains("not signed"),
-        "{said:?}"
+        ran.code != Some(0) && ran.err.contains("not signed"),
+        "{ran:?}"
     );
     ours.sign_packages(&[below.join(format!("{}.rpm", driver[0]))]);
     machine("createrepo_c", &["--quiet", text(&below)]).succeeds();

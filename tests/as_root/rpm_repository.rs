@@ -2,7 +2,7 @@
 //! apply, upgrade, rollback, uninstall and bundle. The repositories are made here and signed by
 //! keys made here, whose fingerprints are in a copy of the database.
 
-use crate::host::{Host, Said, Server, gpusetup, machine, text};
+use crate::host::{Host, Ran, Server, gpusetup, machine, text};
 use crate::rpms::{self, Rpm, rpm, trusted_keys, versions};
 use crate::signer::{self, Pinned, Signer};
 use serde_json::Value;
@@ -86,7 +86,7 @@ impl Site {
         }
     }
 
-    fn call_with(&self, database: &Path, arguments: &[&str]) -> Said {
+    fn call_with(&self, database: &Path, arguments: &[&str]) -> Ran {
         let (verb, rest) = arguments.split_first().expect("a verb");
         let root = self.host.root();
         let mut all = vec![*verb, "--root", text(&root), "--database", text(database)];
@@ -100,7 +100,7 @@ impl Site {
         gpusetup(all.into_iter().chain(rest.iter().copied()))
     }
 
-    fn call(&self, arguments: &[&str]) -> Said {
+    fn call(&self, arguments: &[&str]) -> Ran {
         self.call_with(&self.database, arguments)
     }
 
@@ -118,12 +118,9 @@ impl Site {
             self.signer.public_key() + &stranger.public_key(),
         ] {
             fs::write(self.folder().join(KEY_FILE), text).expect("written");
-            let said = self.call(apply);
-            assert!(
-                said.code == Some(10) && said.err.contains("GS404"),
-                "{said:?}"
-            );
-            assert!(said.err.contains(&stranger.fingerprint), "{said:?}");
+            let ran = self.call(apply);
+            assert!(ran.code == Some(10) && ran.err.contains("GS404"), "{ran:?}");
+            assert!(ran.err.contains(&stranger.fingerprint), "{ran:?}");
         }
         // Another key signed the lists, or none did, or one that has expired.
         let expired = Signer::expired();
@@ -141,11 +138,8 @@ impl Site {
         ] {
             self.has_key(key);
             self.list(signer);
-            let said = self.call_with(database, apply);
-            assert!(
-                said.code == Some(code) && said.err.contains(why),
-                "{said:?}"
-            );
+            let ran = self.call_with(database, apply);
+            assert!(ran.code == Some(code) && ran.err.contains(why), "{ran:?}");
             assert_eq!(state(), "");
         }
         self.has_key(&self.signer);

@@ -4,7 +4,7 @@
 //! on the serial console; the kernel loads the module that was signed with it. And real DKMS signs
 //! with the key that it is told of.
 
-use crate::host::{Host, Said, beside, gpusetup, machine, script, store, text};
+use crate::host::{Host, Ran, gpusetup, machine, script, script_path, store, text};
 use crate::stack::{installed, planned};
 use crate::step::step;
 use gpusetup::certificate::Certificate;
@@ -56,7 +56,7 @@ fn signing(folder: &Path) -> Plan {
     )
     .expect("copied");
     secure(&tree);
-    let said = gpusetup([
+    let ran = gpusetup([
         "plan",
         "--root",
         text(&tree),
@@ -67,7 +67,7 @@ fn signing(folder: &Path) -> Plan {
         "--json",
     ])
     .succeeds();
-    let mut plan: Plan = serde_json::from_str(&said.out).expect("a plan");
+    let mut plan: Plan = serde_json::from_str(&ran.out).expect("a plan");
     // It is for the machine that boots with it.
     plan.host.machine.is_tree = false;
     plan.host.machine.kind = MachineKind::Virtual;
@@ -145,11 +145,11 @@ reboot -f
 "#;
 
 /// What the machine said between a command and its status, and the status.
-fn answer<'a>(said: &'a str, boot: u8, command: &str) -> (&'a str, u8) {
+fn answer<'a>(console: &'a str, boot: u8, command: &str) -> (&'a str, u8) {
     let head = format!("boot {boot}: {command}\n");
-    let (_, rest) = said
+    let (_, rest) = console
         .split_once(&head)
-        .unwrap_or_else(|| panic!("no {head:?}: {said}"));
+        .unwrap_or_else(|| panic!("no {head:?}: {console}"));
     let (answer, rest) = rest
         .split_once(&format!("boot {boot}: status "))
         .expect("it ends");
@@ -190,22 +190,22 @@ fn a_machine_with_secure_boot_takes_the_module_after_somebody_came_to_the_consol
     // last.
     fs::write(folder.join("passwords"), "-\n\n").expect("written");
     let start = Instant::now();
-    let mut command = Command::new(beside("../vm/secure-boot"));
+    let mut command = Command::new(script_path("../vm/secure-boot"));
     let ran =
-        Said::by(command.args([text(&folder), text(&folder.join("passwords")), "1500"])).succeeds();
-    let said = ran.out.replace('\r', "");
+        Ran::by(command.args([text(&folder), text(&folder.join("passwords")), "1500"])).succeeds();
+    let console = ran.out.replace('\r', "");
     println!(
         "  four boots of the machine took {:.0} s",
         start.elapsed().as_secs_f64()
     );
     println!("  its console: {}", folder.join("console.log").display());
 
-    let (refused, status) = answer(&said, 1, "insmod /modules/unsigned.ko");
+    let (refused, status) = answer(&console, 1, "insmod /modules/unsigned.ko");
     assert!(
         status != 0 && refused.contains("Key was rejected by service"),
         "{refused}"
     );
-    let (facts, _) = answer(&said, 1, "gpusetup facts --json");
+    let (facts, _) = answer(&console, 1, "gpusetup facts --json");
     let facts: Value =
         serde_json::from_str(&facts[facts.find('{').expect("JSON")..]).expect("facts");
     assert_eq!(facts["secure_boot"], "enabled");
@@ -231,19 +231,19 @@ fn a_machine_with_secure_boot_takes_the_module_after_somebody_came_to_the_consol
     );
 
     let (unattended, status) = answer(
-        &said,
+        &console,
         1,
         "gpusetup apply /plan.json --unattended --accept-eula --reboot never",
     );
     assert!(status == 5 && unattended.contains("GS301"), "{unattended}");
-    let (_, after) = said.split_once(unattended).expect("it is in it");
+    let (_, after) = console.split_once(unattended).expect("it is in it");
     assert_eq!(
         after.lines().nth(1).map(str::trim),
         Some("0"),
         "no key was made"
     );
     let (attended, status) = answer(
-        &said,
+        &console,
         1,
         "gpusetup apply /plan.json --yes --accept-eula --reboot never",
     );
@@ -251,47 +251,47 @@ fn a_machine_with_secure_boot_takes_the_module_after_somebody_came_to_the_consol
         status == 5 && attended.contains("Enroll MOK") && attended.contains("one-time password"),
         "{attended}"
     );
-    let key = said
+    let key = console
         .lines()
         .find(|line| line.contains(" mok.key"))
         .expect("a key");
     assert!(key.starts_with("-rw-------"), "{key}");
-    let (waiting, status) = answer(&said, 1, "gpusetup status --wait");
+    let (waiting, status) = answer(&console, 1, "gpusetup status --wait");
     assert!(
         status == 5 && waiting.contains("needs someone at the console"),
         "{waiting}"
     );
 
-    let (nobody, status) = answer(&said, 2, "gpusetup resume --unattended --reboot never");
+    let (nobody, status) = answer(&console, 2, "gpusetup resume --unattended --reboot never");
     assert!(
         status == 5 && nobody.contains("was not enrolled at the console"),
         "{nobody}"
     );
-    assert_eq!(answer(&said, 2, "gpusetup resume --reboot never").1, 5);
+    assert_eq!(answer(&console, 2, "gpusetup resume --reboot never").1, 5);
 
     assert!(
-        answer(&said, 3, "mokutil --test-key /var/lib/dkms/mok.pub")
+        answer(&console, 3, "mokutil --test-key /var/lib/dkms/mok.pub")
             .0
             .contains("already enrolled")
     );
     assert_eq!(
-        answer(&said, 3, "gpusetup resume --unattended --reboot never").1,
+        answer(&console, 3, "gpusetup resume --unattended --reboot never").1,
         0,
-        "{said}"
+        "{console}"
     );
     assert_eq!(
-        answer(&said, 3, "grep crc7 /proc/modules").1,
+        answer(&console, 3, "grep crc7 /proc/modules").1,
         0,
         "the module is loaded"
     );
-    let (undone, status) = answer(&said, 3, "gpusetup rollback --yes");
+    let (undone, status) = answer(&console, 3, "gpusetup rollback --yes");
     let undone = undone.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         status == 0 && undone.contains("mokutil --delete"),
         "{undone}"
     );
 
-    let passwords: Vec<_> = said
+    let passwords: Vec<_> = console
         .lines()
         .filter_map(|line| line.split_once("one-time password for the console: "))
         .map(|(_, p)| p.trim())

@@ -101,12 +101,12 @@ fn updates_are_held_and_units_enabled_until_they_are_rolled_back() {
             host.ask(&format!("systemctl is-enabled {unit}")).trim(),
             "enabled"
         );
-        let said = host
+        let ran = host
             .sh(&format!(
                 "systemd-analyze verify /etc/systemd/system/{unit}"
             ))
             .succeeds();
-        assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""), "{unit}");
+        assert_eq!((ran.out.as_str(), ran.err.as_str()), ("", ""), "{unit}");
     }
     host.gpusetup_plain(&["apply", text(&file), "--yes", "--accept-eula"])
         .succeeds();

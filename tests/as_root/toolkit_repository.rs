@@ -1,7 +1,7 @@
 //! The toolkit from NVIDIA's network repository (`--toolkit-method repository`): real apt with a
 //! repository made here, whose packages have the scripts that NVIDIA's have.
 
-use crate::host::{Said, Server, gpusetup, machine, text};
+use crate::host::{Ran, Server, gpusetup, machine, text};
 use crate::repository::{self, database, publish};
 use crate::signer::Signer;
 use std::fs;
@@ -131,7 +131,7 @@ fn a_toolkit_comes_and_goes_without_the_driver() {
     let host = repository::host("toolkit-repository");
     let root = host.root();
     let server = Server::of(served.path());
-    let call = |arguments: &[&str]| -> Said {
+    let call = |arguments: &[&str]| -> Ran {
         let (verb, rest) = arguments.split_first().expect("a verb");
         gpusetup(
             [*verb, "--root", text(&root), "--database", text(&known)]
@@ -189,10 +189,10 @@ fn a_toolkit_comes_and_goes_without_the_driver() {
         );
     };
 
-    let said = apply();
+    let ran = apply();
     assert!(
-        [Some(0), Some(8)].contains(&said.code),
-        "a stand-in of nvcc compiles nothing: {said:?}"
+        [Some(0), Some(8)].contains(&ran.code),
+        "a stand-in of nvcc compiles nothing: {ran:?}"
     );
     is_there();
     // Nothing else comes from there: no driver, no metapackage with one, no other package.
@@ -232,11 +232,11 @@ fn a_toolkit_comes_and_goes_without_the_driver() {
         &mirror[..],
     ]
     .concat();
-    let said = call(&driver);
+    let ran = call(&driver);
     assert_eq!(
-        (said.code, version("libcuda1").as_str()),
+        (ran.code, version("libcuda1").as_str()),
         (Some(8), "595.58.03-1"),
-        "no kernel module: {said:?}"
+        "no kernel module: {ran:?}"
     );
     call(&["uninstall", "--driver", "--yes"]).succeeds();
     assert_eq!(
@@ -277,7 +277,7 @@ fn a_toolkit_comes_and_goes_without_the_driver() {
     gpusetup([&make[..], &["--database", text(&known)], &mirror].concat()).succeeds();
     drop(server);
     host.ask("rm -rf /var/cache/gpusetup");
-    let said = gpusetup([
+    let ran = gpusetup([
         "apply",
         "--root",
         text(&root),
@@ -286,6 +286,6 @@ fn a_toolkit_comes_and_goes_without_the_driver() {
         "--yes",
         "--accept-eula",
     ]);
-    assert!([Some(0), Some(8)].contains(&said.code), "{said:?}");
+    assert!([Some(0), Some(8)].contains(&ran.code), "{ran:?}");
     is_there();
 }

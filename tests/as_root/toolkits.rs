@@ -269,17 +269,17 @@ fn a_switch_that_is_killed_is_whole_or_was_none() {
                     &["use", "cuda", wanted, "--yes"],
                     whole.mul_f64(fractions.next()),
                 );
-                let said = when_free(&host, &["resume", "--yes"]);
+                let ran = when_free(&host, &["resume", "--yes"]);
                 alone(&host);
                 let now = fs::read_link(&link).expect("a link");
                 let wanted = format!("cuda-{wanted}");
                 // It died before the journal knew of it, so before the first change, or after the
                 // last.
-                let is_old = said.out.starts_with("Nothing to resume") && now == before;
+                let is_old = ran.out.starts_with("Nothing to resume") && now == before;
                 assert!(
                     is_old || now.to_str() == Some(&wanted),
                     "round {round}: {} {now:?}",
-                    said.out
+                    ran.out
                 );
                 switched += usize::from(!is_old);
                 // On a busy machine a switch takes longer: about half of them are to come to their

@@ -5,7 +5,7 @@
 //! afterwards. `tests/run` runs this: it takes root, and minutes, since all of the machine is
 //! emulated.
 
-use crate::host::{Said, bench, gpusetup, machine, script, store, text, timed};
+use crate::host::{Ran, bench, gpusetup, machine, script, store, text, timed};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -109,7 +109,7 @@ impl Machine {
         child.wait().expect("it ends with its input");
     }
 
-    fn tells(&self, what: &str) {
+    fn report_time(&self, what: &str) {
         println!(
             "  {}: {what} {:.0} s after power-on",
             self.name,
@@ -118,7 +118,7 @@ impl Machine {
     }
 
     /// Runs a shell script in it, over ssh. The code is 255 where the machine is not there.
-    fn sh(&self, script: &str) -> Said {
+    fn sh(&self, script: &str) -> Ran {
         let key = image().join("key");
         let mut arguments = vec![
             "-F",
@@ -153,26 +153,27 @@ impl Machine {
     /// seconds.
     fn ask_each<const N: usize>(&self, scripts: [&str; N]) -> [String; N] {
         const NEXT: &str = "==== the next script\n";
-        let said = self.ask(
+        let answers = self.ask(
             &scripts
                 .map(|script| format!("({script})"))
                 .join(&format!("\nprintf '{NEXT}'\n")),
         );
-        let said: Vec<String> = said
+        let answers: Vec<String> = answers
             .split(NEXT)
             .map(|part| part.trim().to_owned())
             .collect();
-        said.try_into()
-            .unwrap_or_else(|said| panic!("{N} answers are due: {said:?}"))
+        answers
+            .try_into()
+            .unwrap_or_else(|answers| panic!("{N} answers are due: {answers:?}"))
     }
 
     /// Runs a script again and again until it comes to an end, over boots and the time that they
     /// take.
-    fn ask_until(&mut self, script: &str) -> Said {
+    fn ask_until(&mut self, script: &str) -> Ran {
         loop {
-            let said = self.sh(script);
-            if said.code != Some(255) {
-                return said;
+            let ran = self.sh(script);
+            if ran.code != Some(255) {
+                return ran;
             }
             let (child, _) = self.power.as_mut().expect("it is on");
             assert!(
@@ -186,11 +187,11 @@ impl Machine {
 
     /// Waits until gpusetup's last apply has come to its end, however many boots that takes.
     fn comes_to_its_end(&mut self) {
-        let said = self
+        let ran = self
             .ask_until("gpusetup status --wait --timeout 3000")
             .succeeds();
-        assert!(said.out.contains("finished"), "{}", said.out);
-        self.tells("gpusetup status --wait came back");
+        assert!(ran.out.contains("finished"), "{}", ran.out);
+        self.report_time("gpusetup status --wait came back");
     }
 
     /// Boots so far.
@@ -315,7 +316,7 @@ fn a_machine_cut_off_during_the_first_boots_install_brings_its_card_the_driver()
 
     machine.powers_on();
     machine.ask_until("true").succeeds();
-    machine.tells("sshd answered again");
+    machine.report_time("sshd answered again");
     // It has shown by now that gpusetup and cloud-init get along; without it the last boot is a
     // minute and a half shorter.
     machine.ask("touch /etc/cloud/cloud-init.disabled");
@@ -333,7 +334,7 @@ fn a_machine_cut_off_during_the_first_boots_install_brings_its_card_the_driver()
 /// until a boot without it.
 fn nouveau_has_come(machine: &mut Machine) {
     machine.ask_until("true").succeeds();
-    machine.tells("sshd answered");
+    machine.report_time("sshd answered");
     let [cards, modules, log] = machine.ask_each([
         "lspci -nnk -d 10de:",
         "lsmod",
@@ -356,7 +357,7 @@ fn nouveau_has_come(machine: &mut Machine) {
 /// driver is loaded; doctor says so, of both GPUs and the switch.
 fn has_fabric_manager(machine: &Machine) {
     // In one session: each takes seconds in such a machine.
-    let said = machine.ask(
+    let output = machine.ask(
         "dpkg-query -W -f '${Version}\\n' nvidia-kernel-dkms nvidia-fabricmanager-535 | sort -u | wc -l
          apt-mark showhold | grep -x nvidia-fabricmanager-535
          systemctl is-enabled nvidia-fabricmanager
@@ -364,7 +365,7 @@ fn has_fabric_manager(machine: &Machine) {
          head -n 1 /proc/driver/nvidia/version | cmp - /run/nv-fabricmanager && echo the same driver",
     );
     assert_eq!(
-        said,
+        output,
         "1\nnvidia-fabricmanager-535\nenabled\nactive\nthe same driver"
     );
     let doctor = machine.sh("gpusetup doctor GS801 --json").json();

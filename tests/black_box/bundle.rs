@@ -397,11 +397,11 @@ fn interrupted(arguments: &[&str], at: impl Fn() -> bool) -> (Option<i32>, Strin
         );
         std::thread::sleep(Duration::from_millis(10));
     }
-    let told = Command::new("kill")
+    let killed = Command::new("kill")
         .args(["-INT", &running.id().to_string()])
         .status()
         .expect("kill starts");
-    assert!(told.success());
+    assert!(killed.success());
     let ended = running.wait_with_output().expect("a child");
     (
         ended.status.code(),
@@ -449,11 +449,11 @@ fn gathering_stops_when_it_is_told_to() {
         ],
     ]
     .concat();
-    let (code, said) = interrupted(&create, || !server.asked().is_empty());
-    assert_eq!(code, Some(130), "{said}");
+    let (code, output) = interrupted(&create, || !server.asked().is_empty());
+    assert_eq!(code, Some(130), "{output}");
     assert!(
-        said.ends_with("error: interrupted\n"),
-        "there is nothing to resume: {said}"
+        output.ends_with("error: interrupted\n"),
+        "there is nothing to resume: {output}"
     );
     assert!(!bench.path("bundle").exists());
 }

@@ -383,13 +383,14 @@ fn read_by_slurmd(gres: &str, devices: &[&str]) -> Vec<String> {
         .args(["-N", "n"])
         .output();
     let ran = slurmd.expect("slurmd is there");
-    let said = String::from_utf8(ran.stderr).expect("text");
-    assert!(ran.status.success(), "{said}\n{gres}");
+    let stderr = String::from_utf8(ran.stderr).expect("text");
+    assert!(ran.status.success(), "{stderr}\n{gres}");
     assert!(
-        !said.contains("WARNING") && !said.contains("error"),
-        "{said}\n{gres}"
+        !stderr.contains("WARNING") && !stderr.contains("error"),
+        "{stderr}\n{gres}"
     );
-    said.lines()
+    stderr
+        .lines()
         .map(|line| line.replace(&at.display().to_string(), ""))
         .collect()
 }
@@ -496,16 +497,16 @@ fn node(files: &[(&str, &str)]) -> Tree {
 fn a_node_whose_container_runtime_does_not_start_is_not_ready() {
     let config = ("etc/containerd/config.toml", "version = 3\n[plugins\n");
     let tree = node(&[("usr/bin/kubelet", ""), ("usr/bin/containerd", ""), config]);
-    let (code, said) = ready(&tree, "GS810", "k8s");
+    let (code, output) = ready(&tree, "GS810", "k8s");
     assert!(
-        code == 20 && said.contains("containerd cannot read /etc/containerd/config.toml: line 2"),
-        "{said}"
+        code == 20 && output.contains("containerd cannot read /etc/containerd/config.toml: line 2"),
+        "{output}"
     );
     tree.write("usr/bin/cri-dockerd", "");
-    let (code, said) = ready(&tree, "GS810", "k8s");
+    let (code, output) = ready(&tree, "GS810", "k8s");
     assert!(
-        code == 0 && !said.contains("containerd cannot read"),
-        "{said}"
+        code == 0 && !output.contains("containerd cannot read"),
+        "{output}"
     );
 }
 
@@ -515,24 +516,25 @@ fn k3s_is_ready_if_it_has_not_started_without_the_toolkit() {
         ("usr/local/bin/k3s", ""),
         ("etc/systemd/system/k3s-agent.service", ""),
     ]);
-    let (code, said) = ready(&tree, "GS810", "k8s");
+    let (code, output) = ready(&tree, "GS810", "k8s");
     assert!(
-        code == 0 && said.contains("[ok] GS810"),
-        "it has not started: {said}"
+        code == 0 && output.contains("[ok] GS810"),
+        "it has not started: {output}"
     );
     tree.write(
         "var/lib/rancher/k3s/agent/etc/containerd/config.toml",
         "version = 3\n",
     );
-    let (_, said) = ready(&tree, "GS810", "k8s");
+    let (_, output) = ready(&tree, "GS810", "k8s");
     assert!(
-        said.contains("[!!] GS810 NVIDIA Container Toolkit is installed, but k3s has not found it"),
-        "{said}"
+        output
+            .contains("[!!] GS810 NVIDIA Container Toolkit is installed, but k3s has not found it"),
+        "{output}"
     );
     // In a tree nothing can be restarted, so there is no command.
     assert!(
-        said.contains("fix restart it; its containers keep running"),
-        "{said}"
+        output.contains("fix restart it; its containers keep running"),
+        "{output}"
     );
 }
 
@@ -545,22 +547,22 @@ fn nodes_of_k0s_and_microk8s_are_not_judged() {
     let microk8s = node(&[]);
     microk8s.link("snap/bin/microk8s", "/usr/bin/snap");
     for (tree, agent) in [(k0s, "k0s"), (microk8s, "microk8s")] {
-        let (code, said) = ready(&tree, "GS810", "k8s");
+        let (code, output) = ready(&tree, "GS810", "k8s");
         assert!(
             code == 0
-                && said.contains(&format!("{agent} runs the pods"))
-                && !said.contains("kubeadm"),
-            "{said}"
+                && output.contains(&format!("{agent} runs the pods"))
+                && !output.contains("kubeadm"),
+            "{output}"
         );
     }
 }
 
 #[test]
 fn a_missing_slurmd_does_not_follow_from_a_missing_driver() {
-    let said = node(&[]).run(&["doctor", "--ready", "slurm"]).out;
+    let stdout = node(&[]).run(&["doctor", "--ready", "slurm"]).out;
     assert!(
-        said.contains("GS501") && said.contains("apt-get install slurmd"),
-        "{said}"
+        stdout.contains("GS501") && stdout.contains("apt-get install slurmd"),
+        "{stdout}"
     );
 }
 
@@ -570,10 +572,10 @@ fn slurm_of_its_own_build_is_found() {
         ("usr/local/sbin/slurmd", ""),
         ("usr/local/etc/slurm.conf", "TaskPlugin=task/cgroup\n"),
     ]);
-    let (_, said) = ready(&tree, "GS813", "slurm");
+    let (_, output) = ready(&tree, "GS813", "slurm");
     assert!(
-        said.contains("cgroup.conf lacks ConstrainDevices=yes"),
-        "{said}"
+        output.contains("cgroup.conf lacks ConstrainDevices=yes"),
+        "{output}"
     );
 }
 
@@ -588,16 +590,16 @@ fn slurms_files_include_others() {
         ),
         ("etc/slurm/cgroup.conf", "ConstrainDevices=yes\n"),
     ]);
-    let (code, said) = ready(&tree, "GS813", "slurm");
-    assert!(code == 0 && said.contains("[ok] GS813"), "{said}");
+    let (code, output) = ready(&tree, "GS813", "slurm");
+    assert!(code == 0 && output.contains("[ok] GS813"), "{output}");
     tree.write(
         "etc/slurm/cgroup.conf",
         "ConstrainDevices=yes\nCgroupPlugin=disabled\n",
     );
-    let (_, said) = ready(&tree, "GS813", "slurm");
+    let (_, output) = ready(&tree, "GS813", "slurm");
     assert!(
-        said.contains("[!!] GS813 cgroup.conf has CgroupPlugin=disabled"),
-        "{said}"
+        output.contains("[!!] GS813 cgroup.conf has CgroupPlugin=disabled"),
+        "{output}"
     );
 }
 

@@ -157,10 +157,10 @@ fn dcgm_that_cannot_be_had_is_refused_with_the_reason() {
             vec!["450"],
         ),
     ] {
-        let said = run(&wish(os, gpu, &more));
-        assert_eq!(said.code, 2, "{os}: {}", said.err);
+        let ran = run(&wish(os, gpu, &more));
+        assert_eq!(ran.code, 2, "{os}: {}", ran.err);
         for part in [&["DCGM", "--with dcgm"], &parts[..]].concat() {
-            assert!(said.err.contains(part), "{part}: {}", said.err);
+            assert!(ran.err.contains(part), "{part}: {}", ran.err);
         }
     }
     let versioned = run(&[
@@ -229,7 +229,7 @@ fn what_runs_already_starts_again_with_another_driver() {
 
 #[test]
 fn a_plan_without_a_driver_leaves_dcgm_out_with_a_line() {
-    let said = run(&[
+    let ran = run(&[
         "plan",
         "--os",
         "ubuntu-24.04",
@@ -240,12 +240,12 @@ fn a_plan_without_a_driver_leaves_dcgm_out_with_a_line() {
         "--with",
         "dcgm",
     ]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(
-        said.out
+        ran.out
             .contains("Set up DCGM (left out: this plan chooses no driver)"),
         "{}",
-        said.out
+        ran.out
     );
 }
 
@@ -460,7 +460,7 @@ fn gpudirect_storage_that_cannot_work_is_refused_with_the_reason() {
             vec!["rhel9", "Debian"],
         ),
     ] {
-        let said = run(&[
+        let ran = run(&[
             &[
                 "plan",
                 "--os",
@@ -475,14 +475,14 @@ fn gpudirect_storage_that_cannot_work_is_refused_with_the_reason() {
             &more[..],
         ]
         .concat());
-        assert_eq!(said.code, 2, "{os} {gpu}: {}", said.err);
+        assert_eq!(ran.code, 2, "{os} {gpu}: {}", ran.err);
         for part in [
             &["GPUDirect Storage", "--with gds", "without it"],
             &parts[..],
         ]
         .concat()
         {
-            assert!(said.err.contains(part), "{os} {gpu}: {part}: {}", said.err);
+            assert!(ran.err.contains(part), "{os} {gpu}: {part}: {}", ran.err);
         }
     }
 }
@@ -570,7 +570,7 @@ fn nvidia_peermem_is_refused_where_nothing_needs_it() {
         ),
     ] {
         for listed in [true, false] {
-            let said = changed(
+            let ran = changed(
                 "ubuntu-22.04",
                 gpu,
                 &[&["--with", "peermem"], &request[..]].concat(),
@@ -583,14 +583,14 @@ fn nvidia_peermem_is_refused_where_nothing_needs_it() {
                     }
                 },
             );
-            assert_eq!(said.code, 2, "{gpu}: {}", said.err);
+            assert_eq!(ran.code, 2, "{gpu}: {}", ran.err);
             for part in [&["nvidia-peermem", "--with peermem"], &parts[..]].concat() {
-                assert!(said.err.contains(part), "{gpu}: {part}: {}", said.err);
+                assert!(ran.err.contains(part), "{gpu}: {part}: {}", ran.err);
             }
         }
     }
     // What is suggested leaves out that one only.
-    let said = run(&[
+    let ran = run(&[
         "plan",
         "--os",
         "ubuntu-22.04",
@@ -602,10 +602,10 @@ fn nvidia_peermem_is_refused_where_nothing_needs_it() {
         "gds,peermem",
     ]);
     assert!(
-        said.err
+        ran.err
             .contains("--profile driver --with gds  # without it"),
         "{}",
-        said.err
+        ran.err
     );
 }
 
@@ -667,8 +667,8 @@ fn doctor_and_the_plan_agree_on_nvidia_peermem() {
             "--with",
             "peermem",
         ];
-        let said = run_with_input(&request, &facts);
-        assert_eq!(said.code, planned, "{case}: {}{}", said.out, said.err);
+        let ran = run_with_input(&request, &facts);
+        assert_eq!(ran.code, planned, "{case}: {}{}", ran.out, ran.err);
     }
 }
 
@@ -750,18 +750,18 @@ fn nvidia_fs_is_built_again_for_another_driver() {
 
 #[test]
 fn a_repository_that_comes_only_with_a_driver_is_named() {
-    let said = run(&wish("opensuse-leap-15", "8xh100", &[]));
-    assert_eq!(said.code, 2, "{}", said.out);
+    let ran = run(&wish("opensuse-leap-15", "8xh100", &[]));
+    assert_eq!(ran.code, 2, "{}", ran.out);
     for part in [
         "only for a driver from it",
         "comes from the runfile",
         "repos/opensuse15/x86_64",
         "without it",
     ] {
-        assert!(said.err.contains(part), "{part}: {}", said.err);
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
     // That driver has no Fabric Manager.
-    assert!(!said.err.contains("--method repository"), "{}", said.err);
+    assert!(!ran.err.contains("--method repository"), "{}", ran.err);
     // Once the repository is enabled, DCGM comes from it.
     let mut facts = new_host("opensuse-leap-15", "8xh100");
     let address = "https://developer.download.nvidia.com/compute/cuda/repos/opensuse15/x86_64";

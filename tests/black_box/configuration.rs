@@ -34,21 +34,21 @@ fn a_wrong_value_is_traced_to_where_it_is_set() {
         ),
     ] {
         fs::write(&file, text).expect("written");
-        let said = run(&["plan", "--gpu", "h100", "--config", &path]);
-        assert_eq!(said.code, 2, "{text}");
-        let words = said.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        let ran = run(&["plan", "--gpu", "h100", "--config", &path]);
+        assert_eq!(ran.code, 2, "{text}");
+        let words = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             parts.iter().all(|part| words.contains(part)),
             "{text}: {}",
-            said.err
+            ran.err
         );
     }
     fs::write(&file, "cuda: \"banana\"\n").expect("written");
-    let said = run(&["plan", "--gpu", "h100", "--config", &path, "--cuda", "pear"]);
+    let ran = run(&["plan", "--gpu", "h100", "--config", &path, "--cuda", "pear"]);
     assert!(
-        said.err.contains("`pear`") && !said.err.contains("is set by"),
+        ran.err.contains("`pear`") && !ran.err.contains("is set by"),
         "{}",
-        said.err
+        ran.err
     );
 
     let set = program()
@@ -80,7 +80,7 @@ fn the_example_of_a_config_file_is_understood() {
     let config = tempfile::NamedTempFile::new().expect("a file");
     fs::write(config.path(), keys.join("\n")).expect("written");
     let config = config.path().display().to_string();
-    let said = run(&[
+    let ran = run(&[
         "plan",
         "--config",
         &config,
@@ -90,9 +90,9 @@ fn the_example_of_a_config_file_is_understood() {
         "h100",
     ]);
     assert!(
-        said.code == 0 && said.out.contains("driver 580.") && said.out.contains("CUDA 12.8."),
+        ran.code == 0 && ran.out.contains("driver 580.") && ran.out.contains("CUDA 12.8."),
         "{}{}",
-        said.out,
-        said.err
+        ran.out,
+        ran.err
     );
 }

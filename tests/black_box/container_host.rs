@@ -159,36 +159,35 @@ fn the_toolkit_comes_in_one_version_from_its_repository() {
 #[test]
 fn a_host_without_an_engine_is_told_what_to_type() {
     let plan = stock("ubuntu-24.04", &["--json"]).json();
-    let told = texts(&plan)
+    let warnings = texts(&plan)
         .into_iter()
         .find(|text| text.contains("no container engine"))
         .expect("a warning")
         .to_owned();
     assert!(
-        told.contains("--engine docker or --engine podman installs one"),
-        "{told}"
+        warnings.contains("--engine docker or --engine podman installs one"),
+        "{warnings}"
     );
     assert!(operations(&plan, "container-engine").is_empty());
-    let said = stock("rocky-9", &["--engine", "docker"]);
-    assert_eq!(said.code, 5, "{}", said.err);
+    let ran = stock("rocky-9", &["--engine", "docker"]);
+    assert_eq!(ran.code, 5, "{}", ran.err);
     assert!(
-        said.err.contains("no package of Docker for Rocky Linux 9"),
+        ran.err.contains("no package of Docker for Rocky Linux 9"),
         "{}",
-        said.err
+        ran.err
     );
     assert!(
-        said.err
-            .contains("--profile container-host --engine podman"),
+        ran.err.contains("--profile container-host --engine podman"),
         "{}",
-        said.err
+        ran.err
     );
-    let said = stock("debian-12", &["--engine", "lxc"]);
+    let ran = stock("debian-12", &["--engine", "lxc"]);
     assert!(
-        said.code == 2 && said.err.contains("docker and podman, but not lxc"),
+        ran.code == 2 && ran.err.contains("docker and podman, but not lxc"),
         "{}",
-        said.err
+        ran.err
     );
-    let said = run(&[
+    let ran = run(&[
         "plan",
         "--os",
         "debian-12",
@@ -198,12 +197,9 @@ fn a_host_without_an_engine_is_told_what_to_type() {
         "docker",
     ]);
     assert!(
-        said.code == 2
-            && said
-                .err
-                .contains("--profile container-host --engine docker"),
+        ran.code == 2 && ran.err.contains("--profile container-host --engine docker"),
         "{}",
-        said.err
+        ran.err
     );
 }
 
@@ -225,13 +221,13 @@ fn a_plan_for_facts_says_that_engines_are_not_known() {
     };
     for more in [&["--json"][..], &["--engine", "docker", "--json"]] {
         let plan = plan(more).json();
-        let said = texts(&plan)
+        let warnings = texts(&plan)
             .into_iter()
             .filter(|text| text.contains("container engine"))
             .collect::<Vec<_>>();
         assert!(
-            said.len() == 1 && said[0].contains("not known here which container engines"),
-            "{more:?}: {said:?}"
+            warnings.len() == 1 && warnings[0].contains("not known here which container engines"),
+            "{more:?}: {warnings:?}"
         );
     }
     let refused = plan(&["--docker-user", "alice"]);
@@ -394,23 +390,22 @@ fn files_are_merged_and_shown_as_a_diff() {
 fn a_file_that_cannot_be_read_is_refused_before_anything() {
     let tree = debian(&["dockerd", "containerd"]);
     tree.write(DAEMON, "{\n  // a mirror\n  \"debug\": true\n}\n");
-    let said = on(&tree, &[]);
-    assert_eq!(said.code, 5, "{}", said.err);
+    let ran = on(&tree, &[]);
+    assert_eq!(ran.code, 5, "{}", ran.err);
     assert!(
-        said.err
-            .contains("/etc/docker/daemon.json cannot be merged")
-            && said.err.contains("line 2, column 3"),
+        ran.err.contains("/etc/docker/daemon.json cannot be merged")
+            && ran.err.contains("line 2, column 3"),
         "{}",
-        said.err
+        ran.err
     );
-    assert!(said.err.contains("GS803"), "{}", said.err);
+    assert!(ran.err.contains("GS803"), "{}", ran.err);
     std::fs::remove_file(tree.path().join(DAEMON)).expect("removed");
     tree.link(DAEMON, "/srv/daemon.json");
-    let said = on(&tree, &[]);
+    let ran = on(&tree, &[]);
     assert!(
-        said.code == 5 && said.err.contains("it is a link to /srv/daemon.json"),
+        ran.code == 5 && ran.err.contains("it is a link to /srv/daemon.json"),
         "{}",
-        said.err
+        ran.err
     );
 }
 
@@ -443,14 +438,14 @@ fn a_file_of_windows_is_merged_as_one() {
         "var/lib/dpkg/status",
         "Package: docker.io\nStatus: install ok installed\nVersion: 20.10.24+dfsg1-1\n\n",
     );
-    let said = on(&tree, &[]);
+    let ran = on(&tree, &[]);
     assert!(
-        said.code == 5
-            && said
+        ran.code == 5
+            && ran
                 .err
                 .contains("line 1, column 1: it begins with a byte-order mark"),
         "{}",
-        said.err
+        ran.err
     );
     for (text, place, command) in [
         (
@@ -465,11 +460,11 @@ fn a_file_of_windows_is_merged_as_one() {
         ),
     ] {
         tree.write(DAEMON, text);
-        let said = on(&tree, &[]);
+        let ran = on(&tree, &[]);
         assert!(
-            said.code == 5 && said.err.contains(place) && said.err.contains(command),
+            ran.code == 5 && ran.err.contains(place) && ran.err.contains(command),
             "{}",
-            said.err
+            ran.err
         );
     }
 }
@@ -787,39 +782,39 @@ fn a_user_of_docker_is_warned_of_what_it_means() {
         .expect("a command")
         .clone();
     assert_eq!(join["satisfied"], true);
-    let said = on(&tree, &["--docker-user", "carol"]);
+    let ran = on(&tree, &["--docker-user", "carol"]);
     assert!(
-        said.code == 2 && said.err.contains("no user carol"),
+        ran.code == 2 && ran.err.contains("no user carol"),
         "{}",
-        said.err
+        ran.err
     );
     for wrong in ["", "Alice", "-x", "a b", "a:b", "$(id)"] {
-        let said = on(&tree, &[&format!("--docker-user={wrong}")]);
+        let ran = on(&tree, &[&format!("--docker-user={wrong}")]);
         assert!(
-            said.code == 2 && said.err.contains("--docker-user"),
+            ran.code == 2 && ran.err.contains("--docker-user"),
             "{wrong}: {}",
-            said.err
+            ran.err
         );
     }
-    let said = on(&tree, &["--docker-user", "root"]);
+    let ran = on(&tree, &["--docker-user", "root"]);
     assert!(
-        said.code == 2 && said.err.contains("root can use every engine already"),
+        ran.code == 2 && ran.err.contains("root can use every engine already"),
         "{}",
-        said.err
+        ran.err
     );
-    let said = stock("rocky-9", &["--engine", "podman", "--docker-user", "alice"]);
+    let ran = stock("rocky-9", &["--engine", "podman", "--docker-user", "alice"]);
     assert!(
-        said.code == 2
-            && said.err.contains("Podman has no group")
-            && !said.err.contains("--engine docker"),
+        ran.code == 2
+            && ran.err.contains("Podman has no group")
+            && !ran.err.contains("--engine docker"),
         "{}",
-        said.err
+        ran.err
     );
-    let said = on(&debian(&["podman"]), &["--docker-user", "alice"]);
+    let ran = on(&debian(&["podman"]), &["--docker-user", "alice"]);
     assert!(
-        said.code == 2 && said.err.contains("--engine docker --docker-user alice"),
+        ran.code == 2 && ran.err.contains("--engine docker --docker-user alice"),
         "{}",
-        said.err
+        ran.err
     );
 }
 
@@ -991,21 +986,21 @@ fn options_of_the_unit_are_not_contradicted() {
     let text = printed(starts(
         "--add-runtime=nvidia=/usr/bin/nvidia-container-runtime",
     ));
-    let said = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let unwrapped = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains(
+        unwrapped.contains(
             "Docker has a runtime nvidia in /etc/systemd/system/docker.service.d/override.conf"
         ),
-        "{said}"
+        "{unwrapped}"
     );
-    assert!(!said.contains("daemon.json"), "{said}");
+    assert!(!unwrapped.contains("daemon.json"), "{unwrapped}");
     let ran = starts("--config-file=/opt/docker.json");
     assert_eq!(ran.code, 5, "{}", ran.out);
-    let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    let unwrapped = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("docker.service.d/override.conf")
-            && said.contains("Docker with --config-file"),
-        "{said}"
+        unwrapped.contains("docker.service.d/override.conf")
+            && unwrapped.contains("Docker with --config-file"),
+        "{unwrapped}"
     );
     tree.write(
         unit,
@@ -1039,16 +1034,16 @@ fn a_refusal_names_what_is_missing() {
         "etc/passwd",
         "root:x:0:0::/root:/bin/sh\ntoor:x:0:0::/root:/bin/sh\n",
     );
-    let said = |more: &[&str]| on(&tree, more).err;
-    let root = said(&["--docker-user", "toor"]);
+    let stderr = |more: &[&str]| on(&tree, more).err;
+    let root = stderr(&["--docker-user", "toor"]);
     assert!(
         root.contains("toor is root by another name (uid 0)"),
         "{root}"
     );
-    let number = said(&["--docker-user", "1000"]);
+    let number = stderr(&["--docker-user", "1000"]);
     assert!(number.contains("not its number"), "{number}");
     without_apt(&tree);
-    let refused = said(&[]);
+    let refused = stderr(&[]);
     assert!(
         refused.contains("no package manager is installed here"),
         "{refused}"
@@ -1111,7 +1106,7 @@ fn an_option_for_containers_is_suggested_for_the_same_host() {
         "x",
     ]);
     assert_eq!(ran.code, 2, "{}", ran.err);
-    let said = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    let stderr = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
     let command = "gpusetup plan --os ubuntu-24.04 --profile container-host --engine docker --docker-user x --gpu a100-sxm4-40gb";
-    assert!(said.contains(command), "{said}");
+    assert!(stderr.contains(command), "{stderr}");
 }

@@ -457,12 +457,15 @@ fn a_wrong_shape_names_file_line_and_key() {
         ),
         ("cudda: []\n".to_owned(), 1, &["no key `cudda`"]),
     ] {
-        let said = refused(&text);
+        let refusal = refused(&text);
         assert!(
-            said.starts_with(&format!("compat/more.yaml:{line}:")),
-            "line {line}: {said}"
+            refusal.starts_with(&format!("compat/more.yaml:{line}:")),
+            "line {line}: {refusal}"
         );
-        assert!(words.iter().all(|w| said.contains(w)), "{words:?}: {said}");
+        assert!(
+            words.iter().all(|w| refusal.contains(w)),
+            "{words:?}: {refusal}"
+        );
     }
 }
 
@@ -515,12 +518,15 @@ fn a_wrong_fact_names_file_line_and_key() {
         ),
         (artifact("agree: 2"), 10, &["agree"]),
     ] {
-        let said = refused(&text);
+        let refusal = refused(&text);
         assert!(
-            said.contains(&format!("compat/more.yaml:{line}: ")),
-            "line {line}: {said}"
+            refusal.contains(&format!("compat/more.yaml:{line}: ")),
+            "line {line}: {refusal}"
         );
-        assert!(words.iter().all(|w| said.contains(w)), "{words:?}: {said}");
+        assert!(
+            words.iter().all(|w| refusal.contains(w)),
+            "{words:?}: {refusal}"
+        );
     }
 }
 
@@ -627,11 +633,11 @@ fn a_wrong_component_is_pointed_at() {
             &["not a CUDA release"],
         ),
     ] {
-        let said = refused(&text);
-        let pointed = said.lines().any(|l| {
+        let refusal = refused(&text);
+        let pointed = refusal.lines().any(|l| {
             l.contains(&format!("compat/more.yaml:{line}: ")) && words.iter().all(|w| l.contains(w))
         });
-        assert!(pointed, "line {line}, {words:?}: {said}");
+        assert!(pointed, "line {line}, {words:?}: {refusal}");
     }
 }
 
@@ -794,10 +800,10 @@ distributions:
         ),
     ] {
         assert_eq!(good.matches(replace).count(), 1, "{replace}");
-        let said = refused(&good.replace(replace, by));
+        let refusal = refused(&good.replace(replace, by));
         let pointed =
             |l: &str| l.contains("compat/more.yaml:") && words.iter().all(|w| l.contains(w));
-        assert!(said.lines().any(pointed), "{words:?}: {said}");
+        assert!(refusal.lines().any(pointed), "{words:?}: {refusal}");
     }
     for (replace, by, words) in [
         (
@@ -817,26 +823,26 @@ distributions:
         ),
     ] {
         assert_eq!(good.matches(replace).count(), 1, "{replace}");
-        let said = refused(&good.replace(replace, by));
-        assert!(said.contains(words), "{words}: {said}");
+        let refusal = refused(&good.replace(replace, by));
+        assert!(refusal.contains(words), "{words}: {refusal}");
     }
 }
 
 #[test]
 fn a_fact_that_is_there_twice_is_pointed_at_where_it_is_repeated() {
     let record = "  - {branch: 580, kind: long-term, modules: [open], default_modules: open, sources: [notes]}\n";
-    let said = refused(&format!("driver_branches:\n{record}{record}"));
+    let refusal = refused(&format!("driver_branches:\n{record}{record}"));
     assert!(
-        said.contains("compat/more.yaml:3: driver_branches 580: branch: appears twice"),
-        "{said}"
+        refusal.contains("compat/more.yaml:3: driver_branches 580: branch: appears twice"),
+        "{refusal}"
     );
 }
 
 #[test]
 fn a_folder_that_is_no_database_is_said_to_be_none() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let said = load(folder.path()).expect_err("no database").to_string();
-    assert!(said.contains("compat/"), "{said}");
+    let refusal = load(folder.path()).expect_err("no database").to_string();
+    assert!(refusal.contains("compat/"), "{refusal}");
 }
 
 #[test]

@@ -39,9 +39,9 @@ impl Host {
     }
 
     fn plan_of(&self, operations: Vec<Operation>) -> PathBuf {
-        let said = self.tree.run(&["plan", "--profile", "toolkit", "--json"]);
+        let ran = self.tree.run(&["plan", "--profile", "toolkit", "--json"]);
         let mut plan: Plan =
-            serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.err));
+            serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}", ran.err));
         plan.steps = vec![step(StepId::Repair, operations)];
         let path = self.libraries.path().join("plan.json");
         fs::write(&path, serde_json::to_string(&plan).expect("JSON")).expect("written");
@@ -201,8 +201,8 @@ fn what_a_gpu_does_not_accept_is_refused_before_the_first_change() {
     let refused =
         host.apply(&host.plan(&[compute.clone(), (FIRST, DeviceState::PowerLimit(900_000))]));
     assert_eq!(refused.code, 5, "{}", refused.err);
-    let said = "GPU 0000:17:00.0 accepts 100 to 400 W as the power limit, not 900 W; nvidia-smi -i 0000:17:00.0 -q -d POWER";
-    assert!(refused.err.contains(said), "{}", refused.err);
+    let expected = "GPU 0000:17:00.0 accepts 100 to 400 W as the power limit, not 900 W; nvidia-smi -i 0000:17:00.0 -q -d POWER";
+    assert!(refused.err.contains(expected), "{}", refused.err);
     let clocks = DeviceState::GpuClocks(Some(Clocks {
         least: 210,
         most: 2000,
@@ -214,9 +214,9 @@ fn what_a_gpu_does_not_accept_is_refused_before_the_first_change() {
         refused.err
     );
     let refused = host.apply(&host.plan(&[compute.clone(), (FIRST, DeviceState::Ecc(true))]));
-    let said = "GPU 0000:17:00.0 does not support error correction (ECC)";
+    let expected = "GPU 0000:17:00.0 does not support error correction (ECC)";
     assert!(
-        refused.code == 5 && refused.err.contains(said),
+        refused.code == 5 && refused.err.contains(expected),
         "{}",
         refused.err
     );
@@ -247,10 +247,10 @@ fn a_state_that_somebody_changed_since_is_left_and_named() {
     .expect("written");
     let undone = host.rollback();
     assert_eq!((undone.code, host.changes()), (0, 1), "{}", undone.err);
-    let said = undone.out + &undone.err;
+    let stderr = undone.out + &undone.err;
     assert!(
-        said.contains("the power limit of GPU 0000:17:00.0"),
-        "{said}"
+        stderr.contains("the power limit of GPU 0000:17:00.0"),
+        "{stderr}"
     );
 }
 
@@ -271,20 +271,20 @@ fn a_driver_that_does_not_answer_does_not_keep_the_rest_from_being_undone() {
         )
         .expect("written");
         let undone = host.rollback();
-        let said = undone.out + &undone.err;
+        let stderr = undone.out + &undone.err;
         assert!(
-            undone.code == 0 && said.contains("error correction (ECC) of GPU 0000:17:00.0"),
-            "{said}"
+            undone.code == 0 && stderr.contains("error correction (ECC) of GPU 0000:17:00.0"),
+            "{stderr}"
         );
         assert_eq!(
-            said.contains("kept: accounting of GPU 0000:17:00.0"),
+            stderr.contains("kept: accounting of GPU 0000:17:00.0"),
             accounting_is_left,
-            "{said}"
+            "{stderr}"
         );
         assert_eq!(
-            said.contains("undone: set accounting"),
+            stderr.contains("undone: set accounting"),
             !accounting_is_left,
-            "{said}"
+            "{stderr}"
         );
         assert_eq!(host.changes(), 2);
     }

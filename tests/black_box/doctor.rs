@@ -363,8 +363,8 @@ fn a_runfiles_driver_over_packages_is_found_by_its_index() {
         "usr/lib/x86_64-linux-gnu/nvidia/tesla-470/libcuda.so.470.256.02",
         "",
     );
-    let beside = tree.run(&["doctor", "GS401"]);
-    assert_eq!(beside.code, 0, "{}", beside.out);
+    let unlinked = tree.run(&["doctor", "GS401"]);
+    assert_eq!(unlinked.code, 0, "{}", unlinked.out);
     // The other one is chosen now.
     std::fs::remove_file(tree.path().join("usr/lib/x86_64-linux-gnu/libcuda.so.1"))
         .expect("removed");

@@ -45,9 +45,9 @@ impl Bench {
     /// The same, with its size as published.
     fn of_size(url: &str, body: &[u8], size: Option<u64>) -> Self {
         let tree = Tree::debian_12();
-        let said = tree.run(&["plan", "--profile", "toolkit", "--json"]);
+        let ran = tree.run(&["plan", "--profile", "toolkit", "--json"]);
         let mut plan: Plan =
-            serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.err));
+            serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}", ran.err));
         let download = Operation::Download(Download {
             url: url.to_owned(),
             sha256: sha256(body),
@@ -121,7 +121,7 @@ impl Bench {
     }
 
     /// Whether a text stands anywhere in the tree, or was said.
-    fn tells(&self, text: &str, ran: &Ran) -> bool {
+    fn reveals(&self, text: &str, ran: &Ran) -> bool {
         let found = Command::new("grep")
             .args(["-rlF", "-e", text])
             .arg(self.tree.path())
@@ -742,7 +742,7 @@ fn a_proxy_gets_its_login_and_nobody_else_does() {
                 "{}",
                 ran.err
             );
-            assert!(!bench.tells(SECRET, &ran), "the password is told");
+            assert!(!bench.reveals(SECRET, &ran), "the password is told");
             println!(
                 "{}",
                 row(
@@ -837,7 +837,7 @@ fn a_socks_proxy_leads_to_every_server() {
                 code != 0 || led.load(Ordering::Relaxed) == before + 1,
                 "it goes by the proxy"
             );
-            assert!(!bench.tells(SECRET, &ran), "the password is told");
+            assert!(!bench.reveals(SECRET, &ran), "the password is told");
         }
     }
 }
@@ -881,7 +881,7 @@ fn a_mirrors_login_is_its_own() {
         ran.err
     );
     assert!(
-        !bench.tells(SECRET, &ran) && ran.err.contains("/nvidia/x.run"),
+        !bench.reveals(SECRET, &ran) && ran.err.contains("/nvidia/x.run"),
         "{}",
         ran.err
     );
@@ -890,7 +890,7 @@ fn a_mirrors_login_is_its_own() {
     let bench = Bench::of("https://nowhere.invalid/compute/x.run", &BODY);
     let ran = bench.apply(&["--mirror", &with_login, "-v"], &[]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(!bench.tells(SECRET, &ran));
+    assert!(!bench.reveals(SECRET, &ran));
     assert!(
         other
             .asked()
@@ -900,13 +900,13 @@ fn a_mirrors_login_is_its_own() {
         other.asked()
     );
     for help in [["apply", "--help"], ["plan", "-h"]] {
-        let said = common::program()
+        let output = common::program()
             .args(help)
             .env("GPUSETUP_MIRROR", &with_login)
             .output()
             .expect("it runs");
         assert!(
-            !String::from_utf8_lossy(&said.stdout).contains(SECRET),
+            !String::from_utf8_lossy(&output.stdout).contains(SECRET),
             "help shows it"
         );
     }

@@ -87,8 +87,8 @@ fn what_does_not_fit_a_virtual_gpu_or_the_host_is_refused() {
     let facts = guest(&tree);
     let refused = |name: &str, more: &[&str]| {
         let path = file(&tree, name).display().to_string();
-        let said = plan(&facts, &[&["--driver-file", path.as_str()], more].concat());
-        (said.code, format!("{}{}", said.out, said.err))
+        let ran = plan(&facts, &[&["--driver-file", path.as_str()], more].concat());
+        (ran.code, format!("{}{}", ran.out, ran.err))
     };
     for (name, more, code, says) in [
         (
@@ -120,9 +120,9 @@ fn what_does_not_fit_a_virtual_gpu_or_the_host_is_refused() {
         ),
         ("driver.run", &[], 2, "name"),
     ] {
-        let (found, said) = refused(name, more);
-        assert_eq!(found, code, "{name} {more:?}: {said}");
-        assert!(said.contains(says), "{name} {more:?}: {said}");
+        let (found, ran) = refused(name, more);
+        assert_eq!(found, code, "{name} {more:?}: {ran}");
+        assert!(ran.contains(says), "{name} {more:?}: {ran}");
     }
     let without = plan(&facts, &[]);
     assert!(

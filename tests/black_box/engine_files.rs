@@ -34,14 +34,14 @@ fn at(tree: &Tree, command: &str, more: &[&str]) -> Ran {
 /// need dpkg's own program.
 fn removal(tree: &Tree) -> (u8, String) {
     let _ = std::fs::remove_file(tree.path().join("usr/bin/apt-get"));
-    said(&at(
+    code_and_output(&at(
         tree,
         "uninstall",
         &["--container-toolkit", "--dry-run"],
     ))
 }
 
-fn said(ran: &Ran) -> (u8, String) {
+fn code_and_output(ran: &Ran) -> (u8, String) {
     let text = format!("{} {}", ran.out, ran.err);
     (
         u8::try_from(ran.code).expect("a code"),
@@ -75,10 +75,10 @@ fn a_default_runtime_of_nvidia_stops_the_removal() {
         ("gpu", gpu.to_owned()),
         ("nvidia-cdi", gpu.replace("gpu", "nvidia-cdi")),
     ] {
-        let (code, said) = docker(DAEMON, &text);
+        let (code, output) = docker(DAEMON, &text);
         assert!(
-            code == 5 && said.contains(&format!("NVIDIA's runtime, here called {named}: ")),
-            "{said}"
+            code == 5 && output.contains(&format!("NVIDIA's runtime, here called {named}: ")),
+            "{output}"
         );
     }
     let unit = "[Service]\nExecStart=\nExecStart=/usr/bin/dockerd -H fd:// --add-runtime=nvidia=/usr/bin/nvidia-container-runtime \
@@ -125,7 +125,7 @@ fn a_default_runtime_stops_the_removal_wherever_it_is_set() {
         "usr/local/lib/systemd/system/rke2-server.service",
         "[Service]\nEnvironmentFile=-/usr/local/lib/systemd/system/%N.env\nExecStart=/usr/local/bin/rke2 server $OPTIONS\n",
     );
-    let beside = (
+    let config_flag = (
         "usr/local/lib/systemd/system/rke2-server.env",
         "OPTIONS=\"--default-runtime nvidia\"\n",
     );
@@ -157,7 +157,7 @@ fn a_default_runtime_stops_the_removal_wherever_it_is_set() {
             &[("etc/rancher/k3s/config.yaml", "default-runtime: nvidia\n")],
             "etc/rancher/k3s/config.yaml",
         ),
-        ("usr/local/bin/rke2", &[rke2, beside], beside.0),
+        ("usr/local/bin/rke2", &[rke2, config_flag], config_flag.0),
         (
             "usr/bin/containerd",
             &[imports, ("etc/cd.d/a.toml", containerd)],
@@ -223,7 +223,7 @@ fn an_option_in_a_variable_of_a_unit_stops_the_plan() {
     let unit =
         "[Service]\nEnvironmentFile=-/etc/sysconfig/docker\nExecStart=/usr/bin/dockerd $OPTIONS\n";
     tree.write("usr/lib/systemd/system/docker.service", unit);
-    let plan = || said(&at(&tree, "plan", &["--profile", "container-host"]));
+    let plan = || code_and_output(&at(&tree, "plan", &["--profile", "container-host"]));
     assert_eq!(plan().0, 0);
     tree.write(
         "etc/sysconfig/docker",
@@ -247,7 +247,7 @@ fn runtimes_in_dockers_command_line_are_no_obstacle() {
         let tree = host(&["dockerd"]);
         let unit = format!("[Service]\nExecStart=/usr/bin/dockerd -H fd:// {options}\n");
         tree.write("usr/lib/systemd/system/docker.service", &unit);
-        let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+        let (code, text) = code_and_output(&at(&tree, "plan", &["--profile", "container-host"]));
         assert_eq!(code, 0, "{options}: {text}");
         text
     };
@@ -274,13 +274,13 @@ fn runtimes_in_dockers_command_line_are_no_obstacle() {
 fn a_default_runtime_of_docker_has_to_be_defined() {
     let tree = host(&["dockerd"]);
     tree.write(DAEMON, r#"{"default-runtime": "nvidi"}"#);
-    let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+    let (code, text) = code_and_output(&at(&tree, "plan", &["--profile", "container-host"]));
     let why = "Docker cannot read /etc/docker/daemon.json: it makes nvidi the default runtime, and defines none of this name";
     assert!(code == 5 && text.contains(why), "{text}");
     // The plan defines this runtime.
     tree.write(DAEMON, r#"{"default-runtime": "nvidia"}"#);
     assert_eq!(
-        said(&at(&tree, "plan", &["--profile", "container-host"])).0,
+        code_and_output(&at(&tree, "plan", &["--profile", "container-host"])).0,
         0
     );
 }
@@ -291,7 +291,7 @@ fn doctor_sees_the_engine_that_a_plan_sees() {
     let tree = host(&["dockerd", "nvidia-ctk"]);
     tree.write("usr/lib/x86_64-linux-gnu/libcuda.so.550.54.14", "");
     tree.write(DAEMON, "{");
-    let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+    let (code, text) = code_and_output(&at(&tree, "plan", &["--profile", "container-host"]));
     assert!(
         code == 5 && text.contains("/etc/docker/daemon.json cannot be merged"),
         "{text}"
@@ -331,7 +331,7 @@ fn a_configuration_in_another_place_stops_the_plan() {
             &unit,
             &format!("[Service]\nExecStart=/usr/bin/{program} {option} /{place}\n"),
         );
-        let plan = || said(&at(&tree, "plan", &["--profile", "container-host"]));
+        let plan = || code_and_output(&at(&tree, "plan", &["--profile", "container-host"]));
         let (code, text) = plan();
         assert!(
             code == 5 && text.contains(&format!("/{unit} cannot be merged")),
@@ -361,7 +361,7 @@ fn a_configuration_in_another_place_stops_the_plan() {
             code == 0 && text.contains(&stays) && !text.contains(&format!("+++ {usual}")),
             "{text}"
         );
-        let (_, text) = said(&at(&tree, "doctor", &["--ready", "k8s", "-v"]));
+        let (_, text) = code_and_output(&at(&tree, "doctor", &["--ready", "k8s", "-v"]));
         assert!(text.contains(&format!("configured in: /{file}")), "{text}");
     }
 }
@@ -400,8 +400,8 @@ fn a_runtime_of_containerds_that_gives_pods_no_gpus_is_named() {
         );
         tree.write("var/lib/dpkg/status", &record);
         tree.write("etc/containerd/config.toml", text);
-        let (code, plan) = said(&at(&tree, "plan", &["--profile", "container-host"]));
-        let (_, doctor) = said(&at(&tree, "doctor", &["--ready", "k8s", "-v"]));
+        let (code, plan) = code_and_output(&at(&tree, "plan", &["--profile", "container-host"]));
+        let (_, doctor) = code_and_output(&at(&tree, "doctor", &["--ready", "k8s", "-v"]));
         let kept = "has a runtime nvidia in /etc/containerd/config.toml already, which stays as it is, but ";
         assert!(
             code == 0 && plan.contains(kept) == why.is_some(),
@@ -439,7 +439,7 @@ fn an_import_that_replaces_the_section_of_a_plugin_stops_the_plan() {
         );
         tree.write("etc/containerd/config.toml", &main);
         tree.write("etc/containerd/conf.d/99-registry.toml", part);
-        said(&at(&tree, "plan", &["--profile", "container-host"]))
+        code_and_output(&at(&tree, "plan", &["--profile", "container-host"]))
     };
     let registry = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = \"/etc/containerd/certs.d\"\n";
     let (code, text) = plan("1.7.27", registry);
@@ -521,7 +521,7 @@ fn a_runtime_of_dockers_that_does_not_start_nvidias_program_is_named() {
             DAEMON,
             &format!(r#"{{"runtimes": {{"nvidia": {{"path": "{program}"}}}}}}"#),
         );
-        let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+        let (code, text) = code_and_output(&at(&tree, "plan", &["--profile", "container-host"]));
         assert_eq!(code, 0, "{text}");
         text
     };
@@ -562,7 +562,7 @@ fn a_link_in_place_of_the_toolkits_configuration_is_named() {
         "[nvidia-container-runtime]\nruntimes = [\"runc\"]\n",
     );
     tree.link("etc/nvidia-container-runtime/config.toml", "other.toml");
-    let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+    let (code, text) = code_and_output(&at(&tree, "plan", &["--profile", "container-host"]));
     let stays =
         "/etc/nvidia-container-runtime/config.toml stays as it is: it is a link to other.toml. ";
     assert!(
@@ -607,16 +607,16 @@ fn a_file_that_its_engine_cannot_read_is_refused_with_its_place() {
     ] {
         let tree = host(&[engine]);
         tree.write(file, text);
-        let (code, said) = removal(&tree);
+        let (code, output) = removal(&tree);
         assert!(
-            code == 5 && said.contains(&format!("{title} cannot read /{file}: {place}")),
-            "{said}"
+            code == 5 && output.contains(&format!("{title} cannot read /{file}: {place}")),
+            "{output}"
         );
     }
     // A file that the plan does not write, but that the engine reads when it restarts.
     let tree = host(&["crio"]);
     tree.write("etc/crio/crio.conf.d/10-x.conf", "[crio");
-    let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+    let (code, text) = code_and_output(&at(&tree, "plan", &["--profile", "container-host"]));
     assert!(
         code == 5 && text.contains("CRI-O cannot read /etc/crio/crio.conf.d/10-x.conf: line 1"),
         "{text}"
@@ -639,7 +639,7 @@ fn a_specification_that_the_engine_does_not_read_is_named() {
             "etc/cdi/nvidia.yaml",
             &format!("cdiVersion: {cdi}\nkind: nvidia.com/gpu\ndevices: [{{name: all}}]\n"),
         );
-        let (code, text) = said(&at(&tree, "plan", &["--profile", "container-host"]));
+        let (code, text) = code_and_output(&at(&tree, "plan", &["--profile", "container-host"]));
         assert_eq!(code, 0, "{text}");
         text.split_once("does not read /etc/cdi/nvidia.yaml, ")
             .map(|(_, rest)| rest.to_owned())
@@ -677,7 +677,7 @@ fn a_release_with_an_old_engine_is_warned_of() {
             "--profile",
             "container-host",
         ];
-        said(&run(&[&base[..], &["--engine", engine]].concat())).1
+        code_and_output(&run(&[&base[..], &["--engine", engine]].concat())).1
     };
     let old = plan("debian-12", "podman");
     assert!(

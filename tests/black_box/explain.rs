@@ -117,7 +117,7 @@ fn every_id_is_explained() {
         );
         let ran = run(&["explain", id.as_str()]);
         assert_eq!(ran.code, 0, "{id}: {}", ran.err);
-        let told = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let output = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
         let remedy = cause
             .remedy
             .into_iter()
@@ -127,7 +127,7 @@ fn every_id_is_explained() {
             .chain(cause.elsewhere)
             .chain(remedy)
         {
-            assert!(told.contains(&part), "{id} lacks {part}: {told}");
+            assert!(output.contains(&part), "{id} lacks {part}: {output}");
         }
     }
 }
@@ -149,10 +149,10 @@ fn error_numbers_are_explained_by_number_and_by_name() {
         (&["cublas", "13"], "cuBLAS error 13 "),
     ] {
         let ran = run(&[&["explain"], words].concat());
-        let told = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        let output = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            ran.code == 0 && told.starts_with(start),
-            "{words:?}: {told}{}",
+            ran.code == 0 && output.starts_with(start),
+            "{words:?}: {output}{}",
             ran.err
         );
         assert!(
@@ -173,12 +173,12 @@ fn error_numbers_are_explained_by_number_and_by_name() {
 
 #[test]
 fn a_number_alone_may_mean_several_things() {
-    let said = run(&["explain", "802"]);
-    assert_eq!(said.code, 2);
+    let ran = run(&["explain", "802"]);
+    assert_eq!(ran.code, 2);
     assert!(
-        said.err.contains("try: gpusetup explain error 802") && !said.err.contains("xid"),
+        ran.err.contains("try: gpusetup explain error 802") && !ran.err.contains("xid"),
         "{}",
-        said.err
+        ran.err
     );
     let several = run(&["explain", "8"]);
     for command in [
@@ -749,8 +749,8 @@ fn the_docs_have_the_exit_codes_of_the_program() {
         "docs/src/exit-codes.md must have these rows:\n{rows}"
     );
     for (exit, meaning) in EXITS {
-        let told = run(&["explain", "exit", &exit.to_string()]);
-        let words: Vec<_> = told.out.split_whitespace().collect();
+        let ran = run(&["explain", "exit", &exit.to_string()]);
+        let words: Vec<_> = ran.out.split_whitespace().collect();
         assert_eq!(words.join(" "), format!("exit code {exit} means {meaning}"));
     }
 }
@@ -837,7 +837,7 @@ fn what_is_no_text_says_so() {
         .expect("mkfifo");
     assert!(pipe.success());
     std::fs::write(path("empty.log"), "\n").expect("written");
-    for (subject, said) in [
+    for (subject, sentence) in [
         (path("etc"), "it is a directory"),
         (path("pipe"), "it is a pipe"),
         (path("none"), "No such file or directory"),
@@ -847,7 +847,7 @@ fn what_is_no_text_says_so() {
     ] {
         let ran = host.run(&["explain", &subject]);
         assert!(
-            ran.code == 2 && ran.err.contains(said),
+            ran.code == 2 && ran.err.contains(sentence),
             "{subject}: {} {}{}",
             ran.code,
             ran.out,
@@ -882,7 +882,7 @@ fn a_release_is_described_without_a_gpu() {
         );
         assert!(ran.out.contains("--gpu h100"), "{}", ran.out);
     }
-    for (words, said) in [
+    for (words, sentence) in [
         (
             ["cuda", "99"],
             "the database has no CUDA 99; the newest is ",
@@ -898,7 +898,7 @@ fn a_release_is_described_without_a_gpu() {
     ] {
         let ran = host.run(&[&["explain"][..], &words].concat());
         assert!(
-            ran.code == 2 && ran.err.contains(said),
+            ran.code == 2 && ran.err.contains(sentence),
             "{words:?}: {} {}",
             ran.code,
             ran.err
@@ -950,11 +950,14 @@ fn a_framework_is_explained_for_the_gpus_that_are_named() {
 
 #[test]
 fn an_option_is_explained_for_each_command() {
-    let told = run(&["explain", "option", "reboot"]).out;
-    assert!(told.starts_with("--reboot Who reboots the host"), "{told}");
+    let output = run(&["explain", "option", "reboot"]).out;
     assert!(
-        told.contains("if-needed (gpusetup plan)") && told.contains("never (gpusetup apply"),
-        "{told}"
+        output.starts_with("--reboot Who reboots the host"),
+        "{output}"
+    );
+    assert!(
+        output.contains("if-needed (gpusetup plan)") && output.contains("never (gpusetup apply"),
+        "{output}"
     );
 }
 

@@ -125,20 +125,20 @@ fn commands_for_what_is_missing_need_a_repository_that_can_have_it() {
             "--method packages gets",
         ),
     ] {
-        let said = warnings(&plan(os, gpu, &[&request[..], &["--json"]].concat()).json());
+        let found = warnings(&plan(os, gpu, &[&request[..], &["--json"]].concat()).json());
         assert!(
-            said.contains(&format!(
+            found.contains(&format!(
                 "(package {package} in NVIDIA's repositories; no enabled one has it)"
             )),
-            "{said}"
+            "{found}"
         );
-        assert!(!said.contains("install '"), "{os}: {said}");
+        assert!(!found.contains("install '"), "{os}: {found}");
         assert_eq!(
-            said.lines().count(),
+            found.lines().count(),
             1 + usize::from(!instead.is_empty()),
-            "{os}: {said}"
+            "{os}: {found}"
         );
-        assert!(said.contains(instead), "{os}: {said}");
+        assert!(found.contains(instead), "{os}: {found}");
     }
     // NVIDIA's repository has every version.
     let mut facts = plan("fedora-42", "8xh100", &["--json"]).json()["host"].take();
@@ -159,10 +159,10 @@ fn commands_for_what_is_missing_need_a_repository_that_can_have_it() {
         "runfile",
         "--json",
     ];
-    let said = warnings(&run_with_input(&request, &facts.to_string()).json());
+    let found = warnings(&run_with_input(&request, &facts.to_string()).json());
     assert!(
-        said.contains("sudo dnf install 'nvidia-fabricmanager-595.99.02*'"),
-        "{said}"
+        found.contains("sudo dnf install 'nvidia-fabricmanager-595.99.02*'"),
+        "{found}"
     );
 }
 
@@ -193,10 +193,10 @@ fn a_driver_without_fabric_manager_is_not_held_and_the_title_says_what_happens()
             "{os}: {}",
             kept["steps"]
         );
-        let said = warnings(&kept);
+        let found = warnings(&kept);
         assert!(
-            said.contains("no enabled one has it") && said.contains(instead),
-            "{os}: {said}"
+            found.contains("no enabled one has it") && found.contains(instead),
+            "{os}: {found}"
         );
     }
     for (os, request, title) in [

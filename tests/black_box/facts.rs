@@ -197,7 +197,7 @@ fn pasted_lspci_text_is_enough() {
 fn a_driver_is_unknown_where_lspci_did_not_say_it() {
     let text = "01:00.0 3D controller [0302]: NVIDIA Corporation GP100GL [Tesla P100 SXM2 16GB] [10de:15f9] (rev a1)\n";
     let host = ["--lspci", "-", "--root", "tests/hosts/rocky-9-v100"];
-    let said = |text: &str| run_with_input(&[&["facts"], &host[..]].concat(), text).out;
+    let stdout = |text: &str| run_with_input(&[&["facts"], &host[..]].concat(), text).out;
     let facts = json_of(&host, text);
     assert_eq!(
         (
@@ -207,9 +207,9 @@ fn a_driver_is_unknown_where_lspci_did_not_say_it() {
         (&Value::Null, &json!(true))
     );
     assert!(
-        said(text).contains("driver unknown") && !said(text).contains("no driver bound"),
+        stdout(text).contains("driver unknown") && !stdout(text).contains("no driver bound"),
         "{}",
-        said(text)
+        stdout(text)
     );
     // With -k a GPU without a driver has none.
     let listed = format!("{text}\tKernel modules: nouveau, nvidia\n");
@@ -218,9 +218,9 @@ fn a_driver_is_unknown_where_lspci_did_not_say_it() {
         Value::Null
     );
     assert!(
-        said(&listed).contains("no driver bound"),
+        stdout(&listed).contains("no driver bound"),
         "{}",
-        said(&listed)
+        stdout(&listed)
     );
 }
 

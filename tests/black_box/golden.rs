@@ -285,7 +285,7 @@ fn text(planned: &Result<Plan, Conflict>) -> String {
         let _ = writeln!(out, "{} {}", step.id, state.as_str().unwrap_or_default());
         // Addresses and links are the database's and cuDNN's own; packages and commands are what
         // differs between hosts.
-        let telling = |o: &&Operation| {
+        let differs = |o: &&Operation| {
             matches!(
                 o,
                 Operation::Packages(_)
@@ -295,7 +295,7 @@ fn text(planned: &Result<Plan, Conflict>) -> String {
                     | Operation::Device(_)
             )
         };
-        for operation in step.operations.iter().map(|a| &a.operation).filter(telling) {
+        for operation in step.operations.iter().map(|a| &a.operation).filter(differs) {
             let _ = writeln!(out, "  {}", operation.describe());
         }
     }

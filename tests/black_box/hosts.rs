@@ -193,10 +193,10 @@ fn a_plan_warns_of_a_file_system_without_room() {
         facts["space"] = json!([space("/", 100_000_000, 1), space("/usr/local", 1 << 40, 2)])
     };
     let plan = plan_for(&tree, small, &["--cuda", "12.8"]).json();
-    let said = warnings(&plan, "GS602");
+    let found = warnings(&plan, "GS602");
     assert!(
-        matches!(&said[..], [one] if one.starts_with("/ has too little room: ") && one.ends_with("100 MB are free")),
-        "{said:?}"
+        matches!(&found[..], [one] if one.starts_with("/ has too little room: ") && one.ends_with("100 MB are free")),
+        "{found:?}"
     );
     let both = |facts: &mut Value| {
         facts["space"] = json!([space("/", 1_000_000, 1), space("/usr/local", 1_000_000, 2)])
@@ -283,13 +283,13 @@ fn assumed_gpus_are_not_named_by_an_address() {
         "--gpu",
         "10de:ffff",
     ]);
-    let told: Value = serde_json::from_str(&unknown.out).expect("an object");
+    let error: Value = serde_json::from_str(&unknown.out).expect("an object");
     assert!(
         unknown.err.contains("lspci -nn -d 10de:ffff") && !unknown.err.contains("assumed:"),
         "{}",
         unknown.err
     );
-    let command: Vec<_> = told["try"][0]
+    let command: Vec<_> = error["try"][0]
         .as_str()
         .expect("a command")
         .split(' ')
@@ -329,8 +329,8 @@ fn a_board_without_a_toolkit_for_servers_gets_no_plan_for_other_machines() {
         "--gpu",
         "jetson thor",
     ]);
-    let told: Value = serde_json::from_str(&thor.out).expect("an object");
-    let command = told["try"][0].as_str().expect("a command").to_owned();
+    let error: Value = serde_json::from_str(&thor.out).expect("an object");
+    let command = error["try"][0].as_str().expect("a command").to_owned();
     assert_eq!(
         command,
         "gpusetup plan --os ubuntu-24.04 --gpu 'jetson thor' --profile toolkit"
@@ -606,10 +606,10 @@ fn why_there_are_no_packages_is_said_as_it_is() {
         "--method",
         "packages",
     ]);
-    let said =
+    let warnings_of =
         "packages were requested, but the database lists no driver packages of Linux Mint 22";
     assert!(
-        refused.code == 4 && refused.err.contains(said),
+        refused.code == 4 && refused.err.contains(warnings_of),
         "{}",
         refused.err
     );
@@ -626,17 +626,19 @@ fn packages_that_no_repository_has_are_named() {
     };
     // DKMS comes from EPEL, which the host must have.
     let rocky = Tree::rocky_9();
-    let said = of(&rocky, &|_| {});
+    let found = of(&rocky, &|_| {});
     assert!(
-        said.iter()
+        found
+            .iter()
             .any(|s| s.starts_with("dkms is in EPEL") && s.contains("epel-release-latest-9")),
-        "{said:?}"
+        "{found:?}"
     );
     let enabled = |facts: &mut Value| {
         facts["repositories"] = json!(["https://mirrors.fedoraproject.org/metalink?repo=epel-9"])
     };
-    let about_dkms = |said: Vec<String>| {
-        said.into_iter()
+    let about_dkms = |found: Vec<String>| {
+        found
+            .into_iter()
             .filter(|s| s.contains("dkms"))
             .collect::<Vec<_>>()
     };
@@ -652,13 +654,13 @@ fn packages_that_no_repository_has_are_named() {
         let oracle = |facts: &mut Value| {
             (facts["os"]["id"], facts["os"]["version"]) = (json!("ol"), json!(version))
         };
-        let said = of(&rocky, &oracle);
+        let found = of(&rocky, &oracle);
         let enables = |s: &String| {
             s.contains("oracle-epel-release-el")
                 && s.contains(repository)
                 && !s.contains("fedoraproject")
         };
-        assert!(said.iter().any(enables), "{said:?}");
+        assert!(found.iter().any(enables), "{found:?}");
         let enabled = |facts: &mut Value| {
             oracle(facts);
             facts["repositories"] =
@@ -681,18 +683,18 @@ fn packages_that_no_repository_has_are_named() {
     let has = |version: &str| json!({"dkms": "3.3.0-1.el9", "kernel-devel": version, "kernel-devel-matched": version});
     for id in ["rocky", "almalinux"] {
         for offered in [has("5.14.0-687.el9_8"), has("5.14.0-570.1")] {
-            let said = mirrors(id, offered);
+            let found = mirrors(id, offered);
             let names = "if dnf does not find kernel-devel-5.14.0-570.12.1.el9_6.x86_64, kernel-devel-matched-5.14.0-570";
             assert!(
-                said.len() == 1 && said[0].contains(names) && !said[0].contains("apt"),
-                "{said:?}"
+                found.len() == 1 && found[0].contains(names) && !found[0].contains("apt"),
+                "{found:?}"
             );
         }
         assert_eq!(mirrors(id, has("5.14.0-570.12.1.el9_6")), [""; 0]);
         assert!(
             mirrors(id, Value::Null)
                 .iter()
-                .any(|said| said.contains("if dnf does not find kernel-devel-5.14"))
+                .any(|found| found.contains("if dnf does not find kernel-devel-5.14"))
         );
     }
     assert_eq!(mirrors("rhel", has("5.14.0-687.el9_8")), [""; 0]);
@@ -756,12 +758,12 @@ fn compilers_and_libraries_that_nvcc_cannot_use_are_found() {
 
     let tree = Tree::ubuntu_24_04();
     let old = |facts: &mut Value| facts["gcc"] = json!("4.8.5");
-    let said = warnings(
+    let found = warnings(
         &plan_for(&tree, old, &["--gpu", "h100", "--cuda", "12.4"]).json(),
         "GS705",
     );
     assert_eq!(
-        said,
+        found,
         ["nvcc of CUDA 12.4.1 needs gcc 6 or newer, but the system's gcc is 4"]
     );
 }
@@ -984,10 +986,10 @@ fn joined_gpus_need_what_starts_their_switches() {
         driver_packages(&grace).contains(&"nvidia-imex-595"),
         "{grace}"
     );
-    let said = &warnings(&grace, "GS801")[0];
+    let found = &warnings(&grace, "GS801")[0];
     assert!(
-        said.contains("/etc/nvidia-imex/nodes_config.cfg") && said.contains("not started"),
-        "{said}"
+        found.contains("/etc/nvidia-imex/nodes_config.cfg") && found.contains("not started"),
+        "{found}"
     );
     assert!(
         !grace["steps"].to_string().contains("nvidia-imex.service"),
@@ -1191,10 +1193,10 @@ fn systems_that_nobody_described_are_said_to_be_such() {
         ),
     ] {
         let plan = plan_for(&gpu(tree), change, &[]).json();
-        let said = warnings(&plan, "GS410");
+        let found = warnings(&plan, "GS410");
         assert!(
-            said[0].contains("does not know") && said[0].contains(named),
-            "{said:?}"
+            found[0].contains("does not know") && found[0].contains(named),
+            "{found:?}"
         );
     }
     // Without the package manager of the releases that are known, nothing can be installed.
@@ -1291,7 +1293,7 @@ fn guides_that_were_read_in_part_say_what_they_list() {
     let release = |id: &str, version: &str| {
         format!("PRETTY_NAME=\"{id} {version}\"\nID={id}\nVERSION_ID=\"{version}\"\n")
     };
-    let said = |id: &str, version: &str, cuda: &str| {
+    let warned = |id: &str, version: &str, cuda: &str| {
         let tree = Tree::new(&release(id, version), "5.10.0-35-amd64", 10).glibc("2.31-13");
         let asked = [
             "plan",
@@ -1315,13 +1317,13 @@ fn guides_that_were_read_in_part_say_what_they_list() {
         ("ubuntu", "22.04", "11.8"),
         ("ubuntu", "22.04", "11.7"),
     ] {
-        assert_eq!(said(id, version, cuda), 0, "{id} {version}, CUDA {cuda}");
+        assert_eq!(warned(id, version, cuda), 0, "{id} {version}, CUDA {cuda}");
     }
     assert_eq!(
         (
-            said("debian", "11", "11.4"),
-            said("debian", "12", "11.8"),
-            said("ubuntu", "24.04", "11.8")
+            warned("debian", "11", "11.4"),
+            warned("debian", "12", "11.8"),
+            warned("ubuntu", "24.04", "11.8")
         ),
         (1, 1, 1)
     );
@@ -1354,38 +1356,38 @@ fn gpus_that_no_driver_serves_are_left_out_where_others_are() {
     };
     // GeForce 6600 LE is of branch 304, which is no more in the database than 96.43 of GeForce2 Go.
     for (id, branch) in [("00f4", "304"), ("0112", "96.43")] {
-        let said = ask(&[id], &[]);
+        let answer = ask(&[id], &[]);
         let wanted = format!("needs a driver of branch {branch}, which supports no current kernel");
         assert!(
-            said.contains(&wanted) && said.contains("keep the GPU on nouveau"),
-            "{said}"
+            answer.contains(&wanted) && answer.contains("keep the GPU on nouveau"),
+            "{answer}"
         );
         assert!(
-            !said.contains("--leave-out") && !said.contains("615."),
-            "{said}"
+            !answer.contains("--leave-out") && !answer.contains("615."),
+            "{answer}"
         );
-        let said = ask(&[id, "2235", id], &[]);
+        let answer = ask(&[id, "2235", id], &[]);
         assert!(
-            said.contains("--leave-out 0000:01:00.0,0000:21:00.0  # fits: driver "),
-            "{said}"
+            answer.contains("--leave-out 0000:01:00.0,0000:21:00.0  # fits: driver "),
+            "{answer}"
         );
     }
     // GB10, which no x86_64 machine has: with what fits the other one, where what was asked for
     // does not.
-    let said = ask(&["2e12", "2235"], &["--cuda", "12.8"]);
+    let answer = ask(&["2e12", "2235"], &["--cuda", "12.8"]);
     assert!(
-        said.contains("exists only in machines with aarch64 processors")
-            && !said.contains("toolkit"),
-        "{said}"
+        answer.contains("exists only in machines with aarch64 processors")
+            && !answer.contains("toolkit"),
+        "{answer}"
     );
     assert!(
-        said.contains("--cuda 12.8") && said.contains("--leave-out 0000:01:00.0  # fits:"),
-        "{said}"
+        answer.contains("--cuda 12.8") && answer.contains("--leave-out 0000:01:00.0  # fits:"),
+        "{answer}"
     );
-    let said = ask(&["2e12", "2235"], &["--cuda", "8.0"]);
+    let answer = ask(&["2e12", "2235"], &["--cuda", "8.0"]);
     assert!(
-        said.contains("--leave-out 0000:01:00.0  # fits:") && !said.contains("--cuda 8"),
-        "{said}"
+        answer.contains("--leave-out 0000:01:00.0  # fits:") && !answer.contains("--cuda 8"),
+        "{answer}"
     );
     assert!(!ask(&["2e12"], &[]).contains("--leave-out"));
 }

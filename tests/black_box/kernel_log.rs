@@ -98,7 +98,7 @@ fn the_kernels_messages_are_found_where_they_are() {
             "",
         ),
     ];
-    for (files, status, cause, said) in cases {
+    for (files, status, cause, note) in cases {
         let tree = host();
         files
             .iter()
@@ -110,7 +110,7 @@ fn the_kernels_messages_are_found_where_they_are() {
             "{files:?}: {is}: {why}"
         );
         let notes = ran.json()["host"]["unreadable"].to_string();
-        assert!(notes.contains(said), "{files:?}: {notes}");
+        assert!(notes.contains(note), "{files:?}: {notes}");
     }
 }
 

@@ -104,7 +104,7 @@ impl Bench {
             .args(words)
             .env("GPUSETUP_KEY_LIST", self.first().trim_end())
             .env_remove("GPUSETUP_KEY");
-        said(command.env("GPUSETUP_DATABASE_STORE", self.path("store")))
+        code_and_output(command.env("GPUSETUP_DATABASE_STORE", self.path("store")))
     }
 
     fn update(&self) -> (i32, String) {
@@ -170,28 +170,28 @@ impl Bench {
             .args(["--dry-run", "--prefix", "/opt/gpusetup"])
             .args(words)
             .env_clear();
-        said(command.env("PATH", &bin).env("GPUSETUP_MIRROR", from))
+        code_and_output(command.env("PATH", &bin).env("GPUSETUP_MIRROR", from))
     }
 
     /// That all three accept or refuse what is on the mirror, and with these words.
     fn all(&self, code: i32, words: &str) {
         let mut every = vec![("db update", self.update()), ("self verify", self.verify())];
-        every.extend(self.install().map(|said| ("install.sh", said)));
-        for (what, (is, said)) in every {
+        every.extend(self.install().map(|output| ("install.sh", output)));
+        for (what, (is, output)) in every {
             let expected = if what == "install.sh" {
                 i32::from(code != 0)
             } else {
                 code
             };
             assert!(
-                is == expected && said.contains(words),
-                "{what}: {is} {said}"
+                is == expected && output.contains(words),
+                "{what}: {is} {output}"
             );
         }
     }
 }
 
-fn said(command: &mut Command) -> (i32, String) {
+fn code_and_output(command: &mut Command) -> (i32, String) {
     let out = command.output().expect("it runs");
     (
         out.status.code().expect("it ends"),
@@ -309,8 +309,8 @@ fn whoever_skipped_lists_follows_them_and_nobody_else_makes_any() {
     bench.all(0, "");
     // Damage is told with what helps.
     fs::write(bench.path("store/release-keys"), "nothing\n").expect("written");
-    let (code, said) = bench.update();
-    assert!(code == 10 && said.contains("sudo rm "), "{said}");
+    let (code, output) = bench.update();
+    assert!(code == 10 && output.contains("sudo rm "), "{output}");
 }
 
 #[test]
@@ -365,22 +365,23 @@ fn nothing_larger_than_its_kind_is_kept() {
     bench.publish(&[bench.first(), "#".repeat(64 << 10)]);
     bench.all(10, "");
     let names_it =
-        |said: &str| said.contains("release-keys of ") && said.contains("larger than 64 KiB");
+        |output: &str| output.contains("release-keys of ") && output.contains("larger than 64 KiB");
     assert!(
-        bench.install().iter().all(|(_, said)| names_it(said)),
+        bench.install().iter().all(|(_, output)| names_it(output)),
         "{:?}",
         bench.install()
     );
     fs::remove_file(bench.path("mirror/release-keys")).expect("there");
     // An answer without a length, and without an end.
-    let (code, said) = bench.script(&["curl", "openssl"], "https://releases.example", &[]);
-    assert!(code == 0, "{said}");
+    let (code, output) = bench.script(&["curl", "openssl"], "https://releases.example", &[]);
+    assert!(code == 0, "{output}");
     let endless = "#!/bin/sh\nwhile [ \"$1\" != -o ]; do shift; done\nexec cat /dev/zero >\"$2\"\n";
     fs::write(bench.path("bin-curl-openssl/curl"), endless).expect("written");
-    let (code, said) = bench.script(&["curl", "openssl"], "https://releases.example", &[]);
+    let (code, output) = bench.script(&["curl", "openssl"], "https://releases.example", &[]);
     assert!(
-        code == 1 && said.contains("SHA256SUMS of https://releases.example is larger than 64 KiB"),
-        "{code} {said}"
+        code == 1
+            && output.contains("SHA256SUMS of https://releases.example is larger than 64 KiB"),
+        "{code} {output}"
     );
 }
 
@@ -426,21 +427,21 @@ fn a_signature_is_for_a_name_and_until_a_day() {
         mirror("database.tar.xz.minisig"),
     )
     .expect("copied");
-    let (code, said) = bench.update();
+    let (code, output) = bench.update();
     assert!(
-        code == 10 && said.contains("another name than database.tar.xz"),
-        "{said}"
+        code == 10 && output.contains("another name than database.tar.xz"),
+        "{output}"
     );
 
     bench.pack("2030.1.2");
     for day in ["2026-01-31", "soon", ""] {
         both("|file:NAME", &format!("|expires:{day}"));
-        let (code, said) = bench.update();
+        let (code, output) = bench.update();
         assert!(
             code == 10
-                && said.contains("the signature expired on")
-                && said.contains("--allow-older"),
-            "{said}"
+                && output.contains("the signature expired on")
+                && output.contains("--allow-older"),
+            "{output}"
         );
         assert!(bench.install().iter().all(|(code, _)| *code == 1), "{day}");
     }
@@ -479,26 +480,29 @@ fn a_signature_is_for_a_name_and_until_a_day() {
     );
     // What was installed while the signature was good is what was signed, and it is said that newer
     // releases are due.
-    let (code, said) = bench.verify();
+    let (code, output) = bench.verify();
     assert!(
         code == 0
-            && said.contains("\nIts last day, 2026-01-31, is over: ")
-            && said.contains("self update"),
-        "{said}"
+            && output.contains("\nIts last day, 2026-01-31, is over: ")
+            && output.contains("self update"),
+        "{output}"
     );
     let sums = mirror("SHA256SUMS").display().to_string();
-    let (code, said) = bench.gpusetup(&["self", "verify", "--json", &sums]);
+    let (code, output) = bench.gpusetup(&["self", "verify", "--json", &sums]);
     assert!(
-        code == 0 && said.contains("\"expired\": \"2026-01-31\""),
-        "{said}"
+        code == 0 && output.contains("\"expired\": \"2026-01-31\""),
+        "{output}"
     );
     // Whoever names a release may mean an old one.
     let from = mirror("").display().to_string();
-    let (code, said) = bench.script(&["openssl"], &from, &["--version", "0.1.0"]);
-    assert!(code == 0, "{said}");
+    let (code, output) = bench.script(&["openssl"], &from, &["--version", "0.1.0"]);
+    assert!(code == 0, "{output}");
     fs::remove_file(mirror("SHA256SUMS.minisig")).expect("there");
-    let (code, said) = bench.verify();
-    assert!(code == 10 && said.contains("it is not signed"), "{said}");
+    let (code, output) = bench.verify();
+    assert!(
+        code == 10 && output.contains("it is not signed"),
+        "{output}"
+    );
 }
 
 #[test]
@@ -508,44 +512,44 @@ fn the_install_script_installs_nothing_that_it_cannot_verify() {
     let folder = bench.path("mirror").display().to_string();
     let (https, http) = ("https://releases.example", "http://releases.example");
     for from in [&folder, http, https] {
-        let (code, said) = bench.script(&["curl"], from, &[]);
+        let (code, output) = bench.script(&["curl"], from, &[]);
         let offered = from == https;
         assert!(
             code == 1
-                && said.contains("neither minisign nor OpenSSL 3")
-                && said.contains("\n  try: "),
-            "{said}"
+                && output.contains("neither minisign nor OpenSSL 3")
+                && output.contains("\n  try: "),
+            "{output}"
         );
-        assert_eq!(said.contains("--skip-signature"), offered, "{said}");
-        let (code, said) = bench.script(&["curl"], from, &["--skip-signature"]);
+        assert_eq!(output.contains("--skip-signature"), offered, "{output}");
+        let (code, output) = bench.script(&["curl"], from, &["--skip-signature"]);
         assert!(
             code == i32::from(!offered)
-                && said.contains(if offered {
+                && output.contains(if offered {
                     "warning: "
                 } else {
                     "for https:// only"
                 }),
-            "{said}"
+            "{output}"
         );
     }
     // What can be verified is, whoever asks not to.
     for verifier in ["minisign", "openssl"] {
         for from in [http, https] {
-            let (code, said) = bench.script(&["curl", verifier], from, &[]);
-            assert!(code == 0 && !said.contains("warning"), "{said}");
+            let (code, output) = bench.script(&["curl", verifier], from, &[]);
+            assert!(code == 0 && !output.contains("warning"), "{output}");
         }
     }
     bench.sign("SHA256SUMS", &["a", "d"]);
     for verifier in ["minisign", "openssl"] {
-        let (code, said) = bench.script(&["curl", verifier], https, &["--skip-signature"]);
+        let (code, output) = bench.script(&["curl", verifier], https, &["--skip-signature"]);
         assert!(
-            code == 1 && said.contains("has 1 signatures by release keys, and needs 2"),
-            "{said}"
+            code == 1 && output.contains("has 1 signatures by release keys, and needs 2"),
+            "{output}"
         );
     }
     // Without curl, wget may be sent on to http.
-    let (code, said) = bench.script(&[], https, &["--skip-signature"]);
-    assert!(code == 1, "{said}");
+    let (code, output) = bench.script(&[], https, &["--skip-signature"]);
+    assert!(code == 1, "{output}");
 }
 
 #[test]
@@ -627,10 +631,10 @@ fn no_login_is_in_what_is_said() {
         &["bundle", "verify", "https://me:SESAME S3CRET@x.example/d"],
     ] {
         for words in [words.to_vec(), [words, &["--json"]].concat()] {
-            let (code, said) = bench.gpusetup(&words);
+            let (code, output) = bench.gpusetup(&words);
             assert!(
-                code != 0 && !said.contains("SESAME") && !said.contains("S3CRET"),
-                "{words:?}: {said}"
+                code != 0 && !output.contains("SESAME") && !output.contains("S3CRET"),
+                "{words:?}: {output}"
             );
         }
     }
@@ -640,10 +644,10 @@ fn no_login_is_in_what_is_said() {
         "etc/apt/sources.list",
         "deb https://me:S3CRET@mirror.example/debian bookworm main\n",
     );
-    let said = tree.run(&["facts", "--json"]).out;
+    let output = tree.run(&["facts", "--json"]).out;
     assert!(
-        said.contains("https://mirror.example/debian") && !said.contains("S3CRET"),
-        "{said}"
+        output.contains("https://mirror.example/debian") && !output.contains("S3CRET"),
+        "{output}"
     );
     for from in [
         "https://me:SESAME/S3CRET@127.0.0.1:1/d",
@@ -657,10 +661,10 @@ fn no_login_is_in_what_is_said() {
         "https://me:{S3CRET@127.0.0.1:1",
     ] {
         for client in ["wget", "curl"] {
-            let (code, said) = bench.script(&["openssl", client], from, &[]);
+            let (code, output) = bench.script(&["openssl", client], from, &[]);
             assert!(
-                code == 1 && !said.contains("SESAME") && !said.contains("S3CRET"),
-                "{from}: {said}"
+                code == 1 && !output.contains("SESAME") && !output.contains("S3CRET"),
+                "{from}: {output}"
             );
         }
     }

@@ -147,10 +147,10 @@ fn large_files_in_every_folder_of_a_tree_cost_nothing_and_are_named() {
             .any(|one| one.to_string().contains("larger than 1 MiB")),
         "{unread:#?}"
     );
-    let said = on(&tree, &["plan"]).err;
+    let stderr = on(&tree, &["plan"]).err;
     assert!(
-        said.contains("not read: /") && said.contains("many more files"),
-        "{said}"
+        stderr.contains("not read: /") && stderr.contains("many more files"),
+        "{stderr}"
     );
 }
 
@@ -191,10 +191,12 @@ fn what_was_not_read_is_said_by_doctor_and_plan() {
         code == 20 && found.contains("\"fail\"") && found.contains("only a part of the host"),
         "{code} {found}"
     );
-    let (code, _, said) = known(&["plan"]);
+    let (code, _, stderr) = known(&["plan"]);
     assert!(
-        code == 5 && said.contains("only a part of the host was read") && said.contains("ls -lS "),
-        "{code} {said}"
+        code == 5
+            && stderr.contains("only a part of the host was read")
+            && stderr.contains("ls -lS "),
+        "{code} {stderr}"
     );
 }
 
@@ -251,14 +253,14 @@ fn files_that_are_small_alone_have_a_limit_together() {
     let text = "options nvidia a=1\n".repeat((1 << 20) / 19);
     (0..30).for_each(|n| tree.write(&format!("etc/modprobe.d/{n}.conf"), &text));
     LOOKS.iter().for_each(|look| drop(on(&tree, look)));
-    let said = on(&tree, &["facts", "--json"]).json()["unreadable"].to_string();
+    let unread = on(&tree, &["facts", "--json"]).json()["unreadable"].to_string();
     assert!(
-        said.contains("16 MiB, the limit") && said.contains("10000 settings"),
-        "{said}"
+        unread.contains("16 MiB, the limit") && unread.contains("10000 settings"),
+        "{unread}"
     );
     assert!(
-        said.contains("\"limit\":\"whole\"") && said.contains("\"limit\":\"file\""),
-        "{said}"
+        unread.contains("\"limit\":\"whole\"") && unread.contains("\"limit\":\"file\""),
+        "{unread}"
     );
 }
 
@@ -711,10 +713,10 @@ fn names_of_sections_are_not_kept() {
     kernels(&tree, 10);
     write(&tree, "opt/modules/nvidia.ko", &file);
     write(&tree, "usr/lib/x86_64-linux-gnu/libc.so.6", &file);
-    let said = on(&tree, &["facts", "--json"]).json()["unreadable"].to_string();
+    let unread = on(&tree, &["facts", "--json"]).json()["unreadable"].to_string();
     assert!(
-        said.contains("nvidia.ko names no version") && said.contains("has no version banner"),
-        "{said}"
+        unread.contains("nvidia.ko names no version") && unread.contains("has no version banner"),
+        "{unread}"
     );
 }
 
@@ -749,10 +751,10 @@ fn what_is_unpacked_and_summed_has_one_budget() {
     ["peermem", "drm"]
         .iter()
         .for_each(|name| write(&tree, &format!("opt/modules/nvidia-{name}.ko.xz"), &module));
-    let said = unreadable(&tree, 700);
+    let unread = unreadable(&tree, 700);
     assert!(
-        said.contains(ENOUGH) && said.contains("\"limit\":\"file\""),
-        "{said}"
+        unread.contains(ENOUGH) && unread.contains("\"limit\":\"file\""),
+        "{unread}"
     );
     // Sparse files, which are too small to be refused for that.
     let tree = host();
@@ -765,10 +767,10 @@ fn what_is_unpacked_and_summed_has_one_budget() {
             .and_then(|file| file.set_len(64 << 20))
             .expect("a sparse file");
     }
-    let said = unreadable(&tree, 700);
+    let unread = unreadable(&tree, 700);
     assert!(
-        said.contains(ENOUGH) && said.contains("libcudnn_graph.so.9."),
-        "{said}"
+        unread.contains(ENOUGH) && unread.contains("libcudnn_graph.so.9."),
+        "{unread}"
     );
 }
 
@@ -832,12 +834,12 @@ fn images_of_many_kernels_have_one_budget() {
             .and_then(|()| fs::copy(tree.path().join("opt/image"), path))
             .expect("copied");
     }
-    let said = working(&tree, &["doctor", "--json"], 700);
+    let ran = working(&tree, &["doctor", "--json"], 700);
     // The newest is the first that is read.
     assert!(
-        said.err.contains(ENOUGH) && !said.err.contains("initrd.img-6.1.0-41-amd64"),
+        ran.err.contains(ENOUGH) && !ran.err.contains("initrd.img-6.1.0-41-amd64"),
         "{}",
-        said.err
+        ran.err
     );
 }
 
@@ -860,10 +862,10 @@ fn names_in_images_are_few_and_short() {
             .and_then(|()| fs::copy(tree.path().join("opt/image"), path))
             .expect("copied");
     }
-    let (said, _) = unread(&tree);
+    let (warnings, _) = unread(&tree);
     assert!(
-        said.contains("only its first 8 modules are named"),
-        "{said}"
+        warnings.contains("only its first 8 modules are named"),
+        "{warnings}"
     );
     let report = tree.path().join("report");
     on(
@@ -892,12 +894,12 @@ fn paths_behind_long_links_are_work() {
     kernels(&tree, 200);
     fs::rename(tree.path().join("lib"), tree.path().join("own")).expect("moved");
     behind_links(&tree, "lib", "own");
-    let (said, _) = unread(&tree);
+    let (warnings, _) = unread(&tree);
     assert!(
-        said.contains("\"fail\"") && said.contains("only a part of the host was read"),
-        "{said}"
+        warnings.contains("\"fail\"") && warnings.contains("only a part of the host was read"),
+        "{warnings}"
     );
-    assert!(said.contains(ENOUGH), "{said}");
+    assert!(warnings.contains(ENOUGH), "{warnings}");
     let plan = working(&tree, &["plan", "--profile", "driver"], 500);
     assert!(
         plan.code != 0 && plan.err.contains(ENOUGH),
@@ -1018,8 +1020,8 @@ fn large_homes_and_many_people_are_no_finding() {
         &format!("ann:x:{user}:1::/home/ann:/bin/sh\n{people}"),
     );
     tree.write("home/ann/.bashrc", &"#\n".repeat(150 << 10));
-    let (said, error) = unread(&tree);
-    assert!(said.contains("\"pass\""), "{said}");
+    let (warnings, error) = unread(&tree);
+    assert!(warnings.contains("\"pass\""), "{warnings}");
     assert!(
         error.contains("not read: /etc/passwd") && error.contains("nor 1 more file"),
         "{error}"

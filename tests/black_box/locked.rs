@@ -383,9 +383,9 @@ fn user_data_has_the_lock_file() {
         "--format",
         "cloud-init",
     ];
-    let said = run(&[&CONTAINERS[..], &ask].concat());
-    assert_eq!(said.code, 0, "{}", said.err);
-    let user_data: Value = serde_yaml::from_str(&said.out).expect("YAML");
+    let ran = run(&[&CONTAINERS[..], &ask].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let user_data: Value = serde_yaml::from_str(&ran.out).expect("YAML");
     let files = &user_data["write_files"];
     let (config, lock) = (
         files[0]["content"].as_str().expect("a text"),
@@ -470,13 +470,13 @@ fn what_differs_from_a_lock_file_of_containers_is_said() {
             .expect("an object")
             .remove("containers");
     });
-    let said = containers_with(&for_containers(None), &other, &[]);
+    let ran = containers_with(&for_containers(None), &other, &[]);
     assert!(
-        said.code == 0 && said.err.contains("docker.io"),
+        ran.code == 0 && ran.err.contains("docker.io"),
         "lock files of older versions are read: {}",
-        said.err
+        ran.err
     );
-    assert!(said.err.contains("not in the lock file: "), "{}", said.err);
+    assert!(ran.err.contains("not in the lock file: "), "{}", ran.err);
 }
 
 #[test]

@@ -641,14 +641,14 @@ fn a_jetson_gets_what_its_jetpack_allows() {
     // With this one they are for two boards, and each command plans.
     let unknown = jetson("", "39.2.0", "24.04");
     let refused = unknown.run(&["plan", "--json", "--cuda", "12.9"]);
-    let told: Value = serde_json::from_str(&refused.out).expect("an object");
-    let commands: Vec<_> = told["try"]
+    let error: Value = serde_json::from_str(&refused.out).expect("an object");
+    let commands: Vec<_> = error["try"]
         .as_array()
         .expect("commands")
         .iter()
         .filter_map(Value::as_str)
         .collect();
-    assert_eq!(commands.len(), 2, "{told:#}");
+    assert_eq!(commands.len(), 2, "{error:#}");
     for command in commands {
         let words: Vec<_> = command.split(' ').skip(1).collect();
         let planned = run(&words);
@@ -1090,7 +1090,7 @@ fn grace_is_told_who_counts_its_memory() {
     let tree = Tree::ubuntu_24_04()
         .arch(183)
         .gpu("0009:01:00.0", "2342", None);
-    let said = |arguments: &[&str]| {
+    let warned = |arguments: &[&str]| {
         let plan = tree
             .run(&[&["plan", "--json", "--profile", "driver"], arguments].concat())
             .json();
@@ -1100,12 +1100,12 @@ fn grace_is_told_who_counts_its_memory() {
     let command =
         format!("sudo gpusetup apply --driver 580 --profile driver --module-option {option}");
     assert!(
-        tree.typed_in_it(&said(&["--driver", "580"])[0])
+        tree.typed_in_it(&warned(&["--driver", "580"])[0])
             .ends_with(&command),
         "the request stays"
     );
     assert_eq!(
-        said(&["--driver", "580", "--module-option", option]),
+        warned(&["--driver", "580", "--module-option", option]),
         [""; 0]
     );
     let spark = Tree::ubuntu_24_04()

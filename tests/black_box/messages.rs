@@ -155,12 +155,12 @@ fn a_log_need_not_be_utf_8() {
     let tree = Tree::debian_12();
     let file = tree.path().join("log.txt");
     std::fs::write(&file, b"\xff\xfe CUDA_ERROR_NO_DEVICE \xe2\x28\n").expect("written");
-    let said = tree.run(&["explain", &file.to_string_lossy()]);
+    let ran = tree.run(&["explain", &file.to_string_lossy()]);
     assert!(
-        said.code == 0 && said.out.contains("CUDA error 100"),
+        ran.code == 0 && ran.out.contains("CUDA error 100"),
         "{}{}",
-        said.out,
-        said.err
+        ran.out,
+        ran.err
     );
 }
 

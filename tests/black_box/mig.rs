@@ -497,18 +497,18 @@ fn a_file_that_is_wrong_is_refused_with_the_place() {
         ),
         (&deep, "line"),
     ] {
-        let told = refused(text, &[]);
-        assert!(told.contains(part), "{part}\n{told}");
+        let refusal = refused(text, &[]);
+        assert!(refusal.contains(part), "{part}\n{refusal}");
     }
     let two = "version: v1\nmig-configs:\n  a: [{devices: all, mig-enabled: false}]\n  b: [{devices: all, mig-enabled: false}]\n";
-    let told = refused(two, &[]);
+    let refusal = refused(two, &[]);
     assert!(
-        told.contains("the name of a configuration is needed; the file has: a, b"),
-        "{told}"
+        refusal.contains("the name of a configuration is needed; the file has: a, b"),
+        "{refusal}"
     );
     assert!(
-        told.contains(&format!("try: gpusetup mig plan --gpu {A100} --file")),
-        "{told}"
+        refusal.contains(&format!("try: gpusetup mig plan --gpu {A100} --file")),
+        "{refusal}"
     );
     assert!(refused(two, &["--name", "c"]).contains("no configuration is called \"c\""));
     let twice = of(
@@ -540,8 +540,13 @@ impl Host {
     /// Runs a command that is killed.
     pub fn killed(&self, arguments: &[&str]) {
         let output = self.command(arguments).output().expect("gpusetup runs");
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.signal(), Some(9), "{}: {told}", output.status);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            output.status.signal(),
+            Some(9),
+            "{}: {stderr}",
+            output.status
+        );
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

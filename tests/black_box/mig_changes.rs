@@ -121,10 +121,10 @@ fn what_a_driver_says_does_not_reach_the_terminal_as_it_is() {
         host.run(&["mig", "list"]),
         host.run(&["mig", "apply", "--yes", "8x1g.5gb"]),
     ] {
-        let told = ran.out + &ran.err;
+        let output = ran.out + &ran.err;
         assert!(
-            told.contains("A100") && !told.contains(['\u{1b}', '\u{202e}']),
-            "{told:?}"
+            output.contains("A100") && !output.contains(['\u{1b}', '\u{202e}']),
+            "{output:?}"
         );
     }
 }
@@ -295,9 +295,9 @@ fn a_boot_runs_only_a_program_that_root_alone_can_replace() {
     host.applied(&["7x1g.5gb", "--at-boot"]);
     assert!(text(&host, UNIT).contains("ExecStart=/usr/local/bin/gpusetup mig restore\n"));
     // A layout for now only is not that of the next boot.
-    let told = host.applied(&["2x3g.20gb", "--device", "0"]);
+    let output = host.applied(&["2x3g.20gb", "--device", "0"]);
     assert!(
-        told.contains("boots restore the layouts of /etc/gpusetup/mig.yaml"),
-        "{told}"
+        output.contains("boots restore the layouts of /etc/gpusetup/mig.yaml"),
+        "{output}"
     );
 }

@@ -84,15 +84,15 @@ fn the_config_file_partitions_all_gpus_and_has_boots_restore_that() {
         "0.mig=1 1 0\n1.mig=1 1 0\n",
     )
     .expect("written");
-    let told = doctor()
+    let output = doctor()
         .out
         .split_whitespace()
         .collect::<Vec<_>>()
         .join(" ");
     let cause = format!("have the MIG layout none, and boots restore {LAYOUT}");
     assert!(
-        told.contains(&cause) && told.contains("sudo gpusetup mig restore"),
-        "{told}"
+        output.contains(&cause) && output.contains("sudo gpusetup mig restore"),
+        "{output}"
     );
     let restored = host.run(&["mig", "restore"]);
     assert_eq!(restored.code, 0, "{}{}", restored.out, restored.err);
@@ -175,7 +175,7 @@ fn services_that_use_the_gpus_are_stopped_only_if_that_is_permitted() {
             .expect("a list")
             .iter()
             .filter(|act| act["op"] == "run");
-        let said = |act: &Value| {
+        let argv = |act: &Value| {
             let words = act["argv"]
                 .as_array()
                 .expect("a list")
@@ -186,7 +186,7 @@ fn services_that_use_the_gpus_are_stopped_only_if_that_is_permitted() {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
-        all.map(said).collect()
+        all.map(argv).collect()
     };
     let stopped = [
         "stop nvidia-dcgm.service",
@@ -294,12 +294,12 @@ fn a_script_stops_where_boots_would_lack_gpusetup() {
     assert!(stops("/bin/sh").status.success(), "{check}");
     let lacking = stops("/nowhere/gpusetup");
     assert_eq!(lacking.status.code(), Some(2), "{check}");
-    let said = String::from_utf8_lossy(&lacking.stderr);
+    let stderr = String::from_utf8_lossy(&lacking.stderr);
     assert!(
-        said.starts_with(
+        stderr.starts_with(
             "/usr/bin/gpusetup is missing, and boots restore the MIG instances with it"
         ),
-        "{said}"
+        "{stderr}"
     );
     let without = host
         .run(&["plan", "--profile", "driver", "--format", "sh"])

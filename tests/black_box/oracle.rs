@@ -182,7 +182,7 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
     };
     if !request.cuda.is_wanted() {
         return drivers.first().map(|driver| Answer {
-            driver: told(driver),
+            driver: as_selected(driver),
             cuda: None,
             add_ons: BTreeMap::new(),
         });
@@ -236,7 +236,7 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
                 continue;
             }
             return Some(Answer {
-                driver: told(driver),
+                driver: as_selected(driver),
                 cuda: Some(toolkit.version.to_string()),
                 add_ons,
             });
@@ -245,7 +245,7 @@ fn solve(db: &Database, facts: &Facts, request: &Request) -> Option<Answer> {
     None
 }
 
-fn told(driver: &Option<Driver>) -> Option<(String, ModuleFlavour, Method)> {
+fn as_selected(driver: &Option<Driver>) -> Option<(String, ModuleFlavour, Method)> {
     driver
         .as_ref()
         .map(|d| (d.version.to_string(), d.modules, d.method))
@@ -515,7 +515,7 @@ fn drivers<'a>(
         if of_lines && !has_modules_of_its_kernel(distribution, facts, offer) {
             continue;
         }
-        let told: Option<DriverVersion> = match &facts.offered {
+        let found_version: Option<DriverVersion> = match &facts.offered {
             offered if signed => {
                 let boots = facts
                     .kernel()
@@ -546,7 +546,7 @@ fn drivers<'a>(
             }
         };
         // gpusetup adds NVIDIA's where it has the machine, and then its lists are yet to come.
-        let to_be_added = told.is_none()
+        let to_be_added = found_version.is_none()
             && !enabled
             && db
                 .package_repositories
@@ -557,10 +557,10 @@ fn drivers<'a>(
                 // What may need a repository that the host lacks is taken only where it is asked
                 // for.
                 .any(|r| request.method == Method::Repository || r.needs.is_none());
-        let told = if to_be_added && !signed {
+        let found_version = if to_be_added && !signed {
             offer.version.or(newest)
         } else {
-            told
+            found_version
         };
         let method = if to_be_added || signed && !enabled {
             Method::Repository
@@ -575,12 +575,12 @@ fn drivers<'a>(
             _ if !rack && !has_switches(db, facts) => true,
             (None, _) => false,
             (Some(name), Some(all)) if offer.module_stream.is_none() && !to_be_added && !signed => {
-                all.get(name).and_then(|v| without_epoch(v)) == told.map(|v| v.to_string())
+                all.get(name).and_then(|v| without_epoch(v)) == found_version.map(|v| v.to_string())
             }
             (Some(_), _) => true,
         };
-        let told = told.filter(|_| managed);
-        if let Some(version) = told.filter(|_| offer.archs.iter().any(|a| a == arch)) {
+        let found_version = found_version.filter(|_| managed);
+        if let Some(version) = found_version.filter(|_| offer.archs.iter().any(|a| a == arch)) {
             let misplaced = facts.desktop.is_some()
                 && offer
                     .desktop_packages
@@ -968,12 +968,12 @@ fn has_compiler(db: &Database, facts: &Facts, c: &CudaRelease) -> bool {
         return true;
     }
     let takes = |major: u16| major <= most && c.gcc_min.is_none_or(|least| major >= least);
-    let beside =
+    let has_version =
         |gcc: &std::path::Path| gcc.to_str().is_some_and(|p| p.starts_with("/usr/bin/gcc-"));
     if facts
         .compilers
         .iter()
-        .any(|g| beside(&g.gcc) && g.gxx.is_some() && takes(g.major))
+        .any(|g| has_version(&g.gcc) && g.gxx.is_some() && takes(g.major))
     {
         return true;
     }

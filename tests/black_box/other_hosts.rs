@@ -245,14 +245,14 @@ fn plans_for_new_installations_are_not_for_every_host() {
     stock("ubuntu-24.04", "10de:20b2");
     let tree = Tree::ubuntu_24_04();
     let ran = apply(&tree, &file);
-    let said = ran.err.replace("\n       ", " ");
+    let stderr = ran.err.replace("\n       ", " ");
     assert!(
-        ran.code == 5 && said.contains("made for a running host; this host is a tree (--root)"),
-        "{said}"
+        ran.code == 5 && stderr.contains("made for a running host; this host is a tree (--root)"),
+        "{stderr}"
     );
     assert!(
-        said.contains("because: it was made for "),
-        "everything that differs is named: {said}"
+        stderr.contains("because: it was made for "),
+        "everything that differs is named: {stderr}"
     );
 }
 
@@ -283,9 +283,11 @@ fn a_host_without_a_gpu_is_told_so_and_one_that_is_not_served_is_refused() {
         &["--gpu", "10de:20b2", "--cuda", "13.0.2"],
     );
     let ran = apply(&bare().gpu("0000:65:00.0", "1db1", None), &plan);
-    let said = ran.err.replace("\n       ", " ");
+    let stderr = ran.err.replace("\n       ", " ");
     assert!(
-        ran.code == 5 && said.contains("this host has Tesla V100") && said.contains("CUDA 13.0.2"),
-        "{said}"
+        ran.code == 5
+            && stderr.contains("this host has Tesla V100")
+            && stderr.contains("CUDA 13.0.2"),
+        "{stderr}"
     );
 }

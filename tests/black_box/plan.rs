@@ -892,14 +892,14 @@ fn what_would_break_a_host_is_refused_before_anything_is_done() {
         // What follows is for boards that this is none of.
         let words = remedy.split("; ").next().unwrap_or_default();
         // The database does not know this image-based system, so it knows no tools of it.
-        let said = if check == "GS908" {
+        let sentence = if check == "GS908" {
             "no way to a driver is known for this system"
         } else {
             words
         };
         assert!(
-            refused.err.contains(said),
-            "{check}: {said}: {}",
+            refused.err.contains(sentence),
+            "{check}: {sentence}: {}",
             refused.err
         );
         assert!(
@@ -1041,12 +1041,12 @@ fn what_would_break_a_host_is_refused_before_anything_is_done() {
             &["plan", "--facts", "-", "--profile", "driver"],
             &mixed.to_string(),
         );
-        let told = refused
+        let is_explained = refused
             .err
             .contains("two drivers are installed over each other")
             && refused.err.contains("(GS401)");
         assert!(
-            refused.code == 5 && told && refused.err.contains(remedy),
+            refused.code == 5 && is_explained && refused.err.contains(remedy),
             "{}",
             refused.err
         );
@@ -1082,12 +1082,12 @@ fn a_kernel_newer_than_the_branch_was_seen_to_build_on_is_told() {
             "plan", "--facts", "-", "--json", "--method", "runfile", "--cuda", "11.4",
         ];
         let plan = run_with_input(&ask, &facts.to_string()).json();
-        let said = plan["warnings"]
+        let warning = plan["warnings"]
             .as_array()
             .expect("warnings")
             .iter()
             .any(|w| w["check"] == "GS103");
-        (text(&plan, "/selection/driver/branch").to_owned(), said)
+        (text(&plan, "/selection/driver/branch").to_owned(), warning)
     };
     assert_eq!(warned("6.1.0-26-amd64"), ("470".to_owned(), false));
     assert_eq!(warned("6.12.1-amd64"), ("470".to_owned(), true));
@@ -1204,25 +1204,25 @@ fn a_kernel_is_too_new_for_an_older_release_and_in_a_container() {
         facts["gpus"][0]["name"] = Value::Null;
         facts
     };
-    let told = |facts: &Value, ask: &[&str]| {
+    let warnings_for = |facts: &Value, ask: &[&str]| {
         let plan = run_with_input(
             &[&["plan", "--facts", "-", "--json"], ask].concat(),
             &facts.to_string(),
         )
         .json();
         let all = plan["warnings"].as_array().expect("warnings").clone();
-        let said = all
+        let warning = all
             .iter()
             .find(|w| w["check"] == "GS103")
             .map(|w| text(w, "/text").to_owned());
-        said.unwrap_or_default()
+        warning.unwrap_or_default()
     };
     let newer = facts(
         "20b0",
         serde_json::json!({"running": null, "next_boot": "7.2.0-1-amd64", "installed": []}),
     );
     let by_runfile = |driver: &str, modules: &str| {
-        told(
+        warnings_for(
             &newer,
             &[
                 "--method",
@@ -1251,7 +1251,7 @@ fn a_kernel_is_too_new_for_an_older_release_and_in_a_container() {
         serde_json::json!({"running": "6.18.0-cloud", "next_boot": null, "installed": []}),
     );
     container["machine"]["kind"] = "container".into();
-    let said = told(
+    let warning = warnings_for(
         &container,
         &[
             "--profile",
@@ -1263,8 +1263,8 @@ fn a_kernel_is_too_new_for_an_older_release_and_in_a_container() {
         ],
     );
     assert!(
-        said.contains("kernel 6.18.0-cloud runs") && said.contains("6.9"),
-        "{said}"
+        warning.contains("kernel 6.18.0-cloud runs") && warning.contains("6.9"),
+        "{warning}"
     );
 }
 

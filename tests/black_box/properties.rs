@@ -153,7 +153,7 @@ fn every_newer_candidate_is_rejected_with_a_rule() {
         let Ok(answer) = resolve(&database, &facts, &request) else {
             continue;
         };
-        let told: std::collections::BTreeSet<_> = answer
+        let subjects: std::collections::BTreeSet<_> = answer
             .rejected
             .iter()
             .map(|r| r.candidate.as_str())
@@ -176,7 +176,7 @@ fn every_newer_candidate_is_rejected_with_a_rule() {
             for branch in branches {
                 let name = format!("driver {branch}.");
                 assert!(
-                    told.iter().any(|t| t.starts_with(&name)),
+                    subjects.iter().any(|t| t.starts_with(&name)),
                     "host {n}: no {name}x is spoken of"
                 );
             }
@@ -189,7 +189,7 @@ fn every_newer_candidate_is_rejected_with_a_rule() {
             {
                 let name = format!("cuda {}", newer.version);
                 assert!(
-                    told.contains(name.as_str()),
+                    subjects.contains(name.as_str()),
                     "host {n}: {name} is not spoken of"
                 );
             }
@@ -282,7 +282,7 @@ where
 #[test]
 fn a_cudnn_that_cannot_be_fetched_is_refused_for_that() {
     let database = embedded();
-    let mut told = 0;
+    let mut refusals = 0;
     for archive in database
         .add_on_archives(AddOnId::CUDNN)
         .filter(|a| !a.artifact.is_verifiable())
@@ -348,12 +348,12 @@ fn a_cudnn_that_cannot_be_fetched_is_refused_for_that() {
                         !is_only || conflict.sentence.contains(missing),
                         "cuDNN {cudnn} on {arch}: {conflict}"
                     );
-                    told += 1;
+                    refusals += 1;
                 }
             }
         }
     }
-    assert!(told > 50, "{told} refusals");
+    assert!(refusals > 50, "{refusals} refusals");
 }
 
 /// The commands that a refusal suggests.

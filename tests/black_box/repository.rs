@@ -151,7 +151,7 @@ fn packages_come_before_it_and_the_runfile_after() {
         "https://developer.download.nvidia.com/compute/cuda/repos/rhel8/x86_64 cuda"
     ]));
     let path = file.path().to_str().expect("UTF-8");
-    let said = run(&[
+    let ran = run(&[
         "plan",
         "--facts",
         path,
@@ -161,27 +161,27 @@ fn packages_come_before_it_and_the_runfile_after() {
         "repository",
     ]);
     assert!(
-        said.code == 5 && said.err.contains("/rhel8/") && said.err.contains("/rhel9"),
+        ran.code == 5 && ran.err.contains("/rhel8/") && ran.err.contains("/rhel9"),
         "{}",
-        said.err
+        ran.err
     );
 }
 
 #[test]
 fn it_is_refused_where_there_is_none_or_another_vendors_driver() {
-    let said = run(&wish(&["--os", "ubuntu-24.04", "--method", "repository"]));
+    let ran = run(&wish(&["--os", "ubuntu-24.04", "--method", "repository"]));
     assert!(
-        said.code == 4
-            && said
+        ran.code == 4
+            && ran
                 .err
                 .contains("the database knows none with a driver for Ubuntu 24.04"),
         "{}",
-        said.err
+        ran.err
     );
     assert!(
-        !said.err.contains("driver 6"),
+        !ran.err.contains("driver 6"),
         "no driver in particular was asked for: {}",
-        said.err
+        ran.err
     );
     let plan = run(&wish(&["--os", "debian-12", "--json"])).json();
     let method = plan["reasons"]
@@ -195,24 +195,22 @@ fn it_is_refused_where_there_is_none_or_another_vendors_driver() {
             .contains("--method repository adds NVIDIA's"),
         "{method:?}"
     );
-    let said = run(&wish(&["--os", "debian-12", "--method", "packages"]));
+    let ran = run(&wish(&["--os", "debian-12", "--method", "packages"]));
     assert!(
-        said.code == 4 && said.err.contains("--method repository"),
+        ran.code == 4 && ran.err.contains("--method repository"),
         "{}",
-        said.err
+        ran.err
     );
     let tree = Tree::debian_12();
     tree.write(
         "var/lib/dpkg/status",
         "Package: libcuda1\nStatus: install ok installed\nArchitecture: amd64\nVersion: 535.261.03-1\n",
     );
-    let said = tree.run(&wish(&["--method", "repository", "--upgrade"]));
+    let ran = tree.run(&wish(&["--method", "repository", "--upgrade"]));
     assert!(
-        said.code == 5
-            && said.err.contains("GS402")
-            && said.err.contains("sudo gpusetup uninstall"),
+        ran.code == 5 && ran.err.contains("GS402") && ran.err.contains("sudo gpusetup uninstall"),
         "{}",
-        said.err
+        ran.err
     );
 }
 
@@ -340,7 +338,7 @@ fn a_runfile_driver_gets_fabric_manager_from_its_archive() {
         .find(|o| o["op"] == "packages")
         .expect("a transaction");
     assert_eq!(installed["install"], json!(["nvlsm"]));
-    let said = run(&[
+    let ran = run(&[
         "plan",
         "--gpu",
         "10de:2901x8",
@@ -349,9 +347,9 @@ fn a_runfile_driver_gets_fabric_manager_from_its_archive() {
         "--os",
         "azurelinux-3",
     ]);
-    assert_eq!(said.code, 5, "{}", said.err);
+    assert_eq!(ran.code, 5, "{}", ran.err);
     for part in ["GS801", "nvlsm", "error 802", "ubuntu2404"] {
-        assert!(said.err.contains(part), "{part}: {}", said.err);
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
 }
 
@@ -380,20 +378,20 @@ fn packages_without_their_fabric_manager_are_refused_by_its_name() {
         run_with_input(&[&common[..], more].concat(), &facts.to_string())
     };
     for driver in [&["--driver", "535"][..], &["--driver", "535.309.01"], &[]] {
-        let said = asked(&[&["--method", "packages"], driver].concat());
-        assert_eq!(said.code, 4, "{}", said.err);
+        let ran = asked(&[&["--method", "packages"], driver].concat());
+        assert_eq!(ran.code, 4, "{}", ran.err);
         let lacking =
             "need Fabric Manager of exactly the driver's version, but no enabled repository has it";
         assert!(
-            said.err.contains(lacking) && said.err.contains("driver 535.309.01"),
+            ran.err.contains(lacking) && ran.err.contains("driver 535.309.01"),
             "{}",
-            said.err
+            ran.err
         );
         assert!(
-            said.err
+            ran.err
                 .contains("try: gpusetup plan --facts - --profile driver  # fits: driver"),
             "{}",
-            said.err
+            ran.err
         );
     }
     // What is suggested has it.
@@ -490,9 +488,9 @@ fn the_hosts_of_a_domain_are_named_once_and_imex_starts() {
         "fe80::1",
         "::ffff:127.0.0.1",
     ] {
-        let said = rack(&["--imex-peers", wrong]);
-        assert_eq!(said.code, 2, "{wrong}");
-        assert!(said.err.contains("--imex-peers"), "{wrong}: {}", said.err);
+        let ran = rack(&["--imex-peers", wrong]);
+        assert_eq!(ran.code, 2, "{wrong}");
+        assert!(ran.err.contains("--imex-peers"), "{wrong}: {}", ran.err);
     }
     let other = plan("a100", "ubuntu-24.04", &orders[0]).json();
     assert!(!other["steps"].to_string().contains("imex"), "{other}");

@@ -223,8 +223,8 @@ fn a_config_file_with_every_key_is_planned() {
         .iter()
         .filter(|w| w["check"] == "GS521")
         .map(|w| w["text"].as_str().expect("a text"));
-    let said = "the GPU 0000:18:00.0 (NVIDIA A100-SXM4-40GB) does not support accounting, and is left as it is";
-    assert_eq!(texts.collect::<Vec<_>>(), [said]);
+    let expected = "the GPU 0000:18:00.0 (NVIDIA A100-SXM4-40GB) does not support accounting, and is left as it is";
+    assert_eq!(texts.collect::<Vec<_>>(), [expected]);
     let reboot = step(&plan, "reboot").expect("ECC needs it");
     let why = "error correction (ECC) of 2 GPUs changes when the host reboots";
     assert_eq!(reboot["why"], why);
@@ -381,9 +381,9 @@ fn a_plan_names_the_settings_that_boots_no_longer_make() {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    let said = "boots no longer set the power limit, error correction (ECC), which an earlier apply requested: add \
+    let expected = "boots no longer set the power limit, error correction (ECC), which an earlier apply requested: add \
                 --power-limit 300 --ecc off to keep that";
-    assert_eq!(warned(&["--persistence", "on"]), [said]);
+    assert_eq!(warned(&["--persistence", "on"]), [expected]);
     assert_eq!(warned(&["--power-limit", "250", "--ecc", "off"]), [""; 0]);
 }
 

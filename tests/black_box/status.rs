@@ -32,9 +32,9 @@ impl Bench {
 
     fn of(steps: Vec<Step>) -> Self {
         let tree = Tree::debian_12();
-        let said = tree.run(&["plan", "--profile", "toolkit", "--json"]);
+        let ran = tree.run(&["plan", "--profile", "toolkit", "--json"]);
         let mut plan: Plan =
-            serde_json::from_str(&said.out).unwrap_or_else(|e| panic!("{e}: {}", said.err));
+            serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}", ran.err));
         plan.steps = steps;
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::write(
@@ -170,9 +170,9 @@ fn the_journal_answers_when_the_result_is_lost() {
         "{}",
         status.out
     );
-    let told = bench.tree.run(&["status", "--json"]).json();
+    let shown = bench.tree.run(&["status", "--json"]).json();
     assert_eq!(
-        (&told["state"], &told["exit_code"]),
+        (&shown["state"], &shown["exit_code"]),
         (&"interrupted".into(), &137.into())
     );
 }
@@ -261,24 +261,28 @@ fn a_full_disk_is_rolled_back_without_making_room() {
             .arg(bench.folder.path().join("plan.json"))
             .arg(crate::common::program().get_program());
         let ran = Ran::of(command.output().expect("unshare runs"));
-        let said = format!("{kib} KiB: {}{}", ran.out, ran.err);
+        let stderr = format!("{kib} KiB: {}{}", ran.out, ran.err);
         let mut lines = ran.out.lines();
         let applied = lines.next().expect("apply ended").to_owned();
         let status = lines.next().unwrap_or_default();
         match applied.as_str() {
-            "apply 0" => assert!(status.contains("apply finished"), "{said}"),
+            "apply 0" => assert!(status.contains("apply finished"), "{stderr}"),
             // Refused before its first change, or stopped in the middle.
             "apply 5" | "apply 7" => {
                 assert!(
                     ["failed", "refused", "applied nothing"]
                         .iter()
                         .any(|word| status.contains(word)),
-                    "{said}"
+                    "{stderr}"
                 )
             }
-            _ => panic!("{said}"),
+            _ => panic!("{stderr}"),
         }
-        assert_eq!(lines.collect::<Vec<_>>(), ["rollback 0", "clean"], "{said}");
+        assert_eq!(
+            lines.collect::<Vec<_>>(),
+            ["rollback 0", "clean"],
+            "{stderr}"
+        );
         *ends.entry(applied).or_insert(0) += 1;
     }
     assert_eq!(
@@ -554,12 +558,12 @@ fn an_apply_is_not_resumed_on_another_host() {
     let own = fs::read_to_string(bench.tree.path().join("etc/os-release")).expect("there");
     bench.tree.write("etc/os-release", &own.replace("12", "13"));
     let refused = bench.tree.run(&["resume", "--yes"]);
-    let said = refused.err.replace("\n       ", " ");
+    let stderr = refused.err.replace("\n       ", " ");
     let sentence =
         "the interrupted apply was made for Debian 12 on x86_64; this host is Debian 13 on x86_64";
     assert!(
-        refused.code == 5 && said.contains(sentence) && said.contains("gpusetup rollback"),
-        "{said}"
+        refused.code == 5 && stderr.contains(sentence) && stderr.contains("gpusetup rollback"),
+        "{stderr}"
     );
     assert!(!bench.tree.path().join("etc/second").exists());
     let waited = bench.tree.run(&["status", "--wait", "--timeout", "1"]);

@@ -12,15 +12,15 @@ fn packages(plan: &Value) -> Vec<String> {
 
 #[test]
 fn a_new_installation_gets_everything_that_it_lacks() {
-    let said = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100x8", "--json"]);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let ran = run(&["plan", "--os", "ubuntu-24.04", "--gpu", "h100x8", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(
-        said.err
+        ran.err
             .contains("for a new installation of Ubuntu 24.04 LTS on x86_64: kernel 6.8.0-"),
         "{}",
-        said.err
+        ran.err
     );
-    let plan = said.json();
+    let plan = ran.json();
     let kernel = plan["host"]["kernels"]["next_boot"]
         .as_str()
         .expect("a kernel")
@@ -44,19 +44,19 @@ fn a_new_installation_gets_everything_that_it_lacks() {
 #[test]
 fn a_script_has_the_warnings_of_its_plan() {
     for format in ["sh", "cloud-init"] {
-        let said = run(&[
+        let ran = run(&[
             "plan", "--os", "rocky-9", "--gpu", "h100x8", "--format", format,
         ]);
         for check in ["GS411", "GS101"] {
             assert!(
-                said.out.contains(&format!("\n# {check}: ")),
+                ran.out.contains(&format!("\n# {check}: ")),
                 "{format}: {}",
-                said.out
+                ran.out
             );
             assert!(
-                said.err.contains(&format!("warning: {check}: ")),
+                ran.err.contains(&format!("warning: {check}: ")),
                 "{format}: {}",
-                said.err
+                ran.err
             );
         }
     }
@@ -64,13 +64,13 @@ fn a_script_has_the_warnings_of_its_plan() {
 
 #[test]
 fn a_kernel_of_another_minor_release_is_said_to_be_one() {
-    let told = |os: &str| run(&["plan", "--os", os, "--gpu", "h100"]).err;
+    let stderr = |os: &str| run(&["plan", "--os", os, "--gpu", "h100"]).err;
     assert!(
-        told("rhel-9.4").contains("(that of 9.6; no other is known)"),
+        stderr("rhel-9.4").contains("(that of 9.6; no other is known)"),
         "{}",
-        told("rhel-9.4")
+        stderr("rhel-9.4")
     );
-    assert!(!told("rhel-9.6").contains("that of") && !told("rhel-9").contains("that of"));
+    assert!(!stderr("rhel-9.6").contains("that of") && !stderr("rhel-9").contains("that of"));
 }
 
 #[test]
@@ -94,9 +94,9 @@ fn every_known_installation_is_planned_for() {
     for d in &embedded().distributions {
         for arch in d.stock.iter().flat_map(|stock| stock.kernels.keys()) {
             let os = format!("{}-{}:{arch}", d.id, d.version);
-            let said = run(&["plan", "--os", &os, "--gpu", "h100", "--json"]);
-            assert_eq!(said.code, 0, "{os}: {}", said.err);
-            let plan = said.json();
+            let ran = run(&["plan", "--os", &os, "--gpu", "h100", "--json"]);
+            assert_eq!(ran.code, 0, "{os}: {}", ran.err);
+            let plan = ran.json();
             assert_eq!(plan["host"]["os"]["name"], d.name, "{os}");
             assert!(
                 !plan["selection"]["driver"].is_null() && !plan["selection"]["cuda"].is_null(),
@@ -117,11 +117,11 @@ fn user_data_names_the_flags_that_it_lacks() {
         "--format",
         "cloud-init",
     ];
-    let said = run(&ask);
+    let ran = run(&ask);
     assert!(
-        said.err.contains("add --accept-eula\n") && said.err.contains("--binary-url URL"),
+        ran.err.contains("add --accept-eula\n") && ran.err.contains("--binary-url URL"),
         "{}",
-        said.err
+        ran.err
     );
     let sum = "0".repeat(64);
     let more = [
@@ -172,7 +172,7 @@ fn gpus_of_a_listing_may_be_there() {
 
 #[test]
 fn a_proof_is_for_that_system_and_so_is_the_way_out() {
-    let said = run(&[
+    let ran = run(&[
         "explain",
         "cuda",
         "13.0",
@@ -181,12 +181,12 @@ fn a_proof_is_for_that_system_and_so_is_the_way_out() {
         "--gpu",
         "v100",
     ]);
-    assert_eq!(said.code, 4, "{}", said.err);
+    assert_eq!(ran.code, 4, "{}", ran.err);
     assert!(
-        said.out
+        ran.out
             .contains("gpusetup plan --os ubuntu-22.04 --gpu v100 --cuda 12.9"),
         "{}",
-        said.out
+        ran.out
     );
     let refused = run(&[
         "plan",
@@ -249,9 +249,9 @@ fn what_is_missing_or_contradicts_itself_is_said() {
             "aarch64, x86_64",
         ),
     ] {
-        let said = run(wrong);
-        assert_eq!(said.code, 2, "{wrong:?}: {}", said.err);
-        assert!(said.err.contains(part), "{wrong:?}: {}", said.err);
+        let ran = run(wrong);
+        assert_eq!(ran.code, 2, "{wrong:?}: {}", ran.err);
+        assert!(ran.err.contains(part), "{wrong:?}: {}", ran.err);
     }
 }
 
@@ -320,13 +320,13 @@ fn a_gpu_of_other_machines_leads_to_such_a_machine() {
         ("rocky-9:arm64", "p4d.24xlarge", "x86_64"),
         ("ubuntu-24.04:amd64", "gb200", "aarch64"),
     ] {
-        let said = run(&["plan", "--os", os, "--gpu", gpu]);
+        let ran = run(&["plan", "--os", os, "--gpu", gpu]);
         let system = os.split(':').next().unwrap_or_default();
         let command = format!("gpusetup plan --os {system}:{right} --gpu {gpu}");
         assert!(
-            said.code == 4 && said.err.contains(&format!("try: {command}")),
+            ran.code == 4 && ran.err.contains(&format!("try: {command}")),
             "{}",
-            said.err
+            ran.err
         );
         let words: Vec<_> = command.split(' ').skip(1).collect();
         assert_eq!(run(&words).code, 0, "{command}");

@@ -200,10 +200,12 @@ fn a_shells_pipe_is_refused_with_what_helps() {
         .stdin(Stdio::null())
         .output()
         .expect("bash runs");
-    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(
-        out.status.code() == Some(2) && said.contains("a pipe") && said.contains("with - in place"),
-        "{said}"
+        out.status.code() == Some(2)
+            && stderr.contains("a pipe")
+            && stderr.contains("with - in place"),
+        "{stderr}"
     );
 }
 
@@ -298,11 +300,12 @@ fn a_reader_that_goes_away_and_a_full_disk_are_no_panic() {
             .stderr(Stdio::piped())
             .output()
             .expect("it runs");
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        assert_eq!(out.status.code(), Some(1), "{arguments:?}: {said}");
+        let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(1), "{arguments:?}: {stderr}");
         assert!(
-            said.starts_with("error: cannot write to standard output") && said.lines().count() == 1,
-            "{said}"
+            stderr.starts_with("error: cannot write to standard output")
+                && stderr.lines().count() == 1,
+            "{stderr}"
         );
         let mut child = program()
             .args(arguments)
@@ -404,15 +407,15 @@ fn no_text_of_facts_becomes_a_line_or_a_command() {
     assert_eq!(clean.code, 0, "{}", clean.err);
 
     // What people are told, and nothing is decided by.
-    let mut told = facts.clone();
+    let mut forged = facts.clone();
     for (place, more) in [
         ("/os/name", ""),
         ("/gpus/0/name", ""),
         ("/kernels/installed/0/compiler", "gcc-13 (X) 13.2.0 "),
     ] {
-        *told.pointer_mut(place).expect("there") = format!("{more}{EVIL}").into();
+        *forged.pointer_mut(place).expect("there") = format!("{more}{EVIL}").into();
     }
-    let script = plan(&told, "sh");
+    let script = plan(&forged, "sh");
     assert_eq!(script.code, 0, "{}", script.err);
     let commands = |script: &str| {
         script
@@ -423,7 +426,7 @@ fn no_text_of_facts_becomes_a_line_or_a_command() {
     };
     assert_eq!(commands(&script.out), commands(&clean.out));
     for format in ["sh", "text", "cloud-init", "json"] {
-        let ran = plan(&told, format);
+        let ran = plan(&forged, format);
         assert_eq!(
             (ran.code, has_controls(&(ran.out.clone() + &ran.err))),
             (0, None),
@@ -434,13 +437,13 @@ fn no_text_of_facts_becomes_a_line_or_a_command() {
     let page = tempfile::NamedTempFile::new().expect("a temporary file");
     let diagnosed = run_with_input(
         &["doctor", "--facts", "-", "-v", "--html", text(page.path())],
-        &told.to_string(),
+        &forged.to_string(),
     );
     let html = fs::read_to_string(page.path()).expect("written");
-    for said in [&diagnosed.out, &diagnosed.err, &html] {
+    for output in [&diagnosed.out, &diagnosed.err, &html] {
         assert!(
-            has_controls(said).is_none() && !said.lines().any(|l| l.starts_with(": >CANARY")),
-            "{said:?}"
+            has_controls(output).is_none() && !output.lines().any(|l| l.starts_with(": >CANARY")),
+            "{output:?}"
         );
     }
 
@@ -644,12 +647,12 @@ fn only_a_build_for_tests_hears_the_tests_hooks() {
             let is_hook = HOOKS
                 .iter()
                 .any(|hook| line.contains(&format!("\"{hook}\"")));
-            let behind = lines[n.saturating_sub(2)..n]
+            let is_gated = lines[n.saturating_sub(2)..n]
                 .iter()
                 .any(|l| l.contains("cfg(feature = \"test-hooks\")"));
             let asked = line.contains("hooks::told(") || line.contains("hooks::seconds(");
             assert!(
-                !is_hook || behind || asked,
+                !is_hook || is_gated || asked,
                 "{}:{}: {line}",
                 path.display(),
                 n + 1
@@ -1044,12 +1047,12 @@ fn a_signal_ends_the_waiting_for_standard_input() {
         began.elapsed()
     );
     drop(input);
-    let mut said = String::new();
+    let mut output = String::new();
     child
         .stderr
         .take()
         .expect("piped")
-        .read_to_string(&mut said)
+        .read_to_string(&mut output)
         .expect("text");
-    assert_eq!(status.code(), Some(143), "{said}");
+    assert_eq!(status.code(), Some(143), "{output}");
 }

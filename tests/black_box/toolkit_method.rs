@@ -164,12 +164,12 @@ fn what_packages_cannot_give_is_refused() {
         ),
         ("debian-12", &["--cuda", "12.3"], 4, "from CUDA 12.4 on"),
     ] {
-        let said = ask(os, more);
-        let words = said.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        let ran = ask(os, more);
+        let words = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            said.code == code && words.contains(says),
+            ran.code == code && words.contains(says),
             "{os} {more:?}: {} {words}",
-            said.code
+            ran.code
         );
     }
     // The key of a configuration file concerns only hosts that get a toolkit.

@@ -270,10 +270,10 @@ fn a_later_toolkit_leaves_the_first_and_says_which_is_the_default() {
         (&json!("11.8.0"), None)
     );
     let other = plan(&["--cuda", "12.4"]);
-    let said = default(&other).expect("a reason");
+    let reason = default(&other).expect("a reason");
     assert!(
-        said.contains("12.4 becomes the default") && said.contains("`gpusetup use cuda 11.8`"),
-        "{said}"
+        reason.contains("12.4 becomes the default") && reason.contains("`gpusetup use cuda 11.8`"),
+        "{reason}"
     );
     let removes = other["totals"]["remove"].as_u64();
     assert_eq!(
@@ -611,9 +611,9 @@ fn one_shell_and_module_files_change_nothing_of_the_host() {
         .args(["-ec", &script])
         .output()
         .expect("bash runs");
-    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let stdout = String::from_utf8_lossy(&ran.stdout).into_owned();
     assert_eq!(
-        said,
+        stdout,
         "/usr/local/cuda-12.4/bin:/usr/bin:/bin /usr/local/cuda-12.4 /usr/local/cuda-12.4/lib64\n"
     );
     let fish = tree.run(&["use", "cuda", "12.4", "--shell", "fish"]).out;

@@ -109,10 +109,10 @@ impl Bench {
             .env("GPUSETUP_DATABASE_STORE", self.path("store"))
             .output()
             .expect("it starts");
-        let said = [out.stdout, out.stderr].concat();
+        let stderr = [out.stdout, out.stderr].concat();
         (
             out.status.code().expect("an exit code"),
-            String::from_utf8(said).expect("text"),
+            String::from_utf8(stderr).expect("text"),
         )
     }
 
@@ -133,7 +133,7 @@ impl Bench {
 
     /// The version of the database that a plan is made with.
     fn in_use(&self) -> String {
-        let (code, said) = self.gpusetup(&[
+        let (code, output) = self.gpusetup(&[
             "plan",
             "--profile",
             "compute",
@@ -141,8 +141,8 @@ impl Bench {
             "10de:2330",
             "--json",
         ]);
-        assert_eq!(code, 0, "{said}");
-        let plan: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+        assert_eq!(code, 0, "{output}");
+        let plan: serde_json::Value = serde_json::from_str(&output).expect("JSON");
         plan["database"]["version"]
             .as_str()
             .expect("a version")
@@ -155,20 +155,20 @@ fn what_is_signed_and_newer_is_used_and_all_else_is_refused() {
     let bench = Bench::new();
     let shipped = bench.in_use();
     let first = bench.made("2030.1.1", "");
-    let (code, said) = bench.update_with(&first);
-    assert_eq!((code, bench.in_use().as_str()), (0, "2030.1.1"), "{said}");
-    assert!(said.contains(&shipped), "{said}");
-    let (code, said) = bench.update_with(&first);
+    let (code, output) = bench.update_with(&first);
+    assert_eq!((code, bench.in_use().as_str()), (0, "2030.1.1"), "{output}");
+    assert!(output.contains(&shipped), "{output}");
+    let (code, output) = bench.update_with(&first);
     assert!(
-        code == 0 && said.starts_with("database 2030.1.1 is in use already\n"),
-        "{code} {said}"
+        code == 0 && output.starts_with("database 2030.1.1 is in use already\n"),
+        "{code} {output}"
     );
     assert!(
-        said.contains(&format!(
+        output.contains(&format!(
             "trusting databases signed by the key in {}",
             bench.text("release.pub")
         )),
-        "{said}"
+        "{output}"
     );
 
     let bytes = fs::read(bench.path(&first)).expect("made");
@@ -241,14 +241,14 @@ fn what_is_signed_and_newer_is_used_and_all_else_is_refused() {
         (&older, &["2029.12.31", "2030.1.1"]),
         (&other, &["2030.1.1", "content differs"]),
     ] {
-        let (code, said) = bench.update_with(file);
-        assert_eq!(code, 10, "{file}: {said}");
-        assert!(words.iter().all(|w| said.contains(w)), "{file}: {said}");
+        let (code, output) = bench.update_with(file);
+        assert_eq!(code, 10, "{file}: {output}");
+        assert!(words.iter().all(|w| output.contains(w)), "{file}: {output}");
         assert_eq!(bench.in_use(), "2030.1.1", "{file}");
     }
-    let (code, said) = bench.update_with("nothing.tar.xz");
-    assert_eq!(code, 2, "{said}");
-    let (code, said) = bench.gpusetup(&[
+    let (code, output) = bench.update_with("nothing.tar.xz");
+    assert_eq!(code, 2, "{output}");
+    let (code, output) = bench.gpusetup(&[
         "db",
         "update",
         "--key",
@@ -256,7 +256,10 @@ fn what_is_signed_and_newer_is_used_and_all_else_is_refused() {
         "--from",
         &bench.text(&newer),
     ]);
-    assert!(code == 2 || code == 10, "a key that is none: {code} {said}");
+    assert!(
+        code == 2 || code == 10,
+        "a key that is none: {code} {output}"
+    );
 
     // The one before is kept, older ones are not.
     for version in ["2030.3.1", "2030.4.1"] {
@@ -274,10 +277,10 @@ fn what_is_signed_and_newer_is_used_and_all_else_is_refused() {
     // What is signed is signed for ever: an old one, newer than the binary's, is told from a new
     // one by what was there.
     let old = bench.text(&newer);
-    let (code, said) = bench.update(&old);
+    let (code, output) = bench.update(&old);
     assert!(
-        code == 10 && said.contains("2030.4.1") && said.contains("--allow-older"),
-        "{code} {said}"
+        code == 10 && output.contains("2030.4.1") && output.contains("--allow-older"),
+        "{code} {output}"
     );
     assert_eq!(bench.in_use(), shipped);
     let key = bench.text("release.pub");
@@ -321,14 +324,16 @@ fn a_database_that_expired_is_refused() {
         bench.sign(file, "release");
     };
     pack("2026-11-01", "over.tar.xz");
-    let (code, said) = bench.update_with("over.tar.xz");
+    let (code, output) = bench.update_with("over.tar.xz");
     assert!(
-        code == 10 && said.contains("it expired on 2026-11-01") && said.contains("--allow-older"),
-        "{code} {said}"
+        code == 10
+            && output.contains("it expired on 2026-11-01")
+            && output.contains("--allow-older"),
+        "{code} {output}"
     );
     assert_eq!(bench.in_use(), shipped);
     let key = bench.text("release.pub");
-    let (code, said) = bench.gpusetup(&[
+    let (code, output) = bench.gpusetup(&[
         "db",
         "update",
         "--allow-older",
@@ -337,7 +342,7 @@ fn a_database_that_expired_is_refused() {
         "--from",
         &bench.text("over.tar.xz"),
     ]);
-    assert_eq!((code, bench.in_use().as_str()), (0, "2030.1.1"), "{said}");
+    assert_eq!((code, bench.in_use().as_str()), (0, "2030.1.1"), "{output}");
     fs::write(
         bench.path("facts/compat/version.yaml"),
         "version: \"2030.1.2\"\n",
@@ -345,9 +350,12 @@ fn a_database_that_expired_is_refused() {
     .expect("written");
     pack("2999-12-31", "good.tar.xz");
     assert_eq!(bench.update_with("good.tar.xz").0, 0);
-    let (code, said) =
+    let (code, output) =
         bench.gpusetup(&["db", "pack", ".", "--out", "/dev/null", "--expires", "soon"]);
-    assert!(code == 2 && said.contains("2026-11-20"), "{code} {said}");
+    assert!(
+        code == 2 && output.contains("2026-11-20"),
+        "{code} {output}"
+    );
 }
 
 #[test]
@@ -360,18 +368,18 @@ fn two_people_can_be_needed_for_a_database() {
         bench.text("stranger.pub")
     );
     let update = || bench.gpusetup(&["db", "update", "--key", &keys, "--from", &bench.text(&file)]);
-    let (code, said) = update();
+    let (code, output) = update();
     assert!(
-        code == 10 && said.contains("2 signatures by different keys are needed, and 1 match"),
-        "{code} {said}"
+        code == 10 && output.contains("2 signatures by different keys are needed, and 1 match"),
+        "{code} {output}"
     );
     let signature = bench.path(&format!("{file}.minisig"));
     let first = fs::read(&signature).expect("signed");
     bench.sign(&file, "stranger");
     let second = fs::read(&signature).expect("signed");
     fs::write(&signature, [first, second].concat()).expect("written");
-    let (code, said) = update();
-    assert_eq!((code, bench.in_use().as_str()), (0, "2030.1.1"), "{said}");
+    let (code, output) = update();
+    assert_eq!((code, bench.in_use().as_str()), (0, "2030.1.1"), "{output}");
 }
 
 #[test]
@@ -388,20 +396,20 @@ fn an_old_database_is_warned_of_and_can_be_refused() {
             String::from_utf8([out.stdout, out.stderr].concat()).expect("text"),
         )
     };
-    let (code, said) = plan("2026-12-01", &["--max-database-age", "30"]);
+    let (code, output) = plan("2026-12-01", &["--max-database-age", "30"]);
     assert!(
-        code == Some(0) && said.contains(" days old)") && !said.contains("GS607"),
-        "{said}"
+        code == Some(0) && output.contains(" days old)") && !output.contains("GS607"),
+        "{output}"
     );
-    let (code, said) = plan("2028-01-01", &[]);
+    let (code, output) = plan("2028-01-01", &[]);
     assert!(
-        code == Some(0) && said.contains("GS607") && said.contains("sudo gpusetup db update"),
-        "{said}"
+        code == Some(0) && output.contains("GS607") && output.contains("sudo gpusetup db update"),
+        "{output}"
     );
-    let (code, said) = plan("2028-01-01", &["--max-database-age", "90"]);
+    let (code, output) = plan("2028-01-01", &["--max-database-age", "90"]);
     assert!(
-        code == Some(5) && said.contains("--max-database-age: the database"),
-        "{code:?} {said}"
+        code == Some(5) && output.contains("--max-database-age: the database"),
+        "{code:?} {output}"
     );
 }
 
@@ -439,11 +447,11 @@ fn a_database_comes_over_the_network() {
                 .expect("sent");
         }
     });
-    let (code, said) = bench.update(&format!("{address}/{file}"));
-    assert_eq!((code, bench.in_use().as_str()), (0, "2030.1.1"), "{said}");
+    let (code, output) = bench.update(&format!("{address}/{file}"));
+    assert_eq!((code, bench.in_use().as_str()), (0, "2030.1.1"), "{output}");
     fs::copy(bench.path(&file), bench.path("unsigned.tar.xz")).expect("copied");
-    let (code, said) = bench.update(&format!("{address}/unsigned.tar.xz"));
-    assert_eq!(code, 10, "{said}");
+    let (code, output) = bench.update(&format!("{address}/unsigned.tar.xz"));
+    assert_eq!(code, 10, "{output}");
     assert_eq!(bench.update("http://127.0.0.1:1/database.tar.xz").0, 6);
 }
 
@@ -475,10 +483,10 @@ fn what_is_damaged_or_open_to_others_is_not_used() {
     let mode =
         |mode| fs::set_permissions(&installed, fs::Permissions::from_mode(mode)).expect("set");
     mode(0o777);
-    let (code, said) = plan();
+    let (code, output) = plan();
     assert!(
-        code == 10 && said.contains("other than root"),
-        "{code} {said}"
+        code == 10 && output.contains("other than root"),
+        "{code} {output}"
     );
     mode(0o755);
 
@@ -487,18 +495,21 @@ fn what_is_damaged_or_open_to_others_is_not_used() {
         let elsewhere = bench.path("elsewhere");
         fs::rename(linked, &elsewhere).expect("moved");
         symlink(&elsewhere, linked).expect("linked");
-        let (code, said) = plan();
-        assert!(code == 10 && said.contains("--built-in"), "{code} {said}");
+        let (code, output) = plan();
+        assert!(
+            code == 10 && output.contains("--built-in"),
+            "{code} {output}"
+        );
         fs::remove_file(linked).expect("removed");
         fs::rename(&elsewhere, linked).expect("moved back");
     }
     assert_eq!(bench.in_use(), "2030.1.1");
 
     fs::write(installed.join("database.tar.xz"), "nothing").expect("written");
-    let (code, said) = plan();
+    let (code, output) = plan();
     assert!(
-        code == 10 && said.contains("damaged") && said.contains("--built-in"),
-        "{code} {said}"
+        code == 10 && output.contains("damaged") && output.contains("--built-in"),
+        "{code} {output}"
     );
     // A newer one repairs it.
     assert_eq!(bench.update_with(&bench.made("2030.2.1", "")).0, 0);

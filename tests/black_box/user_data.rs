@@ -25,15 +25,15 @@ fn user_data_leads_to_the_same_choice() {
         "cloud-init",
         "--accept-eula",
     ];
-    let said = run(&ask);
-    assert_eq!(said.code, 0, "{}", said.err);
+    let ran = run(&ask);
+    assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(
-        said.out.contains("\n  - [gpusetup, apply, --unattended]\n"),
+        ran.out.contains("\n  - [gpusetup, apply, --unattended]\n"),
         "{}",
-        said.out
+        ran.out
     );
     let config = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(config.path(), config_in(&said.out)).expect("written");
+    std::fs::write(config.path(), config_in(&ran.out)).expect("written");
     let config = config.path().display().to_string();
     let there = run(&[
         "plan",
@@ -60,11 +60,11 @@ fn user_data_leads_to_the_same_choice() {
     assert_eq!(there["selection"], here["selection"]);
 
     let parts = ["--components", "nvcc,cublas"];
-    let said = run(&[&ask[..], &parts].concat());
+    let ran = run(&[&ask[..], &parts].concat());
     assert!(
-        config_in(&said.out).contains("components: \"nvcc,cublas\"\n"),
+        config_in(&ran.out).contains("components: \"nvcc,cublas\"\n"),
         "{}",
-        said.out
+        ran.out
     );
     let below = "https://developer.download.nvidia.com/compute=http://me:hunter2@two.example/n";
     let mirrored = run(&[
@@ -93,10 +93,10 @@ fn user_data_leads_to_the_same_choice() {
 
     // The runfile of the planned version has a Fabric Manager; the newest of its branch need not.
     let fleet = ["plan", "--os", "debian-12", "--gpu", "8xh100"];
-    let said = run(&[&fleet[..], &["--format", "cloud-init", "--offline"]].concat());
+    let ran = run(&[&fleet[..], &["--format", "cloud-init", "--offline"]].concat());
     let planned = run(&[&fleet[..], &["--json"]].concat()).json();
     assert_eq!(text(&planned, "/selection/driver/method"), "runfile");
-    let config = config_in(&said.out);
+    let config = config_in(&ran.out);
     assert!(
         config.contains(&format!(
             "driver: \"{}\"\n",
@@ -134,11 +134,11 @@ fn user_data_leads_to_the_same_choice() {
         "https://e.org/g?token=hunter2",
         "http://e.org/g?token=hunter2",
     ] {
-        let said = run(&[&ask[..], &["--binary-url", wrong, "--binary-sha256", &sum]].concat());
+        let ran = run(&[&ask[..], &["--binary-url", wrong, "--binary-sha256", &sum]].concat());
         assert!(
-            said.code == 2 && !format!("{}{}", said.out, said.err).contains("hunter2"),
+            ran.code == 2 && !format!("{}{}", ran.out, ran.err).contains("hunter2"),
             "{wrong}: {}",
-            said.err
+            ran.err
         );
     }
 }
@@ -179,8 +179,8 @@ fn a_program_that_is_not_what_it_should_be_replaces_nothing() {
             "--binary-sha256",
             sum,
         ];
-        let said = run(&ask);
-        let line = said
+        let planned = run(&ask);
+        let line = planned
             .out
             .lines()
             .find_map(|line| line.strip_prefix("  - [sh, -c, \"")?.strip_suffix("\"]"))
@@ -231,17 +231,13 @@ fn user_data_has_no_query_of_a_signed_address() {
         "--driver-file-sha256",
         &sum,
     ];
-    let said = run(&[&ask[..], &["--format", "cloud-init"]].concat());
+    let ran = run(&[&ask[..], &["--format", "cloud-init"]].concat());
+    assert!(ran.code == 0 && !ran.out.contains("hunter2"), "{}", ran.out);
     assert!(
-        said.code == 0 && !said.out.contains("hunter2"),
-        "{}",
-        said.out
-    );
-    assert!(
-        said.err
+        ran.err
             .contains("the query of --driver-file's address is left out"),
         "{}",
-        said.err
+        ran.err
     );
 }
 
@@ -253,10 +249,10 @@ fn user_data_has_everything_that_was_asked_for() {
         .into_iter()
         .chain(asked.split_whitespace())
         .collect();
-    let said = run(&[&ask[..], &["--gpu", "h100", "--format", "cloud-init"]].concat());
-    assert_eq!(said.code, 0, "{}", said.err);
+    let ran = run(&[&ask[..], &["--gpu", "h100", "--format", "cloud-init"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
     let config = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(config.path(), config_in(&said.out)).expect("written");
+    std::fs::write(config.path(), config_in(&ran.out)).expect("written");
     let config = config.path().display().to_string();
     let there = run(&[
         "plan",
@@ -274,7 +270,7 @@ fn user_data_has_everything_that_was_asked_for() {
         assert_eq!(
             there["request"][key], here["request"][key],
             "{key}: {}",
-            said.out
+            ran.out
         );
     }
     assert_eq!(
@@ -294,7 +290,7 @@ fn user_data_takes_the_driver_from_the_file_that_was_named() {
         .join("NVIDIA-Linux-x86_64-570.211.01-grid.run");
     std::fs::write(&file, "#! /bin/sh\n").expect("written");
     let file = file.display().to_string();
-    let said = run(&[
+    let ran = run(&[
         "plan",
         "--os",
         "ubuntu-24.04",
@@ -305,20 +301,20 @@ fn user_data_takes_the_driver_from_the_file_that_was_named() {
         "--format",
         "cloud-init",
     ]);
-    let config = config_in(&said.out);
+    let config = config_in(&ran.out);
     assert!(
         config.contains(&format!("driver-file: \"{file}\"\ndriver-file-sha256: \"")),
         "{config}{}",
-        said.err
+        ran.err
     );
     assert!(
         !config.contains("method:") && !config.contains("driver: "),
         "{config}"
     );
     assert!(
-        said.err.contains(&format!("the image must contain {file}")),
+        ran.err.contains(&format!("the image must contain {file}")),
         "{}",
-        said.err
+        ran.err
     );
 }
 
@@ -332,14 +328,14 @@ fn the_examples_of_user_data_have_a_config_that_is_understood() {
             let config = tempfile::NamedTempFile::new().expect("a file");
             let user_data = std::fs::read_to_string(&path).expect("readable");
             std::fs::write(config.path(), config_in(&user_data)).expect("written");
-            let said = run(&[
+            let ran = run(&[
                 "plan",
                 "--config",
                 &config.path().display().to_string(),
                 "--gpu",
                 "10de:2330",
             ]);
-            assert_eq!(said.code, 0, "{}: {}", path.display(), said.err);
+            assert_eq!(ran.code, 0, "{}: {}", path.display(), ran.err);
             seen += 1;
         }
     }

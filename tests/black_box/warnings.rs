@@ -395,9 +395,9 @@ fn a_driver_and_its_modules_can_be_named_together() {
         named(&["--driver", "580-proprietary"])["modules"],
         "proprietary"
     );
-    let said = ask(&["--driver", "580-open", "--modules", "proprietary"]);
-    assert_eq!(said.code, 2);
-    assert!(said.err.contains("contradict each other"), "{}", said.err);
+    let ran = ask(&["--driver", "580-open", "--modules", "proprietary"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.err.contains("contradict each other"), "{}", ran.err);
 }
 
 #[test]
@@ -408,14 +408,11 @@ fn a_driver_that_stays_is_compared_with_the_toolkit_and_with_what_is_loaded() {
         facts["driver"] =
             json!({"version": version, "origin": "dpkg", "modules": "open", "evidence": "a file"});
         facts["loaded_modules"] = json!([{"name": "nvidia", "version": loaded}]);
-        let said = run_with_input(
+        let ran = run_with_input(
             &[&["plan", "--facts", "-", "--json"], more].concat(),
             &facts.to_string(),
         );
-        let all = said.json()["warnings"]
-            .as_array()
-            .expect("warnings")
-            .clone();
+        let all = ran.json()["warnings"].as_array().expect("warnings").clone();
         let of = |id: &str| {
             all.iter()
                 .find(|w| w["check"] == id)

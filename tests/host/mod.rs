@@ -81,7 +81,7 @@ impl Server {
 
     /// Serves a directory.
     pub fn of(directory: &Path) -> Self {
-        let mut server = Command::new(beside("serve"))
+        let mut server = Command::new(script_path("serve"))
             .arg(directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -157,7 +157,7 @@ impl Host {
     }
 
     /// Runs gpusetup from outside, told of this root and the bench's database.
-    pub fn gpusetup(&self, arguments: &[&str]) -> Said {
+    pub fn gpusetup(&self, arguments: &[&str]) -> Ran {
         let (verb, rest) = arguments.split_first().expect("a verb");
         let root = self.root();
         gpusetup(
@@ -175,7 +175,7 @@ impl Host {
 
     /// The same, with the database that gpusetup carries: reading another takes longer than all
     /// else.
-    pub fn gpusetup_plain(&self, arguments: &[&str]) -> Said {
+    pub fn gpusetup_plain(&self, arguments: &[&str]) -> Ran {
         let (verb, rest) = arguments.split_first().expect("a verb");
         gpusetup(
             [*verb, "--root", text(&self.root())]
@@ -185,7 +185,7 @@ impl Host {
     }
 
     /// Runs gpusetup inside, where this is the live host.
-    pub fn gpusetup_inside(&self, arguments: &[&str]) -> Said {
+    pub fn gpusetup_inside(&self, arguments: &[&str]) -> Ran {
         let program = self.path("/run/gpusetup-inside");
         if !program.exists() {
             std::fs::write(&program, "").expect("the host takes a file");
@@ -209,12 +209,12 @@ impl Host {
         command
             .args([verb, "--root", text(&self.root())])
             .args(rest);
-        let said = Said::with(&mut command, &[("GPUSETUP_DIE_AT", &at.to_string())]);
+        let ran = Ran::with(&mut command, &[("GPUSETUP_DIE_AT", &at.to_string())]);
         // A signal leaves no exit code.
-        match said.code {
+        match ran.code {
             None => true,
             Some(_) => {
-                said.succeeds();
+                ran.succeeds();
                 false
             }
         }
@@ -240,7 +240,7 @@ impl Host {
     }
 
     /// Runs gpusetup under another program.
-    pub fn gpusetup_under(&self, other: &[&str], arguments: &[&str]) -> Said {
+    pub fn gpusetup_under(&self, other: &[&str], arguments: &[&str]) -> Ran {
         let (verb, rest) = arguments.split_first().expect("a verb");
         let mut command = Command::new(other[0]);
         command
@@ -252,7 +252,7 @@ impl Host {
                 text(&self.root()),
             ])
             .args(rest);
-        Said::by(&mut command)
+        Ran::by(&mut command)
     }
 
     /// Whether a process runs in it, or for it.
@@ -274,10 +274,10 @@ impl Host {
 
     /// Runs a shell script in it, with nothing in the environment that a fresh login would not
     /// have, but for `KERNEL`.
-    pub fn sh(&self, script: &str) -> Said {
+    pub fn sh(&self, script: &str) -> Ran {
         let mut command = Command::new("chroot");
         command.arg(self.root()).args(["/bin/sh", "-euc", script]);
-        Said::with(
+        Ran::with(
             &mut command,
             &[("KERNEL", &self.newest_kernel().unwrap_or_default())],
         )
@@ -354,7 +354,11 @@ impl Kept {
         from: impl FnOnce() -> Host,
         make: impl FnOnce(&Host),
     ) -> Self {
-        if std::fs::read_to_string(Self::said(name)).ok().as_deref() == Some(key) {
+        if std::fs::read_to_string(Self::key_file(name))
+            .ok()
+            .as_deref()
+            == Some(key)
+        {
             return Self {
                 root: store().join("kept").join(name).join("root"),
             };
@@ -369,23 +373,23 @@ impl Kept {
         from: impl FnOnce() -> Host,
         make: impl FnOnce(&Host),
     ) -> Self {
-        let (dir, said) = (store().join("kept").join(name), Self::said(name));
+        let (dir, key_file) = (store().join("kept").join(name), Self::key_file(name));
         std::fs::create_dir_all(store().join("kept")).expect("made");
-        let _ = std::fs::remove_file(&said);
+        let _ = std::fs::remove_file(&key_file);
         let host = from();
         make(&host);
         remove(&dir);
         script("drop", &[text(&host.dir), "kept"]);
         std::fs::rename(&host.dir, &dir).expect("one file system");
         std::mem::forget(host);
-        std::fs::write(said, key).expect("written");
+        std::fs::write(key_file, key).expect("written");
         Self {
             root: dir.join("root"),
         }
     }
 
     /// Where it is said what it was made of.
-    fn said(name: &str) -> PathBuf {
+    fn key_file(name: &str) -> PathBuf {
         store().join("kept").join(format!("{name}.key"))
     }
 
@@ -397,7 +401,7 @@ impl Kept {
 
 /// What a program said.
 #[derive(Debug)]
-pub struct Said {
+pub struct Ran {
     /// Its exit code.
     pub code: Option<i32>,
     /// Standard output.
@@ -406,7 +410,7 @@ pub struct Said {
     pub err: String,
 }
 
-impl Said {
+impl Ran {
     /// Runs a command with no input and a clean environment.
     pub fn by(command: &mut Command) -> Self {
         Self::with(command, &[])
@@ -472,18 +476,18 @@ fn clean<'a>(command: &'a mut Command, environment: &[(&str, &str)]) -> &'a mut 
 
 /// Runs gpusetup as it is, under the umask of a hardened server: what it installs must be readable
 /// all the same.
-pub fn gpusetup<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Said {
+pub fn gpusetup<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Ran {
     let hardened = [
         "-c",
         "umask 077 && exec \"$0\" \"$@\"",
         env!("CARGO_BIN_EXE_gpusetup"),
     ];
-    Said::by(Command::new("sh").args(hardened).args(arguments))
+    Ran::by(Command::new("sh").args(hardened).args(arguments))
 }
 
 /// Runs a program of this machine.
-pub fn machine(program: &str, arguments: &[&str]) -> Said {
-    Said::by(Command::new(in_path(program)).args(arguments))
+pub fn machine(program: &str, arguments: &[&str]) -> Ran {
+    Ran::by(Command::new(in_path(program)).args(arguments))
 }
 
 /// The file of a program: [`clean`] changes PATH, and tests/run lets only some programs be found.
@@ -512,7 +516,7 @@ pub fn store() -> PathBuf {
         .join("host")
 }
 
-pub fn beside(name: &str) -> PathBuf {
+pub fn script_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/host")
         .join(name)
@@ -522,7 +526,7 @@ pub fn beside(name: &str) -> PathBuf {
 /// is the answer.
 pub fn script(name: &str, arguments: &[&str]) -> String {
     let target = store();
-    let output = Command::new(beside(name))
+    let output = Command::new(script_path(name))
         .args(arguments)
         .env(
             "CARGO_TARGET_DIR",

@@ -100,8 +100,8 @@ impl Layers {
 
 /// The layers of a clone's root, the uppermost first.
 fn layers(root: &Path) -> Vec<PathBuf> {
-    let beside = root.with_file_name("lower");
-    match fs::read_to_string(beside) {
+    let lower_file = root.with_file_name("lower");
+    match fs::read_to_string(lower_file) {
         Ok(lower) => std::iter::once(root.with_file_name("upper"))
             .chain(lower.trim().split(':').map(PathBuf::from))
             .collect(),

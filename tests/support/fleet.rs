@@ -378,11 +378,11 @@ fn compilers(facts: &Facts, dice: &mut Dice) -> Vec<Compiler> {
         .into_iter()
         .map(|major| compiler(major, String::new(), !dice.one_in(4)))
         .collect();
-    let beside = (0..*dice.of(&[0, 0, 0, 1, 2])).map(|_| {
+    let others = (0..*dice.of(&[0, 0, 0, 1, 2])).map(|_| {
         let major = *dice.of(&[8, 9, 10, 11, 12, 13, 14, 15, 16]);
         compiler(major, format!("-{major}"), !dice.one_in(3))
     });
-    default.into_iter().chain(beside).collect()
+    default.into_iter().chain(others).collect()
 }
 
 /// A host of a distribution, with every repository that the database knows enabled but NVIDIA's.

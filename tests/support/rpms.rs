@@ -137,16 +137,16 @@ pub fn host(manager: &str, debs: &str, os_release: &str, name: &str) -> Host {
 
 /// The installed packages of these names, with epoch, version and release.
 pub fn versions(host: &Host, pattern: &str) -> Vec<String> {
-    let said = host.ask(&format!(
+    let output = host.ask(&format!(
         "rpm -qa --qf '%{{NAME}} %{{VERSION}}\\n' {pattern} | sort"
     ));
-    said.lines().map(str::to_owned).collect()
+    output.lines().map(str::to_owned).collect()
 }
 
 /// The keys that rpm trusts, by the ends of their fingerprints.
 pub fn trusted_keys(host: &Host) -> Vec<String> {
-    let said = host.ask("rpm -qa --qf '%{VERSION}\\n' gpg-pubkey");
-    said.lines().map(str::to_uppercase).collect()
+    let output = host.ask("rpm -qa --qf '%{VERSION}\\n' gpg-pubkey");
+    output.lines().map(str::to_uppercase).collect()
 }
 
 /// A kernel module with nothing in it but its version and licence.

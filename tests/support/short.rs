@@ -27,10 +27,10 @@ pub fn run(argv: &[&str], creates: &[&str], changes: &[&str]) -> Operation {
 
 /// A plan for this host, of these steps.
 pub fn plan(host: &Host, steps: Vec<Step>) -> Plan {
-    let said = host
+    let ran = host
         .gpusetup_plain(&["plan", "--profile", "toolkit", "--cuda", "12.4", "--json"])
         .succeeds();
-    let mut plan: Plan = serde_json::from_str(&said.out).expect("a plan");
+    let mut plan: Plan = serde_json::from_str(&ran.out).expect("a plan");
     plan.steps = steps;
     plan
 }

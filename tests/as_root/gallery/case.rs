@@ -205,7 +205,7 @@ pub fn differs(
     should: &[&str],
     first: &str,
     found: &[Finding],
-    said: &str,
+    output: &str,
 ) -> Option<String> {
     let short: Vec<_> = found.iter().map(|f| f.short.as_str()).collect();
     let worst = |status| {
@@ -220,7 +220,7 @@ pub fn differs(
     if short == should && is_meant(remedy, first) {
         return None;
     }
-    let ill: Vec<_> = serde_json::from_str::<Value>(said)
+    let ill: Vec<_> = serde_json::from_str::<Value>(output)
         .iter()
         .flat_map(|report| report["checks"].as_array().cloned().unwrap_or_default())
         .filter(|c| !["pass", "skip"].contains(&c["status"].as_str().unwrap_or_default()))

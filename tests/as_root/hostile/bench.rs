@@ -32,7 +32,7 @@ pub struct Bench {
 pub struct Ran {
     status: Option<ExitStatus>,
     /// Standard output and standard error.
-    pub said: String,
+    pub output: String,
 }
 
 impl Ran {
@@ -41,7 +41,7 @@ impl Ran {
         match self.status {
             None => Some("hung"),
             Some(status) if status.signal().is_some() => Some("died"),
-            Some(status) if status.code() == Some(101) || self.said.contains("panicked at") => {
+            Some(status) if status.code() == Some(101) || self.output.contains("panicked at") => {
                 Some("panicked")
             }
             Some(_) => None,
@@ -49,10 +49,10 @@ impl Ran {
     }
 
     /// From an exit status (none: it was killed after the time limit) and its output.
-    pub fn new(status: Option<ExitStatus>, said: Vec<u8>) -> Self {
+    pub fn new(status: Option<ExitStatus>, output: Vec<u8>) -> Self {
         Self {
             status,
-            said: String::from_utf8_lossy(&said).into_owned(),
+            output: String::from_utf8_lossy(&output).into_owned(),
         }
     }
 
@@ -262,13 +262,13 @@ impl Bench {
             ],
         );
         fs::remove_dir_all(&area).expect("removed");
-        let object = ran.said.find('{').and_then(|at| {
-            ran.said[at..]
+        let object = ran.output.find('{').and_then(|at| {
+            ran.output[at..]
                 .rfind('}')
-                .map(|end| &ran.said[at..=at + end])
+                .map(|end| &ran.output[at..=at + end])
         });
         object
-            .unwrap_or_else(|| panic!("no plan: {}", ran.said))
+            .unwrap_or_else(|| panic!("no plan: {}", ran.output))
             .to_owned()
     }
 
@@ -392,7 +392,7 @@ impl Bench {
             )
             .expect("written");
             let ran = self.run(&area, &["db", "pack", "{}/facts", "--out", "{}/db.tar.xz"]);
-            assert_eq!(ran.code(), Some(0), "{}", ran.said);
+            assert_eq!(ran.code(), Some(0), "{}", ran.output);
             tool(
                 "minisign",
                 &["-S", "-m", &file("db.tar.xz"), "-s", &file("key")],
@@ -420,7 +420,7 @@ impl Bench {
         let area = self.path("after");
         host.make(&area);
         let ran = self.run(&area, arguments);
-        assert_eq!(ran.code(), Some(code), "{arguments:?}: {}", ran.said);
+        assert_eq!(ran.code(), Some(code), "{arguments:?}: {}", ran.output);
         let model = Model::read(&area);
         fs::remove_dir_all(&area).expect("removed");
         model
@@ -434,13 +434,13 @@ impl Bench {
     /// The same, started by another program.
     pub fn run_under(&self, starter: &[&str], area: &Path, arguments: &[&str]) -> Ran {
         let mut command = self.gpusetup_under(starter, area, arguments);
-        let said = area.with_extension("said");
-        let file = File::create(&said).expect("made");
+        let output = area.with_extension("said");
+        let file = File::create(&output).expect("made");
         command
             .stdout(file.try_clone().expect("a file"))
             .stderr(file);
         let status = wait(&mut command.spawn().expect("it starts"), PATIENCE);
-        Ran::new(status, fs::read(said).expect("made"))
+        Ran::new(status, fs::read(output).expect("made"))
     }
 
     /// A command with a clean environment.

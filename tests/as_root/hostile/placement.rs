@@ -158,7 +158,9 @@ impl Placement<'_> {
         let mut harm = outside.harm(self.kind == Kind::HardLink);
         harm.extend(ran.trouble());
         // A hard link is a file of the tree: in ostree's trees, every file is one.
-        harm.extend((self.kind != Kind::HardLink && ran.said.contains(SECRET)).then_some("shown"));
+        harm.extend(
+            (self.kind != Kind::HardLink && ran.output.contains(SECRET)).then_some("shown"),
+        );
         // The caller named these files, and may name a link.
         if self.path.starts_with("in") {
             harm.remove("read");
@@ -199,7 +201,7 @@ pub fn attack(bench: &Bench, placements: &[Placement]) -> Tally {
             harm.iter()
                 .for_each(|harm| *tally.harms.entry(harm).or_default() += 1);
             if !harm.is_empty() {
-                let last = ran.said.lines().last().unwrap_or_default();
+                let last = ran.output.lines().last().unwrap_or_default();
                 let line = format!("{}: {harm:?} ({last})", placement.describe());
                 println!("  escaped: {line}");
                 tally.escapes.push(line);

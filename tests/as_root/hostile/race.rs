@@ -110,7 +110,7 @@ impl Story {
             races.wins += usize::from(evil || !outside.harm(false).is_empty());
             races.troubles.extend(
                 ran.trouble()
-                    .map(|trouble| format!("{}: {trouble}: {}", self.name, ran.said)),
+                    .map(|trouble| format!("{}: {trouble}: {}", self.name, ran.output)),
             );
         }
         let _ = fs::remove_dir_all(&area);

@@ -218,12 +218,12 @@ fn raced(bench: &Bench, name: &str) -> bool {
 /// The output of `plan` for facts with this OS name.
 fn said_of_facts(bench: &Bench, name: &str, more: &[&str]) -> String {
     let area = Area::of(bench, &bench.host);
-    let facts = area.run(&["facts", "--json", "--root", "{}/tree"]).said;
+    let facts = area.run(&["facts", "--json", "--root", "{}/tree"]).output;
     let mut facts: Value = serde_json::from_str(&facts).unwrap_or_else(|e| panic!("{e}: {facts}"));
     facts["os"]["name"] = name.into();
     fs::write(area.path.join("facts.json"), facts.to_string()).expect("written");
     area.run(&[&["plan", "--facts", "{}/facts.json"], more].concat())
-        .said
+        .output
 }
 
 /// Runs gpusetup on the tree as on a live host: in a chroot, without `--root`.
@@ -244,8 +244,8 @@ fn live(area: &Area, arguments: &[&str]) -> Ran {
     }
     fs::create_dir_all(root.join("dev")).expect("made");
     fs::write(root.join("dev/null"), "").expect("written");
-    let said = area.path.join("said");
-    let file = fs::File::create(&said).expect("made");
+    let output = area.path.join("said");
+    let file = fs::File::create(&output).expect("made");
     let mut command = Command::new("chroot");
     command
         .arg(&root)
@@ -261,7 +261,7 @@ fn live(area: &Area, arguments: &[&str]) -> Ran {
         &mut command.spawn().expect("chroot starts"),
         Duration::from_secs(15),
     );
-    Ran::new(status, fs::read(said).expect("made"))
+    Ran::new(status, fs::read(output).expect("made"))
 }
 
 fn log_of_nobodys(bench: &Bench) -> bool {
