@@ -83,13 +83,13 @@ pub(crate) struct Lists<'a> {
 
 /// The store of this host.
 pub(crate) fn store() -> Store {
-    Store::at(hooks::told("GPUSETUP_DATABASE_STORE").unwrap_or_else(|| DATABASE.to_owned()))
+    Store::at(hooks::env_override("GPUSETUP_DATABASE_STORE").unwrap_or_else(|| DATABASE.to_owned()))
 }
 
 /// Who must have signed: the owners of all these keys, or enough of those of the release keys.
 /// `what` is signed by them, in the plural.
 pub(crate) fn signers(keys: &[PathBuf], what: &str, lists: &Lists) -> Result<Signers, Problem> {
-    let pinned = hooks::told("GPUSETUP_KEY_LIST").or_else(|| PINNED.map(str::to_owned));
+    let pinned = hooks::env_override("GPUSETUP_KEY_LIST").or_else(|| PINNED.map(str::to_owned));
     if keys.is_empty() {
         return release_keys(
             &pinned.ok_or_else(|| {

@@ -650,7 +650,7 @@ fn only_a_build_for_tests_hears_the_tests_hooks() {
             let is_gated = lines[n.saturating_sub(2)..n]
                 .iter()
                 .any(|l| l.contains("cfg(feature = \"test-hooks\")"));
-            let asked = line.contains("hooks::told(") || line.contains("hooks::seconds(");
+            let asked = line.contains("hooks::env_override(") || line.contains("hooks::seconds(");
             assert!(
                 !is_hook || is_gated || asked,
                 "{}:{}: {line}",

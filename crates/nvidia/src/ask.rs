@@ -151,7 +151,7 @@ fn told(call: &VersionCall, numbers: &[u32]) -> Option<AddOnVersion> {
 /// In a build for tests, the library that the environment sets as a replacement for NVIDIA's:
 /// `GPUSETUP_STAND_INS=libcuda.so.1=/some/where/libcuda.so.1:libnvidia-ml.so.1=…`.
 pub(super) fn stand_in(library: &str) -> Option<String> {
-    let all = hooks::told("GPUSETUP_STAND_INS")?;
+    let all = hooks::env_override("GPUSETUP_STAND_INS")?;
     let found = all
         .split(':')
         .find_map(|one| one.strip_prefix(library)?.strip_prefix('='));
@@ -161,7 +161,7 @@ pub(super) fn stand_in(library: &str) -> Option<String> {
 
 /// Whether stand-ins replace NVIDIA's libraries.
 pub fn has_stand_ins() -> bool {
-    hooks::told("GPUSETUP_STAND_INS").is_some()
+    hooks::env_override("GPUSETUP_STAND_INS").is_some()
 }
 
 /// The time limit for an answer; in a build for tests the environment may shorten it

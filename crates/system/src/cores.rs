@@ -7,7 +7,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 
 /// The number of cores this process may use, or what a build for tests is told (`GPUSETUP_CORES`).
 pub fn cores() -> usize {
-    if let Some(number) = hooks::told("GPUSETUP_CORES").and_then(|text| text.parse().ok()) {
+    if let Some(number) = hooks::env_override("GPUSETUP_CORES").and_then(|text| text.parse().ok()) {
         return number;
     }
     thread::available_parallelism().map_or(1, usize::from)

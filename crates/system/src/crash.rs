@@ -9,7 +9,7 @@ pub(crate) fn point() {
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU64, Ordering};
     static AT: LazyLock<Option<u64>> =
-        LazyLock::new(|| super::hooks::told("GPUSETUP_DIE_AT")?.parse().ok());
+        LazyLock::new(|| super::hooks::env_override("GPUSETUP_DIE_AT")?.parse().ok());
     static TOUCHES: AtomicU64 = AtomicU64::new(0);
     if let Some(at) = *AT
         && TOUCHES.fetch_add(1, Ordering::Relaxed) + 1 == at

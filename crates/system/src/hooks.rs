@@ -6,26 +6,26 @@ use std::time::Duration;
 
 /// The value of an environment variable.
 #[cfg(feature = "test-hooks")]
-pub fn told(name: &str) -> Option<String> {
+pub fn env_override(name: &str) -> Option<String> {
     super::environment::variable(name)
 }
 
 /// None, whatever the environment contains.
 #[cfg(not(feature = "test-hooks"))]
-pub fn told(_: &str) -> Option<String> {
+pub fn env_override(_: &str) -> Option<String> {
     None
 }
 
 /// A number of seconds from a variable.
 pub fn seconds(name: &str) -> Option<Duration> {
-    told(name)
+    env_override(name)
         .and_then(|text| text.parse().ok())
         .map(Duration::from_secs)
 }
 
 /// A number of milliseconds from a variable.
 pub(crate) fn milliseconds(name: &str) -> Option<Duration> {
-    told(name)
+    env_override(name)
         .and_then(|text| text.parse().ok())
         .map(Duration::from_millis)
 }

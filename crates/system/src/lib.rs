@@ -197,7 +197,9 @@ impl System {
     /// changed. A build for tests can be told that a tree stands for this machine
     /// (`GPUSETUP_STANDS_FOR_HOST`).
     pub fn runs_programs(&self) -> bool {
-        self.runs_programs || self.is_live() || hooks::told("GPUSETUP_STANDS_FOR_HOST").is_some()
+        self.runs_programs
+            || self.is_live()
+            || hooks::env_override("GPUSETUP_STANDS_FOR_HOST").is_some()
     }
 
     /// This machine.
@@ -806,7 +808,7 @@ fn unfinished(name: &OsStr) -> OsString {
 
 /// The day in UTC: `2026-11-29`. A build for tests can be told another (`GPUSETUP_TODAY`).
 pub fn today() -> String {
-    if let Some(day) = hooks::told("GPUSETUP_TODAY") {
+    if let Some(day) = hooks::env_override("GPUSETUP_TODAY") {
         return day;
     }
     jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
