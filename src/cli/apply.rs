@@ -317,7 +317,7 @@ fn new_plan(
         Err(e) => Err(locked.not_planned(e, &options.host.again(&StockOptions::default(), None))),
         Ok(planned) => {
             planned.notes.iter().for_each(|note| say(note));
-            Ok(Some(planned.plan.in_tree(options.host.root.as_deref())))
+            Ok(Some(planned.plan.for_root(options.host.root.as_deref())))
         }
     }
 }

@@ -194,7 +194,7 @@ fn print_article(
     language: &Translation,
 ) -> Result<Exit, Problem> {
     let article = match &options.host.root {
-        Some(root) => article.in_tree(root),
+        Some(root) => article.for_root(root),
         None => article,
     };
     if options.look.json {

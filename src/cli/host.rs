@@ -236,12 +236,12 @@ pub(crate) fn system(host: &HostOptions) -> System {
 
 /// The host whose root directory this is; without one this machine.
 pub(crate) fn system_of(root: Option<&PathBuf>) -> System {
-    root.map_or_else(System::live, |root| tree(root))
+    root.map_or_else(System::live, |root| offline_root(root))
 }
 
 /// A tree: the same host whenever a command asks for it, because all its looks share what work they
 /// may take.
-fn tree(root: &Path) -> System {
+fn offline_root(root: &Path) -> System {
     static OPEN: Mutex<Vec<System>> = Mutex::new(Vec::new());
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = open.iter().find(|system| system.root() == root).cloned();

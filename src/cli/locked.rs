@@ -138,7 +138,7 @@ pub(crate) fn write(
     let packages = if system.is_live() {
         package_versions(system, plan)?
     } else {
-        versions_in_tree(system, plan)?
+        versions_at_root(system, plan)?
     };
     let lock = LockFile::of(database, plan, packages);
     let text =
@@ -248,7 +248,7 @@ fn from_repository(chosen: &Selection, id: StepId) -> bool {
 
 /// The versions that can be known without the tree's package manager: of the packages that the plan
 /// names.
-fn versions_in_tree(system: &System, plan: &Plan) -> Result<Versions, Problem> {
+fn versions_at_root(system: &System, plan: &Plan) -> Result<Versions, Problem> {
     let mut all = Versions::new();
     let Some(manager) = plan.host.os.package_manager else {
         return Ok(all);

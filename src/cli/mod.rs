@@ -214,7 +214,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         configured(&arguments, &config, wants_json).map_err(|problem| {
             let problem = config.traced(problem, &arguments);
             match root_of(&arguments, &config) {
-                Some(root) => problem.in_tree(&root),
+                Some(root) => problem.for_root(&root),
                 None => problem,
             }
         })

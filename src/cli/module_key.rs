@@ -51,8 +51,8 @@ pub(crate) fn checked(
     let (key, certificate) = match root {
         None => (own.key.clone(), own.certificate.clone()),
         Some(root) => (
-            in_tree("mok-key", &own.key, root)?,
-            in_tree("mok-cert", &own.certificate, root)?,
+            below_root("mok-key", &own.key, root)?,
+            below_root("mok-cert", &own.certificate, root)?,
         ),
     };
     let trust = Trust::where_root_acts(&[])?;
@@ -143,7 +143,7 @@ fn no_certificate(bytes: &[u8], certificate: &Path, key: &Path) -> Problem {
 }
 
 /// Where a tree's file is on this host. Links in it do not lead out of it.
-fn in_tree(flag: &str, path: &Path, root: &Path) -> Result<PathBuf, Problem> {
+fn below_root(flag: &str, path: &Path, root: &Path) -> Result<PathBuf, Problem> {
     let tree = System::at(root);
     let shown = path.display();
     if let Ok(inside) = path.strip_prefix(tree.root()) {

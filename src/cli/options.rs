@@ -9,7 +9,7 @@ use super::files::{or_trust_owner, read_key};
 use super::locale::languages;
 use crate::apply::RunConfig;
 use crate::bundle::{Bundle, BundleError};
-use crate::causes::tree;
+use crate::causes::offline_root;
 use crate::compat::Database;
 use crate::database::folder::{self, FolderError};
 use crate::database::store::Store;
@@ -367,7 +367,7 @@ impl HostOptions {
 
     /// A command for the same host, which `--root` may name.
     pub(crate) fn here(&self, command: &str) -> String {
-        tree::sentence_on(command, self.root.as_deref())
+        offline_root::sentence_on(command, self.root.as_deref())
     }
 
     /// Whether its GPUs are those that are here, or those of a tree.

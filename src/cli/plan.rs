@@ -206,7 +206,7 @@ impl Inputs<'_> {
         match planner.plan(facts, request) {
             Ok(planned) => {
                 planned.notes.iter().for_each(|note| super::say(note));
-                Ok(Some(planned.plan.in_tree(options.host.root.as_deref())))
+                Ok(Some(planned.plan.for_root(options.host.root.as_deref())))
             }
             Err(e) if may_skip && e.is_without_gpu() => {
                 super::say(super::NO_GPU_TO_PLAN_FOR);

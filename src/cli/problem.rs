@@ -4,7 +4,7 @@
 use super::complain;
 use super::locale::legible;
 use super::terminal::filled;
-use crate::causes::tree;
+use crate::causes::offline_root;
 use crate::exit::Exit;
 use crate::plan::OtherHost;
 use crate::resolve::Conflict;
@@ -111,12 +111,12 @@ impl Problem {
     }
 
     /// With hints and commands for the host in a tree.
-    pub(crate) fn in_tree(mut self, root: &Path) -> Self {
+    pub(crate) fn for_root(mut self, root: &Path) -> Self {
         for text in self.hints.iter_mut().chain(&mut self.tries) {
-            *text = tree::sentence(text, root);
+            *text = offline_root::sentence(text, root);
         }
         for text in self.because.iter_mut().chain([&mut self.message]) {
-            *text = tree::in_chroot(text, root);
+            *text = offline_root::in_chroot(text, root);
         }
         self
     }

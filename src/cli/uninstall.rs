@@ -228,7 +228,7 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
         ..Request::no_wishes(today)
     };
     let plan = Planner::new(database).removal(facts, &inventory, &unwanted, request)?;
-    let plan = plan.in_tree(options.host.root.as_deref());
+    let plan = plan.for_root(options.host.root.as_deref());
     if !system.runs_programs() {
         return Ok(plan.not_knowing_what_goes_along());
     }

@@ -138,7 +138,7 @@ fn plan(
     let version = installed_toolkit(database, &facts, wanted)?.version;
     let files = PathFiles::of(&system(host));
     let plan = Planner::new(database).switch(facts, wanted, request, &files)?;
-    Ok((plan.in_tree(host.root.as_deref()), version))
+    Ok((plan.for_root(host.root.as_deref()), version))
 }
 
 /// Prints the lines for one shell.

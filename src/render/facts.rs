@@ -54,7 +54,7 @@ impl Lines {
             .as_ref()
             .map(|i| format!(" ({i})"))
             .unwrap_or_default();
-        let tree = if machine.is_tree {
+        let tree = if machine.is_offline_root {
             ", a tree that is not running"
         } else {
             ""

@@ -1,7 +1,7 @@
 //! What is installed, as text.
 
 use super::Paint;
-use crate::causes::tree;
+use crate::causes::offline_root;
 use crate::listing::{InstallMethod, Installer, ListedAddOn, ListedToolkit, Listing};
 use crate::text::{bytes, count, wrapped};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 pub(crate) fn text(listing: &Listing, root: Option<&Path>, paint: Paint, width: usize) -> String {
     let mut out = String::new();
     let mut line = |label: &str, text: &str| out += &wrapped(label, text, width);
-    let in_tree = |text: &str| tree::sentence_on(text, root);
+    let for_root = |text: &str| offline_root::sentence_on(text, root);
     if listing.drivers.is_empty() {
         line("  ", "no driver");
     }
@@ -44,13 +44,15 @@ pub(crate) fn text(listing: &Listing, root: Option<&Path>, paint: Paint, width: 
     if listing.toolkits.iter().any(|toolkit| toolkit.default) {
         line(
             "",
-            &in_tree("* the default toolkit: `sudo gpusetup use cuda VERSION` chooses another one"),
+            &for_root(
+                "* the default toolkit: `sudo gpusetup use cuda VERSION` chooses another one",
+            ),
         );
     }
     if !listing.journal_read {
         line(
             "",
-            &in_tree("Only root can read which of it gpusetup installed: sudo gpusetup list"),
+            &for_root("Only root can read which of it gpusetup installed: sudo gpusetup list"),
         );
     }
     if listing.toolkits.is_empty() && listing.add_ons.is_empty() {

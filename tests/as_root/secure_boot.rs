@@ -69,7 +69,7 @@ fn signing(folder: &Path) -> Plan {
     .succeeds();
     let mut plan: Plan = serde_json::from_str(&ran.out).expect("a plan");
     // It is for the machine that boots with it.
-    plan.host.machine.is_tree = false;
+    plan.host.machine.is_offline_root = false;
     plan.host.machine.kind = MachineKind::Virtual;
     let first = plan
         .steps

@@ -19,7 +19,7 @@ use std::fmt::{Display, Formatter};
 use std::path::Path;
 
 pub mod gpus;
-pub mod tree;
+pub mod offline_root;
 pub mod xid;
 
 /// The remedy for a cause: a text for people, and commands for a shell.

@@ -31,7 +31,7 @@ pub(crate) use kernel_log::{KernelEvent, LoggedGpu};
 pub use kernel_log::{LoggedSxid, LoggedXid, sxids, xids};
 pub use probe::Probe;
 
-use gpusetup_causes::{Remedy, gpus, tree};
+use gpusetup_causes::{Remedy, gpus, offline_root};
 use gpusetup_database::compat::{Database, DatabaseId};
 use gpusetup_host::Facts;
 use gpusetup_operation::Operation;
@@ -570,7 +570,7 @@ impl Report {
             let mut commands: Vec<_> = remediation
                 .commands
                 .iter()
-                .filter_map(|c| tree::command(c, root))
+                .filter_map(|c| offline_root::command(c, root))
                 .collect();
             commands.dedup();
             remediation.commands = commands;

@@ -267,7 +267,8 @@ pub struct Machine {
     /// The hypervisor or container manager, if it can be detected (`kvm`, `docker`).
     pub inside: Option<String>,
     /// Whether the facts describe a tree below another root and not a running system.
-    pub is_tree: bool,
+    #[serde(rename = "is_tree")]
+    pub is_offline_root: bool,
     /// Identifies the current boot; none for a tree.
     pub boot_id: Option<String>,
     /// The number of processor cores that gpusetup may use here; none if not known.
@@ -901,7 +902,7 @@ impl Facts {
 
     /// Whether they describe a new installation of a system (`--os`), and no host was looked at.
     pub fn is_stock(&self) -> bool {
-        !self.machine.is_tree && self.machine.boot_id.is_none() && self.space.is_empty()
+        !self.machine.is_offline_root && self.machine.boot_id.is_none() && self.space.is_empty()
     }
 
     /// Whether this is a laptop with a GPU of another vendor beside NVIDIA's.

@@ -19,7 +19,7 @@ pub(crate) fn machine(reader: &mut Reader) -> Machine {
                 .to_string_lossy()
                 .into_owned(),
         ),
-        false => tree_arch(reader),
+        false => offline_arch(reader),
     };
     let arch = arch.unwrap_or_else(|| {
         let why = "the tree has no program, loader or dpkg record that shows it";
@@ -36,7 +36,7 @@ pub(crate) fn machine(reader: &mut Reader) -> Machine {
         arch,
         kind,
         inside,
-        is_tree: !live,
+        is_offline_root: !live,
         boot_id,
         cores,
         portable: is_portable(reader),
@@ -45,7 +45,7 @@ pub(crate) fn machine(reader: &mut Reader) -> Machine {
 }
 
 /// The architecture of a tree's programs.
-fn tree_arch(reader: &mut Reader) -> Option<String> {
+fn offline_arch(reader: &mut Reader) -> Option<String> {
     let what = "the machine's architecture";
     for program in ["/bin/sh", "/usr/bin/env", "/sbin/ldconfig"] {
         let file = reader
@@ -303,7 +303,7 @@ mod tests {
         let mut reader = Reader::new(&system);
         assert_eq!(machine(&mut reader).arch, std::env::consts::ARCH);
         assert_eq!(
-            tree_arch(&mut reader).as_deref(),
+            offline_arch(&mut reader).as_deref(),
             Some(std::env::consts::ARCH)
         );
     }

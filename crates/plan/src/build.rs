@@ -220,7 +220,8 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     steps.extend(signing);
     let driver = context.chosen.driver.as_ref().filter(|d| !d.is_kept());
     // The reboot for the key frees the GPU, too.
-    let rival = !context.facts.machine.is_tree && !console && nouveau::rival_is_loaded(context);
+    let rival =
+        !context.facts.machine.is_offline_root && !console && nouveau::rival_is_loaded(context);
     // The runfile fails if another driver uses the GPU. Packages install anyway; their modules load
     // at the next boot.
     let early = driver.is_some_and(|d| d.install.method() == Method::Runfile) && rival;

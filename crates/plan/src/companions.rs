@@ -142,7 +142,7 @@ fn name_peers(context: &StepContext, file: &str, running: &[String]) -> Vec<Act>
         }
         .into(),
     );
-    let is_stale = !write.satisfied && !context.facts.machine.is_tree;
+    let is_stale = !write.satisfied && !context.facts.machine.is_offline_root;
     let restarts = running
         .iter()
         .filter(|_| is_stale)
@@ -286,7 +286,7 @@ fn load_module(context: &StepContext, of: &Companion, module: &str) -> Vec<Act> 
     };
     [file]
         .into_iter()
-        .chain((!context.facts.machine.is_tree).then_some(load))
+        .chain((!context.facts.machine.is_offline_root).then_some(load))
         .collect()
 }
 
@@ -347,7 +347,7 @@ fn modules(context: &StepContext, companions: &Companions) -> Vec<Act> {
         .into_iter()
         .map(str::to_owned)
         .chain(names.iter().cloned());
-    let load = (!context.facts.machine.is_tree).then(|| Act {
+    let load = (!context.facts.machine.is_offline_root).then(|| Act {
         operation: Run::new(argv, 60).into(),
         satisfied,
     });
@@ -390,7 +390,7 @@ fn is_held(companions: &Companions, driver: &ChosenDriver) -> bool {
 /// be started.
 pub(crate) fn load_driver(context: &StepContext) -> Option<Act> {
     let is_loaded = context.facts.driver_is_loaded() == Some(true);
-    (!is_loaded && !context.facts.machine.is_tree)
+    (!is_loaded && !context.facts.machine.is_offline_root)
         .then(|| Act::needed(Run::new(["modprobe", "nvidia"], 300)))
 }
 

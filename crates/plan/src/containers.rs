@@ -229,7 +229,7 @@ fn dev_char(context: &StepContext, containers: &Containers) -> Vec<Act> {
     ];
     let has_driver =
         context.chosen.driver.is_some() || context.facts.driver_is_loaded() == Some(true);
-    let links = (has_driver && !context.facts.machine.is_tree).then(|| Act {
+    let links = (has_driver && !context.facts.machine.is_offline_root).then(|| Act {
         operation: Run::new(argv, 120).into(),
         satisfied,
     });
@@ -255,7 +255,7 @@ fn refresh_cdi(context: &StepContext, containers: &Containers) -> Vec<Act> {
             })
             .collect();
     }
-    if context.facts.machine.is_tree
+    if context.facts.machine.is_offline_root
         || context.chosen.driver.is_none() && context.facts.driver.is_none()
     {
         return Vec::new();

@@ -319,7 +319,7 @@ fn options(context: &StepContext, driver: &ChosenDriver) -> Vec<String> {
         options.push("-m=kernel-open".to_owned());
     }
     options.extend(sign_modules::installer_options(context));
-    if context.facts.machine.is_tree {
+    if context.facts.machine.is_offline_root {
         // The running kernel is not the tree's: build for the tree's kernel, and check nothing that
         // runs.
         options.extend(context.facts.kernel().map(|k| format!("--kernel-name={k}")));

@@ -48,7 +48,8 @@ pub(crate) fn gpu_settings(context: &StepContext) -> Step {
         .iter()
         .map(|state| format!("{}: {}", state.option(), state.value()))
         .collect();
-    let mut why = match context.facts.machine.is_tree && context.facts.gpu_states.is_empty() {
+    let mut why = match context.facts.machine.is_offline_root && context.facts.gpu_states.is_empty()
+    {
         true => format!("{}; a unit sets them when the tree boots", all.join(", ")),
         false => format!("{}; a unit sets them again at each boot", all.join(", ")),
     };
@@ -121,7 +122,7 @@ fn devices(context: &StepContext, planned: bool) -> Vec<Act> {
             })
             .collect();
     }
-    if facts.machine.is_tree {
+    if facts.machine.is_offline_root {
         return Vec::new();
     }
     let gpus = facts

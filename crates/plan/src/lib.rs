@@ -65,7 +65,7 @@ pub use repair::{Repair, repair};
 pub use step_id::StepId;
 pub use switch::{installed_toolkit, switch};
 
-use gpusetup_causes::tree;
+use gpusetup_causes::offline_root;
 use gpusetup_database::compat::{Database, DatabaseId};
 use gpusetup_host::Facts;
 use gpusetup_operation::{AddRepository, Download, Operation, Packages};
@@ -343,9 +343,9 @@ impl Plan {
 
     /// The plan for the host in a tree, if it is one: what its warnings advise is for that tree,
     /// not for the machine that it is typed on.
-    pub fn in_tree(mut self, root: Option<&Path>) -> Self {
+    pub fn for_root(mut self, root: Option<&Path>) -> Self {
         for warning in &mut self.warnings {
-            warning.text = tree::sentence_on(&warning.text, root);
+            warning.text = offline_root::sentence_on(&warning.text, root);
         }
         self
     }

@@ -36,7 +36,7 @@ pub(crate) fn partition_gpus(context: &StepContext, database: &Database) -> Opti
         .collect();
     let gpus = partitions(database, &tasks);
     let mut acts = Vec::new();
-    if !context.facts.machine.is_tree || context.facts.mig.is_some() {
+    if !context.facts.machine.is_offline_root || context.facts.mig.is_some() {
         acts.extend(beside_units(
             &gpus,
             &Units {

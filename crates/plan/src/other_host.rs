@@ -575,7 +575,7 @@ impl LockFile {
 
 /// Where it is, the kind of the machine, and of its system.
 fn machine_properties(facts: &Facts, is_stock: bool) -> [&'static str; 3] {
-    let place = match facts.machine.is_tree {
+    let place = match facts.machine.is_offline_root {
         true => "a tree (--root)",
         false => "a running host",
     };
@@ -730,7 +730,7 @@ mod tests {
                 "; this host boots 6.8.0-1-generic",
             ),
             (
-                |f| f.machine.is_tree = true,
+                |f| f.machine.is_offline_root = true,
                 "a running host; this host is a tree (--root)",
             ),
             (

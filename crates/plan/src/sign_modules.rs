@@ -114,7 +114,7 @@ fn with_state_unknown(context: &StepContext) -> String {
         .distribution
         .and_then(|known| known.module_signing.as_ref());
     let (unknown, remedy) = match (
-        context.facts.machine.is_tree,
+        context.facts.machine.is_offline_root,
         signing.is_some_and(|signing| signing.drop_ins),
     ) {
         (true, true) => (
@@ -406,15 +406,15 @@ fn builds(chosen: &Resolution) -> bool {
 /// Whether modules are signed: the firmware demands it, or the user names a key for a tree, whose
 /// firmware is not here.
 fn signs(facts: &Facts, request: &Request) -> bool {
-    let is_tree = facts.machine.is_tree && facts.secure_boot == SecureBoot::Unknown;
-    facts.secure_boot == SecureBoot::Enabled || is_tree && request.settings.module_key.is_some()
+    let is_offline = facts.machine.is_offline_root && facts.secure_boot == SecureBoot::Unknown;
+    facts.secure_boot == SecureBoot::Enabled || is_offline && request.settings.module_key.is_some()
 }
 
 fn of_user(facts: &Facts, given: &ModuleKey) -> Key {
     let enrolment = match &facts.firmware {
         Some(firmware) => firmware.enrolment(&given.sha256),
         // Nobody can ask for it in a tree: it is enrolled on the hosts that start it.
-        None if facts.machine.is_tree => Enrolment::Enrolled,
+        None if facts.machine.is_offline_root => Enrolment::Enrolled,
         None => Enrolment::Absent,
     };
     Key {
@@ -598,7 +598,7 @@ fn name_key(facts: &Facts, given: &ModuleKey) -> gpusetup_causes::Remedy {
     let commands = [name]
         .into_iter()
         .chain(enrol)
-        .filter(|_| !facts.machine.is_tree);
+        .filter(|_| !facts.machine.is_offline_root);
     let text = "if `dkms --version` is 3.0.4 or newer, name the key in /etc/dkms/framework.conf.d (mok_signing_key and \
                 mok_certificate) and enrol it, then plan again without --mok-key and --mok-cert";
     gpusetup_causes::Remedy::new(text, commands)

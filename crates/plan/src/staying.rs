@@ -81,7 +81,7 @@ pub(crate) fn default_not_run(
 /// the plan leaves the driver as it is.
 pub(crate) fn loaded_before(context: &StepContext) -> Option<String> {
     let machine = &context.facts.machine;
-    let is_host = machine.kind != MachineKind::Container && !machine.is_tree;
+    let is_host = machine.kind != MachineKind::Container && !machine.is_offline_root;
     let stays = context
         .chosen
         .driver

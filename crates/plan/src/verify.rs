@@ -18,7 +18,7 @@ pub(crate) fn verify(context: &StepContext, converged: bool) -> Step {
         .companions
         .iter()
         .flat_map(|companions| companions.units());
-    for (unit, _) in units.filter(|_| !context.facts.machine.is_tree) {
+    for (unit, _) in units.filter(|_| !context.facts.machine.is_offline_root) {
         asks.push(Run::ask(["systemctl", "is-active", unit], None));
     }
     if let Some(toolkit) = context.toolkit() {
@@ -62,7 +62,7 @@ fn check_driver(context: &StepContext, driver: &ChosenDriver) -> Vec<Run> {
         ));
     }
     // nvidia-smi fails without a GPU, for example in an image built for other hosts.
-    if !context.facts.machine.is_tree && context.facts.gpus.iter().any(|g| !g.assumed) {
+    if !context.facts.machine.is_offline_root && context.facts.gpus.iter().any(|g| !g.assumed) {
         asks.push(Run::ask(
             [
                 "nvidia-smi",

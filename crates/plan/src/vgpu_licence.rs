@@ -51,7 +51,7 @@ pub(crate) fn vgpu_licence(context: &StepContext) -> Step {
             satisfied,
         },
     ];
-    if !context.facts.machine.is_tree {
+    if !context.facts.machine.is_offline_root {
         acts.push(Act {
             operation: Run::new(["systemctl", "try-restart", DAEMON], 60).into(),
             satisfied,

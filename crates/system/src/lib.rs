@@ -178,7 +178,7 @@ impl System {
             root,
             place,
             look: None,
-            work: Arc::new(limits::Work::of_tree()),
+            work: Arc::new(limits::Work::of_offline_root()),
             runs_programs: false,
         }
     }

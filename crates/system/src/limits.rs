@@ -90,7 +90,7 @@ pub(super) struct Work {
 
 impl Work {
     /// What there is for all looks at a tree.
-    pub(super) fn of_tree() -> Self {
+    pub(super) fn of_offline_root() -> Self {
         Self::of(hooks::milliseconds("GPUSETUP_MAX_WORK_MS").unwrap_or(MAX_WORK))
     }
 
@@ -258,8 +258,8 @@ impl System {
     /// this host there is no end of it.
     pub(super) fn works(&self) -> impl Iterator<Item = &Work> {
         let of_home = self.look.as_ref().and_then(|look| look.of_home.as_ref());
-        let of_tree = (self.look.is_some() && !self.is_live()).then_some(&*self.work);
-        of_home.into_iter().chain(of_tree)
+        let of_offline_root = (self.look.is_some() && !self.is_live()).then_some(&*self.work);
+        of_home.into_iter().chain(of_offline_root)
     }
 
     /// Whether only root wrote what is looked at: what the kernel tells of a large machine is in

@@ -24,7 +24,7 @@ pub(crate) fn run(
 ) -> Result<Exit, Problem> {
     let report = examined(pasted, options, language)?;
     let report = match &options.host.root {
-        Some(root) => report.in_tree(root),
+        Some(root) => report.for_root(root),
         None => report,
     };
     if options.look.json {

@@ -1,7 +1,7 @@
 //! What one subject is, in labelled paragraphs: the same for a check, an exit code, a GPU, an error
 //! number and a term.
 
-use crate::causes::{gpus, tree};
+use crate::causes::{gpus, offline_root};
 use crate::render::Paint;
 use crate::resolve::{PythonCommand, PythonPackage};
 use crate::text::{padded, wrapped};
@@ -78,14 +78,14 @@ impl Article {
     }
 
     /// With commands for the host in a tree instead of this one.
-    pub(crate) fn in_tree(mut self, root: &Path) -> Self {
+    pub(crate) fn for_root(mut self, root: &Path) -> Self {
         self.run = self
             .run
             .iter()
-            .filter_map(|command| tree::command(command, root))
+            .filter_map(|command| offline_root::command(command, root))
             .collect();
         for paragraph in &mut self.paragraphs {
-            paragraph.text = tree::sentence(&paragraph.text, root);
+            paragraph.text = offline_root::sentence(&paragraph.text, root);
         }
         self
     }

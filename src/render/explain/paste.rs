@@ -2,7 +2,7 @@
 
 use super::Look;
 use crate::causes::Remedy;
-use crate::causes::{tree, xid};
+use crate::causes::{offline_root, xid};
 use crate::compat::{Database, XidAction};
 use crate::doctor::{Finding, LoggedSxid, LoggedXid, Status};
 use crate::error_code::ErrorCode;
@@ -374,14 +374,14 @@ fn quoted_or(line: &str, near: &str) -> String {
 
 impl PasteReport {
     /// With commands for the host in a tree instead of this one.
-    pub(crate) fn in_tree(mut self, root: &Path) -> Self {
+    pub(crate) fn for_root(mut self, root: &Path) -> Self {
         for cause in self
             .messages
             .iter_mut()
             .flat_map(|message| &mut message.causes)
         {
             if let Some(tell) = &cause.tell {
-                cause.tell = tree::command(tell, root);
+                cause.tell = offline_root::command(tell, root);
             }
             if cause.tell.is_none() {
                 cause.look = None;
@@ -394,7 +394,10 @@ impl PasteReport {
             .chain(self.xids.iter_mut().map(|xid| &mut xid.run))
             .chain(self.sxids.iter_mut().map(|sxid| &mut sxid.run));
         for run in runs {
-            *run = run.iter().filter_map(|c| tree::command(c, root)).collect();
+            *run = run
+                .iter()
+                .filter_map(|c| offline_root::command(c, root))
+                .collect();
         }
         self
     }

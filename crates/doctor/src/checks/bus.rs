@@ -9,7 +9,7 @@ use gpusetup_text::text::quoted;
 /// <https://docs.nvidia.com/nim/maxine/lipsync/latest/advanced-usage/multi-gpu.html> for the IOMMU.
 pub(crate) fn speak_freely(case: &Case) -> Verdict {
     let facts = &case.seen.facts;
-    if facts.machine.kind != MachineKind::Physical || facts.machine.is_tree {
+    if facts.machine.kind != MachineKind::Physical || facts.machine.is_offline_root {
         return Verdict::skip("only a running physical machine shows how its GPUs are connected");
     }
     // Only data-centre GPUs: desktops with two GPUs have good reasons to enable the IOMMU.

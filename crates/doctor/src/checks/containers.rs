@@ -95,7 +95,10 @@ pub(crate) fn unreadable(case: &Case, broken: &BrokenConfig) -> Verdict {
 /// Podman has no other way to the GPUs than a CDI specification, nor has CRI-O without a runtime of
 /// NVIDIA's. A tree may get one when it boots.
 fn undescribed(case: &Case) -> Option<Verdict> {
-    let (here, is_tree) = (&case.seen.containers, case.seen.facts.machine.is_tree);
+    let (here, is_tree) = (
+        &case.seen.containers,
+        case.seen.facts.machine.is_offline_root,
+    );
     let mut titles = Vec::new();
     for name in &here.engines {
         let engine = case.known_engine(name)?;

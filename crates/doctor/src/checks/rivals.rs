@@ -48,7 +48,7 @@ pub(crate) fn vfio(case: &Case) -> Verdict {
 /// known.
 fn held_before(case: &Case) -> Verdict {
     let told = held_in_log(case, |by| by == "vfio-pci");
-    if told.is_empty() || !case.seen.facts.machine.is_tree {
+    if told.is_empty() || !case.seen.facts.machine.is_offline_root {
         return told.iter().fold(Verdict::pass(), |v, gpu| {
             v.evidence(format!("{gpu} was bound to vfio-pci when the host booted"))
         });

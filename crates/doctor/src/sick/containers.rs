@@ -206,7 +206,7 @@ fn hosts_of_containers() {
     assert_eq!(with(&broken), ["GS803 fail"], "CRI-O does not start");
     let in_tree = |writes_spec_at_boot: bool| {
         found(move |e| {
-            e.facts.machine.is_tree = true;
+            e.facts.machine.is_offline_root = true;
             e.containers = Containers {
                 engines: vec!["podman".into()],
                 has_toolkit: true,

@@ -118,7 +118,7 @@ fn what_the_kernel_said_before_it_changed() {
     );
     let tree = |e: &mut Seen| {
         idle(e, vfio);
-        e.facts.machine.is_tree = true;
+        e.facts.machine.is_offline_root = true;
         e.facts.loaded_modules = None;
     };
     assert_eq!(

@@ -221,7 +221,7 @@ fn not_older(context: &StepContext) -> Result<(), Conflict> {
         installed,
         Some(containers.version),
     ) {
-        return Err(match context.facts.machine.is_tree {
+        return Err(match context.facts.machine.is_offline_root {
             true => conflict,
             false => conflict.hint(Hint::Command(
                 "sudo gpusetup uninstall --container-toolkit".to_owned(),
@@ -323,7 +323,7 @@ fn not_without_user(context: &StepContext) -> Result<(), Conflict> {
     }
     if containers.host.user_exists == Some(false) {
         let sentence = format!("this host has no user {user} (--docker-user)");
-        let list = if context.facts.machine.is_tree {
+        let list = if context.facts.machine.is_offline_root {
             "its /etc/passwd lists the users"
         } else {
             "getent passwd lists the users"

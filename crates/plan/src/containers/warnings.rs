@@ -371,7 +371,7 @@ fn no_specification(context: &StepContext, containers: &Containers) -> Option<St
         .values()
         .flat_map(|specification| &specification.devices);
     if version >= since
-        || !context.facts.machine.is_tree
+        || !context.facts.machine.is_offline_root
         || devices.any(|name| name.starts_with(GPUS))
     {
         return None;
