@@ -11,5 +11,5 @@ static DATABASE: LazyLock<Database> = LazyLock::new(gpusetup::database::embedded
 
 fuzz_target!(|text: &str| {
     let Ok(facts) = serde_json::from_str::<Facts>(text) else { return };
-    let _ = gpusetup::plan::plan(&DATABASE, facts, Request::no_wishes("2026-11-20"));
+    let _ = gpusetup::plan::plan(&DATABASE, facts, Request::default_on("2026-11-20"));
 });

@@ -19,7 +19,7 @@ use crate::ids::{CheckId, RuleId};
 use crate::plan::Plan;
 use crate::planning::{Planner, PlanningError};
 use crate::render;
-use crate::render::cloud_init::{Wishes, files, user_data};
+use crate::render::cloud_init::{UserDataOptions, files, user_data};
 use crate::system::System;
 use crate::text::{public_address, quoted, quoted_path, visible};
 use crate::version::Want;
@@ -256,7 +256,7 @@ impl Inputs<'_> {
         } = *self;
         tell_warnings(plan);
         let lock = self.locked.line()?;
-        let wishes = Wishes {
+        let wishes = UserDataOptions {
             accept_eula: options.accept_eula,
             reboot: options.reboot.as_str(),
             sources,

@@ -225,7 +225,7 @@ fn plan(options: &Options, system: &System) -> Result<Plan, Problem> {
     let request = Request {
         prefix: options.host.prefix.clone(),
         cache: options.host.cache.clone(),
-        ..Request::no_wishes(today)
+        ..Request::default_on(today)
     };
     let plan = Planner::new(database).removal(facts, &inventory, &unwanted, request)?;
     let plan = plan.for_root(options.host.root.as_deref());

@@ -133,7 +133,7 @@ fn plan(
     let request = Request {
         prefix: host.prefix.clone(),
         cache: host.cache.clone(),
-        ..Request::no_wishes(jiff::Timestamp::now().to_string())
+        ..Request::default_on(jiff::Timestamp::now().to_string())
     };
     let version = installed_toolkit(database, &facts, wanted)?.version;
     let files = PathFiles::of(&system(host));

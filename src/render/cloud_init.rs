@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 /// How the machine gets there.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wishes<'a> {
+pub(crate) struct UserDataOptions<'a> {
     /// NVIDIA's licences are accepted.
     pub(crate) accept_eula: bool,
     pub(crate) reboot: &'a str,
@@ -22,7 +22,7 @@ pub(crate) struct Wishes<'a> {
     pub(crate) lock: Option<&'a str>,
 }
 
-impl Wishes<'_> {
+impl UserDataOptions<'_> {
     /// What the machine needs beside the user-data, with the flags that provide it.
     pub(crate) fn missing(&self, plan: &Plan) -> Vec<&'static str> {
         let licences =
@@ -95,7 +95,7 @@ impl Config {
     }
 }
 
-fn config(plan: &Plan, wishes: &Wishes) -> String {
+fn config(plan: &Plan, wishes: &UserDataOptions) -> String {
     let mut config = Config::default();
     match wishes.lock {
         Some(_) => config.key("locked", LOCK),
@@ -148,7 +148,7 @@ fn config(plan: &Plan, wishes: &Wishes) -> String {
     config
 }
 
-pub(crate) fn user_data(plan: &Plan, wishes: Wishes) -> String {
+pub(crate) fn user_data(plan: &Plan, wishes: UserDataOptions) -> String {
     let config = config(plan, &wishes);
     let licences = if wishes.accept_eula {
         "      accept-eula: true\n"

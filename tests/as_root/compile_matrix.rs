@@ -338,7 +338,7 @@ fn outcome(database: &Database, facts: &Facts, release: &CudaRelease) -> Outcome
                 .expect("a version is a requirement"),
         ),
         cudnn: Want::Nothing,
-        ..Request::no_wishes("2026-11-23")
+        ..Request::default_on("2026-11-23")
     };
     match resolve(database, &facts, &request) {
         Ok(resolution) => match resolution.cuda {

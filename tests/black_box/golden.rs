@@ -4,7 +4,7 @@
 //! `INSTA_UPDATE=always cargo test --test black_box golden::` writes them again.
 
 use crate::fleet;
-use crate::fleet::{no_wishes, switch, unit};
+use crate::fleet::{default_request, switch, unit};
 use gpusetup::compat::{CompanionId, Database};
 use gpusetup::database::embedded;
 use gpusetup::host::{Facts, InstalledCompanion, InstalledDriver, NvSwitch, Origin, Rdma, Toolkit};
@@ -239,7 +239,7 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
         upgrade: host.upgrade,
         settings: host.settings.clone(),
         companions: host.with.clone(),
-        ..no_wishes()
+        ..default_request()
     };
     (facts, request)
 }

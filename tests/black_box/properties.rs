@@ -1,7 +1,7 @@
 //! What must hold of any answer, whatever the host: found on varied hosts, with the real database.
 
 use crate::common::{Ran, Tree, program};
-use crate::fleet::{Fleet, bare, no_wishes, unit};
+use crate::fleet::{Fleet, bare, default_request, unit};
 use gpusetup::compat::{AddOnId, Database, DriverVariant, ModuleFlavour};
 use gpusetup::database::embedded;
 use gpusetup::exit::Exit;
@@ -264,7 +264,7 @@ fn host_for(database: &Database, arch: &str, cuda: CudaVersion) -> Vec<Facts> {
         driver: Want::Nothing,
         cuda: exactly(cuda),
         cudnn: Want::Nothing,
-        ..no_wishes()
+        ..default_request()
     };
     one_of_each
         .map(host)
@@ -319,7 +319,7 @@ fn a_cudnn_that_cannot_be_fetched_is_refused_for_that() {
                         driver: Want::Nothing,
                         cuda,
                         cudnn: exactly(cudnn),
-                        ..no_wishes()
+                        ..default_request()
                     };
                     // Another archive of the release may do.
                     let Err(conflict) = resolve(&database, &facts, &request) else {
@@ -436,7 +436,7 @@ fn a_cudnn_is_refused_for_what_its_toolkits_lack() {
         &facts,
         Request {
             cudnn: exactly("8.9"),
-            ..no_wishes()
+            ..default_request()
         },
     );
     let why = "cuDNN 8.9.7.29 does not fit: it is built for CUDA 12, and CUDA 12.9.2 does not fit: its headers do not compile";
@@ -445,7 +445,7 @@ fn a_cudnn_is_refused_for_what_its_toolkits_lack() {
     let request = Request {
         cuda: exactly("13.2"),
         cudnn: exactly("8.9"),
-        ..no_wishes()
+        ..default_request()
     };
     let conflict = refusal(&database, &facts, request);
     assert!(conflict.sentence.ends_with("not for 13.2"), "{conflict}");
@@ -465,7 +465,7 @@ fn a_card_that_the_modules_asked_for_do_not_run_gets_its_driver_suggested() {
         &facts,
         Request {
             modules: Some(ModuleFlavour::Open),
-            ..no_wishes()
+            ..default_request()
         },
     );
     assert_eq!(
@@ -487,11 +487,11 @@ fn a_release_without_a_usable_runfile_is_suggested_as_components() {
     for request in [
         Request {
             cuda: exactly("13.4"),
-            ..no_wishes()
+            ..default_request()
         },
         Request {
             frameworks: frameworks("tensorrt==11.4"),
-            ..no_wishes()
+            ..default_request()
         },
     ] {
         let conflict = refusal(&database, &facts, request);
@@ -551,12 +551,16 @@ fn a_toolkit_of_archives_is_kept_where_runfiles_run() {
         &facts,
         &Request {
             components: vec!["nvcc".to_owned()],
-            ..no_wishes()
+            ..default_request()
         },
     );
-    let mut facts = installed(facts.clone(), &first.expect("an answer"), &no_wishes());
+    let mut facts = installed(
+        facts.clone(),
+        &first.expect("an answer"),
+        &default_request(),
+    );
     facts.toolkits[0].components = Some(vec!["cuda_nvcc".to_owned()]);
-    let again = resolve(&database, &facts, &no_wishes()).expect("an answer");
+    let again = resolve(&database, &facts, &default_request()).expect("an answer");
     assert!(again.parts.is_empty(), "{:?}", again.parts);
     assert!(
         !again

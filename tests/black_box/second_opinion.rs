@@ -2,7 +2,7 @@
 //! the database: the GPUs that each release of the open kernel modules lists, Debian's package
 //! indexes, the headers of CUDA releases.
 
-use crate::fleet::{bare, no_wishes};
+use crate::fleet::{bare, default_request};
 use gpusetup::compat::{Database, ModuleFlavour, PciDevice};
 use gpusetup::database::embedded;
 use gpusetup::exit::Exit;
@@ -215,7 +215,7 @@ fn plans_agree_with_what_was_recorded_of_artifacts() {
                 let facts = host(&database, release, &archive, device);
                 let request = Request {
                     method,
-                    ..no_wishes()
+                    ..default_request()
                 };
                 match plan(&database, facts.clone(), request) {
                     Ok(plan) => {
@@ -262,7 +262,7 @@ fn a_driver_is_taken_for_each_gpu_that_it_lists() {
                 cudnn: Want::Nothing,
                 method: Method::Runfile,
                 modules: Some(ModuleFlavour::Open),
-                ..no_wishes()
+                ..default_request()
             };
             resolve(&database, &facts, &request)
                 .map(|found| found.selection().driver.expect("a driver").version)
@@ -293,7 +293,7 @@ fn no_driver_is_planned_for_virtual_gpus() {
         let mut facts = host(&database, "12", &archive, &row[0]);
         for subsystem in row[1].split(' ') {
             facts.gpus[0].subsystem = Some(format!("10de:{subsystem}"));
-            let answer = resolve(&database, &facts, &no_wishes());
+            let answer = resolve(&database, &facts, &default_request());
             assert!(
                 answer.is_err_and(|conflict| conflict.exit() == Exit::NothingFits),
                 "{} with subsystem {subsystem}",
@@ -306,7 +306,7 @@ fn no_driver_is_planned_for_virtual_gpus() {
         }
         facts.gpus[0].subsystem = Some("10de:0001".to_owned());
         assert!(
-            resolve(&database, &facts, &no_wishes()).is_ok(),
+            resolve(&database, &facts, &default_request()).is_ok(),
             "{} is also a whole GPU",
             row[0]
         );

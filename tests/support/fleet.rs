@@ -44,7 +44,7 @@ impl<'a> Fleet<'a> {
             0,
             None,
         ));
-        (facts, no_wishes())
+        (facts, default_request())
     }
 
     /// Host number `n`, and what is asked for there.
@@ -236,7 +236,7 @@ impl<'a> Fleet<'a> {
             ]),
             upgrade: dice.one_in(5),
             components: self.components(dice),
-            ..no_wishes()
+            ..default_request()
         }
     }
 }
@@ -282,8 +282,8 @@ impl Fleet<'_> {
 }
 
 /// The request of somebody who names nothing.
-pub fn no_wishes() -> Request {
-    Request::no_wishes("2026-11-20")
+pub fn default_request() -> Request {
+    Request::default_on("2026-11-20")
 }
 
 /// An NVSwitch.

@@ -223,7 +223,7 @@ mod tests {
         facts.gpus = assumed_gpus(&database, "a100").expect("known");
         let request = Request {
             cuda: cuda.parse().expect("a version"),
-            ..Request::no_wishes("2026-11-22")
+            ..Request::default_on("2026-11-22")
         };
         plan(&database, facts, request).expect("it fits")
     }

@@ -634,7 +634,7 @@ mod tests {
     }
 
     fn planned(facts: Facts) -> Plan {
-        plan(shared(), facts, Request::no_wishes("2026-11-20")).expect("a plan")
+        plan(shared(), facts, Request::default_on("2026-11-20")).expect("a plan")
     }
 
     /// A plan for a new installation with a GPU that is assumed.
@@ -826,7 +826,7 @@ mod tests {
         (made.secure_boot, made.signing_key) = (SecureBoot::Enabled, Some(key(true)));
         let mut here = made.clone();
         here.signing_key = Some(key(false));
-        let plan = Plan::of_nothing(shared(), made.clone(), Request::no_wishes("2026-11-20"));
+        let plan = Plan::of_nothing(shared(), made.clone(), Request::default_on("2026-11-20"));
         assert_eq!(
             differences(&plan, &here, None),
             [
@@ -842,7 +842,7 @@ mod tests {
         (made.machine.kind, made.machine.board) = (MachineKind::Jetson, board("36.4.3"));
         let mut here = made.clone();
         here.machine.board = board("36.3.0");
-        let plan = Plan::of_nothing(shared(), made, Request::no_wishes("2026-11-20"));
+        let plan = Plan::of_nothing(shared(), made, Request::default_on("2026-11-20"));
         assert_eq!(
             differences(&plan, &here, None),
             ["made for Jetson Linux 36.4.3; this host has Jetson Linux 36.3.0"]

@@ -1027,7 +1027,7 @@ mod tests {
 
     fn steps(unwanted: &Unwanted) -> Vec<String> {
         let (facts, inventory) = host();
-        let request = Request::no_wishes("2026-11-21");
+        let request = Request::default_on("2026-11-21");
         let plan =
             removal(&embedded(), facts, &inventory, unwanted, request).expect("a removal plan");
         let operations = |s: &Step| {
@@ -1071,7 +1071,7 @@ mod tests {
             facts,
             &inventory,
             &cuda("11.2"),
-            Request::no_wishes("2026-11-21"),
+            Request::default_on("2026-11-21"),
         );
         assert!(
             plan.expect("a plan").steps[0]
@@ -1095,7 +1095,7 @@ mod tests {
                 facts,
                 &inventory,
                 &cuda(version),
-                Request::no_wishes("2026-11-21"),
+                Request::default_on("2026-11-21"),
             )
         };
         let plan = removal_of(with_newer.clone(), "12.8").expect("a plan");
@@ -1145,7 +1145,7 @@ mod tests {
             facts,
             &inventory,
             &cuda("12.4"),
-            Request::no_wishes("2026-11-21"),
+            Request::default_on("2026-11-21"),
         );
         let conflict = conflict.expect_err("it is not installed");
         assert_eq!(conflict.kind, ConflictKind::Request);
@@ -1181,7 +1181,7 @@ mod tests {
                 facts,
                 &inventory,
                 &unwanted,
-                Request::no_wishes("2026-11-21"),
+                Request::default_on("2026-11-21"),
             );
             let steps = plan.expect("a plan").steps;
             let step = steps
@@ -1239,7 +1239,7 @@ mod tests {
             facts,
             &inventory,
             &unwanted,
-            Request::no_wishes("2026-11-21"),
+            Request::default_on("2026-11-21"),
         )
         .expect("a plan");
         let before = plan.fingerprint();

@@ -43,7 +43,7 @@ pub fn repair(database: &Database, facts: Facts, repairs: Vec<Repair>, moment: S
     Plan::of(
         database,
         facts,
-        Request::no_wishes(moment),
+        Request::default_on(moment),
         steps,
         Vec::new(),
     )

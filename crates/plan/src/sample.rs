@@ -27,7 +27,7 @@ pub fn plan_of(operations: Vec<Operation>) -> Plan {
     facts.machine.arch = "x86_64".to_owned();
     let request = Request {
         driver: Want::Nothing,
-        ..Request::no_wishes("2026-11-20")
+        ..Request::default_on("2026-11-20")
     };
     let mut plan = plan(&database, facts, request).expect("a toolkit fits");
     plan.steps.truncate(1);

@@ -4,7 +4,7 @@ use super::card::without_hopeless;
 use super::conflict::{Alternative, Conflict, Hint};
 use super::known_host::KnownHost;
 use super::search::{Detail, nearest, summary};
-use super::wanted::eased;
+use super::wanted::relaxed;
 use super::{Method, Prefer, Request, Resolution, ToolkitMethod};
 use gpusetup_database::compat::{AddOnId, Database, FrameworkNeeds, framework_and_version};
 use gpusetup_database::version::{AddOnVersion, Want};
@@ -270,7 +270,7 @@ fn smaller<'r>(database: &'r Database, request: &'r Request) -> impl Iterator<It
         .then_some(DRIVER_ALONE)
         .into_iter()
         .flatten();
-    let eased = EASINGS
+    let relaxed = RELAXATIONS
         .into_iter()
         .chain(alone)
         .map(|ease| ease(request))
@@ -281,7 +281,7 @@ fn smaller<'r>(database: &'r Database, request: &'r Request) -> impl Iterator<It
         .chain(other_frameworks(database, request))
         .chain(known)
         .chain(shorter)
-        .chain(eased);
+        .chain(relaxed);
     all.filter(move |smaller| smaller != request)
 }
 
@@ -292,7 +292,7 @@ fn without_companions(request: &Request) -> Option<Request> {
     has_companions.then(|| Request {
         companions: BTreeSet::new(),
         imex_peers: Vec::new(),
-        ..request.eased()
+        ..request.relaxed()
     })
 }
 
@@ -317,14 +317,14 @@ fn other_frameworks(database: &Database, request: &Request) -> Vec<Request> {
 }
 
 /// Ways to ask for less.
-const EASINGS: [fn(&Request) -> Request; 8] = [
+const RELAXATIONS: [fn(&Request) -> Request; 8] = [
     |request| Request {
-        add_ons: request.eased_add_ons(),
+        add_ons: request.relaxed_add_ons(),
         ..request.clone()
     },
     |request| Request {
-        cudnn: eased(&request.cudnn),
-        add_ons: request.eased_add_ons(),
+        cudnn: relaxed(&request.cudnn),
+        add_ons: request.relaxed_add_ons(),
         ..request.clone()
     },
     |request| Request {
@@ -332,30 +332,30 @@ const EASINGS: [fn(&Request) -> Request; 8] = [
         ..request.clone()
     },
     |request| Request {
-        cuda: eased(&request.cuda),
+        cuda: relaxed(&request.cuda),
         further: Vec::new(),
-        cudnn: eased(&request.cudnn),
-        add_ons: request.eased_add_ons(),
+        cudnn: relaxed(&request.cudnn),
+        add_ons: request.relaxed_add_ons(),
         ..request.clone()
     },
     |request| Request {
-        driver: eased(&request.driver),
+        driver: relaxed(&request.driver),
         ..request.clone()
     },
-    Request::eased,
+    Request::relaxed,
     |request| Request {
         add_ons: BTreeMap::new(),
-        ..request.eased()
+        ..request.relaxed()
     },
     |request| Request {
         components: Vec::new(),
-        ..request.eased()
+        ..request.relaxed()
     },
 ];
 
 /// Ways to ask for the driver alone.
 const DRIVER_ALONE: [fn(&Request) -> Request; 2] = [Request::driver_alone, |request| {
-    request.eased().driver_alone()
+    request.relaxed().driver_alone()
 }];
 
 /// Suggests each GPU model alone, if several models exclude each other.
@@ -448,13 +448,13 @@ fn without_left_out(host: &KnownHost, request: &Request) -> Request {
 
 impl Request {
     /// The same layers in any version, installed in any way.
-    fn eased(&self) -> Self {
+    fn relaxed(&self) -> Self {
         Self {
-            driver: eased(&self.driver),
-            cuda: eased(&self.cuda),
+            driver: relaxed(&self.driver),
+            cuda: relaxed(&self.cuda),
             further: Vec::new(),
-            cudnn: eased(&self.cudnn),
-            add_ons: self.eased_add_ons(),
+            cudnn: relaxed(&self.cudnn),
+            add_ons: self.relaxed_add_ons(),
             modules: None,
             method: Method::Auto,
             toolkit_method: ToolkitMethod::Auto,
@@ -462,10 +462,10 @@ impl Request {
         }
     }
 
-    pub(super) fn eased_add_ons(&self) -> BTreeMap<AddOnId, Want<AddOnVersion>> {
+    pub(super) fn relaxed_add_ons(&self) -> BTreeMap<AddOnId, Want<AddOnVersion>> {
         self.add_ons
             .iter()
-            .map(|(id, want)| (*id, eased(want)))
+            .map(|(id, want)| (*id, relaxed(want)))
             .collect()
     }
 
@@ -510,7 +510,7 @@ impl Request {
             imex_peers: self.imex_peers.clone(),
             library_path: self.library_path,
             settings: self.settings.clone(),
-            ..Self::no_wishes(self.today.clone())
+            ..Self::default_on(self.today.clone())
         }
     }
 
@@ -602,7 +602,7 @@ impl Request {
 
     /// The folders, the GPUs that are left out, and the other hosts.
     fn host_options(&self) -> Vec<(&'static str, String)> {
-        let plain = Self::no_wishes(self.today.clone());
+        let plain = Self::default_on(self.today.clone());
         let mut all = Vec::new();
         if self.prefix != plain.prefix {
             all.push(("--prefix", self.prefix.display().to_string()));

@@ -4,7 +4,7 @@
 use super::conflict::Conflict;
 use super::cuda::SearchContext;
 use super::refusal::Explanation;
-use super::wanted::eased;
+use super::wanted::relaxed;
 use super::{Reason, Request, Resolution};
 use gpusetup_database::compat::AddOnId;
 use gpusetup_database::version::{AddOnVersion, CudaVersion, Want};
@@ -82,8 +82,8 @@ impl Request {
             }];
         }
         let any_version = Self {
-            cudnn: eased(&plain.cudnn),
-            add_ons: plain.eased_add_ons(),
+            cudnn: relaxed(&plain.cudnn),
+            add_ons: plain.relaxed_add_ons(),
             ..plain.clone()
         };
         let unnamed = Self {

@@ -57,7 +57,7 @@ impl Hint {
     /// Another plan for the same host, which was not tried: its purpose, and how it differs from
     /// what was asked for.
     pub fn plan(why: &'static str, change: Change) -> Self {
-        let request = change.of(&Request::no_wishes(String::new())).options();
+        let request = change.of(&Request::default_on(String::new())).options();
         Self::Plan {
             why,
             host: String::new(),

@@ -176,7 +176,7 @@ impl Request {
     }
 
     /// The default request on this day: nothing is named.
-    pub fn no_wishes(today: impl Into<String>) -> Self {
+    pub fn default_on(today: impl Into<String>) -> Self {
         Self {
             driver: Want::Best,
             cuda: Want::Best,

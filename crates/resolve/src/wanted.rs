@@ -17,7 +17,7 @@ pub(crate) struct WantedAddOn<'a> {
 }
 
 /// Any version of what is wanted.
-pub(crate) fn eased<V>(want: &Want<V>) -> Want<V> {
+pub(crate) fn relaxed<V>(want: &Want<V>) -> Want<V> {
     if want.is_wanted() {
         Want::Best
     } else {

@@ -172,7 +172,7 @@ fn plan(
         None
     };
     let today = crate::system::today();
-    let request = Request::no_wishes(today);
+    let request = Request::default_on(today);
     Ok((
         partition(
             database,
