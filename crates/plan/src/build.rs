@@ -5,8 +5,8 @@ use super::context::{StepContext, reboot_for};
 use super::{
     Act, Plan, SCHEMA, State, Step, StepId, Totals, Warning, add_on, companions, containers,
     driver, environment, estimate, fabric, fixes, gpu_settings, machines, mig_step, module_options,
-    nouveau, prerequisites, repository, requested, sign_modules, staying, toolkit, unsuited,
-    updates, vendors, verify, vgpu_licence, warnings,
+    nouveau, prerequisites, repository, requested, sign_modules, toolkit, unsuited,
+    untouched_driver, updates, vendors, verify, vgpu_licence, warnings,
 };
 use gpusetup_database::compat::{Database, DatabaseId};
 use gpusetup_database::sum::Sum;
@@ -100,13 +100,13 @@ fn with_options(host: &KnownHost, context: &StepContext) -> Vec<Warning> {
     let toolkit = |asked: &Request| toolkit_for(host, asked);
     let driver = |asked: &Request| driver_for(host, asked);
     let incomplete = fabric::complete_instead(database, context, driver);
-    let mut not_run = Vec::from_iter(staying::not_run(database, context, toolkit));
+    let mut not_run = Vec::from_iter(untouched_driver::not_run(database, context, toolkit));
     let mut unfixed = Vec::from_iter(fixes::missing_in_toolkit(
         database, request, chosen, toolkit,
     ));
     // Another toolkit instead of one that was named is no help.
     for further in &context.further {
-        not_run.extend(staying::not_run(database, further, |_| None));
+        not_run.extend(untouched_driver::not_run(database, further, |_| None));
     }
     for further in &chosen.further {
         let chosen = &further.chosen;

@@ -37,12 +37,12 @@ mod requested;
 #[cfg(any(test, feature = "samples"))]
 pub mod sample;
 mod sign_modules;
-mod staying;
 mod step_id;
 mod switch;
 mod toolkit;
 mod toolkit_packages;
 mod unsuited;
+mod untouched_driver;
 mod updates;
 mod vendors;
 mod verify;

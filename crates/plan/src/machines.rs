@@ -9,7 +9,8 @@ use gpusetup_database::compat::{Database, Platform, PlatformDriver};
 use gpusetup_host::{Facts, Gpu, MachineKind};
 use gpusetup_resolve::{
     Change, Conflict, Hint, JetsonBoard, KnownHost, NO_KNOWN_WAY, Request, installed_by_hand,
-    is_power9, linux_driver_in_wsl2, own_platform, own_way_here, power9_setup, removal_by_hand,
+    is_power9, linux_driver_in_wsl2, own_platform, power9_setup, removal_by_hand,
+    vendor_driver_here,
 };
 use gpusetup_text::ids::CheckId;
 use gpusetup_text::paths::{PERSISTENCE_UNITS, PERSISTENCE_WANTED};
@@ -60,7 +61,8 @@ fn not_on_platform(
     };
     let mut conflict = Conflict::blocked(CheckId::GS908, sentence);
     if request.driver.is_wanted() {
-        conflict = conflict.hint(own_way_here(platform, host.database, host.facts).to_string());
+        conflict =
+            conflict.hint(vendor_driver_here(platform, host.database, host.facts).to_string());
     }
     Err(match platform.driver {
         PlatformDriver::Unavailable if host.distribution.is_none() => conflict,
@@ -267,7 +269,7 @@ fn vendors_driver(database: &Database, context: &StepContext) -> Option<String> 
         .filter(|driver| !driver.is_kept())?;
     let platform = own_platform(database, context.facts)
         .filter(|platform| platform.driver == PlatformDriver::Vendor)?;
-    let own = own_way_here(platform, database, context.facts);
+    let own = vendor_driver_here(platform, database, context.facts);
     Some(format!(
         "{}: driver {} may not be the one that belongs to it; {own}",
         platform.why, driver.version

@@ -3,9 +3,9 @@
 //! that one rename switches all of them.
 
 use super::context::{exists, file_act, step};
-use super::staying::default_not_run;
 use super::toolkit::link_to;
 use super::toolkit_packages::alternative;
+use super::untouched_driver::default_not_run;
 use super::{Act, Plan, StepId, Warning};
 use gpusetup_database::compat::Database;
 use gpusetup_database::version::{CudaVersion, Requirement, Want};

@@ -1,7 +1,9 @@
 //! What a plan warns of. A warning that names an option which helps is added in `build.rs`.
 
 use super::context::StepContext;
-use super::{Warning, containers, fabric, gpu_settings, machines, sign_modules, staying, unsuited};
+use super::{
+    Warning, containers, fabric, gpu_settings, machines, sign_modules, unsuited, untouched_driver,
+};
 use gpusetup_database::compat::{Database, PackageRepository};
 use gpusetup_database::version::dotted;
 use gpusetup_host::{MachineKind, Origin};
@@ -47,7 +49,7 @@ pub(crate) fn warnings(database: &Database, context: &StepContext) -> Vec<Warnin
     warnings.extend(gpu_settings::warnings(context));
     warnings.extend(Warning::each(
         CheckId::GS501,
-        staying::loaded_before(context),
+        untouched_driver::loaded_before(context),
     ));
     warnings.extend(machines::warnings(database, context));
     warnings.extend(Warning::each(CheckId::GS712, without_gpu(context)));

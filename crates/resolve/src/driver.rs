@@ -465,7 +465,7 @@ pub(crate) fn own_drivers<'a>(
 /// The driver that is there and stays if a request leaves the driver out: toolkits should run on
 /// it. The one of a container is its host's, which is loaded. In WSL2 it is that of Windows, whose
 /// version is not known; one for Linux has no device there.
-pub(crate) fn staying<'a>(host: &KnownHost<'a, '_>) -> Option<Candidate<'a>> {
+pub(crate) fn untouched_driver<'a>(host: &KnownHost<'a, '_>) -> Option<Candidate<'a>> {
     let facts = host.facts;
     let loaded = facts.loaded_driver().and_then(|text| text.parse().ok());
     let installed = facts.driver.as_ref().map(|driver| driver.version);

@@ -25,7 +25,6 @@ mod framework;
 mod gpudirect;
 mod known_host;
 mod mig;
-mod own_way;
 mod power;
 mod python;
 mod reasons;
@@ -36,6 +35,7 @@ mod settings;
 mod signed_modules;
 mod supply;
 mod toolkit_method;
+mod vendor_driver;
 mod wanted;
 
 pub use add_on::ChosenAddOn;
@@ -58,9 +58,9 @@ pub use gpudirect::{GpuDirect, gpudirect};
 pub use gpusetup_database::compat::Card;
 pub use known_host::KnownHost;
 pub use mig::MigRequest;
-pub use own_way::{NO_KNOWN_WAY, own_platform, own_way, own_way_here};
 pub use power::{is_power9, power9_setup};
 pub use python::{PythonCommand, PythonPackage};
+pub use vendor_driver::{NO_KNOWN_WAY, own_platform, vendor_driver, vendor_driver_here};
 
 pub use search::{Resolution, summary};
 pub use settings::{

@@ -8,7 +8,7 @@ use super::component::Part;
 use super::cuda::{
     SearchContext, Toolkit, newer_without_files, passed_over, preferred, runs_on, toolkit,
 };
-use super::driver::{Candidate, Candidates, none_fits, outranked, refused, staying};
+use super::driver::{Candidate, Candidates, none_fits, outranked, refused, untouched_driver};
 use super::framework::{Combination, combinations, releases_meant};
 use super::known_host::{KnownHost, Served};
 use super::reasons::{along, from_repository, reasons, without_runfile};
@@ -37,7 +37,7 @@ pub struct Resolution<'a> {
     /// The driver.
     pub driver: Option<Candidate<'a>>,
     /// The driver that is there and stays, if the request leaves the driver out.
-    pub(crate) staying: Option<Candidate<'a>>,
+    pub(crate) untouched_driver: Option<Candidate<'a>>,
     /// The toolkit.
     pub cuda: Option<Toolkit<'a>>,
     /// The components, if the toolkit is assembled from component archives.
@@ -80,7 +80,7 @@ impl Resolution<'_> {
 
     /// The driver that stays, and the toolkit, if it does not run that.
     pub fn not_run(&self) -> Option<(&Candidate<'_>, &Toolkit<'_>)> {
-        let pair = self.staying.as_ref().zip(self.cuda.as_ref());
+        let pair = self.untouched_driver.as_ref().zip(self.cuda.as_ref());
         pair.filter(|(driver, cuda)| runs_on(cuda.release, driver).is_err())
     }
 
@@ -340,7 +340,11 @@ fn search<'a>(
         return Err(no_driver(host, none_fits(&refused, context), context));
     }
     let is_left_out = !request.driver.is_wanted();
-    let staying = if is_left_out { staying(host) } else { None };
+    let untouched = if is_left_out {
+        untouched_driver(host)
+    } else {
+        None
+    };
     // A toolkit that the driver does not run can still compile.
     let without = is_left_out.then_some(None);
     let ground = SearchContext::new(host, request, cards);
@@ -352,7 +356,13 @@ fn search<'a>(
     let further = &searches(host, &alone, cards)?;
     // Drivers for which nothing fits.
     let mut tried: Vec<Option<&Candidate>> = Vec::new();
-    for driver in drivers.fit.iter().chain(&staying).map(Some).chain(without) {
+    for driver in drivers
+        .fit
+        .iter()
+        .chain(&untouched)
+        .map(Some)
+        .chain(without)
+    {
         // An older driver runs no toolkit that a newer one could not run.
         let mut passed = tried.iter().copied().flatten();
         if driver.is_some_and(|d| passed.any(|tried| d.version <= tried.version)) {
@@ -388,11 +398,11 @@ fn search<'a>(
             );
         }
         let found = resolution(&ground, context, driver, layers, rejected);
-        let mut found = leaving_driver(found, is_left_out, &staying);
+        let mut found = leaving_driver(found, is_left_out, &untouched);
         for (search, (way, layers)) in further.iter().zip(additional_layers) {
             let (on, context) = &search.ways[way];
             let chosen = resolution(on, context, driver, layers, Vec::new());
-            let chosen = leaving_driver(chosen, is_left_out, &staying);
+            let chosen = leaving_driver(chosen, is_left_out, &untouched);
             found.reasons.extend(reasons_beside(request, &chosen, way));
             found.further.push(Further {
                 request: on.request.clone(),
@@ -1116,12 +1126,12 @@ pub fn summary(selection: &Selection) -> String {
 fn leaving_driver<'a>(
     found: Resolution<'a>,
     is_left_out: bool,
-    staying: &Option<Candidate<'a>>,
+    untouched: &Option<Candidate<'a>>,
 ) -> Resolution<'a> {
     match is_left_out {
         true => Resolution {
             driver: None,
-            staying: staying.clone(),
+            untouched_driver: untouched.clone(),
             ..found
         },
         false => found,

@@ -9,7 +9,7 @@ use crate::container::{self, Host, HostDriver, Image, ImageAnswer, ImageError, S
 use crate::exit::Exit;
 use crate::host::{Facts, Gpu, Look, MachineKind, UNKNOWN_ARCHITECTURE, assumed_gpus, probe};
 use crate::render::container as rendered;
-use crate::resolve::{known_card, own_platform, own_way_here};
+use crate::resolve::{known_card, own_platform, vendor_driver_here};
 use crate::system::System;
 use crate::text::{public_address, quoted, quoted_path};
 use crate::version::{DriverVersion, Requirement, Want};
@@ -199,7 +199,7 @@ fn host(options: &Options, system: &System, database: &Database) -> Result<Host,
     });
     let platform =
         own_platform(database, &facts).filter(|platform| platform.driver != PlatformDriver::Vendor);
-    let own_way = platform.map(|platform| own_way_here(platform, database, &facts).text);
+    let own_way = platform.map(|platform| vendor_driver_here(platform, database, &facts).text);
     let gpus = if gpus.is_empty() { &facts.gpus } else { &gpus };
     Ok(Host {
         driver: driver.or(installed),

@@ -5,8 +5,8 @@ use crate::{Case, Verdict};
 use gpusetup_database::compat::PlatformDriver;
 use gpusetup_host::{MachineKind, Origin};
 use gpusetup_resolve::{
-    Card, NO_KNOWN_WAY, WSL_LIBRARIES, installed_by_hand, linux_driver_in_wsl2, own_way,
-    removal_by_hand,
+    Card, NO_KNOWN_WAY, WSL_LIBRARIES, installed_by_hand, linux_driver_in_wsl2, removal_by_hand,
+    vendor_driver,
 };
 use gpusetup_text::text::quoted;
 
@@ -148,7 +148,7 @@ pub(crate) fn image(case: &Case) -> Verdict {
         "no driver is installed; on {} it comes another way: {}",
         platform.name, platform.why
     ))
-    .remedy(own_way(
+    .remedy(vendor_driver(
         platform,
         case.seen.facts.os.variant.as_deref(),
         cards(case),
@@ -282,7 +282,7 @@ pub(crate) fn vendors(case: &Case) -> Verdict {
         driver.version, platform.name, platform.why
     ))
     .evidence(evidence)
-    .remedy(own_way(
+    .remedy(vendor_driver(
         platform,
         case.seen.facts.os.variant.as_deref(),
         cards(case),

@@ -16,18 +16,18 @@ pub fn own_platform<'d>(database: &'d Database, facts: &Facts) -> Option<&'d Pla
 }
 
 /// The way to a driver for the GPUs of this host.
-pub fn own_way_here(platform: &Platform, database: &Database, facts: &Facts) -> Remedy {
+pub fn vendor_driver_here(platform: &Platform, database: &Database, facts: &Facts) -> Remedy {
     let cards: Vec<_> = facts
         .gpus
         .iter()
         .filter_map(|gpu| known_card(database, gpu).ok())
         .collect();
-    own_way(platform, facts.os.variant.as_deref(), cards.iter())
+    vendor_driver(platform, facts.os.variant.as_deref(), cards.iter())
 }
 
 /// The way to a driver that supports all of these GPUs, or that none is known. The image of this
 /// `VARIANT_ID` may have it already.
-pub fn own_way<'c>(
+pub fn vendor_driver<'c>(
     platform: &Platform,
     variant: Option<&str>,
     cards: impl Iterator<Item = &'c Card> + Clone,
