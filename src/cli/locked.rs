@@ -201,7 +201,7 @@ fn is_listed(plan: &Plan, step: &Step) -> bool {
             .driver
             .as_ref()
             .is_none_or(|driver| driver.method != Method::Repository),
-        StepId::InstallCuda | StepId::InstallFurtherCuda(_) => !from_repository(chosen, step.id),
+        StepId::InstallCuda | StepId::InstallAdditionalCuda(_) => !from_repository(chosen, step.id),
         StepId::InstallCompanions => false,
         StepId::ContainerToolkit => !installs_packages(step),
         _ => true,
@@ -239,7 +239,7 @@ fn from_repository(chosen: &Selection, id: StepId) -> bool {
         .iter()
         .chain(chosen.toolkits.iter().map(|toolkit| &toolkit.cuda))
         .filter(|cuda| match id {
-            StepId::InstallFurtherCuda(series) => cuda.version.series() == series,
+            StepId::InstallAdditionalCuda(series) => cuda.version.series() == series,
             _ => true,
         });
     all.next()

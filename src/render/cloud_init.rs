@@ -222,7 +222,7 @@ fn choice(plan: &Plan, config: &mut Config) {
         }
         (None, _) => config.key("driver", "none"),
     }
-    let further = plan
+    let additional = plan
         .selection
         .toolkits
         .iter()
@@ -236,7 +236,7 @@ fn choice(plan: &Plan, config: &mut Config) {
     config.key(
         "cuda",
         &std::iter::once(default)
-            .chain(further)
+            .chain(additional)
             .collect::<Vec<_>>()
             .join(","),
     );

@@ -11,7 +11,9 @@ use gpusetup::host::{Facts, InstalledCompanion, InstalledDriver, NvSwitch, Origi
 use gpusetup::operation::Operation;
 use gpusetup::plan::{Plan, State, plan};
 use gpusetup::render::script::sh;
-use gpusetup::resolve::{Conflict, FurtherRequest, Method, Prefer, Request, Settings, summary};
+use gpusetup::resolve::{
+    AdditionalToolkitRequest, Conflict, Method, Prefer, Request, Settings, summary,
+};
 use gpusetup::text::quoted;
 use gpusetup::version::Want;
 use serde::Deserialize;
@@ -229,8 +231,8 @@ fn made(host: &Host, database: &Database) -> (Facts, Request) {
     let request = Request {
         driver,
         cuda: wanted.next().unwrap_or(Want::Best),
-        further: wanted
-            .map(|cuda| FurtherRequest { cuda, locked: None })
+        additional_toolkits: wanted
+            .map(|cuda| AdditionalToolkitRequest { cuda, locked: None })
             .collect(),
         frameworks: host.frameworks.clone(),
         brought_cuda: None,

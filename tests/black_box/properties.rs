@@ -8,7 +8,7 @@ use gpusetup::exit::Exit;
 use gpusetup::host::{AddOnFiles, Facts, InstalledDriver, Origin, Toolkit};
 use gpusetup::ids::{AddOnRule, Rule, RuleId};
 use gpusetup::resolve::{
-    ChosenDriver, Conflict, FurtherRequest, Hint, Method, Request, Resolution, resolve,
+    AdditionalToolkitRequest, ChosenDriver, Conflict, Hint, Method, Request, Resolution, resolve,
 };
 use gpusetup::version::{CudaVersion, Want};
 
@@ -589,7 +589,7 @@ fn toolkits_side_by_side_are_those_that_each_gets_alone() {
         let series = database.cuda[n * 7 % database.cuda.len()].version.series();
         let other: Want<CudaVersion> = series.to_string().parse().expect("a request");
         let both = Request {
-            further: vec![FurtherRequest {
+            additional_toolkits: vec![AdditionalToolkitRequest {
                 cuda: other.clone(),
                 locked: None,
             }],

@@ -69,13 +69,13 @@ impl OwnInstallations {
                 self.driver = plan.selection.driver.as_ref().map(|driver| driver.version)
             }
             StepId::InstallCuda => self.toolkits.extend(default),
-            StepId::InstallFurtherCuda(series) => {
+            StepId::InstallAdditionalCuda(series) => {
                 self.toolkits.insert(directory(series));
             }
             StepId::InstallAddOn(add_on) => self
                 .add_ons
                 .extend(default.map(|toolkit| (toolkit, add_on))),
-            StepId::InstallFurtherAddOn(add_on, series) => {
+            StepId::InstallAdditionalAddOn(add_on, series) => {
                 self.add_ons.insert((directory(series), add_on));
             }
             _ => {}

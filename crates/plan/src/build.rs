@@ -105,11 +105,11 @@ fn with_options(host: &KnownHost, context: &StepContext) -> Vec<Warning> {
         database, request, chosen, toolkit,
     ));
     // Another toolkit instead of one that was named is no help.
-    for further in &context.further {
-        not_run.extend(untouched_driver::not_run(database, further, |_| None));
+    for additional in &context.additional {
+        not_run.extend(untouched_driver::not_run(database, additional, |_| None));
     }
-    for further in &chosen.further {
-        let chosen = &further.chosen;
+    for additional in &chosen.additional_toolkits {
+        let chosen = &additional.chosen;
         unfixed.extend(fixes::missing_in_toolkit(database, request, chosen, |_| {
             None
         }));
@@ -184,8 +184,8 @@ fn unblocked<'a, 'f, Chosen: Borrow<Resolution<'a>>>(
     not_mixed(facts, resolution)?;
     vendors::not_two_vendors(facts, resolution)?;
     not_over_another(facts, request, resolution)?;
-    for further in &resolution.further {
-        not_over_another(facts, &further.request, &further.chosen)?;
+    for additional in &resolution.additional_toolkits {
+        not_over_another(facts, &additional.request, &additional.chosen)?;
     }
     wholly_read(facts)?;
     not_a_virtual_machines(facts, request, resolution)?;
@@ -237,7 +237,7 @@ fn in_order(context: &StepContext, database: &Database, first: Step) -> Vec<Step
     steps.push(driver::install_driver(context));
     steps.push(toolkit::install_cuda(context));
     steps.extend(add_on::install(context, &database.add_ons));
-    steps.extend(toolkit::install_further(context));
+    steps.extend(toolkit::install_additional(context));
     steps.push(toolkit::fix_symlinks(context));
     steps.push(environment::ldconfig(context));
     steps.push(environment::environment(context));

@@ -33,7 +33,7 @@ pub(crate) struct StepContext<'a> {
     /// The chosen toolkit's directory.
     toolkit: Option<PathBuf>,
     /// The same for each toolkit beside the default one.
-    pub(crate) further: Vec<StepContext<'a>>,
+    pub(crate) additional: Vec<StepContext<'a>>,
 }
 
 impl<'a> StepContext<'a> {
@@ -44,13 +44,13 @@ impl<'a> StepContext<'a> {
         chosen: &'a Resolution<'d>,
     ) -> Self {
         let companions = Companions::of(host, chosen, request);
-        let further = chosen
-            .further
+        let additional = chosen
+            .additional_toolkits
             .iter()
-            .map(|further| Self::of_toolkit(host, &further.request, &further.chosen));
+            .map(|additional| Self::of_toolkit(host, &additional.request, &additional.chosen));
         Self {
             companions,
-            further: further.collect(),
+            additional: additional.collect(),
             ..Self::of_toolkit(host, request, chosen)
         }
     }
@@ -75,7 +75,7 @@ impl<'a> StepContext<'a> {
                     .prefix
                     .join(cuda.release.version.series().directory())
             }),
-            further: Vec::new(),
+            additional: Vec::new(),
         }
     }
 }
@@ -83,7 +83,7 @@ impl<'a> StepContext<'a> {
 impl<'a> StepContext<'a> {
     /// Itself, for the default toolkit, and the contexts of the other toolkits.
     pub(crate) fn toolkits(&self) -> impl Iterator<Item = &StepContext<'a>> {
-        std::iter::once(self).chain(&self.further)
+        std::iter::once(self).chain(&self.additional)
     }
 }
 

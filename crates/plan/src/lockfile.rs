@@ -9,8 +9,8 @@ use gpusetup_database::version::{AddOnVersion, Version, VersionError, Want};
 use gpusetup_host::SystemId;
 use gpusetup_operation::{Download, Operation};
 use gpusetup_resolve::{
-    ContainerRequest, FurtherRequest, LockedLayers, Method, Request, SelectedAddOn, SelectedCuda,
-    SelectedToolkit, Selection, Settings, cuda_arch, summary,
+    AdditionalToolkitRequest, ContainerRequest, LockedLayers, Method, Request, SelectedAddOn,
+    SelectedCuda, SelectedToolkit, Selection, Settings, cuda_arch, summary,
 };
 use gpusetup_text::text::all_of;
 use serde::{Deserialize, Serialize};
@@ -165,11 +165,11 @@ impl LockFile {
         Ok(Request {
             driver: exactly(selected.driver.as_ref().map(|d| d.version))?,
             cuda: exactly(selected.cuda.as_ref().map(|c| c.version))?,
-            further: selected
+            additional_toolkits: selected
                 .toolkits
                 .iter()
                 .skip(1)
-                .map(further)
+                .map(additional)
                 .collect::<Result<_, LockError>>()?,
             cudnn: exactly(selected.cudnn.as_ref().map(|c| c.version))?,
             add_ons: exact_add_ons(&selected.add_ons)?,
@@ -326,11 +326,11 @@ fn packaged(selection: &Selection) -> Selection {
     {
         driver.method = Method::Packages;
     }
-    let further = selection
+    let additional = selection
         .toolkits
         .iter_mut()
         .map(|toolkit| &mut toolkit.cuda);
-    for cuda in selection.cuda.iter_mut().chain(further) {
+    for cuda in selection.cuda.iter_mut().chain(additional) {
         cuda.method = None;
     }
     selection
@@ -371,13 +371,13 @@ fn names_of_components(cuda: &SelectedCuda) -> Vec<String> {
 }
 
 /// The request for exactly a toolkit beside the default one.
-fn further(selected: &SelectedToolkit) -> Result<FurtherRequest, LockError> {
+fn additional(selected: &SelectedToolkit) -> Result<AdditionalToolkitRequest, LockError> {
     let locked = LockedLayers {
         cudnn: exactly(selected.cudnn.as_ref().map(|chosen| chosen.version))?,
         add_ons: exact_add_ons(&selected.add_ons)?,
         components: names_of_components(&selected.cuda),
     };
-    Ok(FurtherRequest {
+    Ok(AdditionalToolkitRequest {
         cuda: exactly(Some(selected.cuda.version))?,
         locked: Some(locked),
     })
@@ -429,7 +429,7 @@ fn artifacts(database: &Database, plan: &Plan) -> Vec<LockedArtifact> {
     let steps = std::iter::once(StepId::InstallCuda).chain(
         toolkits(&plan.selection)
             .skip(1)
-            .map(|cuda| StepId::InstallFurtherCuda(cuda.version.series())),
+            .map(|cuda| StepId::InstallAdditionalCuda(cuda.version.series())),
     );
     let whole = toolkits(&plan.selection).zip(steps).filter(|(cuda, id)| {
         cuda.components.is_empty() && cuda.method.is_none() && !fetches(plan, *id)

@@ -320,11 +320,11 @@ fn planned(plan: &Plan) -> BTreeSet<String> {
     let chosen = &plan.selection;
     let toolkits = chosen.toolkits.iter().map(|toolkit| &toolkit.cuda);
     let toolkits = chosen.cuda.iter().chain(toolkits);
-    let further = chosen.toolkits.iter();
-    let further = further.map(|toolkit| (&toolkit.cudnn, &toolkit.add_ons));
+    let additional = chosen.toolkits.iter();
+    let additional = additional.map(|toolkit| (&toolkit.cudnn, &toolkit.add_ons));
     let add_ons = [(&chosen.cudnn, &chosen.add_ons)]
         .into_iter()
-        .chain(further);
+        .chain(additional);
     let add_ons = add_ons.flat_map(|(cudnn, others)| {
         let cudnn = cudnn.iter().map(|chosen| (&AddOnId::CUDNN, chosen));
         cudnn.chain(others)

@@ -31,9 +31,9 @@ pub enum StepId {
     /// An add-on, such as cuDNN, in the toolkit.
     InstallAddOn(AddOnId),
     /// A CUDA toolkit of this series, beside the default one.
-    InstallFurtherCuda(CudaVersion),
+    InstallAdditionalCuda(CudaVersion),
     /// An add-on in a toolkit of this series, beside the default one.
-    InstallFurtherAddOn(AddOnId, CudaVersion),
+    InstallAdditionalAddOn(AddOnId, CudaVersion),
     /// The symbolic links of libraries and of the default toolkit.
     FixSymlinks,
     /// The loader's search path and cache.
@@ -218,8 +218,8 @@ macro_rules! kinds {
                         static KIND: StepKind = $kind;
                         &KIND
                     })+
-                    Self::InstallFurtherCuda(_) => Self::InstallCuda.kind(),
-                    Self::InstallAddOn(_) | Self::InstallFurtherAddOn(..) => &INSTALL_ADD_ON,
+                    Self::InstallAdditionalCuda(_) => Self::InstallCuda.kind(),
+                    Self::InstallAddOn(_) | Self::InstallAdditionalAddOn(..) => &INSTALL_ADD_ON,
                     Self::RemoveAddOn(_) => &REMOVE_ADD_ON,
                 }
             }
@@ -293,8 +293,8 @@ impl fmt::Display for StepId {
         match self {
             Self::InstallAddOn(id) => write!(f, "{INSTALL}{id}"),
             Self::RemoveAddOn(id) => write!(f, "{REMOVE}{id}"),
-            Self::InstallFurtherCuda(series) => write!(f, "{}-{series}", Self::InstallCuda),
-            Self::InstallFurtherAddOn(id, series) => write!(f, "{INSTALL}{id}-{series}"),
+            Self::InstallAdditionalCuda(series) => write!(f, "{}-{series}", Self::InstallCuda),
+            Self::InstallAdditionalAddOn(id, series) => write!(f, "{INSTALL}{id}-{series}"),
             other => f.write_str(other.kind().name),
         }
     }
@@ -316,8 +316,8 @@ impl FromStr for StepId {
             .and_then(|(step, text)| Some((step, series(text)?)))
         {
             return match step.parse() {
-                Ok(Self::InstallCuda) => Ok(Self::InstallFurtherCuda(series)),
-                Ok(Self::InstallAddOn(id)) => Ok(Self::InstallFurtherAddOn(id, series)),
+                Ok(Self::InstallCuda) => Ok(Self::InstallAdditionalCuda(series)),
+                Ok(Self::InstallAddOn(id)) => Ok(Self::InstallAdditionalAddOn(id, series)),
                 _ => Err(StepIdError(text.to_owned())),
             };
         }
@@ -342,8 +342,8 @@ impl StepId {
     /// The same step for a toolkit of this series beside the default one.
     pub(crate) fn for_series(self, series: CudaVersion) -> Self {
         match self {
-            Self::InstallCuda => Self::InstallFurtherCuda(series),
-            Self::InstallAddOn(id) => Self::InstallFurtherAddOn(id, series),
+            Self::InstallCuda => Self::InstallAdditionalCuda(series),
+            Self::InstallAddOn(id) => Self::InstallAdditionalAddOn(id, series),
             other => other,
         }
     }
@@ -397,11 +397,11 @@ mod tests {
             StepId::RemoveAddOn(AddOnId::CUDNN),
         ];
         let series = "11.8".parse().expect("a series");
-        let further = [
+        let additional = [
             StepId::InstallCuda.for_series(series),
             add_ons[0].for_series(series),
         ];
-        for id in LISTED.iter().copied().chain(add_ons).chain(further) {
+        for id in LISTED.iter().copied().chain(add_ons).chain(additional) {
             assert_eq!(id.to_string().parse(), Ok(id));
         }
         assert_eq!(
@@ -409,7 +409,7 @@ mod tests {
             ["install-cudnn", "remove-cudnn"]
         );
         assert_eq!(
-            further.map(|id| id.to_string()),
+            additional.map(|id| id.to_string()),
             ["install-cuda-11.8", "install-cudnn-11.8"]
         );
         for text in [

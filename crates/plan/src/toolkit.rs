@@ -77,9 +77,9 @@ pub(crate) fn install_cuda(context: &StepContext) -> Step {
 }
 
 /// The steps that install the toolkits beside the default one, each with its add-ons.
-pub(crate) fn install_further(context: &StepContext) -> Vec<Step> {
+pub(crate) fn install_additional(context: &StepContext) -> Vec<Step> {
     let mut all = Vec::new();
-    for toolkit in &context.further {
+    for toolkit in &context.additional {
         let steps =
             std::iter::once(install_cuda(toolkit)).chain(super::add_on::install_beside(toolkit));
         all.extend(steps.filter_map(|step| {
@@ -118,7 +118,7 @@ pub(crate) fn fix_symlinks(context: &StepContext) -> Step {
             acts.extend(host_compiler(of, toolkit, gcc));
             let nvcc = of
                 .series()
-                .filter(|_| !context.further.is_empty())
+                .filter(|_| !context.additional.is_empty())
                 .map(|series| format!(" of CUDA {series}"));
             why += &format!(
                 "; nvcc{} uses gcc {gcc} by a link next to its cicc",
@@ -138,7 +138,7 @@ pub(crate) fn why_default(context: &StepContext) -> Option<Reason> {
         .default_toolkit(&context.request.prefix)
         .filter(|before| before.path != toolkit);
     let before = before.map(|before| before.version.series());
-    let named = match (context.further.is_empty(), before) {
+    let named = match (context.additional.is_empty(), before) {
         (true, None) => return None,
         (true, Some(_)) if context.request.cuda == Want::Best => {
             "it is the one that this plan sets up"

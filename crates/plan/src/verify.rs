@@ -24,7 +24,7 @@ pub(crate) fn verify(context: &StepContext, converged: bool) -> Step {
     if let Some(toolkit) = context.toolkit() {
         asks.extend(check_toolkit(context, toolkit));
     }
-    asks.extend(context.further.iter().flat_map(check_further_toolkit));
+    asks.extend(context.additional.iter().flat_map(check_additional_toolkit));
     let acts = asks
         .into_iter()
         .map(|ask| Act {
@@ -100,11 +100,11 @@ fn in_loader_cache(library: &str) -> Run {
     Run::ask(["ldconfig", "-p"], Some(library.to_owned()))
 }
 
-fn check_further_toolkit(further: &StepContext) -> Vec<Run> {
-    let Some((toolkit, series)) = further.toolkit().zip(further.series()) else {
+fn check_additional_toolkit(additional: &StepContext) -> Vec<Run> {
+    let Some((toolkit, series)) = additional.toolkit().zip(additional.series()) else {
         return Vec::new();
     };
-    if !further.has_component("cuda_nvcc") {
+    if !additional.has_component("cuda_nvcc") {
         return Vec::new();
     }
     let nvcc = toolkit.join("bin/nvcc").display().to_string();
@@ -112,8 +112,8 @@ fn check_further_toolkit(further: &StepContext) -> Vec<Run> {
         [nvcc.as_str(), "--version"],
         Some(format!("release {series}")),
     )];
-    if further.has_component("cuda_cudart") {
-        asks.push(compile::operation(&nvcc, further.facts));
+    if additional.has_component("cuda_cudart") {
+        asks.push(compile::operation(&nvcc, additional.facts));
     }
     asks
 }

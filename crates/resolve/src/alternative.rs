@@ -333,7 +333,7 @@ const RELAXATIONS: [fn(&Request) -> Request; 8] = [
     },
     |request| Request {
         cuda: relaxed(&request.cuda),
-        further: Vec::new(),
+        additional_toolkits: Vec::new(),
         cudnn: relaxed(&request.cudnn),
         add_ons: request.relaxed_add_ons(),
         ..request.clone()
@@ -452,7 +452,7 @@ impl Request {
         Self {
             driver: relaxed(&self.driver),
             cuda: relaxed(&self.cuda),
-            further: Vec::new(),
+            additional_toolkits: Vec::new(),
             cudnn: relaxed(&self.cudnn),
             add_ons: self.relaxed_add_ons(),
             modules: None,
@@ -473,7 +473,7 @@ impl Request {
     pub(crate) fn driver_alone(&self) -> Self {
         Self {
             cuda: Want::Nothing,
-            further: Vec::new(),
+            additional_toolkits: Vec::new(),
             cudnn: Want::Nothing,
             add_ons: BTreeMap::new(),
             components: Vec::new(),
@@ -486,15 +486,15 @@ impl Request {
     /// The same request with the nearest known releases instead of an unknown one beside the
     /// default toolkit.
     fn nearest_beside<'r>(&'r self, database: &'r Database) -> impl Iterator<Item = Self> + 'r {
-        self.further
+        self.additional_toolkits
             .iter()
             .enumerate()
-            .flat_map(move |(n, further)| {
-                nearest(database, &further.cuda)
+            .flat_map(move |(n, additional)| {
+                nearest(database, &additional.cuda)
                     .into_iter()
                     .filter_map(move |version| {
                         let mut request = self.clone();
-                        request.further[n].cuda = version.to_string().parse().ok()?;
+                        request.additional_toolkits[n].cuda = version.to_string().parse().ok()?;
                         Some(request)
                     })
             })
@@ -548,8 +548,8 @@ impl Request {
         if self.cuda.is_wanted() && self.cuda != Want::Best {
             all.push(("--cuda", self.cuda.to_string()));
         }
-        let further = self.further.iter();
-        all.extend(further.map(|further| ("--cuda", further.cuda.to_string())));
+        let additional = self.additional_toolkits.iter();
+        all.extend(additional.map(|additional| ("--cuda", additional.cuda.to_string())));
         if self.cudnn != Want::Best && self.cuda.is_wanted() {
             all.push(("--cudnn", self.cudnn.to_string()));
         }

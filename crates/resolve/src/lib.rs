@@ -6,9 +6,9 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod add_on;
+mod additional_toolkit;
 mod alternative;
 mod another_system;
-mod beside;
 mod board;
 mod card;
 mod companion;
@@ -39,8 +39,8 @@ mod vendor_driver;
 mod wanted;
 
 pub use add_on::ChosenAddOn;
+pub use additional_toolkit::{AdditionalToolkitRequest, LockedLayers};
 pub use another_system::{has_own_repository, of_another_system};
-pub use beside::{FurtherRequest, LockedLayers};
 
 pub use board::JetsonBoard;
 pub use card::known_card;
@@ -98,8 +98,8 @@ pub struct Request {
     /// The toolkit: `best`, `latest`, `none`, a series, a release or a range.
     pub cuda: Want<CudaVersion>,
     /// Toolkits beside that one, which is the default, in the order in which they were named.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub further: Vec<FurtherRequest>,
+    #[serde(rename = "further", default, skip_serializing_if = "Vec::is_empty")]
+    pub additional_toolkits: Vec<AdditionalToolkitRequest>,
     /// cuDNN: `best`, `latest`, `none`, a version or a range.
     pub cudnn: Want<AddOnVersion>,
     /// Other requested add-ons, by name: `best`, `latest`, a version or a range.
@@ -180,7 +180,7 @@ impl Request {
         Self {
             driver: Want::Best,
             cuda: Want::Best,
-            further: Vec::new(),
+            additional_toolkits: Vec::new(),
             cudnn: Want::Best,
             add_ons: BTreeMap::new(),
             companions: BTreeSet::new(),

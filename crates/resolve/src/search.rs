@@ -3,7 +3,9 @@
 //! refusal keeps its rule.
 
 use super::add_on::{self, ChosenAddOn, refused_for};
-use super::beside::{Further, FurtherSearch, are_apart, other_add_ons};
+use super::additional_toolkit::{
+    AdditionalToolkit, AdditionalToolkitSearch, are_apart, other_add_ons,
+};
 use super::component::Part;
 use super::cuda::{
     SearchContext, Toolkit, newer_without_files, passed_over, preferred, runs_on, toolkit,
@@ -45,7 +47,7 @@ pub struct Resolution<'a> {
     /// The add-ons, in the database's order.
     pub add_ons: Vec<ChosenAddOn<'a>>,
     /// The toolkits beside that one, which is the default.
-    pub further: Vec<Further<'a>>,
+    pub additional_toolkits: Vec<AdditionalToolkit<'a>>,
     /// Why each part of the choice was made.
     pub reasons: Vec<Reason>,
     /// Why newer candidates were not chosen.
@@ -60,9 +62,9 @@ impl<'a> Resolution<'a> {
     /// All toolkits, the default one first.
     pub fn toolkits(&self) -> impl Iterator<Item = &Toolkit<'a>> {
         self.cuda.iter().chain(
-            self.further
+            self.additional_toolkits
                 .iter()
-                .filter_map(|further| further.chosen.cuda.as_ref()),
+                .filter_map(|additional| additional.chosen.cuda.as_ref()),
         )
     }
 }
@@ -87,9 +89,13 @@ impl Resolution<'_> {
     /// The chosen versions, for printing and for the plan.
     pub fn selection(&self) -> Selection {
         let mut add_ons = self.selected_add_ons();
-        let all = std::iter::once(self).chain(self.further.iter().map(|further| &further.chosen));
+        let all = std::iter::once(self).chain(
+            self.additional_toolkits
+                .iter()
+                .map(|additional| &additional.chosen),
+        );
         let toolkits = all
-            .filter(|_| !self.further.is_empty())
+            .filter(|_| !self.additional_toolkits.is_empty())
             .filter_map(Self::selected_toolkit)
             .collect();
         Selection {
@@ -349,11 +355,11 @@ fn search<'a>(
     let without = is_left_out.then_some(None);
     let ground = SearchContext::new(host, request, cards);
     let alone: Vec<_> = request
-        .further
+        .additional_toolkits
         .iter()
-        .map(|further| (&further.cuda, request.alone(further)))
+        .map(|additional| (&additional.cuda, request.alone(additional)))
         .collect();
-    let further = &searches(host, &alone, cards)?;
+    let additional = &searches(host, &alone, cards)?;
     // Drivers for which nothing fits.
     let mut tried: Vec<Option<&Candidate>> = Vec::new();
     for driver in drivers
@@ -369,7 +375,7 @@ fn search<'a>(
             continue;
         }
         let Some((layers, additional_layers)) =
-            layers(&ground, driver).zip(additional_layers(further, driver))
+            layers(&ground, driver).zip(additional_layers(additional, driver))
         else {
             tried.push(driver);
             continue;
@@ -382,7 +388,7 @@ fn search<'a>(
             rejected = drivers_passed_over(
                 &ground,
                 context,
-                further,
+                additional,
                 &drivers.fit,
                 &tried,
                 newer,
@@ -399,12 +405,14 @@ fn search<'a>(
         }
         let found = resolution(&ground, context, driver, layers, rejected);
         let mut found = leaving_driver(found, is_left_out, &untouched);
-        for (search, (way, layers)) in further.iter().zip(additional_layers) {
+        for (search, (way, layers)) in additional.iter().zip(additional_layers) {
             let (on, context) = &search.ways[way];
             let chosen = resolution(on, context, driver, layers, Vec::new());
             let chosen = leaving_driver(chosen, is_left_out, &untouched);
-            found.reasons.extend(reasons_beside(request, &chosen, way));
-            found.further.push(Further {
+            found
+                .reasons
+                .extend(reasons_of_additional(request, &chosen, way));
+            found.additional_toolkits.push(AdditionalToolkit {
                 request: on.request.clone(),
                 chosen,
             });
@@ -420,7 +428,7 @@ fn search<'a>(
     };
     Err(match (detail, first) {
         (Detail::FeasibilityOnly, _) => Conflict::unexplained(),
-        (_, Some(first)) => without_layers(&ground, context, further, *first),
+        (_, Some(first)) => without_layers(&ground, context, additional, *first),
         (_, None) => Conflict::new(RuleId::DriverWanted, "no driver fits"),
     })
 }
@@ -459,7 +467,7 @@ fn no_driver(host: &KnownHost, conflict: Conflict, context: &Explanation) -> Con
 fn drivers_passed_over<'a>(
     ground: &SearchContext<'a, '_>,
     context: &Explanation,
-    further: &[FurtherSearch<'a, '_>],
+    additional: &[AdditionalToolkitSearch<'a, '_>],
     fit: &[Candidate<'a>],
     tried: &[&Candidate<'a>],
     newer: Vec<(DriverVersion, Refusal)>,
@@ -483,7 +491,7 @@ fn drivers_passed_over<'a>(
         .map(|(version, why)| match why {
             PassedOver::Refused(refusal) => refusal.rejection(&Subject::Driver(version), context),
             PassedOver::Tried(driver) => {
-                without_layers(ground, context, further, Some(driver)).of_driver(driver)
+                without_layers(ground, context, additional, Some(driver)).of_driver(driver)
             }
         })
         .collect()
@@ -861,7 +869,7 @@ fn searches<'s, 'a: 's, 'f: 's>(
     host: &KnownHost<'a, 'f>,
     alone: &'s [(&'s Want<CudaVersion>, Vec<Request>)],
     cards: &'s [Rc<Card>],
-) -> Result<Vec<FurtherSearch<'s, 'a>>, Conflict> {
+) -> Result<Vec<AdditionalToolkitSearch<'s, 'a>>, Conflict> {
     let mut all = Vec::with_capacity(alone.len());
     for (wanted, requests) in alone {
         let mut ways = Vec::with_capacity(requests.len());
@@ -872,7 +880,7 @@ fn searches<'s, 'a: 's, 'f: 's>(
                 context(host, request, cards),
             ));
         }
-        all.push(FurtherSearch { wanted, ways });
+        all.push(AdditionalToolkitSearch { wanted, ways });
     }
     Ok(all)
 }
@@ -880,10 +888,10 @@ fn searches<'s, 'a: 's, 'f: 's>(
 /// The layers of each toolkit beside the default one, with the number of the way to ask that gave
 /// them; none if one does not fit.
 fn additional_layers<'a>(
-    further: &[FurtherSearch<'_, 'a>],
+    additional: &[AdditionalToolkitSearch<'_, 'a>],
     driver: Option<&Candidate>,
 ) -> Option<Vec<(usize, Layers<'a>)>> {
-    further
+    additional
         .iter()
         .map(|search| {
             search
@@ -899,10 +907,10 @@ fn additional_layers<'a>(
 fn without_layers(
     on: &SearchContext,
     context: &Explanation,
-    further: &[FurtherSearch],
+    additional: &[AdditionalToolkitSearch],
     driver: Option<&Candidate>,
 ) -> Conflict {
-    let unlayered_search = further
+    let unlayered_search = additional
         .iter()
         .find(|search| {
             search
@@ -917,7 +925,7 @@ fn without_layers(
             None => (&context.request.cuda, on, context),
         };
     let conflict = unlayered(on, driver).conflict(context);
-    if further.is_empty() {
+    if additional.is_empty() {
         conflict
     } else {
         conflict.of_toolkit(wanted)
@@ -925,7 +933,7 @@ fn without_layers(
 }
 
 /// The reasons of a toolkit beside the default one, which name it.
-fn reasons_beside(request: &Request, chosen: &Resolution, way: usize) -> Vec<Reason> {
+fn reasons_of_additional(request: &Request, chosen: &Resolution, way: usize) -> Vec<Reason> {
     let Some(series) = chosen
         .cuda
         .as_ref()
@@ -1100,7 +1108,7 @@ pub fn summary(selection: &Selection) -> String {
         .add_ons
         .iter()
         .map(|(id, chosen)| format!("{id} {}", chosen.version));
-    let further = selection.toolkits.iter().skip(1).map(|toolkit| {
+    let additional = selection.toolkits.iter().skip(1).map(|toolkit| {
         let SelectedToolkit {
             cuda,
             cudnn,
@@ -1117,7 +1125,7 @@ pub fn summary(selection: &Selection) -> String {
         .into_iter()
         .flatten()
         .chain(add_ons)
-        .chain(further)
+        .chain(additional)
         .collect::<Vec<_>>()
         .join(" + ")
 }

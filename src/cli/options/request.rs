@@ -10,8 +10,8 @@ use crate::database::age;
 use crate::exit::Exit;
 use crate::host::{MachineKind, bus_address};
 use crate::resolve::{
-    CONTAINER_HOST, ContainerRequest, DriverFile, FurtherRequest, Method, Prefer, Request,
-    Settings, ToolkitMethod,
+    AdditionalToolkitRequest, CONTAINER_HOST, ContainerRequest, DriverFile, Method, Prefer,
+    Request, Settings, ToolkitMethod,
 };
 use crate::text::{count, quoted};
 use crate::version::{AddOnVersion, CudaVersion, DriverVersion, Want};
@@ -265,7 +265,7 @@ impl RequestOptions {
         &self,
         layer: bool,
         gpus: &[String],
-    ) -> Result<(Want<CudaVersion>, Vec<FurtherRequest>), Problem> {
+    ) -> Result<(Want<CudaVersion>, Vec<AdditionalToolkitRequest>), Problem> {
         // One text may have several, but a range is never put together from two of them.
         let texts: Vec<_> = self
             .cuda
@@ -275,16 +275,17 @@ impl RequestOptions {
         let Some((first, others)) = texts.split_first() else {
             return Ok((want("cuda", None, layer)?, Vec::new()));
         };
-        let further = others.iter().map(|text| {
-            Ok(FurtherRequest {
+        let additional = others.iter().map(|text| {
+            Ok(AdditionalToolkitRequest {
                 cuda: want("cuda", Some(text), true)?,
                 locked: None,
             })
         });
-        let further: Vec<_> = further.collect::<Result<_, Problem>>()?;
+        let additional: Vec<_> = additional.collect::<Result<_, Problem>>()?;
         let first = want("cuda", Some(first), true)?;
-        let leaves_out = !first.is_wanted() || further.iter().any(|other| !other.cuda.is_wanted());
-        if leaves_out && !further.is_empty() {
+        let leaves_out =
+            !first.is_wanted() || additional.iter().any(|other| !other.cuda.is_wanted());
+        if leaves_out && !additional.is_empty() {
             let named = texts
                 .iter()
                 .find(|text| *text != "none")
@@ -298,7 +299,7 @@ impl RequestOptions {
                 quoted(named)
             )));
         }
-        Ok((first, further))
+        Ok((first, additional))
     }
 
     /// The driver's runfile that is named.
@@ -396,14 +397,14 @@ impl RequestOptions {
         };
         let (driver, modules) = self.driver_and_modules(with_driver)?;
         let driver_is_wanted = driver.is_wanted();
-        let (cuda, further) = self.toolkits(with_toolkit, &assumed_gpus)?;
+        let (cuda, additional) = self.toolkits(with_toolkit, &assumed_gpus)?;
         let has_toolkit = with_toolkit && (cuda.is_wanted() || self.cuda.is_empty());
         let containers = self.containers(machine, &assumed_gpus)?;
         Ok(Request {
             driver,
             cudnn: want("cudnn", self.cudnn.as_deref(), has_toolkit)?,
             cuda,
-            further: further,
+            additional_toolkits: additional,
             add_ons: add_ons(&self.with)?,
             companions: BTreeSet::new(),
             frameworks: whole_ranges(self.frameworks.iter().map(String::as_str)),

@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 #[cfg_attr(
     feature = "schemas",
     derive(schemars::JsonSchema),
-    schemars(deny_unknown_fields)
+    schemars(rename = "FurtherRequest", deny_unknown_fields)
 )]
-pub struct FurtherRequest {
+pub struct AdditionalToolkitRequest {
     /// The toolkit: `latest`, a series, a release or a range.
     pub cuda: Want<CudaVersion>,
     /// Its components and add-ons, if they were locked; otherwise those of the default toolkit that
@@ -48,7 +48,7 @@ pub struct LockedLayers {
 
 /// A chosen toolkit beside the default one.
 #[derive(Debug, Clone)]
-pub struct Further<'a> {
+pub struct AdditionalToolkit<'a> {
     /// The request for this toolkit alone.
     pub request: Request,
     /// The toolkit with its components and add-ons.
@@ -58,12 +58,12 @@ pub struct Further<'a> {
 impl Request {
     /// Requests for a further toolkit alone, the preferred first: with the add-ons in the versions
     /// of the default toolkit, in any version, and without those that were named.
-    pub(super) fn alone(&self, further: &FurtherRequest) -> Vec<Self> {
+    pub(super) fn alone(&self, additional: &AdditionalToolkitRequest) -> Vec<Self> {
         let plain = Self {
             driver: Want::Nothing,
             driver_file: None,
-            cuda: further.cuda.clone(),
-            further: Vec::new(),
+            cuda: additional.cuda.clone(),
+            additional_toolkits: Vec::new(),
             frameworks: Vec::new(),
             brought_cuda: None,
             ..self.clone()
@@ -72,7 +72,7 @@ impl Request {
             cudnn,
             add_ons,
             components,
-        }) = further.locked.clone()
+        }) = additional.locked.clone()
         {
             return vec![Self {
                 cudnn,
@@ -97,12 +97,16 @@ impl Request {
 
     /// All requested toolkits as the user named them, the default one first.
     pub(crate) fn toolkits(&self) -> impl Iterator<Item = &Want<CudaVersion>> {
-        std::iter::once(&self.cuda).chain(self.further.iter().map(|further| &further.cuda))
+        std::iter::once(&self.cuda).chain(
+            self.additional_toolkits
+                .iter()
+                .map(|additional| &additional.cuda),
+        )
     }
 
     /// The same request without one of the toolkits that were requested side by side.
     pub(super) fn without_one(&self) -> impl Iterator<Item = Self> + '_ {
-        let rest = self.further.split_first();
+        let rest = self.additional_toolkits.split_first();
         let without_default = rest.map(|(next, rest)| {
             let LockedLayers {
                 cudnn,
@@ -115,24 +119,24 @@ impl Request {
             });
             Self {
                 cuda: next.cuda.clone(),
-                further: rest.to_vec(),
+                additional_toolkits: rest.to_vec(),
                 cudnn,
                 add_ons,
                 components,
                 ..self.clone()
             }
         });
-        let without_further = (0..self.further.len()).rev().map(|left| {
+        let without_additional = (0..self.additional_toolkits.len()).rev().map(|left| {
             let mut without = self.clone();
-            without.further.remove(left);
+            without.additional_toolkits.remove(left);
             without
         });
-        without_further.chain(without_default)
+        without_additional.chain(without_default)
     }
 }
 
 /// What was searched for a further toolkit: each way to ask for it, with its context and its texts.
-pub(crate) struct FurtherSearch<'s, 'a> {
+pub(crate) struct AdditionalToolkitSearch<'s, 'a> {
     /// What the user asked for.
     pub(crate) wanted: &'s Want<CudaVersion>,
     /// The ways to ask, the preferred first; never empty.
