@@ -9,7 +9,7 @@ use gpusetup_database::compat::{
 use gpusetup_database::version::{CudaVersion, DriverVersion};
 use gpusetup_host::Origin;
 use gpusetup_resolve::{
-    Card, Joined, Supply, distribution, known_card, own_platform, package_beside,
+    Card, NvSwitchHost, Supply, distribution, known_card, own_platform, package_beside,
 };
 use std::path::Path;
 
@@ -85,7 +85,7 @@ impl<'a> Case<'a> {
 
     /// The companions that the host's NVSwitches need.
     pub(crate) fn needed_companions(&self) -> impl Iterator<Item = &'a Companion> {
-        let joined = Joined::of(self.database, &self.seen.facts);
+        let joined = NvSwitchHost::of(self.database, &self.seen.facts);
         joined
             .into_iter()
             .flat_map(|joined| joined.needs(self.database))

@@ -9,7 +9,8 @@ use gpusetup_database::compat::{Companion, CompanionId, Database, Fabric, Versio
 use gpusetup_database::version::{DriverVersion, Want};
 use gpusetup_host::MachineKind;
 use gpusetup_resolve::{
-    ChosenDriver, Conflict, ConflictKind, Hint, Joined, Method, Request, Supply, has_own_repository,
+    ChosenDriver, Conflict, ConflictKind, Hint, Method, NvSwitchHost, Request, Supply,
+    has_own_repository,
 };
 use gpusetup_text::ids::CheckId;
 use gpusetup_text::text::all_of;
@@ -57,7 +58,7 @@ fn with_driver(
     database: &Database,
     context: &StepContext,
     driver: &ChosenDriver,
-    joined: Joined,
+    joined: NvSwitchHost,
     following: &[&Companion],
     separate: &[&Companion],
 ) -> String {

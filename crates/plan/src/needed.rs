@@ -5,7 +5,7 @@ use gpusetup_database::compat::{Artifact, Companion, PackageRepository, VersionR
 use gpusetup_database::version::ComputeCapability;
 use gpusetup_host::InstalledCompanion;
 use gpusetup_resolve::{
-    ChosenDriver, Install, Joined, KnownHost, Method, Request, Resolution, Supply, fits,
+    ChosenDriver, Install, KnownHost, Method, NvSwitchHost, Request, Resolution, Supply, fits,
     package_beside,
 };
 use gpusetup_text::text::all_of;
@@ -14,7 +14,7 @@ use gpusetup_text::text::all_of;
 pub(crate) struct Companions<'a> {
     /// The NVSwitches, if the host has some. The driver is held at its version, because they need
     /// companions of the same.
-    pub(crate) joined: Option<Joined<'a>>,
+    pub(crate) joined: Option<NvSwitchHost<'a>>,
     parts: Vec<Part<'a>>,
     /// Whether the user named the hosts that a companion connects.
     has_peers: bool,
@@ -117,7 +117,7 @@ impl<'a> Companions<'a> {
 
     /// Why the host gets them, for a sentence: `this host has 6 NVSwitches`.
     pub(crate) fn reason(&self) -> String {
-        let mut reasons = Vec::from_iter(self.joined.map(Joined::sentence));
+        let mut reasons = Vec::from_iter(self.joined.map(NvSwitchHost::sentence));
         for (is_requested, one, several) in [
             (true, "was requested", "were requested"),
             (

@@ -7,7 +7,7 @@ use gpusetup_database::compat::{AddOnId, Database};
 use gpusetup_database::version::CudaVersion;
 use gpusetup_host::{Facts, Gpu, InstalledDriver, MachineKind, Origin, Os, SecureBoot, SystemId};
 use gpusetup_operation::{Operation, Run};
-use gpusetup_resolve::{Joined, KnownHost, Request, summary};
+use gpusetup_resolve::{KnownHost, NvSwitchHost, Request, summary};
 use gpusetup_text::text::all_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -523,7 +523,7 @@ impl Plan {
                 summary(&self.selection)
             ));
         }
-        let fabrics = [&self.host, &host].map(|facts| Joined::of(database, facts));
+        let fabrics = [&self.host, &host].map(|facts| NvSwitchHost::of(database, facts));
         let [made_for, found] = fabrics.map(|joined| Some(&joined?.fabric.name));
         (self.selection.driver.is_some() && made_for != found).then(|| match found {
             Some(found) => {

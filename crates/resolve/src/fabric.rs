@@ -10,14 +10,14 @@ use gpusetup_packages::upstream;
 
 /// The NVSwitches of a host, as seen on the bus or inferred from its GPUs.
 #[derive(Debug, Clone, Copy)]
-pub struct Joined<'a> {
+pub struct NvSwitchHost<'a> {
     /// The database's facts about them.
     pub fabric: &'a Fabric,
     /// How many NVSwitches were seen; 0 if they are inferred from the GPUs.
     pub(crate) seen: usize,
 }
 
-impl<'a> Joined<'a> {
+impl<'a> NvSwitchHost<'a> {
     /// None for a host without NVSwitches, as far as known.
     pub fn of(database: &'a Database, facts: &Facts) -> Option<Self> {
         let mut fabrics = database.fabrics.iter();

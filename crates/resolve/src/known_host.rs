@@ -4,7 +4,7 @@ use super::card::cards;
 use super::driver::{
     Candidates, Known, asks_for_same_driver, candidates, distribution, own_drivers,
 };
-use super::{Conflict, Joined, Request, Resolution, driver_file};
+use super::{Conflict, NvSwitchHost, Request, Resolution, driver_file};
 use gpusetup_database::compat::Card;
 use gpusetup_database::compat::{Component, Database, Distribution, Published};
 use gpusetup_host::Facts;
@@ -23,7 +23,7 @@ pub struct KnownHost<'a, 'f> {
     pub(crate) published: Published<'a>,
     /// The installed driver and those in its repositories.
     pub(crate) own_drivers: Vec<Known<'a>>,
-    joined: OnceCell<Option<Joined<'a>>>,
+    joined: OnceCell<Option<NvSwitchHost<'a>>>,
     served: RefCell<Vec<Rc<Served<'a>>>>,
     named: RefCell<Vec<Named<'a>>>,
     pub(super) chosen: RefCell<Vec<(Request, Rc<Resolution<'a>>)>>,
@@ -61,10 +61,10 @@ impl<'a, 'f> KnownHost<'a, 'f> {
     }
 
     /// Its NVSwitches.
-    pub fn joined(&self) -> Option<Joined<'a>> {
+    pub fn joined(&self) -> Option<NvSwitchHost<'a>> {
         *self
             .joined
-            .get_or_init(|| Joined::of(self.database, self.facts))
+            .get_or_init(|| NvSwitchHost::of(self.database, self.facts))
     }
 
     /// The GPUs that a request is about, and the drivers that support them.

@@ -52,7 +52,7 @@ pub use cuda::{Toolkit as ChosenToolkit, distributions_gcc, refused_series, serv
 pub use derive::{Premise, source_titles};
 pub use driver::{Candidate as ChosenDriver, Install, changes_branch, distribution, is_over};
 pub use driver_file::{DriverFile, NameError, Named};
-pub use fabric::{Joined, fits, package_beside};
+pub use fabric::{NvSwitchHost, fits, package_beside};
 pub use foreign_driver::{WSL_LIBRARIES, installed_by_hand, linux_driver_in_wsl2, removal_by_hand};
 pub use gpudirect::{GpuDirect, gpudirect};
 pub use gpusetup_database::compat::Card;

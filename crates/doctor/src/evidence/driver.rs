@@ -6,7 +6,7 @@ use gpusetup_database::version::DriverVersion;
 use gpusetup_host::{Facts, SecureBoot, signed_drivers};
 use gpusetup_operation::packages;
 use gpusetup_packages::{Versions, offered_versions, upstream};
-use gpusetup_resolve::Joined;
+use gpusetup_resolve::NvSwitchHost;
 use gpusetup_system::System;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ pub(crate) fn fabric_manager(
     database: &Database,
 ) -> Answer<FabricManager> {
     const PROGRAM: &str = "/usr/bin/nv-fabricmanager";
-    if !Joined::of(database, facts)
+    if !NvSwitchHost::of(database, facts)
         .as_ref()
         .is_some_and(|joined| joined.fabric.needs.contains(&CompanionId::FABRIC_MANAGER))
     {
