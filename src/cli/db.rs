@@ -13,7 +13,7 @@ use crate::render;
 use crate::render::db::list::{self as lists, Filter};
 use crate::render::db::{Table, show as pages};
 use crate::render::explain::article::Article;
-use crate::resolve::known_card;
+use crate::resolve::known_gpu;
 use crate::system::output;
 use crate::text::{bytes, count};
 use crate::translation::Translation;
@@ -229,7 +229,7 @@ fn list(options: &ListOptions) -> Result<(), Problem> {
     };
     let card = gpu
         .as_ref()
-        .map(|gpu| known_card(database, gpu))
+        .map(|gpu| known_gpu(database, gpu))
         .transpose()?;
     let arch = os
         .as_deref()
@@ -341,7 +341,7 @@ fn page(database: &Database, subject: &[String]) -> Result<Article, Problem> {
         message: problem.message.trim_start_matches("--gpu ").to_owned(),
         ..problem.attempt("gpusetup db show --help")
     })?;
-    let card = known_card(database, &gpu)?;
+    let card = known_gpu(database, &gpu)?;
     Ok(pages::gpu(database, &whole, &gpu, &card))
 }
 

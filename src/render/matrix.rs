@@ -4,7 +4,7 @@
 
 use super::escaped;
 use crate::compat::{Architecture, CudaRelease, Database, ModuleFlavour};
-use crate::resolve::{Card, refused_series, serves};
+use crate::resolve::{TargetGpu, refused_series, serves};
 use std::fmt::Write;
 
 /// The page.
@@ -13,9 +13,13 @@ pub(crate) fn html(database: &Database) -> String {
     let mut architectures: Vec<_> = database.architectures.iter().collect();
     architectures.sort_by_key(|a| std::cmp::Reverse(a.compute_capability));
     architectures.retain(|a| {
-        series
-            .iter()
-            .any(|r| serves(database, r, &Card::from_architecture(a.name.clone(), a)))
+        series.iter().any(|r| {
+            serves(
+                database,
+                r,
+                &TargetGpu::from_architecture(a.name.clone(), a),
+            )
+        })
     });
     let mut out = String::new();
     let _ = write!(
@@ -147,7 +151,7 @@ fn grid(database: &Database, architectures: &[&Architecture], series: &[&CudaRel
 }
 
 fn cell(database: &Database, a: &Architecture, release: &CudaRelease) -> String {
-    let card = Card::from_architecture(a.name.clone(), a);
+    let card = TargetGpu::from_architecture(a.name.clone(), a);
     if let Some(why) = refused_series(database, release, &card) {
         return format!("<td class=\"no\" title=\"{}\">—</td>", escaped(&why));
     }

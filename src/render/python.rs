@@ -3,7 +3,7 @@
 use super::Paint;
 use crate::compat::{Database, Framework, FrameworkRelease};
 use crate::plan::Plan;
-use crate::resolve::{Card, PythonPackage, Request};
+use crate::resolve::{PythonPackage, Request, TargetGpu};
 use crate::text::wrapped;
 use crate::version::Want;
 use std::collections::BTreeMap;
@@ -90,7 +90,7 @@ pub(crate) fn of_release(
     release: &FrameworkRelease,
     wish: &str,
     architecture: &str,
-    cards: &[Rc<Card>],
+    cards: &[Rc<TargetGpu>],
 ) -> Vec<PythonPackage> {
     let builds = release.builds.iter().filter(|build| {
         build.is_for(architecture) && !cards.iter().any(|card| card.lacks_kernels_in(build))

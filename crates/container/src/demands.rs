@@ -7,7 +7,7 @@
 use super::host::{Context, Starters, TOOLKIT_CONFIG};
 use super::judgement::ImageAnswer::{self, DoesNotRun, Runs, Unknown};
 use super::needs::Needs;
-use gpusetup_database::compat::{Card, Database};
+use gpusetup_database::compat::{Database, TargetGpu};
 use gpusetup_database::version::DriverVersion;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -44,9 +44,9 @@ impl Context<'_> {
             .database
             .branch(driver.branch)
             .and_then(|branch| branch.max_cuda);
-        let unknown = [Card {
+        let unknown = [TargetGpu {
             name: "the GPU".to_owned(),
-            ..Card::default()
+            ..TargetGpu::default()
         }];
         let gpus = if self.host.gpus.is_empty() {
             &unknown[..]
@@ -63,7 +63,7 @@ impl Context<'_> {
                 }
             };
             let shown = shown(&alternatives);
-            for Card {
+            for TargetGpu {
                 name: gpu,
                 capability,
                 line,

@@ -1,5 +1,5 @@
 //! The host that an image is checked against.
-use gpusetup_database::compat::{Card, Database};
+use gpusetup_database::compat::{Database, TargetGpu};
 use gpusetup_database::version::DriverVersion;
 use gpusetup_host::{Facts, GpuAccess, MachineKind, container_host, form_of, toml_document};
 use gpusetup_system::System;
@@ -8,7 +8,7 @@ use gpusetup_system::System;
 pub struct Host {
     pub driver: Option<HostDriver>,
     /// Empty if they are not known.
-    pub gpus: Vec<Card>,
+    pub gpus: Vec<TargetGpu>,
     /// The processors, as images call them: `amd64`.
     pub architecture: Option<String>,
     /// Its driver cannot be seen: it is a root filesystem of WSL2, in which Windows mounts the

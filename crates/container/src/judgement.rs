@@ -3,7 +3,7 @@
 
 use super::host::Context;
 use ImageAnswer::{DoesNotRun, Runs, Unknown};
-use gpusetup_database::compat::{Card, Database, DriverBranch, NotTargeted, targets};
+use gpusetup_database::compat::{Database, DriverBranch, NotTargeted, TargetGpu, targets};
 use gpusetup_database::version::{ComputeCapability, CudaVersion, DriverVersion};
 use serde::Serialize;
 
@@ -239,7 +239,11 @@ impl<'a> Context<'a> {
 }
 
 /// Whether a CUDA has code for a GPU, and what that depends on.
-fn targeted(cuda: CudaVersion, gpu: &Card, database: &Database) -> (ImageAnswer, Option<String>) {
+fn targeted(
+    cuda: CudaVersion,
+    gpu: &TargetGpu,
+    database: &Database,
+) -> (ImageAnswer, Option<String>) {
     let (name, series) = (&gpu.name, cuda.series());
     let Some(capability) = gpu.capability else {
         return (

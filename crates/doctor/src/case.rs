@@ -9,7 +9,7 @@ use gpusetup_database::compat::{
 use gpusetup_database::version::{CudaVersion, DriverVersion};
 use gpusetup_host::Origin;
 use gpusetup_resolve::{
-    Card, NvSwitchHost, Supply, distribution, known_card, own_platform, package_beside,
+    NvSwitchHost, Supply, TargetGpu, distribution, known_gpu, own_platform, package_beside,
 };
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(crate) struct Case<'a> {
     pub(crate) seen: &'a Seen,
     pub(crate) database: &'a Database,
     /// The database's entry for each GPU, in the order of the facts, or why there is none.
-    pub(crate) cards: Vec<Result<Card, String>>,
+    pub(crate) cards: Vec<Result<TargetGpu, String>>,
 }
 
 impl<'a> Case<'a> {
@@ -30,7 +30,7 @@ impl<'a> Case<'a> {
                 .facts
                 .gpus
                 .iter()
-                .map(|gpu| known_card(database, gpu).map_err(|conflict| conflict.to_string()))
+                .map(|gpu| known_gpu(database, gpu).map_err(|conflict| conflict.to_string()))
                 .collect(),
         }
     }

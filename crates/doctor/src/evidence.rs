@@ -51,7 +51,7 @@ use gpusetup_database::compat::{AddOn, AddOnId, Database};
 use gpusetup_database::version::{AddOnVersion, CudaVersion};
 use gpusetup_host::{Block, Facts, add_left_out, container_host};
 use gpusetup_nvidia::{Answer, Convolution, Cuda, GpuTable};
-use gpusetup_resolve::{distribution, known_card};
+use gpusetup_resolve::{distribution, known_gpu};
 use gpusetup_system::{Ended, Output, Program, System, in_parallel};
 use loader::{cached, loader_directories, resolved};
 use rivals::{denied, images};
@@ -464,7 +464,7 @@ impl Seen {
     pub(crate) fn complete(&mut self, database: &Database) {
         self.containers.add_older_error(database);
         for gpu in self.facts.gpus.iter_mut().filter(|gpu| gpu.name.is_none()) {
-            if let Ok(card) = known_card(database, gpu) {
+            if let Ok(card) = known_gpu(database, gpu) {
                 (gpu.name, gpu.compute_capability) = (Some(card.name), card.capability);
             }
         }

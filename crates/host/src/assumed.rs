@@ -535,7 +535,7 @@ fn system<'a>(database: &'a Database, name: &str) -> Option<&'a System> {
 }
 
 /// A GPU of the database, as if it were on the bus.
-pub fn known_card(known: &compat::Gpu) -> Gpu {
+pub fn known_gpu(known: &compat::Gpu) -> Gpu {
     assumed(
         pci_id(known.device.0),
         known.subsystem.map(String::from),

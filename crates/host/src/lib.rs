@@ -47,7 +47,7 @@ mod toolkit;
 
 pub use add_on::soname;
 pub use architecture::{UNKNOWN_ARCHITECTURE, machine};
-pub use assumed::{SpecError, architecture_of, assumed_gpus, known_card, of_capability};
+pub use assumed::{SpecError, architecture_of, assumed_gpus, known_gpu, of_capability};
 pub use elf::{
     Dynamic, c_library_version, dynamic as elf_dynamic, machine as elf_machine, needed_c_library,
     text as elf_text,

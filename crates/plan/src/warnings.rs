@@ -9,7 +9,7 @@ use gpusetup_database::version::dotted;
 use gpusetup_host::{MachineKind, Origin};
 use gpusetup_recipes::{describe_block, unblock_remedy, worst_block};
 use gpusetup_resolve::{
-    Card, ChosenDriver, ChosenToolkit, Install, Method, is_over, of_another_system,
+    ChosenDriver, ChosenToolkit, Install, Method, TargetGpu, is_over, of_another_system,
 };
 use gpusetup_system::day::database_age;
 use gpusetup_system::limits::Limit;
@@ -227,9 +227,11 @@ fn unlisted_cards(context: &StepContext) -> Vec<String> {
     let Some(driver) = driver.filter(|driver| !driver.is_kept()) else {
         return Vec::new();
     };
-    let cards = &context.chosen.cards;
-    let not_yet = cards.iter().filter_map(|card| not_listed_yet(card, driver));
-    let never = cards.iter().filter(|card| !card.is_listed);
+    let target_gpus = &context.chosen.target_gpus;
+    let not_yet = target_gpus
+        .iter()
+        .filter_map(|card| not_listed_yet(card, driver));
+    let never = target_gpus.iter().filter(|card| !card.is_listed);
     not_yet
         .chain(never.map(|card| unlisted(card, driver)))
         .collect()
@@ -241,8 +243,8 @@ fn cards_of_other_machines(context: &StepContext) -> Vec<String> {
         return Vec::new();
     }
     let arch = context.facts.machine.arch.as_str();
-    let cards = context.chosen.cards.iter();
-    let only = cards.filter_map(|card| Some((&card.name, card.only_on.as_deref()?)));
+    let target_gpus = context.chosen.target_gpus.iter();
+    let only = target_gpus.filter_map(|card| Some((&card.name, card.only_on.as_deref()?)));
     only.filter(|(_, machine)| *machine != arch)
         .map(|(name, machine)| {
             format!(
@@ -285,7 +287,7 @@ fn too_old_compiler(context: &StepContext, cuda: &ChosenToolkit) -> Option<Strin
 
 /// The warning about a driver that was requested by its version although its list lacks the GPU, or
 /// was not read.
-fn not_listed_yet(card: &Card, driver: &ChosenDriver) -> Option<String> {
+fn not_listed_yet(card: &TargetGpu, driver: &ChosenDriver) -> Option<String> {
     let (name, version) = (&card.name, driver.version);
     if let Some(sure) = card.sure_branch.filter(|sure| driver.branch.branch < *sure) {
         return Some(format!(
@@ -299,7 +301,7 @@ fn not_listed_yet(card: &Card, driver: &ChosenDriver) -> Option<String> {
 }
 
 /// The warning about a GPU that no driver lists, and what to check.
-fn unlisted(card: &Card, driver: &ChosenDriver) -> String {
+fn unlisted(card: &TargetGpu, driver: &ChosenDriver) -> String {
     format!(
         "no NVIDIA driver lists {}; driver {} was chosen by the GPU's architecture alone. Look for its id in that driver's \
          supported-gpus.json, and run gpusetup doctor after the installation",
@@ -309,7 +311,8 @@ fn unlisted(card: &Card, driver: &ChosenDriver) -> String {
 
 /// The warning if a toolkit was chosen although no GPU is known.
 fn without_gpu(context: &StepContext) -> Option<String> {
-    if !context.chosen.cards.is_empty() || context.chosen.cuda.as_ref().is_none_or(|c| c.is_kept())
+    if !context.chosen.target_gpus.is_empty()
+        || context.chosen.cuda.as_ref().is_none_or(|c| c.is_kept())
     {
         return None;
     }

@@ -1,9 +1,9 @@
 //! Alternatives to a refused request, as commands. Each one is tried before it is suggested.
 
-use super::card::without_hopeless;
 use super::conflict::{Alternative, Conflict, Hint};
 use super::known_host::KnownHost;
 use super::search::{Detail, nearest, summary};
+use super::target_gpu::without_hopeless;
 use super::wanted::relaxed;
 use super::{Method, Prefer, Request, Resolution, ToolkitMethod};
 use gpusetup_database::compat::{AddOnId, Database, FrameworkNeeds, framework_and_version};
@@ -53,7 +53,7 @@ fn with_nearest(
     let database = host.database;
     let served = host.served(request);
     let without = served
-        .cards
+        .target_gpus
         .is_err()
         .then(|| without_hopeless(host, &served.request))
         .flatten();
@@ -83,7 +83,7 @@ fn with_nearest(
         failed: RefCell::default(),
     };
     let fits = |smaller| trials.fits(request, smaller);
-    let is_served = without.is_some() || host.served(request).cards.is_ok();
+    let is_served = without.is_some() || host.served(request).target_gpus.is_ok();
     let whole = if is_served {
         same
     } else {
@@ -361,11 +361,11 @@ const DRIVER_ALONE: [fn(&Request) -> Request; 2] = [Request::driver_alone, |requ
 /// Suggests each GPU model alone, if several models exclude each other.
 fn kinds_alone(host: &KnownHost, request: &Request, conflict: Conflict) -> Conflict {
     let served = host.served(request);
-    let Ok(cards) = &served.cards else {
+    let Ok(target_gpus) = &served.target_gpus else {
         return conflict;
     };
     let there = host.facts.gpus.iter().filter(|g| !request.leaves_out(g));
-    let named: Vec<_> = cards
+    let named: Vec<_> = target_gpus
         .iter()
         .map(|card| card.name.as_str())
         .zip(there.map(|g| &g.address))

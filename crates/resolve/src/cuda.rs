@@ -5,7 +5,7 @@ use super::driver::Candidate;
 use super::known_host::KnownHost;
 use super::refusal::Refusal;
 use super::wanted::{WantedAddOn, wanted};
-use super::{Card, JetsonBoard, Request, ToolkitMethod, toolkit_repository};
+use super::{JetsonBoard, Request, TargetGpu, ToolkitMethod, toolkit_repository};
 use gpusetup_database::compat::{
     AddOnId, Architecture, Component, ComponentRelease, CudaArtifact, CudaRelease, Database,
     Distribution, NotTargeted, PackageRepository, Published, PublishedToolkit, ToolkitPackages,
@@ -23,7 +23,7 @@ pub(crate) struct SearchContext<'a, 'f> {
     pub(crate) facts: &'f Facts,
     pub(crate) request: &'f Request,
     /// The distinct GPUs, each with its index and its architecture.
-    pub(crate) kinds: Vec<(usize, &'f Card, Option<&'a Architecture>)>,
+    pub(crate) kinds: Vec<(usize, &'f TargetGpu, Option<&'a Architecture>)>,
     /// The machine architecture as in the names of CUDA's files.
     pub(crate) arch: &'f str,
     /// What is published for the machine architecture.
@@ -53,7 +53,7 @@ impl<'a, 'f> SearchContext<'a, 'f> {
     pub(crate) fn new(
         host: &KnownHost<'a, 'f>,
         request: &'f Request,
-        cards: &'f [Rc<Card>],
+        target_gpus: &'f [Rc<TargetGpu>],
     ) -> Self {
         let KnownHost {
             database,
@@ -73,7 +73,7 @@ impl<'a, 'f> SearchContext<'a, 'f> {
             default: facts
                 .default_toolkit(&request.prefix)
                 .map(|toolkit| toolkit.version.series()),
-            kinds: Card::kinds(cards)
+            kinds: TargetGpu::kinds(target_gpus)
                 .map(|(n, card)| (n, card, architecture(database, card)))
                 .collect(),
             arch: super::cuda_arch(&facts.machine.arch),
@@ -362,12 +362,16 @@ fn has_all(
 }
 
 /// Whether the release targets the GPU.
-pub fn serves(database: &Database, release: &CudaRelease, card: &Card) -> bool {
+pub fn serves(database: &Database, release: &CudaRelease, card: &TargetGpu) -> bool {
     targets(release, 0, card, architecture(database, card)).is_ok()
 }
 
 /// Why the release does not target the GPU; none if it does.
-pub fn refused_series(database: &Database, release: &CudaRelease, card: &Card) -> Option<String> {
+pub fn refused_series(
+    database: &Database,
+    release: &CudaRelease,
+    card: &TargetGpu,
+) -> Option<String> {
     Some(
         match targets(release, 0, card, architecture(database, card)).err()? {
             Refusal::BelowLowest(_, lowest) => format!("it targets {lowest} and up"),
@@ -383,7 +387,7 @@ pub fn refused_series(database: &Database, release: &CudaRelease, card: &Card) -
     )
 }
 
-fn architecture<'a>(database: &'a Database, card: &Card) -> Option<&'a Architecture> {
+fn architecture<'a>(database: &'a Database, card: &TargetGpu) -> Option<&'a Architecture> {
     card.capability
         .and_then(|capability| database.architecture(capability))
 }
@@ -391,7 +395,7 @@ fn architecture<'a>(database: &'a Database, card: &Card) -> Option<&'a Architect
 fn targets(
     release: &CudaRelease,
     n: usize,
-    card: &Card,
+    card: &TargetGpu,
     architecture: Option<&Architecture>,
 ) -> Result<(), Refusal> {
     let Some(capability) = card.capability else {

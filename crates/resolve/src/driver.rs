@@ -5,7 +5,7 @@ use super::another_system::of_another_system;
 use super::fabric::{fits, has_only_others, is_offered};
 use super::refusal::{Explanation, Refusal, Subject};
 use super::signed_modules::signed_modules;
-use super::{Card, Conflict, DriverFile, KnownHost, Method, Prefer, Request};
+use super::{Conflict, DriverFile, KnownHost, Method, Prefer, Request, TargetGpu};
 use gpusetup_database::compat::{
     BranchKind, Companion, CompanionId, CudaArtifact, Database, Distribution, DriverArtifact,
     DriverBranch, DriverOffer, DriverRelease, Maturity, ModuleFlavour, PackageRepository,
@@ -131,7 +131,7 @@ struct Examination<'a, 'h> {
     published: Published<'a>,
     facts: &'h Facts,
     request: &'h Request,
-    kinds: Vec<(usize, &'h Card)>,
+    kinds: Vec<(usize, &'h TargetGpu)>,
     /// The companions that the host needs in a version that follows the driver's.
     needed: Vec<&'a Companion>,
     /// Those of them that are no longer offered for the packaged driver that is installed, while
@@ -140,7 +140,11 @@ struct Examination<'a, 'h> {
 }
 
 impl<'a, 'h> Examination<'a, 'h> {
-    fn new(host: &KnownHost<'a, 'h>, request: &'h Request, cards: &'h [Rc<Card>]) -> Self {
+    fn new(
+        host: &KnownHost<'a, 'h>,
+        request: &'h Request,
+        target_gpus: &'h [Rc<TargetGpu>],
+    ) -> Self {
         let needed = host
             .joined()
             .into_iter()
@@ -149,7 +153,7 @@ impl<'a, 'h> Examination<'a, 'h> {
             published: host.published,
             facts: host.facts,
             request,
-            kinds: Card::kinds(cards).collect(),
+            kinds: TargetGpu::kinds(target_gpus).collect(),
             needed: needed
                 .filter(|companion| companion.version != VersionRule::Own)
                 .collect(),
@@ -199,9 +203,9 @@ impl<'a, 'h> Examination<'a, 'h> {
     /// Adds the newest runfile of each branch.
     fn add_runfiles(&self, host: &KnownHost<'a, '_>, fit: &mut Vec<Candidate<'a>>) {
         let branches = host.published.runfiles_by_branch().filter(|(branch, _)| {
-            let mut cards = self.kinds.iter();
+            let mut target_gpus = self.kinds.iter();
             self.request.driver.may_accept(branch.branch)
-                && cards.all(|(_, card)| card.is_served_by(branch.branch))
+                && target_gpus.all(|(_, card)| card.is_served_by(branch.branch))
         });
         for (branch, runfiles) in branches {
             let runfiles = runfiles.map(by_runfile);
@@ -250,9 +254,9 @@ impl<'a, 'h> Examination<'a, 'h> {
 pub(crate) fn candidates<'a>(
     host: &KnownHost<'a, '_>,
     request: &Request,
-    cards: &[Rc<Card>],
+    target_gpus: &[Rc<TargetGpu>],
 ) -> Candidates<'a> {
-    let on = Examination::new(host, request, cards);
+    let on = Examination::new(host, request, target_gpus);
     if let Some(file) = &request.driver_file {
         let named = of_file(host, file);
         let fit = named.iter().filter_map(|d| on.candidate_on(host, d));
@@ -302,11 +306,11 @@ pub(crate) fn candidates<'a>(
 pub(crate) fn refused<'a>(
     host: &KnownHost<'a, '_>,
     request: &Request,
-    cards: &[Rc<Card>],
+    target_gpus: &[Rc<TargetGpu>],
     candidates: &Candidates<'a>,
     chosen: Option<DriverVersion>,
 ) -> Vec<(DriverVersion, Refusal)> {
-    let on = Examination::new(host, request, cards);
+    let on = Examination::new(host, request, target_gpus);
     let mut refused = Vec::with_capacity(64);
     let others: Vec<_> = match &request.driver_file {
         Some(file) => of_file(host, file),
@@ -713,11 +717,11 @@ pub(crate) fn examine(
     branch: &DriverBranch,
     install: &Install,
     request: &Request,
-    cards: &[(usize, &Card)],
+    target_gpus: &[(usize, &TargetGpu)],
 ) -> Result<ModuleFlavour, Refusal> {
     let number = branch.branch;
     let named = matches!(request.driver, Want::Meeting(_)) || matches!(install, Install::Kept(..));
-    for (n, card) in cards.iter().copied() {
+    for (n, card) in target_gpus.iter().copied() {
         match (card.first_branch, card.last_branch) {
             (_, Some(last)) if number > last => return Err(Refusal::AfterLastBranch(n, last)),
             (Some(first), _) if number < first => return Err(Refusal::BeforeFirstBranch(n, first)),
@@ -732,7 +736,7 @@ pub(crate) fn examine(
             }
         }
     }
-    let modules = flavour(branch, install, request, cards)?;
+    let modules = flavour(branch, install, request, target_gpus)?;
     if !request.driver.accepts(version) {
         return Err(Refusal::NotWanted);
     }
@@ -791,7 +795,7 @@ fn flavour(
     branch: &DriverBranch,
     install: &Install,
     request: &Request,
-    cards: &[(usize, &Card)],
+    target_gpus: &[(usize, &TargetGpu)],
 ) -> Result<ModuleFlavour, Refusal> {
     let offered = match install {
         Install::Packages(offer) | Install::Repository(offer, _) => {
@@ -811,23 +815,23 @@ fn flavour(
     if let Some(chosen) = order.into_iter().find(|f| {
         offered.contains(f)
             && asked.is_none_or(|asked| asked == *f)
-            && cards.iter().all(|(_, c)| c.modules.contains(f))
+            && target_gpus.iter().all(|(_, c)| c.modules.contains(f))
     }) {
         return Ok(chosen);
     }
     if let (Some(open_only), Some(old)) = (
-        first_without(cards, proprietary),
-        first_without(cards, open),
+        first_without(target_gpus, proprietary),
+        first_without(target_gpus, open),
     ) {
         return Err(Refusal::FlavoursExclude(open_only, old));
     }
-    let unfit = cards.iter().find(|(_, c)| match asked {
+    let unfit = target_gpus.iter().find(|(_, c)| match asked {
         Some(asked) => !offered.contains(&asked) || !c.modules.contains(&asked),
         None => !offered.iter().any(|f| c.modules.contains(f)),
     });
     let card = unfit.map(|(n, _)| *n);
     Err(match (asked, card) {
-        (Some(asked), _) if !offered.contains(&asked) => first_without(cards, asked)
+        (Some(asked), _) if !offered.contains(&asked) => first_without(target_gpus, asked)
             .map_or(Refusal::FlavourNotOffered(asked), |card| {
                 Refusal::FlavourUnfit(card, asked)
             }),
@@ -838,8 +842,10 @@ fn flavour(
 }
 
 /// The first GPU that does not run with such modules.
-fn first_without(cards: &[(usize, &Card)], flavour: ModuleFlavour) -> Option<usize> {
-    let card = cards.iter().find(|(_, c)| !c.modules.contains(&flavour));
+fn first_without(target_gpus: &[(usize, &TargetGpu)], flavour: ModuleFlavour) -> Option<usize> {
+    let card = target_gpus
+        .iter()
+        .find(|(_, c)| !c.modules.contains(&flavour));
     card.map(|(n, _)| *n)
 }
 
@@ -943,10 +949,10 @@ const NO_DRIVER: DriverVersion = DriverVersion {
 
 /// Why no driver fits: the refusal of the newest requested candidate that came nearest.
 pub(crate) fn none_fits(refused: &[(DriverVersion, Refusal)], context: &Explanation) -> Conflict {
-    let cards = context.cards;
-    let excluded = cards.iter().enumerate().find_map(|(old, card)| {
+    let target_gpus = context.target_gpus;
+    let excluded = target_gpus.iter().enumerate().find_map(|(old, card)| {
         let last = card.last_branch?;
-        let new = cards
+        let new = target_gpus
             .iter()
             .position(|new| new.first_branch.is_some_and(|f| f > last));
         Some((old, new?))
@@ -976,7 +982,7 @@ pub(crate) fn none_fits(refused: &[(DriverVersion, Refusal)], context: &Explanat
         return Conflict::refused(&Subject::Driver(*version), *refusal, context);
     }
     let who = context
-        .cards
+        .target_gpus
         .iter()
         .map(|c| c.name.as_str())
         .collect::<Vec<_>>()

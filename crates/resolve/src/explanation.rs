@@ -7,7 +7,7 @@ use super::refusal::{
     Explanation, Layer, Refusal, Subject, end, installer_library, lacking_companion,
     needed_companion,
 };
-use super::{Card, Method, Rejection, ToolkitMethod};
+use super::{Method, Rejection, TargetGpu, ToolkitMethod};
 use gpusetup_database::compat::{
     AddOnId, AddOnRange, Architecture, CompanionId, CudaRelease, DriverBranch, JetPack, Maturity,
     ModuleFlavour, SourceId,
@@ -213,8 +213,8 @@ impl Explainer<'_, '_> {
         }
     }
 
-    fn card(&self, card: usize) -> Option<&Card> {
-        self.context.cards.get(card).map(|card| &**card)
+    fn card(&self, card: usize) -> Option<&TargetGpu> {
+        self.context.target_gpus.get(card).map(|card| &**card)
     }
 
     fn name(&self, card: usize) -> &str {
@@ -239,7 +239,7 @@ impl Explainer<'_, '_> {
     }
 
     /// A fact that the sources of a GPU give.
-    fn card_fact(&self, card: usize, text: impl Into<String>) -> Premise {
+    fn gpu_fact(&self, card: usize, text: impl Into<String>) -> Premise {
         let sources = self.card(card).map_or(&[][..], |card| &card.sources);
         fact(text, self.published(sources))
     }
@@ -255,7 +255,7 @@ impl Explainer<'_, '_> {
             Some(_) => self.whose(card),
             None => no_capability(self.name(card)),
         };
-        self.card_fact(card, text)
+        self.gpu_fact(card, text)
     }
 }
 
@@ -280,13 +280,13 @@ impl Explainer<'_, '_> {
     fn after_last_branch(&self, card: usize, last: u16) -> Explained {
         let sentence = gpusetup_causes::last_branch(last, self.name(card));
         self.refused(RuleId::DriverKnowsGpu, sentence, |sentence| {
-            vec![self.card_fact(card, sentence), self.branch_fact()]
+            vec![self.gpu_fact(card, sentence), self.branch_fact()]
         })
     }
 
     fn first_branch_fact(&self, card: usize, first: &str) -> Premise {
         let name = self.name(card);
-        self.card_fact(
+        self.gpu_fact(
             card,
             format!("branch {first} is the first that supports {name}"),
         )
@@ -308,7 +308,7 @@ impl Explainer<'_, '_> {
             text!("{name} is listed only since branch {sure}; use --driver to choose it anyway");
         self.refused(RuleId::DriverKnowsGpu, sentence, |_| {
             let text = format!("the list of branch {sure} is the oldest that contains {name}");
-            vec![self.card_fact(card, text), self.branch_fact()]
+            vec![self.gpu_fact(card, text), self.branch_fact()]
         })
     }
 
@@ -321,7 +321,7 @@ impl Explainer<'_, '_> {
             let named = self.of.named();
             let text =
                 format!("{named} does not list {name}; {first} is the next release that does");
-            vec![self.card_fact(card, text)]
+            vec![self.gpu_fact(card, text)]
         })
     }
 
@@ -335,7 +335,7 @@ impl Explainer<'_, '_> {
         );
         self.refused(RuleId::DriverKnowsGpu, sentence, |_| {
             vec![
-                self.card_fact(old, gpusetup_causes::last_branch(&last, self.name(old))),
+                self.gpu_fact(old, gpusetup_causes::last_branch(&last, self.name(old))),
                 self.first_branch_fact(new, &first),
                 fact(
                     "a host can load only one driver",
@@ -358,8 +358,8 @@ impl Explainer<'_, '_> {
                 self.name(old)
             );
             vec![
-                self.card_fact(open, needs),
-                self.card_fact(old, lacks),
+                self.gpu_fact(open, needs),
+                self.gpu_fact(old, lacks),
                 fact(
                     "a host can load only one flavour",
                     "the modules have the same names",
@@ -374,7 +374,7 @@ impl Explainer<'_, '_> {
         self.refused(RuleId::DriverHasModules, sentence, |_| {
             vec![
                 fact(format!("the {asked} kernel modules were requested"), ASKED),
-                self.card_fact(card, needs),
+                self.gpu_fact(card, needs),
             ]
         })
     }
@@ -394,7 +394,7 @@ impl Explainer<'_, '_> {
             let flavours: Vec<_> = flavours.iter().map(ToString::to_string).collect();
             let needs = format!("{name} needs the {} kernel modules", flavours.join(" or "));
             vec![
-                self.card_fact(card, needs),
+                self.gpu_fact(card, needs),
                 self.own_fact(format!("branch {branch} does not offer them here")),
             ]
         })
@@ -681,8 +681,12 @@ impl Explainer<'_, '_> {
 
     /// Why there is no newer driver: the host, a GPU, or the request.
     fn no_newer_driver(&self, have: DriverVersion) -> Premise {
-        let Explanation { cards, request, .. } = *self.context;
-        let last = cards
+        let Explanation {
+            target_gpus,
+            request,
+            ..
+        } = *self.context;
+        let last = target_gpus
             .iter()
             .position(|c| c.last_branch == Some(have.branch));
         match last {
@@ -692,7 +696,7 @@ impl Explainer<'_, '_> {
             ),
             Some(card) => {
                 let (branch, name) = (have.branch, self.name(card));
-                self.card_fact(
+                self.gpu_fact(
                     card,
                     format!("branch {branch} is the last that supports {name}"),
                 )

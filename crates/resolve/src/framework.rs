@@ -1,7 +1,7 @@
 //! Turns requested frameworks into a request for CUDA and cuDNN: finds builds that run on the GPUs
 //! and combinations of builds that work together.
 
-use super::{Card, Conflict, Hint, PythonPackage, Request};
+use super::{Conflict, Hint, PythonPackage, Request, TargetGpu};
 use gpusetup_database::compat::{
     Database, Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease, build_label,
     framework_and_version, named_cuda, package_of, without_label,
@@ -84,13 +84,13 @@ pub(crate) fn combinations<'a>(
     database: &'a Database,
     facts: &Facts,
     request: &'a Request,
-    cards: &[Rc<Card>],
+    target_gpus: &[Rc<TargetGpu>],
 ) -> Result<Vec<Combination>, Conflict> {
     named_once(&request.frameworks)?;
     let wishes = request
         .frameworks
         .iter()
-        .map(|text| wish(database, facts, request, text, cards))
+        .map(|text| wish(database, facts, request, text, target_gpus))
         .collect::<Result<Vec<_>, _>>()?;
     let mut choices: Vec<Choice> = vec![Vec::new()];
     for wish in &wishes {
@@ -147,7 +147,7 @@ pub(crate) fn combinations<'a>(
     }
     Ok(choices
         .iter()
-        .map(|choice| combined(database, facts, request, &wishes, choice, cards))
+        .map(|choice| combined(database, facts, request, &wishes, choice, target_gpus))
         .collect())
 }
 
@@ -269,7 +269,7 @@ fn wish<'a>(
     facts: &Facts,
     request: &Request,
     text: &'a str,
-    cards: &[Rc<Card>],
+    target_gpus: &[Rc<TargetGpu>],
 ) -> Result<Wish<'a>, Conflict> {
     let (name, version) = framework_and_version(text);
     let version = version.trim_start_matches('=').trim();
@@ -309,9 +309,9 @@ fn wish<'a>(
     let (runs, lacking): (Vec<_>, Vec<_>) = builds
         .iter()
         .copied()
-        .partition(|build| !cards.iter().any(|card| card.lacks_kernels_in(build)));
+        .partition(|build| !target_gpus.iter().any(|card| card.lacks_kernels_in(build)));
     if let (true, Some(build)) = (runs.is_empty(), lacking.first())
-        && let Some(card) = cards.iter().find(|card| card.lacks_kernels_in(build))
+        && let Some(card) = target_gpus.iter().find(|card| card.lacks_kernels_in(build))
     {
         return Err(without_kernels(framework, release, &builds, card));
     }
@@ -617,7 +617,7 @@ fn combined(
     request: &Request,
     wishes: &[Wish],
     choice: &[&FrameworkBuild],
-    cards: &[Rc<Card>],
+    target_gpus: &[Rc<TargetGpu>],
 ) -> Combination {
     let (brings, uses): (Choice, Choice) = choice
         .iter()
@@ -646,7 +646,7 @@ fn combined(
         .map(|b| b.cuda.series())
         .chain(from_packages.map(|b| b.first_cuda()))
         .max();
-    let highest = cards.iter().filter_map(|card| card.capability).max();
+    let highest = target_gpus.iter().filter_map(|card| card.capability).max();
     let cautions = wishes.iter().zip(choice).flat_map(|(wish, build)| {
         let concerning = build.cautions.iter();
         concerning
@@ -789,7 +789,7 @@ fn without_kernels(
     framework: &Framework,
     release: &FrameworkRelease,
     builds: &[&FrameworkBuild],
-    card: &Card,
+    card: &TargetGpu,
 ) -> Conflict {
     let capability = card.capability.map(|c| c.to_string()).unwrap_or_default();
     let supported: Vec<_> = builds.iter().map(|build| kernels(build)).collect();

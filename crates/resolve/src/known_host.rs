@@ -1,11 +1,11 @@
 //! A host for which several requests are tried: common intermediate results are computed once.
 
-use super::card::cards;
 use super::driver::{
     Candidates, Known, asks_for_same_driver, candidates, distribution, own_drivers,
 };
+use super::target_gpu::target_gpus;
 use super::{Conflict, NvSwitchHost, Request, Resolution, driver_file};
-use gpusetup_database::compat::Card;
+use gpusetup_database::compat::TargetGpu;
 use gpusetup_database::compat::{Component, Database, Distribution, Published};
 use gpusetup_host::Facts;
 use std::cell::{OnceCell, RefCell};
@@ -38,7 +38,7 @@ pub(crate) struct Served<'a> {
     /// The first such request.
     pub(crate) request: Request,
     /// The GPUs, or why one of them cannot be supported.
-    pub(crate) cards: Result<Vec<Rc<Card>>, Conflict>,
+    pub(crate) target_gpus: Result<Vec<Rc<TargetGpu>>, Conflict>,
     drivers: OnceCell<Candidates<'a>>,
 }
 
@@ -77,10 +77,11 @@ impl<'a, 'f> KnownHost<'a, 'f> {
         {
             return Rc::clone(before);
         }
-        let cards = driver_file::fits(self, request).and_then(|()| cards(self, request));
+        let target_gpus =
+            driver_file::fits(self, request).and_then(|()| target_gpus(self, request));
         let served = Rc::new(Served {
             request: request.clone(),
-            cards,
+            target_gpus,
             drivers: OnceCell::new(),
         });
         self.served.borrow_mut().push(Rc::clone(&served));
@@ -119,7 +120,7 @@ impl<'a> Served<'a> {
             candidates(
                 host,
                 &self.request,
-                self.cards.as_deref().unwrap_or_default(),
+                self.target_gpus.as_deref().unwrap_or_default(),
             )
         })
     }

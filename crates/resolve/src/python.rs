@@ -1,7 +1,7 @@
 //! What a user of Python installs for a framework: the commands, whether a driver is enough, and
 //! what compiling extensions needs.
 
-use super::Card;
+use super::TargetGpu;
 use gpusetup_database::compat::{
     BundledComponent, CudaRelease, Database, Framework, FrameworkBuild, FrameworkNeeds,
     FrameworkRelease,
@@ -147,8 +147,11 @@ impl PythonPackage {
     }
 
     /// With the oldest driver that also knows these GPUs.
-    pub fn on(self, database: &Database, cards: &[Rc<Card>]) -> Self {
-        let first = cards.iter().filter_map(|card| card.first_branch).max();
+    pub fn on(self, database: &Database, target_gpus: &[Rc<TargetGpu>]) -> Self {
+        let first = target_gpus
+            .iter()
+            .filter_map(|card| card.first_branch)
+            .max();
         let Some(first) = first.filter(|first| {
             self.minimum_driver
                 .is_none_or(|driver| driver.branch < *first)

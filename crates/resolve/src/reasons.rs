@@ -6,7 +6,7 @@ use super::cuda::{Toolkit, is_native};
 use super::driver::{Candidate, Install, is_over};
 use super::refusal::{Explanation, Refusal, Unpackaged, installer_library};
 use super::wanted::is_in_use;
-use super::{Card, Method, Reason, Request, ToolkitMethod};
+use super::{Method, Reason, Request, TargetGpu, ToolkitMethod};
 use gpusetup_database::compat::{AddOnArtifact, AddOnId, ModuleFlavour, PackageRepository};
 use gpusetup_database::version::{CudaVersion, Want};
 use gpusetup_host::Facts;
@@ -21,14 +21,18 @@ pub(crate) fn reasons(
     add_ons: &[ChosenAddOn],
     unpublished: &[&AddOnArtifact],
 ) -> Vec<Reason> {
-    let Explanation { cards, request, .. } = *context;
+    let Explanation {
+        target_gpus,
+        request,
+        ..
+    } = *context;
     let mut reasons = Vec::new();
     if let Some(d) = driver.filter(|_| request.driver.is_wanted()) {
-        let (rule, text) = driver_reason(cards, request, d);
+        let (rule, text) = driver_reason(target_gpus, request, d);
         let source = d.branch.sources.join(", ");
         reasons.push(Reason::new("driver", rule, text, source));
-        let (rule, text) = modules_reason(cards, request, d);
-        let source = cards
+        let (rule, text) = modules_reason(target_gpus, request, d);
+        let source = target_gpus
             .first()
             .map(|c| c.sources.join(", "))
             .unwrap_or_default();
@@ -39,7 +43,7 @@ pub(crate) fn reasons(
     if let Some((c, without_files)) = cuda {
         let release = c.release;
         let what = what_fits(c, request, without_files);
-        let (rule, text) = cuda_reason(c, &what, driver, cards, request);
+        let (rule, text) = cuda_reason(c, &what, driver, target_gpus, request);
         let of_branch = driver
             .filter(|_| rule == RuleId::CudaNativeDriver)
             .map(|d| d.branch.sources.as_slice());
@@ -211,7 +215,7 @@ fn cuda_reason(
     toolkit: &Toolkit,
     what: &str,
     driver: Option<&Candidate>,
-    cards: &[Rc<Card>],
+    target_gpus: &[Rc<TargetGpu>],
     request: &Request,
 ) -> (RuleId, String) {
     let release = toolkit.release;
@@ -238,7 +242,7 @@ fn cuda_reason(
         );
     }
     let Some(driver) = driver else {
-        let fits = if cards.is_empty() {
+        let fits = if target_gpus.is_empty() {
             format!("{what} fits this host; no GPU is known")
         } else {
             format!("{what} fits")
@@ -270,7 +274,11 @@ fn cuda_reason(
     }
 }
 
-fn driver_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (RuleId, String) {
+fn driver_reason(
+    target_gpus: &[Rc<TargetGpu>],
+    request: &Request,
+    d: &Candidate,
+) -> (RuleId, String) {
     let branch = d.branch.branch;
     if d.is_kept() {
         return (
@@ -281,7 +289,7 @@ fn driver_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (RuleI
     if let Some(file) = &request.driver_file {
         return (RuleId::DriverFile, format!("{} is this version", file.file));
     }
-    if let Some(card) = cards.iter().find(|c| c.last_branch == Some(branch)) {
+    if let Some(card) = target_gpus.iter().find(|c| c.last_branch == Some(branch)) {
         return (
             RuleId::DriverKnowsGpu,
             gpusetup_causes::last_branch(branch, &card.name),
@@ -318,8 +326,12 @@ fn driver_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (RuleI
     )
 }
 
-fn modules_reason(cards: &[Rc<Card>], request: &Request, d: &Candidate) -> (RuleId, String) {
-    let only = cards.iter().find(|c| c.modules.len() == 1);
+fn modules_reason(
+    target_gpus: &[Rc<TargetGpu>],
+    request: &Request,
+    d: &Candidate,
+) -> (RuleId, String) {
+    let only = target_gpus.iter().find(|c| c.modules.len() == 1);
     match (request.modules, only, d.modules) {
         (Some(asked), _, _) => (
             RuleId::ModulesWanted,

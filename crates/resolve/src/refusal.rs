@@ -1,7 +1,7 @@
 //! Why a candidate is refused: the rule, as a value. A search refuses thousands of candidates but
 //! reports only a few, so only those are explained.
 
-use super::{Card, Method, Request};
+use super::{Method, Request, TargetGpu};
 use gpusetup_database::compat::{
     AddOn, AddOnId, CompanionId, Database, DriverBranch, Maturity, ModuleFlavour, VersionRule,
 };
@@ -10,7 +10,7 @@ use gpusetup_host::Os;
 use std::rc::Rc;
 
 /// A rule that refuses a candidate, with the values for its message. GPUs are indexes into
-/// [`Explanation::cards`].
+/// [`Explanation::target_gpus`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The driver branch is newer than the last one (given) that supports the GPU.
@@ -134,7 +134,7 @@ pub(crate) struct Explanation<'a> {
     /// The compatibility database.
     pub(crate) database: &'a Database,
     /// The GPUs that refusals refer to by index.
-    pub(crate) cards: &'a [Rc<Card>],
+    pub(crate) target_gpus: &'a [Rc<TargetGpu>],
     pub(crate) request: &'a Request,
     /// The machine architecture.
     pub(crate) arch: &'a str,

@@ -2,7 +2,7 @@
 
 use super::driver::{Install, examine};
 use super::known_host::KnownHost;
-use super::{Card, Request};
+use super::{Request, TargetGpu};
 use gpusetup_database::compat::VersionRule;
 use std::rc::Rc;
 
@@ -11,9 +11,9 @@ use std::rc::Rc;
 pub(crate) fn not_enabled(
     host: &KnownHost,
     request: &Request,
-    cards: &[Rc<Card>],
+    target_gpus: &[Rc<TargetGpu>],
 ) -> Option<String> {
-    let kinds = &Card::kinds(cards).collect::<Vec<_>>();
+    let kinds = &TargetGpu::kinds(target_gpus).collect::<Vec<_>>();
     let arch = &host.facts.machine.arch;
     let needed = host
         .joined()

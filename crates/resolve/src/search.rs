@@ -18,9 +18,9 @@ use super::refusal::{Explanation, Refusal, Subject, Unpackaged};
 use super::repositories::not_enabled;
 use super::wanted::WantedAddOn;
 use super::{
-    Card, Conflict, JetsonBoard, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn,
-    SelectedComponent, SelectedCuda, SelectedDriver, SelectedToolkit, Selection, ToolkitMethod,
-    toolkit_method,
+    Conflict, JetsonBoard, Method, PythonPackage, Reason, Rejection, Request, SelectedAddOn,
+    SelectedComponent, SelectedCuda, SelectedDriver, SelectedToolkit, Selection, TargetGpu,
+    ToolkitMethod, toolkit_method,
 };
 use gpusetup_database::compat::{
     AddOn, AddOnArtifact, AddOnId, CudaRelease, Database, Distribution, short,
@@ -35,7 +35,7 @@ use std::rc::Rc;
 #[derive(Debug, Clone, Default)]
 pub struct Resolution<'a> {
     /// The supported GPUs.
-    pub cards: Vec<Rc<Card>>,
+    pub target_gpus: Vec<Rc<TargetGpu>>,
     /// The driver.
     pub driver: Option<Candidate<'a>>,
     /// The driver that is there and stays, if the request leaves the driver out.
@@ -72,7 +72,10 @@ impl<'a> Resolution<'a> {
 impl Resolution<'_> {
     /// The lowest compute capability of the GPUs, as far as known.
     pub fn oldest_gpu(&self) -> Option<ComputeCapability> {
-        self.cards.iter().filter_map(|card| card.capability).min()
+        self.target_gpus
+            .iter()
+            .filter_map(|card| card.capability)
+            .min()
     }
 
     /// Whether a driver is installed, not kept.
@@ -170,12 +173,12 @@ pub(crate) fn attempt<'a>(
     host.named(request)?;
     toolkit_method::is_possible(host, request)?;
     let served = &*host.served(request);
-    let cards = match &served.cards {
-        Ok(cards) => cards,
+    let target_gpus = match &served.target_gpus {
+        Ok(target_gpus) => target_gpus,
         Err(_) if detail == Detail::FeasibilityOnly => return Err(Conflict::unexplained()),
         Err(conflict) => return Err(conflict.clone()),
     };
-    if cards.is_empty() && request.driver.is_wanted() {
+    if target_gpus.is_empty() && request.driver.is_wanted() {
         let unreadable = facts.unreadable_gpus().count();
         return Err(match unreadable {
             0 if facts.gpus.is_empty() => no_gpu(facts),
@@ -186,14 +189,14 @@ pub(crate) fn attempt<'a>(
     // Its GPU does not show on the PCI bus, and the one that `--gpu` names is a board's.
     if let Some(board) = JetsonBoard::of(database, facts).filter(|_| request.cuda.is_wanted())
         && (facts.gpus.is_empty() && !board.uses_sbsa()
-            || !board.may_use_sbsa() && cards.iter().any(|card| card.embedded.is_some()))
+            || !board.may_use_sbsa() && target_gpus.iter().any(|card| card.embedded.is_some()))
     {
         return Err(board.refused());
     }
     if request.frameworks.is_empty() {
-        search(host, served, request, cards, detail)
+        search(host, served, request, target_gpus, detail)
     } else {
-        for_newest_releases(host, served, request, cards, detail)
+        for_newest_releases(host, served, request, target_gpus, detail)
     }
 }
 
@@ -202,7 +205,7 @@ fn for_newest_releases<'a>(
     host: &KnownHost<'a, '_>,
     served: &Served<'a>,
     request: &Request,
-    cards: &[Rc<Card>],
+    target_gpus: &[Rc<TargetGpu>],
     detail: Detail,
 ) -> Result<Resolution<'a>, Conflict> {
     let (mut first, mut passed_over) = (None::<Conflict>, Vec::new());
@@ -211,7 +214,7 @@ fn for_newest_releases<'a>(
             frameworks,
             ..request.clone()
         };
-        match for_frameworks(host, served, &named, cards, detail) {
+        match for_frameworks(host, served, &named, target_gpus, detail) {
             Ok(mut found) => {
                 found.rejected.extend(passed_over);
                 return Ok(found);
@@ -241,12 +244,12 @@ fn for_frameworks<'a>(
     host: &KnownHost<'a, '_>,
     served: &Served<'a>,
     request: &Request,
-    cards: &[Rc<Card>],
+    target_gpus: &[Rc<TargetGpu>],
     detail: Detail,
 ) -> Result<Resolution<'a>, Conflict> {
     let mut first = None;
-    for combination in combinations(host.database, host.facts, request, cards)? {
-        match search(host, served, &combination.request, cards, detail) {
+    for combination in combinations(host.database, host.facts, request, target_gpus)? {
+        match search(host, served, &combination.request, target_gpus, detail) {
             Ok(mut found) => {
                 let Combination {
                     reason: text,
@@ -259,7 +262,11 @@ fn for_frameworks<'a>(
                 let toolkit = found.cuda.as_ref().map(|toolkit| toolkit.release);
                 found.python = python
                     .into_iter()
-                    .map(|package| package.on(host.database, cards).compiled_with(toolkit))
+                    .map(|package| {
+                        package
+                            .on(host.database, target_gpus)
+                            .compiled_with(toolkit)
+                    })
                     .collect();
                 let (subject, rule) = (
                     "for".to_owned(),
@@ -328,10 +335,10 @@ fn search<'a>(
     host: &KnownHost<'a, '_>,
     served: &Served<'a>,
     request: &Request,
-    cards: &[Rc<Card>],
+    target_gpus: &[Rc<TargetGpu>],
     detail: Detail,
 ) -> Result<Resolution<'a>, Conflict> {
-    let context = &context(host, request, cards);
+    let context = &context(host, request, target_gpus);
     let none = Candidates::default();
     let drivers = if request.driver.is_wanted() {
         served.drivers(host)
@@ -342,7 +349,7 @@ fn search<'a>(
         if detail == Detail::FeasibilityOnly {
             return Err(Conflict::unexplained());
         }
-        let refused = refused(host, &served.request, cards, drivers, None);
+        let refused = refused(host, &served.request, target_gpus, drivers, None);
         return Err(no_driver(host, none_fits(&refused, context), context));
     }
     let is_left_out = !request.driver.is_wanted();
@@ -353,13 +360,13 @@ fn search<'a>(
     };
     // A toolkit that the driver does not run can still compile.
     let without = is_left_out.then_some(None);
-    let ground = SearchContext::new(host, request, cards);
+    let ground = SearchContext::new(host, request, target_gpus);
     let alone: Vec<_> = request
         .additional_toolkits
         .iter()
         .map(|additional| (&additional.cuda, request.alone(additional)))
         .collect();
-    let additional = &searches(host, &alone, cards)?;
+    let additional = &searches(host, &alone, target_gpus)?;
     // Drivers for which nothing fits.
     let mut tried: Vec<Option<&Candidate>> = Vec::new();
     for driver in drivers
@@ -383,7 +390,7 @@ fn search<'a>(
         let mut rejected = Vec::new();
         if let Some(driver) = driver.filter(|_| detail == Detail::Full) {
             let version = Some(driver.version);
-            let newer = refused(host, &served.request, cards, drivers, version);
+            let newer = refused(host, &served.request, target_gpus, drivers, version);
             let tried: Vec<_> = tried.iter().copied().flatten().collect();
             rejected = drivers_passed_over(
                 &ground,
@@ -439,7 +446,7 @@ fn no_driver(host: &KnownHost, conflict: Conflict, context: &Explanation) -> Con
     let is_method = conflict.rule == RuleId::DriverMethod
         && request.method == Method::Packages
         && context.unpackaged.is_none();
-    let Some(offers) = not_enabled(host, request, context.cards).filter(|_| is_method) else {
+    let Some(offers) = not_enabled(host, request, context.target_gpus).filter(|_| is_method) else {
         return conflict;
     };
     let sentence = format!(
@@ -540,9 +547,9 @@ fn resolution<'a>(
             .and_then(|toolkit| toolkit.packages)
             .map(from_repository),
     );
-    let (cards, driver) = (context.cards.to_vec(), driver.cloned());
+    let (target_gpus, driver) = (context.target_gpus.to_vec(), driver.cloned());
     Resolution {
-        cards,
+        target_gpus,
         driver,
         cuda,
         parts,
@@ -566,7 +573,7 @@ fn unpackaged(host: &KnownHost) -> Option<Unpackaged> {
 fn context<'t, 'a: 't, 'f: 't>(
     host: &KnownHost<'a, 'f>,
     request: &'t Request,
-    cards: &'t [Rc<Card>],
+    target_gpus: &'t [Rc<TargetGpu>],
 ) -> Explanation<'t> {
     let KnownHost {
         database, facts, ..
@@ -589,7 +596,7 @@ fn context<'t, 'a: 't, 'f: 't>(
     let (os, incomplete) = (&facts.os, incomplete.max());
     Explanation {
         database,
-        cards,
+        target_gpus,
         request,
         arch,
         glibc,
@@ -614,7 +621,7 @@ fn forward_compatible(
     let found = context
         .database
         .forward_compatibility(version, have.branch)?;
-    context.cards.iter().all(|c| c.data_center).then(|| {
+    context.target_gpus.iter().all(|c| c.data_center).then(|| {
         format!(
             "programs of CUDA {} also run on driver branch {} with NVIDIA's package {}, which gpusetup does not \
              install",
@@ -631,7 +638,7 @@ fn too_old(oldest: CudaVersion, refusal: Refusal, context: &Explanation) -> Opti
         return None;
     };
     let card = context
-        .cards
+        .target_gpus
         .get(card)
         .filter(|_| context.request.cuda == Want::Best)?;
     let (name, arch, capability) = (&card.name, context.arch, card.capability?);
@@ -868,7 +875,7 @@ fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Option<
 fn searches<'s, 'a: 's, 'f: 's>(
     host: &KnownHost<'a, 'f>,
     alone: &'s [(&'s Want<CudaVersion>, Vec<Request>)],
-    cards: &'s [Rc<Card>],
+    target_gpus: &'s [Rc<TargetGpu>],
 ) -> Result<Vec<AdditionalToolkitSearch<'s, 'a>>, Conflict> {
     let mut all = Vec::with_capacity(alone.len());
     for (wanted, requests) in alone {
@@ -876,8 +883,8 @@ fn searches<'s, 'a: 's, 'f: 's>(
         for request in requests {
             host.named(request)?;
             ways.push((
-                SearchContext::new(host, request, cards),
-                context(host, request, cards),
+                SearchContext::new(host, request, target_gpus),
+                context(host, request, target_gpus),
             ));
         }
         all.push(AdditionalToolkitSearch { wanted, ways });

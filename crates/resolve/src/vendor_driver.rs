@@ -1,6 +1,6 @@
 //! The way to a driver on systems that get it from their own tools.
 
-use super::{Card, known_card};
+use super::{TargetGpu, known_gpu};
 use gpusetup_causes::Remedy;
 use gpusetup_database::compat::{Database, Platform, PlatformWay};
 use gpusetup_host::Facts;
@@ -17,12 +17,12 @@ pub fn own_platform<'d>(database: &'d Database, facts: &Facts) -> Option<&'d Pla
 
 /// The way to a driver for the GPUs of this host.
 pub fn vendor_driver_here(platform: &Platform, database: &Database, facts: &Facts) -> Remedy {
-    let cards: Vec<_> = facts
+    let target_gpus: Vec<_> = facts
         .gpus
         .iter()
-        .filter_map(|gpu| known_card(database, gpu).ok())
+        .filter_map(|gpu| known_gpu(database, gpu).ok())
         .collect();
-    vendor_driver(platform, facts.os.variant.as_deref(), cards.iter())
+    vendor_driver(platform, facts.os.variant.as_deref(), target_gpus.iter())
 }
 
 /// The way to a driver that supports all of these GPUs, or that none is known. The image of this
@@ -30,14 +30,14 @@ pub fn vendor_driver_here(platform: &Platform, database: &Database, facts: &Fact
 pub fn vendor_driver<'c>(
     platform: &Platform,
     variant: Option<&str>,
-    cards: impl Iterator<Item = &'c Card> + Clone,
+    target_gpus: impl Iterator<Item = &'c TargetGpu> + Clone,
 ) -> Remedy {
     let Some(way) = platform
         .ways
         .iter()
-        .find(|way| cards.clone().all(|card| supports(way, card)))
+        .find(|way| target_gpus.clone().all(|card| supports(way, card)))
     else {
-        return unknown(platform, cards);
+        return unknown(platform, target_gpus);
     };
     match variant.filter(|variant| way.is_in(variant)) {
         Some(variant) => in_the_image(variant),
@@ -52,7 +52,7 @@ fn in_the_image(variant: &str) -> Remedy {
     Remedy::new(text, ["sudo dmesg | grep -E 'NVRM|nvidia'"])
 }
 
-fn supports(way: &PlatformWay, card: &Card) -> bool {
+fn supports(way: &PlatformWay, card: &TargetGpu) -> bool {
     way.modules
         .is_none_or(|modules| card.modules.contains(&modules))
         && way.branch.is_none_or(|branch| card.is_served_by(branch))
@@ -61,8 +61,8 @@ fn supports(way: &PlatformWay, card: &Card) -> bool {
             .is_none_or(|oldest| card.last_branch.is_none_or(|last| last >= oldest))
 }
 
-fn unknown<'c>(platform: &Platform, cards: impl Iterator<Item = &'c Card>) -> Remedy {
-    let mut names: Vec<_> = cards.map(|card| card.name.as_str()).collect();
+fn unknown<'c>(platform: &Platform, target_gpus: impl Iterator<Item = &'c TargetGpu>) -> Remedy {
+    let mut names: Vec<_> = target_gpus.map(|card| card.name.as_str()).collect();
     names.dedup();
     let explain = names
         .iter()

@@ -4,12 +4,12 @@ use super::super::host::{no_such_gpu, system_of};
 use super::super::options::{ColorOption, DatabaseOptions, JsonOption};
 use super::super::{Problem, print_json, print_text, width};
 use crate::causes::gpus;
-use crate::compat::{Card, Database, PlatformDriver};
+use crate::compat::{Database, PlatformDriver, TargetGpu};
 use crate::container::{self, Host, HostDriver, Image, ImageAnswer, ImageError, Starters};
 use crate::exit::Exit;
 use crate::host::{Facts, Gpu, Look, MachineKind, UNKNOWN_ARCHITECTURE, assumed_gpus, probe};
 use crate::render::container as rendered;
-use crate::resolve::{known_card, own_platform, vendor_driver_here};
+use crate::resolve::{known_gpu, own_platform, vendor_driver_here};
 use crate::system::System;
 use crate::text::{public_address, quoted, quoted_path};
 use crate::version::{DriverVersion, Requirement, Want};
@@ -245,12 +245,12 @@ fn named_driver(text: &str, database: &Database) -> Result<HostDriver, Problem> 
     Ok(HostDriver { name, releases })
 }
 
-fn known(database: &Database, gpus: &[Gpu]) -> Vec<Card> {
+fn known(database: &Database, gpus: &[Gpu]) -> Vec<TargetGpu> {
     gpus.iter()
         .map(|gpu| {
-            known_card(database, gpu).unwrap_or_else(|_| Card {
+            known_gpu(database, gpu).unwrap_or_else(|_| TargetGpu {
                 name: gpu.name.clone().unwrap_or_else(|| gpu.pci_id.clone()),
-                ..Card::default()
+                ..TargetGpu::default()
             })
         })
         .collect()
@@ -260,7 +260,7 @@ fn known(database: &Database, gpus: &[Gpu]) -> Vec<Card> {
 fn architecture(facts: &Facts, gpus: &[Gpu], database: &Database) -> Option<String> {
     let only = gpus
         .iter()
-        .find_map(|gpu| known_card(database, gpu).ok()?.only_on);
+        .find_map(|gpu| known_gpu(database, gpu).ok()?.only_on);
     let name = match only.as_deref().unwrap_or(&facts.machine.arch) {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

@@ -15,7 +15,7 @@ use crate::language;
 use crate::render::db::show::{self as pages, locations};
 use crate::render::explain::article::Article;
 use crate::render::explain::paste::remedy_of;
-use crate::resolve::{Card, known_card};
+use crate::resolve::{TargetGpu, known_gpu};
 use crate::subject;
 use crate::translation::Translation;
 use crate::translation::words;
@@ -147,10 +147,10 @@ fn unknown_release(database: &Database, name: &str) -> Option<Problem> {
 }
 
 /// The GPUs that are named with --gpu.
-fn cards(options: &Options, database: &Database) -> Result<Vec<Rc<Card>>, Problem> {
+fn cards(options: &Options, database: &Database) -> Result<Vec<Rc<TargetGpu>>, Problem> {
     let mut all = Vec::new();
     for spec in &options.host.gpu {
-        all.push(Rc::new(known_card(database, &one_gpu(database, spec)?)?));
+        all.push(Rc::new(known_gpu(database, &one_gpu(database, spec)?)?));
     }
     Ok(all)
 }
@@ -383,5 +383,5 @@ fn gpu(name: &str, database: &Database) -> Result<Article, Problem> {
 }
 
 fn page(name: &str, gpu: &Gpu, database: &Database) -> Result<Article, Problem> {
-    Ok(pages::gpu(database, name, gpu, &known_card(database, gpu)?))
+    Ok(pages::gpu(database, name, gpu, &known_gpu(database, gpu)?))
 }

@@ -7,13 +7,13 @@ use crate::compat::{
     PciDevice, VersionRule,
 };
 use crate::host::Gpu;
-use crate::resolve::{Card, cuda_arch, known_card, serves};
+use crate::resolve::{TargetGpu, cuda_arch, known_gpu, serves};
 use crate::version::{CudaVersion, DriverVersion, Want, dotted};
 
 /// What the rows of a list must fit. Without a condition every row does.
 #[derive(Debug)]
 pub(crate) struct Filter<'a> {
-    pub(crate) gpu: Option<(&'a Gpu, &'a Card)>,
+    pub(crate) gpu: Option<(&'a Gpu, &'a TargetGpu)>,
     /// A text that a GPU's name, id or chip holds, in lower case.
     pub(crate) text: Option<String>,
     /// CUDA releases; all for `Want::Best`.
@@ -40,7 +40,7 @@ impl Default for Filter<'_> {
 }
 
 impl<'a> Filter<'a> {
-    fn card(&self) -> Option<&'a Card> {
+    fn card(&self) -> Option<&'a TargetGpu> {
         self.gpu.map(|(_, card)| card)
     }
 
@@ -99,8 +99,8 @@ pub(crate) fn gpus(database: &Database, filter: &Filter) -> Table {
             if newest.is_none() && matches!(filter.cuda, Want::Best) {
                 return true;
             }
-            let found = crate::host::known_card(g);
-            let Ok(card) = known_card(database, &found) else {
+            let found = crate::host::known_gpu(g);
+            let Ok(card) = known_gpu(database, &found) else {
                 return false;
             };
             newest.is_none_or(|driver| card.is_served_by(driver.branch))

@@ -10,7 +10,7 @@ use crate::compat::{
 use crate::host::Gpu;
 use crate::render::explain::article::Article;
 use crate::render::python;
-use crate::resolve::{Card, PythonPackage, serves};
+use crate::resolve::{PythonPackage, TargetGpu, serves};
 use crate::text::{bytes, count, quoted};
 use crate::translation::Translation;
 use crate::translation::words::PLAN_FOR;
@@ -35,7 +35,7 @@ pub(crate) fn locations(database: &Database, ids: &[impl AsRef<str>]) -> Vec<Str
 }
 
 /// What a GPU needs and can do. It is named in commands as it was asked for.
-pub(crate) fn gpu(database: &Database, asked: &str, gpu: &Gpu, card: &Card) -> Article {
+pub(crate) fn gpu(database: &Database, asked: &str, gpu: &Gpu, card: &TargetGpu) -> Article {
     let id = if gpu.pci_id.is_empty() {
         String::new()
     } else {
@@ -117,7 +117,11 @@ fn branches(first: Option<u16>, last: Option<u16>) -> String {
 }
 
 /// What a GPU needs and can do, as labels and texts.
-pub(crate) fn summary(database: &Database, gpu: &Gpu, card: &Card) -> Vec<(&'static str, String)> {
+pub(crate) fn summary(
+    database: &Database,
+    gpu: &Gpu,
+    card: &TargetGpu,
+) -> Vec<(&'static str, String)> {
     let row = gpu
         .device()
         .and_then(|device| database.gpu(device, gpu.subsystem.as_deref()));
@@ -738,7 +742,7 @@ pub(crate) fn framework(
     database: &Database,
     name: &str,
     architecture: Option<&str>,
-    cards: &[Rc<Card>],
+    cards: &[Rc<TargetGpu>],
     language: &Translation,
 ) -> Option<Article> {
     let (called, version) = framework_and_version(name);

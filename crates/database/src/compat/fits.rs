@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 /// A GPU as the rules see it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Card {
+pub struct TargetGpu {
     /// Its name, for messages: `Tesla V100-SXM2-16GB`.
     pub name: String,
     /// None if no source gives it; then no toolkit can be chosen for this GPU.
@@ -41,7 +41,7 @@ pub struct Card {
     pub sources: Vec<SourceId>,
 }
 
-impl Card {
+impl TargetGpu {
     /// One of which only the capability is known.
     pub fn from_architecture(name: String, architecture: &Architecture) -> Self {
         Self {
@@ -65,11 +65,11 @@ impl Card {
     }
 
     /// The distinct GPUs, each with its index: a rule treats equal GPUs alike.
-    pub fn kinds(cards: &[Rc<Self>]) -> impl Iterator<Item = (usize, &Self)> {
-        let all = cards
+    pub fn kinds(target_gpus: &[Rc<Self>]) -> impl Iterator<Item = (usize, &Self)> {
+        let all = target_gpus
             .iter()
             .enumerate()
-            .filter(|(n, card)| !cards[..*n].contains(card));
+            .filter(|(n, card)| !target_gpus[..*n].contains(card));
         all.map(|(n, card)| (n, card.as_ref()))
     }
 

@@ -62,7 +62,7 @@ pub use engine::{
     ContainerToolkit, Engine, EngineForm, EngineId, EngineIdError, EnginePackages, RestartEffect,
 };
 
-pub use fits::{Card, NotTargeted, targets};
+pub use fits::{NotTargeted, TargetGpu, targets};
 pub(crate) use framework::Rename;
 pub use framework::{Framework, FrameworkBuild, FrameworkNeeds, FrameworkRelease};
 pub(crate) use gpu::VirtualGpus;

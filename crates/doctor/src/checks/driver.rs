@@ -10,7 +10,7 @@ use gpusetup_host::{Block, InstalledDriver, MachineKind, Origin, RIVALS};
 use gpusetup_recipes::{
     describe_block, has_runfile, keep_one_driver, rebuild_image, unblock_remedy, worst_block,
 };
-use gpusetup_resolve::Card;
+use gpusetup_resolve::TargetGpu;
 use gpusetup_text::ids::CheckId;
 use gpusetup_text::text::{count, quoted};
 
@@ -191,7 +191,7 @@ pub(crate) fn knows_gpus(case: &Case) -> Verdict {
 }
 
 /// The database's entry for a GPU that the kernel's log names.
-fn card_of<'a>(case: &'a Case, logged: &LoggedGpu) -> Option<&'a Card> {
+fn card_of<'a>(case: &'a Case, logged: &LoggedGpu) -> Option<&'a TargetGpu> {
     let address = logged.address()?;
     let (_, card) = case
         .seen

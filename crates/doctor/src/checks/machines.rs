@@ -5,8 +5,8 @@ use crate::{Case, Verdict};
 use gpusetup_database::compat::PlatformDriver;
 use gpusetup_host::{MachineKind, Origin};
 use gpusetup_resolve::{
-    Card, NO_KNOWN_WAY, WSL_LIBRARIES, installed_by_hand, linux_driver_in_wsl2, removal_by_hand,
-    vendor_driver,
+    NO_KNOWN_WAY, TargetGpu, WSL_LIBRARIES, installed_by_hand, linux_driver_in_wsl2,
+    removal_by_hand, vendor_driver,
 };
 use gpusetup_text::text::quoted;
 
@@ -156,7 +156,7 @@ pub(crate) fn image(case: &Case) -> Verdict {
 }
 
 /// The GPUs that the database knows.
-fn cards<'a>(case: &'a Case) -> impl Iterator<Item = &'a Card> + Clone {
+fn cards<'a>(case: &'a Case) -> impl Iterator<Item = &'a TargetGpu> + Clone {
     case.cards.iter().flatten()
 }
 

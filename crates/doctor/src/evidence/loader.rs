@@ -4,7 +4,7 @@ use super::{Answer, names, text};
 use gpusetup_database::compat::Database;
 use gpusetup_database::version::{AddOnVersion, DriverVersion};
 use gpusetup_host::{Facts, InstalledDriver};
-use gpusetup_resolve::Card;
+use gpusetup_resolve::TargetGpu;
 use gpusetup_system::System;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -151,7 +151,7 @@ pub(crate) fn add_on_version(system: &System, facts: &Facts, soname: &str) -> An
 pub(crate) fn forward_compatible(
     database: &Database,
     driver: &InstalledDriver,
-    cards: &[Result<Card, String>],
+    cards: &[Result<TargetGpu, String>],
     entry: &LoaderCacheEntry,
 ) -> bool {
     // NVIDIA supports it only on data-centre GPUs.

@@ -6,7 +6,7 @@ use crate::evidence::{BuiltFor, EnvironmentPackage, PythonEnvironment};
 use crate::{Case, Verdict};
 use gpusetup_database::compat::{Framework, FrameworkBuild, FrameworkRelease};
 use gpusetup_database::version::{CudaVersion, DriverVersion};
-use gpusetup_resolve::Card;
+use gpusetup_resolve::TargetGpu;
 use gpusetup_text::text::quoted;
 
 /// The frameworks whose builds for the CPU have the same name as those for CUDA.
@@ -79,7 +79,7 @@ pub(crate) fn for_driver(case: &Case) -> Verdict {
 }
 
 pub(crate) fn for_gpu(case: &Case) -> Verdict {
-    let cards: Vec<&Card> = case
+    let cards: Vec<&TargetGpu> = case
         .cards
         .iter()
         .filter_map(|card| card.as_ref().ok())

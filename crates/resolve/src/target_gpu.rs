@@ -2,7 +2,7 @@
 
 use super::driver::oldest_branch;
 use super::{Change, Conflict, DriverFile, Hint, JetsonBoard, KnownHost, Request};
-use gpusetup_database::compat::{BranchKind, Card, Database};
+use gpusetup_database::compat::{BranchKind, Database, TargetGpu};
 use gpusetup_database::version::Want;
 use gpusetup_host::{Facts, Gpu, of_capability};
 use gpusetup_text::ids::RuleId;
@@ -10,7 +10,10 @@ use gpusetup_text::text::quoted;
 use std::rc::Rc;
 
 /// The GPUs that the plan must support, without those left out.
-pub(crate) fn cards(host: &KnownHost, request: &Request) -> Result<Vec<Rc<Card>>, Conflict> {
+pub(crate) fn target_gpus(
+    host: &KnownHost,
+    request: &Request,
+) -> Result<Vec<Rc<TargetGpu>>, Conflict> {
     let facts = host.facts;
     for address in &request.leave_out {
         if !facts.gpus.iter().any(|g| g.address == *address) {
@@ -27,11 +30,11 @@ pub(crate) fn cards(host: &KnownHost, request: &Request) -> Result<Vec<Rc<Card>>
     }
     let mut all = Vec::with_capacity(facts.gpus.len());
     // Equal GPUs are mostly neighbours.
-    let mut last: Option<(&Gpu, Rc<Card>)> = None;
+    let mut last: Option<(&Gpu, Rc<TargetGpu>)> = None;
     for gpu in served(facts, request) {
         let card = match last.take().filter(|(before, _)| is_alike(before, gpu)) {
             Some((_, card)) => card,
-            None => Rc::new(card(host, gpu, request)?),
+            None => Rc::new(target_gpu(host, gpu, request)?),
         };
         all.push(Rc::clone(&card));
         last = Some((gpu, card));
@@ -40,7 +43,7 @@ pub(crate) fn cards(host: &KnownHost, request: &Request) -> Result<Vec<Rc<Card>>
     let board =
         JetsonBoard::of(host.database, facts).filter(|board| all.is_empty() && board.uses_sbsa());
     if let Some(gpu) = board.and_then(|board| of_capability(host.database, board.capability()?)) {
-        all.push(Rc::new(card(host, &gpu, request)?));
+        all.push(Rc::new(target_gpu(host, &gpu, request)?));
     }
     Ok(all)
 }
@@ -55,7 +58,7 @@ fn is_alike(a: &Gpu, b: &Gpu) -> bool {
 /// or would leave none.
 pub(crate) fn without_hopeless(host: &KnownHost, request: &Request) -> Option<Vec<String>> {
     let (hopeless, others): (Vec<_>, Vec<_>) =
-        served(host.facts, request).partition(|gpu| card(host, gpu, request).is_err());
+        served(host.facts, request).partition(|gpu| target_gpu(host, gpu, request).is_err());
     let more = hopeless.iter().map(|gpu| gpu.address.clone());
     let leave_out = request.leave_out.iter().cloned().chain(more).collect();
     (!hopeless.is_empty() && !others.is_empty()).then_some(leave_out)
@@ -68,18 +71,18 @@ fn served<'a>(facts: &'a Facts, request: &'a Request) -> impl Iterator<Item = &'
         .filter(|g| !request.leave_out.contains(&g.address))
 }
 
-fn card(host: &KnownHost, gpu: &Gpu, request: &Request) -> Result<Card, Conflict> {
+fn target_gpu(host: &KnownHost, gpu: &Gpu, request: &Request) -> Result<TargetGpu, Conflict> {
     let arch = host.facts.machine.arch.as_str();
     match (
-        known_card(host.database, gpu),
+        known_gpu(host.database, gpu),
         request.modules,
         &request.driver,
     ) {
         (Err(conflict), Some(modules), Want::Meeting(_)) if conflict.rule == RuleId::GpuKnown => {
-            Ok(Card {
+            Ok(TargetGpu {
                 name: format!("the unknown GPU {}", gpu.pci_id),
                 modules: vec![modules],
-                ..Card::default()
+                ..TargetGpu::default()
             })
         }
         (Ok(card), ..) if request.driver.is_wanted() => {
@@ -92,7 +95,7 @@ fn card(host: &KnownHost, gpu: &Gpu, request: &Request) -> Result<Card, Conflict
 }
 
 /// The database's facts about a GPU.
-pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
+pub fn known_gpu(database: &Database, gpu: &Gpu) -> Result<TargetGpu, Conflict> {
     let known = gpu
         .device()
         .and_then(|device| database.gpu(device, gpu.subsystem.as_deref()));
@@ -107,7 +110,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
                 Err(_) => return Err(needs_branch(&known.name, text, TOO_OLD)),
             },
         };
-        return Ok(Card {
+        return Ok(TargetGpu {
             name: known.name.to_string(),
             capability: known.compute_capability,
             modules: known.modules.clone(),
@@ -139,7 +142,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
             .name
             .clone()
             .unwrap_or_else(|| format!("a GPU of {}", architecture.name));
-        return Ok(Card::from_architecture(name, architecture));
+        return Ok(TargetGpu::from_architecture(name, architecture));
     }
     // An assumed GPU has no address.
     let (place, selects) = if gpu.assumed {
@@ -173,7 +176,7 @@ pub fn known_card(database: &Database, gpu: &Gpu) -> Result<Card, Conflict> {
 fn no_driver(
     database: &Database,
     request: &Request,
-    card: &Card,
+    card: &TargetGpu,
     gpu: &Gpu,
     arch: &str,
 ) -> Option<Conflict> {
@@ -228,7 +231,7 @@ fn no_driver(
 
 /// Why no driver can be installed: the GPU's last branch is older than every driver known for this
 /// architecture.
-fn outlived(host: &KnownHost, card: &Card) -> Option<Conflict> {
+fn outlived(host: &KnownHost, card: &TargetGpu) -> Option<Conflict> {
     let last = card.last_branch?;
     oldest_branch(host).filter(|oldest| last < *oldest)?;
     let elsewhere = host
