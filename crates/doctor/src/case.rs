@@ -9,7 +9,7 @@ use gpusetup_database::compat::{
 use gpusetup_database::version::{CudaVersion, DriverVersion};
 use gpusetup_host::Origin;
 use gpusetup_resolve::{
-    NvSwitchHost, Supply, TargetGpu, distribution, known_gpu, own_platform, package_beside,
+    CompanionSource, NvSwitchHost, TargetGpu, distribution, known_gpu, own_platform, package_beside,
 };
 use std::path::Path;
 
@@ -107,7 +107,8 @@ impl<'a> Case<'a> {
         match of.version {
             VersionRule::Own => {
                 let host = (driver.version, facts.oldest_gpu());
-                let supply = Supply::of(of, self.database, self.distribution(), facts, host)?;
+                let supply =
+                    CompanionSource::of(of, self.database, self.distribution(), facts, host)?;
                 Some(supply.remedy(of, facts))
             }
             VersionRule::Driver | VersionRule::Branch if driver.origin != Origin::Runfile => {

@@ -9,7 +9,7 @@ use gpusetup_database::compat::{Companion, CompanionId, Database, Fabric, Versio
 use gpusetup_database::version::{DriverVersion, Want};
 use gpusetup_host::MachineKind;
 use gpusetup_resolve::{
-    ChosenDriver, Conflict, ConflictKind, Hint, Method, NvSwitchHost, Request, Supply,
+    ChosenDriver, CompanionSource, Conflict, ConflictKind, Hint, Method, NvSwitchHost, Request,
     has_own_repository,
 };
 use gpusetup_text::ids::CheckId;
@@ -174,7 +174,7 @@ fn remedy(database: &Database, context: &StepContext, of: &Companion) -> Option<
         context.chosen.driver.as_ref()?.version,
         context.chosen.oldest_gpu(),
     );
-    let supply = Supply::of(of, database, context.distribution, context.facts, has);
+    let supply = CompanionSource::of(of, database, context.distribution, context.facts, has);
     Some(
         supply
             .filter(|_| of.version == VersionRule::Own)?

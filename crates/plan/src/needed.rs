@@ -5,8 +5,8 @@ use gpusetup_database::compat::{Artifact, Companion, PackageRepository, VersionR
 use gpusetup_database::version::ComputeCapability;
 use gpusetup_host::InstalledCompanion;
 use gpusetup_resolve::{
-    ChosenDriver, Install, KnownHost, Method, NvSwitchHost, Request, Resolution, Supply, fits,
-    package_beside,
+    ChosenDriver, CompanionSource, Install, KnownHost, Method, NvSwitchHost, Request, Resolution,
+    fits, package_beside,
 };
 use gpusetup_text::text::all_of;
 
@@ -450,20 +450,20 @@ fn independent<'a>(
             return Source::Packages(names);
         }
     }
-    match Supply::of(
+    match CompanionSource::of(
         companion,
         host.database,
         host.distribution,
         host.facts,
         (driver.version, oldest),
     ) {
-        Some(Supply::Enabled(names)) => Source::Packages(names),
-        Some(Supply::Addable(names, repository)) => Source::Added(names, repository),
+        Some(CompanionSource::Enabled(names)) => Source::Packages(names),
+        Some(CompanionSource::Addable(names, repository)) => Source::Added(names, repository),
         Some(
-            Supply::NotOffered(_)
-            | Supply::OfAnotherSystem(..)
-            | Supply::WithDriver(_)
-            | Supply::NotAddable(_),
+            CompanionSource::NotOffered(_)
+            | CompanionSource::OfAnotherSystem(..)
+            | CompanionSource::WithDriver(_)
+            | CompanionSource::NotAddable(_),
         )
         | None => Source::Unavailable,
     }

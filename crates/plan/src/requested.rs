@@ -5,7 +5,7 @@ use super::context::{StepContext, skipped};
 use super::{Step, StepId};
 use gpusetup_database::compat::{Companion, Database};
 use gpusetup_host::MachineKind;
-use gpusetup_resolve::{ChosenDriver, Conflict, Hint, Method, Request, Supply};
+use gpusetup_resolve::{ChosenDriver, CompanionSource, Conflict, Hint, Method, Request};
 use gpusetup_text::text::all_of;
 
 /// The step of a plan without a driver; none if nothing is requested.
@@ -50,10 +50,12 @@ pub(crate) fn not_without_source(
     };
     let (title, id) = (&of.title, of.id);
     let supply = (driver.version, context.chosen.oldest_gpu());
-    let supply = Supply::of(of, database, context.distribution, context.facts, supply);
+    let supply = CompanionSource::of(of, database, context.distribution, context.facts, supply);
     let oldest = of.oldest_driver().filter(|oldest| driver.version < *oldest);
     let by_hand = match &supply {
-        Some(supply @ Supply::WithDriver(_)) => Some(supply.remedy(of, context.facts).to_string()),
+        Some(supply @ CompanionSource::WithDriver(_)) => {
+            Some(supply.remedy(of, context.facts).to_string())
+        }
         _ => None,
     };
     let with_driver = by_hand.as_ref().map(|_| {
@@ -64,15 +66,15 @@ pub(crate) fn not_without_source(
         Hint::asking("with a driver from that repository", asked)
     });
     let why = match (supply, oldest) {
-        (Some(Supply::NotOffered(name)), _) => gpusetup_causes::not_offered(&name),
-        (Some(Supply::OfAnotherSystem(why, remedy)), _) => format!("{why}; {remedy}"),
-        (Some(Supply::WithDriver(_)), _) => format!(
+        (Some(CompanionSource::NotOffered(name)), _) => gpusetup_causes::not_offered(&name),
+        (Some(CompanionSource::OfAnotherSystem(why, remedy)), _) => format!("{why}; {remedy}"),
+        (Some(CompanionSource::WithDriver(_)), _) => format!(
             "NVIDIA's repository for {} has it, but gpusetup adds that only for a driver from it, and driver {} {}",
             context.facts.os.name,
             driver.version,
             origin(driver)
         ),
-        (Some(Supply::NotAddable(folders)), _) => format!(
+        (Some(CompanionSource::NotAddable(folders)), _) => format!(
             "gpusetup knows packages of it for {}, and none of these repositories is for {}",
             folders.join(", "),
             context.facts.os.name

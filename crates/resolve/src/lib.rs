@@ -11,6 +11,7 @@ mod alternative;
 mod another_system;
 mod board;
 mod companion;
+mod companion_source;
 mod component;
 mod conflict;
 mod cuda;
@@ -32,7 +33,6 @@ mod repositories;
 mod search;
 mod settings;
 mod signed_modules;
-mod supply;
 mod target_gpu;
 mod toolkit_method;
 mod vendor_driver;
@@ -62,12 +62,12 @@ pub use power::{is_power9, power9_setup};
 pub use python::{PythonCommand, PythonPackage};
 pub use vendor_driver::{NO_KNOWN_WAY, own_platform, vendor_driver, vendor_driver_here};
 
+pub use companion_source::CompanionSource;
 pub use search::{Resolution, summary};
 pub use settings::{
     CONTAINER_HOST, ContainerRequest, ModuleKey, ModuleOption, Settings, TokenFile, Updates,
 };
 pub use signed_modules::{listed_modules, signed_modules};
-pub use supply::Supply;
 pub use toolkit_method::{ToolkitMethod, toolkit_repository};
 
 use add_on::none_is_impossible;

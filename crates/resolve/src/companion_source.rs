@@ -9,7 +9,7 @@ use gpusetup_host::Facts;
 
 /// Where such a companion comes from on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Supply<'a> {
+pub enum CompanionSource<'a> {
     /// These packages of a repository that is enabled.
     Enabled(Vec<String>),
     /// These packages of a repository that gpusetup can add.
@@ -26,7 +26,7 @@ pub enum Supply<'a> {
     NotAddable(Vec<&'a str>),
 }
 
-impl<'a> Supply<'a> {
+impl<'a> CompanionSource<'a> {
     /// Where this companion comes from for a driver and a host whose oldest GPU has this compute
     /// capability; none if no package of it is known for them, or no repository for the machine.
     pub fn of(
