@@ -38,7 +38,7 @@ pub(crate) fn carry_out(
 ) -> Result<(), Failure> {
     let failed = |e| failure(operation, e);
     work.lent.log = Some(log_file(on, at)?);
-    work.lent.supply = config.supply();
+    work.lent.package_source = config.package_source();
     if let Some(manager) = operation.locks() {
         locks::wait(on, manager, config.lock_timeout, &mut |holder, since| {
             tell(&News::Waiting {

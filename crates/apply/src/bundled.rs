@@ -9,14 +9,14 @@ use gpusetup_bundle::Bundle;
 use gpusetup_fetch::{Wanted, is_cached};
 use gpusetup_operation::packages::{self, Packages};
 use gpusetup_operation::{Download, Operation, Standing};
-use gpusetup_packages::supply::Supply;
+use gpusetup_packages::package_source::PackageSource;
 use gpusetup_plan::{Act, Plan};
 use gpusetup_system::{System, interrupt};
 use gpusetup_text::ids::CheckId;
 use std::time::Instant;
 
 /// Where the packages of a plan come from.
-pub(crate) fn supply(plan: &Plan, config: &RunConfig) -> Supply {
+pub(crate) fn package_source(plan: &Plan, config: &RunConfig) -> PackageSource {
     let folder = match (&config.bundle, &config.brought) {
         (Some(bundle), _) if bundle.has_packages_for(plan) => {
             Some(bundle.folder(&plan.request.cache))
@@ -24,7 +24,7 @@ pub(crate) fn supply(plan: &Plan, config: &RunConfig) -> Supply {
         (None, Some(brought)) => Some(brought.clone()),
         _ => None,
     };
-    folder.map_or(Supply::Repositories, Supply::Folder)
+    folder.map_or(PackageSource::Repositories, PackageSource::Folder)
 }
 
 /// Refuses a plan that needs what its bundle does not hold, and an apply whose bundle is gone.
@@ -100,7 +100,7 @@ pub(crate) fn bring(
     let Some(bundle) = &config.bundle else {
         return Ok(());
     };
-    let supply = &config.supply();
+    let package_source = &config.package_source();
     let began = Instant::now();
     let mut last_shown = None;
     let first = plan
@@ -126,7 +126,9 @@ pub(crate) fn bring(
         .map_err(|e| interrupt::heard().map_or_else(|| e.into(), Failure::Interrupted))?;
     plan.packages()
         .filter(|wanted| is_needed(on, wanted))
-        .try_for_each(|wanted| packages::would_install(on, wanted, supply).map_err(Failure::from))
+        .try_for_each(|wanted| {
+            packages::would_install(on, wanted, package_source).map_err(Failure::from)
+        })
 }
 
 fn is_needed(on: &System, wanted: &Packages) -> bool {
@@ -134,8 +136,11 @@ fn is_needed(on: &System, wanted: &Packages) -> bool {
 }
 
 /// Takes the packages away that nothing needs any more.
-pub(crate) fn remove_brought_packages(on: &System, supply: &Supply) -> Result<(), Failure> {
-    let Some(folder) = supply.folder() else {
+pub(crate) fn remove_brought_packages(
+    on: &System,
+    package_source: &PackageSource,
+) -> Result<(), Failure> {
+    let Some(folder) = package_source.folder() else {
         return Ok(());
     };
     on.remove_tree(folder)
@@ -183,10 +188,10 @@ mod tests {
             .expect("made");
         let plan = plan_of(vec![packages]);
         check(&on, &plan, &config).expect("they are there");
-        let folder = supply(&plan, &config);
+        let folder = package_source(&plan, &config);
         assert_eq!(
             folder,
-            Supply::Folder("/var/cache/gpusetup/.bundles/ab".into())
+            PackageSource::Folder("/var/cache/gpusetup/.bundles/ab".into())
         );
         remove_brought_packages(&on, &folder).expect("removed");
         assert!(

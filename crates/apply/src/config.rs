@@ -2,7 +2,7 @@
 
 use gpusetup_bundle::Bundle;
 use gpusetup_fetch::Sources;
-use gpusetup_packages::supply::Supply;
+use gpusetup_packages::package_source::PackageSource;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,9 +40,9 @@ impl Default for RunConfig {
 
 impl RunConfig {
     /// Where packages come from, once those of a bundle were copied to the host.
-    pub(crate) fn supply(&self) -> Supply {
+    pub(crate) fn package_source(&self) -> PackageSource {
         self.brought
             .clone()
-            .map_or(Supply::Repositories, Supply::Folder)
+            .map_or(PackageSource::Repositories, PackageSource::Folder)
     }
 }

@@ -9,7 +9,7 @@ use gpusetup_fetch::{Wanted, is_cached};
 use gpusetup_host::holders;
 use gpusetup_operation::{Download, Operation, Packages, Run, Standing, Unpack, packages};
 use gpusetup_packages::of;
-use gpusetup_packages::supply::Supply;
+use gpusetup_packages::package_source::PackageSource;
 use gpusetup_plan::{Demand, Plan, Room, State};
 use gpusetup_system::System;
 use gpusetup_system::private::{Extent, private_directory};
@@ -19,7 +19,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Refuses a plan that this host has no room for.
-pub(crate) fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Failure> {
+pub(crate) fn check(
+    on: &System,
+    plan: &Plan,
+    package_source: &PackageSource,
+) -> Result<(), Failure> {
     let changes = plan.steps.iter().any(|s| s.state == State::Needed);
     let kept = changes.then(|| Room {
         path: RESERVE.into(),
@@ -67,17 +71,17 @@ pub(crate) fn check(on: &System, plan: &Plan, supply: &Supply) -> Result<(), Fai
     for act in needed.filter(|a| !a.satisfied) {
         not_in_the_way(on, &act.operation)?;
         if let Operation::Packages(packages) = &act.operation {
-            packages_can_change(on, packages, supply)?;
+            packages_can_change(on, packages, package_source)?;
         }
     }
-    for directory in trusted(plan, supply) {
+    for directory in trusted(plan, package_source) {
         private_directory(on, directory, Extent::Path)?;
     }
     Ok(())
 }
 
 /// The directories of the cache whose files root runs, unpacks or installs.
-fn trusted<'a>(plan: &'a Plan, supply: &'a Supply) -> BTreeSet<&'a Path> {
+fn trusted<'a>(plan: &'a Plan, package_source: &'a PackageSource) -> BTreeSet<&'a Path> {
     let files = plan
         .acts()
         .filter(|act| !act.satisfied)
@@ -96,7 +100,7 @@ fn trusted<'a>(plan: &'a Plan, supply: &'a Supply) -> BTreeSet<&'a Path> {
         });
     files
         .filter_map(Path::parent)
-        .chain(supply.folder())
+        .chain(package_source.folder())
         .collect()
 }
 
@@ -150,7 +154,11 @@ pub fn not_in_cache(on: &System, plan: &Plan) -> Option<String> {
 
 /// Whether the package manager would do what is wanted, and nothing else: its own simulation says
 /// so.
-fn packages_can_change(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), Failure> {
+fn packages_can_change(
+    on: &System,
+    wanted: &Packages,
+    package_source: &PackageSource,
+) -> Result<(), Failure> {
     let scripts = of(wanted.manager)
         .scripts
         .filter(|folder| on.space(folder).is_ok_and(|space| space.no_exec));
@@ -162,8 +170,8 @@ fn packages_can_change(on: &System, wanted: &Packages, supply: &Supply) -> Resul
         return Err(Failure::Blocked(sentence));
     }
     // What a bundle offers is looked at when it is here: the host's own lists say nothing of it.
-    if supply.is_the_hosts() {
-        Ok(packages::check(on, wanted, supply)?)
+    if package_source.is_the_hosts() {
+        Ok(packages::check(on, wanted, package_source)?)
     } else {
         Ok(())
     }

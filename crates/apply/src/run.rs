@@ -84,9 +84,9 @@ pub fn apply(
             .filter(|(at, _)| !o.plan.needs_console(*at));
         o.earlier_reboots + own.count()
     });
-    let supply = bundled::supply(plan, &config);
-    config.brought = supply.folder().map(Path::to_owned);
-    preflight::check(on, &left, &supply)?;
+    let package_source = bundled::package_source(plan, &config);
+    config.brought = package_source.folder().map(Path::to_owned);
+    preflight::check(on, &left, &package_source)?;
     bundled::check(on, &left, &config)?;
     preflight::can_be_had(on, &left, &config)?;
     if left.is_converged() && same.is_none_or(|a| a.finished) {
@@ -222,7 +222,7 @@ fn carry(
     }
     work.journal.note(on, Event::Finished {})?;
     remove_set_aside(on, &work.journal)?;
-    bundled::remove_brought_packages(on, &config.supply())?;
+    bundled::remove_brought_packages(on, &config.package_source())?;
     Ok(Outcome::of(done))
 }
 

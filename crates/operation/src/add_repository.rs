@@ -10,7 +10,7 @@ use super::{Action, Counts, Notice, Notify, OperationError, Standing, Work, Writ
 use gpusetup_database::compat::PackageManager;
 use gpusetup_database::sum::sha256;
 use gpusetup_host::{armoured, certificates, public_keys, without_unbound};
-use gpusetup_packages::supply::Supply;
+use gpusetup_packages::package_source::PackageSource;
 use gpusetup_packages::{NewRepository, Note, RepositoryFormat, of};
 use gpusetup_system::{Log, Node, Program, Progress, System};
 use gpusetup_text::ids::CheckId;
@@ -322,7 +322,7 @@ impl AddRepository {
     fn add(
         &self,
         on: &System,
-        supply: &Supply,
+        package_source: &PackageSource,
         log: Option<Log>,
         progress: Progress,
     ) -> Result<(), RepositoryError> {
@@ -340,7 +340,7 @@ impl AddRepository {
         for argv in self.notes() {
             run(on, argv)?;
         }
-        let Some(format) = self.format().filter(|_| supply.is_the_hosts()) else {
+        let Some(format) = self.format().filter(|_| package_source.is_the_hosts()) else {
             return Ok(());
         };
         let argv = (format.refresh)(&self.name);
@@ -379,7 +379,7 @@ impl Action for AddRepository {
     fn perform(&self, on: &System, work: &mut Work, notify: Notify) -> Result<(), OperationError> {
         let log = work.log.clone();
         let progress = &mut |since| notify(Notice::Working(since, None));
-        Ok(self.add(on, &work.supply, log, progress)?)
+        Ok(self.add(on, &work.package_source, log, progress)?)
     }
 
     fn stands(&self, on: &System, _: bool) -> io::Result<Standing> {

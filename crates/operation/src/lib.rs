@@ -45,7 +45,7 @@ pub use write_file::WriteFile;
 
 use add_repository::RepositoryError;
 use gpusetup_database::compat::PackageManager;
-use gpusetup_packages::supply::Supply;
+use gpusetup_packages::package_source::PackageSource;
 use gpusetup_system::{Log, System};
 use packages::PackagesError;
 use program::ProgramError;
@@ -225,7 +225,7 @@ pub struct Work {
     /// Copies of what is replaced.
     pub(crate) backups: Backups,
     /// Where packages come from.
-    pub supply: Supply,
+    pub package_source: PackageSource,
     /// Where programs write what they say.
     pub log: Option<Log>,
     /// The archive of the operation, unpacked but not moved in.
@@ -237,7 +237,7 @@ impl Work {
     pub fn new(backups: Backups) -> Self {
         Self {
             backups,
-            supply: Supply::default(),
+            package_source: PackageSource::default(),
             log: None,
             staged: None,
         }

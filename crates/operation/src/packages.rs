@@ -13,7 +13,7 @@ use super::{
 use gpusetup_database::compat::PackageManager;
 use gpusetup_database::version::DriverVersion;
 use gpusetup_packages::messages::{LACKING, NOT_THERE, UNREACHABLE, says};
-use gpusetup_packages::supply::Supply;
+use gpusetup_packages::package_source::PackageSource;
 use gpusetup_packages::{
     Interruption, Simulated, behind_program, held_by_gpusetup, is_asked_for, locks, of,
     pattern_matches, upstream, words,
@@ -211,7 +211,7 @@ impl Action for Packages {
     fn perform(&self, on: &System, work: &mut Work, notify: Notify) -> Result<(), OperationError> {
         let log = work.log.clone();
         let progress = &mut |since| notify(Notice::Working(since, None));
-        Ok(perform(on, self, &work.supply, log, progress)?)
+        Ok(perform(on, self, &work.package_source, log, progress)?)
     }
 
     fn completion(&self) -> Completion {
@@ -758,19 +758,27 @@ pub(crate) fn learned(on: &System, intended: Transaction) -> io::Result<Transact
 
 /// What a transaction would do beside what it is for, by the manager's simulation if it can be
 /// read. A simulation that fails is no answer: lists may have to be fetched first.
-pub fn check(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), PackagesError> {
-    pinned(on, wanted, || judged(on, wanted, supply))
+pub fn check(
+    on: &System,
+    wanted: &Packages,
+    package_source: &PackageSource,
+) -> Result<(), PackagesError> {
+    pinned(on, wanted, || judged(on, wanted, package_source))
 }
 
 /// Whether a bundle's packages would install here: its lists are read, and the transaction is
 /// simulated. A package manager that was cut off has to finish first, and says nothing yet.
-pub fn would_install(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), PackagesError> {
-    if wanted.install.is_empty() || supply.is_the_hosts() {
+pub fn would_install(
+    on: &System,
+    wanted: &Packages,
+    package_source: &PackageSource,
+) -> Result<(), PackagesError> {
+    if wanted.install.is_empty() || package_source.is_the_hosts() {
         return Ok(());
     }
     let (manager, simulation) = (wanted.manager, install_argv(wanted, true));
     let run = |argv: &[String]| {
-        on.run(&program(supply.applied_to(manager, argv.to_vec())))
+        on.run(&program(package_source.applied_to(manager, argv.to_vec())))
             .map_err(ProgramError::start(&simulation.join(" ")))
     };
     pinned(on, wanted, || {
@@ -784,7 +792,7 @@ pub fn would_install(on: &System, wanted: &Packages, supply: &Supply) -> Result<
         {
             return Err(PackagesError::Lacking(output.last_lines(4)));
         }
-        judged(on, wanted, supply)
+        judged(on, wanted, package_source)
     })
 }
 
@@ -801,7 +809,11 @@ fn pinned(
     done
 }
 
-fn judged(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), PackagesError> {
+fn judged(
+    on: &System,
+    wanted: &Packages,
+    package_source: &PackageSource,
+) -> Result<(), PackagesError> {
     let Packages {
         manager,
         install,
@@ -829,7 +841,7 @@ fn judged(on: &System, wanted: &Packages, supply: &Supply) -> Result<(), Package
         (
             "installing",
             install,
-            supply.applied_to(manager, install_argv(wanted, true)),
+            package_source.applied_to(manager, install_argv(wanted, true)),
         ),
         ("removing", remove, remove_argv(manager, remove, true)),
     ] {
@@ -1027,17 +1039,19 @@ pub fn checked_output(name: &str, output: Output) -> Result<String, PackagesErro
 pub(crate) fn perform(
     on: &System,
     wanted: &Packages,
-    supply: &Supply,
+    package_source: &PackageSource,
     log: Option<Log>,
     progress: Progress,
 ) -> Result<(), PackagesError> {
-    pinned(on, wanted, || performed(on, wanted, supply, log, progress))
+    pinned(on, wanted, || {
+        performed(on, wanted, package_source, log, progress)
+    })
 }
 
 fn performed(
     on: &System,
     wanted: &Packages,
-    supply: &Supply,
+    package_source: &PackageSource,
     log: Option<Log>,
     progress: Progress,
 ) -> Result<(), PackagesError> {
@@ -1050,7 +1064,7 @@ fn performed(
     let manager = *manager;
     let mut run = |argv: Vec<String>| -> Result<String, PackagesError> {
         let name = argv.join(" ");
-        let asked = program(supply.applied_to(manager, argv)).log(log.clone());
+        let asked = program(package_source.applied_to(manager, argv)).log(log.clone());
         let output = on.run_telling(&asked, progress);
         checked_output(&name, output.map_err(ProgramError::start(&name))?)
     };
@@ -1058,11 +1072,12 @@ fn performed(
         repair(on, manager, interruption).map_err(ProgramError::start(interruption.finish))?;
     }
     if let Some(refresh) = refresh_argv(manager)
-        && (!pins::gone(on, wanted, supply)?.is_empty() || run(install_argv(wanted, true)).is_err())
+        && (!pins::gone(on, wanted, package_source)?.is_empty()
+            || run(install_argv(wanted, true)).is_err())
     {
         // A fresh image has no lists at all, and old ones name packages that are gone.
         let unreachable = says(&run(refresh)?, &UNREACHABLE);
-        let strangers = pins::gone(on, wanted, supply)?;
+        let strangers = pins::gone(on, wanted, package_source)?;
         match run(install_argv(wanted, true)) {
             Err(PackagesError::Program(e)) if unreachable => {
                 return Err(PackagesError::Network {
@@ -1075,13 +1090,15 @@ fn performed(
         }
     }
     // A folder has the packages of one stream, and no list of streams.
-    if let (Some(stream), Some(enable), true) =
-        (stream, of(manager).enable_stream, supply.is_the_hosts())
-    {
+    if let (Some(stream), Some(enable), true) = (
+        stream,
+        of(manager).enable_stream,
+        package_source.is_the_hosts(),
+    ) {
         run(words(enable).into_iter().chain([stream.clone()]).collect())?;
     }
     // The lists may be newer than those that were asked before the first change.
-    judged(on, wanted, supply)?;
+    judged(on, wanted, package_source)?;
     let here = if wanted.remove_like.is_empty() {
         BTreeMap::new()
     } else {
@@ -1100,7 +1117,7 @@ fn performed(
                     unreachable: false, ..
                 }),
                 Some(refresh),
-            ) if supply.is_the_hosts() => {
+            ) if package_source.is_the_hosts() => {
                 run(refresh)?;
                 run(install_argv(wanted, false))?
             }

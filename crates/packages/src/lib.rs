@@ -27,11 +27,11 @@ pub mod locks;
 mod manager;
 pub mod messages;
 mod owners;
+pub mod package_source;
 mod record;
 mod records;
 mod repositories;
 mod rpm;
-pub mod supply;
 mod tdnf;
 mod zypper;
 

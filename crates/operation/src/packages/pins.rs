@@ -3,7 +3,7 @@
 
 use super::{Packages, PackagesError};
 use crate::program::ProgramError;
-use gpusetup_packages::supply::Supply;
+use gpusetup_packages::package_source::PackageSource;
 use gpusetup_packages::{Preferences, of, words};
 use gpusetup_system::System;
 use gpusetup_text::paths::{PINS, STATE};
@@ -53,7 +53,7 @@ pub(crate) fn remove(on: &System, wanted: &Packages) -> io::Result<()> {
 pub(crate) fn gone(
     on: &System,
     wanted: &Packages,
-    supply: &Supply,
+    package_source: &PackageSource,
 ) -> Result<Vec<String>, PackagesError> {
     let Some(preferences) = preferences(wanted) else {
         return Ok(Vec::new());
@@ -67,7 +67,7 @@ pub(crate) fn gone(
     let argv = words(preferences.show)
         .into_iter()
         .chain(rest.clone().map(|(n, v)| manager.exactly(n, v)));
-    let argv = supply.applied_to(wanted.manager, argv.collect());
+    let argv = package_source.applied_to(wanted.manager, argv.collect());
     let shown = on
         .run(&super::looking(wanted.manager, argv))
         .map_err(ProgramError::start(preferences.show))?;

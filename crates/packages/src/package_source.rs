@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Where packages come from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Supply {
+pub enum PackageSource {
     /// The host's configured repositories.
     #[default]
     Repositories,
@@ -16,7 +16,7 @@ pub enum Supply {
     Folder(PathBuf),
 }
 
-impl Supply {
+impl PackageSource {
     /// `argv` with the options, after the program's name, that make it install only from here.
     pub fn applied_to(&self, manager: PackageManager, argv: Vec<String>) -> Vec<String> {
         let Self::Folder(folder) = self else {
@@ -45,8 +45,8 @@ impl Supply {
 mod tests {
     use super::*;
 
-    fn applied(manager: PackageManager, supply: &Supply) -> Vec<String> {
-        supply.applied_to(
+    fn applied(manager: PackageManager, package_source: &PackageSource) -> Vec<String> {
+        package_source.applied_to(
             manager,
             ["PROGRAM", "-y", "install", "dkms"]
                 .map(str::to_owned)
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_all_that_a_manager_is_told_of() {
-        let folder = Supply::Folder("/var/cache/b".into());
+        let folder = PackageSource::Folder("/var/cache/b".into());
         for manager in [
             PackageManager::Apt,
             PackageManager::Dnf,
@@ -65,7 +65,7 @@ mod tests {
         ] {
             let own = applied(manager, &folder);
             assert_eq!(
-                applied(manager, &Supply::Repositories),
+                applied(manager, &PackageSource::Repositories),
                 ["PROGRAM", "-y", "install", "dkms"]
             );
             // The program, the options for the folder, and the unchanged rest.
