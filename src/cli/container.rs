@@ -22,7 +22,7 @@ pub(crate) enum Command {
     Check(check::Options),
 }
 
-/// Does it.
+/// Runs `gpusetup container`.
 pub(crate) fn run(command: &Command) -> Result<Exit, Problem> {
     match command {
         Command::Translate(options) => translate::run(options),

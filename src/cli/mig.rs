@@ -86,7 +86,7 @@ pub(crate) struct ExportOptions {
     form: JsonOption,
 }
 
-/// Does it.
+/// Runs `gpusetup mig`.
 pub(crate) fn run(command: &Command) -> Result<Exit, Problem> {
     match command {
         Command::List(options) => list(options),

@@ -53,7 +53,7 @@ pub(crate) struct ErrorReport<'a> {
 }
 
 impl Problem {
-    /// Of this exit code.
+    /// A problem that ends gpusetup with this exit code, without hints so far.
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,

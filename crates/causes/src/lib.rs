@@ -99,7 +99,7 @@ pub fn authorise(name: &str) -> Remedy {
 pub const CONTAINER: &str =
     "a container shares the host's kernel: install the kernel modules on the host";
 
-/// What adds NVIDIA's repository, for a request that keeps to those that are enabled.
+/// The hint for requests that are limited to enabled repositories: let gpusetup add NVIDIA's.
 pub const ADD_REPOSITORY: &str = "have gpusetup add NVIDIA's repository, with its key and for the driver alone: --method repository";
 
 /// A repository of NVIDIA's that is enabled and for another system, and the address of the right

@@ -333,7 +333,7 @@ impl Operation {
         each!(self, operation => operation.intend(on, work))
     }
 
-    /// Does it.
+    /// Carries it out on the host; `notify` hears how far it is.
     pub fn perform(
         &self,
         on: &System,

@@ -12,7 +12,7 @@ use gpusetup_text::ids::RuleId;
 use std::rc::Rc;
 
 /// A requested release of a framework.
-struct Wish<'a> {
+struct WantedFramework<'a> {
     /// The request: `torch==2.9`.
     text: &'a str,
     /// Its builds for this architecture that run on all GPUs, preferred first.
@@ -87,24 +87,25 @@ pub(crate) fn combinations<'a>(
     target_gpus: &[Rc<TargetGpu>],
 ) -> Result<Vec<Combination>, Conflict> {
     named_once(&request.frameworks)?;
-    let wishes = request
+    let all_wanted = request
         .frameworks
         .iter()
-        .map(|text| wish(database, facts, request, text, target_gpus))
+        .map(|text| wanted(database, facts, request, text, target_gpus))
         .collect::<Result<Vec<_>, _>>()?;
     let mut choices: Vec<Choice> = vec![Vec::new()];
-    for wish in &wishes {
+    for wanted in &all_wanted {
         choices = choices
             .into_iter()
             .flat_map(|choice| {
-                wish.builds
+                wanted
+                    .builds
                     .iter()
                     .map(|b| [choice.as_slice(), &[*b]].concat())
                     .collect::<Vec<Choice>>()
             })
             .collect();
     }
-    keep_matching_extensions(database, &wishes, &mut choices)?;
+    keep_matching_extensions(database, &all_wanted, &mut choices)?;
     // A toolkit has one major version and one cuDNN.
     for (layer, major) in [
         ("CUDA", cuda_major as fn(&FrameworkBuild) -> Option<u16>),
@@ -117,9 +118,9 @@ pub(crate) fn combinations<'a>(
                 .is_none_or(|first| majors.all(|other| other == first))
         });
         if choices.is_empty() {
-            let all: Vec<_> = wishes
+            let all: Vec<_> = all_wanted
                 .iter()
-                .map(|wish| (wish.text, majors(wish, major)))
+                .map(|wanted| (wanted.text, majors(wanted, major)))
                 .filter(|(_, majors)| !majors.is_empty())
                 .map(|(text, majors)| format!("{text} needs {layer} {}", majors.join(" or ")))
                 .collect();
@@ -147,7 +148,7 @@ pub(crate) fn combinations<'a>(
     }
     Ok(choices
         .iter()
-        .map(|choice| combined(database, facts, request, &wishes, choice, target_gpus))
+        .map(|choice| combined(database, facts, request, &all_wanted, choice, target_gpus))
         .collect())
 }
 
@@ -186,11 +187,11 @@ fn cuda_major(build: &FrameworkBuild) -> Option<u16> {
 /// extends.
 fn keep_matching_extensions(
     database: &Database,
-    wishes: &[Wish],
+    all_wanted: &[WantedFramework],
     choices: &mut Vec<Choice>,
 ) -> Result<(), Conflict> {
-    for (at, wish) in wishes.iter().enumerate() {
-        let Some(leader) = wish
+    for (at, wanted) in all_wanted.iter().enumerate() {
+        let Some(leader) = wanted
             .framework
             .extends
             .as_ref()
@@ -198,45 +199,50 @@ fn keep_matching_extensions(
         else {
             continue;
         };
-        let Some(leads) = wishes.iter().position(|w| w.framework.name == leader.name) else {
-            return Err(unaccompanied(wish, leader));
+        let Some(leads) = all_wanted
+            .iter()
+            .position(|w| w.framework.name == leader.name)
+        else {
+            return Err(unaccompanied(wanted, leader));
         };
         choices.retain(|choice| choice[at].takes(choice[leads].cuda));
         if choices.is_empty() {
-            let [own, leaders] = [wish, &wishes[leads]].map(|wish| {
-                let all: Vec<_> = wish.builds.iter().map(|b| cuda_range(b)).collect();
-                format!("{} for CUDA {}", wish.text, all.join(", "))
+            let [own, leaders] = [wanted, &all_wanted[leads]].map(|wanted| {
+                let all: Vec<_> = wanted.builds.iter().map(|b| cuda_range(b)).collect();
+                format!("{} for CUDA {}", wanted.text, all.join(", "))
             });
             let sentence = format!(
                 "{} must be built for the same CUDA as {}, but no builds match: {own}; {leaders}",
-                wish.framework.title, leader.title
+                wanted.framework.title, leader.title
             );
             let conflict = Conflict::new(RuleId::FrameworksTogether, sentence);
-            return Err(together(wish, leader).map_or(conflict.clone(), |hint| conflict.hint(hint)));
+            return Err(
+                together(wanted, leader).map_or(conflict.clone(), |hint| conflict.hint(hint))
+            );
         }
     }
     Ok(())
 }
 
-fn unaccompanied(wish: &Wish, leader: &Framework) -> Conflict {
+fn unaccompanied(wanted: &WantedFramework, leader: &Framework) -> Conflict {
     let sentence = format!(
         "{} {} must be built for the same CUDA as the {} it extends; name that with --for, too",
-        wish.framework.title, wish.release.version, leader.title
+        wanted.framework.title, wanted.release.version, leader.title
     );
     let conflict = Conflict::new(RuleId::FrameworkBeside, sentence);
-    together(wish, leader).map_or(conflict.clone(), |hint| conflict.hint(hint))
+    together(wanted, leader).map_or(conflict.clone(), |hint| conflict.hint(hint))
 }
 
 /// The newest release of the framework with which an extension works.
-fn together(wish: &Wish, leader: &Framework) -> Option<String> {
+fn together(wanted: &WantedFramework, leader: &Framework) -> Option<String> {
     let release = leader.releases.iter().find(|r| {
         r.builds
             .first()
-            .is_some_and(|b| wish.builds.iter().any(|w| w.takes(b.cuda)))
+            .is_some_and(|b| wanted.builds.iter().any(|w| w.takes(b.cuda)))
     })?;
     Some(format!(
         "name both: --for {}=={},{}",
-        leader.name, release.version, wish.text
+        leader.name, release.version, wanted.text
     ))
 }
 
@@ -253,8 +259,8 @@ fn cuda_range(build: &FrameworkBuild) -> String {
     )
 }
 
-fn majors(wish: &Wish, major: fn(&FrameworkBuild) -> Option<u16>) -> Vec<String> {
-    let mut all: Vec<_> = wish
+fn majors(wanted: &WantedFramework, major: fn(&FrameworkBuild) -> Option<u16>) -> Vec<String> {
+    let mut all: Vec<_> = wanted
         .builds
         .iter()
         .filter_map(|build| major(build))
@@ -264,13 +270,13 @@ fn majors(wish: &Wish, major: fn(&FrameworkBuild) -> Option<u16>) -> Vec<String>
     all
 }
 
-fn wish<'a>(
+fn wanted<'a>(
     database: &'a Database,
     facts: &Facts,
     request: &Request,
     text: &'a str,
     target_gpus: &[Rc<TargetGpu>],
-) -> Result<Wish<'a>, Conflict> {
+) -> Result<WantedFramework<'a>, Conflict> {
     let (name, version) = framework_and_version(text);
     let version = version.trim_start_matches('=').trim();
     let Some(framework) = database.framework(name) else {
@@ -316,7 +322,7 @@ fn wish<'a>(
         return Err(without_kernels(framework, release, &builds, card));
     }
     loads(facts, framework, release, request)?;
-    Ok(Wish {
+    Ok(WantedFramework {
         text,
         builds: runs,
         framework,
@@ -477,9 +483,9 @@ fn label_of(build: &FrameworkBuild) -> String {
 
 /// The requested frameworks with another one instead of `text`.
 fn replaced(request: &Request, text: &str, other: &str) -> Vec<String> {
-    let wishes = request.frameworks.iter();
-    wishes
-        .map(|wish| if wish == text { other } else { wish }.to_owned())
+    let all_wanted = request.frameworks.iter();
+    all_wanted
+        .map(|wanted| if wanted == text { other } else { wanted }.to_owned())
         .collect()
 }
 
@@ -615,7 +621,7 @@ fn combined(
     database: &Database,
     facts: &Facts,
     request: &Request,
-    wishes: &[Wish],
+    all_wanted: &[WantedFramework],
     choice: &[&FrameworkBuild],
     target_gpus: &[Rc<TargetGpu>],
 ) -> Combination {
@@ -647,11 +653,11 @@ fn combined(
         .chain(from_packages.map(|b| b.first_cuda()))
         .max();
     let highest = target_gpus.iter().filter_map(|card| card.capability).max();
-    let cautions = wishes.iter().zip(choice).flat_map(|(wish, build)| {
+    let cautions = all_wanted.iter().zip(choice).flat_map(|(wanted, build)| {
         let concerning = build.cautions.iter();
         concerning
             .filter(|caution| highest.is_some_and(|have| have >= caution.from))
-            .map(move |caution| format!("{}: {}", wish.text, caution.text))
+            .map(move |caution| format!("{}: {}", wanted.text, caution.text))
     });
     Combination {
         request: Request {
@@ -660,29 +666,29 @@ fn combined(
             brought_cuda,
             ..request.clone()
         },
-        reason: wishes
+        reason: all_wanted
             .iter()
             .zip(choice)
             .map(|(w, b)| needs(facts, w, b))
             .collect::<Vec<_>>()
             .join("; "),
-        sources: wishes
+        sources: all_wanted
             .iter()
             .flat_map(|w| &w.release.sources)
             .cloned()
             .collect::<Vec<_>>()
             .join(", "),
         cautions: cautions.collect(),
-        python: wishes
+        python: all_wanted
             .iter()
             .zip(choice)
-            .map(|(wish, build)| {
+            .map(|(wanted, build)| {
                 PythonPackage::of(
                     database,
-                    wish.framework,
-                    wish.release,
+                    wanted.framework,
+                    wanted.release,
                     build,
-                    wish.text,
+                    wanted.text,
                     &facts.machine.arch,
                 )
             })
@@ -692,12 +698,12 @@ fn combined(
 
 /// The versions that a build was made with or needs: "torch==2.9 is built with CUDA 12.8 and cuDNN
 /// 9.10.2".
-fn needs(facts: &Facts, wish: &Wish, build: &FrameworkBuild) -> String {
+fn needs(facts: &Facts, wanted: &WantedFramework, build: &FrameworkBuild) -> String {
     let verb = match build.needs {
         FrameworkNeeds::Driver => {
             return format!(
                 "{} bundles CUDA {} and needs only a driver",
-                wish.text, build.cuda
+                wanted.text, build.cuda
             );
         }
         FrameworkNeeds::Compiler => "is built from source",
@@ -718,17 +724,17 @@ fn needs(facts: &Facts, wish: &Wish, build: &FrameworkBuild) -> String {
         .map(|v| format!(" and cuDNN {v}{newer}"))
         .unwrap_or_default();
     let arch = &facts.machine.arch;
-    let index = if wish.release.cpu_only.contains(arch) {
+    let index = if wanted.release.cpu_only.contains(arch) {
         format!(
             " (from {}'s own index: its PyPI wheels for {arch} do not include CUDA)",
-            wish.framework.title
+            wanted.framework.title
         )
     } else {
         String::new()
     };
     format!(
         "{} {verb} with CUDA {}{nvcc}{cudnn}{index}",
-        wish.text,
+        wanted.text,
         cuda_range(build)
     )
 }

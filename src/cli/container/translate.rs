@@ -35,7 +35,7 @@ fn form() -> impl TypedValueParser<Value = Form> {
     })
 }
 
-/// Does it.
+/// Runs `gpusetup container translate`.
 pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
     let forms = options.to.map_or_else(
         || Form::ALL.map(|(form, ..)| form).to_vec(),
