@@ -10,7 +10,7 @@ mod faulty;
 mod nginx;
 
 use faulty::{Fault, Faulty};
-use gpusetup::fetch::{Sources, Wanted, fetch};
+use gpusetup::fetch::{FetchRequest, Sources, fetch};
 use gpusetup::sum::hex;
 use gpusetup::system::System;
 use nginx::Nginx;
@@ -142,7 +142,7 @@ fn processor_seconds() -> f64 {
 
 fn fetched(folder: &Path, url: &str, sum: &str, size: u64) -> (f64, f64) {
     let on = System::at(folder.join("host"));
-    let wanted = Wanted {
+    let wanted = FetchRequest {
         url,
         sha256: sum,
         size: Some(size),

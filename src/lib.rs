@@ -17,7 +17,7 @@
 //! # let system = System::at(root.path());
 //! // `System::live()` is this machine.
 //! let database = database::embedded();
-//! let mut facts = host::probe(&system, &database, &host::Look::default())?;
+//! let mut facts = host::probe(&system, &database, &host::ProbeOptions::default())?;
 //! # facts.machine.arch = "x86_64".to_owned();
 //! facts.gpus = host::assumed_gpus(&database, "l4")?;
 //!

@@ -5,7 +5,7 @@
 
 use gpusetup::compat::Database;
 use gpusetup::doctor::{EvidenceSources, Status, examine, gather};
-use gpusetup::host::{Facts, GpuSource, Look, probe};
+use gpusetup::host::{Facts, GpuSource, ProbeOptions, probe};
 use gpusetup::render;
 use gpusetup::system::System;
 use libfuzzer_sys::fuzz_target;
@@ -70,7 +70,7 @@ static HOST: LazyLock<Host> = LazyLock::new(|| {
     symlink(format!("/{bus}"), at("sys/bus/pci/devices/0000:00:01.0")).expect("linked");
     let database = gpusetup::database::embedded();
     let look =
-        Look { prefix: PathBuf::from("/usr/local"), cache: PathBuf::from("/var/cache/gpusetup"), gpus: GpuSource::Bus };
+        ProbeOptions { prefix: PathBuf::from("/usr/local"), cache: PathBuf::from("/var/cache/gpusetup"), gpus: GpuSource::Bus };
     let facts = probe(&System::at(tree.path()), &database, &look).expect("it has an os-release");
     assert_eq!(facts.gpus.len(), 2, "{facts:?}");
     Host { tree, database, facts }

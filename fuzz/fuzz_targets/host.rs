@@ -3,7 +3,7 @@
 #![no_main]
 
 use gpusetup::compat::Database;
-use gpusetup::host::{GpuSource, Look, probe};
+use gpusetup::host::{GpuSource, ProbeOptions, probe};
 use gpusetup::system::System;
 use libfuzzer_sys::fuzz_target;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ fuzz_target!(|input: (u8, Vec<u8>)| {
         }
         None => GpuSource::Lspci(String::from_utf8_lossy(&bytes).into_owned()),
     };
-    let look = Look { prefix: PathBuf::from("/usr/local"), cache: PathBuf::from("/var/cache/gpusetup"), gpus };
+    let look = ProbeOptions { prefix: PathBuf::from("/usr/local"), cache: PathBuf::from("/var/cache/gpusetup"), gpus };
     let facts = probe(&System::at(tree.path()), &DATABASE, &look).expect("it has an os-release");
     serde_json::to_string(&facts).expect("facts can be written");
 });

@@ -8,7 +8,7 @@ use super::options::{
     SourceOptions, StockOptions, TrustOptions,
 };
 use super::run::{
-    Ended, agreed, begin, consents, ended, forget, perform, propose, take_back, tell_result,
+    RunEnd, agreed, begin, consents, ended, forget, perform, propose, take_back, tell_result,
     writing,
 };
 use super::{Problem, say};
@@ -104,13 +104,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
 }
 
 /// Says that nothing was done: beside the result, where that is to be an object alone.
-fn idle(json: bool, text: &str) -> Result<Ended, Problem> {
+fn idle(json: bool, text: &str) -> Result<RunEnd, Problem> {
     if json {
         say(text);
     } else {
         super::print(&format!("{text}\n"))?;
     }
-    Ok(Ended::Untouched)
+    Ok(RunEnd::Untouched)
 }
 
 /// Resumes what was interrupted.
@@ -157,7 +157,7 @@ fn go_on(options: &ResumeOptions) -> Result<Exit, Problem> {
             // a lock kept from it does.
             let later =
                 matches!(&goes_on, Err(p) if matches!(p.exit, Exit::Later | Exit::Signal(_)));
-            let reboots = matches!(&goes_on, Ok(Ended::With(state)) if state.needs_reboot());
+            let reboots = matches!(&goes_on, Ok(RunEnd::With(state)) if state.needs_reboot());
             if !later && !reboots {
                 forget(system)?;
             }
@@ -173,7 +173,7 @@ fn go_on_with(
     config: RunConfig,
     system: &System,
     account: &mut Account,
-) -> Result<Ended, Problem> {
+) -> Result<RunEnd, Problem> {
     let database = options.host.database()?;
     let (facts, _) = look(&options.host, database)?;
     plan.is_for(&facts, database, apply::begun(system)?.as_ref())
@@ -212,7 +212,7 @@ pub(crate) fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
             return idle(options.json, nothing);
         }
         if !options.run.asks_nothing() && !agreed("Take the last apply back?")? {
-            return Ok(Ended::Untouched);
+            return Ok(RunEnd::Untouched);
         }
         take_back(
             &options.run,
@@ -228,7 +228,7 @@ pub(crate) fn rollback(options: &RollbackOptions) -> Result<Exit, Problem> {
     ended
 }
 
-fn carry_out(options: &Options, system: &System, account: &mut Account) -> Result<Ended, Problem> {
+fn carry_out(options: &Options, system: &System, account: &mut Account) -> Result<RunEnd, Problem> {
     let mut config = options.run.config(options.source.sources()?);
     config.bundle = options
         .bundle
@@ -273,11 +273,11 @@ fn carry_out(options: &Options, system: &System, account: &mut Account) -> Resul
     }
     if !consents(&plan, &options.run)? {
         say("nothing was changed");
-        return Ok(Ended::Untouched);
+        return Ok(RunEnd::Untouched);
     }
     may_begin(options, &config, &plan)?;
     let ended = begin(&plan, &options.run, config, system, account, &mut teller)?;
-    if matches!(ended, Ended::With(Ending::Done))
+    if matches!(ended, RunEnd::With(Ending::Done))
         && has_live_driver(options, &plan)
         && let Ok((facts, _)) = look(&options.host, database)
         && let Some(why) = why_reboot(&facts)
@@ -330,7 +330,7 @@ fn nothing_to_do(
     facts: &Facts,
     account: &mut Account,
     teller: &mut ProgressPrinter,
-) -> Ended {
+) -> RunEnd {
     let reboot = has_live_driver(options, plan)
         .then(|| why_reboot(facts))
         .flatten();
@@ -370,15 +370,15 @@ fn may_begin(options: &Options, config: &RunConfig, plan: &Plan) -> Result<(), P
 
 /// The end of an apply with nothing to do. It is recorded for those who wait for it, unless the
 /// record says so already.
-fn done_without_changes(system: &System, reboot_required: bool) -> Ended {
+fn done_without_changes(system: &System, reboot_required: bool) -> RunEnd {
     let is_recorded = ended(system)
         .ok()
         .flatten()
         .is_some_and(|last| last.state == Ending::Done && last.reboot_required == reboot_required);
     if is_recorded {
-        Ended::Untouched
+        RunEnd::Untouched
     } else {
-        Ended::With(Ending::Done)
+        RunEnd::With(Ending::Done)
     }
 }
 

@@ -10,14 +10,14 @@ use super::options::{
 use super::{Problem, print, say};
 use crate::apply::{Failure, Lock, News};
 use crate::bundle::{
-    Bundle, BundleError, Contents, Findings, Form, Manifest, PROGRAM, Written, added_repositories,
-    closure, needed_packages,
+    Bundle, BundleError, BundleSize, BundleStorage, Contents, Findings, Manifest, PROGRAM,
+    added_repositories, closure, needed_packages,
 };
 use crate::cache::BUNDLES;
 use crate::compat::Database;
 use crate::exit::Exit;
-use crate::fetch::{Sources, Wanted, fetch, fetch_small, is_cached};
-use crate::host::{Look, SystemId, probe};
+use crate::fetch::{FetchRequest, Sources, fetch, fetch_small, is_cached};
+use crate::host::{ProbeOptions, SystemId, probe};
 use crate::operation::add_repository::MAX_KEY;
 use crate::operation::{Download, Operation, valid};
 use crate::paths;
@@ -247,8 +247,8 @@ struct Made<'a> {
     bytes_on_disk: u64,
 }
 
-fn say_what_was_made(out: &Path, written: Written, json: bool) -> Result<Exit, Problem> {
-    let Written {
+fn say_what_was_made(out: &Path, written: BundleSize, json: bool) -> Result<Exit, Problem> {
+    let BundleSize {
         files,
         bytes: all,
         on_disk,
@@ -363,7 +363,7 @@ fn artifacts(
             .join(to.file_name().unwrap_or_default());
         must_be_private(system, to.parent().unwrap_or(&options.cache))?;
         let url = sources.mirrors.of(url);
-        let wanted = Wanted {
+        let wanted = FetchRequest {
             url: &url,
             sha256,
             size: *size,
@@ -433,7 +433,7 @@ fn repositories(
     if plans.iter().flat_map(needed_packages).next().is_none() {
         return Ok(None);
     }
-    let look = Look {
+    let look = ProbeOptions {
         prefix: paths::PREFIX.into(),
         cache: options.cache.clone(),
         gpus: crate::host::GpuSource::Bus,
@@ -532,7 +532,7 @@ struct Report<'a> {
 
 fn verify(path: &Path, key: Option<&Path>, json: bool) -> Result<Exit, Problem> {
     let key = key.map(read_key).transpose()?;
-    let bundle = Form::open(path, &Trust::Anybody)?;
+    let bundle = BundleStorage::open(path, &Trust::Anybody)?;
     let manifest = crate::bundle::manifest(&bundle, key.as_deref())?;
     let findings = crate::bundle::verify(&bundle, &manifest)?;
     if json {

@@ -107,14 +107,14 @@ impl<'de> Deserialize<'de> for Key {
 }
 
 /// Where the value of an option comes from that is not on the command line.
-pub(crate) enum Origin {
+pub(crate) enum OptionOrigin {
     /// An environment variable.
     Variable(String),
     /// The config file.
     File(PathBuf),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for OptionOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Variable(name) => write!(f, "the environment variable {name}"),
@@ -161,7 +161,7 @@ impl Config {
 
     /// The origin of an option's value; none if the command line has the option, or nothing sets
     /// it.
-    pub(crate) fn origin(&self, option: &str, arguments: &[OsString]) -> Option<Origin> {
+    pub(crate) fn origin(&self, option: &str, arguments: &[OsString]) -> Option<OptionOrigin> {
         if arguments
             .iter()
             .any(|word| is_option(&word.to_string_lossy(), option))
@@ -171,11 +171,11 @@ impl Config {
         let key = option.strip_prefix("--")?;
         let name = variable(key);
         if environment::raw(&name).is_some() {
-            return Some(Origin::Variable(name));
+            return Some(OptionOrigin::Variable(name));
         }
         self.defaults
             .contains_key(key)
-            .then(|| Origin::File(self.path.clone()))
+            .then(|| OptionOrigin::File(self.path.clone()))
     }
 
     /// The problem with a hint at where the option that it is about was set, if that is not the

@@ -94,7 +94,7 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListOptions {
     /// What to list
-    kind: Kind,
+    kind: FactKind,
     /// List only what fits this GPU: 10de:20b2, "rtx 3090", sm_80; of GPUs, those whose name, id or
     /// chip contains it
     #[arg(long = "for", value_name = "SPEC")]
@@ -129,7 +129,7 @@ fn kernel(text: &str) -> Result<String, String> {
 
 /// Kinds of facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum FactKind {
     /// GPUs
     Gpus,
     /// Driver branches and their newest releases
@@ -152,7 +152,7 @@ pub(crate) enum Kind {
     Systems,
 }
 
-impl Kind {
+impl FactKind {
     /// The conditions that its rows can meet.
     fn conditions(self) -> &'static [&'static str] {
         match self {
@@ -219,9 +219,9 @@ fn list(options: &ListOptions) -> Result<(), Problem> {
     let database = from.open()?;
     must_take_conditions(options)?;
     // A part of a name is enough to look for GPUs and instances; anything else needs one GPU.
-    let by_name = matches!(kind, Kind::Gpus | Kind::Instances);
+    let by_name = matches!(kind, FactKind::Gpus | FactKind::Instances);
     let gpu = match of.as_deref() {
-        Some(spec) if *kind != Kind::Gpus => match one_gpu(database, spec) {
+        Some(spec) if *kind != FactKind::Gpus => match one_gpu(database, spec) {
             Err(_) if by_name => None,
             found => Some(found?),
         },
@@ -250,16 +250,16 @@ fn list(options: &ListOptions) -> Result<(), Problem> {
         system: system.transpose()?,
     };
     let tables = match kind {
-        Kind::Gpus => vec![lists::gpus(database, &filter)],
-        Kind::Drivers => vec![lists::drivers(database, &filter)],
-        Kind::Cuda => vec![lists::cuda(database, &filter)],
-        Kind::Cudnn => vec![lists::add_on(database, AddOnId::CUDNN, &filter)],
-        Kind::AddOns => lists::add_ons(database, &filter),
-        Kind::Frameworks => vec![lists::frameworks(database, &filter)],
-        Kind::Components => vec![lists::components(database, &filter)],
-        Kind::Companions => vec![lists::companions(database, &filter)],
-        Kind::Instances => vec![lists::instances(database, &filter)],
-        Kind::Systems => vec![lists::systems(database)],
+        FactKind::Gpus => vec![lists::gpus(database, &filter)],
+        FactKind::Drivers => vec![lists::drivers(database, &filter)],
+        FactKind::Cuda => vec![lists::cuda(database, &filter)],
+        FactKind::Cudnn => vec![lists::add_on(database, AddOnId::CUDNN, &filter)],
+        FactKind::AddOns => lists::add_ons(database, &filter),
+        FactKind::Frameworks => vec![lists::frameworks(database, &filter)],
+        FactKind::Components => vec![lists::components(database, &filter)],
+        FactKind::Companions => vec![lists::companions(database, &filter)],
+        FactKind::Instances => vec![lists::instances(database, &filter)],
+        FactKind::Systems => vec![lists::systems(database)],
     };
     if *json {
         let rows = tables.iter().flat_map(Table::json).collect();
@@ -347,13 +347,13 @@ fn page(database: &Database, subject: &[String]) -> Result<Article, Problem> {
 
 /// What `db pack --json` and `db matrix --json` print.
 #[derive(serde::Serialize)]
-struct Written<'a> {
+struct WrittenReport<'a> {
     schema: &'static str,
     file: &'a Path,
     bytes: usize,
 }
 
-impl<'a> Written<'a> {
+impl<'a> WrittenReport<'a> {
     fn of(schema: &'static str, file: &'a Path, bytes: usize) -> Self {
         Self {
             schema,
@@ -379,7 +379,9 @@ pub(crate) fn run(command: &Command) -> Result<Exit, Problem> {
                 Problem::unexpected(format!("cannot write {}: {e}", html.display()))
             })?;
             match form.json {
-                true => super::print_json(&Written::of("gpusetup.db-matrix/1", html, page.len()))?,
+                true => {
+                    super::print_json(&WrittenReport::of("gpusetup.db-matrix/1", html, page.len()))?
+                }
                 false => super::say(&format!("written to {}", html.display())),
             }
         }
@@ -431,7 +433,7 @@ fn pack(folder: &Path, out: &Path, expires: Option<&str>, json: bool) -> Result<
     output::write(out, &archive)
         .map_err(|e| Problem::unexpected(format!("cannot write {}: {e}", out.display())))?;
     if json {
-        super::print_json(&Written::of("gpusetup.db-pack/1", out, archive.len()))?;
+        super::print_json(&WrittenReport::of("gpusetup.db-pack/1", out, archive.len()))?;
         return Ok(Exit::Done);
     }
     let bytes = bytes(archive.len() as u64);

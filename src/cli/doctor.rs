@@ -3,7 +3,7 @@
 use super::files::{read_facts, read_kernel_log};
 use super::host::{look, system, tell_left_out};
 use super::options::{HostOptions, IfNoGpu, LookOptions, RunOptions};
-use super::run::{Ended, agreed, begin, propose, writing};
+use super::run::{RunEnd, agreed, begin, propose, writing};
 use super::{Problem, locale, report, say};
 use crate::apply;
 use crate::causes;
@@ -17,7 +17,7 @@ use crate::nvidia;
 use crate::plan::{Plan, Repair};
 use crate::planning::Planner;
 use crate::render;
-use crate::render::doctor::Look;
+use crate::render::doctor::DoctorStyle;
 use crate::render::progress::ProgressPrinter;
 use crate::report::collect;
 use crate::system::{System, bug, output};
@@ -283,7 +283,7 @@ impl With<'_> {
             let plan = self.plan(&report);
             if plan.is_converged() {
                 left = Some(report);
-                return Ok(Ended::Untouched);
+                return Ok(RunEnd::Untouched);
             }
             if !options.run.asks_nothing() {
                 if is_text {
@@ -293,7 +293,7 @@ impl With<'_> {
                 if !agreed("Repair it?")? {
                     say("nothing was changed");
                     left = Some(report);
-                    return Ok(Ended::Untouched);
+                    return Ok(RunEnd::Untouched);
                 }
             }
             account.plan(&plan);
@@ -368,7 +368,7 @@ fn show(options: &Options, findings: &Report, from: Option<&str>) -> Result<(), 
         (true, _) | (false, Format::Json) => super::print_json(findings),
         (false, Format::Prometheus) => super::print(&render::doctor::prometheus(findings)),
         (false, Format::Text) => {
-            let look = Look {
+            let look = DoctorStyle {
                 from,
                 root: options.host.root.as_deref(),
                 paint: super::paint(options.look.color),

@@ -17,7 +17,7 @@ use crate::compat::AddOnId;
 use crate::exit::Exit;
 use crate::planning::Planner;
 use crate::render;
-use crate::render::explain::Look;
+use crate::render::explain::ExplainStyle;
 use crate::render::explain::article::Article;
 use crate::resolve::{Conflict, ConflictKind, resolve};
 use crate::system::input::{self, STANDARD_INPUT};
@@ -61,8 +61,8 @@ impl Options {
         }
     }
 
-    fn looks<'a>(&self, language: &'a Translation) -> Look<'a> {
-        Look {
+    fn looks<'a>(&self, language: &'a Translation) -> ExplainStyle<'a> {
+        ExplainStyle {
             paint: super::paint(self.look.color),
             verbose: self.look.verbose,
             width: super::width(),
@@ -200,7 +200,7 @@ fn print_article(
     if options.look.json {
         super::print_json(&article)?;
     } else {
-        let Look {
+        let ExplainStyle {
             paint,
             verbose,
             width,

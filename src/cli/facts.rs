@@ -12,7 +12,7 @@ use crate::host::{Facts, MachineKind};
 use crate::ids::CheckId;
 use crate::nvidia::{Answer, GpuTable, Refused, codes};
 use crate::render;
-use crate::render::gpus::Look;
+use crate::render::gpus::GpuStyle;
 use crate::system::System;
 use clap::ValueEnum;
 use gpusetup_data::subjects;
@@ -213,7 +213,7 @@ fn gpus(options: &Options, system: &System, facts: &Facts) -> Result<Exit, Probl
         terms
     });
     let paint = super::paint(options.look.color);
-    let look = Look {
+    let look = GpuStyle {
         width: super::width(),
         paint,
         guide: &guide,

@@ -9,8 +9,8 @@ use crate::compat::Database;
 use crate::database::embedded;
 use crate::exit::Exit;
 use crate::host::{
-    Facts, Gpu, GpuSource, Look, SpecError, StockError, add_offers, architecture_of, assumed_gpus,
-    assumptions, probe, stock,
+    Facts, Gpu, GpuSource, ProbeOptions, SpecError, StockError, add_offers, architecture_of,
+    assumed_gpus, assumptions, probe, stock,
 };
 use crate::packages::Versions;
 use crate::private::{self, Extent};
@@ -143,7 +143,7 @@ fn examined(
         Some(path) => GpuSource::Lspci(read_lspci(path)?),
         None => GpuSource::Bus,
     };
-    let look = Look {
+    let look = ProbeOptions {
         prefix: options.prefix.clone(),
         cache: options.cache.clone(),
         gpus,

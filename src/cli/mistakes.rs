@@ -2,7 +2,7 @@
 //! argument".
 
 use super::Problem;
-use super::config::{Config, Origin, is_option};
+use super::config::{Config, OptionOrigin, is_option};
 use crate::database::shared;
 use crate::host::assumed_gpus;
 use crate::system::input;
@@ -281,7 +281,7 @@ fn given_twice(option: &str, words: &[String]) -> Option<Problem> {
 
 /// A value that an option cannot have and that is not on the command line.
 fn set_elsewhere(
-    origin: &Origin,
+    origin: &OptionOrigin,
     flag: &str,
     value: &str,
     valid: &[String],
@@ -294,8 +294,8 @@ fn set_elsewhere(
     };
     let sentence = format!("{origin} sets {flag} to `{value}`, which it cannot be");
     let command = match origin {
-        Origin::Variable(name) => format!("unset {name}"),
-        Origin::File(path) => format!("sudoedit {}", quoted_path(path)),
+        OptionOrigin::Variable(name) => format!("unset {name}"),
+        OptionOrigin::File(path) => format!("sudoedit {}", quoted_path(path)),
     };
     can_be
         .into_iter()

@@ -19,7 +19,7 @@ use crate::text::quoted;
 use std::io::IsTerminal;
 
 /// How a run ended, when nothing went wrong.
-pub(crate) enum Ended {
+pub(crate) enum RunEnd {
     With(Ending),
     /// The user said no, or there was nothing to do: what the last run came to stays to be read.
     Untouched,
@@ -101,7 +101,7 @@ pub(crate) fn take_back(
     system: &System,
     account: &mut Account,
     reach: RollbackScope,
-) -> Result<Ended, Problem> {
+) -> Result<RunEnd, Problem> {
     account.changes();
     let mut teller = ProgressPrinter::new(options.bars(), !json);
     let left = apply::rollback(system, reach, &mut |news| teller.tell(news))?;
@@ -118,7 +118,7 @@ pub(crate) fn take_back(
         RollbackScope::Last => "Done: the last apply was rolled back.",
         RollbackScope::All => "Done: everything that gpusetup did here was undone.",
     });
-    Ok(Ended::With(Ending::RolledBack))
+    Ok(RunEnd::With(Ending::RolledBack))
 }
 
 pub(crate) fn ended(system: &System) -> Result<Option<RunResult>, Problem> {
@@ -136,7 +136,7 @@ pub(crate) fn writing(
     host: &HostOptions,
     run: &RunOptions,
     boots: bool,
-    work: impl FnOnce(&System, &mut Account) -> Result<Ended, Problem>,
+    work: impl FnOnce(&System, &mut Account) -> Result<RunEnd, Problem>,
 ) -> Result<Exit, Problem> {
     writing_on(system(host), run, boots, work)
 }
@@ -146,7 +146,7 @@ pub(crate) fn writing_on(
     system: System,
     run: &RunOptions,
     boots: bool,
-    work: impl FnOnce(&System, &mut Account) -> Result<Ended, Problem>,
+    work: impl FnOnce(&System, &mut Account) -> Result<RunEnd, Problem>,
 ) -> Result<Exit, Problem> {
     // A directory that is no host gets no lock.
     must_be_a_host(&system)?;
@@ -168,12 +168,12 @@ pub(crate) fn writing_on(
     let mut account = Account::open();
     let ended = work(&system, &mut account);
     let (state, error) = match &ended {
-        Ok(Ended::Untouched) => return Ok(Exit::Done),
-        Ok(Ended::With(Ending::NeedsConsole)) => (
+        Ok(RunEnd::Untouched) => return Ok(Exit::Done),
+        Ok(RunEnd::With(Ending::NeedsConsole)) => (
             Ending::NeedsConsole,
             Some((Exit::Blocked.code(), result::CONSOLE.to_owned())),
         ),
-        Ok(Ended::With(state)) => (*state, None),
+        Ok(RunEnd::With(state)) => (*state, None),
         // A refusal is no run: what the last one came to stays to be read. Where there was none,
         // `status --wait` may wait for this.
         Err(_) if !account.has_changes() && has_record(&system) => {
@@ -195,14 +195,14 @@ pub(crate) fn writing_on(
     if let Err(e) = account.close(&system, state, error) {
         say(&format!("cannot write {}: {e}", RESULT));
     }
-    if boots && matches!(ended, Ok(Ended::With(Ending::RebootRequired))) {
+    if boots && matches!(ended, Ok(RunEnd::With(Ending::RebootRequired))) {
         boot::now(&system).map_err(|e| {
             Problem::new(Exit::StepFailed, format!("cannot reboot the host: {e}"))
                 .hint("sudo reboot")
         })?;
     }
     ended.map(|ended| {
-        if matches!(ended, Ended::With(Ending::NeedsConsole)) {
+        if matches!(ended, RunEnd::With(Ending::NeedsConsole)) {
             Exit::Blocked
         } else {
             Exit::Done
@@ -233,7 +233,7 @@ pub(crate) fn begin(
     system: &System,
     account: &mut Account,
     teller: &mut ProgressPrinter,
-) -> Result<Ended, Problem> {
+) -> Result<RunEnd, Problem> {
     // What is noted in the journal is checked like this when it is read again, too.
     plan.valid()
         .map_err(|why| Problem::usage(format!("this plan cannot be applied: {why}")))?;
@@ -268,7 +268,7 @@ pub(crate) fn perform(
     system: &System,
     account: &mut Account,
     teller: &mut ProgressPrinter,
-) -> Result<Ended, Problem> {
+) -> Result<RunEnd, Problem> {
     let failed = |e: std::io::Error| {
         Problem::new(Exit::StepFailed, format!("cannot prepare the reboot: {e}"))
     };
@@ -295,7 +295,7 @@ pub(crate) fn perform(
         } else {
             format!("Done: {chosen}.")
         });
-        return Ok(Ended::With(Ending::Done));
+        return Ok(RunEnd::With(Ending::Done));
     }
     if outcome.needs_console {
         if options.reboot == RebootOption::External {
@@ -308,7 +308,7 @@ pub(crate) fn perform(
             }
         };
         teller.end(&format!("{} {then}", causes::AT_THE_CONSOLE));
-        return Ok(Ended::With(Ending::NeedsConsole));
+        return Ok(RunEnd::With(Ending::NeedsConsole));
     }
     match options.reboot {
         RebootOption::Never => teller.end("Reboot now, then run: sudo gpusetup resume"),
@@ -320,7 +320,7 @@ pub(crate) fn perform(
             teller.end("The host reboots now; gpusetup will resume automatically afterwards.")
         }
     }
-    Ok(Ended::With(Ending::RebootRequired))
+    Ok(RunEnd::With(Ending::RebootRequired))
 }
 
 const LICENCES: &str = "NVIDIA's licences (https://docs.nvidia.com/cuda/eula)";

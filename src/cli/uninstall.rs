@@ -3,7 +3,7 @@
 
 use super::host::{look, must_be_a_host, system};
 use super::options::{HostOptions, LookOptions, RebootOption, RunOptions, toolkit_name};
-use super::run::{Ended, agreed, begin, propose, show, take_back, tell_result, writing};
+use super::run::{RunEnd, agreed, begin, propose, show, take_back, tell_result, writing};
 use super::{Problem, say};
 use crate::apply::result::Ending;
 use crate::apply::{self, Account, Failure, RollbackScope};
@@ -83,7 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
         if plan.is_converged() {
             plan.warnings.iter().for_each(|warning| say(&warning.text));
             teller.end("Nothing to remove: it is not installed.");
-            return Ok(Ended::Untouched);
+            return Ok(RunEnd::Untouched);
         }
         if !options.run.asks_nothing() {
             propose(&plan, &options.look)?;
@@ -94,7 +94,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
             };
             if !agreed(question)? {
                 say("nothing was changed");
-                return Ok(Ended::Untouched);
+                return Ok(RunEnd::Untouched);
             }
         }
         account.plan(&plan);
@@ -106,7 +106,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
             account,
             &mut teller,
         )?;
-        if matches!(ended, Ended::With(Ending::Done)) {
+        if matches!(ended, RunEnd::With(Ending::Done)) {
             is_gone(options, system)?;
         }
         Ok(ended)
@@ -149,23 +149,23 @@ fn remove_modules(system: &System) -> Result<(), Problem> {
     Ok(())
 }
 
-fn undo_all(options: &Options, system: &System, account: &mut Account) -> Result<Ended, Problem> {
+fn undo_all(options: &Options, system: &System, account: &mut Account) -> Result<RunEnd, Problem> {
     if to_undo(system)?.is_empty() {
         ProgressPrinter::new(false, !options.look.json).end(NOTHING);
-        return Ok(Ended::Untouched);
+        return Ok(RunEnd::Untouched);
     }
     if !options.run.asks_nothing() {
         show_journal(options, system)?;
         if !agreed("Take it back?")? {
             say("nothing was changed");
-            return Ok(Ended::Untouched);
+            return Ok(RunEnd::Untouched);
         }
     }
     if apply::to_take_back(system, RollbackScope::All)?.is_empty() {
         remove_modules(system)?;
         ProgressPrinter::new(false, !options.look.json)
             .end("Done: the module files that gpusetup wrote were removed.");
-        return Ok(Ended::Untouched);
+        return Ok(RunEnd::Untouched);
     }
     let ended = take_back(
         &options.run,

@@ -5,7 +5,7 @@ mod module_files;
 
 use super::host::{look, must_be_a_host, system};
 use super::options::{HostOptions, LookOptions, RunOptions, toolkit_name};
-use super::run::{Ended, agreed, begin, propose, show, tell_result, writing};
+use super::run::{RunEnd, agreed, begin, propose, show, tell_result, writing};
 use super::{Problem, say};
 use crate::apply;
 use crate::apply::result::Ending;
@@ -78,13 +78,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
             teller.end(&format!(
                 "Nothing to do: CUDA {version} is the default already."
             ));
-            return Ok(Ended::Untouched);
+            return Ok(RunEnd::Untouched);
         }
         if !options.run.asks_nothing() {
             propose(&plan, &options.look)?;
             if !agreed(&format!("Make CUDA {version} the default?"))? {
                 say("nothing was changed");
-                return Ok(Ended::Untouched);
+                return Ok(RunEnd::Untouched);
             }
         }
         account.plan(&plan);
@@ -96,7 +96,7 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
             account,
             &mut teller,
         )?;
-        is_switched = matches!(ended, Ended::With(Ending::Done));
+        is_switched = matches!(ended, RunEnd::With(Ending::Done));
         Ok(ended)
     });
     if is_switched && !options.look.json {
@@ -167,7 +167,7 @@ fn print_exports(
 
 /// What `use --module-files --json` prints.
 #[derive(serde::Serialize)]
-struct Written {
+struct ModuleFilesReport {
     schema: &'static str,
     module_files: Vec<PathBuf>,
 }
@@ -210,7 +210,7 @@ fn write_modules(options: &Options, folder: &Path) -> Result<Exit, Problem> {
     }
     let module_files = module_files::write(&system(&options.host), &toolkits, folder)?;
     if options.look.json {
-        super::print_json(&Written {
+        super::print_json(&ModuleFilesReport {
             schema: "gpusetup.module-files/1",
             module_files,
         })?;

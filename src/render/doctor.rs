@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// How it is shown.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look<'a> {
+pub(crate) struct DoctorStyle<'a> {
     /// Whose host it is, where it is not this one.
     pub(crate) from: Option<&'a str>,
     /// The tree that was examined instead of the running host.
@@ -28,7 +28,7 @@ pub(crate) struct Look<'a> {
 /// A line for each area; then the findings by root cause, each with what follows from it; then the
 /// one thing to do first and the number of findings. Passed and skipped checks are listed with
 /// `verbose` only.
-pub(crate) fn text(report: &Report, look: Look<'_>) -> String {
+pub(crate) fn text(report: &Report, look: DoctorStyle<'_>) -> String {
     let mut out = look
         .from
         .map(|origin| wrapped("From    ", origin, look.width))
@@ -141,7 +141,7 @@ fn counts(report: &Report, width: usize) -> String {
 }
 
 /// A line for each area that was looked at: the worst of its findings, and what is there.
-fn areas(report: &Report, look: Look<'_>) -> String {
+fn areas(report: &Report, look: DoctorStyle<'_>) -> String {
     looked_at(report)
         .map(|(area, worst, text)| {
             marked(worst, look, "", &format!("{:<11} ", area.title()), &text)
@@ -389,7 +389,7 @@ fn gpus(nvml: &GpuTable, width: usize) -> String {
 }
 
 /// A mark, and a text behind it that is wrapped as if the mark had no colours.
-fn marked(status: Status, look: Look<'_>, indent: &str, head: &str, text: &str) -> String {
+fn marked(status: Status, look: DoctorStyle<'_>, indent: &str, head: &str, text: &str) -> String {
     let mark = mark(status, look.unicode);
     let columns = mark.chars().count();
     let filled = wrapped(
@@ -417,8 +417,8 @@ fn mark(status: Status, unicode: bool) -> String {
     format!("[{}]", if unicode { mark } else { plain })
 }
 
-fn one(finding: &Finding, look: Look<'_>, indent: &str) -> String {
-    let Look {
+fn one(finding: &Finding, look: DoctorStyle<'_>, indent: &str) -> String {
+    let DoctorStyle {
         paint,
         unicode,
         verbose,

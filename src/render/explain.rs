@@ -15,7 +15,7 @@ use serde::Serialize;
 
 /// How an explanation looks.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub struct ExplainStyle<'a> {
     /// Colours.
     pub paint: Paint,
     /// With sources, and with symptoms in full.
@@ -79,8 +79,13 @@ impl<'a> Proof<'a> {
 
 /// The proof in numbered lines, each with where it is published. Reasons are the resolver's: in
 /// English, as in a plan.
-pub(crate) fn text(asked: &str, answer: &Answer, database: &Database, look: Look<'_>) -> String {
-    let Look {
+pub(crate) fn text(
+    asked: &str,
+    answer: &Answer,
+    database: &Database,
+    look: ExplainStyle<'_>,
+) -> String {
+    let ExplainStyle {
         paint,
         width,
         language,

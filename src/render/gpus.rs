@@ -16,7 +16,7 @@ use std::fmt::Write;
 
 /// How it is shown.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look<'a> {
+pub(crate) struct GpuStyle<'a> {
     /// Columns.
     pub(crate) width: usize,
     /// Colours.
@@ -29,7 +29,7 @@ pub(crate) struct Look<'a> {
 }
 
 /// The table, the way between GPUs, their processes, and what is not ok.
-pub(crate) fn text(report: &GpuReport, look: Look<'_>) -> String {
+pub(crate) fn text(report: &GpuReport, look: GpuStyle<'_>) -> String {
     let mut out = head(report, look.width);
     out += &format!("\n{}", overview(report, look.width));
     if let Some(terms) = look.terms {
@@ -140,7 +140,7 @@ fn overview(report: &GpuReport, width: usize) -> String {
 }
 
 /// Everything that a GPU reports, a line each, with the judgement.
-fn details(gpu: &JudgedGpu, look: Look<'_>) -> String {
+fn details(gpu: &JudgedGpu, look: GpuStyle<'_>) -> String {
     let mut out = format!(
         "\n{}\n",
         look.paint
@@ -270,7 +270,7 @@ fn processes(report: &GpuReport, width: usize) -> String {
     format!("\n{}", bands(&headings, &rows, width))
 }
 
-fn findings(report: &GpuReport, look: Look<'_>) -> String {
+fn findings(report: &GpuReport, look: GpuStyle<'_>) -> String {
     if report.findings.is_empty() {
         return if report.gpus.is_empty() {
             String::new()
@@ -285,7 +285,7 @@ fn findings(report: &GpuReport, look: Look<'_>) -> String {
     out
 }
 
-fn finding_text(finding: &Finding, of: usize, look: Look<'_>) -> String {
+fn finding_text(finding: &Finding, of: usize, look: GpuStyle<'_>) -> String {
     let first = padded(finding.judgement.as_str(), 8);
     let indent = " ".repeat(first.len());
     let mut out = wrapped(
@@ -301,7 +301,7 @@ fn finding_text(finding: &Finding, of: usize, look: Look<'_>) -> String {
 }
 
 /// What each word means that is shown, once, and where the limits come from.
-fn words(report: &GpuReport, terms: &[Subject], look: Look<'_>) -> String {
+fn words(report: &GpuReport, terms: &[Subject], look: GpuStyle<'_>) -> String {
     let shown = look
         .guide
         .fields

@@ -13,7 +13,7 @@ use gpusetup::language::{self, Texts};
 use gpusetup::paths;
 use gpusetup::recognise::Recognised;
 use gpusetup::render::Paint;
-use gpusetup::render::explain::Look;
+use gpusetup::render::explain::ExplainStyle;
 use gpusetup::render::explain::paste::{Explained, Logged, PasteReport, text};
 use gpusetup::sum;
 use gpusetup::text::columns;
@@ -387,7 +387,7 @@ fn messages_fit_a_narrow_terminal() {
         .iter_mut()
         .for_each(|message| language.translate_message(message));
     for width in [60, 80] {
-        let look = Look {
+        let look = ExplainStyle {
             paint: Paint::new(false),
             verbose: false,
             width,

@@ -6,7 +6,7 @@ use super::config::RunConfig;
 use super::keys::keys;
 use super::news::{News, OnNews};
 use gpusetup_bundle::Bundle;
-use gpusetup_fetch::{Wanted, is_cached};
+use gpusetup_fetch::{FetchRequest, is_cached};
 use gpusetup_operation::packages::{self, Packages};
 use gpusetup_operation::{Download, Operation, Standing};
 use gpusetup_packages::package_source::PackageSource;
@@ -72,7 +72,7 @@ fn lacks(on: &System, bundle: &Bundle, plan: &Plan, act: &Act) -> Vec<String> {
             act.satisfied
                 || is_cached(
                     on,
-                    &Wanted {
+                    &FetchRequest {
                         url,
                         sha256,
                         size: *size,

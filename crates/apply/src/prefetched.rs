@@ -6,7 +6,7 @@
 use super::Failure;
 use super::boot::boot_id;
 use super::journal::{At, Event, Journal};
-use gpusetup_fetch::{Arriving, FetchError, Wanted};
+use gpusetup_fetch::{Arriving, FetchError, FetchRequest};
 use gpusetup_operation::undo::Undo;
 use gpusetup_operation::unpack::{self, Staged, UnpackError};
 use gpusetup_operation::{Limit, Operation, Placement, Unpack};
@@ -36,7 +36,7 @@ impl Prefetched {
         on: &System,
         journal: &mut Journal,
         plan: &Plan,
-        wanted: &Wanted,
+        wanted: &FetchRequest,
         fetch: impl FnOnce(Option<&Arriving>) -> Result<(), FetchError>,
     ) -> Result<Result<(), FetchError>, Failure> {
         let Some(job) = job(plan, wanted.to) else {

@@ -5,7 +5,7 @@
 use super::config::RunConfig;
 use super::keys::keys;
 use super::{Failure, reserve};
-use gpusetup_fetch::{Wanted, is_cached};
+use gpusetup_fetch::{FetchRequest, is_cached};
 use gpusetup_host::holders;
 use gpusetup_operation::{Download, Operation, Packages, Run, Standing, Unpack, packages};
 use gpusetup_packages::of;
@@ -124,7 +124,7 @@ pub fn not_in_cache(on: &System, plan: &Plan) -> Option<String> {
             to,
         }) = &act.operation
         {
-            let wanted = Wanted {
+            let wanted = FetchRequest {
                 url,
                 sha256,
                 size: *size,

@@ -13,7 +13,7 @@ use super::prefetched::Prefetched;
 use super::rollback::{remove_set_aside, take_back_torn};
 use super::{Failure, bundled, preflight, reserve};
 use gpusetup_database::sum::sha256;
-use gpusetup_fetch::{FetchError, Wanted, fetch, is_cached};
+use gpusetup_fetch::{FetchError, FetchRequest, fetch, is_cached};
 use gpusetup_host::Enrolment;
 use gpusetup_host::firmware::enrolment;
 use gpusetup_operation::undo::Backups;
@@ -420,7 +420,7 @@ fn downloads(
         else {
             continue;
         };
-        let wanted = Wanted {
+        let wanted = FetchRequest {
             url,
             sha256,
             size: *size,

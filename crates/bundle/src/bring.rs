@@ -2,7 +2,7 @@
 //! against its checksum on the way. Nothing is used in the bundle itself: whoever owns the medium
 //! could change it after it was looked at.
 
-use super::form::{self, Form};
+use super::form::{self, BundleStorage};
 use super::manifest::{DATABASE, Entry, Manifest, PACKAGES, PLANS, artifact};
 use super::{Bundle, BundleError};
 use gpusetup_fetch::cache;
@@ -24,7 +24,7 @@ const MAX_TOTAL_BYTES: u64 = 256 << 20;
 
 /// What is needed before a plan is chosen: the plans and the database.
 pub(crate) fn small(
-    form: &Form,
+    form: &BundleStorage,
     manifest: &Manifest,
 ) -> Result<BTreeMap<String, Vec<u8>>, BundleError> {
     let mut small = BTreeMap::new();
@@ -56,7 +56,7 @@ pub(crate) fn small(
         return Err(BundleError::TooLarge);
     }
     match form {
-        Form::Folder(folder) => {
+        BundleStorage::Folder(folder) => {
             for (name, entry) in missing {
                 let mut file = folder
                     .open(name)
@@ -64,7 +64,7 @@ pub(crate) fn small(
                 take(name, entry, &mut file)?;
             }
         }
-        Form::Archive(archive) => {
+        BundleStorage::Archive(archive) => {
             let mut left = missing.len();
             form::first(archive, &mut |name, bytes| {
                 // They come first: the rest need not be read for them.
@@ -90,11 +90,11 @@ pub(crate) fn small(
 
 /// What is to be brought: for each file of a bundle, where to on the host.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct FilesToBring {
     files: BTreeMap<String, PathBuf>,
 }
 
-impl Wanted {
+impl FilesToBring {
     /// What a plan needs on this host and does not have yet.
     fn of(bundle: &Bundle, on: &System, plan: &Plan) -> Self {
         let mut files = BTreeMap::new();
@@ -152,7 +152,7 @@ impl Bundle {
         plan: &Plan,
         tell: &mut dyn FnMut(u64, u64),
     ) -> Result<(), BundleError> {
-        let wanted = Wanted::of(self, on, plan);
+        let wanted = FilesToBring::of(self, on, plan);
         let entries = &self.manifest.files;
         let sizes = wanted.files.keys().filter_map(|name| entries.get(name));
         let all = sizes.map(|entry| entry.size).sum();
@@ -169,7 +169,7 @@ impl Bundle {
             Ok(())
         };
         match &self.form {
-            Form::Folder(folder) => {
+            BundleStorage::Folder(folder) => {
                 for name in wanted.files.keys() {
                     let file = folder
                         .open(name)
@@ -177,8 +177,8 @@ impl Bundle {
                     take(name, From::File(file))?;
                 }
             }
-            Form::Archive(_) if wanted.files.is_empty() => {}
-            Form::Archive(archive) => {
+            BundleStorage::Archive(_) if wanted.files.is_empty() => {}
+            BundleStorage::Archive(archive) => {
                 let mut lost: std::collections::BTreeSet<_> =
                     wanted.files.keys().cloned().collect();
                 form::first(archive, &mut |name, bytes| {

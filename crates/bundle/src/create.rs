@@ -1,7 +1,7 @@
 //! Making a bundle: what goes into it, and the writing of it as a folder or as one archive. Nothing
 //! has its final name before all of it is there.
 
-use super::form::{self, Folder, Form, Head};
+use super::form::{self, BundleStorage, Folder, Head};
 use super::manifest::{
     self, DATABASE, Entry, MANIFEST, Manifest, PLANS, PROGRAM, PlanId, Repository, SCHEMA,
     SIGNATURE, artifact,
@@ -66,7 +66,7 @@ impl From {
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
+pub struct BundleSize {
     /// Files.
     pub files: u64,
     /// Bytes of all of them.
@@ -125,7 +125,7 @@ impl Contents {
 
     /// The files of a bundle that is a folder, to be packed as it is, with its signature.
     pub fn of_bundle(bundle: &Bundle) -> Result<Self, BundleError> {
-        let Form::Folder(folder) = &bundle.form else {
+        let BundleStorage::Folder(folder) = &bundle.form else {
             return Err(BundleError::Strange(
                 "no folder: it is an archive already".to_owned(),
             ));
@@ -217,7 +217,7 @@ impl Contents {
         &self,
         out: &Path,
         tell: &mut dyn FnMut(u64, u64),
-    ) -> Result<Written, BundleError> {
+    ) -> Result<BundleSize, BundleError> {
         // Whatever a plan or a package is called, and whoever wrote to the folder since: what is
         // written can be read.
         let text = self
@@ -251,7 +251,7 @@ impl Contents {
         let on_disk = input::metadata(out)
             .filter(|_| is_archive(out))
             .map_or(size, |meta| meta.len());
-        Ok(Written {
+        Ok(BundleSize {
             files: self.manifest.files.len() as u64,
             bytes: size,
             on_disk,

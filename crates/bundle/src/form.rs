@@ -29,7 +29,7 @@ const MAX_SIGNATURE: u64 = 4096;
 /// Where the bytes of a bundle are. It is opened once: whatever its path comes to mean later, this
 /// stays the same bundle.
 #[derive(Debug, Clone)]
-pub enum Form {
+pub enum BundleStorage {
     Folder(Folder),
     /// A `.tar.zst`.
     Archive(Archive),
@@ -62,7 +62,7 @@ pub(crate) struct Head {
 /// Is given a file's name and its bytes, as they come.
 pub(crate) type Taker<'a> = &'a mut dyn FnMut(&str, &mut dyn Read) -> Result<(), BundleError>;
 
-impl Form {
+impl BundleStorage {
     /// Opens what is at `path`, if it belongs to somebody who is trusted. Of a folder, the manifest
     /// is judged too; all the rest is what the manifest says, whoever wrote it.
     pub fn open(path: &Path, trust: &Trust) -> Result<Self, BundleError> {
@@ -390,7 +390,7 @@ mod tests {
             rustix::fs::Mode::from_raw_mode(0o600),
         )
         .expect("made");
-        let Ok(Form::Folder(open)) = Form::open(&folder, &Trust::Anybody) else {
+        let Ok(BundleStorage::Folder(open)) = BundleStorage::open(&folder, &Trust::Anybody) else {
             panic!("a folder")
         };
         // Whatever its path comes to mean, it stays the folder that was opened.

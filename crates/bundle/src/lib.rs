@@ -14,8 +14,8 @@ mod manifest;
 mod repository;
 mod verify;
 
-pub use create::{Contents, Written, is_archive};
-pub use form::Form;
+pub use create::{BundleSize, Contents, is_archive};
+pub use form::BundleStorage;
 pub(crate) use manifest::{MANIFEST, SIGNATURE};
 pub use manifest::{Manifest, PROGRAM, Repository};
 pub use repository::{added_repositories, closure, needed_packages};
@@ -164,7 +164,7 @@ impl BundleError {
 }
 
 /// The manifest of a bundle; with a key, only one that is signed by it.
-pub fn manifest(form: &Form, key: Option<&str>) -> Result<Manifest, BundleError> {
+pub fn manifest(form: &BundleStorage, key: Option<&str>) -> Result<Manifest, BundleError> {
     let head = form.head()?;
     if let Some(key) = key {
         form::signed(&head, key)?;
@@ -176,7 +176,7 @@ pub fn manifest(form: &Form, key: Option<&str>) -> Result<Manifest, BundleError>
 #[derive(Debug)]
 pub struct Bundle {
     /// Where it is.
-    pub form: Form,
+    pub form: BundleStorage,
     /// What it holds.
     pub manifest: Manifest,
     small: BTreeMap<String, Vec<u8>>,
@@ -190,7 +190,7 @@ impl Bundle {
     ///
     /// If it cannot be read, others may write to it, or its signature is not of the key.
     pub fn open(path: &Path, key: Option<&str>, trust: &Trust) -> Result<Self, BundleError> {
-        let form = Form::open(path, trust)?;
+        let form = BundleStorage::open(path, trust)?;
         let manifest = manifest(&form, key)?;
         let small = bring::small(&form, &manifest)?;
         Ok(Self {

@@ -15,8 +15,8 @@ use gpusetup_operation::packages::{Packages, checked_output};
 use gpusetup_operation::program::ProgramError;
 use gpusetup_operation::{AddRepository, Operation};
 use gpusetup_packages::{
-    Fetcher, Index, LocalPackages, MadeIndex, Manager, WrittenIndex, behind_program, is_among, of,
-    words,
+    Fetcher, LocalPackages, MadeIndex, Manager, PackageIndex, WrittenIndex, behind_program,
+    is_among, of, words,
 };
 use gpusetup_plan::Plan;
 use gpusetup_system::{Program, System, digest, limits};
@@ -331,8 +331,8 @@ impl Workshop<'_> {
         files_below(self.on, &folder, fetcher.ending, &mut found)
             .map_err(BundleError::io(&folder))?;
         match &fetcher.index {
-            Index::Written(index) => self.write_index(index, &found, created),
-            Index::Made(index) => self.make_index(index, &found),
+            PackageIndex::Written(index) => self.write_index(index, &found, created),
+            PackageIndex::Made(index) => self.make_index(index, &found),
         }
     }
 

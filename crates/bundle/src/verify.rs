@@ -2,7 +2,7 @@
 //! surplus named.
 
 use super::BundleError;
-use super::form::{self, Archive, Folder, Form};
+use super::form::{self, Archive, BundleStorage, Folder};
 use super::manifest::{Entry, MANIFEST, Manifest, SIGNATURE};
 use gpusetup_system::{input, on_all_cores};
 use std::collections::BTreeSet;
@@ -32,10 +32,10 @@ impl Findings {
 /// # Errors
 ///
 /// If it cannot be read; what is wrong with its files is in the findings.
-pub fn verify(form: &Form, manifest: &Manifest) -> Result<Findings, BundleError> {
+pub fn verify(form: &BundleStorage, manifest: &Manifest) -> Result<Findings, BundleError> {
     match form {
-        Form::Folder(folder) => in_folder(folder, manifest),
-        Form::Archive(archive) => in_archive(archive, manifest),
+        BundleStorage::Folder(folder) => in_folder(folder, manifest),
+        BundleStorage::Archive(archive) => in_archive(archive, manifest),
     }
 }
 

@@ -49,7 +49,7 @@ use driver::{
 };
 use gpusetup_database::compat::{AddOn, AddOnId, Database};
 use gpusetup_database::version::{AddOnVersion, CudaVersion};
-use gpusetup_host::{Block, Facts, add_left_out, container_host};
+use gpusetup_host::{Facts, ModuleBlock, add_left_out, container_host};
 use gpusetup_nvidia::{Answer, Convolution, Cuda, GpuTable};
 use gpusetup_resolve::{distribution, known_gpu};
 use gpusetup_system::{Ended, Output, Program, System, in_parallel};
@@ -132,7 +132,7 @@ pub struct Seen {
     pub denied: Vec<BlacklistEntry>,
     /// What keeps the driver's own modules from being loaded. None in reports that do not have it.
     #[serde(default)]
-    pub blocked: Option<Vec<Block>>,
+    pub blocked: Option<Vec<ModuleBlock>>,
     /// The relevant contents of each kernel's initramfs, by kernel.
     pub images: BTreeMap<String, Answer<InitramfsContents>>,
     /// The signer of the nvidia module of the kernel that boots next; none if it is unsigned. Asked

@@ -110,7 +110,7 @@ pub enum FetchError {
 
 /// What to fetch.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct FetchRequest<'a> {
     /// From where.
     pub url: &'a str,
     /// Its sum, in lower-case hexadecimal.
@@ -121,7 +121,7 @@ pub struct Wanted<'a> {
     pub to: &'a Path,
 }
 
-impl Wanted<'_> {
+impl FetchRequest<'_> {
     /// How long it may be.
     fn length(&self) -> Length {
         Length {
@@ -147,7 +147,7 @@ fn longest(file: &Path) -> u64 {
 }
 
 /// Whether the verified file is there already.
-pub fn is_cached(on: &System, wanted: &Wanted) -> bool {
+pub fn is_cached(on: &System, wanted: &FetchRequest) -> bool {
     cache::sum(on, wanted.to, wanted.sha256).is_ok_and(|sum| sum == wanted.sha256)
 }
 
@@ -201,7 +201,7 @@ pub fn fetch_small(
 /// while they come.
 pub fn fetch(
     on: &System,
-    wanted: &Wanted,
+    wanted: &FetchRequest,
     sources: &Sources,
     progress: &mut dyn FnMut(u64),
     arriving: Option<&Arriving>,
@@ -211,7 +211,7 @@ pub fn fetch(
 
 fn fetch_of_length(
     on: &System,
-    wanted: &Wanted,
+    wanted: &FetchRequest,
     length: Length,
     sources: &Sources,
     progress: &mut dyn FnMut(u64),
@@ -283,7 +283,7 @@ impl From<TransferError> for Failed {
 /// A download at work.
 struct Fetching<'a> {
     on: &'a System,
-    wanted: &'a Wanted<'a>,
+    wanted: &'a FetchRequest<'a>,
     length: Length,
     sources: &'a Sources,
     arriving: &'a Arriving,
@@ -300,7 +300,7 @@ struct Fetching<'a> {
 impl<'a> Fetching<'a> {
     fn new(
         on: &'a System,
-        wanted: &'a Wanted<'a>,
+        wanted: &'a FetchRequest<'a>,
         length: Length,
         sources: &'a Sources,
         arriving: &'a Arriving,
@@ -587,7 +587,7 @@ mod tests {
         let to = Path::new("/cache/ab/file");
         let done = fetch(
             &on,
-            &Wanted {
+            &FetchRequest {
                 url,
                 sha256: sum,
                 size,
@@ -646,7 +646,7 @@ mod tests {
             let (url, _asked) = server(answers);
             let dir = tempfile::tempdir().expect("a temporary directory");
             let on = System::at(dir.path());
-            let wanted = Wanted {
+            let wanted = FetchRequest {
                 url: &url,
                 sha256: &sha256(BODY),
                 size: None,
@@ -681,7 +681,7 @@ mod tests {
     #[test]
     fn no_file_is_without_a_bound() {
         let of = |name: &str| {
-            Wanted {
+            FetchRequest {
                 url: "",
                 sha256: "",
                 size: None,
@@ -700,7 +700,7 @@ mod tests {
             of("/c/cuda_12.8.1_570.124.06_linux.run").most
                 > of("/c/cudnn-linux-x86_64-9.tar.xz").most
         );
-        let known = Wanted {
+        let known = FetchRequest {
             url: "",
             sha256: "",
             size: Some(7),
@@ -737,7 +737,7 @@ mod tests {
         on.make_directories("/cache/ab", 0o700).expect("made");
         on.write("/cache/ab/file.part", b"yesterday", 0o600)
             .expect("written");
-        let wanted = Wanted {
+        let wanted = FetchRequest {
             url: &url,
             sha256: &sha256(BODY),
             size: Some(21),

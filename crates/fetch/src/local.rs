@@ -1,6 +1,6 @@
 //! A file that lies on a disk here: a mirror that was mounted.
 
-use super::part::{Length, Origin, Shared, lock};
+use super::part::{DownloadOrigin, Length, Shared, lock};
 use super::transfer_error::TransferError;
 use gpusetup_system::input::{self, InputError};
 use gpusetup_system::interrupt;
@@ -51,7 +51,7 @@ pub(super) fn copy(
         part.begin_anew()
             .and_then(|()| part.reserve(meta.len()))
             .map_err(TransferError::Disk)?;
-        part.comes_from(Origin {
+        part.comes_from(DownloadOrigin {
             url: url.to_owned(),
             validator: None,
         })

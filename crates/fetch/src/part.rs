@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where bytes came from, by which a server tells whether it still has the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Origin {
+pub(super) struct DownloadOrigin {
     /// The address.
     pub(crate) url: String,
     /// A strong ETag, or else the time of the last change, as the server wrote it.
@@ -39,7 +39,7 @@ const MARGIN: u64 = 64 << 20;
 /// What the next run has to know.
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
-    origin: Origin,
+    origin: DownloadOrigin,
     /// So many bytes of the beginning are there, where behind them are others; else as many as the
     /// file is long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,7 +74,7 @@ pub(super) struct Part {
     /// published, and found room.
     room_until: Option<u64>,
     /// Where what is there came from.
-    pub(crate) origin: Origin,
+    pub(crate) origin: DownloadOrigin,
 }
 
 impl Part {
@@ -132,7 +132,7 @@ impl Part {
 
     /// Throws away what is there: it is no beginning of what is wanted.
     pub(crate) fn begin_anew(&mut self) -> io::Result<()> {
-        self.origin = Origin::default();
+        self.origin = DownloadOrigin::default();
         // First this, so that nobody takes the end for an end.
         self.arriving.begins(Arc::clone(&self.file), 0);
         self.cut_to(0)
@@ -168,7 +168,7 @@ impl Part {
     }
 
     /// Remembers where its bytes come from.
-    pub(crate) fn comes_from(&mut self, origin: Origin) -> io::Result<()> {
+    pub(crate) fn comes_from(&mut self, origin: DownloadOrigin) -> io::Result<()> {
         if self.origin != origin {
             self.origin = origin;
             self.remember()?;
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn where_it_came_from_is_known_to_the_next_run() {
         let (mut part, dir, _) = part(100);
-        let origin = Origin {
+        let origin = DownloadOrigin {
             url: "http://m/x".into(),
             validator: Some("\"1\"".into()),
         };

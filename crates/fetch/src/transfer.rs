@@ -4,7 +4,7 @@
 
 use super::client::{Client, ServerAnswer, silence};
 use super::pace::Pace;
-use super::part::{Length, Origin, Part, Shared, lock};
+use super::part::{DownloadOrigin, Length, Part, Shared, lock};
 use super::transfer_error::TransferError;
 use gpusetup_system::interrupt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -198,7 +198,7 @@ fn prepare(
     if let Some(size) = size {
         part.reserve(size)?;
     }
-    part.comes_from(Origin {
+    part.comes_from(DownloadOrigin {
         url: client.url().to_owned(),
         validator: answer.validator.clone(),
     })

@@ -1,7 +1,7 @@
 //! Container engines of a host, their configuration files, and the toolkit that gives their
 //! containers GPUs. Read only for a plan that sets them up, because the files may have passwords.
 //!
-//! All differences between engines are in `compat/engines.yaml`, and in a [`Form`] value for each
+//! All differences between engines are in `compat/engines.yaml`, and in a [`EngineBehaviour`] value for each
 //! form, returned by [`form_of`]; no code outside depends on the form of an engine.
 
 mod cdi;
@@ -25,7 +25,7 @@ pub use configuration::{program_exists, runtimes_by_file, undefined_default};
 pub(crate) use documents::ConfigError;
 pub use documents::{NVIDIA_RUNTIME, is_nvidia_runtime, toml_document};
 pub use edit::{FileEdit, Original, Restored, Target, config_restored, restored};
-pub(crate) use form::Form;
+pub(crate) use form::EngineBehaviour;
 pub use form::GpuAccess;
 pub use low_level::lines_with_first;
 
@@ -47,7 +47,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The properties of an engine's form.
-pub fn form_of(engine: &Engine) -> &'static Form {
+pub fn form_of(engine: &Engine) -> &'static EngineBehaviour {
     match engine.form {
         EngineForm::DaemonJson => &docker::FORM,
         EngineForm::Cdi => &podman::FORM,

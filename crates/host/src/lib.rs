@@ -67,13 +67,13 @@ pub use holders::{Holder, holders, holders_and_displays, kernel_drives_displays}
 pub use kernel::compare as compare_kernels;
 pub use libraries::directories as library_directories;
 pub use lspci::{bus_address, devices_named};
-pub use modprobe::{Block, SetOption};
+pub use modprobe::{ModuleBlock, SetOption};
 pub use offered::{add_offers, kernel_headers, offered_by, offers_headers, signed_drivers};
 
 pub use openpgp::{PublicKey, armoured, certificates, public_keys, without_unbound};
 pub use path_files::{MODULE_MARK, PathFile, PathFiles, Syntax};
 pub use probe::{
-    GpuSource, Look, NotAHost, RepositoryFiles, RepositoryUse, probe, repository_files,
+    GpuSource, NotAHost, ProbeOptions, RepositoryFiles, RepositoryUse, probe, repository_files,
     repository_notes,
 };
 pub use reader::add_left_out;
@@ -166,7 +166,7 @@ pub struct Facts {
     /// What keeps the driver's own modules from being loaded: lines of modprobe's configuration and
     /// of the kernel's command line. Empty in facts of older gpusetup versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub blocked_modules: Vec<Block>,
+    pub blocked_modules: Vec<ModuleBlock>,
     /// Options of the driver's modules in modprobe's configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub module_options: Vec<SetOption>,

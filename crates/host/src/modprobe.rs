@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 #[cfg_attr(
     feature = "schemas",
     derive(schemars::JsonSchema),
-    schemars(deny_unknown_fields)
+    schemars(rename = "Block", deny_unknown_fields)
 )]
-pub struct Block {
+pub struct ModuleBlock {
     /// The kernel module, with underscores.
     pub module: String,
     /// The file that has it.
@@ -28,7 +28,7 @@ pub struct Block {
     pub always: bool,
 }
 
-impl Block {
+impl ModuleBlock {
     /// The file and the line: `/etc/modprobe.d/x.conf:3`.
     pub fn place(&self) -> String {
         let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
@@ -51,7 +51,7 @@ pub const CONFIGURATION: [&str; 5] = [
 
 /// What keeps the driver's own modules from being loaded, by modprobe's configuration or the
 /// kernel's command line.
-pub(crate) fn blocked(system: &System, configuration: &[(PathBuf, String)]) -> Vec<Block> {
+pub(crate) fn blocked(system: &System, configuration: &[(PathBuf, String)]) -> Vec<ModuleBlock> {
     let lines = command_lines(system);
     let on_lines = lines
         .iter()
@@ -242,7 +242,7 @@ pub fn is_nothing(command: Option<&str>) -> bool {
 }
 
 /// `alias nvidia off`, `install nvidia /bin/false` and `blacklist nvidia`.
-fn blocked_by<'a>(configuration: &'a str, by: &'a Path) -> impl Iterator<Item = Block> + 'a {
+fn blocked_by<'a>(configuration: &'a str, by: &'a Path) -> impl Iterator<Item = ModuleBlock> + 'a {
     (1..)
         .zip(configuration.lines())
         .filter_map(move |(number, line)| {
@@ -254,7 +254,7 @@ fn blocked_by<'a>(configuration: &'a str, by: &'a Path) -> impl Iterator<Item = 
                 _ => return None,
             };
             let text = line.split_whitespace().collect::<Vec<_>>().join(" ");
-            OWN.contains(&&*module).then(|| Block {
+            OWN.contains(&&*module).then(|| ModuleBlock {
                 module,
                 by: by.to_owned(),
                 line: Some(number),
@@ -280,7 +280,10 @@ pub fn lists(line: &str) -> impl Iterator<Item = (&str, Vec<String>)> {
 
 /// `modprobe.blacklist=nvidia`, `module_blacklist=nvidia`. The kernel itself refuses what the
 /// second one names.
-fn blocked_on_command_line<'a>(line: &'a str, by: &'a Path) -> impl Iterator<Item = Block> + 'a {
+fn blocked_on_command_line<'a>(
+    line: &'a str,
+    by: &'a Path,
+) -> impl Iterator<Item = ModuleBlock> + 'a {
     lists(line)
         .filter(|(option, _)| ["modprobe.blacklist", "module_blacklist"].contains(option))
         .flat_map(move |(option, modules)| {
@@ -289,7 +292,7 @@ fn blocked_on_command_line<'a>(line: &'a str, by: &'a Path) -> impl Iterator<Ite
                 .filter(|module| OWN.contains(&&**module));
             own.map(move |module| {
                 let (text, always) = (format!("{option}={module}"), option == "module_blacklist");
-                Block {
+                ModuleBlock {
                     module,
                     by: by.to_owned(),
                     line: None,

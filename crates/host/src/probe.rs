@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 
 /// Where to look.
 #[derive(Debug, Clone)]
-pub struct Look {
+pub struct ProbeOptions {
     /// The directory of the toolkits, `/usr/local`.
     pub prefix: PathBuf,
     /// The directory of the downloads.
@@ -33,7 +33,7 @@ pub struct Look {
     pub gpus: GpuSource,
 }
 
-impl Default for Look {
+impl Default for ProbeOptions {
     fn default() -> Self {
         Self {
             prefix: "/usr/local".into(),
@@ -67,7 +67,7 @@ pub struct NotAHost {
 /// # Errors
 ///
 /// If there is no readable `/etc/os-release`: the tree is not a host.
-pub fn probe(system: &System, database: &Database, look: &Look) -> Result<Facts, NotAHost> {
+pub fn probe(system: &System, database: &Database, look: &ProbeOptions) -> Result<Facts, NotAHost> {
     let release = os_release(system)?;
     let system = &system.looked_at();
     let reader = &mut Reader::new(system);
@@ -274,7 +274,7 @@ fn add_flavour(reader: &mut Reader, driver: &mut InstalledDriver, kernels: &Kern
     }
 }
 
-fn space(reader: &mut Reader, look: &Look) -> Vec<Space> {
+fn space(reader: &mut Reader, look: &ProbeOptions) -> Vec<Space> {
     let mut spaces: Vec<Space> = Vec::new();
     let places = [&*look.cache, &*look.prefix]
         .into_iter()

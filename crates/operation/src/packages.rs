@@ -432,13 +432,13 @@ fn program(argv: Vec<String>) -> Program {
 }
 
 /// A package that the manager's database names.
-struct Known {
+struct ListedPackage {
     state: String,
     name: String,
     version: String,
 }
 
-impl Known {
+impl ListedPackage {
     fn is(&self, asked: &str) -> bool {
         is_asked_for(asked, &self.name, &self.version)
     }
@@ -446,7 +446,7 @@ impl Known {
 
 /// All of them. A list that was cut short would make the rest look new, and a rollback would remove
 /// it: no list is better.
-fn known(on: &System, manager: PackageManager) -> io::Result<Vec<Known>> {
+fn known(on: &System, manager: PackageManager) -> io::Result<Vec<ListedPackage>> {
     let argv = of(manager).list;
     let output = on.run(&Program::new(argv.iter().copied()).undisturbed())?;
     judge(argv[0], &output, None).map_err(io::Error::other)?;
@@ -455,7 +455,7 @@ fn known(on: &System, manager: PackageManager) -> io::Result<Vec<Known>> {
         .lines()
         .filter_map(|line| {
             let mut words = line.splitn(3, ' ').map(str::to_owned);
-            Some(Known {
+            Some(ListedPackage {
                 state: words.next()?,
                 name: words.next()?,
                 version: words.next()?,
@@ -465,13 +465,13 @@ fn known(on: &System, manager: PackageManager) -> io::Result<Vec<Known>> {
 }
 
 /// Those that are installed. A kernel's packages can be there in several versions.
-fn known_installed(on: &System, manager: PackageManager) -> io::Result<Vec<Known>> {
+fn known_installed(on: &System, manager: PackageManager) -> io::Result<Vec<ListedPackage>> {
     let mut known = known(on, manager)?;
     known.retain(|package| package.state == "installed");
     Ok(known)
 }
 
-fn versions(known: &[Known]) -> BTreeMap<String, String> {
+fn versions(known: &[ListedPackage]) -> BTreeMap<String, String> {
     known
         .iter()
         .map(|package| (package.name.clone(), package.version.clone()))
@@ -1252,7 +1252,7 @@ pub fn read_anything(text: &str) {
     }
 }
 
-fn is_among(known: &[Known], asked: &str) -> bool {
+fn is_among(known: &[ListedPackage], asked: &str) -> bool {
     known.iter().any(|package| package.is(asked))
 }
 

@@ -21,10 +21,10 @@ use super::{Unknown, Versions, behind_program, configuration};
 use dpkg::STATUS;
 pub use entries::{AptSource, apt_sources};
 use gpusetup_system::{System, on_all_cores};
-use origin::Origin;
+use origin::ReleaseOrigin;
 use pins::Condition;
 use policy::Record;
-use sources::Index;
+use sources::ListFile;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -153,7 +153,7 @@ fn dependencies(system: &System, versions: &Versions) -> Result<BTreeMap<String,
 /// What the lists and dpkg's record have of some packages, and what decides between their versions.
 struct Lists {
     records: Records,
-    origins: Vec<Origin>,
+    origins: Vec<ReleaseOrigin>,
     pins: Vec<pins::Pin>,
 }
 
@@ -172,14 +172,14 @@ fn read_lists(system: &System, names: &BTreeSet<&str>) -> Result<Lists, Unknown>
     let found = indexes
         .into_iter()
         .filter_map(|index| Some((file_of(&index, &lists)?, index)));
-    let found: Vec<(PathBuf, Index)> = found.collect();
+    let found: Vec<(PathBuf, ListFile)> = found.collect();
 
     let folder = Path::new(LISTS);
     let mut origins = Vec::new();
     for (_, index) in &found {
-        origins.push(Origin::of(system, folder, index, &budget)?);
+        origins.push(ReleaseOrigin::of(system, folder, index, &budget)?);
     }
-    origins.push(Origin::status());
+    origins.push(ReleaseOrigin::status());
     let mut pins = Vec::new();
     let default_release = settings::default_release(system)?;
     if !default_release.is_empty() {
@@ -216,7 +216,7 @@ fn read_lists(system: &System, names: &BTreeSet<&str>) -> Result<Lists, Unknown>
 
 fn chosen(
     records: &Records,
-    origins: &[Origin],
+    origins: &[ReleaseOrigin],
     pins: &[pins::Pin],
     locked: &Versions,
 ) -> Versions {
@@ -232,7 +232,7 @@ fn chosen(
     chosen.collect()
 }
 
-fn file_of(index: &Index, lists: &[String]) -> Option<PathBuf> {
+fn file_of(index: &ListFile, lists: &[String]) -> Option<PathBuf> {
     let names = ENDINGS
         .iter()
         .map(|ending| format!("{}{ending}", index.list));
@@ -337,5 +337,10 @@ pub fn read_anything(text: &str) {
     pins::read_anything(text);
     settings::read_anything(text);
     let record = Record::read("a", text.as_bytes(), 0, true);
-    let _ = policy::candidate("a", &[record.clone(), record], &[Origin::status()], &[]);
+    let _ = policy::candidate(
+        "a",
+        &[record.clone(), record],
+        &[ReleaseOrigin::status()],
+        &[],
+    );
 }

@@ -23,7 +23,7 @@ pub struct Fetcher {
     /// The suffix of package files. They are saved to `archives` in the work folder.
     pub ending: &'static str,
     /// How to make a repository of them.
-    pub index: Index,
+    pub index: PackageIndex,
 }
 
 /// How a manager lists the packages that it would use from folders of this host.
@@ -37,7 +37,7 @@ pub struct LocalPackages {
 
 /// How the lists of a repository are made.
 #[derive(Debug)]
-pub enum Index {
+pub enum PackageIndex {
     /// By gpusetup.
     Written(WrittenIndex),
     /// By a program.

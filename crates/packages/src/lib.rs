@@ -40,7 +40,7 @@ pub use abilities::{Holds, Interruption, Preferences, Simulated};
 pub use added::{NewRepository, Note, RepositoryFormat};
 pub use apt::{AptSource, apt_sources};
 pub use asked::{is_among, is_asked_for};
-pub use fetcher::{Fetcher, Index, LocalPackages, MadeIndex, WrittenIndex};
+pub use fetcher::{Fetcher, LocalPackages, MadeIndex, PackageIndex, WrittenIndex};
 
 pub use glob::pattern_matches;
 pub use manager::{ByHand, KernelHeaders, Manager, behind_program, words};

@@ -6,7 +6,7 @@ pub mod repodata;
 pub mod repositories;
 pub mod version;
 
-use super::fetcher::{Fetcher, Index, MadeIndex};
+use super::fetcher::{Fetcher, MadeIndex, PackageIndex};
 use super::{Unknown, manager};
 use gpusetup_system::{Program, System};
 use std::io;
@@ -84,7 +84,7 @@ pub(crate) const fn fetcher(
         install,
         local: None,
         ending: ".rpm",
-        index: Index::Made(INDEX),
+        index: PackageIndex::Made(INDEX),
     }
 }
 

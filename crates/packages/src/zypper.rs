@@ -3,7 +3,7 @@
 mod added;
 
 use super::dnf::chosen;
-use super::fetcher::{Fetcher, Index, MadeIndex};
+use super::fetcher::{Fetcher, MadeIndex, PackageIndex};
 use super::glob::pattern_matches;
 use super::ini::sections;
 use super::manager::{ByHand, Manager, path_in, words};
@@ -74,7 +74,7 @@ pub(crate) static MANAGER: Manager = Manager {
         // Its locks are in that root.
         folders: &["root/etc/zypp", "archives", "cache"],
         // It needs no lists in a folder of packages.
-        index: Index::Made(MadeIndex {
+        index: PackageIndex::Made(MadeIndex {
             make: None,
             ..rpm::INDEX
         }),
@@ -246,7 +246,7 @@ type Range = (Vec<Ordering>, String);
 
 /// A stanza of the file of locks.
 #[derive(Debug, Default)]
-struct Lock {
+struct PackageLock {
     names: Vec<String>,
     is_glob: bool,
     repository: Option<String>,
@@ -255,7 +255,7 @@ struct Lock {
     conditions: Vec<String>,
 }
 
-impl Lock {
+impl PackageLock {
     /// The arguments by which zypper's commands add and remove it.
     fn arguments(self) -> Vec<String> {
         self.names
@@ -289,10 +289,10 @@ impl Lock {
     }
 }
 
-fn locks(text: &str) -> Result<Vec<Lock>, String> {
+fn locks(text: &str) -> Result<Vec<PackageLock>, String> {
     let mut locks = Vec::new();
     for stanza in text.split("\n\n") {
-        let (mut lock, mut is_of_packages, mut any) = (Lock::default(), true, false);
+        let (mut lock, mut is_of_packages, mut any) = (PackageLock::default(), true, false);
         for line in stanza
             .lines()
             .map(str::trim)

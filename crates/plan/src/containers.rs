@@ -11,7 +11,7 @@ pub(crate) use warnings::warnings;
 
 use super::companions::load_driver;
 use super::context::{StepContext, skipped, step};
-use super::engines::{Containers, EngineSetup};
+use super::engines::{ContainerSetup, EngineSetup};
 use super::{Act, Step, StepId};
 use gpusetup_host::{FileEdit, GpuAccess, MachineKind, form_of, lines_with_first};
 use gpusetup_operation::{EditFile, LineEdit, Packages, Remove, Run, Service, WriteFile};
@@ -55,7 +55,7 @@ pub(crate) fn install_engine(context: &StepContext) -> Option<Step> {
     Some(step(StepId::ContainerEngine, title, why, acts))
 }
 
-fn engine_title(containers: &Containers, asked: &EngineSetup) -> String {
+fn engine_title(containers: &ContainerSetup, asked: &EngineSetup) -> String {
     let (title, request) = (&asked.engine.title, containers.request);
     match (&request.docker_user, &request.locked_engine) {
         (_, Some(locked)) if asked.is_replaced => {
@@ -115,7 +115,7 @@ pub(crate) fn container_toolkit(context: &StepContext) -> Option<Step> {
     Some(step(StepId::ContainerToolkit, title, why(containers), acts))
 }
 
-fn why(containers: &Containers) -> String {
+fn why(containers: &ContainerSetup) -> String {
     let mut reasons = vec![
         "containers get the driver's files and devices from the host, in the host's version"
             .to_owned(),
@@ -128,7 +128,7 @@ fn why(containers: &Containers) -> String {
 }
 
 /// The packages of the toolkit, all in one version.
-fn toolkit_packages(context: &StepContext, containers: &Containers) -> Option<Act> {
+fn toolkit_packages(context: &StepContext, containers: &ContainerSetup) -> Option<Act> {
     let manager = context.facts.os.package_manager?;
     let names = containers.toolkit.packages.clone();
     let version = &containers.package_version;
@@ -149,7 +149,7 @@ fn toolkit_packages(context: &StepContext, containers: &Containers) -> Option<Ac
 
 /// Names CRI-O's runc or crun in the toolkit's configuration, if NVIDIA's runtime finds none of the
 /// programs named there.
-fn low_level_runtime(containers: &Containers) -> Option<Act> {
+fn low_level_runtime(containers: &ContainerSetup) -> Option<Act> {
     let program = containers.host.runtime_outside_path.as_ref()?.to_str()?;
     if containers.is_kept {
         let edit = containers.host.config_with(containers.toolkit, program);
@@ -194,7 +194,7 @@ fn write(edit: FileEdit) -> Act {
 
 /// The links below /dev/char, for engines whose containers systemd confines: a rule makes them at
 /// every boot.
-fn dev_char(context: &StepContext, containers: &Containers) -> Vec<Act> {
+fn dev_char(context: &StepContext, containers: &ContainerSetup) -> Vec<Act> {
     let rule = &containers.toolkit.dev_char;
     let is_meant = containers
         .engines
@@ -243,7 +243,7 @@ fn dev_char(context: &StepContext, containers: &Containers) -> Vec<Act> {
 }
 
 /// The CDI specification: by the toolkit's own units, or written once by an older toolkit.
-fn refresh_cdi(context: &StepContext, containers: &Containers) -> Vec<Act> {
+fn refresh_cdi(context: &StepContext, containers: &ContainerSetup) -> Vec<Act> {
     let toolkit = containers.toolkit;
     if containers.version >= toolkit.cdi_units_since {
         let satisfied = containers.host.refreshes_cdi && containers.is_kept;

@@ -1,6 +1,6 @@
 //! The input of every step, and helpers shared by several steps.
 
-use super::engines::Containers;
+use super::engines::ContainerSetup;
 use super::needed::Companions;
 use super::{Act, State, Step, StepId};
 use gpusetup_database::compat::{Artifact, Companion, Distribution, Engine};
@@ -27,7 +27,7 @@ pub(crate) struct StepContext<'a> {
     /// The companions in the database.
     pub(crate) known_companions: &'a [Companion],
     /// What it gets for containers.
-    pub(crate) containers: Option<Containers<'a>>,
+    pub(crate) containers: Option<ContainerSetup<'a>>,
     /// The container engines in the database.
     pub(crate) known_engines: &'a [Engine],
     /// The chosen toolkit's directory.
@@ -68,7 +68,7 @@ impl<'a> StepContext<'a> {
             distribution: host.distribution,
             companions: None,
             known_companions: &host.database.companions,
-            containers: Containers::of(host, request),
+            containers: ContainerSetup::of(host, request),
             known_engines: &host.database.engines,
             toolkit: chosen.cuda.as_ref().map(|cuda| {
                 request

@@ -11,7 +11,7 @@ use gpusetup_resolve::{ContainerRequest, KnownHost, Request};
 use std::borrow::Cow;
 
 /// What a plan sets up for containers.
-pub struct Containers<'a> {
+pub struct ContainerSetup<'a> {
     pub(crate) toolkit: &'a ContainerToolkit,
     /// What was asked for.
     pub(crate) request: &'a ContainerRequest,
@@ -41,7 +41,7 @@ pub(crate) struct EngineSetup<'a> {
     pub(crate) is_replaced: bool,
 }
 
-impl<'a> Containers<'a> {
+impl<'a> ContainerSetup<'a> {
     /// What the request needs on a host; none if it is not about containers.
     pub(crate) fn of<'d: 'a, 'f: 'a>(
         host: &KnownHost<'d, 'f>,

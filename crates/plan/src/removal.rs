@@ -964,7 +964,7 @@ impl Plan {
 mod tests {
     use super::*;
     use gpusetup_data::embedded;
-    use gpusetup_host::{GpuSource, Look, probe};
+    use gpusetup_host::{GpuSource, ProbeOptions, probe};
     use gpusetup_resolve::ConflictKind;
     use gpusetup_system::System;
     use gpusetup_text::paths::{CUDA_ALTERNATIVE, CUDA_ALTERNATIVES_DPKG};
@@ -1004,7 +1004,7 @@ mod tests {
         for path in [BLACKLIST, LOADER_PATH, PROFILE, MIG_UNIT, MIG_LAYOUT] {
             file(path, "ours\n");
         }
-        let look = Look {
+        let look = ProbeOptions {
             prefix: "/usr/local".into(),
             cache: "/c".into(),
             gpus: GpuSource::Bus,

@@ -3,7 +3,7 @@
 use crate::{Act, Plan, State, plan};
 use gpusetup_data::embedded;
 use gpusetup_database::version::Want;
-use gpusetup_host::{GpuSource, Look, probe};
+use gpusetup_host::{GpuSource, ProbeOptions, probe};
 use gpusetup_operation::Operation;
 use gpusetup_resolve::Request;
 use gpusetup_system::System;
@@ -17,7 +17,7 @@ pub fn plan_of(operations: Vec<Operation>) -> Plan {
     on.write("/etc/os-release", b"ID=debian\nVERSION_ID=12\n", 0o644)
         .expect("written");
     let gpus = GpuSource::Lspci("17:00.0 3D controller [0302]: X [10de:20b0]".to_owned());
-    let look = Look {
+    let look = ProbeOptions {
         prefix: "/usr/local".into(),
         cache: "/var/cache/gpusetup".into(),
         gpus,

@@ -24,12 +24,12 @@ struct Key {
     key: PathBuf,
     certificate: PathBuf,
     /// Where it comes from.
-    origin: Origin,
+    origin: KeyOrigin,
     enrolment: Enrolment,
 }
 
 #[derive(PartialEq, Eq)]
-enum Origin {
+enum KeyOrigin {
     /// The user named it.
     Given,
     /// It is where DKMS looks for it.
@@ -94,7 +94,7 @@ pub(crate) fn warning(context: &StepContext) -> Option<String> {
     let certificate = key.certificate.display();
     let built = why_built(facts, context.distribution, request, context.chosen);
     let unsigned = built
-        .filter(|_| key.origin != Origin::Given)
+        .filter(|_| key.origin != KeyOrigin::Given)
         .map(|built| format!(". {}", built.why));
     (key.enrolment != Enrolment::Enrolled).then(|| {
         format!(
@@ -312,12 +312,12 @@ fn acts(context: &StepContext, key: &Key) -> Vec<Act> {
             signing.packages.clone(),
         )));
     }
-    if key.origin == Origin::Given {
+    if key.origin == KeyOrigin::Given {
         acts.push(context.file(drop_in(key)));
     }
     if key.enrolment != Enrolment::Enrolled {
         let satisfied = key.enrolment == Enrolment::Requested;
-        let makes = (key.origin == Origin::Missing).then(|| key.key.clone());
+        let makes = (key.origin == KeyOrigin::Missing).then(|| key.key.clone());
         acts.push(Act {
             operation: EnrollKey {
                 certificate: key.certificate.clone(),
@@ -420,7 +420,7 @@ fn of_user(facts: &Facts, given: &ModuleKey) -> Key {
     Key {
         key: given.key.clone(),
         certificate: given.certificate.clone(),
-        origin: Origin::Given,
+        origin: KeyOrigin::Given,
         enrolment,
     }
 }
@@ -443,9 +443,9 @@ fn of_distribution(facts: &Facts, signing: &ModuleSigning) -> Key {
         _ => Enrolment::Absent,
     };
     let origin = if found.is_some() {
-        Origin::Found
+        KeyOrigin::Found
     } else {
-        Origin::Missing
+        KeyOrigin::Missing
     };
     Key {
         key: PathBuf::from(&signing.key),
@@ -516,7 +516,7 @@ pub(crate) fn not_unsigned(
     }
     let path = key
         .as_ref()
-        .filter(|key| key.origin != Origin::Missing)
+        .filter(|key| key.origin != KeyOrigin::Missing)
         .map(|key| key.certificate.as_path());
     let path = path.or(found(facts, chosen).map(|key| key.path.as_path()));
     let prebuilt = prebuilt(facts, distribution, request, chosen);

@@ -3,7 +3,7 @@
 
 use super::files::rebuild_images;
 use gpusetup_causes::Remedy;
-use gpusetup_host::{Block, Facts};
+use gpusetup_host::{Facts, ModuleBlock};
 use gpusetup_text::text::{quoted, quoted_path};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// The line that matters most. A module that is loaded all the same came from the initramfs or by
 /// its name; then only what holds for every attempt matters. Whether it is loaded is None for a
 /// tree.
-pub fn worst_block(blocks: &[Block], is_loaded: Option<bool>) -> Option<&Block> {
+pub fn worst_block(blocks: &[ModuleBlock], is_loaded: Option<bool>) -> Option<&ModuleBlock> {
     let worst = blocks
         .iter()
         .find(|block| block.always)
@@ -20,12 +20,12 @@ pub fn worst_block(blocks: &[Block], is_loaded: Option<bool>) -> Option<&Block> 
 }
 
 /// What a line comes to.
-pub fn describe_block(block: &Block) -> String {
+pub fn describe_block(block: &ModuleBlock) -> String {
     gpusetup_causes::module_blocked(&block.place(), &block.module, block.always)
 }
 
 /// Removes the lines, and loads the module if `is_to_load`.
-pub fn unblock_remedy(blocks: &[Block], facts: &Facts, is_to_load: bool) -> Remedy {
+pub fn unblock_remedy(blocks: &[ModuleBlock], facts: &Facts, is_to_load: bool) -> Remedy {
     let rebuild = rebuild_images(facts).map(|operation| operation.by_hand());
     let load = is_to_load.then(|| "sudo modprobe nvidia".to_owned());
     let text = if is_to_load {
@@ -37,7 +37,7 @@ pub fn unblock_remedy(blocks: &[Block], facts: &Facts, is_to_load: bool) -> Reme
 }
 
 /// The commands that remove these lines. The kernel's command line is written by the boot loader.
-fn unblock(blocks: &[Block]) -> Vec<String> {
+fn unblock(blocks: &[ModuleBlock]) -> Vec<String> {
     let mut lines: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
     for (path, line) in blocks
         .iter()

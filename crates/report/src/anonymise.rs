@@ -31,7 +31,7 @@ pub(crate) struct Names {
 
 /// Kinds of private data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum PrivateKind {
     /// A host's name.
     Host,
     /// A user's name.
@@ -57,27 +57,27 @@ pub(crate) enum Kind {
 }
 
 /// All kinds: the name in placeholders, and the plural for readers.
-pub(crate) const KINDS: [(Kind, &str, &str); 11] = [
-    (Kind::Host, "host", "names of hosts"),
-    (Kind::User, "user", "names of users"),
-    (Kind::Address, "address", "IP addresses"),
-    (Kind::Mac, "mac", "addresses of network cards"),
-    (Kind::Email, "email", "e-mail addresses"),
-    (Kind::Uuid, "uuid", "UUIDs: of GPUs, disks, boots"),
-    (Kind::Id, "id", "ids of machines and keys"),
-    (Kind::Serial, "serial", "serial numbers"),
+pub(crate) const KINDS: [(PrivateKind, &str, &str); 11] = [
+    (PrivateKind::Host, "host", "names of hosts"),
+    (PrivateKind::User, "user", "names of users"),
+    (PrivateKind::Address, "address", "IP addresses"),
+    (PrivateKind::Mac, "mac", "addresses of network cards"),
+    (PrivateKind::Email, "email", "e-mail addresses"),
+    (PrivateKind::Uuid, "uuid", "UUIDs: of GPUs, disks, boots"),
+    (PrivateKind::Id, "id", "ids of machines and keys"),
+    (PrivateKind::Serial, "serial", "serial numbers"),
     (
-        Kind::Secret,
+        PrivateKind::Secret,
         "secret",
         "passwords, tokens, the query part of URLs",
     ),
     (
-        Kind::Folder,
+        PrivateKind::Folder,
         "folder",
         "directories and files in home directories and on private servers",
     ),
     (
-        Kind::Program,
+        PrivateKind::Program,
         "program",
         "names of programs that used a GPU",
     ),
@@ -89,7 +89,7 @@ type Found = (usize, String);
 /// Replaces private data, and remembers the placeholders.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Anonymiser {
-    names: HashMap<String, Kind>,
+    names: HashMap<String, PrivateKind>,
     /// The first characters of the names, and the length of the longest in bytes.
     initials: BTreeSet<char>,
     longest: usize,
@@ -97,8 +97,8 @@ pub(crate) struct Anonymiser {
     domains: Vec<String>,
     /// By first character.
     keep: HashMap<char, Vec<String>>,
-    given: HashMap<(Kind, String), usize>,
-    counts: BTreeMap<Kind, usize>,
+    given: HashMap<(PrivateKind, String), usize>,
+    counts: BTreeMap<PrivateKind, usize>,
 }
 
 impl Anonymiser {
@@ -107,23 +107,26 @@ impl Anonymiser {
         let mut made = Self::default();
         for host in &names.hosts {
             made.own_hosts.insert(host.trim().to_lowercase());
-            made.know(Kind::Host, host);
+            made.know(PrivateKind::Host, host);
         }
         names
             .other_hosts
             .iter()
-            .for_each(|host| made.know(Kind::Host, host));
+            .for_each(|host| made.know(PrivateKind::Host, host));
         names
             .users
             .iter()
-            .for_each(|user| made.know(Kind::User, user));
-        names.ids.iter().for_each(|id| made.know(Kind::Id, id));
+            .for_each(|user| made.know(PrivateKind::User, user));
+        names
+            .ids
+            .iter()
+            .for_each(|id| made.know(PrivateKind::Id, id));
         // Firmware without a serial number has words instead.
         let numbers = names
             .serials
             .iter()
             .filter(|s| s.bytes().any(|b| b.is_ascii_digit()));
-        numbers.for_each(|serial| made.know(Kind::Serial, serial));
+        numbers.for_each(|serial| made.know(PrivateKind::Serial, serial));
         let domains = names
             .domains
             .iter()
@@ -140,7 +143,7 @@ impl Anonymiser {
 
     /// A name that is also a common word in reports (`ubuntu`, `nvidia`), or has two letters, is
     /// not private. It is replaced only where its meaning is clear, as in `/home/ubuntu`.
-    fn know(&mut self, kind: Kind, name: &str) {
+    fn know(&mut self, kind: PrivateKind, name: &str) {
         let name = name.trim();
         if name.chars().count() > 2 && name.contains(char::is_alphabetic) && !is_word(name) {
             let name = name.to_lowercase();
@@ -155,19 +158,19 @@ impl Anonymiser {
     pub(crate) fn learn(&mut self, text: &str) {
         for line in text.lines() {
             for user in line.split("/home/").skip(1) {
-                self.know(Kind::User, place::component(user, false));
+                self.know(PrivateKind::User, place::component(user, false));
             }
             if let Some(end) = line.find(" kernel:") {
                 let start = line[..end].rfind(' ').map_or(0, |at| at + 1);
                 if host_of_line(&line[..start], &line[start..end], &line[end..]) {
-                    self.know(Kind::Host, &line[start..end]);
+                    self.know(PrivateKind::Host, &line[start..end]);
                 }
             }
         }
     }
 
     /// How many different values of each kind were replaced.
-    pub(crate) fn counts(&self) -> &BTreeMap<Kind, usize> {
+    pub(crate) fn counts(&self) -> &BTreeMap<PrivateKind, usize> {
         &self.counts
     }
 
@@ -181,7 +184,7 @@ impl Anonymiser {
         self.value(value, None);
     }
 
-    fn value(&mut self, value: &mut Value, kind: Option<Kind>) {
+    fn value(&mut self, value: &mut Value, kind: Option<PrivateKind>) {
         match value {
             Value::String(text) => {
                 let is_one_thing =
@@ -243,15 +246,15 @@ impl Anonymiser {
         }
         let near = beginning(rest);
         let (length, kind) = private_value(before, rest)
-            .or_else(|| Some((uuid(rest)?, Kind::Uuid)))
-            .or_else(|| Some((token(rest)?, Kind::Secret)))
-            .or_else(|| Some((dashed_mac(rest)?, Kind::Mac)))
-            .or_else(|| Some((machine_id(rest)?, Kind::Id)))
-            .or_else(|| Some((email(rest)?, Kind::Email)))
+            .or_else(|| Some((uuid(rest)?, PrivateKind::Uuid)))
+            .or_else(|| Some((token(rest)?, PrivateKind::Secret)))
+            .or_else(|| Some((dashed_mac(rest)?, PrivateKind::Mac)))
+            .or_else(|| Some((machine_id(rest)?, PrivateKind::Id)))
+            .or_else(|| Some((email(rest)?, PrivateKind::Email)))
             .or_else(|| hexadecimal(before, near))
             .or_else(|| {
                 let length = dotted(before, near).or_else(|| named_by_address(near))?;
-                Some((length, Kind::Address))
+                Some((length, PrivateKind::Address))
             })
             .or_else(|| self.host_in_domain(near))
             .or_else(|| self.name(before, near))?;
@@ -274,7 +277,7 @@ impl Anonymiser {
     }
 
     /// A name in a known domain.
-    fn host_in_domain(&self, rest: &str) -> Option<(usize, Kind)> {
+    fn host_in_domain(&self, rest: &str) -> Option<(usize, PrivateKind)> {
         if self.domains.is_empty() {
             return None;
         }
@@ -285,14 +288,14 @@ impl Anonymiser {
             .iter()
             .filter_map(|domain| lower.strip_suffix(domain.as_str()))
             .any(|before| before.is_empty() || before.ends_with('.'))
-            .then_some((name.len(), Kind::Host))
+            .then_some((name.len(), PrivateKind::Host))
     }
 
     /// A known name, or the host of a line of syslog: `Nov 21 12:00:00 HOST kernel: …`.
-    fn name(&self, before: &str, rest: &str) -> Option<(usize, Kind)> {
+    fn name(&self, before: &str, rest: &str) -> Option<(usize, PrivateKind)> {
         let word = run(rest, |c| !c.is_whitespace());
         if host_of_line(before, word, &rest[word.len()..]) {
-            return Some((word.len(), Kind::Host));
+            return Some((word.len(), PrivateKind::Host));
         }
         let initial = rest.chars().next()?.to_lowercase().next()?;
         self.initials.get(&initial)?;
@@ -309,14 +312,15 @@ impl Anonymiser {
     }
 
     /// The placeholder for a value, the same for every occurrence.
-    fn instead_of(&mut self, kind: Kind, thing: &str) -> String {
+    fn instead_of(&mut self, kind: PrivateKind, thing: &str) -> String {
         let name = KINDS
             .iter()
             .find(|(k, ..)| *k == kind)
             .map_or("private", |(_, name, _)| name);
         let thing = thing.to_lowercase();
         let short = thing.split('.').next().unwrap_or_default();
-        if kind == Kind::Host && (self.own_hosts.contains(&thing) || self.own_hosts.contains(short))
+        if kind == PrivateKind::Host
+            && (self.own_hosts.contains(&thing) || self.own_hosts.contains(short))
         {
             return "<host>".to_owned();
         }

@@ -1,7 +1,7 @@
 //! The contents of a report besides the evidence: the host's logs about the driver, and the names
 //! to anonymise.
 
-use super::anonymise::{Anonymiser, KINDS, Kind, Names};
+use super::anonymise::{Anonymiser, KINDS, Names, PrivateKind};
 use super::archive::{Collected, EVIDENCE, SCHEMA};
 use gpusetup_database::compat::Database;
 use gpusetup_doctor::kernel_log::{self, REFUSALS, UNFIT, tail};
@@ -422,7 +422,11 @@ fn kept(evidence: &Seen, database: &Database) -> Vec<String> {
         .collect()
 }
 
-fn readme(when: &str, texts: &BTreeMap<String, String>, counts: &BTreeMap<Kind, usize>) -> String {
+fn readme(
+    when: &str,
+    texts: &BTreeMap<String, String>,
+    counts: &BTreeMap<PrivateKind, usize>,
+) -> String {
     let mut out = format!(
         "The state of a host's GPUs, driver and CUDA, collected by gpusetup {tool} at {when}. To diagnose it on another \
          machine:\n\n    gpusetup doctor FILE.tar.zst\n\nAll files are texts:\n\n",

@@ -73,7 +73,7 @@ pub struct System {
     /// The root directory, open with `O_PATH`.
     place: Arc<Result<OwnedFd, Errno>>,
     /// The budget of a look; none while a host is changed.
-    look: Option<Arc<limits::Look>>,
+    look: Option<Arc<limits::ReadBudget>>,
     /// What is left of the processor's time for all looks at a tree, in nanoseconds.
     work: Arc<limits::Work>,
     /// Whether programs of a tree may be run.

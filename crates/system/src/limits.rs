@@ -157,7 +157,7 @@ pub struct LeftOut {
 
 /// What is left of a look's budget, and what it left out.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(super) struct ReadBudget {
     most: u64,
     left: AtomicU64,
     /// What is left for a home, whose files others wrote on a live host, too; none for a host, all
@@ -166,7 +166,7 @@ pub(super) struct Look {
     left_out: Mutex<Vec<LeftOut>>,
 }
 
-impl Look {
+impl ReadBudget {
     fn of(most: u64, of_home: Option<Work>) -> Arc<Self> {
         Arc::new(Self {
             most,
@@ -208,7 +208,11 @@ impl System {
             MAX_LOOK
         };
         Self {
-            look: Some(self.look.clone().unwrap_or_else(|| Look::of(most, None))),
+            look: Some(
+                self.look
+                    .clone()
+                    .unwrap_or_else(|| ReadBudget::of(most, None)),
+            ),
             ..self.clone()
         }
     }
@@ -219,7 +223,7 @@ impl System {
         let look = self
             .look
             .as_ref()
-            .map(|_| Look::of(MAX_HOME, Some(Work::of(MAX_WORK_AT_HOME))));
+            .map(|_| ReadBudget::of(MAX_HOME, Some(Work::of(MAX_WORK_AT_HOME))));
         Self {
             look,
             ..self.clone()
@@ -235,7 +239,7 @@ impl System {
 
     /// What this look left out so far because of its limits; the first ones, if it is much.
     pub fn left_out(&self) -> Vec<LeftOut> {
-        let all = |look: &Arc<Look>| {
+        let all = |look: &Arc<ReadBudget>| {
             look.left_out
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)

@@ -7,7 +7,9 @@ use crate::causes::gpus;
 use crate::compat::{Database, PlatformDriver, TargetGpu};
 use crate::container::{self, Host, HostDriver, Image, ImageAnswer, ImageError, Starters};
 use crate::exit::Exit;
-use crate::host::{Facts, Gpu, Look, MachineKind, UNKNOWN_ARCHITECTURE, assumed_gpus, probe};
+use crate::host::{
+    Facts, Gpu, MachineKind, ProbeOptions, UNKNOWN_ARCHITECTURE, assumed_gpus, probe,
+};
 use crate::render::container as rendered;
 use crate::resolve::{known_gpu, own_platform, vendor_driver_here};
 use crate::system::System;
@@ -182,7 +184,7 @@ fn host(options: &Options, system: &System, database: &Database) -> Result<Host,
         gpus.extend(assumed_gpus(database, spec).map_err(|e| no_such_gpu(spec, &e))?);
     }
     let is_named = driver.is_some() && !gpus.is_empty() && options.root.is_none();
-    let facts = match probe(system, database, &Look::default()) {
+    let facts = match probe(system, database, &ProbeOptions::default()) {
         Ok(facts) => facts,
         Err(_) if is_named => {
             return Ok(Host {

@@ -1,7 +1,7 @@
 //! `gpusetup mig apply`: carries out a plan that partitions GPUs.
 
 use super::super::options::{ColorOption, LookOptions, RunOptions};
-use super::super::run::{Ended, agreed, begin, propose, tell_result_of, writing_on};
+use super::super::run::{RunEnd, agreed, begin, propose, tell_result_of, writing_on};
 use super::super::{Problem, say};
 use super::boards::{HereOptions, facts};
 use super::clients;
@@ -77,13 +77,13 @@ pub(crate) fn run(options: &Options) -> Result<Exit, Problem> {
             }
             if plan.steps.is_empty() {
                 teller.end("Nothing to do: the GPUs have this layout.");
-                return Ok(Ended::Untouched);
+                return Ok(RunEnd::Untouched);
             }
             if !options.run.asks_nothing() {
                 propose(&plan, &look)?;
                 if !agreed("Partition the GPUs?")? {
                     say("nothing was changed");
-                    return Ok(Ended::Untouched);
+                    return Ok(RunEnd::Untouched);
                 }
             }
             account.plan(&plan);

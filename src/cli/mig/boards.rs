@@ -6,7 +6,7 @@ use super::super::{Problem, say};
 use crate::compat::Database;
 use crate::exit::Exit;
 use crate::gpus::why_silent;
-use crate::host::{Facts, Gpu, Look, assumed_gpus, probe};
+use crate::host::{Facts, Gpu, ProbeOptions, assumed_gpus, probe};
 use crate::mig::Board;
 use crate::nvidia::{Answer, MigHost};
 use crate::system::System;
@@ -219,7 +219,7 @@ fn described(database: &Database, index: usize, gpu: &Gpu) -> Board {
 
 /// The facts of a host.
 pub(crate) fn facts(system: &System, database: &Database) -> Result<Facts, Problem> {
-    probe(system, database, &Look::default()).map_err(|e| Problem::usage(e.to_string()))
+    probe(system, database, &ProbeOptions::default()).map_err(|e| Problem::usage(e.to_string()))
 }
 
 /// The driver's report; or why there is none.

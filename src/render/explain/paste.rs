@@ -1,6 +1,6 @@
 //! What a pasted text says, its causes and what helps.
 
-use super::Look;
+use super::ExplainStyle;
 use crate::causes::Remedy;
 use crate::causes::{offline_root, xid};
 use crate::compat::{Database, XidAction};
@@ -440,7 +440,7 @@ fn shortened(line: &str) -> String {
 }
 
 /// The report for a person: root messages first, symptoms in a line each.
-pub fn text(report: &PasteReport, look: Look<'_>) -> String {
+pub fn text(report: &PasteReport, look: ExplainStyle<'_>) -> String {
     if !report.recognised {
         return not_recognised(report.known, look);
     }
@@ -467,8 +467,8 @@ pub fn text(report: &PasteReport, look: Look<'_>) -> String {
     out
 }
 
-fn not_recognised(known: usize, look: Look<'_>) -> String {
-    let Look {
+fn not_recognised(known: usize, look: ExplainStyle<'_>) -> String {
+    let ExplainStyle {
         paint,
         width,
         language,
@@ -495,7 +495,7 @@ fn not_recognised(known: usize, look: Look<'_>) -> String {
 }
 
 /// The Xids and SXids, each kind once.
-fn of_the_log(report: &PasteReport, look: Look<'_>) -> String {
+fn of_the_log(report: &PasteReport, look: ExplainStyle<'_>) -> String {
     let language = look.language;
     let mut out = String::new();
     let xids = groups(&report.xids, |xid| xid.xid);
@@ -530,7 +530,7 @@ fn of_the_log(report: &PasteReport, look: Look<'_>) -> String {
     out
 }
 
-fn of_message(message: &Explained, look: Look<'_>) -> String {
+fn of_message(message: &Explained, look: ExplainStyle<'_>) -> String {
     let (language, width) = (look.language, look.width);
     let mut out = wrapped("", &look.paint.bold(&message.title), width);
     out += &quote(&message.quoted, look);
@@ -558,8 +558,8 @@ fn of_message(message: &Explained, look: Look<'_>) -> String {
 }
 
 /// What this host says for or against a cause, and how to tell.
-fn on_this_host(cause: &ExplainedCause, several: bool, look: Look<'_>) -> String {
-    let Look {
+fn on_this_host(cause: &ExplainedCause, several: bool, look: ExplainStyle<'_>) -> String {
+    let ExplainStyle {
         paint,
         width,
         language,
@@ -592,7 +592,7 @@ fn on_this_host(cause: &ExplainedCause, several: bool, look: Look<'_>) -> String
     out
 }
 
-fn of_error(error: &ExplainedError, look: Look<'_>) -> String {
+fn of_error(error: &ExplainedError, look: ExplainStyle<'_>) -> String {
     let (language, width) = (look.language, look.width);
     let (number, names) = (error.code.to_string(), error.names.join(", "));
     let values = [
@@ -684,8 +684,8 @@ impl<'a> LoggedError<'a> {
         }
     }
 
-    fn text(&self, look: Look<'_>) -> String {
-        let Look {
+    fn text(&self, look: ExplainStyle<'_>) -> String {
+        let ExplainStyle {
             paint,
             width,
             language,
@@ -750,7 +750,7 @@ fn first(label: &str) -> String {
     format!("  {} ", padded(label, 7))
 }
 
-fn quote(line: &str, look: Look<'_>) -> String {
+fn quote(line: &str, look: ExplainStyle<'_>) -> String {
     let quoted = wrapped("  > ", line, look.width);
     quoted
         .lines()
@@ -758,7 +758,7 @@ fn quote(line: &str, look: Look<'_>) -> String {
         .collect()
 }
 
-fn remedy(text: &str, commands: &[String], look: Look<'_>) -> String {
+fn remedy(text: &str, commands: &[String], look: ExplainStyle<'_>) -> String {
     let mut out = wrapped(&first(look.language.word("do")), text, look.width);
     out.extend(
         commands

@@ -2,7 +2,7 @@
 //! range, and a source for every fact. They work on a database in memory; [`super::problem`] finds
 //! the place of a wrong fact in the files.
 
-use super::problem::{Problem, Record};
+use super::problem::{DataProblem, Record};
 use super::tables::Row;
 use super::{
     AddOn, AddOnId, Artifact, CallForm, Companion, CompanionId, Database, Distribution,
@@ -16,7 +16,7 @@ use std::hash::Hash;
 
 pub(super) struct Checker<'a> {
     database: &'a Database,
-    problems: Vec<Problem>,
+    problems: Vec<DataProblem>,
     sources: HashSet<SourceId>,
     sums: HashMap<Text, Text>,
 }
@@ -28,7 +28,7 @@ struct CheckedRecord<'c, 'a> {
 }
 
 /// Returns everything that is wrong with a database.
-pub fn check(database: &Database) -> Vec<Problem> {
+pub fn check(database: &Database) -> Vec<DataProblem> {
     let mut c = Checker {
         database,
         problems: Vec::new(),
@@ -1388,7 +1388,7 @@ impl<'a> Checker<'a> {
 
 impl CheckedRecord<'_, '_> {
     fn wrong(&mut self, key: &'static str, wrong: impl Into<String>) {
-        let problem = Problem::new(&self.record, key, wrong.into());
+        let problem = DataProblem::new(&self.record, key, wrong.into());
         self.checker.problems.push(problem);
     }
 

@@ -1,6 +1,6 @@
 //! Loads the YAML files: the one loader for the build, for `--database DIR` and for tests.
 
-use super::{Database, Distribution, File, Problem, check};
+use super::{DataProblem, Database, Distribution, File, check};
 use crate::sum::sha256;
 use crate::yaml::{self, Mistake};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub enum LoadError {
     Shape(Vec<Misshapen>),
     /// Facts that contradict each other or are impossible.
     #[error("{} wrong facts:\n{}", .0.len(), .0.iter().map(|p| format!("  {p}")).collect::<Vec<_>>().join("\n"))]
-    Wrong(Vec<Problem>),
+    Wrong(Vec<DataProblem>),
 }
 
 /// A place where a file does not match the format of its kind.

@@ -80,14 +80,14 @@ pub(crate) use nvlink::NvSwitch;
 pub use nvlink::{Fabric, NvLinks};
 pub(crate) use platform::Wsl2Gpus;
 pub use platform::{HotplugRule, JetPack, Platform, PlatformDriver, PlatformWay};
-pub(crate) use problem::Problem;
+pub(crate) use problem::DataProblem;
 pub use python::{BundledComponent, PythonInstall};
 pub(crate) use python::{CondaPackage, PythonPackage};
 pub use query::{build_label, framework_and_version, named_cuda, package_of, without_label};
 
 pub use repository::{OF_TOOLKIT, PackageRepository, SigningKey, ToolkitPackages};
 pub use source::Artifact;
-pub(crate) use source::{Disagreement, Known, Source};
+pub(crate) use source::{Disagreement, Source, SourceQuality};
 pub use tally::Tally;
 pub(crate) use xid::Sxid;
 pub use xid::{Xid, XidAction};

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A wrong fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct DataProblem {
     /// The file and the line, counted from 1, if known.
     pub(crate) place: Option<(String, usize)>,
     /// The record: `gpus 20b2`, `cuda 12.8.1`.
@@ -16,7 +16,7 @@ pub struct Problem {
     marks: Vec<String>,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for DataProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((file, line)) = &self.place {
             write!(f, "{file}:{line}: ")?;
@@ -54,7 +54,7 @@ impl<R: Row> From<&R> for Record {
     }
 }
 
-impl Problem {
+impl DataProblem {
     pub(crate) fn new(record: &Record, key: &'static str, wrong: String) -> Self {
         let (list, marks) = (record.list, record.marks.clone());
         Self {

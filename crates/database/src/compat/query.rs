@@ -3,8 +3,8 @@
 use super::{
     Architecture, Artifact, CudaGuide, CudaRelease, Database, Distribution, DriverBranch,
     DriverRelease, DriverVariant, ForwardCompatibility, Framework, FrameworkRelease, Gpu,
-    KernelLimit, Known, MigProfile, ModuleFlavour, NvSwitch, PackageManager, PciDevice, Role,
-    SourceId, Sxid, Xid,
+    KernelLimit, MigProfile, ModuleFlavour, NvSwitch, PackageManager, PciDevice, Role, SourceId,
+    SourceQuality, Sxid, Xid,
 };
 use crate::text::Text;
 use crate::version::{
@@ -213,7 +213,7 @@ impl Database {
     }
 
     /// How a fact is known: by its best source.
-    pub(crate) fn known(&self, sources: &[SourceId]) -> Option<Known> {
+    pub(crate) fn known(&self, sources: &[SourceId]) -> Option<SourceQuality> {
         self.sources
             .iter()
             .filter(|source| sources.contains(&source.id))

@@ -29,7 +29,7 @@ pub struct Source {
     pub location: String,
     /// How the source knows its facts.
     #[serde(default)]
-    pub(crate) known: Known,
+    pub(crate) known: SourceQuality,
     /// Whether it is a list of GPUs supported by NVIDIA's drivers.
     #[serde(default)]
     pub(crate) lists_gpus: bool,
@@ -38,7 +38,7 @@ pub struct Source {
 /// The quality of a source, best first.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Known {
+pub(crate) enum SourceQuality {
     /// Read from the artifact itself: a header, a wheel's metadata, a package index, a list shipped
     /// with a driver.
     Measured,

@@ -2,7 +2,7 @@
 //! support it, and where sources differ. This module only counts; `check` decides what is wrong.
 
 use super::tables::Origin;
-use super::{Artifact, Database, Known};
+use super::{Artifact, Database, SourceQuality};
 use serde::Serialize;
 
 /// All counts.
@@ -118,15 +118,15 @@ impl Database {
                 &mut tally.one_source
             }) += 1;
             let known = if assumed {
-                Known::Assumed
+                SourceQuality::Assumed
             } else {
-                self.known(sources).unwrap_or(Known::Assumed)
+                self.known(sources).unwrap_or(SourceQuality::Assumed)
             };
             *(match known {
-                Known::Measured => &mut tally.measured,
-                Known::Published => &mut tally.published,
-                Known::Reported => &mut tally.reported,
-                Known::Assumed => &mut tally.assumed,
+                SourceQuality::Measured => &mut tally.measured,
+                SourceQuality::Published => &mut tally.published,
+                SourceQuality::Reported => &mut tally.reported,
+                SourceQuality::Assumed => &mut tally.assumed,
             }) += 1;
         }
         tally

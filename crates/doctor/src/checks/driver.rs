@@ -6,7 +6,7 @@ use super::rivals::held_by;
 use super::{next_kernel, no_driver_of_its_own};
 use crate::{Answer, Asked, Case, KernelEvent, LoggedGpu, Status, Verdict};
 use gpusetup_database::compat::ModuleFlavour;
-use gpusetup_host::{Block, InstalledDriver, MachineKind, Origin, RIVALS};
+use gpusetup_host::{InstalledDriver, MachineKind, ModuleBlock, Origin, RIVALS};
 use gpusetup_recipes::{
     describe_block, has_runfile, keep_one_driver, rebuild_image, unblock_remedy, worst_block,
 };
@@ -356,7 +356,7 @@ pub(crate) fn may_load(case: &Case) -> Verdict {
 }
 
 /// `/etc/modprobe.d/x.conf:3: blacklist nvidia`.
-fn shown(block: &Block) -> String {
+fn shown(block: &ModuleBlock) -> String {
     format!("{}: {}", block.place(), block.text)
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::evidence::{FailedBuild, SignedModules};
-use gpusetup_host::{Block, Firmware, SigningKey};
+use gpusetup_host::{Firmware, ModuleBlock, SigningKey};
 
 #[test]
 fn kernels_and_their_modules() {
@@ -160,7 +160,7 @@ fn rivals_in_the_initramfs_and_on_the_gpu() {
 
 #[test]
 fn what_keeps_the_drivers_modules_out() {
-    let block = |text: &str, always| Block {
+    let block = |text: &str, always| ModuleBlock {
         module: "nvidia".into(),
         by: "/etc/modprobe.d/own settings.conf".into(),
         line: Some(3),
@@ -169,7 +169,7 @@ fn what_keeps_the_drivers_modules_out() {
     };
     let off = || vec![block("alias nvidia off", true)];
     let blacklist = || vec![block("blacklist nvidia", false)];
-    let with = |blocks: Vec<Block>, is_loaded: Option<bool>| {
+    let with = |blocks: Vec<ModuleBlock>, is_loaded: Option<bool>| {
         move |e: &mut Seen| {
             e.blocked = Some(blocks.clone());
             match is_loaded {

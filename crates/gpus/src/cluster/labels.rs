@@ -364,21 +364,21 @@ fn mixed(gpus: &[NodeGpu], labels: &mut Labels) {
 }
 
 /// MIG devices of one profile.
-struct Kind<'a> {
+struct MigResource<'a> {
     /// The name of the first GPU that has one.
     gpu: &'a str,
     count: usize,
     share: Option<MigShare>,
 }
 
-fn kinds<'a>(gpus: &[NodeGpu<'a>]) -> BTreeMap<String, Kind<'a>> {
+fn kinds<'a>(gpus: &[NodeGpu<'a>]) -> BTreeMap<String, MigResource<'a>> {
     let mut kinds = BTreeMap::new();
     for gpu in gpus {
         for device in gpu.devices.into_iter().flatten() {
             let Some(profile) = profile(device) else {
                 continue;
             };
-            let kind = kinds.entry(profile).or_insert(Kind {
+            let kind = kinds.entry(profile).or_insert(MigResource {
                 gpu: gpu.name,
                 count: 0,
                 share: device.share,

@@ -3,7 +3,7 @@
 use super::BrokenConfig;
 use super::documents::{ConfigError, NVIDIA_RUNTIME, Runtimes, toml_document};
 use super::edit::Target;
-use super::form::{Form, GpuAccess};
+use super::form::{EngineBehaviour, GpuAccess};
 use super::merge::{comments_first, copy, has, remove, table, table_mut};
 use super::places;
 use gpusetup_database::compat::Engine;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value, value};
 
 /// How containerd is configured.
-pub(crate) static FORM: Form = Form {
+pub(crate) static FORM: EngineBehaviour = EngineBehaviour {
     serves_no_pods,
     place,
     joins_files: true,
@@ -23,7 +23,7 @@ pub(crate) static FORM: Form = Form {
     ),
     merge: Some(merge),
     unmerge: Some(without_ours),
-    ..Form::new(GpuAccess::Runtime, places::main, read)
+    ..EngineBehaviour::new(GpuAccess::Runtime, places::main, read)
 };
 
 /// What becomes of containerd's files.

@@ -4,7 +4,7 @@ use super::BrokenConfig;
 use super::configuration::Configuration;
 use super::documents::{ConfigError, NVIDIA_RUNTIME, Runtimes, toml_document};
 use super::edit::Target;
-use super::form::{Form, GpuAccess};
+use super::form::{EngineBehaviour, GpuAccess};
 use super::low_level::low_level_runtimes;
 use super::merge::{comments_first, copy, remove, table, table_mut};
 use super::places;
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use toml_edit::{DocumentMut, Item, Table, TableLike, value};
 
 /// How CRI-O is configured.
-pub(crate) static FORM: Form = Form {
+pub(crate) static FORM: EngineBehaviour = EngineBehaviour {
     falls_back_to_cdi: true,
     inherits_default: true,
     place,
     merge: Some(merge),
     unmerge: Some(|text, _| without_ours(text)),
-    ..Form::new(GpuAccess::Runtime, places::with_parts, |text, _, _| {
+    ..EngineBehaviour::new(GpuAccess::Runtime, places::with_parts, |text, _, _| {
         Runtimes::from_toml(text)
     })
 };

@@ -4,7 +4,7 @@ use super::documents::{
     BYTE_ORDER_MARK, ConfigError, NVIDIA_RUNTIME, Runtimes, json_object, without_mark,
 };
 use super::edit::Target;
-use super::form::{Form, GpuAccess};
+use super::form::{EngineBehaviour, GpuAccess};
 use super::places;
 use super::units::Start;
 use super::{BrokenConfig, InstalledEngine};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How Docker is configured.
-pub(crate) static FORM: Form = Form {
+pub(crate) static FORM: EngineBehaviour = EngineBehaviour {
     note: Some(
         "for rootless Docker, each user runs nvidia-ctk runtime configure with --config ~/.config/docker/daemon.json, and root \
          sets nvidia-container-cli.no-cgroups in nvidia-ctk's configuration",
@@ -31,7 +31,7 @@ pub(crate) static FORM: Form = Form {
     refused: Some(refused),
     merge: Some(merge),
     unmerge: Some(without_ours),
-    ..Form::new(GpuAccess::Flag, places::with_parts, read)
+    ..EngineBehaviour::new(GpuAccess::Flag, places::with_parts, read)
 };
 
 /// The first version with `--validate`.

@@ -1,4 +1,4 @@
-//! The properties of a form of engines. Each form has one [`Form`] value in its own file with
+//! The properties of a form of engines. Each form has one [`EngineBehaviour`] value in its own file with
 //! everything specific to it; no other code depends on the form of an engine.
 
 use super::documents::{ConfigError, NVIDIA_RUNTIME, Runtimes};
@@ -11,7 +11,7 @@ use gpusetup_system::System;
 use std::path::{Path, PathBuf};
 
 /// A form of engines.
-pub struct Form {
+pub struct EngineBehaviour {
     /// How containers get GPUs.
     pub gpus: GpuAccess,
     /// Whether it looks for NVIDIA's runtime when it starts, and then writes its configuration.
@@ -80,10 +80,10 @@ pub(super) type Unmerge = fn(&str, &str) -> Result<Option<String>, ConfigError>;
 /// Asks an installed engine, with this program and these units, about its file.
 pub(super) type Refused = fn(&System, &InstalledEngine, &Path, &[Start]) -> Option<String>;
 
-/// See [`Form::place`].
+/// See [`EngineBehaviour::place`].
 pub(super) type Place = for<'e> fn(&'e Engine) -> Option<(&'e [String], &'e Path)>;
 
-impl Form {
+impl EngineBehaviour {
     pub(super) const fn new(
         gpus: GpuAccess,
         files: fn(&System, &Engine, &[Start]) -> Vec<PathBuf>,

@@ -3,7 +3,7 @@
 
 use super::documents::{ConfigError, Runtimes};
 use super::files::matching;
-use super::form::{Form, GpuAccess};
+use super::form::{EngineBehaviour, GpuAccess};
 use super::places;
 use gpusetup_database::version::AddOnVersion;
 use gpusetup_database::yaml;
@@ -12,10 +12,10 @@ use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
 /// How K3s and RKE2 are configured.
-pub(crate) static FORM: Form = Form {
+pub(crate) static FORM: EngineBehaviour = EngineBehaviour {
     finds_runtimes: true,
     read_options: Some(read_options),
-    ..Form::new(GpuAccess::Runtime, places::by_pattern, |text, _, _| {
+    ..EngineBehaviour::new(GpuAccess::Runtime, places::by_pattern, |text, _, _| {
         Runtimes::from_toml(text)
     })
 };

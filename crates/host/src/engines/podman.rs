@@ -1,15 +1,15 @@
 //! Podman, which needs nothing but a CDI specification.
 
 use super::documents::{ConfigError, Runtimes, text_of, toml_document};
-use super::form::{Form, GpuAccess};
+use super::form::{EngineBehaviour, GpuAccess};
 use super::places;
 use gpusetup_database::version::AddOnVersion;
 use toml_edit::Item;
 
 /// How Podman is configured.
-pub(crate) static FORM: Form = Form {
+pub(crate) static FORM: EngineBehaviour = EngineBehaviour {
     note: Some("Podman, rootless too, reads the CDI specification: --device nvidia.com/gpu=all"),
-    ..Form::new(GpuAccess::Cdi, places::by_pattern, read)
+    ..EngineBehaviour::new(GpuAccess::Cdi, places::by_pattern, read)
 };
 
 /// The runtimes in a `containers.conf`. One has several paths, of which the first that exists

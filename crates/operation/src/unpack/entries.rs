@@ -187,9 +187,9 @@ fn read_wheel<R: Read>(
         let seen = Seen {
             path: PathBuf::from(&file.name),
             kind: if file.is_folder() {
-                Kind::Folder
+                EntryKind::Folder
             } else {
-                Kind::File
+                EntryKind::File
             },
             link: PathBuf::new(),
             size: file.size,
@@ -239,7 +239,7 @@ impl Limit {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum EntryKind {
     Folder,
     File,
     Link,
@@ -251,7 +251,7 @@ enum Kind {
 /// An entry, as far as it may be in an archive.
 struct Seen {
     path: PathBuf,
-    kind: Kind,
+    kind: EntryKind,
     /// Of a link, where it leads.
     link: PathBuf,
     /// Bytes of its file.
@@ -264,30 +264,30 @@ impl Seen {
     fn of<R: Read>(entry: &mut Entry<R>) -> Result<Self, Wrong> {
         let mut seen = Self {
             path: entry.path()?.into_owned(),
-            kind: Kind::File,
+            kind: EntryKind::File,
             link: entry.link_name()?.unwrap_or_default().into_owned(),
             size: entry.size(),
             mode: 0o644,
             layout: Layout::Plain,
         };
         seen.kind = match entry.header().entry_type() {
-            EntryType::Regular => Kind::File,
+            EntryType::Regular => EntryKind::File,
             EntryType::GNUSparse => {
                 seen.layout = Layout::Holes;
-                Kind::File
+                EntryKind::File
             }
-            EntryType::Directory => Kind::Folder,
-            EntryType::Symlink => Kind::Link,
-            EntryType::Link => Kind::HardLink,
-            EntryType::XGlobalHeader => Kind::Remark,
+            EntryType::Directory => EntryKind::Folder,
+            EntryType::Symlink => EntryKind::Link,
+            EntryType::Link => EntryKind::HardLink,
+            EntryType::XGlobalHeader => EntryKind::Remark,
             _ => return Err(seen.refused("neither a file, a folder nor a link")),
         };
-        if seen.kind == Kind::File {
+        if seen.kind == EntryKind::File {
             seen.take_stretches(entry)?;
         }
         seen.stays_inside()?;
         let mode = entry.header().mode()?;
-        if matches!(seen.kind, Kind::File | Kind::HardLink) && mode & 0o7000 != 0 {
+        if matches!(seen.kind, EntryKind::File | EntryKind::HardLink) && mode & 0o7000 != 0 {
             return Err(seen.refused("a mode beyond the plain permissions"));
         }
         // Everybody may read a library, whoever packed it under which umask.
@@ -390,8 +390,9 @@ impl Unpacking<'_> {
         };
         // What a link leads to in the place of a folder has a placement itself; the link would
         // replace the host's folder.
-        let replaces_folder = seen.kind == Kind::Link && self.into.iter().any(|p| p.to == target);
-        if matches!(seen.kind, Kind::Folder | Kind::Remark) || replaces_folder {
+        let replaces_folder =
+            seen.kind == EntryKind::Link && self.into.iter().any(|p| p.to == target);
+        if matches!(seen.kind, EntryKind::Folder | EntryKind::Remark) || replaces_folder {
             return Ok(());
         }
         if self.staged.contains_key(&target) {
@@ -399,14 +400,14 @@ impl Unpacking<'_> {
         }
         let name = self.staged.len().to_string();
         match seen.kind {
-            Kind::Link => {
+            EntryKind::Link => {
                 if seen.link.as_os_str().is_empty() {
                     return Err(seen.refused("a link to nothing"));
                 }
                 self.staging.symlink(&seen.link, &name)?;
                 self.links.insert(target.clone(), seen.link.clone());
             }
-            Kind::HardLink => {
+            EntryKind::HardLink => {
                 let (file, _) = place(&seen.link, self.left_out, self.into).unwrap_or_default();
                 // To a file of this archive that was unpacked from it: what else stands on the host
                 // is not for it to name.

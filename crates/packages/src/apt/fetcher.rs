@@ -1,6 +1,6 @@
 //! How apt downloads packages into a folder, and the lists of a repository from which it installs.
 
-use crate::fetcher::{Fetcher, FolderFiles, Index, LocalPackages, WrittenIndex};
+use crate::fetcher::{Fetcher, FolderFiles, LocalPackages, PackageIndex, WrittenIndex};
 use crate::manager::path_in;
 use crate::words;
 use gpusetup_database::sum::sha256;
@@ -20,7 +20,7 @@ pub(crate) const FETCHER: Fetcher = Fetcher {
         find: local,
     }),
     ending: ".deb",
-    index: Index::Written(WrittenIndex {
+    index: PackageIndex::Written(WrittenIndex {
         describe: "dpkg-deb -f",
         name_and_version: |control| (field(control, "Package"), field(control, "Version")),
         file_name: without_epoch,

@@ -2,7 +2,7 @@
 
 use super::super::Unknown;
 use super::super::records::{Budget, each_record, open};
-use super::sources::Index;
+use super::sources::ListFile;
 use super::stanza;
 use gpusetup_system::{System, is_absent};
 use std::io;
@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// A list's repository, or dpkg's record of installed packages.
 #[derive(Debug, Default)]
-pub(crate) struct Origin {
+pub(crate) struct ReleaseOrigin {
     /// `Suite`: `stable`, `bookworm-backports`; `now` for installed packages.
     pub(crate) archive: Option<String>,
     /// `bookworm`.
@@ -33,7 +33,7 @@ pub(crate) struct Origin {
     pub(crate) is_status: bool,
 }
 
-impl Origin {
+impl ReleaseOrigin {
     /// dpkg's record of installed packages.
     pub(crate) fn status() -> Self {
         let now = Some("now".to_owned());
@@ -51,7 +51,7 @@ impl Origin {
     pub(crate) fn of(
         system: &System,
         folder: &Path,
-        index: &Index,
+        index: &ListFile,
         budget: &Budget,
     ) -> Result<Self, Unknown> {
         let mut origin = Self {
@@ -109,9 +109,9 @@ mod tests {
 
     #[test]
     fn a_signed_release_is_read() {
-        let mut origin = Origin {
+        let mut origin = ReleaseOrigin {
             priority: 500,
-            ..Origin::default()
+            ..ReleaseOrigin::default()
         };
         let text = "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nOrigin: Debian Backports\nSuite: stable-backports\n\
                     Codename: bookworm-backports\nNotAutomatic: yes\nButAutomaticUpgrades: yes\nSHA256:\n a 1 main/x\n\

@@ -3,7 +3,7 @@
 
 use super::super::{Unknown, configuration};
 use super::expression::Expression;
-use super::origin::Origin;
+use super::origin::ReleaseOrigin;
 use super::settings::parts;
 use super::stanza;
 use gpusetup_system::System;
@@ -184,7 +184,7 @@ impl ReleasePattern {
             && self.release.is_none()
     }
 
-    fn matches(&self, origin: &Origin) -> bool {
+    fn matches(&self, origin: &ReleaseOrigin) -> bool {
         // A pin without fields, or with unknown ones, is for what dpkg has.
         if self.all || self.is_empty() {
             return self.all || origin.is_status;
@@ -235,7 +235,7 @@ impl Condition {
     }
 
     /// Whether a repository matches.
-    pub(crate) fn matches_origin(&self, origin: &Origin) -> bool {
+    pub(crate) fn matches_origin(&self, origin: &ReleaseOrigin) -> bool {
         match self {
             Self::Release(pattern) => pattern.matches(origin),
             Self::Site(pattern) => origin
@@ -248,7 +248,7 @@ impl Condition {
 }
 
 /// The entry for `APT::Default-Release`. It must name an existing release, or apt refuses to work.
-pub(crate) fn of_default_release(text: &str, origins: &[Origin]) -> Result<Pin, String> {
+pub(crate) fn of_default_release(text: &str, origins: &[ReleaseOrigin]) -> Result<Pin, String> {
     let expression = Expression::parse(text)?;
     let is_known = origins
         .iter()
@@ -352,9 +352,9 @@ mod tests {
         pins(&text).expect("understood").pop().expect("one")
     }
 
-    fn stable() -> Origin {
+    fn stable() -> ReleaseOrigin {
         let some = |text: &str| Some(text.to_owned());
-        Origin {
+        ReleaseOrigin {
             archive: some("stable-security"),
             codename: some("bookworm-security"),
             version: some("12"),

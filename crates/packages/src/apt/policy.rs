@@ -1,6 +1,6 @@
 //! Chooses the version that apt would install: the candidate in `apt-cache policy`.
 
-use super::origin::Origin;
+use super::origin::ReleaseOrigin;
 use super::pins::{Condition, NEVER, Pin};
 use super::stanza;
 use super::version::compare;
@@ -18,7 +18,7 @@ pub(crate) struct Record {
     sha256: String,
     /// Its dependencies, as the list writes them.
     pub(crate) depends: String,
-    /// The index of its [`Origin`].
+    /// The index of its [`ReleaseOrigin`].
     pub(crate) origin: usize,
     /// Whether this version is installed.
     pub(crate) is_installed: bool,
@@ -97,7 +97,7 @@ struct Version<'a> {
 pub(crate) fn candidate<'a>(
     package: &str,
     records: &'a [Record],
-    origins: &[Origin],
+    origins: &[ReleaseOrigin],
     pins: &[Pin],
 ) -> Option<&'a str> {
     let versions = versions(records);
@@ -143,7 +143,7 @@ fn versions(records: &[Record]) -> Vec<Version<'_>> {
     versions
 }
 
-fn priority(package: &str, version: &Version, origins: &[Origin], pins: &[Pin]) -> i32 {
+fn priority(package: &str, version: &Version, origins: &[ReleaseOrigin], pins: &[Pin]) -> i32 {
     let own = pins
         .iter()
         .find(|pin| pin.package.is_some() && pin_matches(pin, package, version, origins));
@@ -164,7 +164,7 @@ fn priority(package: &str, version: &Version, origins: &[Origin], pins: &[Pin]) 
         .unwrap_or(0)
 }
 
-fn pin_matches(pin: &Pin, package: &str, version: &Version, origins: &[Origin]) -> bool {
+fn pin_matches(pin: &Pin, package: &str, version: &Version, origins: &[ReleaseOrigin]) -> bool {
     let record = version.record;
     pin.package
         .as_ref()
@@ -181,7 +181,7 @@ fn pin_matches(pin: &Pin, package: &str, version: &Version, origins: &[Origin]) 
 
 /// The priority of a repository: that of the first general pin that matches it, otherwise its
 /// default.
-fn origin_priority(origin: &Origin, pins: &[Pin]) -> i32 {
+fn origin_priority(origin: &ReleaseOrigin, pins: &[Pin]) -> i32 {
     let mut general = pins
         .iter()
         .filter(|pin| pin.package.is_none() && pin.condition.matches_origin(origin));

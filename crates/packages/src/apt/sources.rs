@@ -12,7 +12,7 @@ const FOLDER: &str = "/etc/apt/sources.list.d";
 
 /// A list of packages: one component of one repository for one architecture.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Index {
+pub(crate) struct ListFile {
     /// The name of its file in `/var/lib/apt/lists`, without the suffix of a compression.
     pub(crate) list: String,
     /// The prefix of the names of the repository's `InRelease` and `Release` files.
@@ -28,8 +28,8 @@ pub(crate) struct Index {
 const MAX_LIST_FILES: usize = 5000;
 
 /// All lists of the enabled repositories, in apt's order.
-pub(crate) fn indexes(system: &System, architectures: &[String]) -> Result<Vec<Index>, Unknown> {
-    let mut all: Vec<Index> = Vec::new();
+pub(crate) fn indexes(system: &System, architectures: &[String]) -> Result<Vec<ListFile>, Unknown> {
+    let mut all: Vec<ListFile> = Vec::new();
     for path in files(system)? {
         let text = configuration(system, &path)?;
         let sources = if path.extension().is_some_and(|e| e == "sources") {
@@ -114,7 +114,7 @@ impl Source {
         all
     }
 
-    fn indexes(&self, of_the_host: &[String], native: &str) -> Result<Vec<Index>, String> {
+    fn indexes(&self, of_the_host: &[String], native: &str) -> Result<Vec<ListFile>, String> {
         let (mut indexes, architectures) = (Vec::new(), self.architectures(of_the_host));
         let of_a_suite = self
             .components
@@ -203,9 +203,9 @@ impl Uri {
         })
     }
 
-    fn index(&self, suite: &str, component: &str, architecture: &str) -> Index {
+    fn index(&self, suite: &str, component: &str, architecture: &str) -> ListFile {
         let base = format!("{}dists/{suite}/", self.base);
-        Index {
+        ListFile {
             list: file_name(&format!("{base}{component}/binary-{architecture}/Packages")),
             release: file_name(&base),
             site: self.site.clone(),
@@ -214,10 +214,10 @@ impl Uri {
         }
     }
 
-    fn flat(&self, suite: &str) -> Index {
+    fn flat(&self, suite: &str) -> ListFile {
         let base = format!("{}{}", self.base, if suite == "/" { "" } else { suite });
         let (list, release) = (file_name(&format!("{base}Packages")), file_name(&base));
-        Index {
+        ListFile {
             list,
             release,
             site: self.site.clone(),

@@ -8,11 +8,11 @@ use super::repodata::Package;
 /// counts.
 #[derive(Debug)]
 pub(crate) struct Pattern {
-    forms: Vec<Form>,
+    forms: Vec<PatternForm>,
 }
 
 #[derive(Debug, Default)]
-struct Form {
+struct PatternForm {
     name: String,
     epoch: Option<String>,
     version: Option<String>,
@@ -28,18 +28,18 @@ impl Pattern {
         let with_architecture = text.rsplit_once('.');
         let forms = [
             with_architecture.and_then(|(rest, a)| Some(with_release(rest)?.for_architecture(a))),
-            with_architecture.map(|(rest, a)| Form::named(rest).for_architecture(a)),
-            Some(Form::named(text)),
+            with_architecture.map(|(rest, a)| PatternForm::named(rest).for_architecture(a)),
+            Some(PatternForm::named(text)),
             with_release(text),
             with_version(text),
-            Some(Form {
+            Some(PatternForm {
                 whole: true,
-                ..Form::named(text)
+                ..PatternForm::named(text)
             }),
         ];
         let forms = forms.into_iter().flatten();
         Self {
-            forms: forms.filter(Form::is_possible).collect(),
+            forms: forms.filter(PatternForm::is_possible).collect(),
         }
     }
 
@@ -68,7 +68,7 @@ impl Pattern {
     }
 }
 
-fn with_version(text: &str) -> Option<Form> {
+fn with_version(text: &str) -> Option<PatternForm> {
     let (name, version) = text.rsplit_once('-')?;
     let (epoch, version) = match version.split_once(':') {
         Some((epoch, version)) if epoch.bytes().all(|b| b.is_ascii_digit()) => {
@@ -76,17 +76,17 @@ fn with_version(text: &str) -> Option<Form> {
         }
         _ => (None, version),
     };
-    Some(Form {
+    Some(PatternForm {
         name: name.to_owned(),
         epoch,
         version: Some(version.to_owned()),
-        ..Form::default()
+        ..PatternForm::default()
     })
 }
 
-fn with_release(text: &str) -> Option<Form> {
+fn with_release(text: &str) -> Option<PatternForm> {
     let (rest, release) = text.rsplit_once('-')?;
-    Some(Form {
+    Some(PatternForm {
         release: Some(release.to_owned()),
         ..with_version(rest)?
     })
@@ -96,7 +96,7 @@ fn is_like(pattern: &str, text: &str) -> bool {
     pattern_matches(pattern.as_bytes(), text.as_bytes())
 }
 
-impl Form {
+impl PatternForm {
     fn named(name: &str) -> Self {
         Self {
             name: name.to_owned(),

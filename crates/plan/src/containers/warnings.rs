@@ -2,7 +2,7 @@
 
 use super::SPECIFICATION;
 use crate::context::StepContext;
-use crate::engines::{Containers, EngineSetup};
+use crate::engines::{ContainerSetup, EngineSetup};
 use gpusetup_database::compat::{Engine, RestartEffect};
 use gpusetup_database::version::AddOnVersion;
 use gpusetup_host::{GpuAccess, MachineKind, NVIDIA_RUNTIME, form_of, is_nvidia_runtime};
@@ -51,7 +51,7 @@ fn unknown_engines(context: &StepContext) -> Option<String> {
     })
 }
 
-fn without_engine(context: &StepContext, containers: &Containers) -> Option<String> {
+fn without_engine(context: &StepContext, containers: &ContainerSetup) -> Option<String> {
     let host = &containers.host;
     if !containers.engines.is_empty() || !host.snaps.is_empty() || !host.own_containerds.is_empty()
     {
@@ -76,7 +76,7 @@ fn without_engine(context: &StepContext, containers: &Containers) -> Option<Stri
 }
 
 /// The warning that an engine is a snap, which is not set up.
-fn snaps(context: &StepContext, containers: &Containers) -> Option<String> {
+fn snaps(context: &StepContext, containers: &ContainerSetup) -> Option<String> {
     let engine = context
         .known_engines
         .iter()
@@ -92,7 +92,7 @@ fn snaps(context: &StepContext, containers: &Containers) -> Option<String> {
 }
 
 /// The warnings that pods run in a containerd which is not set up.
-fn own_containerds(containers: &Containers) -> Vec<String> {
+fn own_containerds(containers: &ContainerSetup) -> Vec<String> {
     let all = containers
         .toolkit
         .own_containerds
@@ -108,7 +108,7 @@ fn own_containerds(containers: &Containers) -> Vec<String> {
 }
 
 /// The warning that containerd starts no pods for kubelet.
-fn no_pods(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+fn no_pods(containers: &ContainerSetup, setup: &EngineSetup) -> Option<String> {
     let path = containers.target(setup).serves_no_pods()?;
     let (title, unit) = (&setup.engine.title, setup.engine.units.first()?);
     Some(format!(
@@ -129,7 +129,7 @@ fn incomplete_template(setup: &EngineSetup) -> Option<String> {
 }
 
 /// The warning that a runtime in another file stays as it is.
-fn kept_runtime(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+fn kept_runtime(containers: &ContainerSetup, setup: &EngineSetup) -> Option<String> {
     let (title, path) = (
         &setup.engine.title,
         quoted_path(containers.target(setup).runtime_in()?),
@@ -140,7 +140,7 @@ fn kept_runtime(containers: &Containers, setup: &EngineSetup) -> Option<String> 
 }
 
 /// The warning that Docker's runtime nvidia, which stays as it is, does not start NVIDIA's program.
-fn unusable_runtime(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+fn unusable_runtime(containers: &ContainerSetup, setup: &EngineSetup) -> Option<String> {
     let (title, path) = (&setup.engine.title, setup.engine.config.as_ref()?);
     let why = why_unusable(containers, setup)?;
     let (runtime, unit) = (&containers.toolkit.runtime, setup.engine.units.first()?);
@@ -151,7 +151,7 @@ fn unusable_runtime(containers: &Containers, setup: &EngineSetup) -> Option<Stri
 }
 
 /// The warning that a runtime of containerd's, which stays as it is, gives pods no GPUs.
-fn faulty_runtime(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+fn faulty_runtime(containers: &ContainerSetup, setup: &EngineSetup) -> Option<String> {
     let mut of_engine = containers
         .host
         .runtimes
@@ -173,7 +173,7 @@ fn faulty_runtime(containers: &Containers, setup: &EngineSetup) -> Option<String
 
 /// Why the runtime nvidia in Docker's file does not start NVIDIA's program; none if it does, or if
 /// the file has none.
-fn why_unusable(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+fn why_unusable(containers: &ContainerSetup, setup: &EngineSetup) -> Option<String> {
     let engine = setup.engine;
     let path = engine
         .config
@@ -200,7 +200,7 @@ fn why_unusable(containers: &Containers, setup: &EngineSetup) -> Option<String> 
 }
 
 /// The warning that containers end when their engine restarts.
-fn restart(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+fn restart(containers: &ContainerSetup, setup: &EngineSetup) -> Option<String> {
     let found = setup
         .found
         .as_ref()
@@ -238,7 +238,7 @@ fn strs(all: &[String]) -> Vec<&str> {
 
 /// The devices in the specifications that a version of an engine reads: it skips the others.
 fn devices_for(
-    containers: &Containers,
+    containers: &ContainerSetup,
     engine: &Engine,
     version: AddOnVersion,
 ) -> BTreeSet<String> {
@@ -252,7 +252,7 @@ fn devices_for(
 
 /// The warning that an engine does not read a specification that is there, and has no other way to
 /// the GPUs.
-fn unread_specification(containers: &Containers, setup: &EngineSetup) -> Option<String> {
+fn unread_specification(containers: &ContainerSetup, setup: &EngineSetup) -> Option<String> {
     let (engine, version) = (setup.engine, setup.version?);
     let found = devices_for(containers, engine, version);
     let mut all = containers
@@ -276,7 +276,7 @@ fn unread_specification(containers: &Containers, setup: &EngineSetup) -> Option<
 const GPUS: &str = "nvidia.com/gpu=";
 
 /// The warning that an engine does not read the specifications that this toolkit writes.
-fn cdi(context: &StepContext, containers: &Containers, setup: &EngineSetup) -> Option<String> {
+fn cdi(context: &StepContext, containers: &ContainerSetup, setup: &EngineSetup) -> Option<String> {
     let (engine, title) = (setup.engine, &setup.engine.title);
     let text = engine
         .config
@@ -338,7 +338,7 @@ fn cdi(context: &StepContext, containers: &Containers, setup: &EngineSetup) -> O
 
 /// The warning that the toolkit's configuration cannot name CRI-O's runc or crun, because it is no
 /// plain file.
-fn unwritten_low_level(containers: &Containers) -> Option<String> {
+fn unwritten_low_level(containers: &ContainerSetup) -> Option<String> {
     let program = quoted_path(
         containers
             .host
@@ -355,7 +355,7 @@ fn unwritten_low_level(containers: &Containers) -> Option<String> {
 }
 
 /// The warning that nothing will write a CDI specification on the host that a tree becomes.
-fn no_specification(context: &StepContext, containers: &Containers) -> Option<String> {
+fn no_specification(context: &StepContext, containers: &ContainerSetup) -> Option<String> {
     let (toolkit, version, since) = (
         containers.toolkit,
         containers.version,
@@ -389,7 +389,7 @@ fn no_specification(context: &StepContext, containers: &Containers) -> Option<St
     ))
 }
 
-fn is_root(containers: &Containers) -> Option<String> {
+fn is_root(containers: &ContainerSetup) -> Option<String> {
     let user = containers.request.docker_user.as_ref()?;
     let setup = containers.with_group()?;
     let (group, title) = (setup.engine.group.as_ref()?, &setup.engine.title);
@@ -400,14 +400,14 @@ fn is_root(containers: &Containers) -> Option<String> {
     ))
 }
 
-fn selinux(containers: &Containers) -> Option<String> {
+fn selinux(containers: &ContainerSetup) -> Option<String> {
     let is_meant = containers.host.selinux && !containers.engines.is_empty();
     is_meant.then(|| {
         "SELinux keeps containers from the GPUs (\"Insufficient Permissions\"): run them with --security-opt=label=disable".to_owned()
     })
 }
 
-fn old_sources(containers: &Containers) -> Option<String> {
+fn old_sources(containers: &ContainerSetup) -> Option<String> {
     let old = &containers.host.old_sources;
     if old.is_empty() {
         return None;

@@ -1,7 +1,7 @@
 //! Addresses and ids by their form alone, and what only looks like them: versions, PCI addresses,
 //! times. Each function tells how many bytes at the beginning of a text are one.
 
-use super::{Kind, is_boundary, run};
+use super::{PrivateKind, is_boundary, run};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 fn is_hex(text: &str) -> bool {
@@ -39,7 +39,7 @@ pub(crate) fn machine_id(rest: &str) -> Option<usize> {
 
 /// What is written with colons: MAC addresses, keys' fingerprints, GUIDs of InfiniBand, IPv6. No
 /// PCI address and no time is: they have fewer parts.
-pub(crate) fn hexadecimal(before: &str, rest: &str) -> Option<(usize, Kind)> {
+pub(crate) fn hexadecimal(before: &str, rest: &str) -> Option<(usize, PrivateKind)> {
     if !rest.starts_with(|c: char| c.is_ascii_hexdigit() || c == ':') {
         return None;
     }
@@ -51,11 +51,11 @@ pub(crate) fn hexadecimal(before: &str, rest: &str) -> Option<(usize, Kind)> {
     let all_of = |length: usize| parts.iter().all(|p| p.len() == length && is_hex(p));
     let length = text.trim_end_matches(':').len();
     match parts.len() {
-        6 if all_of(2) => return Some((length, Kind::Mac)),
-        7.. if all_of(2) => return Some((length, Kind::Id)),
+        6 if all_of(2) => return Some((length, PrivateKind::Mac)),
+        7.. if all_of(2) => return Some((length, PrivateKind::Id)),
         // Not the four PCI ids of a card: NVIDIA's vendor would be the first.
         4 if all_of(4) && !parts[0].eq_ignore_ascii_case("10de") => {
-            return Some((length, Kind::Id));
+            return Some((length, PrivateKind::Id));
         }
         _ => {}
     }
@@ -69,7 +69,7 @@ pub(crate) fn hexadecimal(before: &str, rest: &str) -> Option<(usize, Kind)> {
         .find_map(|t| Some((t.len(), t.parse::<Ipv6Addr>().ok()?)));
     address
         .filter(|(_, a)| !a.is_loopback() && !a.is_unspecified())
-        .map(|(length, _)| (length, Kind::Address))
+        .map(|(length, _)| (length, PrivateKind::Address))
 }
 
 /// Four numbers with points between them, where they are an address and no version. 9.10.2.21 may

@@ -1,7 +1,7 @@
 //! Where things are: URLs, and what is below people's homes.
 
 use super::words::{is_public, is_public_host};
-use super::{Anonymiser, Found, Kind, placeholder, run};
+use super::{Anonymiser, Found, PrivateKind, placeholder, run};
 use std::net::IpAddr;
 
 const HOMES: [&str; 3] = ["/home/", "/users/", "/Users/"];
@@ -33,7 +33,7 @@ pub(crate) fn home(to: &mut Anonymiser, rest: &str, is_path: bool) -> Option<Fou
         let user = component(&rest[at..], is_path);
         at += user.len();
         out += &match user.contains(char::is_alphanumeric) && placeholder(user).is_none() {
-            true => to.instead_of(Kind::User, user),
+            true => to.instead_of(PrivateKind::User, user),
             false => user.to_owned(),
         };
         if rest[at..].starts_with('/') {
@@ -56,7 +56,7 @@ fn folders(to: &mut Anonymiser, rest: &str, is_path: bool) -> Found {
             !is_public(part) && part.contains(char::is_alphanumeric) && placeholder(part).is_none();
         // What is made of numbers may be an address.
         out += &if is_own {
-            to.instead_of(Kind::Folder, part)
+            to.instead_of(PrivateKind::Folder, part)
         } else {
             to.rewritten(part, false)
         };
@@ -115,9 +115,9 @@ pub(crate) fn url(to: &mut Anonymiser, rest: &str) -> Option<Found> {
     out += &match bare.parse::<IpAddr>() {
         _ if known => host.to_owned(),
         Ok(address) if address.is_loopback() => host.to_owned(),
-        Ok(_) => to.instead_of(Kind::Address, bare),
+        Ok(_) => to.instead_of(PrivateKind::Address, bare),
         // `user:password` of a URL that is cut off, or something that is no host at all.
-        Err(_) => to.instead_of(Kind::Host, host),
+        Err(_) => to.instead_of(PrivateKind::Host, host),
     };
     if let Some(port) = port {
         out = out + ":" + port;
@@ -139,7 +139,7 @@ pub(crate) fn url(to: &mut Anonymiser, rest: &str) -> Option<Found> {
     });
     if query.len() > 1 && query.starts_with(['?', '#']) {
         at += query.len();
-        out = out + "?" + &to.instead_of(Kind::Secret, &query[1..]);
+        out = out + "?" + &to.instead_of(PrivateKind::Secret, &query[1..]);
     }
     Some((at, out))
 }

@@ -1,6 +1,6 @@
 //! Words: common ones that are not private, and keys whose values are private.
 
-use super::{Kind, is_boundary, run};
+use super::{PrivateKind, is_boundary, run};
 
 /// Common words of reports, packages, paths and distributions, which may also be the name of a host
 /// or a user: they stay. The schemas' enum values are among them, because otherwise a report could
@@ -183,19 +183,19 @@ fn is_serial(joined: &str) -> bool {
 }
 
 /// The kind of a field's value, if the field's name shows it.
-pub(crate) fn kind_of(key: &str) -> Option<Kind> {
+pub(crate) fn kind_of(key: &str) -> Option<PrivateKind> {
     match joined(key) {
-        k if is_serial(&k) => Some(Kind::Serial),
-        k if is_secret_key(&k) => Some(Kind::Secret),
-        k if ["hostname", "nodename", "fqdn"].contains(&&*k) => Some(Kind::Host),
-        k if ["username", "login"].contains(&&*k) => Some(Kind::User),
-        k if ["bootid", "machineid"].contains(&&*k) => Some(Kind::Id),
+        k if is_serial(&k) => Some(PrivateKind::Serial),
+        k if is_secret_key(&k) => Some(PrivateKind::Secret),
+        k if ["hostname", "nodename", "fqdn"].contains(&&*k) => Some(PrivateKind::Host),
+        k if ["username", "login"].contains(&&*k) => Some(PrivateKind::User),
+        k if ["bootid", "machineid"].contains(&&*k) => Some(PrivateKind::Id),
         _ => None,
     }
 }
 
 /// A value after a key that shows its kind: `password=…`, `--token …`, `Serial Number: …`.
-pub(crate) fn private_value(before: &str, rest: &str) -> Option<(usize, Kind)> {
+pub(crate) fn private_value(before: &str, rest: &str) -> Option<(usize, PrivateKind)> {
     let quote = before.chars().next_back().filter(|c| "\"'".contains(*c));
     let near = quote
         .map_or(before, |_| &before[..before.len() - 1])
@@ -208,7 +208,7 @@ pub(crate) fn private_value(before: &str, rest: &str) -> Option<(usize, Kind)> {
             .unwrap_or_default();
         let is_option = last.starts_with("--") && is_secret_key(&joined(last))
             || last.eq_ignore_ascii_case("bearer");
-        return is_option.then(|| non_blank(word(rest, quote), Kind::Secret))?;
+        return is_option.then(|| non_blank(word(rest, quote), PrivateKind::Secret))?;
     };
     let key = key_before(before_sign);
     if is_secret_key(&key) {
@@ -218,19 +218,19 @@ pub(crate) fn private_value(before: &str, rest: &str) -> Option<(usize, Kind)> {
             None if is_header => run(rest, |c| c != '\n'),
             _ => word(rest, quote),
         };
-        return non_blank(value, Kind::Secret);
+        return non_blank(value, PrivateKind::Secret);
     }
     if is_serial(&key) {
         let value =
             run(rest, |c| c.is_alphanumeric() || "-./".contains(c)).trim_end_matches(['.', '/']);
-        return non_blank(value, Kind::Serial)
+        return non_blank(value, PrivateKind::Serial)
             .filter(|_| value.len() > 3 && value.contains(|c: char| c.is_ascii_digit()));
     }
     // The kernel names the program of an Xid: `Xid (PCI:0000:17:00): 13, pid=9, name=python, …`.
     let program = before
         .ends_with(", name=")
         .then(|| run(rest, |c| c != ',' && c != '<' && c != '\n'));
-    program.and_then(|program| non_blank(program, Kind::Program))
+    program.and_then(|program| non_blank(program, PrivateKind::Program))
 }
 
 /// The key at the end of what is before a sign such as `=`.
@@ -254,7 +254,7 @@ fn word(rest: &str, quote: Option<char>) -> &str {
     }
 }
 
-fn non_blank(value: &str, kind: Kind) -> Option<(usize, Kind)> {
+fn non_blank(value: &str, kind: PrivateKind) -> Option<(usize, PrivateKind)> {
     (!value.starts_with([' ', '\t']) && !value.is_empty()).then_some((value.len(), kind))
 }
 
