@@ -100,7 +100,7 @@ pub(crate) fn bring(
     let Some(bundle) = &config.bundle else {
         return Ok(());
     };
-    let package_source = &config.package_source();
+    let source = &config.package_source();
     let began = Instant::now();
     let mut last_shown = None;
     let first = plan
@@ -126,9 +126,7 @@ pub(crate) fn bring(
         .map_err(|e| interrupt::heard().map_or_else(|| e.into(), Failure::Interrupted))?;
     plan.packages()
         .filter(|wanted| is_needed(on, wanted))
-        .try_for_each(|wanted| {
-            packages::would_install(on, wanted, package_source).map_err(Failure::from)
-        })
+        .try_for_each(|wanted| packages::would_install(on, wanted, source).map_err(Failure::from))
 }
 
 fn is_needed(on: &System, wanted: &Packages) -> bool {
@@ -136,11 +134,8 @@ fn is_needed(on: &System, wanted: &Packages) -> bool {
 }
 
 /// Takes the packages away that nothing needs any more.
-pub(crate) fn remove_brought_packages(
-    on: &System,
-    package_source: &PackageSource,
-) -> Result<(), Failure> {
-    let Some(folder) = package_source.folder() else {
+pub(crate) fn remove_brought_packages(on: &System, source: &PackageSource) -> Result<(), Failure> {
+    let Some(folder) = source.folder() else {
         return Ok(());
     };
     on.remove_tree(folder)

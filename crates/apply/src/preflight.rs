@@ -19,11 +19,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Refuses a plan that this host has no room for.
-pub(crate) fn check(
-    on: &System,
-    plan: &Plan,
-    package_source: &PackageSource,
-) -> Result<(), Failure> {
+pub(crate) fn check(on: &System, plan: &Plan, source: &PackageSource) -> Result<(), Failure> {
     let changes = plan.steps.iter().any(|s| s.state == State::Needed);
     let kept = changes.then(|| Room {
         path: RESERVE.into(),
@@ -71,17 +67,17 @@ pub(crate) fn check(
     for act in needed.filter(|a| !a.satisfied) {
         not_in_the_way(on, &act.operation)?;
         if let Operation::Packages(packages) = &act.operation {
-            packages_can_change(on, packages, package_source)?;
+            packages_can_change(on, packages, source)?;
         }
     }
-    for directory in trusted(plan, package_source) {
+    for directory in trusted(plan, source) {
         private_directory(on, directory, Extent::Path)?;
     }
     Ok(())
 }
 
 /// The directories of the cache whose files root runs, unpacks or installs.
-fn trusted<'a>(plan: &'a Plan, package_source: &'a PackageSource) -> BTreeSet<&'a Path> {
+fn trusted<'a>(plan: &'a Plan, source: &'a PackageSource) -> BTreeSet<&'a Path> {
     let files = plan
         .acts()
         .filter(|act| !act.satisfied)
@@ -100,7 +96,7 @@ fn trusted<'a>(plan: &'a Plan, package_source: &'a PackageSource) -> BTreeSet<&'
         });
     files
         .filter_map(Path::parent)
-        .chain(package_source.folder())
+        .chain(source.folder())
         .collect()
 }
 
@@ -157,7 +153,7 @@ pub fn not_in_cache(on: &System, plan: &Plan) -> Option<String> {
 fn packages_can_change(
     on: &System,
     wanted: &Packages,
-    package_source: &PackageSource,
+    source: &PackageSource,
 ) -> Result<(), Failure> {
     let scripts = of(wanted.manager)
         .scripts
@@ -170,8 +166,8 @@ fn packages_can_change(
         return Err(Failure::Blocked(sentence));
     }
     // What a bundle offers is looked at when it is here: the host's own lists say nothing of it.
-    if package_source.is_the_hosts() {
-        Ok(packages::check(on, wanted, package_source)?)
+    if source.is_the_hosts() {
+        Ok(packages::check(on, wanted, source)?)
     } else {
         Ok(())
     }

@@ -71,7 +71,7 @@ pub fn apply(
     let left = same
         .as_ref()
         .map_or_else(|| plan.clone(), |same| remaining(plan, &same.done));
-    let earlier_reboots: Vec<_> = same
+    let earlier: Vec<_> = same
         .iter()
         .flat_map(|a| &a.reboots)
         .map(|(at, b)| (*at, b.map(str::to_owned)))
@@ -84,9 +84,9 @@ pub fn apply(
             .filter(|(at, _)| !o.plan.needs_console(*at));
         o.earlier_reboots + own.count()
     });
-    let package_source = bundled::package_source(plan, &config);
-    config.brought = package_source.folder().map(Path::to_owned);
-    preflight::check(on, &left, &package_source)?;
+    let source = bundled::package_source(plan, &config);
+    config.brought = source.folder().map(Path::to_owned);
+    preflight::check(on, &left, &source)?;
     bundled::check(on, &left, &config)?;
     preflight::can_be_had(on, &left, &config)?;
     if left.is_converged() && same.is_none_or(|a| a.finished) {
@@ -103,14 +103,7 @@ pub fn apply(
         lent: gpusetup_operation::Work::new(backups),
         prefetched: Prefetched::default(),
     };
-    let carried = carry(
-        on,
-        &left,
-        &config,
-        &mut work,
-        (&earlier_reboots, reboots),
-        tell,
-    );
+    let carried = carry(on, &left, &config, &mut work, (&earlier, reboots), tell);
     let Work {
         mut journal,
         prefetched,
@@ -158,7 +151,7 @@ fn carry(
     left: &Plan,
     config: &RunConfig,
     work: &mut Work,
-    (earlier_reboots, reboots): (&[(At, Option<String>)], usize),
+    (earlier, reboots): (&[(At, Option<String>)], usize),
     tell: OnNews,
 ) -> Result<Outcome, Failure> {
     bundled::bring(on, left, config, tell)?;
@@ -175,7 +168,7 @@ fn carry(
                 let goes_on = match enrolls {
                     Some(certificate) => is_enrolled(on, work, at, certificate)?,
                     None => {
-                        let mut asked = earlier_reboots.iter().rev();
+                        let mut asked = earlier.iter().rev();
                         let asked = asked.find(|(asked, _)| *asked == at);
                         let before = asked.map(|(_, before)| before);
                         was_booted(on, work, at, (before, reboots), &step.why)?
@@ -207,7 +200,7 @@ fn carry(
                 {
                     return Err(Failure::Blocked(not_prepared(
                         operation,
-                        act.satisfied || !earlier_reboots.is_empty(),
+                        act.satisfied || !earlier.is_empty(),
                     )));
                 }
                 Standing::Needed => {

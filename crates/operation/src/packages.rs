@@ -758,12 +758,8 @@ pub(crate) fn learned(on: &System, intended: Transaction) -> io::Result<Transact
 
 /// What a transaction would do beside what it is for, by the manager's simulation if it can be
 /// read. A simulation that fails is no answer: lists may have to be fetched first.
-pub fn check(
-    on: &System,
-    wanted: &Packages,
-    package_source: &PackageSource,
-) -> Result<(), PackagesError> {
-    pinned(on, wanted, || judged(on, wanted, package_source))
+pub fn check(on: &System, wanted: &Packages, source: &PackageSource) -> Result<(), PackagesError> {
+    pinned(on, wanted, || judged(on, wanted, source))
 }
 
 /// Whether a bundle's packages would install here: its lists are read, and the transaction is
@@ -771,14 +767,14 @@ pub fn check(
 pub fn would_install(
     on: &System,
     wanted: &Packages,
-    package_source: &PackageSource,
+    source: &PackageSource,
 ) -> Result<(), PackagesError> {
-    if wanted.install.is_empty() || package_source.is_the_hosts() {
+    if wanted.install.is_empty() || source.is_the_hosts() {
         return Ok(());
     }
     let (manager, simulation) = (wanted.manager, install_argv(wanted, true));
     let run = |argv: &[String]| {
-        on.run(&program(package_source.applied_to(manager, argv.to_vec())))
+        on.run(&program(source.applied_to(manager, argv.to_vec())))
             .map_err(ProgramError::start(&simulation.join(" ")))
     };
     pinned(on, wanted, || {
@@ -792,7 +788,7 @@ pub fn would_install(
         {
             return Err(PackagesError::Lacking(output.last_lines(4)));
         }
-        judged(on, wanted, package_source)
+        judged(on, wanted, source)
     })
 }
 
@@ -809,11 +805,7 @@ fn pinned(
     done
 }
 
-fn judged(
-    on: &System,
-    wanted: &Packages,
-    package_source: &PackageSource,
-) -> Result<(), PackagesError> {
+fn judged(on: &System, wanted: &Packages, source: &PackageSource) -> Result<(), PackagesError> {
     let Packages {
         manager,
         install,
@@ -841,7 +833,7 @@ fn judged(
         (
             "installing",
             install,
-            package_source.applied_to(manager, install_argv(wanted, true)),
+            source.applied_to(manager, install_argv(wanted, true)),
         ),
         ("removing", remove, remove_argv(manager, remove, true)),
     ] {
@@ -1039,19 +1031,17 @@ pub fn checked_output(name: &str, output: Output) -> Result<String, PackagesErro
 pub(crate) fn perform(
     on: &System,
     wanted: &Packages,
-    package_source: &PackageSource,
+    source: &PackageSource,
     log: Option<Log>,
     progress: Progress,
 ) -> Result<(), PackagesError> {
-    pinned(on, wanted, || {
-        performed(on, wanted, package_source, log, progress)
-    })
+    pinned(on, wanted, || performed(on, wanted, source, log, progress))
 }
 
 fn performed(
     on: &System,
     wanted: &Packages,
-    package_source: &PackageSource,
+    source: &PackageSource,
     log: Option<Log>,
     progress: Progress,
 ) -> Result<(), PackagesError> {
@@ -1064,7 +1054,7 @@ fn performed(
     let manager = *manager;
     let mut run = |argv: Vec<String>| -> Result<String, PackagesError> {
         let name = argv.join(" ");
-        let asked = program(package_source.applied_to(manager, argv)).log(log.clone());
+        let asked = program(source.applied_to(manager, argv)).log(log.clone());
         let output = on.run_telling(&asked, progress);
         checked_output(&name, output.map_err(ProgramError::start(&name))?)
     };
@@ -1072,12 +1062,11 @@ fn performed(
         repair(on, manager, interruption).map_err(ProgramError::start(interruption.finish))?;
     }
     if let Some(refresh) = refresh_argv(manager)
-        && (!pins::gone(on, wanted, package_source)?.is_empty()
-            || run(install_argv(wanted, true)).is_err())
+        && (!pins::gone(on, wanted, source)?.is_empty() || run(install_argv(wanted, true)).is_err())
     {
         // A fresh image has no lists at all, and old ones name packages that are gone.
         let unreachable = says(&run(refresh)?, &UNREACHABLE);
-        let strangers = pins::gone(on, wanted, package_source)?;
+        let strangers = pins::gone(on, wanted, source)?;
         match run(install_argv(wanted, true)) {
             Err(PackagesError::Program(e)) if unreachable => {
                 return Err(PackagesError::Network {
@@ -1090,15 +1079,13 @@ fn performed(
         }
     }
     // A folder has the packages of one stream, and no list of streams.
-    if let (Some(stream), Some(enable), true) = (
-        stream,
-        of(manager).enable_stream,
-        package_source.is_the_hosts(),
-    ) {
+    if let (Some(stream), Some(enable), true) =
+        (stream, of(manager).enable_stream, source.is_the_hosts())
+    {
         run(words(enable).into_iter().chain([stream.clone()]).collect())?;
     }
     // The lists may be newer than those that were asked before the first change.
-    judged(on, wanted, package_source)?;
+    judged(on, wanted, source)?;
     let here = if wanted.remove_like.is_empty() {
         BTreeMap::new()
     } else {
@@ -1117,7 +1104,7 @@ fn performed(
                     unreachable: false, ..
                 }),
                 Some(refresh),
-            ) if package_source.is_the_hosts() => {
+            ) if source.is_the_hosts() => {
                 run(refresh)?;
                 run(install_argv(wanted, false))?
             }

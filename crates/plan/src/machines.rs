@@ -155,12 +155,12 @@ fn not_in_wsl2(database: &Database, context: &StepContext) -> Option<String> {
         .wsl2_gpus
         .first()
         .filter(|_| context.facts.machine.kind == MachineKind::Wsl2)?;
-    let target_gpus = context
+    let gpus = context
         .chosen
-        .target_gpus
+        .gpus
         .iter()
         .filter(|card| !known.include(card.capability, card.line.as_deref()));
-    let mut names: Vec<_> = target_gpus.map(|card| card.name.as_str()).collect();
+    let mut names: Vec<_> = gpus.map(|card| card.name.as_str()).collect();
     names.dedup();
     (!names.is_empty()).then(|| {
         format!(

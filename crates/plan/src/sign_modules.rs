@@ -673,7 +673,7 @@ fn prebuilt(
             && request
                 .modules
                 .is_none_or(|modules| modules == offer.modules)
-            && chosen.target_gpus.iter().all(|card| {
+            && chosen.gpus.iter().all(|card| {
                 card.modules.contains(&offer.modules) && card.is_served_by(offer.branch)
             })
     });

@@ -54,7 +54,7 @@ fn not_with_another_driver(
         };
         let can = context
             .chosen
-            .target_gpus
+            .gpus
             .iter()
             .all(|card| card.modules.contains(&modules));
         let conflict = Conflict::request(sentence).hint(without(context, of));
@@ -138,7 +138,7 @@ fn not_beside_dma_buf(
 fn by_dma_buf(context: &StepContext, of: &Companion, driver: &ChosenDriver) -> Option<Hint> {
     let is_served = context
         .chosen
-        .target_gpus
+        .gpus
         .iter()
         .all(|card| card.modules.contains(&ModuleFlavour::Open));
     let open = (driver.version, Some(ModuleFlavour::Open));
@@ -163,7 +163,7 @@ pub(crate) fn on_other_gpus(context: &StepContext) -> Vec<String> {
         .filter(|_| is_host)
         .flat_map(|all| all.requested());
     let unnamed = all.filter(|of| !of.gpu_lines.is_empty()).filter_map(|of| {
-        let card = context.chosen.target_gpus.iter().find(|card| {
+        let card = context.chosen.gpus.iter().find(|card| {
             card.line
                 .as_ref()
                 .is_some_and(|line| !of.gpu_lines.contains(line))

@@ -33,13 +33,7 @@ pub(crate) fn not_run(
     });
     let another = another.map(|version| format!("; --cuda {version} gets one that it runs"));
     let forward = database.forward_compatibility(release.version, driver.branch.branch);
-    let forward = forward.filter(|_| {
-        context
-            .chosen
-            .target_gpus
-            .iter()
-            .all(|card| card.data_center)
-    });
+    let forward = forward.filter(|_| context.chosen.gpus.iter().all(|card| card.data_center));
     let package =
         forward.map(|found| format!("; or they run with NVIDIA's package {}", found.package));
     Some(format!(

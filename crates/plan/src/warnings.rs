@@ -227,11 +227,9 @@ fn unlisted_cards(context: &StepContext) -> Vec<String> {
     let Some(driver) = driver.filter(|driver| !driver.is_kept()) else {
         return Vec::new();
     };
-    let target_gpus = &context.chosen.target_gpus;
-    let not_yet = target_gpus
-        .iter()
-        .filter_map(|card| not_listed_yet(card, driver));
-    let never = target_gpus.iter().filter(|card| !card.is_listed);
+    let gpus = &context.chosen.gpus;
+    let not_yet = gpus.iter().filter_map(|card| not_listed_yet(card, driver));
+    let never = gpus.iter().filter(|card| !card.is_listed);
     not_yet
         .chain(never.map(|card| unlisted(card, driver)))
         .collect()
@@ -243,8 +241,8 @@ fn cards_of_other_machines(context: &StepContext) -> Vec<String> {
         return Vec::new();
     }
     let arch = context.facts.machine.arch.as_str();
-    let target_gpus = context.chosen.target_gpus.iter();
-    let only = target_gpus.filter_map(|card| Some((&card.name, card.only_on.as_deref()?)));
+    let gpus = context.chosen.gpus.iter();
+    let only = gpus.filter_map(|card| Some((&card.name, card.only_on.as_deref()?)));
     only.filter(|(_, machine)| *machine != arch)
         .map(|(name, machine)| {
             format!(
@@ -311,9 +309,7 @@ fn unlisted(card: &TargetGpu, driver: &ChosenDriver) -> String {
 
 /// The warning if a toolkit was chosen although no GPU is known.
 fn without_gpu(context: &StepContext) -> Option<String> {
-    if !context.chosen.target_gpus.is_empty()
-        || context.chosen.cuda.as_ref().is_none_or(|c| c.is_kept())
-    {
+    if !context.chosen.gpus.is_empty() || context.chosen.cuda.as_ref().is_none_or(|c| c.is_kept()) {
         return None;
     }
     let why = match context.facts.machine.kind {

@@ -53,7 +53,7 @@ fn with_nearest(
     let database = host.database;
     let served = host.served(request);
     let without = served
-        .target_gpus
+        .gpus
         .is_err()
         .then(|| without_hopeless(host, &served.request))
         .flatten();
@@ -83,7 +83,7 @@ fn with_nearest(
         failed: RefCell::default(),
     };
     let fits = |smaller| trials.fits(request, smaller);
-    let is_served = without.is_some() || host.served(request).target_gpus.is_ok();
+    let is_served = without.is_some() || host.served(request).gpus.is_ok();
     let whole = if is_served {
         same
     } else {
@@ -361,11 +361,11 @@ const DRIVER_ALONE: [fn(&Request) -> Request; 2] = [Request::driver_alone, |requ
 /// Suggests each GPU model alone, if several models exclude each other.
 fn kinds_alone(host: &KnownHost, request: &Request, conflict: Conflict) -> Conflict {
     let served = host.served(request);
-    let Ok(target_gpus) = &served.target_gpus else {
+    let Ok(gpus) = &served.gpus else {
         return conflict;
     };
     let there = host.facts.gpus.iter().filter(|g| !request.leaves_out(g));
-    let named: Vec<_> = target_gpus
+    let named: Vec<_> = gpus
         .iter()
         .map(|card| card.name.as_str())
         .zip(there.map(|g| &g.address))

@@ -53,7 +53,7 @@ impl<'a, 'f> SearchContext<'a, 'f> {
     pub(crate) fn new(
         host: &KnownHost<'a, 'f>,
         request: &'f Request,
-        target_gpus: &'f [Rc<TargetGpu>],
+        gpus: &'f [Rc<TargetGpu>],
     ) -> Self {
         let KnownHost {
             database,
@@ -73,7 +73,7 @@ impl<'a, 'f> SearchContext<'a, 'f> {
             default: facts
                 .default_toolkit(&request.prefix)
                 .map(|toolkit| toolkit.version.series()),
-            kinds: TargetGpu::kinds(target_gpus)
+            kinds: TargetGpu::kinds(gpus)
                 .map(|(n, card)| (n, card, architecture(database, card)))
                 .collect(),
             arch: super::cuda_arch(&facts.machine.arch),

@@ -140,11 +140,7 @@ struct Examination<'a, 'h> {
 }
 
 impl<'a, 'h> Examination<'a, 'h> {
-    fn new(
-        host: &KnownHost<'a, 'h>,
-        request: &'h Request,
-        target_gpus: &'h [Rc<TargetGpu>],
-    ) -> Self {
+    fn new(host: &KnownHost<'a, 'h>, request: &'h Request, gpus: &'h [Rc<TargetGpu>]) -> Self {
         let needed = host
             .joined()
             .into_iter()
@@ -153,7 +149,7 @@ impl<'a, 'h> Examination<'a, 'h> {
             published: host.published,
             facts: host.facts,
             request,
-            kinds: TargetGpu::kinds(target_gpus).collect(),
+            kinds: TargetGpu::kinds(gpus).collect(),
             needed: needed
                 .filter(|companion| companion.version != VersionRule::Own)
                 .collect(),
@@ -203,9 +199,9 @@ impl<'a, 'h> Examination<'a, 'h> {
     /// Adds the newest runfile of each branch.
     fn add_runfiles(&self, host: &KnownHost<'a, '_>, fit: &mut Vec<Candidate<'a>>) {
         let branches = host.published.runfiles_by_branch().filter(|(branch, _)| {
-            let mut target_gpus = self.kinds.iter();
+            let mut gpus = self.kinds.iter();
             self.request.driver.may_accept(branch.branch)
-                && target_gpus.all(|(_, card)| card.is_served_by(branch.branch))
+                && gpus.all(|(_, card)| card.is_served_by(branch.branch))
         });
         for (branch, runfiles) in branches {
             let runfiles = runfiles.map(by_runfile);
@@ -254,9 +250,9 @@ impl<'a, 'h> Examination<'a, 'h> {
 pub(crate) fn candidates<'a>(
     host: &KnownHost<'a, '_>,
     request: &Request,
-    target_gpus: &[Rc<TargetGpu>],
+    gpus: &[Rc<TargetGpu>],
 ) -> Candidates<'a> {
-    let on = Examination::new(host, request, target_gpus);
+    let on = Examination::new(host, request, gpus);
     if let Some(file) = &request.driver_file {
         let named = of_file(host, file);
         let fit = named.iter().filter_map(|d| on.candidate_on(host, d));
@@ -306,11 +302,11 @@ pub(crate) fn candidates<'a>(
 pub(crate) fn refused<'a>(
     host: &KnownHost<'a, '_>,
     request: &Request,
-    target_gpus: &[Rc<TargetGpu>],
+    gpus: &[Rc<TargetGpu>],
     candidates: &Candidates<'a>,
     chosen: Option<DriverVersion>,
 ) -> Vec<(DriverVersion, Refusal)> {
-    let on = Examination::new(host, request, target_gpus);
+    let on = Examination::new(host, request, gpus);
     let mut refused = Vec::with_capacity(64);
     let others: Vec<_> = match &request.driver_file {
         Some(file) => of_file(host, file),
@@ -717,11 +713,11 @@ pub(crate) fn examine(
     branch: &DriverBranch,
     install: &Install,
     request: &Request,
-    target_gpus: &[(usize, &TargetGpu)],
+    gpus: &[(usize, &TargetGpu)],
 ) -> Result<ModuleFlavour, Refusal> {
     let number = branch.branch;
     let named = matches!(request.driver, Want::Meeting(_)) || matches!(install, Install::Kept(..));
-    for (n, card) in target_gpus.iter().copied() {
+    for (n, card) in gpus.iter().copied() {
         match (card.first_branch, card.last_branch) {
             (_, Some(last)) if number > last => return Err(Refusal::AfterLastBranch(n, last)),
             (Some(first), _) if number < first => return Err(Refusal::BeforeFirstBranch(n, first)),
@@ -736,7 +732,7 @@ pub(crate) fn examine(
             }
         }
     }
-    let modules = flavour(branch, install, request, target_gpus)?;
+    let modules = flavour(branch, install, request, gpus)?;
     if !request.driver.accepts(version) {
         return Err(Refusal::NotWanted);
     }
@@ -795,7 +791,7 @@ fn flavour(
     branch: &DriverBranch,
     install: &Install,
     request: &Request,
-    target_gpus: &[(usize, &TargetGpu)],
+    gpus: &[(usize, &TargetGpu)],
 ) -> Result<ModuleFlavour, Refusal> {
     let offered = match install {
         Install::Packages(offer) | Install::Repository(offer, _) => {
@@ -815,23 +811,22 @@ fn flavour(
     if let Some(chosen) = order.into_iter().find(|f| {
         offered.contains(f)
             && asked.is_none_or(|asked| asked == *f)
-            && target_gpus.iter().all(|(_, c)| c.modules.contains(f))
+            && gpus.iter().all(|(_, c)| c.modules.contains(f))
     }) {
         return Ok(chosen);
     }
-    if let (Some(open_only), Some(old)) = (
-        first_without(target_gpus, proprietary),
-        first_without(target_gpus, open),
-    ) {
+    if let (Some(open_only), Some(old)) =
+        (first_without(gpus, proprietary), first_without(gpus, open))
+    {
         return Err(Refusal::FlavoursExclude(open_only, old));
     }
-    let unfit = target_gpus.iter().find(|(_, c)| match asked {
+    let unfit = gpus.iter().find(|(_, c)| match asked {
         Some(asked) => !offered.contains(&asked) || !c.modules.contains(&asked),
         None => !offered.iter().any(|f| c.modules.contains(f)),
     });
     let card = unfit.map(|(n, _)| *n);
     Err(match (asked, card) {
-        (Some(asked), _) if !offered.contains(&asked) => first_without(target_gpus, asked)
+        (Some(asked), _) if !offered.contains(&asked) => first_without(gpus, asked)
             .map_or(Refusal::FlavourNotOffered(asked), |card| {
                 Refusal::FlavourUnfit(card, asked)
             }),
@@ -842,10 +837,8 @@ fn flavour(
 }
 
 /// The first GPU that does not run with such modules.
-fn first_without(target_gpus: &[(usize, &TargetGpu)], flavour: ModuleFlavour) -> Option<usize> {
-    let card = target_gpus
-        .iter()
-        .find(|(_, c)| !c.modules.contains(&flavour));
+fn first_without(gpus: &[(usize, &TargetGpu)], flavour: ModuleFlavour) -> Option<usize> {
+    let card = gpus.iter().find(|(_, c)| !c.modules.contains(&flavour));
     card.map(|(n, _)| *n)
 }
 
@@ -949,10 +942,10 @@ const NO_DRIVER: DriverVersion = DriverVersion {
 
 /// Why no driver fits: the refusal of the newest requested candidate that came nearest.
 pub(crate) fn none_fits(refused: &[(DriverVersion, Refusal)], context: &Explanation) -> Conflict {
-    let target_gpus = context.target_gpus;
-    let excluded = target_gpus.iter().enumerate().find_map(|(old, card)| {
+    let gpus = context.gpus;
+    let excluded = gpus.iter().enumerate().find_map(|(old, card)| {
         let last = card.last_branch?;
-        let new = target_gpus
+        let new = gpus
             .iter()
             .position(|new| new.first_branch.is_some_and(|f| f > last));
         Some((old, new?))
@@ -982,7 +975,7 @@ pub(crate) fn none_fits(refused: &[(DriverVersion, Refusal)], context: &Explanat
         return Conflict::refused(&Subject::Driver(*version), *refusal, context);
     }
     let who = context
-        .target_gpus
+        .gpus
         .iter()
         .map(|c| c.name.as_str())
         .collect::<Vec<_>>()

@@ -214,7 +214,7 @@ impl Explainer<'_, '_> {
     }
 
     fn card(&self, card: usize) -> Option<&TargetGpu> {
-        self.context.target_gpus.get(card).map(|card| &**card)
+        self.context.gpus.get(card).map(|card| &**card)
     }
 
     fn name(&self, card: usize) -> &str {
@@ -681,14 +681,8 @@ impl Explainer<'_, '_> {
 
     /// Why there is no newer driver: the host, a GPU, or the request.
     fn no_newer_driver(&self, have: DriverVersion) -> Premise {
-        let Explanation {
-            target_gpus,
-            request,
-            ..
-        } = *self.context;
-        let last = target_gpus
-            .iter()
-            .position(|c| c.last_branch == Some(have.branch));
+        let Explanation { gpus, request, .. } = *self.context;
+        let last = gpus.iter().position(|c| c.last_branch == Some(have.branch));
         match last {
             _ if !request.driver.is_wanted() => fact(
                 format!("driver {have} is there, and the plan leaves it"),

@@ -84,13 +84,13 @@ pub(crate) fn combinations<'a>(
     database: &'a Database,
     facts: &Facts,
     request: &'a Request,
-    target_gpus: &[Rc<TargetGpu>],
+    gpus: &[Rc<TargetGpu>],
 ) -> Result<Vec<Combination>, Conflict> {
     named_once(&request.frameworks)?;
     let all_wanted = request
         .frameworks
         .iter()
-        .map(|text| wanted(database, facts, request, text, target_gpus))
+        .map(|text| wanted(database, facts, request, text, gpus))
         .collect::<Result<Vec<_>, _>>()?;
     let mut choices: Vec<Choice> = vec![Vec::new()];
     for wanted in &all_wanted {
@@ -148,7 +148,7 @@ pub(crate) fn combinations<'a>(
     }
     Ok(choices
         .iter()
-        .map(|choice| combined(database, facts, request, &all_wanted, choice, target_gpus))
+        .map(|choice| combined(database, facts, request, &all_wanted, choice, gpus))
         .collect())
 }
 
@@ -275,7 +275,7 @@ fn wanted<'a>(
     facts: &Facts,
     request: &Request,
     text: &'a str,
-    target_gpus: &[Rc<TargetGpu>],
+    gpus: &[Rc<TargetGpu>],
 ) -> Result<WantedFramework<'a>, Conflict> {
     let (name, version) = framework_and_version(text);
     let version = version.trim_start_matches('=').trim();
@@ -315,9 +315,9 @@ fn wanted<'a>(
     let (runs, lacking): (Vec<_>, Vec<_>) = builds
         .iter()
         .copied()
-        .partition(|build| !target_gpus.iter().any(|card| card.lacks_kernels_in(build)));
+        .partition(|build| !gpus.iter().any(|card| card.lacks_kernels_in(build)));
     if let (true, Some(build)) = (runs.is_empty(), lacking.first())
-        && let Some(card) = target_gpus.iter().find(|card| card.lacks_kernels_in(build))
+        && let Some(card) = gpus.iter().find(|card| card.lacks_kernels_in(build))
     {
         return Err(without_kernels(framework, release, &builds, card));
     }
@@ -623,7 +623,7 @@ fn combined(
     request: &Request,
     all_wanted: &[WantedFramework],
     choice: &[&FrameworkBuild],
-    target_gpus: &[Rc<TargetGpu>],
+    gpus: &[Rc<TargetGpu>],
 ) -> Combination {
     let (brings, uses): (Choice, Choice) = choice
         .iter()
@@ -652,7 +652,7 @@ fn combined(
         .map(|b| b.cuda.series())
         .chain(from_packages.map(|b| b.first_cuda()))
         .max();
-    let highest = target_gpus.iter().filter_map(|card| card.capability).max();
+    let highest = gpus.iter().filter_map(|card| card.capability).max();
     let cautions = all_wanted.iter().zip(choice).flat_map(|(wanted, build)| {
         let concerning = build.cautions.iter();
         concerning

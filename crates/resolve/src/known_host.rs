@@ -38,7 +38,7 @@ pub(crate) struct Served<'a> {
     /// The first such request.
     pub(crate) request: Request,
     /// The GPUs, or why one of them cannot be supported.
-    pub(crate) target_gpus: Result<Vec<Rc<TargetGpu>>, Conflict>,
+    pub(crate) gpus: Result<Vec<Rc<TargetGpu>>, Conflict>,
     drivers: OnceCell<Candidates<'a>>,
 }
 
@@ -77,11 +77,10 @@ impl<'a, 'f> KnownHost<'a, 'f> {
         {
             return Rc::clone(before);
         }
-        let target_gpus =
-            driver_file::fits(self, request).and_then(|()| target_gpus(self, request));
+        let gpus = driver_file::fits(self, request).and_then(|()| target_gpus(self, request));
         let served = Rc::new(Served {
             request: request.clone(),
-            target_gpus,
+            gpus,
             drivers: OnceCell::new(),
         });
         self.served.borrow_mut().push(Rc::clone(&served));
@@ -120,7 +119,7 @@ impl<'a> Served<'a> {
             candidates(
                 host,
                 &self.request,
-                self.target_gpus.as_deref().unwrap_or_default(),
+                self.gpus.as_deref().unwrap_or_default(),
             )
         })
     }

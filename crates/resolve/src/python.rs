@@ -147,11 +147,8 @@ impl PythonPackage {
     }
 
     /// With the oldest driver that also knows these GPUs.
-    pub fn on(self, database: &Database, target_gpus: &[Rc<TargetGpu>]) -> Self {
-        let first = target_gpus
-            .iter()
-            .filter_map(|card| card.first_branch)
-            .max();
+    pub fn on(self, database: &Database, gpus: &[Rc<TargetGpu>]) -> Self {
+        let first = gpus.iter().filter_map(|card| card.first_branch).max();
         let Some(first) = first.filter(|first| {
             self.minimum_driver
                 .is_none_or(|driver| driver.branch < *first)

@@ -21,18 +21,14 @@ pub(crate) fn reasons(
     add_ons: &[ChosenAddOn],
     unpublished: &[&AddOnArtifact],
 ) -> Vec<Reason> {
-    let Explanation {
-        target_gpus,
-        request,
-        ..
-    } = *context;
+    let Explanation { gpus, request, .. } = *context;
     let mut reasons = Vec::new();
     if let Some(d) = driver.filter(|_| request.driver.is_wanted()) {
-        let (rule, text) = driver_reason(target_gpus, request, d);
+        let (rule, text) = driver_reason(gpus, request, d);
         let source = d.branch.sources.join(", ");
         reasons.push(Reason::new("driver", rule, text, source));
-        let (rule, text) = modules_reason(target_gpus, request, d);
-        let source = target_gpus
+        let (rule, text) = modules_reason(gpus, request, d);
+        let source = gpus
             .first()
             .map(|c| c.sources.join(", "))
             .unwrap_or_default();
@@ -43,7 +39,7 @@ pub(crate) fn reasons(
     if let Some((c, without_files)) = cuda {
         let release = c.release;
         let what = what_fits(c, request, without_files);
-        let (rule, text) = cuda_reason(c, &what, driver, target_gpus, request);
+        let (rule, text) = cuda_reason(c, &what, driver, gpus, request);
         let of_branch = driver
             .filter(|_| rule == RuleId::CudaNativeDriver)
             .map(|d| d.branch.sources.as_slice());
@@ -215,7 +211,7 @@ fn cuda_reason(
     toolkit: &Toolkit,
     what: &str,
     driver: Option<&Candidate>,
-    target_gpus: &[Rc<TargetGpu>],
+    gpus: &[Rc<TargetGpu>],
     request: &Request,
 ) -> (RuleId, String) {
     let release = toolkit.release;
@@ -242,7 +238,7 @@ fn cuda_reason(
         );
     }
     let Some(driver) = driver else {
-        let fits = if target_gpus.is_empty() {
+        let fits = if gpus.is_empty() {
             format!("{what} fits this host; no GPU is known")
         } else {
             format!("{what} fits")
@@ -274,11 +270,7 @@ fn cuda_reason(
     }
 }
 
-fn driver_reason(
-    target_gpus: &[Rc<TargetGpu>],
-    request: &Request,
-    d: &Candidate,
-) -> (RuleId, String) {
+fn driver_reason(gpus: &[Rc<TargetGpu>], request: &Request, d: &Candidate) -> (RuleId, String) {
     let branch = d.branch.branch;
     if d.is_kept() {
         return (
@@ -289,7 +281,7 @@ fn driver_reason(
     if let Some(file) = &request.driver_file {
         return (RuleId::DriverFile, format!("{} is this version", file.file));
     }
-    if let Some(card) = target_gpus.iter().find(|c| c.last_branch == Some(branch)) {
+    if let Some(card) = gpus.iter().find(|c| c.last_branch == Some(branch)) {
         return (
             RuleId::DriverKnowsGpu,
             gpusetup_causes::last_branch(branch, &card.name),
@@ -326,12 +318,8 @@ fn driver_reason(
     )
 }
 
-fn modules_reason(
-    target_gpus: &[Rc<TargetGpu>],
-    request: &Request,
-    d: &Candidate,
-) -> (RuleId, String) {
-    let only = target_gpus.iter().find(|c| c.modules.len() == 1);
+fn modules_reason(gpus: &[Rc<TargetGpu>], request: &Request, d: &Candidate) -> (RuleId, String) {
+    let only = gpus.iter().find(|c| c.modules.len() == 1);
     match (request.modules, only, d.modules) {
         (Some(asked), _, _) => (
             RuleId::ModulesWanted,

@@ -10,7 +10,7 @@ use gpusetup_host::Os;
 use std::rc::Rc;
 
 /// A rule that refuses a candidate, with the values for its message. GPUs are indexes into
-/// [`Explanation::target_gpus`].
+/// [`Explanation::gpus`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The driver branch is newer than the last one (given) that supports the GPU.
@@ -134,7 +134,7 @@ pub(crate) struct Explanation<'a> {
     /// The compatibility database.
     pub(crate) database: &'a Database,
     /// The GPUs that refusals refer to by index.
-    pub(crate) target_gpus: &'a [Rc<TargetGpu>],
+    pub(crate) gpus: &'a [Rc<TargetGpu>],
     pub(crate) request: &'a Request,
     /// The machine architecture.
     pub(crate) arch: &'a str,

@@ -11,9 +11,9 @@ use std::rc::Rc;
 pub(crate) fn not_enabled(
     host: &KnownHost,
     request: &Request,
-    target_gpus: &[Rc<TargetGpu>],
+    gpus: &[Rc<TargetGpu>],
 ) -> Option<String> {
-    let kinds = &TargetGpu::kinds(target_gpus).collect::<Vec<_>>();
+    let kinds = &TargetGpu::kinds(gpus).collect::<Vec<_>>();
     let arch = &host.facts.machine.arch;
     let needed = host
         .joined()

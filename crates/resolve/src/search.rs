@@ -35,7 +35,7 @@ use std::rc::Rc;
 #[derive(Debug, Clone, Default)]
 pub struct Resolution<'a> {
     /// The supported GPUs.
-    pub target_gpus: Vec<Rc<TargetGpu>>,
+    pub gpus: Vec<Rc<TargetGpu>>,
     /// The driver.
     pub driver: Option<Candidate<'a>>,
     /// The driver that is there and stays, if the request leaves the driver out.
@@ -72,10 +72,7 @@ impl<'a> Resolution<'a> {
 impl Resolution<'_> {
     /// The lowest compute capability of the GPUs, as far as known.
     pub fn oldest_gpu(&self) -> Option<ComputeCapability> {
-        self.target_gpus
-            .iter()
-            .filter_map(|card| card.capability)
-            .min()
+        self.gpus.iter().filter_map(|card| card.capability).min()
     }
 
     /// Whether a driver is installed, not kept.
@@ -173,12 +170,12 @@ pub(crate) fn attempt<'a>(
     host.named(request)?;
     toolkit_method::is_possible(host, request)?;
     let served = &*host.served(request);
-    let target_gpus = match &served.target_gpus {
-        Ok(target_gpus) => target_gpus,
+    let gpus = match &served.gpus {
+        Ok(gpus) => gpus,
         Err(_) if detail == Detail::FeasibilityOnly => return Err(Conflict::unexplained()),
         Err(conflict) => return Err(conflict.clone()),
     };
-    if target_gpus.is_empty() && request.driver.is_wanted() {
+    if gpus.is_empty() && request.driver.is_wanted() {
         let unreadable = facts.unreadable_gpus().count();
         return Err(match unreadable {
             0 if facts.gpus.is_empty() => no_gpu(facts),
@@ -189,14 +186,14 @@ pub(crate) fn attempt<'a>(
     // Its GPU does not show on the PCI bus, and the one that `--gpu` names is a board's.
     if let Some(board) = JetsonBoard::of(database, facts).filter(|_| request.cuda.is_wanted())
         && (facts.gpus.is_empty() && !board.uses_sbsa()
-            || !board.may_use_sbsa() && target_gpus.iter().any(|card| card.embedded.is_some()))
+            || !board.may_use_sbsa() && gpus.iter().any(|card| card.embedded.is_some()))
     {
         return Err(board.refused());
     }
     if request.frameworks.is_empty() {
-        search(host, served, request, target_gpus, detail)
+        search(host, served, request, gpus, detail)
     } else {
-        for_newest_releases(host, served, request, target_gpus, detail)
+        for_newest_releases(host, served, request, gpus, detail)
     }
 }
 
@@ -205,7 +202,7 @@ fn for_newest_releases<'a>(
     host: &KnownHost<'a, '_>,
     served: &Served<'a>,
     request: &Request,
-    target_gpus: &[Rc<TargetGpu>],
+    gpus: &[Rc<TargetGpu>],
     detail: Detail,
 ) -> Result<Resolution<'a>, Conflict> {
     let (mut first, mut passed_over) = (None::<Conflict>, Vec::new());
@@ -214,7 +211,7 @@ fn for_newest_releases<'a>(
             frameworks,
             ..request.clone()
         };
-        match for_frameworks(host, served, &named, target_gpus, detail) {
+        match for_frameworks(host, served, &named, gpus, detail) {
             Ok(mut found) => {
                 found.rejected.extend(passed_over);
                 return Ok(found);
@@ -244,12 +241,12 @@ fn for_frameworks<'a>(
     host: &KnownHost<'a, '_>,
     served: &Served<'a>,
     request: &Request,
-    target_gpus: &[Rc<TargetGpu>],
+    gpus: &[Rc<TargetGpu>],
     detail: Detail,
 ) -> Result<Resolution<'a>, Conflict> {
     let mut first = None;
-    for combination in combinations(host.database, host.facts, request, target_gpus)? {
-        match search(host, served, &combination.request, target_gpus, detail) {
+    for combination in combinations(host.database, host.facts, request, gpus)? {
+        match search(host, served, &combination.request, gpus, detail) {
             Ok(mut found) => {
                 let Combination {
                     reason: text,
@@ -262,11 +259,7 @@ fn for_frameworks<'a>(
                 let toolkit = found.cuda.as_ref().map(|toolkit| toolkit.release);
                 found.python = python
                     .into_iter()
-                    .map(|package| {
-                        package
-                            .on(host.database, target_gpus)
-                            .compiled_with(toolkit)
-                    })
+                    .map(|package| package.on(host.database, gpus).compiled_with(toolkit))
                     .collect();
                 let (subject, rule) = (
                     "for".to_owned(),
@@ -335,10 +328,10 @@ fn search<'a>(
     host: &KnownHost<'a, '_>,
     served: &Served<'a>,
     request: &Request,
-    target_gpus: &[Rc<TargetGpu>],
+    gpus: &[Rc<TargetGpu>],
     detail: Detail,
 ) -> Result<Resolution<'a>, Conflict> {
-    let context = &context(host, request, target_gpus);
+    let context = &context(host, request, gpus);
     let none = Candidates::default();
     let drivers = if request.driver.is_wanted() {
         served.drivers(host)
@@ -349,40 +342,29 @@ fn search<'a>(
         if detail == Detail::FeasibilityOnly {
             return Err(Conflict::unexplained());
         }
-        let refused = refused(host, &served.request, target_gpus, drivers, None);
+        let refused = refused(host, &served.request, gpus, drivers, None);
         return Err(no_driver(host, none_fits(&refused, context), context));
     }
     let is_left_out = !request.driver.is_wanted();
-    let untouched = if is_left_out {
-        untouched_driver(host)
-    } else {
-        None
-    };
+    let kept = is_left_out.then(|| untouched_driver(host)).flatten();
     // A toolkit that the driver does not run can still compile.
     let without = is_left_out.then_some(None);
-    let ground = SearchContext::new(host, request, target_gpus);
+    let ground = SearchContext::new(host, request, gpus);
     let alone: Vec<_> = request
         .additional_toolkits
         .iter()
         .map(|additional| (&additional.cuda, request.alone(additional)))
         .collect();
-    let additional = &searches(host, &alone, target_gpus)?;
+    let additional = &searches(host, &alone, gpus)?;
     // Drivers for which nothing fits.
     let mut tried: Vec<Option<&Candidate>> = Vec::new();
-    for driver in drivers
-        .fit
-        .iter()
-        .chain(&untouched)
-        .map(Some)
-        .chain(without)
-    {
+    for driver in drivers.fit.iter().chain(&kept).map(Some).chain(without) {
         // An older driver runs no toolkit that a newer one could not run.
         let mut passed = tried.iter().copied().flatten();
         if driver.is_some_and(|d| passed.any(|tried| d.version <= tried.version)) {
             continue;
         }
-        let Some((layers, additional_layers)) =
-            layers(&ground, driver).zip(additional_layers(additional, driver))
+        let Some((layers, others)) = layers(&ground, driver).zip(layers_of(additional, driver))
         else {
             tried.push(driver);
             continue;
@@ -390,7 +372,7 @@ fn search<'a>(
         let mut rejected = Vec::new();
         if let Some(driver) = driver.filter(|_| detail == Detail::Full) {
             let version = Some(driver.version);
-            let newer = refused(host, &served.request, target_gpus, drivers, version);
+            let newer = refused(host, &served.request, gpus, drivers, version);
             let tried: Vec<_> = tried.iter().copied().flatten().collect();
             rejected = drivers_passed_over(
                 &ground,
@@ -411,14 +393,12 @@ fn search<'a>(
             );
         }
         let found = resolution(&ground, context, driver, layers, rejected);
-        let mut found = leaving_driver(found, is_left_out, &untouched);
-        for (search, (way, layers)) in additional.iter().zip(additional_layers) {
+        let mut found = leaving_driver(found, is_left_out, &kept);
+        for (search, (way, layers)) in additional.iter().zip(others) {
             let (on, context) = &search.ways[way];
             let chosen = resolution(on, context, driver, layers, Vec::new());
-            let chosen = leaving_driver(chosen, is_left_out, &untouched);
-            found
-                .reasons
-                .extend(reasons_of_additional(request, &chosen, way));
+            let chosen = leaving_driver(chosen, is_left_out, &kept);
+            found.reasons.extend(reasons_of(request, &chosen, way));
             found.additional_toolkits.push(AdditionalToolkit {
                 request: on.request.clone(),
                 chosen,
@@ -446,7 +426,7 @@ fn no_driver(host: &KnownHost, conflict: Conflict, context: &Explanation) -> Con
     let is_method = conflict.rule == RuleId::DriverMethod
         && request.method == Method::Packages
         && context.unpackaged.is_none();
-    let Some(offers) = not_enabled(host, request, context.target_gpus).filter(|_| is_method) else {
+    let Some(offers) = not_enabled(host, request, context.gpus).filter(|_| is_method) else {
         return conflict;
     };
     let sentence = format!(
@@ -547,9 +527,9 @@ fn resolution<'a>(
             .and_then(|toolkit| toolkit.packages)
             .map(from_repository),
     );
-    let (target_gpus, driver) = (context.target_gpus.to_vec(), driver.cloned());
+    let (gpus, driver) = (context.gpus.to_vec(), driver.cloned());
     Resolution {
-        target_gpus,
+        gpus,
         driver,
         cuda,
         parts,
@@ -573,7 +553,7 @@ fn unpackaged(host: &KnownHost) -> Option<Unpackaged> {
 fn context<'t, 'a: 't, 'f: 't>(
     host: &KnownHost<'a, 'f>,
     request: &'t Request,
-    target_gpus: &'t [Rc<TargetGpu>],
+    gpus: &'t [Rc<TargetGpu>],
 ) -> Explanation<'t> {
     let KnownHost {
         database, facts, ..
@@ -596,7 +576,7 @@ fn context<'t, 'a: 't, 'f: 't>(
     let (os, incomplete) = (&facts.os, incomplete.max());
     Explanation {
         database,
-        target_gpus,
+        gpus,
         request,
         arch,
         glibc,
@@ -621,7 +601,7 @@ fn forward_compatible(
     let found = context
         .database
         .forward_compatibility(version, have.branch)?;
-    context.target_gpus.iter().all(|c| c.data_center).then(|| {
+    context.gpus.iter().all(|c| c.data_center).then(|| {
         format!(
             "programs of CUDA {} also run on driver branch {} with NVIDIA's package {}, which gpusetup does not \
              install",
@@ -638,7 +618,7 @@ fn too_old(oldest: CudaVersion, refusal: Refusal, context: &Explanation) -> Opti
         return None;
     };
     let card = context
-        .target_gpus
+        .gpus
         .get(card)
         .filter(|_| context.request.cuda == Want::Best)?;
     let (name, arch, capability) = (&card.name, context.arch, card.capability?);
@@ -875,7 +855,7 @@ fn layers<'a>(on: &SearchContext<'a, '_>, driver: Option<&Candidate>) -> Option<
 fn searches<'s, 'a: 's, 'f: 's>(
     host: &KnownHost<'a, 'f>,
     alone: &'s [(&'s Want<CudaVersion>, Vec<Request>)],
-    target_gpus: &'s [Rc<TargetGpu>],
+    gpus: &'s [Rc<TargetGpu>],
 ) -> Result<Vec<AdditionalToolkitSearch<'s, 'a>>, Conflict> {
     let mut all = Vec::with_capacity(alone.len());
     for (wanted, requests) in alone {
@@ -883,8 +863,8 @@ fn searches<'s, 'a: 's, 'f: 's>(
         for request in requests {
             host.named(request)?;
             ways.push((
-                SearchContext::new(host, request, target_gpus),
-                context(host, request, target_gpus),
+                SearchContext::new(host, request, gpus),
+                context(host, request, gpus),
             ));
         }
         all.push(AdditionalToolkitSearch { wanted, ways });
@@ -894,7 +874,7 @@ fn searches<'s, 'a: 's, 'f: 's>(
 
 /// The layers of each toolkit beside the default one, with the number of the way to ask that gave
 /// them; none if one does not fit.
-fn additional_layers<'a>(
+fn layers_of<'a>(
     additional: &[AdditionalToolkitSearch<'_, 'a>],
     driver: Option<&Candidate>,
 ) -> Option<Vec<(usize, Layers<'a>)>> {
@@ -940,7 +920,7 @@ fn without_layers(
 }
 
 /// The reasons of a toolkit beside the default one, which name it.
-fn reasons_of_additional(request: &Request, chosen: &Resolution, way: usize) -> Vec<Reason> {
+fn reasons_of(request: &Request, chosen: &Resolution, way: usize) -> Vec<Reason> {
     let Some(series) = chosen
         .cuda
         .as_ref()
@@ -1141,12 +1121,12 @@ pub fn summary(selection: &Selection) -> String {
 fn leaving_driver<'a>(
     found: Resolution<'a>,
     is_left_out: bool,
-    untouched: &Option<Candidate<'a>>,
+    kept: &Option<Candidate<'a>>,
 ) -> Resolution<'a> {
     match is_left_out {
         true => Resolution {
             driver: None,
-            untouched_driver: untouched.clone(),
+            untouched_driver: kept.clone(),
             ..found
         },
         false => found,

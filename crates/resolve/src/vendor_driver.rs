@@ -17,12 +17,12 @@ pub fn own_platform<'d>(database: &'d Database, facts: &Facts) -> Option<&'d Pla
 
 /// The way to a driver for the GPUs of this host.
 pub fn vendor_driver_here(platform: &Platform, database: &Database, facts: &Facts) -> Remedy {
-    let target_gpus: Vec<_> = facts
+    let gpus: Vec<_> = facts
         .gpus
         .iter()
         .filter_map(|gpu| known_gpu(database, gpu).ok())
         .collect();
-    vendor_driver(platform, facts.os.variant.as_deref(), target_gpus.iter())
+    vendor_driver(platform, facts.os.variant.as_deref(), gpus.iter())
 }
 
 /// The way to a driver that supports all of these GPUs, or that none is known. The image of this
@@ -30,14 +30,14 @@ pub fn vendor_driver_here(platform: &Platform, database: &Database, facts: &Fact
 pub fn vendor_driver<'c>(
     platform: &Platform,
     variant: Option<&str>,
-    target_gpus: impl Iterator<Item = &'c TargetGpu> + Clone,
+    gpus: impl Iterator<Item = &'c TargetGpu> + Clone,
 ) -> Remedy {
     let Some(way) = platform
         .ways
         .iter()
-        .find(|way| target_gpus.clone().all(|card| supports(way, card)))
+        .find(|way| gpus.clone().all(|card| supports(way, card)))
     else {
-        return unknown(platform, target_gpus);
+        return unknown(platform, gpus);
     };
     match variant.filter(|variant| way.is_in(variant)) {
         Some(variant) => in_the_image(variant),
@@ -61,8 +61,8 @@ fn supports(way: &PlatformWay, card: &TargetGpu) -> bool {
             .is_none_or(|oldest| card.last_branch.is_none_or(|last| last >= oldest))
 }
 
-fn unknown<'c>(platform: &Platform, target_gpus: impl Iterator<Item = &'c TargetGpu>) -> Remedy {
-    let mut names: Vec<_> = target_gpus.map(|card| card.name.as_str()).collect();
+fn unknown<'c>(platform: &Platform, gpus: impl Iterator<Item = &'c TargetGpu>) -> Remedy {
+    let mut names: Vec<_> = gpus.map(|card| card.name.as_str()).collect();
     names.dedup();
     let explain = names
         .iter()

@@ -65,11 +65,11 @@ impl TargetGpu {
     }
 
     /// The distinct GPUs, each with its index: a rule treats equal GPUs alike.
-    pub fn kinds(target_gpus: &[Rc<Self>]) -> impl Iterator<Item = (usize, &Self)> {
-        let all = target_gpus
+    pub fn kinds(gpus: &[Rc<Self>]) -> impl Iterator<Item = (usize, &Self)> {
+        let all = gpus
             .iter()
             .enumerate()
-            .filter(|(n, card)| !target_gpus[..*n].contains(card));
+            .filter(|(n, card)| !gpus[..*n].contains(card));
         all.map(|(n, card)| (n, card.as_ref()))
     }
 

@@ -53,7 +53,7 @@ pub(crate) fn remove(on: &System, wanted: &Packages) -> io::Result<()> {
 pub(crate) fn gone(
     on: &System,
     wanted: &Packages,
-    package_source: &PackageSource,
+    source: &PackageSource,
 ) -> Result<Vec<String>, PackagesError> {
     let Some(preferences) = preferences(wanted) else {
         return Ok(Vec::new());
@@ -67,7 +67,7 @@ pub(crate) fn gone(
     let argv = words(preferences.show)
         .into_iter()
         .chain(rest.clone().map(|(n, v)| manager.exactly(n, v)));
-    let argv = package_source.applied_to(wanted.manager, argv.collect());
+    let argv = source.applied_to(wanted.manager, argv.collect());
     let shown = on
         .run(&super::looking(wanted.manager, argv))
         .map_err(ProgramError::start(preferences.show))?;
