@@ -1,8 +1,11 @@
 //! What must not grow back: `xtask/budget.yaml` has a limit for each number, and the reason of each
 //! dependency. A number may fall without a word; whoever raises a limit says why in that file.
 
+mod release;
+
 use crate::{Result, project};
 use proc_macro2::{TokenStream, TokenTree};
+use release::Release;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,6 +26,8 @@ struct Budget {
     /// Asserts in tests that search an output for words, instead of showing it.
     substring_asserts: usize,
     help: Help,
+    /// Of a release; not counted with the rest, because it is to be built first.
+    release: Release,
     /// Why each direct dependency is there.
     dependencies: BTreeMap<String, String>,
 }
@@ -63,11 +68,29 @@ impl Numbers {
     }
 }
 
+/// What is over budget in this program, which `cargo build --release` built, as sentences; with
+/// `list`, what was measured, too.
+pub fn check_release(program: &Path, list: bool) -> Result<Vec<String>> {
+    let limits = budget(&project())?.release;
+    let measured = Release::measured(program)?;
+    let mut over = Vec::new();
+    for ((what, number), (_, limit)) in measured.named().into_iter().zip(limits.named()) {
+        if list {
+            println!("{what}: {number}");
+        }
+        exceeds(what, number, limit, &mut over);
+    }
+    Ok(over)
+}
+
+fn budget(root: &Path) -> Result<Budget> {
+    serde_yaml::from_str(&read(&root.join(FILE))?).map_err(|e| format!("{FILE}: {e}"))
+}
+
 /// What is over budget, as sentences; with `list`, what was counted, too.
 pub fn check(list: bool) -> Result<Vec<String>> {
     let root = project();
-    let budget: Budget =
-        serde_yaml::from_str(&read(&root.join(FILE))?).map_err(|e| format!("{FILE}: {e}"))?;
+    let budget = budget(&root)?;
     let mut over = Vec::new();
     let counted = crates(&root)?;
     for (name, numbers) in &counted {
