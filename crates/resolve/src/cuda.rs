@@ -114,15 +114,24 @@ impl<'a, 'f> SearchContext<'a, 'f> {
         })
     }
 
+    /// The archives of a release's components, for all architectures.
+    fn archives(&self, release: &CudaRelease) -> Option<&'a ComponentRelease> {
+        self.database.component_release(release.version)
+    }
+
     /// The components that a toolkit is assembled from, if archives of its release are known: the
     /// requested ones or, if its runfile does not run, all of them, or those of the installed
     /// toolkit.
     pub(crate) fn parts(&self, toolkit: &Toolkit<'a>, add_ons: &[AddOnId]) -> Vec<Part<'a>> {
-        let Some(release) = toolkit.archives else {
+        let is_whole = self.named.is_empty();
+        if is_whole && (self.runs_runfiles() || toolkit.packages.is_some()) {
+            return Vec::new();
+        }
+        let Some(release) = self.archives(toolkit.release) else {
             return Vec::new();
         };
         let installed = self.installed(toolkit.release.version);
-        if !self.named.is_empty() {
+        if !is_whole {
             return parts(
                 self.database,
                 release,
@@ -133,7 +142,6 @@ impl<'a, 'f> SearchContext<'a, 'f> {
             );
         }
         let there = match installed.map(|toolkit| &toolkit.components) {
-            _ if self.runs_runfiles() || toolkit.packages.is_some() => return Vec::new(),
             None => None,
             Some(None) => return Vec::new(),
             Some(Some(there)) => Some(there),
@@ -153,7 +161,6 @@ pub struct Toolkit<'a> {
     pub release: &'a CudaRelease,
     /// Its runfile; none for an installed toolkit without a known runfile.
     pub artifact: Option<&'a CudaArtifact>,
-    pub(crate) archives: Option<&'a ComponentRelease>,
     /// The repository whose packages install it, if it is not installed yet.
     pub packages: Option<&'a PackageRepository>,
     /// The version if it is already installed; only the series if its files do not name the
@@ -220,7 +227,6 @@ pub(crate) fn toolkit<'a>(
     let PublishedToolkit {
         release,
         runfile: artifact,
-        archives,
         ..
     } = published;
     let installed = on.installed(release.version).map(|toolkit| toolkit.version);
@@ -232,7 +238,6 @@ pub(crate) fn toolkit<'a>(
     Ok(Toolkit {
         release,
         artifact,
-        archives,
         packages,
         installed,
         side_gcc,
@@ -249,7 +254,6 @@ fn examine(
     let PublishedToolkit {
         release,
         runfile: artifact,
-        archives,
         ..
     } = published;
     fits_gpus_and_driver(on, driver, release)?;
@@ -263,7 +267,7 @@ fn examine(
         .installed(release.version)
         .is_some_and(|t| t.components.is_none());
     if !on.named.is_empty() && !whole {
-        has_all(archives, &on.named, on.arch)?;
+        has_all(on.archives(release), &on.named, on.arch)?;
     }
     let whole = !kept && on.named.is_empty();
     if let Some((_, packages)) = on.packages.filter(|_| whole) {
@@ -272,7 +276,7 @@ fn examine(
     let whole = whole && on.packages.is_none();
     let by_runfile = whole && on.runs_runfiles();
     if whole && !by_runfile {
-        has_archives(on.request.toolkit_method, archives)?;
+        has_archives(on.request.toolkit_method, on.archives(release))?;
     }
     if by_runfile && artifact.is_none() {
         return Err(Refusal::NoRunfile);

@@ -91,7 +91,6 @@ struct Rows {
 
 struct ToolkitRow {
     runfile: Option<u32>,
-    archives: Option<u32>,
     glibc_min: Option<(u32, u32)>,
     glibc_breaks_from: Option<(u32, u32)>,
 }
@@ -118,8 +117,6 @@ pub struct PublishedToolkit<'a> {
     pub release: &'a CudaRelease,
     /// Its runfile, preferably one that can be verified.
     pub runfile: Option<&'a CudaArtifact>,
-    /// The archives of its components, for all architectures.
-    pub archives: Option<&'a ComponentRelease>,
     /// The oldest C library that its programs run on.
     pub glibc_min: Option<(u32, u32)>,
     /// The first C library that its headers do not compile with.
@@ -300,9 +297,6 @@ impl<'a> Published<'a> {
                 runfile: row
                     .runfile
                     .map(|at| &self.database.cuda_artifacts[at as usize]),
-                archives: row
-                    .archives
-                    .map(|at| &self.database.component_releases[at as usize]),
                 glibc_min: row.glibc_min,
                 glibc_breaks_from: row.glibc_breaks_from,
             })
@@ -454,13 +448,8 @@ impl ToolkitRow {
             .clone()
             .find(|(_, a)| a.artifact.is_verifiable())
             .or_else(|| here.next());
-        let archives = database
-            .component_releases
-            .binary_search_by(|r| release.version.cmp(&r.version))
-            .ok();
         Self {
             runfile: runfile.map(|(at, _)| at as u32),
-            archives: archives.map(|at| at as u32),
             glibc_min: release.glibc_min.as_deref().map(dotted),
             glibc_breaks_from: release.first_breaking_glibc(arch).map(dotted),
         }
@@ -617,10 +606,6 @@ mod tests {
             assert_eq!(published.toolkits().count(), database.cuda.len());
             for (toolkit, release) in published.toolkits().zip(&database.cuda) {
                 assert_eq!(toolkit.release, release);
-                assert_eq!(
-                    toolkit.archives,
-                    database.component_release(release.version)
-                );
                 let is_its =
                     |a: &&CudaArtifact| a.version == release.version && a.artifact.arch == arch;
                 assert_eq!(
