@@ -50,6 +50,22 @@ fn texts(plan: &Value) -> Vec<&str> {
         .collect()
 }
 
+/// The warnings of a plan in which this occurs, a line each.
+fn about(plan: &Value, words: &str) -> String {
+    let mut texts = texts(plan);
+    texts.retain(|text| text.contains(words));
+    texts.join("\n")
+}
+
+/// What the steps write into files of this name.
+fn written<'a>(plan: &'a Value, name: &str) -> &'a str {
+    operations(plan, "container-toolkit")
+        .into_iter()
+        .filter(|o| o["path"].as_str().is_some_and(|path| path.ends_with(name)))
+        .find_map(|o| o["content"].as_str())
+        .expect("a file")
+}
+
 /// A Debian 12 with these programs.
 fn debian(programs: &[&str]) -> Tree {
     let tree = Tree::debian_12().gpu("0000:17:00.0", "20b2", Some("nouveau"));
@@ -85,20 +101,12 @@ fn new_systems_get_the_plans_that_were_reviewed() {
 
 #[test]
 fn the_module_that_has_the_engine_is_named() {
-    let planned = |os: &str| {
+    let said = |os: &str| {
         let plan = stock(os, &["--engine", "podman", "--driver", "none", "--json"]).json();
-        texts(&plan).join("\n")
+        about(&plan, "is in the module")
     };
-    let says = planned("sles-15");
-    assert!(
-        says.contains("podman is in the module Containers")
-            && says.contains("sle-module-containers/15"),
-        "{says}"
-    );
-    assert!(
-        !planned("sles-16").contains("is in the module"),
-        "16 has no modules"
-    );
+    insta::assert_snapshot!(said("sles-15"), @"podman is in the module Containers, which is not enabled on this host: sudo SUSEConnect --product sle-module-containers/15.7/x86_64");
+    assert_eq!(said("sles-16"), "", "16 has no modules");
 }
 
 #[test]
@@ -159,35 +167,20 @@ fn the_toolkit_comes_in_one_version_from_its_repository() {
 #[test]
 fn a_host_without_an_engine_is_told_what_to_type() {
     let plan = stock("ubuntu-24.04", &["--json"]).json();
-    let warnings = texts(&plan)
-        .into_iter()
-        .find(|text| text.contains("no container engine"))
-        .expect("a warning")
-        .to_owned();
-    assert!(
-        warnings.contains("--engine docker or --engine podman installs one"),
-        "{warnings}"
-    );
+    insta::assert_snapshot!(about(&plan, "no container engine"), @"no container engine is known here. --engine docker or --engine podman installs one in the same run. Podman can be installed later without another plan; other engines need this one again after they are installed");
     assert!(operations(&plan, "container-engine").is_empty());
-    let ran = stock("rocky-9", &["--engine", "docker"]);
-    assert_eq!(ran.code, 5, "{}", ran.err);
-    assert!(
-        ran.err.contains("no package of Docker for Rocky Linux 9"),
-        "{}",
-        ran.err
-    );
-    assert!(
-        ran.err.contains("--profile container-host --engine podman"),
-        "{}",
-        ran.err
-    );
-    let ran = stock("debian-12", &["--engine", "lxc"]);
-    assert!(
-        ran.code == 2 && ran.err.contains("docker and podman, but not lxc"),
-        "{}",
-        ran.err
-    );
-    let ran = run(&[
+    let said = stock("rocky-9", &["--engine", "docker"]);
+    insta::assert_snapshot!(said.refusal(5), @"
+    error: gpusetup knows no package of Docker for Rocky Linux 9 (--engine docker) (GS803)
+    hint: or install Docker as its documentation says, then plan again without --engine
+    try: gpusetup plan --os rocky-9 --gpu 10de:2330 --profile container-host --engine podman  # with another engine
+    ");
+    let said = stock("debian-12", &["--engine", "lxc"]);
+    insta::assert_snapshot!(said.refusal(2), @"
+    error: gpusetup installs docker and podman, but not lxc (--engine)
+    try: gpusetup plan --os debian-12 --gpu 10de:2330 --profile container-host  # without it
+    ");
+    let said = run(&[
         "plan",
         "--os",
         "debian-12",
@@ -196,11 +189,10 @@ fn a_host_without_an_engine_is_told_what_to_type() {
         "--engine",
         "docker",
     ]);
-    assert!(
-        ran.code == 2 && ran.err.contains("--profile container-host --engine docker"),
-        "{}",
-        ran.err
-    );
+    insta::assert_snapshot!(said.refusal(2), @"
+    error: --engine is for --profile container-host
+    try: gpusetup plan --os debian-12 --profile container-host --engine docker --gpu h100
+    ");
 }
 
 /// Facts have nothing about engines, whose files may have passwords.
@@ -221,25 +213,16 @@ fn a_plan_for_facts_says_that_engines_are_not_known() {
     };
     for more in [&["--json"][..], &["--engine", "docker", "--json"]] {
         let plan = plan(more).json();
-        let warnings = texts(&plan)
-            .into_iter()
-            .filter(|text| text.contains("container engine"))
-            .collect::<Vec<_>>();
-        assert!(
-            warnings.len() == 1 && warnings[0].contains("not known here which container engines"),
-            "{more:?}: {warnings:?}"
-        );
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(about(&plan, "container engine"), @"it is not known here which container engines the host has: `gpusetup facts` does not read their files, which may have passwords. This plan is for a host without engines and container toolkit. For a host that has some, plan there: `gpusetup plan --profile container-host --out plan.json`");
+        }
     }
     let refused = plan(&["--docker-user", "alice"]);
-    assert_eq!(refused.code, 2, "{}", refused.err);
-    assert!(
-        refused
-            .err
-            .contains("not known here whether the host has Docker"),
-        "{}",
-        refused.err
-    );
-    assert!(!refused.err.contains("--engine docker"), "{}", refused.err);
+    insta::assert_snapshot!(refused.refusal(2), @"
+    error: it is not known here whether the host has Docker, so alice cannot be let use it (--docker-user)
+    hint: plan on the host itself, which shows its engines
+    try: gpusetup plan --facts - --profile container-host  # without it
+    ");
 }
 
 /// A Debian 12 with Podman, and with this version of the container toolkit from local files: no
@@ -344,13 +327,7 @@ fn files_are_merged_and_shown_as_a_diff() {
         .find(|o| o["op"] == "service" && o["restart"] == true)
         .expect("a restart");
     assert_eq!(restart["unit"], "docker.service");
-    assert!(
-        texts(&plan)
-            .iter()
-            .any(|text| text.contains("live-restore")),
-        "{:?}",
-        texts(&plan)
-    );
+    insta::assert_snapshot!(about(&plan, "live-restore"), @r#"Docker restarts (docker.service), and its running containers end: those without a restart policy stay down. `"live-restore": true` in /etc/docker/daemon.json keeps them running"#);
     let text = printed(on(&tree, &[]));
     for line in [
         "+        \"nvidia\": {",
@@ -372,11 +349,7 @@ fn files_are_merged_and_shown_as_a_diff() {
 
     // Containers that are kept need no warning, and a file that has everything already no restart.
     tree.write(DAEMON, "{\"live-restore\": true}");
-    assert!(
-        !texts(&on(&tree, &["--json"]).json())
-            .iter()
-            .any(|text| text.contains("live-restore"))
-    );
+    assert_eq!(about(&on(&tree, &["--json"]).json(), "live-restore"), "");
     tree.write(
         DAEMON,
         "{\"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}}}",
@@ -390,23 +363,16 @@ fn files_are_merged_and_shown_as_a_diff() {
 fn a_file_that_cannot_be_read_is_refused_before_anything() {
     let tree = debian(&["dockerd", "containerd"]);
     tree.write(DAEMON, "{\n  // a mirror\n  \"debug\": true\n}\n");
-    let ran = on(&tree, &[]);
-    assert_eq!(ran.code, 5, "{}", ran.err);
-    assert!(
-        ran.err.contains("/etc/docker/daemon.json cannot be merged")
-            && ran.err.contains("line 2, column 3"),
-        "{}",
-        ran.err
-    );
-    assert!(ran.err.contains("GS803"), "{}", ran.err);
+    let said = on(&tree, &[]);
+    insta::assert_snapshot!(tree.typed_in_it(said.refusal(5)), @"
+    error: /etc/docker/daemon.json cannot be merged, so it is left as it is: line 2, column 3: key must be a string (GS803)
+    hint: correct the file of Docker, then plan again
+    try: sudo sed -n 2l /etc/docker/daemon.json
+    ");
     std::fs::remove_file(tree.path().join(DAEMON)).expect("removed");
     tree.link(DAEMON, "/srv/daemon.json");
-    let ran = on(&tree, &[]);
-    assert!(
-        ran.code == 5 && ran.err.contains("it is a link to /srv/daemon.json"),
-        "{}",
-        ran.err
-    );
+    let said = on(&tree, &[]);
+    insta::assert_snapshot!(said.refused(5), @"error: /etc/docker/daemon.json cannot be merged, so it is left as it is: it is a link to /srv/daemon.json (GS803)");
 }
 
 /// Docker reads line ends of Windows, and the mark at the beginning since version 23.
@@ -438,15 +404,8 @@ fn a_file_of_windows_is_merged_as_one() {
         "var/lib/dpkg/status",
         "Package: docker.io\nStatus: install ok installed\nVersion: 20.10.24+dfsg1-1\n\n",
     );
-    let ran = on(&tree, &[]);
-    assert!(
-        ran.code == 5
-            && ran
-                .err
-                .contains("line 1, column 1: it begins with a byte-order mark"),
-        "{}",
-        ran.err
-    );
+    let said = on(&tree, &[]);
+    insta::assert_snapshot!(said.refused(5), @"error: /etc/docker/daemon.json cannot be merged, so it is left as it is: line 1, column 1: it begins with a byte-order mark, which Docker reads since 23.0.0, and this is 20.10.24 (GS803)");
     for (text, place, command) in [
         (
             "{\"runtimes\": {},\n\"runtimes\": {\"a\": {}}}",
@@ -509,24 +468,14 @@ fn containerd_2_that_serves_no_pods_does_not_stop_the_plan() {
         "disabled_plugins = [\"cri\"]\n",
     );
     let plan = on(&tree, &["--json"]).json();
-    assert!(
-        texts(&plan)
-            .iter()
-            .any(|text| text.contains("containerd serves no pods")),
-        "{:?}",
-        texts(&plan)
-    );
+    insta::assert_snapshot!(tree.typed_in_it(&about(&plan, "containerd serves no pods")), @"containerd serves no pods: /etc/containerd/config.toml disables its plugin cri, so a kubelet cannot use it, and the runtime nvidia is not added. Take cri out of disabled_plugins in this file, run `sudo systemctl restart containerd.service`, then plan again");
     // Runtimes in such a file are another matter.
     tree.write(
         "etc/containerd/config.toml",
         "[plugins.cri.containerd]\nsnapshotter = \"overlayfs\"\n",
     );
     let refused = on(&tree, &[]);
-    assert!(
-        refused.code == 5 && refused.err.contains("it is of version 1, and containerd 2"),
-        "{}",
-        refused.err
-    );
+    insta::assert_snapshot!(refused.refused(5), @"error: /etc/containerd/config.toml cannot be merged, so it is left as it is: it is of version 1, and containerd 2 may ignore the runtimes in such a file (GS803)");
 }
 
 /// The packages of CRI-O have conmon outside of PATH.
@@ -540,16 +489,13 @@ fn the_runtime_of_crio_has_the_monitor_of_the_default_one() {
         &format!("[crio.runtime]\ndefault_runtime = \"crun\"\n\n[crio.runtime.runtimes.crun]\n{monitored}"),
     );
     let plan = on(&tree, &["--json"]).json();
-    let mut written = operations(&plan, "container-toolkit")
-        .into_iter()
-        .filter_map(|o| o["content"].as_str());
-    let ours = written
-        .find(|text| text.contains("[crio.runtime.runtimes.nvidia]"))
-        .expect("a file of CRI-O");
-    assert!(
-        ours.contains("monitor_path = \"/usr/libexec/crio/conmon\"") && !ours.contains("crun"),
-        "{ours}"
-    );
+    insta::assert_snapshot!(written(&plan, "99-nvidia.toml"), @r#"
+    # Written by gpusetup.
+    [crio.runtime.runtimes.nvidia]
+    runtime_path = "/usr/bin/nvidia-container-runtime"
+    runtime_type = "oci"
+    monitor_path = "/usr/libexec/crio/conmon"
+    "#);
 }
 
 #[test]
@@ -564,13 +510,13 @@ fn the_default_runtime_of_crio_may_be_in_a_file_that_its_unit_names() {
         "[Service]\nExecStart=/usr/bin/crio --config /opt/crio.conf $CRIO_CONFIG_OPTIONS\n",
     );
     let plan = on(&tree, &["--json"]).json();
-    let mut written = operations(&plan, "container-toolkit")
-        .into_iter()
-        .filter_map(|o| o["content"].as_str());
-    assert!(
-        written.any(|text| text.contains("monitor_path = \"/opt/conmon\"")),
-        "{plan}"
-    );
+    insta::assert_snapshot!(written(&plan, "99-nvidia.toml"), @r#"
+    # Written by gpusetup.
+    [crio.runtime.runtimes.nvidia]
+    runtime_path = "/usr/bin/nvidia-container-runtime"
+    runtime_type = "oci"
+    monitor_path = "/opt/conmon"
+    "#);
 }
 
 /// The packages of CRI-O have runc and crun where NVIDIA's runtime does not look for them.
@@ -688,17 +634,8 @@ fn a_snap_of_docker_is_seen() {
     let tree = debian(&[]);
     tree.write("snap/bin/docker", "");
     let plan = on(&tree, &["--json"]).json();
-    let warned = |part: &str| texts(&plan).iter().any(|text| text.contains(part));
-    assert!(
-        warned("Docker is a snap here (/snap/bin/docker)") && warned("sudo snap remove docker"),
-        "{:?}",
-        texts(&plan)
-    );
-    assert!(
-        !warned("no container engine is known"),
-        "{:?}",
-        texts(&plan)
-    );
+    insta::assert_snapshot!(about(&plan, "snap"), @"Docker is a snap here (/snap/bin/docker), which gpusetup does not set up: it reads /var/snap/docker/current/config/daemon.json and brings its own container toolkit. After this, `sudo snap restart docker` lets it find the driver, and --runtime nvidia gives containers the GPUs. For packages in its place, move containers and images, run `sudo snap remove docker`, and plan again with --engine docker (on the machine that runs this tree, and not here)");
+    assert_eq!(about(&plan, "no container engine is known"), "");
 }
 
 #[test]
@@ -782,40 +719,40 @@ fn a_user_of_docker_is_warned_of_what_it_means() {
         .expect("a command")
         .clone();
     assert_eq!(join["satisfied"], true);
-    let ran = on(&tree, &["--docker-user", "carol"]);
-    assert!(
-        ran.code == 2 && ran.err.contains("no user carol"),
-        "{}",
-        ran.err
-    );
-    for wrong in ["", "Alice", "-x", "a b", "a:b", "$(id)"] {
-        let ran = on(&tree, &[&format!("--docker-user={wrong}")]);
-        assert!(
-            ran.code == 2 && ran.err.contains("--docker-user"),
-            "{wrong}: {}",
-            ran.err
-        );
-    }
-    let ran = on(&tree, &["--docker-user", "root"]);
-    assert!(
-        ran.code == 2 && ran.err.contains("root can use every engine already"),
-        "{}",
-        ran.err
-    );
-    let ran = stock("rocky-9", &["--engine", "podman", "--docker-user", "alice"]);
-    assert!(
-        ran.code == 2
-            && ran.err.contains("Podman has no group")
-            && !ran.err.contains("--engine docker"),
-        "{}",
-        ran.err
-    );
-    let ran = on(&debian(&["podman"]), &["--docker-user", "alice"]);
-    assert!(
-        ran.code == 2 && ran.err.contains("--engine docker --docker-user alice"),
-        "{}",
-        ran.err
-    );
+    let said = on(&tree, &["--docker-user", "carol"]);
+    insta::assert_snapshot!(said.refusal(2), @"
+    error: this host has no user carol (--docker-user)
+    hint: its /etc/passwd lists the users
+    ");
+    let wrong = ["", "Alice", "-x", "a b", "a:b", "$(id)"].map(|wrong| {
+        let said = on(&tree, &[&format!("--docker-user={wrong}")]);
+        said.refused(2).to_owned()
+    });
+    insta::assert_snapshot!(wrong.join("\n"), @"
+    error: invalid value '' for '--docker-user <NAME>': a name of a user begins with a lower-case letter or an underscore; digits, dashes and dots may follow
+    error: invalid value 'Alice' for '--docker-user <NAME>': a name of a user begins with a lower-case letter or an underscore; digits, dashes and dots may follow
+    error: invalid value '-x' for '--docker-user <NAME>': a name of a user begins with a lower-case letter or an underscore; digits, dashes and dots may follow
+    error: invalid value 'a b' for '--docker-user <NAME>': a name of a user begins with a lower-case letter or an underscore; digits, dashes and dots may follow
+    error: invalid value 'a:b' for '--docker-user <NAME>': a name of a user begins with a lower-case letter or an underscore; digits, dashes and dots may follow
+    error: invalid value '$(id)' for '--docker-user <NAME>': a name of a user begins with a lower-case letter or an underscore; digits, dashes and dots may follow
+    ");
+    let said = on(&tree, &["--docker-user", "root"]);
+    insta::assert_snapshot!(tree.typed_in_it(said.refusal(2)), @"
+    error: root can use every engine already (--docker-user)
+    try: gpusetup plan --profile container-host  # without it
+    ");
+    let said = stock("rocky-9", &["--engine", "podman", "--docker-user", "alice"]);
+    insta::assert_snapshot!(said.refusal(2), @"
+    error: Podman has no group that lets users use it: alice can run it without one (--docker-user)
+    try: gpusetup plan --os rocky-9 --gpu 10de:2330 --profile container-host --engine podman  # without it
+    ");
+    let tree = debian(&["podman"]);
+    let said = on(&tree, &["--docker-user", "alice"]);
+    insta::assert_snapshot!(tree.typed_in_it(said.refusal(2)), @"
+    error: Docker is not installed, so alice cannot be let use it (--docker-user)
+    try: gpusetup plan --profile container-host  # without it
+    try: gpusetup plan --profile container-host --engine docker --docker-user alice  # with Docker
+    ");
 }
 
 #[test]
@@ -839,19 +776,8 @@ fn what_older_versions_left_is_moved_or_named() {
             Some("/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json")
         )
     );
-    let warned = |part: &str| texts(&plan).iter().any(|text| text.contains(part));
-    assert!(
-        warned("nvidia-docker.list: a source of an older generation"),
-        "{:?}",
-        texts(&plan)
-    );
-    assert!(
-        warned(
-            "Podman 4.3.1 does not read version 0.7.0 of CDI, in which NVIDIA Container Toolkit 1.20.0 may write"
-        ),
-        "{:?}",
-        texts(&plan)
-    );
+    insta::assert_snapshot!(about(&plan, "nvidia-docker.list"), @r#"/etc/apt/sources.list.d/nvidia-docker.list: a source of an older generation of the toolkit. If apt says "Conflicting values set for option Signed-By", remove it"#);
+    insta::assert_snapshot!(about(&plan, "Podman 4.3.1"), @"Podman 4.3.1 does not read version 0.7.0 of CDI, in which NVIDIA Container Toolkit 1.20.0 may write the specification. If it does, containers of Podman get no GPUs. Podman 5.1.0 is the first version that reads it");
 }
 
 /// No list of packages is known for a release that is named.
@@ -897,13 +823,20 @@ fn the_engine_of_a_release_may_be_too_old() {
         );
     }
     let plan = stock("amzn-2023", &["--engine", "docker", "--json"]).json();
-    let mut texts = operations(&plan, "container-toolkit")
-        .into_iter()
-        .filter_map(|o| o["content"].as_str());
-    assert!(
-        texts.any(|text| text.contains("\"cdi\": true")),
-        "Docker 25 reads specifications only if told to"
-    );
+    // Docker 25 reads specifications only if told to.
+    insta::assert_snapshot!(written(&plan, "daemon.json"), @r#"
+    {
+      "features": {
+        "cdi": true
+      },
+      "runtimes": {
+        "nvidia": {
+          "args": [],
+          "path": "/usr/bin/nvidia-container-runtime"
+        }
+      }
+    }
+    "#);
 }
 
 /// An engine skips a specification that it does not read, and takes the devices of the others.
@@ -986,22 +919,15 @@ fn options_of_the_unit_are_not_contradicted() {
     let text = printed(starts(
         "--add-runtime=nvidia=/usr/bin/nvidia-container-runtime",
     ));
-    let unwrapped = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        unwrapped.contains(
-            "Docker has a runtime nvidia in /etc/systemd/system/docker.service.d/override.conf"
-        ),
-        "{unwrapped}"
-    );
-    assert!(!unwrapped.contains("daemon.json"), "{unwrapped}");
+    assert!(!text.contains("daemon.json"), "{text}");
+    let plan = on(&tree, &["--json"]).json();
+    insta::assert_snapshot!(about(&plan, "override.conf"), @"Docker has a runtime nvidia in /etc/systemd/system/docker.service.d/override.conf already, which stays as it is");
     let ran = starts("--config-file=/opt/docker.json");
-    assert_eq!(ran.code, 5, "{}", ran.out);
-    let unwrapped = ran.err.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        unwrapped.contains("docker.service.d/override.conf")
-            && unwrapped.contains("Docker with --config-file"),
-        "{unwrapped}"
-    );
+    insta::assert_snapshot!(tree.typed_in_it(ran.refusal(5)), @"
+    error: /etc/systemd/system/docker.service.d/override.conf cannot be merged, so it is left as it is: it starts Docker with --config-file, beside which settings in /etc/docker/daemon.json are refused or not read (GS803)
+    hint: correct the file of Docker, then plan again
+    try: sudo cat /etc/systemd/system/docker.service.d/override.conf
+    ");
     tree.write(
         unit,
         "[Service]\n# ExecStart=/usr/bin/dockerd --add-runtime=a=b\nExecStart=/usr/bin/dockerd --add-runtimes\n",
@@ -1018,13 +944,14 @@ fn packages_are_not_installed_beside_a_snap() {
     let tree = debian(&[]);
     tree.write("snap/bin/docker", "");
     let ran = on(&tree, &["--engine", "docker"]);
-    assert_eq!(ran.code, 5, "{}", ran.err);
-    assert!(ran.err.contains("sudo snap remove docker"), "{}", ran.err);
-    let with_podman = printed(on(&tree, &["--engine", "podman"]));
-    assert!(
-        with_podman.contains("Docker is a snap here"),
-        "{with_podman}"
-    );
+    insta::assert_snapshot!(tree.typed_in_it(ran.refusal(5)), @"
+    error: Docker is a snap here (/snap/bin/docker): its packages would be a second Docker beside it, without its containers and images (--engine docker) (GS803)
+    hint: for packages in its place, move its containers and images, remove the snap, then plan again
+    try: sudo snap remove docker (on the machine that runs this tree, and not here)
+    try: gpusetup plan --profile container-host  # with the snap
+    ");
+    let with_podman = on(&tree, &["--engine", "podman", "--json"]).json();
+    insta::assert_snapshot!(about(&with_podman, "Docker is a snap here"), @"Docker is a snap here (/snap/bin/docker), which gpusetup does not set up: it reads /var/snap/docker/current/config/daemon.json and brings its own container toolkit. After this, `sudo snap restart docker` lets it find the driver, and --runtime nvidia gives containers the GPUs. For packages in its place, move containers and images, run `sudo snap remove docker`, and plan again with --engine docker (on the machine that runs this tree, and not here)");
 }
 
 #[test]
@@ -1034,20 +961,15 @@ fn a_refusal_names_what_is_missing() {
         "etc/passwd",
         "root:x:0:0::/root:/bin/sh\ntoor:x:0:0::/root:/bin/sh\n",
     );
-    let stderr = |more: &[&str]| on(&tree, more).err;
-    let root = stderr(&["--docker-user", "toor"]);
-    assert!(
-        root.contains("toor is root by another name (uid 0)"),
-        "{root}"
-    );
-    let number = stderr(&["--docker-user", "1000"]);
-    assert!(number.contains("not its number"), "{number}");
+    let root = on(&tree, &["--docker-user", "toor"]);
+    insta::assert_snapshot!(root.refused(2), @"error: toor is root by another name (uid 0), and can use every engine already (--docker-user)");
+    let number = on(&tree, &["--docker-user", "1000"]);
+    insta::assert_snapshot!(number.refused(2), @"error: invalid value '1000' for '--docker-user <NAME>': the name of a user is expected, not its number: getent passwd shows both");
     without_apt(&tree);
-    let refused = stderr(&[]);
-    assert!(
-        refused.contains("no package manager is installed here"),
-        "{refused}"
-    );
+    insta::assert_snapshot!(on(&tree, &[]).refusal(5), @"
+    error: NVIDIA Container Toolkit comes as packages, and no package manager is installed here (GS803)
+    hint: Debian GNU/Linux 12 (bookworm) has apt: its program was not found
+    ");
 }
 
 #[test]
@@ -1059,12 +981,8 @@ fn the_toolkit_alone_is_removed() {
     let removal = |more: &[&str]| {
         run(&[&["uninstall", "--container-toolkit", "--root", &root], more].concat())
     };
-    assert!(
-        removal(&["--dry-run"])
-            .out
-            .contains("Nothing to remove: it is not installed.\n"),
-        "nothing is there"
-    );
+    let nothing = printed(removal(&["--dry-run"]));
+    insta::assert_snapshot!(nothing.lines().last().expect("a line"), @"Nothing to remove: it is not installed.");
     tree.write("etc/cdi/nvidia.yaml", "kind: nvidia.com/gpu\n");
     tree.write(
         DAEMON,
@@ -1075,21 +993,17 @@ fn the_toolkit_alone_is_removed() {
         operations(&plan, "container-toolkit"),
         [&json!({"op": "remove", "path": "/etc/cdi/nvidia.yaml"})]
     );
-    let theirs = texts(&plan);
-    assert!(
-        theirs[0].contains("which gpusetup did not write: it stays"),
-        "{theirs:?}"
-    );
+    insta::assert_snapshot!(tree.typed_in_it(&texts(&plan).join("\n")), @"/etc/docker/daemon.json has the runtime nvidia, which gpusetup did not write: it stays. Take it out by hand, then `sudo systemctl restart docker.service`");
     tree.write(
         DAEMON,
         r#"{"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}"#,
     );
     let refused = removal(&["--dry-run"]);
-    assert!(
-        refused.code == 5 && refused.err.contains("makes it the default"),
-        "{}",
-        refused.err
-    );
+    insta::assert_snapshot!(tree.typed_in_it(refused.refusal(5)), @"
+    error: Docker starts every container with NVIDIA's runtime: /etc/docker/daemon.json makes it the default (GS803)
+    hint: give Docker another default runtime in this file, restart Docker, then try again
+    try: sudo grep -niE 'default.runtime|^ *runtime *=|nvidia' /etc/docker/daemon.json
+    ");
 }
 
 #[test]

@@ -170,6 +170,7 @@ impl Tree {
         let path = self.path().display();
         text.replace(&format!(" --root {path}"), "")
             .replace(&format!("chroot {path} "), "")
+            .replace(&path.to_string(), "")
     }
 
     pub fn write(&self, path: &str, text: &str) {
@@ -211,6 +212,19 @@ impl Ran {
             out: text(output.stdout),
             err: text(output.stderr),
         }
+    }
+
+    /// What a run with this exit code refused: the error with its reasons and what it suggests,
+    /// without the notes before it.
+    pub fn refusal(&self, code: i32) -> &str {
+        assert_eq!(self.code, code, "{}{}", self.out, self.err);
+        let error = self.err.find("error: ");
+        &self.err[error.unwrap_or_else(|| panic!("no refusal: {}", self.err))..]
+    }
+
+    /// The first line of it.
+    pub fn refused(&self, code: i32) -> &str {
+        self.refusal(code).lines().next().expect("a line")
     }
 
     /// The JSON on standard output, of a run that succeeded.
@@ -277,6 +291,15 @@ pub fn run_with_input(arguments: &[&str], input: &str) -> Ran {
         .expect("piped")
         .write_all(input.as_bytes());
     Ran::of(child.wait_with_output().expect("it ends"))
+}
+
+/// The texts of a plan's warnings, of one check.
+pub fn warnings(plan: &Value, check: &str) -> Vec<String> {
+    let all = plan["warnings"].as_array().expect("a list").iter();
+    all.filter(|w| w["check"] == check)
+        .filter_map(|w| w["text"].as_str())
+        .map(str::to_owned)
+        .collect()
 }
 
 /// The text at this JSON pointer.
