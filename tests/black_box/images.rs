@@ -142,11 +142,13 @@ impl Place {
 
     /// The reasons and commands for a host.
     fn says(&self, path: &Path, driver: &str, gpu: &str) -> String {
-        let value = value(&self.check(path, driver, gpu));
-        format!(
-            "{} {}",
-            value["images"][0]["reasons"], value["images"][0]["commands"]
-        )
+        said(&self.1, &self.check(path, driver, gpu))
+    }
+
+    /// A refusal, with the names of images alone.
+    fn refusal(&self, ran: &Ran, code: i32) -> String {
+        let folder = format!("{}/", self.0.path().display());
+        named(&self.1, ran.refusal(code)).replace(&folder, "")
     }
 }
 
@@ -161,6 +163,22 @@ fn check_on(host: &Tree, path: &Path, driver: &str, gpu: &str) -> Ran {
         gpu,
         "--json",
     ])
+}
+
+/// The reasons and commands of an answer, a line each.
+fn said(host: &Tree, ran: &Ran) -> String {
+    let image = &value(ran)["images"][0];
+    let all: Vec<_> = ["reasons", "commands"]
+        .iter()
+        .flat_map(|key| image[key].as_array().expect("a list"))
+        .map(|line| line.as_str().expect("a text"))
+        .collect();
+    named(host, &all.join("\n"))
+}
+
+/// A text with a name in place of the tree's folder.
+fn named(host: &Tree, text: &str) -> String {
+    text.replace(&host.path().display().to_string(), "TREE")
 }
 
 fn value(ran: &Ran) -> Value {
@@ -251,11 +269,13 @@ fn libraries_of_a_newer_driver_are_found_in_the_layers() {
         place.answer(&image, "550.54.15", "a100-sxm4-40gb"),
         "does-not-run"
     );
-    assert!(
-        place
-            .says(&image, "535.261.03", "rtx 3090")
-            .contains("data-centre GPUs")
-    );
+    insta::assert_snapshot!(place.says(&image, "535.261.03", "rtx 3090"), @"
+    CUDA 13.0 needs driver 580.65.06 or newer, and this one is 535.261.03
+    usr/local/cuda-13.0/compat/libcuda.so.580.82.07 in the image is for data-centre GPUs and some of RTX PRO, and NVIDIA GeForce RTX 3090 is none
+    NVIDIA GeForce RTX 3090 does not meet NVIDIA_REQUIRE_CUDA, which demands cuda>=13.0 or brand=tesla,driver>=535,driver<536 or brand=nvidia,driver>=535,driver<536
+    the container toolkit's hook, which Docker uses here, refuses to start it
+    gpusetup plan --profile driver --driver '>=580' --root TREE --gpu 'rtx 3090'
+    ");
     // The libraries are for some GPUs of this line.
     assert_eq!(
         place.answer(&image, "535.261.03", "rtx 6000 ada"),
@@ -278,18 +298,18 @@ fn libraries_of_a_newer_driver_are_found_in_the_layers() {
         place.answer(&older, "535.261.03", "a100-sxm4-40gb"),
         "does-not-run"
     );
-    assert!(
-        place
-            .says(&older, "535.261.03", "a100-sxm4-40gb")
-            .contains("older than its CUDA")
-    );
+    insta::assert_snapshot!(place.says(&older, "535.261.03", "a100-sxm4-40gb"), @"
+    CUDA 13.0 needs driver 580.65.06 or newer, and this one is 535.261.03
+    usr/local/cuda-13.0/compat/libcuda.so.550.54.15 in the image has the driver of CUDA 12.4, which is older than its CUDA
+    gpusetup plan --profile driver --driver '>=580' --root TREE --gpu a100-sxm4-40gb
+    ");
     // Programs load them only if something puts them before the host's library.
     let image = has("580.82.07");
-    assert!(
-        place
-            .says(&image, "535.261.03", "a100-sxm4-40gb")
-            .contains("LD_LIBRARY_PATH")
-    );
+    insta::assert_snapshot!(place.says(&image, "535.261.03", "a100-sxm4-40gb"), @"
+    CUDA 13.0 needs driver 580.65.06 or newer, and this one is 535.261.03
+    usr/local/cuda-13.0/compat/libcuda.so.580.82.07 in the image supports driver branch 535
+    programs load these libraries if the container toolkit (by CDI since 1.17.5) or LD_LIBRARY_PATH puts them before the host's
+    ");
     // Elsewhere, such as where conda-forge's package has them, the toolkit does not look for them.
     for folder in ["opt/conda/cuda-compat", "opt/driver"] {
         let file = format!("{folder}/libcuda.so.580.82.07");
@@ -329,23 +349,26 @@ fn the_gpu_is_judged_by_its_driver_and_by_its_cuda() {
         place.answer(&old, "590.44.01", "v100-sxm2-16gb"),
         "does-not-run"
     );
-    let says = place.says(&old, "590.44.01", "v100-sxm2-16gb");
-    assert!(
-        says.contains("580 is the last branch") && says.contains("--driver 580"),
-        "{says}"
-    );
+    insta::assert_snapshot!(place.says(&old, "590.44.01", "v100-sxm2-16gb"), @"
+    driver 590.44.01 does not support Tesla V100-SXM2-16GB: 580 is the last branch that does
+    driver 590.44.01 runs CUDA 11.8 natively
+    gpusetup plan --profile driver --driver 580 --root TREE --gpu v100-sxm2-16gb
+    ");
     assert_eq!(
         place.answer(&dropped, "580.95.05", "v100-sxm2-16gb"),
         "does-not-run"
     );
-    let says = place.says(&dropped, "580.95.05", "v100-sxm2-16gb");
-    assert!(
-        says.contains("CUDA 12.9 or older") && !says.contains("gpusetup plan"),
-        "{says}"
-    );
+    insta::assert_snapshot!(place.says(&dropped, "580.95.05", "v100-sxm2-16gb"), @"
+    driver 580.95.05 runs CUDA 13.0 natively
+    CUDA 13.0 does not support Tesla V100-SXM2-16GB (compute capability 7.0): CUDA 12.9 is the last that does
+    no driver changes that: use an image with CUDA 12.9 or older
+    ");
     // Blackwell is newer than CUDA 11.8, which may have PTX for it; a 4090 runs code for a 3090.
     assert_eq!(place.answer(&old, "580.95.05", "b200"), "unknown");
-    assert!(place.says(&old, "580.95.05", "b200").contains("PTX"));
+    insta::assert_snapshot!(place.says(&old, "580.95.05", "b200"), @"
+    driver 580.95.05 runs CUDA 11.8 natively
+    CUDA 11.8 has no machine code for NVIDIA B200 (compute capability 10.0), CUDA 12.8 is the first with it: programs run only if all their kernels and libraries have PTX, which is not known
+    ");
     assert_eq!(place.answer(&old, "550.54.15", "b200"), "does-not-run");
     assert_eq!(
         place.answer(&cuda("11.4.3"), "580.95.05", "rtx 4090"),
@@ -353,7 +376,11 @@ fn the_gpu_is_judged_by_its_driver_and_by_its_cuda() {
     );
     // Of several GPUs, the one that fails is named.
     let says = place.says(&dropped, "580.95.05", "a100-sxm4-40gb,v100-sxm2-16gb");
-    assert!(says.contains("V100") && !says.contains("A100"), "{says}");
+    insta::assert_snapshot!(says, @"
+    driver 580.95.05 runs CUDA 13.0 natively
+    CUDA 13.0 does not support Tesla V100-SXM2-16GB (compute capability 7.0): CUDA 12.9 is the last that does
+    no driver changes that: use an image with CUDA 12.9 or older
+    ");
     assert_eq!(
         place.answer(&dropped, "580.95.05", "a100-sxm4-40gb"),
         "runs"
@@ -370,11 +397,10 @@ fn an_image_for_other_processors_does_not_run() {
         place.answer(&arm, "580.95.05", "a100-sxm4-40gb"),
         "does-not-run"
     );
-    let says = place.says(&arm, "580.95.05", "a100-sxm4-40gb");
-    assert!(
-        says.contains("docker pull --platform linux/amd64 x:1"),
-        "{says}"
-    );
+    insta::assert_snapshot!(place.says(&arm, "580.95.05", "a100-sxm4-40gb"), @"
+    the image is for arm64 processors, and this host has amd64
+    docker pull --platform linux/amd64 x:1
+    ");
     let host = Tree::ubuntu_24_04().arch(183);
     host.write("usr/bin/dockerd", "");
     assert_eq!(
@@ -476,11 +502,7 @@ fn a_toolkits_other_files_say_which_cuda_an_image_has() {
     }
     assert_eq!(answer("opt/app/lib/libcudnn.so.9", "580.95.05"), "unknown");
     let image = place.with_file("opt/app/lib/libcudnn.so.9");
-    let says = place.says(&image, "580.95.05", "a100-sxm4-40gb");
-    assert!(
-        says.contains("opt/app/lib/libcudnn.so.9 is a library for CUDA"),
-        "{says}"
-    );
+    insta::assert_snapshot!(place.says(&image, "580.95.05", "a100-sxm4-40gb"), @"opt/app/lib/libcudnn.so.9 is a library for CUDA, and nothing in the image says for which version");
 }
 
 /// Ollama's image has a folder for each CUDA, and uses the newest that the driver and the GPU run.
@@ -494,21 +516,23 @@ fn programs_may_choose_an_older_cuda_of_another_folder() {
         "usr/lib/ollama/cuda_v13/libcudart.so.13.0.96",
     ]);
     assert_eq!(place.answer(&ollama, "550", "rtx 4090"), "unknown");
-    let says = place.says(&ollama, "550", "rtx 4090");
-    assert!(
-        says.contains("CUDA 13.0 needs driver 580.65.06") && says.contains("--driver '>=580'"),
-        "{says}"
-    );
-    assert!(
-        says.contains("it also has CUDA 12.8: usr/lib/ollama/cuda_v12/libcudart.so.12.8.90"),
-        "{says}"
-    );
+    insta::assert_snapshot!(place.says(&ollama, "550", "rtx 4090"), @"
+    the image has CUDA 13.0: usr/lib/ollama/cuda_v13/libcudart.so.13.0.96
+    CUDA 13.0 needs driver 580.65.06 or newer, and this one is 550.163.01
+    it also has CUDA 12.8: usr/lib/ollama/cuda_v12/libcudart.so.12.8.90
+    CUDA 12.8 runs on driver 550 by minor-version compatibility: the minimum is 525.60.13
+    whether its programs can use CUDA 12.8 instead is not known
+    gpusetup plan --profile driver --driver '>=580' --root TREE --gpu 'rtx 4090'
+    ");
     assert_eq!(place.answer(&ollama, "580", "v100-sxm2-16gb"), "unknown");
-    let says = place.says(&ollama, "580", "v100-sxm2-16gb");
-    assert!(
-        says.contains("CUDA 13.0 does not support") && !says.contains("no driver changes that"),
-        "{says}"
-    );
+    insta::assert_snapshot!(place.says(&ollama, "580", "v100-sxm2-16gb"), @"
+    the image has CUDA 13.0: usr/lib/ollama/cuda_v13/libcudart.so.13.0.96
+    driver 580 runs CUDA 13.0 natively
+    CUDA 13.0 does not support Tesla V100-SXM2-16GB (compute capability 7.0): CUDA 12.9 is the last that does
+    it also has CUDA 12.8: usr/lib/ollama/cuda_v12/libcudart.so.12.8.90
+    driver 580 runs CUDA 12.8 natively
+    whether its programs can use CUDA 12.8 instead is not known
+    ");
     assert_eq!(place.answer(&ollama, "580", "rtx 4090"), "runs");
     assert_eq!(place.answer(&ollama, "470", "rtx 3090"), "does-not-run");
     // Without a driver, too.
@@ -522,12 +546,12 @@ fn programs_may_choose_an_older_cuda_of_another_folder() {
         "--json",
     ]);
     assert_eq!(answer(&ran), "does-not-run");
-    assert!(
-        ran.out.contains("gpusetup plan --profile driver")
-            && !ran.out.contains("no driver changes"),
-        "{}",
-        ran.out
-    );
+    insta::assert_snapshot!(said(&place.1, &ran), @"
+    this host has no NVIDIA driver, which containers use
+    CUDA 13.0 does not support Tesla V100-SXM2-16GB (compute capability 7.0): CUDA 12.9 is the last that does
+    it also has CUDA 12.8: usr/lib/ollama/cuda_v12/libcudart.so.12.8.90
+    gpusetup plan --profile driver --root TREE --gpu v100-sxm2-16gb
+    ");
     let environments = has(&[
         "opt/conda/envs/old/lib/python3.8/site-packages/nvidia_cuda_runtime_cu11-11.7.99.dist-info/METADATA",
         "opt/conda/envs/new/lib/python3.12/site-packages/nvidia_cuda_runtime-13.0.96.dist-info/METADATA",
@@ -574,6 +598,7 @@ fn programs_may_choose_an_older_cuda_of_another_folder() {
 fn an_image_with_another_driver_may_not_run() {
     let place = Place::new();
     let file = "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.54.15";
+    let mut says = Vec::new();
     for variables in [&[("CUDA_VERSION", "12.4.1")][..], &[]] {
         let image = place.file(
             "driver.tar",
@@ -584,12 +609,14 @@ fn an_image_with_another_driver_may_not_run() {
             "unknown",
             "{variables:?}"
         );
-        let says = place.says(&image, "580.95.05", "a100-sxm4-40gb");
-        assert!(
-            says.contains("a library of driver 550.54.15") && says.contains(file),
-            "{says}"
-        );
+        says.push(place.says(&image, "580.95.05", "a100-sxm4-40gb"));
     }
+    insta::assert_snapshot!(says.join("\n\n"), @"
+    driver 580.95.05 runs CUDA 12.4 natively
+    the image has a library of driver 550.54.15, usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.54.15: the container may not start, or use it instead of the host's. Build the image without the driver's packages
+
+    the image has a library of driver 550.54.15, usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.54.15: the container may not start, or use it instead of the host's. Build the image without the driver's packages
+    ");
     // The host's own version is the same library.
     let image = place.file(
         "same.tar",
@@ -666,59 +693,32 @@ fn each_image_of_an_archive_is_judged() {
         "a100-sxm4-40gb",
     );
     assert_eq!(self::value(&untagged)["images"][1]["image"], names[1][..12]);
-    let ran = one("other:1");
-    assert!(
-        ran.code == 2
-            && ran
-                .out
-                .contains("registry.example/old:1, new:1, new:latest"),
-        "{}",
-        ran.out
-    );
-    assert!(
-        ran.out.contains("all.tar --driver 535.261.03 --root "),
-        "the same check of all images: {}",
-        ran.out
-    );
-    assert!(ran.out.contains("--gpu a100-sxm4-40gb"), "{}", ran.out);
+    // The command checks all images.
+    insta::assert_snapshot!(place.refusal(&one("other:1"), 2), @"
+    error: all.tar has no image other:1: it has registry.example/old:1, new:1, new:latest
+    try: gpusetup container check all.tar --driver 535.261.03 --root TREE --gpu a100-sxm4-40gb
+    ");
 }
 
 #[test]
 fn a_name_like_a_file_is_a_file() {
-    for name in ["nosuch.tar", "images/nosuch.tar.gz"] {
-        let ran = run(&[
-            "container",
-            "check",
-            name,
-            "--driver",
-            "550.54.15",
-            "--gpu",
-            "a100",
-        ]);
-        assert!(
-            ran.code == 2 && ran.err.contains("No such file"),
-            "{}",
-            ran.err
-        );
-        assert!(!ran.err.contains("docker pull"), "{}", ran.err);
-    }
+    let on = ["--driver", "550.54.15", "--gpu", "a100"];
+    let refused = ["nosuch.tar", "images/nosuch.tar.gz"].map(|name| {
+        let ran = run(&[&["container", "check", name], &on[..]].concat());
+        ran.refusal(2).to_owned()
+    });
+    insta::assert_snapshot!(refused.concat(), @"
+    error: cannot read nosuch.tar: No such file or directory (os error 2)
+    error: cannot read images/nosuch.tar.gz: No such file or directory (os error 2)
+    ");
     let host = Tree::ubuntu_24_04();
-    let ran = host.run(&[
-        "container",
-        "check",
-        "nosuch",
-        "--driver",
-        "550.54.15",
-        "--gpu",
-        "a100",
-    ]);
-    assert!(
-        ran.err
-            .contains("try: gpusetup container check nosuch --driver 550.54.15 --root "),
-        "{}",
-        ran.err
-    );
-    assert!(ran.err.contains(" --gpu a100"), "{}", ran.err);
+    let ran = host.run(&[&["container", "check", "nosuch"], &on[..]].concat());
+    insta::assert_snapshot!(named(&host, ran.refusal(2)), @"
+    error: no container engine of this host has the image nosuch
+    hint: gpusetup pulls no images
+    try: docker pull nosuch
+    try: gpusetup container check nosuch --driver 550.54.15 --root TREE --gpu a100
+    ");
 }
 
 #[test]
@@ -736,17 +736,19 @@ fn a_branch_stands_for_all_of_its_releases() {
     // CUDA 12 needs 525.60.13, which not all releases of this branch are.
     assert_eq!(place.answer(&image, "525.60.13", "a100-sxm4-40gb"), "runs");
     assert_eq!(place.answer(&image, "525", "a100-sxm4-40gb"), "unknown");
-    assert!(
-        place
-            .says(&image, "525", "a100-sxm4-40gb")
-            .contains("releases of branch 525 differ")
-    );
+    insta::assert_snapshot!(place.says(&image, "525", "a100-sxm4-40gb"), @"
+    the releases of branch 525 differ: name the whole version with --driver (525.60.11 or 525.60.13)
+    525.60.11: CUDA 12.9 needs driver 525.60.13 or newer, and this one is 525.60.11
+    525.60.11: the image turns its demands off (NVIDIA_DISABLE_REQUIRE)
+    525.60.13: CUDA 12.9 runs on driver 525 by minor-version compatibility: the minimum is 525.60.13
+    525.60.13: the image turns its demands off (NVIDIA_DISABLE_REQUIRE)
+    gpusetup plan --profile driver --driver '>=575' --root TREE --gpu a100-sxm4-40gb
+    ");
     let ran = place.check(&image, "999", "a100-sxm4-40gb");
-    assert!(
-        ran.code == 2 && ran.out.contains("name the whole version"),
-        "{}",
-        ran.out
-    );
+    insta::assert_snapshot!(ran.refusal(2), @"
+    error: no release of driver branch 999 is known: name the whole version, such as 999.10.01
+    try: gpusetup db list drivers
+    ");
 }
 
 #[test]
@@ -765,11 +767,13 @@ fn who_checks_what_an_image_demands_depends_on_how_containers_start() {
     podman.write("usr/bin/podman", "");
     let ran = on(&podman);
     assert_eq!(answer(&ran), "runs");
-    assert!(
-        ran.out.contains("nothing checks that here: Podman"),
-        "{}",
-        ran.out
-    );
+    insta::assert_snapshot!(said(&podman, &ran), @"
+    CUDA 12.9 runs on driver 535.261.03 by minor-version compatibility: the minimum is 525.60.13
+    NVIDIA GeForce RTX 3090 does not meet NVIDIA_REQUIRE_CUDA, which demands cuda>=12.9
+    nothing checks that here: Podman starts containers by CDI
+    NVIDIA Container Toolkit is not installed on this host: its containers get no GPUs yet
+    gpusetup plan --profile container-host --root TREE --gpu 'rtx 3090'
+    ");
     // Whether driver 535 calls the GPU `tesla` makes no difference then.
     let by_brand = "cuda>=12.9 brand=tesla,driver>=535,driver<536";
     let by_brand = place.image(
@@ -781,15 +785,13 @@ fn who_checks_what_an_image_demands_depends_on_how_containers_start() {
     );
     let ran = check_on(&podman, &by_brand, "535.261.03", "a100-sxm4-40gb");
     assert_eq!(answer(&ran), "runs");
-    let says = [
-        "depends on what is not known of",
-        "nothing checks that here: Podman",
-    ];
-    assert!(
-        says.iter().all(|text| ran.out.contains(text)),
-        "{}",
-        ran.out
-    );
+    insta::assert_snapshot!(said(&podman, &ran), @"
+    CUDA 12.9 runs on driver 535.261.03 by minor-version compatibility: the minimum is 525.60.13
+    NVIDIA_REQUIRE_CUDA demands cuda>=12.9 or brand=tesla,driver>=535,driver<536, which depends on what is not known of NVIDIA A100-SXM4-40GB
+    nothing checks that here: Podman starts containers by CDI
+    NVIDIA Container Toolkit is not installed on this host: its containers get no GPUs yet
+    gpusetup plan --profile container-host --root TREE --gpu a100-sxm4-40gb
+    ");
     assert_eq!(
         place.answer(&by_brand, "535.261.03", "a100-sxm4-40gb"),
         "unknown"
@@ -798,11 +800,11 @@ fn who_checks_what_an_image_demands_depends_on_how_containers_start() {
     assert_eq!(answer(&on(&podman)), "unknown");
     let ran = on(&Tree::ubuntu_24_04());
     assert_eq!(answer(&ran), "unknown");
-    assert!(
-        ran.out.contains("Docker before 29.2.0") && ran.out.contains("toolkits before 1.18.0"),
-        "{}",
-        ran.out
-    );
+    insta::assert_snapshot!(said(&place.1, &ran), @"
+    CUDA 12.9 runs on driver 535.261.03 by minor-version compatibility: the minimum is 525.60.13
+    NVIDIA GeForce RTX 3090 does not meet NVIDIA_REQUIRE_CUDA, which demands cuda>=12.9
+    it depends on how the host starts containers: the container toolkit's hook refuses the image (Docker before 29.2.0 with --gpus, the runtime nvidia of toolkits before 1.18.0), CDI does not check it
+    ");
     // Docker by CDI, since that version and with a specification.
     let docker = Tree::ubuntu_24_04();
     docker.write("usr/bin/dockerd", "");
@@ -855,7 +857,11 @@ fn who_checks_what_an_image_demands_depends_on_how_containers_start() {
     );
     let ran = on(&off);
     assert_eq!(answer(&ran), "runs");
-    assert!(ran.out.contains("disable-require"), "{}", ran.out);
+    insta::assert_snapshot!(said(&off, &ran), @"
+    CUDA 12.9 runs on driver 535.261.03 by minor-version compatibility: the minimum is 525.60.13
+    NVIDIA GeForce RTX 3090 does not meet NVIDIA_REQUIRE_CUDA, which demands cuda>=12.9
+    nothing checks that here: /etc/nvidia-container-runtime/config.toml has disable-require
+    ");
 }
 
 #[test]
@@ -872,31 +878,23 @@ fn a_host_without_the_container_toolkit_is_told_so() {
     bare.write("usr/bin/dockerd", "");
     let ran = check_on(&bare, &image, "535.261.03", "rtx 3090");
     assert_eq!(answer(&ran), "does-not-run");
-    assert!(
-        ran.out
-            .contains("once the container toolkit is installed, its hook refuses"),
-        "{}",
-        ran.out
-    );
+    insta::assert_snapshot!(said(&bare, &ran), @"
+    CUDA 12.9 runs on driver 535.261.03 by minor-version compatibility: the minimum is 525.60.13
+    NVIDIA GeForce RTX 3090 does not meet NVIDIA_REQUIRE_CUDA, which demands cuda>=12.9
+    once the container toolkit is installed, its hook refuses to start it in Docker
+    its CUDA would run; only the demand is not met, which -e NVIDIA_DISABLE_REQUIRE=1 turns off
+    NVIDIA Container Toolkit is not installed on this host: its containers get no GPUs yet
+    gpusetup plan --profile driver --driver '>=575' --root TREE --gpu 'rtx 3090'
+    gpusetup plan --profile container-host --root TREE --gpu 'rtx 3090'
+    ");
     let ran = check_on(&bare, &image, "580.95.05", "rtx 3090");
     assert_eq!(answer(&ran), "runs");
-    assert!(
-        ran.out
-            .contains("NVIDIA Container Toolkit is not installed"),
-        "{}",
-        ran.out
-    );
-    assert!(
-        ran.out
-            .contains("gpusetup plan --profile container-host --root "),
-        "{}",
-        ran.out
-    );
-    assert!(
-        !place
-            .says(&image, "580.95.05", "rtx 3090")
-            .contains("not installed")
-    );
+    insta::assert_snapshot!(said(&bare, &ran), @"
+    driver 580.95.05 runs CUDA 12.9 natively
+    NVIDIA Container Toolkit is not installed on this host: its containers get no GPUs yet
+    gpusetup plan --profile container-host --root TREE --gpu 'rtx 3090'
+    ");
+    insta::assert_snapshot!(place.says(&image, "580.95.05", "rtx 3090"), @"driver 580.95.05 runs CUDA 12.9 natively");
 }
 
 #[test]
@@ -908,12 +906,7 @@ fn the_driver_of_a_wsl2_tree_is_not_known() {
     let path = image.to_str().expect("UTF-8");
     let ran = wsl.run(&["container", "check", path, "--gpu", "rtx 3090", "--json"]);
     assert_eq!(answer(&ran), "unknown");
-    assert!(
-        ran.out
-            .contains("--driver, as nvidia-smi shows it in Windows"),
-        "{}",
-        ran.out
-    );
+    insta::assert_snapshot!(said(&wsl, &ran), @"a root filesystem of WSL2 does not show the driver, which Windows mounts at every start: name it with --driver, as nvidia-smi shows it in Windows");
     assert_eq!(
         answer(&check_on(&wsl, &image, "550.54.15", "rtx 3090")),
         "runs"
@@ -930,19 +923,20 @@ fn what_would_run_it_is_said() {
             ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9"),
         ],
     );
-    let says = place.says(&image, "535.261.03", "rtx 3090");
-    assert!(
-        says.contains("gpusetup plan --profile driver --driver '>=575' --root "),
-        "{says}"
-    );
+    insta::assert_snapshot!(place.says(&image, "535.261.03", "rtx 3090"), @"
+    CUDA 12.9 runs on driver 535.261.03 by minor-version compatibility: the minimum is 525.60.13
+    NVIDIA GeForce RTX 3090 does not meet NVIDIA_REQUIRE_CUDA, which demands cuda>=12.9
+    the container toolkit's hook, which Docker uses here, refuses to start it
+    its CUDA would run; only the demand is not met, which -e NVIDIA_DISABLE_REQUIRE=1 turns off
+    gpusetup plan --profile driver --driver '>=575' --root TREE --gpu 'rtx 3090'
+    ");
     // Any CUDA 13 would do, and no driver runs all of them natively.
     let major = place.with_file("usr/local/lib/libcudart.so.13");
-    assert!(
-        place
-            .says(&major, "535.183.01", "a100-sxm4-40gb")
-            .contains("--driver '>=580'")
-    );
-    assert!(says.contains("NVIDIA_DISABLE_REQUIRE=1"), "{says}");
+    insta::assert_snapshot!(place.says(&major, "535.183.01", "a100-sxm4-40gb"), @"
+    the image has CUDA 13: usr/local/lib/libcudart.so.13
+    CUDA 13.0 needs driver 580.65.06 or newer, and this one is 535.183.01
+    gpusetup plan --profile driver --driver '>=580' --root TREE --gpu a100-sxm4-40gb
+    ");
     let off = [
         ("CUDA_VERSION", "12.9.1"),
         ("NVIDIA_REQUIRE_CUDA", "cuda>=12.9"),
@@ -960,11 +954,14 @@ fn what_would_run_it_is_said() {
         &[("NVIDIA_REQUIRE_CUDA", "cuda>=12.9 driver=>470")],
     );
     let ran = place.check(&broken, "580.95.05", "rtx 3090");
-    assert!(
-        ran.code == 4 && ran.out.contains("invalid expression"),
-        "{}",
-        ran.out
-    );
+    assert_eq!(answer(&ran), "does-not-run");
+    insta::assert_snapshot!(said(&place.1, &ran), @r#"
+    driver 580.95.05 runs CUDA 12.9 natively
+    NVIDIA_REQUIRE_CUDA: "driver=>470" is no condition: the container toolkit refuses it as an invalid expression
+    the container toolkit's hook, which Docker uses here, refuses to start it
+    its CUDA would run; only the demand is not met, which -e NVIDIA_DISABLE_REQUIRE=1 turns off
+    gpusetup plan --profile driver --upgrade --root TREE --gpu 'rtx 3090'
+    "#);
     let jetson = place.image(
         "jetson.tar",
         &[
@@ -972,11 +969,7 @@ fn what_would_run_it_is_said() {
             ("CUDA_VERSION", "11.4"),
         ],
     );
-    assert!(
-        place
-            .says(&jetson, "580.95.05", "rtx 3090")
-            .contains("Jetson")
-    );
+    insta::assert_snapshot!(place.says(&jetson, "580.95.05", "rtx 3090"), @"the image is for a Jetson with a certain JetPack: csv-mounts=all");
 }
 
 #[test]
@@ -984,11 +977,13 @@ fn no_driver_is_suggested_that_cannot_help() {
     let place = Place::new();
     let image = place.image("x.tar", &[("CUDA_VERSION", "12.9.1")]);
     // The last branch for Kepler is 470, which has CUDA 11.4.
-    let says = place.says(&image, "470.256.02", "k80");
-    assert!(
-        says.contains("use an image with CUDA") && !says.contains("gpusetup plan"),
-        "{says}"
-    );
+    insta::assert_snapshot!(place.says(&image, "470.256.02", "k80"), @"
+    CUDA 12.9 needs driver 525.60.13 or newer, and this one is 470.256.02
+    CUDA 12.9 does not support Tesla K80 (compute capability 3.7): CUDA 11.8 is the last that does
+    Tesla K80 does not meet CUDA_VERSION, which demands cuda>=12.9
+    the container toolkit's hook, which Docker uses here, refuses to start it
+    no driver changes that: use an image with CUDA 11.8 or older
+    ");
     // Inside WSL2 the driver is that of Windows.
     let wsl = Tree::ubuntu_24_04();
     wsl.write("usr/bin/dockerd", "");
@@ -996,17 +991,15 @@ fn no_driver_is_suggested_that_cannot_help() {
         "proc/sys/kernel/osrelease",
         "5.15.167.4-microsoft-standard-WSL2\n",
     );
-    let says = value(&check_on(&wsl, &image, "470.256.02", "rtx 3090"))["images"][0].to_string();
-    assert!(
-        says.contains("Windows provides the driver") && !says.contains("gpusetup plan"),
-        "{says}"
-    );
     // The oldest driver is in the reasons; the other branch is that of native support.
-    assert!(says.contains("needs driver 525.60.13 or newer"), "{says}");
-    assert!(
-        says.contains("a driver of branch 575 or newer runs it natively"),
-        "{says}"
-    );
+    let ran = check_on(&wsl, &image, "470.256.02", "rtx 3090");
+    insta::assert_snapshot!(said(&wsl, &ran), @"
+    CUDA 12.9 needs driver 525.60.13 or newer, and this one is 470.256.02
+    NVIDIA GeForce RTX 3090 does not meet CUDA_VERSION, which demands cuda>=12.9
+    once the container toolkit is installed, its hook refuses to start it in Docker
+    a driver of branch 575 or newer runs it natively: under WSL2 Windows provides the driver; do not install one inside WSL2
+    NVIDIA Container Toolkit is not installed on this host: its containers get no GPUs yet
+    ");
 }
 
 #[test]
@@ -1085,108 +1078,71 @@ fn what_is_no_image_is_refused() {
     let lacking = json!([{"Config": "a.json", "Layers": ["b.tar"]}]).to_string();
     let round = json!({"manifests": [{"digest": "sha256:../../../etc/passwd"}]}).to_string();
     let packed = b"\x1f\x8b\x08 and nothing that gzip knows";
-    let files: [(&str, Vec<u8>, i32, &str); 13] = [
+    let files: [(&str, Vec<u8>, i32); 13] = [
         (
             "text.tar",
             b"this is no archive, whatever its name says, and long enough to be asked".repeat(20),
             2,
-            "is no image",
         ),
-        (
-            "empty.tar",
-            Vec::new(),
-            2,
-            "neither manifest.json nor index.json",
-        ),
+        ("empty.tar", Vec::new(), 2),
         (
             "outside.tar",
             tar(&[("manifest.json", outside.as_bytes())]),
             2,
-            "outside of it",
         ),
         (
             "damaged.tar",
             tar(&[(&other_sum, &config), ("manifest.json", damaged.as_bytes())]),
             10,
-            "another checksum",
         ),
         (
             "missing.tar",
             tar(&[("manifest.json", missing.as_bytes())]),
             10,
-            "lacks the configuration",
         ),
-        (
-            "round.tar",
-            tar(&[("index.json", round.as_bytes())]),
-            2,
-            "not SHA-256",
-        ),
-        (
-            "json.tar",
-            tar(&[("manifest.json", b"{")]),
-            10,
-            "manifest.json is no JSON",
-        ),
-        (
-            "none.tar",
-            tar(&[("manifest.json", b"[]")]),
-            2,
-            "its manifest.json names no image",
-        ),
+        ("round.tar", tar(&[("index.json", round.as_bytes())]), 2),
+        ("json.tar", tar(&[("manifest.json", b"{")]), 10),
+        ("none.tar", tar(&[("manifest.json", b"[]")]), 2),
         (
             "config.tar",
             tar(&[("a.json", b"{no"), ("manifest.json", lacking.as_bytes())]),
             10,
-            "a.json is no JSON",
         ),
-        (
-            "garbage.tar",
-            with_layer(&json!({}), &[b'g'; 2048]),
-            10,
-            "its layer layer.tar cannot be read",
-        ),
-        (
-            "packed.tar",
-            with_layer(&json!({}), packed),
-            10,
-            "its layer layer.tar cannot be read",
-        ),
+        ("garbage.tar", with_layer(&json!({}), &[b'g'; 2048]), 10),
+        ("packed.tar", with_layer(&json!({}), packed), 10),
         (
             "layer.tar",
             tar(&[("a.json", b"{}"), ("manifest.json", lacking.as_bytes())]),
             10,
-            "its layer b.tar cannot be read",
         ),
-        (
-            "cut.tar",
-            docker_archive(&json!({}))[..700].to_vec(),
-            10,
-            "cut.tar is damaged",
-        ),
+        ("cut.tar", docker_archive(&json!({}))[..700].to_vec(), 10),
     ];
-    for (name, bytes, code, says) in files {
+    let refused = files.map(|(name, bytes, code)| {
         let ran = place.check(&place.file(name, &bytes), "550.54.15", "rtx 3090");
-        assert_eq!(ran.code, code, "{name}: {}", ran.out);
-        assert!(ran.out.contains(says), "{name}: {}", ran.out);
-    }
-    let ran = run(&[
-        "container",
-        "check",
-        "--driver",
-        "550",
-        "--gpu",
-        "a100",
-        "--",
-        "-no-image",
-    ]);
-    assert!(
-        ran.code == 2 && ran.err.contains("neither a file nor"),
-        "{}",
-        ran.err
-    );
+        place.refusal(&ran, code)
+    });
+    insta::assert_snapshot!(refused.concat(), @"
+    error: text.tar is no image: it is no tar archive (it has no header of tar where one is due)
+    hint: it must be what docker save or podman save writes, or an OCI layout: docker save IMAGE -o image.tar
+    error: empty.tar is no image: it has neither manifest.json nor index.json
+    hint: it must be what docker save or podman save writes, or an OCI layout: docker save IMAGE -o image.tar
+    error: outside.tar is no image: its manifest names a file outside of it
+    hint: it must be what docker save or podman save writes, or an OCI layout: docker save IMAGE -o image.tar
+    error: damaged.tar is damaged: 0000000000000000000000000000000000000000000000000000000000000000 has another checksum
+    error: missing.tar is damaged: it lacks the configuration that its manifest names
+    error: round.tar is no image: a digest in it is not SHA-256
+    hint: it must be what docker save or podman save writes, or an OCI layout: docker save IMAGE -o image.tar
+    error: json.tar is damaged: manifest.json is no JSON: EOF while parsing an object at line 1 column 1
+    error: none.tar is no image: its manifest.json names no image
+    hint: it must be what docker save or podman save writes, or an OCI layout: docker save IMAGE -o image.tar
+    error: config.tar is damaged: a.json is no JSON: key must be a string at line 1 column 2
+    error: garbage.tar is damaged: its layer layer.tar cannot be read: it has no header of tar where one is due
+    error: packed.tar is damaged: its layer layer.tar cannot be read: invalid gzip header
+    error: layer.tar is damaged: its layer b.tar cannot be read: the archive lacks it
+    error: cut.tar is damaged: unexpected end of file
+    ");
     // As plan reads them.
-    for spelled in ["nvidia-driver-550", "R550", "550.x", ">=550, <551"] {
+    for spelled in ["550", "nvidia-driver-550", "R550", "550.x", ">=550, <551"] {
         let ran = run(&[
             "container",
             "check",
@@ -1197,11 +1153,10 @@ fn what_is_no_image_is_refused() {
             "--",
             "-no-image",
         ]);
-        assert!(
-            ran.code == 2 && ran.err.contains("neither a file nor"),
-            "{spelled}: {}",
-            ran.err
-        );
+        let refused = ran.refused(2);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(refused, @r#"error: "-no-image" is neither a file nor the name of an image"#);
+        }
     }
     let ran = run(&[
         "container",
@@ -1212,11 +1167,10 @@ fn what_is_no_image_is_refused() {
         "a100",
         "x",
     ]);
-    assert!(
-        ran.code == 2 && ran.err.contains("no release of driver branch 999 is known"),
-        "{}",
-        ran.err
-    );
+    insta::assert_snapshot!(ran.refusal(2), @"
+    error: no release of driver branch 999 is known: name the whole version, such as 999.10.01
+    try: gpusetup db list drivers
+    ");
     let ran = run(&[
         "container",
         "check",
@@ -1226,11 +1180,10 @@ fn what_is_no_image_is_refused() {
         "a100",
         "x",
     ]);
-    assert!(
-        ran.code == 2 && ran.err.contains("neither a driver version nor a branch"),
-        "{}",
-        ran.err
-    );
+    insta::assert_snapshot!(ran.refusal(2), @r#"
+    error: --driver "new" is neither a driver version nor a branch
+    try: gpusetup db list drivers
+    "#);
 }
 
 /// As engines read names, and as what is in the place of a folder hides what was in it.
@@ -1295,11 +1248,7 @@ fn a_layer_with_other_content_is_damage() {
         &with_layer(&config, &layer(&["usr/bin/other"])),
     );
     let ran = place.check(&other, "550.54.15", "rtx 3090");
-    assert!(
-        ran.code == 10 && ran.out.contains("layer.tar has another checksum"),
-        "{}",
-        ran.out
-    );
+    insta::assert_snapshot!(place.refusal(&ran, 10), @"error: other.tar is damaged: layer.tar has another checksum");
 }
 
 /// 2 GiB of zeroes that are 2 MB, and JSON without an end: neither is held in memory, and no file
@@ -1351,9 +1300,5 @@ fn a_cuda_that_is_not_known_is_that_of_its_file() {
         place.answer(&path, "550.54.15", "a100-sxm4-40gb"),
         "unknown"
     );
-    let says = place.says(&path, "550.54.15", "a100-sxm4-40gb");
-    assert!(
-        says.contains(&format!("{file} is of CUDA 99")) && says.contains("that it has CUDA 12.4.1"),
-        "{says}"
-    );
+    insta::assert_snapshot!(place.says(&path, "550.54.15", "a100-sxm4-40gb"), @"usr/lib/libcudart.so.99.9 is of CUDA 99, which gpusetup does not know, and its configuration says that it has CUDA 12.4.1");
 }
